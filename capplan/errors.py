@@ -1,0 +1,85 @@
+"""The errors capplan raises on purpose: one clear message, never a traceback for the reader of a plan."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+class CapplanError(Exception):
+    """Base of every error that is meant for the user of capplan."""
+
+
+class ScenarioError(CapplanError):
+    """An assumption is misspelt, out of bounds or contradicts another one."""
+
+
+class MissingTableError(CapplanError):
+    """A question needs a table that the book does not have."""
+
+
+class SolveError(CapplanError):
+    """The optimiser did not return a solution that can be used."""
+
+
+class ReportError(CapplanError):
+    """A headless run failed; the previous report is untouched."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong in a book.
+
+    Parameters
+    ----------
+    file, row, column
+        Where: file name, line in the file as a spreadsheet counts it (the header is 1; 0 = the file as a whole), column name.
+    value
+        What was found, as text.
+    rule
+        What is allowed.
+    remedy
+        What to do about it.
+    """
+
+    file: str
+    row: int
+    column: str
+    value: str
+    rule: str
+    remedy: str
+
+    def __str__(self) -> str:
+        """Return the fault as one line: where, what, what is allowed, what to do."""
+        where = self.file + (f", row {self.row}" if self.row else "") + (f", column {self.column}" if self.column else "")
+        found = f": found {self.value!r}" if self.value else ""
+        return f"{where}{found}; {self.rule}. {self.remedy}"
+
+
+class BookError(CapplanError):
+    """A book has faults; all of them are listed at once."""
+
+    def __init__(self, faults: Sequence[Fault], shown: int = 40) -> None:
+        """Collect the faults into one message; at most `shown` are printed, all are kept in `.faults`."""
+        self.faults = tuple(faults)
+        noun = "fault" if len(self.faults) == 1 else "faults"
+        lines = [f"{len(self.faults)} {noun} in the book:", *(f"  - {fault}" for fault in self.faults[:shown])]
+        if len(self.faults) > shown:
+            lines.append(f"  ... and {len(self.faults) - shown} more of the same kinds; mend these first and check again")
+        super().__init__("\n".join(lines))
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Name the known words nearest to `word`, as a phrase for an error message.
+
+    Examples
+    --------
+    >>> nearest("risk_wieght", ["risk_weight", "seed"])
+    'did you mean risk_weight?'
+    """
+    names = sorted(set(known))
+    close = difflib.get_close_matches(word, names, n=3, cutoff=0.5)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return f"known: {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}"

@@ -1,0 +1,1 @@
+"""The only code that reads files: tables, assumptions, books, foreign formats."""

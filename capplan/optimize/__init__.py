@@ -1,0 +1,1 @@
+"""Machinery the questions share; nothing of the subject in it."""

@@ -1,0 +1,1 @@
+"""Charts, views, widgets, notebooks and files."""

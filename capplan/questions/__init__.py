@@ -1,0 +1,1 @@
+"""Pure functions, one module a question: tables and assumptions in, an answer out."""
