@@ -103,7 +103,9 @@ def _changed(change: Change, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     column, key = columns[change.column], key_of(change.table)[0]
     rows = pd.Series(True, index=frame.index) if change.key == "*" else frame[key].astype(str) == change.key
     if not rows.any():
-        raise CapplanError(f"change of {change.table}.{change.column}: no row has {key} = {change.key}; {nearest(change.key, frame[key].astype(str))}")
+        raise CapplanError(
+            f"change of {change.table}.{change.column}: no row has {key} = {change.key}; {nearest(change.key, frame[key].astype(str))}"
+        )
     if change.multiply is not None:
         if column.kind not in ("float64", "int64"):
             raise CapplanError(f"change of {change.table}.{change.column}: a {column.rule} cannot be multiplied; use set")
@@ -166,7 +168,9 @@ def _read_yaml(path: Path) -> tuple[dict[str, Any], list[Fault]]:
         entries = yaml.safe_load(path.read_text(encoding="utf-8-sig")) or {}
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
-        return {}, [Fault(path.name, mark.line + 1 if mark else 0, "", "", "the file must be YAML in UTF-8", "Write one `name: value` a line.")]
+        return {}, [
+            Fault(path.name, mark.line + 1 if mark else 0, "", "", "the file must be YAML in UTF-8", "Write one `name: value` a line.")
+        ]
     if not isinstance(entries, dict):
         return {}, [Fault(path.name, 1, "", str(entries)[:40], "the file must hold `name: value` lines", "Write one `name: value` a line.")]
     return {str(key): value for key, value in entries.items()}, []
@@ -194,17 +198,30 @@ def load_book(path: str | Path) -> Book:
     """
     folder = Path(path)
     if not folder.is_dir():
-        raise CapplanError(f"{folder} is not a folder; a book is a folder with book.yaml and CSV tables. `capplan new {folder} --from enterprise` makes one.")
+        raise CapplanError(
+            f"{folder} is not a folder; a book is a folder with book.yaml and CSV tables. `capplan new {folder} --from enterprise` makes one."
+        )
     entries, faults = _read_yaml(folder / "book.yaml")
     own: dict[str, pd.DataFrame] = {}
     for file in sorted(folder.glob("*.csv")):
         if file.stem not in TABLES:
-            faults.append(Fault(file.name, 0, "", "", f"{file.stem} is not a table; {nearest(file.stem, TABLES)}", "Rename the file, or move it out of the book."))
+            faults.append(
+                Fault(
+                    file.name,
+                    0,
+                    "",
+                    "",
+                    f"{file.stem} is not a table; {nearest(file.stem, TABLES)}",
+                    "Rename the file, or move it out of the book.",
+                )
+            )
             continue
         own[file.stem], found = read_table(file, file.stem)
         faults += found
     if not own and not faults:
-        raise BookError([Fault(str(folder), 0, "", "", "the book has no tables", "Add usage.csv and commitments.csv, or start with `capplan new`.")])
+        raise BookError(
+            [Fault(str(folder), 0, "", "", "the book has no tables", "Add usage.csv and commitments.csv, or start with `capplan new`.")]
+        )
     known = _joined(own)
     faults += check_tables({name: frame for name, frame in own.items() if not any(fault.file == f"{name}.csv" for fault in faults)}, known)
     _raise_faults(faults)
@@ -216,7 +233,16 @@ def load_book(path: str | Path) -> Book:
     scenario = build_scenario(_assumptions(entries, known, notes), where=f"{folder / 'book.yaml'}")
     if scenario.currency != "USD" and not (known.get("fx", empty_table("fx"))["currency"] == scenario.currency).any():
         raise BookError(
-            [Fault("book.yaml", 0, "currency", scenario.currency, "a currency other than USD needs its rate", f"Add a row for {scenario.currency} to fx.csv.")]
+            [
+                Fault(
+                    "book.yaml",
+                    0,
+                    "currency",
+                    scenario.currency,
+                    "a currency other than USD needs its rate",
+                    f"Add a row for {scenario.currency} to fx.csv.",
+                )
+            ]
         )
     return Book(
         name=str(entries.get("name", folder.resolve().name)),
@@ -236,7 +262,13 @@ def _assumptions(entries: dict[str, Any], known: dict[str, pd.DataFrame], notes:
     if "as_of" not in values:
         usage = known.get("usage")
         if usage is None or usage.empty:
-            raise BookError([Fault("book.yaml", 0, "as_of", "", "a book without usage must state its date", "Write `as_of: 2026-12-01` into book.yaml.")])
+            raise BookError(
+                [
+                    Fault(
+                        "book.yaml", 0, "as_of", "", "a book without usage must state its date", "Write `as_of: 2026-12-01` into book.yaml."
+                    )
+                ]
+            )
         last = usage["time"].max()
         values["as_of"] = (last.normalize() + pd.Timedelta(days=1)).date().isoformat()
         notes.append(f"book.yaml states no as_of: taken as {values['as_of']}, the day after the last usage.")
@@ -259,7 +291,9 @@ def _assume_workloads(own: dict[str, pd.DataFrame], known: dict[str, pd.DataFram
         if column.name not in frame:
             frame[column.name] = column.default
     known["workloads"] = frame
-    notes.append("The book has no workloads table: every workload is taken as serving that is measured in accelerator hours and must not wait.")
+    notes.append(
+        "The book has no workloads table: every workload is taken as serving that is measured in accelerator hours and must not wait."
+    )
 
 
 def _assume_speeds(known: dict[str, pd.DataFrame], notes: list[str]) -> None:
@@ -268,12 +302,16 @@ def _assume_speeds(known: dict[str, pd.DataFrame], notes: list[str]) -> None:
         return
     workloads = known["workloads"]
     speeds = known.get("speeds", empty_table("speeds"))
-    plain = workloads[(workloads["unit"] == "accelerator_hours") & (workloads["host"] != "api") & ~workloads["workload"].isin(speeds["workload"])]
+    plain = workloads[
+        (workloads["unit"] == "accelerator_hours") & (workloads["host"] != "api") & ~workloads["workload"].isin(speeds["workload"])
+    ]
     held = [known[name]["sku"] for name in ("commitments", "assets") if name in known]
     accelerators = sorted(set(known["skus"].set_index("sku")["accelerator"].reindex(pd.concat(held)).dropna())) if held else []
     if plain.empty or not accelerators:
         return
-    rows = pd.DataFrame([(name, accelerator) for name in plain["workload"] for accelerator in accelerators], columns=["workload", "accelerator"])
+    rows = pd.DataFrame(
+        [(name, accelerator) for name in plain["workload"] for accelerator in accelerators], columns=["workload", "accelerator"]
+    )
     rows = rows.assign(work_per_accelerator_hour=1.0, basis="stated", as_of=pd.NaT, source_id=None)
     known["speeds"] = rows if speeds.empty else pd.concat([speeds, rows], ignore_index=True)
     notes.append(

@@ -38,7 +38,9 @@ def _limited(faults: list[Fault]) -> list[Fault]:
     if len(faults) <= SHOWN_ALIKE:
         return faults
     last = faults[SHOWN_ALIKE - 1]
-    rest = Fault(last.file, 0, last.column, "", f"{len(faults) - SHOWN_ALIKE + 1} more cells break the same rule ({last.rule})", last.remedy)
+    rest = Fault(
+        last.file, 0, last.column, "", f"{len(faults) - SHOWN_ALIKE + 1} more cells break the same rule ({last.rule})", last.remedy
+    )
     return [*faults[: SHOWN_ALIKE - 1], rest]
 
 
@@ -68,7 +70,11 @@ class _TableReader:
         names = [name.strip() for name in header]
         if len(header) == 1 and ";" in header[0]:
             self.fault(
-                1, "", header[0][:60], "columns are separated by commas, and decimals by a point", "Save it as comma-separated CSV with decimal points."
+                1,
+                "",
+                header[0][:60],
+                "columns are separated by commas, and decimals by a point",
+                "Save it as comma-separated CSV with decimal points.",
             )
             return None
         known = [column.name for column in columns_of(self.table)]
@@ -83,14 +89,22 @@ class _TableReader:
         if self.faults:
             return None
         try:
-            frame = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False, na_values=[], skip_blank_lines=False, names=names, header=0)
+            frame = pd.read_csv(
+                io.StringIO(text), dtype=str, keep_default_na=False, na_values=[], skip_blank_lines=False, names=names, header=0
+            )
         except (pd.errors.ParserError, csv.Error) as error:
             found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
             row, rule = (int(found[2]), f"the header has {found[1]} columns and this row {found[3]}") if found else (0, str(error))
             self.fault(row, "", "", rule, "Quote texts that contain a comma; write numbers without thousands separators.")
             return None
         if not isinstance(frame.index, pd.RangeIndex):
-            self.fault(2, "", "", "rows have more cells than the header", "Quote texts that contain a comma; write numbers without thousands separators.")
+            self.fault(
+                2,
+                "",
+                "",
+                "rows have more cells than the header",
+                "Quote texts that contain a comma; write numbers without thousands separators.",
+            )
             return None
         blank = frame.isna().all(axis=1) | (frame.fillna("") == "").all(axis=1)
         frame = frame[~blank]
@@ -102,7 +116,14 @@ class _TableReader:
         """Add a fault for every bad cell of a column."""
         rows = text[bad]
         found = [
-            Fault(self.file, int(index) + 2, column.name, str(value), rule or f"a {column.rule} is needed", remedy or _remedy(column, str(value)))
+            Fault(
+                self.file,
+                int(index) + 2,
+                column.name,
+                str(value),
+                rule or f"a {column.rule} is needed",
+                remedy or _remedy(column, str(value)),
+            )
             for index, value in rows.items()
         ]
         self.faults += _limited(found)
@@ -203,12 +224,16 @@ class _TableReader:
         if keys and len(frame):
             complete = frame[keys].notna().all(axis=1)
             twice = frame[complete & frame.duplicated(keys, keep="first")]
-            first = {key: int(lines[index]) for index, key in reversed(list(enumerate(map(tuple, frame[keys].to_numpy()))))} if len(twice) else {}
+            first = (
+                {key: int(lines[index]) for index, key in reversed(list(enumerate(map(tuple, frame[keys].to_numpy()))))}
+                if len(twice)
+                else {}
+            )
             self.faults += _limited(
                 [
                     Fault(
                         self.file,
-                        int(lines[int(index)]),  # type: ignore[call-overload]
+                        int(lines[int(index)]),
                         " + ".join(keys),
                         ", ".join(map(str, key)),
                         f"the key occurs already in row {first[key]}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from capplan.errors import Fault, nearest
-from capplan.inputs.schema import TABLES, columns_of
+from capplan.inputs.schema import columns_of
 
 Tables = dict[str, pd.DataFrame]
 #: Price columns that may be zero: an owned machine has a purchase price instead.
@@ -22,7 +22,10 @@ def _rows(table: str, frame: pd.DataFrame, bad: pd.Series, column: str, rule: st
         for position in bad.to_numpy().nonzero()[0]
     ]
     if len(found) > shown + 1:
-        found = [*found[:shown], Fault(f"{table}.csv", 0, column, "", f"{len(found) - shown} more rows break the same rule ({rule})", remedy)]
+        found = [
+            *found[:shown],
+            Fault(f"{table}.csv", 0, column, "", f"{len(found) - shown} more rows break the same rule ({rule})", remedy),
+        ]
     return found
 
 
@@ -48,8 +51,12 @@ def check_references(tables: Tables, known: Tables) -> list[Fault]:
             value = frame[column.name]
             unknown = value.notna() & ~value.isin(names)
             for name in value[unknown].unique():
-                remedy = f"{nearest(str(name), names).capitalize()} Or add it to {target}.csv." if names else f"Add {target}.csv with this name."
-                faults += _rows(table, frame, unknown & (value == name), column.name, f"{target} has no such {target_column}", remedy, shown=1)
+                remedy = (
+                    f"{nearest(str(name), names).capitalize()} Or add it to {target}.csv." if names else f"Add {target}.csv with this name."
+                )
+                faults += _rows(
+                    table, frame, unknown & (value == name), column.name, f"{target} has no such {target_column}", remedy, shown=1
+                )
     return faults
 
 
@@ -69,10 +76,23 @@ def check_usage_times(usage: pd.DataFrame) -> list[Fault]:
         wrong = steps[steps != step]
         for position, (index, size) in enumerate(wrong.items()):
             if position == 3:
-                faults.append(Fault("usage.csv", 0, "time", "", f"{len(wrong) - 3} more gaps of {workload} in {region}", "Fill all of them in the same way."))
+                faults.append(
+                    Fault(
+                        "usage.csv",
+                        0,
+                        "time",
+                        "",
+                        f"{len(wrong) - 3} more gaps of {workload} in {region}",
+                        "Fill all of them in the same way.",
+                    )
+                )
                 break
             row = int(usage.attrs["rows"][usage.index.get_loc(index)])
-            local = " One missing hour in spring is the start of summer time: write times in UTC or with their zone." if size == 2 * step else ""
+            local = (
+                " One missing hour in spring is the start of summer time: write times in UTC or with their zone."
+                if size == 2 * step
+                else ""
+            )
             faults.append(
                 Fault(
                     "usage.csv",
@@ -101,14 +121,31 @@ def check_offers(offers: pd.DataFrame) -> list[Fault]:
         return []
     owned = offers["term"].isin(FREE_TERMS)
     faults = _rows(
-        "offers", offers, ~owned & (offers["usd_per_hour"] == 0), "usd_per_hour", "a price of zero is never taken", "State the price, or delete the offer."
+        "offers",
+        offers,
+        ~owned & (offers["usd_per_hour"] == 0),
+        "usd_per_hour",
+        "a price of zero is never taken",
+        "State the price, or delete the offer.",
     )
     faults += _rows(
-        "offers", offers, offers["negotiated_usd_per_hour"] == 0, "negotiated_usd_per_hour", "a price of zero is never taken", "State the price, or leave the cell empty."
+        "offers",
+        offers,
+        offers["negotiated_usd_per_hour"] == 0,
+        "negotiated_usd_per_hour",
+        "a price of zero is never taken",
+        "State the price, or leave the cell empty.",
     )
-    faults += _rows("offers", offers, owned & offers["capex_usd"].isna(), "capex_usd", "an owned machine needs its purchase price", "State capex_usd.")
     faults += _rows(
-        "offers", offers, offers["term"].isin(STATED_LENGTH) & offers["term_months"].isna(), "term_months", "leases and capacity blocks must state their length", "State term_months."
+        "offers", offers, owned & offers["capex_usd"].isna(), "capex_usd", "an owned machine needs its purchase price", "State capex_usd."
+    )
+    faults += _rows(
+        "offers",
+        offers,
+        offers["term"].isin(STATED_LENGTH) & offers["term_months"].isna(),
+        "term_months",
+        "leases and capacity blocks must state their length",
+        "State term_months.",
     )
     fixed = offers["term"].map(TERM_MONTHS)
     faults += _rows(
@@ -133,22 +170,38 @@ def check_work(tables: Tables) -> list[Fault]:
         faults += _rows("training_runs", runs, vague, "quantity", "a run needs its quantity, or parameters and tokens", "Fill them in.")
     if "limits" in tables and len(limits := tables["limits"]):
         budget = limits["kind"] == "budget_usd"
-        faults += _rows("limits", limits, budget & limits["measure"].isna(), "measure", "a budget must say what it counts", "Write p_and_l, cash or capex.")
+        faults += _rows(
+            "limits",
+            limits,
+            budget & limits["measure"].isna(),
+            "measure",
+            "a budget must say what it counts",
+            "Write p_and_l, cash or capex.",
+        )
         share = limits["kind"].isin(["spot_share", "provider_share"])
         faults += _rows("limits", limits, share & (limits["amount"] > 1), "amount", "a share lies between 0 and 1", "Write 0.2 for 20 %.")
     if "demand_scenarios" in tables and len(stated := tables["demand_scenarios"]):
         several = stated.groupby("scenario")["probability"].transform("nunique") > 1
-        faults += _rows("demand_scenarios", stated, several, "probability", "a scenario has one probability, equal in all its rows", "Make them equal.")
+        faults += _rows(
+            "demand_scenarios", stated, several, "probability", "a scenario has one probability, equal in all its rows", "Make them equal."
+        )
         total = stated.groupby("scenario")["probability"].first().sum()
         if not several.any() and abs(total - 1) > PROBABILITY_TOLERANCE:
             faults.append(
-                Fault("demand_scenarios.csv", 0, "probability", f"{total:g}", "the probabilities of the scenarios must sum to 1", "Correct the probabilities.")
+                Fault(
+                    "demand_scenarios.csv",
+                    0,
+                    "probability",
+                    f"{total:g}",
+                    "the probabilities of the scenarios must sum to 1",
+                    "Correct the probabilities.",
+                )
             )
     return faults
 
 
 def check_payments(tables: Tables) -> list[Fault]:
-    """A payment schedule must add up to its contract."""
+    """Find payment schedules that do not add up to their contract."""
     if "payments" not in tables or "commitments" not in tables or tables["payments"].empty:
         return []
     payments, commitments = tables["payments"], tables["commitments"].set_index("commitment_id")
@@ -188,8 +241,3 @@ def check_tables(tables: Tables, known: Tables) -> list[Fault]:
     if "offers" in tables:
         faults += check_offers(tables["offers"])
     return faults + check_work(tables) + check_payments(tables)
-
-
-def table_of_file(stem: str) -> str | None:
-    """Return the table a file name stands for, or None."""
-    return stem if stem in TABLES else None

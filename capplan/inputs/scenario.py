@@ -62,24 +62,51 @@ class Timeline(Section):
     """When: what every question must agree on."""
 
     as_of: dt.date = assumption(
-        dt.date(2026, 12, 1), "Day the plan is made; nothing reads the clock.", "Set by the book: the day its prices and usage were collected."
+        dt.date(2026, 12, 1),
+        "Day the plan is made; nothing reads the clock.",
+        "Set by the book: the day its prices and usage were collected.",
     )
-    first_quarter: str = assumption("2027Q1", "First quarter that is planned.", "Set by the book: the first quarter that starts after as_of.", pattern=QUARTER_PATTERN)
+    first_quarter: str = assumption(
+        "2027Q1", "First quarter that is planned.", "Set by the book: the first quarter that starts after as_of.", pattern=QUARTER_PATTERN
+    )
     horizon_quarters: int = assumption(
-        8, "Quarters that are planned.", "Two budget years: a yearly budget is set up to a year ahead, and one-year terms must be seen to their end.", unit="quarters", ge=1, le=12, step=1
+        8,
+        "Quarters that are planned.",
+        "Two budget years: a yearly budget is set up to a year ahead, and one-year terms must be seen to their end.",
+        unit="quarters",
+        ge=1,
+        le=12,
+        step=1,
     )
     hours_convention: Literal["calendar", "average"] = assumption(
-        "calendar", "Quarters with their real hours, or with 2,190 each.", "Invoices count real hours; 2,190 = 8,760 / 4 serves comparisons with textbook problems."
+        "calendar",
+        "Quarters with their real hours, or with 2,190 each.",
+        "Invoices count real hours; 2,190 = 8,760 / 4 serves comparisons with textbook problems.",
     )
-    seed: int = assumption(7, "Seed of everything that is drawn at random.", "Any fixed number; the same seed gives the same plan.", ge=0, le=2**31 - 1)
+    seed: int = assumption(
+        7, "Seed of everything that is drawn at random.", "Any fixed number; the same seed gives the same plan.", ge=0, le=2**31 - 1
+    )
 
 
 class DemandAssumptions(Timeline):
     """How much work will come."""
 
-    paths: int = assumption(200, "Sample paths of the future.", "A 5 % quantile from 200 paths has a standard error of 1.5 points of probability (binomial).", ge=10, le=5000, step=10)
+    paths: int = assumption(
+        200,
+        "Sample paths of the future.",
+        "A 5 % quantile from 200 paths has a standard error of 1.5 points of probability (binomial).",
+        ge=10,
+        le=5000,
+        step=10,
+    )
     load_blocks: int = assumption(
-        5, "Load blocks into which the hours of a quarter are sorted, from peak to base.", "Screening-curve practice: a few blocks, narrow at the peak.", unit="blocks", ge=1, le=24, step=1
+        5,
+        "Load blocks into which the hours of a quarter are sorted, from peak to base.",
+        "Screening-curve practice: a few blocks, narrow at the peak.",
+        unit="blocks",
+        ge=1,
+        le=24,
+        step=1,
     )
     growth_share_per_year: float | None = assumption(
         None,
@@ -99,9 +126,17 @@ class DemandAssumptions(Timeline):
         le=3,
         step=0.05,
     )
-    event_strength: float = assumption(1.0, "Multiplies the effect of all known events (0 = ignore them).", "1 = as stated in the events table.", ge=0, le=3, step=0.1)
+    event_strength: float = assumption(
+        1.0, "Multiplies the effect of all known events (0 = ignore them).", "1 = as stated in the events table.", ge=0, le=3, step=0.1
+    )
     unmet_share: float = assumption(
-        1.0, "Share of queued and refused work that counts as demand.", "1 = all of it: refused work is demand that capacity hid.", unit="share", ge=0, le=1, step=0.05
+        1.0,
+        "Share of queued and refused work that counts as demand.",
+        "1 = all of it: refused work is demand that capacity hid.",
+        unit="share",
+        ge=0,
+        le=1,
+        step=0.05,
     )
 
 
@@ -109,65 +144,221 @@ class PricingAssumptions(Timeline):
     """What an accelerator-hour really costs."""
 
     discount_rate_per_year: float = assumption(
-        0.09, "Cost of capital for discounting.", "Damodaran, cost of capital by sector (NYU Stern, January 2026 update): information services and software lie between 8 and 10 %.", unit="share/year", ge=0, le=0.5, step=0.005
+        0.09,
+        "Cost of capital for discounting.",
+        "Damodaran, cost of capital by sector (NYU Stern, January 2026 update): information services and software lie between 8 and 10 %.",
+        unit="share/year",
+        ge=0,
+        le=0.5,
+        step=0.005,
     )
     useful_life_years: float = assumption(
-        5.0, "Useful life of owned machines, straight line.", "Amazon 10-K for 2025 and Meta 10-K for 2025 depreciate servers over five to six years; five is the cautious end.", unit="years", ge=1, le=10, step=0.5
+        5.0,
+        "Useful life of owned machines, straight line.",
+        "Amazon 10-K for 2025 and Meta 10-K for 2025 depreciate servers over five to six years; five is the cautious end.",
+        unit="years",
+        ge=1,
+        le=10,
+        step=0.5,
     )
     residual_share: float = assumption(
-        0.1, "Share of the purchase price left at the end of the useful life.", "Middle of the band below.", unit="share", ge=0, le=0.6, step=0.05
+        0.1,
+        "Share of the purchase price left at the end of the useful life.",
+        "Middle of the band below.",
+        unit="share",
+        ge=0,
+        le=0.6,
+        step=0.05,
     )
     residual_band_share: float = assumption(
-        0.1, "Half width of the band around the residual value.", "Resale values of older accelerators range from scrap to a fifth of the price: a judgement, shown as a band.", unit="share", ge=0, le=0.3, step=0.05
+        0.1,
+        "Half width of the band around the residual value.",
+        "Resale values of older accelerators range from scrap to a fifth of the price: a judgement, shown as a band.",
+        unit="share",
+        ge=0,
+        le=0.3,
+        step=0.05,
     )
-    pue: float = assumption(1.3, "Power usage effectiveness where a site states none.", "Between 1.1 of hyperscalers and 1.56 of the industry (Uptime Institute Global Data Center Survey 2024).", ge=1, le=3, step=0.05)
-    usd_per_kwh: float = assumption(0.085, "Price of electricity where a site states none.", "U.S. EIA, Electric Power Monthly, average price to industrial customers, 2025: 8 to 9 cents.", unit="USD/kWh", ge=0, le=1, step=0.005)
+    pue: float = assumption(
+        1.3,
+        "Power usage effectiveness where a site states none.",
+        "Between 1.1 of hyperscalers and 1.56 of the industry (Uptime Institute Global Data Center Survey 2024).",
+        ge=1,
+        le=3,
+        step=0.05,
+    )
+    usd_per_kwh: float = assumption(
+        0.085,
+        "Price of electricity where a site states none.",
+        "U.S. EIA, Electric Power Monthly, average price to industrial customers, 2025: 8 to 9 cents.",
+        unit="USD/kWh",
+        ge=0,
+        le=1,
+        step=0.005,
+    )
     colocation_usd_per_kw_month: float = assumption(
-        184.0, "Space and committed power of owned machines where a site states none.", "CBRE North America Data Center Trends H2 2024: 184 USD per kW and month for 250-500 kW.", unit="USD/kW/month", ge=0, le=1000, step=5
+        184.0,
+        "Space and committed power of owned machines where a site states none.",
+        "CBRE North America Data Center Trends H2 2024: 184 USD per kW and month for 250-500 kW.",
+        unit="USD/kW/month",
+        ge=0,
+        le=1000,
+        step=5,
     )
     upkeep_share_per_year: float = assumption(
-        0.05, "Yearly support, spares and hands for owned machines, as a share of their price.", "Vendor support of 3 to 7 % of the purchase price a year: a judgement, check it against your quote.", unit="share/year", ge=0, le=0.3, step=0.01
+        0.05,
+        "Yearly support, spares and hands for owned machines, as a share of their price.",
+        "Vendor support of 3 to 7 % of the purchase price a year: a judgement, check it against your quote.",
+        unit="share/year",
+        ge=0,
+        le=0.3,
+        step=0.01,
     )
     restart_hours: float = assumption(
-        0.5, "Work lost at each interruption of a spot machine: half a checkpoint interval and the restart.", "A judgement: hourly checkpoints lose half an hour on average.", unit="h", ge=0, le=24, step=0.1
+        0.5,
+        "Work lost at each interruption of a spot machine: half a checkpoint interval and the restart.",
+        "A judgement: hourly checkpoints lose half an hour on average.",
+        unit="h",
+        ge=0,
+        le=24,
+        step=0.1,
     )
     spot_interruptions_per_hour: float = assumption(
-        0.0002, "Interruptions of a spot machine in an hour where the offer states none.", "AWS Spot Advisor bands: 10 to 15 % a month is 0.00015 to 0.0002 an hour.", unit="1/h", ge=0, le=1, step=0.0001
+        0.0002,
+        "Interruptions of a spot machine in an hour where the offer states none.",
+        "AWS Spot Advisor bands: 10 to 15 % a month is 0.00015 to 0.0002 an hour.",
+        unit="1/h",
+        ge=0,
+        le=1,
+        step=0.0001,
     )
     price_factor: float = assumption(1.0, "Multiplies every price that is not signed yet.", "1 = as offered.", ge=0.2, le=5, step=0.05)
-    stale_after_days: int = assumption(120, "A price older than this is flagged in the plan.", "About one planning quarter and a month: list prices change a few times a year.", unit="days", ge=1, le=1000, step=10)
+    stale_after_days: int = assumption(
+        120,
+        "A price older than this is flagged in the plan.",
+        "About one planning quarter and a month: list prices change a few times a year.",
+        unit="days",
+        ge=1,
+        le=1000,
+        step=10,
+    )
 
 
 class ProcurementAssumptions(PricingAssumptions):
     """What to buy, each quarter."""
 
-    review_interval_quarters: int = assumption(1, "Quarters until the plan is made anew; what can wait for that is indicative.", "A quarterly plan.", unit="quarters", ge=1, le=4, step=1)
-    approval_days: int = assumption(30, "Days from decision to signature.", "A judgement: a month for budget owner, finance and legal.", unit="days", ge=0, le=180, step=5)
-    plan_paths: int = assumption(
-        40, "Paths the optimiser looks at, drawn from the demand paths.", "Enough that another draw changes expected cost little; the plan states the difference.", ge=1, le=5000, step=10
+    review_interval_quarters: int = assumption(
+        1,
+        "Quarters until the plan is made anew; what can wait for that is indicative.",
+        "A quarterly plan.",
+        unit="quarters",
+        ge=1,
+        le=4,
+        step=1,
     )
-    risk_weight: float = assumption(0.2, "Weight of the bad cases (CVaR) against the average.", "A judgement, as every risk preference is: 0 is neutral, 1 looks at bad cases only.", unit="share", ge=0, le=1, step=0.05)
-    tail_share: float = assumption(0.2, "Share of worst cases that CVaR averages.", "Rockafellar and Uryasev, 2000, use 1 to 10 %; a fifth keeps enough paths in the tail.", unit="share", gt=0, le=1, step=0.05)
-    gap_share: float = assumption(0.001, "Proven gap at which the optimiser may stop.", "0.1 %: far below the error of any forecast.", unit="share", ge=0, le=0.2, step=0.0005)
+    approval_days: int = assumption(
+        30,
+        "Days from decision to signature.",
+        "A judgement: a month for budget owner, finance and legal.",
+        unit="days",
+        ge=0,
+        le=180,
+        step=5,
+    )
+    plan_paths: int = assumption(
+        40,
+        "Paths the optimiser looks at, drawn from the demand paths.",
+        "Enough that another draw changes expected cost little; the plan states the difference.",
+        ge=1,
+        le=5000,
+        step=10,
+    )
+    risk_weight: float = assumption(
+        0.2,
+        "Weight of the bad cases (CVaR) against the average.",
+        "A judgement, as every risk preference is: 0 is neutral, 1 looks at bad cases only.",
+        unit="share",
+        ge=0,
+        le=1,
+        step=0.05,
+    )
+    tail_share: float = assumption(
+        0.2,
+        "Share of worst cases that CVaR averages.",
+        "Rockafellar and Uryasev, 2000, use 1 to 10 %; a fifth keeps enough paths in the tail.",
+        unit="share",
+        gt=0,
+        le=1,
+        step=0.05,
+    )
+    gap_share: float = assumption(
+        0.001,
+        "Proven gap at which the optimiser may stop.",
+        "0.1 %: far below the error of any forecast.",
+        unit="share",
+        ge=0,
+        le=0.2,
+        step=0.0005,
+    )
     serving_shortfall_usd_per_accelerator_hour: float = assumption(
-        25.0, "Cost of an hour of accelerator work missing for serving, where the workload states none.", "A judgement: several times the on-demand price, since unserved customers leave.", unit="USD/h", gt=0, le=1000, step=1
+        25.0,
+        "Cost of an hour of accelerator work missing for serving, where the workload states none.",
+        "A judgement: several times the on-demand price, since unserved customers leave.",
+        unit="USD/h",
+        gt=0,
+        le=1000,
+        step=1,
     )
     batch_shortfall_usd_per_accelerator_hour: float = assumption(
-        12.0, "Cost of an hour of accelerator work missing for training and other batch work, where the workload states none.", "A judgement: about twice the on-demand price, since delay costs less than loss.", unit="USD/h", gt=0, le=1000, step=1
+        12.0,
+        "Cost of an hour of accelerator work missing for training and other batch work, where the workload states none.",
+        "A judgement: about twice the on-demand price, since delay costs less than loss.",
+        unit="USD/h",
+        gt=0,
+        le=1000,
+        step=1,
     )
     on_demand_accelerators: float = assumption(
-        64.0, "Accelerators that can be had on demand in a pool, where no limit says otherwise.", "A judgement: eight 8-accelerator machines; large types are often sold out.", unit="accelerators", ge=0, le=100000, step=8
+        64.0,
+        "Accelerators that can be had on demand in a pool, where no limit says otherwise.",
+        "A judgement: eight 8-accelerator machines; large types are often sold out.",
+        unit="accelerators",
+        ge=0,
+        le=100000,
+        step=8,
     )
     spot_accelerators: float = assumption(
-        32.0, "Accelerators that can be had as spot in a pool, where no limit says otherwise.", "A judgement: half of the on-demand pool.", unit="accelerators", ge=0, le=100000, step=8
+        32.0,
+        "Accelerators that can be had as spot in a pool, where no limit says otherwise.",
+        "A judgement: half of the on-demand pool.",
+        unit="accelerators",
+        ge=0,
+        le=100000,
+        step=8,
     )
     horizon_end: Literal["hold_demand", "truncate", "count_in_full"] = assumption(
         "hold_demand",
         "Contracts that outlive the horizon: costed to their end against demand held at the last quarter, cut off there, or counted in full as if useless afterwards.",
         "Truncation hides liabilities, counting in full forbids long terms; holding demand does neither.",
     )
-    reuse_share: float = assumption(0.0, "Share of its price that an unused committed hour brings back after the horizon.", "0 = nothing: the cautious end.", unit="share", ge=0, le=1, step=0.05)
-    soft_limit_penalty_share: float = assumption(0.25, "Price of breaking a soft budget, per dollar over it.", "A judgement: a quarter on the dollar makes it a last resort.", unit="share", ge=0, le=100, step=0.05)
+    reuse_share: float = assumption(
+        0.0,
+        "Share of its price that an unused committed hour brings back after the horizon.",
+        "0 = nothing: the cautious end.",
+        unit="share",
+        ge=0,
+        le=1,
+        step=0.05,
+    )
+    soft_limit_penalty_share: float = assumption(
+        0.25,
+        "Price of breaking a soft budget, per dollar over it.",
+        "A judgement: a quarter on the dollar makes it a last resort.",
+        unit="share",
+        ge=0,
+        le=100,
+        step=0.05,
+    )
     providers: tuple[str, ...] = assumption((), "Providers that may be bought from; empty = all.", "All that the tables offer.")
     geographies: tuple[str, ...] = assumption((), "Geographies that may be bought in; empty = all.", "All that the tables offer.")
     excluded_offers: tuple[str, ...] = assumption((), "Offers that must not be bought.", "None.")
@@ -179,7 +370,9 @@ class LedgerAssumptions(PricingAssumptions):
 
     currency: str = assumption("USD", "Currency of all money shown.", "Set by the book.", pattern=r"^[A-Z]{3}$")
     fiscal_year_first_month: int = assumption(1, "First month of the fiscal year.", "The calendar year.", ge=1, le=12, step=1)
-    payment_terms_days: int = assumption(30, "Days from invoice to payment.", "Net 30, the usual terms of cloud invoices.", unit="days", ge=0, le=180, step=5)
+    payment_terms_days: int = assumption(
+        30, "Days from invoice to payment.", "Net 30, the usual terms of cloud invoices.", unit="days", ge=0, le=180, step=5
+    )
 
 
 class Scenario(DemandAssumptions, ProcurementAssumptions, LedgerAssumptions):
@@ -190,7 +383,9 @@ class Scenario(DemandAssumptions, ProcurementAssumptions, LedgerAssumptions):
     @model_validator(mode="after")
     def _time_order(self) -> Self:
         if quarter_start(self.first_quarter).date() < self.as_of:
-            raise ValueError(f"first_quarter {self.first_quarter} began before as_of {self.as_of}; plan from the next quarter on, or move as_of")
+            raise ValueError(
+                f"first_quarter {self.first_quarter} began before as_of {self.as_of}; plan from the next quarter on, or move as_of"
+            )
         return self
 
     def section(self, kind: type[SectionType]) -> SectionType:
@@ -226,7 +421,9 @@ def build_scenario(values: dict[str, Any], where: str = "scenario") -> Scenario:
     ScenarioError
         One message that lists every fault: name, value, what is allowed.
     """
-    faults = [f"{name} is not an assumption; {nearest(name, Scenario.model_fields)}" for name in values if name not in Scenario.model_fields]
+    faults = [
+        f"{name} is not an assumption; {nearest(name, Scenario.model_fields)}" for name in values if name not in Scenario.model_fields
+    ]
     known = {name: value for name, value in values.items() if name in Scenario.model_fields}
     try:
         scenario = Scenario(**known)

@@ -9,7 +9,16 @@ from capplan.units import QUARTER_PATTERN
 
 TERMS = ["on_demand", "spot", "reserved_1y", "reserved_3y", "savings_plan_1y", "savings_plan_3y", "capacity_block", "owned", "lease"]
 DISCOUNTS = ["units", "usd_per_hour", "none"]
-LIMIT_KINDS = ["on_demand_accelerators", "spot_accelerators", "spot_share", "quota_accelerators", "new_accelerators", "power_kw", "budget_usd", "provider_share"]
+LIMIT_KINDS = [
+    "on_demand_accelerators",
+    "spot_accelerators",
+    "spot_share",
+    "quota_accelerators",
+    "new_accelerators",
+    "power_kw",
+    "budget_usd",
+    "provider_share",
+]
 MEASURES = ["p_and_l", "cash", "capex"]
 REGION = "Where: a geography (us, eu, apac, ...), a provider's own region, or any."
 
@@ -34,7 +43,12 @@ class Accelerators(Table):
     bf16_tflops: float = column("Peak dense bf16 rate, without sparsity.", unit="TFLOP/s", gt=0)
     fp8_tflops: float = column("Peak dense 8-bit floating point rate, where the accelerator has one.", unit="TFLOP/s", optional=True, gt=0)
     power_w: float = column("Board power at full load.", unit="W", gt=0)
-    link_gbps: float = column("Bandwidth of the fast links to its neighbours, both directions together; empty where there are none.", unit="GB/s", optional=True, gt=0)
+    link_gbps: float = column(
+        "Bandwidth of the fast links to its neighbours, both directions together; empty where there are none.",
+        unit="GB/s",
+        optional=True,
+        gt=0,
+    )
     as_of: pd.Timestamp = column("Day the figures held.")
     source_id: str = column("Source of the row.", refers="sources.source_id")
 
@@ -62,8 +76,15 @@ class Offers(Table):
     region: str = column("Provider's own name of the region (or site).")
     geography: str = column("Part of the world the region lies in (us, eu, apac, ...), as demand names it.")
     term: str = column("Kind of contract.", isin=TERMS)
-    term_months: float = column("Length of the contract; follows from the term for 1 and 3 years, stated for leases, capacity blocks and owned machines.", unit="months", optional=True, gt=0)
-    usd_per_hour: float = column("List price of one machine for one hour, without any upfront part taken off; for owned machines 0.", unit="USD/h", ge=0)
+    term_months: float = column(
+        "Length of the contract; follows from the term for 1 and 3 years, stated for leases, capacity blocks and owned machines.",
+        unit="months",
+        optional=True,
+        gt=0,
+    )
+    usd_per_hour: float = column(
+        "List price of one machine for one hour, without any upfront part taken off; for owned machines 0.", unit="USD/h", ge=0
+    )
     negotiated_usd_per_hour: float = column("Price that was quoted to this company, where there is one.", unit="USD/h", optional=True, ge=0)
     quote_expires: pd.Timestamp = column("Last day on which the quote can be accepted.", optional=True)
     upfront_share: float = column("Share of the contract's price that is paid at signing.", optional=True, default=0.0, ge=0, le=1)
@@ -75,9 +96,18 @@ class Offers(Table):
     lead_time_days_p90: float = column("Days from signing to delivery, 90th percentile.", unit="days", optional=True, ge=0)
     available_from: pd.Timestamp = column("First day of a booking window or capacity block.", optional=True)
     available_to: pd.Timestamp = column("Last day of a booking window or capacity block.", optional=True)
-    discounts: str = column("What the contract pays for: machines (units), dollars an hour at plan rates (usd_per_hour), or nothing (none).", optional=True, default="none", isin=DISCOUNTS)
-    plan_id: str = column("Offers with one plan_id are the plan rates of one savings plan and draw on the same dollars an hour.", optional=True)
-    guarantees_capacity: bool = column("Is the machine surely there, or does the contract only make it cheaper?", optional=True, default=False)
+    discounts: str = column(
+        "What the contract pays for: machines (units), dollars an hour at plan rates (usd_per_hour), or nothing (none).",
+        optional=True,
+        default="none",
+        isin=DISCOUNTS,
+    )
+    plan_id: str = column(
+        "Offers with one plan_id are the plan rates of one savings plan and draw on the same dollars an hour.", optional=True
+    )
+    guarantees_capacity: bool = column(
+        "Is the machine surely there, or does the contract only make it cheaper?", optional=True, default=False
+    )
     interruptions_per_hour: float = column("Expected interruptions of one machine in an hour (spot).", unit="1/h", optional=True, ge=0)
     as_of: pd.Timestamp = column("Day the price held.")
     source_id: str = column("Source of the price.", refers="sources.source_id")
@@ -99,8 +129,12 @@ class Commitments(Table):
     end: pd.Timestamp = column("Last day of service.")
     notice_date: pd.Timestamp = column("Last day to give notice; after it the contract renews or the exit right is gone.", optional=True)
     renews: bool = column("Does it renew by itself unless notice is given?", optional=True, default=False)
-    renewal_usd_per_hour: float = column("Price of one machine for one hour if it is renewed for the same term.", unit="USD/h", optional=True, ge=0)
-    exit_cost_share: float = column("Share of the remaining payments due if it is ended early; 1 = no exit right.", optional=True, default=1.0, ge=0, le=1)
+    renewal_usd_per_hour: float = column(
+        "Price of one machine for one hour if it is renewed for the same term.", unit="USD/h", optional=True, ge=0
+    )
+    exit_cost_share: float = column(
+        "Share of the remaining payments due if it is ended early; 1 = no exit right.", optional=True, default=1.0, ge=0, le=1
+    )
     upfront_paid_usd: float = column("Already paid at signing.", unit="USD", optional=True, default=0.0, ge=0)
     discounts: str = column("What the contract pays for: units, usd_per_hour or none.", optional=True, default="units", isin=DISCOUNTS)
     guarantees_capacity: bool = column("Is the machine surely there?", optional=True, default=True)
@@ -158,7 +192,9 @@ class Assets(Table):
     machines: int = column("Machines in the lot.", ge=1)
     in_service: pd.Timestamp = column("First day of service.")
     capex_usd: float = column("Price paid for the whole lot.", unit="USD", ge=0)
-    useful_life_years: float = column("Years of straight-line depreciation; empty = the scenario's.", unit="years", optional=True, gt=0, le=15)
+    useful_life_years: float = column(
+        "Years of straight-line depreciation; empty = the scenario's.", unit="years", optional=True, gt=0, le=15
+    )
     residual_share: float = column("Share of the price that is left at the end of the useful life.", optional=True, default=0.0, ge=0, lt=1)
     support_usd_per_year: float = column("Support and maintenance of the whole lot.", unit="USD/year", optional=True, default=0.0, ge=0)
     team: str = column("Team that bears the cost.", optional=True, default="shared")

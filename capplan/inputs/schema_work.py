@@ -18,11 +18,20 @@ class Workloads(Table):
     workload: str = column("Name of the workload.", key=True)
     stage: str = column("Where in a model's life it stands.", isin=STAGES)
     unit: str = column("Unit of its usage: accelerator_hours, exaflop, requests, tokens, ...")
-    work_class: str = column("Workloads of one class are planned together; they share unit, speeds and shortfall cost. Empty = its own class.", optional=True)
-    host: str = column("Where it may run: own or rented accelerators (self), a model API (api), or either.", optional=True, default="self", isin=HOSTS)
+    work_class: str = column(
+        "Workloads of one class are planned together; they share unit, speeds and shortfall cost. Empty = its own class.", optional=True
+    )
+    host: str = column(
+        "Where it may run: own or rented accelerators (self), a model API (api), or either.", optional=True, default="self", isin=HOSTS
+    )
     interruptible: bool = column("Can it be stopped at any time and go on later (spot)?", optional=True, default=False)
     deferrable: bool = column("May it run later inside its window?", optional=True, default=False)
-    shortfall_usd_per_unit: float = column("What one unit of unserved work costs: lost margin, credits, delay. Empty = the scenario's price for its kind.", unit="USD/unit", optional=True, gt=0)
+    shortfall_usd_per_unit: float = column(
+        "What one unit of unserved work costs: lost margin, credits, delay. Empty = the scenario's price for its kind.",
+        unit="USD/unit",
+        optional=True,
+        gt=0,
+    )
     residency: str = column("Geography the work must stay in; empty = anywhere.", optional=True)
     team: str = column("Team that owns it.", optional=True, default="shared")
     owner: str = column("Person or role that answers for it.", optional=True)
@@ -65,7 +74,9 @@ class TrainingRuns(Table):
     workload: str = column("Workload it belongs to.", refers="workloads.workload")
     parameters: float = column("Parameters that are active for a token.", optional=True, gt=0)
     tokens: float = column("Training tokens.", optional=True, gt=0)
-    quantity: float = column("Work in the workload's unit; empty = 6 x parameters x tokens, for workloads in exaflop.", unit="workload unit", optional=True, gt=0)
+    quantity: float = column(
+        "Work in the workload's unit; empty = 6 x parameters x tokens, for workloads in exaflop.", unit="workload unit", optional=True, gt=0
+    )
     precision: str = column("Number format.", optional=True, default="bf16", isin=["fp32", "bf16", "fp16", "fp8"])
     start: pd.Timestamp = column("Planned first day.")
     deadline: pd.Timestamp = column("Day it must be done.")
@@ -96,7 +107,9 @@ class Speeds(Table):
 
     workload: str = column("Workload.", refers="workloads.workload", key=True)
     accelerator: str = column("Accelerator.", refers="accelerators.accelerator", key=True)
-    work_per_accelerator_hour: float = column("Work one accelerator does in an hour at the target latency, in the workload's unit.", unit="workload unit/h", gt=0)
+    work_per_accelerator_hour: float = column(
+        "Work one accelerator does in an hour at the target latency, in the workload's unit.", unit="workload unit/h", gt=0
+    )
     basis: str = column("How it is known.", isin=["measured", "calibrated", "modelled", "stated"])
     as_of: pd.Timestamp = column("Day it held.", optional=True)
     source_id: str = column("Source of the row.", optional=True, refers="sources.source_id")
