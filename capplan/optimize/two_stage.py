@@ -1,96 +1,49 @@
-"""A generic two-stage stochastic mixed-integer program; nothing of capacity planning in it."""
+"""A generic two-stage stochastic mixed-integer program with a certified gap; the entry for every question that uses one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-
 import numpy as np
-from scipy import sparse
 
+from capplan.optimize.extensive import solve_extensive
+from capplan.optimize.program import ExpectedRow, Solution, TwoStage, blended_cost, check_program, risk_weights
+
+__all__ = ["ExpectedRow", "Solution", "TwoStage", "blended_cost", "risk_weights", "solve_two_stage"]
 Array = np.ndarray
 
 
-@dataclass(frozen=True)
-class TwoStage:
-    r"""A two-stage program whose recourse points share one cost vector and one matrix.
+def solve_two_stage(
+    problem: TwoStage, risk_weight: float = 0.0, tail_share: float = 0.2, gap_share: float = 1e-6, start: Array | None = None
+) -> Solution:
+    r"""Find the first stage that costs least, counting what it lets the second stage do.
 
-    .. math:: \min_x c^T x + \rho\big[\sum_{p \in s} w_p q^T y_p\big],\quad A x \lessgtr b,\quad
-              W y_p \lessgtr h_p - T_p x,\quad y_p \ge 0
-
-    where rho blends the expectation and CVaR over scenarios s.
+    .. math:: \min_x c^T x + (1-\lambda)\,E[C_s(x)] + \lambda\,\mathrm{CVaR}_\alpha(C_s(x)),\quad C_s(x) = \sum_{p \in s} w_p\, q^T y_p
 
     Parameters
     ----------
-    c : (n,)
-        First-stage cost.
-    A, b, sense : (k, n), (k,), (k,)
-        First-stage rows; sense is one of "<", ">", "=" for each row.
-    lower, upper : (n,)
-        Bounds of x.
-    integer : (n,) bool
-        Which x are whole numbers.
-    q : (r,)
-        Recourse cost of one point and unit of weight.
-    W : (m, r)
-        Recourse matrix, shared by all points.
-    recourse_sense : (m,)
-        "<", ">" or "=" for each recourse row.
-    T : sequence of (m, n) sparse matrices
-        Technology matrices; point p uses T[technology[p]].
-    technology : (P,) int
-        Which matrix each point uses.
-    h : (P, m)
-        Right-hand sides.
-    weight : (P,)
-        Weight of each point in its scenario's cost (hours, discount factor).
-    scenario : (P,) int
-        Scenario of each point.
-    probability : (S,)
-        Probability of each scenario; the sum is 1.
-    expected : sequence of ExpectedRow
-        Rows on first stage plus expected recourse (budgets); they couple all points.
+    problem
+        The program.
+    risk_weight
+        lambda: 0 looks at the mean only, 1 at the bad cases only.
+    tail_share
+        alpha: CVaR is the mean recourse cost of this share of worst scenarios (0.2 = "CVaR at 0.8").
+    gap_share
+        Proven relative gap at which the search may stop.
+    start : (n,), optional
+        A first stage to start from.
+
+    Returns
+    -------
+    Solution
+        With lower <= optimum <= upper.
+
+    Raises
+    ------
+    InfeasibleError
+        No first stage leaves every point a feasible recourse.
+    UnboundedError
+        A cost can fall without end.
+    SolveError
+        The parts of the program do not fit together.
     """
-
-    c: Array
-    A: sparse.csr_matrix
-    b: Array
-    sense: Array
-    lower: Array
-    upper: Array
-    integer: Array
-    q: Array
-    W: sparse.csr_matrix
-    recourse_sense: Array
-    T: Sequence[sparse.csr_matrix]
-    technology: Array
-    h: Array
-    weight: Array
-    scenario: Array
-    probability: Array
-    expected: Sequence[ExpectedRow] = field(default=())
-
-
-@dataclass(frozen=True)
-class ExpectedRow:
-    r"""A cap on first-stage plus expected recourse quantity: a x + E[sum_{p in points} w_p g^T y_p] <= limit.
-
-    Parameters
-    ----------
-    a : (n,)
-        First-stage coefficients.
-    g : (r,)
-        Recourse coefficients (0 for imputed costs, which are no spend).
-    points : (P,) bool
-        Points that count (those of one quarter, say).
-    weight : (P,)
-        Weight of each point in this row (hours without discounting, say).
-    limit
-        Right-hand side.
-    """
-
-    a: Array
-    g: Array
-    points: Array
-    weight: Array
-    limit: float
+    check_program(problem, risk_weight, tail_share, gap_share)
+    return solve_extensive(problem, risk_weight, tail_share, gap_share, start)

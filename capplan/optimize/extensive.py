@@ -1,0 +1,119 @@
+"""The extensive form: all recourse points written out in one program and solved as such; exact, for programs of moderate size."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from capplan.optimize.program import Solution, TwoStage, blended_cost
+from capplan.optimize.solver import Arrays, solve_arrays
+
+Array = np.ndarray
+
+
+def extensive_arrays(problem: TwoStage, risk_weight: float, tail_share: float) -> Arrays:
+    r"""Write the program out with one copy of the recourse columns for each point.
+
+    .. math:: \min c^T x + (1-\lambda)\sum_s p_s C_s + \lambda\Big(\eta + \tfrac1\alpha\sum_s p_s z_s\Big),\quad
+              z_s \ge C_s - \eta,\ z_s \ge 0,\quad C_s = \sum_{p \in s} w_p q^T y_p
+
+    Columns are x, then y of every point, then eta and z where lambda > 0. Rows are A, the recourse rows of every point,
+    the expected rows, then the CVaR rows.
+
+    Parameters
+    ----------
+    problem
+        The program.
+    risk_weight, tail_share
+        lambda and alpha of the equation.
+
+    Source
+    ------
+    Birge and Louveaux, Introduction to Stochastic Programming, 2nd ed. (2011), section 2.4 (extensive form);
+    Rockafellar and Uryasev (2000), equation 17 (CVaR by linear rows).
+    """
+    n, r, points, scenarios = len(problem.c), len(problem.q), len(problem.technology), len(problem.probability)
+    m = problem.W.shape[0]
+    mean_weight = problem.probability[problem.scenario] * problem.weight
+    tail = risk_weight > 0
+    extra = 1 + scenarios if tail else 0
+    technology = sparse.vstack(list(problem.T), format="csr")
+    take = (problem.technology[:, None] * m + np.arange(m)).ravel()
+    recourse = sparse.hstack(
+        [technology[take], sparse.kron(sparse.eye(points, format="csr"), problem.W, format="csr"), sparse.csr_matrix((points * m, extra))]
+    )
+    blocks = [sparse.hstack([problem.A, sparse.csr_matrix((problem.A.shape[0], points * r + extra))]), recourse]
+    b = [np.asarray(problem.b, dtype=float), np.asarray(problem.h, dtype=float).ravel()]
+    sense = [np.asarray(problem.sense), np.tile(problem.recourse_sense, points)]
+    for row in problem.expected:
+        weight = problem.probability[problem.scenario] * row.weight * row.points
+        blocks.append(sparse.csr_matrix(np.concatenate([row.a, np.outer(weight, row.g).ravel(), np.zeros(extra)])[None]))
+        b.append(np.array([row.limit]))
+        sense.append(np.array(["<"]))
+    cost = [problem.c, np.outer(mean_weight * (1 - risk_weight), problem.q).ravel()]
+    lower, upper = [problem.lower, np.zeros(points * r)], [problem.upper, np.full(points * r, np.inf)]
+    if tail:
+        member = sparse.csr_matrix((problem.weight, (problem.scenario, np.arange(points))), shape=(scenarios, points))
+        blocks.append(
+            sparse.hstack(
+                [
+                    sparse.csr_matrix((scenarios, n)),
+                    -sparse.kron(member, sparse.csr_matrix(problem.q[None])),
+                    sparse.csr_matrix(np.ones((scenarios, 1))),
+                    sparse.eye(scenarios),
+                ]
+            )
+        )
+        b.append(np.zeros(scenarios))
+        sense.append(np.full(scenarios, ">"))
+        cost += [np.array([risk_weight]), risk_weight / tail_share * problem.probability]
+        lower += [np.array([-np.inf]), np.zeros(scenarios)]
+        upper += [np.full(1 + scenarios, np.inf)]
+    columns = n + points * r + extra
+    integer = np.zeros(columns, dtype=bool)
+    integer[:n] = problem.integer
+    return Arrays(np.concatenate(cost), sparse.csr_matrix(sparse.vstack(blocks)), np.concatenate(b), np.concatenate(sense),
+                  np.concatenate(lower), np.concatenate(upper), integer)  # fmt: skip
+
+
+def solve_extensive(problem: TwoStage, risk_weight: float, tail_share: float, gap_share: float, start: Array | None = None) -> Solution:
+    """Solve the extensive form.
+
+    Parameters
+    ----------
+    problem
+        The program, already checked.
+    risk_weight, tail_share, gap_share
+        See `two_stage.solve_two_stage`.
+    start : (n,), optional
+        A first stage to start from.
+    """
+    model = extensive_arrays(problem, risk_weight, tail_share)
+    guess = None if start is None else first_stage_start(model, start)
+    solved = solve_arrays(model, gap_share, start=guess)
+    n, r, points = len(problem.c), len(problem.q), len(problem.technology)
+    x = solved.x[:n]
+    recourse = solved.x[n : n + points * r].reshape(points, r)
+    cost = scenario_costs(problem, recourse @ problem.q)
+    upper = float(problem.c @ x) + blended_cost(cost, problem.probability, risk_weight, tail_share)
+    return Solution(x, min(solved.bound, upper), upper, cost, solved.status, sparse.csr_matrix(recourse))
+
+
+def first_stage_start(model: Arrays, x: Array) -> Array | None:
+    """Complete a first stage to a full point by solving the recourse with x held; None where x is not feasible."""
+    from dataclasses import replace
+
+    from capplan.optimize.solver import InfeasibleError
+
+    n = len(x)
+    lower, upper = model.lower.copy(), model.upper.copy()
+    lower[:n] = upper[:n] = np.clip(x, lower[:n], upper[:n])
+    try:
+        return solve_arrays(replace(model, lower=lower, upper=upper, integer=np.zeros_like(model.integer))).x
+    except InfeasibleError:
+        return None
+
+
+def scenario_costs(problem: TwoStage, cost_by_point: Array) -> Array:
+    """Sum weighted point costs within each scenario, (S,)."""
+    return np.bincount(problem.scenario, weights=problem.weight * cost_by_point, minlength=len(problem.probability))

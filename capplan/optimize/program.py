@@ -1,0 +1,246 @@
+"""A generic two-stage stochastic mixed-integer program and its solution, as data; nothing of capacity planning in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from capplan.errors import SolveError
+
+Array = np.ndarray
+PROBABILITY_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class TwoStage:
+    r"""A two-stage program whose recourse points share one cost vector and one matrix.
+
+    .. math:: \min_x c^T x + \rho\big[\sum_{p \in s} w_p q^T y_p\big],\quad A x \lessgtr b,\quad
+              W y_p \lessgtr h_p - T_p x,\quad y_p \ge 0
+
+    where rho blends the expectation and CVaR over scenarios s.
+
+    Parameters
+    ----------
+    c : (n,)
+        First-stage cost.
+    A, b, sense : (k, n), (k,), (k,)
+        First-stage rows; sense is one of "<", ">", "=" for each row.
+    lower, upper : (n,)
+        Bounds of x.
+    integer : (n,) bool
+        Which x are whole numbers.
+    q : (r,)
+        Recourse cost of one point and unit of weight.
+    W : (m, r)
+        Recourse matrix, shared by all points.
+    recourse_sense : (m,)
+        "<", ">" or "=" for each recourse row.
+    T : sequence of (m, n) sparse matrices
+        Technology matrices; point p uses T[technology[p]].
+    technology : (P,) int
+        Which matrix each point uses.
+    h : (P, m)
+        Right-hand sides.
+    weight : (P,)
+        Weight of each point in its scenario's cost (hours, discount factor).
+    scenario : (P,) int
+        Scenario of each point.
+    probability : (S,)
+        Probability of each scenario; the sum is 1.
+    expected : sequence of ExpectedRow
+        Rows on first stage plus expected recourse (budgets); they couple all points.
+    """
+
+    c: Array
+    A: sparse.csr_matrix
+    b: Array
+    sense: Array
+    lower: Array
+    upper: Array
+    integer: Array
+    q: Array
+    W: sparse.csr_matrix
+    recourse_sense: Array
+    T: Sequence[sparse.csr_matrix]
+    technology: Array
+    h: Array
+    weight: Array
+    scenario: Array
+    probability: Array
+    expected: Sequence[ExpectedRow] = field(default=())
+
+
+@dataclass(frozen=True)
+class ExpectedRow:
+    r"""A cap on first-stage plus expected recourse quantity: a x + E[sum_{p in points} w_p g^T y_p] <= limit.
+
+    Parameters
+    ----------
+    a : (n,)
+        First-stage coefficients.
+    g : (r,)
+        Recourse coefficients (0 for imputed costs, which are no spend).
+    points : (P,) bool
+        Points that count (those of one quarter, say).
+    weight : (P,)
+        Weight of each point in this row (hours without discounting, say).
+    limit
+        Right-hand side.
+    """
+
+    a: Array
+    g: Array
+    points: Array
+    weight: Array
+    limit: float
+
+
+@dataclass(frozen=True)
+class Solution:
+    r"""A first stage that is feasible, with proven bounds on the optimum.
+
+    Parameters
+    ----------
+    x : (n,)
+        First stage; whole where it must be.
+    lower, upper
+        Proven: lower <= optimum <= upper; upper is the exact objective of x.
+    cost_by_scenario : (S,)
+        Recourse cost of each scenario at x, without c x.
+    status
+        "optimal", "gap" (proven within the wanted gap) or "limit" (stopped before; the gap says how far it is proven).
+    recourse : (P, r) sparse
+        Recourse decisions of each point at x, which together satisfy the expected rows.
+    method
+        "extensive" or "l_shaped".
+    warm
+        What a re-solve of a changed program can start from; opaque.
+    """
+
+    x: Array
+    lower: float
+    upper: float
+    cost_by_scenario: Array
+    status: str
+    recourse: sparse.csr_matrix
+    method: str = "extensive"
+    warm: Any = None
+
+    @property
+    def gap_share(self) -> float:
+        """Proven relative gap: (upper - lower) / |upper|."""
+        return (self.upper - self.lower) / max(abs(self.upper), 1e-12) if self.upper > self.lower else 0.0
+
+
+def risk_weights(cost: Array, probability: Array, risk_weight: float, tail_share: float) -> Array:
+    r"""Weights under which the mean of the scenarios' costs is the blend of expectation and CVaR.
+
+    .. math:: \omega_s = (1-\lambda) p_s + \lambda\,\kappa_s / \alpha,\quad \kappa_s \le p_s,\ \textstyle\sum_s \kappa_s = \alpha
+
+    with kappa filled from the dearest scenario down.
+
+    Parameters
+    ----------
+    cost, probability : (S,)
+        Cost and probability of each scenario.
+    risk_weight, tail_share
+        lambda and alpha of the equation.
+
+    Returns
+    -------
+    (S,) array
+        Weights that sum to 1.
+
+    Source
+    ------
+    Rockafellar and Uryasev, "Optimization of conditional value-at-risk", Journal of Risk 2 (2000): CVaR as the mean of the worst share.
+
+    Examples
+    --------
+    >>> risk_weights(np.array([1.0, 4.0, 2.0, 3.0]), np.full(4, 0.25), 1.0, 0.5).tolist()
+    [0.0, 0.5, 0.0, 0.5]
+    """
+    if risk_weight == 0:
+        return np.array(probability, dtype=float)
+    order = np.argsort(-cost, kind="stable")
+    before = np.concatenate(([0.0], np.cumsum(probability[order])[:-1]))
+    tail = np.zeros(len(cost))
+    tail[order] = np.clip(tail_share - before, 0.0, probability[order])
+    return (1 - risk_weight) * probability + risk_weight * tail / tail.sum()
+
+
+def blended_cost(cost: Array, probability: Array, risk_weight: float, tail_share: float) -> float:
+    """Return (1 - risk_weight) E[cost] + risk_weight CVaR of the worst tail_share.
+
+    Examples
+    --------
+    >>> blended_cost(np.array([1.0, 4.0, 2.0, 3.0]), np.full(4, 0.25), 0.5, 0.25)
+    3.25
+    """
+    return float(risk_weights(cost, probability, risk_weight, tail_share) @ cost)
+
+
+def check_program(problem: TwoStage, risk_weight: float = 0.0, tail_share: float = 1.0, gap_share: float = 0.0) -> None:
+    """Refuse a program whose parts do not fit together.
+
+    Raises
+    ------
+    SolveError
+        Names the part, what it has and what it must have.
+    """
+    n, r, m = len(problem.c), len(problem.q), problem.W.shape[0]
+    k, points, scenarios = problem.A.shape[0], len(problem.technology), len(problem.probability)
+    shapes: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = [
+        ("A", problem.A.shape, (k, n)),
+        ("b", np.shape(problem.b), (k,)),
+        ("sense", np.shape(problem.sense), (k,)),
+        ("lower", np.shape(problem.lower), (n,)),
+        ("upper", np.shape(problem.upper), (n,)),
+        ("integer", np.shape(problem.integer), (n,)),
+        ("W", problem.W.shape, (m, r)),
+        ("recourse_sense", np.shape(problem.recourse_sense), (m,)),
+        ("h", np.shape(problem.h), (points, m)),
+        ("weight", np.shape(problem.weight), (points,)),
+        ("scenario", np.shape(problem.scenario), (points,)),
+    ]
+    shapes += [(f"T[{i}]", matrix.shape, (m, n)) for i, matrix in enumerate(problem.T)]
+    for i, row in enumerate(problem.expected):
+        shapes += [
+            (f"expected[{i}].a", np.shape(row.a), (n,)),
+            (f"expected[{i}].g", np.shape(row.g), (r,)),
+            (f"expected[{i}].points", np.shape(row.points), (points,)),
+            (f"expected[{i}].weight", np.shape(row.weight), (points,)),
+        ]
+    for name, found, wanted in shapes:
+        if tuple(found) != wanted:
+            raise SolveError(f"two-stage program: {name} has shape {tuple(found)}, it must be {wanted}")
+    for name, senses in (("sense", problem.sense), ("recourse_sense", problem.recourse_sense)):
+        wrong = sorted({str(s) for s in senses} - {"<", ">", "="})
+        if wrong:
+            raise SolveError(f"two-stage program: {name} holds {wrong[0]!r}; use '<', '>' or '='")
+    for name, numbers in (("c", problem.c), ("A", problem.A.data), ("b", problem.b), ("q", problem.q), ("W", problem.W.data),
+                          ("h", problem.h), ("weight", problem.weight), ("probability", problem.probability)):  # fmt: skip
+        if not np.isfinite(numbers).all():
+            raise SolveError(f"two-stage program: {name} holds a number that is not finite; check prices, demand and limits")
+    if (problem.weight < 0).any() or (problem.probability < 0).any():
+        raise SolveError("two-stage program: weights and probabilities must be 0 or more")
+    total = float(problem.probability.sum())
+    if abs(total - 1) > PROBABILITY_TOLERANCE:
+        raise SolveError(f"two-stage program: scenario probabilities sum to {total:.6g}; they must sum to 1")
+    for name, index, size in (("technology", problem.technology, len(problem.T)), ("scenario", problem.scenario, scenarios)):
+        if points and (index.min() < 0 or index.max() >= size):
+            raise SolveError(f"two-stage program: {name} must name one of {size} (0 to {size - 1}); found {index.min()} to {index.max()}")
+    for name, value, low in (("risk_weight", risk_weight, 0.0), ("tail_share", tail_share, 1e-9), ("gap_share", gap_share, 0.0)):
+        if not low <= value <= 1:
+            raise SolveError(f"{name} is {value}; it must be between {'just above 0' if low else '0'} and 1")
+
+
+def right_hand_sides(problem: TwoStage, x: Array, points: Array | slice = slice(None)) -> Array:
+    """Return h_p - T_p x of the given points, (len(points), m)."""
+    shift = np.stack([np.asarray(matrix @ x).ravel() for matrix in problem.T])
+    return np.asarray(problem.h[points] - shift[problem.technology[points]])
