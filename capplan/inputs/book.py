@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -14,7 +16,7 @@ import pandas as pd
 import yaml
 
 from capplan.errors import BookError, CapplanError, Fault, MissingTableError, nearest
-from capplan.inputs.places import shipped
+from capplan.inputs.places import example_books, shipped
 from capplan.inputs.reader import empty_table, read_table
 from capplan.inputs.rules import check_tables
 from capplan.inputs.scenario import Change, Scenario, build_scenario
@@ -67,6 +69,10 @@ class Book:
     def get(self, table: str) -> pd.DataFrame:
         """Return a table; without rows where the book has none."""
         return self.tables[table].copy() if table in self.tables else empty_table(table)
+
+    def scenario_with(self, **values: Any) -> Scenario:
+        """Return the book's scenario with some assumptions replaced; None means "as the book says"."""
+        return self.scenario.replaced(**{name: value for name, value in values.items() if value is not None})
 
     def __getattr__(self, name: str) -> pd.DataFrame:
         """Give tables as attributes: book.offers."""
@@ -317,3 +323,46 @@ def _assume_speeds(known: dict[str, pd.DataFrame], notes: list[str]) -> None:
     notes.append(
         f"No speeds are stated for {', '.join(plain['workload'])}: an hour counts the same on every accelerator the company has ({', '.join(accelerators)})."
     )
+
+
+def new_book(folder: Path, source: str | None = None, as_of: str = "") -> str:
+    """Make a new book, empty or as a copy of an example; it appears whole or not at all.
+
+    Parameters
+    ----------
+    folder
+        Folder to make; it must not exist, or be empty.
+    source
+        Name of an example book; None for an empty book.
+    as_of
+        Day the plan is made, as YYYY-MM-DD; empty = the day after the last usage.
+
+    Returns
+    -------
+    str
+        One sentence: what was made and what to do next.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise CapplanError(f"{folder} exists already and is not empty; choose another name")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".new-") as name:
+        fresh = Path(name) / "book"
+        if source is not None:
+            examples = example_books()
+            if source not in examples:
+                raise CapplanError(f"there is no example book {source}; {nearest(source, examples)}")
+            shutil.copytree(examples[source], fresh)
+        else:
+            fresh.mkdir()
+            entries = {"name": folder.resolve().name}
+            if as_of:
+                if pd.isna(pd.to_datetime(as_of, format="%Y-%m-%d", errors="coerce")):
+                    raise CapplanError(f"--as-of {as_of}: write the day like 2026-12-01")
+                entries["as_of"] = as_of
+            (fresh / "book.yaml").write_text(yaml.safe_dump(entries, sort_keys=False), encoding="utf-8")
+        if folder.exists():
+            folder.rmdir()
+        fresh.rename(folder)
+    if source is not None:
+        return f"Made {folder} as a copy of the example {source}. Next: `capplan plan {folder}`."
+    return f"Made the empty book {folder}. Next: `capplan ingest` usage into it, add commitments.csv, then `capplan plan {folder}`."

@@ -1,0 +1,157 @@
+"""The command line: every command is one call into the library."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from capplan.errors import CapplanError, ScenarioError
+
+app = typer.Typer(
+    help="Capacity planning and economics of AI infrastructure: from a book of inputs to a dated purchase plan.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+BookFolder = Annotated[Path, typer.Argument(metavar="BOOK", help="Folder of the book.")]
+Parameters = Annotated[list[str] | None, typer.Option("-p", "--parameter", metavar="NAME=VALUE", help="Override an assumption; repeat for more.")]
+ScenarioFile = Annotated[Path | None, typer.Option("--scenario", help="YAML file of assumptions to override.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print a machine-readable answer on standard output.")]
+Out = Annotated[Path, typer.Option("--out", help="Folder the reports go to.")]
+
+
+def say(text: str) -> None:
+    """Show progress, apart from the answer on standard output."""
+    typer.echo(text, err=True)
+
+
+def overrides(parameters: list[str] | None, scenario_file: Path | None) -> dict[str, Any]:
+    """Collect the assumptions given on the command line; -p wins over the file."""
+    values: dict[str, Any] = {}
+    if scenario_file is not None:
+        try:
+            loaded = yaml.safe_load(scenario_file.read_text(encoding="utf-8-sig"))
+        except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+            raise ScenarioError(f"{scenario_file} cannot be read as YAML: {error}") from error
+        if not isinstance(loaded, dict):
+            raise ScenarioError(f"{scenario_file} must hold `name: value` lines")
+        values.update({str(name): value for name, value in loaded.items()})
+    for text in parameters or []:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ScenarioError(f"-p {text}: write it as name=value, for example -p risk_weight=0.3")
+        try:
+            values[name.strip()] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise ScenarioError(f"-p {text}: the value cannot be read; quote texts with special characters") from error
+    return values
+
+
+def answer(as_json: bool, headline: str, scenario: dict[str, Any], tables: dict[str, Any], warnings: list[str], plain: str | None = None) -> None:
+    """Print the answer: one JSON object, or the headline with the warnings."""
+    if as_json:
+        records = {name: json.loads(frame.to_json(orient="records", date_format="iso")) for name, frame in tables.items()}
+        typer.echo(json.dumps({"headline": headline, "scenario": scenario, "tables": records, "warnings": warnings}, default=str))
+        return
+    for warning in warnings:
+        say(f"note: {warning}")
+    typer.echo(plain or headline)
+
+
+@app.command()
+def plan(book: BookFolder, parameter: Parameters = None, scenario: ScenarioFile = None, out: Out = Path("reports"), as_json: AsJson = False) -> None:
+    """Make the quarterly plan of BOOK and leave the report (the main job)."""
+    from capplan.outputs.report import write_report
+
+    report = write_report(book, overrides(parameter, scenario), out, say)
+    answer(as_json, report.plan.headline, report.scenario, report.tables, list(report.plan.warnings), f"{report.plan.headline}\nReport: {report.folder}/plan.html")
+
+
+@app.command()
+def run(
+    question: Annotated[str, typer.Argument(help="Question to answer: the stem of a notebook, such as demand or plan.")],
+    book: BookFolder,
+    parameter: Parameters = None,
+    scenario: ScenarioFile = None,
+    out: Out = Path("reports"),
+    as_json: AsJson = False,
+) -> None:
+    """Run one notebook on BOOK without a person, and keep the executed notebook."""
+    from capplan.outputs.report import answer_question
+
+    found = answer_question(question, book, overrides(parameter, scenario), out, say)
+    answer(as_json, found.view.headline, found.scenario, {"answer": found.view.table, **found.view.details}, list(found.view.notes), f"{found.view.headline}\nNotebook: {found.path}")
+
+
+@app.command()
+def check(book: BookFolder, parameter: Parameters = None, scenario: ScenarioFile = None, as_json: AsJson = False) -> None:
+    """Check all tables of BOOK, and list every fault at once."""
+    from capplan.inputs.book import load_book
+
+    loaded = load_book(book)
+    chosen = loaded.scenario.replaced(**overrides(parameter, scenario))
+    loaded.with_changes(chosen.changes)
+    rows = sum(len(loaded.get(name)) for name in loaded.own)
+    headline = f"{loaded.name}: {len(loaded.own)} tables with {rows:,} rows are in order."
+    answer(as_json, headline, chosen.model_dump(mode="json"), {}, list(loaded.notes))
+
+
+@app.command()
+def new(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to make.")],
+    source: Annotated[str | None, typer.Option("--from", help="Example book to start from; without it the book is empty.")] = None,
+    as_of: Annotated[str, typer.Option("--as-of", help="Day the plan is made (YYYY-MM-DD); empty = the day after the last usage.")] = "",
+) -> None:
+    """Make a new book, empty or as a copy of an example."""
+    from capplan.inputs.book import new_book
+
+    typer.echo(new_book(folder, source, as_of))
+
+
+@app.command()
+def ingest(
+    format_: Annotated[str, typer.Argument(metavar="FORMAT", help="requests, rates, jobs, slurm, prices or focus.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to read.")],
+    into: Annotated[Path, typer.Option("--into", help="Book that receives the tables.")],
+    option: Annotated[list[str] | None, typer.Option("-o", "--option", metavar="NAME=VALUE", help="Option of the format, such as workload=chat; repeat for more.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Turn a foreign file into tables of a book."""
+    from capplan.inputs.ingest import ingest as read
+
+    options = overrides(option, None)
+    found = read(format_, file, into, **options)
+    answer(as_json, found.headline, {}, found.tables, list(found.notes))
+
+
+@app.command()
+def lab(book: BookFolder, port: Annotated[int, typer.Option(help="Port of the notebook server.")] = 8888) -> None:
+    """Open the notebooks on BOOK in JupyterLab."""
+    from capplan.outputs.report import open_lab
+
+    open_lab(book, port)
+
+
+def main() -> None:
+    """Run the command line; every expected failure is one message and a non-zero exit."""
+    try:
+        app()
+    except CapplanError as error:
+        say(f"capplan: {error}")
+        sys.exit(1)
+    except BrokenPipeError:
+        sys.exit(1)
+    except Exception as error:
+        if os.environ.get("CAPPLAN_DEBUG"):
+            traceback.print_exc()
+        say(f"capplan: internal error ({type(error).__name__}: {error}). Set CAPPLAN_DEBUG=1 to see where, and report it.")
+        sys.exit(70)

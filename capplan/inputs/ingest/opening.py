@@ -1,0 +1,241 @@
+"""Open a foreign file through DuckDB as a table of texts, whatever its delimiter, encoding, compression or size."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import gzip
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from capplan.errors import BookError, Fault
+
+#: Delimiters that are tried, in this order where two occur equally often in the header.
+DELIMITERS = (",", ";", "\t", "|")
+MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+
+
+class ReadingOptions(BaseModel):
+    """How to read a file; the same for every format."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=False)
+
+    columns: dict[str, str] = Field({}, description="Column of the file for a column that is needed, where the names differ: needed=found,needed=found.")
+    delimiter: str | None = Field(None, description="What separates columns; empty = found out from the header.", min_length=1, max_length=1)
+    decimal: Literal["auto", ".", ","] = Field("auto", description="Decimal sign; auto = a comma only where columns are not separated by commas.")
+    encoding: Literal["auto", "utf-8", "utf-16", "latin-1"] = Field("auto", description="Encoding; auto = by the byte-order mark, else UTF-8.")
+    timezone: str | None = Field(None, description="Zone of times that state none, like Europe/Berlin; empty = UTC.")
+    time_format: str | None = Field(None, description="Pattern of times that are not ISO 8601, like %d.%m.%Y %H:%M.")
+    time_unit: Literal["auto", "seconds", "milliseconds"] = Field("auto", description="Unit of times that are numbers; auto = by the column's name or size.")
+    start: dt.datetime | None = Field(None, description="Instant from which times that are numbers are counted; empty = 1970 for Unix times.")
+    memory_gib: float = Field(1.0, description="Memory that reading may take; what is larger goes through temporary files.", gt=0, le=4096)
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _pairs(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            pairs = [part.partition("=") for part in value.split(",") if part.strip()]
+            if not all(mark for _, mark, _ in pairs):
+                raise ValueError("write it like timestamp=ts,input_tokens=prompt")
+            return {needed.strip(): found.strip() for needed, _, found in pairs}
+        return value
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_zone(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                ZoneInfo(value)
+            except (ZoneInfoNotFoundError, ValueError) as error:
+                raise ValueError("is no zone of the IANA list; write it like Europe/Berlin or UTC") from error
+        return value
+
+
+def quoted(name: str) -> str:
+    """Quote a name for SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def text_literal(text: str) -> str:
+    """Quote a text for SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+class Sheet:
+    """A foreign file, opened: a DuckDB view `cells` whose columns are all texts, trimmed, empty ones NULL.
+
+    Parameters
+    ----------
+    file
+        CSV (also .gz or .zst) or Parquet.
+    options
+        How to read it.
+    nulls
+        Texts that mean "nothing" in this format, besides the empty one.
+
+    Attributes
+    ----------
+    connection
+        DuckDB connection with bounded memory that owns the view.
+    columns
+        Names of the columns, in order.
+    notes
+        What was assumed while reading.
+
+    Raises
+    ------
+    BookError
+        If the file is missing, empty, or not in an encoding that can be read.
+    """
+
+    def __init__(self, file: Path, options: ReadingOptions, nulls: tuple[str, ...] = ()) -> None:
+        self.file, self.options, self.nulls = file, options, nulls
+        self.notes: list[str] = []
+        self.delimiter, self.encoding = ",", "utf-8"
+        self._scratch = tempfile.TemporaryDirectory(prefix="capplan-ingest-")
+        import duckdb
+
+        self.connection = duckdb.connect(
+            config={"memory_limit": f"{options.memory_gib * 1024:.0f}MiB", "temp_directory": self._scratch.name, "TimeZone": "UTC"}
+        )
+        try:
+            if not file.is_file():
+                self.refuse("the file does not exist" if not file.exists() else "it is not a file", "Check the path.")
+            if file.stat().st_size == 0:
+                self.refuse("the file is empty", "Export it again.")
+            self.parquet = file.name.lower().endswith((".parquet", ".pq"))
+            if not self.parquet:
+                self._recognise()
+            self.columns = [name for name, *_ in self._execute(f"describe from {self._scan()}")]
+            chosen = ", ".join(f"{self._null_if(quoted(name))} as {quoted(name)}" for name in self.columns)
+            self.connection.execute(f"create view cells as select {chosen} from {self._scan()}")  # noqa: S608
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Sheet:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection and remove its temporary files."""
+        self.connection.close()
+        self._scratch.cleanup()
+
+    def refuse(self, rule: str, remedy: str, value: str = "", column: str = "") -> None:
+        """Raise the one fault that keeps the file as a whole from being read."""
+        raise BookError([Fault(self.file.name, 0, column, value, rule, remedy)], where=self.file.name)
+
+    def _execute(self, query: str) -> list[Any]:
+        """Run a query, and turn a file that DuckDB cannot read into a clear message."""
+        import duckdb
+
+        try:
+            return self.connection.execute(query).fetchall()
+        except (duckdb.InvalidInputException, duckdb.IOException) as error:
+            text = str(error)
+            if "unicode" in text.lower() or "utf-8" in text.lower():
+                self.refuse(f"the file is not {self.encoding.upper()}", "Save it as 'CSV UTF-8', or give encoding=latin-1 or encoding=utf-16.")
+            self.refuse(text.split("\n")[0], "Check that the file is complete and of the kind its name says.")
+            raise AssertionError from error
+
+    def rows(self, query: str) -> list[Any]:
+        """Run a query on the views of this sheet."""
+        return self._execute(query)
+
+    def _null_if(self, column: str) -> str:
+        text = f"trim({column}::varchar)"
+        for null in ("", *self.nulls):
+            text = f"nullif({text}, {text_literal(null)})"
+        return text
+
+    def text_lines(self) -> Iterator[str]:
+        """Read the file's lines as text (CSV only)."""
+        opener = gzip.open if self.file.name.lower().endswith(".gz") else open
+        encoding = {"utf-8": "utf-8-sig"}.get(self.encoding, self.encoding)
+        with opener(self.file, "rt", encoding=encoding, newline="", errors="replace") as lines:  # type: ignore[operator]
+            yield from lines
+
+    def _recognise(self) -> None:
+        """Find encoding and delimiter from the first bytes and the header."""
+        name = self.file.name.lower()
+        if name.endswith(".zst"):
+            header = self._first_line_through_duckdb()
+        else:
+            opener = gzip.open if name.endswith(".gz") else open
+            try:
+                with opener(self.file, "rb") as raw:  # type: ignore[operator]
+                    head = raw.read(4)
+            except gzip.BadGzipFile:
+                self.refuse("the name ends in .gz but the content is not compressed", "Rename the file.")
+            if b"\x00" in head and not head.startswith(tuple(MARKS)):
+                self.refuse("the file is binary, not CSV", "Give a CSV file, or a Parquet file whose name ends in .parquet.")
+            found = next((encoding for mark, encoding in MARKS.items() if head.startswith(mark)), "utf-8")
+            self.encoding = found if self.options.encoding == "auto" else self.options.encoding
+            header = next((line for line in self.text_lines() if line.strip()), "")
+        if not header.strip():
+            self.refuse("the file has no header line", "Write the names of the columns into the first line.")
+        counts = {mark: len(next(csv.reader([header], delimiter=mark))) for mark in DELIMITERS}
+        self.delimiter = self.options.delimiter or max(counts, key=lambda mark: counts[mark])
+        if self.delimiter != ",":
+            name_of = {"\t": "tab", ";": "semicolon", "|": "vertical bar"}.get(self.delimiter, self.delimiter)
+            self.notes.append(f"Columns are separated by: {name_of}.")
+
+    def _first_line_through_duckdb(self) -> str:
+        query = f"from read_csv({text_literal(str(self.file))}, all_varchar=true, header=false, delim='\\0', quote='', columns={{'line': 'varchar'}}) limit 1"
+        rows = self._execute(query)
+        return str(rows[0][0]) if rows else ""
+
+    def _scan(self, rejects: bool = False) -> str:
+        path = text_literal(str(self.file))
+        if self.parquet:
+            return f"read_parquet({path})"
+        more = ", store_rejects=true, rejects_limit=1000" if rejects else ""
+        quote = "''" if self.delimiter == "|" else "'\"'"
+        escape = "" if self.delimiter == "|" else ", escape='\"'"
+        return (
+            f"read_csv({path}, all_varchar=true, header=true, delim={text_literal(self.delimiter)}, quote={quote}{escape}, "
+            f"encoding='{self.encoding}', null_padding=false, strict_mode=true{more})"
+        )
+
+    def ragged_rows(self) -> list[Fault]:
+        """List rows that do not have as many cells as the header."""
+        if self.parquet:
+            return []
+        self._execute(f"select count(columns(*)) from {self._scan(rejects=True)}")  # noqa: S608
+        found = self._execute("select distinct line, error_type from reject_errors order by line")
+        plain = {"MISSING COLUMNS": "fewer cells than the header", "TOO MANY COLUMNS": "more cells than the header"}
+        return [
+            Fault(
+                self.file.name,
+                int(line),
+                "",
+                "",
+                f"the row has {plain[kind]}" if kind in plain else f"the row cannot be read ({str(kind).lower()})",
+                "Quote texts that contain the delimiter; write numbers without thousands separators.",
+            )
+            for line, kind in found
+        ]
+
+    def spreadsheet_rows(self, ordinals: list[int]) -> dict[int, int]:
+        """Say in which row of a spreadsheet the n-th data row stands (blank lines count, the header is 1)."""
+        if self.parquet or not ordinals or self.file.name.lower().endswith(".zst"):
+            return {ordinal: ordinal + 1 for ordinal in ordinals}
+        wanted, last, found, seen = set(ordinals), max(ordinals), {}, -1
+        quoting = csv.QUOTE_NONE if self.delimiter == "|" else csv.QUOTE_MINIMAL
+        for row, cells in enumerate(csv.reader(self.text_lines(), delimiter=self.delimiter, quoting=quoting), start=1):
+            if not cells or (seen >= 0 and len(cells) != len(self.columns)):
+                continue
+            seen += 1
+            if seen in wanted:
+                found[seen] = row
+            if seen >= last:
+                break
+        return {ordinal: found.get(ordinal, ordinal + 1) for ordinal in ordinals}

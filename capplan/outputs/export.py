@@ -1,0 +1,64 @@
+"""Write tables and charts to files, with all text from books made inert."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+#: Spreadsheets run a cell that starts with one of these as a formula.
+_LIVE = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def inert(text: object) -> object:
+    """Return text that no spreadsheet takes for a formula; other values pass.
+
+    Examples
+    --------
+    >>> inert("=HYPERLINK(1)"), inert("chat"), inert(-2.5)
+    ("'=HYPERLINK(1)", 'chat', -2.5)
+    """
+    if isinstance(text, str) and text.lstrip(" ").startswith(_LIVE):
+        return "'" + text
+    return text
+
+
+def inert_frame(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a copy whose text cells and column names are inert."""
+    safe = frame.copy()
+    for name in safe.columns:
+        if safe[name].dtype == object or isinstance(safe[name].dtype, pd.CategoricalDtype):
+            safe[name] = safe[name].astype(object).map(inert)
+    return safe.rename(columns={name: inert(name) for name in safe.columns})
+
+
+def write_table(frame: pd.DataFrame, path: Path) -> Path:
+    """Write a table as CSV: fixed number format, so that equal tables are equal bytes.
+
+    Parameters
+    ----------
+    frame
+        Any tidy table.
+    path
+        File to write; its folder must exist.
+    """
+    inert_frame(frame).to_csv(path, index=False, float_format="%.10g", date_format="%Y-%m-%d", lineterminator="\n", encoding="utf-8")
+    return path
+
+
+def write_chart(chart: object, stem: Path) -> tuple[Path, Path]:
+    """Write a chart as SVG and PNG beside each other.
+
+    Parameters
+    ----------
+    chart
+        An Altair chart.
+    stem
+        Path without suffix.
+    """
+    from capplan.outputs.charts import to_png, to_svg
+
+    svg, png = stem.with_suffix(".svg"), stem.with_suffix(".png")
+    svg.write_text(to_svg(chart), encoding="utf-8")
+    png.write_bytes(to_png(chart))
+    return svg, png

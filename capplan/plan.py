@@ -1,0 +1,177 @@
+"""The chain: a book and a scenario become a plan; a few lines, no arithmetic."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pandas as pd
+
+from capplan.errors import MissingTableError
+from capplan.inputs.book import Book
+from capplan.inputs.scenario import DemandAssumptions, PricingAssumptions, ProcurementAssumptions, Scenario, Section
+from capplan.questions.demand import Forecast, class_demand, class_speeds, class_table, forecast_demand, stated_demand
+from capplan.questions.pricing import price_hours
+from capplan.questions.procurement import Purchases, plan_purchases, sample_paths
+
+Progress = Callable[[str], None]
+Answer = TypeVar("Answer")
+#: Answers kept in memory; enough for a slider to go back and forth.
+KEPT = 24
+_answers: OrderedDict[str, Any] = OrderedDict()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A quarterly plan with everything it was made from.
+
+    Parameters
+    ----------
+    book
+        Name of the book.
+    scenario
+        Assumptions it was made under.
+    forecast, prices, purchases
+        Answers of the questions in the chain.
+    demand
+        Work by class in load blocks that the optimiser looked at.
+    headline
+        One sentence with the number that decides.
+    warnings
+        What the reader must know before signing.
+    """
+
+    book: str
+    scenario: Scenario
+    forecast: Forecast
+    prices: pd.DataFrame
+    demand: pd.DataFrame
+    purchases: Purchases
+    headline: str
+    warnings: tuple[str, ...]
+
+
+def remembered(step: str, book: Book, tables: tuple[str, ...], section: Section, compute: Callable[[], Answer]) -> Answer:
+    """Return an answer from memory, or from the folder CAPPLAN_ANSWERS names, or compute it.
+
+    The key is the step, the digests of its tables and the digest of its section of the scenario, so a slider of
+    another section never recomputes it. The folder lets a report's notebook show the plan that was just made; its
+    content is read back as it was written, so it must be private to one run (the runner makes and deletes it).
+    """
+    parts = [step, *(f"{name}:{book.digests.get(name, '-')}" for name in tables), section.digest()]
+    key = f"{step}-{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:24]}"
+    if key in _answers:
+        _answers.move_to_end(key)
+        return _answers[key]
+    folder = os.environ.get("CAPPLAN_ANSWERS")
+    file = Path(folder) / f"{key}.pickle" if folder else None
+    if file is not None and file.is_file():
+        answer = pickle.loads(file.read_bytes())  # noqa: S301 - written by this run into its own private folder
+    else:
+        answer = compute()
+        if file is not None:
+            file.write_bytes(pickle.dumps(answer))
+    _answers[key] = answer
+    while len(_answers) > KEPT:
+        _answers.popitem(last=False)
+    return answer
+
+
+def demand_of(book: Book, scenario: Scenario) -> Forecast:
+    """Forecast the book's demand, or take the demand it states."""
+    a = scenario.section(DemandAssumptions)
+    if "demand_scenarios" in book.own:
+        return remembered("stated", book, ("demand_scenarios",), a, lambda: stated_demand(book.get("demand_scenarios"), a))
+    if "usage" not in book.tables and "training_runs" not in book.tables:
+        book.need("usage", "The demand forecast")
+    tables = ("usage", "events", "training_runs", "workloads")
+    return remembered("demand", book, tables, a, lambda: forecast_demand(*(book.get(name) for name in tables[:3]), a, book.get("workloads")))
+
+
+def prices_of(book: Book, scenario: Scenario) -> pd.DataFrame:
+    """Price an hour of every offer."""
+    a = scenario.section(PricingAssumptions)
+    return remembered("prices", book, ("skus", "offers", "sites"), a, lambda: price_hours(book.get("skus"), book.get("offers"), a, sites=book.get("sites")))
+
+
+def work_of(book: Book, scenario: Scenario) -> pd.DataFrame:
+    """Put the forecast into classes of work, on the paths the optimiser looks at."""
+    forecast = demand_of(book, scenario)
+    hosted = book.get("workloads").query("host != 'api'")
+    paths = forecast.paths[forecast.paths["workload"].isin(hosted["workload"])]
+    if paths.empty:
+        raise MissingTableError(f"The plan of {book.name} has no self-hosted work: every workload runs through an API. Set host to self or either in workloads.csv.")
+    chosen = sample_paths(paths, scenario.plan_paths, scenario.seed)
+    return class_demand(chosen, forecast.blocks, hosted)
+
+
+def purchases_of(book: Book, scenario: Scenario) -> Purchases:
+    """Decide what to buy."""
+    a = scenario.section(ProcurementAssumptions)
+    workloads = book.get("workloads")
+    speeds = book.need("speeds", "The purchase plan")
+    tables = ("usage", "events", "training_runs", "workloads", "demand_scenarios", "speeds", "skus", "offers", "commitments", "limits", "assets", "sites")
+
+    def compute() -> Purchases:
+        hosted = workloads[workloads["host"] != "api"]
+        return plan_purchases(
+            work_of(book, scenario),
+            class_speeds(speeds, hosted),
+            book.get("offers"),
+            book.get("commitments"),
+            book.get("limits"),
+            a,
+            classes=class_table(hosted, speeds, a),
+            skus=book.get("skus"),
+            assets=book.get("assets"),
+            sites=book.get("sites"),
+        )
+
+    return remembered(f"purchases-{scenario.section(DemandAssumptions).digest()}", book, tables, a, compute)
+
+
+def quarterly_plan(book: Book, scenario: Scenario | None = None, progress: Progress = lambda _: None) -> Plan:
+    """Carry a book through demand, prices and purchases to a plan.
+
+    Parameters
+    ----------
+    book
+        Checked inputs.
+    scenario
+        Assumptions; the book's own where none are given.
+    progress
+        Called with a few words before each step.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    CapplanError
+        Where an input is missing or contradicts another one, or no plan exists; never a partial plan.
+    """
+    scenario = scenario or book.scenario
+    book = book.with_changes(scenario.changes)
+    progress("forecasting demand")
+    forecast = demand_of(book, scenario)
+    progress("pricing accelerator-hours")
+    prices = prices_of(book, scenario)
+    progress("deciding what to buy")
+    purchases = purchases_of(book, scenario)
+    return Plan(
+        book=book.name,
+        scenario=scenario,
+        forecast=forecast,
+        prices=prices,
+        demand=work_of(book, scenario),
+        purchases=purchases,
+        headline=purchases.headline,
+        warnings=(*book.notes, *forecast.notes, *purchases.notes),
+    )
