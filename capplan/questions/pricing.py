@@ -1,0 +1,296 @@
+"""What does an accelerator-hour really cost?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from capplan.errors import CapplanError, nearest
+from capplan.inputs.scenario import PricingAssumptions
+from capplan.inputs.schema import columns_of
+from capplan.units import HOURS_PER_AVERAGE_MONTH, HOURS_PER_YEAR
+
+#: Length of the terms whose name says it.
+TERM_MONTHS = {"reserved_1y": 12.0, "reserved_3y": 36.0, "savings_plan_1y": 12.0, "savings_plan_3y": 36.0}
+#: Terms without a contract: pay for an hour, get an hour.
+USAGE_TERMS = ("on_demand", "spot")
+
+
+def completed(frame: pd.DataFrame, table: str) -> pd.DataFrame:
+    """Add the optional columns of a table that a frame lacks, and fill empty cells with the column's default.
+
+    Parameters
+    ----------
+    frame
+        Rows with at least the table's required columns.
+    table
+        Name of the table.
+
+    Raises
+    ------
+    CapplanError
+        If a required column is missing.
+    """
+    known = columns_of(table)
+    missing = [item.name for item in known if not item.optional and item.name not in frame.columns]
+    if missing:
+        raise CapplanError(f"the table {table} lacks the column {missing[0]}; found {', '.join(map(str, frame.columns))}. Add the column.")
+    result = frame.reset_index(drop=True).copy()
+    for item in known:
+        if item.name not in result.columns:
+            kind = "object" if item.kind == "str" else item.kind
+            empty = pd.NaT if item.kind.startswith("datetime") else (None if item.kind == "str" else np.nan)
+            result[item.name] = pd.Series([empty if item.default is None else item.default] * len(result), dtype=kind if item.default is not None else None)
+        elif item.default is not None and result[item.name].isna().any():
+            result[item.name] = result[item.name].fillna(item.default).infer_objects()
+        if item.kind == "float64":
+            result[item.name] = result[item.name].astype(float)
+        elif item.kind.startswith("datetime"):
+            result[item.name] = pd.to_datetime(result[item.name])
+    return result
+
+
+def break_even_utilisation(discount_share: float) -> float:
+    r"""From which utilisation on is a commitment cheaper than paying by the hour?
+
+    .. math:: u^* = \frac{p_\text{committed}}{p_\text{on demand}} = 1 - d
+
+    Parameters
+    ----------
+    discount_share : d
+        Discount of the committed price on the price by the hour, 0 to 1.
+
+    Returns
+    -------
+    float
+        Share of the hours in which the commitment must be used.
+
+    Raises
+    ------
+    CapplanError
+        If the discount is not between 0 and 1.
+
+    Examples
+    --------
+    >>> break_even_utilisation(0.25)
+    0.75
+    """
+    if not 0 <= discount_share <= 1:
+        raise CapplanError(f"discount_share = {discount_share!r}: a discount lies between 0 and 1; write 25 % as 0.25")
+    return 1 - discount_share
+
+
+def screening_crossover(fixed_usd: Sequence[float], variable_usd: Sequence[float]) -> float:
+    r"""At which utilisation do two ways to serve load cost the same?
+
+    .. math:: x = \frac{c_1 - c_2}{m_2 - m_1}
+
+    Parameters
+    ----------
+    fixed_usd : c
+        Cost of holding one unit over the period, for both ways.
+    variable_usd : m
+        Cost of using one unit over the whole period, for both ways.
+
+    Returns
+    -------
+    float
+        Share of the period; above it the way with the lower variable cost is cheaper.
+
+    Raises
+    ------
+    CapplanError
+        If the variable costs are equal, so that the lines never cross.
+
+    Examples
+    --------
+    >>> screening_crossover((15, 10), (2, 12))
+    0.5
+    """
+    (c1, c2), (m1, m2) = fixed_usd, variable_usd
+    if m1 == m2:
+        raise CapplanError(f"both ways cost {m1!r} per use, so their cost lines never cross; compare the fixed costs instead")
+    return (c1 - c2) / (m2 - m1)
+
+
+def annuity_years(years: float | np.ndarray, rate_per_year: float) -> float | np.ndarray:
+    r"""Present value of one dollar a year, paid evenly over some years.
+
+    .. math:: a(T) = \int_0^T (1+r)^{-t} dt = \frac{1 - (1+r)^{-T}}{\ln(1+r)}
+
+    Examples
+    --------
+    >>> annuity_years(3.0, 0.0), round(float(annuity_years(1.0, 0.09)), 4)
+    (3.0, 0.9581)
+    """
+    if rate_per_year == 0:
+        return years
+    return -np.expm1(-np.log1p(rate_per_year) * years) / np.log1p(rate_per_year)
+
+
+def price_hours(skus: pd.DataFrame, offers: pd.DataFrame, a: PricingAssumptions, sites: pd.DataFrame | None = None) -> pd.DataFrame:
+    r"""What does an accelerator-hour of each offer really cost?
+
+    .. math:: p_\text{effective} = \frac{U + (1-s)\,P\,h\,a(T)}{n\,h\,a(T)\,g},\qquad
+              p_\text{owned} = \frac{X - X\rho(1+r)^{-T}}{n\,h\,a(T)} + \frac{R}{n}
+
+    with U = s P h T the part paid at signing (s the `upfront_share`), P the price of a machine-hour, n accelerators in it, h hours of a year, a(T) the
+    `annuity_years` of the term, g the useful share of a paid hour, X the purchase price, rho the residual share, and R = power x PUE + space + upkeep
+    of an hour.
+
+    Parameters
+    ----------
+    skus : sku, provider, accelerator, accelerator_count, power_kw
+    offers
+        The table of offers.
+    a
+        Rates, useful life, prices of power and space, price factor.
+    sites : optional
+        PUE and prices where a machine one owns would stand; an owned offer's region names its site.
+
+    Returns
+    -------
+    DataFrame
+        One row an offer, in its order: offer_id, sku, provider, accelerator, accelerator_count, region, geography, term, term_months (empty for on demand and spot),
+        machine_usd_per_hour (price of the whole machine; for owned ones its levelised cost), recurring_usd_per_hour (what a machine costs while it runs: the price
+        less the part paid at signing; power, space and upkeep of owned ones), upfront_usd_per_machine, billed_usd_per_accelerator_hour (recurring only, as
+        an invoice shows it), effective_usd_per_accelerator_hour (all in, discounted, per useful hour), useful_share, on_demand_usd_per_accelerator_hour
+        (the cheapest of the same accelerator and geography; empty where there is none), break_even_share (utilisation from which the offer beats it), negotiated, stale.
+
+    Raises
+    ------
+    CapplanError
+        Listing every offer with no price, no or a contradictory length, an unknown SKU, or no power figure.
+
+    Source
+    ------
+    FinOps Foundation, FOCUS specification, appendix on commitment discounts (billed and effective cost); break-even as `break_even_utilisation`.
+    """
+    table = completed(offers, "offers")
+    machines = completed(skus, "skus").set_index("sku")
+    known = table["sku"].isin(machines.index)
+    if not known.all():
+        row = table[~known].iloc[0]
+        raise CapplanError(f"offer {row['offer_id']} names the sku {row['sku']!r}, which the table skus does not have; {nearest(str(row['sku']), machines.index)}")
+    result = table[["offer_id", "sku", "region", "geography", "term"]].copy()
+    for name in ("provider", "accelerator", "accelerator_count"):
+        result[name] = table["sku"].map(machines[name])
+    power_kw = table["sku"].map(machines["power_kw"]).astype(float)
+    as_of = pd.Timestamp(a.as_of)
+    live = table["negotiated_usd_per_hour"].notna() & ~(table["quote_expires"] < as_of)
+    price = table["negotiated_usd_per_hour"].where(live, table["usd_per_hour"]) * a.price_factor
+    months = _months(table, a)
+    _refuse(table, price, months, power_kw)
+
+    owned = table["term"] == "owned"
+    years = months / 12
+    weight = pd.Series(np.asarray(annuity_years(years.to_numpy(), a.discount_rate_per_year)), index=table.index)
+    capex = table["capex_usd"].where(owned, 0.0) * a.price_factor
+    running = owned_running_usd_per_hour(power_kw, capex, table["region"], a, sites)
+    upfront = (table["upfront_share"] * price * months * HOURS_PER_AVERAGE_MONTH).fillna(0.0).where(~owned, capex)
+    recurring = (price * (1 - table["upfront_share"].where(months.notna(), 0.0))).where(~owned, running)
+    residual = capex * a.residual_share * (1 + a.discount_rate_per_year) ** -years.fillna(0.0)
+    levelised = recurring + ((upfront - residual) / (weight * HOURS_PER_YEAR)).where(months.notna(), 0.0)
+    interruptions = table["interruptions_per_hour"].fillna(a.spot_interruptions_per_hour).where(table["term"] == "spot", 0.0)
+    useful = 1 - interruptions * a.restart_hours
+    if (useful <= 0).any():
+        row = table[useful <= 0].iloc[0]
+        raise CapplanError(
+            f"offer {row['offer_id']}: {row['interruptions_per_hour']:g} interruptions an hour with {a.restart_hours:g} h lost at each leave no useful hour; "
+            "exclude the offer, or correct interruptions_per_hour or restart_hours"
+        )
+    count = result["accelerator_count"]
+    result["term_months"] = months
+    result["machine_usd_per_hour"] = levelised.where(owned, price)
+    result["recurring_usd_per_hour"] = recurring
+    result["upfront_usd_per_machine"] = upfront
+    result["billed_usd_per_accelerator_hour"] = recurring / count
+    result["effective_usd_per_accelerator_hour"] = levelised / useful / count
+    result["useful_share"] = useful
+    on_demand = result[result["term"] == "on_demand"].groupby(["accelerator", "geography"])["effective_usd_per_accelerator_hour"].min()
+    keys = pd.MultiIndex.from_frame(result[["accelerator", "geography"]])
+    result["on_demand_usd_per_accelerator_hour"] = on_demand.reindex(keys).to_numpy()
+    ratio = result["effective_usd_per_accelerator_hour"] / result["on_demand_usd_per_accelerator_hour"]
+    result["break_even_share"] = ratio.where(~result["term"].isin(USAGE_TERMS))
+    result["negotiated"] = live & ~owned
+    result["stale"] = (as_of - table["as_of"]).dt.days > a.stale_after_days
+    order = ["offer_id", "sku", "provider", "accelerator", "accelerator_count", "region", "geography", "term", "term_months"]
+    return result[order + [name for name in result.columns if name not in order]]
+
+
+def owned_running_usd_per_hour(
+    power_kw: pd.Series, capex_usd: pd.Series, site: pd.Series, a: PricingAssumptions, sites: pd.DataFrame | None = None
+) -> pd.Series:
+    """Power, space and upkeep of one owned machine for one hour, at full load.
+
+    Parameters
+    ----------
+    power_kw, capex_usd, site
+        Power, purchase price and site of each machine, row by row.
+    a
+        Prices and PUE where the site states none, and the share of the price that upkeep takes a year.
+    sites : optional
+        Table of sites.
+
+    Returns
+    -------
+    Series
+        USD per machine-hour.
+    """
+    names = ("pue", "usd_per_kwh", "usd_per_kw_month")
+    stated = {} if sites is None or sites.empty else {name: sites.set_index("site")[name] for name in names}
+    fallback = {"pue": a.pue, "usd_per_kwh": a.usd_per_kwh, "usd_per_kw_month": a.colocation_usd_per_kw_month}
+    here = {name: (site.map(stated[name]).astype(float) if stated else pd.Series(np.nan, index=site.index)).fillna(value) for name, value in fallback.items()}
+    electricity = power_kw * here["pue"] * here["usd_per_kwh"]
+    space = power_kw * here["usd_per_kw_month"] / HOURS_PER_AVERAGE_MONTH
+    return electricity + space + capex_usd * a.upkeep_share_per_year / HOURS_PER_YEAR
+
+
+def utilisation_costs(prices: pd.DataFrame, steps: int = 21) -> pd.DataFrame:
+    r"""What does an hour of used capacity cost at each utilisation?
+
+    .. math:: p(u) = \frac{p_\text{effective}}{u}\ \text{for commitments},\qquad p(u) = p_\text{effective}\ \text{by the hour}
+
+    Parameters
+    ----------
+    prices
+        What `price_hours` returns.
+    steps
+        Points from one step above 0 to full utilisation.
+
+    Returns
+    -------
+    DataFrame
+        offer_id, term, utilisation_share, usd_per_used_accelerator_hour.
+    """
+    share = np.arange(1, steps) / (steps - 1)
+    grid = prices[["offer_id", "term", "effective_usd_per_accelerator_hour"]].merge(pd.DataFrame({"utilisation_share": share}), how="cross")
+    hourly = grid["term"].isin(USAGE_TERMS)
+    grid["usd_per_used_accelerator_hour"] = grid["effective_usd_per_accelerator_hour"] / grid["utilisation_share"].where(~hourly, 1.0)
+    return grid.drop(columns="effective_usd_per_accelerator_hour")
+
+
+def _months(table: pd.DataFrame, a: PricingAssumptions) -> pd.Series:
+    """Length of each contract in months; empty for on demand and spot, and for lengths that nothing states."""
+    months = table["term"].map(TERM_MONTHS).fillna(table["term_months"])
+    months = months.where(~((table["term"] == "owned") & months.isna()), a.useful_life_years * 12)
+    return months.where(~table["term"].isin(USAGE_TERMS)).astype(float)
+
+
+def _refuse(table: pd.DataFrame, price: pd.Series, months: pd.Series, power_kw: pd.Series) -> None:
+    """Raise one error that lists every offer whose price or length cannot be known."""
+    owned = table["term"] == "owned"
+    fixed = table["term"].map(TERM_MONTHS)
+    faults = [
+        (~owned & ~(price > 0), "has no price; state usd_per_hour, or exclude the offer"),
+        (owned & ~(table["capex_usd"] > 0), "is owned but has no purchase price; state capex_usd"),
+        (owned & ~(power_kw > 0), "is owned but its sku has no power figure; state power_kw in the table skus"),
+        (~table["term"].isin(USAGE_TERMS) & months.isna(), "does not say how long it runs; state term_months"),
+        (fixed.notna() & table["term_months"].notna() & (fixed != table["term_months"]),
+         "states a term_months that contradicts its term (1y = 12 months, 3y = 36 months); leave it empty, or call the term lease"),
+    ]  # fmt: skip
+    lines = [f"offer {table['offer_id'][row]} {text}" for bad, text in faults for row in table.index[bad]]
+    if lines:
+        raise CapplanError("prices that cannot be used: " + "; ".join(lines))

@@ -1,0 +1,142 @@
+"""Prices of an accelerator-hour: published break-evens, FOCUS rows, annuities, and messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from capplan.errors import CapplanError
+from capplan.inputs.scenario import PricingAssumptions
+from capplan.questions.pricing import annuity_years, break_even_utilisation, price_hours, screening_crossover, utilisation_costs
+
+PUBLISHED = Path(__file__).parents[2] / "shared" / "truth" / "07_commitments_stochastic.csv"
+A = PricingAssumptions(discount_rate_per_year=0.0, as_of="2027-01-01")
+SKUS = pd.DataFrame(
+    {"sku": ["node", "own"], "provider": ["cloud", "own"], "accelerator": "H100", "accelerator_count": [1, 8], "power_kw": [np.nan, 10.2], "source_id": "s"}
+)
+
+
+def offer(offer_id: str, term: str, price: float, **more: object) -> dict[str, object]:
+    """One row of the offers table."""
+    base = {"sku": "node", "region": "r1", "geography": "us", "as_of": pd.Timestamp("2026-12-01"), "source_id": "s"}
+    return {"offer_id": offer_id, "term": term, "usd_per_hour": price, **base, **more}
+
+
+def priced(*rows: dict[str, object], a: PricingAssumptions = A) -> pd.DataFrame:
+    return price_hours(SKUS, pd.DataFrame(list(rows)), a).set_index("offer_id")
+
+
+@pytest.mark.parametrize(
+    ("discount", "expected"), [(0.25, 0.75), (0.37, 0.63), (0.40, 0.6), (0.55, 0.44999999999999996), (0.57, 0.43000000000000005), (0.60, 0.4), (0.72, 0.28)]
+)
+def test_break_even_is_one_minus_the_discount(discount: float, expected: float) -> None:
+    assert break_even_utilisation(discount) == expected
+
+
+def test_break_even_rows_of_the_published_table() -> None:
+    if not PUBLISHED.exists():
+        pytest.skip(f"the table of published figures is not at {PUBLISHED}")
+    table = pd.read_csv(PUBLISHED)
+    rows = table[table["id"].str.match(r"be_\d+")]
+    assert len(rows) == 7
+    for row in rows.itertuples():
+        assert break_even_utilisation(float(row.inputs.split()[-1])) == float(row.value)
+
+
+def test_break_even_of_an_offer_is_its_price_over_on_demand() -> None:
+    table = priced(offer("od", "on_demand", 4.0), offer("r", "reserved_1y", 3.0))
+    assert table.loc["r", "break_even_share"] == break_even_utilisation(0.25)
+    assert np.isnan(table.loc["od", "break_even_share"])
+
+
+@pytest.mark.parametrize(("share", "upfront", "hourly"), [(1.0, 8760.0, 0.0), (0.5, 4380.0, 0.5), (0.0, 0.0, 1.0)])
+def test_focus_payment_options(share: float, upfront: float, hourly: float) -> None:
+    """FOCUS specification, appendix on commitment discounts: a one-year commitment at 1 USD an hour."""
+    row = priced(offer("c", "reserved_1y", 1.0, upfront_share=share)).loc["c"]
+    assert row["upfront_usd_per_machine"] == upfront
+    assert row["billed_usd_per_accelerator_hour"] == hourly
+    assert row["effective_usd_per_accelerator_hour"] == pytest.approx(1.0, rel=1e-15)
+    assert row["upfront_usd_per_machine"] + 8760 * row["billed_usd_per_accelerator_hour"] == 8760.0
+
+
+def test_paying_early_costs_interest() -> None:
+    a = A.model_copy(update={"discount_rate_per_year": 0.1})
+    row = priced(offer("c", "reserved_1y", 1.0, upfront_share=1.0), a=a).loc["c"]
+    assert row["effective_usd_per_accelerator_hour"] == pytest.approx(np.log(1.1) / (1 - 1 / 1.1), rel=1e-12)
+
+
+def test_annuity_is_the_integral_of_the_discount_factor() -> None:
+    step = 1e-4
+    middle = np.arange(step / 2, 5, step)
+    assert annuity_years(5.0, 0.09) == pytest.approx((1.09**-middle).sum() * step, rel=1e-9)
+
+
+def test_spot_pays_for_lost_hours() -> None:
+    row = priced(offer("s", "spot", 2.0, interruptions_per_hour=0.1), a=A.model_copy(update={"restart_hours": 2.0})).loc["s"]
+    assert row["effective_usd_per_accelerator_hour"] == pytest.approx(2.5)
+
+
+def test_owned_is_depreciation_power_space_and_upkeep() -> None:
+    a = A.model_copy(
+        update={"residual_share": 0.1, "useful_life_years": 5.0, "pue": 1.3, "usd_per_kwh": 0.1, "colocation_usd_per_kw_month": 146.0, "upkeep_share_per_year": 0.05}
+    )
+    row = priced(offer("o", "owned", 0.0, sku="own", capex_usd=300_000.0), a=a).loc["o"]
+    running = 10.2 * 1.3 * 0.1 + 10.2 * 0.2 + 15_000 / 8760
+    assert row["recurring_usd_per_hour"] == pytest.approx(running)
+    assert row["effective_usd_per_accelerator_hour"] == pytest.approx((270_000 / 43_800 + running) / 8)
+
+
+def test_a_site_overrides_the_assumptions() -> None:
+    sites = pd.DataFrame({"site": ["r1"], "geography": ["us"], "available_kw": [100.0], "pue": [1.1], "usd_per_kwh": [0.05], "usd_per_kw_month": [0.0]})
+    frame = pd.DataFrame([offer("o", "owned", 0.0, sku="own", capex_usd=87_600.0)])
+    row = price_hours(SKUS, frame, A, sites).iloc[0]
+    assert row["recurring_usd_per_hour"] == pytest.approx(10.2 * 1.1 * 0.05 + 87_600 * A.upkeep_share_per_year / 8760)
+
+
+def test_an_expired_quote_falls_back_to_the_list_price() -> None:
+    quote = {"negotiated_usd_per_hour": 2.0}
+    table = priced(
+        offer("live", "reserved_1y", 3.0, quote_expires=pd.Timestamp("2027-02-01"), **quote),
+        offer("gone", "reserved_1y", 3.0, quote_expires=pd.Timestamp("2026-12-31"), **quote),
+    )
+    assert table["machine_usd_per_hour"].tolist() == [2.0, 3.0]
+    assert table["negotiated"].tolist() == [True, False]
+
+
+def test_old_prices_are_flagged() -> None:
+    table = priced(offer("new", "on_demand", 3.0), offer("old", "on_demand", 3.0, as_of=pd.Timestamp("2026-01-01")))
+    assert table["stale"].tolist() == [False, True]
+
+
+def test_screening_crossovers_of_the_textbook_case() -> None:
+    """PyPSA documentation, generation investment with screening curves: coal, gas and load shedding."""
+    assert screening_crossover((15, 10), (2, 12)) == 0.5
+    assert screening_crossover((10, 0), (12, 1012)) == 0.01
+    with pytest.raises(CapplanError, match="never cross"):
+        screening_crossover((1, 2), (3, 3))
+
+
+def test_cost_of_a_used_hour_meets_on_demand_at_the_break_even() -> None:
+    prices = price_hours(SKUS, pd.DataFrame([offer("od", "on_demand", 4.0), offer("r", "reserved_1y", 2.0)]), A)
+    curve = utilisation_costs(prices).set_index(["offer_id", "utilisation_share"])["usd_per_used_accelerator_hour"]
+    assert curve["r", 0.5] == curve["od", 0.5] == 4.0
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        (offer("x", "on_demand", 0.0), "offer x has no price"),
+        (offer("x", "lease", 1.0), "offer x does not say how long"),
+        (offer("x", "reserved_1y", 1.0, term_months=36.0), "contradicts its term"),
+        (offer("x", "owned", 0.0, sku="own"), "no purchase price"),
+        (offer("x", "owned", 0.0, capex_usd=1000.0), "no power figure"),
+        (offer("x", "on_demand", 1.0, sku="nod"), "did you mean node"),
+        (offer("x", "spot", 1.0, interruptions_per_hour=3.0), "no useful hour"),
+    ],
+)
+def test_offers_that_cannot_be_priced_are_named(row: dict[str, object], text: str) -> None:
+    with pytest.raises(CapplanError, match=text):
+        priced(row)
