@@ -138,6 +138,9 @@ class Models(Table):
     kv_heads: int = column("Key-value heads.", ge=1)
     head_size: int = column("Width of a head.", ge=1)
     vocabulary: int = column("Tokens in the vocabulary.", ge=1)
+    cache_values_per_layer: float = column(
+        "Values kept in the cache for a token in a layer, where it is not 2 x kv_heads x head_size (latent attention).", optional=True, gt=0
+    )
     as_of: pd.Timestamp = column("Day the figures were read.")
     source_id: str = column("Source of the row.", refers="sources.source_id")
 
