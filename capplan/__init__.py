@@ -12,11 +12,30 @@ _PUBLIC = {
     "load_book": "capplan.inputs.book",
     "Book": "capplan.inputs.book",
     "Scenario": "capplan.inputs.scenario",
+    "quarterly_plan": "capplan.plan",
+    "Plan": "capplan.plan",
+    "forecast_demand": "capplan.questions.demand",
+    "stated_demand": "capplan.questions.demand",
+    "class_demand": "capplan.questions.demand",
+    "price_hours": "capplan.questions.pricing",
+    "plan_purchases": "capplan.questions.procurement",
+    "solve_two_stage": "capplan.optimize.two_stage",
+    "TwoStage": "capplan.optimize.two_stage",
+    "show_book": "capplan.outputs.views",
+    "show_demand": "capplan.outputs.views",
+    "show_pricing": "capplan.outputs.views",
+    "show_procurement": "capplan.outputs.views",
+    "show_plan": "capplan.outputs.views",
+    "explore": "capplan.outputs.widgets",
+    "run_notebook": "capplan.outputs.report",
 }
-__all__ = [*_PUBLIC, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
         return getattr(import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module 'capplan' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*_PUBLIC, "__version__"])

@@ -23,7 +23,9 @@ app = typer.Typer(
 )
 
 BookFolder = Annotated[Path, typer.Argument(metavar="BOOK", help="Folder of the book.")]
-Parameters = Annotated[list[str] | None, typer.Option("-p", "--parameter", metavar="NAME=VALUE", help="Override an assumption; repeat for more.")]
+Parameters = Annotated[
+    list[str] | None, typer.Option("-p", "--parameter", metavar="NAME=VALUE", help="Override an assumption; repeat for more.")
+]
 ScenarioFile = Annotated[Path | None, typer.Option("--scenario", help="YAML file of assumptions to override.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print a machine-readable answer on standard output.")]
 Out = Annotated[Path, typer.Option("--out", help="Folder the reports go to.")]
@@ -56,7 +58,9 @@ def overrides(parameters: list[str] | None, scenario_file: Path | None) -> dict[
     return values
 
 
-def answer(as_json: bool, headline: str, scenario: dict[str, Any], tables: dict[str, Any], warnings: list[str], plain: str | None = None) -> None:
+def answer(
+    as_json: bool, headline: str, scenario: dict[str, Any], tables: dict[str, Any], warnings: list[str], plain: str | None = None
+) -> None:
     """Print the answer: one JSON object, or the headline with the warnings."""
     if as_json:
         records = {name: json.loads(frame.to_json(orient="records", date_format="iso")) for name, frame in tables.items()}
@@ -68,12 +72,21 @@ def answer(as_json: bool, headline: str, scenario: dict[str, Any], tables: dict[
 
 
 @app.command()
-def plan(book: BookFolder, parameter: Parameters = None, scenario: ScenarioFile = None, out: Out = Path("reports"), as_json: AsJson = False) -> None:
+def plan(
+    book: BookFolder, parameter: Parameters = None, scenario: ScenarioFile = None, out: Out = Path("reports"), as_json: AsJson = False
+) -> None:
     """Make the quarterly plan of BOOK and leave the report (the main job)."""
     from capplan.outputs.report import write_report
 
     report = write_report(book, overrides(parameter, scenario), out, say)
-    answer(as_json, report.plan.headline, report.scenario, report.tables, list(report.plan.warnings), f"{report.plan.headline}\nReport: {report.folder}/plan.html")
+    answer(
+        as_json,
+        report.plan.headline,
+        report.scenario,
+        report.tables,
+        list(report.plan.warnings),
+        f"{report.plan.headline}\nReport: {report.folder}/plan.html",
+    )
 
 
 @app.command()
@@ -89,7 +102,14 @@ def run(
     from capplan.outputs.report import answer_question
 
     found = answer_question(question, book, overrides(parameter, scenario), out, say)
-    answer(as_json, found.view.headline, found.scenario, {"answer": found.view.table, **found.view.details}, list(found.view.notes), f"{found.view.headline}\nNotebook: {found.path}")
+    answer(
+        as_json,
+        found.view.headline,
+        found.scenario,
+        {"answer": found.view.table, **found.view.details},
+        list(found.view.notes),
+        f"{found.view.headline}\nNotebook: {found.path}",
+    )
 
 
 @app.command()
@@ -122,7 +142,10 @@ def ingest(
     format_: Annotated[str, typer.Argument(metavar="FORMAT", help="requests, rates, jobs, slurm, prices or focus.")],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="File to read.")],
     into: Annotated[Path, typer.Option("--into", help="Book that receives the tables.")],
-    option: Annotated[list[str] | None, typer.Option("-o", "--option", metavar="NAME=VALUE", help="Option of the format, such as workload=chat; repeat for more.")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("-o", "--option", metavar="NAME=VALUE", help="Option of the format, such as workload=chat; repeat for more."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Turn a foreign file into tables of a book."""

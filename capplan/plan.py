@@ -91,13 +91,21 @@ def demand_of(book: Book, scenario: Scenario) -> Forecast:
     if "usage" not in book.tables and "training_runs" not in book.tables:
         book.need("usage", "The demand forecast")
     tables = ("usage", "events", "training_runs", "workloads")
-    return remembered("demand", book, tables, a, lambda: forecast_demand(*(book.get(name) for name in tables[:3]), a, book.get("workloads")))
+    return remembered(
+        "demand", book, tables, a, lambda: forecast_demand(*(book.get(name) for name in tables[:3]), a, book.get("workloads"))
+    )
 
 
 def prices_of(book: Book, scenario: Scenario) -> pd.DataFrame:
     """Price an hour of every offer."""
     a = scenario.section(PricingAssumptions)
-    return remembered("prices", book, ("skus", "offers", "sites"), a, lambda: price_hours(book.get("skus"), book.get("offers"), a, sites=book.get("sites")))
+    return remembered(
+        "prices",
+        book,
+        ("skus", "offers", "sites"),
+        a,
+        lambda: price_hours(book.get("skus"), book.get("offers"), a, sites=book.get("sites")),
+    )
 
 
 def work_of(book: Book, scenario: Scenario) -> pd.DataFrame:
@@ -106,7 +114,9 @@ def work_of(book: Book, scenario: Scenario) -> pd.DataFrame:
     hosted = book.get("workloads").query("host != 'api'")
     paths = forecast.paths[forecast.paths["workload"].isin(hosted["workload"])]
     if paths.empty:
-        raise MissingTableError(f"The plan of {book.name} has no self-hosted work: every workload runs through an API. Set host to self or either in workloads.csv.")
+        raise MissingTableError(
+            f"The plan of {book.name} has no self-hosted work: every workload runs through an API. Set host to self or either in workloads.csv."
+        )
     chosen = sample_paths(paths, scenario.plan_paths, scenario.seed)
     return class_demand(chosen, forecast.blocks, hosted)
 
@@ -116,7 +126,20 @@ def purchases_of(book: Book, scenario: Scenario) -> Purchases:
     a = scenario.section(ProcurementAssumptions)
     workloads = book.get("workloads")
     speeds = book.need("speeds", "The purchase plan")
-    tables = ("usage", "events", "training_runs", "workloads", "demand_scenarios", "speeds", "skus", "offers", "commitments", "limits", "assets", "sites")
+    tables = (
+        "usage",
+        "events",
+        "training_runs",
+        "workloads",
+        "demand_scenarios",
+        "speeds",
+        "skus",
+        "offers",
+        "commitments",
+        "limits",
+        "assets",
+        "sites",
+    )
 
     def compute() -> Purchases:
         hosted = workloads[workloads["host"] != "api"]

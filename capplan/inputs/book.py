@@ -114,7 +114,7 @@ def _changed(change: Change, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
         )
     if change.multiply is not None:
         if column.kind not in ("float64", "int64"):
-            raise CapplanError(f"change of {change.table}.{change.column}: a {column.rule} cannot be multiplied; use set")
+            raise CapplanError(f"change of {change.table}.{change.column}: {column.rule} cannot be multiplied; use set")
         value: Any = frame.loc[rows, change.column] * change.multiply
     elif column.kind == "datetime64[ns]":
         value = pd.Timestamp(str(change.set))
@@ -126,7 +126,7 @@ def _changed(change: Change, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
         return TABLES[change.table].to_schema().validate(frame)
     except Exception as error:
         raise CapplanError(
-            f"change of {change.table}.{change.column} for {change.key}: {change.set if change.multiply is None else change.multiply!r} does not fit; a {column.rule} is needed"
+            f"change of {change.table}.{change.column} for {change.key}: {change.set if change.multiply is None else change.multiply!r} does not fit; it must be {column.rule}"
         ) from error
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pandera.pandas as pa
 
 #: Types a column may have, as the annotation of a table class and as words for a reader.
-KINDS = {"str": "text", "float64": "number", "int64": "whole number", "bool": "true or false", "datetime64[ns]": "date or time"}
+KINDS = {"str": "text", "float64": "a number", "int64": "a whole number", "bool": "true or false", "datetime64[ns]": "a date"}
 
 
 def column(

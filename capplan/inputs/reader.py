@@ -92,25 +92,31 @@ class _TableReader:
             frame = pd.read_csv(
                 io.StringIO(text), dtype=str, keep_default_na=False, na_values=[], skip_blank_lines=False, names=names, header=0
             )
-        except (pd.errors.ParserError, csv.Error) as error:
-            found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
-            row, rule = (int(found[2]), f"the header has {found[1]} columns and this row {found[3]}") if found else (0, str(error))
-            self.fault(row, "", "", rule, "Quote texts that contain a comma; write numbers without thousands separators.")
-            return None
-        if not isinstance(frame.index, pd.RangeIndex):
-            self.fault(
-                2,
-                "",
-                "",
-                "rows have more cells than the header",
-                "Quote texts that contain a comma; write numbers without thousands separators.",
-            )
+            ragged = not isinstance(frame.index, pd.RangeIndex)
+        except (pd.errors.ParserError, csv.Error):
+            ragged = True
+        if ragged:
+            self.ragged(text, len(names))
             return None
         blank = frame.isna().all(axis=1) | (frame.fillna("") == "").all(axis=1)
         frame = frame[~blank]
         for index in frame.index[frame.isna().any(axis=1)][:SHOWN_ALIKE]:
             self.fault(int(index) + 2, "", "", "the row has fewer cells than the header", "Add the missing commas.")
         return frame.fillna("").apply(lambda text: text.str.strip())
+
+    def ragged(self, text: str, width: int) -> None:
+        """Name the rows that are wider than the header."""
+        remedy = "Quote texts that contain a comma; write numbers without thousands separators."
+        found = []
+        try:
+            for row, cells in enumerate(csv.reader(io.StringIO(text), strict=True), start=1):
+                if len(cells) > width:
+                    found.append(
+                        Fault(self.file, row, "", ",".join(cells)[:60], f"the header has {width} columns and this row {len(cells)}", remedy)
+                    )
+        except csv.Error as error:
+            found.append(Fault(self.file, 0, "", "", f"the file is not CSV: {error}", "Check the quotes around texts."))
+        self.faults += _limited(found)
 
     def refuse(self, column: Column, text: pd.Series, bad: Any, rule: str | None = None, remedy: str = "") -> None:
         """Add a fault for every bad cell of a column."""
@@ -121,7 +127,7 @@ class _TableReader:
                 int(index) + 2,
                 column.name,
                 str(value),
-                rule or f"a {column.rule} is needed",
+                rule or f"must be {column.rule}",
                 remedy or _remedy(column, str(value)),
             )
             for index, value in rows.items()
@@ -206,20 +212,21 @@ class _TableReader:
         try:
             TABLES[self.table].to_schema().validate(frame, lazy=True)
         except SchemaErrors as errors:
-            for (place, check), cases in errors.failure_cases.groupby(["column", "check"], sort=False, dropna=False):
+            cases = errors.failure_cases
+            between = cases["schema_context"] == "DataFrameSchema"
+            for (place, check), part in cases[~between].groupby(["column", "check"], sort=False, dropna=False):
                 if tolerant and (str(check).startswith("dtype") or check == "not_nullable"):
                     continue
-                named = by_name.get(str(place))
+                named = by_name[str(place)]
                 found = []
-                for case in cases.drop_duplicates(["index"]).itertuples():
+                for case in part.drop_duplicates(["index"]).itertuples():
+                    value = "" if case.failure_case is None else str(case.failure_case)
                     row = 0 if pd.isna(case.index) else int(lines[int(case.index)])
-                    if named is not None:
-                        value = "" if case.failure_case is None else str(case.failure_case)
-                        rule, remedy = f"a {named.rule} is needed", _remedy(named, value)
-                        found.append(Fault(self.file, row, named.name, value, rule, remedy))
-                    else:
-                        found.append(self.row_fault(frame, case, str(check), row))
+                    found.append(Fault(self.file, row, named.name, value, f"must be {named.rule}", _remedy(named, value)))
                 self.faults += _limited(found)
+            for check, part in cases[between].groupby("check", sort=False):
+                rows = sorted({int(index) for index in part["index"].dropna()})
+                self.faults += _limited([self.row_fault(frame, index, str(check), int(lines[index])) for index in rows])
         keys = key_of(self.table)
         if keys and len(frame):
             complete = frame[keys].notna().all(axis=1)
@@ -244,11 +251,11 @@ class _TableReader:
                 ]
             )
 
-    def row_fault(self, frame: pd.DataFrame, case: Any, check: str, row: int) -> Fault:
+    def row_fault(self, frame: pd.DataFrame, index: int, check: str, row: int) -> Fault:
         """Describe a broken rule between two columns."""
-        names = [column.name for column in columns_of(self.table) if column.name in check]
-        shown = ", ".join(f"{name}={frame.loc[int(case.index), name]}" for name in names) if row else ""
-        return Fault(self.file, row, " + ".join(names), shown.replace(" 00:00:00", ""), check, "Correct one of the two.")
+        names = [column.name for column in columns_of(self.table) if column.name in check.split()]
+        shown = ", ".join(f"{name}={frame.loc[index, name]}" for name in names).replace(" 00:00:00", "")
+        return Fault(self.file, row, " + ".join(names), shown, check, "Correct one of the two.")
 
 
 def _remedy(column: Column, value: str) -> str:

@@ -57,8 +57,11 @@ class Column:
 
     @property
     def rule(self) -> str:
-        """All that is allowed, in words."""
-        return " and ".join((KINDS[self.kind], *self.rules)) if self.rules else KINDS[self.kind]
+        """All that is allowed, in words that follow "must be"."""
+        rules = " and ".join(self.rules)
+        if rules.startswith("one of"):
+            return rules
+        return f"{KINDS[self.kind]}{' with a time' if self.instant else ''} {rules}".strip()
 
 
 def _words(check: Any) -> str:

@@ -94,7 +94,9 @@ class Offers(Table):
     maximum_lots: float = column("Most lots in one quarter; empty for no cap.", optional=True, ge=0)
     lead_time_days_p50: float = column("Days from signing to delivery, median.", unit="days", optional=True, default=0.0, ge=0)
     lead_time_days_p90: float = column("Days from signing to delivery, 90th percentile.", unit="days", optional=True, ge=0)
-    lead_time_source_id: str = column("Source of the lead times, where it is not that of the price.", optional=True, refers="sources.source_id")
+    lead_time_source_id: str = column(
+        "Source of the lead times, where it is not that of the price.", optional=True, refers="sources.source_id"
+    )
     available_from: pd.Timestamp = column("First day of a booking window or capacity block.", optional=True)
     available_to: pd.Timestamp = column("Last day of a booking window or capacity block.", optional=True)
     discounts: str = column(

@@ -23,7 +23,17 @@ _UNITS = {
     "_kw": "kW",
     "_usd": "USD",
 }
-_WORDS = {"usd": "Amount", "p_and_l": "P&L", "sku": "SKU", "sku_id": "SKU", "cvar": "CVaR", "pue": "PUE", "api": "API", "evpi": "EVPI", "vss": "VSS"}
+_WORDS = {
+    "usd": "Amount",
+    "p_and_l": "P&L",
+    "sku": "SKU",
+    "sku_id": "SKU",
+    "cvar": "CVaR",
+    "pue": "PUE",
+    "api": "API",
+    "evpi": "EVPI",
+    "vss": "VSS",
+}
 
 
 def words(text: str) -> str:
