@@ -1,0 +1,313 @@
+"""How every picture looks: one colour per term, one number format, one font, one width; and how a picture becomes a file.
+
+The colours were searched so that lightness falls in even steps (readable in grey print) and every pair stays apart for
+readers with protanopia and deuteranopia; a test holds both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from capplan.errors import CapplanError, nearest
+
+# Liberation Sans is on Debian and inside vl-convert, and has the widths of Arial, so that labels measured offline fit in a browser too.
+FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
+WIDTH = 720
+MAX_ROWS = 5000
+MAX_SERIES = 16
+INK, MUTED, GRID = "#1f2a33", "#55636e", "#dfe4e8"
+
+TERM_COLOURS = {
+    "owned": "#421d65",
+    "existing": "#3a3e40",
+    "reserved_3y": "#0045a5",
+    "lease": "#6b4d7a",
+    "shortfall": "#cf011c",
+    "committed": "#087bbc",
+    "savings_plan_3y": "#578d86",
+    "reserved_1y": "#638dff",
+    "capacity_block": "#7db066",
+    "api": "#b9abd8",
+    "savings_plan_1y": "#85d2ab",
+    "on_demand": "#ffca69",
+    "spot": "#fae439",
+}
+TERM_NAMES = {
+    "existing": "Existing contracts",
+    "owned": "Owned",
+    "lease": "Leased",
+    "reserved_3y": "Reserved, 3 years",
+    "reserved_1y": "Reserved, 1 year",
+    "committed": "Committed",
+    "savings_plan_3y": "Savings plan, 3 years",
+    "savings_plan_1y": "Savings plan, 1 year",
+    "capacity_block": "Capacity block",
+    "on_demand": "On demand",
+    "spot": "Spot",
+    "api": "API",
+    "shortfall": "Shortfall (imputed)",
+}
+SERIES_COLOURS = ("#004153", "#d47a31", "#02694c", "#4ac2f7", "#9c0011", "#008aaa", "#c6268a", "#de8e86")
+SERIES_DASHES: tuple[list[int], ...] = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3])
+SERIES_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
+RISE, FALL, TOTAL = "#b3261e", "#4aa3a2", "#3a3e40"
+CURRENCY_SIGNS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥"}
+
+
+class ChartError(CapplanError):
+    """A picture was asked for with columns, rows or values it cannot show."""
+
+
+def checked(data: pd.DataFrame, columns: Iterable[str], chart: str, numeric: Iterable[str] = ()) -> pd.DataFrame:
+    """Return the named columns of a frame that can be drawn as it stands.
+
+    Altair draws a misspelt column as an empty picture, and stops at 5,000 rows with a message of its own; here both are one clear error.
+
+    Parameters
+    ----------
+    data
+        Tidy frame.
+    columns
+        Columns the picture needs.
+    chart
+        Name of the picture, for the message.
+    numeric
+        Those of the columns that must hold finite numbers (an empty cell is allowed and leaves a gap).
+
+    Raises
+    ------
+    ChartError
+        If a column is missing, there is nothing or too much to draw, or a value is no finite number.
+    """
+    wanted = list(dict.fromkeys(columns))
+    for name in wanted:
+        if name not in data.columns:
+            raise ChartError(f"{chart}: the frame has no column {name!r}; {nearest(name, map(str, data.columns))}")
+    if data.empty:
+        raise ChartError(f"{chart}: the frame is empty, there is nothing to draw; leave the picture out or check the rows before it")
+    if len(data) > MAX_ROWS:
+        raise ChartError(f"{chart}: {len(data):,} rows; a picture holds at most {MAX_ROWS:,}: sum or sample them first")
+    for name in numeric:
+        values = pd.to_numeric(data[name], errors="coerce")
+        broken = values.isna() & data[name].notna() | values.abs().eq(math.inf)
+        if broken.any():
+            row = int(broken.to_numpy().argmax())
+            raise ChartError(f"{chart}: column {name!r}, row {row} holds {data[name].iloc[row]!r}; a finite number is needed")
+        if values.isna().all():
+            raise ChartError(f"{chart}: column {name!r} holds no number at all")
+    return data[wanted].reset_index(drop=True)
+
+
+def currency_sign(unit: str) -> str | None:
+    """Return the sign money is written with if the unit is money, else None.
+
+    Examples
+    --------
+    >>> currency_sign("USD/h"), currency_sign("CHF"), currency_sign("accelerators")
+    ('$', 'CHF ', None)
+    """
+    head = unit.split("/", maxsplit=1)[0].strip()
+    if re.fullmatch(r"[A-Z]{3}", head) and head not in {"PUE", "MFU"}:
+        return CURRENCY_SIGNS.get(head, f"{head} ")
+    return None
+
+
+def number_text(value: float, unit: str = "", *, signed: bool = False) -> str:
+    """Write a number as a board reads it: three significant digits, k, M, B, the currency in front, shares in percent.
+
+    Parameters
+    ----------
+    value
+        The number, in the unit.
+    unit
+        A currency code ("USD", "USD/h"), "share", or any other unit, which is not printed.
+    signed
+        Write a plus in front of what is positive.
+
+    Examples
+    --------
+    >>> number_text(1_234_567, "USD"), number_text(-999_950, "USD"), number_text(2.5, "USD/h"), number_text(0.345, "share")
+    ('$1.23M', '−$1M', '$2.50', '34.5%')
+    """
+    if pd.isna(value):
+        return "n/a"
+    if unit.startswith("share"):
+        body, sign = f"{float(f'{abs(value) * 100:.3g}'):,.10g}%", ""
+    else:
+        sign = currency_sign(unit) or ""
+        body = _short(abs(value), money=bool(sign))
+    negative = value < 0 and any(digit in "123456789" for digit in body)
+    return ("−" if negative else "+" if signed and value > 0 else "") + sign + body
+
+
+def _short(size: float, *, money: bool) -> str:
+    """Write a size of at least zero with three significant digits and a letter for thousands, millions, billions, trillions."""
+    rounded = float(f"{size:.3g}")
+    for factor, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if rounded >= factor:
+            return f"{rounded / factor:,.10g}{letter}"
+    if money and rounded >= 0.1 and rounded != int(rounded):
+        return f"{size:.2f}"
+    return f"{rounded:.10g}"
+
+
+def axis_labels(unit: str) -> str:
+    """Return the Vega expression that writes tick labels like `number_text` does (Vega itself writes G for a billion)."""
+    if unit.startswith("share"):
+        return "format(datum.value, '.3~%')"
+    sign = currency_sign(unit)
+    below = "replace(format(abs(datum.value), ',.2f'), '.00', '')" if sign else "format(abs(datum.value), '.4~r')"
+    body = f"abs(datum.value) >= 1000 ? replace(format(abs(datum.value), '.4~s'), 'G', 'B') : {below}"
+    return f"(datum.value < 0 ? '−' : '') + '{sign or ''}' + ({body})"
+
+
+def axis_title(title: str, unit: str) -> str:
+    """Put the unit behind an axis title, unless it stands there already."""
+    if not unit or unit == "share" or f"({unit})" in title or title.lower() == unit.lower():
+        return title
+    return f"{title} ({unit})"
+
+
+def display_name(name: object) -> str:
+    """Return how a term or a series is called in a legend: terms in plain words, names out of a book as they are, on one line."""
+    text = re.sub(r"\s+", " ", str(name)).strip()
+    return TERM_NAMES.get(text, text)
+
+
+def wrapped(text: object, width: int) -> list[str]:
+    """Break a text into lines, so that nothing is cut; words longer than a line are broken too."""
+    return textwrap.wrap(re.sub(r"\s+", " ", str(text)).strip(), width=max(width, 6)) or [""]
+
+
+def lines(text: object, width: int = 30) -> str:
+    """Break a label into lines joined by a line feed; the axis splits it there again."""
+    return "\n".join(wrapped(text, width))
+
+
+SPLIT_LABEL = r"split(datum.label, '\n')"
+
+
+def colours(names: Sequence[str]) -> dict[str, str]:
+    """Give each name its colour: the fixed one of its term, or the next one of the series.
+
+    Raises
+    ------
+    ChartError
+        If there are more series than a reader can tell apart.
+    """
+    free = [name for name in names if name not in TERM_COLOURS]
+    if len(free) > MAX_SERIES:
+        raise ChartError(f"{len(free)} series in one picture; at most {MAX_SERIES} can be told apart: keep the largest and sum the rest")
+    found = {name: SERIES_COLOURS[place % len(SERIES_COLOURS)] for place, name in enumerate(free)}
+    return {name: TERM_COLOURS.get(name) or found[name] for name in names}
+
+
+def dashes(names: Sequence[str]) -> list[list[int]]:
+    """Give each name a dash pattern; a colour that comes round again gets another one."""
+    return [SERIES_DASHES[(place + place // len(SERIES_COLOURS)) % len(SERIES_DASHES)] for place in range(len(names))]
+
+
+def shapes(names: Sequence[str]) -> list[str]:
+    """Give each name a point shape."""
+    return [SERIES_SHAPES[place % len(SERIES_SHAPES)] for place in range(len(names))]
+
+
+def configuration() -> dict[str, Any]:
+    """Return the Vega-Lite configuration that every picture carries with it, whoever renders it."""
+    no_limit = {"labelLimit": 0, "titleLimit": 0}
+    return {
+        "font": FONT,
+        "background": "#ffffff",
+        "padding": 10,
+        "view": {"stroke": None},
+        "title": {
+            "anchor": "start",
+            "color": INK,
+            "fontSize": 16,
+            "lineHeight": 20,
+            "subtitleColor": MUTED,
+            "subtitleFontSize": 12,
+            "subtitleLineHeight": 15,
+            "subtitlePadding": 5,
+            "offset": 12,
+            "limit": 0,
+        },
+        "axis": {
+            "labelColor": INK,
+            "titleColor": MUTED,
+            "labelFontSize": 12,
+            "titleFontSize": 12,
+            "titleFontWeight": "normal",
+            "gridColor": GRID,
+            "domainColor": MUTED,
+            "tickColor": MUTED,
+            "labelPadding": 5,
+            "titlePadding": 8,
+            **no_limit,
+        },
+        "axisBand": {"grid": False, "ticks": False},
+        "legend": {"labelColor": INK, "labelFontSize": 12, "titleColor": MUTED, "titleFontSize": 12, "titleFontWeight": "normal", "symbolStrokeWidth": 2, **no_limit},
+        "header": {"labelColor": INK, "labelFontSize": 12, "labelFontWeight": "bold", "labelAnchor": "start", "labelLimit": 0, "title": None},
+        "text": {"color": INK, "fontSize": 11},
+        "line": {"strokeWidth": 2},
+        "point": {"filled": True, "size": 50},
+    }
+
+
+def finish(chart: Any, title: str, subtitle: str = "", *, height: int | None = 320) -> Any:
+    """Give a picture its finding as title, its assumption as subtitle, the house style, and a fixed outer width.
+
+    Parameters
+    ----------
+    chart
+        Altair chart; facets pass height None, because they size their cells themselves.
+    title, subtitle
+        The finding; what it rests on.
+    height
+        Outer height in pixels, title excluded.
+    """
+    heading = alt.TitleParams(text=wrapped(title, 78), subtitle=wrapped(subtitle, 112) if subtitle else [])
+    extra = len(wrapped(title, 78)) * 20 + (len(wrapped(subtitle, 112)) * 15 if subtitle else 0)
+    chart = chart.properties(title=heading, description=title, config=configuration())
+    if height is None:
+        return chart
+    return chart.properties(width=WIDTH, height=height + extra, autosize=alt.AutoSizeParams(type="fit", contains="padding"))
+
+
+def stacked(*charts: Any) -> Any:
+    """Put finished pictures under each other in one."""
+    parts = []
+    for chart in charts:
+        part = chart.copy(deep=True)
+        part.config = alt.Undefined
+        if part.autosize is not alt.Undefined:
+            part.autosize, part.width = alt.Undefined, WIDTH - 120
+        parts.append(part)
+    return alt.vconcat(*parts).resolve_scale(color="independent", strokeDash="independent", shape="independent").properties(config=configuration())
+
+
+def to_svg(chart: Any) -> str:
+    """Draw a picture as SVG text, offline; text out of a book is escaped and no link is followed or made.
+
+    Vega numbers its clip paths from zero in each picture; here they carry the picture's digest, so that several stand in one page.
+    """
+    import vl_convert
+
+    svg = vl_convert.vegalite_to_svg(chart.to_dict(), allowed_base_urls=[])
+    mark = hashlib.sha256(svg.encode()).hexdigest()[:10]
+    return re.sub(r'(\bid="|url\(#|xlink:href="#|\bhref="#)((?:clip|gradient)[\w-]*)', rf"\1c{mark}-\2", svg)
+
+
+def to_png(chart: Any, scale: float = 2.0) -> bytes:
+    """Draw a picture as PNG, offline; scale 2 gives 144 dots per inch."""
+    import vl_convert
+
+    return vl_convert.svg_to_png(to_svg(chart), scale=scale)
