@@ -1,0 +1,151 @@
+"""From workloads to the classes of work that are planned together, and what a machine does for each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from capplan.errors import CapplanError
+from capplan.inputs.scenario import ProcurementAssumptions
+
+#: Stages whose work is served to somebody who waits; all others are batch work.
+SERVING_STAGES = ("serving", "deployment")
+#: What workloads of one class must have in common, besides their speeds.
+SHARED = ("unit", "interruptible", "residency", "stage_kind", "host", "shortfall_usd_per_unit")
+
+
+def class_table(workloads: pd.DataFrame, speeds: pd.DataFrame | None, a: ProcurementAssumptions) -> pd.DataFrame:
+    """Which classes of work are there, and what holds for all of a class?
+
+    Parameters
+    ----------
+    workloads
+        The workloads table; an empty work_class makes a workload its own class.
+    speeds
+        The speeds table; workloads of a class must run equally fast.
+    a
+        Assumptions; the shortfall costs of serving and batch work are used where a class states none.
+
+    Returns
+    -------
+    pandas.DataFrame
+        class, unit, interruptible, deferrable, residency (empty = anywhere), stage_kind ("serving" or "batch"), shortfall_usd_per_unit
+        (as stated; else the scenario's price of an accelerator-hour over the work of an hour of the fastest accelerator; empty
+        where no speed is known), api ("self", "api" or "either"); one row a class, in alphabetical order.
+
+    Raises
+    ------
+    CapplanError
+        Naming every class whose workloads differ, and in what.
+    """
+    members = _members(workloads)
+    members["stage_kind"] = np.where(members["stage"].isin(SERVING_STAGES), "serving", "batch")
+    faults = []
+    for name, part in members.groupby("class", sort=True):
+        for column in SHARED:
+            if part[column].nunique(dropna=False) > 1:
+                listed = ", ".join(f"{row.workload}: {getattr(row, column)}" for row in part.sort_values("workload").itertuples())
+                faults.append(f"class {name} mixes workloads of different {column} ({listed})")
+    if faults:
+        raise CapplanError(f"workloads: {'; '.join(faults)}. Workloads of one class are planned as one; give those that differ another work_class")
+    result = members.groupby("class", sort=True).agg(
+        unit=("unit", "first"),
+        interruptible=("interruptible", "first"),
+        deferrable=("deferrable", "all"),
+        residency=("residency", "first"),
+        stage_kind=("stage_kind", "first"),
+        shortfall_usd_per_unit=("shortfall_usd_per_unit", "first"),
+        api=("host", "first"),
+    )
+    fastest = class_speeds(speeds, workloads).groupby("class")["work_per_accelerator_hour"].max().reindex(result.index)
+    price = np.where(result["stage_kind"] == "serving", a.serving_shortfall_usd_per_accelerator_hour, a.batch_shortfall_usd_per_accelerator_hour)
+    result["shortfall_usd_per_unit"] = result["shortfall_usd_per_unit"].astype(float).fillna(price / fastest)
+    return result.reset_index()
+
+
+def class_speeds(speeds: pd.DataFrame | None, workloads: pd.DataFrame) -> pd.DataFrame:
+    """How fast does each class run on each accelerator?
+
+    Parameters
+    ----------
+    speeds
+        The speeds table.
+    workloads
+        The workloads table.
+
+    Returns
+    -------
+    pandas.DataFrame
+        class, accelerator, work_per_accelerator_hour (workload unit/h), basis; sorted by class and accelerator. A workload of a class
+        that states no speeds takes those of its class.
+
+    Raises
+    ------
+    CapplanError
+        If two workloads of a class state different speeds on one accelerator, or speeds on different accelerators.
+    """
+    columns = ["class", "accelerator", "work_per_accelerator_hour", "basis"]
+    if speeds is None or speeds.empty:
+        return pd.DataFrame({name: pd.Series(dtype=float if name == "work_per_accelerator_hour" else object) for name in columns})
+    rows = speeds.merge(_members(workloads)[["workload", "class"]], on="workload", how="inner").sort_values(["class", "accelerator", "workload"])
+    faults = []
+    for name, part in rows.groupby("class", sort=True):
+        table = part.pivot(index="workload", columns="accelerator", values="work_per_accelerator_hour")
+        for accelerator in table.columns:
+            values = table[accelerator]
+            if values.isna().any() or not np.allclose(values, values.iloc[0], rtol=1e-9, atol=0):
+                listed = ", ".join(f"{workload}: {'no speed' if pd.isna(speed) else format(speed, 'g')}" for workload, speed in values.items())
+                faults.append(f"class {name} on {accelerator} ({listed})")
+    if faults:
+        raise CapplanError(f"speeds: workloads of one class differ: {'; '.join(faults)}. State equal speeds, or give the workloads another work_class")
+    return rows.drop_duplicates(["class", "accelerator"])[columns].reset_index(drop=True)
+
+
+def class_demand(paths: pd.DataFrame, blocks: pd.DataFrame, workloads: pd.DataFrame) -> pd.DataFrame:
+    """How much work of each class comes in each load block?
+
+    .. math:: w_{cb} = \\sum_{j \\in c} Q_{jb} / H_b
+
+    Q is the work of workload j in block b, H the hours of the block.
+
+    Parameters
+    ----------
+    paths
+        path, probability, workload, region, quarter, block, quantity (workload unit).
+    blocks
+        quarter, block, hours (h).
+    workloads
+        The workloads table.
+
+    Returns
+    -------
+    pandas.DataFrame
+        path, probability, class, region, quarter, block, hours (h), work_per_hour (workload unit/h); sorted by these keys.
+
+    Raises
+    ------
+    CapplanError
+        If a path names a workload that the table does not have, or a class mixes units.
+    """
+    members = _members(workloads)
+    unknown = sorted(set(paths["workload"]) - set(members["workload"]))
+    if unknown:
+        raise CapplanError(f"demand names workloads that the workloads table does not have: {', '.join(unknown)}. Add them there")
+    mixed = members.groupby("class")["unit"].nunique()
+    if (mixed > 1).any():
+        raise CapplanError(f"workloads: classes {', '.join(mixed.index[mixed > 1])} mix units; work in different units cannot be added. Give them another work_class")
+    rows = paths.merge(members[["workload", "class"]], on="workload", how="left")
+    keys = ["path", "probability", "class", "region", "quarter", "block"]
+    rows = rows.groupby(keys, sort=True, observed=True)["quantity"].sum().reset_index()
+    rows = rows.merge(blocks[["quarter", "block", "hours"]], on=["quarter", "block"], how="left").sort_values(keys, kind="stable")
+    rows["work_per_hour"] = rows["quantity"] / rows["hours"]
+    return rows[[*keys, "hours", "work_per_hour"]].reset_index(drop=True)
+
+
+def _members(workloads: pd.DataFrame) -> pd.DataFrame:
+    """Give each workload its class and the columns a class shares, with the table's defaults where they are absent."""
+    members = workloads.copy()
+    for column, default in {"work_class": np.nan, "residency": np.nan, "shortfall_usd_per_unit": np.nan, "host": "self", "interruptible": False, "deferrable": False}.items():
+        members[column] = members[column] if column in members else default
+    members["class"] = members["work_class"].where(members["work_class"].notna(), members["workload"])
+    return members

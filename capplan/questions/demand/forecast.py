@@ -1,0 +1,399 @@
+"""The answer: sample paths of work in load blocks, their quantiles, and where they come from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from capplan.errors import CapplanError
+from capplan.inputs.scenario import DemandAssumptions
+from capplan.questions.demand.accuracy import weighted_quantiles
+from capplan.questions.demand.events import read_events, read_runs
+from capplan.questions.demand.history import History, read_histories
+from capplan.questions.demand.models import LevelFit, fit_level
+from capplan.questions.demand.paths import draw_cohorts
+from capplan.questions.demand.quarters import Ranking, simulate_quarters
+from capplan.questions.demand.shape import hour_of_week_profile
+from capplan.units import quarter_end, quarter_hours, quarter_range, quarter_start
+
+QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
+KEPT_FITS = 8
+_fits: OrderedDict[str, Fit] = OrderedDict()
+PATH_KEYS = ["path", "probability", "workload", "region", "quarter", "block"]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Everything that depends on usage alone: events, growth, horizon and the number of paths never change it."""
+
+    levels: tuple[LevelFit, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """How much work will come.
+
+    Parameters
+    ----------
+    paths
+        path, probability, workload, region, quarter, block (0 = peak), quantity (work of that block of the quarter, workload unit).
+    quantiles
+        workload, region, quarter, quantile, quantity (quarter total, workload unit).
+    blocks
+        quarter, block, hours (h); the same for all paths.
+    scores
+        workload, region, model, pinball (workload unit/day), mase, coverage_share (of nominal 90 %), bias_share, origins,
+        horizon_days (how far the rolling origins looked), chosen, extrapolated (growth beyond is an assumption).
+    peaks
+        workload, region, quarter, quantile, work_per_hour: the highest hour of the quarter.
+    months
+        workload, region, month, quantile, quantity: month totals, for fan charts.
+    history
+        workload, region, time, days (length of the period), quantity_per_day: the demand that was modelled.
+    unmet
+        workload, region, demand, unmet, unmet_share: what capacity hid in the history.
+    profile
+        workload, region, hour_of_week (0 = Monday 00:00 UTC), factor.
+    duration
+        workload, region, quarter, hours_share, work_per_hour: median load-duration curves; workload "all" is the sum, weighted as the notes say.
+    pooling
+        quarter, sum_of_peaks, peak_of_sum, pooling_gain_share.
+    headline, notes
+        The answer in a sentence; what was repaired and assumed.
+    """
+
+    paths: pd.DataFrame
+    quantiles: pd.DataFrame
+    blocks: pd.DataFrame
+    scores: pd.DataFrame
+    peaks: pd.DataFrame
+    months: pd.DataFrame
+    history: pd.DataFrame
+    unmet: pd.DataFrame
+    profile: pd.DataFrame
+    duration: pd.DataFrame
+    pooling: pd.DataFrame
+    headline: str
+    notes: tuple[str, ...]
+
+
+def forecast_demand(
+    usage: pd.DataFrame | None,
+    events: pd.DataFrame | None,
+    training_runs: pd.DataFrame | None,
+    a: DemandAssumptions,
+    workloads: pd.DataFrame | None = None,
+    speeds: pd.DataFrame | None = None,
+) -> Forecast:
+    """How much work will come in each quarter, and how sure are we?
+
+    A level model is chosen for each workload and region by rolling origins; its errors, drawn jointly for all, make sample paths; within the
+    quarter, whole historical weeks are drawn (the same for all) so that peaks that coincide go on to coincide; then known events and the training
+    roadmap act on each path. The hours of a quarter are ranked by total load on each path and cut into blocks, block 0 being the peak.
+
+    Parameters
+    ----------
+    usage
+        The usage table: ten-minute to monthly rows; may be empty if there is a roadmap.
+    events
+        The events table, or None.
+    training_runs
+        The training_runs table, or None.
+    a
+        Assumptions.
+    workloads
+        The workloads table, or None; gives units (for runs in exaflop, and for ranking hours).
+    speeds
+        The speeds table, or None; lets hours be ranked by accelerators instead of by normalised load.
+
+    Returns
+    -------
+    Forecast
+        Paths, quantiles, blocks and scores.
+
+    Raises
+    ------
+    CapplanError
+        If there is neither usage nor a roadmap nor an event with a level, or an event or run contradicts itself.
+
+    Source
+    ------
+    Politis and Romano, The stationary bootstrap, JASA 1994; Makridakis, Spiliotis, Assimakopoulos, The M4 competition, IJF 2020;
+    Murphy and Stoft on load-duration curves: S. Stoft, Power System Economics, 2002, part 1.
+    """
+    fit = _fit(usage, a)
+    notes = list(fit.notes)
+    quarters = quarter_range(a.first_quarter, a.horizon_quarters)
+    horizon = (quarter_start(quarters[0]), quarter_end(quarters[-1]))
+    units = dict(zip(workloads["workload"], workloads["unit"], strict=True)) if workloads is not None else {}
+    known_events = read_events(events, a, horizon[1], notes)
+    runs = read_runs(training_runs, units, horizon, notes)
+    if not fit.levels and not runs and not any(np.isfinite(event.level) for event in known_events):
+        raise CapplanError("demand: there is no usage, no training run and no event with a level inside the horizon. Give a usage table, or state demand_scenarios")
+    cohorts = draw_cohorts(list(fit.levels), horizon[1], a)
+    ranking = Ranking.build([level.history for level in fit.levels], known_events, runs, workloads, speeds, a, notes)
+    simulated = simulate_quarters(cohorts, known_events, runs, ranking, quarters, a)
+    notes += _assumption_notes(fit, runs, simulated.paths, a)
+    quantiles = path_quantiles(simulated.paths, ["workload", "region"])
+    return Forecast(
+        paths=simulated.paths,
+        quantiles=quantiles,
+        blocks=simulated.blocks,
+        scores=_scores(fit),
+        peaks=simulated.peaks,
+        months=simulated.months,
+        history=_history_table(fit),
+        unmet=_unmet_table(fit),
+        profile=hour_of_week_profile([level.history for level in fit.levels]),
+        duration=simulated.duration,
+        pooling=simulated.pooling,
+        headline=_headline(simulated.paths, ranking.weights, quarters),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def stated_demand(demand_scenarios: pd.DataFrame, a: DemandAssumptions) -> Forecast:
+    """What does a demand look like that somebody states instead of a forecast?
+
+    Parameters
+    ----------
+    demand_scenarios
+        scenario, probability, workload, region, quarter, quantity (work of the whole quarter, spread evenly).
+    a
+        Assumptions; first_quarter, horizon_quarters and hours_convention are used.
+
+    Returns
+    -------
+    Forecast
+        One load block a quarter; path k is the k-th scenario in alphabetical order.
+
+    Raises
+    ------
+    CapplanError
+        If a scenario has two probabilities, their sum is not 1, or no row lies in the horizon.
+    """
+    rows = demand_scenarios.copy()
+    rows["region"] = rows["region"].fillna("any") if "region" in rows else "any"
+    per_scenario = rows.groupby("scenario", sort=True)["probability"].agg(["min", "max"])
+    unequal = per_scenario.index[~np.isclose(per_scenario["min"], per_scenario["max"], rtol=1e-9)]
+    if len(unequal):
+        raise CapplanError(f"demand_scenarios: {', '.join(map(str, unequal))} state more than one probability; a scenario has one, equal in all its rows")
+    total = float(per_scenario["min"].sum())
+    if not np.isclose(total, 1.0, atol=1e-6):
+        listed = ", ".join(f"{name} {value:g}" for name, value in per_scenario["min"].items())
+        raise CapplanError(f"demand_scenarios: the probabilities sum to {total:g} ({listed}); they must sum to 1")
+    quarters = quarter_range(a.first_quarter, a.horizon_quarters)
+    notes = ["Demand is stated, not forecast: one constant load a quarter in each scenario, without any peak inside it."]
+    outside = sorted(set(rows["quarter"]) - set(quarters))
+    if outside:
+        notes.append(f"Stated demand of {', '.join(outside)} lies outside the horizon {quarters[0]} to {quarters[-1]} and was left out.")
+        rows = rows[rows["quarter"].isin(quarters)]
+    if rows.empty:
+        raise CapplanError(f"demand_scenarios: no row lies in the horizon {quarters[0]} to {quarters[-1]}; move first_quarter or state these quarters")
+    names = list(per_scenario.index)
+    series = rows[["workload", "region"]].drop_duplicates()
+    grid = pd.MultiIndex.from_tuples(
+        [(scenario, *pair, quarter) for scenario in names for pair in sorted(series.itertuples(index=False, name=None)) for quarter in quarters],
+        names=["scenario", "workload", "region", "quarter"],
+    )
+    stated = rows.groupby(["scenario", "workload", "region", "quarter"])["quantity"].sum().reindex(grid)
+    if stated.isna().any():
+        notes.append(f"{int(stated.isna().sum())} combinations of scenario, workload, region and quarter are not stated and count as no demand.")
+    table = stated.fillna(0.0).rename("quantity").reset_index()
+    table["path"] = table["scenario"].map({name: number for number, name in enumerate(names)})
+    table["probability"] = table["scenario"].map(per_scenario["min"]) / total
+    table["block"] = 0
+    paths = table[[*PATH_KEYS, "quantity"]].sort_values(PATH_KEYS, kind="stable").reset_index(drop=True)
+    blocks = pd.DataFrame({"quarter": quarters, "block": 0, "hours": [quarter_hours(quarter, a.hours_convention) for quarter in quarters]})
+    quantiles = path_quantiles(paths, ["workload", "region"])
+    peaks = quantiles.merge(blocks[["quarter", "hours"]], on="quarter")
+    peaks["work_per_hour"] = peaks["quantity"] / peaks["hours"]
+    weights = {key: 1.0 for key in series["workload"]}
+    return Forecast(
+        paths=paths,
+        quantiles=quantiles,
+        blocks=blocks,
+        scores=_scores(Fit((), ())),
+        peaks=peaks.drop(columns=["quantity", "hours"]),
+        months=_empty("workload", "region", "month", "quantile", "quantity"),
+        history=_history_table(Fit((), ())),
+        unmet=_unmet_table(Fit((), ())),
+        profile=hour_of_week_profile([]),
+        duration=_empty("workload", "region", "quarter", "hours_share", "work_per_hour"),
+        pooling=_empty("quarter", "sum_of_peaks", "peak_of_sum", "pooling_gain_share"),
+        headline=_headline(paths, weights, quarters),
+        notes=tuple(notes),
+    )
+
+
+def path_quantiles(paths: pd.DataFrame, by: list[str], quantiles: tuple[float, ...] = QUANTILES) -> pd.DataFrame:
+    """Return quantiles of quarter totals over paths, for any grouping; totals are summed on each path first, so every level is coherent.
+
+    Parameters
+    ----------
+    paths
+        path, probability, quarter, quantity, and the columns of `by`.
+    by
+        Columns to group by; may be empty for the whole.
+    quantiles
+        Probabilities.
+
+    Returns
+    -------
+    pandas.DataFrame
+        `by`, quarter, quantile, quantity.
+    """
+    totals = paths.groupby([*by, "quarter", "path"], sort=True, observed=True).agg(quantity=("quantity", "sum"), probability=("probability", "first"))
+    frames = []
+    for key, part in totals.groupby([*by, "quarter"], sort=True, observed=True):
+        values = weighted_quantiles(part["quantity"].to_numpy(), part["probability"].to_numpy(), np.array(quantiles))
+        frames.append(pd.DataFrame({**dict(zip([*by, "quarter"], key, strict=True)), "quantile": quantiles, "quantity": values}))
+    return pd.concat(frames, ignore_index=True) if frames else _empty(*by, "quarter", "quantile", "quantity")
+
+
+def total_demand(paths: pd.DataFrame, workloads: pd.DataFrame, by: str) -> pd.DataFrame:
+    """How much work will come to a team, a feature or a stage, or in all?
+
+    Parameters
+    ----------
+    paths
+        Paths of a Forecast.
+    workloads
+        The workloads table.
+    by
+        Column of the workloads table (team, feature, stage, cost_center, ...), or "unit" for the company.
+
+    Returns
+    -------
+    pandas.DataFrame
+        `by`, unit, quarter, quantile, quantity: only work of one unit is added.
+    """
+    columns = list(dict.fromkeys(["workload", by, "unit"]))
+    rows = paths.merge(workloads[columns].fillna({by: "none"}), on="workload", how="left")
+    return path_quantiles(rows, list(dict.fromkeys([by, "unit"])))
+
+
+def _fit(usage: pd.DataFrame | None, a: DemandAssumptions) -> Fit:
+    """Fit all levels, or take them from memory: the key is the usage and the assumptions that repair it."""
+    if usage is None or usage.empty:
+        return Fit((), ())
+    key = _digest(usage, a)
+    if key in _fits:
+        _fits.move_to_end(key)
+        return _fits[key]
+    histories, notes = read_histories(usage, a)
+    fit = Fit(tuple(fit_level(history) for history in histories), tuple(notes))
+    _fits[key] = fit
+    while len(_fits) > KEPT_FITS:
+        _fits.popitem(last=False)
+    return fit
+
+
+def _digest(usage: pd.DataFrame, a: DemandAssumptions) -> str:
+    """Digest the usage (any row order) and the assumptions that matter to a fit."""
+    columns = sorted(usage.columns)
+    rows = np.sort(pd.util.hash_pandas_object(usage[columns], index=False).to_numpy())
+    head = f"{columns}|{a.as_of}|{a.unmet_share!r}|".encode()
+    return hashlib.sha256(head + rows.tobytes()).hexdigest()
+
+
+def _name(history: History) -> str:
+    return f"{history.workload} ({history.region})" if history.region != "any" else history.workload
+
+
+def _assumption_notes(fit: Fit, runs: list, paths: pd.DataFrame, a: DemandAssumptions) -> list[str]:
+    """Say what the forecast rests on."""
+    notes = []
+    for level in fit.levels:
+        history, name = level.history, _name(level.history)
+        if history.kind == "zero":
+            notes.append(f"{name}: no demand in its history; its forecast is zero apart from events and runs.")
+        elif history.kind == "short":
+            notes.append(f"{name}: only {len(history.level)} {history.cadence}s of history; their mean is carried forward, with the stated growth band as its error. Not tested.")
+        elif history.kind == "intermittent":
+            notes.append(f"{name}: intermittent demand; its rate is that of {level.model}, its swings are those of the history.")
+        elif not level.scores:
+            notes.append(f"{name}: too short for rolling origins; the median of all candidates is used, untested.")
+        elif (own := next(score for score in level.scores if score.chosen)) and own.model != "naive":
+            naive = next((score for score in level.scores if score.model == "naive"), None)
+            if naive is not None and own.pinball >= naive.pinball:
+                notes.append(f"{name}: no candidate beats the naive forecast on its rolling origins.")
+    young = [_name(level.history) for level in fit.levels if level.extrapolated and level.history.kind != "zero"]
+    if young:
+        stated = f"{a.growth_share_per_year:+.0%} a year as stated" if a.growth_share_per_year is not None else "estimated from the history and damped (half of it gone after a year)"
+        notes.append(
+            f"Extrapolated, not backtested: {', '.join(young)} have less than two yearly cycles of history, so growth is {stated}, with an 80 % band of "
+            f"{a.growth_band_share:.0%} a year, and no yearly season is assumed."
+        )
+    if a.growth_share_per_year is not None and len(young) < len(fit.levels):
+        notes.append(f"Growth of {a.growth_share_per_year:+.0%} a year is stated and replaces the estimates.")
+    both = sorted({run.workload for run in runs} & {level.history.workload for level in fit.levels if level.history.kind != "zero"})
+    if both:
+        notes.append(f"The roadmap's runs come on top of the usage of {', '.join(both)}; if that usage already holds runs like these, give them a workload of their own.")
+    if paths.empty:
+        notes.append("No demand at all.")
+    return notes
+
+
+def _scores(fit: Fit) -> pd.DataFrame:
+    columns = ["workload", "region", "model", "pinball", "mase", "coverage_share", "bias_share", "origins", "horizon_days", "chosen", "extrapolated"]
+    days = {"day": 1.0, "week": 7.0, "month": 365.25 / 12}
+    rows = [
+        (
+            level.history.workload,
+            level.history.region,
+            score.model,
+            score.pinball,
+            score.mase,
+            score.coverage_share,
+            score.bias_share,
+            score.origins,
+            len(level.path) * days[level.history.cadence],
+            score.chosen,
+            level.extrapolated,
+        )
+        for level in fit.levels
+        for score in level.scores
+    ]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _history_table(fit: Fit) -> pd.DataFrame:
+    frames = []
+    for level in fit.levels:
+        history = level.history
+        days = history.times.days_in_month if history.cadence == "month" else (7 if history.cadence == "week" else 1)
+        factor = history.weekday_factor[history.times.dayofweek] if history.cadence == "day" else 1.0
+        frames.append(
+            pd.DataFrame({"workload": history.workload, "region": history.region, "time": history.times, "days": days, "quantity_per_day": history.level * factor})
+        )
+    return pd.concat(frames, ignore_index=True) if frames else _empty("workload", "region", "time", "days", "quantity_per_day")
+
+
+def _unmet_table(fit: Fit) -> pd.DataFrame:
+    rows = [
+        (level.history.workload, level.history.region, level.history.demand, level.history.unmet, level.history.unmet / level.history.demand if level.history.demand > 0 else 0.0)
+        for level in fit.levels
+    ]
+    return pd.DataFrame(rows, columns=["workload", "region", "demand", "unmet", "unmet_share"])
+
+
+def _headline(paths: pd.DataFrame, weights: dict[str, float], quarters: list[str]) -> str:
+    """Say by how much demand grows over the horizon, in one number over all workloads."""
+    weight = paths["workload"].map(weights).fillna(0.0)
+    totals = (paths["quantity"] * weight).groupby([paths["quarter"], paths["path"]]).sum().unstack("quarter")
+    probability = paths.groupby("path")["probability"].first().reindex(totals.index).to_numpy()
+    first = weighted_quantiles(totals[quarters[0]].to_numpy(), probability, np.array([0.5]))[0]
+    if not first > 0:
+        return f"No demand is expected in {quarters[0]}; see the quantiles of the later quarters."
+    low, middle, high = weighted_quantiles(totals[quarters[-1]].to_numpy(), probability, np.array([0.1, 0.5, 0.9])) / first
+    return f"Demand in {quarters[-1]} is {middle:.2f} times that of {quarters[0]} (80 % band {low:.2f} to {high:.2f})."
+
+
+def _empty(*columns: str) -> pd.DataFrame:
+    return pd.DataFrame({column: pd.Series(dtype=float) for column in columns})

@@ -1,0 +1,199 @@
+"""Sample paths of the level: shocks that persist, happen together across workloads, and grow with the horizon."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from capplan.inputs.scenario import DemandAssumptions
+from capplan.questions.demand.history import HOUR
+from capplan.questions.demand.models import PERIODS_PER_YEAR, LevelFit, median_path
+from capplan.questions.demand.shape import RECENT_SHAPES, shapes_of
+
+Array = np.ndarray
+#: Mean length of the blocks of neighbouring periods that are drawn together.
+BLOCK_PERIODS = 4
+#: 90 % quantile of the standard normal: half of an 80 % band.
+NORMAL_90 = 1.2815515655446004
+#: Correlations between workloads are shrunk towards zero like those of this many extra independent periods.
+SHRINK_PERIODS = 10
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """Series of one cadence with their simulated levels and shapes.
+
+    Parameters
+    ----------
+    fits
+        The series.
+    start
+        End of the history: first instant that is simulated.
+    edges
+        Hours from `start` to the beginning of each period, and to the end of the last.
+    levels
+        Demand per day: series x paths x periods.
+    drawn
+        Which historical shape each path draws in each period (paths x periods), counted backwards from the newest.
+    shapes
+        Of each series: number of shapes x hours in a period.
+    """
+
+    fits: list[LevelFit]
+    start: pd.Timestamp
+    edges: Array
+    levels: Array
+    drawn: Array
+    shapes: list[Array]
+
+    def hourly(self, series: int, first_hour: int, hours: int, paths: slice) -> tuple[Array, Array]:
+        """Return work in each hour and its shape (both paths x hours) from an hour after `start` on."""
+        wanted = np.maximum(first_hour + np.arange(hours), 0)
+        period = np.searchsorted(self.edges, wanted, side="right") - 1
+        level = self.levels[series, paths]
+        if self.shapes[series].shape[1] == 1:
+            shape = np.ones((level.shape[0], hours))
+            return level[:, period] / 24, shape
+        first, last = period[0], period[-1]
+        width = self.shapes[series].shape[1]
+        pool = self.shapes[series]
+        index = len(pool) - 1 - self.drawn[paths, first : last + 1] % len(pool)
+        offset = wanted[0] - int(self.edges[first])
+        shape = pool[index].reshape(level.shape[0], -1)
+        work = (pool[index] * (level[:, first : last + 1, None] / 24)).reshape(level.shape[0], -1)
+        if wanted[-1] - wanted[0] + 1 < hours:
+            gather = wanted - int(self.edges[first])
+            return work[:, gather], shape[:, gather]
+        assert width * (last - first + 1) >= offset + hours
+        return work[:, offset : offset + hours], shape[:, offset : offset + hours]
+
+
+def draw_cohorts(fits: list[LevelFit], horizon_end: pd.Timestamp, a: DemandAssumptions) -> list[Cohort]:
+    """Draw sample paths of the level of all series, cadence by cadence.
+
+    The log level of series j on a path, h periods after the history, is
+
+    .. math:: \\mu_{jh} + k_j \\Big(r_{jh} + w_j \\sum_{i<h} r_{ji}\\Big) + z_j s_j t_h
+
+    mu is the median path, r are one-step errors of the history drawn in blocks of neighbouring periods, the *same* periods for all series
+    (which keeps autocorrelation and correlation), w the share of a shock that stays, k the widening that the rolling origins
+    ask for, and z s t the uncertainty of growth after t years: z is normal and correlated like the errors.
+
+    Parameters
+    ----------
+    fits
+        Level models.
+    horizon_end
+        First instant after the horizon.
+    a
+        Assumptions; paths, seed, growth and its band are used.
+
+    Returns
+    -------
+    list of Cohort
+        One a cadence.
+    """
+    return [
+        _cohort([fit for fit in fits if fit.history.cadence == cadence], cadence, horizon_end, a)
+        for cadence in ("day", "week", "month")
+        if any(fit.history.cadence == cadence for fit in fits)
+    ]
+
+
+def _edges(cadence: str, start: pd.Timestamp, horizon_end: pd.Timestamp) -> Array:
+    """Return the hours from the start to each period's beginning, up to the first period that ends after the horizon."""
+    if cadence == "month":
+        months = pd.date_range(start, horizon_end + pd.Timedelta(days=31), freq="MS")
+        return np.asarray((months - start) / HOUR, dtype=int)
+    width = {"day": 24, "week": 168}[cadence]
+    periods = max(1, int(np.ceil((horizon_end - start) / HOUR / width)))
+    return np.arange(periods + 1) * width
+
+
+def _cohort(fits: list[LevelFit], cadence: str, horizon_end: pd.Timestamp, a: DemandAssumptions) -> Cohort:
+    start = max(fit.history.end for fit in fits)
+    edges = _edges(cadence, start, horizon_end)
+    periods = len(edges) - 1
+    sizes = np.array([max(1, len(fit.residuals)) for fit in fits])
+    lengths = np.array([max(1, len(fit.history.level)) for fit in fits])
+    drawn = _block_draws(int(max(sizes.max(), lengths.max())), periods, a.paths, a.seed, cadence)
+    years = np.cumsum(np.diff(edges)) / 24 / 365.25
+    normal = _correlated_normals(fits, sizes, a, cadence)
+    levels = np.empty((len(fits), a.paths, periods))
+    for j, fit in enumerate(fits):
+        late = round((start - fit.history.end) / HOUR / 24 / 365.25 * PERIODS_PER_YEAR[cadence])
+        path = median_path(fit, periods + late, a.growth_share_per_year)[late:]
+        spread = growth_spread(fit, a)
+        drift = normal[:, j, None] * spread * years
+        if fit.history.kind == "intermittent":
+            ratio = fit.history.level[lengths[j] - 1 - drawn % lengths[j]] / max(fit.history.level.mean(), 1e-300)
+            levels[j] = np.exp(path + drift) * ratio
+        elif fit.history.kind == "short":
+            # Too little to see any noise: the level itself is known to within the band of one year's growth.
+            levels[j] = np.exp(path + drift + normal[:, j, None] * spread)
+        else:
+            shock = fit.residuals[sizes[j] - 1 - drawn % sizes[j]]
+            noise = shock + fit.persistence * (np.cumsum(shock, axis=1) - shock)
+            levels[j] = np.exp(path + fit.widening * noise + drift)
+    if cadence == "day":
+        weekday = (start.dayofweek + np.arange(periods)) % 7
+        for j, fit in enumerate(fits):
+            levels[j] *= fit.history.weekday_factor[weekday]
+        drawn = _same_kind_of_day(drawn, weekday, start, int(lengths.max()))
+    return Cohort(fits, start, edges, levels, drawn, [shapes_of(fit.history) for fit in fits])
+
+
+def growth_spread(fit: LevelFit, a: DemandAssumptions) -> float:
+    """Return the standard deviation of yearly log growth: estimated where two yearly cycles are known, else the stated 80 % band."""
+    if fit.history.kind == "zero":
+        return 0.0
+    if np.isfinite(fit.growth_error_log_per_year):
+        return fit.growth_error_log_per_year
+    return float(np.log1p(a.growth_band_share) / NORMAL_90)
+
+
+def _block_draws(size: int, periods: int, paths: int, seed: int, cadence: str) -> Array:
+    """Draw historical periods (counted backwards from the newest) in runs of random length, the stationary bootstrap.
+
+    Source
+    ------
+    Politis and Romano, The stationary bootstrap, JASA 1994.
+    """
+    generator = np.random.default_rng([seed, len(cadence), 1])
+    numbers = generator.random((paths, 2, periods))
+    fresh = numbers[:, 0] < 1 / BLOCK_PERIODS
+    fresh[:, 0] = True
+    begun = np.maximum.accumulate(np.where(fresh, np.arange(periods), 0), axis=1)
+    origin = np.take_along_axis((numbers[:, 1] * size).astype(int), begun, axis=1)
+    return np.asarray((origin - (np.arange(periods) - begun)) % size)
+
+
+def _same_kind_of_day(drawn: Array, weekday: Array, start: pd.Timestamp, size: int) -> Array:
+    """Move each drawn day to one of the same kind (working day or weekend), so that shapes fit the calendar."""
+    usable = min(size, RECENT_SHAPES["day"])
+    past = (start.dayofweek - 1 - np.arange(usable)) % 7
+    result = drawn.copy()
+    for weekend in (False, True):
+        pool = np.flatnonzero((past >= 5) == weekend)
+        columns = np.flatnonzero((weekday >= 5) == weekend)
+        if pool.size:
+            result[:, columns] = pool[drawn[:, columns] % len(pool)]
+    return result
+
+
+def _correlated_normals(fits: list[LevelFit], sizes: Array, a: DemandAssumptions, cadence: str) -> Array:
+    """Draw normals (paths x series) that are correlated like the one-step errors of the common periods."""
+    count = len(fits)
+    generator = np.random.default_rng([a.seed, len(cadence), 2])
+    independent = generator.standard_normal((a.paths, count))
+    common = int(sizes[sizes > 3].min()) if (sizes > 3).any() else 0
+    if common < 8 or count == 1:
+        return independent
+    errors = np.column_stack([fit.residuals[-common:] if size >= common else np.zeros(common) for fit, size in zip(fits, sizes, strict=True)])
+    spread = errors.std(axis=0)
+    scaled = np.divide(errors - errors.mean(axis=0), spread, out=np.zeros_like(errors), where=spread > 1e-12)
+    correlation = scaled.T @ scaled / (common + SHRINK_PERIODS)
+    np.fill_diagonal(correlation, 1.0)
+    return np.asarray(independent @ np.linalg.cholesky(correlation).T)

@@ -1,0 +1,288 @@
+"""From hourly sample paths to quarters, load blocks, peaks and load-duration curves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from capplan.inputs.scenario import DemandAssumptions
+from capplan.questions.demand.accuracy import weighted_quantiles
+from capplan.questions.demand.events import Event, Run, apply_events, run_work
+from capplan.questions.demand.history import HOUR, History
+from capplan.questions.demand.paths import Cohort
+from capplan.questions.demand.shape import CURVE_SHARES, block_sizes, duration_curve, pooling
+from capplan.units import quarter_end, quarter_hours, quarter_start
+
+Array = np.ndarray
+Key = tuple[str, str]
+QUANTILES = np.array([0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95])
+#: Hourly numbers held at once; more paths or series are worked off in slices.
+CELLS_AT_ONCE = 24_000_000
+#: Paths that load-duration curves are the median of.
+CURVE_PATHS = 50
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How work in different units is added to rank the hours of a quarter.
+
+    Parameters
+    ----------
+    weights
+        Accelerator-hours (or multiples of normal load) that a unit of each workload counts for.
+    """
+
+    weights: dict[str, float]
+
+    @classmethod
+    def build(
+        cls,
+        histories: list[History],
+        events: list[Event],
+        runs: list[Run],
+        workloads: pd.DataFrame | None,
+        speeds: pd.DataFrame | None,
+        a: DemandAssumptions,
+        notes: list[str],
+    ) -> Ranking:
+        """Weigh by accelerator-hours where speeds are known, else every unit's mean load alike; work that only an API does has no weight."""
+        names = sorted({history.workload for history in histories} | {run.workload for run in runs} | {event.workload for event in events})
+        units = dict(zip(workloads["workload"], workloads["unit"], strict=True)) if workloads is not None else {}
+        hosts = dict(zip(workloads["workload"], workloads["host"], strict=True)) if workloads is not None and "host" in workloads else {}
+        capacity = [name for name in names if hosts.get(name) != "api"] or names
+        if speeds is not None and speeds["workload"].isin(capacity).any():
+            hours = (1 / speeds["work_per_accelerator_hour"]).groupby(speeds["workload"]).mean()
+            left_out = [name for name in capacity if name not in hours.index]
+            rest = f"; no speed is known for {', '.join(left_out)}, which do not count" if left_out else ""
+            notes.append(f"Hours are ranked into load blocks by the accelerator-hours of all workloads together, at the mean speed of the accelerators known for each{rest}.")
+            return cls({name: float(hours.get(name, 0.0)) if name in capacity else 0.0 for name in names})
+        days = 365.25 / 4 * a.horizon_quarters
+        mean: dict[str, float] = {}
+        sizes = [(history.workload, float(history.level[-13:].mean()) if len(history.level) else 0.0) for history in histories]
+        sizes += [(run.workload, run.quantity * run.probability / days) for run in runs]
+        sizes += [(event.workload, event.level * event.probability) for event in events if np.isfinite(event.level)]
+        for workload, size in sizes:
+            if workload in capacity:
+                mean[units.get(workload, workload)] = mean.get(units.get(workload, workload), 0.0) + size
+        weights = {name: 1 / mean[units.get(name, name)] if name in capacity and mean.get(units.get(name, name), 0.0) > 0 else 0.0 for name in names}
+        notes.append("Hours are ranked into load blocks by the sum of all workloads; work in different units counts in multiples of its unit's mean load, every unit alike.")
+        return cls(weights if any(weights.values()) else dict.fromkeys(names, 1.0))
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Tables that come out of the hourly simulation; see `Forecast` for their columns."""
+
+    paths: pd.DataFrame
+    blocks: pd.DataFrame
+    peaks: pd.DataFrame
+    months: pd.DataFrame
+    duration: pd.DataFrame
+    pooling: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class _Quarter:
+    """What is kept of one quarter: work in blocks and months (series x paths x ...), and peaks (series x paths)."""
+
+    blocks: Array
+    months: Array
+    peaks: Array
+    total_peak: Array
+    curves: Array
+
+
+def simulate_quarters(cohorts: list[Cohort], events: list[Event], runs: list[Run], ranking: Ranking, quarters: list[str], a: DemandAssumptions) -> Simulated:
+    """Simulate every hour of the horizon on every path, quarter by quarter, and keep what plans need.
+
+    Hours are ranked on each path by the weighted sum over all workloads and regions, so that the peak block holds the hours in which *all*
+    together need most; a workload's own peak at another hour stays where it is.
+
+    Parameters
+    ----------
+    cohorts
+        Sample paths of levels and shapes.
+    events, runs
+        What is known about the future.
+    ranking
+        How work in different units is added.
+    quarters
+        Quarters to simulate.
+    a
+        Assumptions; paths, load_blocks, hours_convention, seed and event_strength are used.
+
+    Returns
+    -------
+    Simulated
+        Tables in a fixed order of rows.
+    """
+    keys = sorted(
+        {(fit.history.workload, fit.history.region) for cohort in cohorts for fit in cohort.fits}
+        | {(run.workload, run.region) for run in runs}
+        | {(event.workload, "any") for event in events if np.isfinite(event.level) and not _has_series(cohorts, event.workload)}
+    )
+    weights = np.array([ranking.weights[workload] for workload, _ in keys])
+    shares = _region_shares(cohorts)
+    hours = [round((quarter_end(quarter) - quarter_start(quarter)) / HOUR) for quarter in quarters]
+    kept = [_simulate(quarter, size, keys, weights, shares, cohorts, events, runs, a) for quarter, size in zip(quarters, hours, strict=True)]
+    return Simulated(
+        paths=_paths_table(kept, keys, quarters, a),
+        blocks=_blocks_table(quarters, hours, a),
+        peaks=_peaks_table(kept, keys, quarters),
+        months=_months_table(kept, keys, quarters),
+        duration=_duration_table(kept, keys, quarters),
+        pooling=pd.DataFrame(
+            [(quarter, *pooling(part.peaks * weights[:, None], part.total_peak)) for quarter, part in zip(quarters, kept, strict=True)],
+            columns=["quarter", "sum_of_peaks", "peak_of_sum", "pooling_gain_share"],
+        ),
+    )
+
+
+def _has_series(cohorts: list[Cohort], workload: str) -> bool:
+    return any(fit.history.workload == workload for cohort in cohorts for fit in cohort.fits)
+
+
+def _region_shares(cohorts: list[Cohort]) -> dict[Key, float]:
+    """Split a workload's stated level over its regions like its recent demand."""
+    recent: dict[Key, float] = {}
+    for cohort in cohorts:
+        for fit in cohort.fits:
+            recent[fit.history.workload, fit.history.region] = float(fit.history.level[-13:].mean()) if len(fit.history.level) else 0.0
+    shares = {}
+    for (workload, region), level in recent.items():
+        same = [value for (name, _), value in recent.items() if name == workload]
+        shares[workload, region] = level / sum(same) if sum(same) > 0 else 1 / len(same)
+    return shares
+
+
+def _slices(paths: int, cells_per_path: int) -> Iterator[slice]:
+    """Cut the paths into slices that fit into memory."""
+    width = max(1, CELLS_AT_ONCE // max(1, cells_per_path))
+    for first in range(0, paths, width):
+        yield slice(first, min(paths, first + width))
+
+
+def _simulate(
+    quarter: str,
+    hours: int,
+    keys: list[Key],
+    weights: Array,
+    shares: dict[Key, float],
+    cohorts: list[Cohort],
+    events: list[Event],
+    runs: list[Run],
+    a: DemandAssumptions,
+) -> _Quarter:
+    """Simulate one quarter."""
+    start = quarter_start(quarter)
+    times = (start + pd.to_timedelta(np.arange(hours), unit="h")).to_numpy()
+    scale = quarter_hours(quarter, a.hours_convention) / hours
+    edges = np.concatenate([[0], np.cumsum(block_sizes(hours, a.load_blocks))[:-1]])
+    month_edges = np.flatnonzero(np.diff(times.astype("datetime64[M]").astype(int), prepend=-1))
+    count = len(keys)
+    blocks = np.empty((count, a.paths, a.load_blocks))
+    months = np.empty((count, a.paths, len(month_edges)))
+    peaks = np.empty((count, a.paths))
+    total_peak = np.empty(a.paths)
+    curves = np.empty((count + 1, len(CURVE_SHARES)))
+    place = {key: number for number, key in enumerate(keys)}
+    roadmap = [(place[run.workload, run.region], run_work(run, times, a.paths, a.seed)) for run in runs if run.start < quarter_end(quarter) and run.end > start]
+    for part in _slices(a.paths, count * hours):
+        work = np.zeros((count, part.stop - part.start, hours))
+        for cohort in cohorts:
+            first = round((start - cohort.start) / HOUR)
+            for j, fit in enumerate(cohort.fits):
+                key = (fit.history.workload, fit.history.region)
+                plain, shape = cohort.hourly(j, first, hours, part)
+                own = [event for event in events if event.workload == key[0]]
+                work[place[key]] = apply_events(plain, shape, shares[key], own, times, cohort.start, a, part)
+        for event in events:
+            if (event.workload, "any") in place and not _has_series(cohorts, event.workload):
+                here = place[event.workload, "any"]
+                work[here] = apply_events(work[here], np.ones_like(work[here]), 1.0, [event], times, pd.Timestamp(a.as_of), a, part)
+        for here, run in roadmap:
+            work[here] += run[part]
+        total = np.tensordot(weights, work, axes=1)
+        order = np.argsort(-total, axis=1, kind="stable")
+        for here in range(count):
+            blocks[here, part] = np.add.reduceat(np.take_along_axis(work[here], order, axis=1), edges, axis=1) * scale
+            months[here, part] = np.add.reduceat(work[here], month_edges, axis=1) * scale
+        peaks[:, part] = work.max(axis=2)
+        total_peak[part] = total.max(axis=1)
+        if part.start == 0:
+            curves[:count] = [duration_curve(work[here, :CURVE_PATHS]) for here in range(count)]
+            curves[count] = duration_curve(total[:CURVE_PATHS])
+    return _Quarter(blocks, months, peaks, total_peak, curves)
+
+
+def _paths_table(kept: list[_Quarter], keys: list[Key], quarters: list[str], a: DemandAssumptions) -> pd.DataFrame:
+    """Return the paths table, sorted by path, workload, region, quarter, block."""
+    cube = np.stack([part.blocks for part in kept], axis=2).transpose(1, 0, 2, 3)
+    paths, series, spans, blocks = cube.shape
+    repeat = spans * blocks
+    return pd.DataFrame(
+        {
+            "path": np.repeat(np.arange(paths), series * repeat),
+            "probability": 1.0 / a.paths,
+            "workload": np.tile(np.repeat([workload for workload, _ in keys], repeat), paths),
+            "region": np.tile(np.repeat([region for _, region in keys], repeat), paths),
+            "quarter": np.tile(np.repeat(quarters, blocks), paths * series),
+            "block": np.tile(np.arange(blocks), paths * series * spans),
+            "quantity": cube.ravel(),
+        }
+    )
+
+
+def _blocks_table(quarters: list[str], hours: list[int], a: DemandAssumptions) -> pd.DataFrame:
+    rows = [
+        (quarter, block, size / total * quarter_hours(quarter, a.hours_convention))
+        for quarter, total in zip(quarters, hours, strict=True)
+        for block, size in enumerate(block_sizes(total, a.load_blocks))
+    ]
+    return pd.DataFrame(rows, columns=["quarter", "block", "hours"])
+
+
+def _quantile_rows(values: Array) -> Array:
+    """Return quantiles over paths (axis 0)."""
+    return weighted_quantiles(values, np.ones(len(values)), QUANTILES)
+
+
+def _peaks_table(kept: list[_Quarter], keys: list[Key], quarters: list[str]) -> pd.DataFrame:
+    frames = [
+        pd.DataFrame({"workload": workload, "region": region, "quarter": quarter, "quantile": QUANTILES, "work_per_hour": _quantile_rows(part.peaks[here])})
+        for here, (workload, region) in enumerate(keys)
+        for quarter, part in zip(quarters, kept, strict=True)
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+def _months_table(kept: list[_Quarter], keys: list[Key], quarters: list[str]) -> pd.DataFrame:
+    months = [month for quarter in quarters for month in pd.date_range(quarter_start(quarter), periods=3, freq="MS")]
+    cube = np.concatenate([part.months for part in kept], axis=2)
+    frames = []
+    for here, (workload, region) in enumerate(keys):
+        values = _quantile_rows(cube[here])
+        frames.append(
+            pd.DataFrame(
+                {
+                    "workload": workload,
+                    "region": region,
+                    "month": np.repeat(np.array(months, dtype="datetime64[ns]"), len(QUANTILES)),
+                    "quantile": np.tile(QUANTILES, len(months)),
+                    "quantity": values.T.ravel(),
+                }
+            )
+        )
+    return pd.concat(frames, ignore_index=True)
+
+
+def _duration_table(kept: list[_Quarter], keys: list[Key], quarters: list[str]) -> pd.DataFrame:
+    frames = [
+        pd.DataFrame({"workload": workload, "region": region, "quarter": quarter, "hours_share": CURVE_SHARES, "work_per_hour": part.curves[here]})
+        for here, (workload, region) in enumerate([*keys, ("all", "all")])
+        for quarter, part in zip(quarters, kept, strict=True)
+    ]
+    return pd.concat(frames, ignore_index=True)
