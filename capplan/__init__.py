@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 #: Public name -> module; loaded on first use, so that `import capplan` is quick.
 _PUBLIC = {
     "load_book": "capplan.inputs.book",
+    "open_book": "capplan.inputs.book",
     "Book": "capplan.inputs.book",
     "Scenario": "capplan.inputs.scenario",
     "quarterly_plan": "capplan.plan",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -70,9 +71,10 @@ class Book:
         """Return a table; without rows where the book has none."""
         return self.tables[table].copy() if table in self.tables else empty_table(table)
 
-    def scenario_with(self, **values: Any) -> Scenario:
+    def scenario_with(self, more: Mapping[str, Any] | None = None, **values: Any) -> Scenario:
         """Return the book's scenario with some assumptions replaced; None means "as the book says"."""
-        return self.scenario.replaced(**{name: value for name, value in values.items() if value is not None})
+        given = {**(more or {}), **values}
+        return self.scenario.replaced(**{name: value for name, value in given.items() if value is not None})
 
     def __getattr__(self, name: str) -> pd.DataFrame:
         """Give tables as attributes: book.offers."""
@@ -260,6 +262,11 @@ def load_book(path: str | Path) -> Book:
         digests=MappingProxyType({name: _digest(frame) for name, frame in sorted(known.items())}),
         notes=tuple(notes),
     )
+
+
+def open_book(path: str | Path | None = None) -> Book:
+    """Load the book a notebook works on: the one named, else the one `capplan lab` was given, else the example."""
+    return load_book(path or os.environ.get("CAPPLAN_BOOK") or shipped("data") / "enterprise")
 
 
 def _assumptions(entries: dict[str, Any], known: dict[str, pd.DataFrame], notes: list[str]) -> dict[str, Any]:

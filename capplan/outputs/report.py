@@ -26,7 +26,7 @@ from capplan.inputs.places import shipped
 from capplan.inputs.scenario import Scenario
 from capplan.outputs.export import write_chart, write_table
 from capplan.outputs.notebooks import execute, notebook_of, notebook_parameters
-from capplan.outputs.pages import plan_page
+from capplan.outputs.plan_page import plan_page
 from capplan.outputs.views import VIEWS, View, show_plan
 from capplan.plan import Plan, quarterly_plan
 
