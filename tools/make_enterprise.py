@@ -86,17 +86,17 @@ def batch(workload: str, region: str, level: float, growth_per_year: float, cap_
 
 
 SERIES = (
-    Series("chat", "us", 298_000, 1.65, peak_hour=18, swing=0.36, second_swing=0.06),
-    Series("chat", "eu", 126_000, 1.95, peak_hour=12, swing=0.40, second_swing=0.07, cap=215_000),
-    Series("drafts", "us", 176_000, 1.40, peak_hour=17, swing=0.44, second_swing=0.08, cap=330_000),
-    Series("summaries", "any", 40_000, 1.55, peak_hour=17, swing=0.46, second_swing=0.08),
-    Series("research", "any", 5_200, 2.10, peak_hour=16, swing=0.33, second_swing=0.05, noise=0.2),
-    batch("data_prep", "any", 24, 1.25, 1.8),
-    batch("pretraining", "us", 44, 1.20, 1.7),
-    batch("alignment", "us", 28, 1.35, 1.7),
-    batch("release", "us", 8, 1.15, 2.4),
-    batch("tuning", "us", 23, 1.60, 1.7),
-    batch("evaluation", "any", 16, 1.40, 1.9),
+    Series("chat", "us", 450_000, 1.60, peak_hour=18, swing=0.36, second_swing=0.06),
+    Series("chat", "eu", 190_000, 1.80, peak_hour=12, swing=0.40, second_swing=0.07, cap=320_000),
+    Series("drafts", "us", 260_000, 1.40, peak_hour=17, swing=0.44, second_swing=0.08, cap=490_000),
+    Series("summaries", "any", 52_000, 1.55, peak_hour=17, swing=0.46, second_swing=0.08),
+    Series("research", "any", 6_400, 1.90, peak_hour=16, swing=0.33, second_swing=0.05, noise=0.2),
+    batch("data_prep", "any", 36, 1.25, 1.8),
+    batch("pretraining", "us", 60, 1.20, 1.7),
+    batch("alignment", "us", 40, 1.35, 1.7),
+    batch("release", "us", 11, 1.15, 2.4),
+    batch("tuning", "us", 32, 1.60, 1.7),
+    batch("evaluation", "any", 22, 1.40, 1.9),
 )
 
 
@@ -207,8 +207,9 @@ def api_prices(services: pd.DataFrame) -> dict[str, float]:
 def make_billing(usage: pd.DataFrame, other_costs: pd.DataFrame, book: Path) -> pd.DataFrame:
     """Make the billing export of the last three months from contracts, prices and usage.
 
-    Accelerators of the United States are filled in this order: own machines, the savings plan, spot (batch work that may be interrupted, at most 32),
-    on demand. Europe: the reserved machines, then on demand. The L40S under contract serve drafts, the rest runs on demand.
+    Accelerators of the United States are filled in this order: own machines, the savings plan, spot (batch work that may be interrupted, at most 48),
+    on demand. Europe: the reserved machines, then on demand. The L40S under contract in the United States serve
+    drafts, and the rest of drafts runs on demand; those in Europe run batch work that may be interrupted.
     """
     speeds = pd.read_csv(book / "speeds.csv")
     contracts = pd.read_csv(book / "commitments.csv").set_index("commitment_id")
@@ -223,14 +224,16 @@ def make_billing(usage: pd.DataFrame, other_costs: pd.DataFrame, book: Path) -> 
         bill = Bill(month)
         now = usage[usage["time"].str.startswith(month)]
         hours = now["time"].nunique()
-        flexible = needed_accelerators(now, speeds, interruptible, None, "H100")
+        prepaid = contracts.loc["aws-l40s-eu-3y"]
+        on_l40s = prepaid["machines"] * speeds.set_index(["workload", "accelerator"])["work_per_accelerator_hour"]["data_prep", "L40S"]
+        flexible = (needed_accelerators(now, speeds, interruptible, None, "H100") - on_l40s).clip(lower=0)
         load = needed_accelerators(now, speeds, ["chat", *steady], "us", "H100") + flexible
         own = 8 * pd.read_csv(book / "assets.csv")["machines"].sum()
         after_own = (load - own).clip(lower=0)
         plan = contracts.loc["aws-p5-savings-plan-3y"]
         covered = after_own.clip(upper=8 * plan["machines"])
         rest = after_own - covered
-        spot = np.minimum(np.minimum(rest, flexible), 32)
+        spot = np.minimum(np.minimum(rest, flexible), 48)
         cost = plan["machines"] * plan["usd_per_hour"] * hours
         share = float(covered.sum()) / (8 * plan["machines"] * hours)
         bill.add("aws", "Amazon EC2", "us-east-1", "p5.48xlarge", cost * share, pricing_category="Committed", commitment_status="Used")
@@ -267,7 +270,6 @@ def make_billing(usage: pd.DataFrame, other_costs: pd.DataFrame, book: Path) -> 
         bill.add(
             "aws", "Amazon EC2", "us-east-1", "g6e.xlarge", usd * (1 - discount), list_cost=usd, quantity=round(beyond, 1), quantity_unit="Hours"
         )
-        prepaid = contracts.loc["aws-l40s-eu-3y"]
         bill.add(
             "aws", "Amazon EC2", "eu-north-1", "g6e.xlarge", 0.0, prepaid["machines"] * prepaid["usd_per_hour"] * hours, pricing_category="Committed",
             commitment_status="Used", list_cost=prepaid["machines"] * offers["aws-g6e.xlarge-eu-north-1-on-demand"] * hours,
