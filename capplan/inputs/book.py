@@ -89,15 +89,15 @@ class Book:
         tables = dict(self.tables)
         for change in changes:
             tables[change.table] = _changed(change, tables)
-        _raise_faults(check_tables({name: _numbered(tables[name].copy()) for name in self.own}, tables))
+        _raise_faults(check_tables({name: _numbered(tables[name]) for name in self.own}, tables))
         touched = {change.table for change in changes}
         digests = {**self.digests, **{name: _digest(tables[name]) for name in touched}}
         return replace(self, tables=MappingProxyType(tables), digests=MappingProxyType(digests))
 
 
 def _numbered(frame: pd.DataFrame) -> pd.DataFrame:
-    frame.attrs["rows"] = list(range(2, len(frame) + 2))
-    return frame
+    """Number rows as they stand in a file: the header is row 1."""
+    return frame.set_axis(range(2, len(frame) + 2))
 
 
 def _changed(change: Change, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
@@ -149,9 +149,7 @@ def reference_tables() -> Mapping[str, pd.DataFrame]:
         tables[name], found = read_table(shipped("data") / "reference" / f"{name}.csv", name)
         faults += found
     _raise_faults(faults or check_tables(tables, tables))
-    for frame in tables.values():
-        frame.attrs.clear()
-    return MappingProxyType(tables)
+    return MappingProxyType({name: frame.reset_index(drop=True) for name, frame in tables.items()})
 
 
 def _joined(own: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
@@ -233,8 +231,7 @@ def load_book(path: str | Path) -> Book:
     known = _joined(own)
     faults += check_tables({name: frame for name, frame in own.items() if not any(fault.file == f"{name}.csv" for fault in faults)}, known)
     _raise_faults(faults)
-    for frame in (*own.values(), *known.values()):
-        frame.attrs.clear()
+    known = {name: frame.reset_index(drop=True) for name, frame in known.items()}
     notes: list[str] = []
     _assume_workloads(own, known, notes)
     _assume_speeds(known, notes)

@@ -201,7 +201,7 @@ class _TableReader:
                 continue
             frame[column.name] = frame[column.name].astype(column.kind)
         self.check(frame, lines, tolerant=broken)
-        frame.attrs["rows"] = lines.tolist()
+        frame.index = pd.Index(lines, name="row")
         return frame
 
     def check(self, frame: pd.DataFrame, lines: np.ndarray, *, tolerant: bool) -> None:
@@ -296,7 +296,7 @@ def read_table(path: Path, table: str) -> tuple[pd.DataFrame, list[Fault]]:
     -------
     frame
         The rows with every column of the table in its type; empty optional cells have their default or are missing.
-        `.attrs["rows"]` holds each row's line in the file.
+        The index is each row's line in the file.
     faults
         Everything that is wrong; the frame must not be used unless the list is empty.
     """

@@ -18,7 +18,7 @@ PROBABILITY_TOLERANCE = 1e-6
 def _rows(table: str, frame: pd.DataFrame, bad: pd.Series, column: str, rule: str, remedy: str, shown: int = 4) -> list[Fault]:
     """Make a fault of every bad row, the first few one by one."""
     found = [
-        Fault(f"{table}.csv", int(frame.attrs["rows"][position]), column, str(frame[column].iloc[position]), rule, remedy)
+        Fault(f"{table}.csv", int(frame.index[position]), column, str(frame[column].iloc[position]), rule, remedy)
         for position in bad.to_numpy().nonzero()[0]
     ]
     if len(found) > shown + 1:
@@ -35,7 +35,7 @@ def check_references(tables: Tables, known: Tables) -> list[Fault]:
     Parameters
     ----------
     tables
-        The book's own tables, with their file rows in `.attrs["rows"]`.
+        The book's own tables, with their lines in the file as index.
     known
         The same tables with the reference facts joined.
     """
@@ -87,7 +87,7 @@ def check_usage_times(usage: pd.DataFrame) -> list[Fault]:
                     )
                 )
                 break
-            row = int(usage.attrs["rows"][usage.index.get_loc(index)])
+            row = int(index)
             local = (
                 " One missing hour in spring is the start of summer time: write times in UTC or with their zone."
                 if size == 2 * step
@@ -213,7 +213,7 @@ def check_payments(tables: Tables) -> list[Fault]:
         total = contract_total_usd(row)
         paid = part["usd"].sum() + row["upfront_paid_usd"]
         if abs(paid - total) > 0.005 * len(part) + 1e-6 * abs(total):
-            first = int(payments.attrs["rows"][payments.index.get_loc(part.index[0])])
+            first = int(part.index[0])
             faults.append(
                 Fault(
                     "payments.csv",

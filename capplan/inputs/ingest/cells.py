@@ -168,15 +168,11 @@ def _decimal_comma(sheet: Sheet, columns: list[str]) -> bool:
         return sheet.options.decimal == ","
     if sheet.delimiter == "," or not columns:
         return False
-    shape = "regexp_full_matches({0}, '[+-]?\\d{{1,3}}(,\\d{{3}})+')"
-    commas, dots, grouped = sheet.rows(
-        "select "
-        + ", ".join(
-            " + ".join(f"count(*) filter ({test.format(quoted(column))})" for column in columns)
-            for test in ("contains({0}, ',')", "contains({0}, '.')", shape)
-        )
-        + " from cells"
-    )[0]
+    shape = "regexp_full_match({0}, '[+-]?\\d{{1,3}}(,\\d{{3}})+')"
+    counts = [
+        " + ".join(f"count(*) filter ({test.format(quoted(column))})" for column in columns) for test in ("contains({0}, ',')", "contains({0}, '.')", shape)
+    ]
+    commas, dots, grouped = sheet.rows(f"select {', '.join(counts)} from cells")[0]  # noqa: S608
     if not commas or dots:
         return False
     if grouped == commas:
@@ -191,19 +187,19 @@ def _clock(text: str) -> str:
     rest = f"string_split(regexp_replace({text}, '^\\d+-', ''), ':')"
     part = f"coalesce(try_cast({rest}[-{{0}}] as decimal(18, 6)), 0)"
     seconds = f"{part.format(1)} + 60 * {part.format(2)} + 3600 * {part.format(3)} + 86400 * {days}"
-    return f"case when regexp_full_matches({text}, '(\\d+-)?(\\d+:)?\\d{{1,2}}:\\d{{2}}(\\.\\d+)?') then cast({seconds} as decimal(38, 12)) end"
+    return f"case when regexp_full_match({text}, '(\\d+-)?(\\d+:)?\\d{{1,2}}:\\d{{2}}(\\.\\d+)?') then cast({seconds} as decimal(38, 12)) end"
 
 
 def _instant(sheet: Sheet, column: Wanted, source: str) -> tuple[str, list[tuple[str, str, str]]]:
     """Return SQL for an instant in UTC, and what would be wrong with it."""
     text, options = quoted(source), sheet.options
     filled, numeric, zoned, low, high = sheet.rows(
-        f"select count({text}), count(*) filter (regexp_full_matches({text}, '{_NUMERIC}')), count(*) filter (regexp_matches({text}, '{_ZONED}')), "  # noqa: S608
+        f"select count({text}), count(*) filter (regexp_full_match({text}, '{_NUMERIC}')), count(*) filter (regexp_matches({text}, '{_ZONED}')), "  # noqa: S608
         f"min(try_cast({text} as double)), max(try_cast({text} as double)) from cells"
     )[0]
     remedy = "Write instants like 2023-11-16T18:17:03 in UTC or with a zone, or give their pattern: time_format=%d.%m.%Y %H:%M."
     if filled and numeric == filled and options.time_format is None:
-        return _counted(sheet, column, source, low, high), []
+        return _counted(sheet, source, low, high), []
     if options.time_format is not None:
         naive = f"try_strptime({text}, {text_literal(options.time_format)})::timestamp"
         zoned = filled if "%z" in options.time_format else 0
@@ -236,7 +232,7 @@ def _instant(sheet: Sheet, column: Wanted, source: str) -> tuple[str, list[tuple
     return universal, [broken, missing]
 
 
-def _counted(sheet: Sheet, column: Wanted, source: str, low: float, high: float) -> str:
+def _counted(sheet: Sheet, source: str, low: float, high: float) -> str:
     """Return SQL for instants that are counted in seconds or milliseconds."""
     options, text = sheet.options, quoted(source)
     by_name = "milliseconds" if re.search(r"(_ms|millis|milliseconds)$", source.lower()) else "seconds"
@@ -264,7 +260,8 @@ def _faults(sheet: Sheet, cells: list[_Cell]) -> list[Fault]:
     checks = [(cell, *problem) for cell in cells for problem in cell.problems]
     if not checks:
         return []
-    counts = sheet.rows("select " + ", ".join(f"count(*) filter ({condition})" for _, condition, _, _ in checks) + " from cells")[0]
+    tallies = ", ".join(f"count(*) filter ({condition})" for _, condition, _, _ in checks)
+    counts = sheet.rows(f"select {tallies} from cells")[0]  # noqa: S608
     found = []
     for count, (cell, condition, rule, remedy) in zip(counts, checks, strict=True):
         if count:

@@ -101,9 +101,10 @@ class Sheet:
         import duckdb
 
         self.connection = duckdb.connect(
-            config={"memory_limit": f"{options.memory_gib * 1024:.0f}MiB", "temp_directory": self._scratch.name, "TimeZone": "UTC"}
+            config={"memory_limit": f"{options.memory_gib * 1024:.0f}MiB", "temp_directory": self._scratch.name, "autoinstall_known_extensions": False}
         )
         try:
+            self.connection.execute("set TimeZone = 'UTC'")
             if not file.is_file():
                 self.refuse("the file does not exist" if not file.exists() else "it is not a file", "Check the path.")
             if file.stat().st_size == 0:
@@ -143,7 +144,7 @@ class Sheet:
             text = str(error)
             if "unicode" in text.lower() or "utf-8" in text.lower():
                 self.refuse(f"the file is not {self.encoding.upper()}", "Save it as 'CSV UTF-8', or give encoding=latin-1 or encoding=utf-16.")
-            self.refuse(text.split("\n")[0], "Check that the file is complete and of the kind its name says.")
+            self.refuse(text.split("\n", maxsplit=1)[0], "Check that the file is complete and of the kind its name says.")
             raise AssertionError from error
 
     def rows(self, query: str) -> list[Any]:
@@ -160,7 +161,7 @@ class Sheet:
         """Read the file's lines as text (CSV only)."""
         opener = gzip.open if self.file.name.lower().endswith(".gz") else open
         encoding = {"utf-8": "utf-8-sig"}.get(self.encoding, self.encoding)
-        with opener(self.file, "rt", encoding=encoding, newline="", errors="replace") as lines:  # type: ignore[operator]
+        with opener(self.file, "rt", encoding=encoding, newline="", errors="replace") as lines:
             yield from lines
 
     def _recognise(self) -> None:
@@ -171,7 +172,7 @@ class Sheet:
         else:
             opener = gzip.open if name.endswith(".gz") else open
             try:
-                with opener(self.file, "rb") as raw:  # type: ignore[operator]
+                with opener(self.file, "rb") as raw:
                     head = raw.read(4)
             except gzip.BadGzipFile:
                 self.refuse("the name ends in .gz but the content is not compressed", "Rename the file.")
@@ -229,8 +230,9 @@ class Sheet:
         if self.parquet or not ordinals or self.file.name.lower().endswith(".zst"):
             return {ordinal: ordinal + 1 for ordinal in ordinals}
         wanted, last, found, seen = set(ordinals), max(ordinals), {}, -1
-        quoting = csv.QUOTE_NONE if self.delimiter == "|" else csv.QUOTE_MINIMAL
-        for row, cells in enumerate(csv.reader(self.text_lines(), delimiter=self.delimiter, quoting=quoting), start=1):
+        lines, bare = self.text_lines(), self.delimiter == "|"
+        reader = csv.reader(lines, delimiter="|", quoting=csv.QUOTE_NONE) if bare else csv.reader(lines, delimiter=self.delimiter)
+        for row, cells in enumerate(reader, start=1):
             if not cells or (seen >= 0 and len(cells) != len(self.columns)):
                 continue
             seen += 1
