@@ -1,4 +1,4 @@
-"""Pictures that compare a few numbers: ranked bars, a bridge, sensitivities, a cost-risk frontier, two measures against each other."""
+"""Pictures that compare a few numbers: ranked bars, a bridge from one total to another, sensitivities."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ from capplan.outputs import theme
 from capplan.outputs.theme import ChartError, number_text
 
 MAX_COLUMNS = 14
-
-
-def _shown(names: pd.Series, width: int = 30) -> pd.Series:
-    """Return names as they stand in a picture: terms in plain words, long ones in several lines."""
-    return names.map(lambda name: theme.lines(theme.display_name(name), width))
+RIGHT: dict[str, Any] = {"align": "left", "dx": 5}
+LEFT: dict[str, Any] = {"align": "right", "dx": -5}
 
 
 def bars(
@@ -49,7 +46,7 @@ def bars(
     """
     names = [label, value] + ([part] if part else [])
     table = theme.checked(data, names, "bars", [value]).set_axis(["label", "value", *(["part"] if part else [])], axis=1)
-    table["label"] = _shown(table["label"])
+    table["label"] = theme.shown_names(table["label"])
     order = list(dict.fromkeys(table["label"]))
     whole = table.groupby("label", sort=False)["value"].sum().reset_index()
     whole["text"] = [number_text(number, unit) for number in whole["value"]]
@@ -59,34 +56,51 @@ def bars(
     floor = min(float(whole["value"].min()), 0.0)
     room = 0.11 * (reach - floor)
     scale = alt.Scale(domain=[floor - (room if floor < 0 else 0), reach + room], nice=False)
-    across = alt.X("value:Q", title=theme.axis_title(value_title, unit), scale=scale, axis=alt.Axis(labelExpr=theme.axis_labels(unit), tickCount=6), stack="zero" if part else None)
+    across = alt.X(
+        "value:Q",
+        title=theme.axis_title(value_title, unit),
+        scale=scale,
+        axis=alt.Axis(labelExpr=theme.axis_labels(unit), tickCount=6),
+        stack="zero" if part else None,
+    )
     rows = alt.Y("label:N", sort=order, title=None, axis=alt.Axis(labelExpr=theme.SPLIT_LABEL), scale=alt.Scale(paddingInner=0.3))
     base = alt.Chart(table).encode(x=across, y=rows)
     marks: list[Any] = []
     if part:
         raw = [str(name) for name in table["part"].unique()]
         tones = theme.colours(raw)
-        table["part"] = _shown(table["part"])
-        shown = list(_shown(pd.Series(raw)))
+        table["part"] = theme.shown_names(table["part"])
+        shown = list(theme.shown_names(pd.Series(raw)))
         legend = alt.Legend(title=None, orient="top", labelExpr=theme.SPLIT_LABEL, symbolType="square", columns=4)
         table["rank"] = table["part"].map({name: place for place, name in enumerate(shown)})
         colour = alt.Color("part:N", scale=alt.Scale(domain=shown, range=[tones[name] for name in raw]), legend=legend)
         marks.append(alt.Chart(table).mark_bar(stroke="#ffffff", strokeWidth=0.8).encode(x=across, y=rows, color=colour, order="rank:Q"))
     else:
         marks.append(base.mark_bar(color="#087bbc"))
-    for negative, side in ((False, {"align": "left", "dx": 5}), (True, {"align": "right", "dx": -5})):
+    values: list[Any] = []
+    for negative, side in ((False, RIGHT), (True, LEFT)):
         piece = whole[(whole["value"] < 0) == negative]
         if not piece.empty:
-            marks.append(alt.Chart(piece).mark_text(**side).encode(x="end:Q", y=rows, text="text:N"))
+            values += theme.halo_text(alt.Chart(piece).encode(x="end:Q", y=rows, text="text:N"), **side)
     if reference is not None:
         line = alt.Chart(pd.DataFrame({"value": [float(reference)], "text": [theme.display_name(reference_text)]})).encode(x="value:Q")
         marks.append(line.mark_rule(color="#000000", strokeDash=[5, 3], strokeWidth=1.5))
-        side = {"align": "right", "dx": -4} if reference - floor > 0.6 * (reach - floor) else {"align": "left", "dx": 4}
+        side = LEFT if reference - floor > 0.6 * (reach - floor) else RIGHT
         marks.append(line.mark_text(baseline="bottom", dy=-4, fontWeight="bold", **side).encode(y=alt.value(0), text="text:N"))
-    return theme.finish(alt.layer(*marks), title, subtitle, height=85 + sum(28 + 14 * name.count("\n") for name in order) + (45 if part else 0))
+    return theme.finish(alt.layer(*marks, *values), title, subtitle, height=85 + theme.rows_height(order, 28) + (45 if part else 0))
 
 
-def waterfall(data: pd.DataFrame, *, title: str, value_title: str, unit: str, subtitle: str = "", label: str = "label", value: str = "value", kind: str = "kind") -> Any:
+def waterfall(
+    data: pd.DataFrame,
+    *,
+    title: str,
+    value_title: str,
+    unit: str,
+    subtitle: str = "",
+    label: str = "label",
+    value: str = "value",
+    kind: str = "kind",
+) -> Any:
     """Bridge one total to another: where it started, what raised and lowered it, where it ends.
 
     Parameters
@@ -111,7 +125,9 @@ def waterfall(data: pd.DataFrame, *, title: str, value_title: str, unit: str, su
         number = float(row.value)
         if row.kind == "total":
             if place and abs(number - level) > 1e-6 * size:
-                raise ChartError(f"waterfall: {row.label!r} states {number_text(number, unit)}, but the steps before it add up to {number_text(level, unit)}")
+                raise ChartError(
+                    f"waterfall: {row.label!r} states {number_text(number, unit)}, but the steps before it add up to {number_text(level, unit)}"
+                )
             bounds.append((0.0, number))
             level = number
         else:
@@ -119,7 +135,7 @@ def waterfall(data: pd.DataFrame, *, title: str, value_title: str, unit: str, su
             level += number
     table["from"], table["to"] = zip(*bounds, strict=True)
     table["key"] = [f"{place:02d}" for place in range(len(table))]
-    names = list(_shown(table["label"], max(8, int(620 / len(table) / 6.6))))
+    names = list(theme.shown_names(table["label"], max(8, int(620 / len(table) / 6.6))))
     table["text"] = [number_text(row.value, unit, signed=row.kind == "change") for row in table.itertuples()]
     table["top"] = table[["from", "to"]].max(axis=1)
     table["tone"] = ["Total" if row.kind == "total" else "Higher" if row.value > 0 else "Lower" for row in table.itertuples()]
@@ -128,10 +144,18 @@ def waterfall(data: pd.DataFrame, *, title: str, value_title: str, unit: str, su
     axis = alt.Axis(labelAngle=0, labelExpr=f"split({quoted}[toNumber(datum.value)], '\\n')", labelOverlap=False)
     across = alt.X("key:O", title=None, axis=axis, scale=alt.Scale(paddingInner=0.25, paddingOuter=0.1))
     up = alt.Y("from:Q", title=theme.axis_title(value_title, unit), axis=alt.Axis(labelExpr=theme.axis_labels(unit), tickCount=6))
-    colour = alt.Color("tone:N", scale=alt.Scale(domain=["Higher", "Lower", "Total"], range=[theme.RISE, theme.FALL, theme.TOTAL]), legend=alt.Legend(title=None, orient="top", symbolType="square"))
+    colour = alt.Color(
+        "tone:N",
+        scale=alt.Scale(domain=["Higher", "Lower", "Total"], range=[theme.RISE, theme.FALL, theme.TOTAL]),
+        legend=alt.Legend(title=None, orient="top", symbolType="square"),
+    )
     joints = pd.DataFrame({"key": table["key"][:-1], "next": table["key"].shift(-1)[:-1], "level": table["to"][:-1]})
     columns = alt.Chart(table).mark_bar().encode(x=across, y=up, y2="to:Q", color=colour)
-    threads = alt.Chart(joints).mark_rule(color=theme.MUTED, strokeWidth=1).encode(x=across, x2="next:O", y="level:Q")
+    threads = (
+        alt.Chart(joints)
+        .mark_rule(color=theme.MUTED, strokeWidth=1)
+        .encode(x=theme.at_band(across, 1), x2=alt.X2("next:O", bandPosition=0), y="level:Q")
+    )
     texts = alt.Chart(table).mark_text(baseline="bottom", dy=-5, fontWeight="bold").encode(x=across, y="top:Q", text="text:N")
     drawn = [threads, columns, texts] if len(joints) else [columns, texts]
     return theme.finish(alt.layer(*drawn), title, subtitle, height=340)
@@ -139,7 +163,10 @@ def waterfall(data: pd.DataFrame, *, title: str, value_title: str, unit: str, su
 
 def _vega_text(text: str) -> str:
     """Write a text as the inside of a Vega string literal, letter by letter where it could end the literal."""
-    return "".join(letter if letter.isalnum() or letter in " ,.:;-_%$€£()/+" else "".join(f"\\u{unit:04x}" for unit in _utf16(letter)) for letter in text)
+    return "".join(
+        letter if letter.isalnum() or letter in " ,.:;-_%$€£()/+" else "".join(f"\\u{unit:04x}" for unit in _utf16(letter))
+        for letter in text
+    )
 
 
 def _utf16(letter: str) -> list[int]:
@@ -176,9 +203,13 @@ def tornado(
     ChartError
         If columns or rows do not fit.
     """
-    names = {label: "label", low: "low", high: "high"} | ({low_setting: "low_setting"} if low_setting else {}) | ({high_setting: "high_setting"} if high_setting else {})
+    names = (
+        {label: "label", low: "low", high: "high"}
+        | ({low_setting: "low_setting"} if low_setting else {})
+        | ({high_setting: "high_setting"} if high_setting else {})
+    )
     table = theme.checked(data, names, "tornado", [low, high]).rename(columns=names)
-    table["label"] = _shown(table["label"])
+    table["label"] = theme.shown_names(table["label"])
     order = list(dict.fromkeys(table["label"]))
     ends = {"low": "Assumption at its low end", "high": "Assumption at its high end"}
     pieces = [
@@ -200,162 +231,29 @@ def tornado(
     # Both ends on one side of the plan would cover each other in one row; then each gets half of it.
     crossed = ((table["low"] - base) * (table["high"] - base) > 0).any()
     reach = float((tidy["value"] - base).abs().max()) or 1.0
-    room = max(len(text) for text in tidy["text"]) * 6.2 / 440 * (float(tidy["value"].max()) - float(tidy["value"].min()) or reach)
-    scale = alt.Scale(domain=[min(float(tidy["value"].min()), base) - room, max(float(tidy["value"].max()), base) + room], nice=False, zero=False)
-    across = alt.X("base:Q", title=theme.axis_title(value_title, unit), scale=scale, axis=alt.Axis(labelExpr=theme.axis_labels(unit), tickCount=6))
+    room = max(len(text) for text in tidy["text"]) * 7.2 / 440 * (float(tidy["value"].max()) - float(tidy["value"].min()) or reach)
+    scale = alt.Scale(
+        domain=[min(float(tidy["value"].min()), base) - room, max(float(tidy["value"].max()), base) + room], nice=False, zero=False
+    )
+    across = alt.X(
+        "base:Q", title=theme.axis_title(value_title, unit), scale=scale, axis=alt.Axis(labelExpr=theme.axis_labels(unit), tickCount=6)
+    )
     rows = alt.Y("label:N", sort=order, title=None, axis=alt.Axis(labelExpr=theme.SPLIT_LABEL), scale=alt.Scale(paddingInner=0.3))
-    colour = alt.Color("end:N", scale=alt.Scale(domain=list(ends.values()), range=["#a9cbe8", "#0045a5"]), legend=alt.Legend(title=None, orient="top", symbolType="square"))
-    split = {"yOffset": alt.YOffset("end:N", sort=list(ends.values()))} if crossed else {}
+    colour = alt.Color(
+        "end:N",
+        scale=alt.Scale(domain=list(ends.values()), range=["#a9cbe8", "#0045a5"]),
+        legend=alt.Legend(title=None, orient="top", symbolType="square"),
+    )
+    split: dict[str, Any] = {"yOffset": alt.YOffset("end:N", sort=list(ends.values()))} if crossed else {}
     marks = [alt.Chart(tidy).mark_bar(stroke=theme.INK, strokeWidth=0.5).encode(x=across, x2="value:Q", y=rows, color=colour, **split)]
-    for right, side in ((True, {"align": "left", "dx": 5}), (False, {"align": "right", "dx": -5})):
+    for right, side in ((True, RIGHT), (False, LEFT)):
         piece = tidy[(tidy["value"] >= base) == right]
         if not piece.empty:
-            marks.append(alt.Chart(piece).mark_text(**side).encode(x="value:Q", y=rows, text="text:N", **split))
+            marks += theme.halo_text(alt.Chart(piece).encode(x="value:Q", y=rows, text="text:N", **split), **side)
     plan = alt.Chart(pd.DataFrame({"base": [float(base)], "text": [f"Plan: {number_text(base, unit)}"]})).encode(x="base:Q")
-    marks += [plan.mark_rule(color="#000000", strokeWidth=1.5), plan.mark_text(baseline="bottom", dy=-4, fontWeight="bold").encode(y=alt.value(0), text="text:N")]
-    row_height = 44 if crossed else 32
-    return theme.finish(alt.layer(*marks), title, subtitle, height=130 + sum(row_height + 12 * name.count("\n") for name in order))
-
-
-def frontier(
-    data: pd.DataFrame,
-    *,
-    x: str,
-    y: str,
-    title: str,
-    x_title: str,
-    y_title: str,
-    x_unit: str,
-    unit: str,
-    subtitle: str = "",
-    label: str = "label",
-    chosen: str | None = None,
-    connect: bool = False,
-) -> Any:
-    """Show alternatives by two measures, each with its name: expected cost against bad-case cost, price against lead time.
-
-    Parameters
-    ----------
-    data
-        x, y (numbers), label.
-    chosen
-        Column of truth values: the plan itself, drawn filled and larger.
-    connect
-        Join the points in the order of x.
-
-    Raises
-    ------
-    ChartError
-        If columns or rows do not fit.
-    """
-    names = {x: "x", y: "y", label: "label"} | ({chosen: "chosen"} if chosen else {})
-    table = theme.checked(data, names, "frontier", [x, y]).rename(columns=names)
-    table["kind"] = ["The plan" if mark else "Alternative" for mark in (table["chosen"] if chosen else [False] * len(table))]
-    table["label"] = [theme.display_name(name) for name in table["label"]]
-    domains = {axis: _padded(table[axis]) for axis in ("x", "y")}
-    table["side"] = _sides(table, domains)
-    across = alt.X("x:Q", title=theme.axis_title(x_title, x_unit), scale=alt.Scale(domain=domains["x"], nice=False, zero=False), axis=alt.Axis(labelExpr=theme.axis_labels(x_unit), tickCount=6))
-    up = alt.Y("y:Q", title=theme.axis_title(y_title, unit), scale=alt.Scale(domain=domains["y"], nice=False, zero=False), axis=alt.Axis(labelExpr=theme.axis_labels(unit), tickCount=6))
-    base = alt.Chart(table).encode(x=across, y=up)
-    kinds = ["The plan", "Alternative"]
-    legend = alt.Legend(title=None, orient="top") if chosen else None
-    marks: list[Any] = [base.mark_line(color=theme.MUTED, strokeWidth=1.5, strokeDash=[5, 3]).encode(order="x:Q")] if connect else []
-    marks.append(
-        base.mark_point(opacity=1, size=130, filled=True, stroke="#ffffff").encode(
-            color=alt.Color("kind:N", scale=alt.Scale(domain=kinds, range=["#cf011c", "#087bbc"]), legend=legend),
-            shape=alt.Shape("kind:N", scale=alt.Scale(domain=kinds, range=["diamond", "circle"]), legend=legend),
-        )
-    )
-    for side, place in SIDES.items():
-        part = table[table["side"] == side]
-        if not part.empty:
-            marks.append(alt.Chart(part).mark_text(**place).encode(x=across, y=up, text="label:N"))
-    return theme.finish(alt.layer(*marks), title, subtitle, height=380)
-
-
-SIDES: dict[str, dict[str, Any]] = {
-    "right": {"align": "left", "baseline": "middle", "dx": 10},
-    "left": {"align": "right", "baseline": "middle", "dx": -10},
-    "above": {"align": "center", "baseline": "bottom", "dy": -9},
-    "below": {"align": "center", "baseline": "top", "dy": 9},
-}
-
-
-def _padded(values: pd.Series) -> list[float]:
-    """Return a domain with room for labels around the values."""
-    least, most = float(values.min()), float(values.max())
-    room = 0.16 * ((most - least) or abs(most) or 1.0)
-    return [least - room, most + room]
-
-
-def _sides(table: pd.DataFrame, domains: dict[str, list[float]]) -> list[str]:
-    """Choose for each label the side on which it meets no point, no other label and no edge; the least bad one if there is none."""
-    wide, tall, letter, line = 600.0, 290.0, 6.2, 13.0
-    spots = [
-        (wide * (row.x - domains["x"][0]) / (domains["x"][1] - domains["x"][0]), tall * (domains["y"][1] - row.y) / (domains["y"][1] - domains["y"][0]))
-        for row in table.itertuples(index=False)
+    marks += [
+        plan.mark_rule(color="#000000", strokeWidth=1.5),
+        plan.mark_text(baseline="bottom", dy=-4, fontWeight="bold").encode(y=alt.value(0), text="text:N"),
     ]
-    taken = [(across - 8, down - 8, across + 8, down + 8) for across, down in spots]
-    chosen = []
-    for (across, down), text in zip(spots, table["label"], strict=True):
-        long = len(text) * letter
-        boxes = {
-            "right": (across + 9, down - line / 2, across + 10 + long, down + line / 2),
-            "left": (across - 10 - long, down - line / 2, across - 9, down + line / 2),
-            "above": (across - long / 2, down - 9 - line, across + long / 2, down - 9),
-            "below": (across - long / 2, down + 9, across + long / 2, down + 9 + line),
-        }
-
-        def clash(box: tuple[float, float, float, float]) -> float:
-            outside = max(0.0, -box[0]) + max(0.0, box[2] - wide) + max(0.0, -box[1]) + max(0.0, box[3] - tall)
-            overlap = sum(max(0.0, min(box[2], other[2]) - max(box[0], other[0])) * max(0.0, min(box[3], other[3]) - max(box[1], other[1])) for other in taken)
-            return outside * line + overlap
-
-        side = min(boxes, key=lambda name: clash(boxes[name]))
-        taken.append(boxes[side])
-        chosen.append(side)
-    return chosen
-
-
-def scatter(
-    data: pd.DataFrame, *, x: str, y: str, title: str, x_title: str, y_title: str, x_unit: str, unit: str, subtitle: str = "", series: str | None = None, equal_line: bool = False
-) -> Any:
-    """Show two measures of many things against each other; colour and shape tell the series.
-
-    Parameters
-    ----------
-    data
-        x, y (numbers), series if named.
-    equal_line
-        Draw the line on which both are equal (planned against actual).
-
-    Raises
-    ------
-    ChartError
-        If columns or rows do not fit.
-    """
-    names = {x: "x", y: "y"} | ({series: "series"} if series else {})
-    table = theme.checked(data, names, "scatter", [x, y]).rename(columns=names)
-    across = alt.X("x:Q", title=theme.axis_title(x_title, x_unit), scale=alt.Scale(zero=equal_line), axis=alt.Axis(labelExpr=theme.axis_labels(x_unit), tickCount=7))
-    up = alt.Y("y:Q", title=theme.axis_title(y_title, unit), scale=alt.Scale(zero=equal_line), axis=alt.Axis(labelExpr=theme.axis_labels(unit), tickCount=6))
-    mark = alt.Chart(table).mark_point(opacity=0.75, filled=True).encode(x=across, y=up)
-    if series:
-        raw = [str(name) for name in table["series"].unique()]
-        tones, shown = theme.colours(raw), list(_shown(pd.Series(raw)))
-        table["series"] = _shown(table["series"])
-        legend = alt.Legend(title=None, labelExpr=theme.SPLIT_LABEL)
-        mark = (
-            alt.Chart(table)
-            .mark_point(opacity=0.75, filled=True)
-            .encode(
-                x=across,
-                y=up,
-                color=alt.Color("series:N", scale=alt.Scale(domain=shown, range=[tones[name] for name in raw]), legend=legend),
-                shape=alt.Shape("series:N", scale=alt.Scale(domain=shown, range=theme.shapes(raw)), legend=legend),
-            )
-        )
-    marks: list[Any] = [mark]
-    if equal_line:
-        ends = [float(min(table["x"].min(), table["y"].min(), 0)), float(max(table["x"].max(), table["y"].max()))]
-        marks.insert(0, alt.Chart(pd.DataFrame({"x": ends, "y": ends})).mark_line(color=theme.MUTED, strokeDash=[5, 3], strokeWidth=1.2).encode(x=across, y=up))
-    return theme.finish(alt.layer(*marks), title, subtitle, height=380)
+    row_height = 44 if crossed else 32
+    return theme.finish(alt.layer(*marks), title, subtitle, height=130 + theme.rows_height(order, row_height))

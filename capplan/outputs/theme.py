@@ -55,6 +55,22 @@ TERM_NAMES = {
     "api": "API",
     "shortfall": "Shortfall (imputed)",
 }
+# From the ground up: what is owned and signed, then what can be left, then what is missing.
+STACK_ORDER = (
+    "existing",
+    "owned",
+    "lease",
+    "reserved_3y",
+    "reserved_1y",
+    "committed",
+    "savings_plan_3y",
+    "savings_plan_1y",
+    "capacity_block",
+    "on_demand",
+    "spot",
+    "api",
+    "shortfall",
+)
 SERIES_COLOURS = ("#004153", "#d47a31", "#02694c", "#4ac2f7", "#9c0011", "#008aaa", "#c6268a", "#de8e86")
 SERIES_DASHES: tuple[list[int], ...] = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3])
 SERIES_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
@@ -121,7 +137,7 @@ def currency_sign(unit: str) -> str | None:
 
 
 def number_text(value: float, unit: str = "", *, signed: bool = False) -> str:
-    """Write a number as a board reads it: three significant digits, k, M, B, the currency in front, shares in percent.
+    """Write a number as a board reads it: three significant digits from 10,000 on with k, M, B, the currency in front, shares in percent.
 
     Parameters
     ----------
@@ -136,6 +152,8 @@ def number_text(value: float, unit: str = "", *, signed: bool = False) -> str:
     --------
     >>> number_text(1_234_567, "USD"), number_text(-999_950, "USD"), number_text(2.5, "USD/h"), number_text(0.345, "share")
     ('$1.23M', '−$1M', '$2.50', '34.5%')
+    >>> number_text(1234.6, "accelerators"), number_text(4, "USD/h"), number_text(40, "USD")
+    ('1,235', '$4.00', '$40')
     """
     if pd.isna(value):
         return "n/a"
@@ -143,18 +161,20 @@ def number_text(value: float, unit: str = "", *, signed: bool = False) -> str:
         body, sign = f"{float(f'{abs(value) * 100:.3g}'):,.10g}%", ""
     else:
         sign = currency_sign(unit) or ""
-        body = _short(abs(value), money=bool(sign))
+        body = _short(abs(value), cents=bool(sign) and ("/" in unit or abs(value) != round(abs(value))))
     negative = value < 0 and any(digit in "123456789" for digit in body)
     return ("−" if negative else "+" if signed and value > 0 else "") + sign + body
 
 
-def _short(size: float, *, money: bool) -> str:
-    """Write a size of at least zero with three significant digits and a letter for thousands, millions, billions, trillions."""
+def _short(size: float, *, cents: bool) -> str:
+    """Write a size of at least zero: with three significant digits and a letter, whole, or (a small amount of money) with cents."""
     rounded = float(f"{size:.3g}")
-    for factor, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if rounded >= factor:
-            return f"{rounded / factor:,.10g}{letter}"
-    if money and rounded >= 0.1 and rounded != int(rounded):
+    if rounded >= 10_000:
+        factor, letter = next(pair for pair in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")) if rounded >= pair[0])
+        return f"{rounded / factor:,.10g}{letter}"
+    if size >= 1000:
+        return f"{size:,.0f}"
+    if cents and 0.1 <= size < 100:
         return f"{size:.2f}"
     return f"{rounded:.10g}"
 
@@ -164,8 +184,8 @@ def axis_labels(unit: str) -> str:
     if unit.startswith("share"):
         return "format(datum.value, '.3~%')"
     sign = currency_sign(unit)
-    below = "replace(format(abs(datum.value), ',.2f'), '.00', '')" if sign else "format(abs(datum.value), '.4~r')"
-    body = f"abs(datum.value) >= 1000 ? replace(format(abs(datum.value), '.4~s'), 'G', 'B') : {below}"
+    below = "replace(format(abs(datum.value), ',.2f'), '.00', '')" if sign else "format(abs(datum.value), ',.4~r')"
+    body = f"abs(datum.value) >= 10000 ? replace(format(abs(datum.value), '.4~s'), 'G', 'B') : {below}"
     return f"(datum.value < 0 ? '−' : '') + '{sign or ''}' + ({body})"
 
 
@@ -183,13 +203,40 @@ def display_name(name: object) -> str:
 
 
 def wrapped(text: object, width: int) -> list[str]:
-    """Break a text into lines, so that nothing is cut; words longer than a line are broken too."""
-    return textwrap.wrap(re.sub(r"\s+", " ", str(text)).strip(), width=max(width, 6)) or [""]
+    """Break a text into as few lines as fit, about equally long, so that nothing is cut; words longer than a line are broken too."""
+    plain = re.sub(r"\s+", " ", str(text)).strip()
+    fewest = textwrap.wrap(plain, width=max(width, 6)) or [""]
+    narrower = next(
+        (size for size in range(max(6, len(plain) // len(fewest)), width) if len(textwrap.wrap(plain, width=size)) == len(fewest)), width
+    )
+    return textwrap.wrap(plain, width=max(narrower, 6)) or [""]
 
 
 def lines(text: object, width: int = 30) -> str:
     """Break a label into lines joined by a line feed; the axis splits it there again."""
     return "\n".join(wrapped(text, width))
+
+
+def shown_names(names: pd.Series, width: int = 30) -> pd.Series:
+    """Return names as they stand in a picture: terms in plain words, long ones in several lines."""
+    return names.map(lambda name: lines(display_name(name), width))
+
+
+def at_band(channel: Any, position: float) -> Any:
+    """Return a channel moved to a place within its band: 0 is where the band starts, 1 where it ends."""
+    moved = channel.copy()
+    moved["bandPosition"] = position
+    return moved
+
+
+def halo_text(base: Any, **style: Any) -> list[Any]:
+    """Return a text mark with a white rim under it, so that it can be read over lines and bars."""
+    return [base.mark_text(stroke="#ffffff", strokeWidth=4, strokeJoin="round", **style), base.mark_text(**style)]
+
+
+def rows_height(labels: Sequence[str], height: int) -> int:
+    """Return the height of equally high rows of which the tallest label fits its row."""
+    return len(labels) * max([height, *(15 * (label.count("\n") + 1) + 6 for label in labels)])
 
 
 SPLIT_LABEL = r"split(datum.label, '\n')"
@@ -251,11 +298,27 @@ def configuration() -> dict[str, Any]:
             "tickColor": MUTED,
             "labelPadding": 5,
             "titlePadding": 8,
+            "labelFlush": False,
             **no_limit,
         },
         "axisBand": {"grid": False, "ticks": False},
-        "legend": {"labelColor": INK, "labelFontSize": 12, "titleColor": MUTED, "titleFontSize": 12, "titleFontWeight": "normal", "symbolStrokeWidth": 2, **no_limit},
-        "header": {"labelColor": INK, "labelFontSize": 12, "labelFontWeight": "bold", "labelAnchor": "start", "labelLimit": 0, "title": None},
+        "legend": {
+            "labelColor": INK,
+            "labelFontSize": 12,
+            "titleColor": MUTED,
+            "titleFontSize": 12,
+            "titleFontWeight": "normal",
+            "symbolStrokeWidth": 2,
+            **no_limit,
+        },
+        "header": {
+            "labelColor": INK,
+            "labelFontSize": 12,
+            "labelFontWeight": "bold",
+            "labelAnchor": "start",
+            "labelLimit": 0,
+            "title": None,
+        },
         "text": {"color": INK, "fontSize": 11},
         "line": {"strokeWidth": 2},
         "point": {"filled": True, "size": 50},
@@ -291,7 +354,11 @@ def stacked(*charts: Any) -> Any:
         if part.autosize is not alt.Undefined:
             part.autosize, part.width = alt.Undefined, WIDTH - 120
         parts.append(part)
-    return alt.vconcat(*parts).resolve_scale(color="independent", strokeDash="independent", shape="independent").properties(config=configuration())
+    return (
+        alt.vconcat(*parts)
+        .resolve_scale(color="independent", strokeDash="independent", shape="independent")
+        .properties(config=configuration())
+    )
 
 
 def to_svg(chart: Any) -> str:
