@@ -69,12 +69,26 @@ def recognise(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
     """
     given, known = sheet.options.columns, {column.name for column in wanted}
     faults = [
-        Fault(sheet.file.name, 1, needed, found, f"columns= names {needed}, which this format does not use", nearest(needed, known).capitalize() + ".")
+        Fault(
+            sheet.file.name,
+            1,
+            needed,
+            found,
+            f"columns= names {needed}, which this format does not use",
+            nearest(needed, known).capitalize() + ".",
+        )
         for needed, found in given.items()
         if needed not in known
     ]
     faults += [
-        Fault(sheet.file.name, 1, needed, found, "columns= names a column that the file does not have", nearest(found, sheet.columns).capitalize() + ".")
+        Fault(
+            sheet.file.name,
+            1,
+            needed,
+            found,
+            "columns= names a column that the file does not have",
+            nearest(found, sheet.columns).capitalize() + ".",
+        )
         for needed, found in given.items()
         if needed in known and found not in sheet.columns
     ]
@@ -90,11 +104,20 @@ def recognise(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
                 break
     missing = [column for column in wanted if column.required and column.name not in matched]
     if missing:
-        needs = "; ".join(f"{column.name} (also called {', '.join(column.aliases[:4])})" if column.aliases else column.name for column in missing)
+        needs = "; ".join(
+            f"{column.name} (also called {', '.join(column.aliases[:4])})" if column.aliases else column.name for column in missing
+        )
         example = ",".join(f"{column.name}=NAME" for column in missing)
         shown = ", ".join(sheet.columns[:30]) + (", ..." if len(sheet.columns) > 30 else "")
         faults.append(
-            Fault(sheet.file.name, 1, "", shown, f"the layout is unknown: no column for {needs}", f"Name it: columns={example}; or choose another format.")
+            Fault(
+                sheet.file.name,
+                1,
+                "",
+                shown,
+                f"the layout is unknown: no column for {needs}",
+                f"Name it: columns={example}; or choose another format.",
+            )
         )
     if faults:
         raise BookError(faults, where=sheet.file.name)
@@ -138,17 +161,27 @@ def convert(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
         elif column.kind == "number":
             plain = f"replace({text}, ',', '.')" if comma else text
             value = f"try_cast({plain} as decimal(38, 12))"
-            remedy = "Write plain numbers without thousands separators, units or currency signs" + ("." if comma else ", with a decimal point.")
+            remedy = "Write plain numbers without thousands separators, units or currency signs" + (
+                "." if comma else ", with a decimal point."
+            )
             problems = [(f"{text} is not null and {value} is null", "a number is needed", remedy)]
         elif column.kind == "clock":
             value = _clock(text)
-            problems = [(f"{text} is not null and {value} is null", "a duration is needed", "Write it like 1-02:03:04 (days-hours:minutes:seconds).")]
+            problems = [
+                (
+                    f"{text} is not null and {value} is null",
+                    "a duration is needed",
+                    "Write it like 1-02:03:04 (days-hours:minutes:seconds).",
+                )
+            ]
         else:
-            value, problems = _instant(sheet, column, matched[column.name])
+            value, problems = _instant(sheet, matched[column.name])
         if column.required and column.filled:
             problems.append((f"{text} is null", "the cell must not be empty", "Fill it in or delete the row."))
         if column.minimum is not None:
-            problems.append((f"{value} < {column.minimum:g}", f"the value must be at least {column.minimum:g}", "Correct it or delete the row."))
+            problems.append(
+                (f"{value} < {column.minimum:g}", f"the value must be at least {column.minimum:g}", "Correct it or delete the row.")
+            )
         cells.append(_Cell(column, matched[column.name], text, value, tuple(problems)))
     faults += _faults(sheet, cells)
     if faults:
@@ -170,7 +203,8 @@ def _decimal_comma(sheet: Sheet, columns: list[str]) -> bool:
         return False
     shape = "regexp_full_match({0}, '[+-]?\\d{{1,3}}(,\\d{{3}})+')"
     counts = [
-        " + ".join(f"count(*) filter ({test.format(quoted(column))})" for column in columns) for test in ("contains({0}, ',')", "contains({0}, '.')", shape)
+        " + ".join(f"count(*) filter ({test.format(quoted(column))})" for column in columns)
+        for test in ("contains({0}, ',')", "contains({0}, '.')", shape)
     ]
     commas, dots, grouped = sheet.rows(f"select {', '.join(counts)} from cells")[0]  # noqa: S608
     if not commas or dots:
@@ -187,10 +221,12 @@ def _clock(text: str) -> str:
     rest = f"string_split(regexp_replace({text}, '^\\d+-', ''), ':')"
     part = f"coalesce(try_cast({rest}[-{{0}}] as decimal(18, 6)), 0)"
     seconds = f"{part.format(1)} + 60 * {part.format(2)} + 3600 * {part.format(3)} + 86400 * {days}"
-    return f"case when regexp_full_match({text}, '(\\d+-)?(\\d+:)?\\d{{1,2}}:\\d{{2}}(\\.\\d+)?') then cast({seconds} as decimal(38, 12)) end"
+    return (
+        f"case when regexp_full_match({text}, '(\\d+-)?(\\d+:)?\\d{{1,2}}:\\d{{2}}(\\.\\d+)?') then cast({seconds} as decimal(38, 12)) end"
+    )
 
 
-def _instant(sheet: Sheet, column: Wanted, source: str) -> tuple[str, list[tuple[str, str, str]]]:
+def _instant(sheet: Sheet, source: str) -> tuple[str, list[tuple[str, str, str]]]:
     """Return SQL for an instant in UTC, and what would be wrong with it."""
     text, options = quoted(source), sheet.options
     filled, numeric, zoned, low, high = sheet.rows(
@@ -227,8 +263,14 @@ def _instant(sheet: Sheet, column: Wanted, source: str) -> tuple[str, list[tuple
     twice = " or ".join(f"timezone({place}, timezone({place}, {naive}) {sign} interval 1 hour) = {naive}" for sign in "+-")
     doubled = sheet.rows(f"select count(*) from cells where {twice}")[0][0]  # noqa: S608
     if doubled:
-        sheet.notes.append(f"{doubled} times of {source} lie in an hour that {zone} has twice (end of summer time); they are taken as its second pass, winter time.")
-    missing = (f"{back} <> {naive}", f"the hour does not exist in {zone} (start of summer time)", "Export the times in UTC, or with their zone.")
+        sheet.notes.append(
+            f"{doubled} times of {source} lie in an hour that {zone} has twice (end of summer time); they are taken as its second pass, winter time."
+        )
+    missing = (
+        f"{back} <> {naive}",
+        f"the hour does not exist in {zone} (start of summer time)",
+        "Export the times in UTC, or with their zone.",
+    )
     return universal, [broken, missing]
 
 
@@ -246,7 +288,9 @@ def _counted(sheet: Sheet, source: str, low: float, high: float) -> str:
     else:
         if low * scale / 1e6 < _FIRST_UNIX_SECOND:
             sheet.refuse(
-                f"times are counted in {unit} from a start that the file does not give", "Give it: start=2026-01-05 (UTC, or with a zone).", column=source
+                f"times are counted in {unit} from a start that the file does not give",
+                "Give it: start=2026-01-05 (UTC, or with a zone).",
+                column=source,
             )
         start = pd.Timestamp(0)
         note = f"Times are Unix times in {unit}."

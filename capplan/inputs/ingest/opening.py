@@ -25,14 +25,26 @@ class ReadingOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=False)
 
-    columns: dict[str, str] = Field({}, description="Column of the file for a column that is needed, where the names differ: needed=found,needed=found.")
-    delimiter: str | None = Field(None, description="What separates columns; empty = found out from the header.", min_length=1, max_length=1)
-    decimal: Literal["auto", ".", ","] = Field("auto", description="Decimal sign; auto = a comma only where columns are not separated by commas.")
-    encoding: Literal["auto", "utf-8", "utf-16", "latin-1"] = Field("auto", description="Encoding; auto = by the byte-order mark, else UTF-8.")
+    columns: dict[str, str] = Field(
+        {}, description="Column of the file for a column that is needed, where the names differ: needed=found,needed=found."
+    )
+    delimiter: str | None = Field(
+        None, description="What separates columns; empty = found out from the header.", min_length=1, max_length=1
+    )
+    decimal: Literal["auto", ".", ","] = Field(
+        "auto", description="Decimal sign; auto = a comma only where columns are not separated by commas."
+    )
+    encoding: Literal["auto", "utf-8", "utf-16", "latin-1"] = Field(
+        "auto", description="Encoding; auto = by the byte-order mark, else UTF-8."
+    )
     timezone: str | None = Field(None, description="Zone of times that state none, like Europe/Berlin; empty = UTC.")
     time_format: str | None = Field(None, description="Pattern of times that are not ISO 8601, like %d.%m.%Y %H:%M.")
-    time_unit: Literal["auto", "seconds", "milliseconds"] = Field("auto", description="Unit of times that are numbers; auto = by the column's name or size.")
-    start: dt.datetime | None = Field(None, description="Instant from which times that are numbers are counted; empty = 1970 for Unix times.")
+    time_unit: Literal["auto", "seconds", "milliseconds"] = Field(
+        "auto", description="Unit of times that are numbers; auto = by the column's name or size."
+    )
+    start: dt.datetime | None = Field(
+        None, description="Instant from which times that are numbers are counted; empty = 1970 for Unix times."
+    )
     memory_gib: float = Field(1.0, description="Memory that reading may take; what is larger goes through temporary files.", gt=0, le=4096)
 
     @field_validator("columns", mode="before")
@@ -101,7 +113,11 @@ class Sheet:
         import duckdb
 
         self.connection = duckdb.connect(
-            config={"memory_limit": f"{options.memory_gib * 1024:.0f}MiB", "temp_directory": self._scratch.name, "autoinstall_known_extensions": False}
+            config={
+                "memory_limit": f"{options.memory_gib * 1024:.0f}MiB",
+                "temp_directory": self._scratch.name,
+                "autoinstall_known_extensions": False,
+            }
         )
         try:
             self.connection.execute("set TimeZone = 'UTC'")
@@ -143,7 +159,9 @@ class Sheet:
         except (duckdb.InvalidInputException, duckdb.IOException) as error:
             text = str(error)
             if "unicode" in text.lower() or "utf-8" in text.lower():
-                self.refuse(f"the file is not {self.encoding.upper()}", "Save it as 'CSV UTF-8', or give encoding=latin-1 or encoding=utf-16.")
+                self.refuse(
+                    f"the file is not {self.encoding.upper()}", "Save it as 'CSV UTF-8', or give encoding=latin-1 or encoding=utf-16."
+                )
             self.refuse(text.split("\n", maxsplit=1)[0], "Check that the file is complete and of the kind its name says.")
             raise AssertionError from error
 
