@@ -116,7 +116,7 @@ def checked(data: pd.DataFrame, columns: Iterable[str], chart: str, numeric: Ite
         broken = values.isna() & data[name].notna() | values.abs().eq(math.inf)
         if broken.any():
             row = int(broken.to_numpy().argmax())
-            raise ChartError(f"{chart}: column {name!r}, row {row} holds {data[name].iloc[row]!r}; a finite number is needed")
+            raise ChartError(f"{chart}: column {name!r}, row {row} holds {str(data[name].iloc[row])!r}; a finite number is needed")
         if values.isna().all():
             raise ChartError(f"{chart}: column {name!r} holds no number at all")
     return data[wanted].reset_index(drop=True)
