@@ -1,0 +1,108 @@
+"""The house rules that a machine can check."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import ROOT
+
+MODULES = sorted((ROOT / "capplan").rglob("*.py"))
+
+
+def test_import_is_quick_and_light():
+    code = "import sys, capplan; print([m for m in ('altair', 'highspy', 'pulp', 'statsforecast', 'pandas', 'duckdb', 'papermill') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+def test_public_names_exist():
+    import capplan
+
+    for name in dir(capplan):
+        assert getattr(capplan, name) is not None
+    with pytest.raises(AttributeError):
+        capplan.no_such_name  # noqa: B018
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_module_has_one_subject(path):
+    text = path.read_text(encoding="utf-8")
+    assert text.count("\n") <= 400, "a module above 400 lines holds two subjects"
+    assert "TYPE_CHECKING" not in text
+    assert not re.search(r"\b(TODO|FIXME|XXX|HACK)\b", text)
+
+
+def _calls(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+            yield name, node
+
+
+def test_nothing_executes_text():
+    for path in MODULES:
+        for name, node in _calls(path):
+            plain = isinstance(node.func, ast.Name)
+            assert not (plain and name in ("eval", "exec", "compile", "__import__")), f"{path.name}:{node.lineno}"
+            assert not (name == "load" and isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", "") == "yaml"), path.name
+            assert name not in ("unsafe_load", "full_load"), path.name
+
+
+def test_questions_read_no_clock_and_no_files():
+    for path in (ROOT / "capplan" / "questions").rglob("*.py"):
+        for name, node in _calls(path):
+            owner = getattr(getattr(node.func, "value", None), "id", "")
+            assert name not in ("today", "now", "utcnow", "read_csv", "read_parquet", "open"), f"{path.name}:{node.lineno}"
+            assert owner != "time" or name == "perf_counter", f"{path.name}:{node.lineno}"
+
+
+def test_only_widgets_imports_ipywidgets():
+    for path in MODULES:
+        if path.name.startswith("widget"):
+            continue
+        assert "ipywidgets" not in path.read_text(encoding="utf-8"), path.name
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_notebooks_are_thin(path):
+    from capplan.inputs.scenario import Scenario
+
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    tagged = [cell for cell in code if "parameters" in cell["metadata"].get("tags", [])]
+    assert len(tagged) == 1
+    assert "".join(cells[0]["source"]).startswith("# ")
+    assert "?" in "".join(cells[0]["source"]).splitlines()[0], "the title is the question"
+    assert "".join(code[-1]["source"]).startswith("explore(")
+    for cell in code:
+        source = "".join(cell["source"])
+        assert cell["outputs"] == []
+        assert cell["execution_count"] is None
+        assert source.count("\n") < 8
+        for node in ast.walk(ast.parse(source)):
+            assert not isinstance(node, (ast.FunctionDef, ast.Lambda, ast.For, ast.While, ast.If, ast.BinOp, ast.ListComp, ast.With)), source
+    for line in "".join(tagged[0]["source"]).splitlines():
+        name, unit = re.match(r"(\w+): \w+ = None  # (\[[^\]]+\] .+|further assumptions by name)", line).groups()
+        assert name in Scenario.model_fields or name in ("book", "more"), name
+        assert unit
+
+
+def test_the_lock_holds_names_and_versions_only():
+    for line in (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines():
+        assert re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.!+-]+( ; .+)?", line), line
+
+
+def test_no_download_address_in_any_committed_file():
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("this is not a git checkout")
+    for name in listed.stdout.split():
+        if name.endswith((".png", ".svg", ".csv", ".ipynb")):
+            continue
+        text = (ROOT / name).read_text(encoding="utf-8", errors="replace")
+        assert not re.search(r"https?://[^\s)\"']*(pypi|pythonhosted|npmjs|cdn|jsdelivr|unpkg)", text), name
