@@ -81,7 +81,16 @@ class Series:
 def batch(workload: str, region: str, level: float, growth_per_year: float, cap_over_level: float) -> Series:
     """Describe a batch workload with Philly's week, variation and memory."""
     return Series(
-        workload, region, level, growth_per_year, week=BATCH_WEEK, noise=0.447, memory=0.976, cap=cap_over_level * level, unmet="queued_quantity", digits=1
+        workload,
+        region,
+        level,
+        growth_per_year,
+        week=BATCH_WEEK,
+        noise=0.447,
+        memory=0.976,
+        cap=cap_over_level * level,
+        unmet="queued_quantity",
+        digits=1,
     )
 
 
@@ -200,7 +209,9 @@ def api_prices(services: pd.DataFrame) -> dict[str, float]:
         cached = round(row.input_tokens * row.cached_share)
         used = Usage(input_tokens=int(row.input_tokens), cache_read_tokens=cached, output_tokens=int(row.output_tokens))
         when = pd.Timestamp(f"{LAST} 12:00", tz="UTC").to_pydatetime()
-        prices[row.workload] = float(calc_price(used, model_ref=row.model, provider_id=row.provider, genai_request_timestamp=when).total_price)
+        prices[row.workload] = float(
+            calc_price(used, model_ref=row.model, provider_id=row.provider, genai_request_timestamp=when).total_price
+        )
     return prices
 
 
@@ -237,7 +248,9 @@ def make_billing(usage: pd.DataFrame, other_costs: pd.DataFrame, book: Path) -> 
         cost = plan["machines"] * plan["usd_per_hour"] * hours
         share = float(covered.sum()) / (8 * plan["machines"] * hours)
         bill.add("aws", "Amazon EC2", "us-east-1", "p5.48xlarge", cost * share, pricing_category="Committed", commitment_status="Used")
-        bill.add("aws", "Amazon EC2", "us-east-1", "p5.48xlarge", cost * (1 - share), pricing_category="Committed", commitment_status="Unused")
+        bill.add(
+            "aws", "Amazon EC2", "us-east-1", "p5.48xlarge", cost * (1 - share), pricing_category="Committed", commitment_status="Unused"
+        )
         for label, machine_hours, offer in (
             ("Dynamic", float(spot.sum()) / 8, "aws-p5.48xlarge-us-east-1-spot"),
             ("Standard", float((rest - spot).sum()) / 8, "aws-p5.48xlarge-us-east-1-on-demand"),
@@ -252,23 +265,60 @@ def make_billing(usage: pd.DataFrame, other_costs: pd.DataFrame, book: Path) -> 
         beyond = float((europe - 8 * reserved["machines"]).clip(lower=0).sum()) / 8
         usd = beyond * offers["aws-p5.48xlarge-eu-north-1-on-demand"]
         bill.add(
-            "aws", "Amazon EC2", "eu-north-1", "p5.48xlarge", usd * (1 - discount), list_cost=usd, quantity=round(beyond, 1), quantity_unit="Hours"
+            "aws",
+            "Amazon EC2",
+            "eu-north-1",
+            "p5.48xlarge",
+            usd * (1 - discount),
+            list_cost=usd,
+            quantity=round(beyond, 1),
+            quantity_unit="Hours",
         )
         amortised = reserved["machines"] * reserved["usd_per_hour"] * hours
         for payment in pd.read_csv(book / "payments.csv").query("commitment_id == 'nebius-h100-eu-1y'").itertuples():
             if payment.date.startswith(month):
-                bill.add("nebius", "Compute", "eu-north1", reserved["sku"], payment.usd, 0.0, charge_category="Purchase", pricing_category="Committed")
+                bill.add(
+                    "nebius",
+                    "Compute",
+                    "eu-north1",
+                    reserved["sku"],
+                    payment.usd,
+                    0.0,
+                    charge_category="Purchase",
+                    pricing_category="Committed",
+                )
         bill.add(
-            "nebius", "Compute", "eu-north1", reserved["sku"], 0.0, amortised, pricing_category="Committed", commitment_status="Used", list_cost=amortised
+            "nebius",
+            "Compute",
+            "eu-north1",
+            reserved["sku"],
+            0.0,
+            amortised,
+            pricing_category="Committed",
+            commitment_status="Used",
+            list_cost=amortised,
         )
         l40s = contracts.loc["aws-l40s-us-1y"]
         bill.add(
-            "aws", "Amazon EC2", "us-east-1", "g6e.xlarge", l40s["machines"] * l40s["usd_per_hour"] * hours, pricing_category="Committed", commitment_status="Used"
+            "aws",
+            "Amazon EC2",
+            "us-east-1",
+            "g6e.xlarge",
+            l40s["machines"] * l40s["usd_per_hour"] * hours,
+            pricing_category="Committed",
+            commitment_status="Used",
         )
         beyond = float((needed_accelerators(now, speeds, ["drafts"], "us", "L40S") - l40s["machines"]).clip(lower=0).sum())
         usd = beyond * offers["aws-g6e.xlarge-us-east-1-on-demand"]
         bill.add(
-            "aws", "Amazon EC2", "us-east-1", "g6e.xlarge", usd * (1 - discount), list_cost=usd, quantity=round(beyond, 1), quantity_unit="Hours"
+            "aws",
+            "Amazon EC2",
+            "us-east-1",
+            "g6e.xlarge",
+            usd * (1 - discount),
+            list_cost=usd,
+            quantity=round(beyond, 1),
+            quantity_unit="Hours",
         )
         bill.add(
             "aws", "Amazon EC2", "eu-north-1", "g6e.xlarge", 0.0, prepaid["machines"] * prepaid["usd_per_hour"] * hours, pricing_category="Committed",
@@ -283,13 +333,31 @@ def make_billing(usage: pd.DataFrame, other_costs: pd.DataFrame, book: Path) -> 
             bill.add(provider, service, "none", workload, requests * api[workload], quantity=requests, quantity_unit="Requests")
         bill.add("ashburn-colocation", "Space and power", "ashburn", "committed-kw", site["committed_kw"] * site["usd_per_kw_month"])
         energy = own / 8 * 10.2 * site["pue"] * hours * site["usd_per_kwh"]
-        bill.add("ashburn-colocation", "Electricity", "ashburn", "kwh", energy, quantity=round(energy / site["usd_per_kwh"]), quantity_unit="kWh")
-        for name, service in (("object-storage", "Amazon S3"), ("internet-egress", "Data transfer"), ("private-network", "Direct Connect"), ("cloud-support", "Support")):
+        bill.add(
+            "ashburn-colocation", "Electricity", "ashburn", "kwh", energy, quantity=round(energy / site["usd_per_kwh"]), quantity_unit="kWh"
+        )
+        for name, service in (
+            ("object-storage", "Amazon S3"),
+            ("internet-egress", "Data transfer"),
+            ("private-network", "Direct Connect"),
+            ("cloud-support", "Support"),
+        ):
             line = other_costs[(other_costs["cost_id"] == name) & (other_costs["month"] == bill.month)]
             bill.add("aws", service, "us-east-1", "none", float(line["usd"].iloc[0]))
         bills.append(pd.DataFrame(bill.rows))
     columns = [
-        *("month", "provider", "service", "account", "region", "sku", "charge_category", "pricing_category", "commitment_status", "currency"),
+        *(
+            "month",
+            "provider",
+            "service",
+            "account",
+            "region",
+            "sku",
+            "charge_category",
+            "pricing_category",
+            "commitment_status",
+            "currency",
+        ),
         *("billed_cost", "effective_cost", "list_cost", "quantity", "quantity_unit"),
     ]
     frame = pd.concat(bills, ignore_index=True).reindex(columns=columns)
