@@ -42,10 +42,18 @@ class WhatIf:
 #: A plausible surprise for each table whose absence leaves something open; the sizes are judgements, stated in the answer.
 WHAT_IFS = (
     WhatIf("offers", "your own quotes are 20 % below the list prices", values=(("price_factor", 0.8),)),
-    WhatIf("workloads", "all work could be interrupted and run on spot", (Change(table="workloads", key="*", column="interruptible", set=True),)),
+    WhatIf(
+        "workloads",
+        "all work could be interrupted and run on spot",
+        (Change(table="workloads", key="*", column="interruptible", set=True),),
+    ),
     WhatIf("events", "a known event raises all demand by a quarter", (Change(table="usage", key="*", column="quantity", multiply=1.25),)),
     WhatIf("limits", "nothing can be had on demand or as spot", values=(("on_demand_accelerators", 0.0), ("spot_accelerators", 0.0))),
-    WhatIf("speeds", "an accelerator does 20 % less than assumed", (Change(table="speeds", key="*", column="work_per_accelerator_hour", multiply=0.8),)),
+    WhatIf(
+        "speeds",
+        "an accelerator does 20 % less than assumed",
+        (Change(table="speeds", key="*", column="work_per_accelerator_hour", multiply=0.8),),
+    ),
 )
 
 

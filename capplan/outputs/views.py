@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -14,12 +13,10 @@ from capplan.inputs.book import Book
 from capplan.inputs.scenario import Scenario
 from capplan.inputs.schema import TABLES, meaning_of
 from capplan.outputs import charts
-from capplan.outputs.tables import money, readable, words
+from capplan.outputs.tables import readable, words
 from capplan.plan import Plan, demand_of, prices_of, purchases_of, quarterly_plan, work_of
 from capplan.questions.procurement.need import accelerators_needed
 from capplan.units import quarter_of
-
-_NO_TABLES: Mapping[str, pd.DataFrame] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ class View:
     unit: str
     fields: tuple[str, ...]
     notes: tuple[str, ...] = ()
-    details: Mapping[str, pd.DataFrame] = field(default=_NO_TABLES)
+    details: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     @property
     def chart(self) -> Any:

@@ -1,0 +1,79 @@
+"""The command line: thin, loud on failure, machine-readable when asked."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import CONTRACTS, SKUS, SOURCES, hourly
+
+
+def capplan(*words: str, **more) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", "from capplan.cli import main; main()", *map(str, words)], capture_output=True, text=True, check=False, **more)
+
+
+def test_check_says_so(make_book):
+    done = capplan("check", make_book(usage=hourly(), commitments=CONTRACTS, skus=SKUS, sources=SOURCES))
+    assert done.returncode == 0
+    assert done.stdout == "tiny: 4 tables with 75 rows are in order.\n"
+    assert "note: The book has no workloads table" in done.stderr
+
+
+def test_json_answer(make_book):
+    done = capplan("check", make_book(usage=hourly()), "-p", "risk_weight=0.4", "--json")
+    found = json.loads(done.stdout)
+    assert set(found) == {"headline", "scenario", "tables", "warnings"}
+    assert found["scenario"]["risk_weight"] == 0.4
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("-p", "risk_wieght=1"), "risk_wieght is not an assumption; did you mean risk_weight?"),
+        (("-p", "risk_weight=2"), "risk_weight = 2: Input should be less than or equal to 1"),
+        (("-p", "risk_weight"), "write it as name=value"),
+        (("-p", "first_quarter=2027Q5"), "first_quarter"),
+        (("-p", "providers=[a"), "the value cannot be read"),
+        (("--scenario", "nowhere.yaml"), "cannot be read as YAML"),
+    ],
+)
+def test_wrong_parameters(make_book, words, said):
+    done = capplan("check", make_book(usage=hourly()), *words)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_faults_are_listed_without_a_traceback(make_book):
+    done = capplan("plan", make_book(usage="time,workload,quantity\n2026-01-01T00:00:00,chat,-1\n"))
+    assert done.returncode == 1
+    assert "1 fault in the book:" in done.stderr
+    assert "usage.csv, row 2, column quantity" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_no_folder_and_unknown_question(tmp_path, make_book):
+    assert "is not a folder" in capplan("plan", tmp_path / "nowhere").stderr
+    done = capplan("run", "pricng", make_book(usage=hourly()), "--out", tmp_path / "out")
+    assert done.returncode == 1
+    assert "did you mean pricing" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_scenario_file_and_parameter(make_book, tmp_path):
+    file = tmp_path / "s.yaml"
+    file.write_text("risk_weight: 0.9\nseed: 3\n")
+    found = json.loads(capplan("check", make_book(usage=hourly()), "--scenario", file, "-p", "seed=4", "--json").stdout)
+    assert (found["scenario"]["risk_weight"], found["scenario"]["seed"]) == (0.9, 4)
+
+
+def test_new_and_ingest_name_what_is_wrong(tmp_path):
+    assert "there is no example book" in capplan("new", tmp_path / "x", "--from", "nothing").stderr
+    assert capplan("new", tmp_path / "x").returncode == 0
+    done = capplan("ingest", "requets", tmp_path / "log.csv", "--into", tmp_path / "x")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,163 @@
+"""The main job: whole or not at all, the same twice, inert, and strict about what it is given."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from capplan.errors import CapplanError, ReportError, ScenarioError
+from capplan.outputs.notebooks import execute, notebook_of, notebook_parameters
+from capplan.outputs.report import replaced_whole, write_report
+from tests.conftest import CONTRACTS, ROOT, SKUS, SOURCES
+
+OFFERS = (
+    "offer_id,sku,region,geography,term,usd_per_hour,lead_time_days_p50,discounts,guarantees_capacity,as_of,source_id\n"
+    "od,test.8x,us-1,us,on_demand,32,0,none,false,2026-12-01,s1\n"
+    "one,test.8x,us-1,us,reserved_1y,20,30,units,true,2026-12-01,s1\n"
+)
+NASTY = '<script>alert(1)</script>'
+FORMULA = "=HYPERLINK(1)"
+STATED = "scenario,probability,workload,quarter,quantity\n" + "".join(
+    f"{name},{p},{work},2027Q{q},{size * q}\n" for name, p, s in (("low", 0.5, 1.0), ("high", 0.5, 1.6)) for work, size in ((NASTY, 60000 * s), (FORMULA, 20000 * s)) for q in (1, 2, 3)
+)
+BOOK = "name: A <b>small</b> book\nas_of: 2026-12-01\nfirst_quarter: 2027Q1\nhorizon_quarters: 3\nproviders: [aws]\n"
+
+
+@pytest.fixture
+def small(make_book) -> Path:
+    return make_book(demand_scenarios=STATED, commitments=CONTRACTS.replace("2026-12-31", "2027-06-30"), skus=SKUS, sources=SOURCES, offers=OFFERS, book=BOOK)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.slow
+def test_report_is_whole_repeatable_and_inert(small, tmp_path):
+    first = write_report(small, {}, tmp_path / "one", lambda _: None)
+    names = set(files(first.folder))
+    assert {"plan.html", "plan.ipynb", "run.json", "tables/purchases.csv", "tables/costs.csv", "charts/capacity.svg", "charts/capacity.png"} <= names
+    assert first.folder == tmp_path / "one" / "tiny" / "2027Q1"
+    again = write_report(small, {}, tmp_path / "two", lambda _: None)
+    tables = {name: data for name, data in files(first.folder).items() if name.startswith(("tables/", "charts/"))}
+    assert tables == {name: data for name, data in files(again.folder).items() if name in tables}
+    page = (first.folder / "plan.html").read_text()
+    assert "<script" not in page
+    assert "<b>small" not in page
+    for name, data in files(first.folder).items():
+        if name.endswith(".csv"):
+            assert b"\n=" not in data, name
+            assert b",=" not in data, name
+    run = json.loads((first.folder / "run.json").read_text())
+    assert run["parameters"]["horizon_quarters"] == 3
+    assert run["solver"]["gap_share"] <= run["parameters"]["gap_share"] + 1e-12
+    assert run["digests"]["demand_scenarios"]
+    assert run["seconds"]
+    notebook = json.loads((first.folder / "plan.ipynb").read_text())
+    shown = "".join("".join(output.get("data", {}).get("text/html", "")) for cell in notebook["cells"] for output in cell.get("outputs", []))
+    assert run["headline"].split(" ")[0] in shown
+    assert "<svg" in shown
+    assert "<script>alert" not in shown
+    # what is left behind in the folder of reports is the report alone
+    assert [path.name for path in first.folder.parent.iterdir()] == ["2027Q1"]
+
+
+def test_a_failed_run_leaves_the_old_report(small, tmp_path, monkeypatch):
+    target = tmp_path / "reports" / "tiny" / "2027Q1"
+    target.mkdir(parents=True)
+    (target / "plan.html").write_text("the old one")
+    monkeypatch.setattr("capplan.outputs.report.quarterly_plan", lambda *_: (_ for _ in ()).throw(CapplanError("no plan today")))
+    with pytest.raises(CapplanError, match="no plan today"):
+        write_report(small, {}, tmp_path / "reports", lambda _: None)
+    assert files(target) == {"plan.html": b"the old one"}
+    assert [path.name for path in target.parent.iterdir()] == ["2027Q1"]
+
+
+def test_a_killed_run_leaves_the_old_report(small, tmp_path):
+    target = tmp_path / "reports" / "tiny" / "2027Q1"
+    target.mkdir(parents=True)
+    (target / "plan.html").write_text("the old one")
+    code = (
+        "import sys, time, capplan.outputs.report as r\n"
+        "def stuck(*_):\n"
+        "    print('deep inside', flush=True); time.sleep(600)\n"
+        "r.quarterly_plan = stuck\n"
+        "r.write_report(__import__('pathlib').Path(sys.argv[1]), {}, __import__('pathlib').Path(sys.argv[2]), lambda _: None)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, str(small), str(tmp_path / "reports")], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert process.stdout is not None
+    assert process.stdout.readline().strip() == "deep inside"
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert files(target) == {"plan.html": b"the old one"}
+
+
+def test_a_swap_that_was_cut_off_is_mended(tmp_path):
+    target = tmp_path / "2027Q1"
+    aside = tmp_path / ".2027Q1.before"
+    aside.mkdir()
+    (aside / "plan.html").write_text("the old one")
+    with pytest.raises(RuntimeError), replaced_whole(target):
+        raise RuntimeError("cut off again")
+    assert files(target) == {"plan.html": b"the old one"}
+    with replaced_whole(target) as draft:
+        (draft / "plan.html").write_text("the new one")
+    assert files(target) == {"plan.html": b"the new one"}
+    assert [path.name for path in tmp_path.iterdir()] == ["2027Q1"]
+
+
+def test_a_misspelt_parameter_fails_before_anything_runs(small, tmp_path):
+    began = time.perf_counter()
+    with pytest.raises(ScenarioError, match=r"risk_wieght is not an assumption; did you mean risk_weight\?"):
+        write_report(small, {"risk_wieght": 1}, tmp_path / "reports", lambda _: None)
+    assert not (tmp_path / "reports").exists()
+    assert time.perf_counter() - began < 30
+
+
+def test_a_parameter_that_is_no_assumption_is_refused(tmp_path):
+    import nbformat
+
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("horizon_quartes: int = None  # [quarters] x", metadata={"tags": ["parameters"]})])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    path = tmp_path / "x.ipynb"
+    nbformat.write(notebook, path)
+    with pytest.raises(ReportError, match=r"horizon_quartes is not an assumption; did you mean horizon_quarters"):
+        notebook_parameters(path, tmp_path, {})
+
+
+def test_a_failing_cell_is_one_line_and_leaves_no_file(tmp_path):
+    import nbformat
+
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("book: str = None", metadata={"tags": ["parameters"]}), nbformat.v4.new_code_cell("1 / 0")])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    path = tmp_path / "x.ipynb"
+    nbformat.write(notebook, path)
+    out = tmp_path / "out" / "x.ipynb"
+    with pytest.raises(ReportError, match="ZeroDivisionError: division by zero"):
+        execute(path, {"book": "b"}, out)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_unlisted_assumptions_travel_in_more(tmp_path):
+    found = notebook_parameters(notebook_of("plan"), tmp_path, {"risk_weight": 0.5, "pue": 1.2})
+    assert found == {"book": str(tmp_path), "risk_weight": 0.5, "more": {"pue": 1.2}}
+    with pytest.raises(CapplanError, match="did you mean plan"):
+        notebook_of("plans")
+
+
+@pytest.mark.slow
+def test_text_given_as_a_parameter_is_never_run(small, tmp_path):
+    code = "__import__('pathlib').Path('pwned').touch()"
+    with pytest.raises(CapplanError):
+        write_report(small, {"first_quarter": code}, tmp_path / "reports", lambda _: None)
+    report = write_report(small, {"excluded_offers": [code]}, tmp_path / "reports", lambda _: None)
+    assert not any(Path(folder, "pwned").exists() for folder in (tmp_path, ROOT, report.folder))
+    assert pd.read_csv(report.folder / "tables" / "alternatives.csv")["expected_usd"].notna().all()
