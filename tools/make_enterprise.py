@@ -13,8 +13,8 @@ What the shapes follow (figures measured on the public traces, hour by hour):
   hour to hour 0.976; weekdays from 0.79 (Monday) to 1.13 (Thursday), hours of the day between 0.97 and 1.06.
 
 Served traffic is level x growth x hour of the day x day of the week x autocorrelated noise x holiday dip. Batch work is level x growth x day of the
-week x slow autocorrelated noise; what exceeds the team's share of the fleet is queued, what exceeds the serving capacity of a region is refused.
-Queued and refused work is not run later in this record, so usage and queue together are the demand.
+week x slow autocorrelated noise; what exceeds the team's share of the fleet waits in a queue and runs later, what exceeds the serving capacity of a
+region is refused. `queued_quantity` is the queue at the end of the hour.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class Series:
     noise, memory
         Standard deviation of the logarithm around the pattern, and its correlation from hour to hour.
     cap
-        Work an hour beyond which work is refused or queued.
-    unmet
-        Column in which work beyond the cap is counted.
+        Work an hour that can be done at most.
+    queues
+        Does work beyond the cap wait and run later, or is it refused?
     digits
         Decimals that are kept.
     """
@@ -74,7 +74,7 @@ class Series:
     noise: float = 0.16
     memory: float = 0.7
     cap: float = np.inf
-    unmet: str = "refused_quantity"
+    queues: bool = False
     digits: int = 0
 
 
@@ -89,7 +89,7 @@ def batch(workload: str, region: str, level: float, growth_per_year: float, cap_
         noise=0.447,
         memory=0.976,
         cap=cap_over_level * level,
-        unmet="queued_quantity",
+        queues=True,
         digits=1,
     )
 
@@ -120,6 +120,17 @@ def red_noise(count: int, deviation: float, memory: float, random: np.random.Gen
     return values
 
 
+def run_with_queue(arriving: np.ndarray, cap: float) -> tuple[np.ndarray, np.ndarray]:
+    """Run arriving work at no more than `cap` an hour; return what ran in each hour and what waits at its end."""
+    ran, waiting = np.empty_like(arriving), np.empty_like(arriving)
+    queue = 0.0
+    for step, work in enumerate(arriving):
+        ran[step] = min(queue + work, cap)
+        queue += work - ran[step]
+        waiting[step] = queue
+    return ran, waiting
+
+
 def daily_wave(series: Series, hour: np.ndarray) -> np.ndarray:
     """Return the factor of the hour of the day; its mean over a day is 1."""
     angle = 2 * np.pi * (hour - series.peak_hour) / 24
@@ -138,12 +149,16 @@ def make_usage() -> pd.DataFrame:
         wave = daily_wave(series, hour) * np.asarray(series.week)[weekday]
         noise = np.exp(red_noise(len(time), series.noise, series.memory, random) - series.noise**2 / 2)
         wanted = series.level * series.growth_per_year**-years_before_end * wave * noise * np.where(holidays, 0.78, 1.0)
-        served = np.minimum(wanted, series.cap)
+        served, unmet = (
+            run_with_queue(wanted, series.cap)
+            if series.queues
+            else (np.minimum(wanted, series.cap), wanted - np.minimum(wanted, series.cap))
+        )
         part = pd.DataFrame({"time": time.strftime("%Y-%m-%d %H:%M"), "workload": series.workload, "region": series.region})
         part["quantity"] = np.round(served, series.digits)
-        part["queued_quantity"] = np.nan
-        part["refused_quantity"] = np.nan
-        part[series.unmet] = pd.Series(np.round(wanted - served, series.digits)).replace(0.0, np.nan)
+        unmet = pd.Series(np.round(unmet, series.digits)).replace(0.0, np.nan)
+        part["queued_quantity"] = unmet if series.queues else np.nan
+        part["refused_quantity"] = np.nan if series.queues else unmet
         parts.append(part)
     return pd.concat(parts, ignore_index=True)
 
