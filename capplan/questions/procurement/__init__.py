@@ -1,1 +1,7 @@
 """What do we buy each quarter?"""
+
+from capplan.questions.procurement.answer import Proof, Purchases
+from capplan.questions.procurement.plan import plan_purchases
+from capplan.questions.procurement.sampling import sample_paths
+
+__all__ = ["Proof", "Purchases", "plan_purchases", "sample_paths"]

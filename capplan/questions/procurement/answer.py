@@ -1,0 +1,79 @@
+"""The answer: one frozen set of tables, one sentence, and the proof."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+
+@dataclass(frozen=True)
+class Proof:
+    """How close to the best possible plan this one is proven to be.
+
+    Parameters
+    ----------
+    lower_usd, upper_usd
+        The best plan costs at least the first; this plan costs the second (risk-weighted, discounted, to the contracts' ends).
+    gap_share
+        (upper - lower) / upper.
+    stopped_by
+        "optimal", "gap" (the wanted gap is proven) or "limit" (a limit came first).
+    method
+        How it was solved.
+    points, decisions
+        Recourse points and first-stage decisions of the model.
+    """
+
+    lower_usd: float
+    upper_usd: float
+    gap_share: float
+    stopped_by: str
+    method: str
+    points: int
+    decisions: int
+
+
+@dataclass(frozen=True)
+class Purchases:
+    """What to buy in each quarter, and why.
+
+    Parameters
+    ----------
+    purchases
+        offer_id, kind, sku, provider, accelerator, region, geography, term, gives, quarter, end_quarter, starts, ends, lots, machines, accelerators, usd_per_hour (one
+        machine), upfront_usd, usd (whole contract), beyond_horizon_usd, sign_by, late, firm.
+    capacity
+        quarter, provider, accelerator, region, source (existing, bought), term, accelerators.
+    dispatch
+        quarter, class, region, source, provider, accelerator, expected_accelerator_hours, expected_work, expected_usd.
+    costs
+        path, probability, quarter, component, usd; undiscounted.
+    service
+        path, class, region, quarter, demanded, served, shortfall, served_share.
+    binding
+        limit_id, kind, quarter, limit, used, slack, usd_per_unit (what one more unit would save).
+    rejected
+        offer_id, quarter, usd_per_hour, reduced_cost_usd (what one lot more would add to cost), entry_usd_per_hour (price at which it would begin to pay).
+    alternatives
+        name, expected_usd, cvar_usd, worst_usd, objective_usd, regret_usd, spend_usd, shortfall_usd, beyond_horizon_usd, meaning.
+    information
+        name, usd, meaning: value of a perfect forecast (EVPI) and of planning with scenarios (VSS).
+    proof
+        Bounds and how they were reached.
+    headline, notes
+        One sentence; what was assumed or must be known.
+    """
+
+    purchases: pd.DataFrame
+    capacity: pd.DataFrame
+    dispatch: pd.DataFrame
+    costs: pd.DataFrame
+    service: pd.DataFrame
+    binding: pd.DataFrame
+    rejected: pd.DataFrame
+    alternatives: pd.DataFrame
+    information: pd.DataFrame
+    proof: Proof
+    headline: str
+    notes: tuple[str, ...]

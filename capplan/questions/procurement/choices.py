@@ -1,0 +1,239 @@
+"""Everything that can be decided: each offer in each quarter in which it can start, and each renewal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from capplan.errors import CapplanError, nearest
+from capplan.inputs.scenario import ProcurementAssumptions
+from capplan.questions.pricing import TERM_MONTHS, owned_running_usd_per_hour
+from capplan.questions.procurement.market import Market
+from capplan.questions.procurement.timeline import Timeline, make_timeline
+from capplan.units import quarter_of, quarter_range, quarter_start
+
+#: Average days of a month, for terms that are no whole number of months.
+DAYS_PER_MONTH = 365 / 12
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Decisions of the first stage with what one lot of each gives and costs in every quarter.
+
+    Parameters
+    ----------
+    table
+        One row a decision: name, offer_id, kind (offer, renewal), sku, provider, accelerator, region, geography, place, pool, term, role, quarter, start, end,
+        lot_machines, lot_accelerators, lot_kw, lot_reserve (accelerators reserved without a discount),
+        lot_usd_per_hour (dollars an hour of a savings plan), minimum_lots, maximum_lots, forced (renews by itself), usd_per_hour (one machine), sign_by, late, firm.
+    timeline
+        Planned quarters and those until the last contract ends.
+    covered : (n, Q)
+        Share of each quarter in which the contract runs.
+    recurring_usd, upfront_usd, residual_usd, expense_usd : (n, Q)
+        What one lot pays in the quarter, pays at its start, brings back at its end, and books as P&L.
+    """
+
+    table: pd.DataFrame
+    timeline: Timeline
+    covered: np.ndarray
+    recurring_usd: np.ndarray
+    upfront_usd: np.ndarray
+    residual_usd: np.ndarray
+    expense_usd: np.ndarray
+
+    @property
+    def present_usd(self) -> np.ndarray:
+        """Value today of all payments of one lot by quarter, (n, Q)."""
+        when, start = self.timeline.discount, self.timeline.discount_start
+        return self.recurring_usd * when + self.upfront_usd * start - self.residual_usd * when
+
+
+def add_months(start: pd.Timestamp, months: float) -> pd.Timestamp:
+    """Return the instant some months later; parts of a month are average days.
+
+    Examples
+    --------
+    >>> str(add_months(pd.Timestamp("2027-04-01"), 12).date())
+    '2028-04-01'
+    """
+    whole = int(months)
+    return start + pd.DateOffset(months=whole) + pd.Timedelta(days=(months - whole) * DAYS_PER_MONTH)
+
+
+def list_choices(market: Market, sites: pd.DataFrame | None, a: ProcurementAssumptions) -> Choices:
+    """List what can be bought or renewed within the planned quarters, and cost one lot of it to its end.
+
+    An offer can start in a quarter that begins at least its median lead time after `as_of`. It must be signed by the quarter's start less
+    the 90th percentile of the lead time (the median where that is not known) less the approval days, and before its quote or booking window ends.
+
+    Parameters
+    ----------
+    market
+        Pools, contracts and holdings.
+    sites
+        Prices of power and space for machines one owns.
+    a
+        Dates, approval days, review interval, horizon.
+
+    Raises
+    ------
+    CapplanError
+        If a capacity block lies in the past, or a pinned purchase cannot be had.
+    """
+    quarters = quarter_range(a.first_quarter, a.horizon_quarters)
+    as_of = pd.Timestamp(a.as_of)
+    rows = [row for offer in _bought(market.contracts).to_dict("records") for row in _starts(offer, quarters, as_of, a)]
+    rows += [row for holding in market.holdings.to_dict("records") for row in _renewal(holding, quarters, a)]
+    table = pd.DataFrame(rows) if rows else pd.DataFrame(columns=list(_COLUMNS))
+    if rows:
+        dollars = table["role"] == "dollars"
+        sure = (table["role"] == "reserve") | (dollars & table["guarantees_capacity"].fillna(False).astype(bool))
+        table["lot_reserve"] = table["lot_accelerators"].where(sure, 0.0)
+        table["lot_usd_per_hour"] = (table["lot_machines"] * table["usd_per_hour"]).where(dollars, 0.0)
+    table = table.reindex(columns=list(_COLUMNS)).astype({name: kind for name, kind in _COLUMNS.items() if kind})
+    timeline = make_timeline(a, table["end"].max() if len(table) else quarter_start(quarters[-1]))
+    _check_pins(table, market, a)
+    covered = timeline.covered(table["start"], table["end"])
+    hours = covered * timeline.hours
+    lots = table["lot_machines"].to_numpy(float)[:, None]
+    price = table["usd_per_hour"].to_numpy(float)[:, None]
+    share = table["upfront_share"].to_numpy(float)[:, None]
+    whole = price * lots * hours
+    begins = (np.cumsum(covered > 0, axis=1) == 1) & (covered > 0)
+    ends = begins[:, ::-1] * False
+    last = covered.shape[1] - 1 - np.argmax(covered[:, ::-1] > 0, axis=1)
+    ends[np.arange(len(table)), last] = True
+    recurring = whole * (1 - share)
+    upfront = begins * (whole * share).sum(axis=1, keepdims=True)
+    residual = np.zeros_like(whole)
+    expense = whole.copy()
+    owned = (table["term"] == "owned").to_numpy()
+    if owned.any():
+        machine = table[owned]
+        years = (np.arange(len(timeline.quarters)) + 0.5) / 4
+        rise = (1 + _escalator(machine["region"], sites)[:, None]) ** years
+        running = owned_running_usd_per_hour(machine["power_kw"], machine["capex_usd"], machine["region"], a, sites).to_numpy()[:, None]
+        upkeep = (machine["capex_usd"] * a.upkeep_share_per_year / 8760).to_numpy()[:, None]
+        recurring[owned] = ((running - upkeep) * rise + upkeep) * lots[owned] * hours[owned]
+        capex = machine["capex_usd"].to_numpy()[:, None] * lots[owned]
+        upfront[owned] = begins[owned] * capex
+        residual[owned] = ends[owned] * capex * a.residual_share
+        expense[owned] = recurring[owned] + capex * (1 - a.residual_share) * covered[owned] / covered[owned].sum(axis=1, keepdims=True)
+    reserve = (table["role"] == "reserve").to_numpy()
+    if reserve.any():
+        # The hours of a reservation are billed on demand in the recourse; only a premium above that price is a cost of the contract itself.
+        by_hour = market.pools["on_demand_usd_per_hour"].to_numpy()[table["pool"].to_numpy()[reserve].astype(int)]
+        premium = (price[reserve] * lots[reserve] - (by_hour * table["lot_accelerators"].to_numpy()[reserve])[:, None]) * hours[reserve]
+        recurring[reserve], upfront[reserve], expense[reserve] = premium, 0.0, premium
+    return Choices(table, timeline, covered, recurring, upfront, residual, expense)
+
+
+def _bought(contracts: pd.DataFrame) -> pd.DataFrame:
+    """Keep one offer of each savings plan: its dollars are the same whichever of its rates they are drawn at, so the finest lot stands for all."""
+    plan = contracts["plan_id"].where(contracts["role"] == "dollars")
+    dollars = contracts["lot_machines"] * contracts["machine_usd_per_hour"]
+    finest = contracts.assign(plan=plan, dollars=dollars)[plan.notna()].sort_values(["dollars", "offer_id"]).drop_duplicates("plan").index
+    return contracts[plan.isna() | contracts.index.isin(finest)]
+
+
+_COLUMNS = dict.fromkeys(["name", "offer_id", "kind", "sku", "provider", "accelerator", "region", "geography", "place", "term", "role", "plan_id", "quarter"], "") | {
+    "pool": "int64",
+    "start": "datetime64[ns]",
+    "end": "datetime64[ns]",
+    "sign_by": "datetime64[ns]",
+    "lot_machines": "float64",
+    "lot_accelerators": "float64",
+    "lot_kw": "float64",
+    "lot_reserve": "float64",
+    "lot_usd_per_hour": "float64",
+    "minimum_lots": "float64",
+    "maximum_lots": "float64",
+    "usd_per_hour": "float64",
+    "upfront_share": "float64",
+    "capex_usd": "float64",
+    "power_kw": "float64",
+    "forced": "bool",
+    "late": "bool",
+    "firm": "bool",
+}
+
+
+def _starts(offer: dict[str, object], quarters: list[str], as_of: pd.Timestamp, a: ProcurementAssumptions) -> list[dict[str, object]]:
+    """List the starts of one offer within the planned quarters."""
+    lead = pd.Timedelta(days=float(offer["lead_time_days_p50"]))  # type: ignore[arg-type]
+    careful = offer["lead_time_days_p50"] if pd.isna(offer["lead_time_days_p90"]) else offer["lead_time_days_p90"]  # type: ignore[call-overload]
+    opens, closes = offer["available_from"], offer["available_to"]
+    block = offer["term"] == "capacity_block" and not pd.isna(opens)  # type: ignore[call-overload]
+    if block and opens < as_of + lead:  # type: ignore[operator]
+        raise CapplanError(
+            f"capacity block {offer['offer_id']} starts on {opens:%Y-%m-%d}, but can be delivered on {as_of + lead:%Y-%m-%d} at the earliest; "
+            "delete it, exclude it, or correct available_from"
+        )
+    starts = [opens] if block else [quarter_start(quarter) for quarter in quarters]
+    earliest = as_of if block or pd.isna(opens) else max(as_of, opens)  # type: ignore[call-overload]
+    deadlines = [when for when in (offer["quote_expires"], None if block else closes) if when is not None and not pd.isna(when)]  # type: ignore[call-overload]
+    found = []
+    for start in starts:
+        if quarter_of(start) not in quarters or start < earliest + lead or any(when < earliest for when in deadlines):
+            continue
+        wanted = start - pd.Timedelta(days=float(careful) + a.approval_days)  # type: ignore[arg-type]
+        count = float(offer["accelerator_count"]) * float(offer["lot_machines"])  # type: ignore[arg-type]
+        price = 0.0 if offer["term"] == "owned" else offer["machine_usd_per_hour"]
+        found.append(
+            {**offer, "name": f"{offer['offer_id']} {quarter_of(start)}", "kind": "offer", "quarter": quarter_of(start), "start": start,
+             "end": add_months(start, float(offer["term_months"])), "lot_accelerators": count, "usd_per_hour": price, "forced": False,  # type: ignore[arg-type]
+             "capex_usd": (0.0 if pd.isna(offer["capex_usd"]) else offer["capex_usd"] * a.price_factor),  # type: ignore[call-overload,operator]
+             "lot_kw": float(offer["lot_machines"]) * (0.0 if pd.isna(offer["power_kw"]) else float(offer["power_kw"])),  # type: ignore[arg-type,call-overload]
+             **_signing(min([wanted, *deadlines]), as_of, a)}
+        )  # fmt: skip
+    return found
+
+
+def _renewal(holding: dict[str, object], quarters: list[str], a: ProcurementAssumptions) -> list[dict[str, object]]:
+    """List the renewal of one signed contract, where it has a price and falls into the planned quarters."""
+    end = pd.Timestamp(holding["end"])  # type: ignore[arg-type]
+    if pd.isna(holding["renewal_usd_per_hour"]) or quarter_of(end) not in quarters:  # type: ignore[call-overload]
+        return []
+    as_of = pd.Timestamp(a.as_of)
+    begin = pd.Timestamp(holding["start"])  # type: ignore[arg-type]
+    months = TERM_MONTHS.get(str(holding["term"]), round((end - begin).days / DAYS_PER_MONTH))
+    notice = holding["notice_date"]
+    stated = not pd.isna(notice)  # type: ignore[call-overload]
+    sign_by = notice if stated else end - pd.Timedelta(days=a.approval_days)
+    forced = bool(holding["renews"]) and stated and notice < as_of  # type: ignore[operator]
+    return [
+        {**holding, "name": f"renew {holding['name']}", "offer_id": f"renew {holding['name']}", "kind": "renewal", "quarter": quarter_of(end), "start": end,
+         "end": add_months(end, max(months, 1)), "lot_machines": holding["machines"], "lot_accelerators": holding["accelerators"], "lot_kw": 0.0,
+         "minimum_lots": 0.0, "maximum_lots": 1.0, "usd_per_hour": float(holding["renewal_usd_per_hour"]) * a.price_factor, "upfront_share": 0.0,  # type: ignore[arg-type]
+         "capex_usd": 0.0, "forced": forced, "plan_id": None, **_signing(pd.Timestamp(sign_by), as_of, a)}  # type: ignore[arg-type]
+    ]  # fmt: skip
+
+
+def _signing(sign_by: pd.Timestamp, as_of: pd.Timestamp, a: ProcurementAssumptions) -> dict[str, object]:
+    """Tell by when a decision must be signed, whether that day is past, and whether it falls before the next review."""
+    review = as_of + pd.DateOffset(months=3 * a.review_interval_quarters)
+    return {"sign_by": sign_by, "late": sign_by < as_of, "firm": sign_by < review}
+
+
+def _escalator(site: pd.Series, sites: pd.DataFrame | None) -> np.ndarray:
+    """Yearly rise of power and space prices of each machine's site."""
+    if sites is None or sites.empty or "escalator_share_per_year" not in sites:
+        return np.zeros(len(site))
+    return site.map(sites.set_index("site")["escalator_share_per_year"]).fillna(0.0).to_numpy(float)
+
+
+def _check_pins(table: pd.DataFrame, market: Market, a: ProcurementAssumptions) -> None:
+    """Refuse pinned purchases of offers that are not there or cannot start then."""
+    known = set(market.contracts["offer_id"]) | set(table["offer_id"])
+    possible = set(zip(table["offer_id"], table["quarter"], strict=True))
+    for offer_id, quarter, lots in a.pinned_purchases:
+        if offer_id not in known:
+            raise CapplanError(f"pinned_purchases names {offer_id!r}, which is no offer that can be bought; {nearest(offer_id, known)}")
+        if (offer_id, quarter) not in possible:
+            can = sorted(q for name, q in possible if name == offer_id)
+            raise CapplanError(f"pinned_purchases wants {offer_id} from {quarter}, but it can start only in {', '.join(can) or 'no planned quarter'}")
+        if lots < 0:
+            raise CapplanError(f"pinned_purchases wants {lots} lots of {offer_id} in {quarter}; a purchase is 0 lots or more")

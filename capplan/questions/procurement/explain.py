@@ -1,0 +1,304 @@
+"""Why this plan: what else could be done, what binds, what was rejected, and what knowing more would be worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from capplan.errors import CapplanError
+from capplan.inputs.scenario import ProcurementAssumptions
+from capplan.optimize.evaluation import Evaluator
+from capplan.optimize.recourse import RecourseLibrary
+from capplan.optimize.program import Solution, TwoStage, blended_cost
+from capplan.optimize.solver import Arrays, InfeasibleError, arrays, solve_arrays
+from capplan.optimize.two_stage import solve_two_stage
+from capplan.questions.procurement.choices import Choices
+from capplan.questions.procurement.market import Market
+from capplan.questions.procurement.model import Model, need_accelerators
+from capplan.questions.procurement.recourse import Recourse
+from capplan.questions.procurement.work import Work
+
+#: With more paths than this, the value of a perfect forecast is bounded by plans that may buy parts of lots.
+EXACT_PATHS = 10
+#: A value of one more unit below this is rounding.
+NOTICEABLE_USD = 0.01
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """Tables and sentences that explain a plan; columns as in `answer.Purchases`."""
+
+    binding: pd.DataFrame
+    rejected: pd.DataFrame
+    alternatives: pd.DataFrame
+    information: pd.DataFrame
+    headline: str
+    notes: tuple[str, ...]
+
+
+def feasible(model: Model) -> None:
+    """Make sure that some first stage satisfies all limits; every first stage has a recourse, because work may be left undone.
+
+    Raises
+    ------
+    CapplanError
+        Naming the limits that clash, and by how much the least breach exceeds them.
+    """
+    first = arrays(model.problem)
+    simple = (first.lower <= 0).all() and (first.sense == "<").all() and (first.b >= 0).all()
+    if simple:
+        return
+    try:
+        solve_arrays(replace(first, c=np.zeros_like(first.c)), 0.0)
+    except InfeasibleError as error:
+        breach = _least_breach(first)
+        lines = [f"{name} by {amount:,.6g}" for name, amount in breach.items()]
+        hint = "raise these limits, or drop pinned purchases, minimum lots or renewals that cannot be stopped any more"
+        raise CapplanError(f"no plan satisfies all limits; the least breach exceeds {', '.join(lines)}; {hint}") from error
+
+
+def _least_breach(first: Arrays) -> dict[str, float]:
+    """Return the rows that must be exceeded, and by how much, when the sum of relative breaches is least."""
+    rows, columns = first.A.shape
+    sign = np.where(first.sense == ">", 1.0, -1.0)
+    scale = 1 / np.maximum(np.abs(first.b), 1.0)
+    elastic = Arrays(
+        np.concatenate([np.zeros(columns), scale]), sparse.csr_matrix(sparse.hstack([first.A, sparse.diags(sign)])), first.b, first.sense,
+        np.concatenate([first.lower, np.zeros(rows)]), np.concatenate([first.upper, np.full(rows, np.inf)]), np.concatenate([first.integer, np.zeros(rows, dtype=bool)]),
+    )  # fmt: skip
+    over = solve_arrays(elastic, 0.0).x[columns:]
+    return {name.replace("_", " "): float(amount) for name, amount in zip(first.row_names, over, strict=True) if amount > 1e-6}
+
+
+def explain(
+    work: Work, market: Market, choices: Choices, recourse: Recourse, model: Model, solution: Solution, bought: pd.DataFrame, costs: pd.DataFrame,
+    a: ProcurementAssumptions,
+) -> Reasons:  # fmt: skip
+    r"""Explain a plan from the exact recourse at its first stage.
+
+    Reduced costs and the value of one more unit of a limit come from the relaxation in which parts of lots can be bought; the value of one more accelerator
+    by the hour from the duals of all points at the plan, :math:`-\sum_p \omega_p \pi_p`.
+
+    Parameters
+    ----------
+    work, market, choices, recourse, model, solution
+        The problem and its solution.
+    bought, costs
+        The plan's tables.
+    a
+        Assumptions.
+    """
+    program = model.program
+    evaluator = judge(program, a)
+    found = evaluator.evaluate(solution.x)
+    slope = (1 - a.risk_weight) * found.mean.slope + a.risk_weight * found.tail.slope
+    lots = model.lots(solution.x).round()
+    alternatives, mean_plan = _alternatives(work, market, choices, recourse, model, solution, evaluator, a)
+    information = _information(model, solution, alternatives, mean_plan, a)
+    notes = _notes(choices, lots, bought, solution, a)
+    return Reasons(
+        _binding(choices, recourse, model, solution, slope),
+        _rejected(choices, model, lots, solution),
+        alternatives,
+        information,
+        _headline(bought, alternatives, a),
+        notes,
+    )
+
+
+def mean_program(program: TwoStage) -> TwoStage:
+    """Return the program of the average future: one scenario whose right-hand sides are the probability-weighted means."""
+    order = np.lexsort((program.scenario, np.arange(len(program.technology))))
+    keys = pd.DataFrame({"t": program.technology, "s": program.scenario})
+    place = keys.groupby(["t", "s"]).cumcount()
+    group = keys.assign(place=place).groupby(["t", "place"], sort=True).ngroup().to_numpy()
+    weight = program.probability[program.scenario]
+    size = int(group.max()) + 1
+    mix = sparse.csr_matrix((weight[order], (group[order], order)), shape=(size, len(group)))
+    total = np.asarray(mix.sum(axis=1)).ravel()
+    h = (mix @ program.h) / total[:, None]
+    first = np.zeros(size, dtype=int)
+    first[group[::-1]] = np.arange(len(group))[::-1]
+    expected = tuple(replace(row, points=row.points[first], weight=row.weight[first]) for row in program.expected)
+    return replace(
+        program, h=np.asarray(h), technology=program.technology[first], weight=program.weight[first], scenario=np.zeros(size, dtype=int),
+        probability=np.ones(1), expected=expected,
+    )  # fmt: skip
+
+
+def one_path(program: TwoStage, path: int) -> TwoStage:
+    """Return the program of a future that is known to be this path."""
+    keep = program.scenario == path
+    expected = tuple(replace(row, points=row.points[keep], weight=row.weight[keep]) for row in program.expected)
+    return replace(
+        program, h=program.h[keep], technology=program.technology[keep], weight=program.weight[keep], scenario=np.zeros(int(keep.sum()), dtype=int),
+        probability=np.ones(1), expected=expected,
+    )  # fmt: skip
+
+
+def judge(program: TwoStage, a: ProcurementAssumptions) -> Evaluator:
+    """Return what costs any first stage exactly, each from the recourse bases of the last."""
+    library = RecourseLibrary(program.q, program.W, program.recourse_sense)
+    return Evaluator(program, a.tail_share, library, program.technology, len(program.T))
+
+
+def _alternatives(
+    work: Work, market: Market, choices: Choices, recourse: Recourse, model: Model, solution: Solution, evaluator: Evaluator, a: ProcurementAssumptions
+) -> tuple[pd.DataFrame, Solution]:
+    """Cost the plan beside what else could be done, all by the same exact recourse."""
+    program = model.program
+    mean_plan = solve_two_stage(mean_program(program), 0.0, a.tail_share, a.gap_share)
+    nothing = model.first_stage(np.zeros(len(choices.table)))
+    renewals = (choices.table["kind"] == "renewal").to_numpy()
+    lifted = program.h.copy()
+    lifted[:, (recourse.rows["kind"] == "on_demand_accelerators").to_numpy()] = 1 + need_accelerators(work, market).sum()
+    cases = [
+        ("mean_value_plan", mean_plan.x, evaluator, "what would be bought if the average of all paths were certain"),
+        ("do_nothing", nothing, evaluator, "no purchase and no renewal; by the hour within today's caps, the rest left undone"),
+        ("all_on_demand", nothing, judge(replace(program, h=lifted), a), "no purchase and no renewal, if on demand had no cap"),
+    ]
+    if renewals.any():
+        cases.insert(1, ("renew_all", model.first_stage(renewals.astype(float)), evaluator, "every contract is renewed, nothing else is bought"))
+    rows = [_case("plan", "this plan", solution.x, solution.cost_by_scenario, solution.recourse, choices, recourse, model, work, a)]
+    for name, x, court, meaning in cases:
+        value = court.evaluate(x).cost_by_scenario
+        rows.append(_case(name, meaning, x, value, court.decisions(x), choices, recourse, model, work, a))
+    table = pd.DataFrame(rows)
+    table["regret_usd"] = table["objective_usd"] - table["objective_usd"].iloc[0]
+    last = ["meaning"]
+    return table[[name for name in table.columns if name not in last] + last], mean_plan
+
+
+def _case(
+    name: str, meaning: str, x: np.ndarray, cost: np.ndarray, decisions: sparse.csr_matrix, choices: Choices, recourse: Recourse, model: Model, work: Work,
+    a: ProcurementAssumptions,
+) -> dict[str, object]:  # fmt: skip
+    """Cost one first stage in all measures."""
+    program, planned = model.program, choices.timeline.planned
+    first = float(program.c @ x)
+    lots = model.lots(x)
+    points = np.flatnonzero(recourse.planned)
+    weight = program.probability[recourse.scenario[points]] * work.points["hours"].to_numpy()
+    hours = np.asarray(weight @ decisions[points]).ravel()
+    short = (recourse.columns["source"] == "shortfall").to_numpy()
+    usd = hours * recourse.columns["usd"].to_numpy()
+    return {
+        "name": name,
+        "expected_usd": first + float(program.probability @ cost),
+        "cvar_usd": first + blended_cost(cost, program.probability, 1.0, a.tail_share),
+        "worst_usd": first + float(cost[program.probability > 0].max()),
+        "objective_usd": first + blended_cost(cost, program.probability, a.risk_weight, a.tail_share),
+        "spend_usd": float(usd[~short].sum() + (choices.expense_usd[:, :planned].sum(axis=1) * lots).sum()),
+        "shortfall_usd": float(usd[short].sum()),
+        "beyond_horizon_usd": float((choices.recurring_usd[:, planned:].sum(axis=1) * lots).sum()),
+        "meaning": meaning,
+    }
+
+
+def _information(model: Model, solution: Solution, alternatives: pd.DataFrame, mean_plan: Solution, a: ProcurementAssumptions) -> pd.DataFrame:
+    """Value a perfect forecast (EVPI) and planning with scenarios instead of their mean (VSS)."""
+    program = model.program
+    exact = len(program.probability) <= EXACT_PATHS
+    known = 0.0
+    for path, probability in enumerate(program.probability):
+        if probability > 0:
+            single = one_path(program, path)
+            if not exact:
+                single = replace(single, integer=np.zeros_like(single.integer))
+            known += probability * solve_two_stage(single, 0.0, a.tail_share, a.gap_share).lower
+    costs = alternatives.set_index("name")
+    expected = float(costs.at["plan", "expected_usd"])
+    saved = float(costs.at["mean_value_plan", "objective_usd"] - costs.at["plan", "objective_usd"])
+    most = "" if exact else "at most "
+    return pd.DataFrame(
+        [
+            ("evpi", expected - known, f"{most}what a perfect forecast would be worth: expected cost of this plan less the mean of the best plans for each path"),
+            ("vss", saved, "what planning with scenarios saves against planning for their average"),
+        ],
+        columns=["name", "usd", "meaning"],
+    )
+
+
+def _binding(choices: Choices, recourse: Recourse, model: Model, solution: Solution, slope: np.ndarray) -> pd.DataFrame:
+    """Slack of every limit by quarter, and what one more unit of it would save."""
+    program, quarters = model.program, choices.timeline.quarters
+    rows = []
+    for about in model.rows.to_dict("records"):
+        index = int(about["row"])
+        slack = float(program.b[index] - (program.A[[index]] @ solution.x)[0])
+        worth = max(-float(solution.marginals.rows[index]), 0.0)
+        rows.append({**{key: about[key] for key in ("limit_id", "kind", "quarter", "limit")}, "used": about["limit"] - slack, "slack": slack, "usd_per_unit": worth})
+    caps = recourse.rows["kind"].isin(["on_demand_accelerators", "spot_accelerators", "spot_share"]).to_numpy()
+    use = (recourse.W[np.flatnonzero(caps)] @ solution.recourse.T).toarray()
+    for place, i in enumerate(np.flatnonzero(caps)):
+        about = recourse.rows.loc[i]
+        for q in range(choices.timeline.planned):
+            points = np.flatnonzero(recourse.planned & (recourse.stage == q))
+            left = program.h[points, i] - use[place, points]
+            value = float(-slope[q, i])
+            rows.append({"limit_id": about["limit_id"], "kind": about["kind"], "quarter": quarters[q], "limit": float(program.h[points, i].max()),
+                         "used": float(use[place, points].max()), "slack": float(left.min()), "usd_per_unit": max(value, 0.0)})  # fmt: skip
+    for about, row, dual in zip(model.budgets.to_dict("records"), program.expected, solution.marginals.expected, strict=True):
+        weight = program.probability[program.scenario] * row.weight * row.points
+        spent = float(row.a @ solution.x + weight @ (solution.recourse @ row.g))
+        slack = row.limit - spent
+        rows.append({"limit_id": f"{about['limit_id']} with expected usage", "kind": "budget_usd", "quarter": about["quarter"], "limit": about["limit"],
+                     "used": about["limit"] - slack, "slack": slack, "usd_per_unit": max(-float(dual), 0.0)})  # fmt: skip
+    table = pd.DataFrame(rows, columns=["limit_id", "kind", "quarter", "limit", "used", "slack", "usd_per_unit"])
+    table.loc[table["usd_per_unit"] < NOTICEABLE_USD, "usd_per_unit"] = 0.0
+    return table.sort_values(["limit_id", "quarter"], kind="stable").reset_index(drop=True)
+
+
+def _rejected(choices: Choices, model: Model, lots: np.ndarray, solution: Solution) -> pd.DataFrame:
+    """For each offer that is never bought: the start that comes nearest, what one lot would add, and the price at which it would begin to pay."""
+    table = choices.table
+    cost = model.program.c[model.position]
+    reduced = solution.marginals.reduced_costs[model.position]
+    bought = set(table["offer_id"][lots > 0])
+    hours = (choices.covered * choices.timeline.hours).sum(axis=1) * table["lot_machines"].to_numpy(float)
+    paid = (choices.recurring_usd + choices.upfront_usd - choices.residual_usd).sum(axis=1)
+    price = np.where(table["term"] == "owned", paid / np.maximum(hours, 1e-12), table["usd_per_hour"])
+    share = np.divide(reduced, cost, out=np.zeros_like(reduced), where=cost > 0)
+    frame = pd.DataFrame({"offer_id": table["offer_id"], "term": table["term"], "quarter": table["quarter"], "usd_per_hour": price,
+                          "reduced_cost_usd": reduced, "entry_usd_per_hour": price * (1 - share), "share": share})  # fmt: skip
+    frame["why"] = np.where(reduced > 0, "costs more than what it would replace", "held back by a limit, its maximum or whole lots")
+    frame = frame[~frame["offer_id"].isin(bought)].sort_values(["share", "quarter", "offer_id"])
+    return frame.drop_duplicates("offer_id").drop(columns="share").reset_index(drop=True)
+
+
+def _notes(choices: Choices, lots: np.ndarray, bought: pd.DataFrame, solution: Solution, a: ProcurementAssumptions) -> tuple[str, ...]:
+    """State what a reader must know before signing."""
+    notes = []
+    beyond = float(bought["beyond_horizon_usd"].sum())
+    if beyond > 0:
+        notes.append(f"Payments of ${beyond / 1e6:,.1f}M fall after the last planned quarter, {choices.timeline.horizon[-1]}.")
+    late = bought[bought["late"]]
+    if len(late):
+        notes.append(f"{len(late)} purchases should have been signed already ({', '.join(late['offer_id'].head(3))}): hasten the approval, or expect them late.")
+    if solution.status == "limit":
+        notes.append(f"The search was stopped by a limit: this plan is proven within {100 * solution.gap_share:.2f} % of the best, not optimal.")
+    notes.append(
+        f"Each purchase must be signed by the start of its quarter less the 90th percentile of its lead time (the median where that is not known) "
+        f"and {a.approval_days} days of approval; firm are those due before the next review in {a.review_interval_quarters} quarter(s)."
+    )
+    return tuple(notes)
+
+
+def _headline(bought: pd.DataFrame, alternatives: pd.DataFrame, a: ProcurementAssumptions) -> str:
+    """Say in one sentence what to do and what it costs."""
+    costs = alternatives.set_index("name")
+    firm = bought[bought["firm"]]
+    if len(bought) == 0:
+        start = "Buy nothing and renew nothing"
+    elif len(firm):
+        start = f"Sign {len(firm)} contract{'s' if len(firm) > 1 else ''} worth ${firm['usd'].sum() / 1e6:,.1f}M, the first by {firm['sign_by'].min():%Y-%m-%d}"
+    else:
+        start = f"Nothing must be signed before the next review; the first of {len(bought)} later contracts is due by {bought['sign_by'].min():%Y-%m-%d}"
+    plan, nothing = costs.loc["plan"], costs.loc["do_nothing"]
+    return (
+        f"{start}: the plan costs ${plan['expected_usd'] / 1e6:,.1f}M in expectation and ${plan['cvar_usd'] / 1e6:,.1f}M in the worst "
+        f"{100 * a.tail_share:g} % of cases, ${(nothing['expected_usd'] - plan['expected_usd']) / 1e6:,.1f}M less than doing nothing."
+    )

@@ -1,0 +1,44 @@
+"""Which pools, offers and quarters a limit covers."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+import pandas as pd
+
+from capplan.questions.pricing import completed
+from capplan.questions.procurement.market import ANYWHERE
+
+#: Limits that cap what can be used by the hour; all others cap what can be signed.
+USAGE_KINDS = ("on_demand_accelerators", "spot_accelerators", "spot_share")
+
+
+def known_limits(limits: pd.DataFrame | None) -> pd.DataFrame:
+    """Return the table of limits with all its columns; empty where a book has none."""
+    empty = pd.DataFrame({"limit_id": pd.Series(dtype=object), "kind": pd.Series(dtype=object), "amount": pd.Series(dtype=float)})
+    return completed(empty if limits is None or limits.empty else limits, "limits")
+
+
+def stated(value: object) -> bool:
+    """Tell whether a cell of a limit narrows its scope."""
+    return isinstance(value, str) and value not in ("", ANYWHERE)
+
+
+def in_scope(limit: dict[Hashable, object], frame: pd.DataFrame) -> np.ndarray:
+    """Tell which rows of a frame (provider, accelerator, place, geography; optionally region) a limit covers."""
+    mask = np.ones(len(frame), dtype=bool)
+    for name in ("provider", "accelerator"):
+        if stated(limit[name]):
+            mask &= (frame[name] == limit[name]).to_numpy()
+    if stated(limit["region"]):
+        here = (frame["place"] == limit["region"]) | (frame["geography"] == limit["region"])
+        if "region" in frame:
+            here |= frame["region"] == limit["region"]
+        mask &= here.to_numpy()
+    return mask
+
+
+def holds_in(limit: dict[Hashable, object], quarters: tuple[str, ...] | list[str]) -> np.ndarray:
+    """Tell in which quarters a limit holds; one without a quarter holds in all."""
+    return np.array([not stated(limit["quarter"]) or limit["quarter"] == quarter for quarter in quarters], dtype=bool)

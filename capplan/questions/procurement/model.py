@@ -1,0 +1,278 @@
+"""The first stage as a readable PuLP model, joined with the recourse to a two-stage program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from capplan.errors import CapplanError
+from capplan.inputs.scenario import ProcurementAssumptions
+from capplan.optimize.solver import arrays
+from capplan.optimize.two_stage import ExpectedRow, TwoStage
+from capplan.questions.procurement.choices import Choices
+from capplan.questions.procurement.limits import holds_in, in_scope, stated
+from capplan.questions.procurement.market import Market, held
+from capplan.questions.procurement.recourse import Recourse
+from capplan.questions.procurement.work import Work
+
+
+@dataclass(frozen=True)
+class Model:
+    """A purchase problem, ready to solve.
+
+    Parameters
+    ----------
+    problem
+        The first stage in PuLP, with readable names; an infeasible one is explained by it.
+    program
+        The two-stage program.
+    position : (n,)
+        Column of each choice in the program.
+    rows
+        One row a limit of the first stage: row (in the program), limit_id, kind, quarter, limit.
+    budgets
+        One row an expected row of the program: limit_id, quarter, limit, soft.
+    notes
+        What was left out or assumed.
+    """
+
+    problem: Any
+    program: TwoStage
+    position: np.ndarray
+    rows: pd.DataFrame
+    budgets: pd.DataFrame
+    notes: tuple[str, ...]
+
+    def lots(self, x: np.ndarray) -> np.ndarray:
+        """Return the lots of each choice in a first stage."""
+        return np.asarray(x)[self.position]
+
+    def first_stage(self, lots: np.ndarray) -> np.ndarray:
+        """Return a first stage that buys given lots: its on-off variables follow, its soft budgets are stretched as far as needed."""
+        x = np.zeros(len(self.program.c))
+        x[self.position] = lots
+        for j, (low, own) in self._followers().items():
+            x[j] = float(x[own] > 0) if low else 0.0
+        return x
+
+    def _followers(self) -> dict[int, tuple[bool, int]]:
+        """Map each on-off variable to the choice it follows."""
+        index = {str(variable): j for j, variable in enumerate(self.problem.variables())}
+        return {index[f"any_{name}"]: (True, j) for name, j in index.items() if f"any_{name}" in index}
+
+
+def need_accelerators(work: Work, market: Market) -> np.ndarray:
+    """Most accelerators of each pool that demand can ever use at once, (pools,): buying more is never better."""
+    peak = work.load.max(axis=0, initial=0.0)
+    with np.errstate(divide="ignore"):
+        hours = np.where(work.speed > 0, peak[:, None] / np.where(work.speed > 0, work.speed, 1.0), 0.0)
+    return np.asarray(hours.sum(axis=0))
+
+
+def build_model(work: Work, market: Market, choices: Choices, recourse: Recourse, limits: pd.DataFrame, a: ProcurementAssumptions) -> Model:
+    r"""Write the decisions of the first stage and their limits.
+
+    .. math:: \min_x \sum_{j} c_j x_j + \text{risk-weighted recourse},\quad x_j \in \{0\} \cup [l_j, u_j] \text{ whole lots}
+
+    with c_j the value today of what one lot pays: to the contract's end, or within the planned quarters where the horizon's end is "truncate".
+
+    Parameters
+    ----------
+    work, market, choices, recourse
+        The parts of the problem.
+    limits
+        Quotas, new accelerators, power, provider shares and budgets.
+    a
+        Treatment of the horizon's end, penalty of soft budgets, pinned purchases.
+
+    Raises
+    ------
+    CapplanError
+        If the minimum of an offer exceeds its maximum.
+    """
+    import pulp
+
+    table, timeline = choices.table, choices.timeline
+    planned = timeline.planned
+    counted = planned if a.horizon_end == "truncate" else len(timeline.quarters)
+    cost = choices.present_usd[:, :counted].sum(axis=1)
+    problem = pulp.LpProblem("purchases", pulp.LpMinimize)
+    highest = _most_lots(work, market, choices)
+    pins = {(offer_id, quarter): lots for offer_id, quarter, lots in a.pinned_purchases}
+    lots: list[Any] = []
+    rules: list[tuple[Any, str]] = []
+    for j, row in enumerate(table.to_dict("records")):
+        low, high = 0.0, float(highest[j])
+        pin = pins.get((row["offer_id"], row["quarter"]))
+        if pin is not None:
+            low = high = float(pin)
+        elif row["forced"]:
+            low = high = 1.0
+        variable = problem.add_variable(f"buy {row['name']}", low, high, "Integer")
+        lots.append(variable)
+        if row["minimum_lots"] > 1 and pin is None:
+            chosen = problem.add_variable(f"any {variable.name}", 0, 1, "Integer")
+            rules.append((variable >= row["minimum_lots"] * chosen, f"minimum {row['name']}"))
+            rules.append((variable <= high * chosen, f"none or minimum {row['name']}"))
+    named, soft, budgets, notes = _limit_rows(problem, choices, market, limits, lots, a)
+    problem += pulp.LpAffineExpression(dict(zip(lots, cost, strict=True)) | soft), "cost"
+    for rule, name in rules:
+        problem += rule, name
+    described = []
+    for rule, name, about in named:
+        problem += rule, name
+        described.append({"row": len(rules) + len(described), **about})
+    matrices = arrays(problem)
+    index = {id(variable): j for j, variable in enumerate(problem.variables())}
+    position = np.array([index[id(variable)] for variable in lots], dtype=int)
+    place = sparse.csr_matrix((np.ones(len(lots)), (np.arange(len(lots)), position)), shape=(len(lots), len(matrices.c)))
+    expected = [_expected_row(about, coefficients, recourse, work, market, index, position, timeline.planned) for about, coefficients in budgets]
+    program = TwoStage(
+        c=matrices.c, A=matrices.A, b=matrices.b, sense=matrices.sense, lower=matrices.lower, upper=matrices.upper, integer=matrices.integer,
+        q=recourse.columns["usd"].to_numpy(float), W=recourse.W, recourse_sense=recourse.rows["sense"].to_numpy(str),
+        T=[sparse.csr_matrix(matrix @ place) for matrix in recourse.T], technology=recourse.stage, h=recourse.h, weight=recourse.weight,
+        scenario=recourse.scenario, probability=work.paths["probability"].to_numpy(float), expected=tuple(expected),
+    )  # fmt: skip
+    rows = pd.DataFrame(described, columns=["row", "limit_id", "kind", "quarter", "limit"])
+    frame = pd.DataFrame([{key: about[key] for key in ("limit_id", "quarter", "limit", "soft")} for about, _ in budgets], columns=["limit_id", "quarter", "limit", "soft"])
+    return Model(problem, program, position, rows, frame, tuple(notes))
+
+
+def _most_lots(work: Work, market: Market, choices: Choices) -> np.ndarray:
+    """Bound the lots of each choice by what demand can use, its own maximum, and its minimum from below."""
+    table = choices.table
+    need = need_accelerators(work, market)
+    rate = market.contracts["machine_usd_per_hour"] / market.contracts["accelerator_count"]
+    most = np.zeros(len(table))
+    for j, row in enumerate(table.to_dict("records")):
+        if row["role"] == "dollars":
+            plan = row["plan_id"] if stated(row["plan_id"]) else row["offer_id"]
+            mine = market.contracts["plan_id"].fillna(market.contracts["offer_id"]) == plan
+            usd = (need[market.contracts["pool"][mine].to_numpy(int)] * rate[mine]).sum()
+            useful = usd / row["lot_usd_per_hour"]
+        else:
+            pool = market.pools.loc[row["pool"]]
+            useful = need[row["pool"]]
+            if pool["place"] == "any":
+                useful = need[(market.pools["accelerator"] == pool["accelerator"]).to_numpy()].sum()
+            useful /= row["lot_accelerators"]
+        cap = np.inf if np.isnan(row["maximum_lots"]) else row["maximum_lots"]
+        if row["minimum_lots"] > cap:
+            raise CapplanError(f"offer {row['offer_id']}: minimum_lots {row['minimum_lots']:g} exceeds maximum_lots {cap:g}; correct one of them")
+        most[j] = min(cap, max(np.ceil(useful - 1e-9), row["minimum_lots"]))
+    return most
+
+
+def _limit_rows(
+    problem: Any, choices: Choices, market: Market, limits: pd.DataFrame, lots: list[Any], a: ProcurementAssumptions
+) -> tuple[list[tuple[Any, str, dict[str, Any]]], dict[Any, float], list[tuple[dict[str, Any], dict[Any, float]]], list[str]]:
+    """Write the first-stage rows of all limits; return them, the price of soft ones, the budgets to be joined with usage, and notes."""
+    import pulp
+
+    table, timeline = choices.table, choices.timeline
+    owned = held(market, timeline)[:, : timeline.planned]
+    holdings = market.holdings
+    full_signed = (holdings["role"] == "full").to_numpy()[:, None] if len(holdings) else np.zeros((0, 1))
+    bought = table["lot_accelerators"].to_numpy(float)[:, None] * choices.covered[:, : timeline.planned]
+    bought = bought * np.isin(table["role"], ["full", "reserve"])[:, None]
+    rows: list[tuple[Any, str, dict[str, Any]]] = []
+    soft: dict[Any, float] = {}
+    budgets: list[tuple[dict[str, Any], dict[Any, float]]] = []
+    notes: list[str] = []
+
+    def add(limit: dict[Any, Any], quarter: str, coefficients: np.ndarray, room: float) -> None:
+        used = {lots[j]: float(coefficients[j]) for j in np.flatnonzero(coefficients)}
+        if used:
+            about = {"limit_id": limit["limit_id"], "kind": limit["kind"], "quarter": quarter, "limit": float(limit["amount"])}
+            rows.append((pulp.LpAffineExpression(used) <= room, f"{limit['limit_id']} {quarter}", about))
+
+    for limit in limits.to_dict("records"):
+        kind, amount = limit["kind"], float(limit["amount"])
+        mine, theirs = in_scope(limit, table), in_scope(limit, holdings)
+        when = np.flatnonzero(holds_in(limit, timeline.horizon))
+        if kind == "quota_accelerators":
+            taken = (owned * full_signed)[theirs].sum(axis=0)
+            if (taken[when] > amount).any():
+                notes.append(f"{limit['limit_id']}: contracts already signed exceed the quota of {amount:g} accelerators, so nothing is added while they do.")
+            for q in when:
+                add(limit, timeline.quarters[q], bought[:, q] * mine, max(amount - float(taken[q]), 0.0))
+        elif kind == "new_accelerators":
+            fresh = mine & (table["kind"] == "offer").to_numpy()
+            for q in when:
+                add(limit, timeline.quarters[q], table["lot_accelerators"].to_numpy() * fresh * (table["quarter"] == timeline.quarters[q]).to_numpy(), amount)
+        elif kind == "power_kw":
+            drawn = (timeline.covered(holdings["start"], holdings["end"])[:, : timeline.planned] * holdings["power_kw"].to_numpy(float)[:, None])[theirs].sum(axis=0) \
+                if len(holdings) else np.zeros(timeline.planned)  # fmt: skip
+            power = table["lot_kw"].to_numpy(float) * mine * (table["term"] == "owned").to_numpy()
+            for q in when:
+                add(limit, timeline.quarters[q], power * (choices.covered[:, q] > 0), max(amount - float(drawn[q]), 0.0))
+        elif kind == "provider_share":
+            providers = [limit["provider"]] if stated(limit["provider"]) else sorted(set(table["provider"]))
+            anywhere_mine, anywhere_theirs = in_scope({**limit, "provider": None}, table), in_scope({**limit, "provider": None}, holdings)
+            for provider in providers:
+                own = anywhere_mine & (table["provider"] == provider).to_numpy()
+                signed = owned * full_signed
+                for q in when:
+                    total = float(signed[anywhere_theirs, q].sum())
+                    has = float(signed[anywhere_theirs & (holdings["provider"] == provider).to_numpy(), q].sum())
+                    slope = bought[:, q] * (own * 1.0 - amount * anywhere_mine)
+                    add({**limit, "limit_id": f"{limit['limit_id']} {provider}"}, timeline.quarters[q], slope, max(amount * total - has, 0.0))
+        elif kind == "budget_usd":
+            if stated(limit["team"]):
+                notes.append(f"{limit['limit_id']}: a budget of one team is reported in the ledger but does not steer shared purchases.")
+                continue
+            for q in when:
+                _budget(problem, limit, int(q), choices, market, lots, mine, theirs, a, rows, soft, budgets)
+    return rows, soft, budgets, notes
+
+
+def _budget(
+    problem: Any, limit: dict[Any, Any], q: int, choices: Choices, market: Market, lots: list[Any], mine: np.ndarray, theirs: np.ndarray,
+    a: ProcurementAssumptions, rows: list[tuple[Any, str, dict[str, Any]]], soft: dict[Any, float], budgets: list[tuple[dict[str, Any], dict[Any, float]]],
+) -> None:  # fmt: skip
+    """Write one quarter of a budget: committed spend within it for sure, and committed plus expected usage within it."""
+    import pulp
+
+    timeline, holdings = choices.timeline, market.holdings
+    quarter = timeline.quarters[q]
+    measure = limit["measure"] if stated(limit["measure"]) else "p_and_l"
+    if measure == "capex":
+        spend = choices.upfront_usd[:, q] * (choices.table["term"] == "owned").to_numpy()
+        signed = 0.0
+    else:
+        spend = choices.expense_usd[:, q] if measure == "p_and_l" else choices.recurring_usd[:, q] + choices.upfront_usd[:, q]
+        running = timeline.covered(holdings["start"], holdings["end"])[:, q] if len(holdings) else np.zeros(0)
+        counted = theirs if measure == "p_and_l" else theirs & (holdings["kind"] == "contract").to_numpy()
+        signed = float((running * holdings["usd_per_hour"].to_numpy(float) * counted).sum() * timeline.hours[q])
+    used = {lots[j]: float(spend[j]) for j in np.flatnonzero(spend * mine)}
+    name = f"{limit['limit_id']} {quarter}"
+    if not limit["hard"]:
+        over = problem.add_variable(f"over {name}", 0)
+        used[over] = -1.0
+        soft[over] = float(a.soft_limit_penalty_share * timeline.discount[q])
+    room = float(limit["amount"]) - signed
+    about = {"limit_id": limit["limit_id"], "kind": "budget_usd", "quarter": quarter, "limit": float(limit["amount"])}
+    rows.append((pulp.LpAffineExpression(used) <= room, name, about))
+    if measure != "capex":
+        budgets.append(({**about, "q": q, "room": room, "soft": not limit["hard"], "scope": in_scope(limit, market.pools), "everything": not any(
+            stated(limit[key]) for key in ("provider", "region", "accelerator"))}, used))  # fmt: skip
+
+
+def _expected_row(
+    about: dict[str, Any], coefficients: dict[Any, float], recourse: Recourse, work: Work, market: Market, index: dict[int, int], position: np.ndarray, planned: int
+) -> ExpectedRow:
+    """Join a budget with the expected spend by the hour in its quarter; imputed costs of unserved work are no spend."""
+    columns = recourse.columns
+    pool = columns["pool"].to_numpy(int)
+    within = np.where(pool >= 0, about["scope"][np.maximum(pool, 0)], about["everything"]) if len(about["scope"]) else np.full(len(columns), about["everything"])
+    a = np.zeros(len(index))
+    for variable, value in coefficients.items():
+        a[index[id(variable)]] = value
+    points = recourse.planned & (recourse.stage == about["q"])
+    hours = np.zeros(len(recourse.stage))
+    hours[: len(work.points)] = work.points["hours"]
+    return ExpectedRow(a, columns["spend"].to_numpy(float) * within, points, hours, float(about["room"]))

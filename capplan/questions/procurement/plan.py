@@ -1,0 +1,91 @@
+"""From tables to a purchase plan: build, solve, tabulate, explain."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from capplan.inputs.scenario import ProcurementAssumptions
+from capplan.optimize.two_stage import solve_two_stage
+from capplan.questions.procurement.answer import Proof, Purchases
+from capplan.questions.procurement.choices import list_choices
+from capplan.questions.procurement.explain import explain, feasible
+from capplan.questions.procurement.limits import known_limits
+from capplan.questions.procurement.market import build_market
+from capplan.questions.procurement.model import build_model
+from capplan.questions.procurement.recourse import build_recourse
+from capplan.questions.procurement.tables import capacity_table, cost_table, dispatch_table, purchase_table, service_table
+from capplan.questions.procurement.work import lay_out, named_places
+
+
+def plan_purchases(
+    demand: pd.DataFrame,
+    speeds: pd.DataFrame,
+    offers: pd.DataFrame,
+    commitments: pd.DataFrame | None,
+    limits: pd.DataFrame | None,
+    a: ProcurementAssumptions,
+    *,
+    classes: pd.DataFrame,
+    skus: pd.DataFrame,
+    assets: pd.DataFrame | None = None,
+    sites: pd.DataFrame | None = None,
+) -> Purchases:
+    r"""What do we buy each quarter?
+
+    .. math:: \min_x\ c^T x + (1-\lambda)\,E[C_s(x)] + \lambda\,\mathrm{CVaR}_\alpha(C_s(x))
+
+    over whole lots x of every offer and start quarter, decided once; C_s is what path s then costs: use of committed capacity, on demand, spot, API and work left
+    undone, at every load block of every quarter (`recourse.build_recourse` has its equations).
+
+    Parameters
+    ----------
+    demand : path, probability, class, region, quarter, block, hours, work_per_hour
+    speeds : class, accelerator, work_per_accelerator_hour
+    offers, commitments, limits, skus, assets, sites
+        Tables of the book; None or empty where it has none.
+    a
+        Assumptions.
+    classes : class, interruptible, residency, stage_kind, shortfall_usd_per_unit, api; optionally api_usd_per_unit
+
+    Returns
+    -------
+    Purchases
+
+    Raises
+    ------
+    CapplanError
+        Where inputs contradict each other, or no plan satisfies all limits; then the limits that clash are named.
+
+    Source
+    ------
+    Birge and Louveaux, Introduction to Stochastic Programming (2011), chapters 1 and 4; Rockafellar and Uryasev (2000) for CVaR.
+    """
+    caps = known_limits(limits)
+    market = build_market(offers, skus, commitments, assets, sites, named_places(demand, classes, limits), a)
+    choices = list_choices(market, sites, a)
+    work = lay_out(demand, speeds, classes, market, choices.timeline, a)
+    recourse = build_recourse(work, market, choices, caps, a)
+    model = build_model(work, market, choices, recourse, caps, a)
+    feasible(model)
+    solution = solve_two_stage(model.program, a.risk_weight, a.tail_share, a.gap_share)
+    lots = model.lots(solution.x).round()
+    proof = Proof(
+        solution.lower, solution.upper, solution.gap_share, solution.status, solution.method, len(recourse.weight), len(choices.table)
+    )
+    bought = purchase_table(choices, market, lots)
+    costs = cost_table(work, market, choices, recourse, solution.recourse, lots)
+    reasons = explain(work, market, choices, recourse, model, solution, bought, costs, a)
+    return Purchases(
+        purchases=bought,
+        capacity=capacity_table(choices, market, lots),
+        dispatch=dispatch_table(work, market, choices, recourse, solution.recourse),
+        costs=costs,
+        service=service_table(work, choices, recourse, solution.recourse),
+        binding=reasons.binding,
+        rejected=reasons.rejected,
+        alternatives=reasons.alternatives,
+        information=reasons.information,
+        proof=proof,
+        headline=reasons.headline,
+        notes=(*market.notes, *work.notes, *model.notes, *reasons.notes),
+    )
