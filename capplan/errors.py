@@ -60,11 +60,11 @@ class Fault:
 class BookError(CapplanError):
     """A book has faults; all of them are listed at once."""
 
-    def __init__(self, faults: Sequence[Fault], shown: int = 40) -> None:
-        """Collect the faults into one message; at most `shown` are printed, all are kept in `.faults`."""
+    def __init__(self, faults: Sequence[Fault], shown: int = 40, where: str = "the book") -> None:
+        """Collect the faults of `where` into one message; at most `shown` are printed, all are kept in `.faults`."""
         self.faults = tuple(faults)
         noun = "fault" if len(self.faults) == 1 else "faults"
-        lines = [f"{len(self.faults)} {noun} in the book:", *(f"  - {fault}" for fault in self.faults[:shown])]
+        lines = [f"{len(self.faults)} {noun} in {where}:", *(f"  - {fault}" for fault in self.faults[:shown])]
         if len(self.faults) > shown:
             lines.append(f"  ... and {len(self.faults) - shown} more of the same kinds; mend these first and check again")
         super().__init__("\n".join(lines))

@@ -126,14 +126,15 @@ class Sheet:
             if file.stat().st_size == 0:
                 self.refuse("the file is empty", "Export it again.")
             self.parquet = file.name.lower().endswith((".parquet", ".pq"))
-            if not self.parquet:
-                self._recognise()
-            self.columns = [name for name, *_ in self._execute(f"describe from {self._scan()}")]
-            chosen = ", ".join(f"{self._null_if(quoted(name))} as {quoted(name)}" for name in self.columns)
-            self.connection.execute(f"create view cells as select {chosen} from {self._scan()}")  # noqa: S608
+            self.columns = [name for name, *_ in self._execute(f"describe from {self._scan()}")] if self.parquet else self._recognise()
+            self._view_cells(self._scan())
         except BaseException:
             self.close()
             raise
+
+    def _view_cells(self, scan: str) -> None:
+        chosen = ", ".join(f"{self._null_if(quoted(name))} as {quoted(name)}" for name in self.columns)
+        self.connection.execute(f"create or replace view cells as select {chosen} from {scan}")  # noqa: S608
 
     def __enter__(self) -> Sheet:
         return self
@@ -170,10 +171,9 @@ class Sheet:
         return self._execute(query)
 
     def _null_if(self, column: str) -> str:
-        text = f"trim({column}::varchar)"
-        for null in ("", *self.nulls):
-            text = f"nullif({text}, {text_literal(null)})"
-        return text
+        # nullif would repeat its argument at every nesting, and so grow exponentially.
+        nothing = ", ".join(text_literal(null) for null in ("", *self.nulls))
+        return f"case when trim({column}::varchar) not in ({nothing}) then trim({column}::varchar) end"
 
     def text_lines(self) -> Iterator[str]:
         """Read the file's lines as text (CSV only)."""
@@ -182,8 +182,8 @@ class Sheet:
         with opener(self.file, "rt", encoding=encoding, newline="", errors="replace") as lines:
             yield from lines
 
-    def _recognise(self) -> None:
-        """Find encoding and delimiter from the first bytes and the header."""
+    def _recognise(self) -> list[str]:
+        """Find encoding, delimiter and the names of the columns from the first bytes and the header."""
         name = self.file.name.lower()
         if name.endswith(".zst"):
             header = self._first_line_through_duckdb()
@@ -206,30 +206,36 @@ class Sheet:
         if self.delimiter != ",":
             name_of = {"\t": "tab", ";": "semicolon", "|": "vertical bar"}.get(self.delimiter, self.delimiter)
             self.notes.append(f"Columns are separated by: {name_of}.")
+        names = [name.strip() or "unnamed" for name in next(csv.reader([header.rstrip("\r\n")], delimiter=self.delimiter))]
+        return [name if name not in names[:place] else f"{name}_{place + 1}" for place, name in enumerate(names)]
 
     def _first_line_through_duckdb(self) -> str:
         query = f"from read_csv({text_literal(str(self.file))}, all_varchar=true, header=false, delim='\\0', quote='', columns={{'line': 'varchar'}}) limit 1"
         rows = self._execute(query)
         return str(rows[0][0]) if rows else ""
 
-    def _scan(self, rejects: bool = False) -> str:
+    def _scan(self, *, rejects: bool = False, tolerant: bool = False) -> str:
         path = text_literal(str(self.file))
         if self.parquet:
             return f"read_parquet({path})"
-        more = ", store_rejects=true, rejects_limit=1000" if rejects else ""
-        quote = "''" if self.delimiter == "|" else "'\"'"
-        escape = "" if self.delimiter == "|" else ", escape='\"'"
+        quote, escape = ("''", "''") if self.delimiter == "|" else ("'\"'", "'\"'")
+        more = ", store_rejects=true, rejects_limit=1000" if rejects else ", ignore_errors=true" if tolerant else ""
+        columns = ", ".join(f"{text_literal(name)}: 'varchar'" for name in self.columns)
         return (
-            f"read_csv({path}, all_varchar=true, header=true, delim={text_literal(self.delimiter)}, quote={quote}{escape}, "
-            f"encoding='{self.encoding}', null_padding=false, strict_mode=true{more})"
+            f"read_csv({path}, columns={{{columns}}}, auto_detect=false, header=true, delim={text_literal(self.delimiter)}, quote={quote}, "
+            f"escape={escape}, encoding='{self.encoding}', null_padding=false, strict_mode=true{more})"
         )
 
     def ragged_rows(self) -> list[Fault]:
-        """List rows that do not have as many cells as the header."""
+        """List rows that do not have as many cells as the header; from then on `cells` leaves them out."""
         if self.parquet:
             return []
         self._execute(f"select count(columns(*)) from {self._scan(rejects=True)}")  # noqa: S608
         found = self._execute("select distinct line, error_type from reject_errors order by line")
+        if any(kind == "INVALID ENCODING" for _, kind in found):
+            self.refuse(f"the file is not {self.encoding.upper()}", "Save it as 'CSV UTF-8', or give encoding=latin-1 or encoding=utf-16.")
+        if found:
+            self._view_cells(self._scan(tolerant=True))
         plain = {"MISSING COLUMNS": "fewer cells than the header", "TOO MANY COLUMNS": "more cells than the header"}
         return [
             Fault(
