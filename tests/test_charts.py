@@ -109,11 +109,9 @@ def heat_map(names: tuple[str, ...] = ("a", "b")) -> Any:
 
 
 def frontier(names: tuple[str, ...] = ("plan", "other")) -> Any:
-    data = pd.DataFrame(
-        {"label": names, "e": [float(place) for place in range(len(names))], "c": 2.0, "ours": [place == 0 for place in range(len(names))]}
-    )
+    data = pd.DataFrame({"label": names, "e": [float(place) for place in range(len(names))], "c": 2.0})
     return charts.frontier(
-        data, x="e", y="c", chosen="ours", title="Risk", x_title="Expected", y_title="Bad", x_unit="USD", unit="USD", connect=True
+        data, x="e", y="c", chosen=names[0], title="Risk", x_title="Expected", y_title="Bad", x_unit="USD", unit="USD", connect=True
     )
 
 

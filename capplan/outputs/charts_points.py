@@ -7,6 +7,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from capplan.errors import nearest
 from capplan.outputs import theme
 
 SIDES: dict[str, dict[str, Any]] = {
@@ -39,7 +40,7 @@ def frontier(
     data
         x, y (numbers), label.
     chosen
-        Column of truth values: the plan itself, drawn filled and larger.
+        The label of the plan itself, drawn in its own colour and shape, on top.
     connect
         Join the points in the order of x.
 
@@ -48,9 +49,11 @@ def frontier(
     ChartError
         If columns or rows do not fit.
     """
-    names = {x: "x", y: "y", label: "label"} | ({chosen: "chosen"} if chosen else {})
+    names = {x: "x", y: "y", label: "label"}
     table = theme.checked(data, names, "frontier", [x, y]).rename(columns=names)
-    table["kind"] = ["The plan" if mark else "Alternative" for mark in (table["chosen"] if chosen else [False] * len(table))]
+    if chosen is not None and chosen not in set(table["label"]):
+        raise theme.ChartError(f"frontier: no point is called {chosen!r}; {nearest(chosen, map(str, table['label']))}")
+    table["kind"] = ["The plan" if name == chosen else "Alternative" for name in table["label"]]
     table["label"] = [theme.display_name(name) for name in table["label"]]
     table = table.sort_values("kind", kind="stable", ignore_index=True)  # the plan last, so that nothing covers it
     domains = {axis: _padded(table[axis]) for axis in ("x", "y")}

@@ -1,0 +1,294 @@
+"""Controls around a view: built from the assumptions, debounced, plain about errors, and saved as a file the command line takes."""
+
+import datetime as dt
+from collections.abc import Callable
+from pathlib import Path
+from types import MappingProxyType
+
+import ipywidgets
+import pandas as pd
+import pytest
+
+from capplan.cli import overrides
+from capplan.errors import CapplanError, ScenarioError
+from capplan.inputs.book import Book
+from capplan.inputs.scenario import Scenario
+from capplan.outputs import charts
+from capplan.outputs.views import View
+from capplan.outputs.widget_controls import MOST_STEPS, bounds_of, control_for
+from capplan.outputs.widgets import Explorer, explore
+
+HOSTILE = "<script>alert(1)</script>"
+FIELDS = ("risk_weight", "price_factor", "growth_share_per_year", "horizon_end", "providers")
+
+
+def a_book(**assumptions: object) -> Book:
+    return Book("book", "", Path(), Scenario(**assumptions), {}, (), MappingProxyType({}), ())
+
+
+def show_cost(book: Book, scenario: Scenario) -> View:
+    """A view whose number follows from the scenario by hand: a million times risk weight plus price factor."""
+    if scenario.risk_weight == 0.9:
+        raise CapplanError(f"nothing can be bought for {HOSTILE}\nbuy less")
+    if scenario.risk_weight == 0.95:
+        raise ZeroDivisionError("division by zero")
+    cost = 1e6 * (scenario.risk_weight + scenario.price_factor)
+    table = pd.DataFrame({"workload": [HOSTILE, "=HYPERLINK(1)"], "cost_usd": [cost, -1.0]})
+    bar = charts.bars(pd.DataFrame({"label": [HOSTILE], "value": [cost]}), title=HOSTILE, value_title="Cost", unit="USD")
+    return View(f"It costs {cost!r} for {HOSTILE}", {"cost": bar, "again": bar}, table, cost, "USD", FIELDS, (HOSTILE,))
+
+
+class Clock:
+    """Holds planned actions until the test lets time pass."""
+
+    def __init__(self) -> None:
+        self.planned: list[tuple[Callable[[], None], list[bool]]] = []
+
+    def __call__(self, seconds: float, action: Callable[[], None]) -> "Clock.Handle":
+        called_off: list[bool] = []
+        self.planned.append((action, called_off))
+        return Clock.Handle(called_off)
+
+    def rest(self) -> int:
+        due, self.planned = [action for action, called_off in self.planned if not called_off], []
+        for action in due:
+            action()
+        return len(due)
+
+    class Handle:
+        def __init__(self, called_off: list[bool]) -> None:
+            self.called_off = called_off
+
+        def cancel(self) -> None:
+            self.called_off.append(True)
+
+
+def an_explorer(
+    tmp_path: Path, book: Book | None = None, scenario: Scenario | None = None, clock: Clock | None = None, **more: object
+) -> Explorer:
+    book = book or a_book()
+    return Explorer(show_cost, book, scenario or book.scenario, folder=tmp_path, plan_action=clock or Clock(), **more)
+
+
+@pytest.mark.parametrize("name", Scenario.model_fields)
+def test_every_assumption_has_a_control_that_stands_at_its_value(name: str) -> None:
+    value = getattr(Scenario(), name)
+    read = control_for(name, value).read()
+    assert getattr(Scenario().replaced(**{name: read}), name) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("risk_weight", ipywidgets.FloatSlider),
+        ("horizon_quarters", ipywidgets.IntSlider),
+        ("on_demand_accelerators", ipywidgets.BoundedFloatText),
+        ("horizon_end", ipywidgets.Dropdown),
+        ("as_of", ipywidgets.DatePicker),
+        ("first_quarter", ipywidgets.Text),
+        ("providers", ipywidgets.Text),
+        ("changes", ipywidgets.Text),
+    ],
+)
+def test_kind_of_control_follows_from_the_assumption(name: str, kind: type) -> None:
+    control = control_for(name, getattr(Scenario(), name))
+    assert isinstance(control.widget, kind)
+    assert control.widget.tooltip == Scenario.model_fields[name].description
+
+
+def test_slider_takes_bounds_and_step_from_the_assumption() -> None:
+    slider = control_for("risk_weight", 0.2).widget
+    assert (slider.min, slider.max, slider.step) == (0.0, 1.0, 0.05)
+    excluded = control_for("tail_share", 0.2).widget
+    assert excluded.min == pytest.approx(0.05)
+    steps = control_for("plan_paths", 40).widget
+    assert (steps.min, steps.max, steps.step) == (10, 5000, 10), "the grid passes through the value, not through the bound 1"
+    assert MOST_STEPS >= (5000 - 1) / 10
+    assert bounds_of("plan_paths", 10) == (1.0, 5000.0)
+
+
+def test_a_slider_between_steps_keeps_its_value_and_steps_from_there() -> None:
+    control = control_for("risk_weight", 0.123)
+    assert control.read() == 0.123
+    assert control.widget.min == pytest.approx(0.023)
+    control.widget.value = 0.173 + 1e-17
+    assert control.read() == 0.173
+
+
+def test_binary_fractions_of_a_browser_are_cut() -> None:
+    control = control_for("risk_weight", 0.2)
+    control.widget.value = 0.15000000000000002
+    assert control.read() == 0.15
+
+
+def test_an_assumption_that_may_be_empty_is_ticked_first() -> None:
+    control = control_for("growth_share_per_year", None)
+    tick, slider = control.parts
+    assert control.read() is None
+    assert slider.disabled
+    tick.value, slider.value = True, 0.25
+    assert not slider.disabled
+    assert control.read() == 0.25
+    control.write(None)
+    assert control.read() is None
+
+
+def test_lists_are_read_from_text() -> None:
+    control = control_for("providers", ("aws",))
+    assert control.read() == ("aws",)
+    control.widget.value = " aws , gcp ,"
+    assert control.read() == ("aws", "gcp")
+    pinned = control_for("pinned_purchases", ())
+    pinned.widget.value = "[[offer_a, 2027Q1, 2]]"
+    assert Scenario().replaced(pinned_purchases=pinned.read()).pinned_purchases == (("offer_a", "2027Q1", 2),)
+    pinned.widget.value = "[[offer_a"
+    with pytest.raises(ScenarioError, match="cannot be read"):
+        pinned.read()
+
+
+def test_a_misspelt_field_names_the_nearest() -> None:
+    with pytest.raises(ScenarioError, match=r"risk_wieght is not an assumption; did you mean risk_weight\?"):
+        control_for("risk_wieght", 1)
+
+
+def test_fields_are_those_of_the_view_unless_stated(tmp_path: Path) -> None:
+    assert tuple(an_explorer(tmp_path).controls) == FIELDS
+    assert tuple(an_explorer(tmp_path, fields=["seed"]).controls) == ("seed",)
+
+
+def test_baseline_headline_is_the_views_own(tmp_path: Path) -> None:
+    book = a_book(risk_weight=0.123)
+    shown = an_explorer(tmp_path, book)
+    assert "It costs 1123000.0" in shown.headline.value
+    assert show_cost(book, shown.scenario).headline == show_cost(book, book.scenario).headline
+    assert shown.difference.value == "These are the baseline&#x27;s assumptions."
+
+
+def test_many_moves_run_the_view_once(tmp_path: Path) -> None:
+    clock = Clock()
+    shown = an_explorer(tmp_path, clock=clock)
+    for value in (0.25, 0.3, 0.35, 0.4):
+        shown.controls["risk_weight"].widget.value = value
+        assert "Computing" in shown.status.value
+    assert "It costs 1200000.0" in shown.headline.value, "nothing runs while the slider moves"
+    assert clock.rest() == 1
+    assert "It costs 1400000.0" in shown.headline.value
+    assert "Computed in" in shown.status.value
+
+
+def test_difference_names_amount_share_and_reason(tmp_path: Path) -> None:
+    clock = Clock()
+    shown = an_explorer(tmp_path, clock=clock)
+    shown.controls["risk_weight"].widget.value = 0.8
+    clock.rest()
+    assert shown.difference.value == "+$600k, +50% against the baseline ($1.2M), because Risk weight 0.2 → 0.8."
+    shown.controls["price_factor"].widget.value = 0.4
+    clock.rest()
+    assert shown.difference.value == "No difference to the baseline ($1.2M), although Price factor 1 → 0.4 and Risk weight 0.2 → 0.8."
+
+
+def test_an_error_stands_in_place_and_goes_away(tmp_path: Path) -> None:
+    clock = Clock()
+    shown = an_explorer(tmp_path, clock=clock)
+    shown.controls["risk_weight"].widget.value = 0.9
+    clock.rest()
+    assert "nothing can be bought for &lt;script&gt;alert(1)&lt;/script&gt;<br>buy less" in shown.status.value
+    assert shown.headline.value == shown.picture.value == shown.table.value == ""
+    shown.controls["risk_weight"].widget.value = 0.95
+    clock.rest()
+    assert "ZeroDivisionError: division by zero" in shown.status.value
+    assert "Traceback" not in shown.status.value
+    shown.buttons["chart"].click()
+    assert "There is no chart to export" in shown.status.value
+    shown.reset()
+    assert "It costs 1200000.0" in shown.headline.value
+
+
+def test_a_contradiction_between_controls_is_said(tmp_path: Path) -> None:
+    clock = Clock()
+    shown = an_explorer(tmp_path, clock=clock, fields=["as_of", "first_quarter"])
+    shown.controls["as_of"].widget.value = dt.date(2027, 5, 1)
+    clock.rest()
+    assert "began before as_of 2027-05-01" in shown.status.value
+
+
+def test_a_baseline_that_fails_still_shows_its_controls(tmp_path: Path) -> None:
+    clock = Clock()
+    shown = an_explorer(tmp_path, a_book(risk_weight=0.9), clock=clock, fields=["risk_weight"])
+    assert "nothing can be bought" in shown.status.value
+    shown.controls["risk_weight"].widget.value = 0.5
+    clock.rest()
+    assert "It costs 1500000.0" in shown.headline.value
+
+
+def test_reset_restores_every_control(tmp_path: Path) -> None:
+    clock = Clock()
+    shown = an_explorer(tmp_path, clock=clock)
+    shown.controls["risk_weight"].widget.value = 0.7
+    shown.controls["growth_share_per_year"].parts[0].value = True
+    shown.controls["horizon_end"].widget.value = "truncate"
+    shown.controls["providers"].widget.value = "aws"
+    clock.rest()
+    assert shown.scenario != shown.baseline_scenario
+    shown.buttons["reset"].click()
+    assert shown.scenario == shown.baseline_scenario
+    assert clock.rest() == 0
+    assert "baseline" in shown.difference.value
+
+
+def test_saved_scenario_is_what_the_command_line_takes(tmp_path: Path) -> None:
+    clock = Clock()
+    book = a_book(horizon_quarters=6, as_of="2026-11-01")
+    shown = an_explorer(tmp_path, book, book.scenario.replaced(price_factor=1.2), clock, fields=[*FIELDS, "as_of", "pinned_purchases"])
+    shown.controls["risk_weight"].widget.value = 0.35
+    shown.controls["providers"].widget.value = "aws, gcp"
+    shown.controls["as_of"].widget.value = dt.date(2026, 12, 15)
+    shown.controls["pinned_purchases"].widget.value = "[[offer_a, 2027Q1, 2]]"
+    clock.rest()
+    shown.buttons["save"].click()
+    assert "Saved scenario.yaml with 5 assumptions" in shown.status.value
+    loaded = overrides(None, tmp_path / "scenario.yaml")
+    assert set(loaded) == {"price_factor", "risk_weight", "providers", "as_of", "pinned_purchases"}
+    assert book.scenario.replaced(**loaded) == shown.scenario
+
+
+def test_a_scenario_like_the_book_saves_an_empty_mapping(tmp_path: Path) -> None:
+    an_explorer(tmp_path).save_scenario()
+    assert overrides(None, tmp_path / "scenario.yaml") == {}
+
+
+def test_exports_are_inert_and_named_after_the_view(tmp_path: Path) -> None:
+    shown = an_explorer(tmp_path)
+    shown.buttons["table"].click()
+    shown.buttons["chart"].click()
+    assert "'=HYPERLINK(1)" in (tmp_path / "cost.csv").read_text(encoding="utf-8")
+    assert "<script" not in (tmp_path / "cost_cost.svg").read_text(encoding="utf-8")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cost.csv", "cost_cost.svg"]
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    shown = an_explorer(tmp_path / "missing")
+    shown.buttons["save"].click()
+    assert "missing" in shown.status.value
+
+
+def test_text_from_a_book_is_inert_in_every_part(tmp_path: Path) -> None:
+    shown = an_explorer(tmp_path)
+    for part in (shown.headline, shown.difference, shown.status, shown.picture, shown.table):
+        assert "<script" not in part.value
+    assert "&lt;script&gt;" in shown.table.value
+
+
+def test_another_chart_can_be_chosen(tmp_path: Path) -> None:
+    shown = an_explorer(tmp_path)
+    assert [name for _, name in shown.which.options] == ["cost", "again"]
+    shown.picture.value = ""
+    shown.which.value = "again"
+    assert shown.picture.value.startswith("<svg")
+
+
+def test_nothing_is_shown_without_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CAPPLAN_HEADLESS", "1")
+    assert explore(show_cost, a_book(), Scenario()) is None
+    monkeypatch.delenv("CAPPLAN_HEADLESS")
+    assert isinstance(explore(show_cost, a_book(), Scenario()), Explorer)
