@@ -120,8 +120,7 @@ def check(book: BookFolder, parameter: Parameters = None, scenario: ScenarioFile
     loaded = load_book(book)
     chosen = loaded.scenario.replaced(**overrides(parameter, scenario))
     loaded.with_changes(chosen.changes)
-    rows = sum(len(loaded.get(name)) for name in loaded.own)
-    headline = f"{loaded.name}: {len(loaded.own)} tables with {rows:,} rows are in order."
+    headline = f"{loaded.name}: its {len(loaded.own)} tables are in order ({', '.join(loaded.own)})."
     answer(as_json, headline, chosen.model_dump(mode="json"), {}, list(loaded.notes))
 
 
@@ -178,3 +177,7 @@ def main() -> None:
             traceback.print_exc()
         say(f"capplan: internal error ({type(error).__name__}: {error}). Set CAPPLAN_DEBUG=1 to see where, and report it.")
         sys.exit(70)
+
+
+if __name__ == "__main__":
+    main()

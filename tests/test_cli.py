@@ -5,24 +5,46 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
+from capplan.cli import main
 from tests.conftest import CONTRACTS, SKUS, SOURCES, hourly
 
 
-def capplan(*words: str, **more) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", "from capplan.cli import main; main()", *map(str, words)], capture_output=True, text=True, check=False, **more)
+@pytest.fixture
+def capplan(monkeypatch, capsys):
+    """Run the command line in this process: capplan("check", book) -> returncode, stdout, stderr."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["capplan", *map(str, words)])
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        shown = capsys.readouterr()
+        return SimpleNamespace(returncode=code, stdout=shown.out, stderr=shown.err)
+
+    return run
 
 
-def test_check_says_so(make_book):
+def test_the_installed_command_works():
+    done = subprocess.run([sys.executable, "-m", "capplan.cli", "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    for command in ("plan", "run", "check", "new", "ingest", "lab"):
+        assert command in done.stdout
+
+
+def test_check_says_so(capplan, make_book):
     done = capplan("check", make_book(usage=hourly(), commitments=CONTRACTS, skus=SKUS, sources=SOURCES))
     assert done.returncode == 0
-    assert done.stdout == "tiny: 4 tables with 75 rows are in order.\n"
+    assert done.stdout == "tiny: its 4 tables are in order (commitments, skus, sources, usage).\n"
     assert "note: The book has no workloads table" in done.stderr
 
 
-def test_json_answer(make_book):
+def test_json_answer(capplan, make_book):
     done = capplan("check", make_book(usage=hourly()), "-p", "risk_weight=0.4", "--json")
     found = json.loads(done.stdout)
     assert set(found) == {"headline", "scenario", "tables", "warnings"}
@@ -40,7 +62,7 @@ def test_json_answer(make_book):
         (("--scenario", "nowhere.yaml"), "cannot be read as YAML"),
     ],
 )
-def test_wrong_parameters(make_book, words, said):
+def test_wrong_parameters(capplan, make_book, words, said):
     done = capplan("check", make_book(usage=hourly()), *words)
     assert done.returncode == 1
     assert said in done.stderr
@@ -48,7 +70,7 @@ def test_wrong_parameters(make_book, words, said):
     assert done.stdout == ""
 
 
-def test_faults_are_listed_without_a_traceback(make_book):
+def test_faults_are_listed_without_a_traceback(capplan, make_book):
     done = capplan("plan", make_book(usage="time,workload,quantity\n2026-01-01T00:00:00,chat,-1\n"))
     assert done.returncode == 1
     assert "1 fault in the book:" in done.stderr
@@ -56,7 +78,7 @@ def test_faults_are_listed_without_a_traceback(make_book):
     assert "Traceback" not in done.stderr
 
 
-def test_no_folder_and_unknown_question(tmp_path, make_book):
+def test_no_folder_and_unknown_question(capplan, tmp_path, make_book):
     assert "is not a folder" in capplan("plan", tmp_path / "nowhere").stderr
     done = capplan("run", "pricng", make_book(usage=hourly()), "--out", tmp_path / "out")
     assert done.returncode == 1
@@ -64,14 +86,14 @@ def test_no_folder_and_unknown_question(tmp_path, make_book):
     assert not (tmp_path / "out").exists()
 
 
-def test_scenario_file_and_parameter(make_book, tmp_path):
+def test_scenario_file_and_parameter(capplan, make_book, tmp_path):
     file = tmp_path / "s.yaml"
     file.write_text("risk_weight: 0.9\nseed: 3\n")
     found = json.loads(capplan("check", make_book(usage=hourly()), "--scenario", file, "-p", "seed=4", "--json").stdout)
     assert (found["scenario"]["risk_weight"], found["scenario"]["seed"]) == (0.9, 4)
 
 
-def test_new_and_ingest_name_what_is_wrong(tmp_path):
+def test_new_and_ingest_name_what_is_wrong(capplan, tmp_path):
     assert "there is no example book" in capplan("new", tmp_path / "x", "--from", "nothing").stderr
     assert capplan("new", tmp_path / "x").returncode == 0
     done = capplan("ingest", "requets", tmp_path / "log.csv", "--into", tmp_path / "x")
