@@ -1,7 +1,7 @@
 """Make the generated tables of data/enterprise: usage, other costs and the billing export of the invented company.
 
 Run it with `python tools/make_enterprise.py`; the same seed gives the same bytes. The small tables of the book (workloads, contracts, quotations,
-limits, ...) are kept by hand and are read here, so that the bill follows from contracts, prices and usage.
+limits, ...) are kept by hand; `enterprise_bill` reads them, so that the bill follows from contracts, prices and usage.
 
 What the shapes follow (figures measured on the public traces, hour by hour):
 
@@ -25,6 +25,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from enterprise_bill import make_billing
 
 BOOK = Path(__file__).resolve().parents[1] / "data" / "enterprise"
 SEED = 20261201
@@ -183,207 +184,10 @@ def make_other_costs() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["cost_id", "month", "kind", "usd", "team", "cost_center", "account"])
 
 
-def needed_accelerators(usage: pd.DataFrame, speeds: pd.DataFrame, workloads: list[str], region: str | None, accelerator: str) -> pd.Series:
-    """Return the accelerators of a kind that an hour's usage of some workloads keeps busy, by hour."""
-    speed = speeds[speeds["accelerator"] == accelerator].set_index("workload")["work_per_accelerator_hour"]
-    chosen = usage[usage["workload"].isin(workloads) & ((usage["region"] == region) if region else True)]
-    return (chosen["quantity"] / chosen["workload"].map(speed)).groupby(chosen["time"]).sum()
-
-
-class Bill:
-    """Rows of a billing export, collected one by one."""
-
-    def __init__(self, month: str) -> None:
-        self.month, self.rows = f"{month}-01", list[dict[str, object]]()
-
-    def add(self, provider: str, service: str, region: str, sku: str, usd: float, effective: float | None = None, **kind: object) -> None:
-        """Add one charge; a prepaid one is effective without being billed."""
-        row = {"charge_category": "Usage", "pricing_category": "Standard", "commitment_status": "none", "list_cost": usd, **kind}
-        self.rows.append(
-            {
-                "month": self.month,
-                "provider": provider,
-                "service": service,
-                "account": "quillmere-production",
-                "region": region,
-                "sku": sku,
-                "currency": "USD",
-                "billed_cost": round(usd, 2),
-                "effective_cost": round(usd if effective is None else effective, 2),
-                **row,
-            }
-        )
-
-
-def api_prices(services: pd.DataFrame) -> dict[str, float]:
-    """Return the price of one request of every workload that calls an API, from the public price list."""
-    from genai_prices import Usage, calc_price
-
-    prices = {}
-    for row in services[services["provider"].notna()].itertuples():
-        cached = round(row.input_tokens * row.cached_share)
-        used = Usage(input_tokens=int(row.input_tokens), cache_read_tokens=cached, output_tokens=int(row.output_tokens))
-        when = pd.Timestamp(f"{LAST} 12:00", tz="UTC").to_pydatetime()
-        prices[row.workload] = float(
-            calc_price(used, model_ref=row.model, provider_id=row.provider, genai_request_timestamp=when).total_price
-        )
-    return prices
-
-
-def make_billing(usage: pd.DataFrame, other_costs: pd.DataFrame, book: Path) -> pd.DataFrame:
-    """Make the billing export of the last three months from contracts, prices and usage.
-
-    Accelerators of the United States are filled in this order: own machines, the savings plan, spot (batch work that may be interrupted, at most 48),
-    on demand. Europe: the reserved machines, then on demand. The L40S under contract in the United States serve
-    drafts, and the rest of drafts runs on demand; those in Europe run batch work that may be interrupted.
-    """
-    speeds = pd.read_csv(book / "speeds.csv")
-    contracts = pd.read_csv(book / "commitments.csv").set_index("commitment_id")
-    site = pd.read_csv(book / "sites.csv").iloc[0]
-    discount = pd.read_csv(book / "spend_agreements.csv")["discount_share"].iloc[0]
-    offers = pd.read_csv(book.parent / "reference" / "offers.csv").set_index("offer_id")["usd_per_hour"]
-    api = api_prices(pd.read_csv(book / "services.csv"))
-    interruptible = ["data_prep", "tuning", "evaluation"]
-    steady = ["pretraining", "alignment", "release"]
-    bills = []
-    for month in BILLED_MONTHS:
-        bill = Bill(month)
-        now = usage[usage["time"].str.startswith(month)]
-        hours = now["time"].nunique()
-        prepaid = contracts.loc["aws-l40s-eu-3y"]
-        on_l40s = prepaid["machines"] * speeds.set_index(["workload", "accelerator"])["work_per_accelerator_hour"]["data_prep", "L40S"]
-        flexible = (needed_accelerators(now, speeds, interruptible, None, "H100") - on_l40s).clip(lower=0)
-        load = needed_accelerators(now, speeds, ["chat", *steady], "us", "H100") + flexible
-        own = 8 * pd.read_csv(book / "assets.csv")["machines"].sum()
-        after_own = (load - own).clip(lower=0)
-        plan = contracts.loc["aws-p5-savings-plan-3y"]
-        covered = after_own.clip(upper=8 * plan["machines"])
-        rest = after_own - covered
-        spot = np.minimum(np.minimum(rest, flexible), 48)
-        cost = plan["machines"] * plan["usd_per_hour"] * hours
-        share = float(covered.sum()) / (8 * plan["machines"] * hours)
-        bill.add("aws", "Amazon EC2", "us-east-1", "p5.48xlarge", cost * share, pricing_category="Committed", commitment_status="Used")
-        bill.add(
-            "aws", "Amazon EC2", "us-east-1", "p5.48xlarge", cost * (1 - share), pricing_category="Committed", commitment_status="Unused"
-        )
-        for label, machine_hours, offer in (
-            ("Dynamic", float(spot.sum()) / 8, "aws-p5.48xlarge-us-east-1-spot"),
-            ("Standard", float((rest - spot).sum()) / 8, "aws-p5.48xlarge-us-east-1-on-demand"),
-        ):
-            usd = machine_hours * offers[offer]
-            bill.add(
-                "aws", "Amazon EC2", "us-east-1", "p5.48xlarge", usd * (1 - discount), pricing_category=label, list_cost=usd,
-                quantity=round(machine_hours, 1), quantity_unit="Hours",
-            )  # fmt: skip
-        europe = needed_accelerators(now, speeds, ["chat"], "eu", "H100")
-        reserved = contracts.loc["nebius-h100-eu-1y"]
-        beyond = float((europe - 8 * reserved["machines"]).clip(lower=0).sum()) / 8
-        usd = beyond * offers["aws-p5.48xlarge-eu-north-1-on-demand"]
-        bill.add(
-            "aws",
-            "Amazon EC2",
-            "eu-north-1",
-            "p5.48xlarge",
-            usd * (1 - discount),
-            list_cost=usd,
-            quantity=round(beyond, 1),
-            quantity_unit="Hours",
-        )
-        amortised = reserved["machines"] * reserved["usd_per_hour"] * hours
-        for payment in pd.read_csv(book / "payments.csv").query("commitment_id == 'nebius-h100-eu-1y'").itertuples():
-            if payment.date.startswith(month):
-                bill.add(
-                    "nebius",
-                    "Compute",
-                    "eu-north1",
-                    reserved["sku"],
-                    payment.usd,
-                    0.0,
-                    charge_category="Purchase",
-                    pricing_category="Committed",
-                )
-        bill.add(
-            "nebius",
-            "Compute",
-            "eu-north1",
-            reserved["sku"],
-            0.0,
-            amortised,
-            pricing_category="Committed",
-            commitment_status="Used",
-            list_cost=amortised,
-        )
-        l40s = contracts.loc["aws-l40s-us-1y"]
-        bill.add(
-            "aws",
-            "Amazon EC2",
-            "us-east-1",
-            "g6e.xlarge",
-            l40s["machines"] * l40s["usd_per_hour"] * hours,
-            pricing_category="Committed",
-            commitment_status="Used",
-        )
-        beyond = float((needed_accelerators(now, speeds, ["drafts"], "us", "L40S") - l40s["machines"]).clip(lower=0).sum())
-        usd = beyond * offers["aws-g6e.xlarge-us-east-1-on-demand"]
-        bill.add(
-            "aws",
-            "Amazon EC2",
-            "us-east-1",
-            "g6e.xlarge",
-            usd * (1 - discount),
-            list_cost=usd,
-            quantity=round(beyond, 1),
-            quantity_unit="Hours",
-        )
-        bill.add(
-            "aws", "Amazon EC2", "eu-north-1", "g6e.xlarge", 0.0, prepaid["machines"] * prepaid["usd_per_hour"] * hours, pricing_category="Committed",
-            commitment_status="Used", list_cost=prepaid["machines"] * offers["aws-g6e.xlarge-eu-north-1-on-demand"] * hours,
-        )  # fmt: skip
-        block = contracts.loc["aws-p5-block"]
-        if month == BILLED_MONTHS[-1]:
-            usd = block["upfront_paid_usd"]
-            bill.add("aws", "Amazon EC2", "us-east-1", "p5.48xlarge", usd, 0.0, charge_category="Purchase", pricing_category="Committed")
-        for workload, provider, service in (("summaries", "anthropic", "Claude API"), ("research", "openai", "OpenAI API")):
-            requests = now.loc[now["workload"] == workload, "quantity"].sum()
-            bill.add(provider, service, "none", workload, requests * api[workload], quantity=requests, quantity_unit="Requests")
-        bill.add("ashburn-colocation", "Space and power", "ashburn", "committed-kw", site["committed_kw"] * site["usd_per_kw_month"])
-        energy = own / 8 * 10.2 * site["pue"] * hours * site["usd_per_kwh"]
-        bill.add(
-            "ashburn-colocation", "Electricity", "ashburn", "kwh", energy, quantity=round(energy / site["usd_per_kwh"]), quantity_unit="kWh"
-        )
-        for name, service in (
-            ("object-storage", "Amazon S3"),
-            ("internet-egress", "Data transfer"),
-            ("private-network", "Direct Connect"),
-            ("cloud-support", "Support"),
-        ):
-            line = other_costs[(other_costs["cost_id"] == name) & (other_costs["month"] == bill.month)]
-            bill.add("aws", service, "us-east-1", "none", float(line["usd"].iloc[0]))
-        bills.append(pd.DataFrame(bill.rows))
-    columns = [
-        *(
-            "month",
-            "provider",
-            "service",
-            "account",
-            "region",
-            "sku",
-            "charge_category",
-            "pricing_category",
-            "commitment_status",
-            "currency",
-        ),
-        *("billed_cost", "effective_cost", "list_cost", "quantity", "quantity_unit"),
-    ]
-    frame = pd.concat(bills, ignore_index=True).reindex(columns=columns)
-    frame["list_cost"] = frame["list_cost"].astype(float).round(2)
-    return frame.sort_values(columns[:10], ignore_index=True)
-
-
 def main(book: Path = BOOK, source: Path = BOOK) -> None:
     """Write the generated tables into `book`, from the hand-kept tables of `source`."""
     usage, other_costs = make_usage(), make_other_costs()
-    tables = {"usage": usage, "other_costs": other_costs, "billing": make_billing(usage, other_costs, source)}
+    tables = {"usage": usage, "other_costs": other_costs, "billing": make_billing(usage, other_costs, source, BILLED_MONTHS)}
     for name, frame in tables.items():
         text = frame.to_csv(index=False, float_format="%.12g", lineterminator="\n")
         (book / f"{name}.csv").write_text(text, encoding="utf-8", newline="\n")
