@@ -320,6 +320,11 @@ class ProcurementAssumptions(PricingAssumptions):
         le=1,
         step=0.05,
     )
+    later_quotes: Literal["renewed", "list_price"] = assumption(
+        "renewed",
+        "Price of a contract that will be signed after today's quote has expired: the quote is given again, or only the list price holds.",
+        "Quotes are usually given anew at the market's price; the list price is the cautious end, and often far above it.",
+    )
     soft_limit_penalty_share: float = assumption(
         0.25,
         "Price of breaking a soft budget, per dollar over it.",

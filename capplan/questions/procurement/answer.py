@@ -42,7 +42,8 @@ class Purchases:
     ----------
     purchases
         offer_id, kind, sku, provider, accelerator, region, geography, term, gives, quarter, end_quarter, starts, ends, lots, machines, accelerators, usd_per_hour (one
-        machine), upfront_usd, usd (whole contract), beyond_horizon_usd, sign_by, late, firm.
+        machine), upfront_usd, usd (whole contract), beyond_horizon_usd, requoted (rests on a quote that must be given again), sign_by, late (that day is past),
+        firm (due before the next review).
     capacity
         quarter, provider, accelerator, region, source (existing, bought), term, accelerators.
     dispatch

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,7 +29,7 @@ class Choices:
     table
         One row a decision: name, offer_id, kind (offer, renewal), sku, provider, accelerator, region, geography, place, pool, term, role, quarter, start, end,
         lot_machines, lot_accelerators, lot_kw, lot_reserve (accelerators reserved without a discount),
-        lot_usd_per_hour (dollars an hour of a savings plan), minimum_lots, maximum_lots, forced (renews by itself), usd_per_hour (one machine), sign_by, late, firm.
+        lot_usd_per_hour (dollars an hour of a savings plan), minimum_lots, maximum_lots, forced (renews by itself), requoted (rests on a quote that must be given again), usd_per_hour (one machine), sign_by, late, firm.
     timeline
         Planned quarters and those until the last contract ends.
     covered : (n, Q)
@@ -67,7 +69,9 @@ def list_choices(market: Market, sites: pd.DataFrame | None, a: ProcurementAssum
     """List what can be bought or renewed within the planned quarters, and cost one lot of it to its end.
 
     An offer can start in a quarter that begins at least its median lead time after `as_of`. It must be signed by the quarter's start less
-    the 90th percentile of the lead time (the median where that is not known) less the approval days, and before its quote or booking window ends.
+    the 90th percentile of the lead time (the median where that is not known) less the approval days, and before its booking window ends.
+    A quote holds for starts up to the first quarter that begins its lead time after it expires, and must be signed by then; later starts
+    are at a quote given again or at the list price, as `later_quotes` says.
 
     Parameters
     ----------
@@ -90,7 +94,7 @@ def list_choices(market: Market, sites: pd.DataFrame | None, a: ProcurementAssum
     table = pd.DataFrame(rows) if rows else pd.DataFrame(columns=list(_COLUMNS))
     if rows:
         dollars = table["role"] == "dollars"
-        sure = (table["role"] == "reserve") | (dollars & table["guarantees_capacity"].fillna(False).astype(bool))
+        sure = (table["role"] == "reserve") | (dollars & (table["guarantees_capacity"] == True))  # noqa: E712 - empty cells are False
         table["lot_reserve"] = table["lot_accelerators"].where(sure, 0.0)
         table["lot_usd_per_hour"] = (table["lot_machines"] * table["usd_per_hour"]).where(dollars, 0.0)
     table = table.reindex(columns=list(_COLUMNS)).astype({name: kind for name, kind in _COLUMNS.items() if kind})
@@ -156,63 +160,95 @@ _COLUMNS = dict.fromkeys(["name", "offer_id", "kind", "sku", "provider", "accele
     "capex_usd": "float64",
     "power_kw": "float64",
     "forced": "bool",
+    "requoted": "bool",
     "late": "bool",
     "firm": "bool",
 }
 
 
-def _starts(offer: dict[str, object], quarters: list[str], as_of: pd.Timestamp, a: ProcurementAssumptions) -> list[dict[str, object]]:
+def _starts(offer: dict[Hashable, Any], quarters: list[str], as_of: pd.Timestamp, a: ProcurementAssumptions) -> list[dict[Hashable, Any]]:
     """List the starts of one offer within the planned quarters."""
-    lead = pd.Timedelta(days=float(offer["lead_time_days_p50"]))  # type: ignore[arg-type]
-    careful = offer["lead_time_days_p50"] if pd.isna(offer["lead_time_days_p90"]) else offer["lead_time_days_p90"]  # type: ignore[call-overload]
+    lead = pd.Timedelta(days=offer["lead_time_days_p50"])
+    careful = offer["lead_time_days_p50"] if pd.isna(offer["lead_time_days_p90"]) else offer["lead_time_days_p90"]
     opens, closes = offer["available_from"], offer["available_to"]
-    block = offer["term"] == "capacity_block" and not pd.isna(opens)  # type: ignore[call-overload]
-    if block and opens < as_of + lead:  # type: ignore[operator]
+    block = offer["term"] == "capacity_block" and not pd.isna(opens)
+    if block and opens < as_of + lead:
         raise CapplanError(
             f"capacity block {offer['offer_id']} starts on {opens:%Y-%m-%d}, but can be delivered on {as_of + lead:%Y-%m-%d} at the earliest; "
             "delete it, exclude it, or correct available_from"
         )
     starts = [opens] if block else [quarter_start(quarter) for quarter in quarters]
-    earliest = as_of if block or pd.isna(opens) else max(as_of, opens)  # type: ignore[call-overload]
-    deadlines = [when for when in (offer["quote_expires"], None if block else closes) if when is not None and not pd.isna(when)]  # type: ignore[call-overload]
+    earliest = as_of if block or pd.isna(opens) else max(as_of, opens)
+    window = [] if block or pd.isna(closes) else [closes]
+    owned = offer["term"] == "owned"
+    expires = offer["quote_expires"] if offer["negotiated"] or owned else pd.NaT
+    # The quarter in which a machine ordered on the quote's last day first is there still has the quoted price.
+    covers = pd.NaT if pd.isna(expires) else quarter_start(quarter_of(expires + lead - pd.Timedelta(days=1))) + pd.DateOffset(months=3)
+    count = float(offer["accelerator_count"] * offer["lot_machines"])
     found = []
     for start in starts:
-        if quarter_of(start) not in quarters or start < earliest + lead or any(when < earliest for when in deadlines):
+        quoted, lapsed = start <= covers, start > covers
+        listed = lapsed and a.later_quotes == "list_price" and not owned
+        price = 0.0 if owned else offer["list_usd_per_hour"] if listed else offer["machine_usd_per_hour"]
+        gone = any(when < earliest for when in window) or (listed and not price > 0)
+        if quarter_of(start) not in quarters or start < earliest + lead or gone:
             continue
-        wanted = start - pd.Timedelta(days=float(careful) + a.approval_days)  # type: ignore[arg-type]
-        count = float(offer["accelerator_count"]) * float(offer["lot_machines"])  # type: ignore[arg-type]
-        price = 0.0 if offer["term"] == "owned" else offer["machine_usd_per_hour"]
+        wanted = start - pd.Timedelta(days=careful + a.approval_days)
         found.append(
-            {**offer, "name": f"{offer['offer_id']} {quarter_of(start)}", "kind": "offer", "quarter": quarter_of(start), "start": start,
-             "end": add_months(start, float(offer["term_months"])), "lot_accelerators": count, "usd_per_hour": price, "forced": False,  # type: ignore[arg-type]
-             "capex_usd": (0.0 if pd.isna(offer["capex_usd"]) else offer["capex_usd"] * a.price_factor),  # type: ignore[call-overload,operator]
-             "lot_kw": float(offer["lot_machines"]) * (0.0 if pd.isna(offer["power_kw"]) else float(offer["power_kw"])),  # type: ignore[arg-type,call-overload]
-             **_signing(min([wanted, *deadlines]), as_of, a)}
-        )  # fmt: skip
+            offer
+            | {
+                "name": f"{offer['offer_id']} {quarter_of(start)}",
+                "kind": "offer",
+                "quarter": quarter_of(start),
+                "start": start,
+                "end": add_months(start, offer["term_months"]),
+                "lot_accelerators": count,
+                "usd_per_hour": price,
+                "forced": False,
+                "requoted": lapsed and not listed,
+                "capex_usd": 0.0 if pd.isna(offer["capex_usd"]) else offer["capex_usd"] * a.price_factor,
+                "lot_kw": 0.0 if pd.isna(offer["power_kw"]) else offer["lot_machines"] * offer["power_kw"],
+            }
+            | _signing(min([wanted, *window, *([expires] if quoted else [])]), as_of, a)
+        )
     return found
 
 
-def _renewal(holding: dict[str, object], quarters: list[str], a: ProcurementAssumptions) -> list[dict[str, object]]:
+def _renewal(holding: dict[Hashable, Any], quarters: list[str], a: ProcurementAssumptions) -> list[dict[Hashable, Any]]:
     """List the renewal of one signed contract, where it has a price and falls into the planned quarters."""
-    end = pd.Timestamp(holding["end"])  # type: ignore[arg-type]
-    if pd.isna(holding["renewal_usd_per_hour"]) or quarter_of(end) not in quarters:  # type: ignore[call-overload]
+    end = holding["end"]
+    if pd.isna(holding["renewal_usd_per_hour"]) or quarter_of(end) not in quarters:
         return []
     as_of = pd.Timestamp(a.as_of)
-    begin = pd.Timestamp(holding["start"])  # type: ignore[arg-type]
-    months = TERM_MONTHS.get(str(holding["term"]), round((end - begin).days / DAYS_PER_MONTH))
+    months = TERM_MONTHS.get(holding["term"], max(round((end - holding["start"]).days / DAYS_PER_MONTH), 1))
     notice = holding["notice_date"]
-    stated = not pd.isna(notice)  # type: ignore[call-overload]
-    sign_by = notice if stated else end - pd.Timedelta(days=a.approval_days)
-    forced = bool(holding["renews"]) and stated and notice < as_of  # type: ignore[operator]
+    stated = not pd.isna(notice)
     return [
-        {**holding, "name": f"renew {holding['name']}", "offer_id": f"renew {holding['name']}", "kind": "renewal", "quarter": quarter_of(end), "start": end,
-         "end": add_months(end, max(months, 1)), "lot_machines": holding["machines"], "lot_accelerators": holding["accelerators"], "lot_kw": 0.0,
-         "minimum_lots": 0.0, "maximum_lots": 1.0, "usd_per_hour": float(holding["renewal_usd_per_hour"]) * a.price_factor, "upfront_share": 0.0,  # type: ignore[arg-type]
-         "capex_usd": 0.0, "forced": forced, "plan_id": None, **_signing(pd.Timestamp(sign_by), as_of, a)}  # type: ignore[arg-type]
-    ]  # fmt: skip
+        holding
+        | {
+            "name": f"renew {holding['name']}",
+            "offer_id": f"renew {holding['name']}",
+            "kind": "renewal",
+            "quarter": quarter_of(end),
+            "start": end,
+            "end": add_months(end, months),
+            "lot_machines": holding["machines"],
+            "lot_accelerators": holding["accelerators"],
+            "lot_kw": 0.0,
+            "minimum_lots": 0.0,
+            "maximum_lots": 1.0,
+            "usd_per_hour": holding["renewal_usd_per_hour"] * a.price_factor,
+            "upfront_share": 0.0,
+            "capex_usd": 0.0,
+            "forced": bool(holding["renews"]) and stated and notice < as_of,
+            "requoted": False,
+            "plan_id": None,
+        }
+        | _signing(notice if stated else end - pd.Timedelta(days=a.approval_days), as_of, a)
+    ]
 
 
-def _signing(sign_by: pd.Timestamp, as_of: pd.Timestamp, a: ProcurementAssumptions) -> dict[str, object]:
+def _signing(sign_by: pd.Timestamp, as_of: pd.Timestamp, a: ProcurementAssumptions) -> dict[Hashable, Any]:
     """Tell by when a decision must be signed, whether that day is past, and whether it falls before the next review."""
     review = as_of + pd.DateOffset(months=3 * a.review_interval_quarters)
     return {"sign_by": sign_by, "late": sign_by < as_of, "firm": sign_by < review}

@@ -11,8 +11,8 @@ from scipy import sparse
 from capplan.errors import CapplanError
 from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.optimize.evaluation import Evaluator
-from capplan.optimize.recourse import RecourseLibrary
 from capplan.optimize.program import Solution, TwoStage, blended_cost
+from capplan.optimize.recourse import RecourseLibrary
 from capplan.optimize.solver import Arrays, InfeasibleError, arrays, solve_arrays
 from capplan.optimize.two_stage import solve_two_stage
 from capplan.questions.procurement.choices import Choices
@@ -141,8 +141,7 @@ def one_path(program: TwoStage, path: int) -> TwoStage:
 
 def judge(program: TwoStage, a: ProcurementAssumptions) -> Evaluator:
     """Return what costs any first stage exactly, each from the recourse bases of the last."""
-    library = RecourseLibrary(program.q, program.W, program.recourse_sense)
-    return Evaluator(program, a.tail_share, library, program.technology, len(program.T))
+    return Evaluator(program, a.tail_share, RecourseLibrary(program.q, program.W, program.recourse_sense))
 
 
 def _alternatives(
@@ -278,6 +277,9 @@ def _notes(choices: Choices, lots: np.ndarray, bought: pd.DataFrame, solution: S
     late = bought[bought["late"]]
     if len(late):
         notes.append(f"{len(late)} purchases should have been signed already ({', '.join(late['offer_id'].head(3))}): hasten the approval, or expect them late.")
+    again = int(bought["requoted"].sum())
+    if again:
+        notes.append(f"{again} later purchases rest on quotes that will have expired and must be given again; at list prices set later_quotes to list_price.")
     if solution.status == "limit":
         notes.append(f"The search was stopped by a limit: this plan is proven within {100 * solution.gap_share:.2f} % of the best, not optimal.")
     notes.append(
@@ -294,7 +296,8 @@ def _headline(bought: pd.DataFrame, alternatives: pd.DataFrame, a: ProcurementAs
     if len(bought) == 0:
         start = "Buy nothing and renew nothing"
     elif len(firm):
-        start = f"Sign {len(firm)} contract{'s' if len(firm) > 1 else ''} worth ${firm['usd'].sum() / 1e6:,.1f}M, the first by {firm['sign_by'].min():%Y-%m-%d}"
+        when = "at once" if firm["late"].any() else f"by {firm['sign_by'].min():%Y-%m-%d}"
+        start = f"Sign {len(firm)} contract{'s' if len(firm) > 1 else ''} worth ${firm['usd'].sum() / 1e6:,.1f}M, the first {when}"
     else:
         start = f"Nothing must be signed before the next review; the first of {len(bought)} later contracts is due by {bought['sign_by'].min():%Y-%m-%d}"
     plan, nothing = costs.loc["plan"], costs.loc["do_nothing"]

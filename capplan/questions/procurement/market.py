@@ -28,7 +28,8 @@ class Market:
     ----------
     pools
         provider, accelerator, place, geography, movable_only (short capacity blocks), on_demand_offer, on_demand_usd_per_hour, spot_offer,
-        spot_usd_per_hour, spot_useful_share, replacement_usd_per_hour (per accelerator; empty where a pool has no such way).
+        spot_usd_per_hour, spot_useful_share, replacement_usd_per_hour and rediscount_usd_per_hour (what a short contract for capacity, or for a discount only,
+        costs again after the horizon); all per accelerator, empty where a pool has no such way.
     contracts
         Offers that are contracts, with prices, pool and role.
     holdings
@@ -70,6 +71,7 @@ def build_market(
     commitments: pd.DataFrame | None,
     assets: pd.DataFrame | None,
     sites: pd.DataFrame | None,
+    accelerators: Iterable[str],
     named_places: Iterable[str],
     a: ProcurementAssumptions,
 ) -> Market:
@@ -81,6 +83,8 @@ def build_market(
     ----------
     offers, skus, commitments, assets, sites
         Tables of the book.
+    accelerators
+        Accelerators on which some of the work runs; offers of others could never serve it and are left out.
     named_places
         Regions that demand, residency and limits name.
     a
@@ -97,7 +101,8 @@ def build_market(
     if unknown:
         raise CapplanError(f"excluded_offers names {unknown[0]!r}, which is no offer; {nearest(unknown[0], table['offer_id'])}")
     provider = table["sku"].map(machines["provider"])
-    wanted = ~table["offer_id"].isin(a.excluded_offers)
+    runs = set(accelerators)
+    wanted = ~table["offer_id"].isin(a.excluded_offers) & (table["sku"].map(machines["accelerator"]).isin(runs) | ~table["sku"].isin(machines.index))
     if a.providers:
         wanted &= provider.isin(a.providers)
     if a.geographies:
@@ -107,6 +112,7 @@ def build_market(
     extra = ["lot_machines", "minimum_lots", "maximum_lots", "lead_time_days_p50", "lead_time_days_p90", "available_from", "available_to",
              "discounts", "plan_id", "guarantees_capacity", "quote_expires", "upfront_share", "capex_usd"]  # fmt: skip
     priced = pd.concat([prices, table[extra]], axis=1)
+    priced["list_usd_per_hour"] = table["usd_per_hour"] * a.price_factor
     priced["power_kw"] = priced["sku"].map(machines["power_kw"]).astype(float)
 
     exact = set(named_places)
@@ -141,13 +147,17 @@ def build_market(
     by_hour = contracts["pool"].map(pools["on_demand_usd_per_hour"]) * contracts["accelerator_count"]
     paid = (contracts["role"] == "reserve") & ~(contracts["machine_usd_per_hour"] >= by_hour)
     contracts.loc[paid, "role"] = "full"
-    pools["replacement_usd_per_hour"] = _replacement(contracts).reindex(pools.index)
+    for word, roles in (("replacement", ("full",)), ("rediscount", ("units", "dollars"))):
+        pools[f"{word}_usd_per_hour"] = _short_term(contracts[contracts["role"].isin(roles)]).reindex(pools.index)
     return Market(pools, contracts, holdings, tuple(_notes(holdings, geography, table)))
 
 
-def _replacement(contracts: pd.DataFrame) -> pd.Series:
-    """Cheapest committed rate per accelerator-hour of each pool among terms up to a year, or among all where there is none so short."""
-    usable = contracts[~contracts["movable_only"] & (contracts["role"] == "full")].copy()
+def _short_term(contracts: pd.DataFrame) -> pd.Series:
+    """Cheapest effective rate of each pool's contracts of up to a year, or of all where none is so short.
+
+    Machines one would buy do not count: their capital, power and space, which the planned quarters limit, are not free of limits later.
+    """
+    usable = contracts[~contracts["movable_only"] & (contracts["term"] != "owned")].copy()
     usable["long"] = usable["term_months"] > 12
     usable = usable.sort_values(["pool", "long", "effective_usd_per_accelerator_hour"])
     return usable.drop_duplicates("pool").set_index("pool")["effective_usd_per_accelerator_hour"]

@@ -122,7 +122,7 @@ def build_model(work: Work, market: Market, choices: Choices, recourse: Recourse
     problem += pulp.LpAffineExpression(dict(zip(lots, cost, strict=True)) | soft), "cost"
     for rule, name in rules:
         problem += rule, name
-    described = []
+    described: list[dict[str, Any]] = []
     for rule, name, about in named:
         problem += rule, name
         described.append({"row": len(rules) + len(described), **about})

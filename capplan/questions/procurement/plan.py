@@ -61,7 +61,8 @@ def plan_purchases(
     Birge and Louveaux, Introduction to Stochastic Programming (2011), chapters 1 and 4; Rockafellar and Uryasev (2000) for CVaR.
     """
     caps = known_limits(limits)
-    market = build_market(offers, skus, commitments, assets, sites, named_places(demand, classes, limits), a)
+    runs = speeds.loc[speeds["class"].isin(demand["class"]), "accelerator"]
+    market = build_market(offers, skus, commitments, assets, sites, runs, named_places(demand, classes, limits), a)
     choices = list_choices(market, sites, a)
     work = lay_out(demand, speeds, classes, market, choices.timeline, a)
     recourse = build_recourse(work, market, choices, caps, a)

@@ -126,7 +126,10 @@ def build_recourse(work: Work, market: Market, choices: Choices, limits: pd.Data
     discounts = _discounts(market, choices)
     billed = {p for targets, _, _ in discounts for p in targets} | set(pool_of[reserve > 0])
     billed = {p for p in billed if not np.isnan(paid_by_hour[p])}
-    replaceable = pools["replacement_usd_per_hour"].to_numpy(float) if later.any() else np.full(len(pools), np.nan)
+    replaceable, rediscount = (
+        pools[f"{word}_usd_per_hour"].to_numpy(float) if later.any() else np.full(len(pools), np.nan) for word in ("replacement", "rediscount")
+    )
+    billed |= set(np.flatnonzero(~np.isnan(rediscount) & ~np.isnan(paid_by_hour)))
     limit_rows: dict[tuple[str, int], list[int]] = {}
     _cap_rows(sheet, "on_demand_accelerators", ~np.isnan(paid_by_hour), a.on_demand_accelerators, limits, market, choices, ample, none, limit_rows)
     _cap_rows(sheet, "spot_accelerators", ~np.isnan(spot_usd), a.spot_accelerators, limits, market, choices, ample, none, limit_rows)
@@ -170,6 +173,8 @@ def build_recourse(work: Work, market: Market, choices: Choices, limits: pd.Data
             if p in billed:
                 pays = [(bill, -1.0), *([(idle, -1.0)] if idle >= 0 else [])]
                 sheet.add_column("on_demand_bill", -1, p, paid_by_hour[p], pays)
+                if not np.isnan(rediscount[p]):
+                    sheet.add_column("replacement", -1, p, rediscount[p], [*pays, (exchange["replacement"], 1.0)], paid=False)
         if not np.isnan(spot_usd[p]):
             useful = float(pools["spot_useful_share"][p])
             caps = [(i, 1.0) for i in limit_rows.get(("spot_accelerators", p), [])]
@@ -282,12 +287,12 @@ def _share_rows(sheet: _Sheet, limits: pd.DataFrame, work: Work, market: Market,
         share = np.where(holds_in(limit, choices.timeline.horizon), min(float(limit["amount"]), 1.0), 1.0)
         stages = np.concatenate([share, np.full(none.shape[1] - planned, share[-1])])
         mask = in_scope(limit, market.pools) & market.pools["spot_usd_per_hour"].notna().to_numpy()
-        for d in np.flatnonzero(work.rows["interruptible"].to_numpy(bool)):
+        for d in np.flatnonzero(work.rows["interruptible"].to_numpy(bool)).tolist():
             here = np.flatnonzero(mask & (work.speed[d] > 0))
             if len(here):
-                row = sheet.add_row("spot_share", stages, none, row=int(d), limit_id=str(limit["limit_id"]))
+                row = sheet.add_row("spot_share", stages, none, row=d, limit_id=str(limit["limit_id"]))
                 for p in here:
-                    found.setdefault((int(d), int(p)), []).append(row)
+                    found.setdefault((d, int(p)), []).append(row)
     return found
 
 

@@ -61,6 +61,7 @@ def purchase_table(choices: Choices, market: Market, lots: np.ndarray) -> pd.Dat
             "upfront_usd": upfront,
             "usd": upfront + billed * count,
             "beyond_horizon_usd": beyond,
+            "requoted": part["requoted"],
             "sign_by": part["sign_by"],
             "late": part["late"],
             "firm": part["firm"],

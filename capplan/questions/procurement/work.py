@@ -86,7 +86,7 @@ def lay_out(demand: pd.DataFrame, speeds: pd.DataFrame, classes: pd.DataFrame, m
     wide = demand.pivot_table(index=["quarter", "path", "block"], columns=["class", "region"], values="work_per_hour", aggfunc="sum", fill_value=0.0)
     rows = wide.columns.to_frame(index=False)
     rows = _priced_rows(rows, known, speeds, market, a)
-    speed = _match(rows, known, speeds, market)
+    speed = _match(rows, speeds, market)
     planned = pd.MultiIndex.from_product([timeline.horizon, paths["path"], sorted(hours["block"].unique())], names=["quarter", "path", "block"])
     load = wide.reindex(planned, fill_value=0.0).to_numpy() / rows["fastest"].to_numpy()
     points = planned.to_frame(index=False).merge(hours, on=["quarter", "block"], how="left")
@@ -155,7 +155,7 @@ def _priced_rows(rows: pd.DataFrame, known: pd.DataFrame, speeds: pd.DataFrame, 
     )
 
 
-def _match(rows: pd.DataFrame, known: pd.DataFrame, speeds: pd.DataFrame, market: Market) -> np.ndarray:
+def _match(rows: pd.DataFrame, speeds: pd.DataFrame, market: Market) -> np.ndarray:
     """Return the relative speed of each pool for each row, 0 where it may not serve it."""
     rate = speeds.set_index(["class", "accelerator"])["work_per_accelerator_hour"]
     pools = market.pools
