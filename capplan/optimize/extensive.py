@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy import sparse
 
-from capplan.optimize.program import Solution, TwoStage, blended_cost
-from capplan.optimize.solver import Arrays, solve_arrays
+from capplan.errors import SolveError
+from capplan.optimize.program import Marginals, Solution, TwoStage, blended_cost
+from capplan.optimize.solver import Arrays, InfeasibleError, Solved, solve_arrays
 
 Array = np.ndarray
 
@@ -94,17 +97,24 @@ def solve_extensive(problem: TwoStage, risk_weight: float, tail_share: float, ga
     n, r, points = len(problem.c), len(problem.q), len(problem.technology)
     x = solved.x[:n]
     recourse = solved.x[n : n + points * r].reshape(points, r)
+    relaxed = solve_arrays(replace(model, integer=np.zeros_like(model.integer))) if model.integer.any() else solved
     cost = scenario_costs(problem, recourse @ problem.q)
     upper = float(problem.c @ x) + blended_cost(cost, problem.probability, risk_weight, tail_share)
-    return Solution(x, min(solved.bound, upper), upper, cost, solved.status, sparse.csr_matrix(recourse))
+    return Solution(x, min(solved.bound, upper), upper, cost, solved.status, sparse.csr_matrix(recourse), _marginals(problem, relaxed))
+
+
+def _marginals(problem: TwoStage, relaxed: Solved) -> Marginals:
+    """Pick the first stage's and the expected rows' duals out of the relaxation's."""
+    duals, reduced = relaxed.duals, relaxed.reduced_costs
+    if duals is None or reduced is None:
+        raise SolveError("marginal values were asked of a program with integers; relax it first")
+    k = problem.A.shape[0]
+    after = k + problem.h.size
+    return Marginals(duals[:k], duals[after : after + len(problem.expected)], reduced[: len(problem.c)])
 
 
 def first_stage_start(model: Arrays, x: Array) -> Array | None:
     """Complete a first stage to a full point by solving the recourse with x held; None where x is not feasible."""
-    from dataclasses import replace
-
-    from capplan.optimize.solver import InfeasibleError
-
     n = len(x)
     lower, upper = model.lower.copy(), model.upper.copy()
     lower[:n] = upper[:n] = np.clip(x, lower[:n], upper[:n])

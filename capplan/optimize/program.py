@@ -101,6 +101,25 @@ class ExpectedRow:
 
 
 @dataclass(frozen=True)
+class Marginals:
+    """What one more unit is worth, from the linear relaxation (duals of a program with integers mean nothing).
+
+    Parameters
+    ----------
+    rows : (k,)
+        Change of the objective per unit of b.
+    expected : (len(expected),)
+        Change of the objective per unit of each expected row's limit.
+    reduced_costs : (n,)
+        Change of the objective per unit of x that is at a bound; how far its cost must fall before it enters.
+    """
+
+    rows: Array
+    expected: Array
+    reduced_costs: Array
+
+
+@dataclass(frozen=True)
 class Solution:
     r"""A first stage that is feasible, with proven bounds on the optimum.
 
@@ -116,6 +135,8 @@ class Solution:
         "optimal", "gap" (proven within the wanted gap) or "limit" (stopped before; the gap says how far it is proven).
     recourse : (P, r) sparse
         Recourse decisions of each point at x, which together satisfy the expected rows.
+    marginals
+        Duals and reduced costs of the linear relaxation.
     method
         "extensive" or "l_shaped".
     warm
@@ -128,6 +149,7 @@ class Solution:
     cost_by_scenario: Array
     status: str
     recourse: sparse.csr_matrix
+    marginals: Marginals
     method: str = "extensive"
     warm: Any = None
 
@@ -244,3 +266,14 @@ def right_hand_sides(problem: TwoStage, x: Array, points: Array | slice = slice(
     """Return h_p - T_p x of the given points, (len(points), m)."""
     shift = np.stack([np.asarray(matrix @ x).ravel() for matrix in problem.T])
     return np.asarray(problem.h[points] - shift[problem.technology[points]])
+
+
+def expected_excess(problem: TwoStage, x: Array, recourse: sparse.csr_matrix, tolerance: float = 1e-7) -> Array:
+    """Return by how much each expected row is over its limit; 0 within a relative tolerance."""
+    excess = np.zeros(len(problem.expected))
+    for i, row in enumerate(problem.expected):
+        weight = problem.probability[problem.scenario] * row.weight * row.points
+        used = float(row.a @ x + weight @ (recourse @ row.g))
+        over = used - row.limit
+        excess[i] = over if over > tolerance * max(abs(row.limit), abs(used), 1.0) else 0.0
+    return excess

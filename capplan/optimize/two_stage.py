@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from capplan.optimize.extensive import solve_extensive
+from capplan.optimize.l_shaped import CoupledError, LShaped, Warm
 from capplan.optimize.program import ExpectedRow, Solution, TwoStage, blended_cost, check_program, risk_weights
+from capplan.optimize.solver import UnboundedError
 
 __all__ = ["ExpectedRow", "Solution", "TwoStage", "blended_cost", "risk_weights", "solve_two_stage"]
 Array = np.ndarray
+Method = Literal["automatic", "extensive", "l_shaped"]
+EXTENSIVE_COLUMNS = 4_000
 
 
 def solve_two_stage(
-    problem: TwoStage, risk_weight: float = 0.0, tail_share: float = 0.2, gap_share: float = 1e-6, start: Array | None = None
+    problem: TwoStage,
+    risk_weight: float = 0.0,
+    tail_share: float = 0.2,
+    gap_share: float = 1e-6,
+    start: Array | None = None,
+    *,
+    warm: Warm | None = None,
+    method: Method = "automatic",
 ) -> Solution:
     r"""Find the first stage that costs least, counting what it lets the second stage do.
 
@@ -30,6 +43,12 @@ def solve_two_stage(
         Proven relative gap at which the search may stop.
     start : (n,), optional
         A first stage to start from.
+    warm
+        `Solution.warm` of an earlier solve: its cuts are used again where only c, A, bounds or the risk weight changed,
+        its bases also where right-hand sides changed.
+    method
+        "extensive" writes all points out, "l_shaped" decomposes; "automatic" decides by the number of recourse columns,
+        and writes out a program whose cheapest recourse breaks an expected row.
 
     Returns
     -------
@@ -46,4 +65,10 @@ def solve_two_stage(
         The parts of the program do not fit together.
     """
     check_program(problem, risk_weight, tail_share, gap_share)
+    columns = problem.h.shape[0] * len(problem.q)
+    if method == "l_shaped" or (method == "automatic" and columns > EXTENSIVE_COLUMNS):
+        try:
+            return LShaped(problem, risk_weight, tail_share, gap_share, start, warm).solve()
+        except (CoupledError, UnboundedError):
+            pass
     return solve_extensive(problem, risk_weight, tail_share, gap_share, start)

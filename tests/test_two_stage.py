@@ -1,0 +1,258 @@
+"""Two-stage programs: the extensive form, the L-shaped method, brute force and the laws between them."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.optimize import linprog
+
+from capplan.errors import SolveError
+from capplan.optimize.program import right_hand_sides
+from capplan.optimize.recourse import RecourseLibrary
+from capplan.optimize.solver import InfeasibleError, UnboundedError
+from capplan.optimize.two_stage import ExpectedRow, TwoStage, blended_cost, solve_two_stage
+
+
+def fleet(seed: int, quarters=3, classes=2, pools=2, blocks=2, scenarios=4, lot=2.0, most=4, purchases=1) -> TwoStage:
+    """Lots bought before demand is known; then serve from lots, rent up to a cap, or fall short."""
+    rng = np.random.default_rng(seed)
+    speed = rng.uniform(0.3, 1.0, (classes, pools))
+    rent = rng.uniform(2.0, 4.0, pools)
+    columns, q = [], []
+    m = classes + 2 * pools
+    for c, g in itertools.product(range(classes), range(pools)):
+        for row, price in ((classes + g, 0.0), (classes + pools + g, rent[g])):
+            column = np.zeros(m)
+            column[[c, row]] = speed[c, g], 1.0
+            columns.append(column)
+            q.append(price)
+    for c in range(classes):
+        column = np.zeros(m)
+        column[c] = 1.0
+        columns.append(column)
+        q.append(25.0)
+    n = quarters * pools * purchases
+    points = quarters * scenarios * blocks
+    technology = np.repeat(np.arange(quarters), scenarios * blocks)
+    T = []
+    for t in range(quarters):
+        matrix = np.zeros((m, n))
+        for j in range(n):
+            if j // (pools * purchases) <= t:
+                matrix[classes + j % pools, j] = -lot
+        T.append(sparse.csr_matrix(matrix))
+    h = np.zeros((points, m))
+    h[:, :classes] = rng.uniform(0.0, 6.0, (points, classes))
+    h[:, classes + pools :] = 1.5
+    probability = rng.uniform(0.5, 1.0, scenarios)
+    return TwoStage(
+        c=rng.uniform(1.0, 2.0, n) * lot * (quarters - np.arange(n) // (pools * purchases)) * 10,
+        A=sparse.csr_matrix(np.ones((1, n))),
+        b=np.array([float(most) * 1.5]),
+        sense=np.array(["<"]),
+        lower=np.zeros(n),
+        upper=np.full(n, float(most)),
+        integer=np.ones(n, dtype=bool),
+        q=np.array(q),
+        W=sparse.csr_matrix(np.array(columns).T),
+        recourse_sense=np.array([">"] * classes + ["<"] * (2 * pools)),
+        T=T,
+        technology=technology,
+        h=h,
+        weight=np.full(points, 10.0),
+        scenario=np.tile(np.repeat(np.arange(scenarios), blocks), quarters),
+        probability=probability / probability.sum(),
+    )
+
+
+def point_costs(problem: TwoStage, x) -> np.ndarray:
+    """Recourse cost of every point by a solver of its own."""
+    sign = np.where(problem.recourse_sense == "<", 1.0, -1.0)
+    rows = problem.W.toarray() * sign[:, None]
+    return np.array([linprog(problem.q, A_ub=rows, b_ub=b * sign, method="highs").fun for b in right_hand_sides(problem, x)])
+
+
+def objective(problem: TwoStage, x, risk_weight: float, tail_share: float) -> float:
+    """Cost of a first stage by definition."""
+    cost = np.zeros(len(problem.probability))
+    np.add.at(cost, problem.scenario, problem.weight * point_costs(problem, x))
+    return float(problem.c @ x) + blended_cost(cost, problem.probability, risk_weight, tail_share)
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(st.integers(0, 10_000), st.sampled_from([0.0, 0.4, 1.0]), st.sampled_from([0.2, 0.5, 1.0]))
+def test_both_methods_equal_brute_force(seed, risk_weight, tail_share):
+    problem = fleet(seed, quarters=2, pools=1, scenarios=3, blocks=1, most=3)
+    candidates = [np.array(x, dtype=float) for x in itertools.product(range(4), repeat=2) if sum(x) <= 4.5]
+    best = min(objective(problem, x, risk_weight, tail_share) for x in candidates)
+    for method in ("extensive", "l_shaped"):
+        solution = solve_two_stage(problem, risk_weight, tail_share, 1e-8, method=method)
+        assert solution.upper == pytest.approx(best, rel=1e-7)
+        assert solution.lower == pytest.approx(best, rel=1e-7)
+        assert objective(problem, solution.x, risk_weight, tail_share) == pytest.approx(best, rel=1e-7)
+
+
+@pytest.mark.parametrize("risk_weight", [0.0, 0.3])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_l_shaped_agrees_with_the_extensive_form_within_its_bounds(seed, risk_weight):
+    problem = fleet(seed, quarters=4, classes=3, pools=3, blocks=3, scenarios=10, most=8)
+    wide = solve_two_stage(problem, risk_weight, 0.2, 1e-3, method="l_shaped")
+    exact = solve_two_stage(problem, risk_weight, 0.2, 1e-6, method="extensive")
+    assert wide.method == "l_shaped"
+    assert wide.gap_share <= 1e-3
+    slack = 1e-7 * abs(exact.upper)
+    assert wide.lower <= exact.upper + slack
+    assert exact.lower <= wide.upper + slack
+    assert wide.upper == pytest.approx(objective(problem, wide.x, risk_weight, 0.2), rel=1e-7)
+    assert np.abs(wide.marginals.reduced_costs).max() > 0
+
+
+def test_relaxation_gives_the_same_value_and_the_same_marginals():
+    problem = replace(fleet(5, quarters=3, scenarios=8), integer=np.zeros(6, dtype=bool), b=np.array([3.0]))
+    exact = solve_two_stage(problem, 0.2, 0.25, 1e-8, method="extensive")
+    cut = solve_two_stage(problem, 0.2, 0.25, 1e-8, method="l_shaped")
+    assert cut.upper == pytest.approx(exact.upper, rel=1e-7)
+    assert exact.marginals.rows[0] < 0
+    more = solve_two_stage(replace(problem, b=problem.b + 1e-3), 0.2, 0.25, 1e-9, method="extensive")
+    assert (more.upper - exact.upper) / 1e-3 == pytest.approx(exact.marginals.rows[0], rel=1e-3)
+    assert cut.marginals.rows[0] == pytest.approx(exact.marginals.rows[0], rel=1e-3)
+
+
+def test_recourse_of_the_answer_serves_every_point():
+    problem = fleet(8, scenarios=6)
+    for method in ("extensive", "l_shaped"):
+        solution = solve_two_stage(problem, 0.2, 0.2, 1e-5, method=method)
+        left = solution.recourse @ problem.W.T - right_hand_sides(problem, solution.x)
+        assert (np.where(problem.recourse_sense == ">", left, -left) > -1e-6).all()
+        assert solution.recourse.min() >= 0
+        cost = np.bincount(problem.scenario, problem.weight * (solution.recourse @ problem.q))
+        assert cost == pytest.approx(solution.cost_by_scenario, rel=1e-7)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(st.integers(0, 10_000))
+def test_bunching_equals_one_solve_for_each_point(seed):
+    problem = fleet(seed, quarters=2, classes=3, pools=3, scenarios=10)
+    x = np.random.default_rng(seed).uniform(0, 2, len(problem.c))
+    library = RecourseLibrary(problem.q, problem.W, problem.recourse_sense)
+    rhs = right_hand_sides(problem, x)
+    found = library.evaluate(rhs, problem.technology)
+    assert (found.ray == -1).all()
+    assert library.costs(rhs, found.basis) == pytest.approx(point_costs(problem, x), rel=1e-8, abs=1e-8)
+    again = library.evaluate(rhs, problem.technology, np.zeros(len(rhs), dtype=int))
+    assert library.costs(rhs, again.basis) == pytest.approx(library.costs(rhs, found.basis), rel=1e-9, abs=1e-9)
+
+
+def test_bunching_with_equalities_and_earnings():
+    q, W = np.array([-12.0, -2.0]), sparse.csr_matrix(np.array([[1.0, 0.0], [1.0, 1.0]]))
+    library = RecourseLibrary(q, W, np.array(["<", "="]))
+    rhs = np.array([[10.0, 30.0], [40.0, 30.0], [5.0, 0.0]])
+    found = library.evaluate(rhs, np.zeros(3, dtype=int))
+    assert library.costs(rhs, found.basis) == pytest.approx([-160.0, -360.0, 0.0])
+    assert library.decisions(rhs, found.basis).toarray() == pytest.approx(np.array([[10.0, 20.0], [30.0, 0.0], [0.0, 0.0]]))
+
+
+def test_unbounded_recourse_is_refused():
+    with pytest.raises(UnboundedError, match="without end"):
+        RecourseLibrary(np.array([-1.0]), sparse.csr_matrix(np.array([[1.0]])), np.array([">"]))
+
+
+@pytest.mark.parametrize("method", ["extensive", "l_shaped"])
+def test_incomplete_recourse_forces_the_first_stage(method):
+    problem = fleet(3)
+    served = replace(problem, q=problem.q[:-2], W=problem.W[:, :-2], h=problem.h * np.array([0.7, 0.7, 1, 1, 1, 1]))
+    solution = solve_two_stage(served, 0.0, 0.2, 1e-7, method=method)
+    assert solution.upper == pytest.approx(objective(served, solution.x, 0.0, 0.2), rel=1e-7)
+    with pytest.raises(InfeasibleError):
+        solve_two_stage(replace(served, upper=served.upper * 0, h=served.h * np.array([3, 3, 1, 1, 1, 1])), method=method)
+
+
+def test_both_methods_agree_where_recourse_is_incomplete():
+    problem = fleet(3)
+    served = replace(problem, q=problem.q[:-2], W=problem.W[:, :-2], h=problem.h * np.array([0.7, 0.7, 1, 1, 1, 1]))
+    values = [solve_two_stage(served, 0.3, 0.2, 1e-7, method=method).upper for method in ("extensive", "l_shaped")]
+    assert values[0] == pytest.approx(values[1], rel=1e-6)
+
+
+def test_cvar_is_the_mean_of_the_worst_share():
+    problem = fleet(11, scenarios=5)
+    problem = replace(problem, probability=np.full(5, 0.2))
+    solution = solve_two_stage(problem, 1.0, 0.4, 1e-8)
+    worst = np.sort(solution.cost_by_scenario)[-2:].mean()
+    assert solution.upper == pytest.approx(float(problem.c @ solution.x) + worst, rel=1e-8)
+
+
+def test_more_weight_on_bad_cases_never_worsens_cvar():
+    problem = fleet(12, scenarios=8)
+    neutral, averse = (solve_two_stage(problem, w, 0.25, 1e-8) for w in (0.0, 1.0))
+    tail = [float(problem.c @ s.x) + blended_cost(s.cost_by_scenario, problem.probability, 1.0, 0.25) for s in (neutral, averse)]
+    assert tail[1] <= tail[0] + 1e-6
+
+
+def test_warm_start_gives_the_same_bounds_from_kept_cuts():
+    problem = fleet(4, quarters=4, classes=3, pools=3, blocks=3, scenarios=10, most=8)
+    first = solve_two_stage(problem, 0.2, 0.2, 1e-4, method="l_shaped")
+    for changed in (problem, replace(problem, c=problem.c * 1.1), replace(problem, h=problem.h * 1.05)):
+        cold = solve_two_stage(changed, 0.5, 0.2, 1e-4, method="l_shaped")
+        warm = solve_two_stage(changed, 0.5, 0.2, 1e-4, method="l_shaped", warm=first.warm)
+        slack = 1e-8 * abs(cold.upper)
+        assert warm.gap_share <= 1e-4
+        assert warm.lower <= cold.upper + slack
+        assert cold.lower <= warm.upper + slack
+
+
+def test_same_input_gives_the_same_answer():
+    problem = fleet(9, quarters=4, classes=3, pools=3, scenarios=12)
+    first, second = (solve_two_stage(problem, 0.3, 0.2, 1e-4, method="l_shaped") for _ in range(2))
+    assert first.x.tobytes() == second.x.tobytes()
+    assert (first.lower, first.upper) == (second.lower, second.upper)
+    assert first.recourse.toarray().tobytes() == second.recourse.toarray().tobytes()
+
+
+@pytest.mark.parametrize("method", ["automatic", "l_shaped"])
+def test_expected_row_caps_spend(method):
+    problem = fleet(6, scenarios=6)
+    spend = np.where(problem.q < 20, problem.q, 0.0)
+    points = np.ones(len(problem.technology), dtype=bool)
+    free = solve_two_stage(problem, 0.0, 0.2, 1e-7)
+    weight = problem.probability[problem.scenario] * problem.weight
+
+    def used(solution):
+        return float(problem.c @ solution.x + weight @ (solution.recourse @ spend))
+
+    loose = replace(problem, expected=(ExpectedRow(problem.c, spend, points, problem.weight, used(free) * 1.01),))
+    tight = replace(problem, expected=(ExpectedRow(problem.c, spend, points, problem.weight, used(free) * 0.6),))
+    assert solve_two_stage(loose, 0.0, 0.2, 1e-7, method=method).upper == pytest.approx(free.upper, rel=1e-6)
+    capped = solve_two_stage(tight, 0.0, 0.2, 1e-7, method=method)
+    assert capped.upper > free.upper * 1.01
+    assert used(capped) <= used(free) * 0.6 * (1 + 1e-6)
+    assert capped.marginals.expected[0] < 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"probability": np.array([0.5, 0.2, 0.2, 0.2])}, r"sum to 1\.1"),
+        ({"c": np.zeros(3)}, "shape"),
+        ({"recourse_sense": np.array(["~"] * 6)}, "use '<', '>' or '='"),
+        ({"weight": np.full(24, -1.0)}, "0 or more"),
+        ({"technology": np.full(24, 9)}, "technology must name one of 3"),
+        ({"q": np.full(10, np.nan)}, "not finite"),
+    ],
+)
+def test_a_program_that_does_not_fit_together_is_refused(change, message):
+    with pytest.raises(SolveError, match=message):
+        solve_two_stage(replace(fleet(1), **change))
+
+
+def test_shares_out_of_range_are_refused():
+    with pytest.raises(SolveError, match=r"risk_weight is 1\.5"):
+        solve_two_stage(fleet(1), 1.5)
+    with pytest.raises(SolveError, match="tail_share is 0"):
+        solve_two_stage(fleet(1), 0.5, 0.0)
