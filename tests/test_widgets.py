@@ -181,10 +181,10 @@ def test_difference_names_amount_share_and_reason(tmp_path: Path) -> None:
     shown = an_explorer(tmp_path, clock=clock)
     shown.controls["risk_weight"].widget.value = 0.8
     clock.rest()
-    assert shown.difference.value == "+$600k, +50% against the baseline ($1.2M), because Risk weight 0.2 → 0.8."
+    assert shown.difference.value == "+$600k, +50% against the baseline ($1.2M), because risk weight 0.2 → 0.8."
     shown.controls["price_factor"].widget.value = 0.4
     clock.rest()
-    assert shown.difference.value == "No difference to the baseline ($1.2M), although Price factor 1 → 0.4 and Risk weight 0.2 → 0.8."
+    assert shown.difference.value == "No difference to the baseline ($1.2M), although price factor 1 → 0.4 and risk weight 0.2 → 0.8."
 
 
 def test_an_error_stands_in_place_and_goes_away(tmp_path: Path) -> None:

@@ -305,7 +305,7 @@ class Explorer(ipywidgets.VBox):
         if self.baseline is None or scenario == self.baseline_scenario:
             return "These are the baseline's assumptions."
         moved = [
-            f"{label_of(name)} {_value_text(getattr(self.baseline_scenario, name))} → {_value_text(getattr(scenario, name))}"
+            f"{_within(label_of(name))} {_value_text(getattr(self.baseline_scenario, name))} → {_value_text(getattr(scenario, name))}"
             for name in Scenario.model_fields
             if getattr(scenario, name) != getattr(self.baseline_scenario, name)
         ]
@@ -320,6 +320,11 @@ class Explorer(ipywidgets.VBox):
 def _amount(view: View, value: float | None = None, *, signed: bool = False) -> str:
     text = number_text(view.value if value is None else value, view.unit, signed=signed)
     return text if view.unit in ("", "share") or text[-1:] == "%" or any(sign in text for sign in "$€£¥") else f"{text} {view.unit}"
+
+
+def _within(label: str) -> str:
+    """Write a label within a sentence: a small letter first, unless it is an abbreviation."""
+    return label if label[:2].isupper() else label[:1].lower() + label[1:]
 
 
 def _value_text(value: Any) -> str:

@@ -1,0 +1,223 @@
+"""A JupyterLab server without network and a Chromium that reaches nothing but it."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+
+SHOTS = ROOT / "test-output" / "browser"
+CHROMIUM = ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    # No name but this machine's own resolves: a page that needs the network shows it by failing.
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",
+]
+SETTINGS = {
+    # Cells outside the window keep their output in the page, so that a test sees the whole notebook.
+    "@jupyterlab/notebook-extension/tracker.jupyterlab-settings": {"windowingMode": "none"},
+    "@jupyterlab/apputils-extension/notification.jupyterlab-settings": {
+        "fetchNews": "false",
+        "checkForUpdates": False,
+        "doNotDisturbMode": True,
+    },
+}
+
+
+def chromium() -> str:
+    """Return Debian's Chromium; skip where it is absent, fail where a build server must have it."""
+    found = next((path for path in CHROMIUM if Path(path).exists()), None)
+    if found is None:
+        message = "Chromium is not on this machine (Debian package chromium); browser tests need it"
+        if os.environ.get("CI") == "true":
+            pytest.fail(message)
+        pytest.skip(message)
+    return found
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Start Chromium once, with an empty profile."""
+    path = chromium()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=path, args=FLAGS, headless=True)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    """Open an empty page and note what it asks of hosts that are not this machine."""
+    context = browser.new_context(viewport={"width": 1400, "height": 1000})
+    found = context.new_page()
+    found.foreign = []
+    found.on("request", lambda request: None if _is_local(request.url) else found.foreign.append(request.url))
+    yield found
+    context.close()
+
+
+def _is_local(address: str) -> bool:
+    return address.split(":", 1)[0] in ("data", "blob", "file", "about", "chrome-error") or address.split("//", 1)[-1].startswith(
+        ("127.0.0.1", "localhost")
+    )
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A running server.
+
+    Parameters
+    ----------
+    address, token
+        How to reach it.
+    folder
+        Its notebooks.
+    """
+
+    address: str
+    token: str
+    folder: Path
+
+    def open(self, page: Any, notebook: str) -> None:
+        """Open a notebook in a workspace of its own and wait until its kernel is ready."""
+        workspace = f"test-{secrets.token_hex(4)}"
+        page.goto(f"{self.address}/lab/workspaces/{workspace}/tree/{notebook}?token={self.token}&reset")
+        page.wait_for_function(
+            """name => { const app = window.jupyterapp; const widget = app && app.shell.currentWidget;
+                return !!(widget && widget.context && widget.context.path.endsWith(name) && widget.context.isReady
+                && widget.sessionContext.session?.kernel?.status === 'idle'); }""",
+            arg=notebook.rsplit("/", maxsplit=1)[-1],
+            timeout=90_000,
+        )
+        page.evaluate("() => window.jupyterapp.commands.execute('application:toggle-left-area')")
+
+    def run_all(self, page: Any, seconds: int = 300) -> None:
+        """Run every cell and wait until the last has run or one has failed."""
+        page.evaluate(
+            "() => { window.ran = false; window.jupyterapp.commands.execute('notebook:run-all-cells').then(() => { window.ran = true; }); }"
+        )
+        page.wait_for_function("() => window.ran", timeout=seconds * 1000)
+        page.wait_for_function(
+            "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'", timeout=seconds * 1000
+        )
+
+    def cells(self, page: Any) -> list[dict[str, Any]]:
+        """Return source, number of run and outputs of every code cell."""
+        return page.evaluate(
+            """() => window.jupyterapp.shell.currentWidget.content.model.toJSON().cells.filter(cell => cell.cell_type === 'code')
+                .map(cell => ({source: [].concat(cell.source).join(''), count: cell.execution_count, outputs: cell.outputs}))"""
+        )
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """Start JupyterLab on copies of the notebooks, with settings and folders of its own."""
+    chromium()
+    base = tmp_path_factory.mktemp("lab")
+    folder = base / "notebooks"
+    shutil.copytree(ROOT / "notebooks", folder)
+    for name, values in SETTINGS.items():
+        file = base / "settings" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(values))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    token = secrets.token_hex(16)
+    own = {f"JUPYTER_{name}_DIR": str(base / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")}
+    own |= {"JUPYTERLAB_SETTINGS_DIR": str(base / "settings"), "JUPYTERLAB_WORKSPACES_DIR": str(base / "workspaces"), "HOME": str(base)}
+    own |= {"CAPPLAN_BOOK": str(small_book(base)), "IPYTHONDIR": str(base / "ipython"), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "CAPPLAN_HEADLESS"))} | own
+    command = [
+        sys.executable,
+        "-m",
+        "jupyterlab",
+        "--no-browser",
+        "--allow-root",
+        "--ip=127.0.0.1",
+        f"--port={port}",
+        "--ServerApp.port_retries=0",
+    ]
+    command += [f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={folder}", "--LabApp.expose_app_in_browser=True"]
+    with (base / "lab.log").open("w") as log:
+        server = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT, cwd=folder)
+        try:
+            found = Lab(f"http://127.0.0.1:{port}", token, folder)
+            _wait_for(found, server, base / "lab.log")
+            yield found
+        finally:
+            server.terminate()
+            try:
+                server.wait(20)
+            except subprocess.TimeoutExpired:
+                server.kill()
+
+
+def _wait_for(lab: Lab, server: subprocess.Popen[bytes], log: Path, seconds: float = 90) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if server.poll() is not None:
+            break
+        try:
+            with urllib.request.urlopen(f"{lab.address}/api/status?token={lab.token}", timeout=2):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.3)
+    pytest.fail(f"JupyterLab did not start:\n{log.read_text()[-2000:]}")
+
+
+def small_book(base: Path) -> Path:
+    """Copy the example book with a short horizon and few paths, so that a plan takes seconds."""
+    import yaml
+
+    book = base / "book"
+    shutil.copytree(ROOT / "data" / "enterprise", book)
+    entries = yaml.safe_load((book / "book.yaml").read_text(encoding="utf-8"))
+    entries |= {"horizon_quarters": 3, "paths": 20, "plan_paths": 10, "load_blocks": 2, "gap_share": 0.02}
+    (book / "book.yaml").write_text(yaml.safe_dump(entries), encoding="utf-8")
+    return book
+
+
+@pytest.fixture
+def shot(request: pytest.FixtureRequest) -> Any:
+    """Return a function that keeps a picture of the page, or of all of a notebook."""
+    SHOTS.mkdir(parents=True, exist_ok=True)
+
+    def keep(page: Any, name: str, *, tall: bool = False) -> Path:
+        path = SHOTS / f"{name}.png"
+        if tall:
+            height = page.evaluate(
+                "() => Math.max(...[...document.querySelectorAll('.jp-Notebook .jp-WindowedPanel-outer, .jp-Notebook')].map(part => part.scrollHeight), 0)"
+            )
+            page.set_viewport_size({"width": 1400, "height": int(min(height + 160, 12_000))})
+            page.wait_for_timeout(500)
+        page.screenshot(path=str(path), full_page=True)
+        if tall:
+            page.set_viewport_size({"width": 1400, "height": 1000})
+        return path
+
+    return keep

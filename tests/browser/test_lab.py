@@ -1,0 +1,154 @@
+"""The notebooks in JupyterLab, opened and run as a person would, with the network cut off."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from tests.conftest import ROOT
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
+
+SMALL = """
+import pandas as pd
+from capplan.inputs.scenario import Scenario
+from capplan.outputs import charts
+from capplan.outputs.views import View
+from capplan.outputs.widgets import explore
+
+class Book:
+    scenario = Scenario()
+
+def show_cost(book, scenario):
+    if scenario.risk_weight > 0.9:
+        raise ZeroDivisionError("division by zero")
+    cost = 1e6 * (scenario.risk_weight + scenario.price_factor)
+    table = pd.DataFrame({"workload": ["<img src=x onerror=alert(1)>"], "cost_usd": [cost]})
+    bar = charts.bars(pd.DataFrame({"label": ["<script>alert(1)</script>", "chat"], "value": [cost, cost / 2]}), title="Cost", value_title="Cost", unit="USD")
+    return View(f"It costs {cost:.0f} <b>in all</b>", {"cost": bar}, table, cost, "USD", ("risk_weight", "price_factor", "horizon_end"))
+"""
+
+
+def marks_in(page: Any, within: str) -> int:
+    """Count the drawn marks (paths, lines, canvases) of the charts in a part of the page."""
+    return page.evaluate(
+        """within => [...document.querySelectorAll(within)].reduce((sum, part) => sum
+            + part.querySelectorAll('svg .role-mark path[d], svg .role-mark line').length
+            + [...part.querySelectorAll('canvas')].filter(found => found.width > 0).length, 0)""",
+        within,
+    )
+
+
+def errors_of(cells: list[dict[str, Any]]) -> list[str]:
+    """Return the errors among outputs, as text."""
+    return [f"{output['ename']}: {output['evalue']}" for cell in cells for output in cell["outputs"] if output["output_type"] == "error"]
+
+
+def move(page: Any, label: str, key: str, times: int = 1) -> None:
+    """Move the slider of this label by keyboard."""
+    handle = page.locator(".capplan-explorer .widget-hslider", has_text=label).locator(".noUi-handle").first
+    handle.scroll_into_view_if_needed()
+    handle.focus()
+    for _ in range(times):
+        page.keyboard.press(key)
+
+
+def settled(page: Any, seconds: int = 120) -> None:
+    """Wait until the explorer has computed."""
+    page.wait_for_function(
+        """() => { const found = [...document.querySelectorAll('.capplan-explorer .capplan-status')];
+            return found.length > 0 && found.every(part => !part.querySelector('.capplan-busy') && part.textContent.trim().length > 0); }""",
+        timeout=seconds * 1000,
+    )
+
+
+def text_of(page: Any, part: str) -> str:
+    """Return the text of a part of the explorer."""
+    return " ".join(page.locator(f".capplan-explorer .{part}").first.inner_text().split())
+
+
+@pytest.fixture
+def small(lab: Any) -> str:
+    """Write a notebook whose view is quick and whose numbers follow by hand."""
+    book = nbformat.v4.new_notebook(
+        cells=[
+            nbformat.v4.new_code_cell(SMALL),
+            nbformat.v4.new_code_cell("show_cost(Book, Book.scenario)"),
+            nbformat.v4.new_code_cell("explore(show_cost, Book, Book.scenario)"),
+        ]
+    )
+    book.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    (lab.folder / "small.ipynb").write_text(nbformat.writes(book), encoding="utf-8")
+    return "small.ipynb"
+
+
+def test_an_explorer_follows_the_keyboard(lab: Any, page: Any, small: str, shot: Any) -> None:
+    lab.open(page, small)
+    lab.run_all(page)
+    assert errors_of(lab.cells(page)) == []
+    settled(page)
+    assert text_of(page, "capplan-headline") == "It costs 1200000 <b>in all</b>"
+    assert marks_in(page, ".jp-NotebookPanel .capplan-picture") >= 2
+    assert marks_in(page, ".jp-NotebookPanel .jp-RenderedHTMLCommon") >= 2
+
+    move(page, "Risk weight", "ArrowRight", 4)
+    page.wait_for_function("() => document.querySelector('.capplan-headline').innerText.includes('1400000')", timeout=30_000)
+    settled(page)
+    assert text_of(page, "capplan-difference") == "+$200k, +16.7% against the baseline ($1.2M), because risk weight 0.2 → 0.4."
+    shot(page, "explorer_small", tall=True)
+
+    move(page, "Risk weight", "End")
+    page.wait_for_selector(".capplan-error", timeout=30_000)
+    assert "ZeroDivisionError" in text_of(page, "capplan-status")
+    assert "Traceback" not in page.locator(".capplan-explorer").first.inner_text()
+    shot(page, "explorer_error", tall=True)
+
+    page.get_by_role("button", name="Reset").first.click()
+    page.wait_for_function("() => document.querySelector('.capplan-headline').innerText.includes('1200000')", timeout=30_000)
+    page.get_by_role("button", name="Export chart").first.click()
+    page.wait_for_function("() => document.querySelector('.capplan-status').innerText.includes('Wrote cost_cost.svg')", timeout=30_000)
+    assert "<script" not in (lab.folder / "cost_cost.svg").read_text(encoding="utf-8")
+    assert page.evaluate("() => document.querySelectorAll('.capplan-explorer script, .capplan-explorer img').length") == 0
+    assert page.foreign == []
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_notebook_runs_without_network(lab: Any, page: Any, shot: Any, name: str) -> None:
+    lab.open(page, name)
+    lab.run_all(page)
+    cells = lab.cells(page)
+    assert errors_of(cells) == []
+    assert all(cell["count"] for cell in cells)
+    shot(page, Path(name).stem, tall=True)
+    assert marks_in(page, ".jp-NotebookPanel .jp-OutputArea-output") >= 3
+    assert page.foreign == []
+
+
+@pytest.mark.skipif("14_plan.ipynb" not in NOTEBOOKS, reason="there is no notebook 14_plan")
+def test_a_slider_at_a_value_shows_the_headline_of_a_headless_run(lab: Any, page: Any, shot: Any) -> None:
+    from capplan import load_book, show_plan
+
+    lab.open(page, "14_plan.ipynb")
+    lab.run_all(page)
+    assert errors_of(lab.cells(page)) == []
+    settled(page)
+    book = load_book(lab.folder.parent / "book")
+    plain = show_plan(book, book.scenario)
+    assert text_of(page, "capplan-headline") == " ".join(plain.headline.split())
+    move(page, "Price factor", "ArrowRight", 2)
+    page.wait_for_function("() => document.querySelector('.capplan-difference').innerText.includes('price factor')", timeout=120_000)
+    settled(page)
+    moved = show_plan(book, book.scenario.replaced(price_factor=round(book.scenario.price_factor + 0.1, 10)))
+    assert text_of(page, "capplan-headline") == " ".join(moved.headline.split())
+    assert moved.value != plain.value
+    shot(page, "14_plan_moved", tall=True)
+
+
+def test_saved_outputs_hold_no_error_and_the_notebooks_are_valid() -> None:
+    for name in NOTEBOOKS:
+        nbformat.validate(json.loads((ROOT / "notebooks" / name).read_text(encoding="utf-8")))
