@@ -74,7 +74,8 @@ def page(browser: Any) -> Iterator[Any]:
     """Open an empty page and note what it asks of hosts that are not this machine."""
     context = browser.new_context(viewport={"width": 1400, "height": 1000})
     found = context.new_page()
-    found.foreign = []
+    found.foreign, found.faults = [], []
+    found.on("pageerror", lambda error: found.faults.append(str(error)))
     found.on("request", lambda request: None if _is_local(request.url) else found.foreign.append(request.url))
     yield found
     context.close()
@@ -134,7 +135,7 @@ class Lab:
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def lab(tmp_path_factory: pytest.TempPathFactory, book: Path) -> Iterator[Lab]:
     """Start JupyterLab on copies of the notebooks, with settings and folders of its own."""
     chromium()
     base = tmp_path_factory.mktemp("lab")
@@ -150,7 +151,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     token = secrets.token_hex(16)
     own = {f"JUPYTER_{name}_DIR": str(base / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")}
     own |= {"JUPYTERLAB_SETTINGS_DIR": str(base / "settings"), "JUPYTERLAB_WORKSPACES_DIR": str(base / "workspaces"), "HOME": str(base)}
-    own |= {"CAPPLAN_BOOK": str(small_book(base)), "IPYTHONDIR": str(base / "ipython"), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    own |= {"CAPPLAN_BOOK": str(book), "IPYTHONDIR": str(base / "ipython"), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "CAPPLAN_HEADLESS"))} | own
     command = [
         sys.executable,
@@ -177,6 +178,15 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
                 server.kill()
 
 
+@pytest.fixture(scope="session")
+def report(tmp_path_factory: pytest.TempPathFactory, book: Path) -> Path:
+    """Make the report of the small book."""
+    from capplan.outputs.report import write_report
+
+    chromium()
+    return write_report(book, {}, tmp_path_factory.mktemp("reports"), lambda _: None).folder
+
+
 def _wait_for(lab: Lab, server: subprocess.Popen[bytes], log: Path, seconds: float = 90) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -190,11 +200,12 @@ def _wait_for(lab: Lab, server: subprocess.Popen[bytes], log: Path, seconds: flo
     pytest.fail(f"JupyterLab did not start:\n{log.read_text()[-2000:]}")
 
 
-def small_book(base: Path) -> Path:
+@pytest.fixture(scope="session")
+def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Copy the example book with a short horizon and few paths, so that a plan takes seconds."""
     import yaml
 
-    book = base / "book"
+    book = tmp_path_factory.mktemp("books") / "small"
     shutil.copytree(ROOT / "data" / "enterprise", book)
     entries = yaml.safe_load((book / "book.yaml").read_text(encoding="utf-8"))
     entries |= {"horizon_quarters": 3, "paths": 20, "plan_paths": 10, "load_blocks": 2, "gap_share": 0.02}

@@ -130,20 +130,20 @@ def test_a_notebook_runs_without_network(lab: Any, page: Any, shot: Any, name: s
 
 
 @pytest.mark.skipif("14_plan.ipynb" not in NOTEBOOKS, reason="there is no notebook 14_plan")
-def test_a_slider_at_a_value_shows_the_headline_of_a_headless_run(lab: Any, page: Any, shot: Any) -> None:
+def test_a_slider_at_a_value_shows_the_headline_of_a_headless_run(lab: Any, page: Any, shot: Any, book: Path) -> None:
     from capplan import load_book, show_plan
 
     lab.open(page, "14_plan.ipynb")
     lab.run_all(page)
     assert errors_of(lab.cells(page)) == []
     settled(page)
-    book = load_book(lab.folder.parent / "book")
-    plain = show_plan(book, book.scenario)
+    loaded = load_book(book)
+    plain = show_plan(loaded, loaded.scenario)
     assert text_of(page, "capplan-headline") == " ".join(plain.headline.split())
     move(page, "Price factor", "ArrowRight", 2)
     page.wait_for_function("() => document.querySelector('.capplan-difference').innerText.includes('price factor')", timeout=120_000)
     settled(page)
-    moved = show_plan(book, book.scenario.replaced(price_factor=round(book.scenario.price_factor + 0.1, 10)))
+    moved = show_plan(loaded, loaded.scenario.replaced(price_factor=round(loaded.scenario.price_factor + 0.1, 10)))
     assert text_of(page, "capplan-headline") == " ".join(moved.headline.split())
     assert moved.value != plain.value
     shot(page, "14_plan_moved", tall=True)
