@@ -149,7 +149,6 @@ def convert(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
         With every cell that cannot be converted, and every row with too few or too many cells.
     """
     matched = recognise(sheet, wanted)
-    faults = sheet.ragged_rows()
     comma = _decimal_comma(sheet, [matched[column.name] for column in wanted if column.kind == "number" and column.name in matched])
     cells = []
     for column in wanted:
@@ -183,15 +182,13 @@ def convert(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
                 (f"{value} < {column.minimum:g}", f"the value must be at least {column.minimum:g}", "Correct it or delete the row.")
             )
         cells.append(_Cell(column, matched[column.name], text, value, tuple(problems)))
-    faults += _faults(sheet, cells)
+    faults = _faults(sheet, cells)
     if faults:
         raise BookError(sorted(faults, key=lambda fault: fault.row), shown=SHOWN, where=sheet.file.name)
     found = {cell.column.name: cell.value for cell in cells}
     types = {"text": "varchar", "number": "decimal(38, 12)", "clock": "decimal(38, 12)", "time": "timestamp"}
     chosen = ", ".join(f"cast({found.get(column.name, 'null')} as {types[column.kind]}) as {quoted(column.name)}" for column in wanted)
     sheet.connection.execute(f"create or replace view typed as select {chosen} from cells")  # noqa: S608
-    if sheet.rows("select count(*) from typed")[0][0] == 0:
-        sheet.refuse("the file has a header and no rows", "Export it again.")
     return matched
 
 
@@ -300,14 +297,18 @@ def _counted(sheet: Sheet, source: str, low: float, high: float) -> str:
 
 
 def _faults(sheet: Sheet, cells: list[_Cell]) -> list[Fault]:
-    """Count all problems in one pass, and look up the cells of those that occur."""
+    """Count all problems in one pass, and look up the cells of those that occur; rows that are not whole are faults too."""
     checks = [(cell, *problem) for cell in cells for problem in cell.problems]
-    if not checks:
-        return []
-    tallies = ", ".join(f"count(*) filter ({condition})" for _, condition, _, _ in checks)
-    counts = sheet.rows(f"select {tallies} from cells")[0]  # noqa: S608
+    # Every column in use is read here, so that rows that cannot be read are known before any is left out.
+    tallies = ", ".join(
+        ["count(*)", *(f"count({cell.text})" for cell in cells), *(f"count(*) filter ({condition})" for _, condition, _, _ in checks)]
+    )
+    rows_found, *counts = sheet.rows(f"select {tallies} from cells")[0]  # noqa: S608
+    ragged = sheet.ragged_rows()
+    if rows_found == 0 and not ragged:
+        sheet.refuse("the file has a header and no rows", "Export it again.")
     found = []
-    for count, (cell, condition, rule, remedy) in zip(counts, checks, strict=True):
+    for count, (cell, condition, rule, remedy) in zip(counts[len(cells) :], checks, strict=True):
         if count:
             hits = sheet.rows(
                 f"select ordinal, {cell.text} from (select row_number() over () as ordinal, * from cells) where {condition} order by ordinal limit {SHOWN}"  # noqa: S608
@@ -316,4 +317,6 @@ def _faults(sheet: Sheet, cells: list[_Cell]) -> list[Fault]:
             if count > SHOWN:
                 found.append((0, cell, "", f"{count - SHOWN} more cells break the same rule ({rule})", remedy))
     rows = sheet.spreadsheet_rows([ordinal for ordinal, *_ in found if ordinal])
-    return [Fault(sheet.file.name, rows.get(ordinal, 0), cell.source, text, rule, remedy) for ordinal, cell, text, rule, remedy in found]
+    return ragged + [
+        Fault(sheet.file.name, rows.get(ordinal, 0), cell.source, text, rule, remedy) for ordinal, cell, text, rule, remedy in found
+    ]

@@ -120,21 +120,18 @@ class Sheet:
             }
         )
         try:
-            self.connection.execute("set TimeZone = 'UTC'")
+            self.connection.execute("set TimeZone = 'UTC'; set enable_progress_bar = false")
             if not file.is_file():
                 self.refuse("the file does not exist" if not file.exists() else "it is not a file", "Check the path.")
             if file.stat().st_size == 0:
                 self.refuse("the file is empty", "Export it again.")
             self.parquet = file.name.lower().endswith((".parquet", ".pq"))
             self.columns = [name for name, *_ in self._execute(f"describe from {self._scan()}")] if self.parquet else self._recognise()
-            self._view_cells(self._scan())
+            chosen = ", ".join(f"{self._null_if(quoted(name))} as {quoted(name)}" for name in self.columns)
+            self.connection.execute(f"create view cells as select {chosen} from {self._scan()}")  # noqa: S608
         except BaseException:
             self.close()
             raise
-
-    def _view_cells(self, scan: str) -> None:
-        chosen = ", ".join(f"{self._null_if(quoted(name))} as {quoted(name)}" for name in self.columns)
-        self.connection.execute(f"create or replace view cells as select {chosen} from {scan}")  # noqa: S608
 
     def __enter__(self) -> Sheet:
         return self
@@ -214,28 +211,25 @@ class Sheet:
         rows = self._execute(query)
         return str(rows[0][0]) if rows else ""
 
-    def _scan(self, *, rejects: bool = False, tolerant: bool = False) -> str:
+    def _scan(self) -> str:
         path = text_literal(str(self.file))
         if self.parquet:
             return f"read_parquet({path})"
         quote, escape = ("''", "''") if self.delimiter == "|" else ("'\"'", "'\"'")
-        more = ", store_rejects=true, rejects_limit=1000" if rejects else ", ignore_errors=true" if tolerant else ""
         columns = ", ".join(f"{text_literal(name)}: 'varchar'" for name in self.columns)
         return (
             f"read_csv({path}, columns={{{columns}}}, auto_detect=false, header=true, delim={text_literal(self.delimiter)}, quote={quote}, "
-            f"escape={escape}, encoding='{self.encoding}', null_padding=false, strict_mode=true{more})"
+            f"escape={escape}, encoding='{self.encoding}', null_padding=false, strict_mode=true, "
+            "store_rejects=true, rejects_limit=1000)"
         )
 
     def ragged_rows(self) -> list[Fault]:
-        """List rows that do not have as many cells as the header; from then on `cells` leaves them out."""
+        """List rows that do not have as many cells as the header, once all columns in use have been read."""
         if self.parquet:
             return []
-        self._execute(f"select count(columns(*)) from {self._scan(rejects=True)}")  # noqa: S608
         found = self._execute("select distinct line, error_type from reject_errors order by line")
         if any(kind == "INVALID ENCODING" for _, kind in found):
             self.refuse(f"the file is not {self.encoding.upper()}", "Save it as 'CSV UTF-8', or give encoding=latin-1 or encoding=utf-16.")
-        if found:
-            self._view_cells(self._scan(tolerant=True))
         plain = {"MISSING COLUMNS": "fewer cells than the header", "TOO MANY COLUMNS": "more cells than the header"}
         return [
             Fault(
