@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import sparse
 
+from capplan.optimize.information import value_of_information
 from capplan.optimize.two_stage import TwoStage, solve_two_stage
 
 TRUTH = Path("/work/shared/truth/07_commitments_stochastic.csv")
@@ -97,12 +99,35 @@ def test_farmer():
     assert solution.upper == pytest.approx(-108390, rel=1e-9)
     assert solution.lower == pytest.approx(-108390, rel=1e-9)
     assert solution.x == pytest.approx([170, 80, 250], abs=1e-6)
+    value = value_of_information(farmer())
+    assert -value.wait_and_see == pytest.approx(115405.5556, rel=1e-9)
+    assert -value.mean_value == pytest.approx(118600, rel=1e-9)
+    assert -value.mean_value_outcome == pytest.approx(107240, rel=1e-9)
+    assert value.evpi == pytest.approx(7015.5556, rel=1e-7)
+    assert value.vss == pytest.approx(1150, rel=1e-7)
+    assert value.mean_value_x == pytest.approx([120, 80, 300], abs=1e-6)
+    assert -value.wait_and_see_by_scenario == pytest.approx([167666.67, 118600, 59950], rel=1e-7)
 
 
 def test_lands():
     solution = solve_two_stage(lands())
     assert solution.upper == pytest.approx(381.853333333333, rel=1e-9)
     assert solution.x == pytest.approx([8 / 3, 4, 10 / 3, 2], abs=1e-6)
+    value = value_of_information(lands())
+    assert value.wait_and_see == pytest.approx(380.1666667, rel=1e-9)
+    assert value.mean_value == pytest.approx(378.6666667, rel=1e-9)
+    assert value.mean_value_outcome == pytest.approx(383.9866667, rel=1e-9)
+    assert (value.evpi, value.vss) == (pytest.approx(1.6866667, rel=1e-7), pytest.approx(2.1333333, rel=1e-7))
+
+
+@pytest.mark.parametrize(("build", "optimum"), [(farmer, -108390), (lands, 381.853333333333), (newsvendor, -145)])
+def test_the_l_shaped_method_finds_the_same(build, optimum):
+    problem = build()
+    problem = replace(problem, upper=np.minimum(problem.upper, 500.0))
+    solution = solve_two_stage(problem, gap_share=1e-8, method="l_shaped")
+    assert solution.method == "l_shaped"
+    assert solution.upper == pytest.approx(optimum, rel=1e-7)
+    assert solution.lower == pytest.approx(optimum, rel=1e-7)
 
 
 def test_newsvendor_discrete():
@@ -113,6 +138,10 @@ def test_newsvendor_discrete():
 @pytest.mark.skipif(not TRUTH.exists(), reason="the table of published figures is not on this machine")
 def test_figures_of_the_published_table():
     rows = {row["id"]: row["value"] for row in csv.DictReader(TRUTH.open())}
-    assert -solve_two_stage(farmer()).upper == pytest.approx(float(rows["farmer_RP"]), rel=1e-6)
-    assert solve_two_stage(lands()).upper == pytest.approx(float(rows["lands_RP"]), rel=1e-6)
+    for name, problem, sign in (("farmer", farmer(), -1.0), ("lands", lands(), 1.0)):
+        value = value_of_information(problem)
+        found = {"RP": sign * value.here_and_now, "WS": sign * value.wait_and_see, "EV": sign * value.mean_value,
+                 "EEV": sign * value.mean_value_outcome, "EVPI": value.evpi, "VSS": value.vss}  # fmt: skip
+        for quantity, number in found.items():
+            assert number == pytest.approx(float(rows[f"{name}_{quantity}"]), rel=1e-6), quantity
     assert solve_two_stage(newsvendor()).upper == pytest.approx(float(rows["newsvendor_disc"]), rel=1e-6)

@@ -24,7 +24,7 @@ FINEST_GAP = 1e-9
 
 
 class CoupledError(Exception):
-    """The cheapest recourse breaks an expected row, so that points cannot be treated one by one."""
+    """Points cannot be treated one by one: the cheapest recourse breaks an expected row, or the cuts do not end."""
 
 
 @dataclass(frozen=True)
@@ -122,9 +122,11 @@ class LShaped:
             self._search(relaxed)
         else:
             self._offer(relaxed, value, self._visit(self.evaluator, relaxed).cost_by_scenario)
+        if np.isinf(self.upper):
+            raise CoupledError("no first stage was found that leaves every point feasible")
         recourse = self.evaluator.decisions(self.x)
         if (expected_excess(self.problem, self.x, recourse) > 0).any():
-            raise CoupledError
+            raise CoupledError("the cheapest recourse breaks an expected row")
         marginals = Marginals(rows, np.zeros(len(self.problem.expected)), reduced)
         gap = (self.upper - self.lower) / max(abs(self.upper), 1e-12)
         status = "optimal" if gap <= FINEST_GAP else "gap" if gap <= self.gap_share else "limit"
@@ -162,7 +164,7 @@ class LShaped:
             proposal = self.master.relax()
             if problem is self.problem:
                 self.lower = max(self.lower, proposal.bound)
-            if value - proposal.bound <= gap_share * max(abs(value), 1e-12):
+            if np.isfinite(value) and value - proposal.bound <= gap_share * max(abs(value), 1e-12):
                 break
             inside = proposal.x if np.isinf(value) else IN_OUT_SHARE * proposal.x + (1 - IN_OUT_SHARE) * best
             found = self._value(problem, inside, self._visit(evaluator, inside))
@@ -179,7 +181,7 @@ class LShaped:
             self.lower = max(self.lower, proposal.bound)
             found = self._visit(self.evaluator, proposal.x)
             self._offer(proposal.x, self._value(self.problem, proposal.x, found), found.cost_by_scenario)
-            if self.upper - self.lower <= self.gap_share * max(abs(self.upper), 1e-12):
+            if np.isfinite(self.upper) and self.upper - self.lower <= self.gap_share * max(abs(self.upper), 1e-12):
                 break
             key = proposal.x.tobytes()
             if key in seen:

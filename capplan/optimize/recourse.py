@@ -14,6 +14,7 @@ from capplan.optimize.solver import Arrays, InfeasibleError, UnboundedError, jud
 Array = np.ndarray
 PERTURBATION = 1e-7
 PRIMAL_TOLERANCE = 1e-9
+INFEASIBLE_SHARE = 1e-7
 PIVOT_TOLERANCE = 1e-9
 MOST_PIVOTS = 2000
 RESEED_STEP = 4
@@ -157,7 +158,8 @@ class RecourseLibrary:
                     basis[points] = target
                     moved.append(points)
                 else:
-                    ray[points] = -target - 1
+                    short = -values[failed[rows == row], row]
+                    ray[points[short > INFEASIBLE_SHARE / PRIMAL_TOLERANCE * tolerance[points]]] = -target - 1
         return np.concatenate(moved) if moved else np.zeros(0, dtype=int)
 
     def costs(self, rhs: Array, basis: Array) -> Array:
