@@ -183,7 +183,7 @@ def _starts(offer: dict[Hashable, Any], quarters: list[str], as_of: pd.Timestamp
     owned = offer["term"] == "owned"
     expires = offer["quote_expires"] if offer["negotiated"] or owned else pd.NaT
     # The quarter in which a machine ordered on the quote's last day first is there still has the quoted price.
-    covers = pd.NaT if pd.isna(expires) else quarter_start(quarter_of(expires + lead - pd.Timedelta(days=1))) + pd.DateOffset(months=3)
+    covers = expires if pd.isna(expires) or expires < as_of else quarter_start(quarter_of(expires + lead - pd.Timedelta(days=1))) + pd.DateOffset(months=3)
     count = float(offer["accelerator_count"] * offer["lot_machines"])
     found = []
     for start in starts:

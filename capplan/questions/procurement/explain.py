@@ -11,18 +11,25 @@ from scipy import sparse
 from capplan.errors import CapplanError
 from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.optimize.evaluation import Evaluator
+from capplan.optimize.infeasible import explain_infeasibility
+from capplan.optimize.information import mean_program
 from capplan.optimize.program import Solution, TwoStage, blended_cost
 from capplan.optimize.recourse import RecourseLibrary
-from capplan.optimize.solver import Arrays, InfeasibleError, arrays, solve_arrays
+from capplan.optimize.solver import InfeasibleError, arrays, solve_arrays
 from capplan.optimize.two_stage import solve_two_stage
 from capplan.questions.procurement.choices import Choices
-from capplan.questions.procurement.market import Market
 from capplan.questions.procurement.model import Model, need_accelerators
 from capplan.questions.procurement.recourse import Recourse
 from capplan.questions.procurement.work import Work
 
 #: With more paths than this, the value of a perfect forecast is bounded by plans that may buy parts of lots.
 EXACT_PATHS = 10
+#: Groups of paths in that bound.
+GROUPS = 6
+#: A share by which contracts must differ under another treatment of the horizon's end to be reported.
+NOTICEABLE_SHARE = 0.1
+#: Contracts longer than this many months are long.
+LONG_MONTHS = 13
 #: A value of one more unit below this is rounding.
 NOTICEABLE_USD = 0.01
 
@@ -45,36 +52,21 @@ def feasible(model: Model) -> None:
     Raises
     ------
     CapplanError
-        Naming the limits that clash, and by how much the least breach exceeds them.
+        Naming the limits that clash, and by how much they must give.
     """
     first = arrays(model.problem)
-    simple = (first.lower <= 0).all() and (first.sense == "<").all() and (first.b >= 0).all()
-    if simple:
+    if (first.lower <= 0).all() and (first.sense == "<").all() and (first.b >= 0).all():
         return
     try:
         solve_arrays(replace(first, c=np.zeros_like(first.c)), 0.0)
     except InfeasibleError as error:
-        breach = _least_breach(first)
-        lines = [f"{name} by {amount:,.6g}" for name, amount in breach.items()]
-        hint = "raise these limits, or drop pinned purchases, minimum lots or renewals that cannot be stopped any more"
-        raise CapplanError(f"no plan satisfies all limits; the least breach exceeds {', '.join(lines)}; {hint}") from error
-
-
-def _least_breach(first: Arrays) -> dict[str, float]:
-    """Return the rows that must be exceeded, and by how much, when the sum of relative breaches is least."""
-    rows, columns = first.A.shape
-    sign = np.where(first.sense == ">", 1.0, -1.0)
-    scale = 1 / np.maximum(np.abs(first.b), 1.0)
-    elastic = Arrays(
-        np.concatenate([np.zeros(columns), scale]), sparse.csr_matrix(sparse.hstack([first.A, sparse.diags(sign)])), first.b, first.sense,
-        np.concatenate([first.lower, np.zeros(rows)]), np.concatenate([first.upper, np.full(rows, np.inf)]), np.concatenate([first.integer, np.zeros(rows, dtype=bool)]),
-    )  # fmt: skip
-    over = solve_arrays(elastic, 0.0).x[columns:]
-    return {name.replace("_", " "): float(amount) for name, amount in zip(first.row_names, over, strict=True) if amount > 1e-6}
+        reasons = explain_infeasibility(first).text.replace("_", " ")
+        hint = "Change these limits, or drop pinned purchases, minimum lots or renewals that cannot be stopped any more"
+        raise CapplanError(f"there is no plan: {reasons}. {hint}") from error
 
 
 def explain(
-    work: Work, market: Market, choices: Choices, recourse: Recourse, model: Model, solution: Solution, bought: pd.DataFrame, costs: pd.DataFrame,
+    work: Work, choices: Choices, recourse: Recourse, model: Model, solution: Solution, bought: pd.DataFrame,
     a: ProcurementAssumptions,
 ) -> Reasons:  # fmt: skip
     r"""Explain a plan from the exact recourse at its first stage.
@@ -84,21 +76,21 @@ def explain(
 
     Parameters
     ----------
-    work, market, choices, recourse, model, solution
+    work, choices, recourse, model, solution
         The problem and its solution.
-    bought, costs
-        The plan's tables.
+    bought
+        The plan's purchases.
     a
         Assumptions.
     """
     program = model.program
-    evaluator = judge(program, a)
+    evaluator = judge(program, solution, a)
     found = evaluator.evaluate(solution.x)
     slope = (1 - a.risk_weight) * found.mean.slope + a.risk_weight * found.tail.slope
     lots = model.lots(solution.x).round()
-    alternatives, mean_plan = _alternatives(work, market, choices, recourse, model, solution, evaluator, a)
-    information = _information(model, solution, alternatives, mean_plan, a)
-    notes = _notes(choices, lots, bought, solution, a)
+    alternatives = _alternatives(work, choices, recourse, model, solution, evaluator, a)
+    information = _information(model, solution, alternatives, a)
+    notes = (*_notes(choices, bought, solution, a), *_other_endings(choices, recourse, model, solution, a))
     return Reasons(
         _binding(choices, recourse, model, solution, slope),
         _rejected(choices, model, lots, solution),
@@ -109,55 +101,38 @@ def explain(
     )
 
 
-def mean_program(program: TwoStage) -> TwoStage:
-    """Return the program of the average future: one scenario whose right-hand sides are the probability-weighted means."""
-    order = np.lexsort((program.scenario, np.arange(len(program.technology))))
-    keys = pd.DataFrame({"t": program.technology, "s": program.scenario})
-    place = keys.groupby(["t", "s"]).cumcount()
-    group = keys.assign(place=place).groupby(["t", "place"], sort=True).ngroup().to_numpy()
-    weight = program.probability[program.scenario]
-    size = int(group.max()) + 1
-    mix = sparse.csr_matrix((weight[order], (group[order], order)), shape=(size, len(group)))
-    total = np.asarray(mix.sum(axis=1)).ravel()
-    h = (mix @ program.h) / total[:, None]
-    first = np.zeros(size, dtype=int)
-    first[group[::-1]] = np.arange(len(group))[::-1]
-    expected = tuple(replace(row, points=row.points[first], weight=row.weight[first]) for row in program.expected)
-    return replace(
-        program, h=np.asarray(h), technology=program.technology[first], weight=program.weight[first], scenario=np.zeros(size, dtype=int),
-        probability=np.ones(1), expected=expected,
-    )  # fmt: skip
-
-
-def one_path(program: TwoStage, path: int) -> TwoStage:
-    """Return the program of a future that is known to be this path."""
-    keep = program.scenario == path
+def some_paths(program: TwoStage, paths: np.ndarray) -> TwoStage:
+    """Return the program of a future that is known to be one of these paths."""
+    keep = np.isin(program.scenario, paths)
+    place = np.zeros(len(program.probability), dtype=int)
+    place[paths] = np.arange(len(paths))
     expected = tuple(replace(row, points=row.points[keep], weight=row.weight[keep]) for row in program.expected)
     return replace(
-        program, h=program.h[keep], technology=program.technology[keep], weight=program.weight[keep], scenario=np.zeros(int(keep.sum()), dtype=int),
-        probability=np.ones(1), expected=expected,
+        program, h=program.h[keep], technology=program.technology[keep], weight=program.weight[keep], scenario=place[program.scenario[keep]],
+        probability=program.probability[paths] / program.probability[paths].sum(), expected=expected,
     )  # fmt: skip
 
 
-def judge(program: TwoStage, a: ProcurementAssumptions) -> Evaluator:
-    """Return what costs any first stage exactly, each from the recourse bases of the last."""
-    return Evaluator(program, a.tail_share, RecourseLibrary(program.q, program.W, program.recourse_sense))
+def judge(program: TwoStage, solution: Solution, a: ProcurementAssumptions) -> Evaluator:
+    """Return what costs any first stage exactly, from the recourse bases that the solution has found."""
+    library = solution.warm.library if solution.warm else RecourseLibrary(program.q, program.W, program.recourse_sense)
+    return Evaluator(program, a.tail_share, library)
 
 
 def _alternatives(
-    work: Work, market: Market, choices: Choices, recourse: Recourse, model: Model, solution: Solution, evaluator: Evaluator, a: ProcurementAssumptions
-) -> tuple[pd.DataFrame, Solution]:
+    work: Work, choices: Choices, recourse: Recourse, model: Model, solution: Solution, evaluator: Evaluator, a: ProcurementAssumptions
+) -> pd.DataFrame:
     """Cost the plan beside what else could be done, all by the same exact recourse."""
     program = model.program
-    mean_plan = solve_two_stage(mean_program(program), 0.0, a.tail_share, a.gap_share)
+    mean_plan = solve_two_stage(mean_program(program), 0.0, a.tail_share, a.gap_share, warm=solution.warm)
     nothing = model.first_stage(np.zeros(len(choices.table)))
     renewals = (choices.table["kind"] == "renewal").to_numpy()
     lifted = program.h.copy()
-    lifted[:, (recourse.rows["kind"] == "on_demand_accelerators").to_numpy()] = 1 + need_accelerators(work, market).sum()
+    lifted[:, (recourse.rows["kind"] == "on_demand_accelerators").to_numpy()] = 1 + need_accelerators(work).sum()
     cases = [
         ("mean_value_plan", mean_plan.x, evaluator, "what would be bought if the average of all paths were certain"),
         ("do_nothing", nothing, evaluator, "no purchase and no renewal; by the hour within today's caps, the rest left undone"),
-        ("all_on_demand", nothing, judge(replace(program, h=lifted), a), "no purchase and no renewal, if on demand had no cap"),
+        ("all_on_demand", nothing, judge(replace(program, h=lifted), solution, a), "no purchase and no renewal, if on demand had no cap"),
     ]
     if renewals.any():
         cases.insert(1, ("renew_all", model.first_stage(renewals.astype(float)), evaluator, "every contract is renewed, nothing else is bought"))
@@ -168,7 +143,7 @@ def _alternatives(
     table = pd.DataFrame(rows)
     table["regret_usd"] = table["objective_usd"] - table["objective_usd"].iloc[0]
     last = ["meaning"]
-    return table[[name for name in table.columns if name not in last] + last], mean_plan
+    return table[[name for name in table.columns if name not in last] + last]
 
 
 def _case(
@@ -197,17 +172,26 @@ def _case(
     }
 
 
-def _information(model: Model, solution: Solution, alternatives: pd.DataFrame, mean_plan: Solution, a: ProcurementAssumptions) -> pd.DataFrame:
-    """Value a perfect forecast (EVPI) and planning with scenarios instead of their mean (VSS)."""
+def _information(model: Model, solution: Solution, alternatives: pd.DataFrame, a: ProcurementAssumptions) -> pd.DataFrame:
+    r"""Value a perfect forecast (EVPI) and planning with scenarios instead of their mean (VSS).
+
+    With many paths, the mean of the best plans is bounded from below: the best cost with parts of lots is convex in demand, so the paths of a group
+    cost at least what their mean costs (Jensen), :math:`\sum_{s \in G} p_s v(h_s) \ge p_G v(\bar h_G)`; EVPI is then at most what is stated.
+
+    Source
+    ------
+    Birge and Louveaux, Introduction to Stochastic Programming (2011), section 4.1 and 8.2.
+    """
     program = model.program
-    exact = len(program.probability) <= EXACT_PATHS
+    likely = np.flatnonzero(program.probability > 0)
+    exact = len(likely) <= EXACT_PATHS
+    order = likely[np.argsort(solution.cost_by_scenario[likely], kind="stable")]
     known = 0.0
-    for path, probability in enumerate(program.probability):
-        if probability > 0:
-            single = one_path(program, path)
-            if not exact:
-                single = replace(single, integer=np.zeros_like(single.integer))
-            known += probability * solve_two_stage(single, 0.0, a.tail_share, a.gap_share).lower
+    for group in np.array_split(order, min(len(order), EXACT_PATHS if exact else GROUPS)):
+        single = mean_program(some_paths(program, group))
+        if not exact:
+            single = replace(single, integer=np.zeros_like(single.integer))
+        known += program.probability[group].sum() * solve_two_stage(single, 0.0, a.tail_share, a.gap_share, warm=solution.warm).lower
     costs = alternatives.set_index("name")
     expected = float(costs.at["plan", "expected_usd"])
     saved = float(costs.at["mean_value_plan", "objective_usd"] - costs.at["plan", "objective_usd"])
@@ -268,7 +252,34 @@ def _rejected(choices: Choices, model: Model, lots: np.ndarray, solution: Soluti
     return frame.drop_duplicates("offer_id").drop(columns="share").reset_index(drop=True)
 
 
-def _notes(choices: Choices, lots: np.ndarray, bought: pd.DataFrame, solution: Solution, a: ProcurementAssumptions) -> tuple[str, ...]:
+def _other_endings(choices: Choices, recourse: Recourse, model: Model, solution: Solution, a: ProcurementAssumptions) -> list[str]:
+    """Say what the plan would hold if contracts were cut off at the horizon, or counted in full, where that differs; parts of lots are allowed there."""
+    program, lots = model.program, model.lots(solution.x).round()
+    planned = np.flatnonzero(recourse.planned)
+    expected = tuple(replace(row, points=row.points[planned], weight=row.weight[planned]) for row in program.expected)
+    near = replace(
+        program, h=program.h[planned], technology=program.technology[planned], weight=program.weight[planned], scenario=program.scenario[planned],
+        integer=np.zeros_like(program.integer), expected=expected,
+    )  # fmt: skip
+    months = (choices.table["end"] - choices.table["start"]).dt.days.to_numpy() / 30
+    long = months > LONG_MONTHS
+    size = choices.table["lot_accelerators"].to_numpy(float)
+    held = float((lots * size)[long].sum())
+    notes = []
+    for ending, words in (("truncate", "cut off at the horizon"), ("count_in_full", "counted in full, with no use after the horizon")):
+        if ending == a.horizon_end:
+            continue
+        counted = choices.timeline.planned if ending == "truncate" else len(choices.timeline.quarters)
+        cost = program.c.copy()
+        cost[model.position] = choices.present_usd[:, :counted].sum(axis=1)
+        other = model.lots(solve_two_stage(replace(near, c=cost), a.risk_weight, a.tail_share, max(a.gap_share, 1e-3), warm=solution.warm).x)
+        amount = float((other * size)[long].sum())
+        if abs(amount - held) > NOTICEABLE_SHARE * max(held, amount, 1.0):
+            notes.append(f"The treatment of the horizon's end matters: with contracts {words}, the plan would take {amount:,.0f} accelerators on terms above a year, not {held:,.0f}.")
+    return notes
+
+
+def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: ProcurementAssumptions) -> tuple[str, ...]:
     """State what a reader must know before signing."""
     notes = []
     beyond = float(bought["beyond_horizon_usd"].sum())

@@ -65,7 +65,7 @@ class Model:
         return {index[f"any_{name}"]: (True, j) for name, j in index.items() if f"any_{name}" in index}
 
 
-def need_accelerators(work: Work, market: Market) -> np.ndarray:
+def need_accelerators(work: Work) -> np.ndarray:
     """Most accelerators of each pool that demand can ever use at once, (pools,): buying more is never better."""
     peak = work.load.max(axis=0, initial=0.0)
     with np.errstate(divide="ignore"):
@@ -130,7 +130,7 @@ def build_model(work: Work, market: Market, choices: Choices, recourse: Recourse
     index = {id(variable): j for j, variable in enumerate(problem.variables())}
     position = np.array([index[id(variable)] for variable in lots], dtype=int)
     place = sparse.csr_matrix((np.ones(len(lots)), (np.arange(len(lots)), position)), shape=(len(lots), len(matrices.c)))
-    expected = [_expected_row(about, coefficients, recourse, work, market, index, position, timeline.planned) for about, coefficients in budgets]
+    expected = [_expected_row(about, coefficients, recourse, work, index) for about, coefficients in budgets]
     program = TwoStage(
         c=matrices.c, A=matrices.A, b=matrices.b, sense=matrices.sense, lower=matrices.lower, upper=matrices.upper, integer=matrices.integer,
         q=recourse.columns["usd"].to_numpy(float), W=recourse.W, recourse_sense=recourse.rows["sense"].to_numpy(str),
@@ -145,7 +145,7 @@ def build_model(work: Work, market: Market, choices: Choices, recourse: Recourse
 def _most_lots(work: Work, market: Market, choices: Choices) -> np.ndarray:
     """Bound the lots of each choice by what demand can use, its own maximum, and its minimum from below."""
     table = choices.table
-    need = need_accelerators(work, market)
+    need = need_accelerators(work)
     rate = market.contracts["machine_usd_per_hour"] / market.contracts["accelerator_count"]
     most = np.zeros(len(table))
     for j, row in enumerate(table.to_dict("records")):
@@ -263,7 +263,7 @@ def _budget(
 
 
 def _expected_row(
-    about: dict[str, Any], coefficients: dict[Any, float], recourse: Recourse, work: Work, market: Market, index: dict[int, int], position: np.ndarray, planned: int
+    about: dict[str, Any], coefficients: dict[Any, float], recourse: Recourse, work: Work, index: dict[int, int]
 ) -> ExpectedRow:
     """Join a budget with the expected spend by the hour in its quarter; imputed costs of unserved work are no spend."""
     columns = recourse.columns

@@ -73,9 +73,9 @@ def plan_purchases(
     proof = Proof(
         solution.lower, solution.upper, solution.gap_share, solution.status, solution.method, len(recourse.weight), len(choices.table)
     )
-    bought = purchase_table(choices, market, lots)
+    bought = purchase_table(choices, lots)
     costs = cost_table(work, market, choices, recourse, solution.recourse, lots)
-    reasons = explain(work, market, choices, recourse, model, solution, bought, costs, a)
+    reasons = explain(work, choices, recourse, model, solution, bought, a)
     return Purchases(
         purchases=bought,
         capacity=capacity_table(choices, market, lots),

@@ -9,6 +9,7 @@ import pandas as pd
 from scipy import sparse
 
 from capplan.inputs.scenario import ProcurementAssumptions
+from capplan.optimize.recourse import RecourseLibrary
 from capplan.questions.procurement.choices import Choices
 from capplan.questions.procurement.limits import holds_in, in_scope
 from capplan.questions.procurement.market import ANYWHERE, Market, held
@@ -22,7 +23,7 @@ class Recourse:
     Parameters
     ----------
     columns
-        One row a recourse variable: source (committed, on_demand, on_demand_bill, spot, api, shortfall, discount, replacement, resale), row (of the work, -1
+        One row a recourse variable: source (committed, on_demand, on_demand_bill, spot, api, shortfall, discount, replacement, resale, held_demand), row (of the work, -1
         for none), pool (-1 for none), usd (cost per hour), spend (the part of it that is paid in money), work (fastest accelerators served per unit).
     rows
         One row a recourse row: kind, row, pool, limit_id, sense.
@@ -195,7 +196,11 @@ def build_recourse(work: Work, market: Market, choices: Choices, limits: pd.Data
         if not np.isnan(row["api_usd"]):
             sheet.add_column("api", d, -1, row["api_usd"], [(demand_rows[d], 1.0)], work=1.0)
         sheet.add_column("shortfall", d, -1, row["shortfall_usd"], [(demand_rows[d], 1.0)], paid=False, work=0.0)
-    return _assemble(sheet, work, choices, stages, share_rows)
+    held_demand = -1
+    if later.any():
+        held_demand = sheet.add_row("held_demand", zero, none)
+        sheet.add_column("held_demand", -1, -1, -1.0, [(held_demand, 1.0)], paid=False)
+    return _assemble(sheet, work, choices, stages, share_rows, held_demand)
 
 
 def _slowest(work: Work, market: Market) -> np.ndarray:
@@ -264,7 +269,7 @@ def _cap_rows(
         mask = in_scope(limit, market.pools) & offered
         if mask.any():
             when = holds_in(limit, choices.timeline.horizon)
-            cap, names = scopes.setdefault(tuple(np.flatnonzero(mask)), (np.full(planned, ample), []))
+            cap, names = scopes.setdefault(tuple(np.flatnonzero(mask).tolist()), (np.full(planned, ample), []))
             cap[when] = np.minimum(cap[when], float(limit["amount"]))
             names.append(str(limit["limit_id"]))
             covered |= mask[:, None] & when
@@ -275,8 +280,8 @@ def _cap_rows(
         stages = np.concatenate([np.minimum(cap, ample), np.full(none.shape[1] - planned, min(cap[-1], ample))])
         assumed = f"{kind} (assumed) {' '.join(market.pools.loc[scope[0], ['provider', 'accelerator', 'place']])}"
         row = sheet.add_row(kind, stages, none, pool=scope[0], limit_id=", ".join(names) or assumed)
-        for p in scope:
-            found.setdefault((kind, int(p)), []).append(row)
+        for pool in scope:
+            found.setdefault((kind, pool), []).append(row)
 
 
 def _share_rows(sheet: _Sheet, limits: pd.DataFrame, work: Work, market: Market, choices: Choices, none: np.ndarray) -> dict[tuple[int, int], list[int]]:
@@ -296,8 +301,11 @@ def _share_rows(sheet: _Sheet, limits: pd.DataFrame, work: Work, market: Market,
     return found
 
 
-def _assemble(sheet: _Sheet, work: Work, choices: Choices, stages: _Stages, share_rows: dict[tuple[int, int], list[int]]) -> Recourse:
-    """Turn the sheet into matrices, and copy the last quarter's points to the later stages."""
+def _assemble(sheet: _Sheet, work: Work, choices: Choices, stages: _Stages, share_rows: dict[tuple[int, int], list[int]], held_demand: int) -> Recourse:
+    """Turn the sheet into matrices, and copy the last quarter's points to the later stages.
+
+    Each later point is credited with what it costs without this plan's contracts, so that only what they save or cost against that remains.
+    """
     columns = pd.DataFrame(sheet.columns, columns=["source", "row", "pool", "usd", "spend", "work"])
     rows = pd.DataFrame(sheet.rows, columns=["kind", "row", "pool", "limit_id", "sense"])
     i, j, value = zip(*sheet.entries, strict=True)
@@ -314,5 +322,10 @@ def _assemble(sheet: _Sheet, work: Work, choices: Choices, stages: _Stages, shar
     h[:, : len(work.rows)] = load
     for place in sorted({row for found in share_rows.values() for row in found}):
         h[:, place] *= load[:, rows["row"][place]]
+    planned_points = np.arange(len(index)) < len(quarter)
+    if held_demand >= 0:
+        beyond = np.flatnonzero(~planned_points)
+        library = RecourseLibrary(columns["usd"].to_numpy(float), W, rows["sense"].to_numpy(str))
+        h[beyond, held_demand] = library.costs(h[beyond], library.evaluate(h[beyond], stage[beyond]).basis)
     weight = work.points["hours"].to_numpy()[index] * np.array(stages.weight)[stage]
-    return Recourse(columns, rows, W, T, h, stage, weight, np.arange(len(index)) < len(quarter), work.points["path"].to_numpy()[index])
+    return Recourse(columns, rows, W, T, h, stage, weight, planned_points, work.points["path"].to_numpy()[index])

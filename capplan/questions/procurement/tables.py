@@ -17,13 +17,13 @@ USED = ("committed", "on_demand", "spot", "api")
 CAPACITY_ROLES = ("full", "reserve")
 
 
-def purchase_table(choices: Choices, market: Market, lots: np.ndarray) -> pd.DataFrame:
+def purchase_table(choices: Choices, lots: np.ndarray) -> pd.DataFrame:
     """List what is bought or renewed, with its whole contract value and the day to sign.
 
     Parameters
     ----------
-    choices, market
-        Decisions and pools.
+    choices
+        Decisions.
     lots : (n,)
         Lots of each.
     """
