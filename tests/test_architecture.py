@@ -92,6 +92,18 @@ def test_notebooks_are_thin(path):
         assert unit
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_papermill_sees_every_parameter_with_type_and_help(path):
+    import papermill
+
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    source = next("".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", []))
+    found = papermill.inspect_notebook(str(path))
+    # papermill drops a line with a second equals sign, help text included
+    assert list(found) == [line.split(":")[0] for line in source.splitlines()]
+    assert all(entry["inferred_type_name"] and entry["help"] for entry in found.values())
+
+
 def test_the_lock_holds_names_and_versions_only():
     for line in (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines():
         assert re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.!+-]+( ; .+)?", line), line
