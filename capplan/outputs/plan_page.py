@@ -44,7 +44,11 @@ def plan_page(plan: Plan, book: Book, view: View) -> str:
             + [TableBlock(later, "Indicative: can wait, and will be decided anew.", "tables/purchases.csv", shown=15, folded=len(firm) > 0)]
             * bool(len(later)),
         ),
-        PageSection("Capacity against demand", "", [pictures["capacity"]]),
+        PageSection(
+            "Capacity against demand",
+            "" if "capacity" in pictures else "No contract is held and none is planned: all work runs on demand or as spot.",
+            [pictures["capacity"]] if "capacity" in pictures else [],
+        ),
         PageSection(
             "What it costs, and what else could be done",
             "Cost is the average over the paths of demand; the bad cases are the average of the worst "

@@ -236,7 +236,7 @@ def _capacity_chart(plan_capacity: pd.DataFrame, purchases: pd.DataFrame, need: 
     held = existing.set_index("quarter")["accelerators"]
     expiries = held.diff().clip(upper=0.0)
     changes = pd.DataFrame({"quarter": [*arrivals.index, *expiries.index], "change": [*arrivals, *expiries.fillna(0.0)]})
-    changes = changes[changes["change"] != 0]
+    changes = changes[changes["change"].abs() >= 0.5].assign(change=lambda frame: frame["change"].round())
     return charts.layers(
         data,
         title=title,
@@ -255,7 +255,11 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
     need = accelerators_needed(work_of(book, scenario), bought.dispatch)
     others = bought.alternatives.assign(label=bought.alternatives["name"].map(words))
     pictures = {
-        "capacity": _capacity_chart(bought.capacity, bought.purchases, need, "Capacity against the work that may come"),
+        **(
+            {"capacity": _capacity_chart(bought.capacity, bought.purchases, need, "Capacity against the work that may come")}
+            if len(bought.capacity)
+            else {}
+        ),
         "alternatives": charts.frontier(
             others,
             x="expected_usd",

@@ -1,0 +1,41 @@
+"""Every notebook runs headless, through the same door as the scheduler's."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from capplan.inputs.book import load_book
+from capplan.outputs.notebooks import notebooks
+from capplan.outputs.report import answer_question, run_notebook
+from capplan.outputs.views import VIEWS
+from tests.conftest import ROOT
+
+BOOK = ROOT / "data" / "enterprise"
+SHORT = {"horizon_quarters": 2, "paths": 20, "plan_paths": 10, "load_blocks": 3, "gap_share": 0.02}
+
+
+def test_every_notebook_has_a_view_and_every_view_a_notebook():
+    assert set(notebooks()) == set(VIEWS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("question", sorted(VIEWS))
+def test_headless_run_says_what_the_view_says(question, tmp_path):
+    found = answer_question(question, BOOK, SHORT, tmp_path, lambda _: None)
+    cells = json.loads(found.path.read_text())["cells"]
+    shown = "".join("".join(output.get("data", {}).get("text/html", "")) for cell in cells for output in cell.get("outputs", []))
+    import html
+
+    assert html.escape(found.view.headline) in shown
+    assert "<svg" in shown
+    book = load_book(BOOK)
+    assert VIEWS[question](book, book.scenario_with(**SHORT)).headline == found.view.headline
+
+
+@pytest.mark.slow
+def test_run_notebook_takes_a_scenario(tmp_path):
+    path = run_notebook("pricing", BOOK, load_book(BOOK).scenario_with(usd_per_kwh=0.2), tmp_path)
+    assert path.name == "pricing.ipynb"
+    assert "0.2" in "".join(json.loads(path.read_text())["cells"][2]["source"])
