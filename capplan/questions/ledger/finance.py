@@ -1,0 +1,173 @@
+"""Arithmetic of finance: present value, rate of return, annuities and depreciation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from capplan.errors import CapplanError
+
+#: Half-year convention, 200 % (3 to 10 years) declining balance switching to straight line, in percent (IRS Publication 946, Table A-1).
+MACRS_PERCENT = {
+    3: (33.33, 44.45, 14.81, 7.41),
+    5: (20.00, 32.00, 19.20, 11.52, 11.52, 5.76),
+    7: (14.29, 24.49, 17.49, 12.49, 8.93, 8.92, 8.93, 4.46),
+}
+
+
+def net_present_value(rate: float, cash_flows: Sequence[float]) -> float:
+    r"""Discount evenly spaced cash flows to the first of them.
+
+    .. math:: NPV = \sum_t c_t (1+r)^{-t}
+
+    Parameters
+    ----------
+    rate : r
+        Rate of a period.
+    cash_flows : c
+        Cash flows; the first is not discounted.
+
+    Examples
+    --------
+    >>> round(net_present_value(0.08, [-40000, 5000, 8000, 12000, 30000]), 5)
+    3065.22267
+    """
+    flows = np.asarray(cash_flows, dtype=float)
+    return float(flows @ (1.0 + rate) ** -np.arange(len(flows)))
+
+
+def internal_rate_of_return(cash_flows: Sequence[float]) -> float:
+    r"""Return the rate of a period at which the net present value is zero.
+
+    Of several such rates the one nearest to zero is returned, the convention of spreadsheets.
+
+    Parameters
+    ----------
+    cash_flows
+        Cash flows, the first at time zero.
+
+    Raises
+    ------
+    CapplanError
+        If no rate above -100 % brings the net present value to zero.
+
+    Examples
+    --------
+    >>> round(internal_rate_of_return([-100, 39, 59, 55, 20]), 5)
+    0.28095
+    """
+    flows = np.trim_zeros(np.asarray(cash_flows, dtype=float), "b")
+    # The net present value is a polynomial in the discount factor v = 1 / (1 + r).
+    roots = np.roots(flows[::-1]) if len(flows) > 1 else np.array([])
+    factors = roots.real[(np.abs(roots.imag) < 1e-9 * np.maximum(np.abs(roots.real), 1.0)) & (roots.real > 0)]
+    if not len(factors):
+        raise CapplanError("no rate of return exists: the cash flows never change sign, or only a rate below -100 % fits")
+    rates = 1.0 / factors - 1.0
+    return float(rates[np.argmin(np.abs(rates))])
+
+
+def modified_rate_of_return(cash_flows: Sequence[float], finance_rate: float, reinvest_rate: float) -> float:
+    r"""Return the rate that turns discounted outflows into compounded inflows.
+
+    .. math:: MIRR = \left(\frac{\sum_t c_t^+ (1+r_r)^{n-t}}{-\sum_t c_t^- (1+r_f)^{-t}}\right)^{1/n} - 1
+
+    Raises
+    ------
+    CapplanError
+        If there is no inflow or no outflow.
+
+    Examples
+    --------
+    >>> round(modified_rate_of_return([-100, 39, 59, -55, 20], 0.05, 0.06), 10)
+    -0.0260291546
+    """
+    flows = np.asarray(cash_flows, dtype=float)
+    last = len(flows) - 1
+    inflow = net_present_value(reinvest_rate, np.maximum(flows, 0)) * (1 + reinvest_rate) ** last
+    outflow = -net_present_value(finance_rate, np.minimum(flows, 0))
+    if inflow <= 0 or outflow <= 0:
+        raise CapplanError("a modified rate of return needs at least one inflow and one outflow")
+    return float((inflow / outflow) ** (1 / last) - 1)
+
+
+def annuity_factor(rate: float, periods: float) -> float:
+    r"""Return the yearly payment that pays back one dollar with interest (capital recovery factor).
+
+    .. math:: \frac{r}{1-(1+r)^{-n}}, \qquad \frac1n \text{ at } r = 0
+
+    Examples
+    --------
+    >>> round(annuity_factor(0.07, 20), 8), annuity_factor(0.0, 4)
+    (0.09439293, 0.25)
+    """
+    if periods <= 0:
+        raise CapplanError(f"an annuity needs a positive number of periods; found {periods:g}")
+    return 1.0 / periods if rate == 0 else float(-rate / np.expm1(-periods * np.log1p(rate)))
+
+
+def loan_payment(rate: float, periods: float, present_usd: float) -> float:
+    """Return the payment of a period that pays a loan back; what is paid out is negative.
+
+    Examples
+    --------
+    >>> round(loan_payment(0.075 / 12, 180, 200000), 6)
+    -1854.02472
+    """
+    return -present_usd * annuity_factor(rate, periods)
+
+
+def loan_periods(rate: float, payment_usd: float, present_usd: float) -> float:
+    """Return how many payments pay a loan back.
+
+    Raises
+    ------
+    CapplanError
+        If the payment does not even cover the interest.
+
+    Examples
+    --------
+    >>> round(loan_periods(0.07 / 12, -150, 8000), 5)
+    64.07335
+    """
+    if rate == 0:
+        return -present_usd / payment_usd
+    rest = 1 + rate * present_usd / payment_usd
+    if rest <= 0:
+        raise CapplanError(f"a payment of {-payment_usd:g} does not cover the interest of {rate * present_usd:g} a period")
+    return float(-np.log(rest) / np.log1p(rate))
+
+
+def straight_line(cost_usd: float, residual_usd: float, years: float) -> float:
+    """Return the depreciation of a year, evenly over the useful life.
+
+    Examples
+    --------
+    >>> straight_line(100, 10, 5)
+    18.0
+    """
+    if years <= 0:
+        raise CapplanError(f"a useful life must be positive; found {years:g} years")
+    return (cost_usd - residual_usd) / years
+
+
+def macrs(cost_usd: float, recovery_years: int) -> tuple[float, ...]:
+    """Return the tax depreciation of each year (United States, MACRS, half-year convention): a tax view only, never in the P&L.
+
+    Raises
+    ------
+    CapplanError
+        For a recovery period other than 3, 5 or 7 years.
+
+    Source
+    ------
+    IRS Publication 946, Table A-1.
+
+    Examples
+    --------
+    >>> macrs(1000, 5)
+    (200.0, 320.0, 192.0, 115.2, 115.2, 57.6)
+    """
+    if recovery_years not in MACRS_PERCENT:
+        raise CapplanError(f"recovery_years = {recovery_years}: MACRS tables are there for {', '.join(map(str, MACRS_PERCENT))} years")
+    return tuple(round(cost_usd * percent / 100, 10) for percent in MACRS_PERCENT[recovery_years])

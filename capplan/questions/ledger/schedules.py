@@ -1,0 +1,275 @@
+"""When a contract is paid, invoiced and expensed: the same total in three views, spread over other months."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from capplan.errors import CapplanError
+
+HOURS_PER_DAY = 24
+#: A schedule and a contract's value may differ by this for cents that were rounded.
+ROUNDING_USD = 0.05
+VIEWS = ("cash", "billed", "p_and_l", "economic")
+ACCOUNTS = {
+    "commitment": "cloud commitments",
+    "purchase": "cloud commitments",
+    "on_demand": "cloud usage",
+    "spot": "cloud usage",
+    "api": "model APIs",
+    "agreement_discount": "cloud usage",
+    "agreement_shortfall": "cloud commitments",
+    "capex": "property and equipment",
+    "depreciation": "depreciation",
+    "residual": "property and equipment",
+    "support": "maintenance",
+    "running": "power and space",
+    "space": "power and space",
+    "power": "power and space",
+}
+
+
+@dataclass(frozen=True)
+class Bearer:
+    """Who bears a cost: team and cost centre."""
+
+    team: str = "shared"
+    cost_center: str = "shared"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One amount in one view on one day.
+
+    Parameters
+    ----------
+    date
+        Day; a ledger shows its month.
+    view
+        cash, billed or p_and_l.
+    component
+        What it is for (a key of ACCOUNTS, or the kind of another cost).
+    contract_id
+        Contract, asset, site or cost line.
+    usd
+        Amount; costs are positive.
+    status
+        signed, firm, indicative, expected (usage) or stated.
+    provider
+        Who is paid, where that is known.
+    account
+        Account in the ledger; empty = the one of the component.
+    bearer
+        Team and cost centre.
+    """
+
+    date: pd.Timestamp
+    view: str
+    component: str
+    contract_id: str
+    usd: float
+    status: str
+    provider: str = ""
+    account: str = ""
+    bearer: Bearer = Bearer()
+
+
+def month_shares(first: pd.Timestamp, last: pd.Timestamp) -> list[tuple[pd.Timestamp, float]]:
+    """Split a span of whole days into its calendar months, with the share of the days in each.
+
+    Parameters
+    ----------
+    first, last
+        First and last day, both included.
+
+    Examples
+    --------
+    >>> [(month.strftime("%Y-%m"), round(share, 4)) for month, share in month_shares(pd.Timestamp("2027-01-17"), pd.Timestamp("2027-02-15"))]
+    [('2027-01', 0.5), ('2027-02', 0.5)]
+    """
+    after, found = last.normalize() + pd.Timedelta(days=1), []
+    start = first.normalize()
+    days = (after - start).days
+    if days <= 0:
+        raise CapplanError(f"a span must not end before it starts: {first:%Y-%m-%d} to {last:%Y-%m-%d}")
+    while start < after:
+        month = start.replace(day=1)
+        stop = min(month + pd.DateOffset(months=1), after)
+        found.append((month, (stop - start).days / days))
+        start = stop
+    return found
+
+
+def month_end(month: pd.Timestamp) -> pd.Timestamp:
+    """Return the last day of a month, on which its invoice is dated."""
+    return month + pd.offsets.MonthEnd(0)
+
+
+@dataclass(frozen=True)
+class Contract:
+    """A contract as finance sees it.
+
+    Parameters
+    ----------
+    contract_id, component, provider, status, bearer
+        See `Entry`.
+    first, last
+        First and last day of service, both included.
+    usd
+        Value of the whole contract.
+    upfront_usd, upfront_on
+        Paid at signing, and when.
+    payments
+        Further payments by the day they are due; empty = monthly in arrears.
+    """
+
+    contract_id: str
+    component: str
+    provider: str
+    first: pd.Timestamp
+    last: pd.Timestamp
+    usd: float
+    upfront_usd: float = 0.0
+    upfront_on: pd.Timestamp | None = None
+    payments: tuple[tuple[pd.Timestamp, float], ...] = ()
+    status: str = "signed"
+    bearer: Bearer = Bearer()
+
+    def fault(self) -> str | None:
+        """Say why the contract cannot be booked, or None."""
+        if self.last < self.first:
+            return f"{self.contract_id} ends on {self.last:%Y-%m-%d}, before it starts on {self.first:%Y-%m-%d}"
+        paid = self.upfront_usd + sum(usd for _, usd in self.payments)
+        if self.payments and abs(paid - self.usd) > ROUNDING_USD:
+            return (
+                f"{self.contract_id}: the payments add up to {paid:,.2f} USD (upfront {self.upfront_usd:,.2f}), and the contract is worth {self.usd:,.2f} USD "
+                "(machines x usd_per_hour x hours of service); correct payments.csv or upfront_paid_usd"
+            )
+        if not self.payments and self.upfront_usd > self.usd + ROUNDING_USD:
+            return f"{self.contract_id}: {self.upfront_usd:,.2f} USD were paid upfront, more than the contract's {self.usd:,.2f} USD; correct upfront_paid_usd"
+        return None
+
+    def entries(self, payment_terms_days: int) -> list[Entry]:
+        r"""Book the contract over its whole life.
+
+        .. math:: \sum \text{cash} = \sum \text{billed} = \sum \text{P\&L}
+
+        Upfront payments are billed and paid on their day, scheduled ones on the day they are due; the rest is invoiced at the end of each month of
+        service and paid `payment_terms_days` later. The P&L takes the whole value evenly over the days of service, used or not.
+        """
+        settled = self.upfront_usd + sum(usd for _, usd in self.payments)
+        rounded = bool(self.payments) or abs(self.usd - settled) <= ROUNDING_USD
+        usd = settled if rounded else self.usd
+        blank = Entry(self.first, "", self.component, self.contract_id, 0.0, self.status, self.provider, bearer=self.bearer)
+        dated = [(self.upfront_on or self.first, self.upfront_usd), *self.payments]
+        found = [replace(blank, date=date, view=view, usd=amount) for date, amount in dated if amount for view in ("billed", "cash")]
+        for month, share in month_shares(self.first, self.last):
+            found.append(replace(blank, date=month, view="p_and_l", usd=usd * share))
+            if not rounded:
+                fee, invoiced = (usd - self.upfront_usd) * share, month_end(month)
+                found.append(replace(blank, date=invoiced, view="billed", usd=fee))
+                found.append(replace(blank, date=invoiced + pd.Timedelta(days=payment_terms_days), view="cash", usd=fee))
+        return found
+
+
+def as_incurred(entry: Entry, payment_terms_days: int) -> list[Entry]:
+    """Book a cost of one month: expensed and invoiced in it, paid `payment_terms_days` after its end."""
+    month = entry.date.replace(day=1).normalize()
+    paid = month_end(month) + pd.Timedelta(days=payment_terms_days)
+    return [
+        replace(entry, date=month, view="p_and_l"),
+        replace(entry, date=month_end(month), view="billed"),
+        replace(entry, date=paid, view="cash"),
+    ]
+
+
+def machine_entries(
+    contract_id: str,
+    capex_usd: float,
+    paid_on: pd.Timestamp,
+    first: pd.Timestamp,
+    life_years: float,
+    residual_share: float,
+    *,
+    provider: str = "own",
+    status: str = "signed",
+    bearer: Bearer = Bearer(),
+) -> list[Entry]:
+    r"""Book owned machines: bought, written off in a straight line, sold for the residual value at the end of their life.
+
+    .. math:: D = \frac{X - \rho X}{L}
+
+    Parameters
+    ----------
+    contract_id, provider, status, bearer
+        See `Entry`.
+    capex_usd : X
+        Purchase price.
+    paid_on, first
+        Day of payment, and first day of service.
+    life_years : L
+        Useful life.
+    residual_share : rho
+        Share of the price that is left at the end.
+
+    Returns
+    -------
+    list of Entry
+        Over the whole life cash = billed = P&L = X - rho X.
+    """
+    last = first + pd.Timedelta(days=round(life_years * 365.25)) - pd.Timedelta(days=1)
+    blank = Entry(paid_on, "", "capex", contract_id, capex_usd, status, provider, bearer=bearer)
+    found = [replace(blank, view=view) for view in ("billed", "cash")]
+    residual = capex_usd * residual_share
+    if residual:
+        found += [replace(blank, date=last, view=view, component="residual", usd=-residual) for view in ("billed", "cash")]
+    for month, share in month_shares(first, last):
+        found.append(replace(blank, date=month, view="p_and_l", component="depreciation", usd=(capex_usd - residual) * share))
+    return found
+
+
+def entry_frame(entries: Iterable[Entry], as_of: pd.Timestamp, discount_rate_per_year: float) -> pd.DataFrame:
+    r"""Put entries into a frame by month, and add the economic view: cash from `as_of` on, discounted to it.
+
+    .. math:: \text{economic} = \text{cash} \times (1+r)^{-t}
+
+    Parameters
+    ----------
+    entries
+        Entries of the views cash, billed and P&L.
+    as_of
+        Day to which cash is discounted; what was paid before is sunk and not in the economic view.
+    discount_rate_per_year : r
+        Cost of capital.
+
+    Returns
+    -------
+    DataFrame
+        month, view, component, contract_id, provider, status, team, cost_center, account, usd.
+    """
+    columns = ["date", "view", "component", "contract_id", "provider", "status", "team", "cost_center", "account", "usd"]
+    rows = [
+        (
+            e.date,
+            e.view,
+            e.component,
+            e.contract_id,
+            e.provider,
+            e.status,
+            e.bearer.team,
+            e.bearer.cost_center,
+            e.account or ACCOUNTS.get(e.component, "other"),
+            e.usd,
+        )
+        for e in entries
+    ]
+    frame = pd.DataFrame(rows, columns=columns).astype({"date": "datetime64[ns]", "usd": "float64"})
+    cash = frame[(frame["view"] == "cash") & (frame["date"] >= as_of)]
+    years = (cash["date"] - as_of).dt.days / 365.25
+    economic = cash.assign(view="economic", usd=cash["usd"] * (1 + discount_rate_per_year) ** -years)
+    frame = pd.concat([frame, economic], ignore_index=True)
+    frame.insert(0, "month", frame["date"].to_numpy().astype("datetime64[M]").astype("datetime64[ns]"))
+    keys = ["month", "view", "component", "contract_id", "provider", "status", "team", "cost_center", "account"]
+    return frame.groupby(keys, as_index=False, sort=True)["usd"].sum()

@@ -1,0 +1,82 @@
+"""What is owed under contracts, what they cost over their lives, and what machines may bring at their end."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from capplan.inputs.scenario import LedgerAssumptions
+from capplan.questions.ledger.schedules import Entry
+from capplan.units import fiscal_year
+
+#: Components that are owed by contract, whatever happens.
+OWED = ("commitment", "purchase", "capex", "running", "support", "space", "agreement_shortfall")
+
+
+def contract_table(
+    entries: list[Entry], frame: pd.DataFrame, commitments: pd.DataFrame, as_of: pd.Timestamp, end: pd.Timestamp
+) -> pd.DataFrame:
+    """Sum every contract up over its life, and say what leaving it would cost today."""
+    bound = frame[frame["status"].isin(["signed", "firm", "indicative"])]
+    wide = bound.pivot_table(index=["contract_id", "status"], columns="view", values="usd", aggfunc="sum", fill_value=0.0)
+    for view in ("cash", "billed", "p_and_l", "economic"):
+        wide[view] = wide.get(view, 0.0)
+    cash = pd.DataFrame(
+        [(e.contract_id, e.status, e.date, e.usd) for e in entries if e.view == "cash"], columns=["contract_id", "status", "date", "usd"]
+    )
+    sums = {
+        name: cash[chosen].groupby(["contract_id", "status"])["usd"].sum().reindex(wide.index).fillna(0.0)
+        for name, chosen in (
+            ("paid_usd", cash["date"] < as_of),
+            ("owed_usd", cash["date"] >= as_of),
+            ("beyond_horizon_usd", cash["date"] >= end),
+        )
+    }
+    result = wide.rename(columns={view: f"{view}_usd" for view in ("cash", "billed", "p_and_l", "economic")}).assign(**sums).reset_index()
+    about = commitments.set_index("commitment_id")
+    result["notice_date"] = pd.to_datetime(result["contract_id"].map(about["notice_date"]))
+    result["exit_cost_usd"] = result["contract_id"].map(about["exit_cost_share"]).astype(float) * result["owed_usd"]
+    result.columns.name = None
+    order = [
+        "contract_id",
+        "status",
+        "cash_usd",
+        "billed_usd",
+        "p_and_l_usd",
+        "economic_usd",
+        "paid_usd",
+        "owed_usd",
+        "beyond_horizon_usd",
+        "notice_date",
+        "exit_cost_usd",
+    ]
+    return result[order]
+
+
+def obligation_table(entries: list[Entry], as_of: pd.Timestamp, end: pd.Timestamp, a: LedgerAssumptions) -> pd.DataFrame:
+    """List what is still to be paid under contracts, by fiscal year, as far as they reach."""
+    rows = [
+        (fiscal_year(e.date, a.fiscal_year_first_month), e.status, e.component, e.contract_id, e.usd, e.date >= end)
+        for e in entries
+        if e.view == "cash"
+        and e.date >= as_of
+        and ((e.status in ("signed", "firm") and e.component in OWED) or e.component == "agreement_shortfall")
+    ]
+    keys = ["fiscal_year", "status", "component", "contract_id", "beyond_horizon"]
+    frame = pd.DataFrame(rows, columns=["fiscal_year", "status", "component", "contract_id", "usd", "beyond_horizon"])
+    return frame.groupby(keys, as_index=False)["usd"].sum()
+
+
+def residual_table(entries: list[Entry], assets: pd.DataFrame, a: LedgerAssumptions) -> pd.DataFrame:
+    """Give the band in which owned machines may be sold at the end of their life."""
+    price: dict[str, float] = {}
+    for e in entries:
+        if e.component == "capex" and e.view == "cash":
+            price[e.contract_id] = price.get(e.contract_id, 0.0) + e.usd
+    stated = dict(zip(assets["asset_id"], assets["residual_share"], strict=True))
+    rows = []
+    last = {e.contract_id: e.date for e in entries if e.component == "depreciation"}
+    for name in sorted(price):
+        share = float(stated.get(name, a.residual_share))
+        low, high = max(0.0, share - a.residual_band_share), min(1.0, share + a.residual_band_share)
+        rows.append((name, last[name], low * price[name], share * price[name], high * price[name]))
+    return pd.DataFrame(rows, columns=["contract_id", "month", "low_usd", "expected_usd", "high_usd"])

@@ -1,0 +1,144 @@
+"""What requests to model APIs cost, at public list prices."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import pandas as pd
+
+from capplan.errors import CapplanError, nearest
+
+#: How the price list marks requests through a batch interface.
+BATCH = {"processing": "batch"}
+HOURS_PER_DAY = 24
+
+
+def request_usd(
+    model: str,
+    provider: str,
+    when: pd.Timestamp,
+    input_tokens: float,
+    output_tokens: float,
+    *,
+    cached_share: float = 0.0,
+    batch_share: float = 0.0,
+) -> float:
+    r"""Price one request to a model API on a day, the mean over its hours (some prices differ by the hour).
+
+    .. math:: u = (1-b)\,u_\text{now} + b\,u_\text{batch}
+
+    Parameters
+    ----------
+    model, provider
+        Names in the price list of the package genai-prices.
+    when
+        Day of the request.
+    input_tokens, output_tokens
+        Tokens of one request; cached ones are part of the input. Prices may rise with the length of a single request, so requests are
+        priced one by one and never as a sum.
+    cached_share
+        Share of input tokens that are read from the provider's cache.
+    batch_share : b
+        Share of requests through the batch interface.
+
+    Returns
+    -------
+    float
+        USD a request.
+
+    Raises
+    ------
+    CapplanError
+        If the list has no such provider or model, or no batch price where one is needed.
+    """
+    found = _listed(model, provider)
+    if batch_share > 0 and not _has_batch(found, when):
+        raise CapplanError(
+            f"the price list has no batch price for {model} of {provider}; set batch_share to 0 in services.csv, or name another model"
+        )
+    usual = _mean_price(model, provider, when, input_tokens, output_tokens, cached_share, None) if batch_share < 1 else 0.0
+    batch = _mean_price(model, provider, when, input_tokens, output_tokens, cached_share, BATCH) if batch_share > 0 else 0.0
+    return (1 - batch_share) * usual + batch_share * batch
+
+
+def _listed(model: str, provider: str) -> Any:
+    """Find a model in the price list, or name the nearest ones."""
+    from genai_prices.data_snapshot import get_snapshot
+
+    providers = {item.id: item for item in get_snapshot().providers}
+    if provider not in providers:
+        raise CapplanError(f"the price list of model APIs has no provider {provider!r}; {nearest(provider, providers)}")
+    try:
+        return get_snapshot().find_provider_model(model, None, provider, None)[1]
+    except LookupError as error:
+        names = [item.id for item in providers[provider].models]
+        raise CapplanError(f"the price list has no model {model!r} of {provider}; {nearest(model, names)}") from error
+
+
+def _has_batch(model: Any, when: pd.Timestamp) -> bool:
+    """Tell whether asking for the batch price changes the price at all: the list ignores contexts it does not know."""
+    moment = dt.datetime(when.year, when.month, when.day, 12, tzinfo=dt.UTC)
+    usual, batch = model.get_prices(moment, None), model.get_prices(moment, BATCH)
+    return bool(usual != batch)
+
+
+def _mean_price(
+    model: str,
+    provider: str,
+    when: pd.Timestamp,
+    input_tokens: float,
+    output_tokens: float,
+    cached_share: float,
+    context: dict[str, str] | None,
+) -> float:
+    """Price one request at every hour of a day, and take the mean."""
+    from genai_prices import Usage, calc_price
+
+    given, cached = Decimal(repr(float(input_tokens))), Decimal(repr(float(cached_share)))
+    usage = Usage(
+        input_tokens=given, cache_read_tokens=given * cached if cached else None, output_tokens=Decimal(repr(float(output_tokens)))
+    )
+    total = Decimal(0)
+    for hour in range(HOURS_PER_DAY):
+        moment = dt.datetime(when.year, when.month, when.day, hour, tzinfo=dt.UTC)
+        total += calc_price(usage, model, provider_id=provider, genai_request_timestamp=moment, price_context=context).total_price
+    return float(total / HOURS_PER_DAY)
+
+
+def api_spend(services: pd.DataFrame, requests: pd.DataFrame) -> pd.DataFrame:
+    """Say what each API-only workload spends a month.
+
+    Parameters
+    ----------
+    services
+        Table services; rows with a provider.
+    requests
+        workload, month, quantity (requests in the month).
+
+    Returns
+    -------
+    DataFrame
+        workload, provider, month, quantity, usd_per_request, usd.
+    """
+    table = requests.merge(services[services["provider"].notna()], on="workload", how="inner")
+    known: dict[tuple[str, pd.Timestamp], float] = {}
+    for row in table.to_dict("records"):
+        key = (str(row["workload"]), row["month"])
+        if key not in known:
+            middle = row["month"] + pd.Timedelta(days=14)
+            known[key] = request_usd(
+                str(row["model"]),
+                str(row["provider"]),
+                middle,
+                row["input_tokens"],
+                row["output_tokens"],
+                cached_share=row["cached_share"],
+                batch_share=row["batch_share"],
+            )
+    table["usd_per_request"] = [known[(row["workload"], row["month"])] for row in table.to_dict("records")]
+    table["usd"] = table["quantity"] * table["usd_per_request"]
+    return table[["workload", "provider", "month", "quantity", "usd_per_request", "usd"]].sort_values(
+        ["month", "workload"], ignore_index=True
+    )
