@@ -348,3 +348,8 @@ class LedgerAssumptions(PricingAssumptions):
     payment_terms_days: int = assumption(
         30, "Days from invoice to payment.", "Net 30, the usual terms of cloud invoices.", unit="days", ge=0, le=180, step=5
     )
+    hold_other_costs: bool = assumption(
+        True,
+        "Do other costs go on at their last stated month's amount until the horizon's end?",
+        "Storage, support and people do not end with the last month in the table; false counts stated months only.",
+    )
