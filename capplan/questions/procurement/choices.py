@@ -243,6 +243,7 @@ def _renewal(holding: dict[Hashable, Any], quarters: list[str], a: ProcurementAs
             "forced": bool(holding["renews"]) and stated and notice < as_of,
             "requoted": False,
             "plan_id": None,
+            "guarantees_capacity": True,
         }
         | _signing(notice if stated else end - pd.Timedelta(days=a.approval_days), as_of, a)
     ]
