@@ -10,7 +10,7 @@ from scipy import sparse
 from capplan.errors import SolveError
 from capplan.optimize.evaluation import Cut
 from capplan.optimize.program import TwoStage
-from capplan.optimize.solver import Arrays, judge, load
+from capplan.optimize.solver import Arrays, judge, load, run
 
 Array = np.ndarray
 
@@ -122,7 +122,7 @@ class Master:
 
     def relax(self) -> Proposal:
         """Solve without integers, from the last basis."""
-        self.highs.run()
+        run(self.highs)
         status = judge(self.highs)
         x = np.clip(np.array(self.highs.getSolution().col_value)[: len(self.problem.c)], self.problem.lower, self.problem.upper)
         return Proposal(x, self.highs.getInfo().objective_function_value * self.unit, status)
@@ -142,7 +142,7 @@ class Master:
         self.highs.setOptionValue("mip_rel_gap", float(gap_share))
         if start is not None:
             self.highs.setSolution(len(start), np.arange(len(start), dtype=np.int32), start)
-        self.highs.run()
+        run(self.highs)
         status = judge(self.highs)
         x = np.array(self.highs.getSolution().col_value)[: len(self.problem.c)]
         x = np.clip(np.where(self.problem.integer, np.round(x), x), self.problem.lower, self.problem.upper)

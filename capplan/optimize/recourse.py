@@ -9,7 +9,7 @@ from scipy import sparse
 
 from capplan.errors import SolveError
 from capplan.optimize.scaling import equilibrate
-from capplan.optimize.solver import Arrays, InfeasibleError, UnboundedError, judge, load
+from capplan.optimize.solver import Arrays, InfeasibleError, UnboundedError, judge, load, run
 
 Array = np.ndarray
 PERTURBATION = 1e-7
@@ -262,7 +262,7 @@ class RecourseLibrary:
                        np.zeros(r), np.full(r, np.inf), np.zeros(r, dtype=bool))  # fmt: skip
         highs = load(model)
         highs.setOptionValue("presolve", "off")
-        highs.run()
+        run(highs)
         try:
             judge(highs)
         except UnboundedError as error:

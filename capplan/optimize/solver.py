@@ -232,7 +232,7 @@ def solve_arrays(
         solution = highspy.HighsSolution()
         solution.col_value = (np.asarray(start, dtype=float) / column_scale).tolist()
         highs.setSolution(solution)
-    highs.run()
+    run(highs)
     status = judge(highs)
     values = highs.getSolution()
     x = np.array(values.col_value) * column_scale
@@ -297,6 +297,23 @@ def _silent_highs() -> Any:
     return SilentHighs
 
 
+def run(highs: Any) -> None:
+    """Run the solver; where the simplex method gives up on a linear program for lack of digits, try its other ways.
+
+    Perturbed costs can leave the dual simplex method just short of a tight tolerance; without them, or from the primal
+    side, the same program solves. The order is fixed, so equal inputs still give equal answers.
+    """
+    import highspy
+
+    for name, value in ((None, None), ("dual_simplex_cost_perturbation_multiplier", 0.0), ("simplex_strategy", 4)):
+        if name is not None:
+            highs.setOptionValue(name, value)
+            highs.clearSolver()
+        highs.run()
+        if highs.getModelStatus() != highspy.HighsModelStatus.kUnknown:
+            return
+
+
 def judge(highs: Any) -> str:
     """Return "optimal" or "limit" for a run that left a usable point; raise for every other end.
 
@@ -313,7 +330,7 @@ def judge(highs: Any) -> str:
     ends = highspy.HighsModelStatus
     if status == ends.kUnboundedOrInfeasible:
         highs.setOptionValue("presolve", "off")
-        highs.run()
+        run(highs)
         status = highs.getModelStatus()
     if status == ends.kInfeasible:
         raise InfeasibleError("no solution satisfies all rows and bounds; explain_infeasibility names the rows that clash")
