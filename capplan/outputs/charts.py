@@ -66,9 +66,9 @@ def _time_channel(values: pd.Series, *, chart: str, width: int = 600) -> alt.X:
     return alt.X("x:O", title=None, sort=domain, scale=alt.Scale(domain=domain, paddingInner=0.18, paddingOuter=0.1), axis=axis)
 
 
-def _value_axis(title: str, unit: str, **more: Any) -> dict[str, Any]:
+def _value_axis(title: str, unit: str, width: int = theme.Y_TITLE, **more: Any) -> dict[str, Any]:
     """Return title and axis of the channel that shows the value."""
-    return {"title": theme.axis_title(title, unit), "axis": alt.Axis(labelExpr=theme.axis_labels(unit), tickCount=6, **more)}
+    return {"title": theme.axis_title(title, unit, width), "axis": alt.Axis(labelExpr=theme.axis_labels(unit), tickCount=6, **more)}
 
 
 def fan(
@@ -132,7 +132,7 @@ def fan(
     scale = alt.Scale(domain=kinds, range=palette)
     legend = alt.Legend(title=None, orient="top", symbolType="square", values=kinds)
 
-    axis = _value_axis(value_title, unit, minExtent=44)
+    axis = _value_axis(value_title, unit, theme.PANEL_TITLE if series else theme.Y_TITLE, minExtent=44)
 
     def drawn(name: str, *columns: str) -> Any:
         """Start a layer of the rows that have these columns, in the colour of this name."""
@@ -309,7 +309,7 @@ def curve(
     shape: Literal["step-after", "linear"] = "step-after" if steps else "linear"
     across = alt.X(
         "x:Q",
-        title=theme.axis_title(x_title, x_unit),
+        title=theme.axis_title(x_title, x_unit, theme.X_TITLE),
         scale=alt.Scale(nice=False),
         axis=alt.Axis(labelExpr=theme.axis_labels(x_unit), tickCount=8, grid=False),
     )

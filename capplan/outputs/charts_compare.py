@@ -58,7 +58,7 @@ def bars(
     scale = alt.Scale(domain=[floor - (room if floor < 0 else 0), reach + room], nice=False)
     across = alt.X(
         "value:Q",
-        title=theme.axis_title(value_title, unit),
+        title=theme.axis_title(value_title, unit, theme.X_TITLE),
         scale=scale,
         axis=alt.Axis(labelExpr=theme.axis_labels(unit), tickCount=6),
         stack="zero" if part else None,
@@ -236,7 +236,10 @@ def tornado(
         domain=[min(float(tidy["value"].min()), base) - room, max(float(tidy["value"].max()), base) + room], nice=False, zero=False
     )
     across = alt.X(
-        "base:Q", title=theme.axis_title(value_title, unit), scale=scale, axis=alt.Axis(labelExpr=theme.axis_labels(unit), tickCount=6)
+        "base:Q",
+        title=theme.axis_title(value_title, unit, theme.X_TITLE),
+        scale=scale,
+        axis=alt.Axis(labelExpr=theme.axis_labels(unit), tickCount=6),
     )
     rows = alt.Y("label:N", sort=order, title=None, axis=alt.Axis(labelExpr=theme.SPLIT_LABEL), scale=alt.Scale(paddingInner=0.3))
     colour = alt.Color(

@@ -60,7 +60,7 @@ def frontier(
     table["side"] = _sides(table, domains)
     across = alt.X(
         "x:Q",
-        title=theme.axis_title(x_title, x_unit),
+        title=theme.axis_title(x_title, x_unit, theme.X_TITLE),
         scale=alt.Scale(domain=domains["x"], nice=False, zero=False),
         axis=alt.Axis(labelExpr=theme.axis_labels(x_unit), tickCount=6),
     )
@@ -161,7 +161,7 @@ def scatter(
     table = theme.checked(data, names, "scatter", [x, y]).rename(columns=names)
     across = alt.X(
         "x:Q",
-        title=theme.axis_title(x_title, x_unit),
+        title=theme.axis_title(x_title, x_unit, theme.X_TITLE),
         scale=alt.Scale(zero=equal_line),
         axis=alt.Axis(labelExpr=theme.axis_labels(x_unit), tickCount=7),
     )

@@ -23,6 +23,8 @@ FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 WIDTH = 720
 MAX_ROWS = 5000
 MAX_SERIES = 16
+# Letters in a line of an axis title: along the width, along the height, along the height of a small panel.
+X_TITLE, Y_TITLE, PANEL_TITLE = 95, 42, 24
 INK, MUTED, GRID = "#1f2a33", "#55636e", "#dfe4e8"
 
 TERM_COLOURS = {
@@ -189,11 +191,11 @@ def axis_labels(unit: str) -> str:
     return f"(datum.value < 0 ? '−' : '') + '{sign or ''}' + ({body})"
 
 
-def axis_title(title: str, unit: str) -> str:
-    """Put the unit behind an axis title, unless it stands there already."""
+def axis_title(title: str, unit: str, width: int = Y_TITLE) -> list[str]:
+    """Put the unit behind an axis title, unless it stands there already, and break it to the length of its axis."""
     if not unit or unit == "share" or f"({unit})" in title or title.lower() == unit.lower():
-        return title
-    return f"{title} ({unit})"
+        return wrapped(title, width)
+    return wrapped(f"{title[:-1]}, {unit})" if title.endswith(")") else f"{title} ({unit})", width)
 
 
 def display_name(name: object) -> str:

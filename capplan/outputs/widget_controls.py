@@ -19,8 +19,8 @@ from capplan.outputs.tables import words
 
 #: A range with more steps than this is typed, not dragged: a pixel of slider would be several steps.
 MOST_STEPS = 500
-STYLE = {"description_width": "270px"}
-WIDE = "620px"
+STYLE = {"description_width": "330px"}
+WIDE = "700px"
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ def _optional(number: Control, value: Any, look: dict[str, Any]) -> Control:
         description=f"Set: {look['description']}",
         indent=False,
         tooltip=look["tooltip"],
-        layout=ipywidgets.Layout(width="270px"),
+        layout=ipywidgets.Layout(width="330px"),
     )
     number.widget.description = ""
     number.widget.layout.width = "350px"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import ipywidgets
+import pandas as pd
 import yaml
 
 from capplan.errors import CapplanError
@@ -35,7 +36,7 @@ SPINNER = (
     "<span class='capplan-turning'></span><span class='capplan-busy'>Computing ...</span>"
 )
 TABLE_STYLE = (
-    "<style>.capplan-table{overflow:auto;max-height:360px}.capplan-table table{border-collapse:collapse;font-size:12px}"
+    "<style>.capplan-explorer .widget-html-content{min-width:0;overflow:hidden} .capplan-table{overflow:auto;max-height:360px}.capplan-table table{border-collapse:collapse;font-size:12px}"
     ".capplan-table td,.capplan-table th{padding:2px 8px;text-align:left;border-bottom:1px solid #ddd;white-space:nowrap}</style>"
 )
 
@@ -159,7 +160,7 @@ class Explorer(ipywidgets.VBox):
             self.table,
             self._help(),
         ]
-        super().__init__(children=children)
+        super().__init__(children=children, layout=ipywidgets.Layout(width="100%", min_width="0", overflow="hidden"))
         self.add_class("capplan-explorer")
 
     @property
@@ -293,7 +294,8 @@ class Explorer(ipywidgets.VBox):
         self.difference.value = html.escape(difference)
         self.picture.value = picture
         notes = "".join(f"<li>{html.escape(note)}</li>" for note in view.notes)
-        rows = view.shown.to_html(index=False, border=0, escape=True, na_rep="")
+        with pd.option_context("display.max_colwidth", None):
+            rows = view.shown.to_html(index=False, border=0, escape=True, na_rep="")
         self.table.value = f"{TABLE_STYLE}<div class='capplan-table'>{rows}</div>" + (f"<ul>{notes}</ul>" if notes else "")
 
     def _draw(self, _: object) -> None:

@@ -215,10 +215,10 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def shot(request: pytest.FixtureRequest) -> Any:
-    """Return a function that keeps a picture of the page, or of all of a notebook."""
+    """Return a function that keeps a picture of the page, of a part of it, or of all of a notebook."""
     SHOTS.mkdir(parents=True, exist_ok=True)
 
-    def keep(page: Any, name: str, *, tall: bool = False) -> Path:
+    def keep(page: Any, name: str, *, tall: bool = False, part: str = "") -> Path:
         path = SHOTS / f"{name}.png"
         if tall:
             height = page.evaluate(
@@ -226,7 +226,10 @@ def shot(request: pytest.FixtureRequest) -> Any:
             )
             page.set_viewport_size({"width": 1400, "height": int(min(height + 160, 12_000))})
             page.wait_for_timeout(500)
-        page.screenshot(path=str(path), full_page=True)
+        if part:
+            page.locator(part).first.screenshot(path=str(path))
+        else:
+            page.screenshot(path=str(path), full_page=True)
         if tall:
             page.set_viewport_size({"width": 1400, "height": 1000})
         return path
