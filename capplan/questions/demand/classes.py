@@ -15,7 +15,7 @@ SHARED = ("unit", "interruptible", "residency", "stage_kind", "host", "shortfall
 
 
 def class_table(workloads: pd.DataFrame, speeds: pd.DataFrame | None, a: ProcurementAssumptions) -> pd.DataFrame:
-    """Which classes of work are there, and what holds for all of a class?
+    """List the classes of work that are planned together, and what holds for all of a class.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def class_table(workloads: pd.DataFrame, speeds: pd.DataFrame | None, a: Procure
 
 
 def class_speeds(speeds: pd.DataFrame | None, workloads: pd.DataFrame) -> pd.DataFrame:
-    """How fast does each class run on each accelerator?
+    """Say how fast each class runs on each accelerator.
 
     Parameters
     ----------
@@ -102,9 +102,9 @@ def class_speeds(speeds: pd.DataFrame | None, workloads: pd.DataFrame) -> pd.Dat
 
 
 def class_demand(paths: pd.DataFrame, blocks: pd.DataFrame, workloads: pd.DataFrame) -> pd.DataFrame:
-    """How much work of each class comes in each load block?
+    r"""Add up how much work of each class comes in each load block.
 
-    .. math:: w_{cb} = \\sum_{j \\in c} Q_{jb} / H_b
+    .. math:: w_{cb} = \sum_{j \in c} Q_{jb} / H_b
 
     Q is the work of workload j in block b, H the hours of the block.
 
@@ -146,6 +146,7 @@ def _members(workloads: pd.DataFrame) -> pd.DataFrame:
     """Give each workload its class and the columns a class shares, with the table's defaults where they are absent."""
     members = workloads.copy()
     for column, default in {"work_class": np.nan, "residency": np.nan, "shortfall_usd_per_unit": np.nan, "host": "self", "interruptible": False, "deferrable": False}.items():
-        members[column] = members[column] if column in members else default
+        if column not in members:
+            members[column] = default
     members["class"] = members["work_class"].where(members["work_class"].notna(), members["workload"])
     return members

@@ -96,9 +96,9 @@ def read_events(events: pd.DataFrame | None, a: DemandAssumptions, horizon_end: 
 def read_runs(
     runs: pd.DataFrame | None, units: dict[str, str], horizon: tuple[pd.Timestamp, pd.Timestamp], notes: list[str]
 ) -> list[Run]:
-    """Read the training roadmap: quantities as stated, or 6 x parameters x tokens for workloads in exaflop.
+    r"""Read the training roadmap: quantities as stated, or 6 x parameters x tokens for workloads in exaflop.
 
-    .. math:: C = 6\\,N\\,D / 10^{18}
+    .. math:: C = 6\,N\,D / 10^{18}
 
     Raises
     ------
@@ -141,18 +141,18 @@ def read_runs(
 
 def _number(value: object, default: float = float("nan")) -> float:
     """Read an optional number."""
-    return default if value is None or pd.isna(value) else float(value)  # type: ignore[call-overload, arg-type]
+    return default if value is None or pd.isna(value) else float(value)  # type: ignore[arg-type]
 
 
 def apply_events(
     work: Array, shape: Array, share: float, events: list[Event], times: Array, known_until: pd.Timestamp, a: DemandAssumptions, part: slice
 ) -> Array:
-    """Change hourly work (paths x hours) by the events of its workload.
+    r"""Change hourly work (paths x hours) by the events of its workload.
 
     What is in force when the history ends is in the history already: a factor acts relative to its value then.
 
-    .. math:: d'_t = d_t\\,\\frac{1 + s\\,w_t\\,(f - 1)}{1 + s\\,w_0\\,(f - 1)}
-              \\quad\\text{or}\\quad d'_t = (1 - v_t)\\,d_t + v_t\\,L/24,\\; v_t = s\\,\\frac{w_t - w_0}{1 - w_0}
+    .. math:: d'_t = d_t\,\frac{1 + s\,w_t\,(f - 1)}{1 + s\,w_0\,(f - 1)}
+              \quad\text{or}\quad d'_t = (1 - v_t)\,d_t + v_t\,L/24,\; v_t = s\,\frac{w_t - w_0}{1 - w_0}
 
     with s = ``a.event_strength``, w the event's weight (w_0 at the end of the history), f its factor, L its level a day.
 

@@ -90,7 +90,7 @@ def forecast_demand(
     workloads: pd.DataFrame | None = None,
     speeds: pd.DataFrame | None = None,
 ) -> Forecast:
-    """How much work will come in each quarter, and how sure are we?
+    """Forecast how much work will come in each quarter, and say how sure that is.
 
     A level model is chosen for each workload and region by rolling origins; its errors, drawn jointly for all, make sample paths; within the
     quarter, whole historical weeks are drawn (the same for all) so that peaks that coincide go on to coincide; then known events and the training
@@ -158,7 +158,7 @@ def forecast_demand(
 
 
 def stated_demand(demand_scenarios: pd.DataFrame, a: DemandAssumptions) -> Forecast:
-    """What does a demand look like that somebody states instead of a forecast?
+    """Take the demand that somebody states instead of a forecast, in the same form.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def stated_demand(demand_scenarios: pd.DataFrame, a: DemandAssumptions) -> Forec
     quantiles = path_quantiles(paths, ["workload", "region"])
     peaks = quantiles.merge(blocks[["quarter", "hours"]], on="quarter")
     peaks["work_per_hour"] = peaks["quantity"] / peaks["hours"]
-    weights = {key: 1.0 for key in series["workload"]}
+    weights = dict.fromkeys(series["workload"], 1.0)
     return Forecast(
         paths=paths,
         quantiles=quantiles,
@@ -257,7 +257,7 @@ def path_quantiles(paths: pd.DataFrame, by: list[str], quantiles: tuple[float, .
 
 
 def total_demand(paths: pd.DataFrame, workloads: pd.DataFrame, by: str) -> pd.DataFrame:
-    """How much work will come to a team, a feature or a stage, or in all?
+    """Add up how much work will come to a team, a feature or a stage, or in all.
 
     Parameters
     ----------

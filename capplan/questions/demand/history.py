@@ -87,12 +87,12 @@ class Grid:
 
 
 def read_histories(usage: pd.DataFrame, a: DemandAssumptions) -> tuple[list[History], list[str]]:
-    """Turn usage rows into regular demand histories, and say what was repaired.
+    r"""Turn usage rows into regular demand histories, and say what was repaired.
 
     Demand is served work plus what capacity hid. A queue is a stock: work that waits through ten intervals is
     one piece of work, so only the growth of the queue counts, and its decline is taken off the work served later:
 
-    .. math:: d_t = \\max\\big(0,\\; u_t + s\\,(q_t - q_{t-1} + r_t)\\big)
+    .. math:: d_t = \max\big(0,\; u_t + s\,(q_t - q_{t-1} + r_t)\big)
 
     with u the quantity, q the queued and r the refused quantity, and s = ``a.unmet_share``.
 
@@ -211,7 +211,7 @@ def _words(step: pd.Timedelta) -> str:
 
 
 def _at_ceiling(values: Array) -> bool:
-    """Does a varying series stand at its maximum in at least a twentieth of its intervals?"""
+    """Tell whether a varying series stands at its maximum in at least a twentieth of its intervals."""
     known = values[np.isfinite(values)]
     if known.size < 40 or known.max() <= 0 or np.ptp(known) < 0.05 * known.max():
         return False

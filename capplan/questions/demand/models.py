@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from capplan.questions.demand.accuracy import mase, pinball_loss
+from capplan.questions.demand.candidates import level_candidates, rate_candidates
 from capplan.questions.demand.history import History
+from capplan.questions.demand.selection import Score, choose, origins_of
 
 Array = np.ndarray
 #: Periods in a year, and in the quarter that rolling origins look ahead, by cadence.
@@ -17,26 +16,12 @@ PERIODS_PER_YEAR = {"day": 365.25, "week": 365.25 / 7, "month": 12.0}
 HORIZON_PERIODS = {"day": 28, "week": 13, "month": 3}
 WINDOW_PERIODS = {"day": 7, "week": 4, "month": 3}
 MAXIMUM_ORIGINS = 6
-SCORED_QUANTILES = np.array([0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95])
 #: Levels below this share of the median positive level are raised to it before logarithms are taken.
 FLOOR_SHARE = 0.01
 #: Calibration may widen a series' noise at most by this factor; more says that the model is wrong, not the width.
 WIDEST_CALIBRATION = 3.0
 #: After this many years half of an estimated growth rate is gone (damped trend).
 GROWTH_HALF_LIFE_YEARS = 1.0
-
-
-@dataclass(frozen=True)
-class Score:
-    """How one candidate did on the rolling origins of one series."""
-
-    model: str
-    pinball: float
-    mase: float
-    coverage_share: float
-    bias_share: float
-    origins: int
-    chosen: bool
 
 
 @dataclass(frozen=True)
@@ -81,7 +66,7 @@ class LevelFit:
 
     @property
     def extrapolated(self) -> bool:
-        """Is growth (and season) beyond the tested horizon an assumption instead of an estimate?"""
+        """Tell whether growth beyond the tested horizon is an assumption instead of an estimate."""
         return self.years < 2.0
 
 
@@ -121,103 +106,18 @@ def fit_level(history: History) -> LevelFit:
     season = yearly_season(log_level, history, years)
     plain = log_level - centre - _season_of(history, season, 0, len(log_level))
     horizon = min(HORIZON_PERIODS[history.cadence], max(1, len(plain) // 3))
-    candidates = level_candidates(WINDOW_PERIODS[history.cadence])
-    model, scores, errors = _select(plain, horizon, candidates, history, centre)
-    path = centre + candidate_forecast(candidates, model, plain, horizon)
+    origins = origins_of(len(plain), horizon, MAXIMUM_ORIGINS)
+    choice = choose(plain, horizon, level_candidates(WINDOW_PERIODS[history.cadence]), origins, lambda x: np.exp(x + centre))
     persistence, residuals = local_level(plain)
-    widening = _widening(errors, residuals, persistence)
+    widening = _widening(choice.errors, residuals, persistence)
     growth, growth_error = _growth(plain, history.cadence, years, persistence, residuals)
-    return LevelFit(history, model, scores, path, season, residuals, persistence, widening, growth, growth_error, years)
-
-
-def level_candidates(window: int) -> dict[str, Callable[[], object]]:
-    """Return the candidates for a deseasonalised log level, as makers of statsforecast models."""
-    from statsforecast import models as m
-
-    return {
-        "naive": m.Naive,
-        "window mean": lambda: m.WindowAverage(window),
-        "ets": lambda: m.AutoETS(model="AZN"),
-        "damped trend": lambda: m.AutoETS(model="AAN", damped=True),
-        "theta": lambda: m.Theta(),
-        "drift": m.RandomWalkWithDrift,
-        "arima": lambda: m.ARIMA(order=(1, 0, 1)),
-    }
-
-
-def candidate_forecast(candidates: dict[str, Callable[[], object]], model: str, values: Array, horizon: int) -> Array:
-    """Forecast with one candidate, or with the median of all for "combination"; a candidate that fails falls back to the last value."""
-    if model == "combination":
-        return np.asarray(np.median([candidate_forecast(candidates, name, values, horizon) for name in candidates], axis=0))
-    flat = np.full(horizon, values[-1])
-    if len(values) < 8 and model in ("ets", "damped trend", "arima", "theta"):
-        return flat
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            forecast = np.asarray(candidates[model]().forecast(y=np.ascontiguousarray(values), h=horizon)["mean"], dtype=float)  # type: ignore[attr-defined]
-    except Exception:  # statsforecast raises bare Exception on series its models cannot take; the last value is the stated fallback
-        return flat
-    return forecast if np.isfinite(forecast).all() else flat
-
-
-def origins_of(size: int, horizon: int, at_most: int = MAXIMUM_ORIGINS) -> list[int]:
-    """List the sizes of history from which forecasts are tried: the last one leaves one horizon, the first one half of the history."""
-    last = size - horizon
-    first = max(4, size // 2 - horizon // 2)
-    if last < first:
-        return []
-    count = min(at_most, last - first + 1)
-    return sorted({round(origin) for origin in np.linspace(first, last, count)})
-
-
-def _select(plain: Array, horizon: int, candidates: dict[str, Callable[[], object]], history: History, centre: float) -> tuple[str, tuple[Score, ...], Array]:
-    """Judge all candidates; return the best one's name, all scores, and its errors (origins x horizon)."""
-    origins = origins_of(len(plain), horizon)
-    if len(origins) < 2:
-        return "combination", (), np.empty((0, horizon))
-    actual = np.array([plain[origin : origin + horizon] for origin in origins])
-    point = {name: np.array([candidate_forecast(candidates, name, plain[:origin], horizon) for origin in origins]) for name in candidates}
-    point["combination"] = np.median(list(point.values()), axis=0)
-    scale = float(np.mean(np.abs(np.diff(np.exp(centre + plain[: origins[0] + 1]))))) or 1.0
-    found = {}
-    for name, forecast in point.items():
-        error = actual - forecast
-        quantiles = np.stack([held_out_quantiles(error, origin, SCORED_QUANTILES) for origin in range(len(origins))])
-        predicted = np.exp(centre + forecast[:, :, None] + quantiles)
-        level = np.exp(centre + actual)
-        inside = (level >= predicted[:, :, 0]) & (level <= predicted[:, :, -1])
-        found[name] = Score(
-            model=name,
-            pinball=pinball_loss(level[:, :, None], predicted, SCORED_QUANTILES),
-            mase=mase(level, np.exp(centre + forecast), scale),
-            coverage_share=float(inside.mean()),
-            bias_share=float(np.exp(centre + forecast).sum() / level.sum() - 1),
-            origins=len(origins),
-            chosen=False,
-        )
-    best = min(found.values(), key=lambda score: score.pinball)
-    if found["combination"].pinball <= 1.01 * best.pinball:
-        best = found["combination"]
-    scores = tuple(Score(**{**score.__dict__, "chosen": score.model == best.model}) for score in found.values())
-    return best.model, scores, actual - point[best.model]
-
-
-def held_out_quantiles(errors: Array, left_out: int, quantiles: Array) -> Array:
-    """Return error quantiles (horizon x quantile) from all origins but one; each lead time is pooled with its neighbours."""
-    others = np.delete(errors, left_out, axis=0)
-    horizon = others.shape[1]
-    result = np.empty((horizon, len(quantiles)))
-    for step in range(horizon):
-        near = slice(max(0, step - 2), min(horizon, step + 3))
-        result[step] = np.quantile(others[:, near], quantiles)
-    return result
+    return LevelFit(history, choice.model, choice.scores, centre + choice.path, season, residuals, persistence, widening, growth, growth_error, years)
 
 
 def local_level(values: Array) -> tuple[float, Array]:
-    """Fit a local level; return the smoothing weight and the one-step errors of all periods.
+    r"""Fit a local level; return the smoothing weight and the one-step errors of all periods.
 
-    .. math:: l_t = l_{t-1} + \\alpha e_t,\\quad e_t = y_t - l_{t-1}
+    .. math:: l_t = l_{t-1} + \alpha e_t,\quad e_t = y_t - l_{t-1}
     """
     start = float(values[: min(4, len(values))].mean())
     best: tuple[float, float, Array] | None = None
@@ -285,10 +185,10 @@ def _season_of(history: History, season: Array, first: int, count: int) -> Array
 
 
 def median_path(fit: LevelFit, periods: int, growth_share_per_year: float | None) -> Array:
-    """Extend the tested median path to any horizon by growth.
+    r"""Extend the tested median path to any horizon by growth.
 
     Estimated growth fades: after t years beyond the tested horizon, log growth adds up to
-    :math:`g (1 - 2^{-t/T}) T / \\ln 2` with T one year. Stated growth is taken as stated, from the end of the history on.
+    :math:`g (1 - 2^{-t/T}) T / \ln 2` with T one year. Stated growth is taken as stated, from the end of the history on.
 
     Parameters
     ----------
@@ -318,36 +218,11 @@ def median_path(fit: LevelFit, periods: int, growth_share_per_year: float | None
 
 def _fit_intermittent(history: History, years: float, season_size: int) -> LevelFit:
     """Choose a rate for demand with many empty periods; its noise is the history itself."""
-    from statsforecast import models as m
-
-    candidates: dict[str, Callable[[], object]] = {
-        "croston sba": m.CrostonSBA,
-        "tsb": lambda: m.TSB(0.2, 0.2),
-        "adida": m.ADIDA,
-        "imapa": m.IMAPA,
-        "mean": m.HistoricAverage,
-        "window mean": lambda: m.WindowAverage(WINDOW_PERIODS[history.cadence]),
-    }
     scale = float(history.level.mean())
     values = history.level / scale
     horizon = min(HORIZON_PERIODS[history.cadence], max(1, len(values) // 3))
-    origins = origins_of(len(values), horizon)
-    scores = []
-    for name in candidates:
-        # A rate is judged on the mean of the horizon: single periods are mostly empty.
-        pairs = np.array([(values[o : o + horizon].mean(), max(0.0, candidate_forecast(candidates, name, values[:o], 1)[0])) for o in origins]).reshape(-1, 2)
-        if len(pairs) >= 2:
-            error = (pairs[:, 0] - pairs[:, 1])[:, None]
-            quantiles = np.stack([held_out_quantiles(error, k, SCORED_QUANTILES) for k in range(len(pairs))])
-            predicted = np.maximum(0.0, pairs[:, 1][:, None, None] + quantiles)
-            loss = pinball_loss(pairs[:, 0][:, None, None], predicted, SCORED_QUANTILES) * scale
-            inside = (pairs[:, 0] >= predicted[:, 0, 0]) & (pairs[:, 0] <= predicted[:, 0, -1])
-            base = float(np.mean(np.abs(np.diff(values[: origins[0] + 1])))) or 1.0
-            total = float(pairs[:, 0].sum())
-            bias = float(pairs[:, 1].sum() / total - 1) if total > 0 else 0.0
-            scores.append(Score(name, loss, mase(pairs[:, 0], pairs[:, 1], base), float(inside.mean()), bias, len(pairs), False))
-    model = min(scores, key=lambda score: score.pinball).model if scores else "mean"
-    rate = max(0.0, float(candidate_forecast(candidates, model, values, 1)[0])) * scale
-    marked = tuple(Score(**{**score.__dict__, "chosen": score.model == model}) for score in scores)
+    origins = origins_of(len(values), horizon, MAXIMUM_ORIGINS)
+    choice = choose(values, horizon, rate_candidates(WINDOW_PERIODS[history.cadence]), origins, lambda x: np.maximum(x, 0.0) * scale)
+    rate = max(0.0, float(choice.path.mean())) * scale
     path = np.full(1, np.log(rate) if rate > 0 else -np.inf)
-    return LevelFit(history, model, marked, path, np.zeros(season_size), np.zeros(1), 0.0, 1.0, 0.0, np.nan, years)
+    return LevelFit(history, choice.model, choice.scores, path, np.zeros(season_size), np.zeros(1), 0.0, 1.0, 0.0, np.nan, years)

@@ -71,11 +71,11 @@ class Cohort:
 
 
 def draw_cohorts(fits: list[LevelFit], horizon_end: pd.Timestamp, a: DemandAssumptions) -> list[Cohort]:
-    """Draw sample paths of the level of all series, cadence by cadence.
+    r"""Draw sample paths of the level of all series, cadence by cadence.
 
     The log level of series j on a path, h periods after the history, is
 
-    .. math:: \\mu_{jh} + k_j \\Big(r_{jh} + w_j \\sum_{i<h} r_{ji}\\Big) + z_j s_j t_h
+    .. math:: \mu_{jh} + k_j \Big(r_{jh} + w_j \sum_{i<h} r_{ji}\Big) + z_j s_j t_h
 
     mu is the median path, r are one-step errors of the history drawn in blocks of neighbouring periods, the *same* periods for all series
     (which keeps autocorrelation and correlation), w the share of a shock that stays, k the widening that the rolling origins

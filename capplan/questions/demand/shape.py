@@ -39,7 +39,7 @@ def block_sizes(hours: int, blocks: int) -> Array:
     Examples
     --------
     >>> block_sizes(2160, 5).tolist()
-    [108, 284, 442, 593, 733]
+    [108, 284, 443, 591, 734]
     """
     edges = np.round(np.concatenate([[0.0], np.cumsum(block_shares(blocks))]) * hours).astype(int)
     edges[-1] = hours
@@ -116,8 +116,8 @@ def pooling(peaks: Array, peak_of_sum: Array) -> tuple[float, float, float]:
 
     Examples
     --------
-    >>> pooling(np.array([[3.0], [2.0]]), np.array([4.0]))
-    (5.0, 4.0, 0.2)
+    >>> pooling(np.array([[3.0], [1.0]]), np.array([3.0]))
+    (4.0, 3.0, 0.25)
     """
     alone, together = float(np.median(peaks.sum(axis=0))), float(np.median(peak_of_sum))
     return alone, together, (1 - together / alone if alone > 0 else 0.0)
