@@ -1,7 +1,8 @@
 """Demand: how much work will come, and how sure is that."""
 
+from capplan.questions.demand.backtest import Backtest, backtest_demand
 from capplan.questions.demand.classes import class_demand, class_speeds, class_table
 from capplan.questions.demand.forecast import Forecast, forecast_demand, stated_demand, total_demand
 from capplan.questions.demand.series import SeriesForecasts, forecast_series
 
-__all__ = ["Forecast", "SeriesForecasts", "class_demand", "class_speeds", "class_table", "forecast_demand", "forecast_series", "stated_demand", "total_demand"]
+__all__ = ["Backtest", "Forecast", "SeriesForecasts", "backtest_demand", "class_demand", "class_speeds", "class_table", "forecast_demand", "forecast_series", "stated_demand", "total_demand"]

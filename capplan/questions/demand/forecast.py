@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections import OrderedDict
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,25 +11,15 @@ from capplan.errors import CapplanError
 from capplan.inputs.scenario import DemandAssumptions
 from capplan.questions.demand.accuracy import weighted_quantiles
 from capplan.questions.demand.events import read_events, read_runs
-from capplan.questions.demand.history import History, read_histories
-from capplan.questions.demand.models import LevelFit, fit_level
+from capplan.questions.demand.fitting import Fit, fit_usage
+from capplan.questions.demand.history import History
 from capplan.questions.demand.paths import draw_cohorts
 from capplan.questions.demand.quarters import Ranking, simulate_quarters
 from capplan.questions.demand.shape import hour_of_week_profile
 from capplan.units import quarter_end, quarter_hours, quarter_range, quarter_start
 
 QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
-KEPT_FITS = 8
-_fits: OrderedDict[str, Fit] = OrderedDict()
 PATH_KEYS = ["path", "probability", "workload", "region", "quarter", "block"]
-
-
-@dataclass(frozen=True)
-class Fit:
-    """Everything that depends on usage alone: events, growth, horizon and the number of paths never change it."""
-
-    levels: tuple[LevelFit, ...]
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -126,7 +114,7 @@ def forecast_demand(
     Politis and Romano, The stationary bootstrap, JASA 1994; Makridakis, Spiliotis, Assimakopoulos, The M4 competition, IJF 2020;
     Murphy and Stoft on load-duration curves: S. Stoft, Power System Economics, 2002, part 1.
     """
-    fit = _fit(usage, a)
+    fit = fit_usage(usage, a)
     notes = list(fit.notes)
     quarters = quarter_range(a.first_quarter, a.horizon_quarters)
     horizon = (quarter_start(quarters[0]), quarter_end(quarters[-1]))
@@ -276,30 +264,6 @@ def total_demand(paths: pd.DataFrame, workloads: pd.DataFrame, by: str) -> pd.Da
     columns = list(dict.fromkeys(["workload", by, "unit"]))
     rows = paths.merge(workloads[columns].fillna({by: "none"}), on="workload", how="left")
     return path_quantiles(rows, list(dict.fromkeys([by, "unit"])))
-
-
-def _fit(usage: pd.DataFrame | None, a: DemandAssumptions) -> Fit:
-    """Fit all levels, or take them from memory: the key is the usage and the assumptions that repair it."""
-    if usage is None or usage.empty:
-        return Fit((), ())
-    key = _digest(usage, a)
-    if key in _fits:
-        _fits.move_to_end(key)
-        return _fits[key]
-    histories, notes = read_histories(usage, a)
-    fit = Fit(tuple(fit_level(history) for history in histories), tuple(notes))
-    _fits[key] = fit
-    while len(_fits) > KEPT_FITS:
-        _fits.popitem(last=False)
-    return fit
-
-
-def _digest(usage: pd.DataFrame, a: DemandAssumptions) -> str:
-    """Digest the usage (any row order) and the assumptions that matter to a fit."""
-    columns = sorted(usage.columns)
-    rows = np.sort(pd.util.hash_pandas_object(usage[columns], index=False).to_numpy())
-    head = f"{columns}|{a.as_of}|{a.unmet_share!r}|".encode()
-    return hashlib.sha256(head + rows.tobytes()).hexdigest()
 
 
 def _name(history: History) -> str:

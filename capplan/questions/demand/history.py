@@ -115,7 +115,7 @@ def read_histories(usage: pd.DataFrame, a: DemandAssumptions) -> tuple[list[Hist
     The balance of a queue (arrivals = departures + growth of the queue).
     """
     notes: list[str] = []
-    rows = _clean_rows(usage, a, notes)
+    rows = demand_rows(usage, a, notes)
     grids = [_grid(str(name[0]), str(name[1]), part, notes) for name, part in rows.groupby(["workload", "region"], sort=True)]
     fine = [grid.end for grid in grids if grid.step is not None and grid.step < DAY]
     daily = [grid.end for grid in grids if grid.step is not None]
@@ -123,8 +123,23 @@ def read_histories(usage: pd.DataFrame, a: DemandAssumptions) -> tuple[list[Hist
     return [_history(grid, common_end, notes) for grid in grids], notes
 
 
-def _clean_rows(usage: pd.DataFrame, a: DemandAssumptions, notes: list[str]) -> pd.DataFrame:
-    """Sort the rows, drop what cannot be used and add the demand that capacity hid."""
+def demand_rows(usage: pd.DataFrame, a: DemandAssumptions, notes: list[str]) -> pd.DataFrame:
+    """Sort usage rows, drop what cannot be used and add the demand that capacity hid.
+
+    Parameters
+    ----------
+    usage
+        The usage table.
+    a
+        Assumptions; as_of and unmet_share are used.
+    notes
+        Repairs are appended here, in words.
+
+    Returns
+    -------
+    pandas.DataFrame
+        workload, region, time, quantity, demand, unmet (demand minus quantity), queue_known; sorted by the first three.
+    """
     rows = usage[["time", "workload"]].copy()
     rows["region"] = usage["region"].fillna("any") if "region" in usage else "any"
     times = pd.to_datetime(rows["time"], utc=True) if getattr(rows["time"].dtype, "tz", None) is not None else rows["time"]

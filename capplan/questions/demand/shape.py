@@ -25,7 +25,7 @@ def block_shares(blocks: int) -> Array:
     Examples
     --------
     >>> [round(float(share), 3) for share in block_shares(5)]
-    [0.05, 0.132, 0.204, 0.274, 0.34]
+    [0.05, 0.132, 0.205, 0.274, 0.34]
     """
     if blocks == 1:
         return np.ones(1)

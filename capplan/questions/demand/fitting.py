@@ -1,0 +1,66 @@
+"""Fit every series of a usage table once, and remember it: no slider of events, growth or paths fits again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from capplan.inputs.scenario import DemandAssumptions
+from capplan.questions.demand.history import read_histories
+from capplan.questions.demand.models import LevelFit, fit_level
+
+KEPT_FITS = 16
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Everything that depends on usage alone: events, growth, horizon and the number of paths never change it."""
+
+    levels: tuple[LevelFit, ...]
+    notes: tuple[str, ...]
+
+
+_fits: OrderedDict[str, Fit] = OrderedDict()
+
+
+def fit_usage(usage: pd.DataFrame | None, a: DemandAssumptions) -> Fit:
+    """Repair and fit all series of a usage table, or take them from memory.
+
+    The key is a digest of the rows (in any order) and of the assumptions that repair them, as_of and unmet_share.
+
+    Parameters
+    ----------
+    usage
+        The usage table, or None.
+    a
+        Assumptions.
+
+    Returns
+    -------
+    Fit
+        Level models in alphabetical order of workload and region, and what was repaired.
+    """
+    if usage is None or usage.empty:
+        return Fit((), ())
+    key = _digest(usage, a)
+    if key in _fits:
+        _fits.move_to_end(key)
+        return _fits[key]
+    histories, notes = read_histories(usage, a)
+    fit = Fit(tuple(fit_level(history) for history in histories), tuple(notes))
+    _fits[key] = fit
+    while len(_fits) > KEPT_FITS:
+        _fits.popitem(last=False)
+    return fit
+
+
+def _digest(usage: pd.DataFrame, a: DemandAssumptions) -> str:
+    """Digest the usage and the assumptions that matter to a fit."""
+    columns = sorted(usage.columns)
+    rows = np.sort(pd.util.hash_pandas_object(usage[columns], index=False).to_numpy())
+    head = f"{columns}|{a.as_of}|{a.unmet_share!r}|".encode()
+    return hashlib.sha256(head + rows.tobytes()).hexdigest()
