@@ -237,6 +237,7 @@ class OtherCosts(Table):
     team: str = column("Team that bears it.", optional=True, default="shared")
     cost_center: str = column("Cost centre it is booked to.", optional=True, default="shared")
     account: str = column("Account in the ledger.", optional=True, default="other")
+    provider: str = column("Provider that bills it, where it counts towards a spend agreement.", optional=True)
 
 
 class Billing(Table):

@@ -249,8 +249,9 @@ def other_entries(other_costs: pd.DataFrame, months: pd.DatetimeIndex, a: Ledger
         held = [{**rows[-1], "month": month} for month in months if month > rows[-1]["month"]] if a.hold_other_costs else []
         for row in (*rows, *held):
             bearer = Bearer(str(row["team"]), str(row["cost_center"]))
+            provider = "" if pd.isna(row["provider"]) else str(row["provider"])
             entry = Entry(
-                row["month"], "", str(row["kind"]), str(row["cost_id"]), row["usd"], "stated", account=str(row["account"]), bearer=bearer
+                row["month"], "", str(row["kind"]), str(row["cost_id"]), row["usd"], "stated", provider, str(row["account"]), bearer
             )
             found += as_incurred(entry, a.payment_terms_days)
             if row["kind"] in PAID_AT_ONCE:

@@ -79,8 +79,8 @@ def modified_rate_of_return(cash_flows: Sequence[float], finance_rate: float, re
 
     Examples
     --------
-    >>> round(modified_rate_of_return([-100, 39, 59, -55, 20], 0.05, 0.06), 10)
-    -0.0260291546
+    >>> round(modified_rate_of_return([-100, 39, 59, -55, 20], 0.05, 0.06), 9)
+    -0.026029155
     """
     flows = np.asarray(cash_flows, dtype=float)
     last = len(flows) - 1
