@@ -123,11 +123,11 @@ class Explorer(ipywidgets.VBox):
         self._handle: Handle | None = None
         self.baseline: View | None = None
         self.view: View | None = None
-        self.headline = ipywidgets.HTML(layout=ipywidgets.Layout(width="100%"))
-        self.difference = ipywidgets.HTML(layout=ipywidgets.Layout(width="100%"))
-        self.status = ipywidgets.HTML(layout=ipywidgets.Layout(width="100%", min_height="24px"))
+        self.headline = ipywidgets.HTML(layout=ipywidgets.Layout(width="auto"))
+        self.difference = ipywidgets.HTML(layout=ipywidgets.Layout(width="auto"))
+        self.status = ipywidgets.HTML(layout=ipywidgets.Layout(width="auto", min_height="24px"))
         self.picture = ipywidgets.HTML()
-        self.table = ipywidgets.HTML(layout=ipywidgets.Layout(width="100%"))
+        self.table = ipywidgets.HTML(layout=ipywidgets.Layout(width="auto"))
         self.which = ipywidgets.Dropdown(options=[], description="Chart", layout=ipywidgets.Layout(display="none"))
         self.headline.add_class("capplan-headline")
         self.difference.add_class("capplan-difference")
@@ -160,7 +160,7 @@ class Explorer(ipywidgets.VBox):
             self.table,
             self._help(),
         ]
-        super().__init__(children=children, layout=ipywidgets.Layout(width="100%", min_width="0", overflow="hidden"))
+        super().__init__(children=children, layout=ipywidgets.Layout(width="auto", min_width="0", overflow="hidden"))
         self.add_class("capplan-explorer")
 
     @property

@@ -33,9 +33,10 @@ def show_cost(book, scenario):
     if scenario.risk_weight > 0.9:
         raise ZeroDivisionError("division by zero")
     cost = 1e6 * (scenario.risk_weight + scenario.price_factor)
-    table = pd.DataFrame({"workload": ["<img src=x onerror=alert(1)>"], "cost_usd": [cost]})
+    wide = {f"column_{place}": ["a text that is long enough to need room"] for place in range(12)}
+    table = pd.DataFrame({"workload": ["<img src=x onerror=alert(1)>"], "cost_usd": [cost], **wide})
     bar = charts.bars(pd.DataFrame({"label": ["<script>alert(1)</script>", "chat"], "value": [cost, cost / 2]}), title="Cost", value_title="Cost", unit="USD")
-    return View(f"It costs {cost:.0f} <b>in all</b>", {"cost": bar}, table, cost, "USD", ("risk_weight", "price_factor", "horizon_end"), (f"run {len(runs)}",))
+    return View(f"It costs {cost:.0f} <b>in all</b>", {"cost": bar}, table, cost, "USD", ("risk_weight", "price_factor", "horizon_end"), ("a long note " * 60, f"run {len(runs)}"))
 """
 
 
@@ -55,7 +56,7 @@ def labels_cut(page: Any) -> list[str]:
         """() => [...document.querySelectorAll('.capplan-explorer')].flatMap(explorer => [
             ...[...explorer.querySelectorAll('.widget-label')].filter(part => part.scrollWidth > part.clientWidth + 1).map(part => part.textContent),
             ...[...explorer.querySelectorAll('.capplan-table, .capplan-picture svg, ul')]
-                .filter(part => part.getBoundingClientRect().right > explorer.getBoundingClientRect().right + 1).map(part => 'too wide: ' + part.className)])"""
+                .filter(part => part.getBoundingClientRect().right > explorer.getBoundingClientRect().right + 1).map(part => `too wide: ${part.className} ${part.getBoundingClientRect().right - explorer.getBoundingClientRect().right}`)])"""
     )
 
 
@@ -119,6 +120,7 @@ def test_an_explorer_follows_the_keyboard(lab: Any, page: Any, small: str, shot:
         "four presses of a key are not four runs"
     )
     shot(page, "explorer_small", part=".capplan-explorer")
+    assert labels_cut(page) == []
 
     move(page, "Price factor", "ArrowRight")
     page.wait_for_selector(".capplan-busy", timeout=10_000)
