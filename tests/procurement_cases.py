@@ -31,7 +31,14 @@ def offer(offer_id: str, term: str, usd: float, **more: Any) -> dict[str, Any]:
 
 
 def sku(name: str, accelerator: str = "H100", count: int = 1, provider: str = "cloud", power_kw: float | None = None) -> dict[str, Any]:
-    return {"sku": name, "provider": provider, "accelerator": accelerator, "accelerator_count": count, "power_kw": power_kw, "source_id": "s"}
+    return {
+        "sku": name,
+        "provider": provider,
+        "accelerator": accelerator,
+        "accelerator_count": count,
+        "power_kw": power_kw,
+        "source_id": "s",
+    }
 
 
 def work_class(name: str = "work", **more: Any) -> dict[str, Any]:
@@ -40,7 +47,10 @@ def work_class(name: str = "work", **more: Any) -> dict[str, Any]:
 
 
 def demand(
-    loads: dict[str, Sequence[float]] | Sequence[Sequence[float]], probability: Sequence[float] | None = None, name: str = "work", region: str = "us"
+    loads: dict[str, Sequence[float]] | Sequence[Sequence[float]],
+    probability: Sequence[float] | None = None,
+    name: str = "work",
+    region: str = "us",
 ) -> pd.DataFrame:
     """Demand by path: a list of loads by quarter each."""
     paths = list(loads.values()) if isinstance(loads, dict) else list(loads)

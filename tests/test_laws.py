@@ -83,7 +83,9 @@ def recourse(capacity: np.ndarray, load: float, case: dict[str, Any]) -> np.ndar
 def cheapest(case: dict[str, Any]) -> float:
     """Try every purchase."""
     lots = range(8)
-    grid = np.array(list(itertools.product([0, *range(max(case["least"], 1), 8)], [0, *range(max(case["least"], 1), 8)], lots, lots)), dtype=float)
+    grid = np.array(
+        list(itertools.product([0, *range(max(case["least"], 1), 8)], [0, *range(max(case["least"], 1), 8)], lots, lots)), dtype=float
+    )
     if case["lead"]:
         grid = grid[grid[:, 2] == 0]
     first = case["lot"] * grid[:, 0] + grid[:, 2]
@@ -138,7 +140,9 @@ def test_whole_lots_cost_at_least_what_parts_of_lots_cost(monkeypatch: pytest.Mo
         return solve_two_stage(program, *args, **more)
 
     monkeypatch.setattr(planning, "solve_two_stage", spy)
-    plan = solve(demand([[9.0, 14.0], [3.0, 31.0]]), [offer("od", "on_demand", 4.0), offer("c", "lease", 1.5, term_months=3, lot_machines=8)])
+    plan = solve(
+        demand([[9.0, 14.0], [3.0, 31.0]]), [offer("od", "on_demand", 4.0), offer("c", "lease", 1.5, term_months=3, lot_machines=8)]
+    )
     relaxed = solve_two_stage(replace(programs[0], integer=np.zeros_like(programs[0].integer)), 0.0, 0.2, 0.0)
     assert relaxed.upper <= plan.proof.upper_usd + 1e-6
     assert relaxed.upper < plan.proof.upper_usd - 1.0
@@ -148,7 +152,9 @@ def test_the_same_inputs_give_the_same_tables() -> None:
     rows = [offer("od", "on_demand", 4.0), offer("a", "lease", 2.0, term_months=3), offer("b", "reserved_1y", 2.0)]
     work = demand(np.random.default_rng(5).integers(1, 40, size=(6, 4)).tolist())
     old = [commitment("old", 3.0, "2026-07-01", "2027-06-30", renewal_usd_per_hour=2.5)]
-    one, two = (solve(work, rows, assumptions(horizon_quarters=4, horizon_end="hold_demand", risk_weight=0.3), commitments=old) for _ in range(2))
+    one, two = (
+        solve(work, rows, assumptions(horizon_quarters=4, horizon_end="hold_demand", risk_weight=0.3), commitments=old) for _ in range(2)
+    )
     for name in ("purchases", "capacity", "dispatch", "costs", "service", "binding", "rejected", "alternatives", "information"):
         pd.testing.assert_frame_equal(getattr(one, name), getattr(two, name), check_exact=True)
     assert one.headline == two.headline

@@ -15,7 +15,14 @@ from capplan.questions.pricing import annuity_years, break_even_utilisation, pri
 PUBLISHED = Path(__file__).parents[2] / "shared" / "truth" / "07_commitments_stochastic.csv"
 A = PricingAssumptions(discount_rate_per_year=0.0, as_of="2027-01-01")
 SKUS = pd.DataFrame(
-    {"sku": ["node", "own"], "provider": ["cloud", "own"], "accelerator": "H100", "accelerator_count": [1, 8], "power_kw": [np.nan, 10.2], "source_id": "s"}
+    {
+        "sku": ["node", "own"],
+        "provider": ["cloud", "own"],
+        "accelerator": "H100",
+        "accelerator_count": [1, 8],
+        "power_kw": [np.nan, 10.2],
+        "source_id": "s",
+    }
 )
 
 
@@ -30,7 +37,8 @@ def priced(*rows: dict[str, object], a: PricingAssumptions = A) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("discount", "expected"), [(0.25, 0.75), (0.37, 0.63), (0.40, 0.6), (0.55, 0.44999999999999996), (0.57, 0.43000000000000005), (0.60, 0.4), (0.72, 0.28)]
+    ("discount", "expected"),
+    [(0.25, 0.75), (0.37, 0.63), (0.40, 0.6), (0.55, 0.44999999999999996), (0.57, 0.43000000000000005), (0.60, 0.4), (0.72, 0.28)],
 )
 def test_break_even_is_one_minus_the_discount(discount: float, expected: float) -> None:
     assert break_even_utilisation(discount) == expected
@@ -81,7 +89,14 @@ def test_spot_pays_for_lost_hours() -> None:
 
 def test_owned_is_depreciation_power_space_and_upkeep() -> None:
     a = A.model_copy(
-        update={"residual_share": 0.1, "useful_life_years": 5.0, "pue": 1.3, "usd_per_kwh": 0.1, "colocation_usd_per_kw_month": 146.0, "upkeep_share_per_year": 0.05}
+        update={
+            "residual_share": 0.1,
+            "useful_life_years": 5.0,
+            "pue": 1.3,
+            "usd_per_kwh": 0.1,
+            "colocation_usd_per_kw_month": 146.0,
+            "upkeep_share_per_year": 0.05,
+        }
     )
     row = priced(offer("o", "owned", 0.0, sku="own", capex_usd=300_000.0), a=a).loc["o"]
     running = 10.2 * 1.3 * 0.1 + 10.2 * 0.2 + 15_000 / 8760
@@ -90,7 +105,9 @@ def test_owned_is_depreciation_power_space_and_upkeep() -> None:
 
 
 def test_a_site_overrides_the_assumptions() -> None:
-    sites = pd.DataFrame({"site": ["r1"], "geography": ["us"], "available_kw": [100.0], "pue": [1.1], "usd_per_kwh": [0.05], "usd_per_kw_month": [0.0]})
+    sites = pd.DataFrame(
+        {"site": ["r1"], "geography": ["us"], "available_kw": [100.0], "pue": [1.1], "usd_per_kwh": [0.05], "usd_per_kw_month": [0.0]}
+    )
     frame = pd.DataFrame([offer("o", "owned", 0.0, sku="own", capex_usd=87_600.0)])
     row = price_hours(SKUS, frame, A, sites).iloc[0]
     assert row["recurring_usd_per_hour"] == pytest.approx(10.2 * 1.1 * 0.05 + 87_600 * A.upkeep_share_per_year / 8760)

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from tests.procurement_cases import assumptions, blocks, commitment, demand, offer, sku, solve, work_class
 
 from capplan.errors import CapplanError
 from capplan.questions.procurement import Purchases, sample_paths
+from tests.procurement_cases import assumptions, blocks, commitment, demand, offer, sku, solve, work_class
 
 HOURS = 2190.0
 ON_DEMAND = offer("od", "on_demand", 4.0)
@@ -93,7 +93,10 @@ def test_a_savings_plan_moves_between_machines_and_is_lost_when_unused() -> None
 
 def test_spot_serves_interruptible_work_within_its_caps() -> None:
     rows = [ON_DEMAND, offer("spot", "spot", 1.0)]
-    limits = [{"limit_id": "share", "kind": "spot_share", "amount": 0.2, "region": "us"}, {"limit_id": "cap", "kind": "spot_accelerators", "amount": 3.0}]
+    limits = [
+        {"limit_id": "share", "kind": "spot_share", "amount": 0.2, "region": "us"},
+        {"limit_id": "cap", "kind": "spot_accelerators", "amount": 3.0},
+    ]
     firm = solve(demand([[10.0, 20.0]]), rows, limits=limits)
     loose = solve(demand([[10.0, 20.0]]), rows, limits=limits, classes=[work_class(interruptible=True)])
     assert firm.proof.upper_usd == pytest.approx(HOURS * 30 * 4.0)
@@ -123,7 +126,11 @@ def test_the_faster_machine_wins_by_work_per_dollar() -> None:
 
 
 def test_regions_geographies_and_residency_are_kept() -> None:
-    rows = [offer("us", "on_demand", 3.0), offer("eu", "on_demand", 2.0, region="eu-1", geography="eu"), offer("eu2", "on_demand", 1.0, region="eu-2", geography="eu")]
+    rows = [
+        offer("us", "on_demand", 3.0),
+        offer("eu", "on_demand", 2.0, region="eu-1", geography="eu"),
+        offer("eu2", "on_demand", 1.0, region="eu-2", geography="eu"),
+    ]
     prices = {"us": 3.0, "eu": 1.0, "eu-1": 2.0, "any": 1.0}
     for region, price in prices.items():
         plan = solve(demand([[5.0, 5.0]], region=region), rows)
@@ -163,7 +170,9 @@ def test_a_quote_must_be_signed_before_it_expires_and_is_renewed_or_not() -> Non
     assert renewed["usd_per_hour"].tolist() == [1.0] * 4
     assert renewed.at["2027Q2", "sign_by"] == pd.Timestamp("2027-01-20")
     assert renewed["requoted"].tolist() == [False, False, True, True]
-    listed = solve(demand([[5.0] * 4]), [ON_DEMAND, row], assumptions(horizon_quarters=4, later_quotes="list_price")).purchases.set_index("quarter")
+    listed = solve(demand([[5.0] * 4]), [ON_DEMAND, row], assumptions(horizon_quarters=4, later_quotes="list_price")).purchases.set_index(
+        "quarter"
+    )
     assert listed["usd_per_hour"].tolist() == [1.0, 1.0, 3.9, 3.9]
 
 
@@ -212,7 +221,9 @@ def test_contracts_live_on_after_the_horizon_against_contracting_again() -> None
     plan = solve(demand([[8.0] * 4]), rows, assumptions(horizon_quarters=4, horizon_end="hold_demand"))
     assert lots(plan) == {("three", "2027Q1"): 8}
     assert plan.proof.upper_usd == pytest.approx(HOURS * 8 * (4 * 1.5 + 8 * (1.5 - 2.0)))
-    dear = solve(demand([[8.0] * 4]), [*rows[:2], offer("three", "reserved_3y", 2.1)], assumptions(horizon_quarters=4, horizon_end="hold_demand"))
+    dear = solve(
+        demand([[8.0] * 4]), [*rows[:2], offer("three", "reserved_3y", 2.1)], assumptions(horizon_quarters=4, horizon_end="hold_demand")
+    )
     assert lots(dear) == {("one", "2027Q1"): 8}
 
 
@@ -242,9 +253,17 @@ def test_prepayment_is_paid_at_the_start_and_discounted_from_there() -> None:
 
 def test_owned_machines_pay_for_capital_power_and_space_and_leave_a_residual() -> None:
     own = offer("own", "owned", 0.0, sku="own", region="site", capex_usd=60_000.0, term_months=60)
-    sites = pd.DataFrame({"site": ["site"], "geography": ["us"], "available_kw": [50.0], "pue": [1.2], "usd_per_kwh": [0.1], "usd_per_kw_month": [73.0]})
+    sites = pd.DataFrame(
+        {"site": ["site"], "geography": ["us"], "available_kw": [50.0], "pue": [1.2], "usd_per_kwh": [0.1], "usd_per_kw_month": [73.0]}
+    )
     a = assumptions(horizon_quarters=4, horizon_end="count_in_full", upkeep_share_per_year=0.05, residual_share=0.1)
-    plan = solve(demand([[5.0] * 4]), [offer("od", "on_demand", 12.0), own], a, skus=[sku("gpu"), sku("own", provider="own", power_kw=2.0)], sites=sites)
+    plan = solve(
+        demand([[5.0] * 4]),
+        [offer("od", "on_demand", 12.0), own],
+        a,
+        skus=[sku("gpu"), sku("own", provider="own", power_kw=2.0)],
+        sites=sites,
+    )
     running = 2.0 * 1.2 * 0.1 + 2.0 * 0.1 + 60_000 * 0.05 / 8760
     assert lots(plan) == {("own", "2027Q1"): 5}
     assert plan.proof.upper_usd == pytest.approx(5 * (60_000 * 0.9 + running * 20 * HOURS))
@@ -256,7 +275,12 @@ def test_owned_machines_pay_for_capital_power_and_space_and_leave_a_residual() -
 
 def limited(kind: str, amount: float, **more: object) -> Purchases:
     row = {"limit_id": "cap", "kind": kind, "amount": amount, **more}
-    return solve(demand([[10.0, 10.0]]), [ON_DEMAND, offer("c", "reserved_1y", 1.0)], limits=[row], commitments=[commitment("old", 2.0, "2026-07-01", "2027-12-31")])
+    return solve(
+        demand([[10.0, 10.0]]),
+        [ON_DEMAND, offer("c", "reserved_1y", 1.0)],
+        limits=[row],
+        commitments=[commitment("old", 2.0, "2026-07-01", "2027-12-31")],
+    )
 
 
 def test_quota_new_accelerators_and_provider_share() -> None:
@@ -323,8 +347,16 @@ def rich() -> Purchases:
     """A plan with every source in it."""
     rows = [ON_DEMAND, offer("spot", "spot", 1.5), offer("one", "reserved_1y", 2.5, lead_time_days_p50=60.0), offer("three", "reserved_3y", 2.0, upfront_share=0.3),
             offer("ri", "reserved_1y", 3.0, guarantees_capacity=False)]  # fmt: skip
-    work = pd.concat([demand([[9.0, 12.0, 15.0, 21.0], [6.0, 6.0, 7.0, 5.0], [14.0, 22.0, 30.0, 47.0]], [0.5, 0.3, 0.2], name=name) for name in ("work", "batch")])
-    caps = [{"limit_id": "od", "kind": "on_demand_accelerators", "amount": 9.0}, {"limit_id": "spot", "kind": "spot_accelerators", "amount": 4.0}]
+    work = pd.concat(
+        [
+            demand([[9.0, 12.0, 15.0, 21.0], [6.0, 6.0, 7.0, 5.0], [14.0, 22.0, 30.0, 47.0]], [0.5, 0.3, 0.2], name=name)
+            for name in ("work", "batch")
+        ]
+    )
+    caps = [
+        {"limit_id": "od", "kind": "on_demand_accelerators", "amount": 9.0},
+        {"limit_id": "spot", "kind": "spot_accelerators", "amount": 4.0},
+    ]
     return solve(work, rows, assumptions(horizon_quarters=4, risk_weight=0.3, horizon_end="hold_demand", discount_rate_per_year=0.08), limits=caps,
                  commitments=[commitment("old", 6.0, "2026-07-01", "2027-06-30")], classes=[work_class(), work_class("batch", interruptible=True, stage_kind="batch")],
                  speeds=[("work", "H100", 1.0), ("batch", "H100", 1.0)])  # fmt: skip

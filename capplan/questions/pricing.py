@@ -1,4 +1,4 @@
-"""What does an accelerator-hour really cost?"""
+"""Pricing: what an accelerator-hour really costs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def completed(frame: pd.DataFrame, table: str) -> pd.DataFrame:
         if item.name not in result.columns:
             kind = "object" if item.kind == "str" else item.kind
             empty = pd.NaT if item.kind.startswith("datetime") else (None if item.kind == "str" else np.nan)
-            result[item.name] = pd.Series([empty if item.default is None else item.default] * len(result), dtype=kind if item.default is not None else None)
+            result[item.name] = pd.Series(
+                [empty if item.default is None else item.default] * len(result), dtype=kind if item.default is not None else None
+            )
         elif item.default is not None and result[item.name].isna().any():
             result[item.name] = result[item.name].fillna(item.default).infer_objects()
         if item.kind == "float64":
@@ -53,7 +55,7 @@ def completed(frame: pd.DataFrame, table: str) -> pd.DataFrame:
 
 
 def break_even_utilisation(discount_share: float) -> float:
-    r"""From which utilisation on is a commitment cheaper than paying by the hour?
+    r"""Say from which utilisation on a commitment is cheaper than paying by the hour.
 
     .. math:: u^* = \frac{p_\text{committed}}{p_\text{on demand}} = 1 - d
 
@@ -83,7 +85,7 @@ def break_even_utilisation(discount_share: float) -> float:
 
 
 def screening_crossover(fixed_usd: Sequence[float], variable_usd: Sequence[float]) -> float:
-    r"""At which utilisation do two ways to serve load cost the same?
+    r"""Say at which utilisation two ways to serve load cost the same.
 
     .. math:: x = \frac{c_1 - c_2}{m_2 - m_1}
 
@@ -131,7 +133,7 @@ def annuity_years(years: float | np.ndarray, rate_per_year: float) -> float | np
 
 
 def price_hours(skus: pd.DataFrame, offers: pd.DataFrame, a: PricingAssumptions, sites: pd.DataFrame | None = None) -> pd.DataFrame:
-    r"""What does an accelerator-hour of each offer really cost?
+    r"""Price an accelerator-hour of each offer as it really costs: all in, discounted, per useful hour.
 
     .. math:: p_\text{effective} = \frac{U + (1-s)\,P\,h\,a(T)}{n\,h\,a(T)\,g},\qquad
               p_\text{owned} = \frac{X - X\rho(1+r)^{-T}}{n\,h\,a(T)} + \frac{R}{n}
@@ -173,7 +175,9 @@ def price_hours(skus: pd.DataFrame, offers: pd.DataFrame, a: PricingAssumptions,
     known = table["sku"].isin(machines.index)
     if not known.all():
         row = table[~known].iloc[0]
-        raise CapplanError(f"offer {row['offer_id']} names the sku {row['sku']!r}, which the table skus does not have; {nearest(str(row['sku']), machines.index)}")
+        raise CapplanError(
+            f"offer {row['offer_id']} names the sku {row['sku']!r}, which the table skus does not have; {nearest(str(row['sku']), machines.index)}"
+        )
     result = table[["offer_id", "sku", "region", "geography", "term"]].copy()
     for name in ("provider", "accelerator", "accelerator_count"):
         result[name] = table["sku"].map(machines[name])
@@ -242,14 +246,17 @@ def owned_running_usd_per_hour(
     names = ("pue", "usd_per_kwh", "usd_per_kw_month")
     stated = {} if sites is None or sites.empty else {name: sites.set_index("site")[name] for name in names}
     fallback = {"pue": a.pue, "usd_per_kwh": a.usd_per_kwh, "usd_per_kw_month": a.colocation_usd_per_kw_month}
-    here = {name: (site.map(stated[name]).astype(float) if stated else pd.Series(np.nan, index=site.index)).fillna(value) for name, value in fallback.items()}
+    here = {
+        name: (site.map(stated[name]).astype(float) if stated else pd.Series(np.nan, index=site.index)).fillna(value)
+        for name, value in fallback.items()
+    }
     electricity = power_kw * here["pue"] * here["usd_per_kwh"]
     space = power_kw * here["usd_per_kw_month"] / HOURS_PER_AVERAGE_MONTH
     return electricity + space + capex_usd * a.upkeep_share_per_year / HOURS_PER_YEAR
 
 
 def utilisation_costs(prices: pd.DataFrame, steps: int = 21) -> pd.DataFrame:
-    r"""What does an hour of used capacity cost at each utilisation?
+    r"""Cost an hour of used capacity at each utilisation.
 
     .. math:: p(u) = \frac{p_\text{effective}}{u}\ \text{for commitments},\qquad p(u) = p_\text{effective}\ \text{by the hour}
 

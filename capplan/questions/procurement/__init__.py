@@ -1,4 +1,4 @@
-"""What do we buy each quarter?"""
+"""Procurement: what to buy in each quarter, and why."""
 
 from capplan.questions.procurement.answer import Proof, Purchases
 from capplan.questions.procurement.plan import plan_purchases

@@ -143,7 +143,9 @@ def _bought(contracts: pd.DataFrame) -> pd.DataFrame:
     return contracts[plan.isna() | contracts.index.isin(finest)]
 
 
-_COLUMNS = dict.fromkeys(["name", "offer_id", "kind", "sku", "provider", "accelerator", "region", "geography", "place", "term", "role", "plan_id", "quarter"], "") | {
+_COLUMNS = dict.fromkeys(
+    ["name", "offer_id", "kind", "sku", "provider", "accelerator", "region", "geography", "place", "term", "role", "plan_id", "quarter"], ""
+) | {
     "pool": "int64",
     "start": "datetime64[ns]",
     "end": "datetime64[ns]",
@@ -183,7 +185,11 @@ def _starts(offer: dict[Hashable, Any], quarters: list[str], as_of: pd.Timestamp
     owned = offer["term"] == "owned"
     expires = offer["quote_expires"] if offer["negotiated"] or owned else pd.NaT
     # The quarter in which a machine ordered on the quote's last day first is there still has the quoted price.
-    covers = expires if pd.isna(expires) or expires < as_of else quarter_start(quarter_of(expires + lead - pd.Timedelta(days=1))) + pd.DateOffset(months=3)
+    covers = (
+        expires
+        if pd.isna(expires) or expires < as_of
+        else quarter_start(quarter_of(expires + lead - pd.Timedelta(days=1))) + pd.DateOffset(months=3)
+    )
     count = float(offer["accelerator_count"] * offer["lot_machines"])
     found = []
     for start in starts:
@@ -271,6 +277,8 @@ def _check_pins(table: pd.DataFrame, market: Market, a: ProcurementAssumptions) 
             raise CapplanError(f"pinned_purchases names {offer_id!r}, which is no offer that can be bought; {nearest(offer_id, known)}")
         if (offer_id, quarter) not in possible:
             can = sorted(q for name, q in possible if name == offer_id)
-            raise CapplanError(f"pinned_purchases wants {offer_id} from {quarter}, but it can start only in {', '.join(can) or 'no planned quarter'}")
+            raise CapplanError(
+                f"pinned_purchases wants {offer_id} from {quarter}, but it can start only in {', '.join(can) or 'no planned quarter'}"
+            )
         if lots < 0:
             raise CapplanError(f"pinned_purchases wants {lots} lots of {offer_id} in {quarter}; a purchase is 0 lots or more")

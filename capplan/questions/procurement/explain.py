@@ -135,7 +135,9 @@ def _alternatives(
         ("all_on_demand", nothing, judge(replace(program, h=lifted), solution, a), "no purchase and no renewal, if on demand had no cap"),
     ]
     if renewals.any():
-        cases.insert(1, ("renew_all", model.first_stage(renewals.astype(float)), evaluator, "every contract is renewed, nothing else is bought"))
+        cases.insert(
+            1, ("renew_all", model.first_stage(renewals.astype(float)), evaluator, "every contract is renewed, nothing else is bought")
+        )
     rows = [_case("plan", "this plan", solution.x, solution.cost_by_scenario, solution.recourse, choices, recourse, model, work, a)]
     for name, x, court, meaning in cases:
         value = court.evaluate(x).cost_by_scenario
@@ -198,7 +200,11 @@ def _information(model: Model, solution: Solution, alternatives: pd.DataFrame, a
     most = "" if exact else "at most "
     return pd.DataFrame(
         [
-            ("evpi", expected - known, f"{most}what a perfect forecast would be worth: expected cost of this plan less the mean of the best plans for each path"),
+            (
+                "evpi",
+                expected - known,
+                f"{most}what a perfect forecast would be worth: expected cost of this plan less the mean of the best plans for each path",
+            ),
             ("vss", saved, "what planning with scenarios saves against planning for their average"),
         ],
         columns=["name", "usd", "meaning"],
@@ -213,7 +219,14 @@ def _binding(choices: Choices, recourse: Recourse, model: Model, solution: Solut
         index = int(about["row"])
         slack = float(program.b[index] - (program.A[[index]] @ solution.x)[0])
         worth = max(-float(solution.marginals.rows[index]), 0.0)
-        rows.append({**{key: about[key] for key in ("limit_id", "kind", "quarter", "limit")}, "used": about["limit"] - slack, "slack": slack, "usd_per_unit": worth})
+        rows.append(
+            {
+                **{key: about[key] for key in ("limit_id", "kind", "quarter", "limit")},
+                "used": about["limit"] - slack,
+                "slack": slack,
+                "usd_per_unit": worth,
+            }
+        )
     caps = recourse.rows["kind"].isin(["on_demand_accelerators", "spot_accelerators", "spot_share"]).to_numpy()
     use = (recourse.W[np.flatnonzero(caps)] @ solution.recourse.T).toarray()
     for place, i in enumerate(np.flatnonzero(caps)):
@@ -272,10 +285,14 @@ def _other_endings(choices: Choices, recourse: Recourse, model: Model, solution:
         counted = choices.timeline.planned if ending == "truncate" else len(choices.timeline.quarters)
         cost = program.c.copy()
         cost[model.position] = choices.present_usd[:, :counted].sum(axis=1)
-        other = model.lots(solve_two_stage(replace(near, c=cost), a.risk_weight, a.tail_share, max(a.gap_share, 1e-3), warm=solution.warm).x)
+        other = model.lots(
+            solve_two_stage(replace(near, c=cost), a.risk_weight, a.tail_share, max(a.gap_share, 1e-3), warm=solution.warm).x
+        )
         amount = float((other * size)[long].sum())
         if abs(amount - held) > NOTICEABLE_SHARE * max(held, amount, 1.0):
-            notes.append(f"The treatment of the horizon's end matters: with contracts {words}, the plan would take {amount:,.0f} accelerators on terms above a year, not {held:,.0f}.")
+            notes.append(
+                f"The treatment of the horizon's end matters: with contracts {words}, the plan would take {amount:,.0f} accelerators on terms above a year, not {held:,.0f}."
+            )
     return notes
 
 
@@ -287,12 +304,18 @@ def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: Procur
         notes.append(f"Payments of ${beyond / 1e6:,.1f}M fall after the last planned quarter, {choices.timeline.horizon[-1]}.")
     late = bought[bought["late"]]
     if len(late):
-        notes.append(f"{len(late)} purchases should have been signed already ({', '.join(late['offer_id'].head(3))}): hasten the approval, or expect them late.")
+        notes.append(
+            f"{len(late)} purchases should have been signed already ({', '.join(late['offer_id'].head(3))}): hasten the approval, or expect them late."
+        )
     again = int(bought["requoted"].sum())
     if again:
-        notes.append(f"{again} later purchases rest on quotes that will have expired and must be given again; at list prices set later_quotes to list_price.")
+        notes.append(
+            f"{again} later purchases rest on quotes that will have expired and must be given again; at list prices set later_quotes to list_price."
+        )
     if solution.status == "limit":
-        notes.append(f"The search was stopped by a limit: this plan is proven within {100 * solution.gap_share:.2f} % of the best, not optimal.")
+        notes.append(
+            f"The search was stopped by a limit: this plan is proven within {100 * solution.gap_share:.2f} % of the best, not optimal."
+        )
     notes.append(
         f"Each purchase must be signed by the start of its quarter less the 90th percentile of its lead time (the median where that is not known) "
         f"and {a.approval_days} days of approval; firm are those due before the next review in {a.review_interval_quarters} quarter(s)."

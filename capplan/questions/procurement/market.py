@@ -102,7 +102,9 @@ def build_market(
         raise CapplanError(f"excluded_offers names {unknown[0]!r}, which is no offer; {nearest(unknown[0], table['offer_id'])}")
     provider = table["sku"].map(machines["provider"])
     runs = set(accelerators)
-    wanted = ~table["offer_id"].isin(a.excluded_offers) & (table["sku"].map(machines["accelerator"]).isin(runs) | ~table["sku"].isin(machines.index))
+    wanted = ~table["offer_id"].isin(a.excluded_offers) & (
+        table["sku"].map(machines["accelerator"]).isin(runs) | ~table["sku"].isin(machines.index)
+    )
     if a.providers:
         wanted &= provider.isin(a.providers)
     if a.geographies:
@@ -170,7 +172,9 @@ def _signed(commitments: pd.DataFrame | None, machines: pd.DataFrame) -> pd.Data
     table = completed(commitments, "commitments")
     _known_skus(table, machines, "commitment", "commitment_id")
     count = table["sku"].map(machines["accelerator_count"]).astype(float)
-    roles = [role_of(row.term, row.discounts, bool(row.guarantees_capacity), f"commitment {row.commitment_id}") for row in table.itertuples()]
+    roles = [
+        role_of(row.term, row.discounts, bool(row.guarantees_capacity), f"commitment {row.commitment_id}") for row in table.itertuples()
+    ]
     # The dollars of a signed plan are held as the machines they pay for at the plan's rate; a signed reservation is paid whether used or not.
     guaranteed = table["guarantees_capacity"].astype(bool)
     roles = [("full" if sure else "units") if role != "full" else role for role, sure in zip(roles, guaranteed, strict=True)]
@@ -230,7 +234,7 @@ def _owned(assets: pd.DataFrame | None, machines: pd.DataFrame, a: ProcurementAs
 
 
 def _empty_holdings() -> pd.DataFrame:
-    """Holdings without rows, with the types that rows would have."""
+    """Return holdings without rows, with the types that rows would have."""
     text = ["name", "kind", "sku", "provider", "accelerator", "region", "term", "role"]
     types = (
         dict.fromkeys(text, "object")
@@ -246,7 +250,9 @@ def _known_skus(table: pd.DataFrame, machines: pd.DataFrame, noun: str, key: str
     unknown = table[~table["sku"].isin(machines.index)]
     if len(unknown):
         row = unknown.iloc[0]
-        raise CapplanError(f"{noun} {row[key]} names the sku {row['sku']!r}, which the table skus does not have; {nearest(str(row['sku']), machines.index)}")
+        raise CapplanError(
+            f"{noun} {row[key]} names the sku {row['sku']!r}, which the table skus does not have; {nearest(str(row['sku']), machines.index)}"
+        )
 
 
 def _notes(holdings: pd.DataFrame, geography: dict[str, str], offers: pd.DataFrame) -> list[str]:
@@ -255,7 +261,9 @@ def _notes(holdings: pd.DataFrame, geography: dict[str, str], offers: pd.DataFra
     lost = sorted(set(holdings["region"]) - places)
     if not lost:
         return []
-    return [f"No offer or site says in which geography {', '.join(lost)} lies, so contracts there serve only demand that names that region or any."]
+    return [
+        f"No offer or site says in which geography {', '.join(lost)} lies, so contracts there serve only demand that names that region or any."
+    ]
 
 
 def held(market: Market, timeline: Timeline) -> np.ndarray:

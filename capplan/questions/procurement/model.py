@@ -138,7 +138,10 @@ def build_model(work: Work, market: Market, choices: Choices, recourse: Recourse
         scenario=recourse.scenario, probability=work.paths["probability"].to_numpy(float), expected=tuple(expected),
     )  # fmt: skip
     rows = pd.DataFrame(described, columns=["row", "limit_id", "kind", "quarter", "limit"])
-    frame = pd.DataFrame([{key: about[key] for key in ("limit_id", "quarter", "limit", "soft")} for about, _ in budgets], columns=["limit_id", "quarter", "limit", "soft"])
+    frame = pd.DataFrame(
+        [{key: about[key] for key in ("limit_id", "quarter", "limit", "soft")} for about, _ in budgets],
+        columns=["limit_id", "quarter", "limit", "soft"],
+    )
     return Model(problem, program, position, rows, frame, tuple(notes))
 
 
@@ -162,7 +165,9 @@ def _most_lots(work: Work, market: Market, choices: Choices) -> np.ndarray:
             useful /= row["lot_accelerators"]
         cap = np.inf if np.isnan(row["maximum_lots"]) else row["maximum_lots"]
         if row["minimum_lots"] > cap:
-            raise CapplanError(f"offer {row['offer_id']}: minimum_lots {row['minimum_lots']:g} exceeds maximum_lots {cap:g}; correct one of them")
+            raise CapplanError(
+                f"offer {row['offer_id']}: minimum_lots {row['minimum_lots']:g} exceeds maximum_lots {cap:g}; correct one of them"
+            )
         most[j] = min(cap, max(np.ceil(useful - 1e-9), row["minimum_lots"]))
     return most
 
@@ -197,13 +202,20 @@ def _limit_rows(
         if kind == "quota_accelerators":
             taken = (owned * full_signed)[theirs].sum(axis=0)
             if (taken[when] > amount).any():
-                notes.append(f"{limit['limit_id']}: contracts already signed exceed the quota of {amount:g} accelerators, so nothing is added while they do.")
+                notes.append(
+                    f"{limit['limit_id']}: contracts already signed exceed the quota of {amount:g} accelerators, so nothing is added while they do."
+                )
             for q in when:
                 add(limit, timeline.quarters[q], bought[:, q] * mine, max(amount - float(taken[q]), 0.0))
         elif kind == "new_accelerators":
             fresh = mine & (table["kind"] == "offer").to_numpy()
             for q in when:
-                add(limit, timeline.quarters[q], table["lot_accelerators"].to_numpy() * fresh * (table["quarter"] == timeline.quarters[q]).to_numpy(), amount)
+                add(
+                    limit,
+                    timeline.quarters[q],
+                    table["lot_accelerators"].to_numpy() * fresh * (table["quarter"] == timeline.quarters[q]).to_numpy(),
+                    amount,
+                )
         elif kind == "power_kw":
             drawn = (timeline.covered(holdings["start"], holdings["end"])[:, : timeline.planned] * holdings["power_kw"].to_numpy(float)[:, None])[theirs].sum(axis=0) \
                 if len(holdings) else np.zeros(timeline.planned)  # fmt: skip
@@ -220,7 +232,12 @@ def _limit_rows(
                     total = float(signed[anywhere_theirs, q].sum())
                     has = float(signed[anywhere_theirs & (holdings["provider"] == provider).to_numpy(), q].sum())
                     slope = bought[:, q] * (own * 1.0 - amount * anywhere_mine)
-                    add({**limit, "limit_id": f"{limit['limit_id']} {provider}"}, timeline.quarters[q], slope, max(amount * total - has, 0.0))
+                    add(
+                        {**limit, "limit_id": f"{limit['limit_id']} {provider}"},
+                        timeline.quarters[q],
+                        slope,
+                        max(amount * total - has, 0.0),
+                    )
         elif kind == "budget_usd":
             if stated(limit["team"]):
                 notes.append(f"{limit['limit_id']}: a budget of one team is reported in the ledger but does not steer shared purchases.")
@@ -268,7 +285,11 @@ def _expected_row(
     """Join a budget with the expected spend by the hour in its quarter; imputed costs of unserved work are no spend."""
     columns = recourse.columns
     pool = columns["pool"].to_numpy(int)
-    within = np.where(pool >= 0, about["scope"][np.maximum(pool, 0)], about["everything"]) if len(about["scope"]) else np.full(len(columns), about["everything"])
+    within = (
+        np.where(pool >= 0, about["scope"][np.maximum(pool, 0)], about["everything"])
+        if len(about["scope"])
+        else np.full(len(columns), about["everything"])
+    )
     a = np.zeros(len(index))
     for variable, value in coefficients.items():
         a[index[id(variable)]] = value

@@ -30,7 +30,7 @@ def plan_purchases(
     assets: pd.DataFrame | None = None,
     sites: pd.DataFrame | None = None,
 ) -> Purchases:
-    r"""What do we buy each quarter?
+    r"""Decide what to buy in each quarter.
 
     .. math:: \min_x\ c^T x + (1-\lambda)\,E[C_s(x)] + \lambda\,\mathrm{CVaR}_\alpha(C_s(x))
 

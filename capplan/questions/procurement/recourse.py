@@ -64,14 +64,18 @@ class _Sheet:
     base: list[np.ndarray] = field(default_factory=list)
     lots: list[np.ndarray] = field(default_factory=list)
 
-    def add_row(self, kind: str, base: np.ndarray, lots: np.ndarray, *, row: int = -1, pool: int = -1, limit_id: str = "", sense: str = "<") -> int:
+    def add_row(
+        self, kind: str, base: np.ndarray, lots: np.ndarray, *, row: int = -1, pool: int = -1, limit_id: str = "", sense: str = "<"
+    ) -> int:
         """Add a recourse row with its right-hand side by stage and what a lot of each choice adds to it."""
         self.rows.append((kind, row, pool, limit_id, sense))
         self.base.append(base)
         self.lots.append(lots)
         return len(self.rows) - 1
 
-    def add_column(self, source: str, row: int, pool: int, usd: float, entries: list[tuple[int, float]], *, paid: bool = True, work: float = 0.0) -> None:
+    def add_column(
+        self, source: str, row: int, pool: int, usd: float, entries: list[tuple[int, float]], *, paid: bool = True, work: float = 0.0
+    ) -> None:
         """Add a recourse variable with its coefficients."""
         self.entries += [(place, len(self.columns), value) for place, value in entries]
         self.columns.append((source, row, pool, usd, usd if paid else 0.0, work))
@@ -128,11 +132,14 @@ def build_recourse(work: Work, market: Market, choices: Choices, limits: pd.Data
     billed = {p for targets, _, _ in discounts for p in targets} | set(pool_of[reserve > 0])
     billed = {p for p in billed if not np.isnan(paid_by_hour[p])}
     replaceable, rediscount = (
-        pools[f"{word}_usd_per_hour"].to_numpy(float) if later.any() else np.full(len(pools), np.nan) for word in ("replacement", "rediscount")
+        pools[f"{word}_usd_per_hour"].to_numpy(float) if later.any() else np.full(len(pools), np.nan)
+        for word in ("replacement", "rediscount")
     )
     billed |= set(np.flatnonzero(~np.isnan(rediscount) & ~np.isnan(paid_by_hour)))
     limit_rows: dict[tuple[str, int], list[int]] = {}
-    _cap_rows(sheet, "on_demand_accelerators", ~np.isnan(paid_by_hour), a.on_demand_accelerators, limits, market, choices, ample, none, limit_rows)
+    _cap_rows(
+        sheet, "on_demand_accelerators", ~np.isnan(paid_by_hour), a.on_demand_accelerators, limits, market, choices, ample, none, limit_rows
+    )
     _cap_rows(sheet, "spot_accelerators", ~np.isnan(spot_usd), a.spot_accelerators, limits, market, choices, ample, none, limit_rows)
     share_rows = _share_rows(sheet, limits, work, market, choices, none)
     exchange = {}
@@ -170,7 +177,9 @@ def build_recourse(work: Work, market: Market, choices: Choices, limits: pd.Data
                 room = sheet.add_row("reserved", zero, lots, pool=p)
                 idle = sheet.add_row("reserved_bill", zero, -lots, pool=p)
                 for d in rows_here:
-                    sheet.add_column("on_demand", d, p, usd, [(demand_rows[d], work.speed[d, p]), (room, 1.0), *billing], work=work.speed[d, p])
+                    sheet.add_column(
+                        "on_demand", d, p, usd, [(demand_rows[d], work.speed[d, p]), (room, 1.0), *billing], work=work.speed[d, p]
+                    )
             if p in billed:
                 pays = [(bill, -1.0), *([(idle, -1.0)] if idle >= 0 else [])]
                 sheet.add_column("on_demand_bill", -1, p, paid_by_hour[p], pays)
@@ -241,16 +250,24 @@ def _discounts(market: Market, choices: Choices) -> list[tuple[dict[int, float],
     units_signed = (holdings["role"] == "units").to_numpy() if len(holdings) else np.zeros(0, dtype=bool)
     for p in sorted(set(table["pool"][units]) | set(holdings["pool"][units_signed])):
         pool = pools.loc[p]
-        same = (pools["provider"] == pool["provider"]) & (pools["accelerator"] == pool["accelerator"]) & pools["on_demand_usd_per_hour"].notna()
+        same = (
+            (pools["provider"] == pool["provider"])
+            & (pools["accelerator"] == pool["accelerator"])
+            & pools["on_demand_usd_per_hour"].notna()
+        )
         where = same if pool["place"] == ANYWHERE else same & (pools.index == p)
         targets = dict.fromkeys(pools.index[where].tolist(), 1.0)
         mine = units_signed & (holdings["pool"] == p).to_numpy() if len(holdings) else units_signed
         if targets:
-            found.append((targets, signed[mine].sum(axis=0), np.where(units & (table["pool"] == p).to_numpy(), table["lot_accelerators"], 0.0)))
+            found.append(
+                (targets, signed[mine].sum(axis=0), np.where(units & (table["pool"] == p).to_numpy(), table["lot_accelerators"], 0.0))
+            )
     contracts = market.contracts[market.contracts["role"] == "dollars"]
     rate = contracts["machine_usd_per_hour"] / contracts["accelerator_count"]
     for plan, offers in contracts.assign(rate=rate, plan=contracts["plan_id"].fillna(contracts["offer_id"])).groupby("plan", sort=True):
-        targets = {int(p): float(usd) for p, usd in offers.groupby("pool")["rate"].min().items() if pools["on_demand_usd_per_hour"].notna()[p]}
+        targets = {
+            int(p): float(usd) for p, usd in offers.groupby("pool")["rate"].min().items() if pools["on_demand_usd_per_hour"].notna()[p]
+        }
         mine = (table["plan_id"].fillna(table["offer_id"]) == plan).to_numpy() & (table["role"] == "dollars").to_numpy()
         if targets and mine.any():
             found.append((targets, np.zeros(signed.shape[1]), np.where(mine, table["lot_usd_per_hour"], 0.0)))
@@ -284,7 +301,9 @@ def _cap_rows(
             found.setdefault((kind, pool), []).append(row)
 
 
-def _share_rows(sheet: _Sheet, limits: pd.DataFrame, work: Work, market: Market, choices: Choices, none: np.ndarray) -> dict[tuple[int, int], list[int]]:
+def _share_rows(
+    sheet: _Sheet, limits: pd.DataFrame, work: Work, market: Market, choices: Choices, none: np.ndarray
+) -> dict[tuple[int, int], list[int]]:
     """Add a row for each row of work whose share on spot is capped: the limit's region names the demand's region."""
     found: dict[tuple[int, int], list[int]] = {}
     planned = choices.timeline.planned
@@ -301,7 +320,9 @@ def _share_rows(sheet: _Sheet, limits: pd.DataFrame, work: Work, market: Market,
     return found
 
 
-def _assemble(sheet: _Sheet, work: Work, choices: Choices, stages: _Stages, share_rows: dict[tuple[int, int], list[int]], held_demand: int) -> Recourse:
+def _assemble(
+    sheet: _Sheet, work: Work, choices: Choices, stages: _Stages, share_rows: dict[tuple[int, int], list[int]], held_demand: int
+) -> Recourse:
     """Turn the sheet into matrices, and copy the last quarter's points to the later stages.
 
     Each later point is credited with what it costs without this plan's contracts, so that only what they save or cost against that remains.

@@ -57,7 +57,9 @@ def purchase_table(choices: Choices, lots: np.ndarray) -> pd.DataFrame:
             "lots": np.round(count).astype("int64"),
             "machines": count * part["lot_machines"],
             "accelerators": count * part["lot_accelerators"],
-            "usd_per_hour": np.where(part["term"] == "owned", billed / np.maximum(hours * part["lot_machines"], 1e-12), part["usd_per_hour"]),
+            "usd_per_hour": np.where(
+                part["term"] == "owned", billed / np.maximum(hours * part["lot_machines"], 1e-12), part["usd_per_hour"]
+            ),
             "upfront_usd": upfront,
             "usd": upfront + billed * count,
             "beyond_horizon_usd": beyond,
@@ -94,7 +96,7 @@ def capacity_table(choices: Choices, market: Market, lots: np.ndarray) -> pd.Dat
 def cost_table(
     work: Work, market: Market, choices: Choices, recourse: Recourse, decisions: sparse.csr_matrix, lots: np.ndarray
 ) -> pd.DataFrame:
-    """Cost of each path in each planned quarter by component, undiscounted: contracts as they are expensed, usage as it falls, shortfall as imputed."""
+    """Cost each path in each planned quarter by component, undiscounted: contracts as they are expensed, usage as it falls, shortfall as imputed."""
     timeline = choices.timeline
     component = recourse.columns["source"].replace({"on_demand_bill": "on_demand", "discount": "on_demand"})
     by_hour = ["on_demand", "spot", "api", "shortfall"]
@@ -105,7 +107,9 @@ def cost_table(
     cell = work.points["path"].to_numpy() * count + work.points["quarter"].to_numpy()
     totals = np.stack([np.bincount(cell, weights=usd[:, k], minlength=paths * count) for k in range(len(by_hour))], axis=1)
     committed = (choices.expense_usd[:, :count] * lots[:, None]).sum(axis=0)
-    running = timeline.covered(market.holdings["start"], market.holdings["end"])[:, :count] if len(market.holdings) else np.zeros((0, count))
+    running = (
+        timeline.covered(market.holdings["start"], market.holdings["end"])[:, :count] if len(market.holdings) else np.zeros((0, count))
+    )
     existing = (running * market.holdings["usd_per_hour"].to_numpy(float)[:, None]).sum(axis=0) * timeline.hours[:count]
     fixed = np.tile(np.stack([committed, existing], axis=1), (paths, 1))
     names = ["committed", "existing", *by_hour]
@@ -115,11 +119,13 @@ def cost_table(
     wide.insert(2, "quarter", np.tile(np.array(timeline.horizon), paths))
     long = wide.melt(id_vars=["path", "probability", "quarter"], value_vars=names, var_name="component", value_name="usd")
     order = {name: step for step, name in enumerate(names)}
-    return long.sort_values(["path", "quarter", "component"], key=lambda s: s.map(order) if s.name == "component" else s).reset_index(drop=True)
+    return long.sort_values(["path", "quarter", "component"], key=lambda s: s.map(order) if s.name == "component" else s).reset_index(
+        drop=True
+    )
 
 
 def service_table(work: Work, choices: Choices, recourse: Recourse, decisions: sparse.csr_matrix) -> pd.DataFrame:
-    """Work demanded, served and missing on each path by class, region and quarter, in the class's unit."""
+    """Add up work demanded, served and missing on each path by class, region and quarter, in the class's unit."""
     rows, planned = len(work.rows), np.flatnonzero(recourse.planned)
     columns = recourse.columns
     place = np.maximum(columns["row"].to_numpy(int), 0)
@@ -137,7 +143,9 @@ def service_table(work: Work, choices: Choices, recourse: Recourse, decisions: s
         demanded = np.bincount(cell, weights=wanted[:, d], minlength=size) * row["fastest"]
         shortfall = np.bincount(cell, weights=missing[:, d], minlength=size) * row["fastest"]
         served = demanded - shortfall
-        frame = pd.DataFrame({"path": np.repeat(work.paths["path"].to_numpy(), choices.timeline.planned), "class": row["class"], "region": row["region"]})
+        frame = pd.DataFrame(
+            {"path": np.repeat(work.paths["path"].to_numpy(), choices.timeline.planned), "class": row["class"], "region": row["region"]}
+        )
         frame["quarter"] = np.tile(np.array(choices.timeline.horizon), len(work.paths))
         share = np.divide(served, demanded, out=np.ones(size), where=demanded > 0)
         frames.append(frame.assign(demanded=demanded, served=served, shortfall=shortfall, served_share=share))
@@ -145,11 +153,12 @@ def service_table(work: Work, choices: Choices, recourse: Recourse, decisions: s
 
 
 def dispatch_table(work: Work, market: Market, choices: Choices, recourse: Recourse, decisions: sparse.csr_matrix) -> pd.DataFrame:
-    """Expected accelerator-hours, work and spend by quarter, class and source; what discounts pay for is spread over the use it pays for."""
+    """List expected accelerator-hours, work and spend by quarter, class and source; what discounts pay for is spread over the use it pays for."""
     planned = np.flatnonzero(recourse.planned)
     probability = work.paths["probability"].to_numpy()[work.points["path"]]
     weight = sparse.csr_matrix(
-        (probability * work.points["hours"], (work.points["quarter"], np.arange(len(planned)))), shape=(choices.timeline.planned, len(planned))
+        (probability * work.points["hours"], (work.points["quarter"], np.arange(len(planned)))),
+        shape=(choices.timeline.planned, len(planned)),
     )
     hours = (weight @ decisions[planned]).toarray()
     columns = recourse.columns

@@ -52,7 +52,9 @@ def named_places(demand: pd.DataFrame, classes: pd.DataFrame, limits: pd.DataFra
     return found - {ANYWHERE}
 
 
-def lay_out(demand: pd.DataFrame, speeds: pd.DataFrame, classes: pd.DataFrame, market: Market, timeline: Timeline, a: ProcurementAssumptions) -> Work:
+def lay_out(
+    demand: pd.DataFrame, speeds: pd.DataFrame, classes: pd.DataFrame, market: Market, timeline: Timeline, a: ProcurementAssumptions
+) -> Work:
     """Arrange demand as points and rows, and match rows with pools.
 
     Parameters
@@ -83,11 +85,15 @@ def lay_out(demand: pd.DataFrame, speeds: pd.DataFrame, classes: pd.DataFrame, m
         raise CapplanError("there is no demand to plan for; give usage, training runs or demand scenarios of self-hosted workloads")
     paths = _paths(demand)
     hours = _hours(demand, timeline)
-    wide = demand.pivot_table(index=["quarter", "path", "block"], columns=["class", "region"], values="work_per_hour", aggfunc="sum", fill_value=0.0)
+    wide = demand.pivot_table(
+        index=["quarter", "path", "block"], columns=["class", "region"], values="work_per_hour", aggfunc="sum", fill_value=0.0
+    )
     rows = wide.columns.to_frame(index=False)
     rows = _priced_rows(rows, known, speeds, market, a)
     speed = _match(rows, speeds, market)
-    planned = pd.MultiIndex.from_product([timeline.horizon, paths["path"], sorted(hours["block"].unique())], names=["quarter", "path", "block"])
+    planned = pd.MultiIndex.from_product(
+        [timeline.horizon, paths["path"], sorted(hours["block"].unique())], names=["quarter", "path", "block"]
+    )
     load = wide.reindex(planned, fill_value=0.0).to_numpy() / rows["fastest"].to_numpy()
     points = planned.to_frame(index=False).merge(hours, on=["quarter", "block"], how="left")
     points = points.assign(
@@ -116,7 +122,9 @@ def _hours(demand: pd.DataFrame, timeline: Timeline) -> pd.DataFrame:
     twice = hours.duplicated(["quarter", "block"])
     if twice.any():
         row = hours[twice].iloc[0]
-        raise CapplanError(f"block {row['block']} of {row['quarter']} has different hours in different rows; a block has the same hours in all paths")
+        raise CapplanError(
+            f"block {row['block']} of {row['quarter']} has different hours in different rows; a block has the same hours in all paths"
+        )
     lacking = [quarter for quarter in timeline.horizon if quarter not in set(hours["quarter"])]
     if lacking:
         raise CapplanError(f"there is no demand for {', '.join(lacking)}; state it (0 where there is none), or plan fewer quarters")
@@ -124,7 +132,9 @@ def _hours(demand: pd.DataFrame, timeline: Timeline) -> pd.DataFrame:
     for label, length in zip(timeline.horizon, timeline.hours, strict=False):
         found = float(hours.loc[hours["quarter"] == label, "hours"].sum())
         if abs(found - length) > 1e-6 * length:
-            raise CapplanError(f"the load blocks of {label} have {found:g} hours together; the quarter has {length:g}. Check hours_convention")
+            raise CapplanError(
+                f"the load blocks of {label} have {found:g} hours together; the quarter has {length:g}. Check hours_convention"
+            )
     return hours.reset_index(drop=True)
 
 
