@@ -15,16 +15,12 @@ from capplan.inputs.ingest import FORMATS, ingest, options_of
 from capplan.inputs.ingest.writing import csv_text, merge, write_tables
 from capplan.inputs.reader import read_table
 from capplan.inputs.schema import TABLES
-
-SHARED = Path(os.environ.get("CAPPLAN_SHARED_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+from tests.conftest import reference_file
 
 
 def real(name: str) -> Path:
     """Return a public data file, or skip where it is absent."""
-    path = SHARED / name
-    if not path.is_file():
-        pytest.skip(f"public data file {name} is not on this machine")
-    return path
+    return reference_file("data", *name.split("/"))
 
 
 def write(folder: Path, name: str, text: str, encoding: str = "utf-8") -> Path:
@@ -106,6 +102,8 @@ def test_times_with_zone_epoch_and_pattern(tmp_path):
     want = [pd.Timestamp("2026-07-01 10:00")]
     rows = {
         "zone": ("2026-07-01T12:30:00+02:00", {}),
+        "spaced": ("2026-07-01 12:30:00 +0200", {}),
+        "named": ("2026-07-01 10:30:00 UTC", {}),
         "naive": ("2026-07-01 12:30:00", {"timezone": "Europe/Berlin"}),
         "seconds": (str(int(pd.Timestamp("2026-07-01 10:30").timestamp())), {}),
         "milliseconds": (str(int(pd.Timestamp("2026-07-01 10:30").timestamp() * 1000)), {}),
@@ -181,6 +179,22 @@ def test_unknown_layout_says_what_is_needed_and_found(tmp_path):
         ingest("requests", path, columns={"timestamp": "whem"})
 
 
+def test_a_needed_column_that_occurs_twice(tmp_path):
+    path = write(tmp_path, "twice.csv", "timestamp,input_tokens,input_tokens,output_tokens,note,note\n2026-01-01,1,2,5,,\n")
+    assert [(fault.row, fault.column) for fault in faults_of(lambda: ingest("requests", path))] == [(1, "input_tokens")]
+    second = ingest("requests", path, columns={"input_tokens": "input_tokens_3"})
+    assert second.tables["requests"].input_tokens.tolist() == [2]
+
+
+def test_compressed_with_zstandard(tmp_path):
+    import duckdb
+
+    path = tmp_path / "log.csv.zst"
+    row = "select timestamp '2026-01-01' as timestamp, 3 as input_tokens, 2 as output_tokens"
+    duckdb.connect().execute(f"copy ({row}) to '{path}' (format csv, header, compression zstd)")
+    assert ingest("requests", path).tables["requests"].input_tokens.tolist() == [3]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "encoding"),
     [
@@ -216,7 +230,12 @@ def test_ambiguous_decimal_is_asked_for(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"", "the file is empty"), (b"\n\n", "no header line"), (b"PK\x00\x03", "binary"), (b"timestamp,input_tokens,output_tokens\n", "no rows")],
+    [
+        (b"", "the file is empty"),
+        (b"\n\n", "no header line"),
+        (b"PK\x00\x03", "binary"),
+        (b"timestamp,input_tokens,output_tokens\n", "no rows"),
+    ],
 )
 def test_files_that_cannot_be_read(tmp_path, content, message):
     path = tmp_path / "file.csv"
@@ -527,7 +546,9 @@ def test_focus_real_spec_examples():
     for name, (billed, effective, unused) in want.items():
         billing = ingest("focus", real(f"billing/focus_spec_examples/{name}.csv"), provider="aws", currency="USD").tables["billing"]
         lost = billing.effective_cost[billing.commitment_status == "Unused"].sum()
-        assert (billing.billed_cost.sum(), billing.effective_cost.sum(), lost) == pytest.approx((billed, effective, unused), abs=1e-12), name
+        assert (billing.billed_cost.sum(), billing.effective_cost.sum(), lost) == pytest.approx((billed, effective, unused), abs=1e-12), (
+            name
+        )
 
 
 FOCUS = (

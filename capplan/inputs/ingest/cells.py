@@ -15,7 +15,7 @@ from capplan.inputs.ingest.opening import Sheet, quoted, text_literal
 #: Cells of one kind of fault that are looked up; a message shows at most forty in all.
 SHOWN = 40
 _NUMERIC = r"[+-]?\d+(\.\d+)?"
-_ZONED = r":\d{2}(\.\d+)?\s*(Z|z|[+-]\d{2}(:?\d{2})?)$"
+_ZONED = r":\d{2}(\.\d+)?\s*(Z|z|UTC|GMT|[+-]\d{2}(:?\d{2})?)$"
 #: Unix times before September 1998 are taken for counts from an unknown start.
 _FIRST_UNIX_SECOND = 9.05e8
 _FIRST_UNIX_MILLISECOND = 1e11
@@ -102,6 +102,13 @@ def recognise(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
             if _plain(alias) in by_plain:
                 matched[column.name] = by_plain[_plain(alias)]
                 break
+    faults += [
+        Fault(
+            sheet.file.name, 1, name, name, "a column that is needed may occur only once", "Delete one of the two, or name it by columns=."
+        )
+        for name in matched.values()
+        if name in sheet.repeated and name not in given.values()
+    ]
     missing = [column for column in wanted if column.required and column.name not in matched]
     if missing:
         needs = "; ".join(
@@ -238,7 +245,10 @@ def _instant(sheet: Sheet, source: str) -> tuple[str, list[tuple[str, str, str]]
         zoned = filled if "%z" in options.time_format else 0
         aware = f"timezone('UTC', try_strptime({text}, {text_literal(options.time_format)})::timestamptz)"
     else:
-        naive, aware = f"try_cast({text} as timestamp)", f"timezone('UTC', try_cast({text} as timestamptz))"
+        naive, aware = (
+            f"try_cast({text} as timestamp)",
+            f"timezone('UTC', try_cast(regexp_replace({text}, '\\s+([Zz+-])', '\\1') as timestamptz))",
+        )
     is_zoned = f"regexp_matches({text}, '{_ZONED}')"
     if 0 < zoned < filled:
         rule = f"{zoned} cells of the column state a time zone and {filled - zoned} do not"

@@ -109,6 +109,7 @@ class Sheet:
         self.file, self.options, self.nulls = file, options, nulls
         self.notes: list[str] = []
         self.delimiter, self.encoding = ",", "utf-8"
+        self.repeated: set[str] = set()
         self._scratch = tempfile.TemporaryDirectory(prefix="capplan-ingest-")
         import duckdb
 
@@ -204,6 +205,7 @@ class Sheet:
             name_of = {"\t": "tab", ";": "semicolon", "|": "vertical bar"}.get(self.delimiter, self.delimiter)
             self.notes.append(f"Columns are separated by: {name_of}.")
         names = [name.strip() or "unnamed" for name in next(csv.reader([header.rstrip("\r\n")], delimiter=self.delimiter))]
+        self.repeated = {name for name in names if names.count(name) > 1}
         return [name if name not in names[:place] else f"{name}_{place + 1}" for place, name in enumerate(names)]
 
     def _first_line_through_duckdb(self) -> str:

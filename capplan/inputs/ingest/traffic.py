@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from capplan.inputs.ingest.cells import Wanted, convert
 from capplan.inputs.ingest.ingested import Ingested, Stage, WorkOptions, shaped, stem_of, workload_rows
-from capplan.inputs.ingest.opening import Sheet, quoted, text_literal
+from capplan.inputs.ingest.opening import Sheet, text_literal
 
 #: HTTP answers that mean "not now": too many requests, unavailable, overloaded.
 REFUSED = (429, 503, 529)
@@ -171,12 +171,11 @@ def read_rates(file: Path, options: RateOptions) -> Ingested:
     with Sheet(file, options, nulls=("NULL", "null", "None", "nan", "NaN")) as sheet:
         matched = convert(sheet, RATE_COLUMNS)
         workload, region = _labels(sheet, options)
-        rows = sheet.connection.execute(
-            f"select time, {workload} as workload, {region} as region, rate from typed order by workload, region, time"  # noqa: S608
-        ).df()
+        sheet.connection.execute(f"create view series as select time, {workload} as workload, {region} as region, rate from typed")  # noqa: S608
         parts = []
-        for (name, place), part in rows.groupby(["workload", "region"], sort=True):
-            filled, length = _even(sheet, part[["time", "rate"]].reset_index(drop=True), options, quoted(matched["rate"]))
+        for name, place in sheet.rows("select distinct workload, region from series order by all"):
+            one = "select time, cast(rate as double) as rate from series where workload = ? and region = ? order by time"
+            filled, length = _even(sheet, sheet.connection.execute(one, [name, place]).df(), options, matched["rate"])
             hours = max(length, pd.Timedelta(hours=1))
             filled["quantity"] = filled.rate.to_numpy(dtype=float) * length.total_seconds()
             hourly = filled.groupby(filled.time.dt.floor("h") if hours > length else filled.time).quantity.sum()
@@ -230,7 +229,7 @@ def _even(sheet: Sheet, part: pd.DataFrame, options: RateOptions, rate: str) -> 
         if options.gaps == "error":
             first = missing.idxmax()
             rule = f"{int(missing.sum())} intervals have no row or an empty rate, the first at {first}"
-            sheet.refuse(rule, "Complete the series, or give gaps=hold to hold the last rate before each gap.", column=rate.strip('"'))
+            sheet.refuse(rule, "Complete the series, or give gaps=hold to hold the last rate before each gap.", column=rate)
         full = full.ffill().bfill()
         sheet.notes.append(f"{int(missing.sum())} missing intervals hold the last rate before them.")
     return full.rename("rate").reset_index(), length
