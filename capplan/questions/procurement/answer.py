@@ -57,9 +57,10 @@ class Purchases:
     rejected
         offer_id, quarter, usd_per_hour, reduced_cost_usd (what one lot more would add to cost), entry_usd_per_hour (price at which it would begin to pay).
     alternatives
-        name, expected_usd, cvar_usd, worst_usd, objective_usd, regret_usd, spend_usd, shortfall_usd, beyond_horizon_usd, meaning.
+        name, expected_usd, cvar_usd, p10_usd, p90_usd, worst_usd, objective_usd (all discounted, to the contracts' ends, less what the demand held after the
+        horizon costs without this plan's contracts), spend_usd, shortfall_usd (undiscounted, planned quarters), beyond_horizon_usd, regret_usd (objective less the plan's), meaning.
     information
-        name, usd, meaning: value of a perfect forecast (EVPI) and of planning with scenarios (VSS).
+        name, usd, meaning: value of a perfect forecast (EVPI), of planning with scenarios (VSS), and cost of waiting.
     proof
         Bounds and how they were reached.
     headline, notes

@@ -1,0 +1,189 @@
+"""What else could be done, and what knowing more would be worth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from capplan.inputs.scenario import ProcurementAssumptions
+from capplan.optimize.evaluation import Evaluator
+from capplan.optimize.information import mean_program
+from capplan.optimize.program import Solution, TwoStage, blended_cost
+from capplan.optimize.recourse import RecourseLibrary
+from capplan.optimize.solver import InfeasibleError
+from capplan.optimize.two_stage import solve_two_stage
+from capplan.questions.procurement.choices import Choices
+from capplan.questions.procurement.model import Model, need_accelerators
+from capplan.questions.procurement.recourse import Recourse
+from capplan.questions.procurement.work import Work
+
+#: With more paths than this, the value of a perfect forecast is bounded by plans that may buy parts of lots.
+EXACT_PATHS = 10
+#: Groups of paths in that bound.
+GROUPS = 6
+
+
+def judge(program: TwoStage, solution: Solution, a: ProcurementAssumptions) -> Evaluator:
+    """Return what costs any first stage exactly, from the recourse bases that the solution has found."""
+    library = solution.warm.library if solution.warm else RecourseLibrary(program.q, program.W, program.recourse_sense)
+    return Evaluator(program, a.tail_share, library)
+
+
+def compare_alternatives(
+    work: Work, choices: Choices, recourse: Recourse, model: Model, solution: Solution, evaluator: Evaluator, a: ProcurementAssumptions
+) -> pd.DataFrame:
+    """Cost the plan beside what else could be done, all by the same exact recourse.
+
+    Parameters
+    ----------
+    work, choices, recourse, model, solution
+        The problem and its solution.
+    evaluator
+        What costs a first stage.
+    a
+        Assumptions.
+
+    Returns
+    -------
+    DataFrame
+        Columns as in `answer.Purchases.alternatives`; the plan is the first row.
+    """
+    program = model.program
+    mean_plan = solve_two_stage(mean_program(program), 0.0, a.tail_share, a.gap_share, warm=solution.warm)
+    nothing = model.first_stage(np.maximum(program.lower[model.position], 0.0))
+    renewals = (choices.table["kind"] == "renewal").to_numpy()
+    lifted = program.h.copy()
+    lifted[:, (recourse.rows["kind"] == "on_demand_accelerators").to_numpy()] = 1 + need_accelerators(work).sum()
+    cases = [
+        ("mean_value_plan", mean_plan.x, evaluator, "what would be bought if the average of all paths were certain"),
+        ("do_nothing", nothing, evaluator, "no purchase and no renewal; by the hour within today's caps, the rest left undone"),
+        ("all_on_demand", nothing, judge(replace(program, h=lifted), solution, a), "no purchase and no renewal, if on demand had no cap"),
+    ]
+    if renewals.any():
+        cases.insert(
+            1,
+            (
+                "renew_all",
+                model.first_stage(np.maximum(program.lower[model.position], renewals)),
+                evaluator,
+                "every contract is renewed, nothing else is bought",
+            ),
+        )
+    rows = [_case("plan", "this plan", solution.x, solution.cost_by_scenario, solution.recourse, choices, recourse, model, work, a)]
+    later = _waiting(choices, model, solution, a)
+    if later is not None:
+        about = "nothing is signed before the next review; the best plan from then on"
+        rows.append(_case("sign_nothing_yet", about, later.x, later.cost_by_scenario, later.recourse, choices, recourse, model, work, a))
+    for name, x, court, meaning in cases:
+        value = court.evaluate(x).cost_by_scenario
+        rows.append(_case(name, meaning, x, value, court.decisions(x), choices, recourse, model, work, a))
+    table = pd.DataFrame(rows)
+    table["regret_usd"] = table["objective_usd"] - table["objective_usd"].iloc[0]
+    return table[[name for name in table.columns if name != "meaning"] + ["meaning"]]
+
+
+def _waiting(choices: Choices, model: Model, solution: Solution, a: ProcurementAssumptions) -> Solution | None:
+    """Return the best plan that signs nothing before the next review, or None where this plan does so already or must sign."""
+    program = model.program
+    firm = model.position[choices.table["firm"].to_numpy(bool)]
+    if not (solution.x[firm] > 0.5).any() or (program.lower[firm] > 0).any():
+        return None
+    upper = program.upper.copy()
+    upper[firm] = 0.0
+    try:
+        return solve_two_stage(replace(program, upper=upper), a.risk_weight, a.tail_share, a.gap_share, warm=solution.warm)
+    except InfeasibleError:
+        return None
+
+
+def _case(
+    name: str, meaning: str, x: np.ndarray, cost: np.ndarray, decisions: sparse.csr_matrix, choices: Choices, recourse: Recourse, model: Model, work: Work,
+    a: ProcurementAssumptions,
+) -> dict[str, object]:  # fmt: skip
+    """Cost one first stage in all measures."""
+    program, planned = model.program, choices.timeline.planned
+    first = float(program.c @ x)
+    lots = model.lots(x)
+    points = np.flatnonzero(recourse.planned)
+    weight = program.probability[recourse.scenario[points]] * work.points["hours"].to_numpy()
+    hours = np.asarray(weight @ decisions[points]).ravel()
+    short = (recourse.columns["source"] == "shortfall").to_numpy()
+    order = np.argsort(cost, kind="stable")
+    reached = np.cumsum(program.probability[order])
+    low, high = (float(cost[order[min(int(np.searchsorted(reached, level - 1e-12)), len(order) - 1)]]) for level in (0.1, 0.9))
+    usd = hours * recourse.columns["usd"].to_numpy()
+    return {
+        "name": name,
+        "expected_usd": first + float(program.probability @ cost),
+        "cvar_usd": first + blended_cost(cost, program.probability, 1.0, a.tail_share),
+        "p10_usd": first + low,
+        "p90_usd": first + high,
+        "worst_usd": first + float(cost[program.probability > 0].max()),
+        "objective_usd": first + blended_cost(cost, program.probability, a.risk_weight, a.tail_share),
+        "spend_usd": float(usd[~short].sum() + (choices.expense_usd[:, :planned].sum(axis=1) * lots).sum()),
+        "shortfall_usd": float(usd[short].sum()),
+        "beyond_horizon_usd": float((choices.recurring_usd[:, planned:].sum(axis=1) * lots).sum()),
+        "meaning": meaning,
+    }
+
+
+def value_information(model: Model, solution: Solution, alternatives: pd.DataFrame, a: ProcurementAssumptions) -> pd.DataFrame:
+    r"""Value a perfect forecast (EVPI) and planning with scenarios instead of their mean (VSS).
+
+    With many paths, the mean of the best plans is bounded from below: the best cost with parts of lots is convex in demand, so the paths of a group
+    cost at least what their mean costs (Jensen), :math:`\sum_{s \in G} p_s v(h_s) \ge p_G v(\bar h_G)`; EVPI is then at most what is stated.
+
+    Parameters
+    ----------
+    model, solution, alternatives
+        The problem, its solution, and what `compare_alternatives` returns.
+    a
+        Assumptions.
+
+    Returns
+    -------
+    DataFrame
+        Columns as in `answer.Purchases.information`.
+
+    Source
+    ------
+    Birge and Louveaux, Introduction to Stochastic Programming (2011), section 4.1 and 8.2.
+    """
+    program = model.program
+    likely = np.flatnonzero(program.probability > 0)
+    exact = len(likely) <= EXACT_PATHS
+    order = likely[np.argsort(solution.cost_by_scenario[likely], kind="stable")]
+    known = 0.0
+    for group in np.array_split(order, min(len(order), EXACT_PATHS if exact else GROUPS)):
+        single = mean_program(some_paths(program, group))
+        if not exact:
+            single = replace(single, integer=np.zeros_like(single.integer))
+        known += program.probability[group].sum() * solve_two_stage(single, 0.0, a.tail_share, a.gap_share, warm=solution.warm).lower
+    costs = alternatives.set_index("name")
+    expected = float(costs.at["plan", "expected_usd"])
+    saved = float(costs.at["mean_value_plan", "objective_usd"] - costs.at["plan", "objective_usd"])
+    most = "" if exact else "at most "
+    perfect = f"{most}what a perfect forecast would be worth: expected cost of this plan less the mean of the best plans for each path"
+    rows = [
+        ("evpi", expected - known, perfect),
+        ("vss", saved, "what planning with scenarios saves against planning for their average"),
+    ]
+    if "sign_nothing_yet" in costs.index:
+        waited = float(costs.at["sign_nothing_yet", "regret_usd"])
+        rows.append(("waiting", waited, "what it costs to sign nothing before the next review"))
+    return pd.DataFrame(rows, columns=["name", "usd", "meaning"])
+
+
+def some_paths(program: TwoStage, paths: np.ndarray) -> TwoStage:
+    """Return the program of a future that is known to be one of these paths."""
+    keep = np.isin(program.scenario, paths)
+    place = np.zeros(len(program.probability), dtype=int)
+    place[paths] = np.arange(len(paths))
+    expected = tuple(replace(row, points=row.points[keep], weight=row.weight[keep]) for row in program.expected)
+    return replace(
+        program, h=program.h[keep], technology=program.technology[keep], weight=program.weight[keep], scenario=place[program.scenario[keep]],
+        probability=program.probability[paths] / program.probability[paths].sum(), expected=expected,
+    )  # fmt: skip
