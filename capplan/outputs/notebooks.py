@@ -85,15 +85,24 @@ def execute(path: Path, parameters: Mapping[str, Any], out: Path, answers: Path 
     """
     import papermill
     from papermill.exceptions import PapermillExecutionError
+    from traitlets.config import Config
 
     out.parent.mkdir(parents=True, exist_ok=True)
     # papermill logs every cell through the root logger; errors come as exceptions, and progress is ours to show
     logging.getLogger("papermill").setLevel(logging.ERROR)
-    environment = {"CAPPLAN_HEADLESS": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1", **({"CAPPLAN_ANSWERS": str(answers)} if answers else {})}
+    # sockets as files in a private folder: no port is opened, and no network is needed
+    sockets = tempfile.TemporaryDirectory(prefix="capplan-kernel-")
+    transport = {"transport": "ipc", "ip": f"{sockets.name}/kernel"} if os.name == "posix" else {}
+    environment = {
+        "CAPPLAN_HEADLESS": "1",
+        "JUPYTER_RUNTIME_DIR": sockets.name,
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+        **({"CAPPLAN_ANSWERS": str(answers)} if answers else {}),
+    }
     before = {name: os.environ.get(name) for name in environment}
     os.environ.update(environment)
     try:
-        with tempfile.TemporaryDirectory(dir=out.parent, prefix=".run-") as folder:
+        with sockets, tempfile.TemporaryDirectory(dir=out.parent, prefix=".run-") as folder:
             draft = Path(folder) / out.name
             papermill.execute_notebook(
                 str(path),
@@ -102,11 +111,14 @@ def execute(path: Path, parameters: Mapping[str, Any], out: Path, answers: Path 
                 kernel_name="python3",
                 progress_bar=False,
                 cwd=folder,
+                config=Config(KernelManager=transport),
                 request_save_on_cell_execute=False,
             )
             draft.replace(out)
     except PapermillExecutionError as error:
         raise ReportError(f"{path.name}, cell {error.exec_count}: {error.ename}: {error.evalue}") from error
+    except RuntimeError as error:
+        raise ReportError(f"{path.name}: the notebook's kernel did not start: {error}") from error
     finally:
         for name, value in before.items():
             os.environ.pop(name, None) if value is None else os.environ.update({name: value})

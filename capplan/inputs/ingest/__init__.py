@@ -11,8 +11,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from capplan.errors import CapplanError, nearest
-from capplan.inputs.ingest.ingested import Ingested
+from capplan.inputs.ingest.ingested import Ingested, WorkOptions
 from capplan.inputs.ingest.opening import ReadingOptions
+from capplan.inputs.ingest.placing import placed
 
 __all__ = ["FORMATS", "Format", "Ingested", "ingest", "options_of"]
 
@@ -102,6 +103,8 @@ def ingest(format: str, file: Path | str, into: Path | str | None = None, *, rep
     reader: Callable[..., Ingested] = _part(format, FORMATS[format].reader)
     book = None if into is None else Path(into)
     found = reader(Path(file), checked, book) if FORMATS[format].uses_book else reader(Path(file), checked)
+    if isinstance(checked, WorkOptions):
+        found = placed(found, checked)
     if book is None:
         return found
     from capplan.inputs.ingest.writing import write_tables

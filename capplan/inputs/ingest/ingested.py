@@ -24,6 +24,11 @@ class WorkOptions(ReadingOptions):
         None, description="Name of the workload; empty = the file's own column, else the file's name.", min_length=1
     )
     region: str = Field("any", description="Region of the work where the file states none.", min_length=1)
+    shift_days: int = Field(0, description="Days added to all times, to place an old trace in the book's time.", ge=-36500, le=36500)
+    accelerator: str | None = Field(None, description="Accelerator that the work runs on; writes speeds.", min_length=1)
+    work_per_accelerator_hour: float = Field(
+        1.0, description="Work one accelerator does in an hour, in the workload's unit; 1 for accelerator hours.", gt=0
+    )
 
 
 class DatedOptions(ReadingOptions):
