@@ -348,6 +348,16 @@ def test_purchases_usage_and_teams():
         }
     )  # fmt: skip
     ledger = build_ledger(A, purchases=purchase(), dispatch=dispatch, workloads=workloads, work=work, skus=SKUS)
+    assert ledger.idle.empty
+    capacity = pd.DataFrame([{"quarter": "2027Q2", "provider": "acme", "accelerator": "H100", "source": "bought", "accelerators": 16.0}])
+    idle = build_ledger(A, purchases=purchase(), dispatch=dispatch, capacity=capacity, workloads=workloads, work=work, skus=SKUS).idle.iloc[
+        0
+    ]
+    assert idle.held_accelerator_hours == 16 * 2184
+    assert idle.used_share == pytest.approx(800 / (16 * 2184))
+    assert idle.p_and_l_usd == pytest.approx(400_000 * 91 / 366)
+    assert idle.unused_usd == pytest.approx(400_000 * 91 / 366 * (1 - 800 / (16 * 2184)))
+    assert idle.usd_per_used_accelerator_hour == pytest.approx(400_000 * 91 / 366 / 800)
     assert not (ledger.entries.component == "shortfall").any()
     assert ledger.total("p_and_l") == pytest.approx(409_100)  # imputed shortfall is in no view
     teams = ledger.entries.query("view == 'billed' and component == 'purchase'").groupby("team").usd.sum()

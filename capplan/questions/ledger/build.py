@@ -12,6 +12,7 @@ from capplan.questions.ledger.book_of_costs import (
     asset_entries,
     other_entries,
     purchase_entries,
+    purchase_name,
     signed_contracts,
     site_entries,
     token_entries,
@@ -21,11 +22,12 @@ from capplan.questions.ledger.currency import converted
 from capplan.questions.ledger.plans import burn_down
 from capplan.questions.ledger.reconcile import against_budgets, reconcile
 from capplan.questions.ledger.schedules import Entry, as_incurred, entry_frame
-from capplan.questions.ledger.summaries import contract_table, obligation_table, residual_table
+from capplan.questions.ledger.summaries import contract_table, idle_table, obligation_table, residual_table
 from capplan.questions.ledger.teams import class_bearers, purchase_bearers
 from capplan.questions.ledger.tokens import api_spend
 from capplan.units import fiscal_year, quarter_end, quarter_of, quarter_range, quarter_start
 
+CAPACITY = ["quarter", "provider", "accelerator", "accelerators"]
 DISPATCH = [
     "quarter",
     "class",
@@ -72,6 +74,8 @@ class Ledger:
         Burn-down of agreements to spend (see `plans.burn_down`).
     residuals
         contract_id, month, low_usd, expected_usd, high_usd: what owned machines may bring at the end of their life.
+    idle
+        Use and cost of what is paid for in any case (see `summaries.idle_table`).
     reconciliation
         The ledger against the last full month of the bill (see `reconcile.reconcile`).
     budgets
@@ -87,6 +91,7 @@ class Ledger:
     obligations: pd.DataFrame
     agreements: pd.DataFrame
     residuals: pd.DataFrame
+    idle: pd.DataFrame
     reconciliation: pd.DataFrame
     budgets: pd.DataFrame
     api: pd.DataFrame
@@ -134,6 +139,7 @@ def build_ledger(
     payments: pd.DataFrame | None = None,
     purchases: pd.DataFrame | None = None,
     dispatch: pd.DataFrame | None = None,
+    capacity: pd.DataFrame | None = None,
     skus: pd.DataFrame | None = None,
     workloads: pd.DataFrame | None = None,
     work: pd.DataFrame | None = None,
@@ -156,8 +162,8 @@ def build_ledger(
         Horizon, payment terms, currency, fiscal year, discount rate, useful life and residual value.
     commitments, payments, skus, workloads, services, assets, sites, spend_agreements, other_costs, billing, limits, fx
         The book's tables of these names; what is missing has no cost.
-    purchases, dispatch
-        What a purchase plan buys, and what runs where.
+    purchases, dispatch, capacity
+        What a purchase plan buys, what runs where, and the accelerators that are there.
     work
         workload, quarter, quantity (expected, in the workload's unit): for API tokens, and for the shares of teams.
 
@@ -209,12 +215,25 @@ def build_ledger(
         obligations=obligation_table(entries, as_of, end, a),
         agreements=agreements,
         residuals=residual_table(entries, own, a),
+        idle=idle_table(frame, _holdings(signed, own, bought, machines), _frame(capacity, CAPACITY), runs, a),
         reconciliation=reconciliation,
         budgets=against_budgets(frame, _table(limits, "limits"), quarters),
         api=spend,
         headline=_headline(frame, quarters, a),
         notes=_notes(a, reconciliation, agreements, signed, bought, rates),
     )
+
+
+def _holdings(signed: pd.DataFrame, own: pd.DataFrame, bought: pd.DataFrame, skus: pd.DataFrame) -> pd.DataFrame:
+    """Say which accelerators each contract, asset and purchase holds."""
+    bare = pd.concat([signed.rename(columns={"commitment_id": "contract_id"}), own.rename(columns={"asset_id": "contract_id"})])[
+        ["contract_id", "sku"]
+    ]
+    known = bare.merge(skus[["sku", "provider", "accelerator"]], on="sku")[["contract_id", "provider", "accelerator"]]
+    if bought.empty:
+        return known
+    names = [purchase_name(row) for row in bought.to_dict("records")]
+    return pd.concat([known, bought[["provider", "accelerator"]].assign(contract_id=names)], ignore_index=True)
 
 
 def _requests(work: pd.DataFrame, workloads: pd.DataFrame) -> pd.DataFrame:

@@ -6,8 +6,10 @@ import pandas as pd
 
 from capplan.inputs.scenario import LedgerAssumptions
 from capplan.questions.ledger.schedules import Entry
-from capplan.units import fiscal_year
+from capplan.units import fiscal_year, quarter_hours
 
+#: Components that pay for capacity, used or not; rooms and their power are paid by the site, whichever machine stands in them.
+HELD = ("commitment", "purchase", "depreciation", "running", "support")
 #: Components that are owed by contract, whatever happens.
 OWED = ("commitment", "purchase", "capex", "running", "support", "space", "agreement_shortfall")
 
@@ -80,3 +82,46 @@ def residual_table(entries: list[Entry], assets: pd.DataFrame, a: LedgerAssumpti
         low, high = max(0.0, share - a.residual_band_share), min(1.0, share + a.residual_band_share)
         rows.append((name, last[name], low * price[name], share * price[name], high * price[name]))
     return pd.DataFrame(rows, columns=["contract_id", "month", "low_usd", "expected_usd", "high_usd"])
+
+
+def idle_table(
+    frame: pd.DataFrame, machines: pd.DataFrame, capacity: pd.DataFrame, dispatch: pd.DataFrame, a: LedgerAssumptions
+) -> pd.DataFrame:
+    r"""Say how much of what is paid for in any case is used, and what the unused part costs.
+
+    .. math:: \text{unused} = E\,\Big(1 - \frac{H_\text{used}}{H_\text{held}}\Big)
+
+    Parameters
+    ----------
+    frame
+        Ledger entries, with quarters.
+    machines
+        contract_id, provider, accelerator: what each contract and asset holds.
+    capacity
+        quarter, provider, accelerator, accelerators: what is surely there.
+    dispatch
+        quarter, source, provider, accelerator, expected_accelerator_hours.
+    a
+        Hours of a quarter.
+
+    Returns
+    -------
+    DataFrame
+        quarter, provider, accelerator, held_accelerator_hours, used_accelerator_hours, used_share, p_and_l_usd : E, unused_usd, usd_per_used_accelerator_hour.
+    """
+    keys = ["quarter", "provider", "accelerator"]
+    held = capacity.groupby(keys)["accelerators"].sum() * capacity.groupby(keys)["quarter"].first().map(
+        lambda label: quarter_hours(label, a.hours_convention)
+    )
+    used = dispatch[dispatch["source"] == "committed"].groupby(keys)["expected_accelerator_hours"].sum()
+    table = pd.DataFrame({"held_accelerator_hours": held, "used_accelerator_hours": used}).astype(float).fillna(0.0)
+    table = table[table["held_accelerator_hours"] > 0]
+    expense = frame[(frame["view"] == "p_and_l") & frame["component"].isin(HELD)]
+    expense = expense.drop(columns="provider").merge(machines, on="contract_id", how="inner").groupby(keys)["usd"].sum()
+    table["p_and_l_usd"] = expense.reindex(table.index).fillna(0.0)
+    table.insert(2, "used_share", (table["used_accelerator_hours"] / table["held_accelerator_hours"]).clip(upper=1.0))
+    table["unused_usd"] = table["p_and_l_usd"] * (1 - table["used_share"])
+    table["usd_per_used_accelerator_hour"] = table["p_and_l_usd"] / table["used_accelerator_hours"].where(
+        table["used_accelerator_hours"] > 0
+    )
+    return table.reset_index()
