@@ -419,6 +419,29 @@ def test_the_headline_says_what_to_do_and_what_it_costs(rich: Purchases) -> None
     assert nothing.headline.startswith("Buy nothing")
 
 
+def test_waiting_costs_what_the_firm_contracts_save() -> None:
+    """Only the first start must be signed before the next review; without it that quarter is served on demand."""
+    row = offer("c", "lease", 1.0, term_months=3)
+    plan = solve(demand([[5.0] * 4]), [ON_DEMAND, row], assumptions(horizon_quarters=4, approval_days=0))
+    assert plan.purchases["firm"].tolist() == [True, False, False, False]
+    assert plan.information.set_index("name").at["waiting", "usd"] == pytest.approx(HOURS * 5 * 3.0)
+    assert plan.alternatives.set_index("name").at["sign_nothing_yet", "regret_usd"] == pytest.approx(HOURS * 5 * 3.0)
+
+
+def test_a_discount_for_a_whole_geography_pays_in_its_regions() -> None:
+    old = commitment("old", 3.0, "2026-07-01", "2027-12-31", region="us", guarantees_capacity=False)
+    limits = [{"limit_id": "od", "kind": "on_demand_accelerators", "amount": 50.0, "region": "us-1"}]
+    plan = solve(demand([[5.0, 5.0]]), [ON_DEMAND], commitments=[old], limits=limits)
+    assert plan.proof.upper_usd == pytest.approx(2 * HOURS * 2 * 4.0)
+
+
+def test_the_other_treatments_of_the_horizons_end_are_told_when_they_decide_otherwise() -> None:
+    rows = [ON_DEMAND, offer("one", "reserved_1y", 2.0), offer("three", "reserved_3y", 1.5)]
+    plan = solve(demand([[8.0] * 4]), rows, assumptions(horizon_quarters=4, horizon_end="hold_demand"))
+    assert any("counted in full" in note and "0 accelerators on terms above a year, not 8" in note for note in plan.notes)
+    assert not any("cut off" in note for note in plan.notes)
+
+
 # --- paths ------------------------------------------------------------------------------------------------------------------------
 
 
