@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from dataclasses import dataclass
 
@@ -10,12 +11,16 @@ from scipy import sparse
 
 from capplan.optimize.evaluation import Cut, Evaluated, Evaluator, aggregate
 from capplan.optimize.master import Master
-from capplan.optimize.program import Marginals, Solution, TwoStage, blended_cost, expected_excess
+from capplan.optimize.program import Marginals, Solution, TwoStage, blended_cost, expected_excess, risk_weights
 from capplan.optimize.recourse import RecourseLibrary
+from capplan.optimize.solver import InfeasibleError
 
 Array = np.ndarray
 RELAXED_ITERATIONS = 400
-WHOLE_ITERATIONS = 100
+WHOLE_ITERATIONS = 40
+NEAR_ITERATIONS = 6
+CLOSE_SHARE = 0.25
+PRECISION_SHARE = 0.7
 IN_OUT_SHARE = 0.5
 CLUSTERS = 8
 SKETCH_GAP = 2e-3
@@ -41,6 +46,8 @@ class Warm:
         Cuts of expected cost and CVaR; feasibility cuts.
     tail_share
         Share of worst scenarios that the CVaR cuts stand for.
+    reference : (S,) or None
+        Reference weights of CVaR that the cuts stand for.
     x : (n,)
         Best first stage.
     """
@@ -49,9 +56,10 @@ class Warm:
     recourse: str
     library: RecourseLibrary
     basis: Array | None
-    cuts: tuple[tuple[Cut, Cut], ...]
+    cuts: tuple[tuple[Cut, Cut, Cut | None], ...]
     rays: tuple[Array, ...]
     tail_share: float
+    reference: Array | None
     x: Array
 
 
@@ -96,7 +104,7 @@ class LShaped:
         self.library = warm.library if warm and same_recourse else RecourseLibrary(problem.q, problem.W, problem.recourse_sense)
         self.evaluator = Evaluator(problem, tail_share, self.library)
         self.master = Master(problem, risk_weight)
-        self.cuts: list[tuple[Cut, Cut]] = []
+        self.cuts: list[tuple[Cut, Cut, Cut | None]] = []
         self.rays: list[Array] = []
         self.lower, self.upper = -np.inf, np.inf
         self.cost = np.zeros(len(problem.probability))
@@ -105,17 +113,21 @@ class LShaped:
             origin = warm.x
         self.x = np.clip(origin, problem.lower, problem.upper)
         if warm and self.same_program:
-            self.evaluator.basis = warm.basis
+            self.evaluator.basis, self.evaluator.reference = warm.basis, warm.reference
             self.rays, self.cuts = list(warm.rays), list(warm.cuts)
             for rays in self.rays:
                 self.master.add_rays(rays)
-            for mean, tail in self.cuts:
-                self.master.add(mean, tail)
+            for cuts in self.cuts:
+                self.master.add(*cuts)
 
     def solve(self) -> Solution:
         """Run the phases and return the best first stage with its bounds."""
         if not self.same_program:
             self._sketch()
+        if self.evaluator.reference is None and self.risk_weight > 0:
+            cost = self.evaluator.evaluate(self.x).cost_by_scenario
+            if np.isfinite(cost).all():
+                self.evaluator.reference = risk_weights(cost, self.problem.probability, 1.0, self.tail_share)
         relaxed, value = self._relax(self.evaluator, self.x, self.gap_share / 2 if self.problem.integer.any() else self.gap_share)
         rows, reduced = self.master.duals()
         if self.problem.integer.any():
@@ -131,7 +143,7 @@ class LShaped:
         gap = (self.upper - self.lower) / max(abs(self.upper), 1e-12)
         status = "optimal" if gap <= FINEST_GAP else "gap" if gap <= self.gap_share else "limit"
         left = Warm(self.program_digest, self.recourse_digest, self.library, self.evaluator.basis, tuple(self.cuts[-POOL:]),
-                    tuple(self.rays), self.tail_share, self.x)  # fmt: skip
+                    tuple(self.rays), self.tail_share, self.evaluator.reference, self.x)  # fmt: skip
         return Solution(self.x, min(self.lower, self.upper), self.upper, self.cost, status, recourse, marginals, "l_shaped", left)
 
     def _value(self, problem: TwoStage, x: Array, found: Evaluated) -> float:
@@ -147,8 +159,8 @@ class LShaped:
         if len(found.rays):
             self.rays.append(found.rays)
             self.master.add_rays(found.rays)
-        self.cuts.append((found.mean, found.tail))
-        self.master.add(found.mean, found.tail)
+        self.cuts.append((found.mean, found.tail, found.reference))
+        self.master.add(*self.cuts[-1])
         return found
 
     def _sketch(self) -> None:
@@ -173,22 +185,63 @@ class LShaped:
         return best, value
 
     def _search(self, relaxed: Array) -> None:
-        """Solve with integers: propose, evaluate, cut, until the bounds meet."""
-        gap, seen = self.gap_share / 3, set()
-        start = np.where(self.problem.integer, np.ceil(relaxed - 1e-6), relaxed)
-        for _ in range(WHOLE_ITERATIONS):
-            proposal = self.master.whole(max(gap, FINEST_GAP), self.x if np.isfinite(self.upper) else start)
-            self.lower = max(self.lower, proposal.bound)
-            found = self._visit(self.evaluator, proposal.x)
-            self._offer(proposal.x, self._value(self.problem, proposal.x, found), found.cost_by_scenario)
-            if np.isfinite(self.upper) and self.upper - self.lower <= self.gap_share * max(abs(self.upper), 1e-12):
-                break
+        """Solve with integers: near the relaxed point first, then everywhere, until the bounds meet."""
+        problem = self.problem
+        guess = np.clip(np.where(problem.integer, np.round(relaxed), relaxed), problem.lower, problem.upper)
+        self._offer_point(guess)
+        near = problem.integer
+        self.master.bound_by(
+            np.where(near, np.maximum(np.floor(relaxed + 1e-6), problem.lower), problem.lower),
+            np.where(near, np.minimum(np.floor(relaxed + 1e-6) + 1, problem.upper), problem.upper),
+        )
+        with contextlib.suppress(InfeasibleError):
+            self._propose(guess, NEAR_ITERATIONS, bounds_hold=False)
+        self.master.bound_by(problem.lower, problem.upper)
+        self._propose(guess, WHOLE_ITERATIONS, bounds_hold=True)
+
+    def _propose(self, guess: Array, iterations: int, bounds_hold: bool) -> None:
+        """Let the master propose, evaluate, cut. Precision of the master is raised only where it, and not the cuts, holds back the bounds.
+
+        `bounds_hold` says whether the master's bound is one of the whole program.
+        """
+        precision, seen = PRECISION_SHARE * self.gap_share, set()
+        for _ in range(iterations):
+            if self._proven():
+                return
+            proposal = self.master.whole(max(precision, FINEST_GAP), self.x if np.isfinite(self.upper) else guess)
+            if bounds_hold:
+                self.lower = max(self.lower, proposal.bound)
+            value = self._offer_point(proposal.x)
             key = proposal.x.tobytes()
-            if key in seen:
-                if gap <= FINEST_GAP:
-                    break
-                gap /= 4
+            if not bounds_hold and self.upper - proposal.bound <= self.gap_share * abs(self.upper):
+                return
+            close = value - proposal.value < CLOSE_SHARE * self.gap_share * max(abs(value), 1e-12)
+            if close and not bounds_hold:
+                return
+            if close or key in seen:
+                if precision <= FINEST_GAP:
+                    return
+                precision /= 2 if close else 4
             seen.add(key)
+
+    def _offer_point(self, x: Array) -> float:
+        """Evaluate a first stage that keeps the integers, cut, and keep it if it is the best; return its value, infinite where infeasible."""
+        found = self._visit(self.evaluator, x)
+        value = self._value(self.problem, x, found)
+        if self._keeps_rows(x):
+            self._offer(x, value, found.cost_by_scenario)
+        return value
+
+    def _keeps_rows(self, x: Array) -> bool:
+        """Tell whether x satisfies the first-stage rows within a relative tolerance."""
+        problem = self.problem
+        over = problem.A @ x - problem.b
+        room = 1e-7 * np.maximum(1.0, np.abs(problem.b))
+        return bool(((over <= room) | (problem.sense == ">")).all() and ((over >= -room) | (problem.sense == "<")).all())
+
+    def _proven(self) -> bool:
+        """Tell whether the bounds are as near as wanted."""
+        return bool(np.isfinite(self.upper) and self.upper - self.lower <= self.gap_share * max(abs(self.upper), 1e-12))
 
     def _offer(self, x: Array, value: float, cost: Array) -> None:
         """Keep a first stage if it is the best so far."""

@@ -13,14 +13,15 @@ from capplan.optimize.program import TwoStage
 from capplan.optimize.solver import Arrays, judge, load, run
 
 Array = np.ndarray
+MOST_NODES = 20_000
 
 
 class Proposal(NamedTuple):
-    """A first stage that the master proposes, and the proven bound it comes with."""
+    """A first stage that the master proposes, the proven bound it comes with, and what the master thinks it costs."""
 
     x: Array
     bound: float
-    status: str
+    value: float
 
 
 class _Rows:
@@ -53,8 +54,10 @@ class Master:
     r"""First stage, one value for each technology's expected recourse and one for CVaR, held up by cuts.
 
     .. math:: \min c^T x + (1-\lambda)\sum_t \theta_t + \lambda\varphi,\quad z_t = T_t x,\quad
-              \theta_t \ge a - g^T z_t,\quad \varphi \ge a - \sum_t g_t^T z_t
+              \theta_t \ge a - g^T z_t,\quad \varphi \ge a - \sum_t g_t^T z_t,\quad
+              \varphi \ge \sum_t \psi_t,\ \psi_t \ge a - g^T z_t
 
+    psi_t is the cost of technology t under fixed reference weights of the scenarios, which CVaR never falls below.
     Costs are divided by the largest first-stage cost, so that tolerances are relative. z only has the rows of T_t that are not zero.
 
     Parameters
@@ -76,40 +79,49 @@ class Master:
         links = len(self.linked)
         self.first_value = n + links
         self.tail_value = n + links + groups
-        columns = n + links + groups + 1
-        top = sparse.hstack([problem.A, sparse.csr_matrix((problem.A.shape[0], links + groups + 1))])
-        link = sparse.hstack([linking[self.linked], -sparse.eye(links), sparse.csr_matrix((links, groups + 1))])
-        cost = np.concatenate([problem.c / self.unit, np.zeros(links), np.full(groups, 1 - risk_weight), [risk_weight]])
-        free = np.full(links + groups + 1, np.inf)
+        self.first_part = self.tail_value + 1
+        rest = 2 * groups + 1
+        columns = n + links + rest
+        top = sparse.hstack([problem.A, sparse.csr_matrix((problem.A.shape[0], links + rest))])
+        link = sparse.hstack([linking[self.linked], -sparse.eye(links), sparse.csr_matrix((links, rest))])
+        split = sparse.csr_matrix(np.concatenate([np.zeros(self.tail_value), [1.0], -np.ones(groups)])[None])
+        cost = np.concatenate([problem.c / self.unit, np.zeros(links), np.full(groups, 1 - risk_weight), [risk_weight], np.zeros(groups)])
+        free = np.full(links + rest, np.inf)
         unused = np.zeros(columns, dtype=bool)
-        unused[self.tail_value] = risk_weight == 0
+        unused[self.tail_value :] = risk_weight == 0
         unused[self.first_value : self.tail_value] = risk_weight == 1
         lower = np.where(unused, 0.0, np.concatenate([problem.lower, -free]))
         upper = np.where(unused, 0.0, np.concatenate([problem.upper, free]))
         self.highs: Any = load(
             Arrays(
                 cost,
-                sparse.csr_matrix(sparse.vstack([top, link])),
-                np.concatenate([problem.b, np.zeros(links)]),
-                np.concatenate([problem.sense, np.full(links, "=")]),
+                sparse.csr_matrix(sparse.vstack([top, link, split])),
+                np.concatenate([problem.b, np.zeros(links + 1)]),
+                np.concatenate([problem.sense, np.full(links, "="), [">"]]),
                 lower,
                 upper,
                 np.zeros(columns, dtype=bool),
             )
         )
 
-    def add(self, mean: Cut, tail: Cut) -> None:
-        """Add one cut for each technology's expected cost and one for CVaR."""
+    def add(self, mean: Cut, tail: Cut, reference: Cut | None) -> None:
+        """Add one cut for each technology's expected cost, one for CVaR, and one for each technology's part of CVaR."""
         rows = _Rows()
-        links = len(self.problem.c) + np.arange(len(self.linked))
         if self.risk_weight < 1:
-            for group, own in enumerate(self.own):
-                slope = mean.slope[group, self.linked_row[own]] / self.unit
-                rows.append(mean.constant[group] / self.unit, np.append(links[own], self.first_value + group), np.append(slope, 1.0))
+            self._by_technology(rows, mean, self.first_value)
         if self.risk_weight > 0:
             slope = tail.slope[self.linked_technology, self.linked_row] / self.unit
+            links = len(self.problem.c) + np.arange(len(self.linked))
             rows.append(tail.constant.sum() / self.unit, np.append(links, self.tail_value), np.append(slope, 1.0))
+            if reference is not None:
+                self._by_technology(rows, reference, self.first_part)
         rows.hand_over(self.highs)
+
+    def _by_technology(self, rows: _Rows, cut: Cut, first: int) -> None:
+        """Append value_t >= constant_t - slope_t z_t for each technology; `first` is the column of the first value."""
+        for group, own in enumerate(self.own):
+            slope = cut.slope[group, self.linked_row[own]] / self.unit
+            rows.append(cut.constant[group] / self.unit, np.append(len(self.problem.c) + own, first + group), np.append(slope, 1.0))
 
     def add_rays(self, rays: Array) -> None:
         """Add feasibility cuts: ray (h - T x) <= 0."""
@@ -123,15 +135,21 @@ class Master:
     def relax(self) -> Proposal:
         """Solve without integers, from the last basis."""
         run(self.highs)
-        status = judge(self.highs)
+        judge(self.highs)
         x = np.clip(np.array(self.highs.getSolution().col_value)[: len(self.problem.c)], self.problem.lower, self.problem.upper)
-        return Proposal(x, self.highs.getInfo().objective_function_value * self.unit, status)
+        value = self.highs.getInfo().objective_function_value * self.unit
+        return Proposal(x, value, value)
 
     def duals(self) -> tuple[Array, Array]:
         """Return the duals of A and the reduced costs of x of the last relaxation."""
         solution = self.highs.getSolution()
         k, n = self.problem.A.shape
         return np.array(solution.row_dual)[:k] * self.unit, np.array(solution.col_dual)[:n] * self.unit
+
+    def bound_by(self, lower: Array, upper: Array) -> None:
+        """Hold x within bounds of its own for the solves that follow."""
+        n = len(lower)
+        self.highs.changeColsBounds(n, np.arange(n, dtype=np.int32), lower, upper)
 
     def whole(self, gap_share: float, start: Array | None) -> Proposal:
         """Solve with integers to a relative gap, from a known first stage."""
@@ -140,13 +158,14 @@ class Master:
         whole = np.flatnonzero(self.problem.integer).astype(np.int32)
         self.highs.changeColsIntegrality(len(whole), whole, [highspy.HighsVarType.kInteger] * len(whole))
         self.highs.setOptionValue("mip_rel_gap", float(gap_share))
+        self.highs.setOptionValue("mip_max_nodes", MOST_NODES)
         if start is not None:
             self.highs.setSolution(len(start), np.arange(len(start), dtype=np.int32), start)
         run(self.highs)
-        status = judge(self.highs)
+        judge(self.highs)
         x = np.array(self.highs.getSolution().col_value)[: len(self.problem.c)]
         x = np.clip(np.where(self.problem.integer, np.round(x), x), self.problem.lower, self.problem.upper)
         bound = self.highs.getInfo().mip_dual_bound
         if not np.isfinite(bound):
             raise SolveError("the master program ended without a bound; look for coefficients of very different size")
-        return Proposal(x, bound * self.unit, status)
+        return Proposal(x, bound * self.unit, self.highs.getInfo().objective_function_value * self.unit)
