@@ -15,8 +15,9 @@ import pandas as pd
 
 from capplan.errors import MissingTableError
 from capplan.inputs.book import Book
-from capplan.inputs.scenario import DemandAssumptions, PricingAssumptions, ProcurementAssumptions, Scenario, Section
+from capplan.inputs.scenario import DemandAssumptions, LedgerAssumptions, PricingAssumptions, ProcurementAssumptions, Scenario, Section
 from capplan.questions.demand import Forecast, class_demand, class_speeds, class_table, forecast_demand, stated_demand
+from capplan.questions.ledger import Ledger, build_ledger
 from capplan.questions.pricing import price_hours
 from capplan.questions.procurement import Purchases, plan_purchases, sample_paths
 
@@ -37,7 +38,7 @@ class Plan:
         Name of the book.
     scenario
         Assumptions it was made under.
-    forecast, prices, purchases
+    forecast, prices, purchases, ledger
         Answers of the questions in the chain.
     demand
         Work by class in load blocks that the optimiser looked at.
@@ -53,6 +54,7 @@ class Plan:
     prices: pd.DataFrame
     demand: pd.DataFrame
     purchases: Purchases
+    ledger: Ledger
     headline: str
     warnings: tuple[str, ...]
 
@@ -159,6 +161,39 @@ def purchases_of(book: Book, scenario: Scenario) -> Purchases:
     return remembered(f"purchases-{scenario.section(DemandAssumptions).digest()}", book, tables, a, compute)
 
 
+#: Tables of the book that the ledger reads under the same names.
+LEDGER_TABLES = (
+    "commitments",
+    "payments",
+    "skus",
+    "workloads",
+    "services",
+    "assets",
+    "sites",
+    "spend_agreements",
+    "other_costs",
+    "billing",
+    "limits",
+    "fx",
+)
+
+
+def ledger_of(book: Book, scenario: Scenario) -> Ledger:
+    """Book the plan in cash, billed, P&L and economic terms."""
+    bought, paths = purchases_of(book, scenario), demand_of(book, scenario).paths
+    work = (
+        paths.assign(quantity=paths["quantity"] * paths["probability"]).groupby(["workload", "quarter"], as_index=False)["quantity"].sum()
+    )
+    return build_ledger(
+        scenario.section(LedgerAssumptions),
+        purchases=bought.purchases,
+        dispatch=bought.dispatch,
+        capacity=bought.capacity,
+        work=work,
+        **{name: book.get(name) for name in LEDGER_TABLES},
+    )
+
+
 def quarterly_plan(book: Book, scenario: Scenario | None = None, progress: Progress = lambda _: None) -> Plan:
     """Carry a book through demand, prices and purchases to a plan.
 
@@ -188,6 +223,8 @@ def quarterly_plan(book: Book, scenario: Scenario | None = None, progress: Progr
     prices = prices_of(book, scenario)
     progress("deciding what to buy")
     purchases = purchases_of(book, scenario)
+    progress("booking costs")
+    ledger = ledger_of(book, scenario)
     return Plan(
         book=book.name,
         scenario=scenario,
@@ -195,6 +232,7 @@ def quarterly_plan(book: Book, scenario: Scenario | None = None, progress: Progr
         prices=prices,
         demand=work_of(book, scenario),
         purchases=purchases,
+        ledger=ledger,
         headline=purchases.headline,
-        warnings=(*book.notes, *forecast.notes, *purchases.notes),
+        warnings=(*book.notes, *forecast.notes, *purchases.notes, *ledger.notes),
     )
