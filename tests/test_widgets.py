@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -185,6 +186,20 @@ def test_difference_names_amount_share_and_reason(tmp_path: Path) -> None:
     shown.controls["price_factor"].widget.value = 0.4
     clock.rest()
     assert shown.difference.value == "No difference to the baseline ($1.2M), although price factor 1 → 0.4 and risk weight 0.2 → 0.8."
+
+
+def test_difference_names_the_components_that_moved_most(tmp_path: Path) -> None:
+    def show_parts(book: Book, scenario: Scenario) -> View:
+        base = show_cost(book, scenario)
+        usd = [1e6 * scenario.risk_weight, 2e6, 1e6 * (scenario.price_factor - 1) - 3e5 * (scenario.risk_weight > 0.5)]
+        parts = pd.DataFrame({"component": ["on_demand", "existing", "spot"], "usd": usd})
+        return replace(base, details={"components": parts})
+
+    clock = Clock()
+    shown = Explorer(show_parts, a_book(), Scenario(), folder=tmp_path, plan_action=clock)
+    shown.controls["risk_weight"].widget.value = 0.8
+    clock.rest()
+    assert shown.difference.value.endswith("because risk weight 0.2 → 0.8: mostly on demand +$600k and spot −$300k.")
 
 
 def test_an_error_stands_in_place_and_goes_away(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from capplan.inputs.scenario import Scenario
 from capplan.outputs.charts import number_text, to_svg
 from capplan.outputs.export import write_table
 from capplan.outputs.tables import words
+from capplan.outputs.theme import display_name
 from capplan.outputs.views import View
 from capplan.outputs.widget_controls import Control, control_for, label_of
 
@@ -316,7 +317,18 @@ class Explorer(ipywidgets.VBox):
         if abs(step) <= 1e-9 * max(1.0, abs(self.baseline.value)):
             return f"No difference to the baseline ({_amount(self.baseline)}), {because.replace('because', 'although', 1)}."
         share = f", {number_text(step / abs(self.baseline.value), 'share', signed=True)}" if self.baseline.value else ""
-        return f"{_amount(view, step, signed=True)}{share} against the baseline ({_amount(self.baseline)}), {because}."
+        return f"{_amount(view, step, signed=True)}{share} against the baseline ({_amount(self.baseline)}), {because}{_parts(self.baseline, view)}."
+
+
+def _parts(before: View, after: View) -> str:
+    """Name the two components of the number that moved most, where the view lists them (details["components"]: component, usd)."""
+    if "components" not in before.details or "components" not in after.details:
+        return ""
+    old, new = (view.details["components"].groupby("component")["usd"].sum() for view in (before, after))
+    steps = new.sub(old, fill_value=0.0)
+    largest = steps[steps.abs() >= max(0.5, 0.05 * steps.abs().max())].sort_values(key=abs, ascending=False, kind="stable").head(2)
+    named = [f"{display_name(name).lower()} {number_text(step, after.unit, signed=True)}" for name, step in largest.items()]
+    return f": mostly {' and '.join(named)}" if named else ""
 
 
 def _amount(view: View, value: float | None = None, *, signed: bool = False) -> str:

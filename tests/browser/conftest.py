@@ -208,7 +208,7 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
     book = tmp_path_factory.mktemp("books") / "small"
     shutil.copytree(ROOT / "data" / "enterprise", book)
     entries = yaml.safe_load((book / "book.yaml").read_text(encoding="utf-8"))
-    entries |= {"horizon_quarters": 3, "paths": 20, "plan_paths": 10, "load_blocks": 2, "gap_share": 0.02}
+    entries |= {"horizon_quarters": 2, "paths": 20, "plan_paths": 10, "load_blocks": 2, "gap_share": 0.02}
     (book / "book.yaml").write_text(yaml.safe_dump(entries), encoding="utf-8")
     return book
 
@@ -227,11 +227,13 @@ def shot(request: pytest.FixtureRequest) -> Any:
             page.set_viewport_size({"width": 1400, "height": int(min(height + 160, 12_000))})
             page.wait_for_timeout(500)
         if part:
+            height = page.evaluate("part => document.querySelector(part).scrollHeight", part)
+            page.set_viewport_size({"width": 1400, "height": int(min(height + 200, 12_000))})
+            page.wait_for_timeout(500)
             page.locator(part).first.screenshot(path=str(path))
         else:
             page.screenshot(path=str(path), full_page=True)
-        if tall:
-            page.set_viewport_size({"width": 1400, "height": 1000})
+        page.set_viewport_size({"width": 1400, "height": 1000})
         return path
 
     return keep
