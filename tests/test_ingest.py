@@ -115,6 +115,11 @@ def test_times_with_zone_epoch_and_pattern(tmp_path):
         assert ingest("requests", path, **options).tables["usage"].time.tolist() == want, name
 
 
+def test_times_that_only_look_like_numbers(tmp_path):
+    path = write(tmp_path, "nan.csv", "timestamp,input_tokens,output_tokens\n1700000000,1,1\ninf,1,1\n")
+    assert [(fault.row, fault.value) for fault in faults_of(lambda: ingest("requests", path))] == [(3, "inf")]
+
+
 def test_summer_time(tmp_path):
     gone = write(tmp_path, "gone.csv", "timestamp,input_tokens,output_tokens\n2026-03-29 01:30:00,1,1\n2026-03-29 02:30:00,1,1\n")
     fault = faults_of(lambda: ingest("requests", gone, timezone="Europe/Berlin"))[0]

@@ -14,8 +14,7 @@ from capplan.inputs.ingest.opening import Sheet, quoted, text_literal
 
 #: Cells of one kind of fault that are looked up; a message shows at most forty in all.
 SHOWN = 40
-_NUMERIC = r"[+-]?\d+(\.\d+)?"
-_ZONED = r":\d{2}(\.\d+)?\s*(Z|z|UTC|GMT|[+-]\d{2}(:?\d{2})?)$"
+_ZONE_AT_THE_END = "(Z|z|UTC|GMT|[+-]\\d{2}(:?\\d{2})?)$"
 #: Unix times before September 1998 are taken for counts from an unknown start.
 _FIRST_UNIX_SECOND = 9.05e8
 _FIRST_UNIX_MILLISECOND = 1e11
@@ -233,13 +232,16 @@ def _clock(text: str) -> str:
 def _instant(sheet: Sheet, source: str) -> tuple[str, list[tuple[str, str, str]]]:
     """Return SQL for an instant in UTC, and what would be wrong with it."""
     text, options = quoted(source), sheet.options
+    is_zoned = f"(contains({text}, ':') and regexp_matches(right({text}, 6), '{_ZONE_AT_THE_END}'))"
+    number = f"try_cast({text} as double)"
     filled, numeric, zoned, low, high = sheet.rows(
-        f"select count({text}), count(*) filter (regexp_full_match({text}, '{_NUMERIC}')), count(*) filter (regexp_matches({text}, '{_ZONED}')), "  # noqa: S608
-        f"min(try_cast({text} as double)), max(try_cast({text} as double)) from cells"
+        f"select count({text}), count({number}), count(*) filter ({is_zoned}), min({number}) filter (isfinite({number})), "  # noqa: S608
+        f"max({number}) filter (isfinite({number})) from cells"
     )[0]
     remedy = "Write instants like 2023-11-16T18:17:03 in UTC or with a zone, or give their pattern: time_format=%d.%m.%Y %H:%M."
     if filled and numeric == filled and options.time_format is None:
-        return _counted(sheet, source, low, high), []
+        counted = _counted(sheet, source, low, high)
+        return counted, [(f"{text} is not null and {counted} is null", "a time is needed", remedy)]
     if options.time_format is not None:
         naive = f"try_strptime({text}, {text_literal(options.time_format)})::timestamp"
         zoned = filled if "%z" in options.time_format else 0
@@ -249,7 +251,6 @@ def _instant(sheet: Sheet, source: str) -> tuple[str, list[tuple[str, str, str]]
             f"try_cast({text} as timestamp)",
             f"timezone('UTC', try_cast(regexp_replace({text}, '\\s+([Zz+-])', '\\1') as timestamptz))",
         )
-    is_zoned = f"regexp_matches({text}, '{_ZONED}')"
     if 0 < zoned < filled:
         rule = f"{zoned} cells of the column state a time zone and {filled - zoned} do not"
         problem = (f"{text} is not null and not {is_zoned}", rule, "Give every time its zone, or write all of them in UTC.")
