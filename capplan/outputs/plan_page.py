@@ -9,7 +9,9 @@ from capplan.inputs.scenario import Scenario
 from capplan.outputs.charts import to_svg
 from capplan.outputs.page import PageSection, TableBlock, render_page
 from capplan.outputs.tables import money, words
-from capplan.outputs.views import View, decisions, show_demand, show_pricing
+from capplan.outputs.view import View
+from capplan.outputs.views import show_demand, show_pricing
+from capplan.outputs.views_plan import decisions
 from capplan.plan import Plan
 
 

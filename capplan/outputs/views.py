@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import html
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -13,58 +11,12 @@ from capplan.inputs.book import Book
 from capplan.inputs.scenario import Scenario
 from capplan.inputs.schema import TABLES, meaning_of
 from capplan.outputs import charts
-from capplan.outputs.tables import readable, words
-from capplan.plan import Plan, demand_of, prices_of, purchases_of, quarterly_plan, work_of
-from capplan.questions.procurement.need import accelerators_needed
+from capplan.outputs.tables import words
+from capplan.outputs.view import View
+from capplan.outputs.views_plan import show_plan, show_procurement
+from capplan.plan import demand_of, prices_of
+from capplan.questions.demand import Forecast
 from capplan.units import quarter_of
-
-
-@dataclass(frozen=True)
-class View:
-    """What a person sees of an answer.
-
-    Parameters
-    ----------
-    headline
-        One sentence with the number that decides.
-    charts
-        Charts by name; the first one is the main one.
-    table
-        The main table, tidy.
-    value, unit
-        The deciding number and its unit ("USD", "accelerators", ...), for differences between two scenarios.
-    fields
-        Assumptions that the answer depends on, most telling first: the sliders.
-    notes
-        What was assumed, repaired or left out.
-    details
-        Further tables by name.
-    """
-
-    headline: str
-    charts: Mapping[str, Any]
-    table: pd.DataFrame
-    value: float
-    unit: str
-    fields: tuple[str, ...]
-    notes: tuple[str, ...] = ()
-    details: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-
-    @property
-    def chart(self) -> Any:
-        """The main chart."""
-        return next(iter(self.charts.values()))
-
-    @property
-    def shown(self) -> pd.DataFrame:
-        """The main table as a reader wants it: headings with units, numbers written out."""
-        return readable(self.table, rows=40)
-
-    def _repr_html_(self) -> str:
-        """Show headline, charts and notes in a notebook: plain SVG, no script, all text escaped."""
-        pictures = "".join(f"<div>{charts.to_svg(chart)}</div>" for chart in self.charts.values())
-        notes = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
-        return f"<p><b>{html.escape(self.headline)}</b></p>{pictures}" + (f"<ul>{notes}</ul>" if notes else "")
 
 
 def show_book(book: Book, scenario: Scenario) -> View:
@@ -111,57 +63,90 @@ def show_demand(book: Book, scenario: Scenario) -> View:
     """Show how much work will come, and how sure that is."""
     book = book.with_changes(scenario.changes)
     forecast = demand_of(book, scenario)
-    quantiles = forecast.quantiles.groupby(["workload", "quarter", "quantile"], as_index=False)["quantity"].sum()
     units = book.get("workloads").set_index("workload")["unit"]
-    named = quantiles.assign(workload=[f"{name} ({units.get(name, 'units')})" for name in quantiles["workload"]])
-    totals = (
-        forecast.paths.groupby(["path", "workload", "quarter", "block"], as_index=False)["quantity"]
-        .sum()
-        .merge(forecast.blocks, on=["quarter", "block"])
+    pictures = {**_fan(forecast, units), **_duration(forecast, scenario.first_quarter)}
+    quantiles = _series(forecast.quantiles, units)
+    table = quantiles.pivot_table(index=["series", "quarter"], columns="quantile", values="quantity").reset_index()
+    table.columns = [
+        f"P{100 * name:g}" if isinstance(name, float) else "workload" if name == "series" else str(name) for name in table.columns
+    ]
+    fields = (
+        "event_strength",
+        "growth_share_per_year",
+        "growth_band_share",
+        "unmet_share",
+        "load_blocks",
+        "paths",
+        "horizon_quarters",
     )
-    curve = _duration(totals, scenario.first_quarter)
-    table = quantiles.pivot_table(index=["workload", "quarter"], columns="quantile", values="quantity").reset_index()
-    table.columns = [f"P{100 * name:g}" if isinstance(name, float) else str(name) for name in table.columns]
-    pictures = {
+    details = {"scores": forecast.scores, "unmet": forecast.unmet, "pooling": forecast.pooling, "blocks": forecast.blocks}
+    return View(forecast.headline, pictures, table, forecast.growth, "times the first quarter", fields, forecast.notes, details)
+
+
+def _series(frame: pd.DataFrame, units: pd.Series) -> pd.DataFrame:
+    """Name each workload with its region and unit; quantiles of regions cannot be added up."""
+    places = ["" if region == "any" else f", {region}" for region in frame["region"]]
+    names = [
+        f"{workload}{place} ({words(units.get(workload, 'units')).lower()})"
+        for workload, place in zip(frame["workload"], places, strict=True)
+    ]
+    return frame.assign(series=names)
+
+
+def _fan(forecast: Forecast, units: pd.Series) -> dict[str, Any]:
+    """Draw each workload's monthly history and forecast, as work a day; by quarter where demand is stated."""
+    if forecast.months.empty:
+        stated = _series(forecast.quantiles, units)
+        return {"demand": charts.fan(stated, title="Demand as stated", value_title="Work in the quarter", unit="units", series="series")}
+    months = _series(forecast.months, units)
+    months["per_day"] = months["quantity"] / pd.DatetimeIndex(months["month"]).days_in_month
+    months = months[months["quantile"].isin([0.1, 0.25, 0.5, 0.75, 0.9])]
+    past = _series(forecast.history, units)
+    past["quantity"] = past["quantity_per_day"] * past["days"]
+    past = (
+        past.assign(month=past["time"].dt.to_period("M").dt.to_timestamp())
+        .groupby(["series", "month"], as_index=False)[["quantity", "days"]]
+        .sum()
+    )
+    past = past[past["days"] >= 7].assign(per_day=lambda frame: frame["quantity"] / frame["days"])
+    return {
         "demand": charts.fan(
-            named,
-            title="Demand by workload, median and 80 % band",
-            value_title="Work in the quarter",
+            months,
+            x="month",
+            value="per_day",
+            series="series",
+            history=past[["month", "series", "per_day"]],
+            title="Demand by workload: what was measured, and what may come",
+            value_title="Work a day",
             unit="units",
-            series="workload",
-            subtitle="; ".join(forecast.notes[:1])[:110],
-        ),
-        "load_duration": charts.staircase(
+            subtitle="Median and bands over the sample paths; known events and training runs included",
+        )
+    }
+
+
+def _duration(forecast: Forecast, quarter: str) -> dict[str, Any]:
+    """Draw each workload's load-duration curve in a quarter, relative to its mean."""
+    part = forecast.duration[(forecast.duration["quarter"] == quarter) & (forecast.duration["workload"] != "all")]
+    if part.empty:
+        return {}
+    curve = part.groupby(["workload", "hours_share"], as_index=False)["work_per_hour"].sum()
+    mean = forecast.paths[forecast.paths["quarter"] == quarter].groupby(["path", "workload"])["quantity"].sum().groupby("workload").median()
+    hours = forecast.blocks.loc[forecast.blocks["quarter"] == quarter, "hours"].sum()
+    curve["load"] = (curve["work_per_hour"] / (curve["workload"].map(mean) / hours)).fillna(0.0)
+    return {
+        "load_duration": charts.curve(
             curve,
-            x="hours",
+            x="hours_share",
             y="load",
             series="workload",
-            title=f"How long the load lasts in {scenario.first_quarter}",
-            x_title="Hours of the quarter with at least this load",
-            y_title="Load relative to the quarter's mean",
-            x_unit="h",
+            title=f"How long the load lasts in {quarter}",
+            x_title="Share of the quarter's hours with at least this load",
+            y_title="Load relative to the mean",
+            x_unit="share",
             unit="ratio",
-            subtitle="Median over paths, hours sorted from peak to base",
-        ),
+            subtitle="Median over paths; a flat line is a load that contracts serve well, a steep one needs capacity by the hour",
+        )
     }
-    value = float(quantiles.loc[(quantiles["quarter"] == quantiles["quarter"].max()) & (quantiles["quantile"] == 0.5), "quantity"].sum())
-    fields = ("event_strength", "growth_share_per_year", "growth_band_share", "load_blocks", "paths", "horizon_quarters", "unmet_share")
-    return View(
-        forecast.headline, pictures, table, value, "units", fields, forecast.notes, {"scores": forecast.scores, "blocks": forecast.blocks}
-    )
-
-
-def _duration(totals: pd.DataFrame, quarter: str) -> pd.DataFrame:
-    """Return each workload's load in the blocks of a quarter, relative to its mean, at the hour each block ends."""
-    part = totals[totals["quarter"] == quarter].copy()
-    part["rate"] = part["quantity"] / part["hours"]
-    mean = part.groupby(["path", "workload"])[["quantity", "hours"]].transform("sum")
-    part["load"] = (part["rate"] / (mean["quantity"] / mean["hours"])).fillna(0.0)
-    middle = part.groupby(["workload", "block", "hours"], as_index=False)["load"].median().sort_values(["workload", "block"])
-    middle["end"] = middle.groupby("workload")["hours"].cumsum()
-    starts = middle.assign(hours=middle["end"] - middle["hours"])
-    lasts = middle[middle["block"] == middle["block"].max()].assign(hours=lambda frame: frame["end"])
-    return pd.concat([starts, lasts], ignore_index=True)[["workload", "hours", "load"]]
 
 
 def show_pricing(book: Book, scenario: Scenario) -> View:
@@ -219,166 +204,7 @@ def show_pricing(book: Book, scenario: Scenario) -> View:
     )
 
 
-def _capacity_chart(plan_capacity: pd.DataFrame, purchases: pd.DataFrame, need: pd.DataFrame, title: str) -> Any:
-    """Draw capacity by kind against the demand band."""
-    bought = purchases.groupby(["quarter", "term"])["accelerators"].sum() if len(purchases) else pd.Series(dtype=float)
-    existing = (
-        plan_capacity[plan_capacity["source"] == "existing"]
-        .groupby("quarter", as_index=False)["accelerators"]
-        .sum()
-        .assign(term="existing")
-    )
-    later = plan_capacity[plan_capacity["source"] == "bought"].groupby(["quarter", "term"], as_index=False)["accelerators"].sum()
-    data = pd.concat([existing, later], ignore_index=True)[["quarter", "term", "accelerators"]]
-    peak = need[need["hour"] == "peak"].pivot_table(index="quarter", columns="quantile", values="accelerators")
-    band = pd.DataFrame({"quarter": peak.index, "low": peak[0.1].to_numpy(), "median": peak[0.5].to_numpy(), "high": peak[0.9].to_numpy()})
-    arrivals = bought.groupby("quarter").sum() if len(bought) else pd.Series(dtype=float)
-    held = existing.set_index("quarter")["accelerators"]
-    expiries = held.diff().clip(upper=0.0)
-    changes = pd.DataFrame({"quarter": [*arrivals.index, *expiries.index], "change": [*arrivals, *expiries.fillna(0.0)]})
-    changes = changes[changes["change"].abs() >= 0.5].assign(change=lambda frame: frame["change"].round())
-    return charts.layers(
-        data,
-        title=title,
-        value_title="Accelerators",
-        unit="accelerators",
-        band=band,
-        changes=changes if len(changes) else None,
-        subtitle="Band: accelerators needed in the peak hours, 10th to 90th percentile; the rest is rented on demand or as spot",
-    )
-
-
-def show_procurement(book: Book, scenario: Scenario) -> View:
-    """Show what to buy each quarter, and what the alternatives would have cost."""
-    book = book.with_changes(scenario.changes)
-    bought = purchases_of(book, scenario)
-    need = accelerators_needed(work_of(book, scenario), bought.dispatch)
-    others = bought.alternatives.assign(label=bought.alternatives["name"].map(words))
-    pictures = {
-        **(
-            {"capacity": _capacity_chart(bought.capacity, bought.purchases, need, "Capacity against the work that may come")}
-            if len(bought.capacity)
-            else {}
-        ),
-        "alternatives": charts.frontier(
-            others,
-            x="expected_usd",
-            y="cvar_usd",
-            title="The plan against what else could be done",
-            x_title="Expected cost",
-            y_title="Cost in the bad cases (CVaR)",
-            x_unit="USD",
-            unit="USD",
-            subtitle="Lower left is better; unserved work is counted at its price",
-            chosen=words("plan"),
-        ),
-        "costs": _cost_chart(bought.costs),
-    }
-    fields = (
-        "risk_weight",
-        "price_factor",
-        "on_demand_accelerators",
-        "spot_accelerators",
-        "serving_shortfall_usd_per_accelerator_hour",
-        "batch_shortfall_usd_per_accelerator_hour",
-        "tail_share",
-        "horizon_end",
-        "reuse_share",
-        "plan_paths",
-        "gap_share",
-    )
-    details = {
-        "rejected": bought.rejected,
-        "limits": bought.binding,
-        "alternatives": bought.alternatives,
-        "capacity": bought.capacity,
-        "need": need,
-    }
-    return View(bought.headline, pictures, bought.purchases, bought.proof.upper_usd, "USD", fields, bought.notes, details)
-
-
-def _cost_chart(costs: pd.DataFrame) -> Any:
-    """Draw expected cost by quarter and kind."""
-    weighted = costs.assign(usd=costs["usd"] * costs["probability"]).groupby(["quarter", "component"], as_index=False)["usd"].sum()
-    weighted = weighted[weighted["usd"].abs() > 0.5]
-    return charts.layers(
-        weighted,
-        title="Expected cost by quarter",
-        value_title="Cost in the quarter",
-        unit="USD",
-        value="usd",
-        layer="component",
-        subtitle="Undiscounted, average over the paths; shortfall is imputed, nobody invoices it",
-    )
-
-
-def show_plan(book: Book, scenario: Scenario) -> View:
-    """Show the plan: decisions to sign, capacity, costs and alternatives."""
-    plan = quarterly_plan(book, scenario)
-    inner = show_procurement(book, scenario)
-    pictures = {**inner.charts, **_contract_chart(book, plan)}
-    return View(plan.headline, pictures, decisions(plan), inner.value, "USD", inner.fields, plan.warnings, inner.details)
-
-
-def decisions(plan: Plan) -> pd.DataFrame:
-    """Return the purchases as decisions to sign, the firm ones first."""
-    columns = [
-        "firm",
-        "sign_by",
-        "offer_id",
-        "provider",
-        "accelerator",
-        "region",
-        "term",
-        "quarter",
-        "end_quarter",
-        "machines",
-        "accelerators",
-        "upfront_usd",
-        "usd",
-    ]
-    return plan.purchases.purchases.sort_values(["firm", "sign_by", "offer_id"], ascending=[False, True, True])[columns].reset_index(
-        drop=True
-    )
-
-
-def _contract_chart(book: Book, plan: Plan) -> dict[str, Any]:
-    """Draw signed contracts and purchases over time."""
-    signed, bought = book.get("commitments"), plan.purchases.purchases
-    lines = pd.concat(
-        [
-            pd.DataFrame({"contract": signed["commitment_id"], "start": signed["start"], "end": signed["end"], "term": "existing"}),
-            pd.DataFrame(
-                {
-                    "contract": [f"{row.accelerators:g} {row.accelerator}, {row.provider}, {row.quarter}" for row in bought.itertuples()],
-                    "start": bought["starts"],
-                    "end": bought["ends"],
-                    "term": bought["term"],
-                    "sign_by": bought["sign_by"],
-                }
-            ),
-        ],
-        ignore_index=True,
-    )
-    if lines.empty:
-        return {}
-    lines = lines.sort_values(["start", "contract"]).head(40)
-    markers = (
-        lines.loc[lines.get("sign_by", pd.Series(dtype="datetime64[ns]")).notna(), ["contract", "sign_by"]]
-        .rename(columns={"sign_by": "date"})
-        .assign(kind="Sign by")
-    )
-    return {
-        "contracts": charts.gantt(
-            lines,
-            title="Contracts, signed and planned",
-            today=plan.scenario.as_of,
-            markers=markers if len(markers) else None,
-            subtitle="Grey: signed already",
-        )
-    }
-
-
+__all__ = ["VIEWS", "View", "show_book", "show_demand", "show_plan", "show_pricing", "show_procurement"]
 #: Views by question: the stems of the notebooks.
 VIEWS: dict[str, Callable[[Book, Scenario], View]] = {
     "start_here": show_book,

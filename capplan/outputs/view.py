@@ -1,0 +1,61 @@
+"""What a person sees of an answer: a headline, charts, a table."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from capplan.outputs import charts
+from capplan.outputs.tables import readable
+
+
+@dataclass(frozen=True)
+class View:
+    """What a person sees of an answer.
+
+    Parameters
+    ----------
+    headline
+        One sentence with the number that decides.
+    charts
+        Charts by name; the first one is the main one.
+    table
+        The main table, tidy.
+    value, unit
+        The deciding number and its unit ("USD", "accelerators", ...), for differences between two scenarios.
+    fields
+        Assumptions that the answer depends on, most telling first: the sliders.
+    notes
+        What was assumed, repaired or left out.
+    details
+        Further tables by name.
+    """
+
+    headline: str
+    charts: Mapping[str, Any]
+    table: pd.DataFrame
+    value: float
+    unit: str
+    fields: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    details: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+
+    @property
+    def chart(self) -> Any:
+        """The main chart."""
+        return next(iter(self.charts.values()))
+
+    @property
+    def shown(self) -> pd.DataFrame:
+        """The main table as a reader wants it: headings with units, numbers written out."""
+        return readable(self.table, rows=40)
+
+    def _repr_html_(self) -> str:
+        """Show headline, charts and notes in a notebook: plain SVG, no script, all text escaped."""
+        pictures = "".join(f"<div>{charts.to_svg(chart)}</div>" for chart in self.charts.values())
+        notes = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
+        return f"<p><b>{html.escape(self.headline)}</b></p>{pictures}" + (f"<ul>{notes}</ul>" if notes else "")

@@ -1,0 +1,175 @@
+"""Views of the purchase plan: what to buy, what to sign, what it costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from capplan.inputs.book import Book
+from capplan.inputs.scenario import Scenario
+from capplan.outputs import charts
+from capplan.outputs.tables import words
+from capplan.outputs.view import View
+from capplan.plan import Plan, purchases_of, quarterly_plan, work_of
+from capplan.questions.procurement.need import accelerators_needed
+
+
+def _capacity_chart(plan_capacity: pd.DataFrame, purchases: pd.DataFrame, need: pd.DataFrame, title: str) -> Any:
+    """Draw capacity by kind against the demand band."""
+    bought = purchases.groupby(["quarter", "term"])["accelerators"].sum() if len(purchases) else pd.Series(dtype=float)
+    existing = (
+        plan_capacity[plan_capacity["source"] == "existing"]
+        .groupby("quarter", as_index=False)["accelerators"]
+        .sum()
+        .assign(term="existing")
+    )
+    later = plan_capacity[plan_capacity["source"] == "bought"].groupby(["quarter", "term"], as_index=False)["accelerators"].sum()
+    data = pd.concat([existing, later], ignore_index=True)[["quarter", "term", "accelerators"]]
+    peak = need[need["hour"] == "peak"].pivot_table(index="quarter", columns="quantile", values="accelerators")
+    band = pd.DataFrame({"quarter": peak.index, "low": peak[0.1].to_numpy(), "median": peak[0.5].to_numpy(), "high": peak[0.9].to_numpy()})
+    arrivals = bought.groupby("quarter").sum() if len(bought) else pd.Series(dtype=float)
+    held = existing.set_index("quarter")["accelerators"]
+    expiries = held.diff().clip(upper=0.0)
+    changes = pd.DataFrame({"quarter": [*arrivals.index, *expiries.index], "change": [*arrivals, *expiries.fillna(0.0)]})
+    changes = changes[changes["change"].abs() >= 0.5].assign(change=lambda frame: frame["change"].round())
+    return charts.layers(
+        data,
+        title=title,
+        value_title="Accelerators",
+        unit="accelerators",
+        band=band,
+        changes=changes if len(changes) else None,
+        subtitle="Band: accelerators needed in the peak hours, 10th to 90th percentile; the rest is rented on demand or as spot",
+    )
+
+
+def show_procurement(book: Book, scenario: Scenario) -> View:
+    """Show what to buy each quarter, and what the alternatives would have cost."""
+    book = book.with_changes(scenario.changes)
+    bought = purchases_of(book, scenario)
+    need = accelerators_needed(work_of(book, scenario), bought.dispatch)
+    others = bought.alternatives.assign(label=bought.alternatives["name"].map(words))
+    pictures = {
+        **(
+            {"capacity": _capacity_chart(bought.capacity, bought.purchases, need, "Capacity against the work that may come")}
+            if len(bought.capacity)
+            else {}
+        ),
+        "alternatives": charts.frontier(
+            others,
+            x="expected_usd",
+            y="cvar_usd",
+            title="The plan against what else could be done",
+            x_title="Expected cost",
+            y_title="Cost in the bad cases (CVaR)",
+            x_unit="USD",
+            unit="USD",
+            subtitle="Lower left is better; unserved work is counted at its price",
+            chosen=words("plan"),
+        ),
+        "costs": _cost_chart(bought.costs),
+    }
+    fields = (
+        "risk_weight",
+        "price_factor",
+        "on_demand_accelerators",
+        "spot_accelerators",
+        "serving_shortfall_usd_per_accelerator_hour",
+        "batch_shortfall_usd_per_accelerator_hour",
+        "tail_share",
+        "horizon_end",
+        "reuse_share",
+        "plan_paths",
+        "gap_share",
+    )
+    details = {
+        "rejected": bought.rejected,
+        "limits": bought.binding,
+        "alternatives": bought.alternatives,
+        "capacity": bought.capacity,
+        "need": need,
+    }
+    return View(bought.headline, pictures, bought.purchases, bought.proof.upper_usd, "USD", fields, bought.notes, details)
+
+
+def _cost_chart(costs: pd.DataFrame) -> Any:
+    """Draw expected cost by quarter and kind."""
+    weighted = costs.assign(usd=costs["usd"] * costs["probability"]).groupby(["quarter", "component"], as_index=False)["usd"].sum()
+    weighted = weighted[weighted["usd"].abs() > 0.5]
+    return charts.layers(
+        weighted,
+        title="Expected cost by quarter",
+        value_title="Cost in the quarter",
+        unit="USD",
+        value="usd",
+        layer="component",
+        subtitle="Undiscounted, average over the paths; shortfall is imputed, nobody invoices it",
+    )
+
+
+def show_plan(book: Book, scenario: Scenario) -> View:
+    """Show the plan: decisions to sign, capacity, costs and alternatives."""
+    plan = quarterly_plan(book, scenario)
+    inner = show_procurement(book, scenario)
+    pictures = {**inner.charts, **_contract_chart(book, plan)}
+    return View(plan.headline, pictures, decisions(plan), inner.value, "USD", inner.fields, plan.warnings, inner.details)
+
+
+def decisions(plan: Plan) -> pd.DataFrame:
+    """Return the purchases as decisions to sign, the firm ones first."""
+    columns = [
+        "firm",
+        "sign_by",
+        "offer_id",
+        "provider",
+        "accelerator",
+        "region",
+        "term",
+        "quarter",
+        "end_quarter",
+        "machines",
+        "accelerators",
+        "upfront_usd",
+        "usd",
+    ]
+    return plan.purchases.purchases.sort_values(["firm", "sign_by", "offer_id"], ascending=[False, True, True])[columns].reset_index(
+        drop=True
+    )
+
+
+def _contract_chart(book: Book, plan: Plan) -> dict[str, Any]:
+    """Draw signed contracts and purchases over time."""
+    signed, bought = book.get("commitments"), plan.purchases.purchases
+    lines = pd.concat(
+        [
+            pd.DataFrame({"contract": signed["commitment_id"], "start": signed["start"], "end": signed["end"], "term": "existing"}),
+            pd.DataFrame(
+                {
+                    "contract": [f"{row.accelerators:g} {row.accelerator}, {row.provider}, {row.quarter}" for row in bought.itertuples()],
+                    "start": bought["starts"],
+                    "end": bought["ends"],
+                    "term": bought["term"],
+                    "sign_by": bought["sign_by"],
+                }
+            ),
+        ],
+        ignore_index=True,
+    )
+    if lines.empty:
+        return {}
+    lines = lines.sort_values(["start", "contract"]).head(40)
+    markers = (
+        lines.loc[lines.get("sign_by", pd.Series(dtype="datetime64[ns]")).notna(), ["contract", "sign_by"]]
+        .rename(columns={"sign_by": "date"})
+        .assign(kind="Sign by")
+    )
+    return {
+        "contracts": charts.gantt(
+            lines,
+            title="Contracts, signed and planned",
+            today=plan.scenario.as_of,
+            markers=markers if len(markers) else None,
+            subtitle="Grey: signed already",
+        )
+    }
