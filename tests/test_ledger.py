@@ -21,6 +21,7 @@ from capplan.questions.ledger import (
     burn_down,
     commitment_charges,
     draw_dollar_plan,
+    expected_work,
     internal_rate_of_return,
     loan_payment,
     loan_periods,
@@ -375,6 +376,25 @@ def test_purchases_usage_and_teams():
     obligations = ledger.obligations
     assert obligations.usd.sum() == pytest.approx(400_000)
     assert set(obligations[obligations.beyond_horizon].fiscal_year) == {"FY2028"}
+
+
+def test_band_of_spend_and_expected_work():
+    costs = pd.DataFrame(
+        [
+            (path, probability, "2027Q1", component, usd)
+            for path, probability, usd in ((0, 0.2, 100.0), (1, 0.6, 500.0), (2, 0.2, 900.0))
+            for component, usd in (("on_demand", usd), ("shortfall", 1e9), ("committed", 7.0))
+        ],
+        columns=["path", "probability", "quarter", "component", "usd"],
+    )
+    other = pd.DataFrame({"cost_id": ["s3"], "month": [day("2027-01-01")], "kind": ["storage"], "usd": [10.0]})
+    band = build_ledger(A, costs=costs, other_costs=other).band.set_index(["quarter", "quantile"]).usd
+    assert band["2027Q1"].tolist() == [130, 530, 930]  # storage goes on for three months
+    assert band["all"].tolist() == [100 + 120, 500 + 120, 900 + 120]
+    paths = pd.DataFrame(
+        {"path": [0, 1], "probability": [0.25, 0.75], "workload": "a", "quarter": "2027Q1", "block": 0, "quantity": [8.0, 4.0]}
+    )
+    assert expected_work(paths).quantity.tolist() == [5]
 
 
 def test_late_signing_and_indicative_purchases():

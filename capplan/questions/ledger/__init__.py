@@ -16,6 +16,7 @@ from capplan.questions.ledger.finance import (
 from capplan.questions.ledger.plans import PlanDraw, burn_down, commitment_charges, draw_dollar_plan
 from capplan.questions.ledger.reconcile import against_budgets, reconcile
 from capplan.questions.ledger.schedules import Bearer, Contract, Entry, machine_entries
+from capplan.questions.ledger.teams import expected_work
 from capplan.questions.ledger.tokens import api_spend, request_usd
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "burn_down",
     "commitment_charges",
     "draw_dollar_plan",
+    "expected_work",
     "internal_rate_of_return",
     "loan_payment",
     "loan_periods",

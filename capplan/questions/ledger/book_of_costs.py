@@ -149,7 +149,7 @@ def token_entries(spend: pd.DataFrame, workloads: pd.DataFrame, a: LedgerAssumpt
     for row in spend.to_dict("records"):
         workload = str(row["workload"])
         bearer = Bearer(str(about.loc[workload, "team"]), str(about.loc[workload, "cost_center"]))
-        entry = Entry(row["month"], "", "api", f"api {workload}", row["usd"], "expected", str(row["provider"]), bearer=bearer)
+        entry = Entry(row["month"], "", "tokens", f"tokens {workload}", row["usd"], "expected", str(row["provider"]), bearer=bearer)
         found += as_incurred(entry, a.payment_terms_days)
     return found
 

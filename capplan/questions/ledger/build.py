@@ -22,11 +22,12 @@ from capplan.questions.ledger.currency import converted
 from capplan.questions.ledger.plans import burn_down
 from capplan.questions.ledger.reconcile import against_budgets, reconcile
 from capplan.questions.ledger.schedules import Entry, as_incurred, entry_frame
-from capplan.questions.ledger.summaries import contract_table, idle_table, obligation_table, residual_table
+from capplan.questions.ledger.summaries import contract_table, idle_table, obligation_table, residual_table, spend_band
 from capplan.questions.ledger.teams import class_bearers, purchase_bearers
 from capplan.questions.ledger.tokens import api_spend
 from capplan.units import fiscal_year, quarter_end, quarter_of, quarter_range, quarter_start
 
+COSTS = ["path", "probability", "quarter", "component", "usd"]
 CAPACITY = ["quarter", "provider", "accelerator", "accelerators"]
 DISPATCH = [
     "quarter",
@@ -76,6 +77,8 @@ class Ledger:
         contract_id, month, low_usd, expected_usd, high_usd: what owned machines may bring at the end of their life.
     idle
         Use and cost of what is paid for in any case (see `summaries.idle_table`).
+    band
+        Quantiles of P&L spend over the paths (see `summaries.spend_band`).
     reconciliation
         The ledger against the last full month of the bill (see `reconcile.reconcile`).
     budgets
@@ -92,6 +95,7 @@ class Ledger:
     agreements: pd.DataFrame
     residuals: pd.DataFrame
     idle: pd.DataFrame
+    band: pd.DataFrame
     reconciliation: pd.DataFrame
     budgets: pd.DataFrame
     api: pd.DataFrame
@@ -140,6 +144,7 @@ def build_ledger(
     purchases: pd.DataFrame | None = None,
     dispatch: pd.DataFrame | None = None,
     capacity: pd.DataFrame | None = None,
+    costs: pd.DataFrame | None = None,
     skus: pd.DataFrame | None = None,
     workloads: pd.DataFrame | None = None,
     work: pd.DataFrame | None = None,
@@ -162,8 +167,8 @@ def build_ledger(
         Horizon, payment terms, currency, fiscal year, discount rate, useful life and residual value.
     commitments, payments, skus, workloads, services, assets, sites, spend_agreements, other_costs, billing, limits, fx
         The book's tables of these names; what is missing has no cost.
-    purchases, dispatch, capacity
-        What a purchase plan buys, what runs where, and the accelerators that are there.
+    purchases, dispatch, capacity, costs
+        What a purchase plan buys, what runs where, the accelerators that are there, and the costs of each path.
     work
         workload, quarter, quantity (expected, in the workload's unit): for API tokens, and for the shares of teams.
 
@@ -216,6 +221,7 @@ def build_ledger(
         agreements=agreements,
         residuals=residual_table(entries, own, a),
         idle=idle_table(frame, _holdings(signed, own, bought, machines), _frame(capacity, CAPACITY), runs, a),
+        band=spend_band(frame, _frame(costs, COSTS), quarters),
         reconciliation=reconciliation,
         budgets=against_budgets(frame, _table(limits, "limits"), quarters),
         api=spend,

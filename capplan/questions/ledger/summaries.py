@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
 from capplan.inputs.scenario import LedgerAssumptions
@@ -10,6 +11,9 @@ from capplan.units import fiscal_year, quarter_hours
 
 #: Components that pay for capacity, used or not; rooms and their power are paid by the site, whichever machine stands in them.
 HELD = ("commitment", "purchase", "depreciation", "running", "support")
+#: Components that differ from path to path, as the cost table of a purchase plan names them.
+BY_PATH = ("on_demand", "spot", "api")
+QUANTILES = (0.1, 0.5, 0.9)
 #: Components that are owed by contract, whatever happens.
 OWED = ("commitment", "purchase", "capex", "running", "support", "space", "agreement_shortfall")
 
@@ -125,3 +129,42 @@ def idle_table(
         table["used_accelerator_hours"] > 0
     )
     return table.reset_index()
+
+
+def spend_band(frame: pd.DataFrame, costs: pd.DataFrame, quarters: list[str]) -> pd.DataFrame:
+    r"""Say between which sums P&L spend lies, quarter by quarter and in all.
+
+    .. math:: E_{pq} = F_q + \sum_{k} c_{pqk}
+
+    F is everything in the ledger that is the same on all paths; c is what is paid by use on a path. Imputed shortfall is in neither.
+
+    Parameters
+    ----------
+    frame
+        Ledger entries, with quarters.
+    costs
+        path, probability, quarter, component, usd: the cost table of a purchase plan.
+    quarters
+        Quarters that are planned.
+
+    Returns
+    -------
+    DataFrame
+        quarter (all = their sum), quantile (0.1, 0.5, 0.9), usd.
+    """
+    if costs.empty:
+        return pd.DataFrame(columns=["quarter", "quantile", "usd"])
+    expense = frame[(frame["view"] == "p_and_l") & ~frame["component"].isin(BY_PATH)]
+    fixed = expense.groupby("quarter")["usd"].sum().reindex(quarters).fillna(0.0)
+    used = costs[costs["component"].isin(BY_PATH)].pivot_table(index="path", columns="quarter", values="usd", aggfunc="sum")
+    used = used.reindex(columns=quarters).fillna(0.0) + fixed
+    used["all"] = used.sum(axis=1)
+    probability = costs.drop_duplicates("path").set_index("path")["probability"].reindex(used.index).to_numpy(float)
+    rows = []
+    for quarter in used.columns:
+        order = np.argsort(used[quarter].to_numpy(), kind="stable")
+        reached = np.cumsum(probability[order]) / probability.sum()
+        for quantile in QUANTILES:
+            place = min(int(np.searchsorted(reached, quantile - 1e-12)), len(order) - 1)
+            rows.append((quarter, quantile, float(used[quarter].iloc[order[place]])))
+    return pd.DataFrame(rows, columns=["quarter", "quantile", "usd"])

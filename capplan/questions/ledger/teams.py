@@ -59,3 +59,15 @@ def _by_use(row: dict[Any, Any], used: pd.DataFrame, classes: Shares) -> list[tu
         for bearer, part in classes.get(str(label), [(Bearer(), 1.0)]):
             total[bearer] = total.get(bearer, 0.0) + float(share) * part
     return sorted(total.items(), key=lambda item: (item[0].team, item[0].cost_center))
+
+
+def expected_work(paths: pd.DataFrame) -> pd.DataFrame:
+    """Return the expected work of each workload and quarter: workload, quarter, quantity.
+
+    Parameters
+    ----------
+    paths
+        path, probability, workload, quarter, quantity (and region, block): the paths of a forecast.
+    """
+    weighted = paths.assign(quantity=paths["quantity"] * paths["probability"])
+    return weighted.groupby(["workload", "quarter"], as_index=False)["quantity"].sum()
