@@ -675,3 +675,15 @@ def test_merge_keeps_order_and_every_other_column():
     assert both == 1
     assert joined.usd.tolist() == [1.1, 1.25, 0.0067]
     assert list(joined.columns) == list(TABLES["fx"].to_schema().columns)
+
+
+def test_old_traces_can_be_placed_in_the_books_time_and_bills_cannot(tmp_path):
+    path = write(tmp_path, "jobs.csv", "name,submit_time,duration,gpus\na,2017-01-02,3600,2\n")
+    found = ingest("jobs", path, shift_days=365, accelerator="H100")
+    assert found.tables["jobs"].submit.tolist() == found.tables["usage"].time.tolist() == [pd.Timestamp("2018-01-02")]
+    assert found.tables["speeds"].work_per_accelerator_hour.tolist() == [1.0]
+    assert any("not the days on which this was measured" in note for note in found.notes)
+    row = "2026-01-01T00:00:00Z,2026-01-01T00:00:00Z,2026-01-01T01:00:00Z,Usage,1,1,USD,AWS,EC2,a,NULL,X,NULL,1,Hours,p4d.24xlarge Instance Hour\n"
+    bill = ingest("focus", write(tmp_path, "bill.csv", FOCUS + row), shift_days=10)
+    assert bill.tables["billing"].month.tolist() == [pd.Timestamp("2026-01-01")]
+    assert bill.tables["usage"].time.tolist() == [pd.Timestamp("2026-01-11")]

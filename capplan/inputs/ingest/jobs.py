@@ -176,7 +176,8 @@ def accelerator_hours(sheet: Sheet, options: JobOptions, *, starts_known: bool) 
         _say_waiting(sheet, options)
     usage = usage.fillna({"quantity": 0.0, "queued_quantity": 0.0}) if starts_known else usage
     full = []
-    for label, part in usage.groupby("team", sort=True):
+    measured = [column for column in ("quantity", "queued_quantity") if column in usage]
+    for label, part in usage[(usage[measured] > 0).any(axis=1)].groupby("team", sort=True):
         times = pd.date_range(part.time.min(), part.time.max(), freq="h", name="time")
         full.append(part.drop(columns="team").set_index("time").reindex(times, fill_value=0.0).reset_index().assign(workload=label))
     hourly = shaped(pd.concat(full, ignore_index=True).assign(region=options.region), "usage")

@@ -25,6 +25,8 @@ def placed(found: Ingested, options: WorkOptions) -> Ingested:
     tables, notes = dict(found.tables), list(found.notes)
     if options.shift_days:
         for name, frame in tables.items():
+            if name == "billing":  # a bill's months stay: a shift by days would leave the first of the month
+                continue
             times = [column for column in frame.columns if pd.api.types.is_datetime64_any_dtype(frame[column])]
             tables[name] = frame.assign(**{column: frame[column] + pd.Timedelta(days=options.shift_days) for column in times})
         notes.append(f"All times were moved by {options.shift_days} days: they are not the days on which this was measured.")
@@ -38,5 +40,7 @@ def placed(found: Ingested, options: WorkOptions) -> Ingested:
                 "basis": "stated",
             }
         )
-        notes.append(f"Stated, not measured: one hour of {options.accelerator} does {options.work_per_accelerator_hour:g} of each workload's unit.")
+        notes.append(
+            f"Stated, not measured: one hour of {options.accelerator} does {options.work_per_accelerator_hour:g} of each workload's unit."
+        )
     return Ingested(tables, tuple(notes), found.headline)
