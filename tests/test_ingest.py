@@ -401,6 +401,9 @@ def test_jobs_faults_and_limits(tmp_path):
     assert found.tables["jobs"].job_id.tolist() == ["a", "a#2"]
     assert any("1 jobs without accelerators" in note for note in found.notes)
     assert "jobs" not in ingest("jobs", path, maximum_jobs=1).tables
+    path = write(tmp_path, "z.csv", "name,submit_time,duration,gpus\na,2026-01-01,0,1\n")
+    with pytest.raises(BookError, match="no job used or waited"):
+        ingest("jobs", path)
     path = write(tmp_path, "e.csv", "name,submit_time,gpus\na,2026-01-01,1\n")
     with pytest.raises(BookError, match="needs a duration or an end"):
         ingest("jobs", path)

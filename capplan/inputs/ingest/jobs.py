@@ -180,6 +180,8 @@ def accelerator_hours(sheet: Sheet, options: JobOptions, *, starts_known: bool) 
     for label, part in usage[(usage[measured] > 0).any(axis=1)].groupby("team", sort=True):
         times = pd.date_range(part.time.min(), part.time.max(), freq="h", name="time")
         full.append(part.drop(columns="team").set_index("time").reindex(times, fill_value=0.0).reset_index().assign(workload=label))
+    if not full:
+        sheet.refuse("no job used or waited for an accelerator for any time", "Check the columns of start, end and duration.")
     hourly = shaped(pd.concat(full, ignore_index=True).assign(region=options.region), "usage")
     tables = {
         "workloads": workload_rows(sorted(hourly.workload.unique()), "accelerator_hours", options.stage, deferrable=True, by_team=True),
