@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from capplan.optimize.coupled import CoupledEvaluator, priced_rows
 from capplan.optimize.evaluation import Cut, Evaluated, Evaluator, aggregate
 from capplan.optimize.master import Master
 from capplan.optimize.program import Marginals, Solution, TwoStage, blended_cost, expected_excess, risk_weights
@@ -28,8 +29,8 @@ POOL = 80
 FINEST_GAP = 1e-9
 
 
-class CoupledError(Exception):
-    """Points cannot be treated one by one: the cheapest recourse breaks an expected row, or the cuts do not end."""
+class UnsettledError(Exception):
+    """The cuts did not lead to a feasible first stage; the extensive form has to decide."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ class LShaped:
         self.library = warm.library if warm and same_recourse else RecourseLibrary(problem.q, problem.W, problem.recourse_sense)
         self.evaluator = Evaluator(problem, tail_share, self.library)
         self.master = Master(problem, risk_weight)
+        self.coupled: CoupledEvaluator | None = None
         self.cuts: list[tuple[Cut, Cut, Cut | None]] = []
         self.rays: list[Array] = []
         self.lower, self.upper = -np.inf, np.inf
@@ -128,23 +130,36 @@ class LShaped:
             cost = self.evaluator.evaluate(self.x).cost_by_scenario
             if np.isfinite(cost).all():
                 self.evaluator.reference = risk_weights(cost, self.problem.probability, 1.0, self.tail_share)
-        relaxed, value = self._relax(self.evaluator, self.x, self.gap_share / 2 if self.problem.integer.any() else self.gap_share)
-        rows, reduced = self.master.duals()
-        if self.problem.integer.any():
-            self._search(relaxed)
-        else:
-            self._offer(relaxed, value, self._visit(self.evaluator, relaxed).cost_by_scenario)
-        if np.isinf(self.upper):
-            raise CoupledError("no first stage was found that leaves every point feasible")
+        marginals = self._run(self.x)
         recourse = self.evaluator.decisions(self.x)
-        if (expected_excess(self.problem, self.x, recourse) > 0).any():
-            raise CoupledError("the cheapest recourse breaks an expected row")
-        marginals = Marginals(rows, np.zeros(len(self.problem.expected)), reduced)
+        if np.isfinite(self.upper) and (expected_excess(self.problem, self.x, recourse) > 0).any():
+            self.coupled = CoupledEvaluator(self.evaluator, self.risk_weight, self.tail_share, self.gap_share)
+            self.upper = np.inf
+            marginals = self._run(self.x)
+            self.evaluator.rest(self.x)
+            recourse = self.coupled.decisions(self.x, self.coupled.evaluate(self.x))
+        if np.isinf(self.upper):
+            raise UnsettledError("no first stage was found that leaves every point feasible and keeps the expected rows")
         gap = (self.upper - self.lower) / max(abs(self.upper), 1e-12)
         status = "optimal" if gap <= FINEST_GAP else "gap" if gap <= self.gap_share else "limit"
         left = Warm(self.program_digest, self.recourse_digest, self.library, self.evaluator.basis, tuple(self.cuts[-POOL:]),
                     tuple(self.rays), self.tail_share, self.evaluator.reference, self.x)  # fmt: skip
         return Solution(self.x, min(self.lower, self.upper), self.upper, self.cost, status, recourse, marginals, "l_shaped", left)
+
+    def _run(self, x: Array) -> Marginals:
+        """Solve the relaxation, then the program with integers; return what one more unit is worth in the relaxation."""
+        mixed = bool(self.problem.integer.any())
+        relaxed = self._relax(self.evaluator, x, self.gap_share / 2 if mixed else self.gap_share)
+        prices = np.zeros(len(self.problem.expected))
+        rows, reduced = self.master.duals()
+        if self.coupled is not None:
+            self.evaluator.rest(relaxed)
+            prices = -self.coupled.evaluate(relaxed).price.row
+        if mixed:
+            self._search(relaxed)
+        else:
+            self._offer_point(relaxed)
+        return Marginals(rows, prices, reduced)
 
     def _value(self, problem: TwoStage, x: Array, found: Evaluated) -> float:
         """Return the objective of an evaluated first stage; infinite where a point is infeasible."""
@@ -154,22 +169,26 @@ class LShaped:
         return float(problem.c @ x) + blended_cost(found.cost_by_scenario, problem.probability, risk_weight, self.tail_share)
 
     def _visit(self, evaluator: Evaluator, x: Array) -> Evaluated:
-        """Evaluate a first stage and add its cuts."""
+        """Evaluate a first stage and add its cuts; under expected rows its cost is that of the best dispatch that keeps them."""
         found = evaluator.evaluate(x)
         if len(found.rays):
             self.rays.append(found.rays)
             self.master.add_rays(found.rays)
         self.cuts.append((found.mean, found.tail, found.reference))
         self.master.add(*self.cuts[-1])
+        if self.coupled is not None and np.isfinite(found.cost_by_scenario).all():
+            joint = self.coupled.evaluate(x)
+            self.master.add_joint(joint.cut, *priced_rows(self.problem, joint.price))
+            return found._replace(cost_by_scenario=joint.cost_by_scenario)
         return found
 
     def _sketch(self) -> None:
         """Solve the aggregated relaxation, whose cuts hold for the full program too, to start near the optimum."""
         small = aggregate(self.problem, CLUSTERS)
-        self.x, _ = self._relax(Evaluator(small, 1.0, self.library), self.x, max(SKETCH_GAP, self.gap_share))
+        self.x = self._relax(Evaluator(small, 1.0, self.library), self.x, max(SKETCH_GAP, self.gap_share))
 
-    def _relax(self, evaluator: Evaluator, x: Array, gap_share: float) -> tuple[Array, float]:
-        """Cut until the relaxation is solved to a gap; return its best point and value."""
+    def _relax(self, evaluator: Evaluator, x: Array, gap_share: float) -> Array:
+        """Cut until the relaxation is solved to a gap; return its best point."""
         problem = evaluator.problem
         best, value = x, self._value(problem, x, self._visit(evaluator, x))
         for _ in range(RELAXED_ITERATIONS):
@@ -182,7 +201,7 @@ class LShaped:
             found = self._value(problem, inside, self._visit(evaluator, inside))
             if found < value:
                 best, value = inside, found
-        return best, value
+        return best
 
     def _search(self, relaxed: Array) -> None:
         """Solve with integers: near the relaxed point first, then everywhere, until the bounds meet."""

@@ -117,6 +117,16 @@ class Master:
                 self._by_technology(rows, reference, self.first_part)
         rows.hand_over(self.highs)
 
+    def add_joint(self, cut: Cut, a: Array, limit: float) -> None:
+        """Add a cut of the blended recourse cost with priced expected rows: value >= cut + a x - limit."""
+        rows = _Rows()
+        n, values = len(self.problem.c), self.tail_value - self.first_value
+        slope = cut.slope[self.linked_technology, self.linked_row] / self.unit
+        columns = np.concatenate([np.arange(n + len(self.linked)), self.first_value + np.arange(values), [self.tail_value]])
+        entries = np.concatenate([-a / self.unit, slope, np.full(values, 1 - self.risk_weight), [self.risk_weight]])
+        rows.append((cut.constant.sum() - limit) / self.unit, columns, entries)
+        rows.hand_over(self.highs)
+
     def _by_technology(self, rows: _Rows, cut: Cut, first: int) -> None:
         """Append value_t >= constant_t - slope_t z_t for each technology; `first` is the column of the first value."""
         for group, own in enumerate(self.own):

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from capplan.optimize.extensive import solve_extensive
-from capplan.optimize.l_shaped import CoupledError, LShaped, Warm
+from capplan.optimize.l_shaped import LShaped, UnsettledError, Warm
 from capplan.optimize.program import ExpectedRow, Solution, TwoStage, blended_cost, check_program, risk_weights
 from capplan.optimize.solver import UnboundedError
 
@@ -47,8 +47,7 @@ def solve_two_stage(
         `Solution.warm` of an earlier solve: its cuts are used again where only c, A, bounds or the risk weight changed,
         its bases also where right-hand sides changed.
     method
-        "extensive" writes all points out, "l_shaped" decomposes; "automatic" decides by the number of recourse columns,
-        and writes out a program whose cheapest recourse breaks an expected row.
+        "extensive" writes all points out, "l_shaped" decomposes; "automatic" decides by the number of recourse columns.
 
     Returns
     -------
@@ -69,6 +68,6 @@ def solve_two_stage(
     if method == "l_shaped" or (method == "automatic" and columns > EXTENSIVE_COLUMNS):
         try:
             return LShaped(problem, risk_weight, tail_share, gap_share, start, warm).solve()
-        except (CoupledError, UnboundedError):
+        except (UnsettledError, UnboundedError):
             pass
     return solve_extensive(problem, risk_weight, tail_share, gap_share, start)
