@@ -19,6 +19,7 @@ from capplan.questions.ledger.book_of_costs import (
     usage_entries,
 )
 from capplan.questions.ledger.currency import converted
+from capplan.questions.ledger.payments import payments_by_day
 from capplan.questions.ledger.plans import burn_down
 from capplan.questions.ledger.reconcile import against_budgets, reconcile
 from capplan.questions.ledger.schedules import Entry, as_incurred, entry_frame
@@ -66,6 +67,8 @@ class Ledger:
     entries
         month, view (cash, billed, p_and_l, economic), component, contract_id, provider, status (signed, firm, indicative, expected, stated), team,
         cost_center, account, usd, quarter, fiscal_year, amount (in the book's currency). Imputed shortfall of service is in none of them.
+    payments
+        Cash by the day it is paid (see `payments.payments_by_day`).
     contracts
         contract_id, component, status, cash_usd, billed_usd, p_and_l_usd (whole life), economic_usd, paid_usd (before as_of), owed_usd (after it),
         beyond_horizon_usd, notice_date, exit_cost_usd (today).
@@ -90,6 +93,7 @@ class Ledger:
     """
 
     entries: pd.DataFrame
+    payments: pd.DataFrame
     contracts: pd.DataFrame
     obligations: pd.DataFrame
     agreements: pd.DataFrame
@@ -216,6 +220,7 @@ def build_ledger(
     reconciliation = reconcile(bill, frame, signed, providers, as_of, rates)
     return Ledger(
         entries=frame,
+        payments=payments_by_day(entries),
         contracts=contract_table(entries, frame, signed, as_of, end),
         obligations=obligation_table(entries, as_of, end, a),
         agreements=agreements,
