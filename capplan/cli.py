@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -59,7 +60,7 @@ def overrides(parameters: list[str] | None, scenario_file: Path | None) -> dict[
 
 
 def answer(
-    as_json: bool, headline: str, scenario: dict[str, Any], tables: dict[str, Any], warnings: list[str], plain: str | None = None
+    as_json: bool, headline: str, scenario: Mapping[str, Any], tables: Mapping[str, Any], warnings: list[str], plain: str | None = None
 ) -> None:
     """Print the answer: one JSON object, or the headline with the warnings."""
     if as_json:

@@ -1,4 +1,4 @@
-"""Which table that the book does not have would change the plan most?"""
+"""Gaps: which table that the book does not have would change the plan most."""
 
 from __future__ import annotations
 

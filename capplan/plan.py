@@ -17,7 +17,7 @@ from capplan.errors import MissingTableError
 from capplan.inputs.book import Book
 from capplan.inputs.scenario import DemandAssumptions, LedgerAssumptions, PricingAssumptions, ProcurementAssumptions, Scenario, Section
 from capplan.questions.demand import Forecast, class_demand, class_speeds, class_table, forecast_demand, stated_demand
-from capplan.questions.ledger import Ledger, build_ledger
+from capplan.questions.ledger import Ledger, build_ledger, expected_work
 from capplan.questions.pricing import price_hours
 from capplan.questions.procurement import Purchases, plan_purchases, sample_paths
 
@@ -92,10 +92,9 @@ def demand_of(book: Book, scenario: Scenario) -> Forecast:
         return remembered("stated", book, ("demand_scenarios",), a, lambda: stated_demand(book.get("demand_scenarios"), a))
     if "usage" not in book.tables and "training_runs" not in book.tables:
         book.need("usage", "The demand forecast")
-    tables = ("usage", "events", "training_runs", "workloads")
-    return remembered(
-        "demand", book, tables, a, lambda: forecast_demand(*(book.get(name) for name in tables[:3]), a, book.get("workloads"))
-    )
+    tables = ("usage", "events", "training_runs", "workloads", "speeds")
+    usage, events, runs, workloads, speeds = (book.get(name) for name in tables)
+    return remembered("demand", book, tables, a, lambda: forecast_demand(usage, events, runs, a, workloads, speeds))
 
 
 def prices_of(book: Book, scenario: Scenario) -> pd.DataFrame:
@@ -180,16 +179,14 @@ LEDGER_TABLES = (
 
 def ledger_of(book: Book, scenario: Scenario) -> Ledger:
     """Book the plan in cash, billed, P&L and economic terms."""
-    bought, paths = purchases_of(book, scenario), demand_of(book, scenario).paths
-    work = (
-        paths.assign(quantity=paths["quantity"] * paths["probability"]).groupby(["workload", "quarter"], as_index=False)["quantity"].sum()
-    )
+    bought = purchases_of(book, scenario)
     return build_ledger(
         scenario.section(LedgerAssumptions),
         purchases=bought.purchases,
         dispatch=bought.dispatch,
         capacity=bought.capacity,
-        work=work,
+        costs=bought.costs,
+        work=expected_work(demand_of(book, scenario).paths),
         **{name: book.get(name) for name in LEDGER_TABLES},
     )
 

@@ -353,3 +353,8 @@ class LedgerAssumptions(PricingAssumptions):
         "Do other costs go on at their last stated month's amount until the horizon's end?",
         "Storage, support and people do not end with the last month in the table; false counts stated months only.",
     )
+    approvers: tuple[tuple[str, float], ...] = assumption(
+        (("head of infrastructure", 250_000.0), ("chief financial officer", 5_000_000.0), ("board", 1e12)),
+        "Who signs: role, and up to which value of a whole contract (USD), smallest first.",
+        "A judgement: set your company's own limits of authority.",
+    )

@@ -82,6 +82,7 @@ def fan(
     value: str = "quantity",
     series: str | None = None,
     history: pd.DataFrame | None = None,
+    history_name: str = "Measured",
 ) -> Any:
     """Show what may come: the median as a line, pairs of quantiles as bands, what was measured before it as dots.
 
@@ -93,8 +94,8 @@ def fan(
         Finding, assumption, what the axis shows, its unit.
     x, value, series
         Names of the columns; each series gets a panel with its own scale.
-    history
-        x, value and series of the past.
+    history, history_name
+        x, value and series of what is known (the past, a budget), and its name in the legend.
 
     Raises
     ------
@@ -121,7 +122,7 @@ def fan(
     table = theme.checked(table, table.columns, "fan")
     across = _time_channel(table["x"], chart="fan", width=268 if series else 620)
     names = [f"{(high - low):.0%} of cases" for low, high in pairs]
-    kinds = [*names, *(["Median"] if "middle" in table else []), *(["Measured"] if "past" in table else [])]
+    kinds = [*names, *(["Median"] if "middle" in table else []), *([history_name] if "past" in table else [])]
     palette = [
         *["#c4d6f2", "#8fb3e6", "#5f8fd6", "#3d72c2"][: len(names)],
         *(["#0045a5"] if "middle" in table else []),
@@ -144,14 +145,20 @@ def fan(
         return shown.encode(x=across, color=alt.Color("kind:N", scale=scale, legend=legend))
 
     marks: list[Any] = []
+    dots = table["x"].nunique() <= 40
     for place, name in enumerate(names):
-        marks.append(
-            drawn(name, f"low{place}", f"high{place}").mark_area(opacity=1).encode(y=alt.Y(f"low{place}:Q", **axis), y2=f"high{place}:Q")
-        )
+        start = drawn(name, f"low{place}", f"high{place}")
+        # A band over a single time has no area; a bar shows it.
+        shape = start.mark_area(opacity=1) if len(wide) > table["series"].nunique() else start.mark_bar(size=26)
+        marks.append(shape.encode(y=alt.Y(f"low{place}:Q", **axis), y2=f"high{place}:Q"))
     if "middle" in table:
-        marks.append(drawn("Median", "middle").mark_line(point={"size": 36}).encode(y="middle:Q"))
+        marks.append(drawn("Median", "middle").mark_line(point={"size": 36} if dots else False).encode(y="middle:Q"))
     if "past" in table:
-        marks.append(drawn("Measured", "past").mark_line(point={"size": 30, "shape": "square"}, strokeWidth=1.5).encode(y="past:Q"))
+        marks.append(
+            drawn(history_name, "past")
+            .mark_line(point={"size": 30, "shape": "square"} if dots else False, strokeWidth=1.5)
+            .encode(y="past:Q")
+        )
     if not series:
         return theme.finish(alt.layer(*marks), title, subtitle)
     panel = alt.Facet("series:N", sort=list(dict.fromkeys(table["series"])), header=alt.Header(labelExpr=theme.SPLIT_LABEL))
@@ -233,7 +240,8 @@ def layers(
     if changes is not None and not changes.empty:
         marks += _changes(changes, table, band, x, across)
         subtitle = f"{subtitle}. {CHANGES_NOTE}" if subtitle else CHANGES_NOTE
-    return theme.finish(alt.layer(*marks), title, subtitle, height=360)
+    height = theme.legend_height([*shown, *(DEMAND_LINES if band is not None else ())])
+    return theme.finish(alt.layer(*marks), title, subtitle, height=max(360, height))
 
 
 def _changes(changes: pd.DataFrame, table: pd.DataFrame, band: pd.DataFrame | None, x: str, across: alt.X) -> list[Any]:
@@ -253,13 +261,13 @@ def _changes(changes: pd.DataFrame, table: pd.DataFrame, band: pd.DataFrame | No
             labels = pd.DataFrame(
                 {
                     "x": part.index,
-                    "text": [f"{arrow} {theme.number_text(size)}" for size in part],
+                    "text": [f"{arrow} {theme.compact(size)}" for size in part],
                     "y": tops.reindex(part.index).fillna(0).to_numpy(),
                 }
             )
             marks.append(
                 alt.Chart(labels)
-                .mark_text(baseline="bottom", dy=-20 if raised else -6, fontWeight="bold")
+                .mark_text(baseline="bottom", dy=-20 if raised else -6, fontWeight="bold", fontSize=11 if len(tops) <= 8 else 10)
                 .encode(x=across, y="y:Q", text="text:N")
             )
         below |= set(found.index)
@@ -346,7 +354,8 @@ def curve(
             side: dict[str, Any] = {"align": "left", "dx": 9} if left else {"align": "right", "dx": -9}
             marks.append(spot.mark_point(size=90, color="#000000", filled=True, opacity=1))
             marks += theme.halo_text(spot.encode(text="label:N"), baseline="bottom", dy=-6, lineBreak="\n", fontWeight="bold", **side)
-    return theme.finish(alt.layer(*marks), title, subtitle)
+    height = theme.legend_height(shown, 20) if len(shown) > 1 else 0
+    return theme.finish(alt.layer(*marks), title, subtitle, height=max(320, height))
 
 
 def staircase(

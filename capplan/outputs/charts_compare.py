@@ -10,7 +10,7 @@ import pandas as pd
 from capplan.outputs import theme
 from capplan.outputs.theme import ChartError, number_text
 
-MAX_COLUMNS = 14
+MAX_COLUMNS = 12
 RIGHT: dict[str, Any] = {"align": "left", "dx": 5}
 LEFT: dict[str, Any] = {"align": "right", "dx": -5}
 
@@ -135,13 +135,18 @@ def waterfall(
             level += number
     table["from"], table["to"] = zip(*bounds, strict=True)
     table["key"] = [f"{place:02d}" for place in range(len(table))]
-    names = list(theme.shown_names(table["label"], max(8, int(620 / len(table) / 6.6))))
+    names = list(theme.shown_names(table["label"], max(9, int(620 / len(table) / (6.6 if len(table) <= 9 else 5.3)))))
     table["text"] = [number_text(row.value, unit, signed=row.kind == "change") for row in table.itertuples()]
     table["top"] = table[["from", "to"]].max(axis=1)
     table["tone"] = ["Total" if row.kind == "total" else "Higher" if row.value > 0 else "Lower" for row in table.itertuples()]
     # The axis shows the key, so that two steps of the same name stay two columns; the label is looked up by place.
     quoted = "[" + ", ".join("'" + _vega_text(name) + "'" for name in names) + "]"
-    axis = alt.Axis(labelAngle=0, labelExpr=f"split({quoted}[toNumber(datum.value)], '\\n')", labelOverlap=False)
+    axis = alt.Axis(
+        labelAngle=0,
+        labelExpr=f"split({quoted}[toNumber(datum.value)], '\\n')",
+        labelOverlap=False,
+        labelFontSize=12 if len(table) <= 9 else 10,
+    )
     across = alt.X("key:O", title=None, axis=axis, scale=alt.Scale(paddingInner=0.25, paddingOuter=0.1))
     up = alt.Y("from:Q", title=theme.axis_title(value_title, unit), axis=alt.Axis(labelExpr=theme.axis_labels(unit), tickCount=6))
     colour = alt.Color(

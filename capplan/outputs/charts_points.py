@@ -196,4 +196,6 @@ def scatter(
             .mark_line(color=theme.MUTED, strokeDash=[5, 3], strokeWidth=1.2)
             .encode(x=across, y=up),
         )
-    return theme.finish(alt.layer(*marks), title, subtitle, height=380)
+    return theme.finish(
+        alt.layer(*marks), title, subtitle, height=max(380, theme.legend_height(sorted(set(table["series"])) if series else []))
+    )

@@ -57,9 +57,10 @@ def gantt(
         name=table["name"].map(theme.display_name).map(theme.lines), term=table["term"].map(theme.display_name).map(theme.lines)
     )
     dates = [*table["start"], *table["end"], pd.Timestamp(today)]
+    step = _month_step(min(dates), max(dates))
     axis = alt.Axis(
-        labelExpr="[timeFormat(datum.value, 'Q%q'), timeFormat(datum.value, '%Y')]",
-        tickCount={"interval": "month", "step": _month_step(min(dates), max(dates))},
+        labelExpr=f"[timeFormat(datum.value, '{'%b' if step == 1 else 'Q%q'}'), timeFormat(datum.value, '%Y')]",
+        tickCount={"interval": "month", "step": step},
         grid=True,
     )
     across = alt.X("start:T", title=None, axis=axis)
@@ -100,9 +101,9 @@ def gantt(
 
 
 def _month_step(first: pd.Timestamp, last: pd.Timestamp) -> int:
-    """Return after how many months the axis has its next tick: every quarter, half year or year."""
+    """Return after how many months the axis has its next tick: every month, quarter, half year or year."""
     quarters = (last - first).days / 91
-    return 3 if quarters <= 14 else 6 if quarters <= 28 else 12
+    return 1 if quarters <= 4 else 3 if quarters <= 14 else 6 if quarters <= 28 else 12
 
 
 def heat_map(
@@ -150,7 +151,7 @@ def heat_map(
         reach = max(abs(most - middle), abs(least - middle)) or 1.0
         scale = alt.Scale(scheme="blueorange", reverse=True, domain=[middle - reach, middle + reach])
         depth = (table["value"] - middle).abs() / reach
-    ink = ["#ffffff" if share > 0.6 else theme.INK for share in depth]
+    ink = ["#ffffff" if share > 0.5 else theme.INK for share in depth]
     table = table.assign(
         x=table["x"].map(lambda name: theme.lines(theme.display_name(name), wide)),
         y=table["y"].map(theme.display_name).map(theme.lines),

@@ -6,16 +6,16 @@ import pandas as pd
 
 from capplan.inputs.book import Book
 from capplan.inputs.scenario import Scenario
+from capplan.outputs import plan_tables
 from capplan.outputs.charts import to_svg
 from capplan.outputs.page import PageSection, TableBlock, render_page
 from capplan.outputs.tables import money, words
 from capplan.outputs.view import View
 from capplan.outputs.views import show_demand, show_pricing
-from capplan.outputs.views_plan import decisions
 from capplan.plan import Plan
 
 
-def plan_page(plan: Plan, book: Book, view: View) -> str:
+def plan_page(plan: Plan, book: Book, view: View, gaps: pd.DataFrame) -> str:
     """Render the page of a plan.
 
     Parameters
@@ -26,6 +26,8 @@ def plan_page(plan: Plan, book: Book, view: View) -> str:
         The book it was made from.
     view
         The plan's view, whose charts and tables are shown.
+    gaps
+        Missing tables and what they could change (see `gaps.rank_gaps`).
 
     Returns
     -------
@@ -35,42 +37,75 @@ def plan_page(plan: Plan, book: Book, view: View) -> str:
     scenario, bought = plan.scenario, plan.purchases
     demand, pricing = show_demand(book, scenario), show_pricing(book, scenario)
     pictures = {name: to_svg(chart) for name, chart in view.charts.items()}
-    signed = decisions(plan)
+    drawn = {name: [pictures[name]] if name in pictures else [] for name in ("capacity", "costs", "alternatives", "contracts", "spend")}
+    signed = plan_tables.decisions(plan)
     firm = signed[signed["firm"]].drop(columns="firm")
     later = signed[~signed["firm"]].drop(columns="firm")
+    stale = plan_tables.stale_prices(plan)
+    binding = bought.binding[bought.binding["usd_per_unit"].abs() > 0.005].sort_values("usd_per_unit", ascending=False)
     sections = [
         PageSection(
             "Decisions to sign",
             _decision_text(firm, later, scenario),
-            tables=[TableBlock(firm, "Firm: must be signed before the next review.", "tables/purchases.csv")] * bool(len(firm))
-            + [TableBlock(later, "Indicative: can wait, and will be decided anew.", "tables/purchases.csv", shown=15, folded=len(firm) > 0)]
+            tables=[TableBlock(firm, "Firm: must be signed before the next review.", "tables/decisions.csv")] * bool(len(firm))
+            + [TableBlock(later, "Indicative: can wait, and will be decided anew.", "tables/decisions.csv", folded=len(firm) > 0)]
             * bool(len(later)),
         ),
         PageSection(
+            "Spend against budget",
+            f"What will be expensed, by quarter, in {scenario.currency}: contracts over their service, whether used or not, owned machines in "
+            "a straight line, usage, APIs, power, people and the rest. Half of the futures lie above P50, one in ten above P90. "
+            "Work left undone is no expense and is not in it.",
+            drawn["spend"],
+            [TableBlock(plan_tables.spend(plan)), TableBlock(plan_tables.cash(plan), f"What leaves the bank, in {scenario.currency}.")],
+        ),
+        PageSection(
+            "What is owed",
+            "Payments owed under contracts signed already, and under the firm decisions above, by fiscal year; "
+            "the last column is the part beyond the planned quarters.",
+            tables=[TableBlock(plan_tables.obligations(plan))],
+        ),
+        PageSection(
             "Capacity against demand",
-            "" if "capacity" in pictures else "No contract is held and none is planned: all work runs on demand or as spot.",
-            [pictures["capacity"]] if "capacity" in pictures else [],
-        ),
-        PageSection(
-            "What it costs, and what else could be done",
-            "Cost is the average over the paths of demand; the bad cases are the average of the worst "
-            f"{100 * scenario.tail_share:.0f} % of them. Regret is what an alternative costs more than this plan.",
-            [pictures["costs"], pictures["alternatives"]],
-            [TableBlock(bought.alternatives.assign(name=bought.alternatives["name"].map(words)))],
-        ),
-        PageSection(
-            "What binds, and what was rejected",
-            "The value of one more unit is what the plan's cost would fall by if the limit were one unit looser.",
-            tables=[
-                TableBlock(bought.binding, "Limits, tightest first", "tables/limits.csv", shown=12),
+            "" if drawn["capacity"] else "No contract is held and none is planned: all work runs on demand or as spot.",
+            drawn["capacity"],
+            [
                 TableBlock(
-                    bought.rejected,
-                    "Offers that were not taken, and the price at which they would be",
-                    "tables/rejected_offers.csv",
-                    shown=12,
-                    folded=True,
-                ),
+                    plan_tables.coverage(plan),
+                    "How much of the work runs on contracts, how much of what is paid for in any case does work, and what an hour of work costs.",
+                )
             ],
+        ),
+        PageSection(
+            "What else could be done",
+            "Each alternative was run over the same futures. The bad cases are the average of the worst "
+            f"{100 * scenario.tail_share:.0f} % of them. Regret is what an alternative costs more than this plan; "
+            "unserved work is counted at its price.",
+            [*drawn["costs"], *drawn["alternatives"]],
+            [
+                TableBlock(bought.alternatives.assign(name=bought.alternatives["name"].map(words))),
+                TableBlock(bought.information.assign(name=bought.information["name"].map(words))),
+            ],
+        ),
+        PageSection(
+            "What would change the decision",
+            "First the limits that hold the plan back, and what it would save if the limit were one unit looser. "
+            "Then the offers that were not taken, and the price at which each would be.",
+            tables=[
+                TableBlock(binding, file="tables/limits.csv", shown=12),
+                TableBlock(bought.rejected, file="tables/rejected_offers.csv", shown=12),
+                *[
+                    TableBlock(
+                        gaps, "Tables the book does not have, and what the plan's cost would move by if they said what is supposed here."
+                    )
+                ]
+                * bool(len(gaps)),
+            ],
+        ),
+        PageSection(
+            "What the work costs, and who bears it",
+            "Compute only, over the planned quarters, for a thousand units of each class of work; then the whole P&L by team.",
+            tables=[TableBlock(plan_tables.unit_costs(plan)), TableBlock(plan_tables.teams(plan))],
         ),
         PageSection(
             "Demand",
@@ -78,8 +113,14 @@ def plan_page(plan: Plan, book: Book, view: View) -> str:
             [to_svg(chart) for chart in demand.charts.values()],
             [TableBlock(demand.table, "Work by quarter", "tables/demand_quantiles.csv", folded=True)],
         ),
-        PageSection("Prices", pricing.headline, [to_svg(chart) for chart in pricing.charts.values()]),
-        PageSection("Contracts over time", "", [pictures["contracts"]] if "contracts" in pictures else []),
+        PageSection(
+            "Prices",
+            pricing.headline,
+            [to_svg(chart) for chart in pricing.charts.values()],
+            [TableBlock(stale, f"Prices this plan rests on that are older than {scenario.stale_after_days} days: ask for new ones.")]
+            * bool(len(stale)),
+        ),
+        PageSection("Contracts over time", "", drawn["contracts"]),
         PageSection(
             "Assumptions and notes",
             "",
@@ -102,17 +143,16 @@ def _decision_text(firm: pd.DataFrame, later: pd.DataFrame, scenario: Scenario) 
 
 def _cards(plan: Plan, firm: pd.DataFrame) -> list[tuple[str, str]]:
     """Return the few numbers at the top."""
-    costs = plan.purchases.costs
-    by_path = costs.groupby(["path", "probability", "component"], as_index=False)["usd"].sum()
-    spend = by_path[by_path["component"] != "shortfall"]
-    expected = float((spend["usd"] * spend["probability"]).sum())
-    proof = plan.purchases.proof
-    service = plan.purchases.service
+    first = plan_tables.spend(plan).iloc[0]
+    weight = plan.purchases.costs.groupby("path")["probability"].first()
+    service = plan.purchases.service.merge(weight.rename("weight").reset_index(), on="path")
+    served = (service["served_share"] * service["weight"]).sum() / service["weight"].sum()
+    budget = f", budget {money(float(first['budget']))}" if pd.notna(first["budget"]) else ""
     return [
-        ("to sign now (whole contracts)", money(float(firm["usd"].sum()))),
-        ("expected spend over the horizon, without sunk tails", money(expected)),
-        ("of the work served, expected", f"{100 * service['served'].sum() / max(service['demanded'].sum(), 1e-12):.1f} %"),
-        ("proven gap to the best plan", f"{100 * proof.gap_share:.2f} %"),
+        ("to sign now, whole contracts", money(float(firm["usd"].sum()))),
+        (f"P&L in {first['quarter']}, P10 to P90{budget}", f"{money(float(first['p10']))} to {money(float(first['p90']))}"),
+        ("of the work is served, mean over classes and quarters", f"{100 * served:.1f} %"),
+        ("at most, by which a better plan could be cheaper", f"{100 * plan.purchases.proof.gap_share:.2f} %"),
     ]
 
 

@@ -21,9 +21,11 @@ from typing import Any
 import pandas as pd
 
 from capplan.errors import CapplanError, ReportError
+from capplan.gaps import rank_gaps
 from capplan.inputs.book import Book, load_book
 from capplan.inputs.places import shipped
 from capplan.inputs.scenario import Scenario
+from capplan.outputs import plan_tables
 from capplan.outputs.export import write_chart, write_table
 from capplan.outputs.notebooks import execute, notebook_of, notebook_parameters
 from capplan.outputs.plan_page import plan_page
@@ -110,10 +112,17 @@ def _prepare(book_path: Path, values: Mapping[str, Any], question: str) -> tuple
     return book, book.scenario_with(**values), parameters, notebook
 
 
-def plan_tables(plan: Plan) -> dict[str, pd.DataFrame]:
+def tables_of(plan: Plan) -> dict[str, pd.DataFrame]:
     """Return every table of a plan that the report keeps, by file name."""
     bought, forecast = plan.purchases, plan.forecast
     return {
+        "decisions": plan_tables.decisions(plan),
+        "spend": plan_tables.spend(plan),
+        "cash": plan_tables.cash(plan),
+        "obligations": plan_tables.obligations(plan),
+        "coverage": plan_tables.coverage(plan),
+        "unit_costs": plan_tables.unit_costs(plan),
+        "ledger": plan.ledger.entries,
         "purchases": bought.purchases,
         "capacity": bought.capacity,
         "dispatch": bought.dispatch,
@@ -161,14 +170,15 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
             os.environ.pop("CAPPLAN_ANSWERS") if before is None else os.environ.update(CAPPLAN_ANSWERS=before)
         steps("drawing charts and writing tables")
         view = show_plan(book, scenario)
-        tables = plan_tables(plan)
+        tables = tables_of(plan)
         for name in ("tables", "charts"):
             (draft / name).mkdir()
         for name, frame in tables.items():
             write_table(frame, draft / "tables" / f"{name}.csv")
         for name, chart in view.charts.items():
             write_chart(chart, draft / "charts" / name)
-        (draft / "plan.html").write_text(plan_page(plan, book, view), encoding="utf-8")
+        gaps = rank_gaps(book, scenario, steps)
+        (draft / "plan.html").write_text(plan_page(plan, book, view, gaps), encoding="utf-8")
         steps("running the notebook")
         execute(notebook, parameters, draft / "plan.ipynb", Path(answers))
         steps.end()

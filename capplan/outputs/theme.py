@@ -168,6 +168,17 @@ def number_text(value: float, unit: str = "", *, signed: bool = False) -> str:
     return ("−" if negative else "+" if signed and value > 0 else "") + sign + body
 
 
+def compact(size: float) -> str:
+    """Write a size where room is scarce: two significant digits from a thousand on.
+
+    Examples
+    --------
+    >>> compact(64), compact(1234), compact(120_500)
+    ('64', '1.2k', '120k')
+    """
+    return _short(size, cents=False) if size < 1000 else f"{float(f'{size:.2g}') / 1000:,.10g}k"
+
+
 def _short(size: float, *, cents: bool) -> str:
     """Write a size of at least zero: with three significant digits and a letter, whole, or (a small amount of money) with cents."""
     rounded = float(f"{size:.3g}")
@@ -222,6 +233,11 @@ def lines(text: object, width: int = 30) -> str:
 def shown_names(names: pd.Series, width: int = 30) -> pd.Series:
     """Return names as they stand in a picture: terms in plain words, long ones in several lines."""
     return names.map(lambda name: lines(display_name(name), width))
+
+
+def legend_height(names: Sequence[str], line: int = 15) -> int:
+    """Return the height of a legend beside a picture, its paddings and the axis below included; a picture is at least as high."""
+    return 70 + sum(line * (name.count("\n") + 1) + 1 for name in names)
 
 
 def at_band(channel: Any, position: float) -> Any:

@@ -9,6 +9,7 @@ import pandas as pd
 from capplan.inputs.book import Book
 from capplan.inputs.scenario import Scenario
 from capplan.outputs import charts
+from capplan.outputs.plan_tables import decisions, spend
 from capplan.outputs.tables import words
 from capplan.outputs.view import View
 from capplan.plan import Plan, purchases_of, quarterly_plan, work_of
@@ -112,29 +113,25 @@ def show_plan(book: Book, scenario: Scenario) -> View:
     """Show the plan: decisions to sign, capacity, costs and alternatives."""
     plan = quarterly_plan(book, scenario)
     inner = show_procurement(book, scenario)
-    pictures = {**inner.charts, **_contract_chart(book, plan)}
+    pictures = {**inner.charts, "spend": _spend_chart(plan), **_contract_chart(book, plan)}
     return View(plan.headline, pictures, decisions(plan), inner.value, "USD", inner.fields, plan.warnings, inner.details)
 
 
-def decisions(plan: Plan) -> pd.DataFrame:
-    """Return the purchases as decisions to sign, the firm ones first."""
-    columns = [
-        "firm",
-        "sign_by",
-        "offer_id",
-        "provider",
-        "accelerator",
-        "region",
-        "term",
-        "quarter",
-        "end_quarter",
-        "machines",
-        "accelerators",
-        "upfront_usd",
-        "usd",
-    ]
-    return plan.purchases.purchases.sort_values(["firm", "sign_by", "offer_id"], ascending=[False, True, True])[columns].reset_index(
-        drop=True
+def _spend_chart(plan: Plan) -> Any:
+    """Draw P&L spend with its band against the budget."""
+    table = spend(plan)
+    levels = {"p10": 0.1, "p50": 0.5, "p90": 0.9}
+    rows = table.melt("quarter", list(levels), "quantile", "amount").assign(quantile=lambda frame: frame["quantile"].map(levels))
+    budget = table.dropna(subset="budget")[["quarter", "budget"]].rename(columns={"budget": "amount"})
+    return charts.fan(
+        rows,
+        value="amount",
+        history=budget if len(budget) else None,
+        history_name="Budget",
+        title="Spend against budget",
+        value_title="P&L in the quarter",
+        unit=plan.scenario.currency,
+        subtitle="Whole ledger; bands over the paths of demand",
     )
 
 

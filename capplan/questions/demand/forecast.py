@@ -51,6 +51,8 @@ class Forecast:
         workload, region, quarter, hours_share, work_per_hour: median load-duration curves; workload "all" is the sum, weighted as the notes say.
     pooling
         quarter, sum_of_peaks, peak_of_sum, pooling_gain_share.
+    growth
+        Median demand of the last quarter over that of the first, over all workloads, weighted as the notes say.
     headline, notes
         The answer in a sentence; what was repaired and assumed.
     """
@@ -66,6 +68,7 @@ class Forecast:
     profile: pd.DataFrame
     duration: pd.DataFrame
     pooling: pd.DataFrame
+    growth: float
     headline: str
     notes: tuple[str, ...]
 
@@ -128,6 +131,7 @@ def forecast_demand(
     simulated = simulate_quarters(cohorts, known_events, runs, ranking, quarters, a)
     notes += _assumption_notes(fit, runs, simulated.paths, a)
     quantiles = path_quantiles(simulated.paths, ["workload", "region"])
+    growth, headline = _growth(simulated.paths, ranking.weights, quarters)
     return Forecast(
         paths=simulated.paths,
         quantiles=quantiles,
@@ -140,7 +144,8 @@ def forecast_demand(
         profile=hour_of_week_profile([level.history for level in fit.levels]),
         duration=simulated.duration,
         pooling=simulated.pooling,
-        headline=_headline(simulated.paths, ranking.weights, quarters),
+        growth=growth,
+        headline=headline,
         notes=tuple(dict.fromkeys(notes)),
     )
 
@@ -201,7 +206,7 @@ def stated_demand(demand_scenarios: pd.DataFrame, a: DemandAssumptions) -> Forec
     quantiles = path_quantiles(paths, ["workload", "region"])
     peaks = quantiles.merge(blocks[["quarter", "hours"]], on="quarter")
     peaks["work_per_hour"] = peaks["quantity"] / peaks["hours"]
-    weights = dict.fromkeys(series["workload"], 1.0)
+    growth, headline = _growth(paths, dict.fromkeys(series["workload"], 1.0), quarters)
     return Forecast(
         paths=paths,
         quantiles=quantiles,
@@ -214,7 +219,8 @@ def stated_demand(demand_scenarios: pd.DataFrame, a: DemandAssumptions) -> Forec
         profile=hour_of_week_profile([]),
         duration=_empty("workload", "region", "quarter", "hours_share", "work_per_hour"),
         pooling=_empty("quarter", "sum_of_peaks", "peak_of_sum", "pooling_gain_share"),
-        headline=_headline(paths, weights, quarters),
+        growth=growth,
+        headline=headline,
         notes=tuple(notes),
     )
 
@@ -347,16 +353,17 @@ def _unmet_table(fit: Fit) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["workload", "region", "demand", "unmet", "unmet_share"])
 
 
-def _headline(paths: pd.DataFrame, weights: dict[str, float], quarters: list[str]) -> str:
-    """Say by how much demand grows over the horizon, in one number over all workloads."""
+def _growth(paths: pd.DataFrame, weights: dict[str, float], quarters: list[str]) -> tuple[float, str]:
+    """Say by how much demand grows over the horizon, in one number over all workloads, and in a sentence."""
     weight = paths["workload"].map(weights).fillna(0.0)
     totals = (paths["quantity"] * weight).groupby([paths["quarter"], paths["path"]]).sum().unstack("quarter")
     probability = paths.groupby("path")["probability"].first().reindex(totals.index).to_numpy()
     first = weighted_quantiles(totals[quarters[0]].to_numpy(), probability, np.array([0.5]))[0]
     if not first > 0:
-        return f"No demand is expected in {quarters[0]}; see the quantiles of the later quarters."
+        return float("nan"), f"No demand is expected in {quarters[0]}; see the quantiles of the later quarters."
     low, middle, high = weighted_quantiles(totals[quarters[-1]].to_numpy(), probability, np.array([0.1, 0.5, 0.9])) / first
-    return f"Demand in {quarters[-1]} is {middle:.2f} times that of {quarters[0]} (80 % band {low:.2f} to {high:.2f})."
+    text = f"Demand in {quarters[-1]} is {middle:.2f} times that of {quarters[0]} (80 % band {low:.2f} to {high:.2f})."
+    return float(middle), text
 
 
 def _empty(*columns: str) -> pd.DataFrame:
