@@ -97,7 +97,7 @@ def _monthly_actuals(rows: pd.DataFrame) -> pd.DataFrame:
         # The first and the last month only count where usage covers them to the day.
         if rows["time"].min() >= table.columns[0].start_time + pd.Timedelta(days=1):
             table = table.iloc[:, 1:]
-        if rows["time"].max() < table.columns[-1].end_time.normalize():
+        if len(table.columns) and rows["time"].max() < table.columns[-1].end_time.normalize():
             table = table.iloc[:, :-1]
     return table
 

@@ -44,8 +44,28 @@ def level_candidates(window: int) -> dict[str, Forecaster]:
         "damped trend": from_statsforecast(lambda: m.AutoETS(model="AAN", damped=True), 8),
         "theta": from_statsforecast(m.Theta, 8),
         "drift": from_statsforecast(m.RandomWalkWithDrift, 4),
-        "arima": from_statsforecast(lambda: m.ARIMA(order=(1, 0, 1), method="CSS"), 12),
+        "damped slope": _damped_slope(window),
+        "arima": from_statsforecast(lambda: m.ARIMA(order=(1, 0, 1)), 12),
     }
+
+
+def _damped_slope(window: int) -> Forecaster:
+    """Go on from the recent mean with the median of all pairwise slopes, which one jump cannot bend; half of it fades over a history's length.
+
+    Source
+    ------
+    Sen, Estimates of the regression coefficient based on Kendall's tau, JASA 1968.
+    """
+    from scipy.stats import theilslopes
+
+    def forecast(values: Array, horizon: int) -> Array:
+        recent = values[-min(window, len(values)) :]
+        slope = float(theilslopes(values, np.arange(len(values)))[0]) if len(values) >= 8 else 0.0
+        steps = (len(recent) - 1) / 2 + np.arange(1, horizon + 1)
+        life = len(values) / np.log(2)
+        return np.asarray(recent.mean() + slope * life * (1 - np.exp(-steps / life)))
+
+    return forecast
 
 
 def rate_candidates(window: int) -> dict[str, Forecaster]:

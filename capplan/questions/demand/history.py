@@ -193,6 +193,8 @@ def _grid(workload: str, region: str, part: pd.DataFrame, notes: list[str]) -> G
     if unmet > 0:
         notes.append(f"{name}: capacity hid {unmet:,.4g} of {part['demand'].sum():,.4g} demanded units; a queue counts once, when it grows.")
     step = _steps(part["time"])
+    if len(part) == 1:
+        notes.append(f"{name}: a single row does not tell the length of its interval; it is taken as the work of a day.")
     gaps = part["time"].diff().dropna()
     if step is not None and not gaps.empty and (gaps < step).any():
         notes.append(f"{name}: intervals of different length were summed to {_words(step)}.")
@@ -281,7 +283,7 @@ def _history(grid: Grid, common_end: pd.Timestamp, notes: list[str]) -> History:
 def _monthly(grid: Grid) -> History:
     """Form the level of a series measured by month: demand per day of each calendar month."""
     times = pd.date_range(grid.start, periods=len(grid.values), freq="MS")
-    level = _filled(grid.values / times.days_in_month)
+    level = _filled(grid.values / times.days_in_month.to_numpy())
     peak = float(level.max() / 24)
     return History(
         grid.workload, grid.region, "month", level, times, grid.end, None, np.ones(7), 730.0, float(np.nansum(grid.values)), grid.unmet, peak, _kind(level)
@@ -324,13 +326,17 @@ def _scaled_sum(rows: Array) -> Array:
 
 
 def _weekday_factor(days: Array, times: pd.DatetimeIndex) -> Array:
-    """Estimate the weekdays' pattern from two weeks or more (mean of ratios to the centred week's mean); ones where it cannot be."""
-    if len(days) < 14 or np.nansum(days) <= 0:
+    """Estimate the weekdays' pattern as the mean of whole weeks, each over its own mean; ones where there are not two."""
+    weeks = len(days) // 7
+    if weeks < 2:
         return np.ones(7)
-    frame = pd.Series(days)
-    around = frame.rolling(7, center=True, min_periods=4).mean()
-    ratio = (frame / around.where(around > 0)).groupby(times.dayofweek).mean().reindex(range(7))
-    factor = ratio.fillna(1.0).clip(lower=0.05).to_numpy()
+    table = days[len(days) - 7 * weeks :].reshape(weeks, 7)
+    mean = np.array([np.nanmean(week) if np.isfinite(week).any() else np.nan for week in table])
+    usable = np.isfinite(table).all(axis=1) & (mean > 0)
+    if usable.sum() < 2:
+        return np.ones(7)
+    factor = np.empty(7)
+    factor[times[-7:].dayofweek] = np.maximum((table[usable] / mean[usable, None]).mean(axis=0), 0.05)
     return np.asarray(factor / factor.mean())
 
 

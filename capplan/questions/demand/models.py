@@ -8,7 +8,7 @@ import numpy as np
 
 from capplan.questions.demand.candidates import level_candidates, rate_candidates
 from capplan.questions.demand.history import History
-from capplan.questions.demand.selection import Score, choose, origins_of
+from capplan.questions.demand.selection import Choice, Score, choose, origins_of
 
 Array = np.ndarray
 #: Periods in a year, and in the quarter that rolling origins look ahead, by cadence.
@@ -109,7 +109,7 @@ def fit_level(history: History) -> LevelFit:
     origins = origins_of(len(plain), horizon, MAXIMUM_ORIGINS)
     choice = choose(plain, horizon, level_candidates(WINDOW_PERIODS[history.cadence]), origins, lambda x: np.exp(x + centre))
     persistence, residuals = local_level(plain)
-    widening = _widening(choice.errors, residuals, persistence)
+    widening = _widening(choice, residuals, persistence)
     growth, growth_error = _growth(plain, history.cadence, years, persistence, residuals)
     return LevelFit(history, choice.model, choice.scores, centre + choice.path, season, residuals, persistence, widening, growth, growth_error, years)
 
@@ -134,13 +134,14 @@ def local_level(values: Array) -> tuple[float, Array]:
     return best[1], errors
 
 
-def _widening(errors: Array, residuals: Array, persistence: float) -> float:
-    """Compare the errors of quarter means at the rolling origins with what the noise alone would give; never narrow."""
-    if len(errors) < 2:
+def _widening(choice: Choice, residuals: Array, persistence: float) -> float:
+    """Compare the errors of horizon means at the rolling origins with what the noise alone would give; never narrow."""
+    if len(choice.errors) < 2:
         return 1.0
-    horizon = errors.shape[1]
-    seen = float(np.sqrt(np.mean(errors.mean(axis=1) ** 2)))
-    # The mean over h of e_{t+h} = r_h + w sum_{j<h} r_j puts weight (1 + w (H - j)) / H on shock j.
+    horizon = choice.errors.shape[1]
+    # One more outcome after K independent ones has 1 + 1/K times their variance.
+    seen = float(np.sqrt(np.mean(choice.errors.mean(axis=1) ** 2) * (1 + 1 / choice.independent)))
+    # The mean over h of r_h + w sum_{j<h} r_j puts weight (1 + w (H - j)) / H on shock j.
     weights = (1 + persistence * (horizon - 1 - np.arange(horizon))) / horizon
     expected = float(residuals.std() * np.sqrt(np.sum(weights**2)))
     return float(np.clip(seen / expected, 1.0, WIDEST_CALIBRATION)) if expected > 0 else 1.0

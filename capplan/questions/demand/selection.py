@@ -16,7 +16,7 @@ Array = np.ndarray
 Forecaster = Callable[[Array, int], Array]
 SCORED_QUANTILES = np.array([0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95])
 #: A combination within this factor of the best candidate's loss is preferred: it is the safer bet.
-TIE = 1.01
+TIE = 1.05
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def choose(
     """Judge candidates on rolling origins by pinball loss, and forecast with the best.
 
     Every candidate's quantiles at an origin come from its errors at the *other* origins. The mean of all candidates, weighted by one over the
-    squared loss (at the other origins), competes as "combination" and wins ties within a percent. With fewer than two origins nothing can be
+    squared loss (at the other origins), competes as "combination" and wins ties within five percent. With fewer than two origins nothing can be
     judged, and the median of all candidates is taken untested.
 
     Parameters
@@ -158,7 +158,9 @@ def _weights(losses: Array) -> Array:
     ------
     Bates and Granger, The combination of forecasts, Operational Research Quarterly 1969.
     """
-    inverse = 1 / np.maximum(losses, 1e-9 * max(float(losses.max()), 1e-300)) ** 2
+    # A perfect candidate gets nearly all weight; where all are perfect, all weigh the same.
+    largest = float(losses.max()) or 1.0
+    inverse = 1 / np.maximum(losses / largest, 1e-6) ** 2
     return np.asarray(inverse / inverse.sum(axis=0))
 
 
@@ -182,14 +184,16 @@ def _score(name: str, level: Array, predicted: Array, middle: Array, pinball: fl
 
 
 def attempt(model: Forecaster, values: Array, horizon: int) -> Array:
-    """Forecast with one candidate; where it cannot take the series, its last value stands in (and will lose)."""
+    """Forecast with one candidate; where it cannot take the series, or leaves the history's range by more than that range, the last value stands in."""
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             forecast = np.asarray(model(values, horizon), dtype=float)
     except Exception:  # statsforecast raises bare Exception on series its models cannot take
         return np.full(horizon, values[-1])
-    return forecast if np.isfinite(forecast).all() else np.full(horizon, values[-1])
+    low, high = float(values.min()), float(values.max())
+    sound = np.isfinite(forecast).all() and forecast.min() >= 2 * low - high - 1e-9 and forecast.max() <= 2 * high - low + 1e-9
+    return forecast if sound else np.full(horizon, values[-1])
 
 
 def error_quantiles(errors: Array, independent: float, quantiles: Array) -> Array:
