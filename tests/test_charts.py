@@ -173,6 +173,20 @@ def test_hostile_names_of_a_waterfall_stand_under_their_columns() -> None:
         assert re.sub(r"\s", "", name) in shown
 
 
+def test_the_name_of_the_history_is_inert() -> None:
+    past = pd.DataFrame({"workload": "chat", "quarter": ["2026Q4"], "quantity": [90.0]})
+    written = texts(charts.to_svg(fan(history=past, history_name="Board's <b> \\u0027 budget")))
+    assert "Board's <b> \\u0027 budget" in written
+    assert {"80% of cases", "Median"} <= set(written)
+
+
+def test_a_legend_beside_a_picture_is_whole() -> None:
+    svg = charts.to_svg(curve(tuple(f"workload {place:02d}" for place in range(16))))
+    height = float(ET.fromstring(svg).get("height", "0"))
+    assert "workload 15" in texts(svg)
+    assert height > 16 * 20
+
+
 def test_two_pictures_in_one_page_share_no_identifier() -> None:
     found = [set(re.findall(r'\bid="([^"]+)"', charts.to_svg(chart))) for chart in (curve(), bars(), layers())]
     for one, other in itertools.combinations(found, 2):

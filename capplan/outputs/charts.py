@@ -122,7 +122,8 @@ def fan(
     table = theme.checked(table, table.columns, "fan")
     across = _time_channel(table["x"], chart="fan", width=268 if series else 620)
     names = [f"{(high - low):.0%} of cases" for low, high in pairs]
-    kinds = [*names, *(["Median"] if "middle" in table else []), *([history_name] if "past" in table else [])]
+    kinds = [*names, *(["Median"] if "middle" in table else []), *([theme.display_name(history_name)] if "past" in table else [])]
+    table = table.assign(**{f"kind{place}": kind for place, kind in enumerate(kinds)})
     palette = [
         *["#c4d6f2", "#8fb3e6", "#5f8fd6", "#3d72c2"][: len(names)],
         *(["#0045a5"] if "middle" in table else []),
@@ -137,12 +138,8 @@ def fan(
 
     def drawn(name: str, *columns: str) -> Any:
         """Start a layer of the rows that have these columns, in the colour of this name."""
-        shown = (
-            alt.Chart(table)
-            .transform_filter(" && ".join(f"isValid(datum.{column})" for column in columns))
-            .transform_calculate(kind=f"'{name}'")
-        )
-        return shown.encode(x=across, color=alt.Color("kind:N", scale=scale, legend=legend))
+        shown = alt.Chart(table).transform_filter(" && ".join(f"isValid(datum.{column})" for column in columns))
+        return shown.encode(x=across, color=alt.Color(f"kind{kinds.index(name)}:N", scale=scale, legend=legend))
 
     marks: list[Any] = []
     dots = table["x"].nunique() <= 40
@@ -155,9 +152,7 @@ def fan(
         marks.append(drawn("Median", "middle").mark_line(point={"size": 36} if dots else False).encode(y="middle:Q"))
     if "past" in table:
         marks.append(
-            drawn(history_name, "past")
-            .mark_line(point={"size": 30, "shape": "square"} if dots else False, strokeWidth=1.5)
-            .encode(y="past:Q")
+            drawn(kinds[-1], "past").mark_line(point={"size": 30, "shape": "square"} if dots else False, strokeWidth=1.5).encode(y="past:Q")
         )
     if not series:
         return theme.finish(alt.layer(*marks), title, subtitle)

@@ -151,7 +151,7 @@ def heat_map(
         reach = max(abs(most - middle), abs(least - middle)) or 1.0
         scale = alt.Scale(scheme="blueorange", reverse=True, domain=[middle - reach, middle + reach])
         depth = (table["value"] - middle).abs() / reach
-    ink = ["#ffffff" if share > 0.5 else theme.INK for share in depth]
+    ink = ["#ffffff" if share > 0.6 else theme.INK for share in depth]
     table = table.assign(
         x=table["x"].map(lambda name: theme.lines(theme.display_name(name), wide)),
         y=table["y"].map(theme.display_name).map(theme.lines),

@@ -219,9 +219,8 @@ def wrapped(text: object, width: int) -> list[str]:
     """Break a text into as few lines as fit, about equally long, so that nothing is cut; words longer than a line are broken too."""
     plain = re.sub(r"\s+", " ", str(text)).strip()
     fewest = textwrap.wrap(plain, width=max(width, 6)) or [""]
-    narrower = next(
-        (size for size in range(max(6, len(plain) // len(fewest)), width) if len(textwrap.wrap(plain, width=size)) == len(fewest)), width
-    )
+    least = max([6, len(plain) // len(fewest), *(len(word) for word in plain.split() if len(word) <= width)])
+    narrower = next((size for size in range(least, width) if len(textwrap.wrap(plain, width=size)) == len(fewest)), width)
     return textwrap.wrap(plain, width=max(narrower, 6)) or [""]
 
 
