@@ -15,9 +15,10 @@ from capplan.optimize.solver import Arrays, solve_arrays
 
 Array = np.ndarray
 MOST_PLANS = 12
+INNER_SHARE = 0.25
 MOST_LIBRARIES = 400
 HIGHEST_PRICE = 1e3
-SAME_PRICE = 12
+SAME_DIGITS = 12
 
 
 class Price(NamedTuple):
@@ -116,7 +117,7 @@ class CoupledEvaluator:
                 best_bound, best = bound, (price, plans[-1].cut)
             weight = risk_weights(cost, problem.probability, self.risk_weight, self.tail_share)
             value = float(weight @ cost) + self.highest * over
-            if value - best_bound <= 0.1 * self.gap_share * max(abs(value), 1e-12):
+            if value - best_bound <= INNER_SHARE * self.gap_share * max(abs(value), 1e-12):
                 break
         self.prices = [best[0]]
         kept = over <= 1e-7 * max(1.0, float(np.abs(room).max(initial=0.0)))
@@ -154,7 +155,7 @@ class CoupledEvaluator:
         value, duals = np.zeros(points), np.zeros((points, problem.W.shape[0]))
         mixed = np.vstack([cost_weight, row_weight])
         scale = mixed.sum(axis=0)
-        mixed = np.round(mixed / np.where(scale > 0, scale, 1.0), SAME_PRICE)
+        mixed = np.round(mixed / np.where(scale > 0, scale, 1.0), SAME_DIGITS)
         kinds, kind = np.unique(mixed, axis=1, return_inverse=True)
         for number, column in enumerate(kinds.T):
             own = np.flatnonzero(np.ravel(kind) == number)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from capplan.errors import SolveError
 from capplan.optimize.scaling import equilibrate
-from capplan.optimize.solver import Arrays, InfeasibleError, UnboundedError, judge, load, run
+from capplan.optimize.solver import Arrays, UnboundedError, judge, load, run
 
 Array = np.ndarray
 PERTURBATION = 1e-7
@@ -95,6 +95,7 @@ class RecourseLibrary:
         self.clock = 0
         self.norms: list[Array] = []
         self.reduced: list[Array] = []
+        self.highs: Any = None
         self.first = self._first_basis()
 
     def standard(self, rhs: Array) -> Array:
@@ -102,10 +103,10 @@ class RecourseLibrary:
         return rhs[:, self.source] * (self.sign * self.row_scale)
 
     def _seed(self, b: Array) -> int:
-        """Return a basis near all of the points: the one that is optimal for their mean, or any where the mean is infeasible."""
+        """Return a basis near all of the points: the one that is optimal for their mean, or any where the mean has no solution."""
         try:
             return self._solve_alone(b.mean(axis=0))
-        except InfeasibleError:
+        except SolveError:
             return self.first
 
     def evaluate(self, rhs: Array, kind: Array, start: Array | None = None) -> Bunched:
@@ -258,10 +259,15 @@ class RecourseLibrary:
         import highspy
 
         r = len(self.column_scale)
-        model = Arrays(self.perturbed[:r], sparse.csr_matrix(self.matrix[:, :r]), b, np.full(self.size, ">"),
-                       np.zeros(r), np.full(r, np.inf), np.zeros(r, dtype=bool))  # fmt: skip
-        highs = load(model)
-        highs.setOptionValue("presolve", "off")
+        if self.highs is None:
+            model = Arrays(self.perturbed[:r], sparse.csr_matrix(self.matrix[:, :r]), b, np.full(self.size, ">"),
+                           np.zeros(r), np.full(r, np.inf), np.zeros(r, dtype=bool))  # fmt: skip
+            self.highs = load(model)
+            self.highs.setOptionValue("presolve", "off")
+        else:
+            rows = np.arange(self.size, dtype=np.int32)
+            self.highs.changeRowsBounds(self.size, rows, b, np.full(self.size, np.inf))
+        highs = self.highs
         run(highs)
         try:
             judge(highs)
