@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from capplan.errors import SolveError
-from capplan.optimize.program import right_hand_sides
+from capplan.optimize.program import expected_excess, right_hand_sides
 from capplan.optimize.recourse import RecourseLibrary
 from capplan.optimize.solver import InfeasibleError, UnboundedError
 from capplan.optimize.two_stage import ExpectedRow, TwoStage, blended_cost, solve_two_stage
@@ -233,6 +233,42 @@ def test_expected_row_caps_spend(method):
     assert capped.upper > free.upper * 1.01
     assert used(capped) <= used(free) * 0.6 * (1 + 1e-6)
     assert capped.marginals.expected[0] < 0
+
+
+@pytest.mark.parametrize("risk_weight", [0.0, 0.3])
+@pytest.mark.parametrize(("seed", "share"), [(6, 0.9), (6, 0.6), (7, 0.6), (8, 0.9)])
+def test_two_budgets_by_mixed_dispatches_equal_the_extensive_form(seed, share, risk_weight):
+    problem = fleet(seed, scenarios=6)
+    spend = np.where(problem.q < 20, problem.q, 0.0)
+    weight = problem.probability[problem.scenario] * problem.weight
+    free = solve_two_stage(problem, risk_weight, 0.3, 1e-7)
+    used = float(problem.c @ free.x + weight @ (free.recourse @ spend))
+    every = np.ones(len(problem.technology), dtype=bool)
+    rows = (
+        ExpectedRow(problem.c, spend, every, problem.weight, used * share),
+        ExpectedRow(problem.c * 0, spend, problem.technology == 1, problem.weight * 0.9, used * share * 0.02),
+    )
+    capped = replace(problem, expected=rows)
+    exact = solve_two_stage(capped, risk_weight, 0.3, 1e-7, method="extensive")
+    mixed = solve_two_stage(capped, risk_weight, 0.3, 1e-4, method="l_shaped")
+    assert mixed.method == "l_shaped"
+    slack = 1e-7 * abs(exact.upper)
+    assert mixed.gap_share <= 1e-4
+    assert mixed.lower <= exact.upper + slack
+    assert exact.lower <= mixed.upper + slack
+    assert (expected_excess(capped, mixed.x, mixed.recourse, 1e-6) == 0).all()
+    cost = np.bincount(capped.scenario, capped.weight * (mixed.recourse @ capped.q))
+    assert cost == pytest.approx(mixed.cost_by_scenario, rel=1e-6)
+    left = mixed.recourse @ capped.W.T - right_hand_sides(capped, mixed.x)
+    assert (np.where(capped.recourse_sense == ">", left, -left) > -1e-6).all()
+
+
+def test_a_budget_that_cannot_be_kept_says_what_it_needs():
+    problem = fleet(6)
+    every = np.ones(len(problem.technology), dtype=bool)
+    row = ExpectedRow(problem.c, np.ones(len(problem.q)), every, problem.weight, 1.0)
+    with pytest.raises(InfeasibleError, match="needs at least"):
+        solve_two_stage(replace(problem, expected=(row,)), method="l_shaped")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from capplan.optimize.solver import Arrays, solve_arrays
 
 Array = np.ndarray
 MOST_PLANS = 12
-INNER_SHARE = 0.25
+INNER_SHARE = 0.5
 MOST_LIBRARIES = 400
 HIGHEST_PRICE = 1e3
 SAME_DIGITS = 12

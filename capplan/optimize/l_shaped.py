@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
@@ -14,7 +14,7 @@ from capplan.optimize.evaluation import Cut, Evaluated, Evaluator, aggregate
 from capplan.optimize.master import Master
 from capplan.optimize.program import Marginals, Solution, TwoStage, blended_cost, expected_excess, risk_weights
 from capplan.optimize.recourse import RecourseLibrary
-from capplan.optimize.solver import InfeasibleError
+from capplan.optimize.solver import InfeasibleError, UnboundedError
 
 Array = np.ndarray
 RELAXED_ITERATIONS = 400
@@ -27,6 +27,7 @@ CLUSTERS = 8
 SKETCH_GAP = 2e-3
 POOL = 80
 FINEST_GAP = 1e-9
+FRUGAL_GAP = 1e-4
 
 
 class UnsettledError(Exception):
@@ -133,6 +134,7 @@ class LShaped:
         marginals = self._run(self.x)
         recourse = self.evaluator.decisions(self.x)
         if np.isfinite(self.upper) and (expected_excess(self.problem, self.x, recourse) > 0).any():
+            self._check_limits(expected_excess(self.problem, self.x, recourse) > 0)
             self.coupled = CoupledEvaluator(self.evaluator, self.risk_weight, self.tail_share, self.gap_share)
             self.upper = np.inf
             marginals = self._run(self.x)
@@ -145,6 +147,19 @@ class LShaped:
         left = Warm(self.program_digest, self.recourse_digest, self.library, self.evaluator.basis, tuple(self.cuts[-POOL:]),
                     tuple(self.rays), self.tail_share, self.evaluator.reference, self.x)  # fmt: skip
         return Solution(self.x, min(self.lower, self.upper), self.upper, self.cost, status, recourse, marginals, "l_shaped", left)
+
+    def _check_limits(self, broken: Array) -> None:
+        """Raise where the least that a broken expected row can use is above its limit, whatever it costs."""
+        problem = self.problem
+        for k in np.flatnonzero(broken).tolist():
+            row = problem.expected[k]
+            frugal = replace(problem, c=row.a, q=row.g, weight=row.weight * row.points, integer=np.zeros_like(problem.integer), expected=())
+            try:
+                least = LShaped(frugal, 0.0, 1.0, FRUGAL_GAP).solve().lower
+            except UnboundedError:
+                continue
+            if least > row.limit + 1e-7 * max(1.0, abs(row.limit)):
+                raise InfeasibleError(f"expected row {k} needs at least {least:,.6g} and is limited to {row.limit:,.6g}; raise the limit")
 
     def _run(self, x: Array) -> Marginals:
         """Solve the relaxation, then the program with integers; return what one more unit is worth in the relaxation."""
