@@ -85,7 +85,7 @@ def plan(
         report.plan.headline,
         report.scenario,
         report.tables,
-        list(report.plan.warnings),
+        list(report.warnings),
         f"{report.plan.headline}\nReport: {report.folder}/plan.html",
     )
 

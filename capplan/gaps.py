@@ -90,3 +90,22 @@ def rank_gaps(book: Book, scenario: Scenario, progress: Callable[[str], None] = 
         rows.append((what.table, what.supposed, changed - base, (changed - base) / base if base else 0.0))
     frame = pd.DataFrame(rows, columns=columns)
     return frame.sort_values("change_usd", key=lambda usd: -usd.abs(), kind="stable").reset_index(drop=True)
+
+
+def gap_note(gaps: pd.DataFrame) -> str:
+    """Say which missing table matters most, in one sentence; empty where nothing is missing.
+
+    Examples
+    --------
+    >>> gap_note(pd.DataFrame([("limits", "nothing can be had on demand", 2e6, 0.2)], columns=["table", "supposed", "change_usd", "change_share"]))
+    'Of the tables this book does not have, limits would change the plan most: if nothing can be had on demand, its cost moves by $+2.0M (+20 %).'
+    """
+    if gaps.empty:
+        return ""
+    first = gaps.iloc[0]
+    moved = (
+        f"its cost moves by ${first['change_usd'] / 1e6:+.1f}M ({100 * first['change_share']:+.0f} %)"
+        if first["change_usd"] < float("inf")
+        else "no plan exists"
+    )
+    return f"Of the tables this book does not have, {first['table']} would change the plan most: if {first['supposed']}, {moved}."

@@ -15,7 +15,7 @@ from capplan.outputs.views import show_demand, show_pricing
 from capplan.plan import Plan
 
 
-def plan_page(plan: Plan, book: Book, view: View, gaps: pd.DataFrame) -> str:
+def plan_page(plan: Plan, book: Book, view: View, gaps: pd.DataFrame, warnings: tuple[str, ...]) -> str:
     """Render the page of a plan.
 
     Parameters
@@ -28,6 +28,8 @@ def plan_page(plan: Plan, book: Book, view: View, gaps: pd.DataFrame) -> str:
         The plan's view, whose charts and tables are shown.
     gaps
         Missing tables and what they could change (see `gaps.rank_gaps`).
+    warnings
+        What the reader must know, in sentences.
 
     Returns
     -------
@@ -125,7 +127,7 @@ def plan_page(plan: Plan, book: Book, view: View, gaps: pd.DataFrame) -> str:
             "Assumptions and notes",
             "",
             tables=[TableBlock(_assumptions(scenario), "All assumptions of this plan", folded=True, shown=100)],
-            notes=plan.warnings,
+            notes=warnings,
         ),
     ]
     subtitle = f"{book.description} Made as of {scenario.as_of}; {scenario.first_quarter} and {scenario.horizon_quarters - 1} more quarters; all money in {scenario.currency} unless it says otherwise."

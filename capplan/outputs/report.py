@@ -21,7 +21,7 @@ from typing import Any
 import pandas as pd
 
 from capplan.errors import CapplanError, ReportError
-from capplan.gaps import rank_gaps
+from capplan.gaps import gap_note, rank_gaps
 from capplan.inputs.book import Book, load_book
 from capplan.inputs.places import shipped
 from capplan.inputs.scenario import Scenario
@@ -39,10 +39,11 @@ _VERSIONS = ("capplan", "numpy", "pandas", "scipy", "highspy", "PuLP", "statsfor
 
 @dataclass(frozen=True)
 class Report:
-    """A finished report: its folder, the plan, the tables in it, and the assumptions as plain data."""
+    """A finished report: its folder, the plan, its warnings, the tables in it, and the assumptions as plain data."""
 
     folder: Path
     plan: Plan
+    warnings: tuple[str, ...]
     tables: Mapping[str, pd.DataFrame]
     scenario: Mapping[str, Any]
 
@@ -178,17 +179,18 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
         for name, chart in view.charts.items():
             write_chart(chart, draft / "charts" / name)
         gaps = rank_gaps(book, scenario, steps)
-        (draft / "plan.html").write_text(plan_page(plan, book, view, gaps), encoding="utf-8")
+        warnings = tuple(filter(None, (gap_note(gaps), *plan.warnings)))
+        (draft / "plan.html").write_text(plan_page(plan, book, view, gaps, warnings), encoding="utf-8")
         steps("running the notebook")
         execute(notebook, parameters, draft / "plan.ipynb", Path(answers))
         steps.end()
         (draft / "run.json").write_text(
-            json.dumps(_record(plan, book, scenario, steps.seconds), indent=1, default=str) + "\n", encoding="utf-8"
+            json.dumps(_record(plan, book, scenario, steps.seconds, warnings), indent=1, default=str) + "\n", encoding="utf-8"
         )
-    return Report(target, plan, tables, scenario.model_dump(mode="json"))
+    return Report(target, plan, warnings, tables, scenario.model_dump(mode="json"))
 
 
-def _record(plan: Plan, book: Book, scenario: Scenario, seconds: Mapping[str, float]) -> dict[str, Any]:
+def _record(plan: Plan, book: Book, scenario: Scenario, seconds: Mapping[str, float], warnings: tuple[str, ...]) -> dict[str, Any]:
     """Return what run.json says about a run."""
     proof = plan.purchases.proof
     return {
@@ -205,7 +207,7 @@ def _record(plan: Plan, book: Book, scenario: Scenario, seconds: Mapping[str, fl
             "gap_share": proof.gap_share,
         },
         "seconds": dict(seconds),
-        "warnings": list(plan.warnings),
+        "warnings": list(warnings),
     }
 
 

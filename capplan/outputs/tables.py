@@ -95,6 +95,7 @@ def _cell(name: str, value: Any) -> str:
         return value.strftime("%Y-%m-%d") if value == value.normalize() else value.strftime("%Y-%m-%d %H:%M")
     if isinstance(value, (int, float)) or hasattr(value, "__float__"):
         number = float(value)
+        number = 0.0 if abs(number) < 1e-9 else number
         if name.endswith("_share") or name == "share":
             return f"{100 * number:.1f}"
         if "usd_per" in name:
