@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from capplan.optimize.program import blended_cost
 from capplan.optimize.two_stage import solve_two_stage
-from capplan.questions.procurement import Purchases
-from capplan.questions.procurement import plan as planning
+from capplan.questions.procurement import Purchases, budgets
 from tests.procurement_cases import assumptions, commitment, demand, offer, sku, solve, work_class
 
 HOURS = 2190.0
@@ -139,7 +138,7 @@ def test_whole_lots_cost_at_least_what_parts_of_lots_cost(monkeypatch: pytest.Mo
         programs.append(program)
         return solve_two_stage(program, *args, **more)
 
-    monkeypatch.setattr(planning, "solve_two_stage", spy)
+    monkeypatch.setattr(budgets, "solve_two_stage", spy)
     plan = solve(
         demand([[9.0, 14.0], [3.0, 31.0]]), [offer("od", "on_demand", 4.0), offer("c", "lease", 1.5, term_months=3, lot_machines=8)]
     )

@@ -14,7 +14,7 @@ from capplan.optimize.information import mean_program
 from capplan.optimize.program import Solution, TwoStage, blended_cost
 from capplan.optimize.recourse import RecourseLibrary
 from capplan.optimize.solver import InfeasibleError
-from capplan.optimize.two_stage import solve_two_stage
+from capplan.questions.procurement.budgets import solve_within_budgets
 from capplan.questions.procurement.choices import Choices
 from capplan.questions.procurement.model import Model, need_accelerators
 from capplan.questions.procurement.recourse import Recourse
@@ -52,7 +52,7 @@ def compare_alternatives(
         Columns as in `answer.Purchases.alternatives`; the plan is the first row.
     """
     program = model.program
-    mean_plan = solve_two_stage(mean_program(program), 0.0, a.tail_share, a.gap_share, warm=solution.warm)
+    mean_plan = solve_within_budgets(mean_program(program), model.soft, 0.0, a.tail_share, a.gap_share, solution.warm)
     nothing = model.first_stage(np.maximum(program.lower[model.position], 0.0))
     renewals = (choices.table["kind"] == "renewal").to_numpy()
     lifted = program.h.copy()
@@ -94,7 +94,7 @@ def _waiting(choices: Choices, model: Model, solution: Solution, a: ProcurementA
     upper = program.upper.copy()
     upper[firm] = 0.0
     try:
-        return solve_two_stage(replace(program, upper=upper), a.risk_weight, a.tail_share, a.gap_share, warm=solution.warm)
+        return solve_within_budgets(replace(program, upper=upper), model.soft, a.risk_weight, a.tail_share, a.gap_share, solution.warm)
     except InfeasibleError:
         return None
 
@@ -161,7 +161,9 @@ def value_information(model: Model, solution: Solution, alternatives: pd.DataFra
         single = mean_program(some_paths(program, group))
         if not exact:
             single = replace(single, integer=np.zeros_like(single.integer))
-        known += program.probability[group].sum() * solve_two_stage(single, 0.0, a.tail_share, a.gap_share, warm=solution.warm).lower
+        known += (
+            program.probability[group].sum() * solve_within_budgets(single, model.soft, 0.0, a.tail_share, a.gap_share, solution.warm).lower
+        )
     costs = alternatives.set_index("name")
     expected = float(costs.at["plan", "expected_usd"])
     saved = float(costs.at["mean_value_plan", "objective_usd"] - costs.at["plan", "objective_usd"])

@@ -12,8 +12,8 @@ from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.optimize.infeasible import explain_infeasibility
 from capplan.optimize.program import Solution
 from capplan.optimize.solver import InfeasibleError, arrays, solve_arrays
-from capplan.optimize.two_stage import solve_two_stage
 from capplan.questions.procurement.alternatives import compare_alternatives, judge, value_information
+from capplan.questions.procurement.budgets import solve_within_budgets
 from capplan.questions.procurement.choices import Choices
 from capplan.questions.procurement.model import Model
 from capplan.questions.procurement.recourse import Recourse
@@ -169,7 +169,7 @@ def _other_endings(choices: Choices, recourse: Recourse, model: Model, solution:
         cost = program.c.copy()
         cost[model.position] = choices.present_usd[:, :counted].sum(axis=1)
         other = model.lots(
-            solve_two_stage(replace(near, c=cost), a.risk_weight, a.tail_share, max(a.gap_share, 1e-3), warm=solution.warm).x
+            solve_within_budgets(replace(near, c=cost), model.soft, a.risk_weight, a.tail_share, max(a.gap_share, 1e-3), solution.warm).x
         )
         amount = float((other * size)[long].sum())
         if abs(amount - held) > NOTICEABLE_SHARE * max(held, amount, 1.0):
@@ -197,8 +197,12 @@ def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: Procur
         )
     if solution.status == "limit":
         notes.append(
-            f"The search was stopped by a limit: this plan is proven within {100 * solution.gap_share:.2f} % of the best, not optimal."
+            f"This plan is proven within {100 * solution.gap_share:.2f} % of the best, and not optimal: the search met a limit, or a budget that binds was kept by "
+            "rationing use by the hour, or by paying for the excess, after the contracts were chosen."
         )
+    notes.append(
+        f"The search was stopped by a limit: this plan is proven within {100 * solution.gap_share:.2f} % of the best, not optimal."
+    )
     notes.append(
         f"Each purchase must be signed by the start of its quarter less the 90th percentile of its lead time (the median where that is not known) "
         f"and {a.approval_days} days of approval; firm are those due before the next review in {a.review_interval_quarters} quarter(s)."

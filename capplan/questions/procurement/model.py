@@ -51,6 +51,11 @@ class Model:
         """Return the lots of each choice in a first stage."""
         return np.asarray(x)[self.position]
 
+    @property
+    def soft(self) -> np.ndarray:
+        """Which budgets may be broken at a price."""
+        return self.budgets["soft"].to_numpy(bool)
+
     def first_stage(self, lots: np.ndarray) -> np.ndarray:
         """Return a first stage that buys given lots: its on-off variables follow, its soft budgets are stretched as far as needed."""
         x = np.zeros(len(self.program.c))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from capplan.inputs.scenario import ProcurementAssumptions
-from capplan.optimize.two_stage import solve_two_stage
 from capplan.questions.procurement.answer import Proof, Purchases
+from capplan.questions.procurement.budgets import solve_within_budgets
 from capplan.questions.procurement.choices import list_choices
 from capplan.questions.procurement.explain import explain, feasible
 from capplan.questions.procurement.limits import known_limits
@@ -68,7 +68,7 @@ def plan_purchases(
     recourse = build_recourse(work, market, choices, caps, a)
     model = build_model(work, market, choices, recourse, caps, a)
     feasible(model)
-    solution = solve_two_stage(model.program, a.risk_weight, a.tail_share, a.gap_share)
+    solution = solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share)
     lots = model.lots(solution.x).round()
     proof = Proof(
         solution.lower, solution.upper, solution.gap_share, solution.status, solution.method, len(recourse.weight), len(choices.table)

@@ -1,0 +1,98 @@
+"""Budgets on committed plus expected spend, which couple all points of a quarter: exact where small, proven within a gap where large."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy import sparse
+
+from capplan.optimize.extensive import solve_extensive
+from capplan.optimize.program import ExpectedRow, Marginals, Solution, TwoStage, blended_cost
+from capplan.optimize.two_stage import Warm, solve_two_stage
+
+#: Up to this many recourse columns, a model whose budgets bind is solved exactly, all points written out.
+EXACT_COLUMNS = 4_000
+#: Overspending below this share of a budget is rounding.
+TOLERANCE = 1e-9
+
+
+def solve_within_budgets(
+    program: TwoStage, soft: np.ndarray, risk_weight: float, tail_share: float, gap_share: float, warm: Warm | None = None
+) -> Solution:
+    r"""Solve a purchase problem, whether or not its budgets bind.
+
+    A large model is solved without the budgets' expected part first. If its cheapest recourse keeps them, that is the optimum. If not, the same purchases are
+    kept: soft budgets pay their penalty, hard ones ration what is rented by the hour at least cost,
+
+    .. math:: \min_y \sum_p \omega_p q^T y_p\quad\text{s.t. the recourse rows and}\quad a^T x + \sum_p \omega_p g^T y_p \le B,
+
+    which is a feasible plan, while the bound without budgets stays valid. The gap between them is what is proven; the status is then "limit" unless it is within
+    the wanted gap.
+
+    Parameters
+    ----------
+    program
+        The problem; its expected rows are the budgets.
+    soft : (len(program.expected),) bool
+        Which budgets may be broken at a price; each has a continuous first-stage variable for the excess.
+    risk_weight, tail_share, gap_share, warm
+        See `capplan.optimize.two_stage.solve_two_stage`.
+    """
+    if not program.expected or program.h.shape[0] * len(program.q) <= EXACT_COLUMNS:
+        return solve_two_stage(program, risk_weight, tail_share, gap_share, warm=warm)
+    free = solve_two_stage(replace(program, expected=()), risk_weight, tail_share, gap_share, warm=warm)
+    x, decisions = free.x.copy(), free.recourse
+    over = np.array([_excess(program, row, x, decisions) for row in program.expected])
+    limits = np.array([max(abs(row.limit), 1.0) for row in program.expected])
+    marginals = Marginals(free.marginals.rows, np.zeros(len(over)), free.marginals.reduced_costs)
+    if (over <= TOLERANCE * limits).all():
+        return replace(free, marginals=marginals)
+    hard = []
+    for i in np.flatnonzero(over > TOLERANCE * limits).tolist():
+        row = program.expected[i]
+        slack = np.flatnonzero((row.a < 0) & ~program.integer & np.isinf(program.upper))
+        if soft[i] and len(slack):
+            x[slack[0]] += over[i] / -row.a[slack[0]]
+        else:
+            hard.append(row)
+    if hard:
+        decisions = _ration(program, x, decisions, hard)
+    cost = np.bincount(program.scenario, weights=program.weight * (decisions @ program.q), minlength=len(program.probability))
+    upper = float(program.c @ x) + blended_cost(cost, program.probability, risk_weight, tail_share)
+    gap = (upper - free.lower) / max(abs(upper), TOLERANCE)
+    status = "gap" if gap <= gap_share else "limit"
+    return replace(
+        free, x=x, lower=min(free.lower, upper), upper=upper, cost_by_scenario=cost, status=status, recourse=decisions, marginals=marginals
+    )
+
+
+def _excess(program: TwoStage, row: ExpectedRow, x: np.ndarray, decisions: sparse.csr_matrix) -> float:
+    """Return by how much committed plus expected spend exceeds a budget."""
+    weight = program.probability[program.scenario] * row.weight * row.points
+    return float(row.a @ x + weight @ (decisions @ row.g) - row.limit)
+
+
+def _ration(program: TwoStage, x: np.ndarray, decisions: sparse.csr_matrix, rows: list[ExpectedRow]) -> sparse.csr_matrix:
+    """Return decisions that keep hard budgets at given purchases, quarter by quarter, at least expected cost."""
+    result = decisions.tolil()
+    while rows:
+        points = np.flatnonzero(rows[0].points)
+        here = [row for row in program.expected if np.array_equal(row.points, rows[0].points)]
+        rows = [row for row in rows if not np.array_equal(row.points, rows[0].points)]
+        quarter = replace(
+            program,
+            A=program.A[:0],
+            b=program.b[:0],
+            sense=program.sense[:0],
+            lower=x,
+            upper=x,
+            integer=np.zeros(len(x), dtype=bool),
+            h=program.h[points],
+            technology=program.technology[points],
+            weight=program.weight[points],
+            scenario=program.scenario[points],
+            expected=tuple(replace(row, points=row.points[points], weight=row.weight[points]) for row in here),
+        )
+        result[points] = solve_extensive(quarter, 0.0, 1.0, 0.0).recourse
+    return result.tocsr()
