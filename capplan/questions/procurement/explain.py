@@ -201,9 +201,6 @@ def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: Procur
             "rationing use by the hour, or by paying for the excess, after the contracts were chosen."
         )
     notes.append(
-        f"The search was stopped by a limit: this plan is proven within {100 * solution.gap_share:.2f} % of the best, not optimal."
-    )
-    notes.append(
         f"Each purchase must be signed by the start of its quarter less the 90th percentile of its lead time (the median where that is not known) "
         f"and {a.approval_days} days of approval; firm are those due before the next review in {a.review_interval_quarters} quarter(s)."
     )
