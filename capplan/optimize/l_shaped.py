@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
+from capplan.errors import SolveError
 from capplan.optimize.coupled import CoupledEvaluator, priced_rows
 from capplan.optimize.evaluation import Cut, Evaluated, Evaluator, aggregate
 from capplan.optimize.master import Master
@@ -30,7 +31,7 @@ FINEST_GAP = 1e-9
 FRUGAL_GAP = 1e-4
 
 
-class UnsettledError(Exception):
+class UnsettledError(SolveError):
     """The cuts did not lead to a feasible first stage; the extensive form has to decide."""
 
 

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from capplan.errors import SolveError
 from capplan.optimize.scaling import equilibrate
-from capplan.optimize.solver import Arrays, UnboundedError, judge, load, run
+from capplan.optimize.solver import Arrays, InfeasibleError, UnboundedError, judge, load, run
 
 Array = np.ndarray
 PERTURBATION = 1e-7
@@ -137,7 +137,10 @@ class RecourseLibrary:
                 break
             waiting = self._advance(b, tolerance, basis, ray, waiting)
         for point in waiting:
-            basis[point] = self._solve_alone(b[point])
+            try:
+                basis[point] = self._solve_alone(b[point])
+            except InfeasibleError as error:
+                raise SolveError("the recourse of a point did not settle; look for recourse coefficients of very different size") from error
         self._evict()
         return Bunched(basis, ray)
 

@@ -6,15 +6,17 @@ from typing import Literal
 
 import numpy as np
 
+from capplan.errors import SolveError
 from capplan.optimize.extensive import solve_extensive
-from capplan.optimize.l_shaped import LShaped, UnsettledError, Warm
+from capplan.optimize.l_shaped import LShaped, Warm
 from capplan.optimize.program import ExpectedRow, Solution, TwoStage, blended_cost, check_program, risk_weights
-from capplan.optimize.solver import UnboundedError
+from capplan.optimize.solver import InfeasibleError
 
 __all__ = ["ExpectedRow", "Solution", "TwoStage", "blended_cost", "risk_weights", "solve_two_stage"]
 Array = np.ndarray
 Method = Literal["automatic", "extensive", "l_shaped"]
 EXTENSIVE_COLUMNS = 4_000
+MOST_COLUMNS = 2_000_000
 
 
 def solve_two_stage(
@@ -48,6 +50,7 @@ def solve_two_stage(
         its bases also where right-hand sides changed.
     method
         "extensive" writes all points out, "l_shaped" decomposes; "automatic" decides by the number of recourse columns.
+        Where the decomposition does not settle for numerical reasons, a program that can be written out is.
 
     Returns
     -------
@@ -68,6 +71,9 @@ def solve_two_stage(
     if method == "l_shaped" or (method == "automatic" and columns > EXTENSIVE_COLUMNS):
         try:
             return LShaped(problem, risk_weight, tail_share, gap_share, start, warm).solve()
-        except (UnsettledError, UnboundedError):
-            pass
+        except InfeasibleError:
+            raise
+        except SolveError:
+            if columns > MOST_COLUMNS:
+                raise
     return solve_extensive(problem, risk_weight, tail_share, gap_share, start)
