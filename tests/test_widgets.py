@@ -15,7 +15,7 @@ from capplan.errors import CapplanError, ScenarioError
 from capplan.inputs.book import Book
 from capplan.inputs.scenario import Scenario
 from capplan.outputs import charts
-from capplan.outputs.views import View
+from capplan.outputs.view import View
 from capplan.outputs.widget_controls import MOST_STEPS, bounds_of, control_for
 from capplan.outputs.widgets import Explorer, explore
 

@@ -27,7 +27,7 @@ from capplan.outputs.charts import number_text, to_svg
 from capplan.outputs.export import write_table
 from capplan.outputs.tables import words
 from capplan.outputs.theme import display_name
-from capplan.outputs.views import View
+from capplan.outputs.view import View
 from capplan.outputs.widget_controls import Control, control_for, label_of
 
 WAIT_SECONDS = 0.35

@@ -19,7 +19,7 @@ import time
 import pandas as pd
 from capplan.inputs.scenario import Scenario
 from capplan.outputs import charts
-from capplan.outputs.views import View
+from capplan.outputs.view import View
 from capplan.outputs.widgets import explore
 
 class Book:
