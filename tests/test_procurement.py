@@ -304,6 +304,15 @@ def test_power_and_capital_limits_hold_owned_machines() -> None:
     assert solve(demand([[10.0]]), [dear, own], limits=capital, skus=machines).purchases["lots"].sum() == 2
 
 
+def test_a_site_holds_no_more_machines_than_its_power() -> None:
+    own = offer("own", "owned", 0.0, sku="own", region="site", capex_usd=10_000.0)
+    sites = pd.DataFrame(
+        {"site": ["site"], "geography": ["us"], "available_kw": [9.0], "pue": [1.2], "usd_per_kwh": [0.1], "usd_per_kw_month": [73.0]}
+    )
+    machines = [sku("gpu"), sku("own", provider="own", power_kw=2.0)]
+    assert solve(demand([[10.0]]), [offer("od", "on_demand", 20.0), own], skus=machines, sites=sites).purchases["lots"].sum() == 4
+
+
 def test_a_hard_budget_holds_committed_and_expected_spend() -> None:
     cap = HOURS * 20.0
     budget = [{"limit_id": "budget", "kind": "budget_usd", "amount": cap, "measure": "p_and_l", "hard": True}]

@@ -138,8 +138,10 @@ def price_hours(skus: pd.DataFrame, offers: pd.DataFrame, a: PricingAssumptions,
     .. math:: p_\text{effective} = \frac{U + (1-s)\,P\,h\,a(T)}{n\,h\,a(T)\,g},\qquad
               p_\text{owned} = \frac{X - X\rho(1+r)^{-T}}{n\,h\,a(T)} + \frac{R}{n}
 
-    with U = s P h T the part paid at signing (s the `upfront_share`), P the price of a machine-hour, n accelerators in it, h hours of a year, a(T) the
-    `annuity_years` of the term, g the useful share of a paid hour, X the purchase price, rho the residual share, and R = power x PUE + space + upkeep
+    with U = s P h T the part paid at signing (s the `upfront_share`), P the price of a machine-hour, n accelerators in it, h hours of a
+    year, a(T) the
+    `annuity_years` of the term, g the useful share of a paid hour, X the purchase price, rho the residual share, and R = power x PUE +
+    space + upkeep
     of an hour.
 
     Parameters
@@ -155,11 +157,16 @@ def price_hours(skus: pd.DataFrame, offers: pd.DataFrame, a: PricingAssumptions,
     Returns
     -------
     DataFrame
-        One row an offer, in its order: offer_id, sku, provider, accelerator, accelerator_count, region, geography, term, term_months (empty for on demand and spot),
-        machine_usd_per_hour (price of the whole machine; for owned ones its levelised cost), recurring_usd_per_hour (what a machine costs while it runs: the price
-        less the part paid at signing; power, space and upkeep of owned ones), upfront_usd_per_machine, billed_usd_per_accelerator_hour (recurring only, as
-        an invoice shows it), effective_usd_per_accelerator_hour (all in, discounted, per useful hour), useful_share, on_demand_usd_per_accelerator_hour
-        (the cheapest of the same accelerator and geography; empty where there is none), break_even_share (utilisation from which the offer beats it), negotiated, stale.
+        One row an offer, in its order: offer_id, sku, provider, accelerator, accelerator_count, region, geography, term, term_months
+        (empty for on demand and spot),
+        machine_usd_per_hour (price of the whole machine; for owned ones its levelised cost), recurring_usd_per_hour (what a machine costs
+        while it runs: the price
+        less the part paid at signing; power, space and upkeep of owned ones), upfront_usd_per_machine, billed_usd_per_accelerator_hour
+        (recurring only, as
+        an invoice shows it), effective_usd_per_accelerator_hour (all in, discounted, per useful hour), useful_share,
+        on_demand_usd_per_accelerator_hour
+        (the cheapest of the same accelerator and geography; empty where there is none), break_even_share (utilisation from which the
+        offer beats it), negotiated, stale.
 
     Raises
     ------
@@ -168,7 +175,8 @@ def price_hours(skus: pd.DataFrame, offers: pd.DataFrame, a: PricingAssumptions,
 
     Source
     ------
-    FinOps Foundation, FOCUS specification, appendix on commitment discounts (billed and effective cost); break-even as `break_even_utilisation`.
+    FinOps Foundation, FOCUS specification, appendix on commitment discounts (billed and effective cost); break-even as
+    `break_even_utilisation`.
     """
     table = completed(offers, "offers")
     machines = completed(skus, "skus").set_index("sku")

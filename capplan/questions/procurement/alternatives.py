@@ -133,8 +133,10 @@ def _case(
 def value_information(model: Model, solution: Solution, alternatives: pd.DataFrame, a: ProcurementAssumptions) -> pd.DataFrame:
     r"""Value a perfect forecast (EVPI) and planning with scenarios instead of their mean (VSS).
 
-    With many paths, the mean of the best plans is bounded from below: the best cost with parts of lots is convex in demand, so the paths of a group
-    cost at least what their mean costs (Jensen), :math:`\sum_{s \in G} p_s v(h_s) \ge p_G v(\bar h_G)`; EVPI is then at most what is stated.
+    With many paths, the mean of the best plans is bounded from below: the best cost with parts of lots is convex in demand, so the paths
+    of a group
+    cost at least what their mean costs (Jensen), :math:`\sum_{s \in G} p_s v(h_s) \ge p_G v(\bar h_G)`; EVPI is then at most what is
+    stated.
 
     Parameters
     ----------

@@ -41,8 +41,10 @@ class Purchases:
     Parameters
     ----------
     purchases
-        offer_id, kind, sku, provider, accelerator, region, geography, term, gives, quarter, end_quarter, starts, ends, lots, machines, accelerators, usd_per_hour (one
-        machine), upfront_usd, usd (whole contract), beyond_horizon_usd, requoted (rests on a quote that must be given again), sign_by, late (that day is past),
+        offer_id, kind, sku, provider, accelerator, region, geography, term, gives, quarter, end_quarter, starts, ends, lots, machines,
+        accelerators, usd_per_hour (one
+        machine), upfront_usd, usd (whole contract), beyond_horizon_usd, requoted (rests on a quote that must be given again), sign_by,
+        late (that day is past),
         firm (due before the next review).
     capacity
         quarter, provider, accelerator, region, source (existing, bought), term, accelerators.
@@ -55,10 +57,13 @@ class Purchases:
     binding
         limit_id, kind, quarter, limit, used, slack, usd_per_unit (what one more unit would save).
     rejected
-        offer_id, quarter, usd_per_hour, reduced_cost_usd (what one lot more would add to cost), entry_usd_per_hour (price at which it would begin to pay).
+        offer_id, quarter, usd_per_hour, reduced_cost_usd (what one lot more would add to cost), entry_usd_per_hour (price at which it
+        would begin to pay).
     alternatives
-        name, expected_usd, cvar_usd, p10_usd, p90_usd, worst_usd, objective_usd (all discounted, to the contracts' ends, less what the demand held after the
-        horizon costs without this plan's contracts), spend_usd, shortfall_usd (undiscounted, planned quarters), beyond_horizon_usd, regret_usd (objective less the plan's), meaning.
+        name, expected_usd, cvar_usd, p10_usd, p90_usd, worst_usd, objective_usd (all discounted, to the contracts' ends, less what the
+        demand held after the
+        horizon costs without this plan's contracts), spend_usd, shortfall_usd (undiscounted, planned quarters), beyond_horizon_usd,
+        regret_usd (objective less the plan's), meaning.
     information
         name, usd, meaning: value of a perfect forecast (EVPI), of planning with scenarios (VSS), and cost of waiting.
     proof

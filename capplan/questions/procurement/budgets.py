@@ -22,12 +22,14 @@ def solve_within_budgets(
 ) -> Solution:
     r"""Solve a purchase problem, whether or not its budgets bind.
 
-    A large model is solved without the budgets' expected part first. If its cheapest recourse keeps them, that is the optimum. If not, the same purchases are
+    A large model is solved without the budgets' expected part first. If its cheapest recourse keeps them, that is the optimum. If not,
+    the same purchases are
     kept: soft budgets pay their penalty, hard ones ration what is rented by the hour at least cost,
 
     .. math:: \min_y \sum_p \omega_p q^T y_p\quad\text{s.t. the recourse rows and}\quad a^T x + \sum_p \omega_p g^T y_p \le B,
 
-    which is a feasible plan, while the bound without budgets stays valid. The gap between them is what is proven; the status is then "limit" unless it is within
+    which is a feasible plan, while the bound without budgets stays valid. The gap between them is what is proven; the status is then
+    "limit" unless it is within
     the wanted gap.
 
     Parameters

@@ -27,9 +27,11 @@ class Choices:
     Parameters
     ----------
     table
-        One row a decision: name, offer_id, kind (offer, renewal), sku, provider, accelerator, region, geography, place, pool, term, role, quarter, start, end,
+        One row a decision: name, offer_id, kind (offer, renewal), sku, provider, accelerator, region, geography, place, pool, term, role,
+        quarter, start, end,
         lot_machines, lot_accelerators, lot_kw, lot_reserve (accelerators reserved without a discount),
-        lot_usd_per_hour (dollars an hour of a savings plan), minimum_lots, maximum_lots, forced (renews by itself), requoted (rests on a quote that must be given again), usd_per_hour (one machine), sign_by, late, firm.
+        lot_usd_per_hour (dollars an hour of a savings plan), minimum_lots, maximum_lots, forced (renews by itself), requoted (rests on a
+        quote that must be given again), usd_per_hour (one machine), sign_by, late, firm.
     timeline
         Planned quarters and those until the last contract ends.
     covered : (n, Q)

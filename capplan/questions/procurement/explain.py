@@ -64,7 +64,8 @@ def explain(
 ) -> Reasons:  # fmt: skip
     r"""Explain a plan from the exact recourse at its first stage.
 
-    Reduced costs and the value of one more unit of a limit come from the relaxation in which parts of lots can be bought; the value of one more accelerator
+    Reduced costs and the value of one more unit of a limit come from the relaxation in which parts of lots can be bought; the value of
+    one more accelerator
     by the hour from the duals of all points at the plan, :math:`-\sum_p \omega_p \pi_p`.
 
     Parameters

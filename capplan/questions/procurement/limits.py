@@ -14,10 +14,21 @@ from capplan.questions.procurement.market import ANYWHERE
 USAGE_KINDS = ("on_demand_accelerators", "spot_accelerators", "spot_share")
 
 
-def known_limits(limits: pd.DataFrame | None) -> pd.DataFrame:
-    """Return the table of limits with all its columns; empty where a book has none."""
+def known_limits(limits: pd.DataFrame | None, sites: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Return the table of limits with all its columns, and the power of each site that no limit names; empty where a book has none."""
     empty = pd.DataFrame({"limit_id": pd.Series(dtype=object), "kind": pd.Series(dtype=object), "amount": pd.Series(dtype=float)})
-    return completed(empty if limits is None or limits.empty else limits, "limits")
+    table = completed(empty if limits is None or limits.empty else limits, "limits")
+    if sites is None or sites.empty:
+        return table
+    free = sites[~sites["site"].isin(table.loc[table["kind"] == "power_kw", "region"])]
+    power = pd.DataFrame(
+        {"limit_id": "power of " + free["site"], "kind": "power_kw", "amount": free["available_kw"], "region": free["site"]}
+    )
+    return (
+        table
+        if power.empty
+        else pd.concat([table.astype(object), completed(power, "limits").astype(object)], ignore_index=True).infer_objects()
+    )
 
 
 def stated(value: object) -> bool:

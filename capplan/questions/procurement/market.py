@@ -27,8 +27,10 @@ class Market:
     Parameters
     ----------
     pools
-        provider, accelerator, place, geography, movable_only (short capacity blocks), on_demand_offer, on_demand_usd_per_hour, spot_offer,
-        spot_usd_per_hour, spot_useful_share, replacement_usd_per_hour and rediscount_usd_per_hour (what a short contract for capacity, or for a discount only,
+        provider, accelerator, place, geography, movable_only (short capacity blocks), on_demand_offer, on_demand_usd_per_hour,
+        spot_offer,
+        spot_usd_per_hour, spot_useful_share, replacement_usd_per_hour and rediscount_usd_per_hour (what a short contract for capacity, or
+        for a discount only,
         costs again after the horizon); all per accelerator, empty where a pool has no such way.
     contracts
         Offers that are contracts, with prices, pool and role.

@@ -83,7 +83,8 @@ def build_model(work: Work, market: Market, choices: Choices, recourse: Recourse
 
     .. math:: \min_x \sum_{j} c_j x_j + \text{risk-weighted recourse},\quad x_j \in \{0\} \cup [l_j, u_j] \text{ whole lots}
 
-    with c_j the value today of what one lot pays: to the contract's end, or within the planned quarters where the horizon's end is "truncate".
+    with c_j the value today of what one lot pays: to the contract's end, or within the planned quarters where the horizon's end is
+    "truncate".
 
     Parameters
     ----------
@@ -222,8 +223,8 @@ def _limit_rows(
                     amount,
                 )
         elif kind == "power_kw":
-            drawn = (timeline.covered(holdings["start"], holdings["end"])[:, : timeline.planned] * holdings["power_kw"].to_numpy(float)[:, None])[theirs].sum(axis=0) \
-                if len(holdings) else np.zeros(timeline.planned)  # fmt: skip
+            running = timeline.covered(holdings["start"], holdings["end"])[:, : timeline.planned] if len(holdings) else owned
+            drawn = (running * holdings["power_kw"].to_numpy(float)[:, None])[theirs].sum(axis=0)
             power = table["lot_kw"].to_numpy(float) * mine * (table["term"] == "owned").to_numpy()
             for q in when:
                 add(limit, timeline.quarters[q], power * (choices.covered[:, q] > 0), max(amount - float(drawn[q]), 0.0))
@@ -280,8 +281,9 @@ def _budget(
     about = {"limit_id": limit["limit_id"], "kind": "budget_usd", "quarter": quarter, "limit": float(limit["amount"])}
     rows.append((pulp.LpAffineExpression(used) <= room, name, about))
     if measure != "capex":
-        budgets.append(({**about, "q": q, "room": room, "soft": not limit["hard"], "scope": in_scope(limit, market.pools), "everything": not any(
-            stated(limit[key]) for key in ("provider", "region", "accelerator"))}, used))  # fmt: skip
+        everything = not any(stated(limit[key]) for key in ("provider", "region", "accelerator"))
+        scope = {"q": q, "room": room, "soft": not limit["hard"], "scope": in_scope(limit, market.pools), "everything": everything}
+        budgets.append((about | scope, used))
 
 
 def _expected_row(

@@ -34,7 +34,8 @@ def plan_purchases(
 
     .. math:: \min_x\ c^T x + (1-\lambda)\,E[C_s(x)] + \lambda\,\mathrm{CVaR}_\alpha(C_s(x))
 
-    over whole lots x of every offer and start quarter, decided once; C_s is what path s then costs: use of committed capacity, on demand, spot, API and work left
+    over whole lots x of every offer and start quarter, decided once; C_s is what path s then costs: use of committed capacity, on demand,
+    spot, API and work left
     undone, at every load block of every quarter (`recourse.build_recourse` has its equations).
 
     Parameters
@@ -60,9 +61,9 @@ def plan_purchases(
     ------
     Birge and Louveaux, Introduction to Stochastic Programming (2011), chapters 1 and 4; Rockafellar and Uryasev (2000) for CVaR.
     """
-    caps = known_limits(limits)
+    caps = known_limits(limits, sites)
     runs = speeds.loc[speeds["class"].isin(demand["class"]), "accelerator"]
-    market = build_market(offers, skus, commitments, assets, sites, runs, named_places(demand, classes, limits), a)
+    market = build_market(offers, skus, commitments, assets, sites, runs, named_places(demand, classes, caps), a)
     choices = list_choices(market, sites, a)
     work = lay_out(demand, speeds, classes, market, choices.timeline, a)
     recourse = build_recourse(work, market, choices, caps, a)

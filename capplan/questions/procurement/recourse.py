@@ -23,8 +23,10 @@ class Recourse:
     Parameters
     ----------
     columns
-        One row a recourse variable: source (committed, on_demand, on_demand_bill, spot, api, shortfall, discount, replacement, resale, held_demand), row (of the work, -1
-        for none), pool (-1 for none), usd (cost per hour), spend (the part of it that is paid in money), work (fastest accelerators served per unit).
+        One row a recourse variable: source (committed, on_demand, on_demand_bill, spot, api, shortfall, discount, replacement, resale,
+        held_demand), row (of the work, -1
+        for none), pool (-1 for none), usd (cost per hour), spend (the part of it that is paid in money), work (fastest accelerators
+        served per unit).
     rows
         One row a recourse row: kind, row, pool, limit_id, sense.
     W : (m, r)
@@ -118,7 +120,8 @@ def _assemble(
 ) -> Recourse:
     """Turn the sheet into matrices, and copy the last quarter's points to the later stages.
 
-    Each later point is credited with what it costs without this plan's contracts, so that only what they save or cost against that remains.
+    Each later point is credited with what it costs without this plan's contracts, so that only what they save or cost against that
+    remains.
     """
     columns = pd.DataFrame(sheet.columns, columns=["source", "row", "pool", "usd", "spend", "work"])
     rows = pd.DataFrame(sheet.rows, columns=["kind", "row", "pool", "limit_id", "sense"])

@@ -11,7 +11,8 @@ from capplan.errors import CapplanError
 def sample_paths(demand: pd.DataFrame, count: int, seed: int) -> pd.DataFrame:
     """Choose paths that spread evenly over total demand.
 
-    Paths are ordered by total demand (each workload or class relative to its mean, since units differ), cut into `count` strata of equal probability, and one
+    Paths are ordered by total demand (each workload or class relative to its mean, since units differ), cut into `count` strata of equal
+    probability, and one
     path of each stratum is drawn with its probability; it takes the probability of the stratum.
 
     Parameters

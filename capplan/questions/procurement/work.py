@@ -22,7 +22,8 @@ class Work:
     Parameters
     ----------
     rows
-        One row a class and region: class, region, interruptible, batch, fastest (work of the fastest accelerator in an hour), shortfall_usd (per hour
+        One row a class and region: class, region, interruptible, batch, fastest (work of the fastest accelerator in an hour),
+        shortfall_usd (per hour
         of the fastest accelerator), api_usd (likewise; empty where it cannot be called).
     speed : (D, pools)
         Work of a pool's accelerator relative to the fastest; 0 where it may not or cannot serve the row.
@@ -181,9 +182,10 @@ def _match(rows: pd.DataFrame, speeds: pd.DataFrame, market: Market) -> np.ndarr
         speed[d] = np.where(reachable, rate.reindex(keys).fillna(0.0).to_numpy() / row.fastest, 0.0)
         if not speed[d].any():
             where = " and ".join(dict.fromkeys(text for text in (row.region, row.residency) if isinstance(text, str) and text))
+            fits = pools["accelerator"].isin(speeds.loc[speeds["class"] == rows.at[d, "class"], "accelerator"])
             raise CapplanError(
                 f"no offer can serve class {rows.at[d, 'class']!r} in {where}: its accelerators are offered in "
-                f"{', '.join(sorted(set(pools.loc[pools['accelerator'].isin(speeds.loc[speeds['class'] == rows.at[d, 'class'], 'accelerator']), 'place']))) or 'no place'}. "
+                f"{', '.join(sorted(set(pools.loc[fits, 'place']))) or 'no place'}. "
                 "Add an offer there, or change the region or residency"
             )
     return speed
