@@ -14,6 +14,17 @@ from capplan.outputs.tables import readable
 
 
 @dataclass(frozen=True)
+class Shown:
+    """A readable table that a notebook shows whole: no cell is cut, and all text is escaped."""
+
+    frame: pd.DataFrame
+
+    def _repr_html_(self) -> str:
+        with pd.option_context("display.max_colwidth", None):
+            return self.frame.to_html(index=False, escape=True, border=0)
+
+
+@dataclass(frozen=True)
 class View:
     """What a person sees of an answer.
 
@@ -50,9 +61,9 @@ class View:
         return next(iter(self.charts.values()))
 
     @property
-    def shown(self) -> pd.DataFrame:
+    def shown(self) -> Shown:
         """The main table as a reader wants it: headings with units, numbers written out."""
-        return readable(self.table, rows=40)
+        return Shown(readable(self.table, rows=40))
 
     def _repr_html_(self) -> str:
         """Show headline, charts and notes in a notebook: plain SVG, no script, all text escaped."""

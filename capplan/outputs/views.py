@@ -173,7 +173,7 @@ def show_pricing(book: Book, scenario: Scenario) -> View:
             unit="USD/h",
             subtitle="Cheapest offer of each provider and term; spot after lost work, owned with power and space",
         )
-        for accelerator, chosen in best.groupby("accelerator", sort=True)
+        for accelerator, chosen in best.sort_values("effective_usd_per_accelerator_hour").groupby("accelerator", sort=True)
     }
     cheapest = best.loc[best["effective_usd_per_accelerator_hour"].idxmin()]
     stale = int(part["stale"].sum())

@@ -91,7 +91,15 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
         "capacity": bought.capacity,
         "need": need,
     }
-    return View(bought.headline, pictures, bought.purchases, bought.proof.upper_usd, "USD", fields, bought.notes, details)
+    return View(bought.headline, pictures, bought.purchases, float(chosen["expected_usd"]), "USD", fields, bought.notes, details)
+
+
+def _components(costs: pd.DataFrame, expected_usd: float) -> pd.DataFrame:
+    """Split the plan's expected cost into what the quarters show and the rest, for differences between two plans."""
+    weighted = costs[costs["component"] != "existing"]
+    parts = (weighted["usd"] * weighted["probability"]).groupby(weighted["component"]).sum()
+    rest = pd.Series({"discounting and after the horizon": expected_usd - parts.sum()})
+    return pd.concat([parts, rest]).rename_axis("component").rename("usd").reset_index()
 
 
 def _cost_chart(costs: pd.DataFrame) -> Any:
