@@ -202,3 +202,14 @@ def test_solving_prints_nothing():
     code = "from tests.test_solver import knapsack; from capplan.optimize.solver import solve; solve(knapsack())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == ""
+
+
+def test_a_large_program_is_judged_by_its_mean(monkeypatch):
+    problem = fleet(2)
+    points = np.ones(len(problem.technology), dtype=bool)
+    tight = replace(problem, expected=(ExpectedRow(problem.c, np.ones(len(problem.q)), points, problem.weight, 1.0),))
+    exact = explain_two_stage(tight, ["lots"], ["budget"]).changes[0]
+    monkeypatch.setattr("capplan.optimize.infeasible.WRITTEN_OUT_COLUMNS", 0)
+    mean = explain_two_stage(tight, ["lots"], ["budget"]).changes[0]
+    assert mean.row == exact.row == "budget"
+    assert 0 < mean.amount <= exact.amount * (1 + 1e-6)

@@ -10,11 +10,13 @@ import numpy as np
 from scipy import sparse
 
 from capplan.optimize.extensive import extensive_arrays
+from capplan.optimize.information import mean_program
 from capplan.optimize.program import TwoStage
 from capplan.optimize.solver import Arrays, InfeasibleError, Solved, arrays, solve_arrays
 
 Array = np.ndarray
 TOLERANCE = 1e-7
+WRITTEN_OUT_COLUMNS = 100_000
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,9 @@ def explain_two_stage(
 ) -> Infeasibility:
     """Name the first-stage rows and expected rows of a two-stage program that clash; recourse rows never give.
 
+    A program too large to be written out is judged by its mean, which needs at most what the program needs (Jensen's inequality):
+    the amounts are then the least that must give.
+
     Parameters
     ----------
     problem
@@ -129,8 +134,9 @@ def explain_two_stage(
     alone = explain_infeasibility(first)
     if alone.changes:
         return alone
-    whole = extensive_arrays(problem, 0.0, 1.0)
-    inner = problem.h.size
+    program = problem if problem.h.shape[0] * len(problem.q) <= WRITTEN_OUT_COLUMNS else mean_program(problem)
+    whole = extensive_arrays(program, 0.0, 1.0)
+    inner = program.h.size
     every = (*row_names, *(f"recourse row {i}" for i in range(inner)), *expected_names)
     columns = (*(names or (f"x[{j}]" for j in range(len(problem.c)))), *("recourse" for _ in range(whole.A.shape[1] - len(problem.c))))
     soft = np.concatenate([np.ones(len(row_names), bool), np.zeros(inner, bool), np.ones(len(expected_names), bool)])
