@@ -46,7 +46,8 @@ def completed(frame: pd.DataFrame, table: str) -> pd.DataFrame:
                 [empty if item.default is None else item.default] * len(result), dtype=kind if item.default is not None else None
             )
         elif item.default is not None and result[item.name].isna().any():
-            result[item.name] = result[item.name].fillna(item.default).infer_objects()
+            filled = result[item.name].astype(object).where(result[item.name].notna(), item.default)
+            result[item.name] = filled.infer_objects()
         if item.kind == "float64":
             result[item.name] = result[item.name].astype(float)
         elif item.kind.startswith("datetime"):

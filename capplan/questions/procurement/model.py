@@ -128,11 +128,11 @@ def build_model(work: Work, market: Market, choices: Choices, recourse: Recourse
     problem += pulp.LpAffineExpression(dict(zip(lots, cost, strict=True)) | soft), "cost"
     for rule, name in rules:
         problem += rule, name
-    described: list[dict[str, Any]] = []
-    for rule, name, about in named:
+    for rule, name, _ in named:
         problem += rule, name
-        described.append({"row": len(rules) + len(described), **about})
     matrices = arrays(problem)
+    place_of = {name: i for i, name in enumerate(matrices.row_names)}
+    described = [{"row": place_of[rule.name], **about} for rule, _, about in named]
     index = {id(variable): j for j, variable in enumerate(problem.variables())}
     position = np.array([index[id(variable)] for variable in lots], dtype=int)
     place = sparse.csr_matrix((np.ones(len(lots)), (np.arange(len(lots)), position)), shape=(len(lots), len(matrices.c)))
