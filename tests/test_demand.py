@@ -175,6 +175,23 @@ def test_quarter_bands_hold_on_known_futures():
     assert inside.groupby(inside.index.get_level_values("workload").str.rstrip("0123456789")).mean().min() >= 0.75
 
 
+@pytest.mark.parametrize("monthly", [False, True])
+def test_two_yearly_cycles_give_the_season(monthly):
+    """A season of 25 % over three years: its swing between quarters comes back, and the forecast is not called extrapolated."""
+    time = pd.date_range("2023-12-01", "2026-11-30")
+    season = 0.25 * np.sin(2 * np.pi * (time.dayofyear.to_numpy() - 60) / 365.25)
+    usage = pd.DataFrame({"time": time, "workload": "w", "quantity": 1000 * np.exp(season + np.random.default_rng(2).normal(0, 0.03, len(time)))})
+    if monthly:
+        usage = usage.groupby(usage["time"].dt.to_period("M").dt.to_timestamp())["quantity"].sum().rename_axis("time").reset_index().assign(workload="w")
+    forecast = forecast_demand(usage, None, None, A)
+    median = forecast.quantiles[forecast.quantiles["quantile"] == 0.5].set_index("quarter")["quantity"]
+    for quarter in ("2027Q1", "2027Q2", "2027Q3"):
+        days = pd.date_range(quarter, periods=91)
+        truth = 1000 * np.exp(0.25 * np.sin(2 * np.pi * (days.dayofyear.to_numpy() - 60) / 365.25)).mean()
+        assert median[quarter] / (quarter_hours(quarter) / 24) == pytest.approx(truth, rel=0.06)
+    assert not forecast.scores["extrapolated"].any()
+
+
 def test_scores_are_kept(forecast):
     chosen = forecast.scores[forecast.scores["chosen"]]
     assert set(chosen["workload"]) == {"chat", "search"}

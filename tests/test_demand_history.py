@@ -91,6 +91,16 @@ def test_a_series_that_ended_has_no_demand():
     assert any("chat" in note and "taken as ended" in note for note in forecast.notes)
 
 
+def test_a_monthly_series_that_ended_and_old_usage():
+    time = pd.date_range("2024-01-01", periods=24, freq="MS")
+    usage = pd.DataFrame({"time": time, "workload": "alive", "quantity": 31.0})
+    forecast = forecast_demand(pd.concat([usage, usage.iloc[:12].assign(workload="gone")]), None, None, A)
+    assert forecast.paths.query("workload == 'gone'")["quantity"].sum() == 0
+    assert forecast.paths.query("workload == 'alive'")["quantity"].min() > 0
+    assert any("gone" in note and "taken as ended" in note for note in forecast.notes)
+    assert any("days older than the plan" in note for note in forecast.notes)
+
+
 @pytest.mark.parametrize("quantity", [[7.0], [7.0] * 3, [7.0] * 30, [0.0] * 500, [0.0] * 499 + [3.0]])
 def test_short_and_empty_histories_never_fail(quantity):
     value, notes = total(rows(quantity))

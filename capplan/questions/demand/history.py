@@ -16,6 +16,8 @@ DAY = pd.Timedelta(days=1)
 WEEKS_FOR_WEEKLY_LEVEL = 8
 #: A series that stops this long before the others is taken as ended.
 ENDED_DAYS = 28
+#: Usage older than this against the plan's day is worth a note.
+OLD_DAYS = 45
 #: A missing share above this means that the table leaves out intervals without work.
 SPARSE_SHARE = 0.5
 #: A period counts as observed when at least this share of it was.
@@ -79,6 +81,11 @@ class Grid:
     unmet: float
 
     @property
+    def name(self) -> str:
+        """The series in words."""
+        return f"{self.workload} ({self.region})" if self.region != "any" else self.workload
+
+    @property
     def end(self) -> pd.Timestamp:
         """First instant after the last interval."""
         if self.step is None:
@@ -120,7 +127,11 @@ def read_histories(usage: pd.DataFrame, a: DemandAssumptions) -> tuple[list[Hist
     fine = [grid.end for grid in grids if grid.step is not None and grid.step < DAY]
     daily = [grid.end for grid in grids if grid.step is not None]
     common_end = max(fine or daily or [pd.Timestamp(a.as_of)]).floor("D")
-    return [_history(grid, common_end, notes) for grid in grids], notes
+    months_end = max((grid.end for grid in grids if grid.step is None), default=common_end)
+    age = (pd.Timestamp(a.as_of) - max((grid.end for grid in grids), default=pd.Timestamp(a.as_of))) / DAY
+    if age > OLD_DAYS:
+        notes.append(f"The newest usage is {age:.0f} days older than the plan ({a.as_of}); what happened since is forecast, not known.")
+    return [_monthly(grid, months_end, notes) if grid.step is None else _history(grid, common_end, notes) for grid in grids], notes
 
 
 def demand_rows(usage: pd.DataFrame, a: DemandAssumptions, notes: list[str]) -> pd.DataFrame:
@@ -237,17 +248,12 @@ def _at_ceiling(values: Array) -> bool:
 
 def _history(grid: Grid, common_end: pd.Timestamp, notes: list[str]) -> History:
     """Form the level of one series and classify it."""
-    name = f"{grid.workload} ({grid.region})" if grid.region != "any" else grid.workload
-    if grid.step is None:
-        return _monthly(grid)
-    hours = grid.step / HOUR
+    name, hours = grid.name, (grid.step or DAY) / HOUR
     days, hourly = _days(grid, common_end)
     behind = (common_end - grid.end) / DAY
     if behind > ENDED_DAYS:
-        notes.append(f"{name}: its last row is {behind:.0f} days older than the newest usage; it is taken as ended (no demand). If it lives on, state its level as an event.")
+        notes.append(_ended(name, behind))
         days, hourly = np.zeros_like(days), None
-    elif hourly is not None:
-        hourly = hourly if len(days) else None
     weeks = len(days) // 7
     factor = np.ones(7)
     if weeks >= WEEKS_FOR_WEEKLY_LEVEL or hours > 24:
@@ -280,10 +286,18 @@ def _history(grid: Grid, common_end: pd.Timestamp, notes: list[str]) -> History:
     return History(grid.workload, grid.region, cadence, level, times, common_end, shape, factor, hours, total, grid.unmet, peak, _kind(level))
 
 
-def _monthly(grid: Grid) -> History:
+def _ended(name: str, behind: float) -> str:
+    return f"{name}: its last row is {behind:.0f} days older than the newest usage; it is taken as ended (no demand). If it lives on, state its level as an event."
+
+
+def _monthly(grid: Grid, months_end: pd.Timestamp, notes: list[str]) -> History:
     """Form the level of a series measured by month: demand per day of each calendar month."""
     times = pd.date_range(grid.start, periods=len(grid.values), freq="MS")
     level = _filled(grid.values / times.days_in_month.to_numpy())
+    behind = (months_end - grid.end) / DAY
+    if behind > ENDED_DAYS + 31:
+        notes.append(_ended(grid.name, behind))
+        level = np.zeros(len(level))
     peak = float(level.max() / 24)
     return History(
         grid.workload, grid.region, "month", level, times, grid.end, None, np.ones(7), 730.0, float(np.nansum(grid.values)), grid.unmet, peak, _kind(level)

@@ -40,6 +40,8 @@ class LevelFit:
         Median of the log level for the periods that rolling origins have tested.
     season
         Log season of each period of the year (52 or 12 values; zeros where it cannot be known).
+    season_error
+        Standard error of the log season: one yearly cycle is one observation of it.
     residuals
         One-step errors of the log level, one for each period of the history.
     persistence
@@ -57,6 +59,7 @@ class LevelFit:
     scores: tuple[Score, ...]
     path: Array
     season: Array
+    season_error: float
     residuals: Array
     persistence: float
     widening: float
@@ -97,13 +100,13 @@ def fit_level(history: History) -> LevelFit:
     if history.kind in ("zero", "short"):
         mean = float(history.level.mean()) if len(history.level) else 0.0
         path = np.full(1, np.log(mean) if mean > 0 else -np.inf)
-        return LevelFit(history, "zero" if mean <= 0 else "mean of a short history", (), path, np.zeros(season_size), np.zeros(1), 0.0, 1.0, 0.0, np.nan, years)
+        return LevelFit(history, "zero" if mean <= 0 else "mean of a short history", (), path, np.zeros(season_size), 0.0, np.zeros(1), 0.0, 1.0, 0.0, np.nan, years)
     if history.kind == "intermittent":
         return _fit_intermittent(history, years, season_size)
     positive = history.level[history.level > 0]
     log_level = np.log(np.maximum(history.level, FLOOR_SHARE * np.median(positive)))
     centre = float(log_level.mean())
-    season = yearly_season(log_level, history, years)
+    season, season_error = yearly_season(log_level, history, years)
     plain = log_level - centre - _season_of(history, season, 0, len(log_level))
     horizon = min(HORIZON_PERIODS[history.cadence], max(1, len(plain) // 3))
     origins = origins_of(len(plain), horizon, MAXIMUM_ORIGINS)
@@ -111,7 +114,7 @@ def fit_level(history: History) -> LevelFit:
     persistence, residuals = local_level(plain)
     widening = _widening(choice, residuals, persistence)
     growth, growth_error = _growth(plain, history.cadence, years, persistence, residuals)
-    return LevelFit(history, choice.model, choice.scores, centre + choice.path, season, residuals, persistence, widening, growth, growth_error, years)
+    return LevelFit(history, choice.model, choice.scores, centre + choice.path, season, season_error, residuals, persistence, widening, growth, growth_error, years)
 
 
 def local_level(values: Array) -> tuple[float, Array]:
@@ -161,22 +164,41 @@ def _growth(plain: Array, cadence: str, years: float, persistence: float, residu
     return slope, float(error)
 
 
-def yearly_season(log_level: Array, history: History, years: float) -> Array:
-    """Estimate the yearly season from two cycles or more (first two harmonics beside a trend, shrunk); zeros otherwise."""
+def yearly_season(log_level: Array, history: History, years: float) -> tuple[Array, float]:
+    """Estimate the yearly season from two cycles or more: two harmonics beside a trend that may bend once, shrunk by their share of the variance.
+
+    Parameters
+    ----------
+    log_level
+        Log level of each period.
+    history
+        The series; its cadence is used.
+    years
+        Length of the history.
+
+    Returns
+    -------
+    season
+        Log season of each period of the year, mean 0; zeros where there are less than two cycles.
+    error
+        Its standard error: the spread around trend and season over the root of the number of cycles.
+    """
     size = {"week": 52, "month": 12}.get(history.cadence, 1)
     if size == 1 or years < 2.0:
-        return np.zeros(size)
+        return np.zeros(size), 0.0
     t = np.arange(len(log_level))
-    angle = 2 * np.pi * t / PERIODS_PER_YEAR[history.cadence]
-    waves = np.column_stack([f(k * angle) for k in (1, 2) for f in (np.sin, np.cos)])
     trend = np.column_stack([np.ones(len(t)), t, np.maximum(0, t - len(t) / 2)])
+    waves = _harmonics(2 * np.pi * t / PERIODS_PER_YEAR[history.cadence])
     beta, *_ = np.linalg.lstsq(np.column_stack([trend, waves]), log_level, rcond=None)
-    fitted = waves @ beta[3:]
-    rest = log_level - np.column_stack([trend, waves]) @ beta
-    signal = float(fitted.var() / (fitted.var() + rest.var())) if fitted.var() > 0 else 0.0
-    grid = 2 * np.pi * np.arange(size) * (PERIODS_PER_YEAR[history.cadence] / size) / PERIODS_PER_YEAR[history.cadence]
-    season = np.column_stack([f(k * grid) for k in (1, 2) for f in (np.sin, np.cos)]) @ beta[3:]
-    return signal * (season - season.mean())
+    fitted, rest = waves @ beta[3:], log_level - np.column_stack([trend, waves]) @ beta
+    if not fitted.var() > 0:
+        return np.zeros(size), 0.0
+    season = _harmonics(2 * np.pi * np.arange(size) / size) @ beta[3:]
+    return float(fitted.var() / (fitted.var() + rest.var())) * (season - season.mean()), float(rest.std() / np.sqrt(years))
+
+
+def _harmonics(angle: Array) -> Array:
+    return np.column_stack([wave(k * angle) for k in (1, 2) for wave in (np.sin, np.cos)])
 
 
 def _season_of(history: History, season: Array, first: int, count: int) -> Array:
@@ -226,4 +248,4 @@ def _fit_intermittent(history: History, years: float, season_size: int) -> Level
     choice = choose(values, horizon, rate_candidates(WINDOW_PERIODS[history.cadence]), origins, lambda x: np.maximum(x, 0.0) * scale)
     rate = max(0.0, float(choice.path.mean())) * scale
     path = np.full(1, np.log(rate) if rate > 0 else -np.inf)
-    return LevelFit(history, choice.model, choice.scores, path, np.zeros(season_size), np.zeros(1), 0.0, 1.0, 0.0, np.nan, years)
+    return LevelFit(history, choice.model, choice.scores, path, np.zeros(season_size), 0.0, np.zeros(1), 0.0, 1.0, 0.0, np.nan, years)

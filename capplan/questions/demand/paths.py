@@ -57,7 +57,6 @@ class Cohort:
             shape = np.ones((level.shape[0], hours))
             return level[:, period] / 24, shape
         first, last = period[0], period[-1]
-        width = self.shapes[series].shape[1]
         pool = self.shapes[series]
         index = len(pool) - 1 - self.drawn[paths, first : last + 1] % len(pool)
         offset = wanted[0] - int(self.edges[first])
@@ -66,7 +65,6 @@ class Cohort:
         if wanted[-1] - wanted[0] + 1 < hours:
             gather = wanted - int(self.edges[first])
             return work[:, gather], shape[:, gather]
-        assert width * (last - first + 1) >= offset + hours
         return work[:, offset : offset + hours], shape[:, offset : offset + hours]
 
 
@@ -75,11 +73,11 @@ def draw_cohorts(fits: list[LevelFit], horizon_end: pd.Timestamp, a: DemandAssum
 
     The log level of series j on a path, h periods after the history, is
 
-    .. math:: \mu_{jh} + k_j \Big(r_{jh} + w_j \sum_{i<h} r_{ji}\Big) + z_j s_j t_h
+    .. math:: \mu_{jh} + k_j \Big(r_{jh} + w_j \sum_{i<h} r_{ji}\Big) + z_j (u_j + s_j t_h)
 
     mu is the median path, r are one-step errors of the history drawn in blocks of neighbouring periods, the *same* periods for all series
     (which keeps autocorrelation and correlation), w the share of a shock that stays, k the widening that the rolling origins
-    ask for, and z s t the uncertainty of growth after t years: z is normal and correlated like the errors.
+    ask for, and z (u + s t) the uncertainty of the yearly season and of growth after t years: z is normal and correlated like the errors.
 
     Parameters
     ----------
@@ -126,7 +124,7 @@ def _cohort(fits: list[LevelFit], cadence: str, horizon_end: pd.Timestamp, a: De
         late = round((start - fit.history.end) / HOUR / 24 / 365.25 * PERIODS_PER_YEAR[cadence])
         path = median_path(fit, periods + late, a.growth_share_per_year)[late:]
         spread = growth_spread(fit, a)
-        drift = normal[:, j, None] * spread * years
+        drift = normal[:, j, None] * (fit.season_error + spread * years)
         if fit.history.kind == "intermittent":
             ratio = fit.history.level[lengths[j] - 1 - drawn % lengths[j]] / max(fit.history.level.mean(), 1e-300)
             levels[j] = np.exp(path + drift) * ratio
