@@ -1,0 +1,278 @@
+"""A sheet of the workbook: cells that cannot become formulas by accident, formulas that carry their value, one look for all."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+#: Longest text a cell takes.
+LONGEST_TEXT = 32767
+PAPER_A3, PAPER_A4 = 8, 9
+#: Widest a column of text becomes, in characters.
+WIDEST = 46
+BLUE, INK, GREY, LINE, PAPER, INPUT = "#1f4e9c", "#1a1a1a", "#595959", "#bfbfbf", "#eef2f7", "#fff8dc"
+#: Colours of series that keep their difference in grey print, dark to light.
+SERIES = ("#1b3a5c", "#2f6f8f", "#5fa8a0", "#9ccb86", "#c9a227", "#d98b5f", "#b5b5b5", "#e3d9c6")
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A formula, and the value it has for the plan as it was made.
+
+    Parameters
+    ----------
+    text
+        Formula with its equals sign; holds references and numbers, never text of a book.
+    value
+        Result, shown by programs that do not calculate.
+    """
+
+    text: str
+    value: float | bool | str
+
+
+def number_formats(currency: str) -> dict[str, str]:
+    """Return the number formats of a workbook in a currency.
+
+    Examples
+    --------
+    >>> number_formats("USD")["money"], number_formats("EUR")["money"]
+    ('$#,##0;[Red]-$#,##0;$0', '#,##0 "EUR";[Red]-#,##0 "EUR";0 "EUR"')
+    """
+    usd = "$#,##0;[Red]-$#,##0;$0"
+    other = f'#,##0 "{currency}";[Red]-#,##0 "{currency}";0 "{currency}"'
+    return {
+        "money": usd if currency == "USD" else other,
+        "usd": usd,
+        "price": "$#,##0.0000",
+        "cents": "$#,##0.00",
+        "number": "#,##0",
+        "decimal": "#,##0.00",
+        "factor": "0.000",
+        "rate": "0.0000",
+        "share": "0.0%",
+        "date": "yyyy-mm-dd",
+        "month": "mmm yyyy",
+        "key": "0",
+        "text": "@",
+        "flag": "General",
+    }
+
+
+_WIDTHS = {
+    "money": 13,
+    "usd": 13,
+    "price": 13,
+    "cents": 13,
+    "number": 13,
+    "decimal": 12,
+    "factor": 9,
+    "rate": 9,
+    "share": 9,
+    "date": 11,
+    "month": 10,
+}
+
+
+class Styles:
+    """Formats of a workbook, made when first used."""
+
+    def __init__(self, workbook: Any, currency: str) -> None:
+        self._workbook, self._numbers = workbook, number_formats(currency)
+        self._made: dict[str, Any] = {}
+
+    def __call__(self, name: str) -> Any:
+        """Return a format: a number format, with `+input`, `+total`, `+key` or `+wrap` after it, or title, headline, note, head, section."""
+        if name not in self._made:
+            self._made[name] = self._workbook.add_format(self._properties(name))
+        return self._made[name]
+
+    def _properties(self, name: str) -> dict[str, Any]:
+        base: dict[str, Any] = {"font_name": "Calibri", "font_size": 10, "font_color": INK, "valign": "top"}
+        special: dict[str, dict[str, Any]] = {
+            "title": {"font_size": 16, "bold": True, "font_color": BLUE},
+            "headline": {"font_size": 12, "bold": True, "text_wrap": True},
+            "note": {"font_color": GREY, "italic": True, "text_wrap": True},
+            "section": {"font_size": 12, "bold": True, "font_color": BLUE},
+            "head": {"bold": True, "bg_color": PAPER, "bottom": 1, "bottom_color": LINE, "text_wrap": True, "valign": "vcenter"},
+            "head_number": {"bold": True, "bg_color": PAPER, "bottom": 1, "bottom_color": LINE, "text_wrap": True, "align": "right"},
+            "head_month": {"bold": True, "bg_color": PAPER, "bottom": 1, "bottom_color": LINE, "align": "right", "num_format": "mmm yyyy"},
+        }
+        if name in special:
+            return {**base, **special[name]}
+        kind, *extras = name.split("+")
+        more: dict[str, dict[str, Any]] = {
+            "input": {"font_color": "#0000ff", "bg_color": INPUT, "border": 1, "border_color": LINE, "locked": False},
+            "total": {"bold": True, "top": 1},
+            "key": {"font_color": GREY, "align": "center"},
+            "wrap": {"text_wrap": True},
+        }
+        found = {**base, "num_format": self._numbers[kind]}
+        for extra in extras:
+            found |= more[extra]
+        return found
+
+
+class Sheet:
+    """One sheet, written cell by cell; rows and columns count from 0."""
+
+    def __init__(self, workbook: Any, styles: Styles, name: str) -> None:
+        self.name, self.styles, self.row = name, styles, 0
+        self.sheet, self._workbook = workbook.add_worksheet(name), workbook
+        self._widths: dict[int, float] = {}
+
+    def put(self, row: int, col: int, value: Any, style: str = "text") -> None:
+        """Write a value by its kind; text is written as text, whatever it looks like."""
+        form = self.styles(style)
+        shown: float = _WIDTHS.get(style.split("+", maxsplit=1)[0], 6)
+        if isinstance(value, Formula):
+            self.sheet.write_formula(row, col, value.text, form, value.value)
+        elif isinstance(value, bool):
+            self.sheet.write_boolean(row, col, value, form)
+        elif value is None or value is pd.NaT or (isinstance(value, float) and not math.isfinite(value)):
+            self.sheet.write_blank(row, col, None, form)
+        elif isinstance(value, (pd.Timestamp, dt.date)):
+            self.sheet.write_datetime(row, col, pd.Timestamp(value).to_pydatetime(), form)
+        elif isinstance(value, str):
+            self.sheet.write_string(row, col, value[:LONGEST_TEXT], form)
+            shown = 0 if style in ("title", "headline", "note", "section") else min(len(value), WIDEST) + 2
+            if style.startswith("head"):
+                shown = min(max([len(word) for word in value.split()] or [0]) + 3, WIDEST)
+        else:
+            self.sheet.write_number(row, col, float(value), form)
+        self._widths[col] = max(self._widths.get(col, 6), shown)
+
+    def title(self, text: str, *notes: str, across: int = 8) -> None:
+        """Begin the sheet: its title, and what the reader must know."""
+        self.put(0, 0, text, "title")
+        self.row = 1
+        for note in notes:
+            self.note(note, across)
+        self.row += 1
+
+    def note(self, text: str, across: int = 8, style: str = "note", characters: int = 110) -> None:
+        """Write a sentence across some columns, in as many lines as it needs."""
+        self.sheet.merge_range(self.row, 0, self.row, across - 1, "", self.styles(style))
+        self.sheet.write_string(self.row, 0, text[:LONGEST_TEXT], self.styles(style))
+        self.sheet.set_row(self.row, 15 * math.ceil(max(len(text), 1) / characters))
+        self.row += 1
+
+    def section(self, text: str) -> None:
+        """Begin a part of the sheet."""
+        self.put(self.row, 0, text, "section")
+        self.row += 1
+
+    def head(self, headings: Sequence[Any], styles: Sequence[str]) -> int:
+        """Write the headings of a table and return the row below them."""
+        for col, (heading, style) in enumerate(zip(headings, styles, strict=True)):
+            kind = (
+                "head_month"
+                if isinstance(heading, pd.Timestamp)
+                else "head"
+                if style.startswith(("text", "key", "flag"))
+                else "head_number"
+            )
+            self.put(self.row, col, heading, kind)
+        self.row += 1
+        return self.row
+
+    def rows(self, rows: Sequence[Sequence[Any]], styles: Sequence[str]) -> None:
+        """Write the rows of a table."""
+        for values in rows:
+            for col, (value, style) in enumerate(zip(values, styles, strict=True)):
+                self.put(self.row, col, value, style)
+            self.row += 1
+
+    def cell(self, row: int, col: int, fixed: str = "rc") -> str:
+        """Return the reference of a cell of this sheet for formulas of others, e.g. 'P&L'!$A$1."""
+        return f"{self.quoted}!{address(row, col, fixed)}"
+
+    def span(self, first: int, last: int, col: int, last_col: int | None = None) -> str:
+        """Return the reference of a block of cells."""
+        return f"{self.cell(first, col)}:{address(last, col if last_col is None else last_col)}"
+
+    @property
+    def quoted(self) -> str:
+        """The sheet's name as formulas need it."""
+        return self.name if self.name.isalnum() else "'" + self.name.replace("'", "''") + "'"
+
+    def named(self, name: str, row: int, col: int) -> None:
+        """Name a cell."""
+        self._workbook.define_name(name, f"={self.cell(row, col)}")
+
+    def finish(
+        self, head_row: int | None = None, frozen_columns: int = 0, wide: bool = False, widths: Mapping[int, float] | None = None
+    ) -> None:
+        """Set widths, frozen panes and print: landscape, as wide as the page, the table's heading on every page."""
+        for col, width in {**self._widths, **(widths or {})}.items():
+            self.sheet.set_column(col, col, width)
+        if head_row is not None:
+            self.sheet.freeze_panes(head_row + 1, frozen_columns)
+            self.sheet.repeat_rows(head_row)
+        self.sheet.set_landscape()
+        self.sheet.set_paper(PAPER_A3 if wide else PAPER_A4)
+        self.sheet.fit_to_pages(1, 0)
+        self.sheet.set_margins(left=0.4, right=0.4, top=0.5, bottom=0.6)
+        self.sheet.set_footer("&L&A&RPage &P of &N")
+        self.sheet.hide_gridlines(2)
+
+
+def address(row: int, col: int, fixed: str = "rc") -> str:
+    """Return the address of a cell; `fixed` says whether row and column are absolute.
+
+    Examples
+    --------
+    >>> address(0, 0), address(4, 27, "c"), address(4, 2, "")
+    ('$A$1', '$AB5', 'C5')
+    """
+    letters, rest = "", col + 1
+    while rest:
+        rest, place = divmod(rest - 1, 26)
+        letters = chr(65 + place) + letters
+    return f"{'$' if 'c' in fixed else ''}{letters}{'$' if 'r' in fixed else ''}{row + 1}"
+
+
+def stacked_chart(workbook: Any, sheet: Sheet, title: str, head: int, rows: Sequence[int], cols: tuple[int, int], unit: str) -> Any:
+    """Return stacked columns of a block: one series a row, one column a category.
+
+    Parameters
+    ----------
+    workbook, sheet
+        Where the block stands.
+    title, unit
+        Title and name of the vertical axis.
+    head
+        Row of the categories.
+    rows
+        Rows of the series; their names stand in the first column.
+    cols
+        First and last column of the values.
+    """
+    chart = workbook.add_chart({"type": "column", "subtype": "stacked"})
+    for step, row in enumerate(rows):
+        chart.add_series(series_of(sheet, head, row, cols) | {"fill": {"color": SERIES[step % len(SERIES)]}, "gap": 60})
+    return dressed(chart, title, unit)
+
+
+def series_of(sheet: Sheet, head: int, row: int, cols: tuple[int, int]) -> dict[str, Any]:
+    """Return what a series shows: a row of a block, its name from the first column."""
+    return {
+        "name": [sheet.name, row, 0],
+        "categories": [sheet.name, head, cols[0], head, cols[1]],
+        "values": [sheet.name, row, cols[0], row, cols[1]],
+    }
+
+
+def dressed(chart: Any, title: str, unit: str) -> Any:
+    """Give a chart its title, axes and size."""
+    chart.set_title({"name": title, "name_font": {"size": 12, "bold": True}, "overlay": False})
+    chart.set_y_axis({"name": unit, "num_format": "#,##0", "major_gridlines": {"visible": True, "line": {"color": "#d9d9d9"}}})
+    chart.set_x_axis({"num_font": {"rotation": 0}})
+    chart.set_legend({"position": "bottom"})
+    chart.set_size({"width": 620, "height": 330})
+    return chart
