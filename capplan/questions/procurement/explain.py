@@ -185,7 +185,7 @@ def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: Procur
     notes = []
     beyond = float(bought["beyond_horizon_usd"].sum())
     if beyond > 0:
-        notes.append(f"Payments of ${beyond / 1e6:,.1f}M fall after the last planned quarter, {choices.timeline.horizon[-1]}.")
+        notes.append(f"Payments of {money(beyond)} fall after the last planned quarter, {choices.timeline.horizon[-1]}.")
     late = bought[bought["late"]]
     if len(late):
         notes.append(
@@ -208,19 +208,34 @@ def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: Procur
     return tuple(notes)
 
 
+def money(usd: float) -> str:
+    """Write an amount in a sentence.
+
+    Examples
+    --------
+    >>> money(12_345_678), money(-4_200), money(18)
+    ('$12.3M', '-$4.2k', '$18')
+    """
+    sign, size = "-" if usd < 0 else "", abs(usd)
+    for unit, name in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if size >= unit:
+            return f"{sign}${size / unit:,.1f}{name}"
+    return f"{sign}${size:,.0f}"
+
+
 def _headline(bought: pd.DataFrame, alternatives: pd.DataFrame, a: ProcurementAssumptions) -> str:
     """Say in one sentence what to do and what it costs."""
     costs = alternatives.set_index("name")
-    firm = bought[bought["firm"]]
-    if len(bought) == 0:
-        start = "Buy nothing and renew nothing"
-    elif len(firm):
-        when = "at once" if firm["late"].any() else f"by {firm['sign_by'].min():%Y-%m-%d}"
-        start = f"Sign {len(firm)} contract{'s' if len(firm) > 1 else ''} worth ${firm['usd'].sum() / 1e6:,.1f}M, the first {when}"
-    else:
-        start = f"Nothing must be signed before the next review; the first of {len(bought)} later contracts is due by {bought['sign_by'].min():%Y-%m-%d}"
     plan, nothing = costs.loc["plan"], costs.loc["do_nothing"]
-    return (
-        f"{start}: the plan costs ${plan['expected_usd'] / 1e6:,.1f}M in expectation and ${plan['cvar_usd'] / 1e6:,.1f}M in the worst "
-        f"{100 * a.tail_share:g} % of cases, ${(nothing['expected_usd'] - plan['expected_usd']) / 1e6:,.1f}M less than doing nothing."
-    )
+    firm = bought[bought["firm"]]
+    price = f"the plan costs {money(plan['expected_usd'])} in expectation and {money(plan['cvar_usd'])} in the worst {100 * a.tail_share:g} % of cases"
+    saved = f"{money(nothing['expected_usd'] - plan['expected_usd'])} less than doing nothing"
+    if len(bought) == 0:
+        return f"Buy nothing and renew nothing: {price}."
+    if len(firm):
+        when = "at once" if firm["late"].any() else f"by {firm['sign_by'].min():%Y-%m-%d}"
+        start = f"Sign {len(firm)} contract{'s' if len(firm) > 1 else ''} worth {money(firm['usd'].sum())}, the first {when}"
+    else:
+        later = f"the first of {len(bought)} later contracts" if len(bought) > 1 else "one later contract"
+        start = f"Nothing must be signed before the next review; {later} is due by {bought['sign_by'].min():%Y-%m-%d}"
+    return f"{start}: {price}, {saved}."

@@ -74,6 +74,12 @@ def lay_out(
         If probabilities do not sum to 1, a planned quarter has no demand, hours contradict each other, or no offer can serve a row.
     """
     notes: list[str] = []
+    wrong = demand[~((demand["work_per_hour"] >= 0) & np.isfinite(demand["work_per_hour"]))]
+    if len(wrong):
+        row = wrong.iloc[0]
+        raise CapplanError(
+            f"demand of class {row['class']!r} in {row['quarter']}, path {row['path']}, is {row['work_per_hour']}; demand is 0 or more. Correct its source"
+        )
     known = classes.set_index("class")
     missing = sorted(set(demand["class"]) - set(known.index))
     if missing:
