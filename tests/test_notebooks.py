@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import html
 import json
+import os
+import shutil
+import subprocess
+import sys
 
 import pytest
+import yaml
 
 from capplan.inputs.book import load_book
 from capplan.outputs.notebooks import notebooks
@@ -26,8 +32,6 @@ def test_headless_run_says_what_the_view_says(question, tmp_path):
     found = answer_question(question, BOOK, SHORT, tmp_path, lambda _: None)
     cells = json.loads(found.path.read_text())["cells"]
     shown = "".join("".join(output.get("data", {}).get("text/html", "")) for cell in cells for output in cell.get("outputs", []))
-    import html
-
     assert html.escape(found.view.headline) in shown
     assert "<svg" in shown
     book = load_book(BOOK)
@@ -39,3 +43,15 @@ def test_run_notebook_takes_a_scenario(tmp_path):
     path = run_notebook("pricing", BOOK, load_book(BOOK).scenario_with(usd_per_kwh=0.2), tmp_path)
     assert path.name == "pricing.ipynb"
     assert "0.2" in "".join(json.loads(path.read_text())["cells"][2]["source"])
+
+
+@pytest.mark.slow
+def test_nbval_runs_every_cell_as_a_person_would(tmp_path):
+    book = tmp_path / "short"
+    shutil.copytree(BOOK, book)
+    entries = yaml.safe_load((book / "book.yaml").read_text(encoding="utf-8"))
+    (book / "book.yaml").write_text(yaml.safe_dump({**entries, **SHORT}), encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "--nbval-lax", "-p", "no:cacheprovider", "-p", "no:xdist", str(ROOT / "notebooks")]
+    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, "CAPPLAN_BOOK": str(book)}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert f"{5 * len(notebooks())} passed" in done.stdout, done.stdout[-300:]

@@ -23,7 +23,7 @@ PURCHASES = (
     ("From", "text"),
     ("To", "text"),
     ("Machines", "number"),
-    ("Accelera- tors", "number"),
+    ("Accelerators", "number"),
     ("Hours", "number"),
     ("USD per machine-hour", "price"),
     ("Price factor", "factor"),
@@ -241,7 +241,7 @@ def write_decisions(draft: Draft, lines: Lines) -> None:
         "From",
         "To",
         "Machines",
-        "Accelera- tors",
+        "Accelerators",
     ]
     heads += ["Paid at signing (USD)", "Contract value (USD)", "Exit cost, share", "Exit cost (USD)"]
     styles = ["text", "date", *["text"] * 8, "number", "number", "usd", "usd", "share", "usd"]

@@ -216,7 +216,8 @@ def write_view(draft: Draft, lines: Lines, view: str) -> dict[str, ViewBlock]:
     draft.check(
         f"{VIEW_SHEETS[view]}: the total is the sum of all lines", f"=ABS({sheet.cell(base.total, total_column)}-{whole})<{CENT}", equal
     )
-    sheet.finish(head, 2, wide=True)
+    # Half a page for a year of months can be read; all months on one page cannot.
+    sheet.finish(head, 2, wide=True, pages=max(1, round(len(months) / 12)))
     return found
 
 

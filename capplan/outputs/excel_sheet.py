@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +14,13 @@ import pandas as pd
 #: Longest text a cell takes.
 LONGEST_TEXT = 32767
 PAPER_A3, PAPER_A4 = 8, 9
+#: Headings longer than this take two lines.
+ONE_LINE = 13
 #: Widest a column of text becomes, in characters.
 WIDEST = 46
 BLUE, INK, GREY, LINE, PAPER, INPUT = "#1f4e9c", "#1a1a1a", "#595959", "#bfbfbf", "#eef2f7", "#fff8dc"
+#: Currencies have three capitals; other units are words.
+MONEY_UNIT = re.compile("[A-Z]{3}")
 #: Colours of series that keep their difference in grey print, dark to light.
 SERIES = ("#1b3a5c", "#2f6f8f", "#5fa8a0", "#9ccb86", "#c9a227", "#d98b5f", "#b5b5b5", "#e3d9c6")
 
@@ -42,10 +47,10 @@ def number_formats(currency: str) -> dict[str, str]:
     Examples
     --------
     >>> number_formats("USD")["money"], number_formats("EUR")["money"]
-    ('$#,##0;[Red]-$#,##0;$0', '#,##0 "EUR";[Red]-#,##0 "EUR";0 "EUR"')
+    ('$#,##0;[Red]-$#,##0;"–"', '#,##0 "EUR";[Red]-#,##0 "EUR";"–"')
     """
-    usd = "$#,##0;[Red]-$#,##0;$0"
-    other = f'#,##0 "{currency}";[Red]-#,##0 "{currency}";0 "{currency}"'
+    usd = '$#,##0;[Red]-$#,##0;"–"'
+    other = f'#,##0 "{currency}";[Red]-#,##0 "{currency}";"–"'
     return {
         "money": usd if currency == "USD" else other,
         "usd": usd,
@@ -113,6 +118,8 @@ class Styles:
             "wrap": {"text_wrap": True},
         }
         found = {**base, "num_format": self._numbers[kind]}
+        if kind in ("date", "flag"):
+            found["align"] = "left"
         for extra in extras:
             found |= more[extra]
         return found
@@ -150,6 +157,7 @@ class Sheet:
     def title(self, text: str, *notes: str, across: int = 8) -> None:
         """Begin the sheet: its title, and what the reader must know."""
         self.put(0, 0, text, "title")
+        self.sheet.set_row(0, 24)
         self.row = 1
         for note in notes:
             self.note(note, across)
@@ -169,12 +177,14 @@ class Sheet:
 
     def head(self, headings: Sequence[Any], styles: Sequence[str]) -> int:
         """Write the headings of a table and return the row below them."""
+        if any(isinstance(heading, str) and len(heading) > ONE_LINE for heading in headings):
+            self.sheet.set_row(self.row, 30)
         for col, (heading, style) in enumerate(zip(headings, styles, strict=True)):
             kind = (
                 "head_month"
                 if isinstance(heading, pd.Timestamp)
                 else "head"
-                if style.startswith(("text", "key", "flag"))
+                if style.startswith(("text", "key", "flag", "date"))
                 else "head_number"
             )
             self.put(self.row, col, heading, kind)
@@ -206,7 +216,12 @@ class Sheet:
         self._workbook.define_name(name, f"={self.cell(row, col)}")
 
     def finish(
-        self, head_row: int | None = None, frozen_columns: int = 0, wide: bool = False, widths: Mapping[int, float] | None = None
+        self,
+        head_row: int | None = None,
+        frozen_columns: int = 0,
+        wide: bool = False,
+        pages: int = 1,
+        widths: Mapping[int, float] | None = None,
     ) -> None:
         """Set widths, frozen panes and print: landscape, as wide as the page, the table's heading on every page."""
         for col, width in {**self._widths, **(widths or {})}.items():
@@ -216,7 +231,9 @@ class Sheet:
             self.sheet.repeat_rows(head_row)
         self.sheet.set_landscape()
         self.sheet.set_paper(PAPER_A3 if wide else PAPER_A4)
-        self.sheet.fit_to_pages(1, 0)
+        self.sheet.fit_to_pages(pages, 0)
+        if pages > 1:
+            self.sheet.repeat_columns(0, frozen_columns - 1)
         self.sheet.set_margins(left=0.4, right=0.4, top=0.5, bottom=0.6)
         self.sheet.set_footer("&L&A&RPage &P of &N")
         self.sheet.hide_gridlines(2)
@@ -270,8 +287,9 @@ def series_of(sheet: Sheet, head: int, row: int, cols: tuple[int, int]) -> dict[
 
 def dressed(chart: Any, title: str, unit: str) -> Any:
     """Give a chart its title, axes and size."""
+    axis = {"USD": '$#,##0.0,,"M"'}.get(unit, '#,##0.0,,"M"' if MONEY_UNIT.fullmatch(unit) else "#,##0")
     chart.set_title({"name": title, "name_font": {"size": 12, "bold": True}, "overlay": False})
-    chart.set_y_axis({"name": unit, "num_format": "#,##0", "major_gridlines": {"visible": True, "line": {"color": "#d9d9d9"}}})
+    chart.set_y_axis({"name": unit, "num_format": axis, "major_gridlines": {"visible": True, "line": {"color": "#d9d9d9"}}})
     chart.set_x_axis({"num_font": {"rotation": 0}})
     chart.set_legend({"position": "bottom"})
     chart.set_size({"width": 620, "height": 330})

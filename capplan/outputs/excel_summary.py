@@ -16,6 +16,8 @@ from capplan.units import months_of
 Blocks = dict[str, dict[str, ViewBlock]]
 #: Accounts that have a colour of their own in the chart; the rest is one series.
 LARGEST = 6
+#: Rows that a chart covers.
+CHART_ROWS = 17
 
 
 def write_checks(draft: Draft) -> None:
@@ -42,6 +44,7 @@ def write_summary(draft: Draft, lines: Lines, blocks: Blocks) -> None:
     """Write the plan on a page: totals as planned and now, money by quarter against the budget, and charts."""
     sheet, plan, scenario = draft.sheets["Summary"], draft.plan, draft.plan.scenario
     sheet.put(0, 0, f"Capacity plan {scenario.first_quarter} to {draft.quarters[-1]}", "title")
+    sheet.sheet.set_row(0, 24)
     sheet.put(1, 0, draft.book.name, "section")
     sheet.row = 2
     sheet.note(plan.headline, 8, "headline", 100)
@@ -60,15 +63,15 @@ def write_summary(draft: Draft, lines: Lines, blocks: Blocks) -> None:
     last = 1 + len(draft.quarters) - 1
     head, rows = accounts
     chart = stacked_chart(draft.workbook, sheet, f"P&L by account ({draft.currency})", head, rows, (1, last), draft.currency)
-    chart.set_size({"width": 620, "height": 360})
-    at = sheet.row
-    sheet.sheet.insert_chart(at, 5, _against_budget(draft, sheet, money, last))
-    sheet.sheet.insert_chart(at, 0, chart)
+    beside = len(draft.quarters) + 2
     cash = draft.workbook.add_chart({"type": "column"})
     for name, colour in (("cash", "#1b3a5c"), ("billed", "#9ccb86")):
         cash.add_series(series_of(sheet, money["head"], money[name], (1, last)) | {"fill": {"color": colour}, "gap": 80})
-    sheet.sheet.insert_chart(at + 19, 0, dressed(cash, f"Cash and invoices ({draft.currency})", draft.currency))
+    pictures = (_against_budget(draft, sheet, money, last), chart, dressed(cash, f"Cash and invoices ({draft.currency})", draft.currency))
+    for place, picture in enumerate(pictures):
+        sheet.sheet.insert_chart(3 + CHART_ROWS * place, beside, picture)
     sheet.finish(None, widths={0: 34})
+    sheet.sheet.fit_to_pages(1, 1)
 
 
 def _write_totals(draft: Draft, lines: Lines, sheet: Sheet, blocks: Blocks) -> None:
@@ -214,6 +217,4 @@ def _against_budget(draft: Draft, sheet: Sheet, money: dict[str, int], last: int
         line.add_series(series_of(sheet, money["head"], money["budget"], (1, last)) | dash)
         chart.combine(line)
     title = f"P&L against budget ({draft.currency})" if "budget" in money else f"P&L ({draft.currency}); the book has no budget"
-    found = dressed(chart, title, draft.currency)
-    found.set_size({"width": 620, "height": 360})
-    return found
+    return dressed(chart, title, draft.currency)

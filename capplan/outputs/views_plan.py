@@ -84,7 +84,9 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
         "plan_paths",
         "gap_share",
     )
+    chosen = bought.alternatives.set_index("name").loc["plan"]
     details = {
+        "components": _components(bought.costs, float(chosen["expected_usd"])),
         "rejected": bought.rejected,
         "limits": bought.binding,
         "alternatives": bought.alternatives,
