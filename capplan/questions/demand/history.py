@@ -201,7 +201,7 @@ def _grid(workload: str, region: str, part: pd.DataFrame, notes: list[str]) -> G
     """Put one series on a regular grid; missing intervals are NaN."""
     name = f"{workload} ({region})" if region != "any" else workload
     unmet = float(part["unmet"].sum())
-    if unmet > 0:
+    if unmet > 1e-9 * float(part["demand"].sum()):
         notes.append(f"{name}: capacity hid {unmet:,.4g} of {part['demand'].sum():,.4g} demanded units; a queue counts once, when it grows.")
     step = _steps(part["time"])
     if len(part) == 1:

@@ -17,6 +17,8 @@ Array = np.ndarray
 BLOCK_PERIODS = 4
 #: 90 % quantile of the standard normal: half of an 80 % band.
 NORMAL_90 = 1.2815515655446004
+#: A shock to the level has lost half of itself after this many lengths of the history: how far a level wanders in years cannot be read off weeks.
+WANDER_HISTORIES = 2
 #: Correlations between workloads are shrunk towards zero like those of this many extra independent periods.
 SHRINK_PERIODS = 10
 
@@ -73,10 +75,11 @@ def draw_cohorts(fits: list[LevelFit], horizon_end: pd.Timestamp, a: DemandAssum
 
     The log level of series j on a path, h periods after the history, is
 
-    .. math:: \mu_{jh} + k_j \Big(r_{jh} + w_j \sum_{i<h} r_{ji}\Big) + z_j (u_j + s_j t_h)
+    .. math:: \mu_{jh} + k_j \Big(r_{jh} + w_j \sum_{i<h} 2^{-(h-i)/2n_j} r_{ji}\Big) + z_j (u_j + s_j t_h)
 
     mu is the median path, r are one-step errors of the history drawn in blocks of neighbouring periods, the *same* periods for all series
-    (which keeps autocorrelation and correlation), w the share of a shock that stays, k the widening that the rolling origins
+    (which keeps autocorrelation and correlation), w the share of a shock that stays (half of it for two
+    lengths n of the history; beyond that the band of growth speaks), k the widening that the rolling origins
     ask for, and z (u + s t) the uncertainty of the yearly season and of growth after t years: z is normal and correlated like the errors.
 
     Parameters
@@ -111,6 +114,8 @@ def _edges(cadence: str, start: pd.Timestamp, horizon_end: pd.Timestamp) -> Arra
 
 
 def _cohort(fits: list[LevelFit], cadence: str, horizon_end: pd.Timestamp, a: DemandAssumptions) -> Cohort:
+    from scipy.signal import lfilter
+
     start = max(fit.history.end for fit in fits)
     edges = _edges(cadence, start, horizon_end)
     periods = len(edges) - 1
@@ -133,7 +138,8 @@ def _cohort(fits: list[LevelFit], cadence: str, horizon_end: pd.Timestamp, a: De
             levels[j] = np.exp(path + drift + normal[:, j, None] * spread)
         else:
             shock = fit.residuals[sizes[j] - 1 - drawn % sizes[j]]
-            noise = shock + fit.persistence * (np.cumsum(shock, axis=1) - shock)
+            kept = 0.5 ** (1 / (WANDER_HISTORIES * sizes[j]))
+            noise = shock + lfilter([0.0, fit.persistence], [1.0, -kept], shock, axis=1)
             levels[j] = np.exp(path + fit.widening * noise + drift)
     if cadence == "day":
         weekday = (start.dayofweek + np.arange(periods)) % 7
