@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,6 +40,8 @@ LIVE = (
     ("discount_rate_per_year", "discount_rate", "share a year", "share+input"),
     ("upkeep_share_per_year", "upkeep_share", "share a year", "share+input"),
 )
+#: Characters of a meaning that fit into a line.
+MEANING = 68
 REVALUES = (
     "Cells with blue figures on a yellow ground may be changed: every amount in this file follows. Changed assumptions revalue the decisions shown; "
     "they do not decide anew. For another decision, make the plan again with the changed assumption."
@@ -115,16 +119,16 @@ def write_assumptions(draft: Draft) -> None:
         plain = style.removesuffix("+input")
         info = Scenario.model_fields[name]
         value = getattr(scenario, name)
-        for col, (item, form) in enumerate(
-            [(words(name), "text"), (value, plain), (value, style), (unit, "text"), (info.description, "text")]
-        ):
+        for col, (item, form) in enumerate([(_label(name), "text"), (value, plain), (value, style), (unit, "text")]):
             sheet.put(sheet.row, col, item, form)
+        sheet.wrapped(sheet.row, 4, 7, str(info.description), MEANING)
         sheet.named(cell, sheet.row, 2)
         taken.add(cell)
         sheet.row += 1
+    sheet.not_negative(sheet.row - len(LIVE), sheet.row - 1, 2)
     sheet.put(sheet.row, 0, "Day of the plan")
     sheet.put(sheet.row, 2, scenario.as_of, "date")
-    sheet.put(sheet.row, 4, "Cash is discounted to this day; it is a fact of the plan, not to be changed here.")
+    sheet.wrapped(sheet.row, 4, 7, "Cash is discounted to this day; it is a fact of the plan, not to be changed here.", MEANING)
     sheet.named("as_of", sheet.row, 2)
     sheet.row += 2
     _write_prices(draft, sheet, taken | {"as_of"})
@@ -136,15 +140,20 @@ def write_assumptions(draft: Draft) -> None:
             continue
         extra: Any = info.json_schema_extra or {}
         value = getattr(scenario, name)
-        sheet.put(sheet.row, 0, words(name))
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            sheet.put(sheet.row, 1, value, "decimal" if value != int(value) else "number")
-        else:
-            sheet.put(sheet.row, 1, _shown(value))
+        sheet.put(sheet.row, 0, _label(name))
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        sheet.put(sheet.row, 1, value if number else _shown(value), "plain" if number else "text")
         sheet.put(sheet.row, 3, str(extra.get("unit", "")))
-        sheet.put(sheet.row, 4, str(info.description))
+        sheet.wrapped(sheet.row, 4, 7, str(info.description), MEANING)
         sheet.row += 1
     sheet.finish(head, 1, widths={0: 44, 1: 13, 2: 13, 3: 38, 4: 22, 5: 12, 6: 12, 7: 14})
+
+
+def _label(name: str) -> str:
+    """Write the name of an assumption in words."""
+    return {"pue": "PUE", "usd_per_kwh": "USD per kWh"}.get(
+        name, (name[:1].upper() + name[1:]).replace("_", " ").replace("usd", "USD").replace(" kw ", " kW ")
+    )
 
 
 def _shown(value: object) -> str:
@@ -154,14 +163,15 @@ def _shown(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):
-        return "; ".join(" ".join(map(str, item)) if isinstance(item, tuple) else str(item) for item in value) or "none"
-    return str(value)
+        items = [item if isinstance(item, tuple) else (item,) for item in value]
+        return "; ".join(" ".join(f"{part:,.10g}" if isinstance(part, float) else str(part) for part in item) for item in items) or "none"
+    return str(value) if isinstance(value, dt.date) else words(str(value))
 
 
 def _write_prices(draft: Draft, sheet: Sheet, taken: set[str]) -> None:
     sheet.section("Prices in USD")
     sheet.head(
-        ["Price of", "In the plan", "Price", "Unit", "Kind", "Provider", "Price factor applies", "Rate applied"],
+        ["Price of", "In the plan", "Price", "Unit", "Kind", "Provider", "By factor", "Rate applied"],
         ["text", "price", "price+input", "text", "text", "text", "text", "price"],
     )
     for row in draft.now.prices.to_dict("records"):
@@ -185,9 +195,11 @@ def _write_prices(draft: Draft, sheet: Sheet, taken: set[str]) -> None:
         sheet.named(name, at, 2)
         taken.add(name)
         draft.price[key], draft.rate[key] = price, sheet.cell(at, 7)
+    if draft.rate:
+        sheet.not_negative(sheet.row - len(draft.rate), sheet.row - 1, 2)
     sheet.note(
         "What is paid by use has one price for each accelerator of a provider: the average of all hours, also of those a savings plan pays for in part. "
-        "The running cost of a machine holds its upkeep, a share of its price.",
+        "The running cost of a machine holds its upkeep, a share of its price. By factor: the price factor multiplies the price, since it is not signed.",
         8,
     )
     sheet.row += 1
@@ -203,6 +215,7 @@ def _write_exchange(draft: Draft, sheet: Sheet) -> None:
         stamp = pd.Timestamp(str(month))
         sheet.named(f"usd_rate_{stamp:%Y_%m}", sheet.row - 1, 2)
         draft.exchange[stamp] = sheet.cell(sheet.row - 1, 2)
+    sheet.not_negative(sheet.row - len(draft.exchange), sheet.row - 1, 2)
     sheet.row += 1
 
 
@@ -212,7 +225,7 @@ def write_sources(draft: Draft) -> None:
     sheet.title("Sources", "Where the figures come from, what was assumed, and which inputs the plan was made from.", across=4)
     sheet.section("What the reader must know")
     for text in plan.warnings:
-        sheet.note(f"– {text}", 4, "text+wrap", 150)
+        sheet.note(f"– {text}", 4, "text+wrap", 175)
     sheet.row += 1
     stale = stale_prices(plan)
     if len(stale):
@@ -237,10 +250,10 @@ def write_sources(draft: Draft) -> None:
     head = sheet.row
     sheet.head(["Source", "Title", "Where it was found", "Read on"], styles)
     sources = book.get("sources").sort_values("source_id")
-    sheet.rows(
-        [[str(row["source_id"]), str(row["title"]), str(row["where_found"]), row["retrieved_on"]] for row in sources.to_dict("records")],
-        styles,
-    )
+    for row in sources.to_dict("records"):
+        title, found = str(row["title"]), str(row["where_found"])
+        sheet.sheet.set_row(sheet.row, 15 * max(math.ceil(len(title) / 62), math.ceil(len(found) / 74), 1))
+        sheet.rows([[str(row["source_id"]), title, found, row["retrieved_on"]]], styles)
     sheet.row += 1
     sheet.section("Inputs (digest of each table)")
     sheet.head(["Table", "Digest"], ["text", "text"])

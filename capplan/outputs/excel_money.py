@@ -47,6 +47,20 @@ COLUMNS = (
 )
 PLACE = {name: col for col, (name, _, _) in enumerate(COLUMNS)}
 HEAD_ROW = 4
+#: Components whose names say too little; others are written in words.
+NAMES = {
+    "commitment": "Contracts signed",
+    "purchase": "Purchases of this plan",
+    "running": "Power, space and upkeep of bought machines",
+    "capex": "Machines bought",
+    "residual": "Machines sold at the end of their life",
+    "tokens": "Model APIs",
+    "power": "Power of machines owned already",
+    "space": "Space",
+    "api": "Model APIs in place of machines",
+    "agreement_discount": "Discount of spend agreements",
+    "agreement_shortfall": "Shortfall of spend agreements",
+}
 #: Sums are equal where they differ by less than half a cent.
 CENT = 0.005
 
@@ -118,6 +132,11 @@ class Lines:
         return f"SUMIFS({','.join(parts)})"
 
 
+def component_name(component: str) -> str:
+    """Return what a component is called on paper."""
+    return NAMES.get(component) or words(component)
+
+
 def held_pools(draft: Draft) -> dict[str, tuple[str, str]]:
     """Return provider and accelerator of each contract, machine and purchase that is paid for in any case."""
     book = draft.book
@@ -163,7 +182,7 @@ def write_lines(draft: Draft, lines: Lines) -> None:
         present: Any = None
         if row["view"] == "cash" and row["date"] >= as_of:
             present = Formula(f"={here('amount')}/(1+discount_rate)^(({here('date')}-as_of)/365.25)", row["present"])
-        values = [row["date"], words(row["view"]), words(str(row["component"]))]
+        values = [row["date"], words(row["view"]), component_name(str(row["component"]))]
         values += [str(row[name]) for name in ("contract_id", "provider", "status", "team", "cost_center", "account")]
         values += [row["quantity"], rate, usd, rate_of_month, amount, present]
         values += [row[name] for name, _, style in COLUMNS if style == "key"]
@@ -238,7 +257,7 @@ def _write_block(
     for number, sums in table.iterrows():
         name = names[int(str(number))]
         label = (
-            words(str(name))
+            component_name(str(name))
             if key == "component_key"
             else " · ".join(dict.fromkeys(name))
             if key == "team_key"

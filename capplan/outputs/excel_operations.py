@@ -148,7 +148,8 @@ def write_units(draft: Draft, lines: Lines) -> None:
     quarter_row = sheet.row + 2
     class_row = quarter_row + len(draft.quarters) + 3
     token_row = class_row + len(classes) + 3
-    pool_row = token_row + (len(tokens) + 3 if tokens else 0)
+    team_row = token_row + (len(tokens) + 3 if tokens else 0)
+    pool_row = team_row + len(lines.keys["team_key"]) + 3
     run_row = pool_row + len(idle) + 3
     pools = _write_pools(lines, sheet, pool_row, idle)
     use = _write_runs(draft, sheet, run_row, runs, pools, classes)
@@ -156,6 +157,7 @@ def write_units(draft: Draft, lines: Lines) -> None:
     _write_classes(draft, sheet, class_row, classes, (run_row, use))
     if tokens:
         _write_tokens(draft, sheet, token_row, tokens)
+    _write_teams(draft, lines, sheet, team_row)
     borne = float(use["usd"].sum())
     unused = idle["used_accelerator_hours"] <= 0
     whole = float(idle.loc[~unused, "p_and_l_usd"].sum() + use.loc[use["source"] != "committed", "usd"].sum())
@@ -334,6 +336,25 @@ def _write_classes(draft: Draft, sheet: Sheet, row: int, classes: list[str], run
         values += [Formula(f"=IF({at_hours}>0,{at_usd}/{at_hours},0)", usd / hours if hours > 0 else 0.0), label]
         values += [Formula(f"=IF({at_work}>0,{many}*{at_usd}/{at_work},0)", many * usd / work if work > 0 else 0.0)]
         sheet.rows([values], styles)
+
+
+def _write_teams(draft: Draft, lines: Lines, sheet: Sheet, row: int) -> None:
+    """Write the P&L of each team over the planned quarters, all costs included."""
+    heads = ["Team", "No.", "Cost centre", "", "P&L (USD)", "Share"]
+    styles = ["text", "key", "text", "text", "usd", "share"]
+    _begin(sheet, row, "P&L by team, all planned quarters", heads, styles)
+    frame = lines.frame
+    first, after = quarter_start(draft.quarters[0]), quarter_end(draft.quarters[-1])
+    inside = frame[(frame["view"] == "p_and_l") & (frame["month"] >= first) & (frame["month"] < after)]
+    spent = inside.groupby("team_key")["usd"].sum()
+    window = {**_window(draft.quarters[0]), "date_to": _window(draft.quarters[-1])["date_to"]}
+    total, last = float(spent.sum()), row + len(lines.keys["team_key"]) - 1
+    for (team, center), number in lines.keys["team_key"].items():
+        usd, at = float(spent.get(number, 0.0)), address(sheet.row, 4, "")
+        whole = f"SUM({address(row, 4)}:{address(last, 4)})"
+        cost = Formula(f"={lines.sum_where('usd', 'p_and_l', team_key=address(sheet.row, 1, 'c'), **window)}", usd)
+        share = Formula(f"=IF({whole}>0,{at}/{whole},0)", usd / total if total > 0 else 0.0)
+        sheet.rows([[str(team), number, str(center), None, cost, share]], styles)
 
 
 def _write_tokens(draft: Draft, sheet: Sheet, row: int, tokens: list[tuple[str, str]]) -> None:

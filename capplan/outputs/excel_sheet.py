@@ -11,11 +11,13 @@ from typing import Any
 
 import pandas as pd
 
+from capplan.errors import ReportError
+
 #: Longest text a cell takes.
 LONGEST_TEXT = 32767
 PAPER_A3, PAPER_A4 = 8, 9
 #: Headings longer than this take two lines.
-ONE_LINE = 13
+ONE_LINE = 15
 #: Widest a column of text becomes, in characters.
 WIDEST = 46
 BLUE, INK, GREY, LINE, PAPER, INPUT = "#1f4e9c", "#1a1a1a", "#595959", "#bfbfbf", "#eef2f7", "#fff8dc"
@@ -66,11 +68,12 @@ def number_formats(currency: str) -> dict[str, str]:
         "key": "0",
         "text": "@",
         "flag": "General",
+        "plain": "General",
     }
 
 
 _WIDTHS = {
-    "money": 13,
+    "money": 14,
     "usd": 13,
     "price": 13,
     "cents": 13,
@@ -104,8 +107,24 @@ class Styles:
             "headline": {"font_size": 12, "bold": True, "text_wrap": True},
             "note": {"font_color": GREY, "italic": True, "text_wrap": True},
             "section": {"font_size": 12, "bold": True, "font_color": BLUE},
-            "head": {"bold": True, "bg_color": PAPER, "bottom": 1, "bottom_color": LINE, "text_wrap": True, "valign": "vcenter"},
-            "head_number": {"bold": True, "bg_color": PAPER, "bottom": 1, "bottom_color": LINE, "text_wrap": True, "align": "right"},
+            "head": {
+                "bold": True,
+                "bg_color": PAPER,
+                "bottom": 1,
+                "bottom_color": LINE,
+                "text_wrap": True,
+                "valign": "vcenter",
+                "indent": 1,
+            },
+            "head_number": {
+                "bold": True,
+                "bg_color": PAPER,
+                "bottom": 1,
+                "bottom_color": LINE,
+                "text_wrap": True,
+                "align": "right",
+                "valign": "vcenter",
+            },
             "head_month": {"bold": True, "bg_color": PAPER, "bottom": 1, "bottom_color": LINE, "align": "right", "num_format": "mmm yyyy"},
         }
         if name in special:
@@ -118,8 +137,8 @@ class Styles:
             "wrap": {"text_wrap": True},
         }
         found = {**base, "num_format": self._numbers[kind]}
-        if kind in ("date", "flag"):
-            found["align"] = "left"
+        if kind in ("date", "flag", "text"):
+            found |= {"align": "left", "indent": 1}
         for extra in extras:
             found |= more[extra]
         return found
@@ -138,6 +157,10 @@ class Sheet:
         form = self.styles(style)
         shown: float = _WIDTHS.get(style.split("+", maxsplit=1)[0], 6)
         if isinstance(value, Formula):
+            if isinstance(value.value, float) and not math.isfinite(value.value):
+                raise ReportError(
+                    f"the workbook has no number for {self.name}, cell {address(row, col, '')} ({value.text}); please report it"
+                )
             self.sheet.write_formula(row, col, value.text, form, value.value)
         elif isinstance(value, bool):
             self.sheet.write_boolean(row, col, value, form)
@@ -177,8 +200,13 @@ class Sheet:
 
     def head(self, headings: Sequence[Any], styles: Sequence[str]) -> int:
         """Write the headings of a table and return the row below them."""
-        if any(isinstance(heading, str) and len(heading) > ONE_LINE for heading in headings):
-            self.sheet.set_row(self.row, 30)
+        tall = [
+            len(heading)
+            for heading, style in zip(headings, styles, strict=True)
+            if isinstance(heading, str) and not style.startswith("text")
+        ]
+        if max(tall, default=0) > ONE_LINE:
+            self.sheet.set_row(self.row, 15 * min(3, math.ceil(max(tall) / (ONE_LINE - 3))))
         for col, (heading, style) in enumerate(zip(headings, styles, strict=True)):
             kind = (
                 "head_month"
@@ -197,6 +225,24 @@ class Sheet:
             for col, (value, style) in enumerate(zip(values, styles, strict=True)):
                 self.put(self.row, col, value, style)
             self.row += 1
+
+    def wrapped(self, row: int, first: int, last: int, text: str, characters: int) -> None:
+        """Write text over some columns of a row, which becomes as high as the text needs."""
+        self.sheet.merge_range(row, first, row, last, "", self.styles("text+wrap"))
+        self.sheet.write_string(row, first, text[:LONGEST_TEXT], self.styles("text+wrap"))
+        if len(text) > characters:
+            self.sheet.set_row(row, 15 * math.ceil(len(text) / characters))
+
+    def not_negative(self, first: int, last: int, col: int) -> None:
+        """Let a person type only numbers of 0 or more into some cells."""
+        rule = {
+            "validate": "decimal",
+            "criteria": ">=",
+            "value": 0,
+            "error_title": "Not a value",
+            "error_message": "Give a number of 0 or more.",
+        }
+        self.sheet.data_validation(first, col, last, col, rule)
 
     def cell(self, row: int, col: int, fixed: str = "rc") -> str:
         """Return the reference of a cell of this sheet for formulas of others, e.g. 'P&L'!$A$1."""

@@ -77,7 +77,7 @@ def revalue(
     Raises
     ------
     CapplanError
-        If a price or a month is not in the plan, or a price is not positive.
+        If a price or a month is not in the plan, a price is negative, or an exchange rate not above 0.
     """
     a = priced.assumptions
     factor = a.price_factor if price_factor is None else price_factor
@@ -87,6 +87,8 @@ def revalue(
     for key, value in (prices or {}).items():
         if key not in set(table["price_id"]):
             raise CapplanError(f"the plan has no price {key!r}; {nearest(key, table['price_id'])}")
+        if not value >= 0:
+            raise CapplanError(f"price of {key}: {value!r} is no price; give dollars of 0 or more")
         table.loc[table["price_id"] == key, "price"] = float(value)
     for month, value in (exchange_rates or {}).items():
         if month not in rates.index or not value > 0:
