@@ -12,10 +12,11 @@ from capplan.inputs.book import Book
 from capplan.inputs.scenario import LedgerAssumptions
 from capplan.outputs.excel_assumptions import SHEETS, Draft, write_assumptions, write_sources
 from capplan.outputs.excel_decisions import place_agreements, write_decisions, write_purchases
+from capplan.outputs.excel_demand import write_demand
 from capplan.outputs.excel_money import CENT, HEAD_ROW, PLACE, Lines, write_lines, write_views
-from capplan.outputs.excel_operations import write_demand, write_units
 from capplan.outputs.excel_sheet import Sheet, Styles
 from capplan.outputs.excel_summary import write_checks, write_summary
+from capplan.outputs.excel_units import write_units
 from capplan.plan import Plan
 from capplan.questions.ledger import priced, revalue
 

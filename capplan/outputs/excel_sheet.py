@@ -133,11 +133,11 @@ class Styles:
         more: dict[str, dict[str, Any]] = {
             "input": {"font_color": "#0000ff", "bg_color": INPUT, "border": 1, "border_color": LINE, "locked": False},
             "total": {"bold": True, "top": 1},
-            "key": {"font_color": GREY, "align": "center"},
+            "key": {"font_color": GREY},
             "wrap": {"text_wrap": True},
         }
         found = {**base, "num_format": self._numbers[kind]}
-        if kind in ("date", "flag", "text"):
+        if kind in ("date", "flag", "text", "key"):
             found |= {"align": "left", "indent": 1}
         for extra in extras:
             found |= more[extra]
