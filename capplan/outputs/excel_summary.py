@@ -18,6 +18,8 @@ Blocks = dict[str, dict[str, ViewBlock]]
 LARGEST = 6
 #: Rows that a chart covers.
 CHART_ROWS = 17
+#: Columns that sentences run across.
+NOTE_COLUMNS = 8
 
 
 def write_checks(draft: Draft) -> None:
@@ -47,9 +49,9 @@ def write_summary(draft: Draft, lines: Lines, blocks: Blocks) -> None:
     sheet.sheet.set_row(0, 24)
     sheet.put(1, 0, draft.book.name, "section")
     sheet.row = 2
-    sheet.note(plan.headline, 8, "headline", 100)
-    sheet.note(plan.ledger.headline, 8, "text+wrap")
-    sheet.note(REVALUES, 8)
+    sheet.note(plan.headline, NOTE_COLUMNS, "headline", 100)
+    sheet.note(plan.ledger.headline, NOTE_COLUMNS, "text+wrap")
+    sheet.note(REVALUES, NOTE_COLUMNS)
     sheet.row += 1
     sheet.put(sheet.row, 0, "Checks", "text+total")
     text = '=IF(all_checks,"all checks pass","a check fails: see the sheet Checks")'
@@ -63,7 +65,7 @@ def write_summary(draft: Draft, lines: Lines, blocks: Blocks) -> None:
     last = 1 + len(draft.quarters) - 1
     head, rows = accounts
     chart = stacked_chart(draft.workbook, sheet, f"P&L by account ({draft.currency})", head, rows, (1, last), draft.currency)
-    beside = len(draft.quarters) + 2
+    beside = max(len(draft.quarters) + 2, NOTE_COLUMNS + 1)
     cash = draft.workbook.add_chart({"type": "column"})
     for name, colour in (("cash", "#1b3a5c"), ("billed", "#9ccb86")):
         cash.add_series(series_of(sheet, money["head"], money[name], (1, last)) | {"fill": {"color": colour}, "gap": 80})
@@ -203,7 +205,7 @@ def _write_service_line(draft: Draft, sheet: Sheet) -> None:
     share = float(expected["served"] / expected["demanded"]) if expected["demanded"] > 0 else 1.0
     sheet.rows([["Work served, expected", share]], ["text", "share"])
     sheet.rows([["Imputed cost of missing work (USD)", imputed]], ["text", "usd"])
-    sheet.note("Missing work has an imputed cost in the decision only; it is in no cash, invoice, P&L or saving.", 8)
+    sheet.note("Missing work has an imputed cost in the decision only; it is in no cash, invoice, P&L or saving.", NOTE_COLUMNS)
     sheet.row += 1
 
 

@@ -111,10 +111,16 @@ def obligations(plan: Plan) -> pd.DataFrame:
     """
     rows = plan.ledger.obligations
     rows = rows[rows["status"].isin(["signed", "firm"])]
-    table = rows.groupby(["fiscal_year", "status"])["usd"].sum().unstack(fill_value=0.0).reindex(columns=["signed", "firm"], fill_value=0.0)
-    beyond = rows[rows["beyond_horizon"]].groupby("fiscal_year")["usd"].sum()
-    table.columns = ["signed_usd", "firm_usd"]
-    return table.assign(beyond_horizon_usd=beyond.reindex(table.index).fillna(0.0)).reset_index()
+    usd = rows["usd"].astype(float)
+    parts = pd.DataFrame(
+        {
+            "fiscal_year": rows["fiscal_year"],
+            "signed_usd": usd.where(rows["status"] == "signed", 0.0),
+            "firm_usd": usd.where(rows["status"] == "firm", 0.0),
+            "beyond_horizon_usd": usd.where(rows["beyond_horizon"].astype(bool), 0.0),
+        }
+    )
+    return parts.groupby("fiscal_year", as_index=False)[["signed_usd", "firm_usd", "beyond_horizon_usd"]].sum()
 
 
 def coverage(plan: Plan) -> pd.DataFrame:

@@ -19,9 +19,12 @@ class Shown:
 
     frame: pd.DataFrame
 
-    def _repr_html_(self) -> str:
+    def to_html(self) -> str:
+        """Return the table as HTML."""
         with pd.option_context("display.max_colwidth", None):
             return self.frame.to_html(index=False, escape=True, border=0)
+
+    _repr_html_ = to_html
 
 
 @dataclass(frozen=True)

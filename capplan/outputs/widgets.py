@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import ipywidgets
-import pandas as pd
 import yaml
 
 from capplan.errors import CapplanError
@@ -295,9 +294,7 @@ class Explorer(ipywidgets.VBox):
         self.difference.value = html.escape(difference)
         self.picture.value = picture
         notes = "".join(f"<li>{html.escape(note)}</li>" for note in view.notes)
-        with pd.option_context("display.max_colwidth", None):
-            rows = view.shown.to_html(index=False, border=0, escape=True, na_rep="")
-        self.table.value = f"{TABLE_STYLE}<div class='capplan-table'>{rows}</div>" + (f"<ul>{notes}</ul>" if notes else "")
+        self.table.value = f"{TABLE_STYLE}<div class='capplan-table'>{view.shown.to_html()}</div>" + (f"<ul>{notes}</ul>" if notes else "")
 
     def _draw(self, _: object) -> None:
         if not self._quiet and self.view is not None and self.which.value in self.view.charts:
