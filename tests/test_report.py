@@ -43,7 +43,7 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_report_is_whole_repeatable_and_inert(small, tmp_path):
     first = write_report(small, {}, tmp_path / "one", lambda _: None)
     names = set(files(first.folder))
-    assert {"plan.html", "plan.ipynb", "run.json", "tables/purchases.csv", "tables/costs.csv", "charts/capacity.svg", "charts/capacity.png"} <= names
+    assert {"plan.html", "plan.xlsx", "budget.csv", "plan.ipynb", "run.json", "tables/purchases.csv", "tables/costs.csv", "charts/capacity.svg", "charts/capacity.png"} <= names
     assert first.folder == tmp_path / "one" / "tiny" / "2027Q1"
     again = write_report(small, {}, tmp_path / "two", lambda _: None)
     tables = {name: data for name, data in files(first.folder).items() if name.startswith(("tables/", "charts/"))}

@@ -61,7 +61,7 @@ def spend(plan: Plan) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        quarter, expected, p10, p50, p90, budget (sum of the P&L budgets; missing where there is none), over_p50 (in the book's currency).
+        quarter, expected, p10, p50, p90, budget (the tightest P&L budget of the company; missing where there is none), over_p50 (in the book's currency).
     """
     quarters = quarters_of(plan)
     rows = plan.ledger.entries[plan.ledger.entries["view"] == "p_and_l"]
@@ -75,7 +75,7 @@ def spend(plan: Plan) -> pd.DataFrame:
     table.insert(0, "expected", expected["amount"])
     budgets = plan.ledger.budgets
     whole = budgets[(budgets["measure"] == "p_and_l") & budgets["team"].fillna("").eq("")]
-    table["budget"] = whole.groupby("quarter")["budget_usd"].sum().reindex(quarters) * rate
+    table["budget"] = whole.groupby("quarter")["budget_usd"].min().reindex(quarters) * rate
     table["over_p50"] = table["p50"] - table["budget"]
     return table.reset_index()
 

@@ -26,6 +26,8 @@ from capplan.inputs.book import Book, load_book
 from capplan.inputs.places import shipped
 from capplan.inputs.scenario import Scenario
 from capplan.outputs import plan_tables
+from capplan.outputs.budget import write_budget
+from capplan.outputs.excel import write_workbook
 from capplan.outputs.export import write_chart, write_table
 from capplan.outputs.notebooks import execute, notebook_of, notebook_parameters
 from capplan.outputs.plan_page import plan_page
@@ -176,6 +178,8 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
             (draft / name).mkdir()
         for name, frame in tables.items():
             write_table(frame, draft / "tables" / f"{name}.csv")
+        write_workbook(plan, book, draft / "plan.xlsx")
+        write_budget(plan, draft / "budget.csv")
         for name, chart in view.charts.items():
             write_chart(chart, draft / "charts" / name)
         gaps = rank_gaps(book, scenario, steps)
