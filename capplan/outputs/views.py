@@ -168,6 +168,7 @@ def show_pricing(book: Book, scenario: Scenario) -> View:
                 label=[f"{row.provider}, {words(row.term).lower()}, {row.geography}" for row in chosen.itertuples()],
                 value=chosen["effective_usd_per_accelerator_hour"],
             ),
+            part="term",
             title=f"{accelerator}: what a useful hour costs",
             value_title="Effective price",
             unit="USD/h",
