@@ -157,6 +157,18 @@ def ingest(
 
 
 @app.command()
+def accept(
+    report: Annotated[Path, typer.Argument(metavar="REPORT", help="Folder of a finished report.")],
+    reason: Annotated[str, typer.Option(help="Why this plan is right; kept beside it.")],
+    into: Annotated[Path, typer.Option(help="Folder of the accepted plan.")] = Path("reports/sample"),
+) -> None:
+    """Accept a plan as the one that later ones are compared with."""
+    from capplan.outputs.accepted import accept as keep
+
+    typer.echo(keep(report, reason, into))
+
+
+@app.command()
 def lab(book: BookFolder, port: Annotated[int, typer.Option(help="Port of the notebook server.")] = 8888) -> None:
     """Open the notebooks on BOOK in JupyterLab."""
     from capplan.outputs.report import open_lab

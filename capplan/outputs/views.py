@@ -169,7 +169,7 @@ def show_pricing(book: Book, scenario: Scenario) -> View:
                 value=chosen["effective_usd_per_accelerator_hour"],
             ),
             part="term",
-            title=f"{accelerator}: what a useful hour costs",
+            title=f"{accelerator}: the cheapest useful hour is {words(chosen['term'].iloc[0]).lower()}, at ${chosen['effective_usd_per_accelerator_hour'].iloc[0]:.2f}",
             value_title="Effective price",
             unit="USD/h",
             subtitle="Cheapest offer of each provider and term; spot after lost work, owned with power and space",

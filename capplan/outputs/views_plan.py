@@ -10,13 +10,13 @@ from capplan.inputs.book import Book
 from capplan.inputs.scenario import Scenario
 from capplan.outputs import charts
 from capplan.outputs.plan_tables import decisions, spend
-from capplan.outputs.tables import words
+from capplan.outputs.tables import money, words
 from capplan.outputs.view import View
 from capplan.plan import Plan, purchases_of, quarterly_plan, work_of
 from capplan.questions.procurement.need import accelerators_needed
 
 
-def _capacity_chart(plan_capacity: pd.DataFrame, purchases: pd.DataFrame, need: pd.DataFrame, title: str) -> Any:
+def _capacity_chart(plan_capacity: pd.DataFrame, purchases: pd.DataFrame, need: pd.DataFrame) -> Any:
     """Draw capacity by kind against the demand band."""
     bought = purchases.groupby(["quarter", "term"])["accelerators"].sum() if len(purchases) else pd.Series(dtype=float)
     existing = (
@@ -29,6 +29,11 @@ def _capacity_chart(plan_capacity: pd.DataFrame, purchases: pd.DataFrame, need: 
     data = pd.concat([existing, later], ignore_index=True)[["quarter", "term", "accelerators"]]
     peak = need[need["hour"] == "peak"].pivot_table(index="quarter", columns="quantile", values="accelerators")
     band = pd.DataFrame({"quarter": peak.index, "low": peak[0.1].to_numpy(), "median": peak[0.5].to_numpy(), "high": peak[0.9].to_numpy()})
+    held_share = data.groupby("quarter")["accelerators"].sum().reindex(band["quarter"], fill_value=0.0).to_numpy() / band["median"].clip(
+        lower=1e-9
+    )
+    first, last = band["quarter"].iloc[0], band["quarter"].iloc[-1]
+    title = f"Contracts hold {held_share.iloc[0]:.0%} of the median peak need in {first}, {held_share.iloc[-1]:.0%} in {last}"
     arrivals = bought.groupby("quarter").sum() if len(bought) else pd.Series(dtype=float)
     held = existing.set_index("quarter")["accelerators"]
     expiries = held.diff().clip(upper=0.0)
@@ -52,16 +57,12 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
     need = accelerators_needed(work_of(book, scenario), bought.dispatch)
     others = bought.alternatives.assign(label=bought.alternatives["name"].map(words))
     pictures = {
-        **(
-            {"capacity": _capacity_chart(bought.capacity, bought.purchases, need, "Capacity against the work that may come")}
-            if len(bought.capacity)
-            else {}
-        ),
+        **({"capacity": _capacity_chart(bought.capacity, bought.purchases, need)} if len(bought.capacity) else {}),
         "alternatives": charts.frontier(
             others,
             x="expected_usd",
             y="cvar_usd",
-            title="The plan against what else could be done",
+            title=_regret_title(bought.alternatives),
             x_title="Expected cost",
             y_title="Cost in the bad cases (CVaR)",
             x_unit="USD",
@@ -96,6 +97,15 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
     return View(bought.headline, pictures, bought.purchases, float(chosen["expected_usd"]), "USD", fields, bought.notes, details)
 
 
+def _regret_title(alternatives: pd.DataFrame) -> str:
+    """Say what the nearest thing one could do instead would cost more."""
+    others = alternatives[~alternatives["name"].isin(["plan", "all_on_demand"])]
+    if others.empty:
+        return "The plan against what else could be done"
+    nearest = others.loc[others["regret_usd"].idxmin()]
+    return f"The next best, {words(nearest['name']).lower()}, would cost {money(max(float(nearest['regret_usd']), 0.0))} more than the plan"
+
+
 def _components(costs: pd.DataFrame, expected_usd: float) -> pd.DataFrame:
     """Split the plan's expected cost into what the quarters show and the rest, for differences between two plans."""
     weighted = costs[costs["component"] != "existing"]
@@ -108,9 +118,10 @@ def _cost_chart(costs: pd.DataFrame) -> Any:
     """Draw expected cost by quarter and kind."""
     weighted = costs.assign(usd=costs["usd"] * costs["probability"]).groupby(["quarter", "component"], as_index=False)["usd"].sum()
     weighted = weighted[weighted["usd"].abs() > 0.5]
+    totals = weighted.groupby("quarter")["usd"].sum()
     return charts.layers(
         weighted,
-        title="Expected cost by quarter",
+        title=f"Cost goes from {money(float(totals.iloc[0]))} in {totals.index[0]} to {money(float(totals.iloc[-1]))} in {totals.index[-1]}",
         value_title="Cost in the quarter",
         unit="USD",
         value="usd",
@@ -138,11 +149,23 @@ def _spend_chart(plan: Plan) -> Any:
         value="amount",
         history=budget if len(budget) else None,
         history_name="Budget",
-        title="Spend against budget",
+        title=_spend_title(table),
         value_title="P&L in the quarter",
         unit=plan.scenario.currency,
         subtitle="Whole ledger; bands over the paths of demand",
     )
+
+
+def _spend_title(table: pd.DataFrame) -> str:
+    """Say how the median spend stands to the budget."""
+    known = table.dropna(subset="budget")
+    if known.empty:
+        return f"Median spend goes from {money(float(table['p50'].iloc[0]))} to {money(float(table['p50'].iloc[-1]))} a quarter"
+    over = known[known["over_p50"] > 0]
+    if over.empty:
+        return "Median spend stays within budget in every quarter"
+    worst = over.loc[over["over_p50"].idxmax()]
+    return f"Median spend is above budget in {len(over)} of {len(known)} quarters, most in {worst['quarter']} ({money(float(worst['over_p50']))})"
 
 
 def _contract_chart(book: Book, plan: Plan) -> dict[str, Any]:
@@ -174,7 +197,7 @@ def _contract_chart(book: Book, plan: Plan) -> dict[str, Any]:
     return {
         "contracts": charts.gantt(
             lines,
-            title="Contracts, signed and planned",
+            title=f"{int(bought['firm'].sum()) if len(bought) else 0} contracts to sign now, {len(signed)} signed already",
             today=plan.scenario.as_of,
             markers=markers if len(markers) else None,
             subtitle="Grey: signed already",
