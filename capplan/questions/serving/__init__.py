@@ -1,0 +1,1 @@
+"""Serving: how many accelerators serve this traffic within its latency target."""

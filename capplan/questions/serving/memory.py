@@ -1,0 +1,173 @@
+"""Memory of a replica: weights, cache per token, and how many requests fit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import pandas as pd
+
+from capplan.errors import CapplanError, nearest
+
+#: Bytes of one weight; 4-bit formats carry a scale of 8 bits for 16 values.
+BYTES_PER_WEIGHT = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0, "fp4": 0.5625, "int4": 0.5625}
+BYTES_PER_CACHE_VALUE = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
+#: Number of accelerators that share one copy of a model, in the order they are tried.
+PARALLEL = (1, 2, 4, 8, 16, 32, 64)
+BYTES_PER_GIB = 2.0**30
+
+
+@dataclass(frozen=True)
+class Replica:
+    """Memory of one copy of a model.
+
+    Parameters
+    ----------
+    accelerators
+        Accelerators that share the copy.
+    weights_gib, cache_gib, reserve_gib
+        Memory of the weights, left for the cache, and kept free (activations, fragmentation).
+    cache_bytes_per_token
+        Cache of one token.
+    tokens, concurrency
+        Tokens that fit into the cache, and requests of the stated length.
+    """
+
+    accelerators: int
+    weights_gib: float
+    cache_gib: float
+    reserve_gib: float
+    cache_bytes_per_token: float
+    tokens: int
+    concurrency: int
+
+
+def model_of(models: pd.DataFrame, name: str) -> pd.Series:
+    """Find an architecture by name, or name the nearest ones."""
+    found = models[models["model"] == name]
+    if found.empty:
+        raise CapplanError(f"the table models has no {name!r}; {nearest(name, models['model'])}")
+    return found.iloc[0]
+
+
+def cache_bytes_per_token(model: pd.Series, precision: str = "bf16") -> float:
+    r"""Say how many bytes one token takes in the cache.
+
+    .. math:: m = 2\,L\,H_{kv}\,d\,b
+
+    Layers L, key-value heads H (fewer than query heads in grouped-query attention), head size d and bytes of a value b; models with
+    latent attention state their values per layer.
+
+    Parameters
+    ----------
+    model
+        A row of the table models.
+    precision : b
+        Number format of the cache.
+
+    Raises
+    ------
+    CapplanError
+        If the number format is not known.
+
+    Examples
+    --------
+    >>> cache_bytes_per_token(pd.Series({"layers": 80, "kv_heads": 8, "head_size": 128}))
+    327680.0
+    """
+    if precision not in BYTES_PER_CACHE_VALUE:
+        raise CapplanError(f"the cache has no number format {precision!r}; {nearest(precision, BYTES_PER_CACHE_VALUE)}")
+    stated = model.get("cache_values_per_layer")
+    values = 2.0 * model["kv_heads"] * model["head_size"] if stated is None or pd.isna(stated) else float(stated)
+    return float(model["layers"] * values * BYTES_PER_CACHE_VALUE[precision])
+
+
+def weight_gib(parameters: float, precision: str) -> float:
+    """Say how much memory the weights take (GiB)."""
+    if precision not in BYTES_PER_WEIGHT:
+        raise CapplanError(f"weights have no number format {precision!r}; {nearest(precision, BYTES_PER_WEIGHT)}")
+    return parameters * BYTES_PER_WEIGHT[precision] / BYTES_PER_GIB
+
+
+def replica_memory(
+    model: pd.Series,
+    memory_gib: float,
+    accelerators: int,
+    tokens_per_request: float,
+    *,
+    precision: str = "fp8",
+    cache_precision: str = "bf16",
+    reserve_share: float = 0.1,
+) -> Replica:
+    """Say how many requests fit into one copy of a model.
+
+    Parameters
+    ----------
+    model
+        A row of the table models.
+    memory_gib
+        Memory of one accelerator.
+    accelerators
+        Accelerators that share the copy.
+    tokens_per_request
+        Longest mean length of a request in the cache: input and output tokens.
+    precision, cache_precision
+        Number formats of weights and cache.
+    reserve_share
+        Share of memory kept free.
+
+    Returns
+    -------
+    Replica
+        With concurrency 0 where the weights alone do not fit.
+
+    Raises
+    ------
+    CapplanError
+        If a number format is not known or the share is no share.
+    """
+    if not 0 <= reserve_share < 1:
+        raise CapplanError(f"reserve_share is {reserve_share:g}; it is a share from 0 to 1, so 10 % is 0.1")
+    weights = weight_gib(float(model["parameters_total"]), precision)
+    reserve = reserve_share * memory_gib * accelerators
+    room = max(0.0, memory_gib * accelerators - reserve - weights)
+    per_token = cache_bytes_per_token(model, cache_precision)
+    tokens = math.floor(room * BYTES_PER_GIB / per_token)
+    return Replica(accelerators, weights, room, reserve, per_token, tokens, math.floor(tokens / max(1.0, tokens_per_request)))
+
+
+def smallest_replica(
+    model: pd.Series,
+    accelerator: pd.Series,
+    tokens_per_request: float,
+    *,
+    precision: str = "fp8",
+    cache_precision: str = "bf16",
+    reserve_share: float = 0.1,
+    most_accelerators: int = 8,
+) -> Replica:
+    """Say how many accelerators one copy needs at least (one request must fit).
+
+    Raises
+    ------
+    CapplanError
+        If the model does not fit the largest number of accelerators allowed, saying what it needs.
+    """
+    for count in (count for count in PARALLEL if count <= most_accelerators):
+        found = replica_memory(
+            model,
+            float(accelerator["memory_gib"]),
+            count,
+            tokens_per_request,
+            precision=precision,
+            cache_precision=cache_precision,
+            reserve_share=reserve_share,
+        )
+        if found.concurrency >= 1:
+            return found
+    needed = weight_gib(float(model["parameters_total"]), precision)
+    held = float(accelerator["memory_gib"]) * most_accelerators * (1 - reserve_share)
+    raise CapplanError(
+        f"{model['model']} in {precision} needs {needed:,.0f} GiB for its weights and {tokens_per_request:,.0f} tokens of cache; {most_accelerators} "
+        f"{accelerator['accelerator']} hold {held:,.0f} GiB. Name an accelerator with more memory, more accelerators a replica, or a smaller number format"
+    )

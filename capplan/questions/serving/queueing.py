@@ -1,0 +1,296 @@
+"""Waiting: how long requests wait for one of many servers, and how many servers keep the wait short."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from capplan.errors import CapplanError
+
+
+def erlang_b(load: float, servers: int) -> float:
+    r"""Say which share of arrivals finds all servers busy, if nobody waits.
+
+    .. math:: 1/B_0 = 1, \qquad 1/B_n = 1 + \frac{n}{a}\,\frac{1}{B_{n-1}}
+
+    Parameters
+    ----------
+    load : a
+        Offered load in erlangs: arrivals a second times seconds of service.
+    servers : n
+        Servers.
+
+    Raises
+    ------
+    CapplanError
+        If the load is negative or there is a negative number of servers.
+
+    Source
+    ------
+    A. K. Erlang, 1917; the recursion is the standard stable one.
+
+    Examples
+    --------
+    >>> round(erlang_b(10, 14), 9)
+    0.056819143
+    """
+    _check(load, servers)
+    if load == 0:
+        return 1.0 if servers == 0 else 0.0
+    inverse = 1.0
+    for count in range(1, servers + 1):
+        inverse = 1.0 + inverse * count / load
+        if math.isinf(inverse):
+            return 0.0
+    return 1.0 / inverse
+
+
+def erlang_c(load: float, servers: int) -> float:
+    r"""Say which share of arrivals has to wait (M/M/c).
+
+    .. math:: C = \frac{c\,B}{c - a(1-B)}
+
+    Parameters
+    ----------
+    load : a
+        Offered load, erlangs.
+    servers : c
+        Servers; with no more servers than load the queue grows for ever, and everybody waits.
+
+    Raises
+    ------
+    CapplanError
+        If the load is negative or there is a negative number of servers.
+
+    Source
+    ------
+    A. K. Erlang, 1917.
+
+    Examples
+    --------
+    >>> round(erlang_c(2, 3), 12)
+    0.444444444444
+    """
+    blocked = erlang_b(load, servers)
+    if servers <= load:
+        return 0.0 if load == 0 else 1.0
+    return servers * blocked / (servers - load * (1.0 - blocked))
+
+
+def halfin_whitt_delay(beta: float) -> float:
+    r"""Say which share waits in a large system with square-root spare capacity beta.
+
+    .. math:: \alpha(\beta) = \left(1 + \beta\,\Phi(\beta)/\varphi(\beta)\right)^{-1}
+
+    Source
+    ------
+    S. Halfin and W. Whitt, Heavy-traffic limits for queues with many exponential servers, Operations Research 29 (1981).
+
+    Examples
+    --------
+    >>> round(halfin_whitt_delay(1.0), 6)
+    0.223361
+    """
+    if beta <= 0:
+        return 1.0
+    density = math.exp(-beta * beta / 2) / math.sqrt(2 * math.pi)
+    below = 0.5 * math.erfc(-beta / math.sqrt(2))
+    return 1.0 / (1.0 + beta * below / density)
+
+
+def square_root_servers(load: float, beta: float) -> int:
+    r"""Say how many servers the square-root rule asks for.
+
+    .. math:: c = \lceil a + \beta \sqrt{a} \rceil
+
+    Examples
+    --------
+    >>> square_root_servers(100, 1.0)
+    110
+    """
+    _check(load, 0)
+    return math.ceil(load + beta * math.sqrt(load) - 1e-9)
+
+
+def mean_wait(load: float, servers: int, service_seconds: float, arrival_cv2: float = 1.0, service_cv2: float = 1.0) -> float:
+    r"""Say how long a request waits on average (M/M/c, corrected for burstiness).
+
+    .. math:: W_q = C\,\frac{s}{c-a}\,\frac{c_a^2 + c_s^2}{2}
+
+    Parameters
+    ----------
+    load : a
+        Offered load, erlangs.
+    servers : c
+        Servers.
+    service_seconds : s
+        Mean time of service.
+    arrival_cv2, service_cv2 : c_a^2, c_s^2
+        Squared coefficients of variation of the times between arrivals and of service; 1 and 1 is M/M/c, and the formula is exact there.
+
+    Returns
+    -------
+    float
+        Seconds; infinite where the load reaches the servers.
+
+    Source
+    ------
+    A. O. Allen, Probability, Statistics, and Queueing Theory (1990): the Allen-Cunneen approximation. Exact for M/M/c and M/G/1.
+
+    Examples
+    --------
+    >>> round(mean_wait(4, 5, 1.0, 1.0, 0.25), 9)
+    0.346320346
+    """
+    if load == 0:
+        return 0.0
+    if servers <= load:
+        return math.inf
+    return erlang_c(load, servers) * service_seconds / (servers - load) * _burst(arrival_cv2, service_cv2)
+
+
+def kingman_wait(utilisation: float, service_seconds: float, arrival_cv2: float, service_cv2: float) -> float:
+    r"""Say how long a request waits on average at one server under heavy traffic.
+
+    .. math:: W_q \approx \frac{\rho}{1-\rho}\,\frac{c_a^2+c_s^2}{2}\,s
+
+    Source
+    ------
+    J. F. C. Kingman, The single server queue in heavy traffic (1961).
+    """
+    if utilisation >= 1:
+        return math.inf
+    return utilisation / (1 - utilisation) * _burst(arrival_cv2, service_cv2) * service_seconds
+
+
+def wait_above(
+    seconds: float, load: float, servers: int, service_seconds: float, arrival_cv2: float = 1.0, service_cv2: float = 1.0
+) -> float:
+    r"""Say which share of requests waits longer than a given time.
+
+    .. math:: P(W > t) = C \exp\left(-\frac{(c-a)\,t}{s\,(c_a^2+c_s^2)/2}\right)
+
+    Exact for M/M/c; otherwise the exponential tail with the Allen-Cunneen mean.
+
+    Examples
+    --------
+    >>> round(1 - wait_above(20, 10, 14, 180), 9)
+    0.888350019
+    """
+    if load == 0:
+        return 0.0
+    if servers <= load:
+        return 1.0
+    burst = _burst(arrival_cv2, service_cv2)
+    if burst == 0:
+        return 0.0
+    return erlang_c(load, servers) * math.exp(-(servers - load) * seconds / (service_seconds * burst))
+
+
+def wait_quantile(
+    share: float, load: float, servers: int, service_seconds: float, arrival_cv2: float = 1.0, service_cv2: float = 1.0
+) -> float:
+    """Say how long all but the slowest requests wait (the quantile of the wait at `share`, seconds)."""
+    if not 0 <= share < 1:
+        raise CapplanError(f"a quantile of the wait was asked at {share:g}; it lies between 0 and 1, so 95 % is 0.95")
+    if load == 0:
+        return 0.0
+    if servers <= load:
+        return math.inf
+    waiting = erlang_c(load, servers)
+    if waiting <= 1 - share:
+        return 0.0
+    return service_seconds * _burst(arrival_cv2, service_cv2) / (servers - load) * math.log(waiting / (1 - share))
+
+
+def servers_for(
+    load: float,
+    service_seconds: float,
+    allowed_seconds: float,
+    share: float,
+    *,
+    arrival_cv2: float = 1.0,
+    service_cv2: float = 1.0,
+    highest_utilisation: float = 1.0,
+    step: int = 1,
+) -> int:
+    """Say how many servers keep the wait of a share of requests within what is allowed.
+
+    Parameters
+    ----------
+    load
+        Offered load, erlangs.
+    service_seconds
+        Mean time of service.
+    allowed_seconds
+        Longest wait that is allowed.
+    share
+        Share of requests that must wait no longer, 0 to 1.
+    arrival_cv2, service_cv2
+        Squared coefficients of variation of arrivals and service.
+    highest_utilisation
+        Servers are added until no more than this share of them is busy on average.
+    step
+        Servers come in packs of this size (slots of one replica).
+
+    Returns
+    -------
+    int
+        The fewest servers, a multiple of `step`; 0 without load.
+
+    Raises
+    ------
+    CapplanError
+        If the load is negative, a share is no share, or the wait allowed is negative.
+
+    Examples
+    --------
+    >>> servers_for(10, 180, 20, 0.8, highest_utilisation=0.85)
+    14
+    """
+    _check(load, 0)
+    if not 0 < highest_utilisation <= 1:
+        raise CapplanError(f"highest utilisation is {highest_utilisation:g}; it must lie above 0 and at most at 1, so 85 % is 0.85")
+    if not 0 <= share < 1:
+        raise CapplanError(f"the share of requests within the target is {share:g}; it lies between 0 and 1, so 95 % is 0.95")
+    if allowed_seconds < 0:
+        raise CapplanError(f"the wait allowed is {allowed_seconds:g} s; nothing is left of the latency target for waiting")
+    if load == 0:
+        return 0
+
+    def enough(packs: int) -> bool:
+        servers = packs * step
+        if servers <= load or load / servers > highest_utilisation * (1 + 1e-12):
+            return False
+        return wait_quantile(share, load, servers, service_seconds, arrival_cv2, service_cv2) <= allowed_seconds
+
+    low = max(1, math.floor(load / step))
+    high = low
+    while not enough(high):
+        high = 2 * high
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle + 1, high)
+    return high * step
+
+
+def burstiness(gaps_seconds: np.ndarray) -> float:
+    """Say how bursty arrivals are: the squared coefficient of variation of the times between them (1 = Poisson)."""
+    gaps = np.asarray(gaps_seconds, dtype=float)
+    if len(gaps) < 2 or gaps.mean() <= 0:
+        raise CapplanError("burstiness needs at least two times between arrivals, and a mean above 0")
+    return float(gaps.var() / gaps.mean() ** 2)
+
+
+def _burst(arrival_cv2: float, service_cv2: float) -> float:
+    """Average the two squared coefficients of variation."""
+    if arrival_cv2 < 0 or service_cv2 < 0:
+        raise CapplanError(f"squared coefficients of variation are {arrival_cv2:g} and {service_cv2:g}; neither can lie below 0")
+    return (arrival_cv2 + service_cv2) / 2
+
+
+def _check(load: float, servers: int) -> None:
+    """Refuse what is no load or no number of servers."""
+    if not load >= 0 or math.isinf(load) or servers < 0:
+        raise CapplanError(f"a load of {load:g} erlangs on {servers} servers makes no sense; both must be numbers from 0 on")

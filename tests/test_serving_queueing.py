@@ -1,0 +1,139 @@
+"""Waiting and memory: closed forms, published figures, and a discrete-event simulation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from capplan.errors import CapplanError
+from capplan.inputs.book import reference_tables
+from capplan.questions.serving import memory, queueing, simulation
+from tests.conftest import reference_file
+
+
+def truth(name):
+    return pd.read_csv(reference_file("truth", name)).set_index("id")
+
+
+@pytest.mark.parametrize(
+    ("load", "servers"), [(10, 11), (10, 12), (10, 13), (10, 14), (1, 2), (2, 3), (5, 8), (20, 24), (100, 110), (1000, 1050)]
+)
+def test_erlang_c_to_twelve_digits(load, servers):
+    published = float(truth("04_queueing.csv").loc[f"erlc_A{load}_N{servers}", "value"])
+    assert queueing.erlang_c(load, servers) == pytest.approx(published, abs=1e-12)
+
+
+def test_erlang_c_equals_its_defining_sum():
+    for load, servers in ((0.3, 1), (3.7, 5), (12.5, 14)):
+        last = load**servers / math.factorial(servers) * servers / (servers - load)
+        whole = sum(load**n / math.factorial(n) for n in range(servers)) + last
+        assert queueing.erlang_c(load, servers) == pytest.approx(last / whole, rel=1e-13)
+
+
+def test_published_call_centre():
+    load = 100 / 1800 * 180
+    assert queueing.servers_for(load, 180, 20, 0.8, highest_utilisation=0.85) == 14
+    assert 1 - queueing.wait_above(20, load, 14, 180) == pytest.approx(0.8883500191794669, abs=1e-12)
+    assert 1 - queueing.wait_above(20, load, 13, 180) == pytest.approx(0.7955947884177831, abs=1e-12)
+    assert queueing.mean_wait(load, 14, 180) == pytest.approx(7.8359, abs=1e-4)
+
+
+@pytest.mark.parametrize("beta", ["0.10", "0.25", "0.50", "1.00", "1.50", "2.00"])
+def test_halfin_whitt(beta):
+    assert queueing.halfin_whitt_delay(float(beta)) == pytest.approx(float(truth("04_queueing.csv").loc[f"hw_{beta}", "value"]), abs=1e-12)
+
+
+def test_square_root_rule_and_its_limit():
+    assert [queueing.square_root_servers(100, beta) for beta in (0.5, 1.0, 1.5)] == [105, 110, 115]
+    assert queueing.square_root_servers(2500, 1.0) == 2550
+    errors = [abs(queueing.erlang_c(r, queueing.square_root_servers(r, 1.0)) - queueing.halfin_whitt_delay(1.0)) for r in (100, 400, 2500)]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < 0.003
+
+
+def test_burstiness_corrections():
+    assert queueing.mean_wait(4, 5, 1, 1, 0.25) == pytest.approx(0.3463203463203465, abs=1e-12)
+    assert queueing.mean_wait(9, 10, 1, 0.5, 2) == pytest.approx(0.8359144051346215, abs=1e-12)
+    assert queueing.kingman_wait(0.8, 1, 1, 0) == pytest.approx(2.0)
+    assert queueing.kingman_wait(0.9, 1, 0.5, 1.5) == pytest.approx(9.0)
+
+
+def test_kingman_published():
+    # the published table states coefficients of variation, not their squares
+    assert queueing.kingman_wait(0.9, 1, 0.5**2, 1.5**2) == pytest.approx(11.25)
+
+
+def test_quantile_inverts_the_tail():
+    wait = queueing.wait_quantile(0.95, 20, 24, 3.0, 1.5, 0.7)
+    assert queueing.wait_above(wait, 20, 24, 3.0, 1.5, 0.7) == pytest.approx(0.05, rel=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(0.01, 400), st.floats(1.0, 1.5), st.floats(0.0, 5.0), st.integers(1, 40))
+def test_more_traffic_or_a_tighter_target_never_needs_fewer(load, more, allowed, step):
+    need = queueing.servers_for(load, 2.0, allowed, 0.95, step=step)
+    assert queueing.servers_for(load * more, 2.0, allowed, 0.95, step=step) >= need
+    assert queueing.servers_for(load, 2.0, allowed / 2, 0.95, step=step) >= need
+    assert need % step == 0
+    assert queueing.wait_quantile(0.95, load, need, 2.0) <= allowed
+
+
+@pytest.mark.parametrize(("load", "servers", "cv2"), [(4.0, 5, 1.0), (17.0, 20, 1.0), (0.8, 1, 0.0), (0.7, 1, 2.0)])
+def test_simulation_agrees_with_the_formula(load, servers, cv2):
+    rng = np.random.default_rng(11)
+    count = 300_000
+    found = simulation.simulate_queue(
+        simulation.poisson_arrivals(load, count, rng), simulation.drawn_services(1.0, cv2, count, rng), servers
+    )
+    # exact for M/M/c and for one server (Pollaczek-Khinchine)
+    assert found.low_seconds <= queueing.mean_wait(load, servers, 1.0, 1.0, cv2) <= found.high_seconds
+    assert found.waiting_low <= queueing.erlang_c(load, servers) <= found.waiting_high
+
+
+def test_formulas_fail_on_bursty_real_arrivals():
+    trace = pd.read_csv(reference_file("data", "llm_demand", "azure_llm_inference_2023_code.csv"))
+    arrivals = (pd.to_datetime(trace["TIMESTAMP"]) - pd.to_datetime(trace["TIMESTAMP"]).iloc[0]).dt.total_seconds().to_numpy()
+    services = 0.2 + 1e-4 * trace["ContextTokens"].to_numpy() + 0.02 * trace["GeneratedTokens"].to_numpy()
+    table = simulation.formula_against_simulation(arrivals, services, [4, 6, 8, 12])
+    assert (table["simulated_wait_seconds"].diff().dropna() <= 0).all()
+    # minutes of silence and of bursts: Poisson formulas promise far less waiting than there is
+    assert (table["simulated_wait_seconds"] > 5 * table["poisson_wait_seconds"]).all()
+
+
+@pytest.mark.parametrize(
+    ("model", "value"), [("Llama-3.1-70B", "kv_llama3_70b"), ("Llama-2-7B", "kv_llama2_7b"), ("Llama-3.1-8B", "kv_llama3_8b"), ("Llama-3.1-405B", "kv_llama3_405b"), ("DeepSeek-V3", "kv_deepseek_v3_mla")]
+)  # fmt: skip
+def test_cache_bytes(model, value):
+    row = memory.model_of(reference_tables()["models"], model)
+    assert memory.cache_bytes_per_token(row) == float(truth("05_serving.csv").loc[value, "value"])
+
+
+def test_memory_of_a_replica_adds_up():
+    row = memory.model_of(reference_tables()["models"], "Llama-3.1-70B")
+    found = memory.replica_memory(row, 80, 4, 8192, precision="fp8", reserve_share=0.1)
+    assert found.weights_gib + found.cache_gib + found.reserve_gib == pytest.approx(320)
+    assert found.concurrency * 8192 * 327680 <= found.cache_gib * 2**30 < (found.concurrency + 1) * 8192 * 327680
+    assert memory.replica_memory(row, 80, 1, 8192, precision="bf16").concurrency == 0
+
+
+def test_bad_input_says_what_to_do():
+    tables = reference_tables()
+    accelerator = tables["accelerators"].set_index("accelerator", drop=False).loc["L40S"]
+    with pytest.raises(CapplanError, match="did you mean"):
+        memory.model_of(tables["models"], "Llama-3.1-70")
+    with pytest.raises(CapplanError, match="GiB"):
+        memory.smallest_replica(
+            memory.model_of(tables["models"], "Llama-3.1-405B"), accelerator, 4000, precision="bf16", most_accelerators=8
+        )
+    with pytest.raises(CapplanError, match=r"0\.95"):
+        queueing.servers_for(10, 1, 1, 95)
+    with pytest.raises(CapplanError, match="nothing is left"):
+        queueing.servers_for(10, 1, -0.1, 0.95)
+    with pytest.raises(CapplanError, match=r"10 % is 0\.1"):
+        memory.replica_memory(memory.model_of(tables["models"], "Llama-3.1-8B"), 80, 1, 1000, reserve_share=10)
+    assert queueing.servers_for(0, 1, 1, 0.95) == 0
