@@ -47,7 +47,7 @@ WHAT_IFS = (
         "all work could be interrupted and run on spot",
         (Change(table="workloads", key="*", column="interruptible", set=True),),
     ),
-    WhatIf("events", "a known event raises all demand by a quarter", (Change(table="usage", key="*", column="quantity", multiply=1.25),)),
+    WhatIf("events", "a known event raises all demand by a quarter", values=(("demand_factor", 1.25),)),
     WhatIf("limits", "nothing can be had on demand or as spot", values=(("on_demand_accelerators", 0.0), ("spot_accelerators", 0.0))),
     WhatIf(
         "speeds",

@@ -17,6 +17,7 @@ from capplan.errors import MissingTableError
 from capplan.inputs.book import Book
 from capplan.inputs.scenario import DemandAssumptions, LedgerAssumptions, PricingAssumptions, ProcurementAssumptions, Scenario, Section
 from capplan.questions.demand import Forecast, class_demand, class_speeds, class_table, forecast_demand, stated_demand
+from capplan.questions.demand.scaled import scaled_forecast
 from capplan.questions.ledger import Ledger, build_ledger, expected_work
 from capplan.questions.pricing import price_hours
 from capplan.questions.procurement import Purchases, plan_purchases, sample_paths
@@ -87,14 +88,16 @@ def remembered(step: str, book: Book, tables: tuple[str, ...], section: Section,
 
 def demand_of(book: Book, scenario: Scenario) -> Forecast:
     """Forecast the book's demand, or take the demand it states."""
-    a = scenario.section(DemandAssumptions)
+    a = scenario.replaced(demand_factor=1.0).section(DemandAssumptions)
     if "demand_scenarios" in book.own:
-        return remembered("stated", book, ("demand_scenarios",), a, lambda: stated_demand(book.get("demand_scenarios"), a))
+        stated = remembered("stated", book, ("demand_scenarios",), a, lambda: stated_demand(book.get("demand_scenarios"), a))
+        return scaled_forecast(stated, scenario.demand_factor)
     if "usage" not in book.tables and "training_runs" not in book.tables:
         book.need("usage", "The demand forecast")
     tables = ("usage", "events", "training_runs", "workloads", "speeds")
     usage, events, runs, workloads, speeds = (book.get(name) for name in tables)
-    return remembered("demand", book, tables, a, lambda: forecast_demand(usage, events, runs, a, workloads, speeds))
+    forecast = remembered("demand", book, tables, a, lambda: forecast_demand(usage, events, runs, a, workloads, speeds))
+    return scaled_forecast(forecast, scenario.demand_factor)
 
 
 def prices_of(book: Book, scenario: Scenario) -> pd.DataFrame:

@@ -96,6 +96,9 @@ class DemandAssumptions(Timeline):
         le=3,
         step=0.05,
     )
+    demand_factor: float = assumption(
+        1.0, "Multiplies all demand that will come.", "1 = as forecast or stated.", unit="factor", ge=0.0, le=10, step=0.05
+    )
     event_strength: float = assumption(
         1.0, "Multiplies the effect of all known events (0 = ignore them).", "1 = as stated in the events table.", ge=0, le=3, step=0.1
     )
@@ -324,6 +327,11 @@ class ProcurementAssumptions(PricingAssumptions):
         "renewed",
         "Price of a contract that will be signed after today's quote has expired: the quote is given again, or only the list price holds.",
         "Quotes are usually given anew at the market's price; the list price is the cautious end, and often far above it.",
+    )
+    renewal_without_price: Literal["same_price", "not_offered"] = assumption(
+        "same_price",
+        "Reservations, leases and savings plans that state no renewal price and that no offer could replace like for like: renewable at today's price, or not.",
+        "A judgement: until a quote is in, today's price is the best guess; the plan names each such contract.",
     )
     soft_limit_penalty_share: float = assumption(
         0.25,
