@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from capplan.errors import CapplanError, ReportError, ScenarioError
+from capplan.outputs.folders import replaced_whole
 from capplan.outputs.notebooks import execute, notebook_of, notebook_parameters
-from capplan.outputs.report import replaced_whole, write_report
+from capplan.outputs.report import write_report
 from tests.conftest import CONTRACTS, ROOT, SKUS, SOURCES
 
 OFFERS = (
@@ -22,17 +23,27 @@ OFFERS = (
     "od,test.8x,us-1,us,on_demand,32,0,none,false,2026-12-01,s1\n"
     "one,test.8x,us-1,us,reserved_1y,20,30,units,true,2026-12-01,s1\n"
 )
-NASTY = '<script>alert(1)</script>'
+NASTY = "<script>alert(1)</script>"
 FORMULA = "=HYPERLINK(1)"
 STATED = "scenario,probability,workload,quarter,quantity\n" + "".join(
-    f"{name},{p},{work},2027Q{q},{size * q}\n" for name, p, s in (("low", 0.5, 1.0), ("high", 0.5, 1.6)) for work, size in ((NASTY, 60000 * s), (FORMULA, 20000 * s)) for q in (1, 2, 3)
+    f"{name},{p},{work},2027Q{q},{size * q}\n"
+    for name, p, s in (("low", 0.5, 1.0), ("high", 0.5, 1.6))
+    for work, size in ((NASTY, 60000 * s), (FORMULA, 20000 * s))
+    for q in (1, 2, 3)
 )
 BOOK = "name: A <b>small</b> book\nas_of: 2026-12-01\nfirst_quarter: 2027Q1\nhorizon_quarters: 3\nproviders: [aws]\n"
 
 
 @pytest.fixture
 def small(make_book) -> Path:
-    return make_book(demand_scenarios=STATED, commitments=CONTRACTS.replace("2026-12-31", "2027-06-30"), skus=SKUS, sources=SOURCES, offers=OFFERS, book=BOOK)
+    return make_book(
+        demand_scenarios=STATED,
+        commitments=CONTRACTS.replace("2026-12-31", "2027-06-30"),
+        skus=SKUS,
+        sources=SOURCES,
+        offers=OFFERS,
+        book=BOOK,
+    )
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -43,7 +54,17 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_report_is_whole_repeatable_and_inert(small, tmp_path):
     first = write_report(small, {}, tmp_path / "one", lambda _: None)
     names = set(files(first.folder))
-    assert {"plan.html", "plan.xlsx", "budget.csv", "plan.ipynb", "run.json", "tables/purchases.csv", "tables/costs.csv", "charts/capacity.svg", "charts/capacity.png"} <= names
+    assert {
+        "plan.html",
+        "plan.xlsx",
+        "budget.csv",
+        "plan.ipynb",
+        "run.json",
+        "tables/purchases.csv",
+        "tables/costs.csv",
+        "charts/capacity.svg",
+        "charts/capacity.png",
+    } <= names
     assert first.folder == tmp_path / "one" / "tiny" / "2027Q1"
     again = write_report(small, {}, tmp_path / "two", lambda _: None)
     tables = {name: data for name, data in files(first.folder).items() if name.startswith(("tables/", "charts/"))}
@@ -61,7 +82,9 @@ def test_report_is_whole_repeatable_and_inert(small, tmp_path):
     assert run["digests"]["demand_scenarios"]
     assert run["seconds"]
     notebook = json.loads((first.folder / "plan.ipynb").read_text())
-    shown = "".join("".join(output.get("data", {}).get("text/html", "")) for cell in notebook["cells"] for output in cell.get("outputs", []))
+    shown = "".join(
+        "".join(output.get("data", {}).get("text/html", "")) for cell in notebook["cells"] for output in cell.get("outputs", [])
+    )
     assert run["headline"].split(" ")[0] in shown
     assert "<svg" in shown
     assert "<script>alert" not in shown
@@ -91,7 +114,9 @@ def test_a_killed_run_leaves_the_old_report(small, tmp_path):
         "r.quarterly_plan = stuck\n"
         "r.write_report(__import__('pathlib').Path(sys.argv[1]), {}, __import__('pathlib').Path(sys.argv[2]), lambda _: None)\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", code, str(small), str(tmp_path / "reports")], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(small), str(tmp_path / "reports")], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
     assert process.stdout is not None
     assert process.stdout.readline().strip() == "deep inside"
     os.kill(process.pid, signal.SIGKILL)
@@ -124,7 +149,9 @@ def test_a_misspelt_parameter_fails_before_anything_runs(small, tmp_path):
 def test_a_parameter_that_is_no_assumption_is_refused(tmp_path):
     import nbformat
 
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("horizon_quartes: int = None  # [quarters] x", metadata={"tags": ["parameters"]})])
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell("horizon_quartes: int = None  # [quarters] x", metadata={"tags": ["parameters"]})]
+    )
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
     path = tmp_path / "x.ipynb"
     nbformat.write(notebook, path)
@@ -135,7 +162,9 @@ def test_a_parameter_that_is_no_assumption_is_refused(tmp_path):
 def test_a_failing_cell_is_one_line_and_leaves_no_file(tmp_path):
     import nbformat
 
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("book: str = None", metadata={"tags": ["parameters"]}), nbformat.v4.new_code_cell("1 / 0")])
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell("book: str = None", metadata={"tags": ["parameters"]}), nbformat.v4.new_code_cell("1 / 0")]
+    )
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
     path = tmp_path / "x.ipynb"
     nbformat.write(notebook, path)
@@ -152,7 +181,15 @@ def test_unlisted_assumptions_travel_in_more(tmp_path):
         notebook_of("plans")
 
 
-@pytest.mark.parametrize("values", [{"first_quarter": "CODE"}, {"excluded_offers": ["CODE"]}, {"more": "CODE"}, {"changes": [{"table": "CODE", "key": "*", "column": "x", "set": 1}]}])
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"first_quarter": "CODE"},
+        {"excluded_offers": ["CODE"]},
+        {"more": "CODE"},
+        {"changes": [{"table": "CODE", "key": "*", "column": "x", "set": 1}]},
+    ],
+)
 def test_text_given_as_a_parameter_is_never_run(small, tmp_path, values):
     code = "__import__('pathlib').Path('pwned').touch()"
     with pytest.raises(CapplanError):

@@ -10,7 +10,7 @@ import pandas as pd
 
 from capplan.errors import CapplanError
 from capplan.outputs.export import write_table
-from capplan.outputs.report import replaced_whole
+from capplan.outputs.folders import replaced_whole
 
 #: What is kept of a report: enough to see a drift, small enough for a repository.
 KEPT = ("run.json", "tables/decisions.csv", "tables/spend.csv", "tables/alternatives.csv", "charts/capacity.png", "charts/spend.png")

@@ -11,8 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -29,6 +28,7 @@ from capplan.outputs import plan_tables
 from capplan.outputs.budget import write_budget
 from capplan.outputs.excel import write_workbook
 from capplan.outputs.export import write_chart, write_table
+from capplan.outputs.folders import replaced_whole
 from capplan.outputs.notebooks import execute, notebook_of, notebook_parameters
 from capplan.outputs.plan_page import plan_page
 from capplan.outputs.views import VIEWS, View, show_plan
@@ -82,29 +82,6 @@ class Steps:
 def folder_name(path: Path) -> str:
     """Return a safe folder name for a book."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", path.resolve().name).strip(".-") or "book"
-
-
-@contextmanager
-def replaced_whole(target: Path) -> Iterator[Path]:
-    """Give an empty folder to fill; it takes the target's place when all went well, and vanishes otherwise.
-
-    An interruption between the two renames leaves the old folder under a hidden name; the next run puts it back.
-    """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    aside = target.parent / f".{target.name}.before"
-    if aside.exists() and not target.exists():
-        aside.rename(target)
-    shutil.rmtree(aside, ignore_errors=True)
-    draft = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.draft-"))
-    try:
-        yield draft
-        draft.chmod(0o755)
-        if target.exists():
-            target.rename(aside)
-        draft.rename(target)
-        shutil.rmtree(aside, ignore_errors=True)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _prepare(book_path: Path, values: Mapping[str, Any], question: str) -> tuple[Book, Scenario, dict[str, Any], Path]:
