@@ -295,10 +295,10 @@ def _assumption_notes(fit: Fit, runs: list, paths: pd.DataFrame, a: DemandAssump
                 notes.append(f"{name}: no candidate beats the naive forecast on its rolling origins.")
     young = [_name(level.history) for level in fit.levels if level.extrapolated and level.history.kind != "zero"]
     if young:
-        stated = f"{a.growth_share_per_year:+.0%} a year as stated" if a.growth_share_per_year is not None else "estimated from the history and damped (half of it gone after a year)"
+        stated = f"{a.growth_share_per_year:+.0%} a year as stated" if a.growth_share_per_year is not None else "estimated from the history and damped (half of it gone after two years)"
         notes.append(
             f"Extrapolated, not backtested: {', '.join(young)} have less than two yearly cycles of history, so growth is {stated}, with an 80 % band of "
-            f"{a.growth_band_share:.0%} a year, and no yearly season is assumed."
+            f"{a.growth_band_share:.0%} a year at a year of history (wider at less), and no yearly season is assumed. Levels revert to the history's mean as far as it shows."
         )
     if a.growth_share_per_year is not None and len(young) < len(fit.levels):
         notes.append(f"Growth of {a.growth_share_per_year:+.0%} a year is stated and replaces the estimates.")

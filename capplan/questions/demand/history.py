@@ -186,6 +186,19 @@ def demand_rows(usage: pd.DataFrame, a: DemandAssumptions, notes: list[str]) -> 
     return rows.reset_index(drop=True)
 
 
+def _count(value: float) -> str:
+    """Write a quantity for people: three significant digits, thousands apart, no powers of ten.
+
+    Examples
+    --------
+    >>> _count(995216.4), _count(0.01234), _count(12.0)
+    ('995,000', '0.0123', '12')
+    """
+    digits = 2 - int(np.floor(np.log10(abs(value)))) if value else 0
+    text = f"{round(value, digits):,.{max(digits, 0)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
 def _steps(times: pd.Series) -> pd.Timedelta | None:
     """Find the interval of a series: the coarsest one that makes up a tenth of all; None for calendar months."""
     gaps = times.diff().dropna()
@@ -201,8 +214,10 @@ def _grid(workload: str, region: str, part: pd.DataFrame, notes: list[str]) -> G
     """Put one series on a regular grid; missing intervals are NaN."""
     name = f"{workload} ({region})" if region != "any" else workload
     unmet = float(part["unmet"].sum())
-    if unmet > 1e-9 * float(part["demand"].sum()):
-        notes.append(f"{name}: capacity hid {unmet:,.4g} of {part['demand'].sum():,.4g} demanded units; a queue counts once, when it grows.")
+    asked = float(part["demand"].sum())
+    # Less than a thousandth of a percent is rounding of the queue's own figures.
+    if unmet > 1e-5 * asked:
+        notes.append(f"{name}: capacity hid {_count(unmet)} of {_count(asked)} demanded units; a queue counts once, when it grows.")
     step = _steps(part["time"])
     if len(part) == 1:
         notes.append(f"{name}: a single row does not tell the length of its interval; it is taken as the work of a day.")

@@ -9,7 +9,7 @@ import pandas as pd
 
 from capplan.inputs.scenario import DemandAssumptions
 from capplan.questions.demand.history import HOUR
-from capplan.questions.demand.models import PERIODS_PER_YEAR, LevelFit, median_path
+from capplan.questions.demand.models import PERIODS_PER_YEAR, LevelFit, expected_path, growth_kept
 from capplan.questions.demand.shape import RECENT_SHAPES, shapes_of
 
 Array = np.ndarray
@@ -17,8 +17,6 @@ Array = np.ndarray
 BLOCK_PERIODS = 4
 #: 90 % quantile of the standard normal: half of an 80 % band.
 NORMAL_90 = 1.2815515655446004
-#: A shock to the level has lost half of itself after this many lengths of the history: how far a level wanders in years cannot be read off weeks.
-WANDER_HISTORIES = 2
 #: Correlations between workloads are shrunk towards zero like those of this many extra independent periods.
 SHRINK_PERIODS = 10
 
@@ -73,14 +71,15 @@ class Cohort:
 def draw_cohorts(fits: list[LevelFit], horizon_end: pd.Timestamp, a: DemandAssumptions) -> list[Cohort]:
     r"""Draw sample paths of the level of all series, cadence by cadence.
 
-    The log level of series j on a path, h periods after the history, is
+    Demand a day of series j on a path, h periods after the history, is
 
-    .. math:: \mu_{jh} + k_j \Big(r_{jh} + w_j \sum_{i<h} 2^{-(h-i)/2n_j} r_{ji}\Big) + z_j (u_j + s_j t_h)
+    .. math:: g_j^{-1}\Big(m_{jh} + x_{jh} + r_{jh}\Big)\; e^{\,G_{jh} + z_j (u_j + s_j t_h)},\quad x_{jh} = \mu_j + \phi_j^h d_j + \sum_{i \le h} \phi_j^{h-i} \eta_{ji}
 
-    mu is the median path, r are one-step errors of the history drawn in blocks of neighbouring periods, the *same* periods for all series
-    (which keeps autocorrelation and correlation), w the share of a shock that stays (half of it for two
-    lengths n of the history; beyond that the band of growth speaks), k the widening that the rolling origins
-    ask for, and z (u + s t) the uncertainty of the yearly season and of growth after t years: z is normal and correlated like the errors.
+    g is the scale of the level, m its expected path and x what is not known of it: each path draws the persistence phi and the
+    spreads in proportion to their probability, then the error of the long-run mean (mu) and of the present departure (d), and the shocks eta, correlated
+    between series like their one-step errors. r is noise of the history, drawn in blocks of neighbouring periods, the *same* periods for all series
+    (which keeps autocorrelation and correlation). G is expected growth and z (u + s t) the uncertainty of the yearly season and
+    of growth after t years.
 
     Parameters
     ----------
@@ -114,33 +113,31 @@ def _edges(cadence: str, start: pd.Timestamp, horizon_end: pd.Timestamp) -> Arra
 
 
 def _cohort(fits: list[LevelFit], cadence: str, horizon_end: pd.Timestamp, a: DemandAssumptions) -> Cohort:
-    from scipy.signal import lfilter
-
     start = max(fit.history.end for fit in fits)
     edges = _edges(cadence, start, horizon_end)
     periods = len(edges) - 1
-    sizes = np.array([max(1, len(fit.residuals)) for fit in fits])
+    sizes = np.array([max(1, len(fit.innovations)) for fit in fits])
     lengths = np.array([max(1, len(fit.history.level)) for fit in fits])
     drawn = _block_draws(int(max(sizes.max(), lengths.max())), periods, a.paths, a.seed, cadence)
     years = np.cumsum(np.diff(edges)) / 24 / 365.25
-    normal = _correlated_normals(fits, sizes, a, cadence)
+    root = _correlation_root(fits, sizes)
+    normal = np.random.default_rng([a.seed, len(cadence), 2]).standard_normal((a.paths, len(fits))) @ root.T
+    wander = _wander(fits, root, periods, a, cadence)
     levels = np.empty((len(fits), a.paths, periods))
     for j, fit in enumerate(fits):
         late = round((start - fit.history.end) / HOUR / 24 / 365.25 * PERIODS_PER_YEAR[cadence])
-        path = median_path(fit, periods + late, a.growth_share_per_year)[late:]
+        path, growth = (part[late:] for part in expected_path(fit, periods + late, a.growth_share_per_year))
         spread = growth_spread(fit, a)
-        drift = normal[:, j, None] * (fit.season_error + spread * years)
+        factor = np.exp(growth + normal[:, j, None] * (fit.season_error + spread * years))
         if fit.history.kind == "intermittent":
             ratio = fit.history.level[lengths[j] - 1 - drawn % lengths[j]] / max(fit.history.level.mean(), 1e-300)
-            levels[j] = np.exp(path + drift) * ratio
-        elif fit.history.kind == "short":
+            levels[j] = fit.scale.mean * factor * ratio * np.exp(normal[:, j, None] * fit.rate_error)
+        elif fit.level is None:
             # Too little to see any noise: the level itself is known to within the band of one year's growth.
-            levels[j] = np.exp(path + drift + normal[:, j, None] * spread)
+            levels[j] = fit.scale.mean * factor * np.exp(normal[:, j, None] * spread)
         else:
-            shock = fit.residuals[sizes[j] - 1 - drawn % sizes[j]]
-            kept = 0.5 ** (1 / (WANDER_HISTORIES * sizes[j]))
-            noise = shock + lfilter([0.0, fit.persistence], [1.0, -kept], shock, axis=1)
-            levels[j] = np.exp(path + fit.widening * noise + drift)
+            noise = fit.level.noise[sizes[j] - 1 - drawn % sizes[j]]
+            levels[j] = fit.scale.unit(path + wander[j] + noise) * factor
     if cadence == "day":
         weekday = (start.dayofweek + np.arange(periods)) % 7
         for j, fit in enumerate(fits):
@@ -150,12 +147,16 @@ def _cohort(fits: list[LevelFit], cadence: str, horizon_end: pd.Timestamp, a: De
 
 
 def growth_spread(fit: LevelFit, a: DemandAssumptions) -> float:
-    """Return the standard deviation of yearly log growth: estimated where two yearly cycles are known, else the stated 80 % band."""
+    """Return the standard deviation of yearly log growth: estimated where two yearly cycles are known, else the stated 80 % band.
+
+    The band is that of a year of history; from less, growth is known less well, by the share that a hidden season leaves unknown.
+    """
     if fit.history.kind == "zero":
         return 0.0
-    if np.isfinite(fit.growth_error_log_per_year):
-        return fit.growth_error_log_per_year
-    return float(np.log1p(a.growth_band_share) / NORMAL_90)
+    if fit.level is not None and not fit.extrapolated:
+        return fit.level.growth_error_per_year
+    shorter = (1 - growth_kept(max(fit.years, 0.02))) / (1 - growth_kept(1.0))
+    return float(np.log1p(a.growth_band_share) / NORMAL_90 * np.sqrt(max(1.0, shorter)))
 
 
 def _block_draws(size: int, periods: int, paths: int, seed: int, cadence: str) -> Array:
@@ -187,17 +188,35 @@ def _same_kind_of_day(drawn: Array, weekday: Array, start: pd.Timestamp, size: i
     return result
 
 
-def _correlated_normals(fits: list[LevelFit], sizes: Array, a: DemandAssumptions, cadence: str) -> Array:
-    """Draw normals (paths x series) that are correlated like the one-step errors of the common periods."""
+def _wander(fits: list[LevelFit], root: Array, periods: int, a: DemandAssumptions, cadence: str) -> Array:
+    """Draw what is not known of each level: series x paths x periods around the expected path."""
+    numbers = np.random.default_rng([a.seed, len(cadence), 3]).random(a.paths)
+    shocks = np.random.default_rng([a.seed, len(cadence), 4]).standard_normal((a.paths, periods + 2, len(fits))) @ root.T
+    result = np.zeros((len(fits), a.paths, periods))
+    for j, fit in enumerate(fits):
+        if fit.level is None:
+            continue
+        level = fit.level
+        pick = np.minimum(np.searchsorted(np.cumsum(level.weight), numbers), len(level.weight) - 1)
+        state = level.mean[pick] + np.einsum("pij,pj->pi", level.root[pick], shocks[:, :2, j])
+        mean, departure = state[:, 0], state[:, 1]
+        persistence, innovation = level.persistence[pick], level.innovation[pick]
+        for period in range(periods):
+            departure = persistence * departure + innovation * shocks[:, period + 2, j]
+            result[j, :, period] = mean + departure
+        result[j] -= level.path(periods)
+    return result
+
+
+def _correlation_root(fits: list[LevelFit], sizes: Array) -> Array:
+    """Return the Cholesky root of the correlation between series: that of the one-step errors of the common periods, shrunk."""
     count = len(fits)
-    generator = np.random.default_rng([a.seed, len(cadence), 2])
-    independent = generator.standard_normal((a.paths, count))
     common = int(sizes[sizes > 3].min()) if (sizes > 3).any() else 0
     if common < 8 or count == 1:
-        return independent
-    errors = np.column_stack([fit.residuals[-common:] if size >= common else np.zeros(common) for fit, size in zip(fits, sizes, strict=True)])
+        return np.eye(count)
+    errors = np.column_stack([fit.innovations[-common:] if size >= common else np.zeros(common) for fit, size in zip(fits, sizes, strict=True)])
     spread = errors.std(axis=0)
     scaled = np.divide(errors - errors.mean(axis=0), spread, out=np.zeros_like(errors), where=spread > 1e-12)
     correlation = scaled.T @ scaled / (common + SHRINK_PERIODS)
     np.fill_diagonal(correlation, 1.0)
-    return np.asarray(independent @ np.linalg.cholesky(correlation).T)
+    return np.asarray(np.linalg.cholesky(correlation))

@@ -77,6 +77,19 @@ def origins_of(size: int, horizon: int, at_most: int, first: int = 4) -> list[in
     return sorted({round(origin) for origin in np.linspace(start, last, min(at_most, last - start + 1))})
 
 
+def fenced(logs: Array) -> Array:
+    """Pull rare far outliers (three interquartile ranges outside the quartiles, at most 5 % of the values) to the fence: outages and broken counters are no demand.
+
+    Source
+    ------
+    Tukey, Exploratory Data Analysis, 1977 (outer fences).
+    """
+    low, high = np.quantile(logs, [0.25, 0.75])
+    reach = 3 * (high - low)
+    outside = (logs < low - reach) | (logs > high + reach)
+    return np.clip(logs, low - reach, high + reach) if outside.any() and outside.mean() <= 0.05 and reach > 0 else logs
+
+
 def independent_origins(origins: list[int], horizon: int) -> float:
     """Count origins by the horizons they span without overlap: overlapping origins share most of their errors.
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from capplan.errors import CapplanError
 from capplan.questions.demand.candidates import level_candidates, rate_candidates, seasonal_candidates
-from capplan.questions.demand.selection import Choice, Score, choose, error_quantiles, origins_of
+from capplan.questions.demand.selection import Choice, Score, choose, error_quantiles, fenced, origins_of
 
 Array = np.ndarray
 QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
@@ -153,19 +153,6 @@ def forecast_values(values: Array, horizon: int, seasons: tuple[int, ...], quant
         candidates = level_candidates(min(4, len(values)))
     choice = choose(scaled, tested, candidates, origins, natural, horizon)
     return natural(choice.path[:, None] + _bands(choice, scaled, horizon, q)), choice.scores
-
-
-def fenced(logs: Array) -> Array:
-    """Pull rare far outliers (three interquartile ranges outside the quartiles, at most 5 % of the values) to the fence: outages and broken counters are no demand.
-
-    Source
-    ------
-    Tukey, Exploratory Data Analysis, 1977 (outer fences).
-    """
-    low, high = np.quantile(logs, [0.25, 0.75])
-    reach = 3 * (high - low)
-    outside = (logs < low - reach) | (logs > high + reach)
-    return np.clip(logs, low - reach, high + reach) if outside.any() and outside.mean() <= 0.05 and reach > 0 else logs
 
 
 def _bands(choice: Choice, scaled: Array, horizon: int, q: Array) -> Array:

@@ -1,0 +1,59 @@
+"""The mean-reverting level: exact against the normal distribution, and sane quarters from short, lumpy histories."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from capplan.inputs.scenario import DemandAssumptions
+from capplan.questions.demand import forecast_demand, level
+from capplan.questions.demand.level import level_posterior
+
+
+def test_posterior_is_the_conditional_normal(monkeypatch):
+    """One combination of persistence and spreads: mean, departure and growth are those of the joint normal distribution."""
+    monkeypatch.setattr(level, "HALF_LIVES_YEARS", (0.1,))
+    monkeypatch.setattr(level, "LEVEL_MULTIPLES", (1.0,))
+    monkeypatch.setattr(level, "NOISE_MULTIPLES", (0.5,))
+    values = np.random.default_rng(3).normal(0, 0.3, 20).cumsum()
+    answer = level_posterior(values, 52.0)
+    n, seen, phi = 20, values.std(), 0.5 ** (1 / 5.2)
+    lag = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
+    design = np.column_stack([np.ones(n), np.arange(1 - n, 1) / 52])
+    prior = np.diag([level.MEAN_PRIOR**2, level.GROWTH_PRIOR_PER_YEAR**2])
+    total = design @ prior @ design.T + seen**2 * phi**lag + (0.5 * seen) ** 2 * np.eye(n)
+    # Columns: mean, growth, departure at the end.
+    cross = np.column_stack([design @ prior, seen**2 * phi ** lag[-1]])
+    expected = cross.T @ np.linalg.solve(total, values)
+    covariance = np.diag([prior[0, 0], prior[1, 1], seen**2]) - cross.T @ np.linalg.solve(total, cross)
+    assert answer.mean[0] == pytest.approx(expected[[0, 2]], rel=1e-6)
+    assert answer.growth_per_year == pytest.approx(expected[1], rel=1e-6)
+    assert answer.growth_error_per_year == pytest.approx(np.sqrt(covariance[1, 1]), rel=1e-6)
+    assert answer.root[0] @ answer.root[0].T == pytest.approx(covariance[np.ix_([0, 2], [0, 2])], rel=1e-5, abs=1e-9)
+
+
+def lumpy(days: int, seed: int) -> np.ndarray:
+    """Jobs that begin at random and last for days: mean 2.4 times the mean size, many days near zero."""
+    generator = np.random.default_rng([5, seed])
+    work = np.zeros(days + 50)
+    for day in range(days + 50):
+        for _ in range(generator.poisson(0.4)):
+            work[day : day + int(1 + generator.exponential(5))] += generator.lognormal(0, 1)
+    return 100 * work[50:]
+
+
+def test_three_months_of_lumpy_work_give_sane_years():
+    """Fifteen stationary series of three months, two years ahead: 80 and 90 % bands hold, medians stay near, bands stay within one order of magnitude or two."""
+    days, ahead = 91, 761
+    time = pd.date_range(end="2026-11-30", periods=days).append(pd.date_range("2026-12-01", periods=ahead))
+    full = pd.concat([pd.DataFrame({"time": time, "workload": f"team {k:02d}", "quantity": lumpy(days + ahead, k)}) for k in range(15)])
+    forecast = forecast_demand(full[full["time"] < "2026-12-01"], None, None, DemandAssumptions(horizon_quarters=8, paths=200, load_blocks=1))
+    table = forecast.quantiles.pivot_table(index=["workload", "quarter"], columns="quantile", values="quantity")
+    outcome = full.groupby(["workload", full["time"].dt.to_period("Q").astype(str).rename("quarter")])["quantity"].sum().reindex(table.index)
+    assert ((outcome >= table[0.05]) & (outcome <= table[0.95])).mean() >= 0.8
+    assert 0.5 <= (table[0.5] / outcome).median() <= 2.0
+    assert (table[0.95] / table[0.05]).median() <= 30
+    total = forecast.paths.groupby(["path", "quarter"])["quantity"].sum().unstack()
+    history = full[full["time"] < "2026-12-01"]["quantity"].sum() / days * 91.3
+    assert total.median().between(0.4 * history, 2.5 * history).all()
+    assert (total.quantile(0.95) < 6 * history).all()
+    assert any("Extrapolated, not backtested" in note for note in forecast.notes)
