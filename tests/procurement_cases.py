@@ -15,6 +15,7 @@ DAY = pd.Timestamp("2027-01-01")
 BASE: dict[str, Any] = {
     "as_of": "2027-01-01", "first_quarter": "2027Q1", "horizon_quarters": 2, "hours_convention": "average", "discount_rate_per_year": 0.0, "risk_weight": 0.0,
     "gap_share": 0.0, "horizon_end": "truncate", "on_demand_accelerators": 100_000.0, "spot_accelerators": 100_000.0,
+    "renewal_without_price": "not_offered",
 }  # fmt: skip
 
 

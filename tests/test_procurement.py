@@ -562,3 +562,19 @@ def test_large_and_small_numbers_in_one_model() -> None:
                  classes=[work_class(shortfall_usd_per_unit=25e-9)])  # fmt: skip
     assert lots(plan) == {("c", "2027Q1"): 5, ("c", "2027Q2"): 5}
     assert plan.proof.upper_usd == pytest.approx(2 * HOURS * 5 * 2.0)
+
+
+def test_a_contract_without_a_renewal_price_may_be_renewed_at_todays_price() -> None:
+    old = commitment("old", 4.0, "2026-04-01", "2027-03-31", usd=1.5)
+    work = demand([[4.0] * 4])
+    a = assumptions(horizon_quarters=4, renewal_without_price="same_price")
+    plan = solve(work, [ON_DEMAND], a, commitments=[old])
+    assert lots(plan) == {("renew old", "2027Q2"): 1}
+    assert plan.purchases["usd_per_hour"].tolist() == [1.5]
+    assert {"plan", "renew_all"} <= set(plan.alternatives["name"])
+    assert any(note.startswith("old: no renewal price is stated") for note in plan.notes)
+    assert solve(work, [ON_DEMAND], commitments=[old]).purchases.empty
+    offered = solve(work, [ON_DEMAND, offer("new", "reserved_1y", 3.0)], a, commitments=[old])
+    assert "renew old" not in set(offered.purchases["offer_id"])
+    block = old | {"term": "capacity_block"}
+    assert solve(work, [ON_DEMAND], a, commitments=[block]).purchases.empty

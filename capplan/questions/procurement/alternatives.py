@@ -33,8 +33,9 @@ def judge(program: TwoStage, solution: Solution, a: ProcurementAssumptions) -> E
 
 
 def compare_alternatives(
-    work: Work, choices: Choices, recourse: Recourse, model: Model, solution: Solution, evaluator: Evaluator, a: ProcurementAssumptions
-) -> pd.DataFrame:
+    work: Work, choices: Choices, recourse: Recourse, model: Model, solution: Solution, evaluator: Evaluator, a: ProcurementAssumptions,
+    *, signed: bool,
+) -> pd.DataFrame:  # fmt: skip
     """Cost the plan beside what else could be done, all by the same exact recourse.
 
     Parameters
@@ -45,6 +46,8 @@ def compare_alternatives(
         What costs a first stage.
     a
         Assumptions.
+    signed
+        Are there contracts that could be renewed?
 
     Returns
     -------
@@ -62,16 +65,10 @@ def compare_alternatives(
         ("do_nothing", nothing, evaluator, "no purchase and no renewal; by the hour within today's caps, the rest left undone"),
         ("all_on_demand", nothing, judge(replace(program, h=lifted), solution, a), "no purchase and no renewal, if on demand had no cap"),
     ]
-    if renewals.any():
-        cases.insert(
-            1,
-            (
-                "renew_all",
-                model.first_stage(np.maximum(program.lower[model.position], renewals)),
-                evaluator,
-                "every contract is renewed, nothing else is bought",
-            ),
-        )
+    if signed:
+        words = "every contract that ends is renewed" if renewals.any() else "no contract ends in time to be renewed"
+        renewed = model.first_stage(np.maximum(program.lower[model.position], renewals))
+        cases.insert(1, ("renew_all", renewed, evaluator, f"{words}, nothing else is bought"))
     rows = [_case("plan", "this plan", solution.x, solution.cost_by_scenario, solution.recourse, choices, recourse, model, work, a)]
     later = _waiting(choices, model, solution, a)
     if later is not None:

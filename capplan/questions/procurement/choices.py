@@ -30,8 +30,8 @@ class Choices:
         One row a decision: name, offer_id, kind (offer, renewal), sku, provider, accelerator, region, geography, place, pool, term, role,
         quarter, start, end,
         lot_machines, lot_accelerators, lot_kw, lot_reserve (accelerators reserved without a discount),
-        lot_usd_per_hour (dollars an hour of a savings plan), minimum_lots, maximum_lots, forced (renews by itself), requoted (rests on a
-        quote that must be given again), usd_per_hour (one machine), sign_by, late, firm.
+        lot_usd_per_hour (dollars an hour of a savings plan), minimum_lots, maximum_lots, forced (renews by itself), renewal_assumed
+        (at today's price, since the contract states none), requoted (rests on a quote that must be given again), usd_per_hour (one machine), sign_by, late, firm.
     timeline
         Planned quarters and those until the last contract ends.
     covered : (n, Q)
@@ -164,6 +164,7 @@ _COLUMNS = dict.fromkeys(
     "capex_usd": "float64",
     "power_kw": "float64",
     "forced": "bool",
+    "renewal_assumed": "bool",
     "requoted": "bool",
     "late": "bool",
     "firm": "bool",
@@ -213,6 +214,7 @@ def _starts(offer: dict[Hashable, Any], quarters: list[str], as_of: pd.Timestamp
                 "lot_accelerators": count,
                 "usd_per_hour": price,
                 "forced": False,
+                "renewal_assumed": False,
                 "requoted": lapsed and not listed,
                 "capex_usd": 0.0 if pd.isna(offer["capex_usd"]) else offer["capex_usd"] * a.price_factor,
                 "lot_kw": 0.0 if pd.isna(offer["power_kw"]) else offer["lot_machines"] * offer["power_kw"],

@@ -60,7 +60,7 @@ def feasible(model: Model) -> None:
 
 def explain(
     work: Work, choices: Choices, recourse: Recourse, model: Model, solution: Solution, bought: pd.DataFrame,
-    a: ProcurementAssumptions,
+    a: ProcurementAssumptions, *, signed: bool,
 ) -> Reasons:  # fmt: skip
     r"""Explain a plan from the exact recourse at its first stage.
 
@@ -76,13 +76,15 @@ def explain(
         The plan's purchases.
     a
         Assumptions.
+    signed
+        Are there contracts that could be renewed?
     """
     program = model.program
     evaluator = judge(program, solution, a)
     found = evaluator.evaluate(solution.x)
     slope = (1 - a.risk_weight) * found.mean.slope + a.risk_weight * found.tail.slope
     lots = model.lots(solution.x).round()
-    alternatives = compare_alternatives(work, choices, recourse, model, solution, evaluator, a)
+    alternatives = compare_alternatives(work, choices, recourse, model, solution, evaluator, a, signed=signed)
     information = value_information(model, solution, alternatives, a)
     notes = (*_notes(choices, bought, solution, a), *_other_endings(choices, recourse, model, solution, a))
     return Reasons(
@@ -190,6 +192,12 @@ def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: Procur
     if len(late):
         notes.append(
             f"{len(late)} purchases should have been signed already ({', '.join(late['offer_id'].head(3))}): hasten the approval, or expect them late."
+        )
+    assumed = sorted(choices.table.loc[choices.table["renewal_assumed"], "offer_id"].str.removeprefix("renew "))
+    if assumed:
+        notes.append(
+            f"{', '.join(assumed)}: no renewal price is stated, so a renewal is taken to cost what the contract costs today; "
+            "state renewal_usd_per_hour in commitments.csv, or set renewal_without_price to not_offered."
         )
     again = int(bought["requoted"].sum())
     if again:

@@ -10,13 +10,15 @@ import pandas as pd
 
 from capplan.errors import CapplanError, nearest
 from capplan.inputs.scenario import ProcurementAssumptions
-from capplan.questions.pricing import USAGE_TERMS, completed, price_hours
+from capplan.questions.pricing import TERM_MONTHS, USAGE_TERMS, completed, price_hours
 from capplan.questions.procurement.timeline import Timeline
 
 #: Contracts that put a machine there, whatever their discount says.
 PHYSICAL_TERMS = ("owned", "lease", "capacity_block")
 #: A capacity block shorter than this serves work that can be moved into its weeks, and no other.
 SHORT_BLOCK_MONTHS = 3.0
+#: Terms that a provider renews; a capacity block is booked anew, and what is owned stays.
+RENEWABLE_TERMS = (*TERM_MONTHS, "lease")
 ANYWHERE = "any"
 
 
@@ -126,6 +128,7 @@ def build_market(
     parts = [part for part in (_signed(commitments, machines), _owned(assets, machines, a)) if len(part)]
     holdings = pd.concat(parts, ignore_index=True) if parts else _empty_holdings()
     holdings["geography"] = [geography.get(region, region) for region in holdings["region"]]
+    holdings = _renewable(holdings, table) if a.renewal_without_price == "same_price" else holdings
     for frame in (priced, holdings):
         frame["place"] = frame["region"].where(frame["region"].isin(exact), frame["geography"])
     priced["movable_only"] = (priced["term"] == "capacity_block") & (priced["term_months"] < SHORT_BLOCK_MONTHS)
@@ -167,6 +170,15 @@ def _short_term(contracts: pd.DataFrame) -> pd.Series:
     return usable.drop_duplicates("pool").set_index("pool")["effective_usd_per_accelerator_hour"]
 
 
+def _renewable(holdings: pd.DataFrame, offers: pd.DataFrame) -> pd.DataFrame:
+    """Let contracts that state no renewal price be renewed at today's, unless an offer of the same machine, place and term states a price."""
+    key = ["sku", "geography", "term"]
+    offered = pd.MultiIndex.from_frame(holdings[key]).isin(pd.MultiIndex.from_frame(offers[key]))
+    same = holdings["renewal_usd_per_hour"].isna() & holdings["term"].isin(RENEWABLE_TERMS) & (holdings["usd_per_hour"] > 0) & ~offered
+    today = holdings["usd_per_hour"] / holdings["machines"]
+    return holdings.assign(renewal_usd_per_hour=holdings["renewal_usd_per_hour"].mask(same, today), renewal_assumed=same)
+
+
 def _signed(commitments: pd.DataFrame | None, machines: pd.DataFrame) -> pd.DataFrame:
     """Contracts already signed, as holdings."""
     if commitments is None or commitments.empty:
@@ -197,6 +209,7 @@ def _signed(commitments: pd.DataFrame | None, machines: pd.DataFrame) -> pd.Data
             "usd_per_hour": table["usd_per_hour"] * table["machines"],
             "power_kw": 0.0,
             "renewal_usd_per_hour": table["renewal_usd_per_hour"],
+            "renewal_assumed": False,
             "renews": table["renews"].astype(bool),
             "notice_date": table["notice_date"],
         }
@@ -229,6 +242,7 @@ def _owned(assets: pd.DataFrame | None, machines: pd.DataFrame, a: ProcurementAs
             "usd_per_hour": hourly,
             "power_kw": table["machines"] * table["sku"].map(machines["power_kw"]).astype(float).fillna(0.0),
             "renewal_usd_per_hour": np.nan,
+            "renewal_assumed": False,
             "renews": False,
             "notice_date": pd.NaT,
         }
@@ -242,7 +256,7 @@ def _empty_holdings() -> pd.DataFrame:
         dict.fromkeys(text, "object")
         | dict.fromkeys(["machines", "accelerators", "usd_per_hour", "power_kw", "renewal_usd_per_hour"], "float64")
         | dict.fromkeys(["start", "end", "notice_date"], "datetime64[ns]")
-        | {"renews": "bool"}
+        | {"renews": "bool", "renewal_assumed": "bool"}
     )
     return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in types.items()})
 

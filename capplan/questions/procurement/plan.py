@@ -76,7 +76,8 @@ def plan_purchases(
     )
     bought = purchase_table(choices, lots)
     costs = cost_table(work, market, choices, recourse, solution.recourse, lots)
-    reasons = explain(work, choices, recourse, model, solution, bought, a)
+    signed = bool((market.holdings["kind"] == "contract").any())
+    reasons = explain(work, choices, recourse, model, solution, bought, a, signed=signed)
     return Purchases(
         purchases=bought,
         capacity=capacity_table(choices, market, lots),
