@@ -578,3 +578,24 @@ def test_a_contract_without_a_renewal_price_may_be_renewed_at_todays_price() -> 
     assert "renew old" not in set(offered.purchases["offer_id"])
     block = old | {"term": "capacity_block"}
     assert solve(work, [ON_DEMAND], a, commitments=[block]).purchases.empty
+
+
+def test_a_billion_accelerators_beside_a_single_one() -> None:
+    size = 1e9
+    work = pd.concat([demand([[size] * 2, [size / 2] * 2]), demand([[1.0] * 2, [2.0] * 2], name="small")])
+    plan = solve(work, [ON_DEMAND, offer("c", "lease", 2.0, term_months=3)], assumptions(on_demand_accelerators=1e5),
+                 classes=[work_class(), work_class("small")], speeds=[("work", "H100", 1.0), ("small", "H100", 1.0)])  # fmt: skip
+    costs = plan.alternatives.set_index("name")
+    mean = (0.75 * size + 1.5) * 2 * HOURS
+    assert plan.proof.upper_usd == pytest.approx(2.0 * 2 * HOURS * (size + 1), rel=1e-9)
+    assert costs.at["all_on_demand", "expected_usd"] == pytest.approx(ON_DEMAND["usd_per_hour"] * mean, rel=1e-6)
+    assert (costs[["expected_usd", "cvar_usd", "objective_usd", "spend_usd"]] > 0).all(axis=None)
+    assert (costs["regret_usd"] >= 0).all()
+    with pytest.raises(CapplanError, match="Check the unit of its quantity"):
+        solve(demand([[1e12]]), [ON_DEMAND])
+
+
+def test_a_limit_that_binds_has_no_slack_at_all() -> None:
+    limits = [{"limit_id": "cap", "kind": "on_demand_accelerators", "amount": 0.7}]
+    plan = solve(demand([[0.1 + 0.7, 1.1]]), [ON_DEMAND], limits=limits)
+    assert plan.binding["slack"].tolist() == [0.0, 0.0]

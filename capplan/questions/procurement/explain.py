@@ -25,6 +25,8 @@ NOTICEABLE_SHARE = 0.1
 LONG_MONTHS = 13
 #: A value of one more unit below this is rounding.
 NOTICEABLE_USD = 0.01
+#: A slack below this share of its limit is rounding.
+ROUNDING_SHARE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,7 @@ def _binding(choices: Choices, recourse: Recourse, model: Model, solution: Solut
                      "used": about["limit"] - slack, "slack": slack, "usd_per_unit": max(-float(dual), 0.0)})  # fmt: skip
     table = pd.DataFrame(rows, columns=["limit_id", "kind", "quarter", "limit", "used", "slack", "usd_per_unit"])
     table.loc[table["usd_per_unit"] < NOTICEABLE_USD, "usd_per_unit"] = 0.0
+    table.loc[table["slack"].abs() <= ROUNDING_SHARE * table["limit"].abs().clip(lower=1.0), "slack"] = 0.0
     return table.sort_values(["limit_id", "quarter"], kind="stable").reset_index(drop=True)
 
 

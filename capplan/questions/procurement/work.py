@@ -13,6 +13,8 @@ from capplan.questions.procurement.market import ANYWHERE, Market
 from capplan.questions.procurement.timeline import Timeline
 
 PROBABILITY_TOLERANCE = 1e-6
+#: Accelerators at once beyond which demand is a slip of units; further up, a solver can no longer tell one accelerator from rounding.
+MOST_ACCELERATORS = 1e9
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,8 @@ def lay_out(
     Raises
     ------
     CapplanError
-        If probabilities do not sum to 1, a planned quarter has no demand, hours contradict each other, or no offer can serve a row.
+        If probabilities do not sum to 1, a planned quarter has no demand, hours contradict each other, no offer can serve a row,
+        or a row needs more accelerators than can be meant.
     """
     notes: list[str] = []
     wrong = demand[~((demand["work_per_hour"] >= 0) & np.isfinite(demand["work_per_hour"]))]
@@ -102,6 +105,12 @@ def lay_out(
         [timeline.horizon, paths["path"], sorted(hours["block"].unique())], names=["quarter", "path", "block"]
     )
     load = wide.reindex(planned, fill_value=0.0).to_numpy() / rows["fastest"].to_numpy()
+    if load.max(initial=0.0) > MOST_ACCELERATORS:
+        point, d = np.unravel_index(int(load.argmax()), load.shape)
+        raise CapplanError(
+            f"demand of class {rows.at[d, 'class']!r} in {planned[point][0]}, path {planned[point][1]}, needs {load[point, d]:.3g} accelerators at once; "
+            f"at most {MOST_ACCELERATORS:.0e} can be planned. Check the unit of its quantity and its speed"
+        )
     points = planned.to_frame(index=False).merge(hours, on=["quarter", "block"], how="left")
     points = points.assign(
         quarter=points["quarter"].map({label: step for step, label in enumerate(timeline.quarters)}),
