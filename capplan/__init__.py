@@ -18,6 +18,7 @@ _PUBLIC = {
     "forecast_demand": "capplan.questions.demand",
     "stated_demand": "capplan.questions.demand",
     "class_demand": "capplan.questions.demand",
+    "fit_scaling": "capplan.questions.scaling",
     "price_hours": "capplan.questions.pricing",
     "plan_purchases": "capplan.questions.procurement",
     "solve_two_stage": "capplan.optimize.two_stage",

@@ -17,6 +17,7 @@ from capplan.inputs.scenario import (
     LedgerAssumptions,
     PricingAssumptions,
     ProcurementAssumptions,
+    ScalingAssumptions,
     Scenario,
     Section,
     Timeline,
@@ -29,6 +30,7 @@ SECTIONS: tuple[tuple[type[Section], str], ...] = (
     (PricingAssumptions, "Pricing: what does an accelerator-hour really cost?"),
     (ProcurementAssumptions, "Procurement: what do we buy each quarter?"),
     (LedgerAssumptions, "Ledger: how is money booked?"),
+    (ScalingAssumptions, "Scaling: what does one more accelerator really add?"),
     (Scenario, "What if"),
 )
 _INTRODUCTION = """\

@@ -20,6 +20,7 @@ from capplan.inputs.assumptions import (
     Timeline,
     assumption,
 )
+from capplan.inputs.assumptions_training import ScalingAssumptions
 from capplan.units import quarter_start
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "LedgerAssumptions",
     "PricingAssumptions",
     "ProcurementAssumptions",
+    "ScalingAssumptions",
     "Scenario",
     "Section",
     "Timeline",
@@ -61,7 +63,7 @@ class Change(BaseModel):
         return self
 
 
-class Scenario(DemandAssumptions, ProcurementAssumptions, LedgerAssumptions):
+class Scenario(DemandAssumptions, ProcurementAssumptions, LedgerAssumptions, ScalingAssumptions):
     """All assumptions of a plan, flat, with unique names; plus typed changes of the tables."""
 
     changes: tuple[Change, ...] = assumption((), "What-if changes of single cells of the book.", "None.")

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from capplan.inputs import schema_market as market
+from capplan.inputs import schema_training as training
 from capplan.inputs import schema_work as work
 from capplan.inputs.columns import KINDS, Table
 
@@ -31,6 +32,7 @@ TABLES: dict[str, type[Table]] = {
     "jobs": work.Jobs,
     "nodes": work.Nodes,
     "requests": work.Requests,
+    "scaling_runs": training.ScalingRuns,
     "skus": market.Skus,
     "accelerators": market.Accelerators,
     "models": work.Models,
