@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from capplan.errors import MissingTableError
+from capplan.errors import CapplanError, MissingTableError, nearest
 from capplan.inputs.book import Book
 from capplan.inputs.scenario import DemandAssumptions, LedgerAssumptions, PricingAssumptions, ProcurementAssumptions, Scenario, Section
 from capplan.questions.demand import Forecast, class_demand, class_speeds, class_table, forecast_demand, stated_demand
 from capplan.questions.demand.scaled import scaled_forecast
 from capplan.questions.ledger import Ledger, build_ledger, expected_work
 from capplan.questions.pricing import price_hours
-from capplan.questions.procurement import Purchases, plan_purchases, sample_paths
+from capplan.questions.procurement import Purchases, decide, plan_purchases, sample_paths
 
 Progress = Callable[[str], None]
 Answer = TypeVar("Answer")
@@ -125,42 +125,64 @@ def work_of(book: Book, scenario: Scenario) -> pd.DataFrame:
     return class_demand(chosen, forecast.blocks, hosted)
 
 
-def purchases_of(book: Book, scenario: Scenario) -> Purchases:
-    """Decide what to buy."""
+#: Tables that decide what is bought.
+PURCHASE_TABLES = (
+    "usage",
+    "events",
+    "training_runs",
+    "workloads",
+    "demand_scenarios",
+    "speeds",
+    "skus",
+    "offers",
+    "commitments",
+    "limits",
+    "assets",
+    "sites",
+)
+
+
+def _asked(book: Book, scenario: Scenario, ask: Callable[..., Answer]) -> Answer:
+    """Put the book's tables and the scenario to a verb that takes the arguments of `plan_purchases`."""
+    for field, table, column in (("providers", "skus", "provider"), ("geographies", "offers", "geography")):
+        known = set(book.get(table)[column].dropna())
+        for name in getattr(scenario, field):
+            if name not in known:
+                raise CapplanError(f"{field} names {name!r}, which no offer has; {nearest(name, known)}")
     a = scenario.section(ProcurementAssumptions)
-    workloads = book.get("workloads")
     speeds = book.need("speeds", "The purchase plan")
-    tables = (
-        "usage",
-        "events",
-        "training_runs",
-        "workloads",
-        "demand_scenarios",
-        "speeds",
-        "skus",
-        "offers",
-        "commitments",
-        "limits",
-        "assets",
-        "sites",
+    hosted = book.get("workloads").query("host != 'api'")
+    return ask(
+        work_of(book, scenario),
+        class_speeds(speeds, hosted),
+        book.get("offers"),
+        book.get("commitments"),
+        book.get("limits"),
+        a,
+        classes=class_table(hosted, speeds, a),
+        skus=book.get("skus"),
+        assets=book.get("assets"),
+        sites=book.get("sites"),
     )
 
-    def compute() -> Purchases:
-        hosted = workloads[workloads["host"] != "api"]
-        return plan_purchases(
-            work_of(book, scenario),
-            class_speeds(speeds, hosted),
-            book.get("offers"),
-            book.get("commitments"),
-            book.get("limits"),
-            a,
-            classes=class_table(hosted, speeds, a),
-            skus=book.get("skus"),
-            assets=book.get("assets"),
-            sites=book.get("sites"),
-        )
 
-    return remembered(f"purchases-{scenario.section(DemandAssumptions).digest()}", book, tables, a, compute)
+def purchases_of(book: Book, scenario: Scenario) -> Purchases:
+    """Decide what to buy, and explain it."""
+    key = f"purchases-{scenario.section(DemandAssumptions).digest()}"
+    a = scenario.section(ProcurementAssumptions)
+    return remembered(key, book, PURCHASE_TABLES, a, lambda: _asked(book, scenario, plan_purchases))
+
+
+def firm_offers(book: Book, scenario: Scenario) -> frozenset[str]:
+    """Return the offers that must be signed before the next review, without the explanation."""
+    key = f"firm-{scenario.section(DemandAssumptions).digest()}"
+    a = scenario.section(ProcurementAssumptions)
+
+    def compute() -> frozenset[str]:
+        bought = _asked(book, scenario, decide).purchases
+        return frozenset(bought.loc[bought["firm"], "offer_id"])
+
+    return remembered(key, book, PURCHASE_TABLES, a, compute)
 
 
 #: Tables of the book that the ledger reads under the same names.

@@ -19,7 +19,7 @@ from capplan.outputs.views import VIEWS
 from tests.conftest import ROOT
 
 BOOK = ROOT / "data" / "enterprise"
-SHORT = {"horizon_quarters": 2, "paths": 20, "plan_paths": 10, "load_blocks": 3, "gap_share": 0.02}
+SHORT = {"horizon_quarters": 2, "paths": 20, "plan_paths": 10, "load_blocks": 3, "gap_share": 0.02, "flip_search": False}
 
 
 def test_every_notebook_has_a_view_and_every_view_a_notebook():

@@ -498,7 +498,7 @@ def test_the_first_stage_is_a_readable_model(monkeypatch: pytest.MonkeyPatch, tm
         built.append(build_model(*args))  # type: ignore[arg-type]
         return built[-1]
 
-    monkeypatch.setattr("capplan.questions.procurement.plan.build_model", spy)
+    monkeypatch.setattr("capplan.questions.procurement.solve.build_model", spy)
     row = offer("node", "lease", 2.0, term_months=3, minimum_lots=2, maximum_lots=9.0)
     limits = [
         {"limit_id": "quota", "kind": "quota_accelerators", "amount": 12.0, "quarter": "2027Q2"},

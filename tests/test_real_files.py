@@ -45,7 +45,7 @@ def real_book(tmp_path_factory):
         ingest("prices", prices / f"{name}.csv", book, as_of="2026-11-27")
     with (book / "book.yaml").open("a", encoding="utf-8") as file:
         # what a cluster of 2017 and one service need is more than a pool's usual allowance
-        file.write("geographies: [us]\nhorizon_quarters: 4\nplan_paths: 20\n")
+        file.write("geographies: [us]\nhorizon_quarters: 4\nplan_paths: 20\nflip_search: false\n")
     return book
 
 

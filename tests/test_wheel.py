@@ -37,6 +37,6 @@ def test_the_wheel_makes_and_plans_a_book(tmp_path):
         return done.stdout
 
     assert "copy of the example enterprise" in capplan("new", "mybook", "--from", "enterprise")
-    options = [word for pair in ("horizon_quarters=2", "paths=20", "plan_paths=10", "load_blocks=3", "gap_share=0.02") for word in ("-p", pair)]
+    options = [word for pair in ("horizon_quarters=2", "paths=20", "plan_paths=10", "load_blocks=3", "gap_share=0.02", "flip_search=false") for word in ("-p", pair)]
     assert "Report: reports/mybook/2027Q1/plan.html" in capplan("plan", "mybook", *options)
     assert (empty / "reports" / "mybook" / "2027Q1" / "plan.html").stat().st_size > 50_000

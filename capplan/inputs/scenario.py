@@ -66,6 +66,9 @@ class Change(BaseModel):
 class Scenario(DemandAssumptions, ProcurementAssumptions, LedgerAssumptions, ScalingAssumptions):
     """All assumptions of a plan, flat, with unique names; plus typed changes of the tables."""
 
+    flip_search: bool = assumption(
+        True, "Does the report search for the values at which the decision flips?", "On: it takes about as long as the plan itself."
+    )
     changes: tuple[Change, ...] = assumption((), "What-if changes of single cells of the book.", "None.")
 
     @model_validator(mode="after")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from capplan.flips import FLIP_PATHS
 from capplan.inputs.book import Book
 from capplan.inputs.scenario import Scenario
 from capplan.outputs import plan_tables
@@ -15,7 +16,7 @@ from capplan.outputs.views import show_demand, show_pricing
 from capplan.plan import Plan
 
 
-def plan_page(plan: Plan, book: Book, view: View, gaps: pd.DataFrame, warnings: tuple[str, ...]) -> str:
+def plan_page(plan: Plan, book: Book, view: View, gaps: pd.DataFrame, flips: pd.DataFrame | None, warnings: tuple[str, ...]) -> str:
     """Render the page of a plan.
 
     Parameters
@@ -28,6 +29,8 @@ def plan_page(plan: Plan, book: Book, view: View, gaps: pd.DataFrame, warnings: 
         The plan's view, whose charts and tables are shown.
     gaps
         Missing tables and what they could change (see `gaps.rank_gaps`).
+    flips
+        Values at which the decision flips (see `flips.find_flips`); None where they were not searched.
     warnings
         What the reader must know, in sentences.
 
@@ -91,9 +94,10 @@ def plan_page(plan: Plan, book: Book, view: View, gaps: pd.DataFrame, warnings: 
         ),
         PageSection(
             "What would change the decision",
-            "First the limits that hold the plan back, and what it would save if the limit were one unit looser. "
+            "The limits that hold the plan back, and what it would save if the limit were one unit looser. "
             "Then the offers that were not taken, and the price at which each would be.",
             tables=[
+                *_flip_tables(flips),
                 TableBlock(binding, file="tables/limits.csv", shown=12),
                 TableBlock(bought.rejected, file="tables/rejected_offers.csv", shown=12),
                 *[
@@ -141,6 +145,13 @@ def _decision_text(firm: pd.DataFrame, later: pd.DataFrame, scenario: Scenario) 
         return f"Nothing must be signed before the next review in {scenario.review_interval_quarters} quarter(s); {len(later)} later purchases are indicative."
     first = firm["sign_by"].min()
     return f"{len(firm)} contracts for {money(float(firm['usd'].sum()))} in all; the first signature is due by {first:%Y-%m-%d}."
+
+
+def _flip_tables(flips: pd.DataFrame | None) -> list[TableBlock]:
+    if flips is None:
+        return []
+    caption = f"One assumption at a time: where other offers than the firm ones above would be signed (searched with {FLIP_PATHS} paths)."
+    return [TableBlock(flips, caption)]
 
 
 def _cards(plan: Plan, firm: pd.DataFrame) -> list[tuple[str, str]]:

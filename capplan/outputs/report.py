@@ -20,6 +20,7 @@ from typing import Any
 import pandas as pd
 
 from capplan.errors import CapplanError, ReportError
+from capplan.flips import find_flips
 from capplan.gaps import gap_note, rank_gaps
 from capplan.inputs.book import Book, load_book
 from capplan.inputs.places import shipped
@@ -160,8 +161,9 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
         for name, chart in view.charts.items():
             write_chart(chart, draft / "charts" / name)
         gaps = rank_gaps(book, scenario, steps)
+        flips = find_flips(book, scenario, steps) if scenario.flip_search else None
         warnings = tuple(filter(None, (gap_note(gaps), *plan.warnings)))
-        (draft / "plan.html").write_text(plan_page(plan, book, view, gaps, warnings), encoding="utf-8")
+        (draft / "plan.html").write_text(plan_page(plan, book, view, gaps, flips, warnings), encoding="utf-8")
         steps("running the notebook")
         execute(notebook, parameters, draft / "plan.ipynb", Path(answers))
         steps.end()

@@ -208,7 +208,7 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
     book = tmp_path_factory.mktemp("books") / "small"
     shutil.copytree(ROOT / "data" / "enterprise", book)
     entries = yaml.safe_load((book / "book.yaml").read_text(encoding="utf-8"))
-    entries |= {"horizon_quarters": 2, "paths": 20, "plan_paths": 10, "load_blocks": 2, "gap_share": 0.02}
+    entries |= {"horizon_quarters": 2, "paths": 20, "plan_paths": 10, "load_blocks": 2, "gap_share": 0.02, "flip_search": False}
     (book / "book.yaml").write_text(yaml.safe_dump(entries), encoding="utf-8")
     return book
 

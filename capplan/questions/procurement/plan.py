@@ -6,15 +6,9 @@ import pandas as pd
 
 from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.questions.procurement.answer import Proof, Purchases
-from capplan.questions.procurement.budgets import solve_within_budgets
-from capplan.questions.procurement.choices import list_choices
-from capplan.questions.procurement.explain import explain, feasible
-from capplan.questions.procurement.limits import known_limits
-from capplan.questions.procurement.market import build_market
-from capplan.questions.procurement.model import build_model
-from capplan.questions.procurement.recourse import build_recourse
-from capplan.questions.procurement.tables import capacity_table, cost_table, dispatch_table, purchase_table, service_table
-from capplan.questions.procurement.work import lay_out, named_places
+from capplan.questions.procurement.solve import decide
+from capplan.questions.procurement.explain import explain
+from capplan.questions.procurement.tables import capacity_table, cost_table, dispatch_table, service_table
 
 
 def plan_purchases(
@@ -61,20 +55,12 @@ def plan_purchases(
     ------
     Birge and Louveaux, Introduction to Stochastic Programming (2011), chapters 1 and 4; Rockafellar and Uryasev (2000) for CVaR.
     """
-    caps = known_limits(limits, sites)
-    runs = speeds.loc[speeds["class"].isin(demand["class"]), "accelerator"]
-    market = build_market(offers, skus, commitments, assets, sites, runs, named_places(demand, classes, caps), a)
-    choices = list_choices(market, sites, a)
-    work = lay_out(demand, speeds, classes, market, choices.timeline, a)
-    recourse = build_recourse(work, market, choices, caps, a)
-    model = build_model(work, market, choices, recourse, caps, a)
-    feasible(model)
-    solution = solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share)
-    lots = model.lots(solution.x).round()
+    found = decide(demand, speeds, offers, commitments, limits, a, classes=classes, skus=skus, assets=assets, sites=sites)
+    work, market, choices, recourse, model = found.work, found.market, found.choices, found.recourse, found.model
+    solution, lots, bought = found.solution, found.lots, found.purchases
     proof = Proof(
         solution.lower, solution.upper, solution.gap_share, solution.status, solution.method, len(recourse.weight), len(choices.table)
     )
-    bought = purchase_table(choices, lots)
     costs = cost_table(work, market, choices, recourse, solution.recourse, lots)
     signed = bool((market.holdings["kind"] == "contract").any())
     reasons = explain(work, choices, recourse, model, solution, bought, a, signed=signed)
