@@ -40,7 +40,9 @@ def read_series(path: Path) -> list[np.ndarray]:
 def frame(series: list[np.ndarray]) -> pd.DataFrame:
     names = [f"S{k:05d}" for k in range(len(series))]
     sizes = [len(y) for y in series]
-    return pd.DataFrame({"series": np.repeat(names, sizes), "time": np.concatenate([np.arange(n) for n in sizes]), "quantity": np.concatenate(series)})
+    return pd.DataFrame(
+        {"series": np.repeat(names, sizes), "time": np.concatenate([np.arange(n) for n in sizes]), "quantity": np.concatenate(series)}
+    )
 
 
 def m4_hourly(count: int) -> None:
@@ -53,7 +55,9 @@ def m4_hourly(count: int) -> None:
     from statsmodels.tsa.holtwinters import ExponentialSmoothing
 
     def own() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        table = forecast_series(frame(train), 48, (24, 168)).quantiles.pivot_table(index=["series", "step"], columns="quantile", values="quantity")
+        table = forecast_series(frame(train), 48, (24, 168)).quantiles.pivot_table(
+            index=["series", "step"], columns="quantile", values="quantity"
+        )
         return tuple(table[q].to_numpy().reshape(-1, 48) for q in (0.5, 0.05, 0.95))
 
     def plain(make: Callable[[], object]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -63,7 +67,12 @@ def m4_hourly(count: int) -> None:
     def holt_winters() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            point = np.array([ExponentialSmoothing(y, seasonal="add", seasonal_periods=24, trend="add", damped_trend=True).fit().forecast(48) for y in train])
+            point = np.array(
+                [
+                    ExponentialSmoothing(y, seasonal="add", seasonal_periods=24, trend="add", damped_trend=True).fit().forecast(48)
+                    for y in train
+                ]
+            )
         return point, point, point
 
     print(f"M4 hourly, {len(train)} series, 48 hours ahead, one core (published OWA: winner 0.440, seasonal naive 0.627)")
@@ -101,14 +110,19 @@ def request_rates() -> None:
                 own.append(pinball_loss(outcome[:, None], forecast, q))
                 naive.append(pinball_loss(outcome[:, None], bands, q))
                 held.append(coverage(outcome, forecast[:, 0], forecast[:, -1]))
-            print(f"ServeGen {name}, {days} days ahead, 12 origins: pinball {np.mean(own):7.2f} (seasonal naive {np.mean(naive):7.2f}), 90 % band held {np.mean(held):.3f}")
+            print(
+                f"ServeGen {name}, {days} days ahead, 12 origins: pinball {np.mean(own):7.2f} (seasonal naive {np.mean(naive):7.2f}), 90 % band held {np.mean(held):.3f}"
+            )
 
 
 def monthly(count: int) -> None:
     generator = np.random.default_rng(1)
     t = np.arange(60)
     series = [
-        100 * np.exp(generator.normal(0, 0.003) * t + np.cumsum(generator.normal(0, 0.02, 60))) * (1 + 0.15 * np.sin(2 * np.pi * t / 12)) * np.exp(generator.normal(0, 0.05, 60))
+        100
+        * np.exp(generator.normal(0, 0.003) * t + np.cumsum(generator.normal(0, 0.02, 60)))
+        * (1 + 0.15 * np.sin(2 * np.pi * t / 12))
+        * np.exp(generator.normal(0, 0.05, 60))
         for _ in range(count)
     ]
     with joblib.parallel_config(n_jobs=-1):
@@ -125,13 +139,36 @@ def enterprise() -> None:
     for k in range(8):
         level = np.exp(np.cumsum(generator.normal(0, 0.01, day[-1] + 1)))[day] * 100 * (k + 1)
         shape = 1 + 0.5 * np.sin(2 * np.pi * (when.hour - 6 - k) / 24) + 0.1 * (when.dayofweek < 5)
-        frames.append(pd.DataFrame({"time": when, "workload": f"w{k}", "region": "us" if k % 2 else "eu", "quantity": level * shape * np.exp(generator.normal(0, 0.1, len(when)))}))
+        frames.append(
+            pd.DataFrame(
+                {
+                    "time": when,
+                    "workload": f"w{k}",
+                    "region": "us" if k % 2 else "eu",
+                    "quantity": level * shape * np.exp(generator.normal(0, 0.1, len(when))),
+                }
+            )
+        )
     usage = pd.concat(frames, ignore_index=True)
-    events = pd.DataFrame([{"event_id": "launch", "workload": "w1", "date": pd.Timestamp("2027-05-01"), "kind": "launch", "factor": 2.0, "level": np.nan, "probability": 0.5}])
+    events = pd.DataFrame(
+        [
+            {
+                "event_id": "launch",
+                "workload": "w1",
+                "date": pd.Timestamp("2027-05-01"),
+                "kind": "launch",
+                "factor": 2.0,
+                "level": np.nan,
+                "probability": 0.5,
+            }
+        ]
+    )
     a = DemandAssumptions()
     _, first = timed(lambda: forecast_demand(usage, events, None, a))
     _, again = timed(lambda: forecast_demand(usage, events, None, a.model_copy(update={"event_strength": 2.0})))
-    print(f"forecast_demand, 8 workloads x 13 months hourly, 8 quarters, 200 paths, 5 blocks: {first:.1f} s; with another event strength (no refit): {again:.1f} s")
+    print(
+        f"forecast_demand, 8 workloads x 13 months hourly, 8 quarters, 200 paths, 5 blocks: {first:.1f} s; with another event strength (no refit): {again:.1f} s"
+    )
 
 
 def main() -> None:

@@ -85,7 +85,9 @@ def test_notebooks_are_thin(path):
         assert cell["execution_count"] is None
         assert source.count("\n") < 8
         for node in ast.walk(ast.parse(source)):
-            assert not isinstance(node, (ast.FunctionDef, ast.Lambda, ast.For, ast.While, ast.If, ast.BinOp, ast.ListComp, ast.With)), source
+            assert not isinstance(node, (ast.FunctionDef, ast.Lambda, ast.For, ast.While, ast.If, ast.BinOp, ast.ListComp, ast.With)), (
+                source
+            )
     for line in "".join(tagged[0]["source"]).splitlines():
         name, unit = re.match(r"(\w+): \w+ = None  # (\[[^\]]+\] .+|further assumptions by name)", line).groups()
         assert name in Scenario.model_fields or name in ("book", "more"), name

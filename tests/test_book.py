@@ -116,7 +116,10 @@ def test_ragged_rows(make_book):
         "the header has 3 columns and this row 4"
         in faults_of(make_book(usage="time,workload,quantity\n2026-01-01T00:00:00,chat,1,234\n2026-01-01T01:00:00,chat,2\n"))[0]
     )
-    assert "the header has 3 columns and this row 4" in faults_of(make_book("b", usage="time,workload,quantity\n2026-01-01T00:00:00,chat,1,234\n"))[0]
+    assert (
+        "the header has 3 columns and this row 4"
+        in faults_of(make_book("b", usage="time,workload,quantity\n2026-01-01T00:00:00,chat,1,234\n"))[0]
+    )
     assert (
         "row 3, column quantity; the cell must not be empty"
         in faults_of(make_book("c", usage="time,workload,quantity\n2026-01-01T00:00:00,chat,1\n2026-01-01T01:00:00,chat\n"))[0]

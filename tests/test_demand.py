@@ -20,7 +20,11 @@ def hourly(days: int = 200, names: tuple[str, ...] = ("chat", "search"), seed: i
     for k, name in enumerate(names):
         day = 1 + 0.6 * np.sin(2 * np.pi * (time.hour - 6 - 12 * (k % 2)) / 24)
         level = 100 * (k + 1) * np.exp(common + np.cumsum(generator.normal(0, 0.003, days)).repeat(24))
-        frames.append(pd.DataFrame({"time": time, "workload": name, "region": "us", "quantity": level * day * np.exp(generator.normal(0, 0.05, len(time)))}))
+        frames.append(
+            pd.DataFrame(
+                {"time": time, "workload": name, "region": "us", "quantity": level * day * np.exp(generator.normal(0, 0.05, len(time)))}
+            )
+        )
     return pd.concat(frames, ignore_index=True)
 
 
@@ -100,7 +104,9 @@ def test_sliders_do_not_refit(usage, forecast, monkeypatch):
 
     forecast_demand(usage, None, None, A)
     monkeypatch.setattr(fitting, "fit_level", refit)
-    forecast_demand(usage, None, None, A.model_copy(update={"event_strength": 2.0, "paths": 30, "growth_share_per_year": 0.5, "horizon_quarters": 6}))
+    forecast_demand(
+        usage, None, None, A.model_copy(update={"event_strength": 2.0, "paths": 30, "growth_share_per_year": 0.5, "horizon_quarters": 6})
+    )
 
 
 def test_workloads_that_move_together_stay_together(usage):
@@ -159,7 +165,11 @@ def known_future(kind: str, days: int = 395, ahead: int = 396) -> pd.DataFrame:
             level[generator.integers(100, 380) :] += generator.choice([-0.5, 0.5])
         if kind == "growth":
             level += np.arange(days + ahead) / 365 * np.log(1.4)
-        frames.append(pd.DataFrame({"time": time, "workload": f"{kind} {k:02d}", "quantity": 1000 * np.exp(level + generator.normal(0, 0.05, days + ahead))}))
+        frames.append(
+            pd.DataFrame(
+                {"time": time, "workload": f"{kind} {k:02d}", "quantity": 1000 * np.exp(level + generator.normal(0, 0.05, days + ahead))}
+            )
+        )
     return pd.concat(frames)
 
 
@@ -180,9 +190,17 @@ def test_two_yearly_cycles_give_the_season(monthly):
     """A season of 25 % over three years: its swing between quarters comes back, and the forecast is not called extrapolated."""
     time = pd.date_range("2023-12-01", "2026-11-30")
     season = 0.25 * np.sin(2 * np.pi * (time.dayofyear.to_numpy() - 60) / 365.25)
-    usage = pd.DataFrame({"time": time, "workload": "w", "quantity": 1000 * np.exp(season + np.random.default_rng(2).normal(0, 0.03, len(time)))})
+    usage = pd.DataFrame(
+        {"time": time, "workload": "w", "quantity": 1000 * np.exp(season + np.random.default_rng(2).normal(0, 0.03, len(time)))}
+    )
     if monthly:
-        usage = usage.groupby(usage["time"].dt.to_period("M").dt.to_timestamp())["quantity"].sum().rename_axis("time").reset_index().assign(workload="w")
+        usage = (
+            usage.groupby(usage["time"].dt.to_period("M").dt.to_timestamp())["quantity"]
+            .sum()
+            .rename_axis("time")
+            .reset_index()
+            .assign(workload="w")
+        )
     forecast = forecast_demand(usage, None, None, A)
     median = forecast.quantiles[forecast.quantiles["quantile"] == 0.5].set_index("quarter")["quantity"]
     for quarter in ("2027Q1", "2027Q2", "2027Q3"):
@@ -205,7 +223,11 @@ def test_nothing_to_forecast_is_an_error():
 
 
 def stated(**change) -> pd.DataFrame:
-    rows = [(scenario, p, "serve", "us", quarter, 2190.0 * size) for scenario, p, size in (("low", 0.3, 1), ("mid", 0.5, 2), ("high", 0.2, 3)) for quarter in ("2027Q1", "2027Q2")]
+    rows = [
+        (scenario, p, "serve", "us", quarter, 2190.0 * size)
+        for scenario, p, size in (("low", 0.3, 1), ("mid", 0.5, 2), ("high", 0.2, 3))
+        for quarter in ("2027Q1", "2027Q2")
+    ]
     return pd.DataFrame(rows, columns=["scenario", "probability", "workload", "region", "quarter", "quantity"]).assign(**change)
 
 

@@ -23,7 +23,13 @@ WORKLOADS = pd.DataFrame(
     }
 )
 SPEEDS = pd.DataFrame(
-    [("chat", "H100", 100.0, "measured"), ("chat", "L4", 10.0, "measured"), ("search", "H100", 100.0, "stated"), ("search", "L4", 10.0, "stated"), ("train", "H100", 1.4, "modelled")],
+    [
+        ("chat", "H100", 100.0, "measured"),
+        ("chat", "L4", 10.0, "measured"),
+        ("search", "H100", 100.0, "stated"),
+        ("search", "L4", 10.0, "stated"),
+        ("train", "H100", 1.4, "modelled"),
+    ],
     columns=["workload", "accelerator", "work_per_accelerator_hour", "basis"],
 )
 
@@ -52,7 +58,13 @@ def test_shortfall_without_speeds_stays_open():
 
 @pytest.mark.parametrize(
     ("column", "value", "words"),
-    [("unit", "requests", "unit"), ("interruptible", True, "interruptible"), ("residency", "us", "residency"), ("stage", "tuning", "stage_kind"), ("shortfall_usd_per_unit", 1.0, "shortfall")],
+    [
+        ("unit", "requests", "unit"),
+        ("interruptible", True, "interruptible"),
+        ("residency", "us", "residency"),
+        ("stage", "tuning", "stage_kind"),
+        ("shortfall_usd_per_unit", 1.0, "shortfall"),
+    ],
 )
 def test_differences_are_named(column, value, words):
     changed = WORKLOADS.copy()
@@ -72,7 +84,12 @@ def test_different_speeds_are_named():
 
 
 def scenarios() -> pd.DataFrame:
-    rows = [(name, 0.5, workload, "us", quarter, 2190.0 * k) for name, k in (("a", 1), ("b", 3)) for workload in ("chat", "search", "train") for quarter in ("2027Q1", "2027Q2")]
+    rows = [
+        (name, 0.5, workload, "us", quarter, 2190.0 * k)
+        for name, k in (("a", 1), ("b", 3))
+        for workload in ("chat", "search", "train")
+        for quarter in ("2027Q1", "2027Q2")
+    ]
     return pd.DataFrame(rows, columns=["scenario", "probability", "workload", "region", "quarter", "quantity"])
 
 
@@ -86,6 +103,8 @@ def test_demand_adds_the_workloads_of_a_class():
 
 
 def test_unknown_workloads_are_named():
-    answer = stated_demand(scenarios().assign(workload="ghost").drop_duplicates(["scenario", "quarter"]), DemandAssumptions(horizon_quarters=2))
+    answer = stated_demand(
+        scenarios().assign(workload="ghost").drop_duplicates(["scenario", "quarter"]), DemandAssumptions(horizon_quarters=2)
+    )
     with pytest.raises(CapplanError, match="ghost"):
         class_demand(answer.paths, answer.blocks, WORKLOADS)

@@ -20,8 +20,17 @@ def event(**change) -> pd.DataFrame:
 
 
 def run(**change) -> pd.DataFrame:
-    row = {"run_id": "r1", "workload": "train", "parameters": 7e10, "tokens": 1.5e13, "quantity": np.nan, "start": pd.Timestamp("2027-02-01")}
-    return pd.DataFrame([{**row, "deadline": pd.Timestamp("2027-05-31"), "latest_start": pd.NaT, "probability": 1.0, "region": "us", **change}])
+    row = {
+        "run_id": "r1",
+        "workload": "train",
+        "parameters": 7e10,
+        "tokens": 1.5e13,
+        "quantity": np.nan,
+        "start": pd.Timestamp("2027-02-01"),
+    }
+    return pd.DataFrame(
+        [{**row, "deadline": pd.Timestamp("2027-05-31"), "latest_start": pd.NaT, "probability": 1.0, "region": "us", **change}]
+    )
 
 
 def rates(events=None, runs=None, a=A, usage=USAGE, workload="chat") -> pd.Series:
@@ -85,7 +94,10 @@ def test_a_level_is_split_over_regions():
 
 
 def test_events_outside_are_named():
-    late, over = event(date=pd.Timestamp("2029-01-01"), factor=2.0), event(event_id="e0", date=pd.Timestamp("2025-01-01"), end=pd.Timestamp("2025-02-01"), factor=9.0)
+    late, over = (
+        event(date=pd.Timestamp("2029-01-01"), factor=2.0),
+        event(event_id="e0", date=pd.Timestamp("2025-01-01"), end=pd.Timestamp("2025-02-01"), factor=9.0),
+    )
     forecast = forecast_demand(USAGE, pd.concat([late, over]), None, A, UNITS)
     assert any("beyond the horizon" in note for note in forecast.notes)
     assert any("was over on 2025-02-01" in note for note in forecast.notes)
@@ -122,7 +134,13 @@ def test_a_run_may_not_happen_and_may_start_later_but_meets_its_deadline():
 
 
 def test_a_run_adds_to_usage_and_says_so():
-    forecast = forecast_demand(USAGE, None, run(workload="chat", quantity=2160.0, start=pd.Timestamp("2027-01-01"), deadline=pd.Timestamp("2027-03-31"), region="any"), A, UNITS)
+    forecast = forecast_demand(
+        USAGE,
+        None,
+        run(workload="chat", quantity=2160.0, start=pd.Timestamp("2027-01-01"), deadline=pd.Timestamp("2027-03-31"), region="any"),
+        A,
+        UNITS,
+    )
     total = forecast.quantiles.query("workload == 'chat' and quarter == '2027Q1' and quantile == 0.5")["quantity"].item()
     assert total == pytest.approx(11 * 2160)
     assert any("come on top of the usage of chat" in note for note in forecast.notes)

@@ -46,9 +46,13 @@ def test_three_months_of_lumpy_work_give_sane_years():
     days, ahead = 91, 761
     time = pd.date_range(end="2026-11-30", periods=days).append(pd.date_range("2026-12-01", periods=ahead))
     full = pd.concat([pd.DataFrame({"time": time, "workload": f"team {k:02d}", "quantity": lumpy(days + ahead, k)}) for k in range(15)])
-    forecast = forecast_demand(full[full["time"] < "2026-12-01"], None, None, DemandAssumptions(horizon_quarters=8, paths=200, load_blocks=1))
+    forecast = forecast_demand(
+        full[full["time"] < "2026-12-01"], None, None, DemandAssumptions(horizon_quarters=8, paths=200, load_blocks=1)
+    )
     table = forecast.quantiles.pivot_table(index=["workload", "quarter"], columns="quantile", values="quantity")
-    outcome = full.groupby(["workload", full["time"].dt.to_period("Q").astype(str).rename("quarter")])["quantity"].sum().reindex(table.index)
+    outcome = (
+        full.groupby(["workload", full["time"].dt.to_period("Q").astype(str).rename("quarter")])["quantity"].sum().reindex(table.index)
+    )
     assert ((outcome >= table[0.05]) & (outcome <= table[0.95])).mean() >= 0.8
     assert 0.5 <= (table[0.5] / outcome).median() <= 2.0
     assert (table[0.95] / table[0.05]).median() <= 30

@@ -17,7 +17,9 @@ NAIVE2_HOURLY = (18.383, 2.395)
 
 def test_published_owa_follow_from_smape_and_mase():
     table = pd.read_csv(reference_file("truth", "08_forecast.csv"))
-    values = table[table["quantity"].isin(["sMAPE", "MASE", "OWA"])].pivot_table(index=["frequency", "method"], columns="quantity", values="value")
+    values = table[table["quantity"].isin(["sMAPE", "MASE", "OWA"])].pivot_table(
+        index=["frequency", "method"], columns="quantity", values="value"
+    )
     single = values[(values.index.get_level_values("frequency") != "Total") & values.notna().all(axis=1)]
     assert len(single) >= 60
     for (frequency, _), row in single.iterrows():
@@ -29,7 +31,9 @@ def test_published_owa_follow_from_smape_and_mase():
 @pytest.fixture(scope="module")
 def m4_hourly():
     def read(name: str) -> list[np.ndarray]:
-        return [np.array(text.split(), dtype=float) for text in pd.read_csv(reference_file("data", "forecasting", name))["values_in_time_order"]]
+        return [
+            np.array(text.split(), dtype=float) for text in pd.read_csv(reference_file("data", "forecasting", name))["values_in_time_order"]
+        ]
 
     return read("m4_hourly_train.csv.gz"), read("m4_hourly_test.csv.gz")
 
@@ -49,7 +53,11 @@ def test_m4_hourly_accuracy_and_coverage(m4_hourly):
     train, test = m4_hourly
     names = [f"H{k:03d}" for k in range(len(train))]
     history = pd.DataFrame(
-        {"series": np.repeat(names, [len(y) for y in train]), "time": np.concatenate([np.arange(len(y)) for y in train]), "quantity": np.concatenate(train)}
+        {
+            "series": np.repeat(names, [len(y) for y in train]),
+            "time": np.concatenate([np.arange(len(y)) for y in train]),
+            "quantity": np.concatenate(train),
+        }
     )
     with joblib.parallel_config(n_jobs=2):
         answer = forecast_series(history, 48, (24, 168))
@@ -67,7 +75,9 @@ def test_request_rates_beat_the_seasonal_naive():
 
     q, covered = np.array(QUANTILES), []
     for name in ("m-large", "m-small"):
-        rate = pd.read_csv(reference_file("data", "llm_demand", f"servegen_{name}_requests_per_second_10min.csv"))["total_requests_per_second"].to_numpy()
+        rate = pd.read_csv(reference_file("data", "llm_demand", f"servegen_{name}_requests_per_second_10min.csv"))[
+            "total_requests_per_second"
+        ].to_numpy()
         own, naive = [], []
         for days in (1, 2, 3, 4):
             horizon = 144 * days
@@ -114,7 +124,9 @@ def test_laws_of_series():
     assert np.abs(table["a"].unstack()[0.5] - truth).mean() < 2
 
 
-@pytest.mark.parametrize("values", [[3.0], [3.0] * 50, [0.0] * 50, [1.0, 2.0], [0, 0, 0, 5, 0, 0, 0, 0, 7, 0, 0, 0], [-1.0, 2.0, -3.0, 1.0, 4.0, -2.0, 0.5, 1.5]])
+@pytest.mark.parametrize(
+    "values", [[3.0], [3.0] * 50, [0.0] * 50, [1.0, 2.0], [0, 0, 0, 5, 0, 0, 0, 0, 7, 0, 0, 0], [-1.0, 2.0, -3.0, 1.0, 4.0, -2.0, 0.5, 1.5]]
+)
 def test_plain_series_have_a_fallback(values):
     answer = forecast_series(frame(np.array(values, dtype=float)), 6, (24,))
     assert np.isfinite(answer.quantiles["quantity"]).all()

@@ -33,7 +33,7 @@ SPEEDS = (
     f"{SUM},H100,1,measured,2026-11-01,s1\n"
 )
 STATED = "scenario,probability,workload,region,quarter,quantity\n" + "".join(
-    f'{name},{p},{work},us,2027Q{q},{size * scale * (1 + 0.2 * q)}\n'
+    f"{name},{p},{work},us,2027Q{q},{size * scale * (1 + 0.2 * q)}\n"
     for name, p, scale in (("low", 0.5, 1.0), ("high", 0.5, 1.7))
     for work, size in (('"=HYPERLINK(""x"")"', 500_000.0), (SUM, 40_000.0))
     for q in (1, 2, 3, 4)
@@ -101,7 +101,16 @@ def recalculate(tmp_path_factory):
         import openpyxl
 
         out = tmp_path_factory.mktemp("calculated")
-        command = [program, f"-env:UserInstallation={(home / 'profile').as_uri()}", "--headless", "--convert-to", "xlsx", "--outdir", str(out), str(path)]
+        command = [
+            program,
+            f"-env:UserInstallation={(home / 'profile').as_uri()}",
+            "--headless",
+            "--convert-to",
+            "xlsx",
+            "--outdir",
+            str(out),
+            str(path),
+        ]
         subprocess.run(command, check=True, capture_output=True, timeout=300)
         return openpyxl.load_workbook(out / path.name, data_only=True)
 
@@ -181,7 +190,15 @@ def test_checks_hold_and_summary_says_so(made, recalculate):
 @pytest.mark.office
 def test_a_changed_assumption_gives_what_revaluation_gives(made, recalculate, tmp_path):
     plan, book, path, _ = made["EUR"]
-    cells = {"price_factor": 0.8, "discount_rate": 0.13, "upkeep_share": 0.08, "price_contract_c1": 17.5, "price_power_hall": 0.12, "price_offer_one": 23.0, "price_machine_1_2": 350_000.0}
+    cells = {
+        "price_factor": 0.8,
+        "discount_rate": 0.13,
+        "upkeep_share": 0.08,
+        "price_contract_c1": 17.5,
+        "price_power_hall": 0.12,
+        "price_offer_one": 23.0,
+        "price_machine_1_2": 350_000.0,
+    }
     cells |= {"price_on_demand_aws_H100": 40.0, "usd_rate_2027_05": 1.3}
     months = {pd.Timestamp("2027-05-01"): 1.3}
     prices = {"contract c1": 17.5, "power hall": 0.12, "offer one": 23.0, "machine =1+2": 350_000.0, "on_demand aws H100": 40.0}
@@ -226,7 +243,9 @@ def booked(plan: Plan, book, purchases: pd.DataFrame, dispatch: pd.DataFrame, **
     names = ("commitments", "payments", "skus", "workloads", "services", "assets", "sites", "spend_agreements", "other_costs", "fx")
     a = LedgerAssumptions(**{**plan.scenario.section(LedgerAssumptions).model_dump(), **changes})
     work = expected_work(plan.forecast.paths)
-    return build_ledger(a, purchases=purchases, dispatch=dispatch, capacity=plan.purchases.capacity, work=work, **{name: book.get(name) for name in names})
+    return build_ledger(
+        a, purchases=purchases, dispatch=dispatch, capacity=plan.purchases.capacity, work=work, **{name: book.get(name) for name in names}
+    )
 
 
 def test_revaluation_at_another_rate_is_a_ledger_booked_at_it(made):
@@ -325,8 +344,23 @@ def test_the_workbook_is_ready_for_finance(made):
     import openpyxl
 
     book = openpyxl.load_workbook(made["EUR"][2])
-    assert book.sheetnames == ["Summary", "Decisions", "Purchases", "Cash", "Billed", "P&L", "Demand", "Unit economics", "Assumptions", "Sources", "Checks", "Lines"]
-    assert {"price_factor", "discount_rate", "upkeep_share", "as_of", "all_checks", "price_contract_c1", "usd_rate_2027_05"} <= set(book.defined_names)
+    assert book.sheetnames == [
+        "Summary",
+        "Decisions",
+        "Purchases",
+        "Cash",
+        "Billed",
+        "P&L",
+        "Demand",
+        "Unit economics",
+        "Assumptions",
+        "Sources",
+        "Checks",
+        "Lines",
+    ]
+    assert {"price_factor", "discount_rate", "upkeep_share", "as_of", "all_checks", "price_contract_c1", "usd_rate_2027_05"} <= set(
+        book.defined_names
+    )
     for sheet in book:
         assert sheet.page_setup.orientation == "landscape"
         assert sheet.sheet_properties.pageSetUpPr.fitToPage

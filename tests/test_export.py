@@ -12,7 +12,17 @@ from capplan.outputs.export import inert, write_table
 from capplan.outputs.page import PageSection, TableBlock, render_page
 from capplan.outputs.tables import heading, money, readable
 
-NASTY = ['<script>alert("x")</script>', '=HYPERLINK("http://example.org","x")', "+1+1", "-2+3|cmd", "@SUM(A1)", "\t=1", " =1+1", "<img src=x onerror=alert(1)>", "{{ 7*7 }}"]
+NASTY = [
+    '<script>alert("x")</script>',
+    '=HYPERLINK("http://example.org","x")',
+    "+1+1",
+    "-2+3|cmd",
+    "@SUM(A1)",
+    "\t=1",
+    " =1+1",
+    "<img src=x onerror=alert(1)>",
+    "{{ 7*7 }}",
+]
 
 
 @pytest.mark.parametrize("text", NASTY)
@@ -46,13 +56,24 @@ def test_page_text_is_inert(text):
 
 
 def test_page_counts_what_it_leaves_out():
-    page = render_page("t", "", "", [], [PageSection("s", tables=[TableBlock(pd.DataFrame({"x": range(40)}), file="tables/x.csv", shown=30)])])
+    page = render_page(
+        "t", "", "", [], [PageSection("s", tables=[TableBlock(pd.DataFrame({"x": range(40)}), file="tables/x.csv", shown=30)])]
+    )
     assert "10 more rows are in tables/x.csv." in page
 
 
 def test_readable_tables():
     frame = pd.DataFrame(
-        {"offer_id": ["a"], "usd": [1234567.4], "served_share": [0.987], "usd_per_hour": [2.5], "term": ["reserved_3y"], "firm": [True], "sign_by": [pd.Timestamp("2027-01-02")], "gap": [float("nan")]}
+        {
+            "offer_id": ["a"],
+            "usd": [1234567.4],
+            "served_share": [0.987],
+            "usd_per_hour": [2.5],
+            "term": ["reserved_3y"],
+            "firm": [True],
+            "sign_by": [pd.Timestamp("2027-01-02")],
+            "gap": [float("nan")],
+        }
     )
     shown = readable(frame)
     assert list(shown.columns) == ["Offer id", "Amount (USD)", "Served (%)", "Price (USD/h)", "Term", "Firm", "Sign by", "Gap"]
@@ -60,7 +81,17 @@ def test_readable_tables():
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(0, "$0.00"), (999.6, "$1.00k"), (999_600, "$1.00M"), (9_996_000, "$10.0M"), (12_345_678, "$12.3M"), (-1.5e9, "-$1.50B"), (123, "$123"), (123_456, "$123k")]
+    ("value", "text"),
+    [
+        (0, "$0.00"),
+        (999.6, "$1.00k"),
+        (999_600, "$1.00M"),
+        (9_996_000, "$10.0M"),
+        (12_345_678, "$12.3M"),
+        (-1.5e9, "-$1.50B"),
+        (123, "$123"),
+        (123_456, "$123k"),
+    ],
 )
 def test_money(value, text):
     assert money(value) == text

@@ -12,7 +12,9 @@ from tests.conftest import SKUS, SOURCES
 from tests.test_report import OFFERS
 
 # constant work for 8 accelerators, and contracts that sell machines of 8: the one-year contract pays from 62.5 % use on
-STATED = "scenario,probability,workload,quarter,quantity\n" + "".join(f"sure,1,chat,2027Q{q},{hours * 8 * 0.9}\n" for q, hours in ((1, 2160), (2, 2184), (3, 2208), (4, 2208)))
+STATED = "scenario,probability,workload,quarter,quantity\n" + "".join(
+    f"sure,1,chat,2027Q{q},{hours * 8 * 0.9}\n" for q, hours in ((1, 2160), (2, 2184), (3, 2208), (4, 2208))
+)
 BOOK = (
     "as_of: 2026-12-01\nfirst_quarter: 2027Q1\nhorizon_quarters: 4\nproviders: [aws]\napproval_days: 0\nrisk_weight: 0\n"
     "gap_share: 0\nhorizon_end: truncate\ndiscount_rate_per_year: 0\non_demand_accelerators: 64\n"

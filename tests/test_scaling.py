@@ -60,7 +60,9 @@ def test_raytracer_first_six_rows_as_published():
 def test_the_fit_is_bounded_where_least_squares_would_go_negative():
     from scipy.optimize import curve_fit
 
-    free, _ = curve_fit(lambda n, a, b, g: g * n / (1 + a * (n - 1) + b * n * (n - 1)), RAYTRACER["accelerators"], RAYTRACER["throughput"], p0=(0.05, 0, 20))
+    free, _ = curve_fit(
+        lambda n, a, b, g: g * n / (1 + a * (n - 1) + b * n * (n - 1)), RAYTRACER["accelerators"], RAYTRACER["throughput"], p0=(0.05, 0, 20)
+    )
     assert free[1] < 0
     found = values(fit_scaling(RAYTRACER, A))
     amdahl = values(fit_scaling(RAYTRACER, A), "amdahl")
@@ -147,12 +149,18 @@ def test_measured_training_curves_with_the_largest_run_held_out():
 def test_times_to_train_say_that_the_batch_differs():
     table = pd.read_csv(reference_file("data", "training_scaling", "mlperf_training_time_to_train.csv"))
     table = table.rename(
-        columns={"accelerators_total": "accelerators", "mean_minutes_without_fastest_and_slowest": "throughput", "global_batch_size": "global_batch"}
+        columns={
+            "accelerators_total": "accelerators",
+            "mean_minutes_without_fastest_and_slowest": "throughput",
+            "global_batch_size": "global_batch",
+        }
     ).dropna(subset=["accelerators", "throughput", "global_batch"])
     table = table[table["accelerators"] > 0]
     table["curve"] = table[["round", "submitter", "accelerator", "benchmark"]].astype(str).agg("|".join, axis=1)
     counts = table.groupby("curve")["accelerators"].nunique()
-    runs = table[table["curve"].isin(counts[counts >= 4].index)][["curve", "accelerators", "throughput", "global_batch"]].assign(unit="minutes")
+    runs = table[table["curve"].isin(counts[counts >= 4].index)][["curve", "accelerators", "throughput", "global_batch"]].assign(
+        unit="minutes"
+    )
     fit = fit_scaling(runs, A)
     held = fit.quality[fit.quality["chosen"]]["held_out_error_share"].abs()
     assert len(held) >= 20

@@ -25,5 +25,11 @@ class ScalingAssumptions(Timeline):
         step=0.05,
     )
     confidence_share: float = assumption(
-        0.95, "Probability that bands of fitted curves cover.", "The usual level of confidence intervals.", unit="share", ge=0.5, le=0.999, step=0.01
+        0.95,
+        "Probability that bands of fitted curves cover.",
+        "The usual level of confidence intervals.",
+        unit="share",
+        ge=0.5,
+        le=0.999,
+        step=0.01,
     )

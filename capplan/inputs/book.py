@@ -96,7 +96,7 @@ class Book:
 
 
 def _numbered(frame: pd.DataFrame) -> pd.DataFrame:
-    """Number rows as they stand in a file: the header is row 1."""
+    """Return the rows numbered as they stand in a file: the header is row 1."""
     return frame.set_axis(range(2, len(frame) + 2))
 
 

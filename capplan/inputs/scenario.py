@@ -20,11 +20,13 @@ from capplan.inputs.assumptions import (
     Timeline,
     assumption,
 )
+from capplan.inputs.assumptions_cluster import ClusterAssumptions
 from capplan.inputs.assumptions_training import ScalingAssumptions
 from capplan.units import quarter_start
 
 __all__ = [
     "Change",
+    "ClusterAssumptions",
     "DemandAssumptions",
     "LedgerAssumptions",
     "PricingAssumptions",
@@ -63,7 +65,7 @@ class Change(BaseModel):
         return self
 
 
-class Scenario(DemandAssumptions, ProcurementAssumptions, LedgerAssumptions, ScalingAssumptions):
+class Scenario(DemandAssumptions, ProcurementAssumptions, LedgerAssumptions, ScalingAssumptions, ClusterAssumptions):
     """All assumptions of a plan, flat, with unique names; plus typed changes of the tables."""
 
     flip_search: bool = assumption(

@@ -157,6 +157,12 @@ class Jobs(Table):
     accelerators: float = column("Accelerators it held (a fraction where they are shared).", ge=0)
     team: str = column("Team, account or virtual cluster.", optional=True, default="shared")
     state: str = column("How it ended, in the scheduler's words.", optional=True)
+    workload: str = column("Workload whose speeds it has on other accelerators.", optional=True)
+    accelerator: str = column("Accelerator it must have; empty = any in the cluster.", optional=True)
+    expected_seconds: float = column("Duration its owner states or a model predicts; empty = known.", unit="s", optional=True, gt=0)
+    least_accelerators: float = column("Accelerators an elastic job can start with; empty = all of them.", optional=True, ge=1)
+    priority: float = column("Higher goes first.", optional=True, default=0.0)
+    deadline: pd.Timestamp = column("When it should be done, in UTC.", optional=True, instant=True)
 
 
 class Nodes(Table):
@@ -166,6 +172,7 @@ class Nodes(Table):
     accelerator: str = column("Accelerator in it.")
     accelerator_count: int = column("Accelerators in one node.", ge=0)
     nodes: int = column("How many nodes are like this.", optional=True, default=1, ge=1)
+    domain: str = column("Rack or network block it stands in; a gang inside one is not slowed down.", optional=True)
 
 
 class Requests(Table):

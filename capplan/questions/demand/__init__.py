@@ -5,4 +5,16 @@ from capplan.questions.demand.classes import class_demand, class_speeds, class_t
 from capplan.questions.demand.forecast import Forecast, forecast_demand, stated_demand, total_demand
 from capplan.questions.demand.series import SeriesForecasts, forecast_series
 
-__all__ = ["Backtest", "Forecast", "SeriesForecasts", "backtest_demand", "class_demand", "class_speeds", "class_table", "forecast_demand", "forecast_series", "stated_demand", "total_demand"]
+__all__ = [
+    "Backtest",
+    "Forecast",
+    "SeriesForecasts",
+    "backtest_demand",
+    "class_demand",
+    "class_speeds",
+    "class_table",
+    "forecast_demand",
+    "forecast_series",
+    "stated_demand",
+    "total_demand",
+]

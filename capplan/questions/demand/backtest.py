@@ -110,7 +110,9 @@ def _origins(months: pd.Index, at_most: int) -> list[pd.Period]:
     return [possible[k] for k in sorted({round(position) for position in np.linspace(0, len(possible) - 1, min(at_most, len(possible)))})]
 
 
-def _one_origin(usage: pd.DataFrame, a: DemandAssumptions, actual: pd.DataFrame, origin: pd.Period, usd_per_unit: dict[str, float] | None) -> pd.DataFrame:
+def _one_origin(
+    usage: pd.DataFrame, a: DemandAssumptions, actual: pd.DataFrame, origin: pd.Period, usd_per_unit: dict[str, float] | None
+) -> pd.DataFrame:
     """Forecast from one origin and put the outcomes beside it."""
     start = origin.start_time
     then = a.model_copy(update={"as_of": (start - pd.Timedelta(days=1)).date()})
@@ -154,13 +156,26 @@ def _month_totals(cohort: Cohort, origin: pd.Period, months: int) -> Array:
 
 def _summary(totals: pd.DataFrame) -> pd.DataFrame:
     """Summarise by series, grain and lead."""
-    columns = ["outcomes", "wape_share", "bias_share", "naive_wape_share", "value_added_share", "coverage_share", "pinball", "run_share", "crawl_share"]
+    columns = [
+        "outcomes",
+        "wape_share",
+        "bias_share",
+        "naive_wape_share",
+        "value_added_share",
+        "coverage_share",
+        "pinball",
+        "run_share",
+        "crawl_share",
+    ]
     keys = ["workload", "region", "grain", "ahead"]
     rows = []
     for key, part in totals.groupby(keys, sort=True):
         size = float(part["actual"].sum())
         error, naive = float((part["median"] - part["actual"]).abs().sum()), float((part["naive"] - part["actual"]).abs().sum())
-        loss = sum(np.maximum(q * (part["actual"] - part[name]), (q - 1) * (part["actual"] - part[name])) for q, name in ((0.05, "lower"), (0.5, "median"), (0.95, "upper")))
+        loss = sum(
+            np.maximum(q * (part["actual"] - part[name]), (q - 1) * (part["actual"] - part[name]))
+            for q, name in ((0.05, "lower"), (0.5, "median"), (0.95, "upper"))
+        )
         unit = size if size > 0 else float("nan")
         within = part["error_share"].abs()
         rows.append(
@@ -195,5 +210,7 @@ def _notes(totals: pd.DataFrame, actual: pd.DataFrame) -> tuple[str, ...]:
     quarters = totals[totals["grain"] == "quarter"]
     longest = int(quarters["ahead"].max()) if len(quarters) else 0
     if longest < 4:
-        notes.append(f"{len(actual.columns)} whole months of history test totals up to {longest} quarters ahead; what lies beyond is extrapolated, not backtested.")
+        notes.append(
+            f"{len(actual.columns)} whole months of history test totals up to {longest} quarters ahead; what lies beyond is extrapolated, not backtested."
+        )
     return tuple(notes)

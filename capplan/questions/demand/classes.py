@@ -47,7 +47,9 @@ def class_table(workloads: pd.DataFrame, speeds: pd.DataFrame | None, a: Procure
                 listed = ", ".join(f"{row.workload}: {getattr(row, column)}" for row in part.sort_values("workload").itertuples())
                 faults.append(f"class {name} mixes workloads of different {column} ({listed})")
     if faults:
-        raise CapplanError(f"workloads: {'; '.join(faults)}. Workloads of one class are planned as one; give those that differ another work_class")
+        raise CapplanError(
+            f"workloads: {'; '.join(faults)}. Workloads of one class are planned as one; give those that differ another work_class"
+        )
     result = members.groupby("class", sort=True).agg(
         unit=("unit", "first"),
         interruptible=("interruptible", "first"),
@@ -58,7 +60,9 @@ def class_table(workloads: pd.DataFrame, speeds: pd.DataFrame | None, a: Procure
         api=("host", "first"),
     )
     fastest = class_speeds(speeds, workloads).groupby("class")["work_per_accelerator_hour"].max().reindex(result.index)
-    price = np.where(result["stage_kind"] == "serving", a.serving_shortfall_usd_per_accelerator_hour, a.batch_shortfall_usd_per_accelerator_hour)
+    price = np.where(
+        result["stage_kind"] == "serving", a.serving_shortfall_usd_per_accelerator_hour, a.batch_shortfall_usd_per_accelerator_hour
+    )
     result["shortfall_usd_per_unit"] = result["shortfall_usd_per_unit"].astype(float).fillna(price / fastest)
     return result.reset_index()
 
@@ -87,17 +91,23 @@ def class_speeds(speeds: pd.DataFrame | None, workloads: pd.DataFrame) -> pd.Dat
     columns = ["class", "accelerator", "work_per_accelerator_hour", "basis"]
     if speeds is None or speeds.empty:
         return pd.DataFrame({name: pd.Series(dtype=float if name == "work_per_accelerator_hour" else object) for name in columns})
-    rows = speeds.merge(_members(workloads)[["workload", "class"]], on="workload", how="inner").sort_values(["class", "accelerator", "workload"])
+    rows = speeds.merge(_members(workloads)[["workload", "class"]], on="workload", how="inner").sort_values(
+        ["class", "accelerator", "workload"]
+    )
     faults = []
     for name, part in rows.groupby("class", sort=True):
         table = part.pivot(index="workload", columns="accelerator", values="work_per_accelerator_hour")
         for accelerator in table.columns:
             values = table[accelerator]
             if values.isna().any() or not np.allclose(values, values.iloc[0], rtol=1e-9, atol=0):
-                listed = ", ".join(f"{workload}: {'no speed' if pd.isna(speed) else format(speed, 'g')}" for workload, speed in values.items())
+                listed = ", ".join(
+                    f"{workload}: {'no speed' if pd.isna(speed) else format(speed, 'g')}" for workload, speed in values.items()
+                )
                 faults.append(f"class {name} on {accelerator} ({listed})")
     if faults:
-        raise CapplanError(f"speeds: workloads of one class differ: {'; '.join(faults)}. State equal speeds, or give the workloads another work_class")
+        raise CapplanError(
+            f"speeds: workloads of one class differ: {'; '.join(faults)}. State equal speeds, or give the workloads another work_class"
+        )
     return rows.drop_duplicates(["class", "accelerator"])[columns].reset_index(drop=True)
 
 
@@ -133,7 +143,9 @@ def class_demand(paths: pd.DataFrame, blocks: pd.DataFrame, workloads: pd.DataFr
         raise CapplanError(f"demand names workloads that the workloads table does not have: {', '.join(unknown)}. Add them there")
     mixed = members.groupby("class")["unit"].nunique()
     if (mixed > 1).any():
-        raise CapplanError(f"workloads: classes {', '.join(mixed.index[mixed > 1])} mix units; work in different units cannot be added. Give them another work_class")
+        raise CapplanError(
+            f"workloads: classes {', '.join(mixed.index[mixed > 1])} mix units; work in different units cannot be added. Give them another work_class"
+        )
     rows = paths.merge(members[["workload", "class"]], on="workload", how="left")
     keys = ["path", "probability", "class", "region", "quarter", "block"]
     rows = rows.groupby(keys, sort=True, observed=True)["quantity"].sum().reset_index()
@@ -145,7 +157,14 @@ def class_demand(paths: pd.DataFrame, blocks: pd.DataFrame, workloads: pd.DataFr
 def _members(workloads: pd.DataFrame) -> pd.DataFrame:
     """Give each workload its class and the columns a class shares, with the table's defaults where they are absent."""
     members = workloads.copy()
-    for column, default in {"work_class": np.nan, "residency": np.nan, "shortfall_usd_per_unit": np.nan, "host": "self", "interruptible": False, "deferrable": False}.items():
+    for column, default in {
+        "work_class": np.nan,
+        "residency": np.nan,
+        "shortfall_usd_per_unit": np.nan,
+        "host": "self",
+        "interruptible": False,
+        "deferrable": False,
+    }.items():
         if column not in members:
             members[column] = default
     members["class"] = members["work_class"].where(members["work_class"].notna(), members["workload"])

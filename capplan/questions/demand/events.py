@@ -86,16 +86,23 @@ def read_events(events: pd.DataFrame | None, a: DemandAssumptions, horizon_end: 
             notes.append(f"Event {row['event_id']} was over on {stop.date()}, before this plan; it has no effect.")
             continue
         found.append(
-            Event(str(row["event_id"]), str(row["workload"]), start, _number(row.get("ramp_days"), 0.0), stop, factor, level, _number(row.get("probability"), 1.0))
+            Event(
+                str(row["event_id"]),
+                str(row["workload"]),
+                start,
+                _number(row.get("ramp_days"), 0.0),
+                stop,
+                factor,
+                level,
+                _number(row.get("probability"), 1.0),
+            )
         )
     if faults:
         raise CapplanError(f"events: {'; '.join(faults)}. State exactly one: factor (times) or level (units a day)")
     return found
 
 
-def read_runs(
-    runs: pd.DataFrame | None, units: dict[str, str], horizon: tuple[pd.Timestamp, pd.Timestamp], notes: list[str]
-) -> list[Run]:
+def read_runs(runs: pd.DataFrame | None, units: dict[str, str], horizon: tuple[pd.Timestamp, pd.Timestamp], notes: list[str]) -> list[Run]:
     r"""Read the training roadmap: quantities as stated, or 6 x parameters x tokens for workloads in exaflop.
 
     .. math:: C = 6\,N\,D / 10^{18}
@@ -122,7 +129,9 @@ def read_runs(
                 faults.append(f"run {name} states neither quantity nor parameters and tokens")
                 continue
             if unit != "exaflop":
-                faults.append(f"run {name} states parameters and tokens, but its workload {workload} is in {unit}; state quantity in {unit}, or give the workload in exaflop")
+                faults.append(
+                    f"run {name} states parameters and tokens, but its workload {workload} is in {unit}; state quantity in {unit}, or give the workload in exaflop"
+                )
                 continue
             quantity = OPERATIONS_PER_PARAMETER_AND_TOKEN * size / EXA
         start, end = pd.Timestamp(row["start"]), pd.Timestamp(row["deadline"]) + DAY

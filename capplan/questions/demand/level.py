@@ -130,7 +130,9 @@ def level_posterior(values: Array, periods_per_year: float) -> LevelPosterior:
     """
     size, seen = len(values), float(values.std())
     if seen < 1e-9:
-        return LevelPosterior(np.ones(1), np.zeros(1), np.zeros(1), np.array([[values.mean(), 0.0]]), np.zeros((1, 2, 2)), 0.0, 0.0, np.zeros(size))
+        return LevelPosterior(
+            np.ones(1), np.zeros(1), np.zeros(1), np.array([[values.mean(), 0.0]]), np.zeros((1, 2, 2)), 0.0, 0.0, np.zeros(size)
+        )
     level_spread = np.repeat(np.array(LEVEL_MULTIPLES) * seen, len(NOISE_MULTIPLES))
     noise_spread = np.tile(np.array(NOISE_MULTIPLES) * seen, len(LEVEL_MULTIPLES))
     design = np.column_stack([np.ones(size), np.arange(1 - size, 1) / periods_per_year])

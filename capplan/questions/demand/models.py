@@ -126,7 +126,9 @@ def fit_level(history: History) -> LevelFit:
     believed = _belief(choice)
     path = level.path(horizon) + believed * (choice.path - level.path(horizon))
     innovations = np.diff(plain, prepend=plain[0]) if len(plain) < 8 else one_step_errors(plain)
-    return LevelFit(history, choice.model, choice.scores, scale, centre + path, _moved(level, centre), season, season_error, 0.0, innovations, years)
+    return LevelFit(
+        history, choice.model, choice.scores, scale, centre + path, _moved(level, centre), season, season_error, 0.0, innovations, years
+    )
 
 
 def _belief(choice: Choice) -> float:
@@ -175,7 +177,13 @@ def growth_kept(years: float) -> float:
     >>> round(growth_kept(0.25), 2), round(growth_kept(1.08), 2)
     (0.29, 0.87)
     """
-    slope = 12 * HIDDEN_SEASON / np.sqrt(2) / years**3 * abs(np.sin(np.pi * years) / (2 * np.pi**2) - years * np.cos(np.pi * years) / (2 * np.pi))
+    slope = (
+        12
+        * HIDDEN_SEASON
+        / np.sqrt(2)
+        / years**3
+        * abs(np.sin(np.pi * years) / (2 * np.pi**2) - years * np.cos(np.pi * years) / (2 * np.pi))
+    )
     return float(GROWTH_PRIOR_PER_YEAR**2 / (GROWTH_PRIOR_PER_YEAR**2 + slope**2))
 
 
@@ -296,4 +304,6 @@ def _fit_intermittent(history: History, years: float, season_size: int) -> Level
     if blocks >= 2:
         sums = values[len(values) - blocks * RATE_BLOCK_PERIODS :].reshape(blocks, -1).mean(axis=1)
         error = min(1.0, float(np.sqrt(np.log1p(sums.var(ddof=1) / blocks))))
-    return LevelFit(history, choice.model, choice.scores, Scale(rate, 0.0), np.zeros(1), None, np.zeros(season_size), 0.0, error, np.zeros(1), years)
+    return LevelFit(
+        history, choice.model, choice.scores, Scale(rate, 0.0), np.zeros(1), None, np.zeros(season_size), 0.0, error, np.zeros(1), years
+    )

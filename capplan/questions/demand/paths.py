@@ -214,7 +214,9 @@ def _correlation_root(fits: list[LevelFit], sizes: Array) -> Array:
     common = int(sizes[sizes > 3].min()) if (sizes > 3).any() else 0
     if common < 8 or count == 1:
         return np.eye(count)
-    errors = np.column_stack([fit.innovations[-common:] if size >= common else np.zeros(common) for fit, size in zip(fits, sizes, strict=True)])
+    errors = np.column_stack(
+        [fit.innovations[-common:] if size >= common else np.zeros(common) for fit, size in zip(fits, sizes, strict=True)]
+    )
     spread = errors.std(axis=0)
     scaled = np.divide(errors - errors.mean(axis=0), spread, out=np.zeros_like(errors), where=spread > 1e-12)
     correlation = scaled.T @ scaled / (common + SHRINK_PERIODS)

@@ -57,7 +57,9 @@ class Ranking:
             hours = (1 / speeds["work_per_accelerator_hour"]).groupby(speeds["workload"]).mean()
             left_out = [name for name in capacity if name not in hours.index]
             rest = f"; no speed is known for {', '.join(left_out)}, which do not count" if left_out else ""
-            notes.append(f"Hours are ranked into load blocks by the accelerator-hours of all workloads together, at the mean speed of the accelerators known for each{rest}.")
+            notes.append(
+                f"Hours are ranked into load blocks by the accelerator-hours of all workloads together, at the mean speed of the accelerators known for each{rest}."
+            )
             return cls({name: float(hours.get(name, 0.0)) if name in capacity else 0.0 for name in names})
         days = 365.25 / 4 * a.horizon_quarters
         mean: dict[str, float] = {}
@@ -67,8 +69,13 @@ class Ranking:
         for workload, size in sizes:
             if workload in capacity:
                 mean[units.get(workload, workload)] = mean.get(units.get(workload, workload), 0.0) + size
-        weights = {name: 1 / mean[units.get(name, name)] if name in capacity and mean.get(units.get(name, name), 0.0) > 0 else 0.0 for name in names}
-        notes.append("Hours are ranked into load blocks by the sum of all workloads; work in different units counts in multiples of its unit's mean load, every unit alike.")
+        weights = {
+            name: 1 / mean[units.get(name, name)] if name in capacity and mean.get(units.get(name, name), 0.0) > 0 else 0.0
+            for name in names
+        }
+        notes.append(
+            "Hours are ranked into load blocks by the sum of all workloads; work in different units counts in multiples of its unit's mean load, every unit alike."
+        )
         return cls(weights if any(weights.values()) else dict.fromkeys(names, 1.0))
 
 
@@ -95,7 +102,9 @@ class _Quarter:
     curves: Array
 
 
-def simulate_quarters(cohorts: list[Cohort], events: list[Event], runs: list[Run], ranking: Ranking, quarters: list[str], a: DemandAssumptions) -> Simulated:
+def simulate_quarters(
+    cohorts: list[Cohort], events: list[Event], runs: list[Run], ranking: Ranking, quarters: list[str], a: DemandAssumptions
+) -> Simulated:
     """Simulate every hour of the horizon on every path, quarter by quarter, and keep what plans need.
 
     Hours are ranked on each path by the weighted sum over all workloads and regions, so that the peak block holds the hours in which *all*
@@ -127,7 +136,9 @@ def simulate_quarters(cohorts: list[Cohort], events: list[Event], runs: list[Run
     weights = np.array([ranking.weights[workload] for workload, _ in keys])
     shares = _region_shares(cohorts)
     hours = [round((quarter_end(quarter) - quarter_start(quarter)) / HOUR) for quarter in quarters]
-    kept = [_simulate(quarter, size, keys, weights, shares, cohorts, events, runs, a) for quarter, size in zip(quarters, hours, strict=True)]
+    kept = [
+        _simulate(quarter, size, keys, weights, shares, cohorts, events, runs, a) for quarter, size in zip(quarters, hours, strict=True)
+    ]
     return Simulated(
         paths=_paths_table(kept, keys, quarters, a),
         blocks=_blocks_table(quarters, hours, a),
@@ -189,7 +200,11 @@ def _simulate(
     total_peak = np.empty(a.paths)
     curves = np.empty((count + 1, len(CURVE_SHARES)))
     place = {key: number for number, key in enumerate(keys)}
-    roadmap = [(place[run.workload, run.region], run_work(run, times, a.paths, a.seed)) for run in runs if run.start < quarter_end(quarter) and run.end > start]
+    roadmap = [
+        (place[run.workload, run.region], run_work(run, times, a.paths, a.seed))
+        for run in runs
+        if run.start < quarter_end(quarter) and run.end > start
+    ]
     for part in _slices(a.paths, count * hours):
         work = np.zeros((count, part.stop - part.start, hours))
         for cohort in cohorts:
@@ -252,7 +267,15 @@ def _quantile_rows(values: Array) -> Array:
 
 def _peaks_table(kept: list[_Quarter], keys: list[Key], quarters: list[str]) -> pd.DataFrame:
     frames = [
-        pd.DataFrame({"workload": workload, "region": region, "quarter": quarter, "quantile": QUANTILES, "work_per_hour": _quantile_rows(part.peaks[here])})
+        pd.DataFrame(
+            {
+                "workload": workload,
+                "region": region,
+                "quarter": quarter,
+                "quantile": QUANTILES,
+                "work_per_hour": _quantile_rows(part.peaks[here]),
+            }
+        )
         for here, (workload, region) in enumerate(keys)
         for quarter, part in zip(quarters, kept, strict=True)
     ]
@@ -281,7 +304,9 @@ def _months_table(kept: list[_Quarter], keys: list[Key], quarters: list[str]) ->
 
 def _duration_table(kept: list[_Quarter], keys: list[Key], quarters: list[str]) -> pd.DataFrame:
     frames = [
-        pd.DataFrame({"workload": workload, "region": region, "quarter": quarter, "hours_share": CURVE_SHARES, "work_per_hour": part.curves[here]})
+        pd.DataFrame(
+            {"workload": workload, "region": region, "quarter": quarter, "hours_share": CURVE_SHARES, "work_per_hour": part.curves[here]}
+        )
         for here, (workload, region) in enumerate([*keys, ("all", "all")])
         for quarter, part in zip(quarters, kept, strict=True)
     ]

@@ -102,7 +102,12 @@ def independent_origins(origins: list[int], horizon: int) -> float:
 
 
 def choose(
-    values: Array, horizon: int, candidates: dict[str, Forecaster], origins: list[int], natural: Callable[[Array], Array], steps: int | None = None
+    values: Array,
+    horizon: int,
+    candidates: dict[str, Forecaster],
+    origins: list[int],
+    natural: Callable[[Array], Array],
+    steps: int | None = None,
 ) -> Choice:
     """Judge candidates on rolling origins by pinball loss, and forecast with the best.
 
@@ -153,7 +158,9 @@ def choose(
     scale = float(np.mean(np.abs(np.diff(start)))) if len(start) > 1 else 0.0
     mean = losses.mean(axis=1)
     best = len(names) - 1 if mean[-1] <= TIE * mean.min() else int(mean.argmin())
-    scores = tuple(_score(name, level, natural(bands[m]), natural(point[m]), float(mean[m]), scale, m == best) for m, name in enumerate(names))
+    scores = tuple(
+        _score(name, level, natural(bands[m]), natural(point[m]), float(mean[m]), scale, m == best) for m, name in enumerate(names)
+    )
     path = _attempts(candidates, values, steps or horizon)
     chosen = np.tensordot(_weights(losses[:-1].mean(axis=1, keepdims=True))[:, 0], path, axes=1) if best == len(names) - 1 else path[best]
     return Choice(names[best], scores, actual - point[best], independent, chosen)
@@ -181,7 +188,9 @@ def _bands(actual: Array, forecast: Array, independent: float) -> Array:
     """Return each origin's quantiles (origins x horizon x quantiles), from the errors at the other origins."""
     error = actual - forecast
     left = max(1.0, independent - 1)
-    return forecast[:, :, None] + np.stack([error_quantiles(np.delete(error, k, axis=0), left, SCORED_QUANTILES) for k in range(len(error))])
+    return forecast[:, :, None] + np.stack(
+        [error_quantiles(np.delete(error, k, axis=0), left, SCORED_QUANTILES) for k in range(len(error))]
+    )
 
 
 def _losses(level: Array, predicted: Array) -> Array:

@@ -39,7 +39,9 @@ class SeriesForecasts:
     notes: tuple[str, ...]
 
 
-def forecast_series(history: pd.DataFrame, horizon: int, seasons: tuple[int, ...] = (), quantiles: tuple[float, ...] = QUANTILES) -> SeriesForecasts:
+def forecast_series(
+    history: pd.DataFrame, horizon: int, seasons: tuple[int, ...] = (), quantiles: tuple[float, ...] = QUANTILES
+) -> SeriesForecasts:
     """Forecast many series a short way ahead, each with the candidate that did best on its own rolling origins.
 
     Work is spread by joblib over whatever the caller has configured (`joblib.parallel_config`: the cores of this machine, or a Dask cluster); the
@@ -89,20 +91,36 @@ def forecast_series(history: pd.DataFrame, horizon: int, seasons: tuple[int, ...
         }
     )
     columns = ["model", "pinball", "mase", "coverage_share", "bias_share", "origins", "chosen"]
-    rows = [(name, *(getattr(score, column) for column in columns)) for name, result in zip(names, results, strict=True) for score in result[1]]
+    rows = [
+        (name, *(getattr(score, column) for column in columns)) for name, result in zip(names, results, strict=True) for score in result[1]
+    ]
     scores = pd.DataFrame(rows, columns=["series", *columns])
     untested = [str(name) for name, result in zip(names, results, strict=True) if not result[1]]
-    notes = (f"{len(untested)} series are too short or too plain to test candidates on: {', '.join(untested[:5])}{', ...' if len(untested) > 5 else ''}.",) if untested else ()
+    notes = (
+        (
+            f"{len(untested)} series are too short or too plain to test candidates on: {', '.join(untested[:5])}{', ...' if len(untested) > 5 else ''}.",
+        )
+        if untested
+        else ()
+    )
     inside = scores.loc[scores["chosen"], "coverage_share"].mean() if len(scores) else float("nan")
-    headline = f"{len(names)} series, {horizon} steps ahead; on rolling origins the 90 % bands held {inside:.0%} of outcomes." if len(scores) else f"{len(names)} series, {horizon} steps ahead, untested."
+    headline = (
+        f"{len(names)} series, {horizon} steps ahead; on rolling origins the 90 % bands held {inside:.0%} of outcomes."
+        if len(scores)
+        else f"{len(names)} series, {horizon} steps ahead, untested."
+    )
     return SeriesForecasts(table, scores, headline, notes)
 
 
-def _forecast_chunk(chunk: list[Array], horizon: int, seasons: tuple[int, ...], quantiles: tuple[float, ...]) -> list[tuple[Array, tuple[Score, ...]]]:
+def _forecast_chunk(
+    chunk: list[Array], horizon: int, seasons: tuple[int, ...], quantiles: tuple[float, ...]
+) -> list[tuple[Array, tuple[Score, ...]]]:
     return [forecast_values(values, horizon, seasons, quantiles) for values in chunk]
 
 
-def forecast_values(values: Array, horizon: int, seasons: tuple[int, ...], quantiles: tuple[float, ...] = QUANTILES) -> tuple[Array, tuple[Score, ...]]:
+def forecast_values(
+    values: Array, horizon: int, seasons: tuple[int, ...], quantiles: tuple[float, ...] = QUANTILES
+) -> tuple[Array, tuple[Score, ...]]:
     """Forecast one series.
 
     Positive series are modelled as logarithms (values under 1 % of the median are raised to it), series with many zeros by their rate, others as they are. Bands

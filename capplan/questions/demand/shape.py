@@ -61,7 +61,9 @@ def shapes_of(history: History) -> Array:
         return np.ones((1, width))
     mean = np.nanmean(recent[good] / np.nanmean(recent[good], axis=1)[:, None], axis=0)
     mean = np.where(np.isfinite(mean), mean, 1.0)
-    filled = np.where(np.isfinite(recent), recent, mean * np.where(good, np.nanmean(np.where(good[:, None], recent, 1.0), axis=1), 1.0)[:, None])
+    filled = np.where(
+        np.isfinite(recent), recent, mean * np.where(good, np.nanmean(np.where(good[:, None], recent, 1.0), axis=1), 1.0)[:, None]
+    )
     shapes = np.where(good[:, None], filled, mean)
     return np.asarray(shapes / shapes.mean(axis=1)[:, None])
 
@@ -84,7 +86,11 @@ def hour_of_week_profile(histories: list[History]) -> pd.DataFrame:
             profile = pd.Series(shapes.mean(axis=0), index=hour).sort_index()
         else:
             profile = pd.Series(np.concatenate([shapes.mean(axis=0) * factor for factor in history.weekday_factor]))
-        frames.append(pd.DataFrame({"workload": history.workload, "region": history.region, "hour_of_week": np.arange(168), "factor": profile.to_numpy()}))
+        frames.append(
+            pd.DataFrame(
+                {"workload": history.workload, "region": history.region, "hour_of_week": np.arange(168), "factor": profile.to_numpy()}
+            )
+        )
     columns = ["workload", "region", "hour_of_week", "factor"]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)
 

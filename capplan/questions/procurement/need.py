@@ -1,4 +1,4 @@
-"""How many accelerators does the work need, on the machines the plan would run it on?"""
+"""How many accelerators the work needs, on the machines the plan would run it on."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ import pandas as pd
 
 from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.questions.procurement.answer import Proof, Purchases
-from capplan.questions.procurement.solve import decide
 from capplan.questions.procurement.explain import explain
+from capplan.questions.procurement.solve import decide
 from capplan.questions.procurement.tables import capacity_table, cost_table, dispatch_table, service_table
 
 

@@ -113,8 +113,12 @@ def fit_scaling(runs: pd.DataFrame, a: ScalingAssumptions) -> ScalingFit:
         chosen[name] = laws[main]
         for law, fitted in laws.items():
             errors = fitted.parameter_errors()
-            parameters += [(name, law, key, value, errors[key] if fitted.freedom > 0 else np.nan) for key, value in fitted.parameters.items()]
-            quality.append((name, law, law == main, len(n), fitted.residual_standard_error, n.max() if held[law] is not None else np.nan, held[law]))
+            parameters += [
+                (name, law, key, value, errors[key] if fitted.freedom > 0 else np.nan) for key, value in fitted.parameters.items()
+            ]
+            quality.append(
+                (name, law, law == main, len(n), fitted.residual_standard_error, n.max() if held[law] is not None else np.nan, held[law])
+            )
         curves.append(_drawn(name, laws[main], n, a))
         limits.append(_limits(name, kinds[name], laws[main], n, a))
         one = laws[main].throughput(1.0)[0]
@@ -122,7 +126,9 @@ def fit_scaling(runs: pd.DataFrame, a: ScalingAssumptions) -> ScalingFit:
         if laws[main].freedom < 1:
             remarks.append(f"{name}: as many parameters as points; no band can be given.")
         if x[n == n.max()].mean() / n.max() > x[n == n.min()].mean() / n.min() * 1.02:
-            remarks.append(f"{name}: larger runs do more per accelerator than the smallest, which no law continues; the fit takes scaling as linear.")
+            remarks.append(
+                f"{name}: larger runs do more per accelerator than the smallest, which no law continues; the fit takes scaling as linear."
+            )
     table = pd.DataFrame(limits)
     return ScalingFit(
         parameters=pd.DataFrame(parameters, columns=["curve", "law", "parameter", "value", "standard_error"]),

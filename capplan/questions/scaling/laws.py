@@ -13,7 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 #: Parameters of each law in the order of `Law.parameters`.
-PARAMETERS = {"usl": ("alpha", "beta", "gamma"), "amdahl": ("alpha", "gamma"), "gustafson": ("serial", "gamma"), "power": ("exponent", "gamma")}
+PARAMETERS = {
+    "usl": ("alpha", "beta", "gamma"),
+    "amdahl": ("alpha", "gamma"),
+    "gustafson": ("serial", "gamma"),
+    "power": ("exponent", "gamma"),
+}
 
 
 def usl_throughput(accelerators: np.ndarray | float, alpha: float, beta: float, gamma: float) -> np.ndarray:

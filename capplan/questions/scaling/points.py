@@ -76,7 +76,9 @@ def _faults(name: str, part: pd.DataFrame) -> list[str]:
         faults.append(f"curve {name}: a throughput must be above 0; leave out runs that failed")
     units = sorted(set(part["unit"].dropna()))
     if len(units) > 1 or (units and part["unit"].isna().any()):
-        faults.append(f"curve {name} mixes units ({', '.join(units)}{', none' if part['unit'].isna().any() else ''}); state one unit for all its rows")
+        faults.append(
+            f"curve {name} mixes units ({', '.join(units)}{', none' if part['unit'].isna().any() else ''}); state one unit for all its rows"
+        )
     counts = part["accelerators"].nunique()
     if counts == 1 and len(part) > 1:
         faults.append(f"curve {name}: all {len(part)} runs are on {part['accelerators'].iloc[0]:g} accelerators; measure other counts too")

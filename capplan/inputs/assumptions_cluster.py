@@ -1,0 +1,130 @@
+"""Assumptions of the cluster simulation: how jobs wait."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from capplan.inputs.assumptions import Timeline, assumption
+
+
+class ClusterAssumptions(Timeline):
+    """How long jobs wait."""
+
+    placement_rule: Literal["pack", "spread", "balanced", "locality"] = assumption(
+        "pack",
+        "Which nodes a job takes: the tightest fit, the emptiest node, the least loaded share, or one rack.",
+        "Packing keeps whole nodes free for large jobs.",
+    )
+    gang_scheduling: bool = assumption(
+        True,
+        "A job starts with all its accelerators or not at all.",
+        "Synchronous training needs all of them; without it jobs can block each other.",
+    )
+    allow_scatter: bool = assumption(
+        False,
+        "May a job take more nodes than it needs, when no compact place is free?",
+        "Off: most training frameworks ask for whole nodes.",
+    )
+    scatter_slowdown_share: float = assumption(
+        0.2,
+        "How much longer a scattered job runs.",
+        "A judgement, inside the loss Jeon et al. (USENIX ATC 2019) saw for jobs spread over servers on the Philly cluster.",
+        unit="share",
+        ge=0,
+        le=5,
+        step=0.05,
+    )
+    sharing_slowdown_share: float = assumption(
+        0.0,
+        "How much longer a job runs that shares an accelerator in time; 0 = partitioned (MIG).",
+        "Partitions are isolated in hardware; give a measured value for time sharing.",
+        unit="share",
+        ge=0,
+        le=5,
+        step=0.05,
+    )
+    checkpoint_seconds: float = assumption(
+        60.0, "Time a job needs to save itself when it is displaced.", "A judgement; measure it.", unit="s", ge=0, le=3600, step=10
+    )
+    job_restart_seconds: float = assumption(
+        120.0, "Time a displaced or failed job needs to load and go on.", "A judgement; measure it.", unit="s", ge=0, le=7200, step=10
+    )
+    checkpoint_interval_seconds: float = assumption(
+        3600.0,
+        "Work between two checkpoints: what a failing node can cost at most.",
+        "A judgement: hourly checkpoints are common.",
+        unit="s",
+        gt=0,
+        le=86400,
+        step=300,
+    )
+    node_failures_per_node_day: float = assumption(
+        0.0,
+        "Failures of a node a day.",
+        "Off by default, so that waits come from load alone; Kokolis et al. (2024) report 6.5 per 1,000 node-days on RSC-1.",
+        unit="failures/day",
+        ge=0,
+        le=1,
+        step=0.001,
+    )
+    node_repair_hours: float = assumption(12.0, "Hours until a failed node is back.", "A judgement.", unit="hours", gt=0, le=720, step=1)
+    quantum_seconds: float = assumption(
+        3600.0,
+        "Turn of time slicing, and step of attained service in accelerator-seconds.",
+        "A judgement: long against a checkpoint, short against a day.",
+        unit="s",
+        ge=60,
+        le=86400,
+        step=60,
+    )
+    fair_share_half_life_hours: float = assumption(
+        168.0,
+        "Past usage counts half after this.",
+        "Slurm's PriorityDecayHalfLife defaults to 7 days.",
+        unit="hours",
+        gt=0,
+        le=8760,
+        step=1,
+    )
+    borrowing_share: float = assumption(
+        1.0,
+        "Share of its own quota a team may borrow on top, where others leave theirs unused.",
+        "Kueue sets no borrowing limit by default; one more quota is a usual bound.",
+        unit="share",
+        ge=0,
+        le=10,
+        step=0.1,
+    )
+    lending_share: float = assumption(
+        1.0, "Share of its quota a team lends while unused.", "Kueue lends everything by default.", unit="share", ge=0, le=1, step=0.05
+    )
+    backfill_depth: int = assumption(
+        500, "Waiting jobs looked at in one pass.", "Slurm's bf_max_job_test defaults to 500.", unit="jobs", ge=1, le=100000, step=10
+    )
+    added_accelerators: int = assumption(
+        0,
+        "Accelerators added to (or taken from) the cluster, in whole nodes of its largest group.",
+        "0 = the nodes table.",
+        unit="accelerators",
+        ge=-100000,
+        le=100000,
+        step=8,
+    )
+    delay_target_minutes: float = assumption(
+        30.0,
+        "Wait that nine of ten jobs should not exceed.",
+        "A judgement; what teams put up with.",
+        unit="minutes",
+        gt=0,
+        le=10080,
+        step=5,
+    )
+    curve_sizes: int = assumption(8, "Cluster sizes on the capacity curve.", "Enough to see where it bends.", ge=2, le=100, step=1)
+    curve_resamples: int = assumption(
+        6,
+        "Resampled traces behind each point of the capacity curve.",
+        "The band is their whole range: 6 traces cover the median with 97 %.",
+        ge=1,
+        le=500,
+        step=1,
+    )

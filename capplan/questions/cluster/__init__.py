@@ -1,0 +1,7 @@
+"""How long jobs wait: a trace-driven simulation of a cluster and its scheduler."""
+
+from capplan.questions.cluster.capacity import CapacityCurve, capacity_curve, resized, smallest_size
+from capplan.questions.cluster.policies import POLICIES, Policy
+from capplan.questions.cluster.simulate import Schedule, simulate_cluster
+
+__all__ = ["POLICIES", "CapacityCurve", "Policy", "Schedule", "capacity_curve", "resized", "simulate_cluster", "smallest_size"]

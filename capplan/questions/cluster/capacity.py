@@ -1,0 +1,160 @@
+"""The capacity curve: waiting against the size of the cluster, with a band from resampled traces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from capplan.errors import CapplanError
+from capplan.inputs.assumptions_cluster import ClusterAssumptions
+from capplan.questions.cluster.measures import duration_words
+from capplan.questions.cluster.policies import Policy
+from capplan.questions.cluster.simulate import simulate_cluster
+
+
+@dataclass(frozen=True)
+class CapacityCurve:
+    """Waiting against size.
+
+    Parameters
+    ----------
+    curve
+        [accelerators, queue_mean_seconds, queue_p90_seconds, low_seconds, high_seconds, allocated_share]; low and high bound
+        the 90th percentile of waiting over the resampled traces.
+    smallest
+        Fewest accelerators on the curve at which it and all larger sizes meet the delay target; None where none does.
+    headline, notes
+        The deciding sentence; assumptions.
+    """
+
+    curve: pd.DataFrame
+    smallest: int | None
+    headline: str
+    notes: tuple[str, ...]
+
+
+def resized(nodes: pd.DataFrame, added_accelerators: int) -> pd.DataFrame:
+    """Return the nodes with accelerators added to, or taken from, their largest group, in whole nodes.
+
+    Raises
+    ------
+    CapplanError
+        Where more is taken than the group has.
+    """
+    if added_accelerators == 0:
+        return nodes
+    frame = nodes.reset_index(drop=True).copy()
+    if "nodes" not in frame:
+        frame["nodes"] = 1
+    group = int((frame["nodes"] * frame["accelerator_count"]).to_numpy().argmax())
+    size = int(frame.loc[group, "accelerator_count"])
+    step = int(np.ceil(abs(added_accelerators) / size)) * int(np.sign(added_accelerators))
+    left = int(frame.loc[group, "nodes"]) + step
+    if left < 1:
+        raise CapplanError(
+            f"added_accelerators = {added_accelerators}: the largest group of nodes, {frame.loc[group, 'node']}, has only {frame.loc[group, 'nodes'] * size}"
+        )
+    frame.loc[group, "nodes"] = left
+    return frame
+
+
+def resampled(jobs: pd.DataFrame, generator: np.random.Generator) -> pd.DataFrame:
+    """Return a trace whose weeks (days, where it is shorter than four weeks) are drawn with replacement from those of the trace.
+
+    Jobs keep their time inside the block, so that the shape of day and week and bursts stay.
+    """
+    start = jobs["submit"].min().normalize()
+    days = (jobs["submit"] - start).dt.days
+    length = 7 if days.max() >= 27 else 1
+    block = (days // length).to_numpy()
+    count = int(block.max()) + 1
+    where = [np.flatnonzero(block == index) for index in range(count)]
+    drawn = generator.integers(0, count, size=count)
+    rows = np.concatenate([where[source] for source in drawn])
+    shift = np.concatenate([np.full(len(where[source]), (index - source) * length) for index, source in enumerate(drawn)])
+    frame = jobs.iloc[rows].reset_index(drop=True)
+    moved = pd.to_timedelta(shift, unit="D")
+    frame["submit"] = frame["submit"] + moved
+    if "deadline" in frame:
+        frame["deadline"] = frame["deadline"] + moved
+    frame["job_id"] = [f"{name}#{index}" for index, name in enumerate(frame["job_id"])]
+    return frame.sort_values("submit", kind="stable").reset_index(drop=True)
+
+
+def _point(jobs: pd.DataFrame, nodes: pd.DataFrame, policy: str | Policy, a: ClusterAssumptions) -> tuple[float, float, float]:
+    """Return mean wait, its 90th percentile and the allocated share of one run; a job that never ends waits for ever."""
+    schedule = simulate_cluster(jobs, nodes, policy, a)
+    wait = schedule.jobs["queue_seconds"].fillna(np.inf)
+    return float(wait.mean()), float(np.sort(wait)[int(np.ceil(0.9 * len(wait))) - 1]), schedule.measure("allocated_share")
+
+
+def capacity_curve(
+    jobs: pd.DataFrame, nodes: pd.DataFrame, policy: str | Policy, a: ClusterAssumptions, sizes: list[int] | None = None, workers: int = 1
+) -> CapacityCurve:
+    """Say how waiting falls with the size of the cluster.
+
+    Parameters
+    ----------
+    jobs, nodes, policy, a
+        As in simulate_cluster; a.delay_target_minutes is the target for the 90th percentile of waiting.
+    sizes
+        Accelerators to add to (or take from) the nodes; by default a.curve_sizes steps around what the trace needs on average.
+    workers
+        Processes to use; on a Dask cluster where joblib's backend has been set to one.
+
+    Returns
+    -------
+    CapacityCurve
+    """
+    from joblib import Parallel, delayed
+
+    counts = nodes["nodes"] if "nodes" in nodes else pd.Series(1, index=nodes.index)
+    now = int((nodes["accelerator_count"] * counts).sum())
+    steps = sizes if sizes is not None else _sizes(jobs, nodes, now, a)
+    generator = np.random.default_rng([a.seed, 43])
+    traces = [jobs, *(resampled(jobs, generator) for _ in range(a.curve_resamples))]
+    clusters = [resized(nodes, step) for step in steps]
+    tasks = [(cluster, trace) for cluster in clusters for trace in traces]
+    found = Parallel(n_jobs=workers)(delayed(_point)(trace, cluster, policy, a) for cluster, trace in tasks)
+    values = np.array(found).reshape(len(clusters), len(traces), 3)
+    totals = [int((cluster["accelerator_count"] * cluster.get("nodes", 1)).sum()) for cluster in clusters]
+    curve = pd.DataFrame(
+        {
+            "accelerators": totals,
+            "queue_mean_seconds": values[:, 0, 0],
+            "queue_p90_seconds": values[:, 0, 1],
+            "low_seconds": values[:, :, 1].min(axis=1),
+            "high_seconds": values[:, :, 1].max(axis=1),
+            "allocated_share": values[:, 0, 2],
+        }
+    )
+    curve = curve.drop_duplicates("accelerators").sort_values("accelerators").reset_index(drop=True)
+    smallest = smallest_size(curve, a.delay_target_minutes)
+    target = duration_words(60 * a.delay_target_minutes)
+    headline = (
+        f"{smallest:,} accelerators are the smallest cluster on the curve at which nine of ten jobs start within {target}; there are {now:,}."
+        if smallest is not None
+        else f"Even {curve['accelerators'].max():,} accelerators do not let nine of ten jobs start within {target}."
+    )
+    note = f"The band is the range over the trace and {a.curve_resamples} traces resampled in blocks of weeks or days."
+    return CapacityCurve(curve, smallest, headline, (note,))
+
+
+def smallest_size(curve: pd.DataFrame, target_minutes: float) -> int | None:
+    """Return the smallest size on the curve that meets the target together with all larger ones."""
+    meets = (curve.sort_values("accelerators")["queue_p90_seconds"] <= 60 * target_minutes).to_numpy()
+    lasting = np.logical_and.accumulate(meets[::-1])[::-1]
+    return int(np.sort(curve["accelerators"].to_numpy())[lasting.argmax()]) if lasting.any() else None
+
+
+def _sizes(jobs: pd.DataFrame, nodes: pd.DataFrame, now: int, a: ClusterAssumptions) -> list[int]:
+    """Spread sizes from what the trace needs on average, or its largest job, to twice that, with the present size among them."""
+    seconds = max((jobs["submit"].max() - jobs["submit"].min()).total_seconds(), float(jobs["duration_seconds"].max()), 1.0)
+    mean = float((jobs["duration_seconds"].fillna(jobs["duration_seconds"].median()) * jobs["accelerators"]).sum()) / seconds
+    unit = int(nodes["accelerator_count"].max())
+    others = now - int((nodes["accelerator_count"] * nodes.get("nodes", 1)).max())
+    low = int(max(mean, jobs["accelerators"].max() + others, others + unit))
+    high = max(now, 2 * low)
+    return sorted({int(np.ceil(size / unit)) * unit - now for size in np.linspace(low, high, a.curve_sizes)} | {0})

@@ -1,0 +1,270 @@
+"""Compiled: the loop over events, and one pass over the waiting jobs."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from capplan.questions.cluster.lists import ATTAINED, ROUND_ROBIN, dequeue, enqueue, finish, start, stop
+from capplan.questions.cluster.placing import _one_node, _record, choose, take
+from capplan.questions.cluster.reserving import displace, fits_around, reserve
+from capplan.questions.cluster.state import (
+    COUNTED_UNTIL,
+    LOGGED,
+    NEXT_CHANGE,
+    NEXT_JOB,
+    NEXT_TICK,
+    NOW,
+    RUNNING_JOBS,
+    WAITING_JOBS,
+)
+
+STRICT, SKIP, EASY, CONSERVATIVE = 0, 1, 2, 3
+
+
+@njit(cache=True)
+def _quota_allows(job, trace, rules, state):  # type: ignore[no-untyped-def]
+    """Tell whether a team's quota, and what its cohort lends, leave room for a job.
+
+    A team keeps nominal - lending for itself; the rest of all nominal quotas is the cohort's.
+    """
+    if not rules.quotas:
+        return True
+    team = trace.team[job]
+    if state.used[team] + trace.need[job] <= rules.nominal[team]:
+        return True  # its own quota: what others borrowed of it comes back
+    lent = 0
+    for other in range(len(rules.nominal)):
+        own = rules.nominal[other] - rules.lending[other]
+        lent += rules.lending[other] - max(0, state.used[other] - own)
+    room = max(0, rules.nominal[team] - rules.lending[team] - state.used[team]) + lent
+    room = min(room, rules.nominal[team] + rules.borrowing[team] - state.used[team])
+    return trace.least[job] <= room and trace.need[job] <= room
+
+
+@njit(cache=True)
+def _grab_parts(trace, nodes, state):  # type: ignore[no-untyped-def]
+    """Without gang scheduling: give the waiting jobs one node's piece each in turn; a job runs once it holds all of it."""
+    moved = True
+    while moved:
+        moved = False
+        index = state.queue_head[0]
+        while index < state.queue_tail[0]:
+            job = state.queue[index]
+            index += 1
+            kind = max(trace.kind[job], 0)
+            missing = trace.need[job] - state.held[job]
+            piece = min(missing, nodes.kind_size[kind])
+            node = _one_node(piece, nodes.kind_start[kind], nodes.kind_start[kind + 1], state.free, nodes.size, 0) if piece else -1
+            if node >= 0:
+                moved = True
+                state.free[node] -= piece
+                state.free_of_kind[kind] -= piece
+                state.held[job] += piece
+                state.used[trace.team[job]] += piece
+                _record(job, node, piece, -1, state.scalars[NOW], state)
+            if state.held[job] == trace.need[job]:
+                head = state.queue_head[0]
+                dequeue(job, trace, state)
+                start(job, (trace.need[job] + nodes.kind_size[kind] - 1) // nodes.kind_size[kind], 1.0, trace, state)
+                index -= 1 if state.queue_head[0] == head else 0
+
+
+@njit(cache=True)
+def _conservative(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
+    """Give every waiting job in order the earliest window that delays none before it, and start those whose window is now.
+
+    Windows are counted in accelerators of the whole cluster; a job whose window is now but whose gang finds no nodes waits for the next event.
+    """
+    now, running = state.scalars[NOW], int(state.scalars[RUNNING_JOBS])
+    size = 2 * rules.depth + running + 4
+    times, free = np.empty(size), np.empty(size)
+    times[0], free[0], count = now, float(state.free_of_kind.sum()), 1
+    for index in range(running):
+        job = state.by_expected[index]
+        when = max(state.expected_end[job], now)
+        if when > times[count - 1]:
+            times[count], free[count] = when, free[count - 1]
+            count += 1
+        free[count - 1] += state.held[job]
+    place, looked = state.queue_head[0], 0
+    while place < state.queue_tail[0] and looked < rules.depth:
+        job = state.queue[place]
+        place += 1
+        looked += 1
+        need = float(max(trace.need[job], 1))
+        length = state.overhead[job] + max(trace.expected[job] - trace.work[job] + state.remaining[job], 0.0)
+        first = 0
+        while first < count:
+            last, blocked = first, -1
+            while last < count and times[last] < times[first] + length:
+                if free[last] < need:
+                    blocked = last
+                    break
+                last += 1
+            if blocked < 0:
+                break
+            first = blocked + 1
+        if first >= count:
+            continue
+        begin, end = times[first], times[first] + length
+        if first == 0:
+            taken, rate, _ = choose(job, state.free, True, True, trace, nodes, rules, state)
+            if taken >= 0:
+                head = state.queue_head[0]
+                take(job, taken, now, trace, nodes, state)
+                dequeue(job, trace, state)
+                start(job, taken, rate, trace, state)
+                place -= 1 if state.queue_head[0] == head else 0
+                end = begin + state.overhead[job] + (length - state.overhead[job]) / rate
+        at = first
+        while at < count and times[at] < end:
+            at += 1
+        if at == count or times[at] > end:
+            for index in range(count, at, -1):
+                times[index], free[index] = times[index - 1], free[index - 1]
+            times[at], free[at] = end, free[at - 1]
+            count += 1
+        for index in range(first, at):
+            free[index] -= need
+
+
+@njit(cache=True)
+def _next_queue(skipped, rules, state):  # type: ignore[no-untyped-def]
+    """Return the queue that comes first: with fair share the one that has had least for its share."""
+    best, least = -1, np.inf
+    for queue in range(len(state.queue_head)):
+        if state.queue_head[queue] + skipped[queue] >= state.queue_tail[queue]:
+            continue
+        had = (state.team_usage[queue] + state.used[queue] * rules.quantum_seconds) / rules.share[queue] if len(skipped) > 1 else 0.0
+        if had < least:
+            best, least = queue, had
+    return best
+
+
+@njit(cache=True)
+def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
+    """Start whatever the policy lets start now."""
+    if rules.backfill == CONSERVATIVE:
+        if state.free_of_kind.sum() > 0:
+            _conservative(trace, nodes, rules, state)
+        return
+    skipped = np.zeros(len(state.queue_head), dtype=np.int64)
+    shadow, reserved, looked = np.inf, False, 0
+    while looked < rules.depth + 1:
+        queue = _next_queue(skipped, rules, state)
+        if queue < 0:
+            return
+        job = state.queue[state.queue_head[queue] + skipped[queue]]
+        if not _quota_allows(job, trace, rules, state):
+            skipped[queue] += 1
+            looked += 1
+            continue
+        if reserved:
+            taken, rate = fits_around(job, shadow, trace, nodes, rules, state)
+        else:
+            taken, rate, _ = choose(job, state.free, True, True, trace, nodes, rules, state)
+            if taken < 0 and rules.preempt and displace(job, trace, nodes, rules, state):
+                # those stopped wait again, perhaps before this job's old place
+                skipped[:] = 0
+                taken, rate, _ = choose(job, state.free, True, True, trace, nodes, rules, state)
+        if taken >= 0:
+            take(job, taken, state.scalars[NOW], trace, nodes, state)
+            dequeue(job, trace, state)
+            start(job, taken, rate, trace, state)
+            continue
+        looked += 1
+        if rules.backfill == STRICT:
+            if len(skipped) == 1:
+                return
+            skipped[queue] = 1 << 40
+            continue
+        if rules.backfill == EASY and not reserved:
+            shadow, reserved = reserve(job, trace, nodes, rules, state), True
+        if rules.backfill == EASY and state.free_of_kind.sum() == 0 and state.scalars[RUNNING_JOBS] > 0 and trace.thousandths[job] == 0:
+            return
+        skipped[queue] += 1
+
+
+@njit(cache=True)
+def _change_node(node, to, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
+    """Take a node away (0: it fails, -1: it is reclaimed, work kept) or bring it back (1)."""
+    kind = nodes.kind[node]
+    if to == 1:
+        if not state.up[node]:
+            state.up[node] = 1
+            state.free[node] = nodes.size[node]
+            state.free_of_kind[kind] += nodes.size[node]
+        return
+    if not state.up[node]:
+        return
+    index = 0
+    while index < state.scalars[RUNNING_JOBS]:
+        job = state.by_end[index]
+        record, here = state.record[job], False
+        while record >= 0:
+            here = here or state.records_node[record] == node
+            record = state.records_next[record]
+        if here:
+            interval = rules.checkpoint_interval_seconds if to == 0 else 0.0
+            saving = 0.0 if to == 0 else rules.checkpoint_seconds
+            stop(job, interval, saving + rules.restart_seconds, trace, nodes, rules, state)
+        else:
+            index += 1
+    state.up[node] = 0
+    state.free_of_kind[kind] -= state.free[node]
+    state.free[node] = 0
+
+
+@njit(cache=True)
+def _age_usage(now, rules, state):  # type: ignore[no-untyped-def]
+    """Let past usage fade by half in each half-life, and add what is used now."""
+    passed = now - state.scalars[COUNTED_UNTIL]
+    if passed > 0.0:
+        kept = 0.5 ** (passed / rules.half_life_seconds)
+        grown = rules.half_life_seconds / np.log(2.0) * (1.0 - kept)
+        for team in range(len(state.used)):
+            state.team_usage[team] = state.team_usage[team] * kept + state.used[team] * grown
+    state.scalars[COUNTED_UNTIL] = now
+
+
+@njit(cache=True)
+def run(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
+    """Simulate until nothing is left to happen, or the log is nearly full; return True when done."""
+    jobs, changes = len(trace.submit), len(nodes.change_time)
+    room = len(state.log) - 2 * len(state.records_next)
+    ticking = rules.preempt and rules.order in (ATTAINED, ROUND_ROBIN)
+    while state.scalars[LOGGED] < room:
+        coming, change = int(state.scalars[NEXT_JOB]), int(state.scalars[NEXT_CHANGE])
+        now = state.scalars[NEXT_TICK]
+        if state.scalars[RUNNING_JOBS] > 0:
+            now = min(now, state.end[state.by_end[0]])
+        if coming < jobs:
+            now = min(now, trace.submit[coming])
+        if change < changes and (coming < jobs or state.scalars[RUNNING_JOBS] + state.scalars[WAITING_JOBS] > 0):
+            now = min(now, nodes.change_time[change])
+        if now == np.inf:
+            return True
+        state.scalars[NOW] = now
+        _age_usage(now, rules, state)
+        while state.scalars[RUNNING_JOBS] > 0 and state.end[state.by_end[0]] <= now:
+            finish(state.by_end[0], trace, nodes, state)
+        while change < changes and nodes.change_time[change] <= now:
+            _change_node(nodes.change_node[change], nodes.change_to[change], trace, nodes, rules, state)
+            change += 1
+        state.scalars[NEXT_CHANGE] = change
+        while coming < jobs and trace.submit[coming] <= now:
+            enqueue(coming, now, trace, rules, state)
+            coming += 1
+        state.scalars[NEXT_JOB] = coming
+        if state.scalars[WAITING_JOBS] > 0:
+            if rules.gang:
+                _schedule(trace, nodes, rules, state)
+            else:
+                _grab_parts(trace, nodes, state)
+        busy = ticking and state.scalars[WAITING_JOBS] > 0 and state.scalars[RUNNING_JOBS] > 0
+        if not busy:
+            state.scalars[NEXT_TICK] = np.inf
+        elif state.scalars[NEXT_TICK] <= now or state.scalars[NEXT_TICK] == np.inf:
+            state.scalars[NEXT_TICK] = now + rules.quantum_seconds
+    return False

@@ -1,0 +1,167 @@
+"""How long do jobs wait? A trace, a cluster and a policy become a schedule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from capplan.inputs.assumptions_cluster import ClusterAssumptions
+from capplan.questions.cluster.policies import Policy, policy_named
+from capplan.questions.cluster.state import ENDED, LOG_AMOUNT, LOG_END, LOG_JOB, LOG_NODE, LOG_START, LOGGED, State, new_state
+from capplan.questions.cluster.tables import Prepared, prepare
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What happened to every job.
+
+    Parameters
+    ----------
+    jobs
+        [job_id, team, accelerators, submit, submit_seconds, start_seconds, end_seconds, queue_seconds (all its waiting), completion_seconds (submit to end),
+        run_seconds (recorded duration), held_seconds, lost_seconds, preemptions, nodes, slowdown, deadline_missed, predicted]; seconds count from
+        the first submission; empty where a job never ended.
+    held
+        [job_id, node, accelerators, start_seconds, end_seconds]: who held what, when.
+    occupancy
+        [time, accelerators, waiting_jobs, waiting_accelerators]: steps of what was held and what waited.
+    measures
+        [measure, value, unit] of the whole cluster.
+    by_size, by_team
+        Queue delay and completion time by size of job and by team.
+    headline, notes
+        The deciding sentence; repairs and assumptions.
+    """
+
+    jobs: pd.DataFrame
+    held: pd.DataFrame
+    occupancy: pd.DataFrame
+    measures: pd.DataFrame
+    by_size: pd.DataFrame
+    by_team: pd.DataFrame
+    headline: str
+    notes: tuple[str, ...]
+
+    def measure(self, name: str) -> float:
+        """Return one of the measures."""
+        return float(self.measures.set_index("measure").loc[name, "value"])
+
+
+def simulate_cluster(
+    jobs: pd.DataFrame,
+    nodes: pd.DataFrame,
+    policy: str | Policy,
+    a: ClusterAssumptions,
+    *,
+    speeds: pd.DataFrame | None = None,
+    shares: dict[str, float] | None = None,
+    changes: pd.DataFrame | None = None,
+) -> Schedule:
+    """Say how long jobs wait.
+
+    Parameters
+    ----------
+    jobs
+        Table jobs: [job_id, submit, duration_seconds, accelerators, ...].
+    nodes
+        Table nodes: [node, accelerator, accelerator_count, nodes, domain].
+    policy
+        Name of a policy (see POLICIES) or a Policy.
+    a
+        Costs and rules.
+    speeds
+        Table speeds, for jobs that name a workload on clusters of several kinds; a job's recorded duration is that on the fastest kind.
+    shares
+        Share of each team, for fair share and quotas; all the same where none are given.
+    changes
+        Nodes that come and go: [time, node, available: bool].
+
+    Returns
+    -------
+    Schedule
+
+    Raises
+    ------
+    CapplanError
+        A job that could never run, a negative duration, accelerators that no node has.
+    """
+    prepared = prepare(jobs, nodes, policy_named(policy), a, speeds=speeds, shares=shares, changes=changes)
+    return _answer(prepared, run_events(prepared))
+
+
+def run_events(prepared: Prepared) -> State:
+    """Run the compiled loop, giving its log more room whenever it asks."""
+    from capplan.questions.cluster.kernel import run
+
+    queues = int(prepared.trace.queue.max()) + 1
+    state = new_state(prepared.trace, prepared.cluster, queues, len(prepared.teams))
+    while not run(prepared.trace, prepared.cluster, prepared.rules, state):
+        state = state._replace(log=np.concatenate([state.log, np.empty_like(state.log)]))
+    return state
+
+
+def _answer(prepared: Prepared, state: State) -> Schedule:
+    """Turn the final state into tables."""
+    table, trace = prepared.jobs, prepared.trace
+    log = state.log[: int(state.scalars[LOGGED])]
+    holder = log[:, LOG_JOB].astype(np.int64)
+    held = pd.DataFrame(
+        {
+            "job_id": table["job_id"].to_numpy()[holder],
+            "node": prepared.nodes["node"].to_numpy()[log[:, LOG_NODE].astype(np.int64)],
+            "accelerators": log[:, LOG_AMOUNT],
+            "start_seconds": log[:, LOG_START],
+            "end_seconds": log[:, LOG_END],
+        }
+    )
+    ended = state.status == ENDED
+    end = np.where(ended, state.end, np.nan)
+    # a job holds all its pieces over the same spells, so one piece of each spell tells how long it ran
+    spells = np.unique(np.column_stack([holder, log[:, LOG_START], log[:, LOG_END]]), axis=0)
+    running = np.bincount(spells[:, 0].astype(np.int64), weights=spells[:, 2] - spells[:, 1], minlength=len(table))
+    if not prepared.rules.gang:
+        running = np.where(ended, state.end - state.first_start, 0.0)
+    running = np.where((trace.need == 0) & (trace.thousandths == 0) & ended, state.end - state.first_start, running)
+    completion = end - trace.submit
+    due = (table["deadline"] - prepared.origin).dt.total_seconds().to_numpy()
+    frame = pd.DataFrame(
+        {
+            "job_id": table["job_id"],
+            "team": table["team"],
+            "accelerators": table["accelerators"],
+            "submit": table["submit"],
+            "submit_seconds": trace.submit,
+            "start_seconds": state.first_start,
+            "end_seconds": end,
+            "queue_seconds": np.maximum(completion - running, 0.0),
+            "completion_seconds": completion,
+            "run_seconds": trace.work,
+            "held_seconds": running,
+            "lost_seconds": state.lost,
+            "preemptions": state.preempted,
+            "nodes": state.spread_over,
+            "slowdown": completion / np.maximum(trace.work, 10.0),
+            "deadline_missed": np.where(np.isnan(due), False, ~(end <= due)),
+            "predicted": table["predicted"],
+        }
+    )
+    frame["deadline_missed"] = frame["deadline_missed"].astype(bool)
+    from capplan.questions.cluster.measures import by_size, by_team, cluster_measures, headline, occupancy
+
+    notes = list(prepared.notes)
+    stuck = frame.loc[~ended, "job_id"]
+    if len(stuck):
+        partly = int((state.held[~ended] > 0).sum())
+        notes.append(
+            f"{len(stuck)} jobs never ended ({', '.join(stuck.head(5))}): "
+            + (
+                f"gridlock, {partly} of them hold {int(state.held[~ended].sum())} accelerators and wait for the rest."
+                if partly
+                else "their quota, or nodes that went away, left no place for them."
+            )
+        )
+    steps = occupancy(frame, held, prepared.origin)
+    measures = cluster_measures(prepared, state, frame, held, steps)
+    return Schedule(frame, held, steps, measures, by_size(frame), by_team(frame, held), headline(frame, measures), tuple(notes))

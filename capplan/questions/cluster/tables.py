@@ -1,0 +1,282 @@
+"""Jobs and nodes as arrays: every fault named, missing durations predicted and labelled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from capplan.errors import CapplanError, nearest
+from capplan.inputs.assumptions_cluster import ClusterAssumptions
+from capplan.questions.cluster.policies import BACKFILLS, ORDERS, PLACEMENTS, PREEMPTIONS, Policy
+from capplan.questions.cluster.state import WHOLE, Nodes, Rules, Trace
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A trace ready to run, with the frames that name its rows."""
+
+    jobs: pd.DataFrame
+    nodes: pd.DataFrame
+    teams: tuple[str, ...]
+    origin: pd.Timestamp
+    trace: Trace
+    cluster: Nodes
+    rules: Rules
+    notes: tuple[str, ...]
+
+
+def prepare(
+    jobs: pd.DataFrame,
+    nodes: pd.DataFrame,
+    policy: Policy,
+    a: ClusterAssumptions,
+    *,
+    speeds: pd.DataFrame | None = None,
+    shares: dict[str, float] | None = None,
+    changes: pd.DataFrame | None = None,
+) -> Prepared:
+    """Check and arrange a trace, a cluster and a policy; see simulate_cluster for the parameters."""
+    notes: list[str] = []
+    machines = _machines(nodes)
+    kinds = list(dict.fromkeys(machines["accelerator"]))
+    table = _jobs(jobs, notes)
+    origin = table["submit"].iloc[0]
+    rows, speed = _speeds(table, kinds, speeds)
+    trace = _trace(table, rows, kinds, origin, policy)
+    size = machines["accelerator_count"].to_numpy(dtype=np.int64)
+    kind = machines["accelerator"].map({name: index for index, name in enumerate(kinds)}).to_numpy(dtype=np.int64)
+    _fits(table, trace, machines, kinds, policy, a)
+    last = float(trace.submit[-1] + trace.work.sum() / max(size.sum(), 1) + trace.work.max())
+    when, which, to = _changes(machines, changes, a, origin, last, notes)
+    cluster = Nodes(
+        size=size,
+        kind=kind,
+        domain=machines["domain_number"].to_numpy(dtype=np.int64),
+        kind_start=np.concatenate([[0], np.cumsum(np.bincount(kind, minlength=len(kinds)))]).astype(np.int64),
+        kind_size=np.array([size[kind == index].max() for index in range(len(kinds))], dtype=np.int64),
+        speed=speed,
+        change_time=when,
+        change_node=which,
+        change_to=to,
+    )
+    teams = tuple(sorted(table["team"].unique()))
+    rules = _rules(policy, a, teams, int(size.sum()), shares, notes)
+    return Prepared(table, machines, teams, origin, trace, cluster, rules, tuple(notes))
+
+
+def _machines(nodes: pd.DataFrame) -> pd.DataFrame:
+    """Write out one row a node, nodes of a kind together, racks in one block."""
+    if nodes.empty:
+        raise CapplanError("nodes: the table has no rows; a cluster needs at least one node")
+    wrong = nodes[(nodes["accelerator_count"] < 1) | (nodes.get("nodes", pd.Series(1, index=nodes.index)) < 1)]
+    usable = nodes[nodes["accelerator_count"] > 0]
+    if usable.empty:
+        raise CapplanError(f"nodes: no node has an accelerator (first: {wrong['node'].iloc[0]}); give accelerator_count of at least 1")
+    counts = usable["nodes"].to_numpy() if "nodes" in usable else np.ones(len(usable), dtype=int)
+    frame = usable.loc[usable.index.repeat(counts), ["node", "accelerator", "accelerator_count"]].reset_index(drop=True)
+    position = frame.groupby("node").cumcount()
+    repeated = frame.groupby("node")["node"].transform("size") > 1
+    domain = usable["domain"] if "domain" in usable else pd.Series(None, index=usable.index, dtype=object)
+    frame["domain"] = domain.fillna(usable["node"]).loc[usable.index.repeat(counts)].to_numpy()
+    frame["node"] = np.where(repeated, frame["node"] + "-" + position.astype(str), frame["node"])
+    order = {name: index for index, name in enumerate(dict.fromkeys(frame["accelerator"]))}
+    frame = frame.assign(order=frame["accelerator"].map(order)).sort_values(["order", "domain"], kind="stable").drop(columns="order")
+    frame["domain_number"] = (frame["accelerator"] + "\0" + frame["domain"]).pipe(lambda name: pd.factorize(name)[0])
+    return frame.reset_index(drop=True)
+
+
+def _jobs(jobs: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Sort by submission, fill what is missing, refuse what is wrong."""
+    if jobs.empty:
+        raise CapplanError("jobs: the table has no rows; a trace needs at least one job")
+    negative = jobs[jobs["duration_seconds"] < 0]
+    if len(negative):
+        raise CapplanError(
+            f"jobs: {len(negative)} jobs ran for less than nothing (first: {negative['job_id'].iloc[0]}, {negative['duration_seconds'].iloc[0]:g} s); "
+            "durations are 0 or more, empty where not known"
+        )
+    if jobs["submit"].isna().any():
+        raise CapplanError(f"jobs: {jobs.loc[jobs['submit'].isna(), 'job_id'].iloc[0]} has no submit time; every job needs one")
+    table = jobs.assign(job_id=jobs["job_id"].astype(str))
+    if not table["submit"].is_monotonic_increasing:
+        notes.append("Jobs were not in the order of their submission and have been sorted.")
+        table = table.sort_values("submit", kind="stable")
+    table = table.reset_index(drop=True)
+    for name, value in (("team", "shared"), ("priority", 0.0)):
+        table[name] = table[name].fillna(value) if name in table else value
+    for name in ("expected_seconds", "least_accelerators"):
+        table[name] = table.get(name, np.nan)
+    table["deadline"] = table.get("deadline", pd.NaT)
+    fraction = (table["accelerators"] % 1).round(3)
+    mixed = table[(table["accelerators"] > 1) & (fraction > 0)]
+    if len(mixed):
+        raise CapplanError(
+            f"jobs: {mixed['job_id'].iloc[0]} asks for {mixed['accelerators'].iloc[0]:g} accelerators; a job takes whole ones, or a part of one"
+        )
+    table["predicted"] = table["duration_seconds"].isna()
+    if table["predicted"].any():
+        known = table[~table["predicted"]]
+        if known.empty:
+            raise CapplanError("jobs: no job has a duration, so none can be predicted; give duration_seconds for some")
+        size = np.ceil(np.log2(table["accelerators"].clip(lower=1)))
+        alike = known["duration_seconds"].groupby([known["team"], size[known.index]]).median()
+        by_size = known["duration_seconds"].groupby(size[known.index]).median()
+        guess = [
+            alike.get((team, step), by_size.get(step, known["duration_seconds"].median()))
+            for team, step in zip(table["team"], size, strict=True)
+        ]
+        table["duration_seconds"] = table["duration_seconds"].fillna(pd.Series(guess, index=table.index))
+        notes.append(
+            f"{int(table['predicted'].sum()):,} jobs have no duration: each is taken as long as the median job of its team and size (column predicted)."
+        )
+    return table
+
+
+def _speeds(table: pd.DataFrame, kinds: list[str], speeds: pd.DataFrame | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return each job's row of relative speeds, and the speeds by row and kind: 1 = as fast as in the trace."""
+    if speeds is None or speeds.empty or "workload" not in table or table["workload"].isna().all():
+        return np.zeros(len(table), dtype=np.int64), np.ones((1, len(kinds)))
+    wide = speeds.pivot_table(index="workload", columns="accelerator", values="work_per_accelerator_hour").reindex(columns=kinds)
+    wide = wide[wide.notna().any(axis=1)]
+    relative = wide.div(wide.max(axis=1), axis=0).fillna(0.0)
+    codes = {name: index + 1 for index, name in enumerate(relative.index)}
+    rows = table["workload"].map(codes).fillna(0).to_numpy(dtype=np.int64)
+    return rows, np.vstack([np.ones((1, len(kinds))), relative.to_numpy()])
+
+
+def _trace(table: pd.DataFrame, rows: np.ndarray, kinds: list[str], origin: pd.Timestamp, policy: Policy) -> Trace:
+    """Turn jobs into arrays; times are seconds since the first submission."""
+    wanted = table["accelerator"] if "accelerator" in table else pd.Series(None, index=table.index, dtype=object)
+    unknown = sorted(set(wanted.dropna()) - set(kinds))
+    if unknown:
+        who = table.loc[wanted == unknown[0], "job_id"].iloc[0]
+        raise CapplanError(f"jobs: {who} wants {unknown[0]}, which no node has; {nearest(unknown[0], kinds)}")
+    submit = (table["submit"] - origin).dt.total_seconds().to_numpy()
+    work = np.maximum(table["duration_seconds"].to_numpy(dtype=float), 1e-6)
+    expected = np.where(table["expected_seconds"].isna(), work, table["expected_seconds"]).astype(float)
+    asked = table["accelerators"].to_numpy(dtype=float)
+    part = (asked > 0) & (asked < 1)
+    need = np.where(part, 0, np.round(asked)).astype(np.int64)
+    least = np.where(table["least_accelerators"].isna() | part, need, np.minimum(table["least_accelerators"].fillna(1), need)).astype(
+        np.int64
+    )
+    teams = pd.factorize(table["team"], sort=True)[0].astype(np.int64)
+    due = (table["deadline"] - origin).dt.total_seconds().fillna(np.inf).to_numpy() if policy.order == "deadline" else submit
+    keys = {"expected": expected, "priority": -table["priority"].to_numpy(dtype=float), "deadline": due}
+    return Trace(
+        submit=submit,
+        work=work,
+        expected=np.maximum(expected, 1e-6),
+        need=need,
+        thousandths=np.where(part, np.maximum(np.round(asked * WHOLE), 1), 0).astype(np.int64),
+        least=least,
+        key=keys.get(policy.order, submit).astype(float),
+        queue=teams if policy.fair_share else np.zeros(len(table), dtype=np.int64),
+        team=teams,
+        kind=wanted.map({name: index for index, name in enumerate(kinds)}).fillna(-1).to_numpy(dtype=np.int64),
+        speed_row=rows,
+    )
+
+
+def _fits(table: pd.DataFrame, trace: Trace, machines: pd.DataFrame, kinds: list[str], policy: Policy, a: ClusterAssumptions) -> None:
+    """Name every job that could never run, rather than let it wait for ever."""
+    totals = machines.groupby("accelerator", sort=False)["accelerator_count"].sum().reindex(kinds).to_numpy()
+    largest = np.where(trace.kind >= 0, totals[trace.kind], totals.max())
+    too_big = np.flatnonzero(trace.least > largest)
+    if len(too_big):
+        first = too_big[0]
+        names = ", ".join(table["job_id"].iloc[too_big[:5]])
+        raise CapplanError(
+            f"jobs: {len(too_big)} jobs are larger than the cluster ({names}{', ...' if len(too_big) > 5 else ''}); "
+            f"{table['job_id'].iloc[first]} needs {trace.least[first]} accelerators of one kind and the cluster has {largest[first]}. Enlarge it or leave them out"
+        )
+    if policy.backfill == "conservative" and (len(kinds) > 1 or (trace.thousandths > 0).any()):
+        raise CapplanError(
+            "conservative backfill counts whole accelerators of one kind; use easy_backfill for mixed clusters or shared accelerators"
+        )
+    if not a.gang_scheduling and (len(kinds) > 1 or (trace.thousandths > 0).any()):
+        raise CapplanError(
+            "without gang scheduling, jobs take whole accelerators of one kind; leave out shared accelerators and other kinds"
+        )
+    if a.allow_scatter or not a.gang_scheduling:
+        return
+    for kind in range(len(kinds)):
+        sizes = machines.loc[machines["accelerator"] == kinds[kind], "accelerator_count"].to_numpy()
+        most = np.sort(sizes)[::-1].cumsum()
+        fewest = -(-trace.least // sizes.max())
+        stuck = np.flatnonzero((trace.kind == kind) & (trace.least > 0) & (most[np.minimum(fewest, len(most)) - 1] < trace.least))
+        if len(stuck):
+            raise CapplanError(
+                f"jobs: {table['job_id'].iloc[stuck[0]]} has no compact place even in an empty cluster; set allow_scatter = true"
+            )
+
+
+def _changes(
+    machines: pd.DataFrame, changes: pd.DataFrame | None, a: ClusterAssumptions, origin: pd.Timestamp, last: float, notes: list[str]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return when which node goes (0 failed, -1 reclaimed) or comes (1): stated changes, and failures drawn from the seed."""
+    parts = []
+    if changes is not None and len(changes):
+        number = pd.Series(range(len(machines)), index=machines["node"])
+        unknown = sorted(set(changes["node"]) - set(number.index))
+        if unknown:
+            raise CapplanError(f"changes of capacity: there is no node {unknown[0]}; {nearest(unknown[0], number.index)}")
+        seconds = (changes["time"] - origin).dt.total_seconds().to_numpy()
+        parts.append((seconds, number[changes["node"]].to_numpy(), np.where(changes["available"], 1, -1)))
+    rate = a.node_failures_per_node_day / 86400
+    if rate > 0:
+        generator = np.random.default_rng([a.seed, 41])
+        repair = a.node_repair_hours * 3600
+        rounds = int(np.ceil(last * rate + 6 * np.sqrt(last * rate) + 6))
+        gaps = generator.exponential(1 / rate, size=(len(machines), rounds)) + repair
+        fails = np.cumsum(gaps, axis=1) - repair
+        rows, columns = np.nonzero(fails < last)
+        when = fails[rows, columns]
+        parts += [(when, rows, np.zeros(len(rows))), (when + repair, rows, np.ones(len(rows)))]
+        notes.append(f"{len(rows):,} node failures were drawn; a failed node is away for {a.node_repair_hours:g} hours.")
+    if not parts:
+        return np.empty(0), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    when, which, to = (np.concatenate(part) for part in zip(*parts, strict=True))
+    order = np.lexsort((which, when))
+    return when[order].astype(float), which[order].astype(np.int64), to[order].astype(np.int64)
+
+
+def _rules(
+    policy: Policy, a: ClusterAssumptions, teams: tuple[str, ...], size: int, shares: dict[str, float] | None, notes: list[str]
+) -> Rules:
+    """Turn policy and assumptions into numbers; without stated shares all teams have the same."""
+    given = shares or {}
+    unknown = sorted(set(given) - set(teams))
+    if unknown:
+        raise CapplanError(f"shares: no job belongs to {unknown[0]}; {nearest(unknown[0], teams)}")
+    if shares is None and (policy.fair_share or policy.quotas) and len(teams) > 1:
+        notes.append(f"No shares are stated: all {len(teams)} teams have the same.")
+    share = np.array([given.get(team, 0.0 if given else 1.0) for team in teams], dtype=float)
+    share = np.maximum(share, 1e-9)
+    exact = share / share.sum() * size
+    nominal = np.floor(exact + 1e-9).astype(np.int64)
+    # whole accelerators, the rest to the largest fractions
+    nominal[np.argsort(-(exact - nominal), kind="stable")[: size - int(nominal.sum())]] += 1
+    return Rules(
+        order=ORDERS[policy.order],
+        backfill=BACKFILLS[policy.backfill],
+        preempt=PREEMPTIONS[policy.preempt],
+        gang=int(a.gang_scheduling),
+        placement=PLACEMENTS[a.placement_rule],
+        scatter=int(a.allow_scatter),
+        scatter_slowdown=a.scatter_slowdown_share,
+        sharing_slowdown=a.sharing_slowdown_share,
+        checkpoint_seconds=a.checkpoint_seconds,
+        restart_seconds=a.job_restart_seconds,
+        checkpoint_interval_seconds=a.checkpoint_interval_seconds,
+        quantum_seconds=a.quantum_seconds,
+        depth=a.backfill_depth,
+        half_life_seconds=a.fair_share_half_life_hours * 3600,
+        quotas=int(policy.quotas),
+        share=share,
+        nominal=nominal,
+        borrowing=np.ceil(nominal * a.borrowing_share).astype(np.int64),
+        lending=np.floor(nominal * a.lending_share).astype(np.int64),
+    )

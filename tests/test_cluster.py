@@ -1,0 +1,281 @@
+"""How long jobs wait: against queueing theory, against brute properties, and on two public traces."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from capplan.errors import CapplanError
+from capplan.inputs.assumptions_cluster import ClusterAssumptions
+from capplan.questions.cluster import POLICIES, Policy, capacity_curve, resized, simulate_cluster
+from tests.conftest import reference_file
+
+A = ClusterAssumptions()
+START = pd.Timestamp("2026-01-01")
+
+
+def changed(**values):
+    return ClusterAssumptions(**values)
+
+
+def cluster(nodes: int, size: int = 8, accelerator: str = "H100"):
+    return pd.DataFrame({"node": ["n"], "accelerator": [accelerator], "accelerator_count": [size], "nodes": [nodes]})
+
+
+def trace(submit, duration, accelerators, **more):
+    return pd.DataFrame(
+        {
+            "job_id": [f"j{index}" for index in range(len(submit))],
+            "submit": START + pd.to_timedelta(np.asarray(submit, dtype=float), unit="s"),
+            "duration_seconds": np.asarray(duration, dtype=float),
+            "accelerators": np.asarray(accelerators, dtype=float),
+            **more,
+        }
+    )
+
+
+@pytest.mark.parametrize(("load", "servers"), [(1, 2), (5, 8), (20, 24)])
+def test_waits_follow_erlang_c(load, servers):
+    generator = np.random.default_rng(1)
+    count, batches = 200_000, 20
+    jobs = trace(np.cumsum(generator.exponential(1 / load, count)), generator.exponential(1.0, count), np.ones(count))
+    wait = simulate_cluster(jobs, cluster(servers, 1), "fifo", A).jobs["queue_seconds"].to_numpy()
+    top = load**servers / math.factorial(servers) * servers / (servers - load)
+    waits = top / (sum(load**k / math.factorial(k) for k in range(servers)) + top)
+    for values, expected in ((wait > 1e-9, waits), (wait, waits / (servers - load))):
+        means = values[5000:].reshape(batches, -1).mean(axis=1)
+        # 99.9 % interval of batch means
+        assert abs(means.mean() - expected) < 3.88 * means.std(ddof=1) / math.sqrt(batches)
+
+
+def test_partial_allocation_ends_in_gridlock_and_gangs_do_not():
+    jobs = trace([0, 0], [10, 10], [16, 16])
+    stuck = simulate_cluster(jobs, cluster(2), "fifo", changed(gang_scheduling=False))
+    assert stuck.jobs["end_seconds"].isna().all()
+    assert "gridlock, 2 of them hold 16 accelerators" in stuck.notes[-1]
+    assert simulate_cluster(jobs, cluster(2), "fifo", A).jobs["end_seconds"].tolist() == [10, 20]
+
+
+JOBS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 30), st.integers(1, 20), st.sampled_from("abc")), min_size=1, max_size=25)
+
+
+def built(rows):
+    rows = sorted(rows, key=lambda row: row[0])
+    return trace([r[0] for r in rows], [r[1] for r in rows], [r[2] for r in rows], team=[r[3] for r in rows])
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(rows=JOBS, placement=st.sampled_from(["pack", "spread", "balanced", "locality"]))
+def test_nothing_is_lost_doubled_or_over_capacity(policy, rows, placement):
+    a = changed(placement_rule=placement, quantum_seconds=60, checkpoint_seconds=1, job_restart_seconds=1, borrowing_share=10)
+    jobs = built(rows)
+    found = simulate_cluster(jobs, cluster(4), policy, a)
+    assert found.jobs["end_seconds"].notna().all()
+    assert (found.jobs["start_seconds"] >= found.jobs["submit_seconds"]).all()
+    assert (found.jobs["completion_seconds"] >= found.jobs["run_seconds"] - 1e-6).all()
+    for _, part in found.held.groupby("node"):
+        moves = pd.concat(
+            [
+                pd.Series(part["accelerators"].to_numpy(), part["start_seconds"]),
+                pd.Series(-part["accelerators"].to_numpy(), part["end_seconds"]),
+            ]
+        )
+        assert moves.groupby(level=0).sum().cumsum().max() <= 8
+    work = (found.held["accelerators"] * (found.held["end_seconds"] - found.held["start_seconds"])).sum()
+    asked = (jobs["accelerators"] * jobs["duration_seconds"]).sum()
+    if found.jobs["preemptions"].sum() == 0:
+        assert work == pytest.approx(asked)
+    assert work >= asked - 1e-6
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(rows=JOBS)
+def test_easy_never_delays_the_job_at_the_head(rows):
+    """While a job is at the head of the queue, the time the running jobs promise it never moves back."""
+    jobs = built(rows)
+    found = simulate_cluster(jobs, cluster(4), "easy_backfill", A).jobs
+    plain = simulate_cluster(jobs, cluster(4), "fifo", A).jobs
+    start = found["start_seconds"].to_numpy()
+    for job in range(len(jobs)):
+        earlier = start[:job]
+        head_since = max(found["submit_seconds"][job], earlier.max() if job else 0.0)
+        if start[job] <= head_since:
+            continue
+        # brute force: jobs that ran when it became the head, ended in order, until it has whole nodes enough
+        allowed = [row for row in range(len(jobs)) if start[row] <= head_since < found["end_seconds"][row]]
+        until = max(found["end_seconds"][row] for row in allowed)
+        assert start[job] <= until + 1e-9
+    # the job that waits first in plain order never starts later than without backfilling
+    waiting = plain.index[plain["queue_seconds"] > 0]
+    if len(waiting):
+        assert found["start_seconds"][waiting[0]] <= plain["start_seconds"][waiting[0]] + 1e-9
+
+
+def test_easy_fills_holes_but_keeps_the_reservation():
+    jobs = trace([0, 1, 2, 3], [100, 50, 90, 200], [24, 32, 8, 8])
+    ends = simulate_cluster(jobs, cluster(4), "easy_backfill", A).jobs["start_seconds"].tolist()
+    assert ends == [0, 100, 2, 150]
+    assert simulate_cluster(jobs, cluster(4), "fifo", A).jobs["start_seconds"].tolist() == [0, 100, 150, 150]
+
+
+def test_fifo_is_work_conserving_for_single_accelerators():
+    generator = np.random.default_rng(2)
+    jobs = trace(np.sort(generator.uniform(0, 500, 300)), generator.exponential(40, 300), np.ones(300))
+    found = simulate_cluster(jobs, cluster(2), "fifo", A)
+    busy = found.occupancy[found.occupancy["waiting_jobs"] > 0]
+    assert (busy["accelerators"] == 16).all()
+
+
+def test_order_of_policies():
+    jobs = trace([0, 1, 2, 3], [100, 30, 10, 20], [8, 8, 8, 8], priority=[0.0, 0.0, 0.0, 5.0])
+    free = {"checkpoint_seconds": 0.0, "job_restart_seconds": 0.0}
+
+    def ends(policy):
+        return simulate_cluster(jobs, cluster(1), policy, changed(**free)).jobs["end_seconds"].tolist()
+
+    assert ends("fifo") == [100, 130, 140, 160]
+    assert ends("shortest_first") == [100, 160, 110, 130]
+    assert ends("shortest_remaining") == [160, 61, 12, 32]
+    assert ends("priority") == [120, 150, 160, 23]
+    due = jobs.assign(deadline=START + pd.to_timedelta([100, 500, 400, 300], unit="s"))
+    assert simulate_cluster(due, cluster(1), "deadline_first", A).jobs["end_seconds"].tolist() == [100, 160, 130, 120]
+
+
+def test_fair_share_converges_to_the_shares():
+    count = 1200
+    jobs = trace(np.zeros(count), np.full(count, 100.0), np.ones(count), team=["a", "b"] * (count // 2))
+    found = simulate_cluster(jobs, cluster(2), "fair_share", changed(quantum_seconds=60), shares={"a": 3.0, "b": 1.0})
+    first = found.held[found.held["end_seconds"] <= 3000].merge(found.jobs[["job_id", "team"]], on="job_id")
+    used = first.groupby("team")["accelerators"].sum()
+    assert used["a"] / used.sum() == pytest.approx(0.75, abs=0.03)
+
+
+def test_quotas_lend_and_take_back():
+    jobs = trace([0, 0, 10], [100, 100, 50], [8, 8, 8], team=["a", "a", "b"])
+    free = changed(checkpoint_seconds=0.0, job_restart_seconds=0.0)
+    found = simulate_cluster(jobs, cluster(2), "quota_borrowing", free).jobs
+    assert found["start_seconds"].tolist() == [0, 0, 10]
+    assert sorted(found["preemptions"]) == [0, 0, 1]
+    closed = simulate_cluster(jobs, cluster(2), "quota_borrowing", changed(borrowing_share=0.0)).jobs
+    assert closed["start_seconds"].tolist() == [0, 100, 10]
+
+
+def test_shared_accelerators_and_their_interference():
+    jobs = trace([0, 0, 0, 0], [10, 10, 10, 10], [0.5, 0.5, 0.6, 1.0])
+    found = simulate_cluster(jobs, cluster(1, 2), "fifo", A).jobs
+    assert found["start_seconds"].tolist() == [0, 0, 0, 10]
+    slower = simulate_cluster(jobs, cluster(1, 2), "fifo", changed(sharing_slowdown_share=0.5)).jobs
+    assert slower["end_seconds"].tolist()[:3] == [15, 15, 15]
+
+
+def test_speed_by_kind_elastic_jobs_and_scatter():
+    mixed = pd.concat([cluster(1, 8, "A100"), cluster(1, 8, "H100").assign(node="m")], ignore_index=True)
+    speeds = pd.DataFrame({"workload": "w", "accelerator": ["A100", "H100"], "work_per_accelerator_hour": [1.0, 2.0]})
+    jobs = trace([0, 0], [10, 10], [8, 8], workload="w")
+    assert simulate_cluster(jobs, mixed, "fifo", A, speeds=speeds).jobs["end_seconds"].tolist() == [10, 20]
+    elastic = trace([0, 0], [10, 10], [6, 8], least_accelerators=[6.0, 1.0])
+    assert simulate_cluster(elastic, cluster(1), "fifo", A).jobs["end_seconds"].tolist() == [10, 40]
+    split = trace([0, 0, 0], [10, 10, 10], [6, 6, 4])
+    found = simulate_cluster(split, cluster(2), "fifo", changed(allow_scatter=True, scatter_slowdown_share=0.5)).jobs
+    assert found["end_seconds"].tolist() == [10, 10, 15]
+    assert found["nodes"].tolist() == [1, 1, 2]
+
+
+def test_failures_and_capacity_that_comes_and_goes():
+    jobs = trace([0], [5000], [8])
+    away = pd.DataFrame({"time": START + pd.to_timedelta([1000, 2000], unit="s"), "node": "n", "available": [False, True]})
+    found = simulate_cluster(jobs, cluster(1), "fifo", changed(checkpoint_seconds=60, job_restart_seconds=120), changes=away).jobs
+    assert found["end_seconds"].tolist() == [2000 + 180 + 4000]
+    often = changed(node_failures_per_node_day=1.0, node_repair_hours=1)
+    hurt = simulate_cluster(trace([0] * 40, [40000] * 40, [8] * 40), cluster(4), "fifo", often)
+    assert hurt.measure("lost_hours") > 0
+    assert hurt.measure("goodput_share") < 1
+    assert hurt.jobs["end_seconds"].notna().all()
+
+
+def test_capacity_curve_falls_and_names_the_smallest():
+    generator = np.random.default_rng(3)
+    jobs = trace(np.sort(generator.uniform(0, 20 * 86400, 1500)), generator.exponential(9000, 1500), generator.choice([1, 2, 4, 8], 1500))
+    found = capacity_curve(jobs, cluster(4), "fifo", changed(curve_sizes=5, curve_resamples=2))
+    assert found.curve["queue_mean_seconds"].is_monotonic_decreasing
+    assert (found.curve["low_seconds"] <= found.curve["high_seconds"]).all()
+    assert found.smallest in found.curve["accelerators"].to_list()
+
+
+def test_bad_input_is_named():
+    nodes = cluster(2)
+    for jobs, words in (
+        (trace([0], [1], [17]), "larger than the cluster"),
+        (trace([0], [-1], [1]), "less than nothing"),
+        (trace([0], [np.nan], [1]), "none can be predicted"),
+        (trace([0], [1], [1], accelerator="B200"), "which no node has"),
+        (trace([0], [1], [1.5]), "whole ones, or a part of one"),
+    ):
+        with pytest.raises(CapplanError, match=words):
+            simulate_cluster(jobs, nodes, "fifo", A)
+    with pytest.raises(CapplanError, match="did you mean"):
+        simulate_cluster(trace([0], [1], [1]), nodes, "fifos", A)
+    with pytest.raises(CapplanError, match="neither displacing"):
+        Policy(backfill="conservative", fair_share=True)
+    with pytest.raises(CapplanError, match="has only"):
+        resized(nodes, -16)
+    found = simulate_cluster(trace([5, 0], [1, np.nan], [1, 1]), nodes, "fifo", A)
+    assert found.jobs["predicted"].tolist() == [True, False]
+    assert len(found.notes) == 2
+    assert simulate_cluster(trace([0], [1], [1]), nodes, "fifo", A).jobs["end_seconds"].tolist() == [1]
+
+
+@pytest.mark.slow
+def test_philly_orderings():
+    """Figures of HeliosArtifact on all virtual clusters: FIFO > SJF > SRTF in completion time, and completion minus wait is the same."""
+    raw = pd.read_csv(reference_file("data", "gpu_jobs", "philly_jobs.csv.gz"), parse_dates=["timestamp"])
+    jobs = pd.DataFrame(
+        {
+            "job_id": raw.index.astype(str),
+            "submit": raw["timestamp"],
+            "duration_seconds": raw["duration"],
+            "accelerators": raw["num_gpus"] * 1.0,
+        }
+    )
+    free = changed(checkpoint_seconds=0.0, job_restart_seconds=0.0)
+    done, run = {}, {}
+    for policy in ("fifo", "shortest_first", "shortest_remaining"):
+        found = simulate_cluster(jobs, cluster(75), policy, free)
+        done[policy] = found.measure("completion_mean")
+        run[policy] = done[policy] - found.measure("queue_mean")
+    assert done["fifo"] > done["shortest_first"] > done["shortest_remaining"]
+    assert run["fifo"] == pytest.approx(run["shortest_first"]) == pytest.approx(jobs["duration_seconds"].mean())
+    assert run["shortest_remaining"] == pytest.approx(run["fifo"], rel=1e-6)
+
+
+@pytest.mark.slow
+def test_alibaba_pods_never_exceed_a_node():
+    pods = pd.read_csv(reference_file("data", "gpu_jobs", "alibaba_gpu_v2023_pods.csv"))
+    raw = pd.read_csv(reference_file("data", "gpu_jobs", "alibaba_gpu_v2023_nodes.csv"))
+    pods = pods[(pods["num_gpu"] > 0) & pods["scheduled_time"].notna()]
+    jobs = trace(
+        pods["creation_time"],
+        pods["deletion_time"] - pods["scheduled_time"],
+        np.where(pods["num_gpu"] == 1, pods["gpu_milli"] / 1000, pods["num_gpu"]),
+    ).sort_values("submit", kind="stable")
+    nodes = pd.DataFrame({"node": raw["sn"], "accelerator": "any", "accelerator_count": raw["gpu"], "nodes": 1})
+    sizes = raw.set_index("sn")["gpu"]
+    assert sizes.sum() == 6212
+    for policy, placement in (("fifo", "pack"), ("easy_backfill", "spread")):
+        held = simulate_cluster(jobs, nodes, policy, changed(placement_rule=placement)).held
+        moves = pd.concat(
+            [
+                held[["node", "start_seconds", "accelerators"]].rename(columns={"start_seconds": "at"}),
+                held.assign(accelerators=-held["accelerators"])[["node", "end_seconds", "accelerators"]].rename(
+                    columns={"end_seconds": "at"}
+                ),
+            ]
+        )
+        level = moves.groupby(["node", "at"])["accelerators"].sum().groupby(level=0).cumsum().groupby(level=0).max()
+        assert (level <= sizes.reindex(level.index) + 1e-6).all()
