@@ -1,0 +1,49 @@
+"""The plan of the example stays what was accepted, within 1 %; it is never refreshed by a test."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+
+from capplan.errors import CapplanError
+from capplan.inputs.book import load_book
+from capplan.outputs import plan_tables
+from capplan.outputs.accepted import accept, drift
+from capplan.plan import quarterly_plan
+from tests.conftest import ROOT
+
+SAMPLE = ROOT / "reports" / "sample"
+
+
+@pytest.mark.slow
+def test_the_plan_is_the_accepted_one():
+    run = json.loads((SAMPLE / "run.json").read_text(encoding="utf-8"))
+    book = load_book(ROOT / "data" / "enterprise")
+    plan = quarterly_plan(book, book.scenario_with(**run["parameters"]))
+    for name, today, key in (
+        ("spend", plan_tables.spend(plan), "quarter"),
+        ("alternatives", plan.purchases.alternatives.drop(columns="meaning"), "name"),
+    ):
+        moved = drift(pd.read_csv(SAMPLE / f"{name}.csv"), today, key)
+        large = moved[(moved["change_share"] > 0.01) & (moved[["old", "new"]].abs().max(axis=1) > 1000)]
+        assert large.empty, f"{name} moved; if this is right, `capplan accept` it with a reason:\n{large}"
+    firm = plan_tables.decisions(plan)
+    accepted = pd.read_csv(SAMPLE / "decisions.csv")
+    columns = ["offer_id", "quarter", "machines"]
+    assert firm.loc[firm["firm"], columns].values.tolist() == accepted.loc[accepted["firm"], columns].values.tolist()
+
+
+def test_drift_names_what_moved():
+    old = pd.DataFrame({"quarter": ["a", "b"], "usd": [100.0, 0.0], "text": ["x", "y"]})
+    new = pd.DataFrame({"quarter": ["a", "c"], "usd": [103.0, 5.0], "text": ["x", "y"]})
+    moved = drift(old, new, "quarter")
+    assert moved[["quarter", "old", "new"]].values.tolist() == [["c", 0.0, 5.0], ["a", 100.0, 103.0]]
+    assert drift(old, old, "quarter").empty
+
+
+def test_only_finished_reports_with_a_reason_are_accepted(tmp_path):
+    with pytest.raises(CapplanError, match="is no finished report"):
+        accept(tmp_path, "because", tmp_path / "sample")
+    assert not (tmp_path / "sample").exists()
