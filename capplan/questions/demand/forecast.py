@@ -125,9 +125,7 @@ def forecast_demand(
     known_events = read_events(events, a, horizon[1], notes)
     runs = read_runs(training_runs, units, horizon, notes)
     if not fit.levels and not runs and not any(np.isfinite(event.level) for event in known_events):
-        raise CapplanError(
-            "demand: there is no usage, no training run and no event with a level inside the horizon. Give a usage table, or state demand_scenarios"
-        )
+        raise CapplanError("demand: there is no usage, no training run and no event with a level inside the horizon. Give a usage table, or state demand_scenarios")
     cohorts = draw_cohorts(list(fit.levels), horizon[1], a)
     ranking = Ranking.build([level.history for level in fit.levels], known_events, runs, workloads, speeds, a, notes)
     simulated = simulate_quarters(cohorts, known_events, runs, ranking, quarters, a)
@@ -177,9 +175,7 @@ def stated_demand(demand_scenarios: pd.DataFrame, a: DemandAssumptions) -> Forec
     per_scenario = rows.groupby("scenario", sort=True)["probability"].agg(["min", "max"])
     unequal = per_scenario.index[~np.isclose(per_scenario["min"], per_scenario["max"], rtol=1e-9)]
     if len(unequal):
-        raise CapplanError(
-            f"demand_scenarios: {', '.join(map(str, unequal))} state more than one probability; a scenario has one, equal in all its rows"
-        )
+        raise CapplanError(f"demand_scenarios: {', '.join(map(str, unequal))} state more than one probability; a scenario has one, equal in all its rows")
     total = float(per_scenario["min"].sum())
     if not np.isclose(total, 1.0, atol=1e-6):
         listed = ", ".join(f"{name} {value:g}" for name, value in per_scenario["min"].items())
@@ -191,25 +187,16 @@ def stated_demand(demand_scenarios: pd.DataFrame, a: DemandAssumptions) -> Forec
         notes.append(f"Stated demand of {', '.join(outside)} lies outside the horizon {quarters[0]} to {quarters[-1]} and was left out.")
         rows = rows[rows["quarter"].isin(quarters)]
     if rows.empty:
-        raise CapplanError(
-            f"demand_scenarios: no row lies in the horizon {quarters[0]} to {quarters[-1]}; move first_quarter or state these quarters"
-        )
+        raise CapplanError(f"demand_scenarios: no row lies in the horizon {quarters[0]} to {quarters[-1]}; move first_quarter or state these quarters")
     names = list(per_scenario.index)
     series = rows[["workload", "region"]].drop_duplicates()
     grid = pd.MultiIndex.from_tuples(
-        [
-            (scenario, *pair, quarter)
-            for scenario in names
-            for pair in sorted(series.itertuples(index=False, name=None))
-            for quarter in quarters
-        ],
+        [(scenario, *pair, quarter) for scenario in names for pair in sorted(series.itertuples(index=False, name=None)) for quarter in quarters],
         names=["scenario", "workload", "region", "quarter"],
     )
     stated = rows.groupby(["scenario", "workload", "region", "quarter"])["quantity"].sum().reindex(grid)
     if stated.isna().any():
-        notes.append(
-            f"{int(stated.isna().sum())} combinations of scenario, workload, region and quarter are not stated and count as no demand."
-        )
+        notes.append(f"{int(stated.isna().sum())} combinations of scenario, workload, region and quarter are not stated and count as no demand.")
     table = stated.fillna(0.0).rename("quantity").reset_index()
     table["path"] = table["scenario"].map({name: number for number, name in enumerate(names)})
     table["probability"] = table["scenario"].map(per_scenario["min"]) / total
@@ -255,9 +242,7 @@ def path_quantiles(paths: pd.DataFrame, by: list[str], quantiles: tuple[float, .
     pandas.DataFrame
         `by`, quarter, quantile, quantity.
     """
-    totals = paths.groupby([*by, "quarter", "path"], sort=True, observed=True).agg(
-        quantity=("quantity", "sum"), probability=("probability", "first")
-    )
+    totals = paths.groupby([*by, "quarter", "path"], sort=True, observed=True).agg(quantity=("quantity", "sum"), probability=("probability", "first"))
     frames = []
     for key, part in totals.groupby([*by, "quarter"], sort=True, observed=True):
         values = weighted_quantiles(part["quantity"].to_numpy(), part["probability"].to_numpy(), np.array(quantiles))
@@ -299,9 +284,7 @@ def _assumption_notes(fit: Fit, runs: list, paths: pd.DataFrame, a: DemandAssump
         if history.kind == "zero":
             notes.append(f"{name}: no demand in its history; its forecast is zero apart from events and runs.")
         elif history.kind == "short":
-            notes.append(
-                f"{name}: only {len(history.level)} {history.cadence}s of history; their mean is carried forward, with the stated growth band as its error. Not tested."
-            )
+            notes.append(f"{name}: only {len(history.level)} {history.cadence}s of history; their mean is carried forward, with the stated growth band as its error. Not tested.")
         elif history.kind == "intermittent":
             notes.append(f"{name}: intermittent demand; its rate is that of {level.model}, its swings are those of the history.")
         elif not level.scores:
@@ -312,11 +295,7 @@ def _assumption_notes(fit: Fit, runs: list, paths: pd.DataFrame, a: DemandAssump
                 notes.append(f"{name}: no candidate beats the naive forecast on its rolling origins.")
     young = [_name(level.history) for level in fit.levels if level.extrapolated and level.history.kind != "zero"]
     if young:
-        stated = (
-            f"{a.growth_share_per_year:+.0%} a year as stated"
-            if a.growth_share_per_year is not None
-            else "estimated from the history and damped (half of it gone after two years)"
-        )
+        stated = f"{a.growth_share_per_year:+.0%} a year as stated" if a.growth_share_per_year is not None else "estimated from the history and damped (half of it gone after two years)"
         notes.append(
             f"Extrapolated, not backtested: {', '.join(young)} have less than two yearly cycles of history, so growth is {stated}, with an 80 % band of "
             f"{a.growth_band_share:.0%} a year at a year of history (wider at less), and no yearly season is assumed. Levels revert to the history's mean as far as it shows."
@@ -325,28 +304,14 @@ def _assumption_notes(fit: Fit, runs: list, paths: pd.DataFrame, a: DemandAssump
         notes.append(f"Growth of {a.growth_share_per_year:+.0%} a year is stated and replaces the estimates.")
     both = sorted({run.workload for run in runs} & {level.history.workload for level in fit.levels if level.history.kind != "zero"})
     if both:
-        notes.append(
-            f"The roadmap's runs come on top of the usage of {', '.join(both)}; if that usage already holds runs like these, give them a workload of their own."
-        )
+        notes.append(f"The roadmap's runs come on top of the usage of {', '.join(both)}; if that usage already holds runs like these, give them a workload of their own.")
     if paths.empty:
         notes.append("No demand at all.")
     return notes
 
 
 def _scores(fit: Fit) -> pd.DataFrame:
-    columns = [
-        "workload",
-        "region",
-        "model",
-        "pinball",
-        "mase",
-        "coverage_share",
-        "bias_share",
-        "origins",
-        "horizon_days",
-        "chosen",
-        "extrapolated",
-    ]
+    columns = ["workload", "region", "model", "pinball", "mase", "coverage_share", "bias_share", "origins", "horizon_days", "chosen", "extrapolated"]
     days = {"day": 1.0, "week": 7.0, "month": 365.25 / 12}
     rows = [
         (
@@ -375,28 +340,14 @@ def _history_table(fit: Fit) -> pd.DataFrame:
         days = history.times.days_in_month if history.cadence == "month" else (7 if history.cadence == "week" else 1)
         factor = history.weekday_factor[history.times.dayofweek] if history.cadence == "day" else 1.0
         frames.append(
-            pd.DataFrame(
-                {
-                    "workload": history.workload,
-                    "region": history.region,
-                    "time": history.times,
-                    "days": days,
-                    "quantity_per_day": history.level * factor,
-                }
-            )
+            pd.DataFrame({"workload": history.workload, "region": history.region, "time": history.times, "days": days, "quantity_per_day": history.level * factor})
         )
     return pd.concat(frames, ignore_index=True) if frames else _empty("workload", "region", "time", "days", "quantity_per_day")
 
 
 def _unmet_table(fit: Fit) -> pd.DataFrame:
     rows = [
-        (
-            level.history.workload,
-            level.history.region,
-            level.history.demand,
-            level.history.unmet,
-            level.history.unmet / level.history.demand if level.history.demand > 0 else 0.0,
-        )
+        (level.history.workload, level.history.region, level.history.demand, level.history.unmet, level.history.unmet / level.history.demand if level.history.demand > 0 else 0.0)
         for level in fit.levels
     ]
     return pd.DataFrame(rows, columns=["workload", "region", "demand", "unmet", "unmet_share"])

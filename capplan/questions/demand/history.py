@@ -169,9 +169,7 @@ def demand_rows(usage: pd.DataFrame, a: DemandAssumptions, notes: list[str]) -> 
     negative = rows["quantity"] < 0
     if negative.any():
         names = ", ".join(sorted(rows.loc[negative, "workload"].unique()))
-        notes.append(
-            f"{int(negative.sum())} negative quantities ({names}) were set to zero: work cannot be negative; credits belong in the bill."
-        )
+        notes.append(f"{int(negative.sum())} negative quantities ({names}) were set to zero: work cannot be negative; credits belong in the bill.")
         rows["quantity"] = rows["quantity"].clip(lower=0.0)
     key = ["workload", "region", "time"]
     rows = rows.sort_values([*key, "quantity", "queued_quantity", "refused_quantity"], kind="stable").reset_index(drop=True)
@@ -285,9 +283,7 @@ def _history(grid: Grid, common_end: pd.Timestamp, notes: list[str]) -> History:
         factor = _weekday_factor(days, times)
         level, shape, cadence = days / factor[times.dayofweek], hourly, "day"
         if len(days) >= 14:
-            notes.append(
-                f"{name}: {len(days)} days of history; its level is modelled by day, the weekdays' pattern rests on {len(days) // 7} weeks."
-            )
+            notes.append(f"{name}: {len(days)} days of history; its level is modelled by day, the weekdays' pattern rests on {len(days) // 7} weeks.")
     known = np.flatnonzero(np.isfinite(level))
     if not len(days) or (not known.size and np.nansum(grid.values) > 0):
         # Less than half a day was measured: its rate is all that is known.
@@ -302,9 +298,7 @@ def _history(grid: Grid, common_end: pd.Timestamp, notes: list[str]) -> History:
     peak = float(np.nanmax(grid.values) / hours) if np.isfinite(grid.values).any() else 0.0
     total = float(np.nansum(grid.values))
     level = _filled(level)
-    return History(
-        grid.workload, grid.region, cadence, level, times, common_end, shape, factor, hours, total, grid.unmet, peak, _kind(level)
-    )
+    return History(grid.workload, grid.region, cadence, level, times, common_end, shape, factor, hours, total, grid.unmet, peak, _kind(level))
 
 
 def _ended(name: str, behind: float) -> str:
@@ -321,19 +315,7 @@ def _monthly(grid: Grid, months_end: pd.Timestamp, notes: list[str]) -> History:
         level = np.zeros(len(level))
     peak = float(level.max() / 24)
     return History(
-        grid.workload,
-        grid.region,
-        "month",
-        level,
-        times,
-        grid.end,
-        None,
-        np.ones(7),
-        730.0,
-        float(np.nansum(grid.values)),
-        grid.unmet,
-        peak,
-        _kind(level),
+        grid.workload, grid.region, "month", level, times, grid.end, None, np.ones(7), 730.0, float(np.nansum(grid.values)), grid.unmet, peak, _kind(level)
     )
 
 
