@@ -73,6 +73,7 @@ def test_the_plan_of_real_files_makes_sense(real_book, tmp_path):
     regret = plan.purchases.alternatives.set_index("name")["regret_usd"]
     gap = plan.purchases.proof.upper_usd - plan.purchases.proof.lower_usd
     assert (regret.drop("all_on_demand", errors="ignore") >= -gap - 1).all(), "an alternative that can be had is never better than the plan"
+    assert (plan.purchases.alternatives["expected_usd"] > 0).all()
     page = (report.folder / "plan.html").read_text()
     assert page.count("<svg") >= 6
     assert not re.search(r"NaN|\binf\b|undefined", re.sub(r"<style.*?</style>", "", page, flags=re.S))

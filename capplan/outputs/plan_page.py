@@ -144,7 +144,8 @@ def _decision_text(firm: pd.DataFrame, later: pd.DataFrame, scenario: Scenario) 
     if firm.empty:
         return f"Nothing must be signed before the next review in {scenario.review_interval_quarters} quarter(s); {len(later)} later purchases are indicative."
     first = firm["sign_by"].min()
-    return f"{len(firm)} contracts for {money(float(firm['usd'].sum()))} in all; the first signature is due by {first:%Y-%m-%d}."
+    due = "sign at once" if first <= pd.Timestamp(scenario.as_of) else f"the first signature is due by {first:%Y-%m-%d}"
+    return f"{len(firm)} contracts for {money(float(firm['usd'].sum()))} in all; {due}."
 
 
 def _flip_tables(flips: pd.DataFrame | None) -> list[TableBlock]:

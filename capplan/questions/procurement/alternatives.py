@@ -59,7 +59,9 @@ def compare_alternatives(
     nothing = model.first_stage(np.maximum(program.lower[model.position], 0.0))
     renewals = (choices.table["kind"] == "renewal").to_numpy()
     lifted = program.h.copy()
-    lifted[:, (recourse.rows["kind"] == "on_demand_accelerators").to_numpy()] = 1 + need_accelerators(work).sum()
+    # only in the planned quarters: later points are credited with what they cost within today's caps
+    uncapped = (recourse.rows["kind"] == "on_demand_accelerators").to_numpy()
+    lifted[np.ix_(recourse.planned, uncapped)] = 1 + need_accelerators(work).sum()
     cases = [
         ("mean_value_plan", mean_plan.x, evaluator, "what would be bought if the average of all paths were certain"),
         ("do_nothing", nothing, evaluator, "no purchase and no renewal; by the hour within today's caps, the rest left undone"),
