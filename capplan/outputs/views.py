@@ -16,7 +16,7 @@ from capplan.outputs.view import View
 from capplan.outputs.views_plan import show_plan, show_procurement
 from capplan.plan import demand_of, prices_of
 from capplan.questions.demand import Forecast
-from capplan.units import quarter_of
+from capplan.units import quarter_end, quarter_of, quarter_range
 
 
 def show_book(book: Book, scenario: Scenario) -> View:
@@ -38,12 +38,17 @@ def show_book(book: Book, scenario: Scenario) -> View:
     )
     notices = contracts.loc[contracts["notice_date"].notna(), ["commitment_id", "notice_date"]]
     markers = pd.DataFrame({"contract": notices["commitment_id"], "date": notices["notice_date"], "kind": "Notice"})
+    horizon = quarter_range(scenario.first_quarter, scenario.horizon_quarters)
+    ending = int((contracts["end"] < quarter_end(horizon[-1])).sum())
     last = scenario.first_quarter if contracts.empty else quarter_of(contracts["end"].max())
     headline = f"{book.name}: {len(book.own)} tables of its own, {len(book.get('workloads'))} workloads, {len(contracts)} contracts, the last of which ends in {last}."
     pictures = (
         {
             "contracts": charts.gantt(
-                lines, title="Contracts already signed", today=scenario.as_of, markers=markers if len(markers) else None
+                lines,
+                title=f"{ending} of {len(contracts)} signed contracts end within the planned quarters",
+                today=scenario.as_of,
+                markers=markers if len(markers) else None,
             )
         }
         if len(contracts)
@@ -116,7 +121,7 @@ def _fan(forecast: Forecast, units: pd.Series) -> dict[str, Any]:
             value="per_day",
             series="series",
             history=past[["month", "series", "per_day"]],
-            title="Demand by workload: what was measured, and what may come",
+            title=forecast.headline.split(" (80")[0].rstrip("."),
             value_title="Work a day",
             unit="units",
             subtitle="Median and bands over the sample paths; known events and training runs included",
@@ -133,13 +138,14 @@ def _duration(forecast: Forecast, quarter: str) -> dict[str, Any]:
     mean = forecast.paths[forecast.paths["quarter"] == quarter].groupby(["path", "workload"])["quantity"].sum().groupby("workload").median()
     hours = forecast.blocks.loc[forecast.blocks["quarter"] == quarter, "hours"].sum()
     curve["load"] = (curve["work_per_hour"] / (curve["workload"].map(mean) / hours)).fillna(0.0)
+    highest = curve.loc[curve["load"].idxmax()]
     return {
         "load_duration": charts.curve(
             curve,
             x="hours_share",
             y="load",
             series="workload",
-            title=f"How long the load lasts in {quarter}",
+            title=f"{highest['workload']} is the peakiest in {quarter}: {highest['load']:.1f} times its mean",
             x_title="Share of the quarter's hours with at least this load",
             y_title="Load relative to the mean",
             x_unit="share",
