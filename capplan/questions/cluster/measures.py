@@ -134,7 +134,7 @@ def duration_words(seconds: float) -> str:
     Examples
     --------
     >>> duration_words(42), duration_words(5400), duration_words(200000)
-    ('42 seconds', '1.5 hours', '2.3 days')
+    ('42 seconds', '1.5 hours', '2.31 days')
     """
     for limit, unit, name in ((120, 1, "seconds"), (5400, 60, "minutes"), (172800, 3600, "hours")):
         if seconds < limit:
