@@ -46,7 +46,7 @@ def plan_page(plan: Plan, book: Book, view: View, gaps: pd.DataFrame, flips: pd.
     signed = plan_tables.decisions(plan)
     firm = signed[signed["firm"]].drop(columns="firm")
     later = signed[~signed["firm"]].drop(columns="firm")
-    stale = plan_tables.stale_prices(plan)
+    stale, notices, bill = plan_tables.stale_prices(plan), plan_tables.notices(plan), plan.ledger.reconciliation
     binding = bought.binding[bought.binding["usd_per_unit"].abs() > 0.005].sort_values("usd_per_unit", ascending=False)
     sections = [
         PageSection(
@@ -68,7 +68,12 @@ def plan_page(plan: Plan, book: Book, view: View, gaps: pd.DataFrame, flips: pd.
             "What is owed",
             "Payments owed under contracts signed already, and under the firm decisions above, by fiscal year; "
             "the last column is the part beyond the planned quarters.",
-            tables=[TableBlock(plan_tables.obligations(plan))],
+            tables=[
+                TableBlock(plan_tables.obligations(plan)),
+                *[TableBlock(notices, "Signed contracts that want notice, or renew: decide before the date.")] * bool(len(notices)),
+                *[TableBlock(bill, "The last billed month: what the ledger says of it, and what the bill says.", folded=True)]
+                * bool(len(bill)),
+            ],
         ),
         PageSection(
             "Capacity against demand",
@@ -88,8 +93,8 @@ def plan_page(plan: Plan, book: Book, view: View, gaps: pd.DataFrame, flips: pd.
             "unserved work is counted at its price.",
             [*drawn["costs"], *drawn["alternatives"]],
             [
-                TableBlock(bought.alternatives.assign(name=bought.alternatives["name"].map(words))),
-                TableBlock(bought.information.assign(name=bought.information["name"].map(words))),
+                TableBlock(plan_tables.in_plain_words(bought.alternatives), file="tables/alternatives.csv"),
+                TableBlock(plan_tables.in_plain_words(bought.information), "What knowing more, or later, would be worth."),
             ],
         ),
         PageSection(
@@ -98,8 +103,8 @@ def plan_page(plan: Plan, book: Book, view: View, gaps: pd.DataFrame, flips: pd.
             "Then the offers that were not taken, and the price at which each would be.",
             tables=[
                 *_flip_tables(flips),
-                TableBlock(binding, file="tables/limits.csv", shown=12),
-                TableBlock(bought.rejected, file="tables/rejected_offers.csv", shown=12),
+                TableBlock(plan_tables.in_plain_words(binding), file="tables/limits.csv", shown=12),
+                TableBlock(plan_tables.in_plain_words(bought.rejected), file="tables/rejected_offers.csv", shown=12),
                 *[
                     TableBlock(
                         gaps, "Tables the book does not have, and what the plan's cost would move by if they said what is supposed here."
@@ -152,7 +157,7 @@ def _flip_tables(flips: pd.DataFrame | None) -> list[TableBlock]:
     if flips is None:
         return []
     caption = f"One assumption at a time: where other offers than the firm ones above would be signed (searched with {FLIP_PATHS} paths)."
-    return [TableBlock(flips, caption)]
+    return [TableBlock(flips.assign(assumption=flips["assumption"].map(words)), caption)]
 
 
 def _cards(plan: Plan, firm: pd.DataFrame) -> list[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from capplan.outputs.tables import words
 from capplan.plan import Plan
 from capplan.units import quarter_range
 
@@ -121,6 +122,40 @@ def obligations(plan: Plan) -> pd.DataFrame:
         }
     )
     return parts.groupby("fiscal_year", as_index=False)[["signed_usd", "firm_usd", "beyond_horizon_usd"]].sum()
+
+
+def notices(plan: Plan) -> pd.DataFrame:
+    """Return signed contracts that must be given notice, or renew, after the day of the plan; the first date first.
+
+    Returns
+    -------
+    DataFrame
+        contract_id, notice_date, owed_usd (still to be paid), exit_usd (what leaving today would cost).
+    """
+    rows = plan.ledger.contracts
+    open_ = rows[rows["notice_date"].notna() & (rows["notice_date"] >= pd.Timestamp(plan.scenario.as_of))]
+    table = open_.rename(columns={"exit_cost_usd": "exit_usd"})[["contract_id", "notice_date", "owed_usd", "exit_usd"]]
+    return table.sort_values("notice_date", ignore_index=True)
+
+
+def in_plain_words(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of the optimiser with the terms of its trade replaced, for readers who know none of them."""
+    names = {
+        "cvar_usd": "bad_cases_usd",
+        "reduced_cost_usd": "one_more_lot_would_add_usd",
+        "entry_usd_per_hour": "taken_from_usd_per_hour",
+        "usd_per_unit": "one_more_unit_saves_usd",
+        "slack": "left",
+    }
+    renamed = frame.rename(columns=names).drop(columns=["objective_usd"], errors="ignore")
+    if "name" in renamed:
+        spoken = {
+            "evpi": "a perfect forecast",
+            "vss": "planning with many futures instead of their average",
+            "waiting": "waiting for the next review",
+        }
+        renamed["name"] = [words(spoken.get(name, name)) for name in renamed["name"]]
+    return renamed
 
 
 def coverage(plan: Plan) -> pd.DataFrame:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -163,20 +165,25 @@ def test_a_notebook_runs_without_network(lab: Any, page: Any, shot: Any, name: s
     run_and_look(lab, page, shot, name)
 
 
-@pytest.mark.skipif("14_plan.ipynb" not in NOTEBOOKS, reason="there is no notebook 14_plan")
-def test_the_plan_runs_and_a_slider_shows_what_a_headless_run_says(lab: Any, page: Any, shot: Any, book: Path) -> None:
-    from capplan import load_book, show_plan
+def headless(book: Path, out: Path, *parameters: str) -> str:
+    """Return the headline that `capplan run plan` prints for these parameters."""
+    words = [sys.executable, "-m", "capplan.cli", "run", "plan", str(book), "--out", str(out), "--json"]
+    done = subprocess.run([*words, *parameters], capture_output=True, text=True, check=True)
+    return " ".join(json.loads(done.stdout)["headline"].split())
+
+
+def test_the_plan_runs_and_a_slider_shows_what_a_headless_run_says(lab: Any, page: Any, shot: Any, book: Path, tmp_path: Path) -> None:
+    from capplan import load_book
 
     run_and_look(lab, page, shot, "14_plan.ipynb")
-    loaded = load_book(book)
-    plain = show_plan(loaded, loaded.scenario)
-    assert text_of(page, "capplan-headline") == " ".join(plain.headline.split())
+    plain = headless(book, tmp_path)
+    assert text_of(page, "capplan-headline") == plain
     move(page, "Price factor", "ArrowRight", 2)
     page.wait_for_function("() => document.querySelector('.capplan-difference').innerText.includes('price factor')", timeout=120_000)
     settled(page)
-    moved = show_plan(loaded, loaded.scenario.replaced(price_factor=round(loaded.scenario.price_factor + 0.1, 10)))
-    assert text_of(page, "capplan-headline") == " ".join(moved.headline.split())
-    assert moved.value != plain.value
+    moved = headless(book, tmp_path, "-p", f"price_factor={round(load_book(book).scenario.price_factor + 0.1, 10)}")
+    assert text_of(page, "capplan-headline") == moved
+    assert moved != plain
     assert labels_cut(page) == []
     shot(page, "14_plan_moved", part=".capplan-explorer")
 
