@@ -21,6 +21,7 @@ from capplan.inputs.assumptions import (
     assumption,
 )
 from capplan.inputs.assumptions_cluster import ClusterAssumptions
+from capplan.inputs.assumptions_performance import PerformanceAssumptions
 from capplan.inputs.assumptions_training import ScalingAssumptions
 from capplan.units import quarter_start
 
@@ -29,6 +30,7 @@ __all__ = [
     "ClusterAssumptions",
     "DemandAssumptions",
     "LedgerAssumptions",
+    "PerformanceAssumptions",
     "PricingAssumptions",
     "ProcurementAssumptions",
     "ScalingAssumptions",
@@ -65,7 +67,14 @@ class Change(BaseModel):
         return self
 
 
-class Scenario(DemandAssumptions, ProcurementAssumptions, LedgerAssumptions, ScalingAssumptions, ClusterAssumptions):
+class Scenario(
+    DemandAssumptions,
+    ProcurementAssumptions,
+    LedgerAssumptions,
+    ScalingAssumptions,
+    ClusterAssumptions,
+    PerformanceAssumptions,
+):
     """All assumptions of a plan, flat, with unique names; plus typed changes of the tables."""
 
     flip_search: bool = assumption(

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from capplan.inputs import schema_market as market
+from capplan.inputs import schema_serving as serving
 from capplan.inputs import schema_training as training
 from capplan.inputs import schema_work as work
 from capplan.inputs.columns import KINDS, Table
@@ -33,13 +34,14 @@ TABLES: dict[str, type[Table]] = {
     "nodes": work.Nodes,
     "requests": work.Requests,
     "scaling_runs": training.ScalingRuns,
+    "serving_runs": serving.ServingRuns,
     "skus": market.Skus,
     "accelerators": market.Accelerators,
     "models": work.Models,
     "sources": market.Sources,
 }
 #: Tables that data/reference supplies; a row of the book with the same key overrides the fact.
-REFERENCE_TABLES = ("accelerators", "skus", "offers", "models", "sources")
+REFERENCE_TABLES = ("accelerators", "skus", "offers", "models", "serving_runs", "sources")
 
 
 @dataclass(frozen=True)

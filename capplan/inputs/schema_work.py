@@ -141,10 +141,13 @@ class Models(Table):
     cache_values_per_layer: float = column(
         "Values kept in the cache for a token in a layer, where it is not 2 x kv_heads x head_size (latent attention).", optional=True, gt=0
     )
+    experts: float = column("Routed experts of a layer in a mixture-of-experts model; empty = none.", optional=True, ge=1)
+    experts_per_token: float = column("Routed experts that one token passes through.", optional=True, ge=1)
     as_of: pd.Timestamp = column("Day the figures were read.")
     source_id: str = column("Source of the row.", refers="sources.source_id")
 
     active = order_rule("parameters_active", "parameters_total")
+    routed = order_rule("experts_per_token", "experts")
 
 
 class Jobs(Table):
