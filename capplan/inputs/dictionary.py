@@ -20,6 +20,7 @@ from capplan.inputs.scenario import (
     ScalingAssumptions,
     Scenario,
     Section,
+    ServingAssumptions,
     Timeline,
 )
 from capplan.inputs.schema import REFERENCE_TABLES, TABLES, Column, columns_of, key_of, meaning_of
@@ -31,6 +32,7 @@ SECTIONS: tuple[tuple[type[Section], str], ...] = (
     (ProcurementAssumptions, "Procurement: what do we buy each quarter?"),
     (LedgerAssumptions, "Ledger: how is money booked?"),
     (ScalingAssumptions, "Scaling: what does one more accelerator really add?"),
+    (ServingAssumptions, "Serving: how many accelerators serve a traffic within its latency target?"),
     (Scenario, "What if"),
 )
 _INTRODUCTION = """\

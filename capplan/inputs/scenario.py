@@ -22,6 +22,7 @@ from capplan.inputs.assumptions import (
 )
 from capplan.inputs.assumptions_cluster import ClusterAssumptions
 from capplan.inputs.assumptions_performance import PerformanceAssumptions
+from capplan.inputs.assumptions_serving import ServingAssumptions
 from capplan.inputs.assumptions_training import ScalingAssumptions
 from capplan.units import quarter_start
 
@@ -36,6 +37,7 @@ __all__ = [
     "ScalingAssumptions",
     "Scenario",
     "Section",
+    "ServingAssumptions",
     "Timeline",
     "build_scenario",
 ]
@@ -73,6 +75,7 @@ class Scenario(
     LedgerAssumptions,
     ScalingAssumptions,
     ClusterAssumptions,
+    ServingAssumptions,
     PerformanceAssumptions,
 ):
     """All assumptions of a plan, flat, with unique names; plus typed changes of the tables."""

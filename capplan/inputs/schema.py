@@ -8,6 +8,7 @@ from typing import Any
 
 from capplan.inputs import schema_market as market
 from capplan.inputs import schema_serving as serving
+from capplan.inputs import schema_surfaces as surfaces
 from capplan.inputs import schema_training as training
 from capplan.inputs import schema_work as work
 from capplan.inputs.columns import KINDS, Table
@@ -35,6 +36,8 @@ TABLES: dict[str, type[Table]] = {
     "requests": work.Requests,
     "scaling_runs": training.ScalingRuns,
     "serving_runs": serving.ServingRuns,
+    "surfaces": surfaces.Surfaces,
+    "latency_parts": surfaces.LatencyParts,
     "skus": market.Skus,
     "accelerators": market.Accelerators,
     "models": work.Models,

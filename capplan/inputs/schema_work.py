@@ -100,6 +100,17 @@ class Services(Table):
     batch_share: float = column("Share of requests that go through the batch interface.", optional=True, default=0.0, ge=0, le=1)
     first_token_seconds_p95: float = column("Latency target: time to first token, 95th percentile.", unit="s", optional=True, gt=0)
     token_seconds_p95: float = column("Latency target: time per output token, 95th percentile.", unit="s", optional=True, gt=0)
+    hosted_model: str = column(
+        "Architecture that own machines serve, where its name in the price list of a provider is another one; empty = the model.",
+        optional=True,
+    )
+    precision: str = column(
+        "Number format the weights are served in on own machines.", optional=True, default="fp8", isin=["bf16", "fp16", "fp8", "int8", "fp4", "int4"]
+    )
+    concurrency_limit: float = column(
+        "Requests a replica takes at once as it is set up today; empty = as many as the latency targets allow.", unit="requests", optional=True, ge=1
+    )
+    small_model: str = column("Smaller architecture that a router or cascade could send requests to.", optional=True)
 
 
 class Speeds(Table):

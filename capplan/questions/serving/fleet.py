@@ -8,9 +8,11 @@ import numpy as np
 import pandas as pd
 
 from capplan.errors import CapplanError
-from capplan.questions.serving.queueing import servers_for, wait_quantile
+from capplan.inputs.assumptions_serving import ServingAssumptions
+from capplan.questions.serving.points import operating_points, service_of, targets_of, within_limit
+from capplan.questions.serving.queueing import fewest_servers, late_shares
+from capplan.questions.serving.traffic import SECONDS_PER_HOUR, checked_traffic
 
-SECONDS_PER_HOUR = 3600.0
 SECONDS_PER_DAY = 86400.0
 
 
@@ -23,11 +25,14 @@ class Fleet:
     point
         The operating point: accelerator, accelerators (of one replica), concurrency, first_token_seconds, token_seconds, basis.
     hours
-        hour, requests, replicas, accelerators, busy_share, wait_seconds (at the target's share); one row an hour, as given.
+        hour, requests, replicas, accelerators, slo_share (of requests within the target in the busiest minutes of the hour), basis,
+        accelerator, busy_share (mean of the hour), replicas_upper (if latency lies at the upper end of its band); one row an hour, as given.
     peak_accelerators
         Accelerators of the hour that needs most.
     elastic_accelerator_hours, fixed_accelerator_hours
         Accelerator-hours if the fleet follows the traffic hour by hour, and if it stays at its peak.
+    first_token_seconds
+        Target for the first token that it was sized for.
     headline
         One sentence with the number that decides.
     """
@@ -37,6 +42,7 @@ class Fleet:
     peak_accelerators: int
     elastic_accelerator_hours: float
     fixed_accelerator_hours: float
+    first_token_seconds: float
     headline: str
 
 
@@ -60,7 +66,8 @@ def choose_point(points: pd.DataFrame, output_tokens: float, first_token_seconds
     ----------
     points
         accelerator, accelerators (of one replica), concurrency (requests in one replica), first_token_seconds, token_seconds,
-        basis (measured, calibrated, modelled).
+        basis (measured, calibrated, modelled); where there are first_token_seconds_high and token_seconds_high (at the share of requests that
+        must meet the target), those are held against it.
     output_tokens
         Mean output tokens of a request.
     first_token_seconds, token_seconds
@@ -76,16 +83,17 @@ def choose_point(points: pd.DataFrame, output_tokens: float, first_token_seconds
     CapplanError
         If no point meets the targets, saying which part of the budget breaks and how near it can be brought.
     """
-    quick_start, quick_token = points["first_token_seconds"] < first_token_seconds, points["token_seconds"] <= token_seconds
+    starts, tokens = (points.get(f"{name}_high", points[name]) for name in ("first_token_seconds", "token_seconds"))
+    quick_start, quick_token = starts < first_token_seconds, tokens <= token_seconds
     part = points[quick_start & quick_token].copy()
     if part.empty:
         parts = []
         if not quick_start.any():
             parts.append(
-                f"time to first token: {points['first_token_seconds'].min():.3g} s at best, and more than nothing must be left for waiting, target {first_token_seconds:g} s"
+                f"time to first token: {starts.min():.3g} s at best, and more than nothing must be left for waiting, target {first_token_seconds:g} s"
             )
         if not quick_token.any():
-            parts.append(f"time per output token: {points['token_seconds'].min():.3g} s at best, target {token_seconds:g} s")
+            parts.append(f"time per output token: {tokens.min():.3g} s at best, target {token_seconds:g} s")
         why = "; ".join(parts) or "each target is met by some point, but no point meets both"
         raise CapplanError(
             f"no listed machine meets the latency target ({why}). Relax this target, or add a faster machine or a smaller model"
@@ -95,41 +103,83 @@ def choose_point(points: pd.DataFrame, output_tokens: float, first_token_seconds
     return part.sort_values(["requests_per_accelerator_hour", "accelerators"], ascending=[False, True]).iloc[0]
 
 
-def size_fleet(
-    traffic: pd.DataFrame,
-    point: pd.Series,
-    output_tokens: float,
-    first_token_seconds: float,
-    *,
-    share: float = 0.95,
-    arrival_cv2: float = 1.0,
-    service_cv2: float = 1.0,
-    headroom_share: float = 0.15,
-    spare_replicas: int = 1,
-) -> Fleet:
-    """Say how many whole replicas serve each hour of a traffic within the target for the first token.
+def held_seconds(point: pd.Series, output_tokens: float) -> float:
+    """Say how long a request holds its slot at an operating point."""
+    return request_seconds(float(point["first_token_seconds"]), float(point["token_seconds"]), output_tokens)
 
-    Every request in progress holds one slot of a replica; requests that find all slots taken wait, and the wait is part of the time to
-    first token.
+
+def allowed_wait(point: pd.Series, first_token_seconds: float) -> float:
+    """Say how long a request may wait for a slot and still have its first token in time.
+
+    Raises
+    ------
+    CapplanError
+        If the operating point alone takes longer than the target.
+    """
+    taken = float(point.get("first_token_seconds_high", point["first_token_seconds"]))
+    left = first_token_seconds - taken
+    if left <= 0:
+        raise CapplanError(
+            f"prefill breaks the latency budget: it takes {taken:.3g} s on {point['accelerator']}, and the first token must be there "
+            f"after {first_token_seconds:.3g} s. Relax the target, or take a faster machine, a smaller model or fewer input tokens"
+        )
+    return left
+
+
+def replicas_for(requests: np.ndarray, slots: int, held_seconds: float, allowed_seconds: float, a: ServingAssumptions) -> np.ndarray:
+    """Say how many replicas each hour needs, spare ones included; none in an hour without requests.
 
     Parameters
     ----------
-    traffic
+    requests
+        Requests of each hour.
+    slots
+        Requests one replica serves at once.
+    held_seconds, allowed_seconds
+        How long a request holds its slot, and how long it may wait for one.
+    a
+        Assumptions: peak within the hour, share within the target, burstiness, headroom, spare replicas.
+    """
+    needed = fewest_servers(
+        requests * a.within_hour_peak_factor / SECONDS_PER_HOUR * held_seconds,
+        held_seconds,
+        allowed_seconds,
+        a.target_share,
+        arrival_cv2=a.arrival_cv2,
+        service_cv2=a.service_cv2,
+        highest_utilisation=1 - a.headroom_share,
+        step=slots,
+    )
+    return np.where(requests > 0, needed // slots + a.spare_replicas, 0)
+
+
+def _error_share(point: pd.Series) -> float:
+    """Return by which share a request may hold its slot longer than the operating point says."""
+    found = [float(point.get(name, 0.0)) for name in ("first_token_error_share", "token_error_share")]
+    return max(0.0, *found)
+
+
+def staff_fleet(traffic: pd.DataFrame, point: pd.Series, output_tokens: float, first_token_seconds: float, a: ServingAssumptions) -> Fleet:
+    r"""Say how many whole replicas serve each hour of a traffic within the target for the first token.
+
+    Every request in progress holds one slot of a replica; requests that find all slots taken wait, and the wait is part of the time to
+    first token. The fewest replicas r are taken with
+
+    .. math:: P(W > d) \le 1 - s, \qquad \lambda\,p\,h \le (1-\eta)\,r\,c
+
+    Parameters
+    ----------
+    traffic : \lambda
         hour (any label), requests (in the hour).
-    point
-        Operating point from `choose_point`.
+    point : c
+        Operating point from `choose_point`; c is its concurrency, h the time a request holds a slot.
     output_tokens
         Mean output tokens of a request.
     first_token_seconds
-        Target for the time to first token; what the operating point leaves of it may be waited.
-    share
-        Share of requests that must meet it.
-    arrival_cv2, service_cv2
-        Squared coefficients of variation of the times between arrivals, and of the time in a slot.
-    headroom_share
-        Share of the slots that stays free on average.
-    spare_replicas
-        Replicas beyond the need of an hour that has traffic (1 = N+1).
+        Target for the time to first token; d is what the operating point leaves of it.
+    a : s, p, \eta
+        Share of requests within the target, peak within an hour, headroom; also burstiness and spare replicas (N+1), which come on top in
+        every hour that has traffic.
 
     Returns
     -------
@@ -138,40 +188,24 @@ def size_fleet(
     Raises
     ------
     CapplanError
-        If traffic is negative, or a share is given in percent.
+        If traffic is negative or missing, or the operating point leaves no time to wait.
     """
-    if not 0 <= headroom_share < 1:
-        raise CapplanError(f"headroom_share is {headroom_share:g}; it is a share from 0 to 1, so 15 % is 0.15")
-    if traffic.empty or not (traffic["requests"] >= 0).all():
-        raise CapplanError("the traffic must have at least one hour, and requests from 0 on in every hour")
+    table = checked_traffic(traffic)
     slots, width = int(point["concurrency"]), int(point["accelerators"])
-    held = request_seconds(point["first_token_seconds"], point["token_seconds"], output_tokens)
-    allowed = first_token_seconds - float(point["first_token_seconds"])
-    rows = []
-    for hour, requests in zip(traffic["hour"], traffic["requests"], strict=True):
-        load = requests / SECONDS_PER_HOUR * held
-        need = servers_for(
-            load,
-            held,
-            allowed,
-            share,
-            arrival_cv2=arrival_cv2,
-            service_cv2=service_cv2,
-            highest_utilisation=1 - headroom_share,
-            step=slots,
-        )
-        replicas = need // slots + (spare_replicas if need else 0)
-        rows.append(
-            {
-                "hour": hour,
-                "requests": float(requests),
-                "replicas": replicas,
-                "accelerators": replicas * width,
-                "busy_share": load / (replicas * slots) if replicas else 0.0,
-                "wait_seconds": wait_quantile(share, load, replicas * slots, held, arrival_cv2, service_cv2),
-            }
-        )
-    hours = pd.DataFrame(rows)
+    held, allowed = held_seconds(point, output_tokens), allowed_wait(point, first_token_seconds)
+    requests = table["requests"].to_numpy(dtype=float)
+    replicas = replicas_for(requests, slots, held, allowed, a)
+    loads = requests / SECONDS_PER_HOUR * held
+    late = late_shares(loads * a.within_hour_peak_factor, replicas * float(slots), held, allowed, a.arrival_cv2, a.service_cv2)
+    hours = table.assign(
+        replicas=replicas.astype(int),
+        accelerators=replicas.astype(int) * width,
+        slo_share=1 - late,
+        basis=str(point["basis"]),
+        accelerator=str(point["accelerator"]),
+        busy_share=np.divide(loads, replicas * slots, out=np.zeros_like(loads), where=replicas > 0),
+        replicas_upper=replicas_for(requests, slots, held * (1 + _error_share(point)), allowed, a).astype(int),
+    )
     peak, elastic = int(hours["accelerators"].max()), float(hours["accelerators"].sum())
     fixed = float(peak * len(hours))
     saved = 1 - elastic / fixed if fixed else 0.0
@@ -181,7 +215,79 @@ def size_fleet(
         if peak
         else "Without traffic no replica is needed."
     )
-    return Fleet(point, hours, peak, elastic, fixed, headline)
+    return Fleet(point, hours, peak, elastic, fixed, first_token_seconds, headline)
+
+
+def size_fleet(
+    service: pd.Series | pd.DataFrame,
+    traffic: pd.DataFrame,
+    serving_runs: pd.DataFrame,
+    a: ServingAssumptions,
+    *,
+    models: pd.DataFrame | None = None,
+    accelerators: pd.DataFrame | None = None,
+    names: list[str] | None = None,
+    outside_seconds: float = 0.0,
+) -> pd.DataFrame:
+    """Say how many accelerators serve this traffic within its latency target, hour by hour.
+
+    The operating point is the one that serves most requests an accelerator-hour within the targets of the service; replicas are sized by
+    `staff_fleet`.
+
+    Parameters
+    ----------
+    service
+        A row of services: model, tokens of a request, latency targets.
+    traffic
+        hour and requests, or rows of usage of this workload.
+    serving_runs
+        Measured points.
+    a
+        Assumptions.
+    models, accelerators, names
+        As in `operating_points`.
+    outside_seconds
+        What network, retrieval, guardrails and the like take of the target for the first token.
+
+    Returns
+    -------
+    DataFrame
+        hour, requests, replicas, accelerators, slo_share (requests within the target in the busiest minutes), basis (measured, calibrated or
+        modelled), accelerator, busy_share, replicas_upper (if latency lies at the upper end of its band).
+
+    Raises
+    ------
+    CapplanError
+        If the model is unknown or fits no machine, no machine meets the target (saying which part of the budget breaks), or traffic is
+        missing or negative.
+    """
+    return fleet_of(
+        service, traffic, serving_runs, a, models=models, accelerators=accelerators, names=names, outside_seconds=outside_seconds
+    ).hours
+
+
+def fleet_of(
+    service: pd.Series | pd.DataFrame,
+    traffic: pd.DataFrame,
+    serving_runs: pd.DataFrame,
+    a: ServingAssumptions,
+    *,
+    models: pd.DataFrame | None = None,
+    accelerators: pd.DataFrame | None = None,
+    names: list[str] | None = None,
+    outside_seconds: float = 0.0,
+) -> Fleet:
+    """Size a fleet as `size_fleet` does, and return it with its operating point and a headline."""
+    row = service_of(service)
+    points = operating_points(row, serving_runs, a, models=models, accelerators=accelerators, names=names)
+    first, token = targets_of(row, a)
+    if outside_seconds >= first:
+        raise CapplanError(
+            f"{row['workload']}: network, retrieval and the like take {outside_seconds:.3g} s, and the first token must be there after {first:.3g} s; "
+            "no hardware meets that. Shorten what lies outside the model, or relax the target"
+        )
+    point = choose_point(within_limit(points, row), float(row["output_tokens"]), first - outside_seconds, token)
+    return staff_fleet(traffic, point, float(row["output_tokens"]), first - outside_seconds, a)
 
 
 def token_nodes(

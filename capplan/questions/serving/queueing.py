@@ -250,12 +250,7 @@ def servers_for(
     14
     """
     _check(load, 0)
-    if not 0 < highest_utilisation <= 1:
-        raise CapplanError(f"highest utilisation is {highest_utilisation:g}; it must lie above 0 and at most at 1, so 85 % is 0.85")
-    if not 0 <= share < 1:
-        raise CapplanError(f"the share of requests within the target is {share:g}; it lies between 0 and 1, so 95 % is 0.95")
-    if allowed_seconds < 0:
-        raise CapplanError(f"the wait allowed is {allowed_seconds:g} s; nothing is left of the latency target for waiting")
+    _check_target(allowed_seconds, share, highest_utilisation)
     if load == 0:
         return 0
 
@@ -273,6 +268,87 @@ def servers_for(
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle + 1, high)
     return high * step
+
+
+def fewest_servers(
+    loads: np.ndarray,
+    service_seconds: float,
+    allowed_seconds: float,
+    share: float,
+    *,
+    arrival_cv2: float = 1.0,
+    service_cv2: float = 1.0,
+    highest_utilisation: float = 1.0,
+    step: int = 1,
+) -> np.ndarray:
+    """Say how many servers each of many loads needs: `servers_for` for all hours of a traffic at once.
+
+    The blocking probability is that of the Poisson distribution, ``B = P(N = c) / P(N <= c)``.
+
+    Parameters
+    ----------
+    loads
+        Offered loads, erlangs.
+    service_seconds, allowed_seconds, share, arrival_cv2, service_cv2, highest_utilisation, step
+        As in `servers_for`.
+
+    Returns
+    -------
+    ndarray of int
+        The fewest servers for each load, multiples of `step`.
+
+    Raises
+    ------
+    CapplanError
+        As `servers_for`.
+
+    Examples
+    --------
+    >>> fewest_servers(np.array([0.0, 10.0]), 180, 20, 0.8, highest_utilisation=0.85).tolist()
+    [0, 14]
+    """
+    loads = np.asarray(loads, dtype=float)
+    _check_target(allowed_seconds, share, highest_utilisation)
+    for load in loads[~((loads >= 0) & np.isfinite(loads))]:
+        _check(float(load), 0)
+
+    def enough(packs: np.ndarray) -> np.ndarray:
+        servers = packs * float(step)
+        late = late_shares(loads, servers, service_seconds, allowed_seconds, arrival_cv2, service_cv2)
+        return (servers > loads) & (loads <= servers * highest_utilisation * (1 + 1e-12)) & (late <= 1 - share)
+
+    low = np.maximum(1, np.floor(loads / step))
+    high = low.copy()
+    while True:
+        short = ~enough(high)
+        if not short.any():
+            break
+        high = np.where(short, 2 * high, high)
+    while (low < high).any():
+        middle = np.floor((low + high) / 2)
+        fits = enough(middle)
+        low, high = np.where(fits, low, np.minimum(middle + 1, high)), np.where(fits, middle, high)
+    return np.where(loads > 0, high * step, 0).astype(np.int64)
+
+
+def late_shares(
+    loads: np.ndarray,
+    servers: np.ndarray,
+    service_seconds: float,
+    allowed_seconds: float,
+    arrival_cv2: float = 1.0,
+    service_cv2: float = 1.0,
+) -> np.ndarray:
+    """Say which share of requests waits longer than is allowed, for many loads and numbers of servers at once (`wait_above`)."""
+    from scipy.special import gammaincc, gammaln
+
+    burst = _burst(arrival_cv2, service_cv2)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        state = np.exp(servers * np.log(loads) - loads - gammaln(servers + 1))
+        blocked = state / gammaincc(servers + 1, loads)
+        waiting = servers * blocked / (servers - loads * (1 - blocked))
+        late = waiting * np.exp(-(servers - loads) * allowed_seconds / (service_seconds * burst)) if burst > 0 else np.zeros_like(loads)
+    return np.where(loads <= 0, 0.0, np.where(servers > loads, late, 1.0))
 
 
 def burstiness(gaps_seconds: np.ndarray) -> float:
@@ -294,3 +370,13 @@ def _check(load: float, servers: int) -> None:
     """Refuse what is no load or no number of servers."""
     if not load >= 0 or math.isinf(load) or servers < 0:
         raise CapplanError(f"a load of {load:g} erlangs on {servers} servers makes no sense; both must be numbers from 0 on")
+
+
+def _check_target(allowed_seconds: float, share: float, highest_utilisation: float) -> None:
+    """Refuse a target that cannot be one."""
+    if not 0 < highest_utilisation <= 1:
+        raise CapplanError(f"highest utilisation is {highest_utilisation:g}; it must lie above 0 and at most at 1, so 85 % is 0.85")
+    if not 0 <= share < 1:
+        raise CapplanError(f"the share of requests within the target is {share:g}; it lies between 0 and 1, so 95 % is 0.95")
+    if allowed_seconds < 0:
+        raise CapplanError(f"the wait allowed is {allowed_seconds:g} s; nothing is left of the latency target for waiting")

@@ -1,0 +1,123 @@
+"""Which accelerator serves a workload for least, and whether the book's stated speeds agree with what is known of the model."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from capplan.errors import CapplanError
+from capplan.inputs.assumptions_serving import ServingAssumptions
+from capplan.questions.serving.fleet import choose_point
+from capplan.questions.serving.points import service_of, targets_of, within_limit
+
+#: A stated speed this far (factor) outside the band of the throughput known is named.
+TOLERANCE_FACTOR = 1.05
+
+
+def cheapest_hours(prices: pd.DataFrame, geographies: tuple[str, ...] = (), providers: tuple[str, ...] = ()) -> pd.DataFrame:
+    """Say what an accelerator-hour costs at least, by the hour and under a commitment.
+
+    Parameters
+    ----------
+    prices
+        Answer of `price_hours`.
+    geographies, providers
+        Those that may be used; empty = all.
+
+    Returns
+    -------
+    DataFrame
+        accelerator, on_demand_usd, committed_usd (empty where none is offered), usd_per_accelerator_hour (on demand, or else committed).
+    """
+    part = prices[prices["geography"].isin(geographies)] if geographies else prices
+    part = part[part["provider"].isin(providers)] if providers else part
+    hourly = part[part["term"] == "on_demand"].groupby("accelerator")["effective_usd_per_accelerator_hour"].min()
+    held = part[~part["term"].isin(["on_demand", "spot"])].groupby("accelerator")["effective_usd_per_accelerator_hour"].min()
+    table = pd.concat([hourly.rename("on_demand_usd"), held.rename("committed_usd")], axis=1).sort_index()
+    table["usd_per_accelerator_hour"] = table["on_demand_usd"].fillna(table["committed_usd"])
+    return table.rename_axis("accelerator").reset_index()
+
+
+def accelerator_choices(
+    service: pd.Series, points: pd.DataFrame, prices: pd.DataFrame, a: ServingAssumptions, first_token_seconds: float | None = None
+) -> pd.DataFrame:
+    """Say what each accelerator serves an hour within the latency targets, and what a thousand requests cost on it.
+
+    Parameters
+    ----------
+    service
+        A row of services.
+    points
+        From `operating_points`.
+    prices
+        From `cheapest_hours`.
+    a
+        Assumptions.
+    first_token_seconds
+        Target for the first token; the service's own where none is given.
+
+    Returns
+    -------
+    DataFrame
+        The best point of each accelerator that meets the targets, with requests_per_accelerator_hour, its band (_lower, _upper),
+        usd_per_accelerator_hour and usd_per_thousand_requests at full slots; cheapest first, those without a price last.
+
+    Raises
+    ------
+    CapplanError
+        If no accelerator meets the targets, saying which part of the budget breaks.
+    """
+    row = service_of(service)
+    first, token = targets_of(row, a)
+    first = first if first_token_seconds is None else first_token_seconds
+    rows = []
+    points = within_limit(points, row)
+    for _, part in points.groupby("accelerator", sort=True):
+        try:
+            rows.append(choose_point(part, float(row["output_tokens"]), first, token))
+        except CapplanError:
+            continue
+    if not rows:
+        choose_point(points, float(row["output_tokens"]), first, token)
+    table = pd.DataFrame(rows).merge(prices[["accelerator", "usd_per_accelerator_hour"]], on="accelerator", how="left")
+    error = table[["first_token_error_share", "token_error_share"]].max(axis=1)
+    table["requests_per_accelerator_hour_lower"] = table["requests_per_accelerator_hour"] / (1 + error)
+    table["requests_per_accelerator_hour_upper"] = table["requests_per_accelerator_hour"] * (1 + error)
+    table["usd_per_thousand_requests"] = 1e3 * table["usd_per_accelerator_hour"] / table["requests_per_accelerator_hour"]
+    return table.sort_values(["usd_per_thousand_requests", "requests_per_accelerator_hour"], ascending=[True, False], ignore_index=True)
+
+
+def speed_check(workload: str, choices: pd.DataFrame, speeds: pd.DataFrame) -> pd.DataFrame:
+    """Hold the book's stated speeds against the throughput known of the model within its latency target.
+
+    Parameters
+    ----------
+    workload
+        Served workload, in requests.
+    choices
+        From `accelerator_choices`.
+    speeds
+        The speeds table.
+
+    Returns
+    -------
+    DataFrame
+        workload, accelerator, stated, found, lower, upper (requests per accelerator-hour), stated_basis, basis, agrees.
+    """
+    stated = speeds.loc[speeds["workload"] == workload, ["accelerator", "work_per_accelerator_hour", "basis"]].rename(
+        columns={"work_per_accelerator_hour": "stated", "basis": "stated_basis"}
+    )
+    names = {f"requests_per_accelerator_hour{end}": name for end, name in (("", "found"), ("_lower", "lower"), ("_upper", "upper"))}
+    table = stated.merge(choices[["accelerator", *names, "basis"]].rename(columns=names), on="accelerator", how="inner")
+    table["agrees"] = table["stated"].between(table["lower"] / TOLERANCE_FACTOR, table["upper"] * TOLERANCE_FACTOR)
+    return table.assign(workload=workload)[
+        ["workload", "accelerator", "stated", "found", "lower", "upper", "stated_basis", "basis", "agrees"]
+    ]
+
+
+def speed_notes(checks: pd.DataFrame) -> list[str]:
+    """Name every stated speed that lies outside the band of what is known."""
+    return [
+        f"speeds.csv says that {row.workload} does {row.stated:,.0f} requests an hour on one {row.accelerator}; the {row.basis} throughput within its latency target is "
+        f"{row.found:,.0f} ({row.lower:,.0f} to {row.upper:,.0f}). The purchase plan uses the stated one: measure, and correct the one that is wrong."
+        for row in checks[~checks["agrees"].astype(bool)].itertuples()
+    ]

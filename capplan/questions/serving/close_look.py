@@ -1,0 +1,125 @@
+"""One hosted service looked at closely: its busiest day replayed, its levers, and the latency budget of the surfaces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from capplan.inputs.assumptions_serving import ServingAssumptions
+from capplan.questions.serving.autoscale import Replay, drawn_day
+from capplan.questions.serving.fleet import held_seconds, staff_fleet
+from capplan.questions.serving.hosted import Hosted
+from capplan.questions.serving.latency import Budget, Machine, Wait, latency_budget
+from capplan.questions.serving.levers import Bench, Levers, lever_savings, small_cost_share
+from capplan.questions.serving.memory import model_of
+from capplan.questions.serving.points import targets_of
+from capplan.questions.serving.traffic import SECONDS_PER_HOUR, busiest_day, minute_rates
+from capplan.questions.serving.work import RequestWork
+
+#: Name of a policy, the schedule it keeps at least, does it react, and its admission rule.
+POLICIES = (
+    ("Fixed at the peak hour", "peak", False, "queue"),
+    ("By the hour", "hours", False, "queue"),
+    ("Autoscaled, all wait", "least", True, "queue"),
+    ("Autoscaled, late ones refused", "least", True, "shed"),
+    ("Autoscaled, late ones to a smaller model", "least", True, "route"),
+)
+PLANNED = "By the hour and autoscaled"
+
+
+def policies_of(one: Hosted, region: str, models: pd.DataFrame, a: ServingAssumptions) -> tuple[pd.DataFrame, Replay]:
+    """Replay the busiest day of a region, with a burst, under every policy.
+
+    Returns
+    -------
+    tuple
+        policy, slo_share, shed_share, routed_share, accelerator_hours (the planned policy last), and the planned policy's replay.
+    """
+    fleet = one.fleets[region]
+    day, output = busiest_day(fleet.hours), float(one.service["output_tokens"])
+    hours = staff_fleet(day, fleet.point, output, fleet.first_token_seconds, a).hours["replicas"].to_numpy()
+    rates = minute_rates(day, a.burst_factor, a.burst_hour, a.burst_minutes)
+    drawn = drawn_day(rates, fleet.point, output, fleet.first_token_seconds, a)
+    floors = {"peak": np.full(len(hours), hours.max()), "hours": hours, "least": np.ones(len(hours), dtype=int)}
+    share = _small_share(one, models, a)
+    rows = []
+    for name, floor, reactive, rule in POLICIES:
+        found = drawn.replay(floors[floor], a.model_copy(update={"admission_rule": rule}), reactive=reactive, small_cost_share=share)
+        rows.append(_outcome(name, found))
+    planned = drawn.replay(hours, a, small_cost_share=share)
+    return pd.DataFrame([*rows, _outcome(PLANNED, planned)]), planned
+
+
+def _outcome(policy: str, found: Replay) -> dict[str, object]:
+    names = ("slo_share", "shed_share", "routed_share", "accelerator_hours")
+    return {"policy": policy, **{name: getattr(found, name) for name in names}}
+
+
+def _small_share(one: Hosted, models: pd.DataFrame, a: ServingAssumptions) -> float:
+    """Return the accelerator time of a request on the smaller model over that on the model itself: as their active parameters."""
+    if one.service["small_model"] is None or one.service["served_model"] not in set(models["model"]):
+        return a.small_model_cost_share
+    small, large = (float(model_of(models, one.service[name])["parameters_active"]) for name in ("small_model", "served_model"))
+    return min(1.0, small / large)
+
+
+def levers_of(one: Hosted, region: str, models: pd.DataFrame, accelerators: pd.DataFrame, a: ServingAssumptions) -> Levers:
+    """Say what the levers save on the fleet of a region."""
+    service, point, fleet = one.service, one.point, one.fleets[region]
+    machine = accelerators[accelerators["accelerator"] == point["accelerator"]].iloc[0]
+    model = model_of(models, service["served_model"])
+    work = RequestWork(
+        float(service["input_tokens"]), float(service["output_tokens"]), float(service["cached_share"]), str(service["precision"])
+    )
+    small = model_of(models, service["small_model"]) if service["small_model"] is not None else None
+    bench = Bench(
+        points=one.points[one.points["accelerator"] == point["accelerator"]],
+        limit=float(service["concurrency_limit"]) if not pd.isna(service["concurrency_limit"]) else np.inf,
+        work=work,
+        model=model,
+        accelerator=machine,
+        small_cost_share=small_cost_share(small, work, model, machine, int(point["accelerators"]), int(point["concurrency"]), a),
+        first_token_seconds=fleet.first_token_seconds,
+        token_seconds=targets_of(service, a)[1],
+        usd_per_accelerator_hour=float(point["usd_per_accelerator_hour"]),
+    )
+    return lever_savings(fleet.hours[["hour", "requests"]], bench, a)
+
+
+def budget_of(hosted: Mapping[str, Hosted], surfaces: pd.DataFrame, latency_parts: pd.DataFrame, a: ServingAssumptions) -> Budget:
+    """Say where the time of every surface goes; where the book states none, the services' own targets stand for surfaces."""
+    shown = surfaces[surfaces["workload"].isin(list(hosted))]
+    if shown.empty:
+        rows = [
+            {"surface": name, "workload": name, "measure": "first_token", "target_seconds": first, "target_share": a.target_share}
+            for name, item in hosted.items()
+            if np.isfinite(first := targets_of(item.service, a)[0])
+        ]
+        shown = pd.DataFrame(rows, columns=["surface", "workload", "measure", "target_seconds", "target_share"])
+    else:
+        shown = shown.assign(target_seconds=shown["target_seconds"] * a.target_factor)
+    return latency_budget(
+        shown,
+        latency_parts,
+        {name: Machine.of_point(item.point, float(item.service["output_tokens"])) for name, item in hosted.items()},
+        {name: _wait(item, a) for name, item in hosted.items()},
+        {name: _quickest(item) for name, item in hosted.items()},
+    )
+
+
+def _quickest(item: Hosted) -> Machine:
+    """Return the quickest prefill and the quickest decode of all points."""
+    best = item.points.loc[item.points["first_token_seconds"].idxmin()].copy()
+    best["token_seconds"] = item.points["token_seconds"].min()
+    return Machine.of_point(best, float(item.service["output_tokens"]))
+
+
+def _wait(item: Hosted, a: ServingAssumptions) -> Wait:
+    """Return the wait in the busiest minutes of the busiest hour of the largest fleet."""
+    fleet = max(item.fleets.values(), key=lambda one: one.peak_accelerators)
+    peak = fleet.hours.loc[fleet.hours["accelerators"].idxmax()]
+    held = held_seconds(item.point, float(item.service["output_tokens"]))
+    load = float(peak["requests"]) * a.within_hour_peak_factor / SECONDS_PER_HOUR * held
+    return Wait.of_queue(load, int(peak["replicas"]) * int(item.point["concurrency"]), held, a.arrival_cv2, a.service_cv2)

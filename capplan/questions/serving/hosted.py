@@ -1,0 +1,142 @@
+"""One hosted service: its traffic, the accelerator it runs on, and a fleet in each region."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from capplan.errors import CapplanError, nearest
+from capplan.inputs.assumptions_serving import ServingAssumptions
+from capplan.questions.serving.choice import accelerator_choices
+from capplan.questions.serving.fleet import Fleet, staff_fleet
+from capplan.questions.serving.latency import NO_WAIT, NOTHING, Machine, outside_parts, surface_time
+from capplan.questions.serving.points import operating_points, service_of, targets_of
+
+#: Traffic of the last weeks that fleets are sized on.
+DAYS = 28
+
+
+@dataclass(frozen=True)
+class Hosted:
+    """A hosted service with the accelerator it runs on.
+
+    Parameters
+    ----------
+    service, choices, points
+        Row of services, what each accelerator does, all operating points.
+    fleets
+        Fleet by region of demand.
+    notes
+        Surfaces whose target could not be kept.
+    """
+
+    service: pd.Series
+    choices: pd.DataFrame
+    points: pd.DataFrame
+    fleets: Mapping[str, Fleet]
+    notes: tuple[str, ...]
+
+    @property
+    def point(self) -> pd.Series:
+        """The operating point chosen: the cheapest accelerator's."""
+        return self.choices.iloc[0]
+
+    @property
+    def hours(self) -> pd.DataFrame:
+        """Hours of all regions, added up: hour, requests, replicas, accelerators, accelerators_upper, busy_share."""
+        width = int(self.point["accelerators"])
+        parts = pd.concat([fleet.hours for fleet in self.fleets.values()])
+        parts = parts.assign(working=parts["accelerators"] * parts["busy_share"], accelerators_upper=parts["replicas_upper"] * width)
+        table = parts.groupby("hour", as_index=False)[["requests", "replicas", "accelerators", "accelerators_upper", "working"]].sum()
+        busy = np.divide(table["working"], table["accelerators"], out=np.zeros(len(table)), where=table["accelerators"].to_numpy() > 0)
+        return table.drop(columns="working").assign(busy_share=busy)
+
+
+def host_service(
+    row: pd.Series,
+    usage: pd.DataFrame,
+    serving_runs: pd.DataFrame,
+    models: pd.DataFrame,
+    accelerators: pd.DataFrame,
+    prices: pd.DataFrame,
+    speeds: pd.DataFrame,
+    a: ServingAssumptions,
+    *,
+    surfaces: pd.DataFrame,
+    latency_parts: pd.DataFrame,
+) -> Hosted:
+    """Choose the accelerator that serves a service for least, and size a fleet in every region.
+
+    The target for the first token is the service's own, or what its surfaces leave of theirs where that is tighter. Accelerators are those the
+    speeds table names for the workload and that are offered; all that are offered, where it names none.
+
+    Parameters
+    ----------
+    row
+        A row of services.
+    usage, serving_runs, models, accelerators, speeds, surfaces, latency_parts
+        Tables of these names.
+    prices
+        From `cheapest_hours`.
+    a
+        Assumptions.
+
+    Raises
+    ------
+    CapplanError
+        If there is no traffic, no machine holds the model, or none meets the target.
+    """
+    service = service_of(row)
+    stated = speeds.loc[speeds["workload"] == row["workload"], "accelerator"]
+    offered = sorted(set(prices["accelerator"]) & set(accelerators["accelerator"]))
+    names = [name for name in stated if name in offered] or offered
+    points = operating_points(service, serving_runs, a, models=models, accelerators=accelerators, names=names)
+    target, notes = _first_token_target(service, points, surfaces, latency_parts, a)
+    choices = accelerator_choices(service, points, prices, a, target)
+    traffic = recent_traffic(usage, str(row["workload"]))
+    fleets = {
+        str(region): staff_fleet(part, choices.iloc[0], float(service["output_tokens"]), target, a)
+        for region, part in traffic.groupby("region", sort=True)
+    }
+    return Hosted(service, choices, points, fleets, tuple(notes))
+
+
+def recent_traffic(usage: pd.DataFrame, workload: str) -> pd.DataFrame:
+    """Return the last four weeks of a workload's traffic: region, hour, requests (asked for, refused ones included).
+
+    Raises
+    ------
+    CapplanError
+        If it has none.
+    """
+    part = usage[usage["workload"] == workload]
+    if part.empty:
+        raise CapplanError(f"usage has no row of the served workload {workload}; {nearest(workload, usage['workload'].unique())}")
+    part = part[part["time"] > part["time"].max() - pd.Timedelta(days=DAYS)]
+    asked = part["quantity"] + (part["refused_quantity"].fillna(0.0) if "refused_quantity" in part else 0.0)
+    part = part.assign(requests=asked, hour=part["time"].dt.floor("h"))
+    return part.groupby(["region", "hour"], as_index=False)["requests"].sum()
+
+
+def _first_token_target(
+    service: pd.Series, points: pd.DataFrame, surfaces: pd.DataFrame, latency_parts: pd.DataFrame, a: ServingAssumptions
+) -> tuple[float, list[str]]:
+    """Return the tightest target for the first token that some machine can keep, and the surfaces that none can."""
+    target, notes = targets_of(service, a)[0], []
+    quickest = float(points["first_token_seconds_high"].min())
+    own = surfaces[(surfaces["workload"] == service["workload"]) & (surfaces["measure"] == "first_token")]
+    for row in own.itertuples():
+        way = outside_parts(latency_parts, str(row.surface))
+        outside = surface_time(way, NO_WAIT, Machine(NOTHING, NOTHING), float(row.target_share)).seconds
+        left = float(row.target_seconds) * a.target_factor - outside
+        if left > quickest:
+            target = min(target, left)
+        else:
+            notes.append(
+                f"{row.surface}: network, retrieval and the like leave {max(0.0, left):.2f} s for the first token, and the quickest machine takes {quickest:.2f} s; "
+                "the fleet is sized without this target, and its budget is missed."
+            )
+    return target, notes
