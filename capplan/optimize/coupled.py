@@ -9,8 +9,8 @@ import numpy as np
 from scipy import sparse
 
 from capplan.optimize.evaluation import Cut, Evaluator
-from capplan.optimize.program import TwoStage, right_hand_sides, risk_weights
-from capplan.optimize.recourse import RecourseLibrary
+from capplan.optimize.program import TwoStage, cost_states, point_costs, right_hand_sides, risk_weights, shifts
+from capplan.optimize.separable import SeparableRecourse
 from capplan.optimize.solver import Arrays, solve_arrays
 
 Array = np.ndarray
@@ -94,11 +94,11 @@ class CoupledEvaluator:
     def __init__(self, base: Evaluator, risk_weight: float, tail_share: float, gap_share: float) -> None:
         self.base, self.problem = base, base.problem
         self.risk_weight, self.tail_share, self.gap_share = risk_weight, tail_share, gap_share
-        self.libraries: list[RecourseLibrary] = [base.library]
+        self.libraries: list[SeparableRecourse] = [base.library]
         self.known: dict[bytes, int] = {}
         self.prices: list[Price] = []
         self.plain = (np.zeros(0), np.zeros((0, 0)))
-        top = np.abs(self.problem.q).max(initial=1e-9)
+        top = np.abs(cost_states(self.problem)[0]).max(initial=1e-9)
         self.highest = HIGHEST_PRICE * top / max((np.abs(row.g).max(initial=0.0) for row in self.problem.expected), default=1.0)
 
     def evaluate(self, x: Array) -> Coupled:
@@ -138,8 +138,7 @@ class CoupledEvaluator:
 
     def _bound(self, plan: Dispatch, price: Price, x: Array, room: Array) -> float:
         """Return the dual value of a dispatch under its own prices."""
-        shift = np.stack([np.asarray(matrix @ x).ravel() for matrix in self.problem.T])
-        return float(plan.cut.constant.sum() - (plan.cut.slope * shift).sum() - price.row @ room)
+        return float(plan.cut.constant.sum() - (plan.cut.slope * shifts(self.problem, x)).sum() - price.row @ room)
 
     def _dispatch(self, x: Array, price: Price) -> Dispatch:
         """Solve every point under prices; points without a priced row keep their plain optimum."""
@@ -164,25 +163,25 @@ class CoupledEvaluator:
                 library[own] = self._library(column)
                 solver = self.libraries[library[own[0]]]
                 basis[own] = solver.evaluate(rhs, problem.technology[own]).basis
-                duals[own] = solver.duals[basis[own]] * scale[own, None]
+                duals[own] = solver.duals(basis[own]) * scale[own, None]
                 amount = solver.decisions(rhs, basis[own])
-                own_cost[own] = amount @ problem.q
+                own_cost[own] = point_costs(problem, amount, own)
                 for k, row in enumerate(problem.expected):
                     used[k, own] = amount @ row.g
             else:
-                duals[own] = self.base.library.duals[basis[own]] * cost_weight[own, None]
+                duals[own] = self.base.library.duals(basis[own]) * cost_weight[own, None]
         value = np.einsum("ij,ij->i", duals, problem.h)
         member = sparse.csr_matrix((np.ones(points), (problem.technology, np.arange(points))), shape=(groups, points))
         cell = problem.technology * scenarios + problem.scenario
         cost = np.bincount(cell, weights=own_cost * problem.weight, minlength=groups * scenarios).reshape(groups, scenarios)
         plain = np.array([problem.probability[problem.scenario] * row.weight * row.points for row in problem.expected])
-        return Dispatch(library, basis, cost, np.asarray((member @ (plain * used).T).T), Cut(member @ value, np.asarray(member @ duals)))
+        return Dispatch(library, basis, cost, np.asarray((member @ (plain * used).T).T), Cut((member @ value)[:, None], np.asarray(member @ duals)))
 
     def _plain(self, x: Array) -> tuple[Array, Array]:
         """Return cost (P,) and row quantities (K, P) of each point's cheapest recourse."""
         amount = self.base.decisions(x)
         used = np.array([amount @ row.g for row in self.problem.expected])
-        return np.asarray(amount @ self.problem.q), used
+        return point_costs(self.problem, amount), used
 
     def _library(self, column: Array) -> int:
         """Return the number of the library for a cost mixture, making it where it is new."""
@@ -190,9 +189,10 @@ class CoupledEvaluator:
         if key not in self.known:
             if len(self.libraries) > MOST_LIBRARIES:
                 self.known.clear()
-            cost = column[0] * self.problem.q + sum(share * row.g for share, row in zip(column[1:], self.problem.expected, strict=True))
+            costs, state = cost_states(self.problem)
+            priced = sum(share * row.g for share, row in zip(column[1:], self.problem.expected, strict=True))
             self.known[key] = len(self.libraries)
-            self.libraries.append(RecourseLibrary(cost, self.problem.W, self.problem.recourse_sense))
+            self.libraries.append(SeparableRecourse(column[0] * costs + priced, self.problem.W, self.problem.recourse_sense, state))
         return self.known[key]
 
     def _mix(self, plans: list[Dispatch], room: Array) -> tuple[Array, Array, float, Price]:

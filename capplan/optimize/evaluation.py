@@ -8,8 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from capplan.optimize.program import TwoStage, right_hand_sides, risk_weights
-from capplan.optimize.recourse import Bunched, RecourseLibrary
+from capplan.optimize.lattice import Lattice
+from capplan.optimize.program import TwoStage, cost_states, right_hand_sides, risk_weights, shifts
+from capplan.optimize.recourse import Bunched
+from capplan.optimize.separable import SeparableRecourse
 
 Array = np.ndarray
 CHUNK = 65536
@@ -20,10 +22,10 @@ class Cut(NamedTuple):
 
     Parameters
     ----------
-    constant : (G,)
-        One for each technology.
+    constant : (G, K)
+        One for each technology and independent part of the recourse.
     slope : (G, m)
-        Weighted duals of each technology's points.
+        Weighted duals of each technology's points; a row belongs to one part.
     """
 
     constant: Array
@@ -38,13 +40,17 @@ class Evaluated(NamedTuple):
     cost_by_scenario : (S,)
         Recourse cost; infinite where a point of the scenario has no feasible recourse.
     mean : Cut
-        Cuts of expected cost, one for each technology.
+        Cuts of expected cost, one for each technology and part.
     tail : Cut
         Cut of CVaR, its parts by technology to be summed.
     reference : Cut or None
-        Cuts of the cost under the evaluator's reference weights, one for each technology.
+        Cuts of the cost under the evaluator's reference weights, one for each technology and part.
     rays : (F, m + 1 + 1)
         Feasibility cuts as rows: duals, constant, technology; empty where every point is feasible.
+    chords : list of (Cut, Cut or None)
+        Planes through neighbouring whole first stages, for mean and reference.
+    raised : (2,)
+        By how much the chords lie above expected cost and the cost under reference weights at this first stage.
     """
 
     cost_by_scenario: Array
@@ -52,6 +58,8 @@ class Evaluated(NamedTuple):
     tail: Cut
     reference: Cut | None
     rays: Array
+    chords: list[tuple[Cut, Cut | None]]
+    raised: Array
 
 
 class Evaluator:
@@ -65,6 +73,8 @@ class Evaluator:
         Share of worst scenarios in CVaR.
     library
         Bases of the recourse problem.
+    lattice
+        Groups of points whose right-hand side moves in whole steps, for closer cuts; none by default.
 
     Attributes
     ----------
@@ -73,57 +83,86 @@ class Evaluator:
         splits by technology, which makes for closer cuts than CVaR itself allows.
     """
 
-    def __init__(self, problem: TwoStage, tail_share: float, library: RecourseLibrary) -> None:
+    def __init__(self, problem: TwoStage, tail_share: float, library: SeparableRecourse, lattice: Lattice | None = None) -> None:
         self.problem = problem
         self.tail_share = tail_share
         self.library = library
+        self.lattice = lattice
         self.basis: Array | None = None
         self.reference: Array | None = None
 
     def rest(self, x: Array) -> Bunched:
         """Bring every point to its optimal basis at x."""
-        problem = self.problem
+        found = self._rest(shifts(self.problem, x))
+        self.basis = found.basis
+        return found
+
+    def _rest(self, shift: Array) -> Bunched:
+        """Return every point's optimal basis where the first stage shifts right-hand sides by so much, (G, m)."""
+        problem, start = self.problem, self.basis
         points = len(problem.technology)
-        start, basis, ray = self.basis, np.zeros(points, dtype=int), np.full(points, -1)
-        for at in range(0, points, CHUNK):
-            part = np.arange(at, min(at + CHUNK, points))
-            rhs = right_hand_sides(problem, x, part)
+        basis, ray = np.zeros((points, len(self.library.parts)), dtype=int), np.full(points, -1)
+        for part in _chunks(points):
+            rhs = problem.h[part] - shift[problem.technology[part]]
             basis[part], ray[part] = self.library.evaluate(rhs, problem.technology[part], None if start is None else start[part])
-        self.basis = basis
         return Bunched(basis, ray)
 
     def evaluate(self, x: Array) -> Evaluated:
         """Return the exact recourse cost of x and the cuts that support it there."""
         problem = self.problem
+        shift = shifts(problem, x)
         basis, ray = self.rest(x)
-        points = len(basis)
-        cost = np.zeros(points)
-        for at in range(0, points, CHUNK):
-            part = slice(at, min(at + CHUNK, points))
-            cost[part] = self.library.costs(right_hand_sides(problem, x, part), basis[part])
+        cost = np.zeros(len(basis))
+        for part in _chunks(len(basis)):
+            cost[part] = self.library.costs(problem.h[part] - shift[problem.technology[part]], basis[part])
         by_scenario = np.bincount(problem.scenario, weights=problem.weight * cost, minlength=len(problem.probability))
         tail = risk_weights(by_scenario, problem.probability, 1.0, self.tail_share)
         mean, worst = self._cuts(basis, [problem.probability, tail])
         reference = None if self.reference is None else self._cuts(basis, [self.reference])[0]
         infeasible = np.flatnonzero(ray >= 0)
         by_scenario[problem.scenario[infeasible]] = np.inf
-        return Evaluated(by_scenario, mean, worst, reference, self._rays(x, ray, infeasible))
+        rays = self._rays(x, ray, infeasible)
+        if self.lattice is None or len(infeasible):
+            return Evaluated(by_scenario, mean, worst, reference, rays, [], np.zeros(2))
+        return Evaluated(by_scenario, mean, worst, reference, rays, *self._chords(self.lattice, shift, mean, reference))
 
     def _cuts(self, basis: Array, scenario_weights: list[Array]) -> list[Cut]:
         """Sum the points' duals by technology under each set of scenario weights."""
         problem = self.problem
         groups, m = len(problem.T), problem.W.shape[0]
-        cuts = [Cut(np.zeros(groups), np.zeros((groups, m))) for _ in scenario_weights]
-        for at in range(0, len(basis), CHUNK):
-            part = np.arange(at, min(at + CHUNK, len(basis)))
-            duals = self.library.duals[basis[part]]
-            value = np.einsum("ij,ij->i", duals, problem.h[part])
+        cuts = [Cut(np.zeros((groups, len(self.library.parts))), np.zeros((groups, m))) for _ in scenario_weights]
+        for part in _chunks(len(basis)):
+            duals = self.library.duals(basis[part])
+            value = self.library.by_part(duals * problem.h[part])
             for cut, weights in zip(cuts, scenario_weights, strict=True):
                 weight = weights[problem.scenario[part]] * problem.weight[part]
                 member = sparse.csr_matrix((weight, (problem.technology[part], np.arange(len(part)))), shape=(groups, len(part)))
                 cut.constant[:] += member @ value
                 cut.slope[:] += member @ duals
         return cuts
+
+    def _chords(self, lattice: Lattice, shift: Array, mean: Cut, reference: Cut | None) -> tuple[list[tuple[Cut, Cut | None]], Array]:
+        """Return planes through the whole steps around a first stage, and by how much they lie above the cost there."""
+        weights = [self.problem.probability] if self.reference is None else [self.problem.probability, self.reference]
+        near = lattice.neighbours(shift)
+        found = [self._rest(at) for at in near]
+        if any((ends.ray >= 0).any() for ends in found):
+            return [], np.zeros(2)
+        # value of each technology and part under each set of weights at each neighbour
+        planes = [self._cuts(ends.basis, weights) for ends in found]
+        values = [[cut.constant - self.library.by_part(cut.slope * at) for cut in cuts] for cuts, at in zip(planes, near, strict=True)]
+        here = [cut.constant - self.library.by_part(cut.slope * shift) for cut in (mean, reference) if cut is not None]
+        raised = np.zeros(2)
+        for i, value in enumerate(here):
+            raised[i] = lattice.between(shift, near[1], values[1][i], values[2][i], value)
+        chords = []
+        for low in (0, 1):
+            pair = [
+                Cut(*lattice.chord(near[low], values[low][i], values[low + 1][i], planes[low][i].constant, planes[low][i].slope))
+                for i in range(len(weights))
+            ]
+            chords.append((pair[0], pair[1] if len(pair) > 1 else None))
+        return chords, raised
 
     def _rays(self, x: Array, ray: Array, infeasible: Array) -> Array:
         """Return the most violated feasibility cut of each ray and technology: ray (h - T x) <= 0."""
@@ -143,11 +182,19 @@ class Evaluator:
         """Return the optimal recourse of every point at x, (P, r) sparse."""
         problem = self.problem
         basis, _ = self.rest(x)
-        parts = []
-        for at in range(0, len(basis), CHUNK):
-            part = slice(at, min(at + CHUNK, len(basis)))
-            parts.append(self.library.decisions(right_hand_sides(problem, x, part), basis[part]))
+        parts = [self.library.decisions(right_hand_sides(problem, x, part), basis[part]) for part in _chunks(len(basis))]
         return sparse.csr_matrix(sparse.vstack(parts))
+
+
+def recourse_of(problem: TwoStage) -> SeparableRecourse:
+    """Return an empty store of bases for a program's recourse."""
+    costs, state = cost_states(problem)
+    return SeparableRecourse(costs, problem.W, problem.recourse_sense, state)
+
+
+def _chunks(points: int) -> list[Array]:
+    """Cut points into pieces that bound the memory of a step."""
+    return [np.arange(at, min(at + CHUNK, points)) for at in range(0, points, CHUNK)]
 
 
 def aggregate(problem: TwoStage, clusters: int) -> TwoStage:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from capplan.errors import SolveError
-from capplan.optimize.program import Marginals, Solution, TwoStage, blended_cost
+from capplan.optimize.program import Marginals, Solution, TwoStage, blended_cost, cost_states, point_costs
 from capplan.optimize.solver import Arrays, InfeasibleError, Solved, solve_arrays
 
 Array = np.ndarray
@@ -53,15 +53,18 @@ def extensive_arrays(problem: TwoStage, risk_weight: float, tail_share: float) -
         blocks.append(sparse.csr_matrix(np.concatenate([row.a, np.outer(weight, row.g).ravel(), np.zeros(extra)])[None]))
         b.append(np.array([row.limit]))
         sense.append(np.array(["<"]))
-    cost = [problem.c, np.outer(mean_weight * (1 - risk_weight), problem.q).ravel()]
+    costs, state = cost_states(problem)
+    unit = costs[state[problem.technology]]
+    cost = [problem.c, ((mean_weight * (1 - risk_weight))[:, None] * unit).ravel()]
     lower, upper = [problem.lower, np.zeros(points * r)], [problem.upper, np.full(points * r, np.inf)]
     if tail:
-        member = sparse.csr_matrix((problem.weight, (problem.scenario, np.arange(points))), shape=(scenarios, points))
+        place = np.repeat(problem.scenario, r), np.arange(points * r)
+        by_scenario = sparse.csr_matrix(((problem.weight[:, None] * unit).ravel(), place), shape=(scenarios, points * r))
         blocks.append(
             sparse.hstack(
                 [
                     sparse.csr_matrix((scenarios, n)),
-                    -sparse.kron(member, sparse.csr_matrix(problem.q[None])),
+                    -by_scenario,
                     sparse.csr_matrix(np.ones((scenarios, 1))),
                     sparse.eye(scenarios),
                 ]
@@ -98,7 +101,7 @@ def solve_extensive(problem: TwoStage, risk_weight: float, tail_share: float, ga
     x = solved.x[:n]
     recourse = solved.x[n : n + points * r].reshape(points, r)
     relaxed = solve_arrays(replace(model, integer=np.zeros_like(model.integer))) if model.integer.any() else solved
-    cost = scenario_costs(problem, recourse @ problem.q)
+    cost = scenario_costs(problem, point_costs(problem, sparse.csr_matrix(recourse)))
     upper = float(problem.c @ x) + blended_cost(cost, problem.probability, risk_weight, tail_share)
     return Solution(x, min(solved.bound, upper), upper, cost, solved.status, sparse.csr_matrix(recourse), _marginals(problem, relaxed))
 

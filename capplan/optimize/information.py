@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from capplan.errors import SolveError
-from capplan.optimize.program import ExpectedRow, Solution, TwoStage, blended_cost
+from capplan.optimize.program import ExpectedRow, Solution, TwoStage, blended_cost, cost_states
 from capplan.optimize.solver import InfeasibleError
 from capplan.optimize.two_stage import Warm, solve_two_stage
 
@@ -148,13 +148,17 @@ def mean_program(problem: TwoStage) -> TwoStage:
     place = np.argsort(problem.scenario, kind="stable").reshape(scenarios, -1)
     h = np.einsum("s,spm->pm", problem.probability, problem.h[place])
     sets, technology = np.unique(problem.technology[place], axis=1, return_inverse=True)
+    costs, state = cost_states(problem)
     T = [
         problem.T[column[0]]
         if (column == column[0]).all()
         else sparse.csr_matrix(sum(p * problem.T[t] for p, t in zip(problem.probability, column, strict=True)))
         for column in sets.T
     ]
-    return _with_points(problem, place[0], h, T, np.asarray(technology).ravel())
+    certain = _with_points(problem, place[0], h, T, np.asarray(technology).ravel())
+    if problem.costs is None:
+        return certain
+    return replace(certain, costs=np.array([problem.probability @ costs[state[column]] for column in sets.T]), cost_state=np.arange(len(T)))
 
 
 def _with_points(problem: TwoStage, own: Array, h: Array, T: Sequence[sparse.csr_matrix], technology: Array) -> TwoStage:

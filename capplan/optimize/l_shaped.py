@@ -11,10 +11,11 @@ from scipy import sparse
 
 from capplan.errors import SolveError
 from capplan.optimize.coupled import CoupledEvaluator, priced_rows
-from capplan.optimize.evaluation import Cut, Evaluated, Evaluator, aggregate
+from capplan.optimize.evaluation import Cut, Evaluated, Evaluator, aggregate, recourse_of
+from capplan.optimize.lattice import find_lattice
 from capplan.optimize.master import Master
-from capplan.optimize.program import Marginals, Solution, TwoStage, blended_cost, expected_excess, risk_weights
-from capplan.optimize.recourse import RecourseLibrary
+from capplan.optimize.program import Marginals, Solution, TwoStage, blended_cost, cost_states, expected_excess, risk_weights
+from capplan.optimize.separable import SeparableRecourse
 from capplan.optimize.solver import InfeasibleError, UnboundedError
 
 Array = np.ndarray
@@ -26,7 +27,7 @@ PRECISION_SHARE = 0.7
 IN_OUT_SHARE = 0.5
 CLUSTERS = 8
 SKETCH_GAP = 2e-3
-POOL = 80
+POOL = 240
 FINEST_GAP = 1e-9
 FRUGAL_GAP = 1e-4
 
@@ -57,9 +58,9 @@ class Warm:
 
     program: str
     recourse: str
-    library: RecourseLibrary
+    library: SeparableRecourse
     basis: Array | None
-    cuts: tuple[tuple[Cut, Cut, Cut | None], ...]
+    cuts: tuple[tuple[Cut, Cut | None, Cut | None], ...]
     rays: tuple[Array, ...]
     tail_share: float
     reference: Array | None
@@ -99,16 +100,18 @@ class LShaped:
         warm: Warm | None = None,
     ) -> None:
         self.problem, self.risk_weight, self.tail_share, self.gap_share = problem, risk_weight, tail_share, gap_share
-        self.recourse_digest = digest(problem.q, problem.W, problem.recourse_sense)
-        self.program_digest = digest(self.recourse_digest, *problem.T, problem.technology, problem.h, problem.weight,
-                                     problem.scenario, problem.probability)  # fmt: skip
+        self.recourse_digest = digest(*cost_states(problem), problem.W, problem.recourse_sense)
         same_recourse = warm is not None and warm.recourse == self.recourse_digest
+        self.library = warm.library if warm and same_recourse else recourse_of(problem)
+        lattice = find_lattice(problem, self.library.row_part)
+        # Cuts through whole steps hold for whole first stages only, so the steps belong to what the cuts depend on.
+        self.program_digest = digest(self.recourse_digest, *problem.T, problem.technology, problem.h, problem.weight,
+                                     problem.scenario, problem.probability, lattice.row, lattice.step)  # fmt: skip
         self.same_program = warm is not None and warm.program == self.program_digest and warm.tail_share == tail_share
-        self.library = warm.library if warm and same_recourse else RecourseLibrary(problem.q, problem.W, problem.recourse_sense)
-        self.evaluator = Evaluator(problem, tail_share, self.library)
-        self.master = Master(problem, risk_weight)
+        self.evaluator = Evaluator(problem, tail_share, self.library, lattice if lattice.any else None)
+        self.master = Master(problem, risk_weight, self.library.row_part)
         self.coupled: CoupledEvaluator | None = None
-        self.cuts: list[tuple[Cut, Cut, Cut | None]] = []
+        self.cuts: list[tuple[Cut, Cut | None, Cut | None]] = []
         self.rays: list[Array] = []
         self.lower, self.upper = -np.inf, np.inf
         self.cost = np.zeros(len(problem.probability))
@@ -154,7 +157,7 @@ class LShaped:
         problem = self.problem
         for k in np.flatnonzero(broken).tolist():
             row = problem.expected[k]
-            frugal = replace(problem, c=row.a, q=row.g, weight=row.weight * row.points, integer=np.zeros_like(problem.integer), expected=())
+            frugal = replace(problem, c=row.a, q=row.g, costs=None, cost_state=None, weight=row.weight * row.points, integer=np.zeros_like(problem.integer), expected=())
             try:
                 least = LShaped(frugal, 0.0, 1.0, FRUGAL_GAP).solve().lower
             except UnboundedError:
@@ -184,14 +187,19 @@ class LShaped:
         risk_weight = self.risk_weight if problem is self.problem else 0.0
         return float(problem.c @ x) + blended_cost(found.cost_by_scenario, problem.probability, risk_weight, self.tail_share)
 
+    def _raised_value(self, problem: TwoStage, x: Array, found: Evaluated) -> float:
+        """Return the objective with the chords in place of the recourse cost, which the relaxation can reach at most."""
+        return self._value(problem, x, found) + float(np.array([1 - self.risk_weight, self.risk_weight]) @ found.raised)
+
     def _visit(self, evaluator: Evaluator, x: Array) -> Evaluated:
         """Evaluate a first stage and add its cuts; under expected rows its cost is that of the best dispatch that keeps them."""
         found = evaluator.evaluate(x)
         if len(found.rays):
             self.rays.append(found.rays)
             self.master.add_rays(found.rays)
-        self.cuts.append((found.mean, found.tail, found.reference))
-        self.master.add(*self.cuts[-1])
+        for cuts in ((found.mean, found.tail, found.reference), *((mean, None, reference) for mean, reference in found.chords)):
+            self.cuts.append(cuts)
+            self.master.add(*cuts)
         if self.coupled is not None and np.isfinite(found.cost_by_scenario).all():
             joint = self.coupled.evaluate(x)
             self.master.add_joint(joint.cut, *priced_rows(self.problem, joint.price))
@@ -206,7 +214,7 @@ class LShaped:
     def _relax(self, evaluator: Evaluator, x: Array, gap_share: float) -> Array:
         """Cut until the relaxation is solved to a gap; return its best point."""
         problem = evaluator.problem
-        best, value = x, self._value(problem, x, self._visit(evaluator, x))
+        best, value = x, self._raised_value(problem, x, self._visit(evaluator, x))
         for _ in range(RELAXED_ITERATIONS):
             proposal = self.master.relax()
             if problem is self.problem:
@@ -214,7 +222,7 @@ class LShaped:
             if np.isfinite(value) and value - proposal.bound <= gap_share * max(abs(value), 1e-12):
                 break
             inside = proposal.x if np.isinf(value) else IN_OUT_SHARE * proposal.x + (1 - IN_OUT_SHARE) * best
-            found = self._value(problem, inside, self._visit(evaluator, inside))
+            found = self._raised_value(problem, inside, self._visit(evaluator, inside))
             if found < value:
                 best, value = inside, found
         return best

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from capplan.errors import SolveError
 from capplan.optimize.evaluation import Cut
-from capplan.optimize.program import TwoStage
+from capplan.optimize.program import TwoStage, cost_states
 from capplan.optimize.solver import Arrays, judge, load, run
 
 Array = np.ndarray
@@ -51,13 +51,13 @@ class _Rows:
 
 
 class Master:
-    r"""First stage, one value for each technology's expected recourse and one for CVaR, held up by cuts.
+    r"""First stage, one value for the expected recourse of each technology and independent part and one for CVaR, held up by cuts.
 
     .. math:: \min c^T x + (1-\lambda)\sum_t \theta_t + \lambda\varphi,\quad z_t = T_t x,\quad
               \theta_t \ge a - g^T z_t,\quad \varphi \ge a - \sum_t g_t^T z_t,\quad
               \varphi \ge \sum_t \psi_t,\ \psi_t \ge a - g^T z_t
 
-    psi_t is the cost of technology t under fixed reference weights of the scenarios, which CVaR never falls below.
+    t runs over technologies and independent parts of the recourse; psi_t is its cost under fixed reference weights of the scenarios, which CVaR never falls below.
     Costs are divided by the largest first-stage cost, so that tolerances are relative. z only has the rows of T_t that are not zero.
 
     Parameters
@@ -66,16 +66,23 @@ class Master:
         The program.
     risk_weight
         lambda.
+    row_part : (m,)
+        Independent part of each recourse row.
     """
 
-    def __init__(self, problem: TwoStage, risk_weight: float) -> None:
+    def __init__(self, problem: TwoStage, risk_weight: float, row_part: Array) -> None:
         self.problem, self.risk_weight = problem, risk_weight
-        n, groups, m = len(problem.c), len(problem.T), problem.W.shape[0]
-        self.unit = float(np.exp2(np.ceil(np.log2(max(np.abs(problem.c).max(initial=0.0), np.abs(problem.q).max(initial=0.0), 1e-9)))))
+        n, m, parts = len(problem.c), problem.W.shape[0], int(row_part.max(initial=0)) + 1
+        groups = len(problem.T) * parts
+        self.unit = float(np.exp2(np.ceil(np.log2(max(np.abs(problem.c).max(initial=0.0), np.abs(cost_states(problem)[0]).max(initial=0.0), 1e-9)))))
         linking = sparse.vstack(list(problem.T), format="csr")
         self.linked = np.flatnonzero(np.diff(linking.indptr))
         self.linked_technology, self.linked_row = self.linked // m, self.linked % m
         self.own = [np.flatnonzero(self.linked_technology == t) for t in range(len(problem.T))]
+        linked_group = self.linked_technology * parts + row_part[self.linked_row]
+        self.grouped = [np.flatnonzero(linked_group == g) for g in range(groups)]
+        self.parts = parts
+        self.seen: set[bytes] = set()
         links = len(self.linked)
         self.first_value = n + links
         self.tail_value = n + links + groups
@@ -104,17 +111,17 @@ class Master:
             )
         )
 
-    def add(self, mean: Cut, tail: Cut, reference: Cut | None) -> None:
-        """Add one cut for each technology's expected cost, one for CVaR, and one for each technology's part of CVaR."""
+    def add(self, mean: Cut, tail: Cut | None, reference: Cut | None) -> None:
+        """Add one cut for each group's expected cost, one for CVaR, and one for each group's part of CVaR; cuts that are there already once."""
         rows = _Rows()
         if self.risk_weight < 1:
-            self._by_technology(rows, mean, self.first_value)
-        if self.risk_weight > 0:
+            self._by_group(rows, mean, self.first_value)
+        if self.risk_weight > 0 and tail is not None:
             slope = tail.slope[self.linked_technology, self.linked_row] / self.unit
             links = len(self.problem.c) + np.arange(len(self.linked))
             rows.append(tail.constant.sum() / self.unit, np.append(links, self.tail_value), np.append(slope, 1.0))
-            if reference is not None:
-                self._by_technology(rows, reference, self.first_part)
+        if self.risk_weight > 0 and reference is not None:
+            self._by_group(rows, reference, self.first_part)
         rows.hand_over(self.highs)
 
     def add_joint(self, cut: Cut, a: Array, limit: float) -> None:
@@ -127,11 +134,15 @@ class Master:
         rows.append((cut.constant.sum() - limit) / self.unit, columns, entries)
         rows.hand_over(self.highs)
 
-    def _by_technology(self, rows: _Rows, cut: Cut, first: int) -> None:
-        """Append value_t >= constant_t - slope_t z_t for each technology; `first` is the column of the first value."""
-        for group, own in enumerate(self.own):
-            slope = cut.slope[group, self.linked_row[own]] / self.unit
-            rows.append(cut.constant[group] / self.unit, np.append(len(self.problem.c) + own, first + group), np.append(slope, 1.0))
+    def _by_group(self, rows: _Rows, cut: Cut, first: int) -> None:
+        """Append value >= constant - slope z for each technology and part; `first` is the column of the first value."""
+        constant = cut.constant.ravel() / self.unit
+        for group, own in enumerate(self.grouped):
+            slope = cut.slope[group // self.parts, self.linked_row[own]] / self.unit
+            key = np.concatenate([[first + group, constant[group]], slope]).tobytes()
+            if key not in self.seen:
+                self.seen.add(key)
+                rows.append(constant[group], np.append(len(self.problem.c) + own, first + group), np.append(slope, 1.0))
 
     def add_rays(self, rays: Array) -> None:
         """Add feasibility cuts: ray (h - T x) <= 0."""

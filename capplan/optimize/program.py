@@ -54,6 +54,10 @@ class TwoStage:
         Probability of each scenario; the sum is 1.
     expected : sequence of ExpectedRow
         Rows on first stage plus expected recourse (budgets); they couple all points.
+    costs : (states, r), optional
+        Recourse costs in a few states (random prices); without them all points cost q, with them q only stands for their size.
+    cost_state : (len(T),) int, optional
+        State of the costs under each technology, so of each point.
     """
 
     c: Array
@@ -73,6 +77,8 @@ class TwoStage:
     scenario: Array
     probability: Array
     expected: Sequence[ExpectedRow] = field(default=())
+    costs: Array | None = None
+    cost_state: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -231,6 +237,8 @@ def check_program(problem: TwoStage, risk_weight: float = 0.0, tail_share: float
         ("scenario", np.shape(problem.scenario), (points,)),
     ]
     shapes += [(f"T[{i}]", matrix.shape, (m, n)) for i, matrix in enumerate(problem.T)]
+    costs, state = cost_states(problem)
+    shapes += [("costs", costs.shape, (len(costs), r)), ("cost_state", state.shape, (len(problem.T),))]
     for i, row in enumerate(problem.expected):
         shapes += [
             (f"expected[{i}].a", np.shape(row.a), (n,)),
@@ -245,7 +253,7 @@ def check_program(problem: TwoStage, risk_weight: float = 0.0, tail_share: float
         wrong = sorted({str(s) for s in senses} - {"<", ">", "="})
         if wrong:
             raise SolveError(f"two-stage program: {name} holds {wrong[0]!r}; use '<', '>' or '='")
-    for name, numbers in (("c", problem.c), ("A", problem.A.data), ("b", problem.b), ("q", problem.q), ("W", problem.W.data),
+    for name, numbers in (("c", problem.c), ("A", problem.A.data), ("b", problem.b), ("q", problem.q), ("costs", costs), ("W", problem.W.data),
                           ("h", problem.h), ("weight", problem.weight), ("probability", problem.probability)):  # fmt: skip
         if not np.isfinite(numbers).all():
             raise SolveError(f"two-stage program: {name} holds a number that is not finite; check prices, demand and limits")
@@ -254,18 +262,37 @@ def check_program(problem: TwoStage, risk_weight: float = 0.0, tail_share: float
     total = float(problem.probability.sum())
     if abs(total - 1) > PROBABILITY_TOLERANCE:
         raise SolveError(f"two-stage program: scenario probabilities sum to {total:.6g}; they must sum to 1")
-    for name, index, size in (("technology", problem.technology, len(problem.T)), ("scenario", problem.scenario, scenarios)):
-        if points and (index.min() < 0 or index.max() >= size):
+    for name, index, size in (("technology", problem.technology, len(problem.T)), ("scenario", problem.scenario, scenarios),
+                              ("cost_state", state, len(costs))):  # fmt: skip
+        if len(index) and (index.min() < 0 or index.max() >= size):
             raise SolveError(f"two-stage program: {name} must name one of {size} (0 to {size - 1}); found {index.min()} to {index.max()}")
     for name, value, low in (("risk_weight", risk_weight, 0.0), ("tail_share", tail_share, 1e-9), ("gap_share", gap_share, 0.0)):
         if not low <= value <= 1:
             raise SolveError(f"{name} is {value}; it must be between {'just above 0' if low else '0'} and 1")
 
 
+def cost_states(problem: TwoStage) -> tuple[Array, Array]:
+    """Return the recourse costs of all states, (states, r), and the state of each technology."""
+    if problem.costs is None or problem.cost_state is None:
+        return np.asarray(problem.q, dtype=float)[None], np.zeros(len(problem.T), dtype=int)
+    return np.asarray(problem.costs, dtype=float), np.asarray(problem.cost_state, dtype=int)
+
+
+def point_costs(problem: TwoStage, recourse: sparse.csr_matrix, points: Array | slice = slice(None)) -> Array:
+    """Return what the recourse of each point costs for one unit of weight, (len(points),)."""
+    costs, state = cost_states(problem)
+    own = state[problem.technology[points]]
+    return np.asarray((recourse @ costs.T)[np.arange(len(own)), own]) if len(costs) > 1 else np.asarray(recourse @ costs[0])
+
+
 def right_hand_sides(problem: TwoStage, x: Array, points: Array | slice = slice(None)) -> Array:
     """Return h_p - T_p x of the given points, (len(points), m)."""
-    shift = np.stack([np.asarray(matrix @ x).ravel() for matrix in problem.T])
-    return np.asarray(problem.h[points] - shift[problem.technology[points]])
+    return np.asarray(problem.h[points] - shifts(problem, x)[problem.technology[points]])
+
+
+def shifts(problem: TwoStage, x: Array) -> Array:
+    """Return T_t x of each technology, (len(T), m)."""
+    return np.stack([np.asarray(matrix @ x).ravel() for matrix in problem.T])
 
 
 def expected_excess(problem: TwoStage, x: Array, recourse: sparse.csr_matrix, tolerance: float = 1e-7) -> Array:

@@ -9,10 +9,9 @@ import pandas as pd
 from scipy import sparse
 
 from capplan.inputs.scenario import ProcurementAssumptions
-from capplan.optimize.evaluation import Evaluator
+from capplan.optimize.evaluation import Evaluator, recourse_of
 from capplan.optimize.information import mean_program
 from capplan.optimize.program import Solution, TwoStage, blended_cost
-from capplan.optimize.recourse import RecourseLibrary
 from capplan.optimize.solver import InfeasibleError
 from capplan.questions.procurement.budgets import solve_within_budgets
 from capplan.questions.procurement.choices import Choices
@@ -28,7 +27,7 @@ GROUPS = 6
 
 def judge(program: TwoStage, solution: Solution, a: ProcurementAssumptions) -> Evaluator:
     """Return what costs any first stage exactly, from the recourse bases that the solution has found."""
-    library = solution.warm.library if solution.warm else RecourseLibrary(program.q, program.W, program.recourse_sense)
+    library = solution.warm.library if solution.warm else recourse_of(program)
     return Evaluator(program, a.tail_share, library)
 
 

@@ -1,0 +1,139 @@
+"""Recourse that falls into independent parts, each with bases of its own, for each set of costs."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from capplan.optimize.recourse import Bunched, RecourseLibrary
+
+Array = np.ndarray
+
+
+class SeparableRecourse:
+    r"""Optimal bases of a recourse matrix that is block diagonal after reordering, kept for each block and each cost vector.
+
+    .. math:: \min q^T y,\ W y \lessgtr b\quad=\quad\textstyle\sum_k \min q_k^T y_k,\ W_k y_k \lessgtr b_k
+
+    Blocks share neither a row nor a column. A basis of the whole is one of each block, so that a few bases of each block
+    stand for very many of the whole. A basis number holds the block's basis and the cost state.
+
+    Parameters
+    ----------
+    q : (states, r)
+        Costs, one vector for each cost state.
+    W, sense : (m, r), (m,)
+        Matrix and senses.
+    state : (technologies,)
+        Cost state of each technology.
+    """
+
+    def __init__(self, q: Array, W: sparse.csr_matrix, sense: Array, state: Array) -> None:
+        self.rows, self.columns = W.shape
+        self.state, self.states = np.asarray(state, dtype=int), len(q)
+        self.parts = independent_parts(W)
+        self.row_part = np.zeros(self.rows, dtype=int)
+        for k, (rows, _) in enumerate(self.parts):
+            self.row_part[rows] = k
+        dense = sparse.csr_matrix(W)
+        self.libraries = [
+            [RecourseLibrary(cost[columns], sparse.csr_matrix(dense[rows][:, columns]), np.asarray(sense)[rows]) for rows, columns in self.parts]
+            for cost in q
+        ]
+        self.rays: list[Array] = []
+        self._known: dict[tuple[int, int, int], int] = {}
+
+    def evaluate(self, rhs: Array, technology: Array, start: Array | None = None) -> Bunched:
+        """Bring every block of every point to its optimal basis; (N, parts) numbers, and one ray for a point that has none.
+
+        Parameters
+        ----------
+        rhs : (N, m)
+            Right-hand sides.
+        technology : (N,)
+            Technology of each point, which names its cost state and points that lie near each other.
+        start : (N, parts), optional
+            Bases to try first.
+        """
+        basis, ray = np.zeros((len(rhs), len(self.parts)), dtype=int), np.full(len(rhs), -1)
+        for s, own in self._by_state(technology):
+            for k, (rows, _) in enumerate(self.parts):
+                b = rhs[own][:, rows] if len(self.parts) > 1 else rhs[own]
+                found = self.libraries[s][k].evaluate(b, technology[own], None if start is None else start[own, k] // self.states)
+                basis[own, k] = found.basis * self.states + s
+                for number in np.unique(found.ray[found.ray >= 0]).tolist():
+                    ray[own[found.ray == number]] = self._ray(s, k, number)
+        return Bunched(basis, ray)
+
+    def duals(self, basis: Array) -> Array:
+        """Return the duals of each point at its bases, (N, m)."""
+        result = np.zeros((len(basis), self.rows))
+        for k, (rows, _) in enumerate(self.parts):
+            for s, own in self._with_state(basis[:, k]):
+                result[np.ix_(own, rows)] = self.libraries[s][k].duals[basis[own, k] // self.states]
+        return result
+
+    def costs(self, rhs: Array, basis: Array) -> Array:
+        """Return the optimal cost of each point, (N,)."""
+        return np.einsum("ij,ij->i", rhs, self.duals(basis))
+
+    def by_part(self, value: Array) -> Array:
+        """Sum values of rows, (N, m), within each part, (N, parts)."""
+        if len(self.parts) == 1:
+            return value.sum(axis=1, keepdims=True)
+        return np.stack([value[:, rows].sum(axis=1) for rows, _ in self.parts], axis=1)
+
+    def decisions(self, rhs: Array, basis: Array) -> sparse.csr_matrix:
+        """Return the optimal recourse of each point, (N, r) sparse."""
+        result = sparse.csr_matrix((len(rhs), self.columns))
+        for k, (rows, columns) in enumerate(self.parts):
+            place = sparse.csr_matrix((np.ones(len(columns)), (np.arange(len(columns)), columns)), shape=(len(columns), self.columns))
+            for s, own in self._with_state(basis[:, k]):
+                amount = self.libraries[s][k].decisions(rhs[np.ix_(own, rows)], basis[own, k] // self.states)
+                take = sparse.csr_matrix((np.ones(len(own)), (own, np.arange(len(own)))), shape=(len(rhs), len(own)))
+                result = result + take @ amount @ place
+        return sparse.csr_matrix(result)
+
+    def _by_state(self, technology: Array) -> list[tuple[int, Array]]:
+        """Group points by the cost state of their technology."""
+        if self.states == 1:
+            return [(0, np.arange(len(technology)))]
+        state = self.state[technology]
+        return [(s, np.flatnonzero(state == s)) for s in range(self.states) if (state == s).any()]
+
+    def _with_state(self, basis: Array) -> list[tuple[int, Array]]:
+        """Group points by the cost state that their basis number holds."""
+        if self.states == 1:
+            return [(0, np.arange(len(basis)))]
+        state = basis % self.states
+        return [(s, np.flatnonzero(state == s)) for s in range(self.states) if (state == s).any()]
+
+    def _ray(self, s: int, k: int, number: int) -> int:
+        """Return the number of a block's ray among the rays of the whole."""
+        key = (s, k, number)
+        if key not in self._known:
+            ray = np.zeros(self.rows)
+            ray[self.parts[k][0]] = self.libraries[s][k].rays[number]
+            self._known[key] = len(self.rays)
+            self.rays.append(ray)
+        return self._known[key]
+
+
+def independent_parts(W: sparse.csr_matrix) -> list[tuple[Array, Array]]:
+    """Return rows and columns of each independent part of a matrix; empty rows and columns go with the first.
+
+    Examples
+    --------
+    >>> parts = independent_parts(sparse.csr_matrix([[1, 0, 0], [0, 2, 3], [4, 0, 0]]))
+    >>> [(rows.tolist(), columns.tolist()) for rows, columns in parts]
+    [([0, 2], [0]), ([1], [1, 2])]
+    """
+    m, r = W.shape
+    joined = sparse.bmat([[None, W != 0], [(W != 0).T, None]], format="csr")
+    _, label = connected_components(joined, directed=False)
+    both = [number for number in dict.fromkeys(label[:m].tolist()) if (label[m:] == number).any()]
+    part = np.zeros(m + r, dtype=int)
+    for k, number in enumerate(both):
+        part[label == number] = k
+    return [(np.flatnonzero(part[:m] == k), np.flatnonzero(part[m:] == k)) for k in range(max(len(both), 1))]
