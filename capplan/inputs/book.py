@@ -94,6 +94,12 @@ class Book:
         digests = {**self.digests, **{name: _digest(tables[name]) for name in touched}}
         return replace(self, tables=MappingProxyType(tables), digests=MappingProxyType(digests))
 
+    def with_rows(self, table: str, rows: pd.DataFrame) -> Book:
+        """Return the book with other rows of one table, which must be some of its own."""
+        rows = rows.reset_index(drop=True)
+        tables, digests = {**self.tables, table: rows}, {**self.digests, table: _digest(rows)}
+        return replace(self, tables=MappingProxyType(tables), digests=MappingProxyType(digests))
+
 
 def _numbered(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the rows numbered as they stand in a file: the header is row 1."""

@@ -22,6 +22,7 @@ from capplan.inputs.assumptions import (
 )
 from capplan.inputs.assumptions_cluster import ClusterAssumptions
 from capplan.inputs.assumptions_performance import PerformanceAssumptions
+from capplan.inputs.assumptions_portfolio import PortfolioAssumptions
 from capplan.inputs.assumptions_serving import ServingAssumptions
 from capplan.inputs.assumptions_training import ScalingAssumptions
 from capplan.units import quarter_start
@@ -32,6 +33,7 @@ __all__ = [
     "DemandAssumptions",
     "LedgerAssumptions",
     "PerformanceAssumptions",
+    "PortfolioAssumptions",
     "PricingAssumptions",
     "ProcurementAssumptions",
     "ScalingAssumptions",
@@ -71,6 +73,7 @@ class Change(BaseModel):
 
 class Scenario(
     DemandAssumptions,
+    PortfolioAssumptions,
     ProcurementAssumptions,
     LedgerAssumptions,
     ScalingAssumptions,

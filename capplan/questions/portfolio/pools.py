@@ -1,0 +1,262 @@
+"""Which load could run on which accelerator where: the pools that a portfolio is mixed for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import linprog
+
+from capplan.errors import CapplanError
+from capplan.inputs.assumptions_portfolio import PortfolioAssumptions
+from capplan.questions.pricing import USAGE_TERMS, completed
+from capplan.units import quarter_index, quarter_start
+
+Array = np.ndarray
+POOL = ["accelerator", "geography"]
+ANYWHERE = "any"
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Load that could run on one accelerator in one geography, with the ways to have it.
+
+    Parameters
+    ----------
+    accelerator, geography
+        Name of the pool.
+    load, interruptible : (S, Q, B)
+        Accelerators needed by path, planned quarter and load block, and the part of it that may be interrupted.
+    unserved : (classes, S, Q, B)
+        Accelerators needed by class; work that is left undone costs `unserved_usd`.
+    unserved_usd : (classes,)
+        Price of an accelerator-hour of work left undone.
+    hours : (Q, B)
+        Hours of each block.
+    probability : (S,)
+        Probability of each path.
+    contracts
+        Cheapest offer of each contract term: term, offer_id, term_months, usd_per_hour (effective, per accelerator).
+    on_demand_usd, spot_usd
+        Effective price of an accelerator-hour; nan where there is none.
+    on_demand_cap, spot_cap
+        Accelerators that can be had so.
+    holdings
+        Contracts and machines already there: accelerators, start, end (first instant after it).
+    """
+
+    accelerator: str
+    geography: str
+    load: Array
+    interruptible: Array
+    unserved: Array
+    unserved_usd: Array
+    hours: Array
+    probability: Array
+    contracts: pd.DataFrame
+    on_demand_usd: float
+    spot_usd: float
+    on_demand_cap: float
+    spot_cap: float
+    holdings: pd.DataFrame
+
+    def without_holdings(self) -> Pool:
+        """Return the pool as if nothing were held."""
+        return replace(self, holdings=self.holdings.iloc[:0])
+
+
+def holdings_of(
+    commitments: pd.DataFrame | None, assets: pd.DataFrame | None, skus: pd.DataFrame, offers: pd.DataFrame, sites: pd.DataFrame | None, life_years: float
+) -> pd.DataFrame:  # fmt: skip
+    """List contracts and machines already there.
+
+    Parameters
+    ----------
+    commitments, assets, skus, offers, sites
+        Tables of the book.
+    life_years
+        Life of machines for which the table states none.
+
+    Returns
+    -------
+    DataFrame
+        name, accelerator, geography, accelerators, start, end (first instant after it).
+    """
+    machines = completed(skus, "skus").set_index("sku")
+    place = dict(zip(offers["region"], offers["geography"], strict=True))
+    place |= {} if sites is None or sites.empty else dict(zip(sites["site"], sites["geography"], strict=True))
+    parts = []
+    if commitments is not None and len(commitments):
+        table = commitments
+        parts.append(table.assign(name=table["commitment_id"], where=table["region"], stop=table["end"] + pd.Timedelta(days=1)))
+    if assets is not None and len(assets):
+        years = completed(assets, "assets")["useful_life_years"].fillna(life_years).to_numpy()
+        stop = [begin + pd.DateOffset(months=round(12 * length)) for begin, length in zip(assets["in_service"], years, strict=True)]
+        parts.append(assets.assign(name=assets["asset_id"], where=assets["site"], start=assets["in_service"], stop=stop))
+    columns = ["name", "accelerator", "geography", "accelerators", "start", "end"]
+    if not parts:
+        return pd.DataFrame({name: pd.Series(dtype="datetime64[ns]" if name in ("start", "end") else object) for name in columns})
+    rows = pd.concat([part[["name", "sku", "where", "machines", "start", "stop"]] for part in parts], ignore_index=True)
+    rows["accelerator"] = rows["sku"].map(machines["accelerator"])
+    rows["geography"] = rows["where"].map(place).fillna(rows["where"])
+    rows["accelerators"] = rows["machines"].astype(float) * rows["sku"].map(machines["accelerator_count"]).astype(float)
+    return rows.rename(columns={"stop": "end"})[columns]
+
+
+def build_pools(
+    demand: pd.DataFrame, speeds: pd.DataFrame, prices: pd.DataFrame, classes: pd.DataFrame, holdings: pd.DataFrame, limits: pd.DataFrame | None, a: PortfolioAssumptions,
+    shares: pd.DataFrame | None = None,
+) -> tuple[list[Pool], pd.DataFrame, list[str]]:  # fmt: skip
+    """Lay the work on accelerators (as the given shares say, if any), and gather what each pool can be served with.
+
+    Returns
+    -------
+    tuple
+        Pools, largest spend first; shares [class, region, accelerator, geography, share, work_per_accelerator_hour]; notes.
+
+    Raises
+    ------
+    CapplanError
+        Naming the classes that no offer and no contract can serve.
+    """
+    shares = shares if shares is not None else lay_out(demand, speeds, prices, classes, holdings, a)
+    about = classes.set_index("class")
+    rows = demand.merge(shares, on=["class", "region"])
+    rows["accelerators"] = rows["work_per_hour"] * rows["share"] / rows["work_per_accelerator_hour"]
+    paths = demand.drop_duplicates("path").sort_values("path")
+    blocks = demand.drop_duplicates(["quarter", "block"]).sort_values(["quarter", "block"])
+    quarters, names = sorted(blocks["quarter"].unique(), key=quarter_index), sorted(blocks["block"].unique())
+    hours = blocks.pivot(index="quarter", columns="block", values="hours").reindex(index=quarters, columns=names).fillna(0.0).to_numpy()
+    shape = (len(paths), len(quarters), len(names))
+    pools, notes = [], []
+    for (accelerator, geography), part in rows.groupby(POOL, sort=True):
+        index = (
+            paths["path"].searchsorted(part["path"]),
+            part["quarter"].map({name: place for place, name in enumerate(quarters)}).to_numpy(),
+            part["block"].map({name: place for place, name in enumerate(names)}).to_numpy(),
+        )
+        members = sorted(part["class"].unique())
+        by_class = np.zeros((len(members), *shape))
+        np.add.at(
+            by_class,
+            (part["class"].map({name: place for place, name in enumerate(members)}).to_numpy(), *index),
+            part["accelerators"].to_numpy(),
+        )
+        soft = about.loc[members, "interruptible"].to_numpy(bool)
+        speed = part.drop_duplicates("class").set_index("class")["work_per_accelerator_hour"].reindex(members).to_numpy(float)
+        here = prices[(prices["accelerator"] == accelerator) & (prices["geography"] == geography)]
+        rate = here.groupby("term")["effective_usd_per_accelerator_hour"].min()
+        contracts = here[~here["term"].isin([*USAGE_TERMS, "capacity_block", "owned"])].sort_values(
+            ["effective_usd_per_accelerator_hour", "offer_id"]
+        )
+        contracts = contracts.drop_duplicates("term").rename(columns={"effective_usd_per_accelerator_hour": "usd_per_hour"})
+        pools.append(
+            Pool(
+                str(accelerator),
+                str(geography),
+                by_class.sum(axis=0),
+                by_class[soft].sum(axis=0),
+                by_class,
+                about.loc[members, "shortfall_usd_per_unit"].astype(float).to_numpy() * speed,
+                hours,
+                paths["probability"].to_numpy() / paths["probability"].sum(),
+                contracts[["term", "offer_id", "term_months", "usd_per_hour"]].sort_values("term").reset_index(drop=True),
+                float(rate.get("on_demand", np.nan)),
+                float(rate.get("spot", np.nan)),
+                _cap(limits, "on_demand_accelerators", here[here["term"] == "on_demand"], a.on_demand_accelerators),
+                _cap(limits, "spot_accelerators", here[here["term"] == "spot"], a.spot_accelerators),
+                holdings[(holdings["accelerator"] == accelerator) & (holdings["geography"] == geography)],
+            )
+        )
+        if contracts.empty:
+            notes.append(f"No contract is offered for {accelerator} in {geography}: its load stays on demand, on spot, or on what is held.")
+    size = {
+        id(pool): float((pool.load * pool.hours).sum(axis=(1, 2)) @ pool.probability) * np.nan_to_num(pool.on_demand_usd) for pool in pools
+    }
+    pools.sort(key=lambda pool: (-size[id(pool)], pool.accelerator, pool.geography))
+    return pools, shares, notes
+
+
+def lay_out(
+    demand: pd.DataFrame, speeds: pd.DataFrame, prices: pd.DataFrame, classes: pd.DataFrame, holdings: pd.DataFrame, a: PortfolioAssumptions
+) -> pd.DataFrame:  # fmt: skip
+    """Lay the mean work of the first quarter on accelerators: on those already held first, then where a contract costs least per unit of work.
+
+    Returns
+    -------
+    DataFrame
+        class, region, accelerator, geography, share (of the class's work in the region), work_per_accelerator_hour.
+    """
+    first = demand[demand["quarter"] == min(demand["quarter"], key=quarter_index)]
+    weight = first["probability"] * first["hours"] * first["work_per_hour"]
+    hours = float(first.drop_duplicates("block")["hours"].sum()) * float(first.drop_duplicates("path")["probability"].sum())
+    mean = (weight.groupby([first["class"], first["region"]]).sum() / hours).reindex(
+        pd.MultiIndex.from_frame(demand[["class", "region"]].drop_duplicates().sort_values(["class", "region"])), fill_value=0.0
+    )
+    overall = (demand["probability"] * demand["hours"] * demand["work_per_hour"]).groupby([demand["class"], demand["region"]]).mean()
+    mean = mean.where(mean > 0, overall.reindex(mean.index)).clip(lower=1e-9)
+    usable = prices[~prices["term"].isin(["spot", "capacity_block", "owned"])]
+    rate = usable.groupby(POOL)["effective_usd_per_accelerator_hour"].min()
+    opens = quarter_start(a.first_quarter)
+    live = holdings[(holdings["start"] <= opens) & (holdings["end"] > opens)]
+    held = live.groupby(POOL)["accelerators"].sum()
+    # work that only machines already there can do may overfill them, at a price that nothing else has
+    above = 10 * float(rate.max()) if len(rate) else 1.0
+    region_of = prices.drop_duplicates("region").set_index("region")["geography"].to_dict()
+    residency = classes.set_index("class")["residency"]
+    options = []
+    for (name, region), work in mean.items():
+        for row in speeds[speeds["class"] == name].itertuples():
+            for pool in sorted(set(rate.index) | set(held.index)):
+                accelerator, geography = pool
+                wanted = {region_of.get(region, region), region_of.get(residency.get(name), residency.get(name))} - {ANYWHERE, None}
+                wanted = {place for place in wanted if not pd.isna(place)}
+                if accelerator != row.accelerator or not wanted <= {geography}:
+                    continue
+                need = work / row.work_per_accelerator_hour
+                for kind, usd in (("held", 0.0), ("over", above), ("bought", rate.get(pool, np.nan))):
+                    if (pool in held.index) if kind != "bought" else np.isfinite(usd):
+                        options.append((name, region, accelerator, geography, row.work_per_accelerator_hour, kind, need, usd * need))
+    table = pd.DataFrame(options, columns=["class", "region", *POOL, "work_per_accelerator_hour", "kind", "need", "usd"])
+    lost = [f"{name} in {region}" for name, region in mean.index if not ((table["class"] == name) & (table["region"] == region)).any()]
+    if lost:
+        raise CapplanError(
+            f"no offer and no contract can serve {', '.join(lost)}; add an offer for an accelerator that speeds.csv names for it, in that geography"
+        )
+    rows = pd.MultiIndex.from_frame(table[["class", "region"]])
+    equal = np.array([[float(key == row) for row in rows] for key in mean.index])
+    pools = [
+        pool
+        for pool in held.index
+        if ((table["kind"] == "held") & (table["accelerator"] == pool[0]) & (table["geography"] == pool[1])).any()
+    ]
+    within = np.array(
+        [
+            np.where((table["kind"] == "held") & (table["accelerator"] == p) & (table["geography"] == g), table["need"], 0.0)
+            for p, g in pools
+        ]
+    )
+    scale = float(table["usd"].max()) or 1.0
+    cap = [float(held[pool]) for pool in pools]
+    solved = linprog(
+        table["usd"] / scale, A_ub=within if pools else None, b_ub=cap or None, A_eq=equal, b_eq=np.ones(len(mean)), method="highs"
+    )
+    table["share"] = np.clip(solved.x, 0.0, 1.0)
+    keys = ["class", "region", *POOL, "work_per_accelerator_hour"]
+    shares = table.groupby(keys, as_index=False)["share"].sum()
+    return shares[shares["share"] > 1e-6].reset_index(drop=True)
+
+
+def _cap(limits: pd.DataFrame | None, kind: str, offers: pd.DataFrame, usual: float) -> float:
+    """Add up what the providers of a pool let one have; the assumption's number for each provider that no limit names."""
+    total = 0.0
+    for row in offers.drop_duplicates(["provider", "region"]).itertuples():
+        found = pd.DataFrame() if limits is None or limits.empty else limits[
+            (limits["kind"] == kind) & limits["quarter"].isna()
+            & (limits["provider"].isna() | (limits["provider"] == row.provider))
+            & (limits["region"].isna() | limits["region"].isin([row.region, row.geography]))
+            & (limits["accelerator"].isna() | (limits["accelerator"] == row.accelerator))
+        ]  # fmt: skip
+        total += float(found["amount"].min()) if len(found) else usual
+    return total
