@@ -1,0 +1,76 @@
+"""Where many independent pieces of work are done: the cores of this machine, or a Dask cluster by address; the numbers are the same."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from capplan.errors import CapplanError
+
+Piece = TypeVar("Piece")
+Answer = TypeVar("Answer")
+
+
+@contextlib.contextmanager
+def workers(address: str | None, cores: int = -1) -> Iterator[None]:
+    """Send the parallel work of the block to all cores of this machine, or to a Dask cluster.
+
+    Parameters
+    ----------
+    address
+        Scheduler of a Dask cluster, like "tcp://scheduler:8786", on whose workers capplan is installed; None for this machine.
+    cores
+        Processes on this machine; -1 for all cores, 1 to stay in this process.
+
+    Raises
+    ------
+    CapplanError
+        If dask.distributed is not installed, or nobody answers at the address.
+
+    Source
+    ------
+    joblib, "Embarrassingly parallel for loops", backends loky and dask.
+
+    Examples
+    --------
+    >>> with workers(None, cores=1):
+    ...     spread(abs, [-1, 2, -3])
+    [1, 2, 3]
+    """
+    import joblib
+
+    if address is None:
+        with joblib.parallel_config(n_jobs=cores):
+            yield
+        return
+    try:
+        import distributed
+    except ImportError as error:
+        raise CapplanError(f"workers: {address} is a Dask cluster, but dask.distributed is not installed; install capplan[dask]") from error
+    try:
+        client = distributed.Client(address, timeout="10s", set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        raise CapplanError(
+            f"workers: no Dask scheduler answers at {address} ({type(error).__name__}); give an address like tcp://host:8786, or leave workers empty"
+        ) from error
+    try:
+        with joblib.parallel_config(backend="dask", client=client, wait_for_workers_timeout=30):
+            yield
+    finally:
+        client.close()
+
+
+def spread(work: Callable[[Piece], Answer], pieces: Iterable[Piece]) -> list[Answer]:
+    """Do a piece of work for every piece, wherever the surrounding `workers` block says; answers keep the order of the pieces.
+
+    Parameters
+    ----------
+    work
+        Function of one piece, importable by name.
+    pieces
+        What to do it for.
+    """
+    import joblib
+
+    return list(joblib.Parallel()(joblib.delayed(work)(piece) for piece in pieces))
