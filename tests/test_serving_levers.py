@@ -134,9 +134,9 @@ def test_batching_raises_the_limit_of_today():
 
 def test_quantisation_helps_where_memory_binds_and_only_to_a_smaller_format():
     wide = work.RequestWork(3500.0, 1200.0, precision="bf16")
-    assert saving("Quantisation", with_(quantised_precision="fp8"), work=wide) > 0.2
-    assert saving("Quantisation", with_(quantised_precision="fp8")) == 0
-    assert 0 < saving("Quantisation", with_(quantised_precision="fp4")) < 0.5
+    assert saving("Smaller weights", with_(quantised_precision="fp8"), work=wide) > 0.2
+    assert saving("Smaller weights", with_(quantised_precision="fp8")) == 0
+    assert 0 < saving("Smaller weights", with_(quantised_precision="fp4")) < 0.5
 
 
 def test_speculation_saves_when_memory_binds_and_costs_when_arithmetic_binds():

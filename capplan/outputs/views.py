@@ -15,6 +15,7 @@ from capplan.outputs.tables import words
 from capplan.outputs.view import View
 from capplan.outputs.views_plan import show_plan, show_procurement
 from capplan.outputs.views_portfolio import show_portfolio
+from capplan.outputs.views_serving import show_serving
 from capplan.plan import demand_of, prices_of
 from capplan.questions.demand import Forecast
 from capplan.units import quarter_end, quarter_of, quarter_range
@@ -212,12 +213,13 @@ def show_pricing(book: Book, scenario: Scenario) -> View:
     )
 
 
-__all__ = ["VIEWS", "View", "show_book", "show_demand", "show_plan", "show_portfolio", "show_pricing", "show_procurement"]
+__all__ = ["VIEWS", "View", "show_book", "show_demand", "show_plan", "show_portfolio", "show_pricing", "show_procurement", "show_serving"]
 #: Views by question: the stems of the notebooks.
 VIEWS: dict[str, Callable[[Book, Scenario], View]] = {
     "start_here": show_book,
     "demand": show_demand,
     "pricing": show_pricing,
+    "serving": show_serving,
     "portfolio": show_portfolio,
     "procurement": show_procurement,
     "plan": show_plan,

@@ -172,8 +172,8 @@ def _levers(bench: Bench, a: ServingAssumptions) -> list[tuple[str, str, Callabl
         ("Shorter answers", f"{a.output_cut_share:.0%} fewer output tokens", lambda state: worked(state, output_tokens=cut)),
         ("Prompt cache", f"{a.prompt_cache_share:.0%} of input tokens", lambda state: worked(state, cached_share=max(state.work.cached_share, a.prompt_cache_share))),
         ("Batching", limit, lambda state: replace(state, batched=True)),
-        ("Quantisation", precision if smaller else f"{work.precision} as today", (lambda state: worked(state, precision=precision)) if smaller else lambda state: state),
-        ("Speculation", f"{a.draft_tokens} tokens, {a.draft_acceptance_share:.0%} accepted", lambda state: worked(state, draft_tokens=a.draft_tokens, acceptance_share=a.draft_acceptance_share, draft_cost_share=a.draft_cost_share)),
+        ("Smaller weights", precision if smaller else f"{work.precision} as today", (lambda state: worked(state, precision=precision)) if smaller else lambda state: state),
+        ("Draft model", f"{a.draft_tokens} tokens, {a.draft_acceptance_share:.0%} accepted", lambda state: worked(state, draft_tokens=a.draft_tokens, acceptance_share=a.draft_acceptance_share, draft_cost_share=a.draft_cost_share)),
     ]  # fmt: skip
 
 

@@ -1,0 +1,124 @@
+"""The serving view on the example book: it adds up, its sliders move what they should, and its notes name what is missing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from capplan.errors import CapplanError, MissingTableError, ScenarioError
+from capplan.inputs.book import load_book
+from capplan.inputs.scenario import Change, Scenario
+from capplan.outputs.views_serving import FIELDS, serving_of, show_serving
+from capplan.questions.serving import choice
+from tests.conftest import ROOT
+
+
+@pytest.fixture(scope="module")
+def book():
+    return load_book(ROOT / "data" / "enterprise")
+
+
+@pytest.fixture(scope="module")
+def answer(book):
+    return serving_of(book, book.scenario)[0]
+
+
+def test_hours_of_a_service_are_the_sum_of_its_regions(answer):
+    item = answer.hosted["chat"]
+    assert set(item.fleets) == {"us", "eu"}
+    parts = sum(fleet.elastic_accelerator_hours for fleet in item.fleets.values())
+    assert item.hours["accelerators"].sum() == pytest.approx(parts)
+    assert (item.hours["accelerators_upper"] >= item.hours["accelerators"]).all()
+    assert len(item.hours) == 28 * 24
+
+
+def test_costs_add_up_and_every_served_workload_is_there(answer):
+    assert set(answer.costs["workload"]) == {"chat", "drafts", "summaries", "research"}
+    for name, item in answer.hosted.items():
+        price = float(item.point["usd_per_accelerator_hour"])
+        own = answer.costs[(answer.costs["workload"] == name) & answer.costs["component"].isin(["busy", "headroom", "spare"])]
+        assert own["usd"].sum() == pytest.approx(price * item.hours["accelerators"].sum())
+    assert answer.features["usd"].sum() == pytest.approx(answer.costs["usd"].sum())
+
+
+def test_levers_start_at_the_fleets_own_bill(answer):
+    item = answer.hosted[answer.workload]
+    fleet = item.fleets[answer.region]
+    assert answer.levers.base_usd == pytest.approx(fleet.elastic_accelerator_hours * float(item.point["usd_per_accelerator_hour"]))
+
+
+def test_every_fleet_keeps_the_tightest_target_it_can(answer):
+    for item in answer.hosted.values():
+        own = float(item.service["first_token_seconds_p95"])
+        for fleet in item.fleets.values():
+            assert float(item.point["first_token_seconds_high"]) < fleet.first_token_seconds <= own
+
+
+def test_the_chosen_accelerator_is_the_cheapest_for_a_request(answer):
+    for item in answer.hosted.values():
+        assert item.choices["usd_per_thousand_requests"].is_monotonic_increasing
+        assert item.point["usd_per_thousand_requests"] == item.choices["usd_per_thousand_requests"].min()
+
+
+def test_sliders_move_the_answer_the_right_way(book, answer):
+    def peak(**change):
+        return show_serving(book, book.scenario_with(**change)).value
+
+    base = float(answer.hosted["chat"].hours["accelerators"].max())
+    assert peak(headroom_share=0.3) > base
+    assert peak(spare_replicas=3) > base
+    quick = serving_of(book, book.scenario_with(cold_start_seconds=0.0, warm_replicas=0))[0].policies.set_index("policy")["slo_share"]
+    slow = serving_of(book, book.scenario_with(cold_start_seconds=900.0, warm_replicas=0))[0].policies.set_index("policy")["slo_share"]
+    assert quick["Autoscaled, all wait"] > slow["Autoscaled, all wait"]
+    assert slow["Fixed at the peak hour"] == quick["Fixed at the peak hour"]
+    assert set(FIELDS) <= set(Scenario.model_fields)
+
+
+def test_a_stated_speed_far_off_is_named(answer):
+    item = answer.hosted["chat"]
+    speeds = pd.DataFrame(
+        {"workload": "chat", "accelerator": [item.point["accelerator"]], "work_per_accelerator_hour": [1e6], "basis": "stated"}
+    )
+    checks = choice.speed_check("chat", item.choices, speeds)
+    assert not checks["agrees"].any()
+    assert "speeds.csv says that chat does 1,000,000 requests an hour" in choice.speed_notes(checks)[0]
+    right = speeds.assign(work_per_accelerator_hour=float(item.point["requests_per_accelerator_hour"]))
+    assert choice.speed_notes(choice.speed_check("chat", item.choices, right)) == []
+
+
+def test_unknown_workload_and_percent_are_refused(book):
+    with pytest.raises(CapplanError, match="did you mean chat"):
+        show_serving(book, book.scenario_with(serving_workload="chatt"))
+    with pytest.raises(ScenarioError, match="headroom_share"):
+        book.scenario_with(headroom_share=15)
+
+
+def test_api_model_without_a_price_is_left_out_and_said(book):
+    changed = book.scenario_with(changes=(Change(table="services", key="research", column="model", set="no-such-model"),))
+    view = show_serving(book, changed)
+    assert any(note.startswith("research is left out of the costs") for note in view.notes)
+    assert "research" not in set(view.details["costs"]["workload"])
+
+
+def test_a_book_without_services_says_what_is_missing(tmp_path):
+    for name in ("usage", "workloads"):
+        (tmp_path / f"{name}.csv").write_bytes(
+            (ROOT / "data" / "enterprise" / f"{name}.csv").read_bytes()[:4000].rsplit(b"\n", 1)[0] + b"\n"
+        )
+    small = load_book(tmp_path)
+    with pytest.raises(MissingTableError, match=r"services.*workload, model"):
+        show_serving(small, small.scenario)
+
+
+def test_without_traffic_nothing_is_needed(book):
+    still = book.scenario_with(
+        changes=(
+            Change(table="usage", key="*", column="quantity", multiply=0.0),
+            Change(table="usage", key="*", column="refused_quantity", multiply=0.0),
+        )
+    )
+    view = show_serving(book, still)
+    assert view.value == 0
+    assert "no traffic" in view.headline
+    assert np.isfinite(view.table["mean_accelerators"]).all()
