@@ -11,15 +11,15 @@ from capplan.inputs.assumptions_performance import PerformanceAssumptions
 class ServingAssumptions(PerformanceAssumptions):
     """How many accelerators serve a traffic within its latency target."""
 
-    serving_workload: str | None = assumption(
-        None,
+    serving_workload: str = assumption(
+        "",
         "Served workload that is looked at closely; empty = the self-hosted one that needs most accelerator-hours.",
-        "None: the largest fleet decides most.",
+        "The largest fleet decides most.",
     )
-    serving_accelerator: str | None = assumption(
-        None,
+    serving_accelerator: str = assumption(
+        "",
         "Accelerator the fleets run on; empty = the one that serves a request for least, among those the book can have.",
-        "None: the price decides.",
+        "The price decides.",
     )
     serving_engine: str = assumption(
         "vllm",

@@ -137,7 +137,7 @@ def plan_serving(
 
 def _chosen(hosted: Mapping[str, Hosted], a: ServingAssumptions) -> str:
     """Return the workload to look at closely."""
-    if a.serving_workload is None:
+    if not a.serving_workload:
         return max(hosted, key=lambda name: float(hosted[name].hours["accelerators"].sum()))
     if a.serving_workload not in hosted:
         raise CapplanError(
