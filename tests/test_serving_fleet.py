@@ -148,6 +148,21 @@ def test_square_root_rule_is_the_limit_of_the_sizing():
         assert count == pytest.approx(queueing.square_root_servers(load, 1.0), abs=1)
 
 
+def test_square_root_rule_as_a_policy():
+    a = A.model_copy(update={"staffing_rule": "square_root", "headroom_share": 0.0, "spare_replicas": 0})
+    point = pd.Series({**POINTS.iloc[0], "concurrency": 1, "accelerators": 1})
+    held = fleet.held_seconds(point, 500)
+    requests = 3600 * 100 / held  # a load of 100 busy slots
+    for beta, slots in ((0.5, 105), (1.0, 110), (1.5, 115)):
+        sized = fleet.staff_fleet(hours(requests), point, 500, 2.0, a.model_copy(update={"square_root_beta": beta}))
+        assert sized.hours["replicas"].tolist() == [slots]
+    bursty = fleet.staff_fleet(hours(requests), point, 500, 2.0, a.model_copy(update={"arrival_cv2": 7.0}))
+    assert bursty.hours["replicas"].tolist() == [120]
+    assert fleet.staff_fleet(hours(requests), point, 500, 2.0, a.model_copy(update={"headroom_share": 0.2})).hours["replicas"].tolist() == [
+        125
+    ]
+
+
 def test_usage_rows_are_traffic_too():
     times = pd.date_range("2027-01-01", periods=3, freq="h")
     usage = pd.DataFrame(

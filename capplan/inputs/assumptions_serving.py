@@ -53,6 +53,19 @@ class ServingAssumptions(PerformanceAssumptions):
         le=10,
         step=0.1,
     )
+    staffing_rule: Literal["wait_target", "square_root"] = assumption(
+        "wait_target",
+        "How slots beyond the load are chosen: as many as keep the wait within the target, or a multiple of the root of the load.",
+        "The wait target is what the service promises; the square-root rule (Halfin and Whitt, 1981) needs no target.",
+    )
+    square_root_beta: float = assumption(
+        1.0,
+        "Slots beyond the load, in roots of the load, under the square-root rule.",
+        "Halfin and Whitt (1981): at 1, 22 % of the requests of a large fleet wait at all.",
+        ge=0.05,
+        le=10,
+        step=0.05,
+    )
     headroom_share: float = assumption(
         0.15,
         "Share of the slots of a fleet that stays free on average.",

@@ -127,7 +127,11 @@ def allowed_wait(point: pd.Series, first_token_seconds: float) -> float:
 
 
 def replicas_for(requests: np.ndarray, slots: int, held_seconds: float, allowed_seconds: float, a: ServingAssumptions) -> np.ndarray:
-    """Say how many replicas each hour needs, spare ones included; none in an hour without requests.
+    r"""Say how many replicas each hour needs, spare ones included; none in an hour without requests.
+
+    Under the square-root rule the slots are, with burstiness,
+
+    .. math:: c = a + \beta \sqrt{a\,(c_a^2 + c_s^2)/2}
 
     Parameters
     ----------
@@ -138,10 +142,16 @@ def replicas_for(requests: np.ndarray, slots: int, held_seconds: float, allowed_
     held_seconds, allowed_seconds
         How long a request holds its slot, and how long it may wait for one.
     a
-        Assumptions: peak within the hour, share within the target, burstiness, headroom, spare replicas.
+        Assumptions: rule, peak within the hour, share within the target, burstiness, headroom, spare replicas.
     """
+    loads = requests * a.within_hour_peak_factor / SECONDS_PER_HOUR * held_seconds
+    if a.staffing_rule == "square_root":
+        spread = np.sqrt(loads * (a.arrival_cv2 + a.service_cv2) / 2)
+        wanted = np.maximum(loads + a.square_root_beta * spread, loads / (1 - a.headroom_share))
+        packs = np.ceil(wanted / slots * (1 - 1e-12))
+        return np.where(requests > 0, packs + a.spare_replicas, 0).astype(np.int64)
     needed = fewest_servers(
-        requests * a.within_hour_peak_factor / SECONDS_PER_HOUR * held_seconds,
+        loads,
         held_seconds,
         allowed_seconds,
         a.target_share,
