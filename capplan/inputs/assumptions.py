@@ -111,6 +111,11 @@ class DemandAssumptions(Timeline):
         le=1,
         step=0.05,
     )
+    workers: str | None = assumption(
+        None,
+        "Address of a Dask cluster that does the parallel work; empty = the cores of this machine. The numbers are the same.",
+        "This machine: a cluster pays from thousands of series on.",
+    )
 
 
 class PricingAssumptions(Timeline):

@@ -21,6 +21,7 @@ from capplan.inputs.assumptions import (
     assumption,
 )
 from capplan.inputs.assumptions_cluster import ClusterAssumptions
+from capplan.inputs.assumptions_demand import DemandViewAssumptions
 from capplan.inputs.assumptions_performance import PerformanceAssumptions
 from capplan.inputs.assumptions_portfolio import PortfolioAssumptions
 from capplan.inputs.assumptions_serving import ServingAssumptions
@@ -31,6 +32,7 @@ __all__ = [
     "Change",
     "ClusterAssumptions",
     "DemandAssumptions",
+    "DemandViewAssumptions",
     "LedgerAssumptions",
     "PerformanceAssumptions",
     "PortfolioAssumptions",
@@ -73,6 +75,7 @@ class Change(BaseModel):
 
 class Scenario(
     DemandAssumptions,
+    DemandViewAssumptions,
     PortfolioAssumptions,
     ProcurementAssumptions,
     LedgerAssumptions,

@@ -40,7 +40,7 @@ def plan_page(plan: Plan, book: Book, view: View, gaps: pd.DataFrame, flips: pd.
         HTML that needs nothing else.
     """
     scenario, bought = plan.scenario, plan.purchases
-    demand, pricing = show_demand(book, scenario), show_pricing(book, scenario)
+    demand, pricing = show_demand(book, scenario.replaced(backtest_origins=0)), show_pricing(book, scenario)
     pictures = {name: to_svg(chart) for name, chart in view.charts.items()}
     drawn = {name: [pictures[name]] if name in pictures else [] for name in ("capacity", "costs", "alternatives", "contracts", "spend")}
     signed = plan_tables.decisions(plan)

@@ -47,6 +47,8 @@ class View:
         What was assumed, repaired or left out.
     details
         Further tables by name.
+    choices
+        What may be picked for those fields that hold names.
     """
 
     headline: str
@@ -57,6 +59,7 @@ class View:
     fields: tuple[str, ...]
     notes: tuple[str, ...] = ()
     details: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def chart(self) -> Any:
@@ -67,6 +70,10 @@ class View:
     def shown(self) -> Shown:
         """The main table as a reader wants it: headings with units, numbers written out."""
         return Shown(readable(self.table, rows=40))
+
+    def detail(self, name: str) -> Shown:
+        """Return a further table as a reader wants it."""
+        return Shown(readable(self.details[name], rows=40))
 
     def _repr_html_(self) -> str:
         """Show headline, charts and notes in a notebook: plain SVG, no script, all text escaped."""

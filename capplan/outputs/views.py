@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pandas as pd
 
@@ -13,11 +12,11 @@ from capplan.inputs.schema import TABLES, meaning_of
 from capplan.outputs import charts
 from capplan.outputs.tables import words
 from capplan.outputs.view import View
+from capplan.outputs.views_demand import show_demand
 from capplan.outputs.views_plan import show_plan, show_procurement
 from capplan.outputs.views_portfolio import show_portfolio
 from capplan.outputs.views_serving import show_serving
-from capplan.plan import demand_of, prices_of
-from capplan.questions.demand import Forecast
+from capplan.plan import prices_of
 from capplan.units import quarter_end, quarter_of, quarter_range
 
 
@@ -64,97 +63,6 @@ def show_book(book: Book, scenario: Scenario) -> View:
         }
     )
     return View(headline, pictures, table, float(len(book.own)), "tables", ("first_quarter", "horizon_quarters"), book.notes)
-
-
-def show_demand(book: Book, scenario: Scenario) -> View:
-    """Show how much work will come, and how sure that is."""
-    book = book.with_changes(scenario.changes)
-    forecast = demand_of(book, scenario)
-    units = book.get("workloads").set_index("workload")["unit"]
-    pictures = {**_fan(forecast, units), **_duration(forecast, scenario.first_quarter)}
-    quantiles = _series(forecast.quantiles, units)
-    table = quantiles.pivot_table(index=["series", "quarter"], columns="quantile", values="quantity").reset_index()
-    table.columns = [
-        f"P{100 * name:g}" if isinstance(name, float) else "workload" if name == "series" else str(name) for name in table.columns
-    ]
-    fields = (
-        "event_strength",
-        "growth_share_per_year",
-        "growth_band_share",
-        "unmet_share",
-        "load_blocks",
-        "paths",
-        "horizon_quarters",
-    )
-    details = {"scores": forecast.scores, "unmet": forecast.unmet, "pooling": forecast.pooling, "blocks": forecast.blocks}
-    return View(forecast.headline, pictures, table, forecast.growth, "times the first quarter", fields, forecast.notes, details)
-
-
-def _series(frame: pd.DataFrame, units: pd.Series) -> pd.DataFrame:
-    """Name each workload with its region and unit; quantiles of regions cannot be added up."""
-    places = ["" if region == "any" else f", {region}" for region in frame["region"]]
-    names = [
-        f"{workload}{place} ({words(units.get(workload, 'units')).lower()})"
-        for workload, place in zip(frame["workload"], places, strict=True)
-    ]
-    return frame.assign(series=names)
-
-
-def _fan(forecast: Forecast, units: pd.Series) -> dict[str, Any]:
-    """Draw each workload's monthly history and forecast, as work a day; by quarter where demand is stated."""
-    if forecast.months.empty:
-        stated = _series(forecast.quantiles, units)
-        return {"demand": charts.fan(stated, title="Demand as stated", value_title="Work in the quarter", unit="units", series="series")}
-    months = _series(forecast.months, units)
-    months["per_day"] = months["quantity"] / pd.DatetimeIndex(months["month"]).days_in_month
-    months = months[months["quantile"].isin([0.1, 0.25, 0.5, 0.75, 0.9])]
-    past = _series(forecast.history, units)
-    past["quantity"] = past["quantity_per_day"] * past["days"]
-    past = (
-        past.assign(month=past["time"].dt.to_period("M").dt.to_timestamp())
-        .groupby(["series", "month"], as_index=False)[["quantity", "days"]]
-        .sum()
-    )
-    past = past[past["days"] >= 7].assign(per_day=lambda frame: frame["quantity"] / frame["days"])
-    return {
-        "demand": charts.fan(
-            months,
-            x="month",
-            value="per_day",
-            series="series",
-            history=past[["month", "series", "per_day"]],
-            title=forecast.headline.split(" (80")[0].rstrip("."),
-            value_title="Work a day",
-            unit="units",
-            subtitle="Median and bands over the sample paths; known events and training runs included",
-        )
-    }
-
-
-def _duration(forecast: Forecast, quarter: str) -> dict[str, Any]:
-    """Draw each workload's load-duration curve in a quarter, relative to its mean."""
-    part = forecast.duration[(forecast.duration["quarter"] == quarter) & (forecast.duration["workload"] != "all")]
-    if part.empty:
-        return {}
-    curve = part.groupby(["workload", "hours_share"], as_index=False)["work_per_hour"].sum()
-    mean = forecast.paths[forecast.paths["quarter"] == quarter].groupby(["path", "workload"])["quantity"].sum().groupby("workload").median()
-    hours = forecast.blocks.loc[forecast.blocks["quarter"] == quarter, "hours"].sum()
-    curve["load"] = (curve["work_per_hour"] / (curve["workload"].map(mean) / hours)).fillna(0.0)
-    highest = curve.loc[curve["load"].idxmax()]
-    return {
-        "load_duration": charts.curve(
-            curve,
-            x="hours_share",
-            y="load",
-            series="workload",
-            title=f"{highest['workload']} is the peakiest in {quarter}: {highest['load']:.1f} times its mean",
-            x_title="Share of the quarter's hours with at least this load",
-            y_title="Load relative to the mean",
-            x_unit="share",
-            unit="ratio",
-            subtitle="Median over paths; a flat line is a load that contracts serve well, a steep one needs capacity by the hour",
-        )
-    }
 
 
 def show_pricing(book: Book, scenario: Scenario) -> View:

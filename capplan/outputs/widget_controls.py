@@ -48,11 +48,11 @@ class Control:
     write: Callable[[Any], None]
 
 
-def control_for(name: str, value: Any) -> Control:
+def control_for(name: str, value: Any, choices: tuple[str, ...] = ()) -> Control:
     """Build the control of an assumption, standing at a value.
 
     Numbers with a moderate range become sliders, others number boxes; choices a list; switches a box to tick; days a
-    calendar; lists of names a text with commas; anything else a text in YAML. An assumption that may be empty gets a
+    calendar; lists of names a list to pick from, or a text with commas where the names are not known; anything else a text in YAML. An assumption that may be empty gets a
     box to tick in front.
 
     Parameters
@@ -61,6 +61,8 @@ def control_for(name: str, value: Any) -> Control:
         Field of Scenario.
     value
         Where the control stands at first.
+    choices
+        Names to pick from, for a list of names; none picked means all.
 
     Raises
     ------
@@ -90,7 +92,10 @@ def control_for(name: str, value: Any) -> Control:
     if kind is dt.date:
         return _plain(name, ipywidgets.DatePicker(value=value, **look))
     if kind is str:
-        return _plain(name, ipywidgets.Text(value=value or "", continuous_update=False, **look))
+        text = _plain(name, ipywidgets.Text(value=value or "", continuous_update=False, **look))
+        return _may_be_empty(text) if optional else text
+    if kind == tuple[str, ...] and choices:
+        return _picked(name, value, choices, look)
     if kind == tuple[str, ...]:
         return _text(name, value, look, ", ".join, lambda text: tuple(part.strip() for part in text.split(",") if part.strip()))
     return _text(name, value, look, _as_yaml, lambda text: _from_yaml(name, text))
@@ -128,6 +133,19 @@ def _plain(name: str, widget: Any) -> Control:
 def _text(name: str, value: Any, look: dict[str, Any], write: Callable[[Any], str], read: Callable[[str], Any]) -> Control:
     widget = ipywidgets.Text(value=write(value), continuous_update=False, **look)
     return Control(name, widget, (widget,), lambda: read(widget.value), lambda new: setattr(widget, "value", write(new)))
+
+
+def _may_be_empty(text: Control) -> Control:
+    """Read an empty text as no value."""
+    return Control(text.name, text.widget, text.parts, lambda: text.read() or None, lambda new: text.write(new or ""))
+
+
+def _picked(name: str, value: tuple[str, ...], choices: tuple[str, ...], look: dict[str, Any]) -> Control:
+    """Build a list to pick names from; names that are not in it stay out."""
+    widget = ipywidgets.SelectMultiple(
+        options=choices, value=tuple(part for part in value if part in choices), rows=min(8, len(choices)), **look
+    )
+    return Control(name, widget, (widget,), lambda: tuple(widget.value), lambda new: setattr(widget, "value", tuple(new)))
 
 
 def _as_yaml(value: Any) -> str:

@@ -136,7 +136,9 @@ class Explorer(ipywidgets.VBox):
         self._attempt(scenario)
         self.baseline = self.view
         wanted = fields if fields is not None else self.view.fields if self.view else ()
-        self.controls: dict[str, Control] = {name: control_for(name, getattr(scenario, name)) for name in wanted}
+        self.controls: dict[str, Control] = {
+            name: control_for(name, getattr(scenario, name), self.view.choices.get(name, ()) if self.view else ()) for name in wanted
+        }
         for control in self.controls.values():
             for part in control.parts:
                 part.observe(self._moved, names="value")

@@ -4,6 +4,7 @@ from capplan.questions.demand.backtest import Backtest, backtest_demand
 from capplan.questions.demand.classes import class_demand, class_speeds, class_table
 from capplan.questions.demand.forecast import Forecast, forecast_demand, stated_demand, total_demand
 from capplan.questions.demand.series import SeriesForecasts, forecast_series
+from capplan.questions.demand.spend import unit_prices
 
 __all__ = [
     "Backtest",
@@ -17,4 +18,5 @@ __all__ = [
     "forecast_series",
     "stated_demand",
     "total_demand",
+    "unit_prices",
 ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 Array = np.ndarray
+#: Quantiles that forecasts state and are scored on.
+QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 #: Largest absolute error of a total that each maturity level allows (FinOps Framework, capability Forecasting).
 FINOPS_BANDS = {"run": 0.12, "walk": 0.15, "crawl": 0.20}
 
@@ -140,7 +142,8 @@ def finops_band(error_share: float) -> str:
 
     Source
     ------
-    FinOps Foundation, FinOps Framework, capability Forecasting: variance within 12 % (Run), 15 % (Walk), 20 % (Crawl).
+    FinOps Foundation, FinOps Framework, capability Forecasting and its maturity assessment (finops.org/framework/capabilities/forecasting): actual spend within 12 % (Run),
+    15 % (Walk) and 20 % (Crawl) of the forecast.
 
     Examples
     --------

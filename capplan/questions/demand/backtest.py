@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from capplan.inputs.scenario import DemandAssumptions
-from capplan.questions.demand.accuracy import finops_band
+from capplan.questions.demand.accuracy import QUANTILES, finops_band, pinball_loss
+from capplan.questions.demand.backtest_summary import summarise
 from capplan.questions.demand.fitting import fit_usage
 from capplan.questions.demand.history import HOUR, demand_rows
 from capplan.questions.demand.paths import Cohort, draw_cohorts
@@ -16,9 +17,14 @@ from capplan.questions.demand.paths import Cohort, draw_cohorts
 Array = np.ndarray
 GRAINS = {"month": 1, "quarter": 3}
 MONTHS_AHEAD = 12
+LONGEST_QUARTERS = MONTHS_AHEAD // 3
 #: Months of history an origin needs before anything can be fitted to it.
 FIRST_MONTHS = 3
-TOTALS = ["workload", "region", "origin", "grain", "ahead", "actual", "lower", "median", "upper", "naive"]
+#: Workload and region of the sum over all, in USD.
+ALL = "all"
+#: Measures in the unit of a workload, or weighted by it: they mean nothing over several workloads.
+WITH_UNIT = ["wape_share", "naive_wape_share", "pinball"]
+TOTALS = ["workload", "region", "origin", "grain", "ahead", "actual", "lower", "median", "upper", "naive", "scale", "pinball"]
 
 
 @dataclass(frozen=True)
@@ -29,17 +35,21 @@ class Backtest:
     ----------
     totals
         workload, region, origin, grain ("month" or "quarter"), ahead (1 = the next), actual, lower, median, upper (5, 50 and 95 % quantiles), naive (the
-        last such total before the origin), error_share (median over actual, minus 1), naive_error_share, covered, band ("run" within 12 %, "walk" 15 %,
+        last such total before the origin), scale (mean absolute step between neighbouring totals before the origin, the yardstick of MASE), pinball (of
+        seven quantiles), error_share (median over actual, minus 1), naive_error_share, covered, band ("run" within 12 %, "walk" 15 %,
         "crawl" 20 %, "outside"). With prices, rows of workload "all" are in USD.
     summary
-        workload, region, grain, ahead, outcomes, wape_share (sum of absolute errors over sum of actuals), bias_share, naive_wape_share, value_added_share (1 minus the
-        ratio of the two), coverage_share (of nominal 90 %), pinball (workload unit), run_share, crawl_share (outcomes within 12 and 20 %).
+        workload, region, grain, ahead, and the measures of `summarise`: outcomes, wape_share, bias_share, naive_wape_share, value_added_share, smape, mase, owa,
+        coverage_share, pinball, run_share, walk_share, crawl_share.
+    pooled
+        grain, ahead, and those measures that have no unit, over all workloads (the sum in USD left out).
     headline, notes
         The answer in a sentence; what could not be tested.
     """
 
     totals: pd.DataFrame
     summary: pd.DataFrame
+    pooled: pd.DataFrame
     headline: str
     notes: tuple[str, ...]
 
@@ -81,8 +91,9 @@ def backtest_demand(usage: pd.DataFrame, a: DemandAssumptions, origins: int = 6,
     totals["naive_error_share"] = totals["naive"] / positive - 1
     totals["covered"] = (totals["actual"] >= totals["lower"]) & (totals["actual"] <= totals["upper"])
     totals["band"] = [finops_band(error) if np.isfinite(error) else "outside" for error in totals["error_share"].astype(float)]
-    summary = _summary(totals)
-    return Backtest(totals, summary, _headline(summary, len(actual.columns)), _notes(totals, actual))
+    summary = summarise(totals, ["workload", "region", "grain", "ahead"])
+    pooled = summarise(totals[totals["workload"] != ALL], ["grain", "ahead"]).drop(columns=WITH_UNIT)
+    return Backtest(totals, summary, pooled, _headline(pooled, len(actual.columns)), _notes(totals, actual, usd_per_unit))
 
 
 def _monthly_actuals(rows: pd.DataFrame) -> pd.DataFrame:
@@ -127,7 +138,7 @@ def _one_origin(
     outcomes = {key: (paths, actual.loc[key].to_numpy(dtype=float)) for key, paths in totals.items() if key in actual.index}
     if usd_per_unit and outcomes:
         priced = [key for key in outcomes if key[0] in usd_per_unit]
-        outcomes["all", "all"] = (
+        outcomes[ALL, ALL] = (
             sum((outcomes[key][0] * usd_per_unit[key[0]] for key in priced), np.zeros((a.paths, months))),
             sum((np.nan_to_num(outcomes[key][1]) * usd_per_unit[key[0]] for key in priced), np.zeros(len(actual.columns))),
         )
@@ -135,13 +146,23 @@ def _one_origin(
     for (workload, region), (paths, seen) in outcomes.items():
         for grain, width in GRAINS.items():
             before = seen[max(0, place - width) : place].sum()
+            scale = _step_size(seen[:place], width)
             for ahead in range(1, months // width + 1):
                 window = slice((ahead - 1) * width, ahead * width)
                 outcome = seen[place : place + months][window].sum()
                 if np.isfinite(outcome):
-                    low, middle, high = np.quantile(paths[:, window].sum(axis=1), [0.05, 0.5, 0.95])
-                    found.append((workload, region, start, grain, ahead, outcome, low, middle, high, before))
+                    said = np.quantile(paths[:, window].sum(axis=1), QUANTILES)
+                    loss = pinball_loss(np.array([outcome]), said, np.array(QUANTILES))
+                    found.append((workload, region, start, grain, ahead, outcome, said[0], said[3], said[-1], before, scale, loss))
     return pd.DataFrame(found, columns=TOTALS)
+
+
+def _step_size(months: Array, width: int) -> float:
+    """Return the mean absolute difference between neighbouring totals of `width` months; not a number where there are no two of them."""
+    sums = np.convolve(months, np.ones(width), mode="valid")
+    steps = np.abs(sums[width:] - sums[:-width])
+    steps = steps[np.isfinite(steps)]
+    return float(steps.mean()) if steps.size else float("nan")
 
 
 def _month_totals(cohort: Cohort, origin: pd.Period, months: int) -> Array:
@@ -154,63 +175,28 @@ def _month_totals(cohort: Cohort, origin: pd.Period, months: int) -> Array:
     return np.asarray(cohort.levels @ (overlap / 24))
 
 
-def _summary(totals: pd.DataFrame) -> pd.DataFrame:
-    """Summarise by series, grain and lead."""
-    columns = [
-        "outcomes",
-        "wape_share",
-        "bias_share",
-        "naive_wape_share",
-        "value_added_share",
-        "coverage_share",
-        "pinball",
-        "run_share",
-        "crawl_share",
-    ]
-    keys = ["workload", "region", "grain", "ahead"]
-    rows = []
-    for key, part in totals.groupby(keys, sort=True):
-        size = float(part["actual"].sum())
-        error, naive = float((part["median"] - part["actual"]).abs().sum()), float((part["naive"] - part["actual"]).abs().sum())
-        loss = sum(
-            np.maximum(q * (part["actual"] - part[name]), (q - 1) * (part["actual"] - part[name]))
-            for q, name in ((0.05, "lower"), (0.5, "median"), (0.95, "upper"))
-        )
-        unit = size if size > 0 else float("nan")
-        within = part["error_share"].abs()
-        rows.append(
-            (
-                *key,
-                len(part),
-                error / unit,
-                float((part["median"] - part["actual"]).sum()) / unit,
-                naive / unit,
-                1 - error / naive if naive > 0 else float("nan"),
-                float(part["covered"].mean()),
-                float(2 * np.mean(loss) / 3),
-                float((within <= 0.12).mean()),
-                float((within <= 0.20).mean()),
-            )
-        )
-    return pd.DataFrame(rows, columns=[*keys, *columns])
-
-
-def _headline(summary: pd.DataFrame, months: int) -> str:
-    quarters = summary[(summary["grain"] == "quarter") & (summary["ahead"] == 1)]
+def _headline(pooled: pd.DataFrame, months: int) -> str:
+    quarters = pooled[(pooled["grain"] == "quarter") & (pooled["ahead"] == 1)]
     if quarters.empty:
         return f"{months} months of history allow no test of quarter totals; nothing here may be called backtested."
-    good = np.average(quarters["crawl_share"], weights=quarters["outcomes"])
-    held = np.average(quarters["coverage_share"], weights=quarters["outcomes"])
-    return f"One quarter ahead, {good:.0%} of {int(quarters['outcomes'].sum())} past totals came within 20 % of the forecast, and the 90 % bands held {held:.0%} of them."
+    row = quarters.iloc[0]
+    beside = "better than" if row["owa"] < 1 else "no better than"
+    return (
+        f"One quarter ahead, {row['crawl_share']:.0%} of {int(row['outcomes'])} past totals came within 20 % of the forecast and the 90 % bands held "
+        f"{row['coverage_share']:.0%} of them; {beside} repeating the last quarter (OWA {row['owa']:.2f})."
+    )
 
 
-def _notes(totals: pd.DataFrame, actual: pd.DataFrame) -> tuple[str, ...]:
+def _notes(totals: pd.DataFrame, actual: pd.DataFrame, usd_per_unit: dict[str, float] | None) -> tuple[str, ...]:
     """Say what could not be tested."""
     notes = ["Known events and the roadmap are left out of the test: the tables do not say when they became known."]
     quarters = totals[totals["grain"] == "quarter"]
     longest = int(quarters["ahead"].max()) if len(quarters) else 0
-    if longest < 4:
+    if longest < LONGEST_QUARTERS:
         notes.append(
             f"{len(actual.columns)} whole months of history test totals up to {longest} quarters ahead; what lies beyond is extrapolated, not backtested."
         )
+    unpriced = sorted({key[0] for key in actual.index if key[0] not in (usd_per_unit or {})}) if usd_per_unit else []
+    if unpriced:
+        notes.append(f"Spend is tested without {', '.join(unpriced)}, for which no price of a unit is known.")
     return tuple(notes)

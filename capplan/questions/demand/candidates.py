@@ -45,7 +45,7 @@ def level_candidates(window: int) -> dict[str, Forecaster]:
         "theta": from_statsforecast(m.Theta, 8),
         "drift": from_statsforecast(m.RandomWalkWithDrift, 4),
         "damped slope": _damped_slope(window),
-        "arima": from_statsforecast(lambda: m.ARIMA(order=(1, 0, 1)), 12),
+        "arima": from_statsforecast(lambda: m.ARIMA(order=(1, 0, 1), method="ML"), 12),
     }
 
 

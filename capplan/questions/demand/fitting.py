@@ -10,10 +10,13 @@ import numpy as np
 import pandas as pd
 
 from capplan.inputs.scenario import DemandAssumptions
-from capplan.questions.demand.history import read_histories
+from capplan.questions.demand.history import History, read_histories
 from capplan.questions.demand.models import LevelFit, fit_level
+from capplan.workers import spread, workers
 
-KEPT_FITS = 16
+KEPT_FITS = 32
+#: From this many series on, starting processes on this machine costs less than it saves.
+PARALLEL_FROM = 60
 
 
 @dataclass(frozen=True)
@@ -51,11 +54,19 @@ def fit_usage(usage: pd.DataFrame | None, a: DemandAssumptions) -> Fit:
         _fits.move_to_end(key)
         return _fits[key]
     histories, notes = read_histories(usage, a)
-    fit = Fit(tuple(fit_level(history) for history in histories), tuple(notes))
+    fit = Fit(tuple(_fit_all(histories, a.workers)), tuple(notes))
     _fits[key] = fit
     while len(_fits) > KEPT_FITS:
         _fits.popitem(last=False)
     return fit
+
+
+def _fit_all(histories: list[History], address: str | None) -> list[LevelFit]:
+    """Fit each series: in this process if there are few, else on all cores, or on the Dask cluster that is named."""
+    if address is None and len(histories) < PARALLEL_FROM:
+        return [fit_level(history) for history in histories]
+    with workers(address):
+        return spread(fit_level, histories)
 
 
 def _digest(usage: pd.DataFrame, a: DemandAssumptions) -> str:

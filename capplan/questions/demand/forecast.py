@@ -9,7 +9,7 @@ import pandas as pd
 
 from capplan.errors import CapplanError
 from capplan.inputs.scenario import DemandAssumptions
-from capplan.questions.demand.accuracy import weighted_quantiles
+from capplan.questions.demand.accuracy import QUANTILES, weighted_quantiles
 from capplan.questions.demand.events import read_events, read_runs
 from capplan.questions.demand.fitting import Fit, fit_usage
 from capplan.questions.demand.history import History
@@ -18,7 +18,6 @@ from capplan.questions.demand.quarters import Ranking, simulate_quarters
 from capplan.questions.demand.shape import hour_of_week_profile
 from capplan.units import quarter_end, quarter_hours, quarter_range, quarter_start
 
-QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 PATH_KEYS = ["path", "probability", "workload", "region", "quarter", "block"]
 
 
@@ -53,6 +52,8 @@ class Forecast:
         quarter, sum_of_peaks, peak_of_sum, pooling_gain_share.
     growth
         Median demand of the last quarter over that of the first, over all workloads, weighted as the notes say.
+    weights
+        What a unit of each workload counts for in sums over workloads.
     headline, notes
         The answer in a sentence; what was repaired and assumed.
     """
@@ -69,6 +70,7 @@ class Forecast:
     duration: pd.DataFrame
     pooling: pd.DataFrame
     growth: float
+    weights: dict[str, float]
     headline: str
     notes: tuple[str, ...]
 
@@ -131,7 +133,7 @@ def forecast_demand(
     simulated = simulate_quarters(cohorts, known_events, runs, ranking, quarters, a)
     notes += _assumption_notes(fit, runs, simulated.paths, a)
     quantiles = path_quantiles(simulated.paths, ["workload", "region"])
-    growth, headline = _growth(simulated.paths, ranking.weights, quarters)
+    growth, headline = growth_of(simulated.paths, ranking.weights)
     return Forecast(
         paths=simulated.paths,
         quantiles=quantiles,
@@ -145,6 +147,7 @@ def forecast_demand(
         duration=simulated.duration,
         pooling=simulated.pooling,
         growth=growth,
+        weights=ranking.weights,
         headline=headline,
         notes=tuple(dict.fromkeys(notes)),
     )
@@ -206,7 +209,8 @@ def stated_demand(demand_scenarios: pd.DataFrame, a: DemandAssumptions) -> Forec
     quantiles = path_quantiles(paths, ["workload", "region"])
     peaks = quantiles.merge(blocks[["quarter", "hours"]], on="quarter")
     peaks["work_per_hour"] = peaks["quantity"] / peaks["hours"]
-    growth, headline = _growth(paths, dict.fromkeys(series["workload"], 1.0), quarters)
+    weights = dict.fromkeys(sorted(series["workload"]), 1.0)
+    growth, headline = growth_of(paths, weights)
     return Forecast(
         paths=paths,
         quantiles=quantiles,
@@ -220,6 +224,7 @@ def stated_demand(demand_scenarios: pd.DataFrame, a: DemandAssumptions) -> Forec
         duration=_empty("workload", "region", "quarter", "hours_share", "work_per_hour"),
         pooling=_empty("quarter", "sum_of_peaks", "peak_of_sum", "pooling_gain_share"),
         growth=growth,
+        weights=weights,
         headline=headline,
         notes=tuple(notes),
     )
@@ -353,16 +358,27 @@ def _unmet_table(fit: Fit) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["workload", "region", "demand", "unmet", "unmet_share"])
 
 
-def _growth(paths: pd.DataFrame, weights: dict[str, float], quarters: list[str]) -> tuple[float, str]:
-    """Say by how much demand grows over the horizon, in one number over all workloads, and in a sentence."""
+def growth_of(paths: pd.DataFrame, weights: dict[str, float], upper: float = 0.9) -> tuple[float, str]:
+    """Say by how much demand grows over the horizon, in one number over all workloads of the paths, and in a sentence.
+
+    Parameters
+    ----------
+    paths
+        Paths of a Forecast, or those of some of its workloads.
+    weights
+        What a unit of each workload counts for.
+    upper
+        Upper end of the band (0.9 = an 80 % band).
+    """
+    quarters = sorted(paths["quarter"].unique())
     weight = paths["workload"].map(weights).fillna(0.0)
     totals = (paths["quantity"] * weight).groupby([paths["quarter"], paths["path"]]).sum().unstack("quarter")
     probability = paths.groupby("path")["probability"].first().reindex(totals.index).to_numpy()
     first = weighted_quantiles(totals[quarters[0]].to_numpy(), probability, np.array([0.5]))[0]
     if not first > 0:
         return float("nan"), f"No demand is expected in {quarters[0]}; see the quantiles of the later quarters."
-    low, middle, high = weighted_quantiles(totals[quarters[-1]].to_numpy(), probability, np.array([0.1, 0.5, 0.9])) / first
-    text = f"Demand in {quarters[-1]} is {middle:.2f} times that of {quarters[0]} (80 % band {low:.2f} to {high:.2f})."
+    low, middle, high = weighted_quantiles(totals[quarters[-1]].to_numpy(), probability, np.array([1 - upper, 0.5, upper])) / first
+    text = f"Demand in {quarters[-1]} is {middle:.2f} times that of {quarters[0]} ({100 * (2 * upper - 1):.0f} % band {low:.2f} to {high:.2f})."
     return float(middle), text
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.inputs.scenario import DemandAssumptions
-from capplan.questions.demand.accuracy import weighted_quantiles
+from capplan.questions.demand.accuracy import QUANTILES, weighted_quantiles
 from capplan.questions.demand.events import Event, Run, apply_events, run_work
 from capplan.questions.demand.history import HOUR, History
 from capplan.questions.demand.paths import Cohort
@@ -18,7 +18,6 @@ from capplan.units import quarter_end, quarter_hours, quarter_start
 
 Array = np.ndarray
 Key = tuple[str, str]
-QUANTILES = np.array([0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95])
 #: Hourly numbers held at once; more paths or series are worked off in slices.
 CELLS_AT_ONCE = 24_000_000
 #: Paths that load-duration curves are the median of.
@@ -262,7 +261,7 @@ def _blocks_table(quarters: list[str], hours: list[int], a: DemandAssumptions) -
 
 def _quantile_rows(values: Array) -> Array:
     """Return quantiles over paths (axis 0)."""
-    return weighted_quantiles(values, np.ones(len(values)), QUANTILES)
+    return weighted_quantiles(values, np.ones(len(values)), np.array(QUANTILES))
 
 
 def _peaks_table(kept: list[_Quarter], keys: list[Key], quarters: list[str]) -> pd.DataFrame:

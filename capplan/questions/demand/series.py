@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 
 from capplan.errors import CapplanError
+from capplan.questions.demand.accuracy import QUANTILES
 from capplan.questions.demand.candidates import level_candidates, rate_candidates, seasonal_candidates
 from capplan.questions.demand.selection import Choice, Score, choose, error_quantiles, fenced, origins_of
 
 Array = np.ndarray
-QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 FLOOR_SHARE = 0.01
 #: Rolling origins: cheap candidates on fine series are tried more often.
 ORIGINS, ORIGINS_COARSE = 12, 6

@@ -1,0 +1,73 @@
+"""The view of demand: picks, quantiles, past forecasts, and what moves without a new fit."""
+
+import pytest
+
+from capplan.errors import ScenarioError
+from capplan.inputs.book import load_book
+from capplan.outputs import views_demand
+from capplan.outputs.views_demand import show_demand
+from capplan.outputs.widget_controls import control_for
+from capplan.questions.demand import fitting
+from tests.conftest import ROOT
+
+
+@pytest.fixture(scope="module")
+def book():
+    return load_book(ROOT / "data" / "enterprise")
+
+
+@pytest.fixture(scope="module")
+def scenario(book):
+    return book.scenario_with(paths=20, horizon_quarters=4, backtest_origins=1)
+
+
+@pytest.fixture(scope="module")
+def view(book, scenario):
+    return show_demand(book, scenario)
+
+
+def test_fan_load_duration_and_backtest_are_drawn(view):
+    assert list(view.charts) == ["demand", "load_duration", "backtest", "coverage"]
+    assert {"mase", "smape", "owa", "bias_share", "value_added_share", "inside_90_percent_band_share"} <= set(view.details["accuracy"])
+    assert {"pinball", "within_12_percent_share", "within_15_percent_share", "within_20_percent_share"} <= set(view.details["backtest"])
+    assert "all" in set(view.details["backtest"]["workload"]), "spend is tested too"
+    assert any("no price of a unit is known" in note for note in view.notes)
+    assert "<table" in view.detail("accuracy").to_html()
+
+
+def test_picked_workloads_and_quantile(book, scenario, view):
+    picked = show_demand(book, scenario.replaced(shown_workloads=("chat",), shown_quantile="P95"))
+    assert picked.headline.startswith("chat: demand in 2027Q4")
+    assert "(90 % band" in picked.headline
+    assert set(picked.table["workload"].str.split(",").str[0]) == {"chat"}
+    assert list(picked.table.columns) == ["workload", "quarter", "P5", "P50", "P95"]
+    same = view.table[view.table["workload"].str.startswith("chat")]["P50"].to_numpy()
+    assert picked.table["P50"].to_numpy() == pytest.approx(same)
+
+
+def test_a_misspelt_workload_names_the_nearest(book, scenario):
+    with pytest.raises(ScenarioError, match="there is no demand of chatt.*chat"):
+        show_demand(book, scenario.replaced(shown_workloads=("chatt",)))
+
+
+def test_events_and_quantiles_neither_fit_nor_test_anew(book, scenario, view, monkeypatch):
+    calls = []
+    monkeypatch.setattr(fitting, "fit_level", lambda history: calls.append("fit"))
+    monkeypatch.setattr(views_demand, "backtest_demand", lambda *_: calls.append("test"))
+    for change in ({"event_strength": 2.0}, {"shown_quantile": "P75"}, {"shown_workloads": ("chat",)}, {"horizon_quarters": 2}):
+        show_demand(book, scenario.replaced(**change))
+    assert calls == []
+
+
+def test_no_test_where_none_is_wanted(book, scenario):
+    view = show_demand(book, scenario.replaced(backtest_origins=0))
+    assert list(view.charts) == ["demand", "load_duration"]
+    assert view.details["accuracy"].empty
+
+
+def test_workloads_are_picked_from_a_list(view):
+    control = control_for("shown_workloads", (), view.choices["shown_workloads"])
+    assert control.read() == ()
+    control.write(("chat", "drafts"))
+    assert control.read() == ("chat", "drafts")
+    assert "pretraining" in control.widget.options
