@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from capplan.errors import CapplanError
 from capplan.inputs.assumptions_serving import ServingAssumptions
 from capplan.inputs.reader import empty_table
-from capplan.questions.serving import fleet, points, queueing, size_fleet, traffic
+from capplan.questions.serving import fleet, points, queueing, size_fleet, staffing, traffic
 from tests.conftest import reference_file
 
 A = ServingAssumptions(arrival_cv2=1.0, service_cv2=1.0, within_hour_peak_factor=1.0)
@@ -75,23 +75,23 @@ def test_deepseek_day_closes():
 def test_mlperf_latency_identity(system):
     values = truth()
     number = {name: float(values[f"mlperf41_{system}_server_{name}"]) for name in ("ttft_mean", "tpot_mean", "tok_per_sample", "lat_mean")}
-    assert fleet.request_seconds(number["ttft_mean"], number["tpot_mean"], number["tok_per_sample"]) == pytest.approx(
+    assert staffing.request_seconds(number["ttft_mean"], number["tpot_mean"], number["tok_per_sample"]) == pytest.approx(
         number["lat_mean"], rel=0.01
     )
 
 
 def test_point_is_the_best_of_all_that_meet_the_target():
-    assert fleet.choose_point(POINTS, 500, 2.0, 0.05)["concurrency"] == 128
-    tight = fleet.choose_point(POINTS, 500, 2.0, 0.02)
+    assert staffing.choose_point(POINTS, 500, 2.0, 0.05)["concurrency"] == 128
+    tight = staffing.choose_point(POINTS, 500, 2.0, 0.02)
     assert (tight["concurrency"], tight["accelerators"]) == (32, 4)
-    loose = fleet.choose_point(POINTS, 500, 2.0, 0.05)
+    loose = staffing.choose_point(POINTS, 500, 2.0, 0.05)
     assert tight["requests_per_accelerator_hour"] <= loose["requests_per_accelerator_hour"]
 
 
 @pytest.mark.parametrize(("targets", "part"), [((0.1, 0.05), "first token"), ((2.0, 0.01), "output token"), ((0.3, 0.011), "output token")])
 def test_unmet_target_says_which_part_breaks(targets, part):
     with pytest.raises(CapplanError, match=part):
-        fleet.choose_point(POINTS, 500, *targets)
+        staffing.choose_point(POINTS, 500, *targets)
 
 
 @settings(max_examples=40, deadline=None)
@@ -116,6 +116,38 @@ def test_laws_of_the_whole_answer(requests, tighter, spare, headroom):
     assert size_fleet(SERVICE, hours(requests * 1.3), RUNS, A)["accelerators"][0] >= plain
     safer = A.model_copy(update={"spare_replicas": 1 + spare, "headroom_share": 0.15 + headroom, "within_hour_peak_factor": 1.2})
     assert size_fleet(SERVICE, hours(requests), RUNS, safer)["accelerators"][0] >= plain
+
+
+MIXED = pd.concat(
+    [
+        RUNS,
+        RUNS.assign(
+            run=["e", "f", "g", "h"], accelerators=8, concurrency=[32.0, 64.0, 128.0, 256.0], token_seconds=RUNS["token_seconds"] * 0.9
+        ),
+    ],
+    ignore_index=True,
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(1, 2e5), st.floats(0.3, 1.0), st.floats(1.0, 2.0))
+def test_laws_hold_across_sizes_of_replicas(requests, tighter, more):
+    plain = size_fleet(SERVICE, hours(requests), MIXED, A)["accelerators"][0]
+    assert size_fleet(SERVICE, hours(requests), MIXED, A.model_copy(update={"target_factor": tighter}))["accelerators"][0] >= plain
+    assert size_fleet(SERVICE, hours(requests * more), MIXED, A)["accelerators"][0] >= plain
+
+
+def test_the_cheapest_point_is_that_of_brute_force():
+    able = staffing.feasible_points(POINTS, 500, 2.0, 0.05)
+    for size in (10.0, 3e3, 4e4, 9e5):
+        requests = np.array([size, size / 3, 0.0])
+        bills = [
+            float(staffing.replicas_for(requests, int(row.concurrency), row.held_seconds, 2.0 - row.first_token_seconds, A).sum())
+            * row.accelerators
+            for row in able.itertuples()
+        ]
+        place, bill = staffing.cheapest_point(able, [requests], 2.0, A)
+        assert bill == min(bills) == bills[place]
 
 
 def test_whole_answer_by_hand():
@@ -151,7 +183,7 @@ def test_square_root_rule_is_the_limit_of_the_sizing():
 def test_square_root_rule_as_a_policy():
     a = A.model_copy(update={"staffing_rule": "square_root", "headroom_share": 0.0, "spare_replicas": 0})
     point = pd.Series({**POINTS.iloc[0], "concurrency": 1, "accelerators": 1})
-    held = fleet.held_seconds(point, 500)
+    held = staffing.held_seconds(point, 500)
     requests = 3600 * 100 / held  # a load of 100 busy slots
     for beta, slots in ((0.5, 105), (1.0, 110), (1.5, 115)):
         sized = fleet.staff_fleet(hours(requests), point, 500, 2.0, a.model_copy(update={"square_root_beta": beta}))
@@ -191,6 +223,15 @@ def test_label_travels_with_the_number():
     other = size_fleet(SERVICE, hours(9), NO_RUNS, A, names=["H100", "H200"])
     assert other["basis"][0] == "modelled"
     assert other["replicas_upper"][0] >= other["replicas"][0]
+
+
+def test_unstated_number_format_is_that_of_the_measurement():
+    runs = RUNS.assign(precision="bf16")
+    assert size_fleet(SERVICE, hours(9), runs, A)["basis"][0] == "measured"
+    stated = pd.concat([SERVICE, pd.Series({"precision": "fp8"})])
+    found = points.operating_points(stated, runs, A, names=["H100"])
+    assert set(found["precision"]) == {"fp8"}
+    assert "measured" not in set(found["basis"])
 
 
 def test_concurrency_limit_is_kept():

@@ -57,8 +57,9 @@ def test_every_fleet_keeps_the_tightest_target_it_can(answer):
 
 def test_the_chosen_accelerator_is_the_cheapest_for_a_request(answer):
     for item in answer.hosted.values():
-        assert item.choices["usd_per_thousand_requests"].is_monotonic_increasing
-        assert item.point["usd_per_thousand_requests"] == item.choices["usd_per_thousand_requests"].min()
+        assert item.choices["usd"].is_monotonic_increasing
+        bill = sum(fleet.elastic_accelerator_hours for fleet in item.fleets.values()) * float(item.point["usd_per_accelerator_hour"])
+        assert item.point["usd"] == pytest.approx(bill)
 
 
 def test_sliders_move_the_answer_the_right_way(book, answer):

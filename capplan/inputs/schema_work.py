@@ -105,7 +105,7 @@ class Services(Table):
         optional=True,
     )
     precision: str = column(
-        "Number format the weights are served in on own machines.", optional=True, default="fp8", isin=["bf16", "fp16", "fp8", "int8", "fp4", "int4"]
+        "Number format the weights are served in on own machines; empty = as measured, or fp8.", optional=True, isin=["bf16", "fp16", "fp8", "int8", "fp4", "int4"]
     )
     concurrency_limit: float = column(
         "Requests a replica takes at once as it is set up today; empty = as many as the latency targets allow.", unit="requests", optional=True, ge=1

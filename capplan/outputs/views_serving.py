@@ -17,7 +17,7 @@ from capplan.plan import prices_of, remembered
 from capplan.questions.ledger.tokens import request_usd
 from capplan.questions.serving import Serving, plan_serving
 from capplan.questions.serving.choice import cheapest_hours
-from capplan.questions.serving.fleet import held_seconds
+from capplan.questions.serving.staffing import held_seconds
 
 #: Tables the answer rests on.
 TABLES = (

@@ -191,7 +191,7 @@ def _basis_notes(hosted: Mapping[str, Hosted]) -> list[str]:
         point = item.point
         error = max(float(point["first_token_error_share"]), float(point["token_error_share"]))
         notes.append(
-            f"{name}: {item.service['served_model']} in {item.service['precision']} on {int(point['accelerators'])} {point['accelerator']} a replica, "
+            f"{name}: {item.service['served_model']} in {point['precision']} on {int(point['accelerators'])} {point['accelerator']} a replica, "
             f"{int(point['concurrency'])} requests at once; its latency is {point['basis']}, within about {error:.0%}."
         )
         notes += list(item.notes)

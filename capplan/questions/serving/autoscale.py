@@ -11,8 +11,8 @@ import pandas as pd
 from capplan.errors import CapplanError
 from capplan.inputs.assumptions_serving import ServingAssumptions
 from capplan.questions.serving import replay_kernel
-from capplan.questions.serving.fleet import allowed_wait, held_seconds
 from capplan.questions.serving.simulation import drawn_services
+from capplan.questions.serving.staffing import allowed_wait, held_seconds
 from capplan.questions.serving.traffic import SECONDS_PER_HOUR, drawn_arrivals
 
 #: A step is this part of the mean service, within bounds, so that rounding ends to steps changes nothing that is shown.

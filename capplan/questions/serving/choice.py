@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import pandas as pd
 
 from capplan.errors import CapplanError
 from capplan.inputs.assumptions_serving import ServingAssumptions
-from capplan.questions.serving.fleet import choose_point
 from capplan.questions.serving.points import service_of, targets_of, within_limit
+from capplan.questions.serving.staffing import cheapest_point, feasible_points
 
 #: A stated speed this far (factor) outside the band of the throughput known is named.
 TOLERANCE_FACTOR = 1.05
@@ -38,9 +41,14 @@ def cheapest_hours(prices: pd.DataFrame, geographies: tuple[str, ...] = (), prov
 
 
 def accelerator_choices(
-    service: pd.Series, points: pd.DataFrame, prices: pd.DataFrame, a: ServingAssumptions, first_token_seconds: float | None = None
+    service: pd.Series,
+    points: pd.DataFrame,
+    prices: pd.DataFrame,
+    a: ServingAssumptions,
+    traffics: Sequence[np.ndarray],
+    first_token_seconds: float | None = None,
 ) -> pd.DataFrame:
-    """Say what each accelerator serves an hour within the latency targets, and what a thousand requests cost on it.
+    """Say what each accelerator serves an hour within the latency targets, and what the whole traffic costs on it.
 
     Parameters
     ----------
@@ -52,14 +60,17 @@ def accelerator_choices(
         From `cheapest_hours`.
     a
         Assumptions.
+    traffics
+        Requests of each hour, one array a fleet (region).
     first_token_seconds
         Target for the first token; the service's own where none is given.
 
     Returns
     -------
     DataFrame
-        The best point of each accelerator that meets the targets, with requests_per_accelerator_hour, its band (_lower, _upper),
-        usd_per_accelerator_hour and usd_per_thousand_requests at full slots; cheapest first, those without a price last.
+        The cheapest point of each accelerator that meets the targets, with requests_per_accelerator_hour (all slots taken), its band (_lower,
+        _upper), usd_per_accelerator_hour, usd (of the sized fleets over all hours) and usd_per_thousand_requests; cheapest first, those without a
+        price last.
 
     Raises
     ------
@@ -69,21 +80,24 @@ def accelerator_choices(
     row = service_of(service)
     first, token = targets_of(row, a)
     first = first if first_token_seconds is None else first_token_seconds
+    points = within_limit(points, row).merge(prices[["accelerator", "usd_per_accelerator_hour"]], on="accelerator", how="left")
     rows = []
-    points = within_limit(points, row)
     for _, part in points.groupby("accelerator", sort=True):
         try:
-            rows.append(choose_point(part, float(row["output_tokens"]), first, token))
+            able = feasible_points(part, float(row["output_tokens"]), first, token)
         except CapplanError:
             continue
+        place, usd = cheapest_point(able, traffics, first, a)
+        rows.append({**able.iloc[place].to_dict(), "usd": usd})
     if not rows:
-        choose_point(points, float(row["output_tokens"]), first, token)
-    table = pd.DataFrame(rows).merge(prices[["accelerator", "usd_per_accelerator_hour"]], on="accelerator", how="left")
+        feasible_points(points, float(row["output_tokens"]), first, token)
+    table = pd.DataFrame(rows)
     error = table[["first_token_error_share", "token_error_share"]].max(axis=1)
     table["requests_per_accelerator_hour_lower"] = table["requests_per_accelerator_hour"] / (1 + error)
     table["requests_per_accelerator_hour_upper"] = table["requests_per_accelerator_hour"] * (1 + error)
-    table["usd_per_thousand_requests"] = 1e3 * table["usd_per_accelerator_hour"] / table["requests_per_accelerator_hour"]
-    return table.sort_values(["usd_per_thousand_requests", "requests_per_accelerator_hour"], ascending=[True, False], ignore_index=True)
+    requests = sum(float(one.sum()) for one in traffics)
+    table["usd_per_thousand_requests"] = 1e3 * table["usd"] / requests if requests else np.nan
+    return table.sort_values(["usd", "requests_per_accelerator_hour"], ascending=[True, False], ignore_index=True)
 
 
 def speed_check(workload: str, choices: pd.DataFrame, speeds: pd.DataFrame) -> pd.DataFrame:

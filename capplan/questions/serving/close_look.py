@@ -9,12 +9,13 @@ import pandas as pd
 
 from capplan.inputs.assumptions_serving import ServingAssumptions
 from capplan.questions.serving.autoscale import Replay, drawn_day
-from capplan.questions.serving.fleet import held_seconds, staff_fleet
+from capplan.questions.serving.fleet import staff_fleet
 from capplan.questions.serving.hosted import Hosted
 from capplan.questions.serving.latency import Budget, Machine, Wait, latency_budget
 from capplan.questions.serving.levers import Bench, Levers, lever_savings, small_cost_share
 from capplan.questions.serving.memory import model_of
 from capplan.questions.serving.points import targets_of
+from capplan.questions.serving.staffing import held_seconds
 from capplan.questions.serving.traffic import SECONDS_PER_HOUR, busiest_day, minute_rates
 from capplan.questions.serving.work import RequestWork
 
@@ -71,11 +72,11 @@ def levers_of(one: Hosted, region: str, models: pd.DataFrame, accelerators: pd.D
     machine = accelerators[accelerators["accelerator"] == point["accelerator"]].iloc[0]
     model = model_of(models, service["served_model"])
     work = RequestWork(
-        float(service["input_tokens"]), float(service["output_tokens"]), float(service["cached_share"]), str(service["precision"])
+        float(service["input_tokens"]), float(service["output_tokens"]), float(service["cached_share"]), str(point["precision"])
     )
     small = model_of(models, service["small_model"]) if service["small_model"] is not None else None
     bench = Bench(
-        points=one.points[one.points["accelerator"] == point["accelerator"]],
+        points=one.points[(one.points["accelerator"] == point["accelerator"]) & (one.points["precision"] == point["precision"])],
         limit=float(service["concurrency_limit"]) if not pd.isna(service["concurrency_limit"]) else np.inf,
         work=work,
         model=model,

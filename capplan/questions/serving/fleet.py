@@ -10,7 +10,8 @@ import pandas as pd
 from capplan.errors import CapplanError
 from capplan.inputs.assumptions_serving import ServingAssumptions
 from capplan.questions.serving.points import operating_points, service_of, targets_of, within_limit
-from capplan.questions.serving.queueing import fewest_servers, late_shares
+from capplan.questions.serving.queueing import late_shares
+from capplan.questions.serving.staffing import allowed_wait, cheapest_point, feasible_points, held_seconds, replicas_for
 from capplan.questions.serving.traffic import SECONDS_PER_HOUR, checked_traffic
 
 SECONDS_PER_DAY = 86400.0
@@ -44,123 +45,6 @@ class Fleet:
     fixed_accelerator_hours: float
     first_token_seconds: float
     headline: str
-
-
-def request_seconds(first_token_seconds: float, token_seconds: float, output_tokens: float) -> float:
-    r"""Say how long a request holds its slot.
-
-    .. math:: s = \mathrm{TTFT} + \mathrm{TPOT}\,(n_\text{out} - 1)
-
-    Examples
-    --------
-    >>> round(request_seconds(0.275926, 0.15496, 290.32), 2)
-    45.11
-    """
-    return first_token_seconds + token_seconds * max(0.0, output_tokens - 1)
-
-
-def choose_point(points: pd.DataFrame, output_tokens: float, first_token_seconds: float, token_seconds: float) -> pd.Series:
-    """Choose the operating point that serves most requests an accelerator-hour within both latency targets.
-
-    Parameters
-    ----------
-    points
-        accelerator, accelerators (of one replica), concurrency (requests in one replica), first_token_seconds, token_seconds,
-        basis (measured, calibrated, modelled); where there are first_token_seconds_high and token_seconds_high (at the share of requests that
-        must meet the target), those are held against it.
-    output_tokens
-        Mean output tokens of a request.
-    first_token_seconds, token_seconds
-        Targets for the time to first token and per output token.
-
-    Returns
-    -------
-    Series
-        The row of `points`, with requests_per_accelerator_hour.
-
-    Raises
-    ------
-    CapplanError
-        If no point meets the targets, saying which part of the budget breaks and how near it can be brought.
-    """
-    starts, tokens = (points.get(f"{name}_high", points[name]) for name in ("first_token_seconds", "token_seconds"))
-    quick_start, quick_token = starts < first_token_seconds, tokens <= token_seconds
-    part = points[quick_start & quick_token].copy()
-    if part.empty:
-        parts = []
-        if not quick_start.any():
-            parts.append(
-                f"time to first token: {starts.min():.3g} s at best, and more than nothing must be left for waiting, target {first_token_seconds:g} s"
-            )
-        if not quick_token.any():
-            parts.append(f"time per output token: {tokens.min():.3g} s at best, target {token_seconds:g} s")
-        why = "; ".join(parts) or "each target is met by some point, but no point meets both"
-        raise CapplanError(
-            f"no listed machine meets the latency target ({why}). Relax this target, or add a faster machine or a smaller model"
-        )
-    held = [request_seconds(row.first_token_seconds, row.token_seconds, output_tokens) for row in part.itertuples()]
-    part["requests_per_accelerator_hour"] = SECONDS_PER_HOUR * part["concurrency"] / np.array(held) / part["accelerators"]
-    return part.sort_values(["requests_per_accelerator_hour", "accelerators"], ascending=[False, True]).iloc[0]
-
-
-def held_seconds(point: pd.Series, output_tokens: float) -> float:
-    """Say how long a request holds its slot at an operating point."""
-    return request_seconds(float(point["first_token_seconds"]), float(point["token_seconds"]), output_tokens)
-
-
-def allowed_wait(point: pd.Series, first_token_seconds: float) -> float:
-    """Say how long a request may wait for a slot and still have its first token in time.
-
-    Raises
-    ------
-    CapplanError
-        If the operating point alone takes longer than the target.
-    """
-    taken = float(point.get("first_token_seconds_high", point["first_token_seconds"]))
-    left = first_token_seconds - taken
-    if left <= 0:
-        raise CapplanError(
-            f"prefill breaks the latency budget: it takes {taken:.3g} s on {point['accelerator']}, and the first token must be there "
-            f"after {first_token_seconds:.3g} s. Relax the target, or take a faster machine, a smaller model or fewer input tokens"
-        )
-    return left
-
-
-def replicas_for(requests: np.ndarray, slots: int, held_seconds: float, allowed_seconds: float, a: ServingAssumptions) -> np.ndarray:
-    r"""Say how many replicas each hour needs, spare ones included; none in an hour without requests.
-
-    Under the square-root rule the slots are, with burstiness,
-
-    .. math:: c = a + \beta \sqrt{a\,(c_a^2 + c_s^2)/2}
-
-    Parameters
-    ----------
-    requests
-        Requests of each hour.
-    slots
-        Requests one replica serves at once.
-    held_seconds, allowed_seconds
-        How long a request holds its slot, and how long it may wait for one.
-    a
-        Assumptions: rule, peak within the hour, share within the target, burstiness, headroom, spare replicas.
-    """
-    loads = requests * a.within_hour_peak_factor / SECONDS_PER_HOUR * held_seconds
-    if a.staffing_rule == "square_root":
-        spread = np.sqrt(loads * (a.arrival_cv2 + a.service_cv2) / 2)
-        wanted = np.maximum(loads + a.square_root_beta * spread, loads / (1 - a.headroom_share))
-        packs = np.ceil(wanted / slots * (1 - 1e-12))
-        return np.where(requests > 0, packs + a.spare_replicas, 0).astype(np.int64)
-    needed = fewest_servers(
-        loads,
-        held_seconds,
-        allowed_seconds,
-        a.target_share,
-        arrival_cv2=a.arrival_cv2,
-        service_cv2=a.service_cv2,
-        highest_utilisation=1 - a.headroom_share,
-        step=slots,
-    )
-    return np.where(requests > 0, needed // slots + a.spare_replicas, 0)
 
 
 def _error_share(point: pd.Series) -> float:
@@ -241,8 +125,8 @@ def size_fleet(
 ) -> pd.DataFrame:
     """Say how many accelerators serve this traffic within its latency target, hour by hour.
 
-    The operating point is the one that serves most requests an accelerator-hour within the targets of the service; replicas are sized by
-    `staff_fleet`.
+    Of the operating points that keep the targets of the service, the one whose fleet has fewest accelerators over all hours is taken; replicas
+    are sized by `staff_fleet`.
 
     Parameters
     ----------
@@ -296,8 +180,10 @@ def fleet_of(
             f"{row['workload']}: network, retrieval and the like take {outside_seconds:.3g} s, and the first token must be there after {first:.3g} s; "
             "no hardware meets that. Shorten what lies outside the model, or relax the target"
         )
-    point = choose_point(within_limit(points, row), float(row["output_tokens"]), first - outside_seconds, token)
-    return staff_fleet(traffic, point, float(row["output_tokens"]), first - outside_seconds, a)
+    part = feasible_points(within_limit(points, row), float(row["output_tokens"]), first - outside_seconds, token)
+    requests = checked_traffic(traffic)["requests"].to_numpy(dtype=float)
+    place, _ = cheapest_point(part, [requests], first - outside_seconds, a)
+    return staff_fleet(traffic, part.iloc[place], float(row["output_tokens"]), first - outside_seconds, a)
 
 
 def token_nodes(

@@ -95,8 +95,9 @@ def host_service(
     names = [name for name in stated if name in offered] or offered
     points = operating_points(service, serving_runs, a, models=models, accelerators=accelerators, names=names)
     target, notes = _first_token_target(service, points, surfaces, latency_parts, a)
-    choices = accelerator_choices(service, points, prices, a, target)
     traffic = recent_traffic(usage, str(row["workload"]))
+    asked = [part["requests"].to_numpy(dtype=float) for _, part in traffic.groupby("region", sort=True)]
+    choices = accelerator_choices(service, points, prices, a, asked, target)
     fleets = {
         str(region): staff_fleet(part, choices.iloc[0], float(service["output_tokens"]), target, a)
         for region, part in traffic.groupby("region", sort=True)

@@ -10,9 +10,9 @@ import pandas as pd
 
 from capplan.errors import CapplanError
 from capplan.inputs.assumptions_serving import ServingAssumptions
-from capplan.questions.serving.fleet import allowed_wait, choose_point, held_seconds, replicas_for
 from capplan.questions.serving.memory import BYTES_PER_WEIGHT
-from capplan.questions.serving.traffic import SECONDS_PER_HOUR, checked_traffic
+from capplan.questions.serving.staffing import cheapest_point, feasible_points
+from capplan.questions.serving.traffic import checked_traffic
 from capplan.questions.serving.work import RequestWork, phase_seconds, work_share
 
 
@@ -179,19 +179,22 @@ def _levers(bench: Bench, a: ServingAssumptions) -> list[tuple[str, str, Callabl
 
 def _bill(state: _State, requests: np.ndarray, bench: Bench, a: ServingAssumptions) -> tuple[float, float]:
     """Return accelerator-hours and USD of all hours: the sized fleet, the smaller model's time, and the look-ups."""
-    points = bench.points if state.batched else bench.points[bench.points["concurrency"] <= bench.limit]
+    points = bench.points.drop(columns="usd_per_accelerator_hour", errors="ignore")
+    points = points if state.batched else points[points["concurrency"] <= bench.limit]
     if points.empty:
         raise CapplanError(
             f"no operating point has {bench.limit:g} requests at once or fewer; the smallest listed has {bench.points['concurrency'].min():g}. Raise concurrency_limit in services.csv"
         )
-    point = choose_point(points, bench.work.output_tokens, bench.first_token_seconds, bench.token_seconds)
-    slots, width = int(point["concurrency"]), int(point["accelerators"])
-    share = work_share(bench.work, state.work, bench.model, bench.accelerator, width, slots)
-    held = held_seconds(point, bench.work.output_tokens) * share
-    replicas = replicas_for(requests * state.own_share, slots, held, allowed_wait(point, bench.first_token_seconds), a)
-    hours = float(replicas.sum()) * width
-    per_request = held_seconds(point, bench.work.output_tokens) * width / slots / SECONDS_PER_HOUR
-    hours += float(requests.sum()) * state.small_share * per_request * bench.small_cost_share / (1 - a.headroom_share)
+    able = feasible_points(points, bench.work.output_tokens, bench.first_token_seconds, bench.token_seconds)
+    sizes = zip(able["accelerators"], able["concurrency"], strict=True)
+    shares = np.array(
+        [work_share(bench.work, state.work, bench.model, bench.accelerator, int(width), int(slots)) for width, slots in sizes]
+    )
+    place, hours = cheapest_point(able, [requests * state.own_share], bench.first_token_seconds, a, shares)
+    today = able.iloc[place]
+    hours += (
+        float(requests.sum()) * state.small_share / today["requests_per_accelerator_hour"] * bench.small_cost_share / (1 - a.headroom_share)
+    )
     lookups = float(requests.sum()) / 1000 * a.semantic_lookup_usd_per_thousand if state.looked_up else 0.0
     return hours, hours * bench.usd_per_accelerator_hour + lookups
 

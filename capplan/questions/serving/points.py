@@ -12,6 +12,8 @@ from capplan.questions.serving.measured import CURVE, METRICS, SAME_TOKENS_SHARE
 from capplan.questions.serving.memory import PARALLEL, model_of, replica_memory, smallest_replica
 from capplan.questions.serving.performance import MEASURED_FACTOR, replica_performance, spread_of
 
+#: Number format of weights where neither the service nor a measurement states one.
+UNSTATED_PRECISION = "fp8"
 #: Loads that are tried: requests at once in one replica.
 LOADS = (1, *(load for power in range(1, 13) for load in (2**power, 3 * 2 ** (power - 1))))
 COLUMNS = [
@@ -50,7 +52,7 @@ def service_of(service: pd.Series | pd.DataFrame) -> pd.Series:
             raise CapplanError(f"the service states no {name}; the table services needs it")
     for name, default in (
         ("hosted_model", None),
-        ("precision", "fp8"),
+        ("precision", None),
         ("cached_share", 0.0),
         ("concurrency_limit", np.nan),
         ("small_model", None),
@@ -133,7 +135,7 @@ def operating_points(
     """
     row = service_of(service)
     runs = usable_runs(serving_runs, a.use_unfinished_runs) if len(serving_runs) else serving_runs
-    own = runs[(runs["model"] == row["served_model"]) & (runs["precision"] == row["precision"])] if len(runs) else runs
+    own = _own_runs(row, runs)
     machines = reference_tables()["accelerators"] if accelerators is None else accelerators
     wanted = _names(row, own, machines, a, names)
     measured = _measured(row, own[own["accelerator"].isin(wanted)], a) if len(own) else pd.DataFrame(columns=COLUMNS)
@@ -145,6 +147,12 @@ def operating_points(
         parts += [tried] if len(tried) else []
     points = pd.concat(parts, ignore_index=True)
     return points.sort_values(["accelerator", "accelerators", "engine", "concurrency"], kind="stable", ignore_index=True)[COLUMNS]
+
+
+def _own_runs(row: pd.Series, runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the measurements of the service's model, in its number format where it states one."""
+    own = runs[runs["model"] == row["served_model"]] if len(runs) else runs
+    return own[own["precision"] == row["precision"]] if len(own) and row["precision"] is not None else own
 
 
 def _names(row: pd.Series, own: pd.DataFrame, machines: pd.DataFrame, a: ServingAssumptions, names: list[str] | None) -> list[str]:
@@ -190,6 +198,8 @@ def _tried(
 ) -> pd.DataFrame:
     """Try every size of replica and load on the accelerators, as far as the memory reaches."""
     model = model_of(models, row["served_model"])
+    own = _own_runs(row, serving_runs)
+    precision = row["precision"] or (own["precision"].mode().iloc[0] if len(own) else UNSTATED_PRECISION)
     length = float(row["input_tokens"]) + float(row["output_tokens"])
     setups = []
     for name in names:
@@ -201,7 +211,7 @@ def _tried(
         )
         for width in (count for count in PARALLEL if count <= a.most_accelerators_per_replica):
             held = replica_memory(
-                model, float(machine["memory_gib"]), width, length, precision=row["precision"], reserve_share=a.reserve_memory_share
+                model, float(machine["memory_gib"]), width, length, precision=precision, reserve_share=a.reserve_memory_share
             )
             setups += [
                 {"accelerator": name, "accelerators": width, "engine": engine, "concurrency": load}
@@ -216,14 +226,14 @@ def _tried(
                 model,
                 largest,
                 length,
-                precision=row["precision"],
+                precision=precision,
                 reserve_share=a.reserve_memory_share,
                 most_accelerators=a.most_accelerators_per_replica,
             )
         return pd.DataFrame(columns=COLUMNS)
     asked = pd.DataFrame(setups).assign(
         model=row["served_model"],
-        precision=row["precision"],
+        precision=precision,
         input_tokens=float(row["input_tokens"]),
         output_tokens=max(1.0, float(row["output_tokens"])),
     )

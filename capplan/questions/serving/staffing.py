@@ -1,0 +1,187 @@
+"""Staffing: which operating points keep the latency targets, how many replicas each hour needs, and the point that costs least."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from capplan.errors import CapplanError
+from capplan.inputs.assumptions_serving import ServingAssumptions
+from capplan.questions.serving.queueing import fewest_servers
+from capplan.questions.serving.traffic import SECONDS_PER_HOUR
+
+
+def request_seconds(first_token_seconds: float, token_seconds: float, output_tokens: float) -> float:
+    r"""Say how long a request holds its slot.
+
+    .. math:: s = \mathrm{TTFT} + \mathrm{TPOT}\,(n_\text{out} - 1)
+
+    Examples
+    --------
+    >>> round(request_seconds(0.275926, 0.15496, 290.32), 2)
+    45.11
+    """
+    return first_token_seconds + token_seconds * max(0.0, output_tokens - 1)
+
+
+def feasible_points(points: pd.DataFrame, output_tokens: float, first_token_seconds: float, token_seconds: float) -> pd.DataFrame:
+    """Return the operating points that keep both latency targets, with held_seconds and requests_per_accelerator_hour (all slots taken).
+
+    Parameters
+    ----------
+    points
+        accelerator, accelerators (of one replica), concurrency (requests in one replica), first_token_seconds, token_seconds,
+        basis (measured, calibrated, modelled); where there are first_token_seconds_high and token_seconds_high (at the share of requests that
+        must meet the target), those are held against it.
+    output_tokens
+        Mean output tokens of a request.
+    first_token_seconds, token_seconds
+        Targets for the time to first token and per output token.
+
+    Raises
+    ------
+    CapplanError
+        If no point meets the targets, saying which part of the budget breaks and how near it can be brought.
+    """
+    starts, tokens = (points.get(f"{name}_high", points[name]) for name in ("first_token_seconds", "token_seconds"))
+    quick_start, quick_token = starts < first_token_seconds, tokens <= token_seconds
+    part = points[quick_start & quick_token].copy()
+    if part.empty:
+        parts = []
+        if not quick_start.any():
+            parts.append(
+                f"time to first token: {starts.min():.3g} s at best, and more than nothing must be left for waiting, target {first_token_seconds:g} s"
+            )
+        if not quick_token.any():
+            parts.append(f"time per output token: {tokens.min():.3g} s at best, target {token_seconds:g} s")
+        why = "; ".join(parts) or "each target is met by some point, but no point meets both"
+        raise CapplanError(
+            f"no listed machine meets the latency target ({why}). Relax this target, or add a faster machine or a smaller model"
+        )
+    part["held_seconds"] = [request_seconds(row.first_token_seconds, row.token_seconds, output_tokens) for row in part.itertuples()]
+    part["requests_per_accelerator_hour"] = SECONDS_PER_HOUR * part["concurrency"] / part["held_seconds"] / part["accelerators"]
+    return part
+
+
+def choose_point(points: pd.DataFrame, output_tokens: float, first_token_seconds: float, token_seconds: float) -> pd.Series:
+    """Choose the operating point that serves most requests an accelerator-hour within both latency targets (see `feasible_points`)."""
+    part = feasible_points(points, output_tokens, first_token_seconds, token_seconds)
+    return part.sort_values(["requests_per_accelerator_hour", "accelerators"], ascending=[False, True], kind="stable").iloc[0]
+
+
+def cheapest_point(
+    points: pd.DataFrame,
+    traffics: Sequence[np.ndarray],
+    first_token_seconds: float,
+    a: ServingAssumptions,
+    work_shares: np.ndarray | None = None,
+) -> tuple[int, float]:
+    r"""Choose the operating point whose fleets cost least over all hours of all traffics.
+
+    The best point of a full fleet can be a poor one for a small one, whose replicas are whole. A bound from the headroom alone,
+
+    .. math:: \sum_h g\,\left(\left\lceil \frac{\lambda_h\,p\,s}{c\,(1-\eta)} \right\rceil + n_s\right) \pi,
+
+    leaves most points unsized.
+
+    Parameters
+    ----------
+    points
+        From `feasible_points`: concurrency c, accelerators g, held_seconds s, and usd_per_accelerator_hour \pi (1 where there is no such
+        column; points without a price come last).
+    traffics
+        Requests of each hour, one array a fleet.
+    first_token_seconds
+        Target for the first token.
+    a
+        Assumptions.
+    work_shares
+        Accelerator time of a request over that at each point (levers); 1 where not given.
+
+    Returns
+    -------
+    tuple
+        Position of the point, and the bill of its fleets in USD.
+    """
+    shares = np.ones(len(points)) if work_shares is None else work_shares
+    prices = points["usd_per_accelerator_hour"].to_numpy(dtype=float) if "usd_per_accelerator_hour" in points else np.ones(len(points))
+    bounds, ranks = np.empty(len(points)), -points["requests_per_accelerator_hour"].to_numpy(dtype=float)
+    rows = list(points.to_dict("records"))
+    for place, row in enumerate(rows):
+        slots = row["concurrency"] * (1 - a.headroom_share)
+        per_request = a.within_hour_peak_factor / SECONDS_PER_HOUR * row["held_seconds"] * shares[place]
+        packs = sum(float((np.ceil(one * per_request / slots * (1 - 1e-9)) + a.spare_replicas * (one > 0)).sum()) for one in traffics)
+        bounds[place] = packs * row["accelerators"] * prices[place]
+    best, least = -1, np.inf
+    for place in np.lexsort((ranks, np.nan_to_num(bounds, nan=np.inf))):
+        if best >= 0 and not bounds[place] < least:
+            break
+        row = rows[place]
+        allowed = first_token_seconds - row.get("first_token_seconds_high", row["first_token_seconds"])
+        needed = (replicas_for(one, int(row["concurrency"]), row["held_seconds"] * shares[place], allowed, a) for one in traffics)
+        bill = sum(float(replicas.sum()) for replicas in needed) * row["accelerators"] * prices[place]
+        if best < 0 or bill < least:
+            best, least = int(place), bill
+    return best, least
+
+
+def held_seconds(point: pd.Series, output_tokens: float) -> float:
+    """Say how long a request holds its slot at an operating point."""
+    return request_seconds(float(point["first_token_seconds"]), float(point["token_seconds"]), output_tokens)
+
+
+def allowed_wait(point: pd.Series, first_token_seconds: float) -> float:
+    """Say how long a request may wait for a slot and still have its first token in time.
+
+    Raises
+    ------
+    CapplanError
+        If the operating point alone takes longer than the target.
+    """
+    taken = float(point.get("first_token_seconds_high", point["first_token_seconds"]))
+    left = first_token_seconds - taken
+    if left <= 0:
+        raise CapplanError(
+            f"prefill breaks the latency budget: it takes {taken:.3g} s on {point['accelerator']}, and the first token must be there "
+            f"after {first_token_seconds:.3g} s. Relax the target, or take a faster machine, a smaller model or fewer input tokens"
+        )
+    return left
+
+
+def replicas_for(requests: np.ndarray, slots: int, held_seconds: float, allowed_seconds: float, a: ServingAssumptions) -> np.ndarray:
+    r"""Say how many replicas each hour needs, spare ones included; none in an hour without requests.
+
+    Under the square-root rule the slots are, with burstiness,
+
+    .. math:: c = a + \beta \sqrt{a\,(c_a^2 + c_s^2)/2}
+
+    Parameters
+    ----------
+    requests
+        Requests of each hour.
+    slots
+        Requests one replica serves at once.
+    held_seconds, allowed_seconds
+        How long a request holds its slot, and how long it may wait for one.
+    a
+        Assumptions: rule, peak within the hour, share within the target, burstiness, headroom, spare replicas.
+    """
+    loads = requests * a.within_hour_peak_factor / SECONDS_PER_HOUR * held_seconds
+    if a.staffing_rule == "square_root":
+        spread = np.sqrt(loads * (a.arrival_cv2 + a.service_cv2) / 2)
+        wanted = np.maximum(loads + a.square_root_beta * spread, loads / (1 - a.headroom_share))
+        packs = np.ceil(wanted / slots * (1 - 1e-12))
+        return np.where(requests > 0, packs + a.spare_replicas, 0).astype(np.int64)
+    needed = fewest_servers(
+        loads,
+        held_seconds,
+        allowed_seconds,
+        a.target_share,
+        arrival_cv2=a.arrival_cv2,
+        service_cv2=a.service_cv2,
+        highest_utilisation=1 - a.headroom_share,
+        step=slots,
+    )
+    return np.where(requests > 0, needed // slots + a.spare_replicas, 0)
