@@ -18,7 +18,6 @@ from capplan.inputs.book import Book
 from capplan.inputs.scenario import (
     DemandAssumptions,
     LedgerAssumptions,
-    PortfolioAssumptions,
     PricingAssumptions,
     ProcurementAssumptions,
     Scenario,
@@ -27,17 +26,13 @@ from capplan.inputs.scenario import (
 from capplan.questions.demand import Forecast, class_demand, class_speeds, class_table, forecast_demand, stated_demand
 from capplan.questions.demand.scaled import scaled_forecast
 from capplan.questions.ledger import Ledger, build_ledger, expected_work
-from capplan.questions.portfolio import Portfolio, Rehearsal, holdings_of, mix_portfolio
 from capplan.questions.pricing import price_hours
 from capplan.questions.procurement import Purchases, decide, plan_purchases, sample_paths
-from capplan.units import quarter_index, quarter_label, quarter_of, quarter_start
 
 Progress = Callable[[str], None]
 Answer = TypeVar("Answer")
 #: Answers kept in memory; enough for a slider to go back and forth.
 KEPT = 24
-#: A quarter is played again when at least this much of it was measured.
-REHEARSED = pd.Timedelta(days=28)
 _answers: OrderedDict[str, Any] = OrderedDict()
 
 
@@ -195,48 +190,6 @@ def firm_offers(book: Book, scenario: Scenario) -> frozenset[str]:
         return frozenset(bought.loc[bought["firm"], "offer_id"])
 
     return remembered(key, book, PURCHASE_TABLES, a, compute)
-
-
-def portfolio_of(book: Book, scenario: Scenario) -> Portfolio:
-    """Mix contracts, spot and on demand for each pool, and hold rules that look back against it."""
-    a = scenario.section(PortfolioAssumptions)
-
-    def compute() -> Portfolio:
-        speeds = book.need("speeds", "The portfolio")
-        hosted = book.get("workloads").query("host != 'api'")
-        offers, skus = book.get("offers"), book.get("skus")
-        prices = prices_of(book, scenario)
-        allowed = ~prices["offer_id"].isin(a.excluded_offers)
-        allowed &= prices["provider"].isin(a.providers) | (len(a.providers) == 0)
-        allowed &= prices["geography"].isin(a.geographies) | (len(a.geographies) == 0)
-        return mix_portfolio(
-            work_of(book, scenario),
-            class_speeds(speeds, hosted),
-            prices[allowed],
-            a,
-            classes=class_table(hosted, speeds, a),
-            holdings=holdings_of(book.get("commitments"), book.get("assets"), skus, offers, book.get("sites"), a.useful_life_years),
-            limits=book.get("limits"),
-            usage=book.get("usage") if "usage" in book.tables else None,
-            workloads=hosted,
-            rehearsal=_rehearsal(book, scenario) if a.rehearse else None,
-        )
-
-    return remembered(f"portfolio-{scenario.section(DemandAssumptions).digest()}", book, PURCHASE_TABLES, a, compute)
-
-
-def _rehearsal(book: Book, scenario: Scenario) -> Rehearsal | None:
-    """Forecast the last quarter of the history from what was known before it, where there is as much history again before."""
-    if "usage" not in book.tables or "demand_scenarios" in book.own:
-        return None
-    time = book.get("usage")["time"]
-    quarter = quarter_of(time.max() - REHEARSED)
-    cutoff = quarter_start(quarter)
-    if time.min() > quarter_start(quarter_label(quarter_index(quarter) - 1)):
-        return None
-    then = book.with_rows("usage", book.get("usage")[lambda rows: rows["time"] < cutoff])
-    known = scenario.replaced(as_of=(cutoff - pd.Timedelta(days=1)).date(), first_quarter=quarter, horizon_quarters=1)
-    return Rehearsal(cutoff, work_of(then, known))
 
 
 #: Tables of the book that the ledger reads under the same names.

@@ -9,19 +9,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capplan.errors import CapplanError
-from capplan.questions.crossover import api_usd, break_even_share, crossover_volumes, find_crossover, provisioned_usd, self_host_usd
+from capplan.inputs.assumptions_crossover import CrossoverAssumptions
+from capplan.questions.crossover import (
+    Replica,
+    api_usd,
+    api_ways,
+    break_even_share,
+    crossover_volumes,
+    find_crossover,
+    provisioned_usd,
+    self_host_usd,
+    staircase_crossings,
+)
 from capplan.questions.ledger.tokens import request_usd
 from tests.conftest import reference_file
 
 QUARTERS = ["2027Q1", "2027Q2", "2027Q3", "2027Q4"]
 
 
-def demand(*paths):
-    rows = [(i, 1 / len(paths), quarter, value) for i, path in enumerate(paths) for quarter, value in zip(QUARTERS, path, strict=True)]
-    return pd.DataFrame(rows, columns=["path", "probability", "quarter", "quantity"])
-
-
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.floats(0.2, 5), st.integers(20, 60), st.floats(1, 100), st.floats(0, 300), st.integers(0, 2))
 def test_volumes_equal_brute_force(price, capacity, replica, fixed, spare):
     found = crossover_volumes(price, capacity, replica, fixed, spare)
@@ -55,33 +61,197 @@ def test_crossover_moves_with_each_price_as_it_must(price, more, replica, fixed)
     assert float(crossover_volumes(price, 100, replica / more, fixed)["requests"].iloc[0]) <= slack
 
 
+QUIET = {"spare_replicas": 0, "headroom_share": 0.0, "within_hour_peak_factor": 1.0, "hosting_engineers": 0.0, "evaluation_usd_per_quarter": 0.0,
+         "egress_usd_per_gib": 0.0}  # fmt: skip
+SERVICE = pd.Series({"workload": "chat", "input_tokens": 1000.0, "output_tokens": 1.0, "cached_share": 0.0})
+HOURS = 2190.0
+
+
+def assumptions(**values) -> CrossoverAssumptions:
+    return CrossoverAssumptions(**(QUIET | values))
+
+
+def replica(a: CrossoverAssumptions) -> Replica:
+    """A replica of one accelerator with 100 slots, each held 3.6 s: at most 100,000 requests an hour; any wait is allowed."""
+    point = pd.Series({"accelerator": "H100", "accelerators": 1, "concurrency": 100, "first_token_seconds": 3.6, "token_seconds": 0.0, "basis": "measured",
+                       "requests_per_accelerator_hour": 100_000.0})  # fmt: skip
+    return Replica(point, 1.0, 1e6, a)
+
+
+def traffic(*paths, region="us"):
+    """Requests by path and quarter, even over the hours."""
+    rows = [(s, 1 / len(paths), region, quarter, 0, HOURS, float(value)) for s, path in enumerate(paths) for quarter, value in zip(QUARTERS, path, strict=False)]
+    return pd.DataFrame(rows, columns=["path", "probability", "region", "quarter", "block", "hours", "requests"])
+
+
+def ways(*rows) -> pd.DataFrame:
+    base = {"way": "list_price", "kind": "payg", "provider": "one", "model": "m", "usd_per_request": 1e-4, "unit_usd_per_hour": np.nan, "requests_per_unit_hour": np.nan,
+            "minimum_units": np.nan, "unit_increment": np.nan, "term_months": np.nan, "requests_per_hour_limit": np.inf, "withdrawn_on": pd.NaT, "source": "s"}  # fmt: skip
+    return pd.DataFrame([base | row for row in rows or ({},)]).astype({"withdrawn_on": "datetime64[ns]"})
+
+
+def terms(on_demand=4.0, **more) -> pd.DataFrame:
+    rows = [("on_demand", np.nan, on_demand)] + [(name, 12.0 if name.endswith("1y") else 36.0, usd) for name, usd in more.items()]
+    return pd.DataFrame(rows, columns=["term", "term_months", "usd_per_accelerator_hour"]).assign(provider="p")
+
+
+def find(load, a=None, api=None, prices=None, **more):
+    a = a or assumptions()
+    return find_crossover(SERVICE, load, ways() if api is None else api, replica(a), terms() if prices is None else prices, a, **more)
+
+
+def million(*values):
+    return [value * 1e6 for value in values]
+
+
 def test_api_wins_at_zero_volume():
     assert api_usd(0, 0.02) == 0 < self_host_usd(0, 100, 10, 0, spare_replicas=1)
-    found = find_crossover(demand([0, 0, 0, 0]), 0.02, 100, 10, 5)
+    found = find(traffic([0, 0, 0, 0]), assumptions(hosting_engineers=0.5))
     assert found.crossing_share == 0
     assert found.starts["start"][found.starts["expected_usd"].idxmin()] == "never"
+    first = found.curve[found.curve["requests"] == 0].set_index("way")["usd"]
+    assert first["list_price"] == 0 < first["self_on_demand"]
 
 
 def test_quarter_quantiles_and_value_of_waiting():
-    # costs: 2 replicas of 100 -> 60 a quarter with one spare; API 1 USD a request
-    found = find_crossover(demand([10, 50, 80, 90], [10, 20, 30, 90], [5, 5, 5, 5]), 1.0, 100, 30.0, 0.0, spare_replicas=1)
+    """One replica costs 8,760 USD a quarter, the API 100 USD a million: equal at 87.6 million requests."""
+    found = find(traffic(million(10, 50, 90, 100), million(10, 20, 30, 120), million(5, 5, 5, 5)))
     assert found.quarters["quarter"].tolist() == ["2027Q3", "2027Q4", None]
     assert found.crossing_share == pytest.approx(2 / 3)
     totals = found.starts.set_index("start")["expected_usd"]
-    assert totals["2027Q1"] == pytest.approx(240)
-    assert totals["never"] == pytest.approx(400 / 3)
-    assert totals["2027Q4"] == pytest.approx((10 + 50 + 80 + 10 + 20 + 30 + 15) / 3 + 60)
-    assert found.value_of_waiting_usd == pytest.approx(240 - totals.min())
+    assert totals["2027Q1"] == pytest.approx(4 * 8760)
+    assert totals["never"] == pytest.approx(100 * 450 / 3)
+    assert totals["2027Q4"] == pytest.approx(100 * 225 / 3 + 8760)
+    assert found.value_of_waiting_usd == pytest.approx(4 * 8760 - totals.min())
+    assert found.volumes["requests"].tolist() == pytest.approx([87.6e6], rel=1e-6)
+    assert found.saving_usd == pytest.approx(totals["never"] - totals.iloc[:-1].min())
 
 
 def test_price_paths_and_throughput_error():
-    path = demand([100, 100, 100, 100])
-    assert find_crossover(path, 0.5, 100, 30, 0).crossing_share == 0
-    assert find_crossover(path, 0.5, 100, 30, 0, self_price_change_per_year=-0.5).quarters["quarter"].tolist() == ["2027Q3"] * 3
-    found = find_crossover(demand([300, 300, 300, 300]), 0.5, 100, 30, 0, spare_replicas=0).sensitivity
-    assert found["throughput_factor"].tolist() == [0.7, 1.0, 1.3]
-    assert found["break_even_share"].is_monotonic_decreasing
+    steady = traffic(million(60, 60, 60, 60))
+    assert find(steady).crossing_share == 0
+    falling = find(steady, assumptions(hosting_price_change_per_year=-0.7))
+    assert falling.quarters["quarter"].tolist() == ["2027Q3"] * 3  # 8,760 x 0.3^(1/2) = 4,798 is less than 6,000
+    rising = find(steady, assumptions(api_price_change_per_year=1.0))
+    assert rising.quarters["quarter"].tolist() == ["2027Q4"] * 3  # 6,000 x 2^(3/4) = 10,091 is more than 8,760
+    found = find(traffic(million(300, 300, 300, 300))).sensitivity
+    assert found["throughput_factor"].tolist() == pytest.approx([0.7, 1.0, 1.3])
+    assert found["break_even_share"].tolist() == pytest.approx([0.4 / 0.7, 0.4, 0.4 / 1.3])
+    assert found["expected_usd"].is_monotonic_decreasing
     assert found["crossing_share"].is_monotonic_increasing
+
+
+def test_staircases_of_equal_steps_agree():
+    for price, usd, fixed in ((1.0, 60.0, 30.0), (0.7, 60.0, 0.0), (2.0, 90.0, 500.0)):
+        known = crossover_volumes(price, 100, usd, fixed)
+        steps = np.arange(1, 30)
+        found = staircase_crossings(steps * 100.0, fixed + steps * usd, np.array([0.0, 3000.0]), np.array([0.0, 3000.0 * price]))
+        pd.testing.assert_frame_equal(found, known)
+
+
+def test_steps_lie_where_a_replica_is_full():
+    a = assumptions(spare_replicas=1)
+    counts, highest = replica(a).thresholds(450_000.0)
+    assert counts.tolist() == [2, 3, 4, 5, 6]
+    assert replica(a).replicas(highest * (1 - 1e-6)).tolist() == counts.tolist()
+    assert replica(a).replicas(highest * (1 + 1e-6)).tolist() == (counts + 1).tolist()
+    assert replica(a).replicas(np.array([0.0])) == 0
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.lists(st.floats(1, 400), min_size=2, max_size=4), st.floats(1.0, 2.0))
+def test_each_price_moves_the_answer_as_it_must(levels, more):
+    load = traffic(*[million(*[level] * 4) for level in levels])
+    base = find(load)
+    dear_api, dear_host = find(load, api=ways({"usd_per_request": 1e-4 * more})), find(load, prices=terms(4.0 * more))
+    assert dear_api.crossing_share >= base.crossing_share >= dear_host.crossing_share
+    assert dear_api.saving_usd >= base.saving_usd - 1e-6 >= dear_host.saving_usd - 2e-6
+    assert dear_api.break_even_share <= base.break_even_share <= dear_host.break_even_share
+
+
+def test_terms_hold_what_pays_and_rent_the_rest():
+    """Peaks of 3, 3, 3 and 7 replicas: at 2.5 against 4 USD an hour, 3 are held and 4 are rented in the last quarter."""
+    load = traffic([HOURS * 1e5 * level * 0.99 for level in (3, 3, 3, 7)])
+    by_way = find(load, prices=terms(4.0, reserved_1y=2.5)).ways.set_index("way")
+    assert by_way.at["self_on_demand", "expected_usd"] == pytest.approx(16 * HOURS * 4)
+    assert by_way.at["self_reserved_1y", "expected_usd"] == pytest.approx((12 * 2.5 + 4 * 4) * HOURS)
+    assert by_way.at["self_reserved_1y", "chosen"]
+    only = terms(4.0, reserved_1y=2.5).iloc[1:]
+    assert find(load, prices=only).ways.set_index("way").at["self_reserved_1y", "expected_usd"] == pytest.approx(28 * HOURS * 2.5)
+
+
+def test_provisioned_units_are_bought_once_in_whole_steps():
+    way = {"way": "units", "kind": "provisioned", "usd_per_request": np.nan, "unit_usd_per_hour": 3.0, "requests_per_unit_hour": 40_000.0, "minimum_units": 2.0,
+           "unit_increment": 2.0, "term_months": 1.0}  # fmt: skip
+    load = traffic([HOURS * 1e5] * 4)
+    found = find(load, api=ways({}, way)).ways.set_index("way")
+    # 2 units leave 20,000 an hour at 1e-4: 6 + 2 USD; 4 units: 12 USD; none: 10 USD
+    assert found.at["units", "expected_usd"] == pytest.approx(8 * 4 * HOURS)
+    assert found.at["list_price", "expected_usd"] == pytest.approx(10 * 4 * HOURS)
+    assert found.at["units", "chosen"]
+    alone = find(load, api=ways(way)).ways.set_index("way")
+    assert not alone.at["units", "usable"]
+
+
+def test_batch_is_for_work_that_can_wait():
+    batch = {"way": "batch_price", "kind": "batch", "usd_per_request": 5e-5}
+    load = traffic(million(10, 10, 10, 10))
+    assert find(load, api=ways({}, batch)).ways.set_index("way").at["list_price", "chosen"]
+    assert find(load, api=ways({}, batch), may_wait=True).ways.set_index("way").at["batch_price", "chosen"]
+
+
+def test_rate_limits_and_withdrawals_send_traffic_elsewhere():
+    load = traffic([HOURS * 1000.0] * 4)
+    limited = {"way": "cheap", "provider": "two", "usd_per_request": 5e-5, "requests_per_hour_limit": 600.0}
+    found = find(load, api=ways({}, limited)).ways.set_index("way")
+    assert found.at["cheap", "expected_usd"] == pytest.approx((600 * 5e-5 + 400 * 1e-4) * 4 * HOURS)
+    assert "rate limit" in found.at["cheap", "remark"]
+    gone = {"way": "cheap", "provider": "two", "usd_per_request": 5e-5, "withdrawn_on": pd.Timestamp("2027-07-01")}
+    found = find(load, api=ways({}, gone)).ways.set_index("way")
+    assert found.at["cheap", "expected_usd"] == pytest.approx((5e-5 + 1e-4) * 1000 * 2 * HOURS)
+    assert not find(load, api=ways(gone)).ways.set_index("way").at["cheap", "usable"]
+
+
+def test_what_depends_on_one_provider():
+    load = traffic([HOURS * 1000.0] * 4)
+    two = ways({}, {"way": "second", "provider": "two", "usd_per_request": 3e-4})
+    a = assumptions(second_provider_share=0.2, evaluation_usd_per_quarter=100.0, switch_days=9.13125)
+    found = find(load, a, api=two, unserved_usd_per_request=0.01).vendor.set_index("case")
+    base = 4 * HOURS * 1000 * 1e-4
+    assert found.at["as it is", "expected_usd"] == pytest.approx(base)
+    assert found.at["second provider kept warm", "more_usd"] == pytest.approx(0.2 * 2 * base + 400)
+    lost = HOURS * 1000 * 0.1
+    assert found.at["withdrawn at once, second provider found", "lost_requests"] == pytest.approx(lost)
+    assert found.at["withdrawn at once, second provider found", "expected_usd"] == pytest.approx(3 * base + lost * 0.01)
+    assert found.at["rate-limited to half of the mean peak", "more_usd"] == pytest.approx(0.5 * 2 * base)
+    only = find_crossover(SERVICE, load, ways(), None, terms(), a)
+    assert only.vendor.set_index("case").at["withdrawn at once", "lost_requests"] == pytest.approx(4 * HOURS * 1000)
+    assert "can only be called" in only.headline
+
+
+def test_contracts_are_priced_by_their_own_terms():
+    service = SERVICE.copy()
+    service["output_tokens"], service["cached_share"], service["provider"] = 500.0, 0.5, None
+    row = {"api_contract_id": "c", "workload": "chat", "provider": "openai", "model": "gpt-5.1", "kind": "payg", "input_usd_per_million": 2.0, "cached_usd_per_million": 0.5,
+           "output_usd_per_million": 8.0, "discount_share": 0.1, "unit_usd_per_hour": np.nan, "unit_tokens_per_minute": np.nan, "output_token_weight": 1.0,
+           "minimum_units": 1.0, "unit_increment": 1.0, "term_months": 1.0, "requests_per_minute": 10.0, "geography": None, "withdrawn_on": pd.NaT, "source_id": "s"}  # fmt: skip
+    when = pd.Timestamp("2026-11-27")
+
+    def first(**changes):
+        return api_ways(service, pd.DataFrame([row | changes]).astype({"withdrawn_on": "datetime64[ns]"}), when)[0].iloc[0]
+
+    assert first()["usd_per_request"] == pytest.approx(0.9 * (1000 * (0.5 * 2 + 0.5 * 0.5) + 500 * 8) / 1e6)
+    assert first()["requests_per_hour_limit"] == 600
+    listed = first(input_usd_per_million=np.nan, output_usd_per_million=np.nan)["usd_per_request"]
+    assert listed == pytest.approx(0.9 * request_usd("gpt-5.1", "openai", when, 1000, 500, cached_share=0.5))
+    units = first(kind="provisioned", unit_usd_per_hour=5.0, unit_tokens_per_minute=3000.0, output_token_weight=2.0)
+    assert units["requests_per_unit_hour"] == pytest.approx(3000 * 60 / 2000)
+    with pytest.raises(CapplanError, match="withdrawn on 2026-01-01"):
+        first(withdrawn_on=pd.Timestamp("2026-01-01"))
+    with pytest.raises(CapplanError, match="unit_usd_per_hour"):
+        first(kind="provisioned")
+    with pytest.raises(CapplanError, match="state both"):
+        first(output_usd_per_million=np.nan)
 
 
 def test_provisioned_units_lose_what_is_unused():
@@ -92,10 +262,14 @@ def test_provisioned_units_lose_what_is_unused():
 
 
 def test_bad_input():
-    with pytest.raises(CapplanError, match=r"-0\.3"):
-        find_crossover(demand([1, 1, 1, 1]), 1, 100, 1, 0, api_price_change_per_year=-30)
+    with pytest.raises(ValueError, match="greater than -1"):
+        assumptions(api_price_change_per_year=-30)
     with pytest.raises(CapplanError, match="add up to"):
-        find_crossover(demand([1, 1, 1, 1]).assign(probability=0.5), 1, 100, 1, 0)
+        find(traffic([1, 1, 1, 1]).assign(probability=0.5))
+    with pytest.raises(CapplanError, match="from 0 on"):
+        find(traffic([-1, 1, 1, 1]))
+    with pytest.raises(CapplanError, match="neither be hosted"):
+        find_crossover(SERVICE, traffic([1, 1, 1, 1]), ways().iloc[:0], None, terms(), assumptions())
     with pytest.raises(CapplanError, match="more than none"):
         self_host_usd(1, 0, 1, 0)
     with pytest.raises(CapplanError, match="from 0 on"):
@@ -109,9 +283,7 @@ def test_list_prices_row_by_row():
     when = pd.Timestamp("2026-11-27")
     checked = 0
     for row in table.to_dict("records"):
-        # the price list finds models of fireworks by the path that its API takes
-        called = f"accounts/fireworks/models/{row['model']}" if row["provider"] == "fireworks" else row["model"]
-        name = (called, row["provider"], when)
+        name = (row["model"], row["provider"], when)
         for column, tokens, more in (
             ("input_usd_per_mtok", (1000, 0), {}),
             ("output_usd_per_mtok", (0, 1000), {}),

@@ -22,6 +22,7 @@ from capplan.inputs.assumptions import (
 )
 from capplan.inputs.assumptions_cluster import ClusterAssumptions
 from capplan.inputs.assumptions_demand import DemandViewAssumptions
+from capplan.inputs.assumptions_crossover import CrossoverAssumptions
 from capplan.inputs.assumptions_performance import PerformanceAssumptions
 from capplan.inputs.assumptions_portfolio import PortfolioAssumptions
 from capplan.inputs.assumptions_serving import ServingAssumptions
@@ -31,6 +32,7 @@ from capplan.units import quarter_start
 __all__ = [
     "Change",
     "ClusterAssumptions",
+    "CrossoverAssumptions",
     "DemandAssumptions",
     "DemandViewAssumptions",
     "LedgerAssumptions",
@@ -81,6 +83,7 @@ class Scenario(
     LedgerAssumptions,
     ScalingAssumptions,
     ClusterAssumptions,
+    CrossoverAssumptions,
     ServingAssumptions,
     PerformanceAssumptions,
 ):

@@ -36,6 +36,7 @@ TABLES: dict[str, type[Table]] = {
     "requests": work.Requests,
     "scaling_runs": training.ScalingRuns,
     "serving_runs": serving.ServingRuns,
+    "api_contracts": serving.ApiContracts,
     "surfaces": surfaces.Surfaces,
     "latency_parts": surfaces.LatencyParts,
     "skus": market.Skus,

@@ -45,3 +45,28 @@ class ServingRuns(Table):
     work_in_progress: bool = column("Does its source call the measurement unfinished?", optional=True, default=False)
     as_of: pd.Timestamp = column("Day of the measurement.", optional=True)
     source_id: str = column("Source of the row.", optional=True, refers="sources.source_id")
+
+
+class ApiContracts(Table):
+    """A way to call a model through an API, beside the public list price of the service's own provider."""
+
+    api_contract_id: str = column("Name of the contract or offer.", key=True)
+    workload: str = column("Workload it could serve.", refers="workloads.workload")
+    provider: str = column("API provider, as the price list names it where its prices are used.")
+    model: str = column("Model that answers; its name in the price list where no prices are stated here.")
+    kind: str = column("By the call (payg), through the batch interface (batch), or reserved throughput (provisioned).", isin=["payg", "batch", "provisioned"])
+    input_usd_per_million: float = column("Price of a million input tokens; empty = the list price.", unit="USD", optional=True, ge=0)
+    cached_usd_per_million: float = column("Price of a million input tokens read from the cache; empty = as input.", unit="USD", optional=True, ge=0)
+    output_usd_per_million: float = column("Price of a million output tokens.", unit="USD", optional=True, ge=0)
+    discount_share: float = column("Discount on the prices, list or stated.", optional=True, default=0.0, ge=0, lt=1)
+    unit_usd_per_hour: float = column("For provisioned throughput: price of one unit for one hour, used or not.", unit="USD/h", optional=True, gt=0)
+    unit_tokens_per_minute: float = column("Input tokens one unit takes in a minute.", unit="tokens/min", optional=True, gt=0)
+    output_token_weight: float = column("Input tokens that one output token counts for in a unit.", optional=True, default=1.0, gt=0)
+    minimum_units: float = column("Fewest units.", optional=True, default=1.0, ge=1)
+    unit_increment: float = column("Units are bought in steps of this many.", optional=True, default=1.0, ge=1)
+    term_months: float = column("Months for which units are bound.", unit="months", optional=True, default=1.0, gt=0)
+    requests_per_minute: float = column("Rate limit; empty = none stated.", unit="requests/min", optional=True, gt=0)
+    geography: str = column("Part of the world it answers in; empty = no statement.", optional=True)
+    withdrawn_on: pd.Timestamp = column("Day from which the model is no longer offered.", optional=True)
+    as_of: pd.Timestamp = column("Day the terms held.")
+    source_id: str = column("Source of the row.", refers="sources.source_id")

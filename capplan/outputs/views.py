@@ -13,6 +13,7 @@ from capplan.outputs import charts
 from capplan.outputs.tables import words
 from capplan.outputs.view import View
 from capplan.outputs.views_demand import show_demand
+from capplan.outputs.views_crossover import show_crossover
 from capplan.outputs.views_plan import show_plan, show_procurement
 from capplan.outputs.views_portfolio import show_portfolio
 from capplan.outputs.views_serving import show_serving
@@ -121,7 +122,7 @@ def show_pricing(book: Book, scenario: Scenario) -> View:
     )
 
 
-__all__ = ["VIEWS", "View", "show_book", "show_demand", "show_plan", "show_portfolio", "show_pricing", "show_procurement", "show_serving"]
+__all__ = ["VIEWS", "View", "show_book", "show_crossover", "show_demand", "show_plan", "show_portfolio", "show_pricing", "show_procurement", "show_serving"]
 #: Views by question: the stems of the notebooks.
 VIEWS: dict[str, Callable[[Book, Scenario], View]] = {
     "start_here": show_book,
@@ -129,6 +130,7 @@ VIEWS: dict[str, Callable[[Book, Scenario], View]] = {
     "pricing": show_pricing,
     "serving": show_serving,
     "portfolio": show_portfolio,
+    "crossover": show_crossover,
     "procurement": show_procurement,
     "plan": show_plan,
 }

@@ -12,7 +12,7 @@ from capplan.inputs.scenario import Scenario
 from capplan.outputs import charts
 from capplan.outputs.tables import money, words
 from capplan.outputs.view import View
-from capplan.plan import portfolio_of
+from capplan.asides import portfolio_of
 from capplan.questions.portfolio import Portfolio
 
 KEY = ["accelerator", "geography"]

@@ -1,6 +1,23 @@
 """Crossover: host a model, or call an API."""
 
-from capplan.questions.crossover.find import Crossover, crossover_volumes, find_crossover
+from capplan.questions.crossover.calls import api_ways
+from capplan.questions.crossover.find import Crossover, find_crossover
+from capplan.questions.crossover.hosting import Replica, peak_over_block, terms_of
 from capplan.questions.crossover.options import api_usd, break_even_share, provisioned_usd, self_host_usd
+from capplan.questions.crossover.volumes import crossover_volumes, staircase_crossings, time_crossover
 
-__all__ = ["Crossover", "api_usd", "break_even_share", "crossover_volumes", "find_crossover", "provisioned_usd", "self_host_usd"]
+__all__ = [
+    "Crossover",
+    "Replica",
+    "api_usd",
+    "api_ways",
+    "break_even_share",
+    "crossover_volumes",
+    "find_crossover",
+    "peak_over_block",
+    "provisioned_usd",
+    "self_host_usd",
+    "staircase_crossings",
+    "terms_of",
+    "time_crossover",
+]

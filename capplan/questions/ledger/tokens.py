@@ -53,28 +53,41 @@ def request_usd(
     CapplanError
         If the list has no such provider or model, or no batch price where one is needed.
     """
-    found = _listed(model, provider)
+    found, seller = listed_model(model, provider)
     if batch_share > 0 and not _has_batch(found, when):
         raise CapplanError(
             f"the price list has no batch price for {model} of {provider}; set batch_share to 0 in services.csv, or name another model"
         )
-    usual = _mean_price(model, provider, when, input_tokens, output_tokens, cached_share, None) if batch_share < 1 else 0.0
-    batch = _mean_price(model, provider, when, input_tokens, output_tokens, cached_share, BATCH) if batch_share > 0 else 0.0
+    usual = _mean_price(found, seller, when, input_tokens, output_tokens, cached_share, None) if batch_share < 1 else 0.0
+    batch = _mean_price(found, seller, when, input_tokens, output_tokens, cached_share, BATCH) if batch_share > 0 else 0.0
     return (1 - batch_share) * usual + batch_share * batch
 
 
-def _listed(model: str, provider: str) -> Any:
-    """Find a model in the price list, or name the nearest ones."""
+def listed_model(model: str, provider: str) -> tuple[Any, Any]:
+    """Find a model and its provider in the price list: by the name that its API takes, or by its short name.
+
+    Raises
+    ------
+    CapplanError
+        If the list does not have it, with the nearest names.
+    """
     from genai_prices.data_snapshot import get_snapshot
 
     providers = {item.id: item for item in get_snapshot().providers}
     if provider not in providers:
         raise CapplanError(f"the price list of model APIs has no provider {provider!r}; {nearest(provider, providers)}")
     try:
-        return get_snapshot().find_provider_model(model, None, provider, None)[1]
+        return get_snapshot().find_provider_model(model, None, provider, None)[1], providers[provider]
     except LookupError as error:
-        names = [item.id for item in providers[provider].models]
+        names = {item.id: item for item in providers[provider].models}
+        if model in names:
+            return names[model], providers[provider]
         raise CapplanError(f"the price list has no model {model!r} of {provider}; {nearest(model, names)}") from error
+
+
+def has_batch_price(model: str, provider: str, when: pd.Timestamp) -> bool:
+    """Tell whether the price list has a price through the batch interface."""
+    return _has_batch(listed_model(model, provider)[0], when)
 
 
 def _has_batch(model: Any, when: pd.Timestamp) -> bool:
@@ -85,8 +98,8 @@ def _has_batch(model: Any, when: pd.Timestamp) -> bool:
 
 
 def _mean_price(
-    model: str,
-    provider: str,
+    model: Any,
+    seller: Any,
     when: pd.Timestamp,
     input_tokens: float,
     output_tokens: float,
@@ -94,7 +107,7 @@ def _mean_price(
     context: dict[str, str] | None,
 ) -> float:
     """Price one request at every hour of a day, and take the mean."""
-    from genai_prices import Usage, calc_price
+    from genai_prices import Usage
 
     given, cached = Decimal(repr(float(input_tokens))), Decimal(repr(float(cached_share)))
     usage = Usage(
@@ -103,7 +116,7 @@ def _mean_price(
     total = Decimal(0)
     for hour in range(HOURS_PER_DAY):
         moment = dt.datetime(when.year, when.month, when.day, hour, tzinfo=dt.UTC)
-        total += calc_price(usage, model, provider_id=provider, genai_request_timestamp=moment, price_context=context).total_price
+        total += model.calc_price(usage, seller, genai_request_timestamp=moment, price_context=context).total_price
     return float(total / HOURS_PER_DAY)
 
 

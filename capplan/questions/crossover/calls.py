@@ -1,0 +1,163 @@
+"""The ways to call a model through an API: list prices, contracts, batch, and provisioned throughput with spillover."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from capplan.errors import CapplanError
+from capplan.questions.ledger.tokens import has_batch_price, listed_model, request_usd
+
+MILLION = 1e6
+MINUTES_PER_HOUR = 60
+
+
+def api_ways(service: pd.Series, contracts: pd.DataFrame, when: pd.Timestamp) -> tuple[pd.DataFrame, list[str]]:
+    """List the ways in which a service's requests can be answered by an API, with prices on a day.
+
+    Parameters
+    ----------
+    service
+        A row of services; its own provider's list price is the first way, and its batch price, where it has one.
+    contracts
+        Rows of api_contracts of this workload.
+    when
+        Day of the prices. It must be given: the price list is dated.
+
+    Returns
+    -------
+    tuple
+        Table [way, kind, provider, model, usd_per_request (empty for provisioned units without a price by the call), unit_usd_per_hour,
+        requests_per_unit_hour, minimum_units, unit_increment, term_months, requests_per_hour_limit, withdrawn_on, source]; and notes.
+
+    Raises
+    ------
+    CapplanError
+        If a model has been withdrawn before that day, the price list lacks it, or a provisioned contract states no unit.
+    """
+    rows: list[dict[str, Any]] = []
+    notes: list[str] = []
+    if not pd.isna(service.get("provider")):
+        model, provider = str(service["model"]), str(service["provider"])
+        rows.append(_way("list_price", "payg", provider, model, _listed(service, model, provider, when, 0.0)))
+        if has_batch_price(model, provider, when):
+            rows.append(_way("batch_price", "batch", provider, model, _listed(service, model, provider, when, 1.0)))
+        if getattr(listed_model(model, provider)[0], "deprecated", False):
+            notes.append(
+                f"The price list marks {model} of {provider} as deprecated: ask for its last day, and state it as withdrawn_on in api_contracts.csv."
+            )
+    for row in contracts.to_dict("records"):
+        rows.append(_contract(service, row, when))
+    columns = list(_way("", "", "", "", 0.0))
+    return pd.DataFrame(rows, columns=columns).astype({"withdrawn_on": "datetime64[ns]"}), notes
+
+
+def _way(way: str, kind: str, provider: str, model: str, usd_per_request: float) -> dict[str, Any]:
+    """Describe a way without units, limits or an end."""
+    return {
+        "way": way, "kind": kind, "provider": provider, "model": model, "usd_per_request": usd_per_request, "unit_usd_per_hour": np.nan,
+        "requests_per_unit_hour": np.nan, "minimum_units": np.nan, "unit_increment": np.nan, "term_months": np.nan, "requests_per_hour_limit": np.inf,
+        "withdrawn_on": pd.NaT, "source": "price list",
+    }  # fmt: skip
+
+
+def _listed(service: pd.Series, model: str, provider: str, when: pd.Timestamp, batch_share: float) -> float:
+    """Price a request at the list price."""
+    return request_usd(
+        model, provider, when, float(service["input_tokens"]), float(service["output_tokens"]), cached_share=float(service.get("cached_share") or 0.0),
+        batch_share=batch_share,
+    )  # fmt: skip
+
+
+def _contract(service: pd.Series, row: dict[str, Any], when: pd.Timestamp) -> dict[str, Any]:
+    """Describe a row of api_contracts."""
+    name = str(row["api_contract_id"])
+    if not pd.isna(row["withdrawn_on"]) and row["withdrawn_on"] <= when:
+        raise CapplanError(
+            f"api_contracts: {name} calls {row['model']}, which was withdrawn on {row['withdrawn_on'].date()}; name its successor, or delete the row"
+        )
+    way = _way(name, str(row["kind"]), str(row["provider"]), str(row["model"]), np.nan)
+    way |= {"withdrawn_on": row["withdrawn_on"], "term_months": row["term_months"], "source": str(row["source_id"])}
+    if not pd.isna(row["requests_per_minute"]):
+        way["requests_per_hour_limit"] = row["requests_per_minute"] * MINUTES_PER_HOUR
+    if row["kind"] == "provisioned":
+        if pd.isna(row["unit_usd_per_hour"]) or pd.isna(row["unit_tokens_per_minute"]):
+            raise CapplanError(f"api_contracts: {name} is provisioned throughput; state unit_usd_per_hour and unit_tokens_per_minute")
+        tokens = float(service["input_tokens"]) + float(row["output_token_weight"]) * float(service["output_tokens"])
+        return way | {
+            "unit_usd_per_hour": row["unit_usd_per_hour"] * (1 - row["discount_share"]), "minimum_units": row["minimum_units"], "unit_increment": row["unit_increment"],
+            "requests_per_unit_hour": row["unit_tokens_per_minute"] * MINUTES_PER_HOUR / tokens,
+        }  # fmt: skip
+    if pd.isna(row["input_usd_per_million"]):
+        usd = _listed(service, way["model"], way["provider"], when, 1.0 if row["kind"] == "batch" else 0.0)
+    else:
+        if pd.isna(row["output_usd_per_million"]):
+            raise CapplanError(
+                f"api_contracts: {name} states input_usd_per_million but no output_usd_per_million; state both, or neither for list prices"
+            )
+        cached = float(service.get("cached_share") or 0.0)
+        cheap = row["input_usd_per_million"] if pd.isna(row["cached_usd_per_million"]) else row["cached_usd_per_million"]
+        given = float(service["input_tokens"]) * ((1 - cached) * row["input_usd_per_million"] + cached * cheap)
+        usd = (given + float(service["output_tokens"]) * row["output_usd_per_million"]) / MILLION
+    return way | {"usd_per_request": usd * (1 - row["discount_share"])}
+
+
+def calling_usd(way: pd.Series, rate: np.ndarray, hours: np.ndarray, spill_usd_per_request: float) -> np.ndarray:
+    """Cost every path's quarter of calls.
+
+    Parameters
+    ----------
+    way
+        A row of `api_ways`.
+    rate : (S, Q, B)
+        Requests an hour in each load block.
+    hours : (Q, B)
+        Hours of each block.
+    spill_usd_per_request
+        Price of a request that provisioned units cannot take.
+
+    Returns
+    -------
+    (S, Q) array
+        USD. Units are bought once for all quarters, as many as cost least on average over paths; what is above them is called at the price by the
+        request.
+    """
+    requests = (rate * hours).sum(axis=2)
+    if way["kind"] != "provisioned":
+        return np.asarray(requests * float(way["usd_per_request"]))
+    per_unit, price = float(way["requests_per_unit_hour"]), float(way["unit_usd_per_hour"])
+    units = best_units(way, rate, hours, spill_usd_per_request)
+    spilled = (np.maximum(rate - units * per_unit, 0.0) * hours).sum(axis=2)
+    return np.asarray(units * price * hours.sum(axis=1) + spilled * spill_usd_per_request)
+
+
+def best_units(way: pd.Series, rate: np.ndarray, hours: np.ndarray, spill_usd_per_request: float) -> float:
+    """Return the provisioned units that cost least on average: the newsvendor's, in whole steps and not below the minimum.
+
+    Examples
+    --------
+    >>> way = pd.Series({"requests_per_unit_hour": 100.0, "unit_usd_per_hour": 10.0, "minimum_units": 1.0, "unit_increment": 1.0})
+    >>> best_units(way, np.array([[[150.0, 450.0]]]), np.array([[1.0, 3.0]]), 0.2)
+    4.0
+    """
+    per_unit, price = float(way["requests_per_unit_hour"]), float(way["unit_usd_per_hour"])
+    least, step = float(way["minimum_units"]), float(way["unit_increment"])
+    most = max(least, least + step * np.ceil(max(float(rate.max()) / per_unit - least, 0.0) / step))
+    weight = np.broadcast_to(hours, rate.shape).ravel() / rate.shape[0]
+    load = rate.ravel()
+    # cost is convex in units, so the first step that no longer lowers it ends the search
+    low, high = 0, round((most - least) / step)
+
+    def cost(index: int) -> float:
+        units = least + index * step
+        return units * price * float(weight.sum()) + spill_usd_per_request * float(weight @ np.maximum(load - units * per_unit, 0.0))
+
+    while low < high:
+        middle = (low + high) // 2
+        if cost(middle + 1) < cost(middle):
+            low = middle + 1
+        else:
+            high = middle
+    return least + low * step
