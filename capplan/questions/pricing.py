@@ -10,6 +10,7 @@ import pandas as pd
 from capplan.errors import CapplanError, nearest
 from capplan.inputs.scenario import PricingAssumptions
 from capplan.inputs.schema import columns_of
+from capplan.reliability import useful_share
 from capplan.units import HOURS_PER_AVERAGE_MONTH, HOURS_PER_YEAR
 
 #: Length of the terms whose name says it.
@@ -143,7 +144,7 @@ def price_hours(skus: pd.DataFrame, offers: pd.DataFrame, a: PricingAssumptions,
     year, a(T) the
     `annuity_years` of the term, g the useful share of a paid hour, X the purchase price, rho the residual share, and R = power x PUE +
     space + upkeep
-    of an hour.
+    of an hour. For spot g is `capplan.reliability.useful_share` with the work lost at each interruption; 1 otherwise.
 
     Parameters
     ----------
@@ -165,6 +166,7 @@ def price_hours(skus: pd.DataFrame, offers: pd.DataFrame, a: PricingAssumptions,
         less the part paid at signing; power, space and upkeep of owned ones), upfront_usd_per_machine, billed_usd_per_accelerator_hour
         (recurring only, as
         an invoice shows it), effective_usd_per_accelerator_hour (all in, discounted, per useful hour), useful_share,
+        interruptions_per_hour (of one machine),
         on_demand_usd_per_accelerator_hour
         (the cheapest of the same accelerator and geography; empty where there is none), break_even_share (utilisation from which the
         offer beats it), negotiated, stale.
@@ -207,7 +209,7 @@ def price_hours(skus: pd.DataFrame, offers: pd.DataFrame, a: PricingAssumptions,
     residual = capex * a.residual_share * (1 + a.discount_rate_per_year) ** -years.fillna(0.0)
     levelised = recurring + ((upfront - residual) / (weight * HOURS_PER_YEAR)).where(months.notna(), 0.0)
     interruptions = table["interruptions_per_hour"].fillna(a.spot_interruptions_per_hour).where(table["term"] == "spot", 0.0)
-    useful = 1 - interruptions * a.restart_hours
+    useful = pd.Series(useful_share(interruptions.to_numpy(), a.restart_hours), index=table.index)
     if (useful <= 0).any():
         row = table[useful <= 0].iloc[0]
         raise CapplanError(
@@ -222,6 +224,7 @@ def price_hours(skus: pd.DataFrame, offers: pd.DataFrame, a: PricingAssumptions,
     result["billed_usd_per_accelerator_hour"] = recurring / count
     result["effective_usd_per_accelerator_hour"] = levelised / useful / count
     result["useful_share"] = useful
+    result["interruptions_per_hour"] = interruptions
     on_demand = result[result["term"] == "on_demand"].groupby(["accelerator", "geography"])["effective_usd_per_accelerator_hour"].min()
     keys = pd.MultiIndex.from_frame(result[["accelerator", "geography"]])
     result["on_demand_usd_per_accelerator_hour"] = on_demand.reindex(keys).to_numpy()
