@@ -147,7 +147,7 @@ def test_unmet_demand_is_shown():
 def test_a_ceiling_is_flagged():
     generator = np.random.default_rng(2)
     _, notes = total(rows(np.minimum(generator.normal(5, 1, 24 * 70), 6.0)))
-    assert any("exactly at its maximum" in note for note in notes)
+    assert any("stands at its maximum" in note and "inferred" in note for note in notes)
 
 
 def test_zones_are_turned_into_utc():

@@ -80,6 +80,9 @@ def backtest_demand(usage: pd.DataFrame, a: DemandAssumptions, origins: int = 6,
     ------
     Tashman, Out-of-sample tests of forecasting accuracy, IJF 2000; FinOps Framework, capability Forecasting (bands).
     """
+    # Both sides hold served and measured unmet work; what a ceiling hid is inferred and no outcome to be tested against.
+    refused = usage["refused_quantity"].fillna(0.0) if "refused_quantity" in usage else 0.0
+    usage = usage.assign(refused_quantity=refused)
     rows = demand_rows(usage, a, [])
     actual = _monthly_actuals(rows)
     starts = _origins(actual.columns, origins)

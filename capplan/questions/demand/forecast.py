@@ -43,7 +43,7 @@ class Forecast:
     history
         workload, region, time, days (length of the period), quantity_per_day: the demand that was modelled.
     unmet
-        workload, region, demand, unmet, unmet_share: what capacity hid in the history.
+        workload, region, demand, unmet, unmet_share, inferred: what capacity hid in the history, and the part of it that is inferred from a ceiling instead of measured.
     profile
         workload, region, hour_of_week (0 = Monday 00:00 UTC), factor.
     duration
@@ -352,10 +352,17 @@ def _history_table(fit: Fit) -> pd.DataFrame:
 
 def _unmet_table(fit: Fit) -> pd.DataFrame:
     rows = [
-        (level.history.workload, level.history.region, level.history.demand, level.history.unmet, level.history.unmet / level.history.demand if level.history.demand > 0 else 0.0)
+        (
+            level.history.workload,
+            level.history.region,
+            level.history.demand,
+            level.history.unmet,
+            level.history.unmet / level.history.demand if level.history.demand > 0 else 0.0,
+            level.history.inferred,
+        )
         for level in fit.levels
     ]
-    return pd.DataFrame(rows, columns=["workload", "region", "demand", "unmet", "unmet_share"])
+    return pd.DataFrame(rows, columns=["workload", "region", "demand", "unmet", "unmet_share", "inferred"])
 
 
 def growth_of(paths: pd.DataFrame, weights: dict[str, float], upper: float = 0.9) -> tuple[float, str]:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.inputs.scenario import DemandAssumptions
+from capplan.questions.demand.censoring import infer_plateau, slots_of
 
 Array = np.ndarray
 HOUR = pd.Timedelta(hours=1)
@@ -46,8 +47,8 @@ class History:
         Seven factors (Monday first, mean 1) taken out of a daily level; ones for other cadences.
     step_hours
         Length of the measured interval.
-    demand, unmet
-        Sums over the history: demand, and the part of it that capacity hid.
+    demand, unmet, inferred
+        Sums over the history: demand, the part of it that capacity hid, and the part of that which is inferred from a ceiling instead of measured.
     peak_per_hour
         Highest hourly demand seen.
     kind
@@ -65,6 +66,7 @@ class History:
     step_hours: float
     demand: float
     unmet: float
+    inferred: float
     peak_per_hour: float
     kind: str
 
@@ -79,6 +81,7 @@ class Grid:
     step: pd.Timedelta | None
     values: Array
     unmet: float
+    inferred: float
 
     @property
     def name(self) -> str:
@@ -123,7 +126,7 @@ def read_histories(usage: pd.DataFrame, a: DemandAssumptions) -> tuple[list[Hist
     """
     notes: list[str] = []
     rows = demand_rows(usage, a, notes)
-    grids = [_grid(str(name[0]), str(name[1]), part, notes) for name, part in rows.groupby(["workload", "region"], sort=True)]
+    grids = [_grid(str(name[0]), str(name[1]), part, a.unmet_share, notes) for name, part in rows.groupby(["workload", "region"], sort=True)]
     fine = [grid.end for grid in grids if grid.step is not None and grid.step < DAY]
     daily = [grid.end for grid in grids if grid.step is not None]
     common_end = max(fine or daily or [pd.Timestamp(a.as_of)]).floor("D")
@@ -149,7 +152,7 @@ def demand_rows(usage: pd.DataFrame, a: DemandAssumptions, notes: list[str]) -> 
     Returns
     -------
     pandas.DataFrame
-        workload, region, time, quantity, demand, unmet (demand minus quantity), queue_known; sorted by the first three.
+        workload, region, time, quantity, demand, unmet (demand minus quantity), queue_known, refused_known; sorted by the first three.
     """
     rows = usage[["time", "workload"]].copy()
     rows["region"] = usage["region"].fillna("any") if "region" in usage else "any"
@@ -158,6 +161,7 @@ def demand_rows(usage: pd.DataFrame, a: DemandAssumptions, notes: list[str]) -> 
     for name in ("quantity", "queued_quantity", "refused_quantity"):
         rows[name] = usage[name].to_numpy(dtype=float, na_value=np.nan) if name in usage else np.nan
     rows["queue_known"] = rows["queued_quantity"].notna()
+    rows["refused_known"] = rows["refused_quantity"].notna()
     future = rows["time"] >= pd.Timestamp(a.as_of) + DAY
     if future.any():
         notes.append(f"{int(future.sum())} usage rows lie after {a.as_of} and were left out: a forecast must not know its future.")
@@ -210,7 +214,7 @@ def _steps(times: pd.Series) -> pd.Timedelta | None:
     return pd.Timedelta(counts[counts >= 0.1].index.max() if (counts >= 0.1).any() else counts.index[0])
 
 
-def _grid(workload: str, region: str, part: pd.DataFrame, notes: list[str]) -> Grid:
+def _grid(workload: str, region: str, part: pd.DataFrame, unmet_share: float, notes: list[str]) -> Grid:
     """Put one series on a regular grid; missing intervals are NaN."""
     name = f"{workload} ({region})" if region != "any" else workload
     unmet = float(part["unmet"].sum())
@@ -241,24 +245,29 @@ def _grid(workload: str, region: str, part: pd.DataFrame, notes: list[str]) -> G
     elif missing:
         notes.append(f"{name}: {missing} of {size} intervals are missing and were filled from the level around them.")
         values[~seen] = np.nan
-    if _at_ceiling(values) and not part["queue_known"].any():
-        notes.append(
-            f"{name}: usage often stands exactly at its maximum, as if capped by capacity; without queued or refused quantities the demand behind it is not known, so the forecast is a lower bound."
-        )
-    return Grid(workload, region, start, step, values, unmet)
+    inferred = 0.0
+    if not part["queue_known"].any() and not part["refused_known"].any():
+        values, inferred = _uncapped(name, values, start, step, unmet_share, notes)
+    return Grid(workload, region, start, step, values, unmet + inferred, inferred)
+
+
+def _uncapped(name: str, values: Array, start: pd.Timestamp, step: pd.Timedelta | None, unmet_share: float, notes: list[str]) -> tuple[Array, float]:
+    """Add what a ceiling hid, where usage stands at one and nobody measured a queue."""
+    plateau = infer_plateau(values, *slots_of(start, step, len(values)))
+    if plateau is None:
+        return values, 0.0
+    hidden = unmet_share * np.where(plateau.capped, plateau.demand - values, 0.0)
+    inferred = float(hidden.sum())
+    notes.append(
+        f"{name}: usage stands at its maximum of {_count(plateau.ceiling)} in {int(plateau.capped.sum())} of {len(values)} intervals, as if capped by capacity, and no queue was measured; "
+        f"the demand above it is inferred, not measured, from the intervals that were not capped: {_count(inferred)} units, {inferred / float(np.nansum(values + hidden)):.1%} of demand (unmet_share takes it back)."
+    )
+    return values + hidden, inferred
 
 
 def _words(step: pd.Timedelta) -> str:
     hours = step / HOUR
     return f"{hours:g} h" if hours >= 1 else f"{hours * 60:g} min"
-
-
-def _at_ceiling(values: Array) -> bool:
-    """Tell whether a varying series stands at its maximum in at least a twentieth of its intervals."""
-    known = values[np.isfinite(values)]
-    if known.size < 40 or known.max() <= 0 or np.ptp(known) < 0.05 * known.max():
-        return False
-    return bool(np.mean(known >= 0.999 * known.max()) >= 0.05)
 
 
 def _history(grid: Grid, common_end: pd.Timestamp, notes: list[str]) -> History:
@@ -298,7 +307,7 @@ def _history(grid: Grid, common_end: pd.Timestamp, notes: list[str]) -> History:
     peak = float(np.nanmax(grid.values) / hours) if np.isfinite(grid.values).any() else 0.0
     total = float(np.nansum(grid.values))
     level = _filled(level)
-    return History(grid.workload, grid.region, cadence, level, times, common_end, shape, factor, hours, total, grid.unmet, peak, _kind(level))
+    return History(grid.workload, grid.region, cadence, level, times, common_end, shape, factor, hours, total, grid.unmet, grid.inferred, peak, _kind(level))
 
 
 def _ended(name: str, behind: float) -> str:
@@ -315,7 +324,7 @@ def _monthly(grid: Grid, months_end: pd.Timestamp, notes: list[str]) -> History:
         level = np.zeros(len(level))
     peak = float(level.max() / 24)
     return History(
-        grid.workload, grid.region, "month", level, times, grid.end, None, np.ones(7), 730.0, float(np.nansum(grid.values)), grid.unmet, peak, _kind(level)
+        grid.workload, grid.region, "month", level, times, grid.end, None, np.ones(7), 730.0, float(np.nansum(grid.values)), grid.unmet, grid.inferred, peak, _kind(level)
     )
 
 
