@@ -88,6 +88,21 @@ def test_a_stated_speed_far_off_is_named(answer):
     assert choice.speed_notes(choice.speed_check("chat", item.choices, right)) == []
 
 
+def test_a_request_log_of_other_lengths_is_named(book):
+    log = pd.DataFrame(
+        {
+            "workload": ["chat", "chat", "drafts"],
+            "requests": [10.0, 10, 5],
+            "input_tokens": [70_000.0, 70_000, 12_500],
+            "output_tokens": [12_000.0, 12_000, 1500],
+        }
+    )
+    notes = choice.length_notes(book.services, log)
+    assert len(notes) == 1
+    assert "3,500 input tokens for a request of chat; the request log's mean is 7,000" in notes[0]
+    assert choice.length_notes(book.services, None) == choice.length_notes(book.services, log.head(0)) == []
+
+
 def test_unknown_workload_and_percent_are_refused(book):
     with pytest.raises(CapplanError, match="did you mean chat"):
         show_serving(book, book.scenario_with(serving_workload="chatt"))

@@ -24,6 +24,7 @@ TABLES = (
     "services",
     "workloads",
     "usage",
+    "requests",
     "serving_runs",
     "models",
     "accelerators",
@@ -129,6 +130,7 @@ def serving_of(book: Book, scenario: Scenario) -> tuple[Serving, tuple[str, ...]
             latency_parts=book.get("latency_parts"),
             other_costs=latest,
             api_usd_per_request=called,
+            requests=book.get("requests"),
         )
 
     key = f"serving-{prices.digest()}-{','.join((*scenario.geographies, *scenario.providers))}"
@@ -195,7 +197,7 @@ def _burst(answer: Serving, scenario: Scenario) -> Any:
     data = pd.concat(
         [pd.DataFrame({"hour": hours, "accelerators": values, "series": name}) for name, values in lines.items()], ignore_index=True
     )
-    data = data[data["hour"] * 60 % 2 == 0]
+    data = data[data["hour"] * 60 % 4 == 0]
     shed = answer.replay.shed_share
     lost = f", {shed:.1%} refused" if shed > 0.0005 else ""
     return charts.curve(

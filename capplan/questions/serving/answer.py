@@ -10,7 +10,7 @@ import pandas as pd
 from capplan.errors import CapplanError, nearest
 from capplan.inputs.assumptions_serving import ServingAssumptions
 from capplan.questions.serving.autoscale import Replay
-from capplan.questions.serving.choice import speed_check, speed_notes
+from capplan.questions.serving.choice import length_notes, speed_check, speed_notes
 from capplan.questions.serving.close_look import budget_of, levers_of, policies_of
 from capplan.questions.serving.cost import feature_costs, fleet_components, loaded_costs
 from capplan.questions.serving.hosted import DAYS, Hosted, host_service, recent_traffic
@@ -73,6 +73,7 @@ def plan_serving(
     latency_parts: pd.DataFrame,
     other_costs: pd.DataFrame,
     api_usd_per_request: Mapping[str, float] | None = None,
+    requests: pd.DataFrame | None = None,
 ) -> Serving:
     """Size every hosted service on the last four weeks of its traffic, and look at one of them closely.
 
@@ -88,6 +89,8 @@ def plan_serving(
         Rows of other_costs of one month.
     api_usd_per_request
         What a request costs at an API, by workload, for services that are called and not hosted.
+    requests
+        The table requests, where there is a request log: its tokens are held against those the services state.
 
     Returns
     -------
@@ -131,7 +134,7 @@ def plan_serving(
         features=feature_costs(costs, served),
         speeds=checks,
         headline=_headline(one, policies, levers, a),
-        notes=(*_basis_notes(hosted), *speed_notes(checks), *levers.notes, *replay.notes),
+        notes=(*_basis_notes(hosted), *length_notes(services, requests), *speed_notes(checks), *levers.notes, *replay.notes),
     )
 
 

@@ -12,6 +12,8 @@ from capplan.inputs.assumptions_serving import ServingAssumptions
 from capplan.questions.serving.points import service_of, targets_of, within_limit
 from capplan.questions.serving.staffing import cheapest_point, feasible_points
 
+#: Mean tokens of a request log this far (share) from what the services state are named.
+LENGTH_TOLERANCE_SHARE = 0.1
 #: A stated speed this far (factor) outside the band of the throughput known is named.
 TOLERANCE_FACTOR = 1.05
 
@@ -135,3 +137,30 @@ def speed_notes(checks: pd.DataFrame) -> list[str]:
         f"{row.found:,.0f} ({row.lower:,.0f} to {row.upper:,.0f}). The purchase plan uses the stated one: measure, and correct the one that is wrong."
         for row in checks[~checks["agrees"].astype(bool)].itertuples()
     ]
+
+
+def length_notes(services: pd.DataFrame, requests: pd.DataFrame | None) -> list[str]:
+    """Name every service whose stated tokens are far from those of the request log: a fleet is sized on the length of its requests.
+
+    Parameters
+    ----------
+    services
+        The services table.
+    requests
+        The table requests (workload, requests, input_tokens, output_tokens); None or empty where there is no log.
+    """
+    if requests is None or requests.empty:
+        return []
+    sums = requests.groupby("workload")[["requests", "input_tokens", "output_tokens"]].sum()
+    notes = []
+    for row in services.itertuples():
+        if row.workload not in sums.index or not sums.loc[row.workload, "requests"] > 0:
+            continue
+        for name in ("input_tokens", "output_tokens"):
+            found, stated = float(sums.loc[row.workload, name] / sums.loc[row.workload, "requests"]), float(getattr(row, name))
+            if abs(found - stated) > LENGTH_TOLERANCE_SHARE * max(found, 1.0):
+                notes.append(
+                    f"services.csv states {stated:,.0f} {name.replace('_', ' ')} for a request of {row.workload}; the request log's mean is {found:,.0f}. "
+                    "Correct the one that is wrong: the fleet is sized on the stated length."
+                )
+    return notes
