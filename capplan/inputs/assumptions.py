@@ -89,11 +89,20 @@ class DemandAssumptions(Timeline):
     )
     growth_band_share: float = assumption(
         0.3,
-        "Half width of the 80 % band around yearly growth, where the history is shorter than two years.",
+        "Half width of the 80 % band around yearly growth, where the history is shorter than two years; wider where the history itself leaves growth less certain.",
         "A judgement of this book's makers: one year of history cannot separate growth from season; move it and watch the plan.",
         unit="share/year",
         ge=0,
         le=3,
+        step=0.05,
+    )
+    season_band_share: float = assumption(
+        0.15,
+        "Half width of the 80 % band of a yearly season (its sine and its cosine), where the history is shorter than two years; 0 = no season.",
+        "A judgement of this book's makers: business use falls at the turn of the year and in summer, by how much is not known before two years are; move it and watch the plan.",
+        unit="share",
+        ge=0,
+        le=1,
         step=0.05,
     )
     demand_factor: float = assumption(
@@ -268,6 +277,14 @@ class ProcurementAssumptions(PricingAssumptions):
         gt=0,
         le=1,
         step=0.05,
+    )
+    demand_branches: int = assumption(
+        3,
+        "Groups of demand paths told apart at the next review, after which later purchases may differ; 1 = the same on all paths.",
+        "A judgement: low, middle and high demand; more groups stand on few paths each.",
+        ge=1,
+        le=5,
+        step=1,
     )
     gap_share: float = assumption(
         0.001,

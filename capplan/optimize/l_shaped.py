@@ -103,6 +103,8 @@ class LShaped:
         self.recourse_digest = digest(*cost_states(problem), problem.W, problem.recourse_sense)
         same_recourse = warm is not None and warm.recourse == self.recourse_digest
         self.library = warm.library if warm and same_recourse else recourse_of(problem)
+        if warm and not same_recourse:
+            self.library.adopt(warm.library)
         lattice = find_lattice(problem, self.library.row_part)
         # Cuts through whole steps hold for whole first stages only, so the steps belong to what the cuts depend on.
         self.program_digest = digest(self.recourse_digest, *problem.T, problem.technology, problem.h, problem.weight,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,6 +57,11 @@ class RecourseLibrary:
     sense : (m,)
         "<", ">" or "=".
 
+    Attributes
+    ----------
+    key
+        Fingerprint of q, W and sense.
+
     Raises
     ------
     UnboundedError
@@ -69,6 +75,7 @@ class RecourseLibrary:
 
     def __init__(self, q: Array, W: sparse.csr_matrix, sense: Array) -> None:
         m, r = W.shape
+        self.key = hashlib.blake2b(repr((W.shape, sense.tolist())).encode() + q.tobytes() + W.toarray().tobytes(), digest_size=16).digest()
         equal = np.flatnonzero(sense == "=")
         self.rows = m
         self.source = np.concatenate([np.arange(m), equal])

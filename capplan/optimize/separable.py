@@ -44,6 +44,11 @@ class SeparableRecourse:
         self.rays: list[Array] = []
         self._known: dict[tuple[int, int, int], int] = {}
 
+    def adopt(self, other: SeparableRecourse) -> None:
+        """Take over the libraries of another program for parts that are the same there."""
+        theirs = {library.key: library for libraries in other.libraries for library in libraries}
+        self.libraries = [[theirs.get(library.key, library) for library in libraries] for libraries in self.libraries]
+
     def evaluate(self, rhs: Array, technology: Array, start: Array | None = None) -> Bunched:
         """Bring every block of every point to its optimal basis; (N, parts) numbers, and one ray for a point that has none.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pandas as pd
 
@@ -70,6 +70,9 @@ class Purchases:
         Bounds and how they were reached.
     headline, notes
         One sentence; what was assumed or must be known.
+    branches
+        branch, probability, demand_share, offer_id, kind, quarter, lots, accelerators, usd, sign_by, firm: what would be signed now and later
+        if later purchases may follow the demand seen by the next review; empty where paths do not differ by then.
     """
 
     purchases: pd.DataFrame
@@ -84,3 +87,4 @@ class Purchases:
     proof: Proof
     headline: str
     notes: tuple[str, ...]
+    branches: pd.DataFrame = field(default_factory=pd.DataFrame)

@@ -6,6 +6,7 @@ import pandas as pd
 
 from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.questions.procurement.answer import Proof, Purchases
+from capplan.questions.procurement.branches import COLUMNS, plan_branches
 from capplan.questions.procurement.explain import explain
 from capplan.questions.procurement.solve import decide
 from capplan.questions.procurement.tables import capacity_table, cost_table, dispatch_table, service_table
@@ -23,6 +24,8 @@ def plan_purchases(
     skus: pd.DataFrame,
     assets: pd.DataFrame | None = None,
     sites: pd.DataFrame | None = None,
+    spend_agreements: pd.DataFrame | None = None,
+    other_costs: pd.DataFrame | None = None,
 ) -> Purchases:
     r"""Decide what to buy in each quarter.
 
@@ -36,8 +39,8 @@ def plan_purchases(
     ----------
     demand : path, probability, class, region, quarter, block, hours, work_per_hour
     speeds : class, accelerator, work_per_accelerator_hour
-    offers, commitments, limits, skus, assets, sites
-        Tables of the book; None or empty where it has none.
+    offers, commitments, limits, skus, assets, sites, spend_agreements, other_costs
+        Tables of the book; None or empty where it has none. Of other costs only those billed by the provider of a spend agreement count.
     a
         Assumptions.
     classes : class, interruptible, residency, stage_kind, shortfall_usd_per_unit, api; optionally api_usd_per_unit
@@ -55,7 +58,8 @@ def plan_purchases(
     ------
     Birge and Louveaux, Introduction to Stochastic Programming (2011), chapters 1 and 4; Rockafellar and Uryasev (2000) for CVaR.
     """
-    found = decide(demand, speeds, offers, commitments, limits, a, classes=classes, skus=skus, assets=assets, sites=sites)
+    found = decide(demand, speeds, offers, commitments, limits, a, classes=classes, skus=skus, assets=assets, sites=sites,
+                   spend_agreements=spend_agreements, other_costs=other_costs)  # fmt: skip
     work, market, choices, recourse, model = found.work, found.market, found.choices, found.recourse, found.model
     solution, lots, bought = found.solution, found.lots, found.purchases
     proof = Proof(
@@ -64,6 +68,8 @@ def plan_purchases(
     costs = cost_table(work, market, choices, recourse, solution.recourse, lots)
     signed = bool((market.holdings["kind"] == "contract").any())
     reasons = explain(work, choices, recourse, model, solution, bought, a, signed=signed)
+    branches = plan_branches(work, choices, model, solution, bought, a)
+    information = reasons.information if branches is None else pd.concat([reasons.information, branches.information], ignore_index=True)
     return Purchases(
         purchases=bought,
         capacity=capacity_table(choices, market, lots),
@@ -73,8 +79,9 @@ def plan_purchases(
         binding=reasons.binding,
         rejected=reasons.rejected,
         alternatives=reasons.alternatives,
-        information=reasons.information,
+        information=information,
         proof=proof,
         headline=reasons.headline,
-        notes=(*market.notes, *work.notes, *model.notes, *reasons.notes),
+        notes=(*market.notes, *work.notes, *model.notes, *reasons.notes, *(branches.notes if branches else ())),
+        branches=pd.DataFrame(columns=COLUMNS) if branches is None else branches.table,
     )
