@@ -19,6 +19,8 @@ _PUBLIC = {
     "stated_demand": "capplan.questions.demand",
     "class_demand": "capplan.questions.demand",
     "fit_scaling": "capplan.questions.scaling",
+    "measure_goodput": "capplan.questions.goodput",
+    "simulate_failures": "capplan.questions.goodput",
     "price_hours": "capplan.questions.pricing",
     "size_fleet": "capplan.questions.serving",
     "plan_serving": "capplan.questions.serving",

@@ -14,6 +14,7 @@ from capplan.inputs.places import shipped
 from capplan.inputs.scenario import (
     Change,
     DemandAssumptions,
+    GoodputAssumptions,
     LedgerAssumptions,
     PricingAssumptions,
     ProcurementAssumptions,
@@ -32,6 +33,7 @@ SECTIONS: tuple[tuple[type[Section], str], ...] = (
     (ProcurementAssumptions, "Procurement: what do we buy each quarter?"),
     (LedgerAssumptions, "Ledger: how is money booked?"),
     (ScalingAssumptions, "Scaling: what does one more accelerator really add?"),
+    (GoodputAssumptions, "Goodput: how much of a paid hour is progress?"),
     (ServingAssumptions, "Serving: how many accelerators serve a traffic within its latency target?"),
     (Scenario, "What if"),
 )

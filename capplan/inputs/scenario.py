@@ -21,12 +21,12 @@ from capplan.inputs.assumptions import (
     assumption,
 )
 from capplan.inputs.assumptions_cluster import ClusterAssumptions
-from capplan.inputs.assumptions_demand import DemandViewAssumptions
 from capplan.inputs.assumptions_crossover import CrossoverAssumptions
+from capplan.inputs.assumptions_demand import DemandViewAssumptions
 from capplan.inputs.assumptions_performance import PerformanceAssumptions
 from capplan.inputs.assumptions_portfolio import PortfolioAssumptions
 from capplan.inputs.assumptions_serving import ServingAssumptions
-from capplan.inputs.assumptions_training import ScalingAssumptions
+from capplan.inputs.assumptions_training import GoodputAssumptions, ScalingAssumptions
 from capplan.units import quarter_start
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "CrossoverAssumptions",
     "DemandAssumptions",
     "DemandViewAssumptions",
+    "GoodputAssumptions",
     "LedgerAssumptions",
     "PerformanceAssumptions",
     "PortfolioAssumptions",
@@ -82,6 +83,7 @@ class Scenario(
     ProcurementAssumptions,
     LedgerAssumptions,
     ScalingAssumptions,
+    GoodputAssumptions,
     ClusterAssumptions,
     CrossoverAssumptions,
     ServingAssumptions,

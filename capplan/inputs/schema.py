@@ -35,6 +35,8 @@ TABLES: dict[str, type[Table]] = {
     "nodes": work.Nodes,
     "requests": work.Requests,
     "scaling_runs": training.ScalingRuns,
+    "failures": training.Failures,
+    "spot_availability": training.SpotAvailability,
     "serving_runs": serving.ServingRuns,
     "api_contracts": serving.ApiContracts,
     "surfaces": surfaces.Surfaces,
@@ -45,7 +47,7 @@ TABLES: dict[str, type[Table]] = {
     "sources": market.Sources,
 }
 #: Tables that data/reference supplies; a row of the book with the same key overrides the fact.
-REFERENCE_TABLES = ("accelerators", "skus", "offers", "models", "serving_runs", "sources")
+REFERENCE_TABLES = ("accelerators", "skus", "offers", "models", "serving_runs", "failures", "sources")
 
 
 @dataclass(frozen=True)
