@@ -10,6 +10,9 @@ import pandas as pd
 #: Endings of column names, longest first, with the words for their unit.
 _UNITS = {
     "_usd_per_accelerator_hour": "USD per accelerator-hour",
+    "_usd_per_thousand_requests": "USD per 1,000 requests",
+    "_usd_per_million_tokens": "USD per million tokens",
+    "_usd_per_month": "USD/month",
     "_usd_per_hour": "USD/h",
     "_usd_per_unit": "USD per unit",
     "_usd_per_year": "USD/year",

@@ -74,20 +74,7 @@ def show_serving(book: Book, scenario: Scenario) -> View:
         **({"latency": _latency(answer)} if len(answer.budget.surfaces) else {}),
         **({"cost": _cost(answer)} if answer.features["usd_per_thousand_requests"].notna().any() else {}),
     }
-    table = pd.concat(
-        [
-            item.hours.assign(workload=name, accelerator=item.point["accelerator"], basis=item.point["basis"])
-            for name, item in answer.hosted.items()
-        ],
-        ignore_index=True,
-    )
-    table = table.groupby(["workload", "accelerator", "basis"], as_index=False).agg(
-        requests=("requests", "sum"),
-        peak_accelerators=("accelerators", "max"),
-        mean_accelerators=("accelerators", "mean"),
-        peak_accelerators_upper=("accelerators_upper", "max"),
-        busy_share=("busy_share", "mean"),
-    )
+    table = _table(answer)
     details = {
         "hours": one.hours,
         "choices": pd.concat([item.choices.assign(workload=name) for name, item in answer.hosted.items()], ignore_index=True),
@@ -102,6 +89,27 @@ def show_serving(book: Book, scenario: Scenario) -> View:
     }
     peak = float(one.hours["accelerators"].max())
     return View(answer.headline, pictures, table, peak, "accelerators", FIELDS, (*book.notes, *notes, *answer.notes), details)
+
+
+def _table(answer: Serving) -> pd.DataFrame:
+    """List every served workload: its fleet where it is hosted, and what it costs in all."""
+    hours = [
+        item.hours.assign(workload=name, accelerator=item.point["accelerator"], basis=item.point["basis"])
+        for name, item in answer.hosted.items()
+    ]
+    fleets = pd.concat(hours, ignore_index=True).groupby(["workload", "accelerator", "basis"], as_index=False)
+    table = fleets.agg(
+        peak_accelerators=("accelerators", "max"),
+        mean_accelerators=("accelerators", "mean"),
+        peak_accelerators_upper=("accelerators_upper", "max"),
+        busy_share=("busy_share", "mean"),
+    )
+    units = ["usd_per_thousand_requests", "usd_per_million_tokens"]
+    costs = answer.costs.groupby("workload", as_index=False)[["usd", *units]].sum(min_count=1)
+    costs = costs.rename(columns={name: f"cost_{name}" for name in units})
+    costs["cost_usd_per_month"] = costs.pop("usd") / MONTHS_PER_FOUR_WEEKS
+    table = table.merge(costs, on="workload", how="outer").sort_values("cost_usd_per_month", ascending=False, ignore_index=True)
+    return table.fillna({"accelerator": "API", "basis": "price list"})
 
 
 def serving_of(book: Book, scenario: Scenario) -> tuple[Serving, tuple[str, ...]]:

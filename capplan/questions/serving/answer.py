@@ -16,6 +16,7 @@ from capplan.questions.serving.cost import feature_costs, fleet_components, load
 from capplan.questions.serving.hosted import DAYS, Hosted, host_service, recent_traffic
 from capplan.questions.serving.latency import Budget
 from capplan.questions.serving.levers import Levers
+from capplan.questions.serving.staffing import held_error_share
 
 MONTHS = DAYS / (365.25 / 12)
 
@@ -192,10 +193,11 @@ def _basis_notes(hosted: Mapping[str, Hosted]) -> list[str]:
     notes = []
     for name, item in hosted.items():
         point = item.point
-        error = max(float(point["first_token_error_share"]), float(point["token_error_share"]))
+        error = held_error_share(point, float(item.service["output_tokens"]))
+        width = f"a factor of {1 + error:.1f}" if error > 0.5 else f"about {error:.0%}"
         notes.append(
             f"{name}: {item.service['served_model']} in {point['precision']} on {int(point['accelerators'])} {point['accelerator']} a replica, "
-            f"{int(point['concurrency'])} requests at once; its latency is {point['basis']}, within about {error:.0%}."
+            f"{int(point['concurrency'])} requests at once; its latency is {point['basis']}, within {width}."
         )
         notes += list(item.notes)
     return notes

@@ -10,7 +10,7 @@ import pandas as pd
 from capplan.errors import CapplanError
 from capplan.inputs.assumptions_serving import ServingAssumptions
 from capplan.questions.serving.points import service_of, targets_of, within_limit
-from capplan.questions.serving.staffing import cheapest_point, feasible_points
+from capplan.questions.serving.staffing import cheapest_point, feasible_points, held_error_share
 
 #: Mean tokens of a request log this far (share) from what the services state are named.
 LENGTH_TOLERANCE_SHARE = 0.1
@@ -94,7 +94,7 @@ def accelerator_choices(
     if not rows:
         feasible_points(points, float(row["output_tokens"]), first, token)
     table = pd.DataFrame(rows)
-    error = table[["first_token_error_share", "token_error_share"]].max(axis=1)
+    error = np.array([held_error_share(point, float(row["output_tokens"])) for _, point in table.iterrows()])
     table["requests_per_accelerator_hour_lower"] = table["requests_per_accelerator_hour"] / (1 + error)
     table["requests_per_accelerator_hour_upper"] = table["requests_per_accelerator_hour"] * (1 + error)
     requests = sum(float(one.sum()) for one in traffics)

@@ -11,7 +11,7 @@ from capplan.errors import CapplanError
 from capplan.inputs.assumptions_serving import ServingAssumptions
 from capplan.questions.serving.points import operating_points, service_of, targets_of, within_limit
 from capplan.questions.serving.queueing import late_shares
-from capplan.questions.serving.staffing import allowed_wait, cheapest_point, feasible_points, held_seconds, replicas_for
+from capplan.questions.serving.staffing import allowed_wait, cheapest_point, feasible_points, held_error_share, held_seconds, replicas_for
 from capplan.questions.serving.traffic import SECONDS_PER_HOUR, checked_traffic
 
 SECONDS_PER_DAY = 86400.0
@@ -45,12 +45,6 @@ class Fleet:
     fixed_accelerator_hours: float
     first_token_seconds: float
     headline: str
-
-
-def _error_share(point: pd.Series) -> float:
-    """Return by which share a request may hold its slot longer than the operating point says."""
-    found = [float(point.get(name, 0.0)) for name in ("first_token_error_share", "token_error_share")]
-    return max(0.0, *found)
 
 
 def staff_fleet(traffic: pd.DataFrame, point: pd.Series, output_tokens: float, first_token_seconds: float, a: ServingAssumptions) -> Fleet:
@@ -98,7 +92,7 @@ def staff_fleet(traffic: pd.DataFrame, point: pd.Series, output_tokens: float, f
         basis=str(point["basis"]),
         accelerator=str(point["accelerator"]),
         busy_share=np.divide(loads, replicas * slots, out=np.zeros_like(loads), where=replicas > 0),
-        replicas_upper=replicas_for(requests, slots, held * (1 + _error_share(point)), allowed, a).astype(int),
+        replicas_upper=replicas_for(requests, slots, held * (1 + held_error_share(point, output_tokens)), allowed, a).astype(int),
     )
     peak, elastic = int(hours["accelerators"].max()), float(hours["accelerators"].sum())
     fixed = float(peak * len(hours))

@@ -132,6 +132,16 @@ def held_seconds(point: pd.Series, output_tokens: float) -> float:
     return request_seconds(float(point["first_token_seconds"]), float(point["token_seconds"]), output_tokens)
 
 
+def held_error_share(point: pd.Series, output_tokens: float) -> float:
+    r"""Say by which share a request may hold its slot longer than stated, if prefill and decode lie at the upper ends of their bands.
+
+    .. math:: e = \frac{\mathrm{TTFT}\,e_1 + (n_\text{out}-1)\,\mathrm{TPOT}\,e_2}{\mathrm{TTFT} + (n_\text{out}-1)\,\mathrm{TPOT}}
+    """
+    first, whole = float(point["first_token_seconds"]), held_seconds(point, output_tokens)
+    errors = (float(point.get(name, 0.0)) for name in ("first_token_error_share", "token_error_share"))
+    return sum(part * error for part, error in zip((first, whole - first), errors, strict=True)) / whole
+
+
 def allowed_wait(point: pd.Series, first_token_seconds: float) -> float:
     """Say how long a request may wait for a slot and still have its first token in time.
 
