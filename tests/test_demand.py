@@ -111,7 +111,7 @@ def test_sliders_do_not_refit(usage, forecast, monkeypatch):
 
 def test_workloads_that_move_together_stay_together(usage):
     """Shocks are 0.008 common and 0.003 own, a correlation of 0.88, shrunk for half a year of weeks."""
-    forecast = forecast_demand(usage, None, None, A.model_copy(update={"paths": 500}))
+    forecast = forecast_demand(usage, None, None, A.model_copy(update={"paths": 4000, "load_blocks": 1}))
     totals = forecast.paths[forecast.paths["quarter"] == "2027Q3"].groupby(["path", "workload"])["quantity"].sum().unstack()
     assert np.corrcoef(np.log(totals.T))[0, 1] > 0.5
 

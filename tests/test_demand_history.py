@@ -8,7 +8,7 @@ from capplan.inputs.scenario import DemandAssumptions
 from capplan.questions.demand import forecast_demand
 from capplan.questions.demand.history import demand_rows, read_histories
 
-A = DemandAssumptions(horizon_quarters=2, paths=20, growth_band_share=0.0)
+A = DemandAssumptions(horizon_quarters=2, paths=20, growth_band_share=0.0, season_band_share=0.0)
 
 
 def rows(quantity, freq: str = "h", end: str = "2026-12-01", **columns) -> pd.DataFrame:

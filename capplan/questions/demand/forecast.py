@@ -303,7 +303,7 @@ def _assumption_notes(fit: Fit, runs: list, paths: pd.DataFrame, a: DemandAssump
         stated = f"{a.growth_share_per_year:+.0%} a year as stated" if a.growth_share_per_year is not None else "estimated from the history and damped (half of it gone after two years)"
         notes.append(
             f"Extrapolated, not backtested: {', '.join(young)} have less than two yearly cycles of history, so growth is {stated}, with an 80 % band of "
-            f"{a.growth_band_share:.0%} a year at a year of history (wider at less), and no yearly season is assumed. Levels revert to the history's mean as far as it shows."
+            f"{a.growth_band_share:.0%} a year or more, and a yearly season is unknown within a band of {a.season_band_share:.0%}. Levels revert to the history's mean as far as it shows."
         )
     if a.growth_share_per_year is not None and len(young) < len(fit.levels):
         notes.append(f"Growth of {a.growth_share_per_year:+.0%} a year is stated and replaces the estimates.")
@@ -328,7 +328,7 @@ def _scores(fit: Fit) -> pd.DataFrame:
             score.coverage_share,
             score.bias_share,
             score.origins,
-            len(level.path) * days[level.history.cadence],
+            len(level.departure) * days[level.history.cadence],
             score.chosen,
             level.extrapolated,
         )

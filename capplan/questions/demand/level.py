@@ -1,4 +1,4 @@
-"""How far a level may go: a mean-reverting level with noise and a shrunk trend, averaged over all persistences the history allows."""
+"""How far a level may go: a mean-reverting level with noise, trend and yearly season, averaged over all persistences the history allows."""
 
 from __future__ import annotations
 
@@ -74,11 +74,14 @@ class LevelPosterior:
     innovation
         Standard deviation of what moves the level in a period.
     mean
-        Expected (long-run mean, departure at the end of the history), combinations x 2.
+        Expected state at the end of the history: long-run mean, departure from it, yearly growth, and where a season is allowed its sine and cosine;
+        combinations x 3 or 5.
     root
-        Cholesky roots of their covariance, combinations x 2 x 2.
+        Cholesky roots of its covariance, combinations x 3 x 3 or 5 x 5: what a history cannot tell apart (growth and season) stays tied together.
     growth_per_year, growth_error_per_year
         Expected yearly growth on the scale, shrunk towards zero, and its standard error.
+    periods_per_year
+        Periods in a year.
     noise
         What is left of each period without level and trend.
     """
@@ -91,25 +94,32 @@ class LevelPosterior:
     growth_per_year: float
     growth_error_per_year: float
     noise: Array
+    periods_per_year: float
 
     def path(self, periods: int) -> Array:
-        """Return the expected level without growth, one to `periods` periods ahead."""
+        """Return the expected level with its season and without growth, one to `periods` periods ahead."""
         powers = self.persistence[:, None] ** np.arange(1, periods + 1)
-        return np.asarray(self.weight @ (self.mean[:, :1] + self.mean[:, 1:] * powers))
+        return np.asarray(self.weight @ (self.mean[:, :1] + self.mean[:, 1:2] * powers + self.season(self.mean, periods)))
+
+    def season(self, state: Array, periods: int) -> Array:
+        """Return the yearly season of some states (states x periods)."""
+        if state.shape[1] == 3:
+            return np.zeros((len(state), periods))
+        return state[:, 3:] @ _wave(np.arange(1, periods + 1) / self.periods_per_year)
 
     def left(self, periods: int) -> Array:
         """Return the share of a departure that is expected to be left after 0, 1, ... periods."""
         return np.asarray(self.weight @ self.persistence[:, None] ** np.arange(periods))
 
 
-def level_posterior(values: Array, periods_per_year: float) -> LevelPosterior:
+def level_posterior(values: Array, periods_per_year: float, season_spread: float = 0.0) -> LevelPosterior:
     r"""Weigh all persistences and spreads of a level by how well they explain its history.
 
-    .. math:: y_t = \mu + g\,t + x_t + \varepsilon_t,\quad x_t = \phi x_{t-1} + \eta_t
+    .. math:: y_t = \mu + g\,t + a \sin 2\pi t + b \cos 2\pi t + x_t + \varepsilon_t,\quad x_t = \phi x_{t-1} + \eta_t
 
-    with the mean mu, the growth g and the states x integrated out exactly (all are normal), for each half-life of x, long-run spread of x and
+    with the mean mu, the growth g, the season a and b and the states x integrated out exactly (all are normal), for each half-life of x, long-run spread of x and
     spread of the noise. A history of weeks cannot tell a long half-life from a short one, so both keep their weight, and the
-    prior of the long-run spread keeps a level from wandering off.
+    prior of the long-run spread keeps a level from wandering off. A few months of a season look like growth: both are held possible together.
 
     Parameters
     ----------
@@ -117,6 +127,8 @@ def level_posterior(values: Array, periods_per_year: float) -> LevelPosterior:
         History on the scale of `Scale`.
     periods_per_year
         Periods in a year.
+    season_spread
+        Before any data, sine and cosine of the season are normal around zero with this deviation; 0 = no season.
 
     Returns
     -------
@@ -129,15 +141,29 @@ def level_posterior(values: Array, periods_per_year: float) -> LevelPosterior:
     for Machine Learning, 2006, section 2.7 (explicit basis functions) and 5.4 (marginal likelihood).
     """
     size, seen = len(values), float(values.std())
+    years = np.arange(1 - size, 1) / periods_per_year
+    design, spreads = np.column_stack([np.ones(size), years]), [MEAN_PRIOR, GROWTH_PRIOR_PER_YEAR]
+    if season_spread > 0:
+        design, spreads = np.column_stack([design, _wave(years).T]), [*spreads, season_spread, season_spread]
+    states = design.shape[1] + 1
     if seen < 1e-9:
         return LevelPosterior(
-            np.ones(1), np.zeros(1), np.zeros(1), np.array([[values.mean(), 0.0]]), np.zeros((1, 2, 2)), 0.0, 0.0, np.zeros(size)
+            np.ones(1),
+            np.zeros(1),
+            np.zeros(1),
+            np.eye(1, states) * values.mean(),
+            np.zeros((1, states, states)),
+            0.0,
+            0.0,
+            np.zeros(size),
+            periods_per_year,
         )
     level_spread = np.repeat(np.array(LEVEL_MULTIPLES) * seen, len(NOISE_MULTIPLES))
     noise_spread = np.tile(np.array(NOISE_MULTIPLES) * seen, len(LEVEL_MULTIPLES))
-    design = np.column_stack([np.ones(size), np.arange(1 - size, 1) / periods_per_year])
-    prior = np.diag([1 / MEAN_PRIOR**2, 1 / GROWTH_PRIOR_PER_YEAR**2])
-    evidence, persistence, mean, covariance, growth, smooth = [], [], [], [], [], []
+    prior = np.diag(1 / np.array(spreads) ** 2)
+    evidence, persistence, mean, covariance, smooth = [], [], [], [], []
+    # The state lists the departure second; the coefficients of the design do not hold it.
+    others = [0, *range(2, states)]
     for years in HALF_LIVES_YEARS:
         phi = 0.5 ** (1 / (years * periods_per_year))
         eigenvalues, vectors = _eigen(size, phi)
@@ -155,11 +181,12 @@ def level_posterior(values: Array, periods_per_year: float) -> LevelPosterior:
         tilt = np.einsum("ni,gn->gi", x, gain)
         end = gain @ y - np.einsum("gi,gi->g", tilt, beta)
         left = np.maximum(level_spread**2 - (gain * power * vectors[-1]).sum(axis=1), 0.0)
-        mixed = -np.einsum("gi,gi->g", inverse[:, 0], tilt)
-        last = np.einsum("gi,gij,gj->g", tilt, inverse, tilt) + left
-        mean.append(np.column_stack([beta[:, 0], end]))
-        covariance.append(np.stack([np.column_stack([inverse[:, 0, 0], mixed]), np.column_stack([mixed, last])], axis=1))
-        growth.append(np.column_stack([beta[:, 1], inverse[:, 1, 1]]))
+        joint = np.empty((len(beta), states, states))
+        joint[:, 1, 1] = np.einsum("gi,gij,gj->g", tilt, inverse, tilt) + left
+        joint[:, 1, others] = joint[:, others, 1] = -np.einsum("gij,gj->gi", inverse, tilt)
+        joint[np.ix_(range(len(beta)), others, others)] = inverse
+        mean.append(np.insert(beta, 1, end, axis=1))
+        covariance.append(joint)
         smooth.append(beta @ design.T + ((power / variance) * (y - beta @ x.T)) @ vectors.T)
         persistence.append(np.full(len(level_spread), phi))
     score = np.concatenate(evidence)
@@ -167,16 +194,16 @@ def level_posterior(values: Array, periods_per_year: float) -> LevelPosterior:
     weight /= weight.sum()
     phi = np.concatenate(persistence)
     spread = np.tile(level_spread, len(HALF_LIVES_YEARS))
-    slope = np.concatenate(growth)
-    expected = float(weight @ slope[:, 0])
-    error = float(np.sqrt(weight @ (slope[:, 1] + (slope[:, 0] - expected) ** 2)))
+    slope, doubt = np.concatenate(mean)[:, 2], np.concatenate(covariance)[:, 2, 2]
+    expected = float(weight @ slope)
+    error = float(np.sqrt(weight @ (doubt + (slope - expected) ** 2)))
     noise = values - weight @ np.concatenate(smooth)
     # Smoothed noise is narrower than noise: it gets the spread that the combinations expect.
     wanted = float(np.sqrt(weight @ np.tile(noise_spread, len(HALF_LIVES_YEARS)) ** 2))
     noise = (noise - noise.mean()) * (wanted / noise.std() if noise.std() > 0 else 1.0)
     order = np.lexsort((spread, phi))
     order = order[weight[order] > 1e-6]
-    roots = np.linalg.cholesky(np.concatenate(covariance)[order] + 1e-12 * seen**2 * np.eye(2))
+    roots = np.linalg.cholesky(np.concatenate(covariance)[order] + 1e-12 * seen**2 * np.eye(states))
     return LevelPosterior(
         weight[order] / weight[order].sum(),
         phi[order],
@@ -186,7 +213,13 @@ def level_posterior(values: Array, periods_per_year: float) -> LevelPosterior:
         expected,
         error,
         noise,
+        periods_per_year,
     )
+
+
+def _wave(years: Array) -> Array:
+    """Return sine and cosine of the time of the year (2 x periods)."""
+    return np.stack([np.sin(2 * np.pi * years), np.cos(2 * np.pi * years)])
 
 
 @lru_cache(maxsize=256)

@@ -8,7 +8,7 @@ import numpy as np
 
 from capplan.questions.demand.candidates import level_candidates, rate_candidates
 from capplan.questions.demand.history import History
-from capplan.questions.demand.level import GROWTH_PRIOR_PER_YEAR, LevelPosterior, Scale, level_posterior
+from capplan.questions.demand.level import LevelPosterior, Scale, level_posterior
 from capplan.questions.demand.selection import Choice, Forecaster, Score, choose, fenced, origins_of
 
 Array = np.ndarray
@@ -21,10 +21,6 @@ MAXIMUM_ORIGINS = 6
 FLOOR_SHARE = 0.01
 #: A candidate no better than the mean-reverting level, on this many independent origins, is believed half.
 HALF_BELIEVED_ORIGINS = 2.0
-#: After this many years half of an estimated growth rate is gone (damped trend).
-GROWTH_HALF_LIFE_YEARS = 2.0
-#: Amplitude of a yearly season that a history of less than two cycles may hide; growth is shrunk by what it may feign.
-HIDDEN_SEASON = 0.15
 #: In shorter histories than this a single odd period can bend the estimated growth.
 ROBUST_BELOW_YEARS = 0.5
 #: The rate of intermittent demand is known like the mean of independent blocks of this many periods.
@@ -45,8 +41,8 @@ class LevelFit:
         One row a candidate; empty where the history allows no test.
     scale
         From demand a day to the scale of the level.
-    path
-        Expected level for the periods that rolling origins have tested.
+    departure
+        What the chosen candidate says beside the mean-reverting level with its growth, for the periods that rolling origins have tested.
     level
         What the history says of the level, its persistence and its noise; None where it is too short or intermittent.
     season
@@ -65,7 +61,7 @@ class LevelFit:
     model: str
     scores: tuple[Score, ...]
     scale: Scale
-    path: Array
+    departure: Array
     level: LevelPosterior | None
     season: Array
     season_error: float
@@ -79,7 +75,7 @@ class LevelFit:
         return self.years < 2.0
 
 
-def fit_level(history: History) -> LevelFit:
+def fit_level(history: History, season_spread: float = 0.0) -> LevelFit:
     """Choose and fit the model of one series' level.
 
     Candidates forecast the level from up to six earlier origins, a quarter ahead each; the mean-reverting level of `level_posterior` is one of them. The one with the lowest
@@ -90,11 +86,13 @@ def fit_level(history: History) -> LevelFit:
     ----------
     history
         A repaired history.
+    season_spread
+        How large a yearly season may be (deviation of its sine and cosine) where there are less than two cycles to see it.
 
     Returns
     -------
     LevelFit
-        Median path, noise and growth.
+        Level, noise and growth.
 
     Source
     ------
@@ -118,16 +116,16 @@ def fit_level(history: History) -> LevelFit:
     per_year = PERIODS_PER_YEAR[history.cadence]
     horizon = min(HORIZON_PERIODS[history.cadence], max(1, len(plain) // 3))
     origins = origins_of(len(plain), horizon, MAXIMUM_ORIGINS)
-    candidates = {**level_candidates(WINDOW_PERIODS[history.cadence]), "mean-reverting level": _mean_reverting(per_year)}
+    hidden = season_spread if years < 2.0 else 0.0
+    candidates = {**level_candidates(WINDOW_PERIODS[history.cadence]), "mean-reverting level": _mean_reverting(per_year, hidden)}
     choice = choose(plain, horizon, candidates, origins, lambda x: scale.unit(x + centre))
-    level = level_posterior(plain, per_year)
-    growth = level.growth_per_year if years >= ROBUST_BELOW_YEARS else _robust_growth(level.growth_per_year, plain, per_year)
-    level = replace(level, growth_per_year=growth * (growth_kept(years) if years < 2.0 else 1.0))
-    believed = _belief(choice)
-    path = level.path(horizon) + believed * (choice.path - level.path(horizon))
+    level = level_posterior(plain, per_year, hidden)
+    if years < ROBUST_BELOW_YEARS:
+        level = replace(level, growth_per_year=_robust_growth(level.growth_per_year, plain, per_year))
+    departure = _belief(choice) * (choice.path - level.path(horizon) - level.growth_per_year * np.arange(1, horizon + 1) / per_year)
     innovations = np.diff(plain, prepend=plain[0]) if len(plain) < 8 else one_step_errors(plain)
     return LevelFit(
-        history, choice.model, choice.scores, scale, centre + path, _moved(level, centre), season, season_error, 0.0, innovations, years
+        history, choice.model, choice.scores, scale, departure, _moved(level, centre), season, season_error, 0.0, innovations, years
     )
 
 
@@ -142,11 +140,11 @@ def _belief(choice: Choice) -> float:
     return float(choice.independent / (choice.independent + HALF_BELIEVED_ORIGINS * ratio**2))
 
 
-def _mean_reverting(periods_per_year: float) -> Forecaster:
+def _mean_reverting(periods_per_year: float, season_spread: float) -> Forecaster:
     """Forecast with the mean-reverting level and its shrunk growth."""
 
     def forecast(values: Array, horizon: int) -> Array:
-        level = level_posterior(values, periods_per_year)
+        level = level_posterior(values, periods_per_year, season_spread)
         return np.asarray(level.path(horizon) + level.growth_per_year * np.arange(1, horizon + 1) / periods_per_year)
 
     return forecast
@@ -165,31 +163,9 @@ def _robust_growth(growth_per_year: float, values: Array, periods_per_year: floa
     return float(np.clip(growth_per_year, min(0.0, median), max(0.0, median)))
 
 
-def growth_kept(years: float) -> float:
-    r"""Return the share of an estimated growth that a season hidden in a short history leaves to be believed.
-
-    .. math:: \frac{G^2}{G^2 + s^2},\quad s = \frac{12 A}{\sqrt 2\, T^3} \Big| \frac{\sin \pi T}{2 \pi^2} - \frac{T \cos \pi T}{2 \pi} \Big|
-
-    s is the root mean square slope, over all phases, of a sine of amplitude A through T years, and G the prior deviation of growth.
-
-    Examples
-    --------
-    >>> round(growth_kept(0.25), 2), round(growth_kept(1.08), 2)
-    (0.29, 0.87)
-    """
-    slope = (
-        12
-        * HIDDEN_SEASON
-        / np.sqrt(2)
-        / years**3
-        * abs(np.sin(np.pi * years) / (2 * np.pi**2) - years * np.cos(np.pi * years) / (2 * np.pi))
-    )
-    return float(GROWTH_PRIOR_PER_YEAR**2 / (GROWTH_PRIOR_PER_YEAR**2 + slope**2))
-
-
 def _moved(level: LevelPosterior, centre: float) -> LevelPosterior:
     """Put a centred level back to where it was."""
-    return replace(level, mean=level.mean + np.array([centre, 0.0]))
+    return replace(level, mean=level.mean + centre * np.eye(1, level.mean.shape[1]))
 
 
 def one_step_errors(values: Array) -> Array:
@@ -250,11 +226,10 @@ def season_of(history: History, season: Array, first: int, count: int) -> Array:
     return season[np.minimum(position.astype(int), len(season) - 1)] if len(season) > 1 else np.zeros(count)
 
 
-def expected_path(fit: LevelFit, periods: int, growth_share_per_year: float | None) -> tuple[Array, Array]:
-    r"""Extend the tested path to any horizon: the level reverts, growth fades.
+def expected_path(fit: LevelFit, periods: int) -> Array:
+    """Return the expected level of each period on the scale, season included and growth not.
 
-    What the chosen candidate says beside the mean-reverting level fades like any other departure. Estimated growth adds, after t years beyond the
-    tested horizon, :math:`g (1 - 2^{-t/T}) T / \ln 2` with T two years. Stated growth is taken as stated, from the end of the history on.
+    What the chosen candidate says beside the mean-reverting level fades beyond the tested horizon like any other departure.
 
     Parameters
     ----------
@@ -262,33 +237,29 @@ def expected_path(fit: LevelFit, periods: int, growth_share_per_year: float | No
         The level model.
     periods
         How many periods to return.
-    growth_share_per_year
-        Stated yearly growth, or None for the estimate.
-
-    Returns
-    -------
-    level
-        Expected level of each period on the scale, season included.
-    growth
-        Logarithm of the growth of each period, to be applied to demand itself.
     """
-    per_year = PERIODS_PER_YEAR[fit.history.cadence]
-    tested = len(fit.path)
     if fit.level is None:
-        path, growth = np.full(periods, fit.path[0]), 0.0
+        path = np.zeros(periods)
     else:
-        growth = fit.level.growth_per_year
-        own = fit.level.path(max(periods, tested))
-        beyond = fit.level.left(max(1, periods - tested + 1))[1:]
-        path = own[:periods].copy()
-        path[:tested] = fit.path[:periods]
-        path[tested:] += (fit.path[-1] - own[tested - 1]) * beyond[: max(0, periods - tested)]
-    if growth_share_per_year is not None:
-        log_growth = np.log1p(growth_share_per_year) * (np.arange(periods) + 0.5) / per_year
-    else:
-        ahead = np.maximum(0, np.arange(periods) - tested + 1) / per_year
-        log_growth = growth * GROWTH_HALF_LIFE_YEARS / np.log(2) * (1 - 0.5 ** (ahead / GROWTH_HALF_LIFE_YEARS))
-    return path + season_of(fit.history, fit.season, len(fit.history.level), periods), np.asarray(log_growth)
+        tested = len(fit.departure)
+        fading = fit.level.left(max(1, periods - tested + 1))[1:]
+        beside = np.concatenate([fit.departure, fit.departure[-1] * fading])
+        path = fit.level.path(periods) + beside[:periods]
+    return path + season_of(fit.history, fit.season, len(fit.history.level), periods)
+
+
+def grown_years(years: Array, half_life_years: Array) -> Array:
+    r"""Return how many years of full growth come to pass within some years, where growth fades (half-lives x years).
+
+    .. math:: D(t) = T\,(1 - 2^{-t/T}) / \ln 2
+
+    Examples
+    --------
+    >>> grown_years(np.array([0.0, 2.0, 100.0]), np.array([2.0])).round(2).tolist()
+    [[0.0, 1.44, 2.89]]
+    """
+    life = half_life_years[:, None]
+    return np.asarray(life / np.log(2) * (1 - 0.5 ** (years / life)))
 
 
 def _fit_intermittent(history: History, years: float, season_size: int) -> LevelFit:

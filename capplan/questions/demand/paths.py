@@ -8,15 +8,18 @@ import numpy as np
 import pandas as pd
 
 from capplan.inputs.scenario import DemandAssumptions
+from capplan.questions.demand.fitting import NORMAL_90
 from capplan.questions.demand.history import HOUR
-from capplan.questions.demand.models import PERIODS_PER_YEAR, LevelFit, expected_path, growth_kept
+from capplan.questions.demand.models import PERIODS_PER_YEAR, LevelFit, expected_path, grown_years
 from capplan.questions.demand.shape import RECENT_SHAPES, shapes_of
 
 Array = np.ndarray
 #: Mean length of the blocks of neighbouring periods that are drawn together.
 BLOCK_PERIODS = 4
-#: 90 % quantile of the standard normal: half of an 80 % band.
-NORMAL_90 = 1.2815515655446004
+#: Growth fades: after this many years half of it is left in the median path, and the half-life of one path in six is more than this factor longer.
+GROWTH_HALF_LIFE_YEARS, HALF_LIFE_FACTOR = 2.0, 2.0
+#: Numbers that the state of a level holds at most (mean, departure, growth, season).
+STATES = 5
 #: Correlations between workloads are shrunk towards zero like those of this many extra independent periods.
 SHRINK_PERIODS = 10
 
@@ -73,13 +76,13 @@ def draw_cohorts(fits: list[LevelFit], horizon_end: pd.Timestamp, a: DemandAssum
 
     Demand a day of series j on a path, h periods after the history, is
 
-    .. math:: g_j^{-1}\Big(m_{jh} + x_{jh} + r_{jh}\Big)\; e^{\,G_{jh} + z_j (u_j + s_j t_h)},\quad x_{jh} = \mu_j + \phi_j^h d_j + \sum_{i \le h} \phi_j^{h-i} \eta_{ji}
+    .. math:: g_j^{-1}\Big(m_{jh} + x_{jh} + r_{jh}\Big)\; e^{\,\gamma_j D(t_h) + z_j (u_j + s_j t_h)},\quad x_{jh} = \mu_j + \phi_j^h d_j + \sum_{i \le h} \phi_j^{h-i} \eta_{ji}
 
     g is the scale of the level, m its expected path and x what is not known of it: each path draws the persistence phi and the
-    spreads in proportion to their probability, then the error of the long-run mean (mu) and of the present departure (d), and the shocks eta, correlated
-    between series like their one-step errors. r is noise of the history, drawn in blocks of neighbouring periods, the *same* periods for all series
-    (which keeps autocorrelation and correlation). G is expected growth and z (u + s t) the uncertainty of the yearly season and
-    of growth after t years.
+    spreads in proportion to their probability, then jointly the long-run mean (mu), the present departure (d), the yearly growth (gamma) and a hidden
+    season (part of x), and the shocks eta, correlated between series like their one-step errors. D is `grown_years` with a half-life that each path draws around two years. r is noise of the history, drawn in blocks of neighbouring periods, the *same* periods for all series
+    (which keeps autocorrelation and correlation). z (u + s t) is the uncertainty of the yearly season, and what the stated band of growth
+    adds to what the history leaves unknown. Stated growth is taken as stated, undamped.
 
     Parameters
     ----------
@@ -122,13 +125,19 @@ def _cohort(fits: list[LevelFit], cadence: str, horizon_end: pd.Timestamp, a: De
     years = np.cumsum(np.diff(edges)) / 24 / 365.25
     root = _correlation_root(fits, sizes)
     normal = np.random.default_rng([a.seed, len(cadence), 2]).standard_normal((a.paths, len(fits))) @ root.T
-    wander = _wander(fits, root, periods, a, cadence)
+    wander, slope = _wander(fits, root, periods, a, cadence)
+    half_life = GROWTH_HALF_LIFE_YEARS * HALF_LIFE_FACTOR ** np.random.default_rng([a.seed, len(cadence), 5]).standard_normal(a.paths)
     levels = np.empty((len(fits), a.paths, periods))
     for j, fit in enumerate(fits):
         late = round((start - fit.history.end) / HOUR / 24 / 365.25 * PERIODS_PER_YEAR[cadence])
-        path, growth = (part[late:] for part in expected_path(fit, periods + late, a.growth_share_per_year))
+        path = expected_path(fit, periods + late)[late:]
+        ahead = years + late / PERIODS_PER_YEAR[cadence]
         spread = growth_spread(fit, a)
-        factor = np.exp(growth + normal[:, j, None] * (fit.season_error + spread * years))
+        own = slope[j][:, None] * grown_years(ahead, half_life)
+        if a.growth_share_per_year is not None:
+            expected = fit.level.growth_per_year if fit.level is not None else 0.0
+            own = np.log1p(a.growth_share_per_year) * (ahead - 0.5 / PERIODS_PER_YEAR[cadence]) + (0.0 if fit.extrapolated else own - expected * grown_years(ahead, half_life))
+        factor = np.exp(own + normal[:, j, None] * (fit.season_error + spread * years))
         if fit.history.kind == "intermittent":
             ratio = fit.history.level[lengths[j] - 1 - drawn % lengths[j]] / max(fit.history.level.mean(), 1e-300)
             levels[j] = fit.scale.mean * factor * ratio * np.exp(normal[:, j, None] * fit.rate_error)
@@ -147,16 +156,15 @@ def _cohort(fits: list[LevelFit], cadence: str, horizon_end: pd.Timestamp, a: De
 
 
 def growth_spread(fit: LevelFit, a: DemandAssumptions) -> float:
-    """Return the standard deviation of yearly log growth: estimated where two yearly cycles are known, else the stated 80 % band.
+    """Return what is added to the deviation of yearly log growth, so that the stated 80 % band holds where less than two yearly cycles are known.
 
-    The band is that of a year of history; from less, growth is known less well, by the share that a hidden season leaves unknown.
+    Growth that the history leaves more uncertain than that keeps its own, wider band; stated growth has the stated band alone.
     """
-    if fit.history.kind == "zero":
+    if fit.history.kind == "zero" or not fit.extrapolated:
         return 0.0
-    if fit.level is not None and not fit.extrapolated:
-        return fit.level.growth_error_per_year
-    shorter = (1 - growth_kept(max(fit.years, 0.02))) / (1 - growth_kept(1.0))
-    return float(np.log1p(a.growth_band_share) / NORMAL_90 * np.sqrt(max(1.0, shorter)))
+    stated = float(np.log1p(a.growth_band_share)) / NORMAL_90
+    known = fit.level.growth_error_per_year if fit.level is not None and a.growth_share_per_year is None else 0.0
+    return float(np.sqrt(max(0.0, stated**2 - known**2)))
 
 
 def _block_draws(size: int, periods: int, paths: int, seed: int, cadence: str) -> Array:
@@ -188,24 +196,25 @@ def _same_kind_of_day(drawn: Array, weekday: Array, start: pd.Timestamp, size: i
     return result
 
 
-def _wander(fits: list[LevelFit], root: Array, periods: int, a: DemandAssumptions, cadence: str) -> Array:
-    """Draw what is not known of each level: series x paths x periods around the expected path."""
+def _wander(fits: list[LevelFit], root: Array, periods: int, a: DemandAssumptions, cadence: str) -> tuple[Array, Array]:
+    """Draw what is not known of each level: series x paths x periods around the expected path, and the yearly growth (series x paths)."""
     numbers = np.random.default_rng([a.seed, len(cadence), 3]).random(a.paths)
-    shocks = np.random.default_rng([a.seed, len(cadence), 4]).standard_normal((a.paths, periods + 2, len(fits))) @ root.T
-    result = np.zeros((len(fits), a.paths, periods))
+    shocks = np.random.default_rng([a.seed, len(cadence), 4]).standard_normal((a.paths, periods + STATES, len(fits))) @ root.T
+    result, slope = np.zeros((len(fits), a.paths, periods)), np.zeros((len(fits), a.paths))
     for j, fit in enumerate(fits):
         if fit.level is None:
             continue
         level = fit.level
         pick = np.minimum(np.searchsorted(np.cumsum(level.weight), numbers), len(level.weight) - 1)
-        state = level.mean[pick] + np.einsum("pij,pj->pi", level.root[pick], shocks[:, :2, j])
+        state = level.mean[pick] + np.einsum("pij,pj->pi", level.root[pick], shocks[:, : level.mean.shape[1], j])
         mean, departure = state[:, 0], state[:, 1]
+        slope[j] = state[:, 2] + level.growth_per_year - level.weight @ level.mean[:, 2]
         persistence, innovation = level.persistence[pick], level.innovation[pick]
         for period in range(periods):
-            departure = persistence * departure + innovation * shocks[:, period + 2, j]
+            departure = persistence * departure + innovation * shocks[:, period + STATES, j]
             result[j, :, period] = mean + departure
-        result[j] -= level.path(periods)
-    return result
+        result[j] += level.season(state, periods) - level.path(periods)
+    return result, slope
 
 
 def _correlation_root(fits: list[LevelFit], sizes: Array) -> Array:
