@@ -145,6 +145,23 @@ def test_many_requests_are_drawn_in_packs(monkeypatch):
     assert "stands for" in found.notes[0]
 
 
+def test_very_large_fleets_are_replayed_in_part(monkeypatch):
+    whole = drawn().replay(np.full(24, 6), A, reactive=False)
+    monkeypatch.setattr(autoscale, "MOST_REQUESTS", 6_000)
+    part = drawn()
+    assert (part.weight, part.cells) == (10, 2)
+    found = part.replay(np.full(24, 6), A, reactive=False)
+    assert found.accelerator_hours == pytest.approx(whole.accelerator_hours)
+    assert found.requests == pytest.approx(whole.requests, rel=0.02)
+    assert found.hours["replicas"].tolist() == [6] * 24
+    assert "equal parts" in found.notes[1]
+
+
+def test_a_trace_too_long_for_its_requests_is_refused():
+    with pytest.raises(CapplanError, match="replay a part"):
+        autoscale.replay_trace(np.array([1.0]), np.array([0.2]), 1, 1, np.ones(8760, dtype=int), 1.0, A)
+
+
 def test_rates_keep_the_total_of_each_hour_and_arrivals_their_burstiness():
     rates = traffic.minute_rates(DAY)
     assert (rates.reshape(24, 60).sum(axis=1) * 60).tolist() == pytest.approx(DAY["requests"].tolist())

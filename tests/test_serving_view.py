@@ -10,7 +10,7 @@ from capplan.errors import CapplanError, MissingTableError, ScenarioError
 from capplan.inputs.book import load_book
 from capplan.inputs.scenario import Change, Scenario
 from capplan.outputs.views_serving import FIELDS, serving_of, show_serving
-from capplan.questions.serving import choice
+from capplan.questions.serving import choice, hosted
 from tests.conftest import ROOT
 
 
@@ -101,6 +101,24 @@ def test_a_request_log_of_other_lengths_is_named(book):
     assert len(notes) == 1
     assert "3,500 input tokens for a request of chat; the request log's mean is 7,000" in notes[0]
     assert choice.length_notes(book.services, None) == choice.length_notes(book.services, log.head(0)) == []
+
+
+def test_daily_usage_is_spread_and_said(book):
+    days = pd.date_range("2027-01-01", periods=30, freq="D")
+    usage = pd.DataFrame({"time": days, "workload": "chat", "region": "us", "quantity": 2400.0, "refused_quantity": np.nan})
+    traffic = hosted.recent_traffic(usage, "chat")
+    assert len(traffic) == 28 * 24
+    assert (traffic["requests"] == 100).all()
+    assert traffic["hour"].is_unique
+    minutes = pd.DataFrame(
+        {"time": pd.date_range("2027-01-01", periods=120, freq="min"), "workload": "chat", "region": "us", "quantity": 1.0}
+    )
+    assert hosted.recent_traffic(minutes, "chat")["requests"].tolist() == [60, 60]
+
+
+def test_a_service_in_another_unit_is_refused(book):
+    with pytest.raises(CapplanError, match="sized on requests"):
+        show_serving(book, book.scenario_with(changes=(Change(table="workloads", key="chat", column="unit", set="tokens"),)))
 
 
 def test_unknown_workload_and_percent_are_refused(book):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,9 @@ STEPS_PER_SERVICE = 100
 SHORTEST_STEP_SECONDS, LONGEST_STEP_SECONDS = 0.01, 1.0
 #: Requests one replay draws; beyond it each drawn request stands for several, on as many fewer slots.
 MOST_REQUESTS = 1_500_000
+#: Steps one replay takes at most; longer traces take longer steps, as long as they stay short against a request.
+MOST_STEPS = 20_000_000
+FEWEST_STEPS_PER_SERVICE = 10
 RULES = {"queue": replay_kernel.QUEUE, "shed": replay_kernel.SHED_RULE, "route": replay_kernel.ROUTE_RULE}
 
 
@@ -111,7 +114,7 @@ def replay_trace(
         )
     quota = _quota(a, accelerators)
     mean = float(services.mean()) if len(services) else 1.0
-    step = _step(mean)
+    step = _step(mean, len(floor))
     look = max(1, round(a.autoscale_seconds / step))
     waits, paid, serving = replay_kernel.compiled()(
         arrivals,
@@ -166,6 +169,8 @@ class Day:
         Wait within which a request meets its target.
     weight
         Requests each drawn one stands for; the slots are as many fewer.
+    cells
+        Equal parts the traffic and its fleet are divided into, of which one is replayed.
     hours
         Hours of the trace.
     """
@@ -176,24 +181,27 @@ class Day:
     accelerators: int
     allowed_seconds: float
     weight: int
+    cells: int
     hours: int
 
     def replay(
         self, floor_replicas: np.ndarray, a: ServingAssumptions, *, reactive: bool = True, small_cost_share: float | None = None
     ) -> Replay:
         """Replay the day under a policy (see `replay_trace`)."""
-        return replay_trace(
+        quota = a.quota_accelerators
+        one = replay_trace(
             self.arrivals_seconds,
             self.services_seconds,
             self.slots,
             self.accelerators,
-            floor_replicas,
+            -(-np.asarray(floor_replicas) // self.cells),
             self.allowed_seconds,
-            a,
+            a if self.cells == 1 or quota is None else a.model_copy(update={"quota_accelerators": quota / self.cells}),
             reactive=reactive,
             weight=self.weight,
             small_cost_share=small_cost_share,
         )
+        return one if self.cells == 1 else _whole(one, self.cells)
 
 
 def drawn_day(
@@ -213,14 +221,26 @@ def drawn_day(
         Assumptions: burstiness, spread of service, seed.
     """
     slots = int(point["concurrency"])
-    weight = min(slots, math.ceil(float(rates_per_second.sum()) * 60.0 / MOST_REQUESTS) or 1)
+    packs = max(1, math.ceil(float(rates_per_second.sum()) * 60.0 / MOST_REQUESTS))
+    weight = min(slots, packs)
     while slots % weight:
         weight += 1
+    cells = math.ceil(packs / weight)
     rng = np.random.default_rng(a.seed)
-    arrivals = drawn_arrivals(rates_per_second / weight, a.arrival_cv2, rng)
+    arrivals = drawn_arrivals(rates_per_second / (weight * cells), a.arrival_cv2, rng)
     services = drawn_services(held_seconds(point, output_tokens), a.service_cv2, len(arrivals), rng)
     allowed = allowed_wait(point, first_token_seconds)
-    return Day(arrivals, services, slots // weight, int(point["accelerators"]), allowed, weight, len(rates_per_second) // 60)
+    return Day(arrivals, services, slots // weight, int(point["accelerators"]), allowed, weight, cells, len(rates_per_second) // 60)
+
+
+def _whole(one: Replay, cells: int) -> Replay:
+    """Return the replay of a whole fleet from that of one of its equal parts."""
+    sums = {"requests", "replicas", "accelerator_hours", "paid_replicas", "serving_replicas", "arrivals_per_second"}
+    hours, minutes = (frame.assign(**{name: frame[name] * cells for name in frame if name in sums}) for frame in (one.hours, one.minutes))
+    notes = (*one.notes, f"One of {cells} equal parts of the fleet was replayed; spare and warm replicas count once a part.")
+    return replace(
+        one, hours=hours, minutes=minutes, accelerator_hours=one.accelerator_hours * cells, requests=one.requests * cells, notes=notes
+    )
 
 
 def _quota(a: ServingAssumptions, accelerators: int) -> int:
@@ -235,10 +255,15 @@ def _quota(a: ServingAssumptions, accelerators: int) -> int:
     return quota
 
 
-def _step(mean_seconds: float) -> float:
+def _step(mean_seconds: float, hours: int) -> float:
     """Choose the step of the replay: an hour holds a whole number of them."""
     wanted = min(LONGEST_STEP_SECONDS, max(SHORTEST_STEP_SECONDS, mean_seconds / STEPS_PER_SERVICE))
-    return SECONDS_PER_HOUR / math.ceil(SECONDS_PER_HOUR / wanted)
+    least = hours * SECONDS_PER_HOUR / MOST_STEPS
+    if least > max(wanted, mean_seconds / FEWEST_STEPS_PER_SERVICE):
+        raise CapplanError(
+            f"a trace of {hours:,} hours is too long to replay requests of {mean_seconds:.3g} s; replay a part of it, such as the busiest days"
+        )
+    return SECONDS_PER_HOUR / math.ceil(SECONDS_PER_HOUR / max(wanted, least))
 
 
 def _met(waits: np.ndarray, allowed_seconds: float) -> np.ndarray:

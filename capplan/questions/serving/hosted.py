@@ -90,6 +90,10 @@ def host_service(
         If there is no traffic, no machine holds the model, or none meets the target.
     """
     service = service_of(row)
+    if "unit" in row and row["unit"] != "requests":
+        raise CapplanError(
+            f"{row['workload']} is measured in {row['unit']}, and a service is sized on requests; set its unit to requests in workloads.csv and count them in usage.csv"
+        )
     stated = speeds.loc[speeds["workload"] == row["workload"], "accelerator"]
     offered = sorted(set(prices["accelerator"]) & set(accelerators["accelerator"]))
     names = [name for name in stated if name in offered] or offered
@@ -102,11 +106,18 @@ def host_service(
         str(region): staff_fleet(part, choices.iloc[0], float(service["output_tokens"]), target, a)
         for region, part in traffic.groupby("region", sort=True)
     }
+    length = interval_hours(usage[usage["workload"] == row["workload"]])
+    if length > 1:
+        notes.append(
+            f"{row['workload']}: usage comes in intervals of {length} hours and is spread evenly over them; its peaks are higher than shown. Give hourly usage."
+        )
     return Hosted(service, choices, points, fleets, tuple(notes))
 
 
 def recent_traffic(usage: pd.DataFrame, workload: str) -> pd.DataFrame:
     """Return the last four weeks of a workload's traffic: region, hour, requests (asked for, refused ones included).
+
+    Intervals longer than an hour are spread evenly over their hours; shorter ones are added up.
 
     Raises
     ------
@@ -119,7 +130,19 @@ def recent_traffic(usage: pd.DataFrame, workload: str) -> pd.DataFrame:
     part = part[part["time"] > part["time"].max() - pd.Timedelta(days=DAYS)]
     asked = part["quantity"] + (part["refused_quantity"].fillna(0.0) if "refused_quantity" in part else 0.0)
     part = part.assign(requests=asked, hour=part["time"].dt.floor("h"))
-    return part.groupby(["region", "hour"], as_index=False)["requests"].sum()
+    table = part.groupby(["region", "hour"], as_index=False)["requests"].sum()
+    length = interval_hours(part)
+    if length > 1:
+        table = table.loc[table.index.repeat(length)].reset_index(drop=True)
+        table["hour"] += pd.to_timedelta(table.groupby(["region", "hour"]).cumcount(), unit="h")
+        table["requests"] /= length
+    return table
+
+
+def interval_hours(usage: pd.DataFrame) -> int:
+    """Return how many hours an interval of usage lasts (1 for an hour or less)."""
+    times = pd.Series(usage["time"].unique()).sort_values()
+    return max(1, round(times.diff().median() / pd.Timedelta(hours=1))) if len(times) > 1 else 1
 
 
 def _first_token_target(
