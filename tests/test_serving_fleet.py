@@ -108,7 +108,7 @@ def test_laws_of_size(requests, more, target):
     assert sized.elastic_accelerator_hours <= sized.fixed_accelerator_hours
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.floats(1, 3e5), st.floats(0.3, 1.0), st.integers(0, 2), st.floats(0.0, 0.3))
 def test_laws_of_the_whole_answer(requests, tighter, spare, headroom):
     plain = size_fleet(SERVICE, hours(requests), RUNS, A)["accelerators"][0]
@@ -129,7 +129,7 @@ MIXED = pd.concat(
 )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.floats(1, 2e5), st.floats(0.3, 1.0), st.floats(1.0, 2.0))
 def test_laws_hold_across_sizes_of_replicas(requests, tighter, more):
     plain = size_fleet(SERVICE, hours(requests), MIXED, A)["accelerators"][0]
