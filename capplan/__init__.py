@@ -21,6 +21,7 @@ _PUBLIC = {
     "fit_scaling": "capplan.questions.scaling",
     "measure_goodput": "capplan.questions.goodput",
     "simulate_failures": "capplan.questions.goodput",
+    "plan_run": "capplan.questions.training",
     "price_hours": "capplan.questions.pricing",
     "size_fleet": "capplan.questions.serving",
     "plan_serving": "capplan.questions.serving",

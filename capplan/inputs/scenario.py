@@ -25,6 +25,7 @@ from capplan.inputs.assumptions_crossover import CrossoverAssumptions
 from capplan.inputs.assumptions_demand import DemandViewAssumptions
 from capplan.inputs.assumptions_performance import PerformanceAssumptions
 from capplan.inputs.assumptions_portfolio import PortfolioAssumptions
+from capplan.inputs.assumptions_runs import TrainingAssumptions
 from capplan.inputs.assumptions_serving import ServingAssumptions
 from capplan.inputs.assumptions_training import GoodputAssumptions, ScalingAssumptions
 from capplan.units import quarter_start
@@ -46,6 +47,7 @@ __all__ = [
     "Section",
     "ServingAssumptions",
     "Timeline",
+    "TrainingAssumptions",
     "build_scenario",
 ]
 SectionType = TypeVar("SectionType", bound=Section)
@@ -83,6 +85,7 @@ class Scenario(
     ProcurementAssumptions,
     LedgerAssumptions,
     ScalingAssumptions,
+    TrainingAssumptions,
     GoodputAssumptions,
     ClusterAssumptions,
     CrossoverAssumptions,

@@ -77,6 +77,9 @@ class TrainingRuns(Table):
     quantity: float = column(
         "Work in the workload's unit; empty = 6 x parameters x tokens, for workloads in exaflop.", unit="workload unit", optional=True, gt=0
     )
+    model: str = column(
+        "Architecture the run has, for its memory; empty = the usual dense one of its size.", optional=True, refers="models.model"
+    )
     precision: str = column("Number format.", optional=True, default="bf16", isin=["fp32", "bf16", "fp16", "fp8"])
     start: pd.Timestamp = column("Planned first day.")
     deadline: pd.Timestamp = column("Day it must be done.")

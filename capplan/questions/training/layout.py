@@ -1,0 +1,247 @@
+"""How a run is laid out over accelerators: the lowest rung that fits their memory, its bubble, and the bandwidth it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from capplan.errors import CapplanError
+from capplan.inputs.assumptions_runs import TrainingAssumptions
+from capplan.questions.training.shape import GIB, Shape, activation_bytes, parameter_bytes, state_bytes
+from capplan.questions.training.work import TERA, operations_per_token
+
+#: From simple to involved; a run stands on the first that fits.
+RUNGS = ("one_device", "data_parallel", "zero_1", "zero_2", "zero_3", "tensor", "pipeline", "tensor_and_pipeline")
+GIGA = 1e9
+BITS = 8
+#: An activation that is sent takes two bytes.
+ACTIVATION_WORD = 2
+PARTS = ("weights", "gradients", "optimiser", "activations")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine, as layouts need it.
+
+    Parameters
+    ----------
+    memory_gib
+        Memory of one accelerator.
+    accelerators
+        Accelerators in it.
+    link_gbps
+        Fast links of one accelerator, both directions together, in GB/s; 0 where there are none.
+    network_gbps
+        Network of the whole machine in Gbit/s.
+    tflops
+        Rate one accelerator keeps up while it computes.
+    """
+
+    memory_gib: float
+    accelerators: int
+    link_gbps: float
+    network_gbps: float
+    tflops: float
+
+
+def bubble_share(pipeline: Any, micro_batches: Any) -> Any:
+    r"""Say which share of a step a pipeline stands still while it fills and empties.
+
+    .. math:: \beta = \frac{p - 1}{m + p - 1}
+
+    Parameters
+    ----------
+    pipeline : p
+        Stages.
+    micro_batches : m
+        Micro-batches that a step sends through.
+
+    Source
+    ------
+    Y. Huang et al., GPipe, NeurIPS 2019; D. Narayanan et al., SC21, section 2.2.1 (as a share of the ideal time: (p - 1) / m).
+
+    Examples
+    --------
+    >>> float(bubble_share(4, 12))
+    0.2
+    """
+    stages = np.asarray(pipeline, dtype=float)
+    return ((stages - 1) / (np.asarray(micro_batches, dtype=float) + stages - 1))[()]
+
+
+def layouts(shape: Shape, precision: str, machine: Machine, counts: Any, a: TrainingAssumptions) -> pd.DataFrame:
+    r"""List every way to lay a run out over numbers of accelerators: memory by part, speed kept, and bandwidth needed.
+
+    .. math:: t_\text{step} = \max\left(\frac{C_\text{token} D_\text{step}}{n X},\; t_\text{network},\; t_\text{links}\right)
+
+    Traffic that takes less time than the work is taken as hidden behind it (a measured utilisation holds what is not); what takes longer slows
+    the run down. Synchronising gradients moves 2 words a parameter in a step, ZeRO-3 two gathers for each micro-batch and one scatter; a
+    node's own accelerators first sum up among themselves. Tensor parallelism stays within the fast links of a node and moves four all-reduces of
+    activations (six with full recomputation) a layer and micro-batch. Tensor and pipeline layouts share the optimiser's state among their
+    data-parallel copies (stage 1).
+
+    Parameters
+    ----------
+    shape, precision
+        Architecture and number format.
+    machine
+        Memory, links, network and rate.
+    counts : n
+        Numbers of accelerators.
+    a
+        Batch, sequence, recomputation, memory kept free.
+
+    Returns
+    -------
+    DataFrame
+        accelerators, rung, tensor, pipeline, data, stage, used_accelerators, micro_batches, bubble_share, weights_gib, gradients_gib,
+        optimiser_gib, activations_gib, memory_gib (in all), fits, compute_seconds, network_seconds, link_seconds (of a step), kept_share (of the
+        rate, after bubble, idle accelerators and traffic that cannot be hidden), needed_network_gbps, needed_link_gbps (to hide all traffic),
+        by count and then by rung.
+
+    Source
+    ------
+    S. Rajbhandari et al., ZeRO, SC20, section 7; D. Narayanan et al., SC21, section 3; V. Korthikanti et al., 2022.
+    """
+    n = checked_counts(counts)
+    kinds = _kinds(shape, machine)
+    stage = np.array([kind[1] for kind in kinds])[:, None]
+    t = np.array([kind[2] for kind in kinds], dtype=float)[:, None]
+    p = np.array([kind[3] for kind in kinds], dtype=float)[:, None]
+    names = np.array([kind[0] for kind in kinds])
+    sequences = max(1.0, a.global_batch_tokens / a.sequence_length)
+    most = max(1.0, np.floor(sequences / a.micro_batch_sequences))
+    # A copy of the model needs at least one micro-batch of the step: more copies than that would stand idle.
+    data = np.floor(n[None, :] / (t * p))
+    possible = (data >= 1) & (data <= most) & ((names == "one_device")[:, None] == (n == 1)[None, :])
+    d = np.clip(data, 1, most)
+    m = np.maximum(sequences / (d * a.micro_batch_sequences), 1.0)
+    used = d * t * p
+    # The fullest stage decides; layers may not divide evenly.
+    fullest = np.ceil(shape.layers / p) / (shape.layers / p)
+    held = shape.parameters / (t * p) * fullest
+    weight, gradient, optimiser = _sharded(held, precision, d, stage)
+    activation = activation_bytes(shape, a.sequence_length, a.micro_batch_sequences, a.recompute, t, p, m) * fullest
+    memory = (weight + gradient + optimiser + activation) / GIB
+    bubble = bubble_share(p, m)
+
+    each = operations_per_token(
+        shape.active,
+        layers=shape.layers if a.attention_operations else 0,
+        width=shape.attention_width,
+        sequence_length=a.sequence_length,
+        recompute=a.recompute,
+        hardware=a.operations_counted == "hardware",
+    )
+    compute = each * sequences * a.sequence_length / (used * machine.tflops * TERA) / (1 - bubble) * fullest
+    network_bytes, link_bytes = _traffic(shape, precision, machine, a, stage, t, p, d, m, held)
+    network = network_bytes / (machine.network_gbps * GIGA / BITS)
+    link_rate = machine.link_gbps * GIGA / 2 if machine.link_gbps else machine.network_gbps * GIGA / BITS
+    link = link_bytes / link_rate
+    slowest = np.maximum(np.maximum(compute, network), link)
+    kept = used / n[None, :] * (1 - bubble) / fullest * compute / slowest
+    columns = {
+        "accelerators": np.broadcast_to(n[None, :], d.shape),
+        "rung": np.broadcast_to(names[:, None], d.shape),
+        "tensor": np.broadcast_to(t, d.shape).astype(int),
+        "pipeline": np.broadcast_to(p, d.shape).astype(int),
+        "data": d.astype(int),
+        "stage": np.broadcast_to(stage, d.shape),
+        "used_accelerators": used.astype(int),
+        "micro_batches": m,
+        "bubble_share": bubble,
+        "weights_gib": weight / GIB,
+        "gradients_gib": gradient / GIB,
+        "optimiser_gib": optimiser / GIB,
+        "activations_gib": np.broadcast_to(activation, d.shape) / GIB,
+        "memory_gib": memory,
+        "fits": memory <= machine.memory_gib * (1 - a.memory_reserve_share),
+        "compute_seconds": compute,
+        "network_seconds": network,
+        "link_seconds": link,
+        "kept_share": kept,
+        "needed_network_gbps": network_bytes * BITS / GIGA / compute,
+        "needed_link_gbps": 2 * link_bytes / GIGA / compute,
+    }
+    keep = possible.T.ravel()
+    return pd.DataFrame({name: np.asarray(values).T.ravel()[keep] for name, values in columns.items()})
+
+
+def chosen_layouts(table: pd.DataFrame, simple_share: float = 0.0) -> pd.DataFrame:
+    """Return for each count the layout a run takes: the lowest rung that fits, and is not much slower than the fastest that fits.
+
+    Parameters
+    ----------
+    table
+        What `layouts` returns.
+    simple_share
+        Least speed of the rung that is taken, as a share of the fastest one's; 0 = the lowest that fits, 1 = the fastest.
+
+    Returns
+    -------
+    DataFrame
+        Rows of `table`, one a count; none where nothing fits.
+    """
+    fitting = table[table["fits"]]
+    best = fitting.groupby("accelerators")["kept_share"].transform("max")
+    return fitting[fitting["kept_share"] >= simple_share * best].drop_duplicates("accelerators").reset_index(drop=True)
+
+
+def checked_counts(counts: Any) -> np.ndarray:
+    """Return numbers of accelerators as an array of ascending, different whole numbers.
+
+    Raises
+    ------
+    CapplanError
+        For counts below 1 or that are no whole numbers.
+    """
+    n = np.atleast_1d(np.asarray(counts, dtype=float))
+    bad = ~((n >= 1) & (n == np.floor(n)) & np.isfinite(n))
+    if bad.any() or n.size == 0:
+        raise CapplanError(f"accelerators = {n[bad][0] if bad.any() else 'none'}: a run takes a whole number of accelerators, 1 or more")
+    return np.unique(n)
+
+
+def _kinds(shape: Shape, machine: Machine) -> list[tuple[str, int, int, int]]:
+    """List layouts from simple to involved: rung, stage of sharding, tensor and pipeline degree."""
+    found = [("one_device", 0, 1, 1), ("data_parallel", 0, 1, 1), ("zero_1", 1, 1, 1), ("zero_2", 2, 1, 1), ("zero_3", 3, 1, 1)]
+    tensors = []
+    if machine.link_gbps:
+        tensors = [size for size in (2, 4, 8, 16, 32, 64) if machine.accelerators % size == 0 and shape.heads % size == 0]
+    stages = sorted({p for p in range(2, shape.layers + 1) if shape.layers % p == 0} | {2**k for k in range(1, 10) if 2**k <= shape.layers})
+    found += [("tensor", 1, t, 1) for t in tensors]
+    found += [("pipeline", 1, 1, p) for p in stages]
+    product = sorted(((t, p) for t in tensors for p in stages), key=lambda pair: (pair[0] * pair[1], -pair[0]))
+    return found + [("tensor_and_pipeline", 1, t, p) for t, p in product]
+
+
+def _sharded(held: Any, precision: str, data: Any, stage: Any) -> tuple[Any, Any, Any]:
+    """Bytes of weights, gradients and optimiser, for layouts of different stages at once."""
+    parts = [state_bytes(held, precision, data, level) for level in range(4)]
+    conditions = [np.broadcast_to(stage == level, data.shape) for level in range(4)]
+    weights, gradients, optimiser = (
+        np.select(conditions, [np.broadcast_to(part[index], data.shape) for part in parts]) for index in range(3)
+    )
+    return weights, gradients, optimiser
+
+
+def _traffic(
+    shape: Shape, precision: str, machine: Machine, a: TrainingAssumptions, stage: Any, t: Any, p: Any, d: Any, m: Any, held: Any
+) -> tuple[Any, Any]:
+    """Bytes that a step moves out of a machine through its network, and out of an accelerator through its fast links."""
+    weight, gradient, _ = parameter_bytes(precision)
+    words = np.where(stage == 3, 2 * m * weight + gradient, 2 * gradient)
+    model = t * p
+    node = machine.accelerators
+    in_node = np.minimum(node, model) * held
+    groups = np.where(model >= node, d, np.ceil(d * model / node))
+    beside = np.minimum(d, np.maximum(node / model, 1.0))
+    tokens = a.sequence_length * a.micro_batch_sequences * shape.width * ACTIVATION_WORD
+    network = words * in_node * (1 - 1 / groups) + np.where(p > 1, 2 * tokens * m / t * np.minimum(node, model * d), 0.0)
+    reduces = 6 if a.recompute == "full" else 4
+    layers = np.ceil(shape.layers / p)
+    link = words * held * (1 - 1 / beside) + reduces * 2 * (t - 1) / t * tokens * layers * m
+    return network, link

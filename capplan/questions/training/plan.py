@@ -1,0 +1,327 @@
+"""The frontier of a run: accelerators, days and money for each kind of machine, and the cheapest choice that meets the deadline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from capplan.errors import CapplanError, nearest
+from capplan.inputs.assumptions_runs import TrainingAssumptions
+from capplan.questions.scaling import ScalingFit
+from capplan.questions.training.layout import Machine, checked_counts, chosen_layouts, layouts
+from capplan.questions.training.shape import Shape, shape_of
+from capplan.questions.training.work import EXA, TERA, check_tokens, operations_per_token
+from capplan.units import HOURS_PER_AVERAGE_MONTH
+
+DAY = pd.Timedelta(days=1)
+PEAKS = {"bf16": "bf16_tflops", "fp16": "bf16_tflops", "fp8": "fp8_tflops"}
+#: Numbers of machines that are looked at for a kind of machine, at most.
+STEPS = 200
+COLUMNS = ["sku", "provider", "accelerator", "accelerators", "machines", "offer_id", "term", "rung", "tensor", "pipeline", "data", "stage",
+           "memory_gib", "bubble_share", "kept_share", "scaling_share", "goodput_share", "tflops_per_accelerator", "days", "accelerator_hours",
+           "usd_per_accelerator_hour", "usd", "energy_mwh", "meets_deadline", "efficient"]  # fmt: skip
+
+
+def plan_run(
+    run: Any,
+    skus: pd.DataFrame,
+    scaling: ScalingFit | None,
+    goodput: pd.DataFrame | None,
+    prices: pd.DataFrame,
+    a: TrainingAssumptions,
+    *,
+    accelerators: pd.DataFrame | None = None,
+    models: pd.DataFrame | None = None,
+    counts: Any = None,
+) -> pd.DataFrame:
+    r"""Say what a training run takes on each kind of machine: accelerators, days and money, and whether it meets its deadline.
+
+    .. math:: T = \frac{C}{86400\;n\;X\,u\,k(n)\,e(n)\,g(n)},\qquad \text{USD} = 24\,n\,p\left(T' + (1-\rho)(\lceil T'/L \rceil L - T')\right)
+
+    with C the operations, X the peak of the number format, u the utilisation, k what the layout keeps (bubble, idle accelerators, traffic), e the
+    efficiency of scaling, g the goodput; T' the paid days, idle ones between runs included, p the price of a paid accelerator-hour, L the
+    length of a contract in days and rho the share of its rest that other work uses. Terms without a length pay for the run alone.
+
+    Parameters
+    ----------
+    run
+        A row of training_runs: parameters, tokens (or quantity in exaflop and parameters), precision, start, deadline, model.
+    skus
+        Machines one can have; with the columns of the accelerators table, or with that table beside.
+    scaling : e
+        Fitted scaling, or None = linear. The utilisation holds for its smallest run.
+    goodput : g
+        What `measure_goodput` returns: offer_id, goodput_share; with rows for several `accelerators` it is read between them by the logarithm.
+        None = nothing is lost but what the price of spot says.
+    prices
+        What `price_hours` returns.
+    a
+        Utilisation, batch, recomputation, largest count.
+    accelerators, models
+        Reference tables.
+    counts
+        Numbers of accelerators to look at, rounded up to whole machines; None = up to 200 of each kind of machine.
+
+    Returns
+    -------
+    DataFrame
+        One row a kind of machine and count that the run fits, on its cheapest offer: sku, provider, accelerator, accelerators, machines,
+        offer_id, term, rung, tensor, pipeline, data, stage, memory_gib (of one accelerator), bubble_share, kept_share, scaling_share,
+        goodput_share, tflops_per_accelerator (all of these included), days, accelerator_hours (paid), usd_per_accelerator_hour, usd,
+        energy_mwh, meets_deadline, efficient (no other row is both quicker and cheaper); by sku and count.
+
+    Raises
+    ------
+    CapplanError
+        For parameters or tokens typed in billions, a deadline before the start, an unknown number format, machine or model, and a run that
+        fits nowhere (with what is missing).
+
+    Source
+    ------
+    D. Narayanan et al., SC21, equation 4; FinOps Foundation, FOCUS (contracts are paid used or not).
+    """
+    row = as_run(run)
+    precision = checked_precision(row)
+    shape = shape_of(float(row["parameters"]), row.get("model"), models)
+    exaflop = run_work(row, shape, a)
+    available = days_available(row)
+    machines = _machines(skus, accelerators, prices, precision)
+    parts = []
+    layout_of: dict[Machine, pd.DataFrame] = {}
+    offers = _offers(prices, goodput)
+    for machine in machines.to_dict("records"):
+        here = offers[offers["sku"] == machine["sku"]]
+        described = machine_of(machine, a)
+        n = _counts(counts, described.accelerators, a.run_maximum_accelerators)
+        if described not in layout_of:
+            layout_of[described] = chosen_layouts(layouts(shape, precision, described, n, a), a.simple_rung_share)
+        chosen = layout_of[described]
+        if chosen.empty or here.empty:
+            continue
+        parts.append(_costed(machine, chosen, here, described, exaflop, scaling, goodput, a))
+    if not parts:
+        raise CapplanError(_nowhere(shape, precision, machines, a))
+    table = pd.concat(parts, ignore_index=True)
+    table["meets_deadline"] = table["days"] <= available
+    table["efficient"] = _efficient(table["days"].to_numpy(), table["usd"].to_numpy())
+    return table.sort_values(["sku", "accelerators"], kind="stable", ignore_index=True)[COLUMNS]
+
+
+def as_run(run: Any) -> dict[str, Any]:
+    """Return a run as a mapping, whatever it was given as: a row, a table of one row, or a mapping.
+
+    Raises
+    ------
+    CapplanError
+        If there is not one run, or it states no parameters, or neither tokens nor quantity, or they are not in units.
+    """
+    if isinstance(run, pd.DataFrame):
+        if len(run) != 1:
+            raise CapplanError(f"plan_run plans one run at a time; got {len(run)} rows of training_runs. Choose one by its run_id")
+        run = run.iloc[0]
+    row = {name: value for name, value in dict(run).items() if value is not None and not pd.isna(value)}
+    name = row.get("run_id", "the run")
+    if "parameters" not in row:
+        raise CapplanError(f"{name} states no parameters; its memory, and with them its layout, cannot be known without. State parameters and tokens")
+    if "tokens" not in row and "quantity" not in row:
+        raise CapplanError(f"{name} states neither tokens nor its quantity in exaflop; state tokens")
+    if "tokens" in row:
+        check_tokens(row["tokens"])
+    return row
+
+
+def checked_precision(row: dict[str, Any]) -> str:
+    """Return the number format of a run; refuse those without a peak rate."""
+    precision = str(row.get("precision", "bf16"))
+    if precision not in PEAKS:
+        raise CapplanError(
+            f"precision = {precision!r}: peak rates are known for {', '.join(PEAKS)}; {nearest(precision, PEAKS)}. A run in fp32 is usually one in bf16 with "
+            "sums in fp32"
+        )
+    return precision
+
+
+def run_work(row: dict[str, Any], shape: Shape, a: TrainingAssumptions) -> float:
+    r"""Say how much work a run is, in exaflop: as stated, or its operations.
+
+    With the defaults it is 6 N D / 10^18, the quantity of the demand forecast; attention's own work and what is computed again come on top
+    where the scenario counts them.
+
+    Returns
+    -------
+    float
+        10^18 operations.
+    """
+    layers = shape.layers if a.attention_operations else 0
+    counted = operations_per_token(
+        shape.active,
+        layers=layers,
+        width=shape.attention_width,
+        sequence_length=a.sequence_length,
+        recompute=a.recompute,
+        hardware=a.operations_counted == "hardware",
+    )
+    if "quantity" in row:
+        return float(row["quantity"]) * float(counted / operations_per_token(shape.active))
+    return float(counted) * float(row["tokens"]) / EXA
+
+
+def days_available(row: dict[str, Any]) -> float:
+    """Return the days from start to deadline, both days included; infinite where none is stated."""
+    if "deadline" not in row or "start" not in row:
+        return float("inf")
+    start, deadline = pd.Timestamp(row["start"]), pd.Timestamp(row["deadline"])
+    if deadline < start:
+        raise CapplanError(f"{row.get('run_id', 'the run')}: its deadline {deadline.date()} is before its start {start.date()}; correct one of them")
+    return float((deadline - start) / DAY) + 1
+
+
+def machine_of(machine: dict[str, Any], a: TrainingAssumptions) -> Machine:
+    """Describe a machine for layouts; a network that is not stated is the usual one of its kind."""
+    count, link = int(machine["accelerator_count"]), float(machine.get("link_gbps", np.nan))
+    link = link if np.isfinite(link) else 0.0
+    stated = float(machine.get("network_gbps", np.nan))
+    usual = a.fabric_gbps_per_accelerator * count if link else a.ethernet_gbps_per_machine
+    return Machine(
+        float(machine["accelerator_memory_gib"]), count, link, stated if np.isfinite(stated) else usual, float(machine["peak_tflops"]) * a.mfu_share
+    )
+
+
+def _machines(skus: pd.DataFrame, accelerators: pd.DataFrame | None, prices: pd.DataFrame, precision: str) -> pd.DataFrame:
+    """Join machines with their accelerators' memory and peak; those that someone offers."""
+    table, peak = skus.reset_index(drop=True), PEAKS[precision]
+    known = accelerators if accelerators is not None else skus.drop_duplicates("accelerator")
+    missing = [name for name in ("memory_gib", peak) if name not in known.columns]
+    if missing:
+        raise CapplanError(f"plan_run needs {missing[0]} of each accelerator; pass the accelerators table as accelerators=")
+    unknown = sorted(set(table["accelerator"]) - set(known["accelerator"]))
+    if unknown:
+        raise CapplanError(f"the table accelerators does not have {unknown[0]!r}; {nearest(unknown[0], known['accelerator'])}")
+    facts = known.set_index("accelerator")
+    table = table[table["sku"].isin(prices["sku"])].copy()
+    table["accelerator_memory_gib"] = table["accelerator"].map(facts["memory_gib"])
+    table["peak_tflops"] = table["accelerator"].map(facts[peak])
+    for name in ("link_gbps", "power_w"):
+        table[name] = table["accelerator"].map(facts[name]) if name in facts else np.nan
+    table = table[table["peak_tflops"].notna()]
+    if table.empty:
+        raise CapplanError(f"no offered machine has a peak rate in {precision}; choose another precision, or add offers of one that has")
+    return table.reset_index(drop=True)
+
+
+def _offers(prices: pd.DataFrame, goodput: pd.DataFrame | None) -> pd.DataFrame:
+    """Take what a paid accelerator-hour costs, and the share of it that is useful where nothing better is known."""
+    table = prices.reset_index(drop=True).copy()
+    useful = table["useful_share"] if "useful_share" in table else pd.Series(1.0, index=table.index)
+    table["paid"] = table["effective_usd_per_accelerator_hour"] * useful
+    table["share"] = useful
+    if goodput is not None and "usd_per_paid_accelerator_hour" in goodput:
+        stated = goodput.drop_duplicates("offer_id").set_index("offer_id")["usd_per_paid_accelerator_hour"]
+        table["paid"] = table["offer_id"].map(stated).fillna(table["paid"])
+    for name in ("term", "term_months"):
+        if name not in table:
+            table[name] = "on_demand" if name == "term" else np.nan
+    return table
+
+
+def _counts(counts: Any, node: int, most: int) -> np.ndarray:
+    """Numbers of accelerators in whole machines: as asked for, or up to 200 between one machine and the most."""
+    if counts is not None:
+        return np.unique(np.ceil(checked_counts(counts) / node) * node)
+    largest = max(1, most // node)
+    return np.unique(np.round(np.geomspace(1, largest, STEPS))) * node
+
+
+def _costed(
+    machine: dict[str, Any],
+    chosen: pd.DataFrame,
+    offers: pd.DataFrame,
+    described: Machine,
+    exaflop: float,
+    scaling: ScalingFit | None,
+    goodput: pd.DataFrame | None,
+    a: TrainingAssumptions,
+) -> pd.DataFrame:
+    """Days and money of one kind of machine at each count, on its cheapest offer."""
+    n = chosen["accelerators"].to_numpy()
+    scaled = np.ones_like(n) if scaling is None else scaling.efficiency(n, curve_of(scaling, a))
+    share, idle = _goodput(offers, goodput, n)
+    tflops = described.tflops * chosen["kept_share"].to_numpy() * scaled
+    working = exaflop * EXA / (tflops * TERA * 3600 * n)
+    with np.errstate(divide="ignore"):
+        paid = working / share
+    hours = paid * (1 - idle)
+    length = offers["term_months"].to_numpy(dtype=float)[:, None] * HOURS_PER_AVERAGE_MONTH
+    whole = np.where(np.isfinite(length), np.ceil(paid / np.where(np.isfinite(length), length, 1.0)) * length, paid)
+    usd = n * offers["paid"].to_numpy()[:, None] * (paid + (1 - a.contract_reuse_share) * (whole - paid))
+    usd = np.where(np.isfinite(usd), usd, np.inf)
+    best = usd.argmin(axis=0)
+    at = (best, np.arange(len(n)))
+    billed = n * (paid + (1 - a.contract_reuse_share) * (whole - paid))[at]
+    result = chosen[["rung", "tensor", "pipeline", "data", "stage", "memory_gib", "bubble_share", "kept_share"]].copy()
+    result["sku"], result["provider"], result["accelerator"] = machine["sku"], machine["provider"], machine["accelerator"]
+    result["accelerators"], result["machines"] = n.astype(int), (n / described.accelerators).astype(int)
+    result["offer_id"], result["term"] = offers["offer_id"].to_numpy()[best], offers["term"].to_numpy()[best]
+    result["scaling_share"], result["goodput_share"] = scaled, share[at]
+    result["tflops_per_accelerator"] = tflops * share[at] / (1 - idle[at])
+    result["days"] = hours[at] / 24
+    result["accelerator_hours"] = billed
+    result["usd_per_accelerator_hour"] = offers["paid"].to_numpy()[best]
+    result["usd"] = usd[at]
+    result["energy_mwh"] = n * hours[at] * float(machine["power_w"]) / 1e6 * a.pue
+    return result[np.isfinite(result["usd"])]
+
+
+def curve_of(scaling: ScalingFit, a: TrainingAssumptions) -> str:
+    """Name the fitted curve that a run scales along: the one the scenario names, or the first."""
+    names = [name for name, _ in scaling.laws]
+    if a.run_curve and a.run_curve not in names:
+        raise CapplanError(f"run_curve = {a.run_curve!r}: no such curve was fitted; {nearest(a.run_curve, names)}")
+    return a.run_curve or names[0]
+
+
+def _goodput(offers: pd.DataFrame, goodput: pd.DataFrame | None, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Share of a paid hour that is progress, and that is idle between runs, for each offer (row) and count."""
+    share = np.repeat(offers["share"].to_numpy(dtype=float)[:, None], len(n), axis=1)
+    idle = np.zeros_like(share)
+    if goodput is None:
+        return share, idle
+    for place, offer in enumerate(offers["offer_id"]):
+        rows = goodput[goodput["offer_id"] == offer]
+        if rows.empty:
+            continue
+        if len(rows) > 1:
+            rows = rows.sort_values("accelerators")
+            share[place] = np.interp(np.log(n), np.log(rows["accelerators"].to_numpy(dtype=float)), rows["goodput_share"].to_numpy(dtype=float))
+        else:
+            share[place] = float(rows["goodput_share"].iloc[0])
+        idle[place] = float(rows["idle_share"].iloc[0]) if "idle_share" in rows else 0.0
+    return share, idle
+
+
+def _efficient(days: np.ndarray, usd: np.ndarray) -> np.ndarray:
+    """Mark the rows that no other row beats in both days and money."""
+    order = np.lexsort((usd, days))
+    best = np.minimum.accumulate(usd[order])
+    # A saving below rounding is none.
+    first = np.concatenate([[True], usd[order][1:] < best[:-1] * (1 - 1e-9)])
+    marks = np.zeros(len(days), dtype=bool)
+    marks[order] = first
+    return marks
+
+
+def _nowhere(shape: Shape, precision: str, machines: pd.DataFrame, a: TrainingAssumptions) -> str:
+    """Say why a run fits nowhere, and what would help."""
+    largest = machines.loc[machines["accelerator_memory_gib"].idxmax()]
+    described = machine_of(largest.to_dict(), a)
+    table = layouts(shape, precision, described, [max(described.accelerators, a.run_maximum_accelerators // described.accelerators * described.accelerators)], a)
+    best = table.loc[table["memory_gib"].idxmin()]
+    room = described.memory_gib * (1 - a.memory_reserve_share)
+    return (
+        f"a run of {shape.parameters:.3g} parameters fits no machine that is offered: spread over {int(best['accelerators']):,} of the largest, "
+        f"{largest['accelerator']}, it still needs {best['memory_gib']:,.1f} GiB of an accelerator that has {room:,.1f} GiB free "
+        f"({best['activations_gib']:,.1f} GiB are activations). Raise run_maximum_accelerators, set recompute to full, shorten sequence_length, "
+        "or add offers with more memory"
+    )
