@@ -170,13 +170,13 @@ def test_many_hours_at_once_equal_one_by_one():
     for share, allowed, step in ((0.95, 1.5, 32), (0.99, 0.0, 1), (0.5, 30.0, 7)):
         stated = {"arrival_cv2": 2.0, "service_cv2": 0.8, "highest_utilisation": 0.85, "step": step}
         one_by_one = [queueing.servers_for(load, 30.0, allowed, share, **stated) for load in loads]
-        assert queueing.fewest_servers(loads, 30.0, allowed, share, **stated).tolist() == one_by_one
+        assert staffing.fewest_servers(loads, 30.0, allowed, share, **stated).tolist() == one_by_one
 
 
 def test_square_root_rule_is_the_limit_of_the_sizing():
     # half of the requests may wait: the spare capacity beta of Halfin and Whitt, in units of the root of the load
     for load in (400, 10_000):
-        count = int(queueing.fewest_servers(np.array([float(load)]), 1.0, 0.0, 0.7766)[0])
+        count = int(staffing.fewest_servers(np.array([float(load)]), 1.0, 0.0, 0.7766)[0])
         assert count == pytest.approx(queueing.square_root_servers(load, 1.0), abs=1)
 
 

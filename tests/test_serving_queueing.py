@@ -95,6 +95,29 @@ def test_simulation_agrees_with_the_formula(load, servers, cv2):
     assert found.waiting_low <= queueing.erlang_c(load, servers) <= found.waiting_high
 
 
+@pytest.mark.parametrize(
+    ("load", "servers", "arrival_cv2", "service_cv2"),
+    [(8.5, 10, 1.0, 0.5), (45.0, 50, 2.0, 0.8), (8.5, 10, 2.0, 0.8), (180.0, 200, 2.0, 0.8), (180.0, 200, 4.0, 0.5), (17.0, 20, 0.5, 0.8)],
+)
+def test_bursts_wait_as_the_simulation_says(load, servers, arrival_cv2, service_cv2):
+    rng, count = np.random.default_rng(5), 400_000
+    arrivals = np.cumsum(rng.gamma(1 / arrival_cv2, arrival_cv2 / load, count))
+    found = simulation.simulate_queue(arrivals, simulation.drawn_services(1.0, service_cv2, count, rng), servers)
+    spread = (arrival_cv2, service_cv2)
+    # approximations: within a tenth where Erlang's C alone is off by up to two thirds
+    assert queueing.waiting_share(load, servers, *spread) == pytest.approx(found.waiting_share, rel=0.12)
+    assert queueing.wait_quantile(0.95, load, servers, 1.0, *spread) == pytest.approx(found.quantile(0.95), rel=0.15, abs=0.02)
+
+
+def test_peakedness_of_known_services():
+    assert queueing.peakedness(5.0, 1.0) == pytest.approx(3.0)
+    assert queueing.peakedness(5.0, 0.0) == 5.0
+    # a gamma of shape 2: one minus its Gini coefficient of 3/8
+    assert queueing.peakedness(2.0, 0.5) == pytest.approx(1 + 5 / 8)
+    assert queueing.waiting_share(5.0, 8, 0.0, 0.0) == 0.0
+    assert queueing.waiting_share(5.0, 8) == queueing.erlang_c(5.0, 8)
+
+
 def test_formulas_fail_on_bursty_real_arrivals():
     trace = pd.read_csv(reference_file("data", "llm_demand", "azure_llm_inference_2023_code.csv"))
     arrivals = (pd.to_datetime(trace["TIMESTAMP"]) - pd.to_datetime(trace["TIMESTAMP"]).iloc[0]).dt.total_seconds().to_numpy()

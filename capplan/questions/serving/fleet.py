@@ -10,8 +10,15 @@ import pandas as pd
 from capplan.errors import CapplanError
 from capplan.inputs.assumptions_serving import ServingAssumptions
 from capplan.questions.serving.points import operating_points, service_of, targets_of, within_limit
-from capplan.questions.serving.queueing import late_shares
-from capplan.questions.serving.staffing import allowed_wait, cheapest_point, feasible_points, held_error_share, held_seconds, replicas_for
+from capplan.questions.serving.staffing import (
+    allowed_wait,
+    cheapest_point,
+    feasible_points,
+    held_error_share,
+    held_seconds,
+    late_shares,
+    replicas_for,
+)
 from capplan.questions.serving.traffic import SECONDS_PER_HOUR, checked_traffic
 
 SECONDS_PER_DAY = 86400.0

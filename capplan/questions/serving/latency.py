@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.errors import CapplanError
-from capplan.questions.serving.queueing import erlang_c
+from capplan.questions.serving.queueing import spread_factor, waiting_share
 
 #: Quantile of the normal distribution at 95 %.
 Z_95 = 1.6448536269514722
@@ -59,11 +59,11 @@ class Wait:
 
     @classmethod
     def of_queue(cls, load: float, servers: int, service_seconds: float, arrival_cv2: float, service_cv2: float) -> Wait:
-        """Return the wait of the fleet's queue: Erlang C, with the mean stretched for burstiness."""
+        """Return the wait of the fleet's queue: Erlang C, corrected for burstiness."""
         if load >= servers > 0:
             raise CapplanError(f"a load of {load:g} busy slots on {servers} slots never stops growing; no latency can be stated")
-        stretched = service_seconds * (arrival_cv2 + service_cv2) / 2
-        return cls(erlang_c(load, servers), stretched / (servers - load) if servers else 0.0)
+        stretched = service_seconds * spread_factor(arrival_cv2, service_cv2)
+        return cls(waiting_share(load, servers, arrival_cv2, service_cv2), stretched / (servers - load) if servers else 0.0)
 
 
 #: No wait at all: what is left then is the way itself.

@@ -9,7 +9,7 @@ import pandas as pd
 
 from capplan.errors import CapplanError
 from capplan.inputs.assumptions_serving import ServingAssumptions
-from capplan.questions.serving.queueing import fewest_servers
+from capplan.questions.serving.queueing import check_target, peakedness, spread_factor
 from capplan.questions.serving.traffic import SECONDS_PER_HOUR
 
 
@@ -195,3 +195,86 @@ def replicas_for(requests: np.ndarray, slots: int, held_seconds: float, allowed_
         step=slots,
     )
     return np.where(requests > 0, needed // slots + a.spare_replicas, 0)
+
+
+def fewest_servers(
+    loads: np.ndarray,
+    service_seconds: float,
+    allowed_seconds: float,
+    share: float,
+    *,
+    arrival_cv2: float = 1.0,
+    service_cv2: float = 1.0,
+    highest_utilisation: float = 1.0,
+    step: int = 1,
+) -> np.ndarray:
+    """Say how many servers each of many loads needs: `servers_for` for all hours of a traffic at once.
+
+    The blocking probability is that of the Poisson distribution, ``B = P(N = c) / P(N <= c)``, continued to real c.
+
+    Parameters
+    ----------
+    loads
+        Offered loads, erlangs.
+    service_seconds, allowed_seconds, share, arrival_cv2, service_cv2, highest_utilisation, step
+        As in `servers_for`.
+
+    Returns
+    -------
+    ndarray of int
+        The fewest servers for each load, multiples of `step`.
+
+    Raises
+    ------
+    CapplanError
+        As `servers_for`.
+
+    Examples
+    --------
+    >>> fewest_servers(np.array([0.0, 10.0]), 180, 20, 0.8, highest_utilisation=0.85).tolist()
+    [0, 14]
+    """
+    loads = np.asarray(loads, dtype=float)
+    check_target(allowed_seconds, share, highest_utilisation)
+    for load in loads[~((loads >= 0) & np.isfinite(loads))]:
+        raise CapplanError(f"a load of {load:g} erlangs makes no sense; it must be a number from 0 on")
+
+    def enough(packs: np.ndarray) -> np.ndarray:
+        servers = packs * float(step)
+        late = late_shares(loads, servers, service_seconds, allowed_seconds, arrival_cv2, service_cv2)
+        return (servers > loads) & (loads <= servers * highest_utilisation * (1 + 1e-12)) & (late <= 1 - share)
+
+    low = np.maximum(1, np.floor(loads / step))
+    high = low.copy()
+    while True:
+        short = ~enough(high)
+        if not short.any():
+            break
+        high = np.where(short, 2 * high, high)
+    while (low < high).any():
+        middle = np.floor((low + high) / 2)
+        fits = enough(middle)
+        low, high = np.where(fits, low, np.minimum(middle + 1, high)), np.where(fits, middle, high)
+    return np.where(loads > 0, high * step, 0).astype(np.int64)
+
+
+def late_shares(
+    loads: np.ndarray,
+    servers: np.ndarray,
+    service_seconds: float,
+    allowed_seconds: float,
+    arrival_cv2: float = 1.0,
+    service_cv2: float = 1.0,
+) -> np.ndarray:
+    """Say which share of requests waits longer than is allowed, for many loads and numbers of servers at once (`wait_above`)."""
+    from scipy.special import gammaincc, gammaln
+
+    burst, peak = spread_factor(arrival_cv2, service_cv2), peakedness(arrival_cv2, service_cv2)
+    if burst <= 0 or peak <= 0:
+        return np.where((loads <= 0) | (servers > loads), 0.0, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        count, work = servers / peak, loads / peak
+        blocked = np.exp(count * np.log(work) - work - gammaln(count + 1)) / gammaincc(count + 1, work)
+        waiting = count * blocked / (count - work * (1 - blocked))
+        late = waiting * np.exp(-(servers - loads) * allowed_seconds / (service_seconds * burst))
+    return np.where(loads <= 0, 0.0, np.where(servers > loads, late, 1.0))
