@@ -13,6 +13,7 @@ from capplan.inputs.assumptions_serving import ServingAssumptions
 from capplan.inputs.reader import empty_table
 from capplan.questions.serving import fleet, points, queueing, size_fleet, staffing, traffic
 from tests.conftest import reference_file
+from tests.serving_cases import silicon_runs
 
 A = ServingAssumptions(arrival_cv2=1.0, service_cv2=1.0, within_hour_peak_factor=1.0)
 POINTS = pd.DataFrame(
@@ -298,3 +299,24 @@ def test_memory_decides_how_many_fit():
     room = (2 * 72 - 70_553_706_496 * 2 / 2**30) * 2**30 / (327_680 * 1500)
     assert room / 1.5 < found.loc[found["accelerators"] == 2, "concurrency"].max() <= room
     assert (found["first_token_seconds_high"] > found["first_token_seconds"]).all()
+
+
+def test_a_fleet_on_published_measurements_is_that_of_brute_force():
+    runs = silicon_runs(reference_file("data", "serving_throughput", "llm_serving_silicon_latency_aiconfigurator.csv.gz"))
+    runs = runs[(runs["model"] == "Llama-3.1-70B") & (runs["accelerator"] == "H100") & ~runs["work_in_progress"]]
+    service = pd.Series({**SERVICE, "input_tokens": 8192.0, "output_tokens": 1024.0, "first_token_seconds_p95": 4.0, "token_seconds_p95": 0.06})
+    a = ServingAssumptions()
+    table = size_fleet(service, hours(150_000), runs, a)
+    assert table["basis"].unique().tolist() == ["measured"]
+    first_high, token_high = (points._quantile(np.array([points.spread_of(ratio)]), 0.95)[0] for ratio in (1.9, 1.15))
+    found = []
+    for row in runs[(runs["input_tokens"] == 8192) & (runs["output_tokens"] == 1024)].itertuples():
+        if row.first_token_seconds * first_high < 4.0 and row.token_seconds * token_high <= 0.06:
+            held = row.first_token_seconds + 1023 * row.token_seconds
+            slots = queueing.servers_for(
+                150_000 * 1.12 / 3600 * held, held, 4.0 - row.first_token_seconds * first_high, 0.95,
+                arrival_cv2=2.0, service_cv2=0.8, highest_utilisation=0.85, step=int(row.concurrency),
+            )  # fmt: skip
+            found.append((slots // int(row.concurrency) + 1) * row.accelerators)
+    assert len(found) > 5
+    assert table["accelerators"].tolist() == [min(found)]
