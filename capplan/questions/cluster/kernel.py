@@ -5,18 +5,45 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from capplan.questions.cluster.lists import ATTAINED, ROUND_ROBIN, dequeue, enqueue, finish, start, stop
+from capplan.questions.cluster.lists import BY_ATTAINED, ROUND_ROBIN, dequeue, enqueue, finish, start, stop
 from capplan.questions.cluster.placing import _one_node, _record, choose, take
 from capplan.questions.cluster.reserving import displace, fits_around, reserve
 from capplan.questions.cluster.state import (
+    BY_END,
+    BY_EXPECTED,
+    CHANGE_NODE,
+    CHANGE_TO,
     COUNTED_UNTIL,
+    END,
+    EXPECTED,
+    EXPECTED_END,
+    FREE,
+    HELD,
+    JOB_KIND,
+    LEAST,
+    LINE,
     LOGGED,
+    NEED,
     NEXT_CHANGE,
     NEXT_JOB,
     NEXT_TICK,
+    NODE_KIND,
+    NODE_SIZE,
     NOW,
+    OVERHEAD,
+    QUEUE_HEAD,
+    QUEUE_TAIL,
+    RECORD,
+    RECORDS_NEXT,
+    RECORDS_NODE,
+    REMAINING,
     RUNNING_JOBS,
+    SUBMIT,
+    TEAM,
+    THOUSANDTHS,
+    UP,
     WAITING_JOBS,
+    WORK,
 )
 
 STRICT, SKIP, EASY, CONSERVATIVE = 0, 1, 2, 3
@@ -30,8 +57,8 @@ def _quota_allows(job, trace, rules, state):  # type: ignore[no-untyped-def]
     """
     if not rules.quotas:
         return True
-    team = trace.team[job]
-    if state.used[team] + trace.need[job] <= rules.nominal[team]:
+    team = trace.whole[TEAM, job]
+    if state.used[team] + trace.whole[NEED, job] <= rules.nominal[team]:
         return True  # its own quota: what others borrowed of it comes back
     lent = 0
     for other in range(len(rules.nominal)):
@@ -39,7 +66,7 @@ def _quota_allows(job, trace, rules, state):  # type: ignore[no-untyped-def]
         lent += rules.lending[other] - max(0, state.used[other] - own)
     room = max(0, rules.nominal[team] - rules.lending[team] - state.used[team]) + lent
     room = min(room, rules.nominal[team] + rules.borrowing[team] - state.used[team])
-    return trace.least[job] <= room and trace.need[job] <= room
+    return trace.whole[LEAST, job] <= room and trace.whole[NEED, job] <= room
 
 
 @njit(cache=True)
@@ -48,26 +75,30 @@ def _grab_parts(trace, nodes, state):  # type: ignore[no-untyped-def]
     moved = True
     while moved:
         moved = False
-        index = state.queue_head[0]
-        while index < state.queue_tail[0]:
-            job = state.queue[index]
+        index = state.line[QUEUE_HEAD, 0]
+        while index < state.line[QUEUE_TAIL, 0]:
+            job = state.count[LINE, index]
             index += 1
-            kind = max(trace.kind[job], 0)
-            missing = trace.need[job] - state.held[job]
+            kind = max(trace.whole[JOB_KIND, job], 0)
+            missing = trace.whole[NEED, job] - state.count[HELD, job]
             piece = min(missing, nodes.kind_size[kind])
-            node = _one_node(piece, nodes.kind_start[kind], nodes.kind_start[kind + 1], state.free, nodes.size, 0) if piece else -1
+            node = (
+                _one_node(piece, nodes.kind_start[kind], nodes.kind_start[kind + 1], state.node[FREE], nodes.node[NODE_SIZE], 0)
+                if piece
+                else -1
+            )
             if node >= 0:
                 moved = True
-                state.free[node] -= piece
+                state.node[FREE, node] -= piece
                 state.free_of_kind[kind] -= piece
-                state.held[job] += piece
-                state.used[trace.team[job]] += piece
+                state.count[HELD, job] += piece
+                state.used[trace.whole[TEAM, job]] += piece
                 _record(job, node, piece, -1, state.scalars[NOW], state)
-            if state.held[job] == trace.need[job]:
-                head = state.queue_head[0]
+            if state.count[HELD, job] == trace.whole[NEED, job]:
+                head = state.line[QUEUE_HEAD, 0]
                 dequeue(job, trace, state)
-                start(job, (trace.need[job] + nodes.kind_size[kind] - 1) // nodes.kind_size[kind], 1.0, trace, state)
-                index -= 1 if state.queue_head[0] == head else 0
+                start(job, (trace.whole[NEED, job] + nodes.kind_size[kind] - 1) // nodes.kind_size[kind], 1.0, trace, state)
+                index -= 1 if state.line[QUEUE_HEAD, 0] == head else 0
 
 
 @njit(cache=True)
@@ -81,19 +112,19 @@ def _conservative(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     times, free = np.empty(size), np.empty(size)
     times[0], free[0], count = now, float(state.free_of_kind.sum()), 1
     for index in range(running):
-        job = state.by_expected[index]
-        when = max(state.expected_end[job], now)
+        job = state.running[BY_EXPECTED, index]
+        when = max(state.job[EXPECTED_END, job], now)
         if when > times[count - 1]:
             times[count], free[count] = when, free[count - 1]
             count += 1
-        free[count - 1] += state.held[job]
-    place, looked = state.queue_head[0], 0
-    while place < state.queue_tail[0] and looked < rules.depth:
-        job = state.queue[place]
+        free[count - 1] += state.count[HELD, job]
+    place, looked = state.line[QUEUE_HEAD, 0], 0
+    while place < state.line[QUEUE_TAIL, 0] and looked < rules.depth:
+        job = state.count[LINE, place]
         place += 1
         looked += 1
-        need = float(max(trace.need[job], 1))
-        length = state.overhead[job] + max(trace.expected[job] - trace.work[job] + state.remaining[job], 0.0)
+        need = float(max(trace.whole[NEED, job], 1))
+        length = state.job[OVERHEAD, job] + max(trace.real[EXPECTED, job] - trace.real[WORK, job] + state.job[REMAINING, job], 0.0)
         first = 0
         while first < count:
             last, blocked = first, -1
@@ -109,14 +140,14 @@ def _conservative(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
             continue
         begin, end = times[first], times[first] + length
         if first == 0:
-            taken, rate, _ = choose(job, state.free, True, True, trace, nodes, rules, state)
+            taken, rate, _ = choose(job, state.node[FREE], True, True, trace, nodes, rules, state)
             if taken >= 0:
-                head = state.queue_head[0]
+                head = state.line[QUEUE_HEAD, 0]
                 take(job, taken, now, trace, nodes, state)
                 dequeue(job, trace, state)
                 start(job, taken, rate, trace, state)
-                place -= 1 if state.queue_head[0] == head else 0
-                end = begin + state.overhead[job] + (length - state.overhead[job]) / rate
+                place -= 1 if state.line[QUEUE_HEAD, 0] == head else 0
+                end = begin + state.job[OVERHEAD, job] + (length - state.job[OVERHEAD, job]) / rate
         at = first
         while at < count and times[at] < end:
             at += 1
@@ -133,8 +164,8 @@ def _conservative(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
 def _next_queue(skipped, rules, state):  # type: ignore[no-untyped-def]
     """Return the queue that comes first: with fair share the one that has had least for its share."""
     best, least = -1, np.inf
-    for queue in range(len(state.queue_head)):
-        if state.queue_head[queue] + skipped[queue] >= state.queue_tail[queue]:
+    for queue in range(state.line.shape[1] - 1):
+        if state.line[QUEUE_HEAD, queue] + skipped[queue] >= state.line[QUEUE_TAIL, queue]:
             continue
         had = (state.team_usage[queue] + state.used[queue] * rules.quantum_seconds) / rules.share[queue] if len(skipped) > 1 else 0.0
         if had < least:
@@ -149,13 +180,13 @@ def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
         if state.free_of_kind.sum() > 0:
             _conservative(trace, nodes, rules, state)
         return
-    skipped = np.zeros(len(state.queue_head), dtype=np.int64)
+    skipped = np.zeros(state.line.shape[1] - 1, dtype=np.int64)
     shadow, reserved, looked = np.inf, False, 0
     while looked < rules.depth + 1:
         queue = _next_queue(skipped, rules, state)
         if queue < 0:
             return
-        job = state.queue[state.queue_head[queue] + skipped[queue]]
+        job = state.count[LINE, state.line[QUEUE_HEAD, queue] + skipped[queue]]
         if not _quota_allows(job, trace, rules, state):
             skipped[queue] += 1
             looked += 1
@@ -163,11 +194,11 @@ def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
         if reserved:
             taken, rate = fits_around(job, shadow, trace, nodes, rules, state)
         else:
-            taken, rate, _ = choose(job, state.free, True, True, trace, nodes, rules, state)
+            taken, rate, _ = choose(job, state.node[FREE], True, True, trace, nodes, rules, state)
             if taken < 0 and rules.preempt and displace(job, trace, nodes, rules, state):
                 # those stopped wait again, perhaps before this job's old place
                 skipped[:] = 0
-                taken, rate, _ = choose(job, state.free, True, True, trace, nodes, rules, state)
+                taken, rate, _ = choose(job, state.node[FREE], True, True, trace, nodes, rules, state)
         if taken >= 0:
             take(job, taken, state.scalars[NOW], trace, nodes, state)
             dequeue(job, trace, state)
@@ -181,7 +212,12 @@ def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
             continue
         if rules.backfill == EASY and not reserved:
             shadow, reserved = reserve(job, trace, nodes, rules, state), True
-        if rules.backfill == EASY and state.free_of_kind.sum() == 0 and state.scalars[RUNNING_JOBS] > 0 and trace.thousandths[job] == 0:
+        if (
+            rules.backfill == EASY
+            and state.free_of_kind.sum() == 0
+            and state.scalars[RUNNING_JOBS] > 0
+            and trace.whole[THOUSANDTHS, job] == 0
+        ):
             return
         skipped[queue] += 1
 
@@ -189,31 +225,31 @@ def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _change_node(node, to, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Take a node away (0: it fails, -1: it is reclaimed, work kept) or bring it back (1)."""
-    kind = nodes.kind[node]
+    kind = nodes.node[NODE_KIND, node]
     if to == 1:
-        if not state.up[node]:
-            state.up[node] = 1
-            state.free[node] = nodes.size[node]
-            state.free_of_kind[kind] += nodes.size[node]
+        if not state.node[UP, node]:
+            state.node[UP, node] = 1
+            state.node[FREE, node] = nodes.node[NODE_SIZE, node]
+            state.free_of_kind[kind] += nodes.node[NODE_SIZE, node]
         return
-    if not state.up[node]:
+    if not state.node[UP, node]:
         return
     index = 0
     while index < state.scalars[RUNNING_JOBS]:
-        job = state.by_end[index]
-        record, here = state.record[job], False
+        job = state.running[BY_END, index]
+        record, here = state.count[RECORD, job], False
         while record >= 0:
-            here = here or state.records_node[record] == node
-            record = state.records_next[record]
+            here = here or state.records[RECORDS_NODE, record] == node
+            record = state.records[RECORDS_NEXT, record]
         if here:
             interval = rules.checkpoint_interval_seconds if to == 0 else 0.0
             saving = 0.0 if to == 0 else rules.checkpoint_seconds
             stop(job, interval, saving + rules.restart_seconds, trace, nodes, rules, state)
         else:
             index += 1
-    state.up[node] = 0
-    state.free_of_kind[kind] -= state.free[node]
-    state.free[node] = 0
+    state.node[UP, node] = 0
+    state.free_of_kind[kind] -= state.node[FREE, node]
+    state.node[FREE, node] = 0
 
 
 @njit(cache=True)
@@ -231,29 +267,29 @@ def _age_usage(now, rules, state):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def run(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Simulate until nothing is left to happen, or the log is nearly full; return True when done."""
-    jobs, changes = len(trace.submit), len(nodes.change_time)
-    room = len(state.log) - 2 * len(state.records_next)
-    ticking = rules.preempt and rules.order in (ATTAINED, ROUND_ROBIN)
+    jobs, changes = trace.real.shape[1], len(nodes.change_time)
+    room = len(state.log) - 2 * state.records.shape[1]
+    ticking = rules.preempt and rules.order in (BY_ATTAINED, ROUND_ROBIN)
     while state.scalars[LOGGED] < room:
         coming, change = int(state.scalars[NEXT_JOB]), int(state.scalars[NEXT_CHANGE])
         now = state.scalars[NEXT_TICK]
         if state.scalars[RUNNING_JOBS] > 0:
-            now = min(now, state.end[state.by_end[0]])
+            now = min(now, state.job[END, state.running[BY_END, 0]])
         if coming < jobs:
-            now = min(now, trace.submit[coming])
+            now = min(now, trace.real[SUBMIT, coming])
         if change < changes and (coming < jobs or state.scalars[RUNNING_JOBS] + state.scalars[WAITING_JOBS] > 0):
             now = min(now, nodes.change_time[change])
         if now == np.inf:
             return True
         state.scalars[NOW] = now
         _age_usage(now, rules, state)
-        while state.scalars[RUNNING_JOBS] > 0 and state.end[state.by_end[0]] <= now:
-            finish(state.by_end[0], trace, nodes, state)
+        while state.scalars[RUNNING_JOBS] > 0 and state.job[END, state.running[BY_END, 0]] <= now:
+            finish(state.running[BY_END, 0], trace, nodes, state)
         while change < changes and nodes.change_time[change] <= now:
-            _change_node(nodes.change_node[change], nodes.change_to[change], trace, nodes, rules, state)
+            _change_node(nodes.change[CHANGE_NODE, change], nodes.change[CHANGE_TO, change], trace, nodes, rules, state)
             change += 1
         state.scalars[NEXT_CHANGE] = change
-        while coming < jobs and trace.submit[coming] <= now:
+        while coming < jobs and trace.real[SUBMIT, coming] <= now:
             enqueue(coming, now, trace, rules, state)
             coming += 1
         state.scalars[NEXT_JOB] = coming

@@ -6,10 +6,41 @@ import numpy as np
 from numba import njit
 
 from capplan.questions.cluster.placing import give_back
-from capplan.questions.cluster.state import ENDED, NOW, RUNNING, RUNNING_JOBS, WAITING, WAITING_JOBS
+from capplan.questions.cluster.state import (
+    ATTAINED,
+    BY_END,
+    BY_EXPECTED,
+    END,
+    ENDED,
+    EXPECTED,
+    EXPECTED_END,
+    FIRST_START,
+    HELD,
+    JOB_QUEUE,
+    KEY,
+    LINE,
+    LOST,
+    NOW,
+    OVERHEAD,
+    PREEMPTED,
+    QUEUE_HEAD,
+    QUEUE_START,
+    QUEUE_TAIL,
+    RATE,
+    REMAINING,
+    RUNNING,
+    RUNNING_JOBS,
+    SPREAD_OVER,
+    STARTED,
+    STATUS,
+    THOUSANDTHS,
+    WAITING,
+    WAITING_JOBS,
+    WORK,
+)
 
 #: Orders that depend on what has happened to a job; the others are fixed in Trace.key.
-FIXED, REMAINING, ATTAINED, ROUND_ROBIN = 0, 1, 2, 3
+FIXED, BY_REMAINING, BY_ATTAINED, ROUND_ROBIN = 0, 1, 2, 3
 
 
 @njit(cache=True)
@@ -45,69 +76,69 @@ def remove(entries, count, keys, job):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def enqueue(job, now, trace, rules, state):  # type: ignore[no-untyped-def]
     """Let a job wait, in the place its policy gives it; whichever side is shorter moves."""
-    if rules.order == REMAINING:
-        state.key[job] = state.remaining[job]
-    elif rules.order == ATTAINED:
-        state.key[job] = np.floor(state.attained[job] / rules.quantum_seconds)
+    if rules.order == BY_REMAINING:
+        state.job[KEY, job] = state.job[REMAINING, job]
+    elif rules.order == BY_ATTAINED:
+        state.job[KEY, job] = np.floor(state.job[ATTAINED, job] / rules.quantum_seconds)
     elif rules.order == ROUND_ROBIN:
-        state.key[job] = now
-    state.status[job] = WAITING
+        state.job[KEY, job] = now
+    state.count[STATUS, job] = WAITING
     state.scalars[WAITING_JOBS] += 1
-    queue = trace.queue[job]
-    head, tail = state.queue_head[queue], state.queue_tail[queue]
-    place = _place_of(state.queue, head, tail, state.key, job)
-    if tail < state.queue_start[queue + 1] and (head == state.queue_start[queue] or tail - place <= place - head):
+    queue = trace.whole[JOB_QUEUE, job]
+    head, tail = state.line[QUEUE_HEAD, queue], state.line[QUEUE_TAIL, queue]
+    place = _place_of(state.count[LINE], head, tail, state.job[KEY], job)
+    if tail < state.line[QUEUE_START, queue + 1] and (head == state.line[QUEUE_START, queue] or tail - place <= place - head):
         for index in range(tail, place, -1):
-            state.queue[index] = state.queue[index - 1]
-        state.queue[place] = job
-        state.queue_tail[queue] = tail + 1
+            state.count[LINE, index] = state.count[LINE, index - 1]
+        state.count[LINE, place] = job
+        state.line[QUEUE_TAIL, queue] = tail + 1
     else:
         for index in range(head - 1, place - 1):
-            state.queue[index] = state.queue[index + 1]
-        state.queue[place - 1] = job
-        state.queue_head[queue] = head - 1
+            state.count[LINE, index] = state.count[LINE, index + 1]
+        state.count[LINE, place - 1] = job
+        state.line[QUEUE_HEAD, queue] = head - 1
 
 
 @njit(cache=True)
 def dequeue(job, trace, state):  # type: ignore[no-untyped-def]
     """Take a job out of its queue."""
-    queue = trace.queue[job]
-    head, tail = state.queue_head[queue], state.queue_tail[queue]
-    place = _place_of(state.queue, head, tail, state.key, job)
+    queue = trace.whole[JOB_QUEUE, job]
+    head, tail = state.line[QUEUE_HEAD, queue], state.line[QUEUE_TAIL, queue]
+    place = _place_of(state.count[LINE], head, tail, state.job[KEY], job)
     state.scalars[WAITING_JOBS] -= 1
     if place - head <= tail - place:
         for index in range(place, head, -1):
-            state.queue[index] = state.queue[index - 1]
-        state.queue_head[queue] = head + 1
+            state.count[LINE, index] = state.count[LINE, index - 1]
+        state.line[QUEUE_HEAD, queue] = head + 1
     else:
         for index in range(place, tail - 1):
-            state.queue[index] = state.queue[index + 1]
-        state.queue_tail[queue] = tail - 1
+            state.count[LINE, index] = state.count[LINE, index + 1]
+        state.line[QUEUE_TAIL, queue] = tail - 1
 
 
 @njit(cache=True)
 def start(job, taken, rate, trace, state):  # type: ignore[no-untyped-def]
     """Let a job run on what it has taken."""
     now = state.scalars[NOW]
-    state.status[job] = RUNNING
-    state.rate[job] = rate
-    state.started[job] = now
-    if np.isnan(state.first_start[job]):
-        state.first_start[job] = now
-    state.spread_over[job] = max(state.spread_over[job], taken)
-    state.end[job] = now + state.overhead[job] + state.remaining[job] / rate
-    done = trace.work[job] - state.remaining[job]
-    state.expected_end[job] = now + state.overhead[job] + max(trace.expected[job] - done, 0.0) / rate
+    state.count[STATUS, job] = RUNNING
+    state.job[RATE, job] = rate
+    state.job[STARTED, job] = now
+    if np.isnan(state.job[FIRST_START, job]):
+        state.job[FIRST_START, job] = now
+    state.count[SPREAD_OVER, job] = max(state.count[SPREAD_OVER, job], taken)
+    state.job[END, job] = now + state.job[OVERHEAD, job] + state.job[REMAINING, job] / rate
+    done = trace.real[WORK, job] - state.job[REMAINING, job]
+    state.job[EXPECTED_END, job] = now + state.job[OVERHEAD, job] + max(trace.real[EXPECTED, job] - done, 0.0) / rate
     count = int(state.scalars[RUNNING_JOBS])
-    insert(state.by_end, count, state.end, job)
-    insert(state.by_expected, count, state.expected_end, job)
+    insert(state.running[BY_END], count, state.job[END], job)
+    insert(state.running[BY_EXPECTED], count, state.job[EXPECTED_END], job)
     state.scalars[RUNNING_JOBS] = count + 1
 
 
 @njit(cache=True)
 def progress(job, now, state):  # type: ignore[no-untyped-def]
     """Return the work a running job has done since it last started, in seconds at its recorded speed."""
-    return min(max(now - state.started[job] - state.overhead[job], 0.0) * state.rate[job], state.remaining[job])
+    return min(max(now - state.job[STARTED, job] - state.job[OVERHEAD, job], 0.0) * state.job[RATE, job], state.job[REMAINING, job])
 
 
 @njit(cache=True)
@@ -120,14 +151,14 @@ def stop(job, lost_back_to, overhead, trace, nodes, rules, state):  # type: igno
     done = progress(job, now, state)
     kept = done if lost_back_to == 0.0 else np.floor(done / lost_back_to) * lost_back_to
     count = int(state.scalars[RUNNING_JOBS])
-    remove(state.by_end, count, state.end, job)
-    remove(state.by_expected, count, state.expected_end, job)
+    remove(state.running[BY_END], count, state.job[END], job)
+    remove(state.running[BY_EXPECTED], count, state.job[EXPECTED_END], job)
     state.scalars[RUNNING_JOBS] = count - 1
-    state.lost[job] += done - kept
-    state.remaining[job] -= kept
-    state.attained[job] += (now - state.started[job]) * max(state.held[job], trace.thousandths[job] / 1000.0)
-    state.overhead[job] = overhead
-    state.preempted[job] += 1
+    state.job[LOST, job] += done - kept
+    state.job[REMAINING, job] -= kept
+    state.job[ATTAINED, job] += (now - state.job[STARTED, job]) * max(state.count[HELD, job], trace.whole[THOUSANDTHS, job] / 1000.0)
+    state.job[OVERHEAD, job] = overhead
+    state.count[PREEMPTED, job] += 1
     give_back(job, now, trace, nodes, state)
     enqueue(job, now, trace, rules, state)
 
@@ -136,9 +167,9 @@ def stop(job, lost_back_to, overhead, trace, nodes, rules, state):  # type: igno
 def finish(job, trace, nodes, state):  # type: ignore[no-untyped-def]
     """End a job that is first in the list of ends."""
     count = int(state.scalars[RUNNING_JOBS])
-    remove(state.by_end, count, state.end, job)
-    remove(state.by_expected, count, state.expected_end, job)
+    remove(state.running[BY_END], count, state.job[END], job)
+    remove(state.running[BY_EXPECTED], count, state.job[EXPECTED_END], job)
     state.scalars[RUNNING_JOBS] = count - 1
-    state.status[job] = ENDED
-    state.remaining[job] = 0.0
+    state.count[STATUS, job] = ENDED
+    state.job[REMAINING, job] = 0.0
     give_back(job, state.scalars[NOW], trace, nodes, state)

@@ -5,14 +5,34 @@ from __future__ import annotations
 from numba import njit
 
 from capplan.questions.cluster.state import (
+    FREE,
+    HELD,
+    JOB_KIND,
+    LEAST,
     LOG_AMOUNT,
     LOG_END,
     LOG_JOB,
     LOG_NODE,
     LOG_START,
     LOGGED,
+    NEED,
+    NODE_DOMAIN,
+    NODE_KIND,
+    NODE_SIZE,
+    PICKED_AMOUNT,
+    PICKED_NODE,
+    RECORD,
+    RECORDS_AMOUNT,
     RECORDS_FREE,
+    RECORDS_NEXT,
+    RECORDS_NODE,
+    RECORDS_SLOT,
+    SLOT_FREE,
+    SLOT_NODE,
     SLOTS,
+    SPEED_ROW,
+    TEAM,
+    THOUSANDTHS,
     WHOLE,
 )
 
@@ -90,9 +110,9 @@ def _gang_in_kind(need, kind, available, nodes, rules, state):  # type: ignore[n
     """Pick nodes of one kind for a gang; return (nodes taken, scattered)."""
     low, high, size = nodes.kind_start[kind], nodes.kind_start[kind + 1], nodes.kind_size[kind]
     if need <= size:
-        node = _one_node(need, low, high, available, nodes.size, rules.placement)
+        node = _one_node(need, low, high, available, nodes.node[NODE_SIZE], rules.placement)
         if node >= 0:
-            state.picked_node[0], state.picked_amount[0] = node, need
+            state.picked[PICKED_NODE, 0], state.picked[PICKED_AMOUNT, 0] = node, need
             return 1, False
         if not rules.scatter:
             return 0, False
@@ -100,25 +120,32 @@ def _gang_in_kind(need, kind, available, nodes, rules, state):  # type: ignore[n
     if rules.placement == LOCALITY:
         # the tightest domain that can hold the gang on the fewest nodes
         best, room = -1, 1 << 60
-        first, last = nodes.domain[low], nodes.domain[high - 1]
+        first, last = nodes.node[NODE_DOMAIN, low], nodes.node[NODE_DOMAIN, high - 1]
         for domain in range(first, last + 1):
             total = 0
             for node in range(low, high):
-                if nodes.domain[node] == domain:
+                if nodes.node[NODE_DOMAIN, node] == domain:
                     total += available[node]
             if need <= total < room and _several_nodes(
-                need, low, high, available, nodes.domain, domain, fewest, state.picked_node, state.picked_amount
+                need, low, high, available, nodes.node[NODE_DOMAIN], domain, fewest, state.picked[PICKED_NODE], state.picked[PICKED_AMOUNT]
             ):
                 best, room = domain, total
         if best >= 0:
-            return _several_nodes(need, low, high, available, nodes.domain, best, fewest, state.picked_node, state.picked_amount), False
+            return _several_nodes(
+                need, low, high, available, nodes.node[NODE_DOMAIN], best, fewest, state.picked[PICKED_NODE], state.picked[PICKED_AMOUNT]
+            ), False
         if not rules.scatter:
             return 0, False
     most = need if rules.scatter else fewest
-    taken = _several_nodes(need, low, high, available, nodes.domain, -1, most, state.picked_node, state.picked_amount)
+    taken = _several_nodes(
+        need, low, high, available, nodes.node[NODE_DOMAIN], -1, most, state.picked[PICKED_NODE], state.picked[PICKED_AMOUNT]
+    )
     crossing = False
     for index in range(1, taken):
-        crossing |= rules.placement == LOCALITY and nodes.domain[state.picked_node[index]] != nodes.domain[state.picked_node[0]]
+        crossing |= (
+            rules.placement == LOCALITY
+            and nodes.node[NODE_DOMAIN, state.picked[PICKED_NODE, index]] != nodes.node[NODE_DOMAIN, state.picked[PICKED_NODE, 0]]
+        )
     return taken, taken > fewest or crossing
 
 
@@ -131,7 +158,7 @@ def choose(job, available, live, shared, trace, nodes, rules, state):  # type: i
     """
     state.picked_slot[0] = -1
     kinds = len(nodes.kind_size)
-    row = trace.speed_row[job]
+    row = trace.whole[SPEED_ROW, job]
     tried = 0
     bound = 1e18
     while tried < kinds:
@@ -145,37 +172,37 @@ def choose(job, available, live, shared, trace, nodes, rules, state):  # type: i
             break
         bound = fastest
         tried += 1
-        if trace.kind[job] >= 0 and trace.kind[job] != kind:
+        if trace.whole[JOB_KIND, job] >= 0 and trace.whole[JOB_KIND, job] != kind:
             continue
         speed = nodes.speed[row, kind]
-        if trace.thousandths[job] > 0:
-            amount, best = trace.thousandths[job], -1
+        if trace.whole[THOUSANDTHS, job] > 0:
+            amount, best = trace.whole[THOUSANDTHS, job], -1
             if shared:
                 for slot in range(int(state.scalars[SLOTS])):
-                    node = state.slot_node[slot]
-                    fits = node >= 0 and nodes.kind[node] == kind and state.slot_free[slot] >= amount
-                    if fits and (best < 0 or state.slot_free[slot] < state.slot_free[best]):
+                    node = state.slot[SLOT_NODE, slot]
+                    fits = node >= 0 and nodes.node[NODE_KIND, node] == kind and state.slot[SLOT_FREE, slot] >= amount
+                    if fits and (best < 0 or state.slot[SLOT_FREE, slot] < state.slot[SLOT_FREE, best]):
                         best = slot
             slowed = speed / (1.0 + rules.sharing_slowdown)
             if best >= 0:
                 state.picked_slot[0] = best
-                state.picked_node[0], state.picked_amount[0] = state.slot_node[best], amount
+                state.picked[PICKED_NODE, 0], state.picked[PICKED_AMOUNT, 0] = state.slot[SLOT_NODE, best], amount
                 return 1, slowed, 0
-            node = _one_node(1, nodes.kind_start[kind], nodes.kind_start[kind + 1], available, nodes.size, rules.placement)
+            node = _one_node(1, nodes.kind_start[kind], nodes.kind_start[kind + 1], available, nodes.node[NODE_SIZE], rules.placement)
             if node >= 0:
                 state.picked_slot[0] = -2
-                state.picked_node[0], state.picked_amount[0] = node, amount
+                state.picked[PICKED_NODE, 0], state.picked[PICKED_AMOUNT, 0] = node, amount
                 return 1, slowed, 0
             continue
-        need = trace.need[job]
+        need = trace.whole[NEED, job]
         if need == 0:
             return 0, speed, 0
         top = need
         if live:
-            if state.free_of_kind[kind] < trace.least[job]:
+            if state.free_of_kind[kind] < trace.whole[LEAST, job]:
                 continue
             top = min(top, state.free_of_kind[kind])
-        while top >= trace.least[job]:
+        while top >= trace.whole[LEAST, job]:
             taken, scattered = _gang_in_kind(top, kind, available, nodes, rules, state)
             if taken:
                 rate = speed * top / need
@@ -187,45 +214,45 @@ def choose(job, available, live, shared, trace, nodes, rules, state):  # type: i
 @njit(cache=True)
 def _record(job, node, amount, slot, now, state):  # type: ignore[no-untyped-def]
     record = int(state.scalars[RECORDS_FREE])
-    state.scalars[RECORDS_FREE] = state.records_next[record]
-    state.records_node[record], state.records_amount[record], state.records_slot[record] = node, amount, slot
+    state.scalars[RECORDS_FREE] = state.records[RECORDS_NEXT, record]
+    state.records[RECORDS_NODE, record], state.records[RECORDS_AMOUNT, record], state.records[RECORDS_SLOT, record] = node, amount, slot
     state.records_time[record] = now
-    state.records_next[record] = state.record[job]
-    state.record[job] = record
+    state.records[RECORDS_NEXT, record] = state.count[RECORD, job]
+    state.count[RECORD, job] = record
 
 
 @njit(cache=True)
 def take(job, taken, now, trace, nodes, state):  # type: ignore[no-untyped-def]
     """Take the picked place."""
     slot = state.picked_slot[0]
-    if trace.thousandths[job] > 0:
-        node, amount = state.picked_node[0], state.picked_amount[0]
+    if trace.whole[THOUSANDTHS, job] > 0:
+        node, amount = state.picked[PICKED_NODE, 0], state.picked[PICKED_AMOUNT, 0]
         if slot < 0:
             slot = 0
-            while state.slot_node[slot] >= 0:
+            while state.slot[SLOT_NODE, slot] >= 0:
                 slot += 1
             state.scalars[SLOTS] = max(state.scalars[SLOTS], slot + 1)
-            state.slot_node[slot], state.slot_free[slot] = node, WHOLE
-            state.free[node] -= 1
-            state.free_of_kind[nodes.kind[node]] -= 1
-        state.slot_free[slot] -= amount
+            state.slot[SLOT_NODE, slot], state.slot[SLOT_FREE, slot] = node, WHOLE
+            state.node[FREE, node] -= 1
+            state.free_of_kind[nodes.node[NODE_KIND, node]] -= 1
+        state.slot[SLOT_FREE, slot] -= amount
         _record(job, node, amount, slot, now, state)
         return
     for index in range(taken):
-        node, amount = state.picked_node[index], state.picked_amount[index]
-        state.free[node] -= amount
-        state.free_of_kind[nodes.kind[node]] -= amount
-        state.held[job] += amount
-        state.used[trace.team[job]] += amount
+        node, amount = state.picked[PICKED_NODE, index], state.picked[PICKED_AMOUNT, index]
+        state.node[FREE, node] -= amount
+        state.free_of_kind[nodes.node[NODE_KIND, node]] -= amount
+        state.count[HELD, job] += amount
+        state.used[trace.whole[TEAM, job]] += amount
         _record(job, node, amount, -1, now, state)
 
 
 @njit(cache=True)
 def give_back(job, now, trace, nodes, state):  # type: ignore[no-untyped-def]
     """Give back all a job holds, and log where it was and when."""
-    record = state.record[job]
+    record = state.count[RECORD, job]
     while record >= 0:
-        node, amount, slot = state.records_node[record], state.records_amount[record], state.records_slot[record]
+        node, amount, slot = state.records[RECORDS_NODE, record], state.records[RECORDS_AMOUNT, record], state.records[RECORDS_SLOT, record]
         row = int(state.scalars[LOGGED])
         state.log[row, LOG_JOB], state.log[row, LOG_NODE] = job, node
         state.log[row, LOG_AMOUNT] = amount if slot < 0 else amount / WHOLE
@@ -233,17 +260,17 @@ def give_back(job, now, trace, nodes, state):  # type: ignore[no-untyped-def]
         state.scalars[LOGGED] = row + 1
         released = amount
         if slot >= 0:
-            state.slot_free[slot] += amount
+            state.slot[SLOT_FREE, slot] += amount
             released = 0
-            if state.slot_free[slot] == WHOLE:
-                state.slot_node[slot] = -1
+            if state.slot[SLOT_FREE, slot] == WHOLE:
+                state.slot[SLOT_NODE, slot] = -1
                 released = 1
-        state.free[node] += released
-        state.free_of_kind[nodes.kind[node]] += released
-        following = state.records_next[record]
-        state.records_next[record] = int(state.scalars[RECORDS_FREE])
+        state.node[FREE, node] += released
+        state.free_of_kind[nodes.node[NODE_KIND, node]] += released
+        following = state.records[RECORDS_NEXT, record]
+        state.records[RECORDS_NEXT, record] = int(state.scalars[RECORDS_FREE])
         state.scalars[RECORDS_FREE] = record
         record = following
-    state.record[job] = -1
-    state.used[trace.team[job]] -= state.held[job]
-    state.held[job] = 0
+    state.count[RECORD, job] = -1
+    state.used[trace.whole[TEAM, job]] -= state.count[HELD, job]
+    state.count[HELD, job] = 0

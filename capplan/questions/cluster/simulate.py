@@ -9,7 +9,24 @@ import pandas as pd
 
 from capplan.inputs.assumptions_cluster import ClusterAssumptions
 from capplan.questions.cluster.policies import Policy, policy_named
-from capplan.questions.cluster.state import ENDED, LOG_AMOUNT, LOG_END, LOG_JOB, LOG_NODE, LOG_START, LOGGED, State, new_state
+from capplan.questions.cluster.state import (
+    END,
+    ENDED,
+    FIRST_START,
+    HELD,
+    LOG_AMOUNT,
+    LOG_END,
+    LOG_JOB,
+    LOG_NODE,
+    LOG_START,
+    LOGGED,
+    LOST,
+    PREEMPTED,
+    SPREAD_OVER,
+    STATUS,
+    State,
+    new_state,
+)
 from capplan.questions.cluster.tables import Prepared, prepare
 
 
@@ -97,7 +114,8 @@ def run_events(prepared: Prepared) -> State:
 
     queues = int(prepared.trace.queue.max()) + 1
     state = new_state(prepared.trace, prepared.cluster, queues, len(prepared.teams))
-    while not run(prepared.trace, prepared.cluster, prepared.rules, state):
+    jobs, places = prepared.trace.packed(), prepared.cluster.packed()
+    while not run(jobs, places, prepared.rules, state):
         state = state._replace(log=np.concatenate([state.log, np.empty_like(state.log)]))
     return state
 
@@ -116,14 +134,14 @@ def _answer(prepared: Prepared, state: State) -> Schedule:
             "end_seconds": log[:, LOG_END],
         }
     )
-    ended = state.status == ENDED
-    end = np.where(ended, state.end, np.nan)
+    ended = state.count[STATUS] == ENDED
+    end = np.where(ended, state.job[END], np.nan)
     # a job holds all its pieces over the same spells, so one piece of each spell tells how long it ran
     spells = np.unique(np.column_stack([holder, log[:, LOG_START], log[:, LOG_END]]), axis=0)
     running = np.bincount(spells[:, 0].astype(np.int64), weights=spells[:, 2] - spells[:, 1], minlength=len(table))
     if not prepared.rules.gang:
-        running = np.where(ended, state.end - state.first_start, 0.0)
-    running = np.where((trace.need == 0) & (trace.thousandths == 0) & ended, state.end - state.first_start, running)
+        running = np.where(ended, state.job[END] - state.job[FIRST_START], 0.0)
+    running = np.where((trace.need == 0) & (trace.thousandths == 0) & ended, state.job[END] - state.job[FIRST_START], running)
     completion = end - trace.submit
     due = (table["deadline"] - prepared.origin).dt.total_seconds().to_numpy()
     frame = pd.DataFrame(
@@ -133,15 +151,15 @@ def _answer(prepared: Prepared, state: State) -> Schedule:
             "accelerators": table["accelerators"],
             "submit": table["submit"],
             "submit_seconds": trace.submit,
-            "start_seconds": state.first_start,
+            "start_seconds": state.job[FIRST_START],
             "end_seconds": end,
             "queue_seconds": np.maximum(completion - running, 0.0),
             "completion_seconds": completion,
             "run_seconds": trace.work,
             "held_seconds": running,
-            "lost_seconds": state.lost,
-            "preemptions": state.preempted,
-            "nodes": state.spread_over,
+            "lost_seconds": state.job[LOST],
+            "preemptions": state.count[PREEMPTED],
+            "nodes": state.count[SPREAD_OVER],
             "slowdown": completion / np.maximum(trace.work, 10.0),
             "deadline_missed": np.where(np.isnan(due), False, ~(end <= due)),
             "predicted": table["predicted"],
@@ -153,11 +171,11 @@ def _answer(prepared: Prepared, state: State) -> Schedule:
     notes = list(prepared.notes)
     stuck = frame.loc[~ended, "job_id"]
     if len(stuck):
-        partly = int((state.held[~ended] > 0).sum())
+        partly = int((state.count[HELD, ~ended] > 0).sum())
         notes.append(
             f"{len(stuck)} jobs never ended ({', '.join(stuck.head(5))}): "
             + (
-                f"gridlock, {partly} of them hold {int(state.held[~ended].sum())} accelerators and wait for the rest."
+                f"gridlock, {partly} of them hold {int(state.count[HELD, ~ended].sum())} accelerators and wait for the rest."
                 if partly
                 else "their quota, or nodes that went away, left no place for them."
             )

@@ -19,6 +19,29 @@ NOW, NEXT_JOB, NEXT_CHANGE, WAITING_JOBS, RUNNING_JOBS, RECORDS_FREE, LOGGED, SL
 LOG_JOB, LOG_NODE, LOG_AMOUNT, LOG_START, LOG_END = range(5)
 
 
+#: Rows of State.job, State.count, State.line, State.running, State.node, State.records, State.slot and State.picked.
+REMAINING, RATE, OVERHEAD, STARTED, FIRST_START, END, EXPECTED_END, KEY, ATTAINED, LOST = range(10)
+STATUS, PREEMPTED, HELD, SPREAD_OVER, RECORD, LINE = range(6)
+QUEUE_START, QUEUE_HEAD, QUEUE_TAIL = range(3)
+BY_END, BY_EXPECTED = range(2)
+FREE, UP, OPEN_FREE, SPARE = range(4)
+RECORDS_NODE, RECORDS_AMOUNT, RECORDS_SLOT, RECORDS_NEXT = range(4)
+SLOT_NODE, SLOT_FREE = range(2)
+PICKED_NODE, PICKED_AMOUNT = range(2)
+#: Rows of Jobs.real and Jobs.whole, and of Places.node and Places.change.
+SUBMIT, WORK, EXPECTED, JOB_KEY = range(4)
+NEED, THOUSANDTHS, LEAST, JOB_QUEUE, TEAM, JOB_KIND, SPEED_ROW = range(7)
+NODE_SIZE, NODE_KIND, NODE_DOMAIN = range(3)
+CHANGE_NODE, CHANGE_TO = range(2)
+
+
+class Jobs(NamedTuple):
+    """A trace as compiled code takes it: few arrays, since it is compiled anew for each of them."""
+
+    real: Floats
+    whole: Whole
+
+
 class Trace(NamedTuple):
     """Jobs, in the order of their submission; one entry a job."""
 
@@ -34,6 +57,22 @@ class Trace(NamedTuple):
     kind: Whole
     speed_row: Whole
 
+    def packed(self) -> Jobs:
+        """Return the rows as compiled code takes them."""
+        whole = (self.need, self.thousandths, self.least, self.queue, self.team, self.kind, self.speed_row)
+        return Jobs(np.stack((self.submit, self.work, self.expected, self.key)), np.stack(whole))
+
+
+class Places(NamedTuple):
+    """Nodes as compiled code takes them."""
+
+    node: Whole
+    kind_start: Whole
+    kind_size: Whole
+    speed: Floats
+    change_time: Floats
+    change: Whole
+
 
 class Nodes(NamedTuple):
     """Nodes, sorted by kind of accelerator; `kind_start` bounds the nodes of a kind, `speed` is by row and kind."""
@@ -47,6 +86,11 @@ class Nodes(NamedTuple):
     change_time: Floats
     change_node: Whole
     change_to: Whole
+
+    def packed(self) -> Places:
+        """Return the rows as compiled code takes them."""
+        node = np.stack((self.size, self.kind, self.domain))
+        return Places(node, self.kind_start, self.kind_size, self.speed, self.change_time, np.stack((self.change_node, self.change_to)))
 
 
 class Rules(NamedTuple):
@@ -74,44 +118,19 @@ class Rules(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that changes, so that a run can stop, get more room for its log, and go on."""
+    """Everything that changes, so that a run can stop, get more room for its log, and go on; rows as named above."""
 
-    status: Whole
-    remaining: Floats
-    rate: Floats
-    overhead: Floats
-    started: Floats
-    first_start: Floats
-    end: Floats
-    expected_end: Floats
-    key: Floats
-    attained: Floats
-    lost: Floats
-    preempted: Whole
-    held: Whole
-    spread_over: Whole
-    record: Whole
-    queue: Whole
-    queue_start: Whole
-    queue_head: Whole
-    queue_tail: Whole
-    by_end: Whole
-    by_expected: Whole
-    free: Whole
-    up: Whole
+    job: Floats
+    count: Whole
+    line: Whole
+    running: Whole
+    node: Whole
     free_of_kind: Whole
-    records_node: Whole
-    records_amount: Whole
-    records_slot: Whole
-    records_next: Whole
+    records: Whole
     records_time: Floats
-    slot_node: Whole
-    slot_free: Whole
-    picked_node: Whole
-    picked_amount: Whole
+    slot: Whole
+    picked: Whole
     picked_slot: Whole
-    open_free: Whole
-    spare: Whole
     used: Whole
     team_usage: Floats
     scalars: Floats
@@ -125,59 +144,36 @@ def new_state(trace: Trace, nodes: Nodes, queues: int, teams: int) -> State:
     shared = trace.thousandths[trace.thousandths > 0]
     sharers = min(len(shared), devices * (WHOLE // int(shared.min()))) if len(shared) else 0
     records = devices + sharers + 1
-    sizes = np.bincount(trace.queue, minlength=queues)
-    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-    def whole(length: int, value: int = 0) -> Whole:
-        return np.full(length, value, dtype=np.int64)
-
-    def real(length: int, value: float = 0.0) -> Floats:
-        return np.full(length, value)
-
-    following = np.arange(1, records + 1, dtype=np.int64)
-    following[-1] = -1
-    scalars = real(10)
+    starts = np.concatenate([[0], np.cumsum(np.bincount(trace.queue, minlength=queues))]).astype(np.int64)
+    job = np.zeros((10, jobs))
+    job[REMAINING], job[RATE], job[KEY] = trace.work, 1.0, trace.key
+    job[STARTED], job[FIRST_START], job[END], job[EXPECTED_END] = np.nan, np.nan, np.nan, np.nan
+    whole = np.zeros((6, jobs), dtype=np.int64)
+    whole[STATUS], whole[RECORD] = COMING, -1
+    line = np.stack((starts, starts, starts))
+    node = np.zeros((4, count), dtype=np.int64)
+    node[FREE], node[UP] = nodes.size, 1
+    chain = np.zeros((4, records), dtype=np.int64)
+    chain[RECORDS_SLOT], chain[RECORDS_NEXT] = -1, np.arange(1, records + 1)
+    chain[RECORDS_NEXT, -1] = -1
+    slot = np.zeros((2, devices + 1), dtype=np.int64)
+    slot[SLOT_NODE], slot[SLOT_FREE] = -1, WHOLE
+    scalars = np.zeros(10)
     scalars[NEXT_TICK] = np.inf
-    width = max(count, devices) + 1
     return State(
-        status=whole(jobs, COMING),
-        remaining=trace.work.copy(),
-        rate=real(jobs, 1.0),
-        overhead=real(jobs),
-        started=real(jobs, np.nan),
-        first_start=real(jobs, np.nan),
-        end=real(jobs, np.nan),
-        expected_end=real(jobs, np.nan),
-        key=trace.key.copy(),
-        attained=real(jobs),
-        lost=real(jobs),
-        preempted=whole(jobs),
-        held=whole(jobs),
-        spread_over=whole(jobs),
-        record=whole(jobs, -1),
-        queue=whole(jobs),
-        queue_start=starts,
-        queue_head=starts[:-1].copy(),
-        queue_tail=starts[:-1].copy(),
-        by_end=whole(devices + sharers + 1),
-        by_expected=whole(devices + sharers + 1),
-        free=nodes.size.copy(),
-        up=whole(count, 1),
+        job=job,
+        count=whole,
+        line=line,
+        running=np.zeros((2, devices + sharers + 1), dtype=np.int64),
+        node=node,
         free_of_kind=np.bincount(nodes.kind, weights=nodes.size, minlength=len(nodes.kind_size)).astype(np.int64),
-        records_node=whole(records),
-        records_amount=whole(records),
-        records_slot=whole(records, -1),
-        records_next=following,
-        records_time=real(records),
-        slot_node=whole(devices + 1, -1),
-        slot_free=whole(devices + 1, WHOLE),
-        picked_node=whole(width),
-        picked_amount=whole(width),
-        picked_slot=whole(1, -1),
-        open_free=whole(count),
-        spare=whole(count),
-        used=whole(teams),
-        team_usage=real(teams),
+        records=chain,
+        records_time=np.zeros(records),
+        slot=slot,
+        picked=np.zeros((2, max(count, devices) + 1), dtype=np.int64),
+        picked_slot=np.full(1, -1, dtype=np.int64),
+        used=np.zeros(teams, dtype=np.int64),
+        team_usage=np.zeros(teams),
         scalars=scalars,
         log=np.empty((2 * jobs + 4 * records, 5)),
     )
