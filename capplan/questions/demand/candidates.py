@@ -27,17 +27,20 @@ def from_statsforecast(make: Callable[[], Any], at_least: int = 3) -> Forecaster
     return forecast
 
 
-def level_candidates(window: int) -> dict[str, Forecaster]:
-    """Return the forecasters of a series without season.
+def level_candidates(window: int, season: int | None = None) -> dict[str, Forecaster]:
+    """Return the forecasters of a level.
 
     Parameters
     ----------
     window
         Periods that the window mean looks back.
+    season
+        Periods in a yearly cycle, where the history holds two of them.
     """
     from statsforecast import models as m
 
-    return {
+    seasonal = {"seasonal naive": _seasonal_naive(season), "mstl": mstl(season)} if season else {}
+    return seasonal | {
         "naive": from_statsforecast(m.Naive, 1),
         "window mean": from_statsforecast(lambda: m.WindowAverage(window), window),
         "ets": from_statsforecast(lambda: m.AutoETS(model="AZN"), 8),
@@ -47,6 +50,18 @@ def level_candidates(window: int) -> dict[str, Forecaster]:
         "damped slope": _damped_slope(window),
         "arima": from_statsforecast(lambda: m.ARIMA(order=(1, 0, 1), method="ML"), 12),
     }
+
+
+def mstl(season: int) -> Forecaster:
+    """Decompose by loess, and forecast trend and rest by exponential smoothing; a history below two cycles is answered by its last value.
+
+    Source
+    ------
+    Bandara, Hyndman and Bergmeir, MSTL: a seasonal-trend decomposition algorithm for time series with multiple seasonal patterns, 2021.
+    """
+    from statsforecast import models as m
+
+    return from_statsforecast(lambda: m.MSTL(season, trend_forecaster=m.AutoETS(model="ZZN")), 2 * season + 1)
 
 
 def _damped_slope(window: int) -> Forecaster:

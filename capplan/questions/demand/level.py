@@ -74,10 +74,10 @@ class LevelPosterior:
     innovation
         Standard deviation of what moves the level in a period.
     mean
-        Expected state at the end of the history: long-run mean, departure from it, yearly growth, and where a season is allowed its sine and cosine;
-        combinations x 3 or 5.
+        Expected state at the end of the history: long-run mean, departure from it, yearly growth, and where a season is allowed sine and cosine of each harmonic;
+        combinations x (3 + 2 harmonics).
     root
-        Cholesky roots of its covariance, combinations x 3 x 3 or 5 x 5: what a history cannot tell apart (growth and season) stays tied together.
+        Cholesky roots of its covariance, combinations x states x states: what a history cannot tell apart (growth and season) stays tied together.
     growth_per_year, growth_error_per_year
         Expected yearly growth on the scale, shrunk towards zero, and its standard error.
     periods_per_year
@@ -99,23 +99,21 @@ class LevelPosterior:
     def path(self, periods: int) -> Array:
         """Return the expected level with its season and without growth, one to `periods` periods ahead."""
         powers = self.persistence[:, None] ** np.arange(1, periods + 1)
-        return np.asarray(self.weight @ (self.mean[:, :1] + self.mean[:, 1:2] * powers + self.season(self.mean, periods)))
+        return np.asarray(self.weight @ (self.mean[:, :1] + self.mean[:, 1:2] * powers + self.season(self.mean, np.arange(1, periods + 1))))
 
-    def season(self, state: Array, periods: int) -> Array:
-        """Return the yearly season of some states (states x periods)."""
-        if state.shape[1] == 3:
-            return np.zeros((len(state), periods))
-        return state[:, 3:] @ _wave(np.arange(1, periods + 1) / self.periods_per_year)
+    def season(self, state: Array, ahead: Array) -> Array:
+        """Return the yearly season of some states (states x periods), some periods ahead of the end of the history (before it where negative)."""
+        return state[:, 3:] @ _waves(ahead / self.periods_per_year, (state.shape[1] - 3) // 2)
 
     def left(self, periods: int) -> Array:
         """Return the share of a departure that is expected to be left after 0, 1, ... periods."""
         return np.asarray(self.weight @ self.persistence[:, None] ** np.arange(periods))
 
 
-def level_posterior(values: Array, periods_per_year: float, season_spread: float = 0.0) -> LevelPosterior:
+def level_posterior(values: Array, periods_per_year: float, season_spreads: tuple[float, ...] = ()) -> LevelPosterior:
     r"""Weigh all persistences and spreads of a level by how well they explain its history.
 
-    .. math:: y_t = \mu + g\,t + a \sin 2\pi t + b \cos 2\pi t + x_t + \varepsilon_t,\quad x_t = \phi x_{t-1} + \eta_t
+    .. math:: y_t = \mu + g\,t + \sum_k (a_k \sin 2\pi k t + b_k \cos 2\pi k t) + x_t + \varepsilon_t,\quad x_t = \phi x_{t-1} + \eta_t
 
     with the mean mu, the growth g, the season a and b and the states x integrated out exactly (all are normal), for each half-life of x, long-run spread of x and
     spread of the noise. A history of weeks cannot tell a long half-life from a short one, so both keep their weight, and the
@@ -127,8 +125,8 @@ def level_posterior(values: Array, periods_per_year: float, season_spread: float
         History on the scale of `Scale`.
     periods_per_year
         Periods in a year.
-    season_spread
-        Before any data, sine and cosine of the season are normal around zero with this deviation; 0 = no season.
+    season_spreads
+        Before any data, sine and cosine of each harmonic of the season are normal around zero with these deviations; empty = no season.
 
     Returns
     -------
@@ -141,10 +139,10 @@ def level_posterior(values: Array, periods_per_year: float, season_spread: float
     for Machine Learning, 2006, section 2.7 (explicit basis functions) and 5.4 (marginal likelihood).
     """
     size, seen = len(values), float(values.std())
-    years = np.arange(1 - size, 1) / periods_per_year
-    design, spreads = np.column_stack([np.ones(size), years]), [MEAN_PRIOR, GROWTH_PRIOR_PER_YEAR]
-    if season_spread > 0:
-        design, spreads = np.column_stack([design, _wave(years).T]), [*spreads, season_spread, season_spread]
+    time = np.arange(1 - size, 1) / periods_per_year
+    design, spreads = np.column_stack([np.ones(size), time]), [MEAN_PRIOR, GROWTH_PRIOR_PER_YEAR]
+    design = np.column_stack([design, _waves(time, len(season_spreads)).T])
+    spreads += [spread for harmonic in season_spreads for spread in (harmonic, harmonic)]
     states = design.shape[1] + 1
     if seen < 1e-9:
         return LevelPosterior(
@@ -217,9 +215,10 @@ def level_posterior(values: Array, periods_per_year: float, season_spread: float
     )
 
 
-def _wave(years: Array) -> Array:
-    """Return sine and cosine of the time of the year (2 x periods)."""
-    return np.stack([np.sin(2 * np.pi * years), np.cos(2 * np.pi * years)])
+def _waves(years: Array, harmonics: int) -> Array:
+    """Return sine and cosine of the time of the year, for each harmonic (2 harmonics x periods)."""
+    waves = [wave(2 * np.pi * k * years) for k in range(1, harmonics + 1) for wave in (np.sin, np.cos)]
+    return np.array(waves).reshape(2 * harmonics, len(years))
 
 
 @lru_cache(maxsize=256)

@@ -16,6 +16,11 @@ Array = np.ndarray
 PERIODS_PER_YEAR = {"day": 365.25, "week": 365.25 / 7, "month": 12.0}
 HORIZON_PERIODS = {"day": 28, "week": 13, "month": 3}
 WINDOW_PERIODS = {"day": 7, "week": 4, "month": 3}
+SEASON_PERIODS = {"day": 7, "week": 52, "month": 12}
+#: Two yearly cycles show a season and growth; fewer leave both to assumptions.
+YEARS_FOR_SEASON = 2.0
+#: Before any data, sine and cosine of the yearly and the half-yearly wave of a season have these deviations on the logarithmic scale.
+SEASON_SPREADS = (0.25, 0.12)
 MAXIMUM_ORIGINS = 6
 #: Levels below this share of the median positive level are raised to it before logarithms are taken.
 FLOOR_SHARE = 0.01
@@ -45,10 +50,6 @@ class LevelFit:
         What the chosen candidate says beside the mean-reverting level with its growth, for the periods that rolling origins have tested.
     level
         What the history says of the level, its persistence and its noise; None where it is too short or intermittent.
-    season
-        Season of each period of the year on the scale (52 or 12 values; zeros where it cannot be known).
-    season_error
-        Standard error of the season: one yearly cycle is one observation of it.
     rate_error
         Standard error of the logarithm of an intermittent rate.
     innovations
@@ -63,8 +64,6 @@ class LevelFit:
     scale: Scale
     departure: Array
     level: LevelPosterior | None
-    season: Array
-    season_error: float
     rate_error: float
     innovations: Array
     years: float
@@ -72,7 +71,7 @@ class LevelFit:
     @property
     def extrapolated(self) -> bool:
         """Tell whether growth beyond the tested horizon is an assumption instead of an estimate."""
-        return self.years < 2.0
+        return self.years < YEARS_FOR_SEASON
 
 
 def fit_level(history: History, season_spread: float = 0.0) -> LevelFit:
@@ -100,33 +99,36 @@ def fit_level(history: History, season_spread: float = 0.0) -> LevelFit:
     The M4 competition, IJF 2020 (combinations, damping).
     """
     years = len(history.level) / PERIODS_PER_YEAR[history.cadence]
-    season_size = {"week": 52, "month": 12}.get(history.cadence, 1)
     if history.kind in ("zero", "short"):
         mean = float(history.level.mean()) if len(history.level) else 0.0
         model = "zero" if mean <= 0 else "mean of a short history"
-        return LevelFit(history, model, (), Scale(mean, 0.0), np.zeros(1), None, np.zeros(season_size), 0.0, 0.0, np.zeros(1), years)
+        return LevelFit(history, model, (), Scale(mean, 0.0), np.zeros(1), None, 0.0, np.zeros(1), years)
     if history.kind == "intermittent":
-        return _fit_intermittent(history, years, season_size)
+        return _fit_intermittent(history, years)
     floor = FLOOR_SHARE * float(np.median(history.level[history.level > 0]))
     scale = Scale.of(history.level)
     values = fenced(scale.log(np.maximum(history.level, floor)))
     centre = float(values.mean())
-    season, season_error = yearly_season(values, history, years)
-    plain = values - centre - season_of(history, season, 0, len(values))
     per_year = PERIODS_PER_YEAR[history.cadence]
-    horizon = min(HORIZON_PERIODS[history.cadence], max(1, len(plain) // 3))
+    seen = years >= YEARS_FOR_SEASON
+    hidden = (season_spread,) if season_spread > 0 and not seen else ()
+    level = level_posterior(values - centre, per_year, SEASON_SPREADS if seen else hidden)
+    ahead = np.arange(1, min(HORIZON_PERIODS[history.cadence], max(1, len(values) // 3)) + 1)
+    # A season that two cycles show is taken out before candidates compete; one that may hide is left to them.
+    known = level.mean if seen else level.mean[:, :3]
+    season, coming = (level.weight @ level.season(known, when) for when in (np.arange(1 - len(values), 1), ahead))
+    plain, horizon = values - centre - season, len(ahead)
     origins = origins_of(len(plain), horizon, MAXIMUM_ORIGINS)
-    hidden = season_spread if years < 2.0 else 0.0
-    candidates = {**level_candidates(WINDOW_PERIODS[history.cadence]), "mean-reverting level": _mean_reverting(per_year, hidden)}
+    candidates = {
+        **level_candidates(WINDOW_PERIODS[history.cadence], SEASON_PERIODS[history.cadence] if seen else None),
+        "mean-reverting level": _mean_reverting(per_year, hidden),
+    }
     choice = choose(plain, horizon, candidates, origins, lambda x: scale.unit(x + centre))
-    level = level_posterior(plain, per_year, hidden)
     if years < ROBUST_BELOW_YEARS:
         level = replace(level, growth_per_year=_robust_growth(level.growth_per_year, plain, per_year))
-    departure = _belief(choice) * (choice.path - level.path(horizon) - level.growth_per_year * np.arange(1, horizon + 1) / per_year)
+    departure = _belief(choice) * (choice.path + coming - level.path(horizon) - level.growth_per_year * ahead / per_year)
     innovations = np.diff(plain, prepend=plain[0]) if len(plain) < 8 else one_step_errors(plain)
-    return LevelFit(
-        history, choice.model, choice.scores, scale, departure, _moved(level, centre), season, season_error, 0.0, innovations, years
-    )
+    return LevelFit(history, choice.model, choice.scores, scale, departure, _moved(level, centre), 0.0, innovations, years)
 
 
 def _belief(choice: Choice) -> float:
@@ -140,11 +142,11 @@ def _belief(choice: Choice) -> float:
     return float(choice.independent / (choice.independent + HALF_BELIEVED_ORIGINS * ratio**2))
 
 
-def _mean_reverting(periods_per_year: float, season_spread: float) -> Forecaster:
+def _mean_reverting(periods_per_year: float, season_spreads: tuple[float, ...]) -> Forecaster:
     """Forecast with the mean-reverting level and its shrunk growth."""
 
     def forecast(values: Array, horizon: int) -> Array:
-        level = level_posterior(values, periods_per_year, season_spread)
+        level = level_posterior(values, periods_per_year, season_spreads)
         return np.asarray(level.path(horizon) + level.growth_per_year * np.arange(1, horizon + 1) / periods_per_year)
 
     return forecast
@@ -183,49 +185,6 @@ def one_step_errors(values: Array) -> Array:
     return np.asarray(best - best.mean())
 
 
-def yearly_season(log_level: Array, history: History, years: float) -> tuple[Array, float]:
-    """Estimate the yearly season from two cycles or more: two harmonics beside a trend that may bend once, shrunk by their share of the variance.
-
-    Parameters
-    ----------
-    log_level
-        Log level of each period.
-    history
-        The series; its cadence is used.
-    years
-        Length of the history.
-
-    Returns
-    -------
-    season
-        Log season of each period of the year, mean 0; zeros where there are less than two cycles.
-    error
-        Its standard error: the spread around trend and season over the root of the number of cycles.
-    """
-    size = {"week": 52, "month": 12}.get(history.cadence, 1)
-    if size == 1 or years < 2.0:
-        return np.zeros(size), 0.0
-    t = np.arange(len(log_level))
-    trend = np.column_stack([np.ones(len(t)), t, np.maximum(0, t - len(t) / 2)])
-    waves = _harmonics(2 * np.pi * t / PERIODS_PER_YEAR[history.cadence])
-    beta, *_ = np.linalg.lstsq(np.column_stack([trend, waves]), log_level, rcond=None)
-    fitted, rest = waves @ beta[3:], log_level - np.column_stack([trend, waves]) @ beta
-    if not fitted.var() > 0:
-        return np.zeros(size), 0.0
-    season = _harmonics(2 * np.pi * np.arange(size) / size) @ beta[3:]
-    return float(fitted.var() / (fitted.var() + rest.var())) * (season - season.mean()), float(rest.std() / np.sqrt(years))
-
-
-def _harmonics(angle: Array) -> Array:
-    return np.column_stack([wave(k * angle) for k in (1, 2) for wave in (np.sin, np.cos)])
-
-
-def season_of(history: History, season: Array, first: int, count: int) -> Array:
-    """Return the season of `count` periods from period `first` of the history on."""
-    position = (first + np.arange(count)) % PERIODS_PER_YEAR[history.cadence]
-    return season[np.minimum(position.astype(int), len(season) - 1)] if len(season) > 1 else np.zeros(count)
-
-
 def expected_path(fit: LevelFit, periods: int) -> Array:
     """Return the expected level of each period on the scale, season included and growth not.
 
@@ -245,7 +204,7 @@ def expected_path(fit: LevelFit, periods: int) -> Array:
         fading = fit.level.left(max(1, periods - tested + 1))[1:]
         beside = np.concatenate([fit.departure, fit.departure[-1] * fading])
         path = fit.level.path(periods) + beside[:periods]
-    return path + season_of(fit.history, fit.season, len(fit.history.level), periods)
+    return path
 
 
 def grown_years(years: Array, half_life_years: Array) -> Array:
@@ -262,7 +221,7 @@ def grown_years(years: Array, half_life_years: Array) -> Array:
     return np.asarray(life / np.log(2) * (1 - 0.5 ** (years / life)))
 
 
-def _fit_intermittent(history: History, years: float, season_size: int) -> LevelFit:
+def _fit_intermittent(history: History, years: float) -> LevelFit:
     """Choose a rate for demand with many empty periods; its noise is the history itself."""
     scale = float(history.level.mean())
     values = history.level / scale
@@ -276,5 +235,5 @@ def _fit_intermittent(history: History, years: float, season_size: int) -> Level
         sums = values[len(values) - blocks * RATE_BLOCK_PERIODS :].reshape(blocks, -1).mean(axis=1)
         error = min(1.0, float(np.sqrt(np.log1p(sums.var(ddof=1) / blocks))))
     return LevelFit(
-        history, choice.model, choice.scores, Scale(rate, 0.0), np.zeros(1), None, np.zeros(season_size), 0.0, error, np.zeros(1), years
+        history, choice.model, choice.scores, Scale(rate, 0.0), np.zeros(1), None, error, np.zeros(1), years
     )

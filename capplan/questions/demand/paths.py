@@ -18,8 +18,8 @@ Array = np.ndarray
 BLOCK_PERIODS = 4
 #: Growth fades: after this many years half of it is left in the median path, and the half-life of one path in six is more than this factor longer.
 GROWTH_HALF_LIFE_YEARS, HALF_LIFE_FACTOR = 2.0, 2.0
-#: Numbers that the state of a level holds at most (mean, departure, growth, season).
-STATES = 5
+#: Numbers that the state of a level holds at most (mean, departure, growth, two harmonics of the season).
+STATES = 7
 #: Correlations between workloads are shrunk towards zero like those of this many extra independent periods.
 SHRINK_PERIODS = 10
 
@@ -76,12 +76,12 @@ def draw_cohorts(fits: list[LevelFit], horizon_end: pd.Timestamp, a: DemandAssum
 
     Demand a day of series j on a path, h periods after the history, is
 
-    .. math:: g_j^{-1}\Big(m_{jh} + x_{jh} + r_{jh}\Big)\; e^{\,\gamma_j D(t_h) + z_j (u_j + s_j t_h)},\quad x_{jh} = \mu_j + \phi_j^h d_j + \sum_{i \le h} \phi_j^{h-i} \eta_{ji}
+    .. math:: g_j^{-1}\Big(m_{jh} + x_{jh} + r_{jh}\Big)\; e^{\,\gamma_j D(t_h) + z_j s_j t_h},\quad x_{jh} = \mu_j + \phi_j^h d_j + \sum_{i \le h} \phi_j^{h-i} \eta_{ji}
 
     g is the scale of the level, m its expected path and x what is not known of it: each path draws the persistence phi and the
-    spreads in proportion to their probability, then jointly the long-run mean (mu), the present departure (d), the yearly growth (gamma) and a hidden
-    season (part of x), and the shocks eta, correlated between series like their one-step errors. D is `grown_years` with a half-life that each path draws around two years. r is noise of the history, drawn in blocks of neighbouring periods, the *same* periods for all series
-    (which keeps autocorrelation and correlation). z (u + s t) is the uncertainty of the yearly season, and what the stated band of growth
+    spreads in proportion to their probability, then jointly the long-run mean (mu), the present departure (d), the yearly growth (gamma) and the
+    yearly season (part of x), and the shocks eta, correlated between series like their one-step errors. D is `grown_years` with a half-life that each path draws around two years. r is noise of the history, drawn in blocks of neighbouring periods, the *same* periods for all series
+    (which keeps autocorrelation and correlation). z s t is what the stated band of growth
     adds to what the history leaves unknown. Stated growth is taken as stated, undamped.
 
     Parameters
@@ -137,7 +137,7 @@ def _cohort(fits: list[LevelFit], cadence: str, horizon_end: pd.Timestamp, a: De
         if a.growth_share_per_year is not None:
             expected = fit.level.growth_per_year if fit.level is not None else 0.0
             own = np.log1p(a.growth_share_per_year) * (ahead - 0.5 / PERIODS_PER_YEAR[cadence]) + (0.0 if fit.extrapolated else own - expected * grown_years(ahead, half_life))
-        factor = np.exp(own + normal[:, j, None] * (fit.season_error + spread * years))
+        factor = np.exp(own + normal[:, j, None] * spread * years)
         if fit.history.kind == "intermittent":
             ratio = fit.history.level[lengths[j] - 1 - drawn % lengths[j]] / max(fit.history.level.mean(), 1e-300)
             levels[j] = fit.scale.mean * factor * ratio * np.exp(normal[:, j, None] * fit.rate_error)
@@ -213,7 +213,7 @@ def _wander(fits: list[LevelFit], root: Array, periods: int, a: DemandAssumption
         for period in range(periods):
             departure = persistence * departure + innovation * shocks[:, period + STATES, j]
             result[j, :, period] = mean + departure
-        result[j] += level.season(state, periods) - level.path(periods)
+        result[j] += level.season(state, np.arange(1, periods + 1)) - level.path(periods)
     return result, slope
 
 
