@@ -70,7 +70,7 @@ def show_serving(book: Book, scenario: Scenario) -> View:
         "fleet": _fleet(answer),
         "burst": _burst(answer, scenario),
         "policies": _policies(answer),
-        **({"levers": _levers(answer)} if answer.levers.base_usd > 0 else {}),
+        **({"levers": _levers(answer), "levers_alone": _levers_alone(answer)} if answer.levers.base_usd > 0 else {}),
         **({"latency": _latency(answer)} if len(answer.budget.surfaces) else {}),
         **({"cost": _cost(answer)} if answer.features["usd_per_thousand_requests"].notna().any() else {}),
     }
@@ -259,6 +259,23 @@ def _levers(answer: Serving) -> Any:
         subtitle=f"{answer.workload} in {answer.region}, a month; each step is what a lever adds to those left of it, less than it would save alone",
         value_title="Accelerators by the hour",
         unit="USD",
+    )
+
+
+def _levers_alone(answer: Serving) -> Any:
+    """Rank what each lever saves alone, beside what all save together."""
+    levers = answer.levers
+    table = levers.table.sort_values("saving_share", ascending=False)
+    together = 1 - levers.together_usd / levers.base_usd
+    summed = float(table.loc[table["used"], "saving_share"].sum())
+    return charts.bars(
+        pd.DataFrame({"label": [f"{row.lever}: {row.setting}" for row in table.itertuples()], "value": table["saving_share"].to_numpy()}),
+        title=f"The levers' single savings add up to {summed:.0%}; together they save {together:.0%}",
+        subtitle="Share of the bill that each lever saves alone; below zero it would cost more than it saves and is left off",
+        value_title="Saved alone",
+        unit="share",
+        reference=together,
+        reference_text="All together",
     )
 
 
