@@ -37,6 +37,7 @@ _PUBLIC = {
     "show_serving": "capplan.outputs.views",
     "show_portfolio": "capplan.outputs.views",
     "show_procurement": "capplan.outputs.views",
+    "show_training": "capplan.outputs.views",
     "show_plan": "capplan.outputs.views",
     "explore": "capplan.outputs.widgets",
     "run_notebook": "capplan.outputs.report",

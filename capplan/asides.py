@@ -1,4 +1,4 @@
-"""Questions beside the chain, asked of a book: how to mix contracts, and whether to host a model or call an API."""
+"""Questions beside the chain, asked of a book: how to mix contracts, whether to host a model or call an API, what a training run needs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,25 @@ import pandas as pd
 
 from capplan.errors import CapplanError, nearest
 from capplan.inputs.book import Book
-from capplan.inputs.scenario import CrossoverAssumptions, DemandAssumptions, PortfolioAssumptions, PricingAssumptions, Scenario
+from capplan.inputs.scenario import (
+    CrossoverAssumptions,
+    DemandAssumptions,
+    GoodputAssumptions,
+    PortfolioAssumptions,
+    PricingAssumptions,
+    ScalingAssumptions,
+    Scenario,
+    TrainingAssumptions,
+)
 from capplan.plan import PURCHASE_TABLES, demand_of, prices_of, remembered, work_of
 from capplan.questions.crossover import Crossover, Replica, api_ways, find_crossover, peak_over_block, terms_of
 from capplan.questions.demand import Forecast, class_speeds, class_table
+from capplan.questions.goodput import measure_goodput
 from capplan.questions.portfolio import Portfolio, Rehearsal, holdings_of, mix_portfolio
+from capplan.questions.scaling import fit_scaling
 from capplan.questions.serving.choice import cheapest_hours
 from capplan.questions.serving.hosted import host_service
+from capplan.questions.training import RunStudy, choose_run, study_run
 from capplan.units import quarter_index, quarter_label, quarter_of, quarter_start
 
 #: A quarter is played again when at least this much of it was measured.
@@ -117,6 +129,48 @@ def _crossover_workload(services: pd.DataFrame, workloads: pd.DataFrame, forecas
     both = [name for name in known if host.get(name) == "either"] or known
     size = forecast.paths.groupby("workload")["quantity"].sum()
     return max(both, key=lambda name: (float(size.get(name, 0.0)), name))
+
+
+#: Tables that decide what a training run needs.
+TRAINING_TABLES = ("training_runs", "scaling_runs", "failures", "models", "accelerators", "skus", "offers", "sites", "workloads")
+#: Accelerators at which failures are counted; a run between two is read between them.
+GOODPUT_COUNTS = (8, 32, 128, 512, 2048, 8192, 32768)
+
+
+def training_of(book: Book, scenario: Scenario) -> RunStudy:
+    """Study one run of the roadmap on the plan's providers, where its data may be."""
+    a = scenario.section(TrainingAssumptions)
+    run = choose_run(book.need("training_runs", "The training view"), a)
+
+    def compute() -> RunStudy:
+        prices = prices_of(book, scenario)
+        prices = prices[~prices["offer_id"].isin(scenario.excluded_offers)]
+        prices = prices[prices["provider"].isin(scenario.providers)] if scenario.providers else prices
+        prices = prices[prices["geography"].isin(scenario.geographies)] if scenario.geographies else prices
+        region = run["region"]
+        here = prices if pd.isna(region) or region == "any" else prices[(prices["geography"] == region) | (prices["region"] == region)]
+        if here.empty:
+            raise CapplanError(f"run {run['run_id']} must be in {region}, where none of the plan's providers offers a machine; add offers, or change its region")
+        may_stop = bool(book.get("workloads").set_index("workload")["interruptible"].get(run["workload"], False))
+        spot = a.run_on_spot == "yes" or (a.run_on_spot == "as_workload" and may_stop)
+        left_out = not spot and (here["term"] == "spot").any()
+        here = here if spot else here[here["term"] != "spot"]
+        failures, measured = book.get("failures"), book.get("scaling_runs")
+        goodput = None
+        if len(failures):
+            g = scenario.section(GoodputAssumptions)
+            counts = [count for count in GOODPUT_COUNTS if count < 4 * a.run_maximum_accelerators]
+            parts = [measure_goodput(failures, g.model_copy(update={"run_accelerators": count}), here) for count in counts]
+            goodput = pd.concat(parts, ignore_index=True)
+        scaling = fit_scaling(measured, scenario.section(ScalingAssumptions)) if len(measured) else None
+        found = study_run(
+            run, book.get("skus"), scaling, goodput, here, a, accelerators=book.get("accelerators"), models=book.get("models")
+        )
+        note = f"The workload {run['workload']} is not interruptible: spot is left out (run_on_spot changes it)."
+        return replace(found, notes=(*found.notes, note)) if left_out and a.run_on_spot == "as_workload" else found
+
+    key = f"training-{scenario.section(ScalingAssumptions).digest()}-{scenario.geographies}-{scenario.providers}-{scenario.excluded_offers}"
+    return remembered(key, book, TRAINING_TABLES, a, compute)
 
 
 def _rehearsal(book: Book, scenario: Scenario) -> Rehearsal | None:

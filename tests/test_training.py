@@ -6,9 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from capplan.asides import training_of
 from capplan.errors import CapplanError
 from capplan.inputs.assumptions_runs import TrainingAssumptions
 from capplan.inputs.assumptions_training import ScalingAssumptions
+from capplan.inputs.book import load_book
+from capplan.inputs.scenario import Change
+from capplan.outputs.views import show_training
+from capplan.outputs.widget_controls import control_for
 from capplan.questions.demand.events import read_runs
 from capplan.questions.scaling import fit_scaling
 from capplan.questions.training import plan_run
@@ -29,7 +34,7 @@ from capplan.questions.training.work import (
     transformer_parameters,
     utilisation_share,
 )
-from tests.conftest import reference_file
+from tests.conftest import ROOT, reference_file
 
 A = TrainingAssumptions()
 H100_TFLOPS, A100_TFLOPS = 989.4, 312.0
@@ -417,3 +422,58 @@ def test_a_pool_smaller_than_a_trial_is_refused():
         plan_sweep(2.0, A.model_copy(update={"sweep_pool_accelerators": 4}))
     with pytest.raises(CapplanError, match="successive halving"):
         halving_rungs(9, 1, 1, 27)
+
+
+# The whole question, on the example book
+
+
+@pytest.fixture(scope="module")
+def example():
+    return load_book(ROOT / "data" / "enterprise")
+
+
+def test_the_view_answers_the_roadmap_and_its_sliders_read_as_they_stand(example):
+    view = show_training(example, example.scenario)
+    assert view.headline.startswith("base-8b: the cheapest way in time is")
+    assert view.value == view.table["cost_usd"].min()
+    for name in view.fields:
+        control = control_for(name, getattr(example.scenario, name))
+        assert control.read() == getattr(example.scenario, name)
+    assert any("spot is left out" in note for note in view.notes)
+    assert not (view.table["term"] == "spot").any()
+    assert set(view.charts) == {"frontier", "days", "machines", "memory", "network", "sweeps", "ways"}
+
+
+def test_a_missed_deadline_says_by_how_much_and_every_remedy_meets_it(example):
+    tight = example.scenario_with(training_run="continued-70b", run_maximum_accelerators=16)
+    study = training_of(example, tight)
+    chosen, available = study.choice.iloc[0], float(study.run["days_available"].iloc[0])
+    assert not study.frontier["meets_deadline"].any()
+    assert f"missed by {chosen['days'] - available:.0f} days" in study.headline
+    remedies = study.remedies.set_index("change")
+    more = training_of(example, tight.replaced(run_maximum_accelerators=4096, planned_accelerators=int(remedies.loc["accelerators", "needed"])))
+    assert more.choice["meets_deadline"].iloc[0]
+    better = training_of(example, tight.replaced(mfu_share=float(remedies.loc["utilisation", "needed"]) * 1.001))
+    assert better.choice["meets_deadline"].iloc[0]
+    for column, value in (("tokens", float(remedies.loc["tokens", "needed"]) * 0.999), ("deadline", "2028-01-17")):
+        changed = example.with_changes((Change(table="training_runs", key="continued-70b", column=column, set=value),))
+        assert training_of(changed, tight).choice["meets_deadline"].iloc[0], column
+
+
+def test_more_failures_and_fewer_operations_a_second_never_cost_less(example):
+    def usd(**values):
+        return float(training_of(example, example.scenario_with(planned_accelerators=256, **values)).choice["usd"].iloc[0])
+
+    base = usd()
+    assert usd(failure_factor=5.0) > base
+    assert usd(checkpoint_write_seconds=600.0) > base
+    assert usd(compute_share=0.7) > base
+    assert usd(mfu_share=0.3) > base
+    assert usd(recompute="full") > base
+
+
+def test_a_run_that_the_roadmap_does_not_have(example):
+    with pytest.raises(CapplanError, match="did you mean base-8b"):
+        training_of(example, example.scenario_with(training_run="base-8"))
+    with pytest.raises(CapplanError, match="states no parameters"):
+        training_of(example, example.scenario_with(training_run="preference-2027"))

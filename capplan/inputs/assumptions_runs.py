@@ -95,17 +95,22 @@ class TrainingAssumptions(GoodputAssumptions):
         le=10_000,
         step=50,
     )
-    ethernet_gbps_per_machine: float = assumption(
-        100.0,
-        "Network of a whole machine without fast links, where its row states none.",
-        "A judgement: rented machines of this kind come with 25 to 200 Gbit/s.",
+    ethernet_gbps_per_accelerator: float = assumption(
+        12.5,
+        "The same for machines without fast links.",
+        "Amazon EC2 instance types: 100 Gbit/s for the eight accelerators of a g5.48xlarge or g6.48xlarge.",
         unit="Gbit/s",
         gt=0,
         le=10_000,
-        step=25,
+        step=2.5,
     )
     run_maximum_accelerators: int = assumption(
         4096, "Largest run that is looked at.", "A judgement: raise it for larger fleets.", unit="accelerators", ge=1, le=200_000, step=256
+    )
+    run_on_spot: Literal["as_workload", "yes", "no"] = assumption(
+        "as_workload",
+        "May the run take spot machines? As its workload says (interruptible), or yes, or no.",
+        "The workloads table says what can be stopped at any time.",
     )
     contract_reuse_share: float = assumption(
         0.0,

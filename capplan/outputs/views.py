@@ -17,6 +17,7 @@ from capplan.outputs.views_crossover import show_crossover
 from capplan.outputs.views_plan import show_plan, show_procurement
 from capplan.outputs.views_portfolio import show_portfolio
 from capplan.outputs.views_serving import show_serving
+from capplan.outputs.views_training import show_training
 from capplan.plan import prices_of
 from capplan.units import quarter_end, quarter_of, quarter_range
 
@@ -122,12 +123,13 @@ def show_pricing(book: Book, scenario: Scenario) -> View:
     )
 
 
-__all__ = ["VIEWS", "View", "show_book", "show_crossover", "show_demand", "show_plan", "show_portfolio", "show_pricing", "show_procurement", "show_serving"]
+__all__ = ["VIEWS", "View", "show_book", "show_crossover", "show_demand", "show_plan", "show_portfolio", "show_pricing", "show_procurement", "show_serving", "show_training"]
 #: Views by question: the stems of the notebooks.
 VIEWS: dict[str, Callable[[Book, Scenario], View]] = {
     "start_here": show_book,
     "demand": show_demand,
     "pricing": show_pricing,
+    "training": show_training,
     "serving": show_serving,
     "portfolio": show_portfolio,
     "crossover": show_crossover,

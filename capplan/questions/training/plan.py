@@ -69,7 +69,7 @@ def plan_run(
     DataFrame
         One row a kind of machine and count that the run fits, on its cheapest offer: sku, provider, accelerator, accelerators, machines,
         offer_id, term, rung, tensor, pipeline, data, stage, memory_gib (of one accelerator), bubble_share, kept_share, scaling_share,
-        goodput_share, tflops_per_accelerator (all of these included), days, accelerator_hours (paid), usd_per_accelerator_hour, usd,
+        goodput_share, tflops_per_accelerator (in a paid hour, all of these included), days, accelerator_hours (paid), usd_per_accelerator_hour, usd,
         energy_mwh, meets_deadline, efficient (no other row is both quicker and cheaper); by sku and count.
 
     Raises
@@ -87,7 +87,7 @@ def plan_run(
     shape = shape_of(float(row["parameters"]), row.get("model"), models)
     exaflop = run_work(row, shape, a)
     available = days_available(row)
-    machines = _machines(skus, accelerators, prices, precision)
+    machines = machine_table(skus, accelerators, prices, precision)
     parts = []
     layout_of: dict[Machine, pd.DataFrame] = {}
     offers = _offers(prices, goodput)
@@ -183,13 +183,13 @@ def machine_of(machine: dict[str, Any], a: TrainingAssumptions) -> Machine:
     count, link = int(machine["accelerator_count"]), float(machine.get("link_gbps", np.nan))
     link = link if np.isfinite(link) else 0.0
     stated = float(machine.get("network_gbps", np.nan))
-    usual = a.fabric_gbps_per_accelerator * count if link else a.ethernet_gbps_per_machine
+    usual = count * (a.fabric_gbps_per_accelerator if link else a.ethernet_gbps_per_accelerator)
     return Machine(
         float(machine["accelerator_memory_gib"]), count, link, stated if np.isfinite(stated) else usual, float(machine["peak_tflops"]) * a.mfu_share
     )
 
 
-def _machines(skus: pd.DataFrame, accelerators: pd.DataFrame | None, prices: pd.DataFrame, precision: str) -> pd.DataFrame:
+def machine_table(skus: pd.DataFrame, accelerators: pd.DataFrame | None, prices: pd.DataFrame, precision: str) -> pd.DataFrame:
     """Join machines with their accelerators' memory and peak; those that someone offers."""
     table, peak = skus.reset_index(drop=True), PEAKS[precision]
     known = accelerators if accelerators is not None else skus.drop_duplicates("accelerator")
@@ -265,7 +265,7 @@ def _costed(
     result["accelerators"], result["machines"] = n.astype(int), (n / described.accelerators).astype(int)
     result["offer_id"], result["term"] = offers["offer_id"].to_numpy()[best], offers["term"].to_numpy()[best]
     result["scaling_share"], result["goodput_share"] = scaled, share[at]
-    result["tflops_per_accelerator"] = tflops * share[at] / (1 - idle[at])
+    result["tflops_per_accelerator"] = tflops * share[at]
     result["days"] = hours[at] / 24
     result["accelerator_hours"] = billed
     result["usd_per_accelerator_hour"] = offers["paid"].to_numpy()[best]
