@@ -7,6 +7,7 @@ import pytest
 from capplan.errors import CapplanError
 from capplan.inputs.scenario import DemandAssumptions
 from capplan.questions.demand import backtest_demand, fitting, forecast_demand, stated_demand, total_demand
+from capplan.questions.demand.backtest_summary import summarise
 from capplan.units import quarter_hours
 
 A = DemandAssumptions(horizon_quarters=3, paths=60)
@@ -270,6 +271,35 @@ def test_backtest_tells_what_it_can_test(usage):
     december = usage[(usage["workload"] == "chat") & (usage["time"].dt.to_period("M") == "2026-09")]["quantity"].sum()
     assert december == pytest.approx(rows["chat"].loc[pd.Timestamp("2026-09-01"), 1], rel=1e-9)
     assert any("extrapolated, not backtested" in note for note in answer.notes)
+
+
+def test_measures_of_the_backtest_are_those_of_the_field():
+    """Two totals of 100 and 200, said 110 and 180, the naive forecast 90 and 90, usual step 20."""
+    totals = pd.DataFrame(
+        {"workload": "w", "actual": [100.0, 200.0], "median": [110.0, 180.0], "naive": [90.0, 90.0], "scale": 20.0, "pinball": [3.0, 5.0]}
+    ).assign(covered=[True, False], error_share=[0.1, -0.1])
+    row = summarise(totals, ["workload"]).iloc[0]
+    assert row["smape"] == pytest.approx(100 * (10 / 210 + 20 / 380))
+    assert row["mase"] == pytest.approx(0.75)
+    naive_smape, naive_mase = 100 * (10 / 190 + 110 / 290), 3.0
+    assert row["owa"] == pytest.approx(0.5 * (row["smape"] / naive_smape + 0.75 / naive_mase))
+    assert row["value_added_share"] == pytest.approx(0.75)
+    assert row["wape_share"] == pytest.approx(0.1)
+    assert row["bias_share"] == pytest.approx(-10 / 300)
+    assert (row["coverage_share"], row["pinball"], row["run_share"], row["crawl_share"]) == (0.5, 4.0, 1.0, 1.0)
+
+
+def test_three_years_test_totals_four_quarters_ahead():
+    time = pd.date_range(end="2026-11-30", periods=3 * 365)
+    level = np.cumsum(np.random.default_rng(3).normal(0, 0.005, len(time)))
+    usage = pd.DataFrame({"time": time, "workload": "w", "quantity": 1000 * np.exp(level)})
+    answer = backtest_demand(usage, A, origins=3)
+    assert set(answer.summary.query("grain == 'quarter'")["ahead"]) == {1, 2, 3, 4}
+    assert set(answer.summary.query("grain == 'month'")["ahead"]) == set(range(1, 13))
+    assert not any("extrapolated" in note for note in answer.notes)
+    assert answer.pooled["owa"].notna().all()
+    models = set(forecast_demand(usage, None, None, A).scores["model"])
+    assert {"naive", "seasonal naive", "mstl", "ets", "theta", "arima", "combination"} <= models
 
 
 def test_backtest_of_a_short_history_claims_nothing():

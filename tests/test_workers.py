@@ -2,9 +2,13 @@
 
 import sys
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from capplan.errors import CapplanError
+from capplan.inputs.scenario import DemandAssumptions
+from capplan.questions.demand import fitting, forecast_demand, forecast_series
 from capplan.workers import spread, workers
 
 
@@ -18,13 +22,50 @@ def test_this_process_and_this_machine_keep_the_order():
             assert spread(square, range(20)) == [n * n for n in range(20)]
 
 
-def test_a_dask_cluster_by_address():
+@pytest.fixture(scope="module")
+def address():
     distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed (capplan[dask])")
-    with (
-        distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as cluster,
-        workers(cluster.scheduler_address),
-    ):
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as cluster:
+        yield cluster.scheduler_address
+
+
+def test_a_dask_cluster_by_address(address):
+    with workers(address):
         assert spread(square, range(20)) == [n * n for n in range(20)]
+
+
+def test_series_forecasts_are_the_same_on_a_cluster(address):
+    generator = np.random.default_rng(1)
+    series = pd.DataFrame(
+        {"series": np.repeat(["a", "b", "c"], 40), "time": np.tile(np.arange(40), 3), "quantity": generator.lognormal(3, 0.2, 120)}
+    )
+    here = forecast_series(series, 4, (12,))
+    with workers(address):
+        there = forecast_series(series, 4, (12,))
+    pd.testing.assert_frame_equal(here.quantiles, there.quantiles)
+    pd.testing.assert_frame_equal(here.scores, there.scores)
+
+
+def test_demand_forecasts_are_the_same_on_a_cluster(address):
+    time = pd.date_range("2026-01-01", "2026-11-30")
+    generator = np.random.default_rng(2)
+    usage = pd.concat([pd.DataFrame({"time": time, "workload": name, "quantity": generator.lognormal(3, 0.1, len(time))}) for name in "ab"])
+    a = DemandAssumptions(horizon_quarters=2, paths=20, load_blocks=1)
+    here = forecast_demand(usage, None, None, a)
+    fitting._fits.clear()
+    there = forecast_demand(usage, None, None, a.model_copy(update={"workers": address}))
+    pd.testing.assert_frame_equal(here.paths, there.paths)
+    pd.testing.assert_frame_equal(here.scores, there.scores)
+
+
+def test_many_series_are_fitted_on_all_cores(monkeypatch):
+    time = pd.date_range("2026-06-01", "2026-11-30")
+    usage = pd.DataFrame({"time": time, "workload": "a", "quantity": np.random.default_rng(3).lognormal(3, 0.1, len(time))})
+    a = DemandAssumptions(horizon_quarters=1, paths=10, load_blocks=1)
+    here = forecast_demand(usage, None, None, a)
+    fitting._fits.clear()
+    monkeypatch.setattr(fitting, "PARALLEL_FROM", 1)
+    pd.testing.assert_frame_equal(forecast_demand(usage, None, None, a).paths, here.paths)
 
 
 def test_a_cluster_that_does_not_answer_is_named(monkeypatch):

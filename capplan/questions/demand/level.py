@@ -168,15 +168,15 @@ def level_posterior(values: Array, periods_per_year: float, season_spreads: tupl
         power = level_spread[:, None] ** 2 * eigenvalues
         variance = power + noise_spread[:, None] ** 2
         x, y = vectors.T @ design, vectors.T @ values
-        precision = np.einsum("ni,gn,nj->gij", x, 1 / variance, x) + prior
-        right = np.einsum("ni,gn,n->gi", x, 1 / variance, y)
+        precision = x.T @ (x / variance[:, :, None]) + prior
+        right = (y / variance) @ x
         inverse = np.linalg.inv(precision)
         beta = np.einsum("gij,gj->gi", inverse, right)
         fit = (y**2 / variance).sum(axis=1) - np.einsum("gi,gi->g", beta, right)
         spread_prior = -0.5 * (level_spread / SPREAD_PRIOR) ** 2
         evidence.append(-0.5 * (np.log(variance).sum(axis=1) + np.linalg.slogdet(precision)[1] + fit) + spread_prior)
         gain = power * vectors[-1] / variance
-        tilt = np.einsum("ni,gn->gi", x, gain)
+        tilt = gain @ x
         end = gain @ y - np.einsum("gi,gi->g", tilt, beta)
         left = np.maximum(level_spread**2 - (gain * power * vectors[-1]).sum(axis=1), 0.0)
         joint = np.empty((len(beta), states, states))
@@ -223,7 +223,15 @@ def _waves(years: Array, harmonics: int) -> Array:
 
 @lru_cache(maxsize=256)
 def _eigen(size: int, persistence: float) -> tuple[Array, Array]:
-    """Decompose the correlation of a first-order autoregression over `size` periods; it is the same for all series of one length."""
-    distance = np.abs(np.subtract.outer(np.arange(size), np.arange(size)))
-    values, vectors = np.linalg.eigh(persistence**distance)
-    return np.maximum(values, 0.0), vectors
+    """Decompose the correlation of a first-order autoregression over `size` periods; it is the same for all series of one length.
+
+    Its inverse is tridiagonal, which is decomposed an order of magnitude faster and has the same vectors.
+    """
+    from scipy.linalg import eigh_tridiagonal
+
+    if size == 1:
+        return np.ones(1), np.ones((1, 1))
+    diagonal = np.full(size, 1 + persistence**2)
+    diagonal[[0, -1]] = 1.0
+    values, vectors = eigh_tridiagonal(diagonal, np.full(size - 1, -persistence))
+    return (1 - persistence**2) / np.maximum(values, 1e-12), vectors
