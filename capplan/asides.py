@@ -23,7 +23,7 @@ from capplan.questions.crossover import Crossover, Replica, api_ways, find_cross
 from capplan.questions.demand import Forecast, class_speeds, class_table
 from capplan.questions.goodput import measure_goodput
 from capplan.questions.portfolio import Portfolio, Rehearsal, holdings_of, mix_portfolio
-from capplan.questions.scaling import fit_scaling
+from capplan.questions.scaling import ScalingFit, fit_scaling
 from capplan.questions.serving.choice import cheapest_hours
 from capplan.questions.serving.hosted import host_service
 from capplan.questions.training import RunStudy, choose_run, study_run
@@ -149,20 +149,16 @@ def training_of(book: Book, scenario: Scenario) -> RunStudy:
         prices = prices[prices["geography"].isin(scenario.geographies)] if scenario.geographies else prices
         region = run["region"]
         here = prices if pd.isna(region) or region == "any" else prices[(prices["geography"] == region) | (prices["region"] == region)]
-        if here.empty:
-            raise CapplanError(f"run {run['run_id']} must be in {region}, where none of the plan's providers offers a machine; add offers, or change its region")
         may_stop = bool(book.get("workloads").set_index("workload")["interruptible"].get(run["workload"], False))
         spot = a.run_on_spot == "yes" or (a.run_on_spot == "as_workload" and may_stop)
         left_out = not spot and (here["term"] == "spot").any()
         here = here if spot else here[here["term"] != "spot"]
-        failures, measured = book.get("failures"), book.get("scaling_runs")
-        goodput = None
-        if len(failures):
-            g = scenario.section(GoodputAssumptions)
-            counts = [count for count in GOODPUT_COUNTS if count < 4 * a.run_maximum_accelerators]
-            parts = [measure_goodput(failures, g.model_copy(update={"run_accelerators": count}), here) for count in counts]
-            goodput = pd.concat(parts, ignore_index=True)
-        scaling = fit_scaling(measured, scenario.section(ScalingAssumptions)) if len(measured) else None
+        if here.empty:
+            raise CapplanError(
+                f"run {run['run_id']} must be in {region}, where none of the plan's providers offers a machine"
+                f"{' but spot; allow it with run_on_spot,' if left_out else ';'} add offers, or change its region"
+            )
+        scaling, goodput = _scaling_of(book, scenario), _goodput_of(book, scenario)
         found = study_run(
             run, book.get("skus"), scaling, goodput, here, a, accelerators=book.get("accelerators"), models=book.get("models")
         )
@@ -171,6 +167,23 @@ def training_of(book: Book, scenario: Scenario) -> RunStudy:
 
     key = f"training-{scenario.section(ScalingAssumptions).digest()}-{scenario.geographies}-{scenario.providers}-{scenario.excluded_offers}"
     return remembered(key, book, TRAINING_TABLES, a, compute)
+
+
+def _scaling_of(book: Book, scenario: Scenario) -> ScalingFit | None:
+    """Fit the book's scaling runs, if it has any."""
+    measured, a = book.get("scaling_runs"), scenario.section(ScalingAssumptions)
+    return remembered("scaling", book, ("scaling_runs",), a, lambda: fit_scaling(measured, a)) if len(measured) else None
+
+
+def _goodput_of(book: Book, scenario: Scenario) -> pd.DataFrame | None:
+    """Measure the goodput of every offer at a few numbers of accelerators, if failures are known."""
+    failures, a = book.get("failures"), scenario.section(GoodputAssumptions)
+
+    def compute() -> pd.DataFrame:
+        prices = prices_of(book, scenario)
+        return pd.concat([measure_goodput(failures, a.model_copy(update={"run_accelerators": count}), prices) for count in GOODPUT_COUNTS], ignore_index=True)
+
+    return remembered("goodput", book, ("failures", "skus", "offers", "sites"), a, compute) if len(failures) else None
 
 
 def _rehearsal(book: Book, scenario: Scenario) -> Rehearsal | None:

@@ -11,9 +11,10 @@ from capplan.errors import CapplanError
 from capplan.inputs.assumptions_runs import TrainingAssumptions
 from capplan.inputs.assumptions_training import ScalingAssumptions
 from capplan.inputs.book import load_book
-from capplan.inputs.scenario import Change
+from capplan.inputs.scenario import Change, DemandAssumptions
 from capplan.outputs.views import show_training
 from capplan.outputs.widget_controls import control_for
+from capplan.questions.demand import forecast_demand
 from capplan.questions.demand.events import read_runs
 from capplan.questions.scaling import fit_scaling
 from capplan.questions.training import plan_run
@@ -207,7 +208,7 @@ def test_bubble_is_the_idle_share_of_a_pipeline_walked_through_step_by_step():
 
 def test_rungs_rise_with_the_model():
     def rung(parameters, count, a=A):
-        return chosen_layouts(layouts(shape_of(parameters), "bf16", H100, [count], a), a.simple_rung_share)["rung"].tolist()
+        return chosen_layouts(shape_of(parameters), "bf16", H100, [count], a)["rung"].tolist()
 
     assert rung(1e9, 1) == ["one_device"]
     assert rung(1e9, 8) == ["data_parallel"]
@@ -221,7 +222,9 @@ def test_rungs_rise_with_the_model():
 
 def test_a_lower_rung_that_fits_is_never_passed_over():
     table = layouts(shape_of(13e9), "bf16", H100, [8, 64, 512], A)
-    for count, chosen in chosen_layouts(table).set_index("accelerators").iterrows():
+    plain = pd.DataFrame(chosen_layouts(shape_of(13e9), "bf16", H100, [8, 64, 512], A.model_copy(update={"simple_rung_share": 0.0})))
+    assert len(plain) == 3
+    for count, chosen in plain.set_index("accelerators").iterrows():
         rows = table[table["accelerators"] == count].reset_index(drop=True)
         place = rows.index[(rows["rung"] == chosen["rung"]) & (rows["tensor"] == chosen["tensor"]) & (rows["pipeline"] == chosen["pipeline"])][0]
         assert not rows.loc[: place - 1, "fits"].any() if place else True
@@ -311,6 +314,15 @@ def test_the_demand_forecast_and_the_plan_count_the_same_work():
     assert row["accelerator_hours"] == pytest.approx(demand / (989.4e12 * 0.4 * 3600 / 1e18))
     stated = planned({**{k: v for k, v in RUN.items() if k != "tokens"}, "quantity": demand}, prices=only, counts=64).iloc[0]
     assert stated["days"] == pytest.approx(row["days"])
+
+
+def test_the_forecast_carries_the_work_that_the_plan_of_a_run_counts():
+    runs = pd.DataFrame([{**RUN, "workload": "pretraining", "probability": 1.0}])
+    workloads = pd.DataFrame({"workload": ["pretraining"], "stage": ["pretraining"], "unit": ["exaflop"]})
+    usage = pd.DataFrame({"time": pd.date_range("2026-10-01", "2026-11-30 23:00", freq="h"), "workload": "pretraining", "region": "any", "quantity": 0.0})
+    a = DemandAssumptions(paths=10, horizon_quarters=2)
+    paths = forecast_demand(usage, None, runs, a, workloads).paths
+    assert paths.groupby("path")["quantity"].sum().to_numpy() == pytest.approx(run_work(RUN, shape_of(8e9), A), rel=1e-6)
 
 
 # Sweeps, storage, ways
@@ -477,3 +489,6 @@ def test_a_run_that_the_roadmap_does_not_have(example):
         training_of(example, example.scenario_with(training_run="base-8"))
     with pytest.raises(CapplanError, match="states no parameters"):
         training_of(example, example.scenario_with(training_run="preference-2027"))
+    moved = example.with_changes((Change(table="training_runs", key="base-8b", column="region", set="apac"),))
+    with pytest.raises(CapplanError, match="must be in apac"):
+        training_of(moved, example.scenario)

@@ -106,6 +106,37 @@ def layouts(shape: Shape, precision: str, machine: Machine, counts: Any, a: Trai
     ------
     S. Rajbhandari et al., ZeRO, SC20, section 7; D. Narayanan et al., SC21, section 3; V. Korthikanti et al., 2022.
     """
+    possible, columns = _evaluated(shape, precision, machine, counts, a)
+    keep = possible.T.ravel()
+    return pd.DataFrame({name: values.T.ravel()[keep] for name, values in columns.items()})
+
+
+def chosen_layouts(shape: Shape, precision: str, machine: Machine, counts: Any, a: TrainingAssumptions) -> dict[str, np.ndarray]:
+    """Return for each count the layout a run takes: the lowest rung that fits, and is not much slower than the fastest that fits.
+
+    Parameters
+    ----------
+    shape, precision, machine, counts, a
+        As in `layouts`; ``a.simple_rung_share`` is the least speed, as a share of the fastest one's (0 = the lowest that fits).
+
+    Returns
+    -------
+    dict
+        The columns of `layouts`, an entry a count; counts on which nothing fits are left out.
+    """
+    possible, columns = _evaluated(shape, precision, machine, counts, a)
+    fits = possible & columns["fits"]
+    kept = np.where(fits, columns["kept_share"], 0.0)
+    good = fits & (kept >= a.simple_rung_share * kept.max(axis=0))
+    lowest = good.argmax(axis=0)
+    some = np.flatnonzero(good.any(axis=0))
+    return {name: values[lowest[some], some] for name, values in columns.items()}
+
+
+def _evaluated(
+    shape: Shape, precision: str, machine: Machine, counts: Any, a: TrainingAssumptions
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Work out every layout (row) on every count (column); which of them are possible; and what `layouts` says of each."""
     n = checked_counts(counts)
     kinds = _kinds(shape, machine)
     stage = np.array([kind[1] for kind in kinds])[:, None]
@@ -123,7 +154,7 @@ def layouts(shape: Shape, precision: str, machine: Machine, counts: Any, a: Trai
     # The fullest stage decides; layers may not divide evenly.
     fullest = np.ceil(shape.layers / p) / (shape.layers / p)
     held = shape.parameters / (t * p) * fullest
-    weight, gradient, optimiser = _sharded(held, precision, d, stage)
+    weight, gradient, optimiser = state_bytes(held, precision, d, stage)
     activation = activation_bytes(shape, a.sequence_length, a.micro_batch_sequences, a.recompute, t, p, m) * fullest
     memory = (weight + gradient + optimiser + activation) / GIB
     bubble = bubble_share(p, m)
@@ -144,19 +175,19 @@ def layouts(shape: Shape, precision: str, machine: Machine, counts: Any, a: Trai
     slowest = np.maximum(np.maximum(compute, network), link)
     kept = used / n[None, :] * (1 - bubble) / fullest * compute / slowest
     columns = {
-        "accelerators": np.broadcast_to(n[None, :], d.shape),
-        "rung": np.broadcast_to(names[:, None], d.shape),
-        "tensor": np.broadcast_to(t, d.shape).astype(int),
-        "pipeline": np.broadcast_to(p, d.shape).astype(int),
+        "accelerators": n[None, :].astype(int),
+        "rung": names[:, None],
+        "tensor": t.astype(int),
+        "pipeline": p.astype(int),
         "data": d.astype(int),
-        "stage": np.broadcast_to(stage, d.shape),
+        "stage": stage,
         "used_accelerators": used.astype(int),
         "micro_batches": m,
         "bubble_share": bubble,
         "weights_gib": weight / GIB,
         "gradients_gib": gradient / GIB,
         "optimiser_gib": optimiser / GIB,
-        "activations_gib": np.broadcast_to(activation, d.shape) / GIB,
+        "activations_gib": activation / GIB,
         "memory_gib": memory,
         "fits": memory <= machine.memory_gib * (1 - a.memory_reserve_share),
         "compute_seconds": compute,
@@ -166,28 +197,7 @@ def layouts(shape: Shape, precision: str, machine: Machine, counts: Any, a: Trai
         "needed_network_gbps": network_bytes * BITS / GIGA / compute,
         "needed_link_gbps": 2 * link_bytes / GIGA / compute,
     }
-    keep = possible.T.ravel()
-    return pd.DataFrame({name: np.asarray(values).T.ravel()[keep] for name, values in columns.items()})
-
-
-def chosen_layouts(table: pd.DataFrame, simple_share: float = 0.0) -> pd.DataFrame:
-    """Return for each count the layout a run takes: the lowest rung that fits, and is not much slower than the fastest that fits.
-
-    Parameters
-    ----------
-    table
-        What `layouts` returns.
-    simple_share
-        Least speed of the rung that is taken, as a share of the fastest one's; 0 = the lowest that fits, 1 = the fastest.
-
-    Returns
-    -------
-    DataFrame
-        Rows of `table`, one a count; none where nothing fits.
-    """
-    fitting = table[table["fits"]]
-    best = fitting.groupby("accelerators")["kept_share"].transform("max")
-    return fitting[fitting["kept_share"] >= simple_share * best].drop_duplicates("accelerators").reset_index(drop=True)
+    return possible, {name: np.broadcast_to(values, d.shape) for name, values in columns.items()}
 
 
 def checked_counts(counts: Any) -> np.ndarray:
@@ -216,16 +226,6 @@ def _kinds(shape: Shape, machine: Machine) -> list[tuple[str, int, int, int]]:
     found += [("pipeline", 1, 1, p) for p in stages]
     product = sorted(((t, p) for t in tensors for p in stages), key=lambda pair: (pair[0] * pair[1], -pair[0]))
     return found + [("tensor_and_pipeline", 1, t, p) for t, p in product]
-
-
-def _sharded(held: Any, precision: str, data: Any, stage: Any) -> tuple[Any, Any, Any]:
-    """Bytes of weights, gradients and optimiser, for layouts of different stages at once."""
-    parts = [state_bytes(held, precision, data, level) for level in range(4)]
-    conditions = [np.broadcast_to(stage == level, data.shape) for level in range(4)]
-    weights, gradients, optimiser = (
-        np.select(conditions, [np.broadcast_to(part[index], data.shape) for part in parts]) for index in range(3)
-    )
-    return weights, gradients, optimiser
 
 
 def _traffic(

@@ -89,21 +89,20 @@ def plan_run(
     available = days_available(row)
     machines = machine_table(skus, accelerators, prices, precision)
     parts = []
-    layout_of: dict[Machine, pd.DataFrame] = {}
-    offers = _offers(prices, goodput)
+    layout_of: dict[Machine, dict[str, np.ndarray]] = {}
+    offers = dict(list(_offers(prices, goodput).groupby("sku", sort=False)))
+    useful = _useful(goodput)
     for machine in machines.to_dict("records"):
-        here = offers[offers["sku"] == machine["sku"]]
         described = machine_of(machine, a)
         n = _counts(counts, described.accelerators, a.run_maximum_accelerators)
         if described not in layout_of:
-            layout_of[described] = chosen_layouts(layouts(shape, precision, described, n, a), a.simple_rung_share)
+            layout_of[described] = chosen_layouts(shape, precision, described, n, a)
         chosen = layout_of[described]
-        if chosen.empty or here.empty:
-            continue
-        parts.append(_costed(machine, chosen, here, described, exaflop, scaling, goodput, a))
+        if len(chosen["accelerators"]):
+            parts.append(_costed(machine, chosen, offers[machine["sku"]], described, exaflop, scaling, useful, a))
     if not parts:
         raise CapplanError(_nowhere(shape, precision, machines, a))
-    table = pd.concat(parts, ignore_index=True)
+    table = pd.DataFrame({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
     table["meets_deadline"] = table["days"] <= available
     table["efficient"] = _efficient(table["days"].to_numpy(), table["usd"].to_numpy())
     return table.sort_values(["sku", "accelerators"], kind="stable", ignore_index=True)[COLUMNS]
@@ -236,42 +235,47 @@ def _counts(counts: Any, node: int, most: int) -> np.ndarray:
 
 def _costed(
     machine: dict[str, Any],
-    chosen: pd.DataFrame,
+    chosen: dict[str, np.ndarray],
     offers: pd.DataFrame,
     described: Machine,
     exaflop: float,
     scaling: ScalingFit | None,
-    goodput: pd.DataFrame | None,
+    useful: dict[str, tuple[np.ndarray, np.ndarray, float]],
     a: TrainingAssumptions,
-) -> pd.DataFrame:
+) -> dict[str, np.ndarray]:
     """Days and money of one kind of machine at each count, on its cheapest offer."""
-    n = chosen["accelerators"].to_numpy()
+    n = chosen["accelerators"].astype(float)
     scaled = np.ones_like(n) if scaling is None else scaling.efficiency(n, curve_of(scaling, a))
-    share, idle = _goodput(offers, goodput, n)
-    tflops = described.tflops * chosen["kept_share"].to_numpy() * scaled
-    working = exaflop * EXA / (tflops * TERA * 3600 * n)
+    share, idle = _goodput(offers, useful, n)
+    price, length = offers["paid"].to_numpy(dtype=float), offers["term_months"].to_numpy(dtype=float)[:, None] * HOURS_PER_AVERAGE_MONTH
+    tflops = described.tflops * chosen["kept_share"] * scaled
     with np.errstate(divide="ignore"):
-        paid = working / share
-    hours = paid * (1 - idle)
-    length = offers["term_months"].to_numpy(dtype=float)[:, None] * HOURS_PER_AVERAGE_MONTH
-    whole = np.where(np.isfinite(length), np.ceil(paid / np.where(np.isfinite(length), length, 1.0)) * length, paid)
-    usd = n * offers["paid"].to_numpy()[:, None] * (paid + (1 - a.contract_reuse_share) * (whole - paid))
-    usd = np.where(np.isfinite(usd), usd, np.inf)
+        paid = exaflop * EXA / (tflops * TERA * 3600 * n) / share
+    ends = np.isfinite(length) & np.isfinite(paid)
+    whole = np.where(ends, np.ceil(np.where(ends, paid / np.where(ends, length, 1.0), 0.0)) * length, paid)
+    with np.errstate(invalid="ignore"):
+        billed = n * np.where(ends, paid + (1 - a.contract_reuse_share) * (whole - paid), paid)
+    usd = billed * price[:, None]
     best = usd.argmin(axis=0)
     at = (best, np.arange(len(n)))
-    billed = n * (paid + (1 - a.contract_reuse_share) * (whole - paid))[at]
-    result = chosen[["rung", "tensor", "pipeline", "data", "stage", "memory_gib", "bubble_share", "kept_share"]].copy()
-    result["sku"], result["provider"], result["accelerator"] = machine["sku"], machine["provider"], machine["accelerator"]
-    result["accelerators"], result["machines"] = n.astype(int), (n / described.accelerators).astype(int)
-    result["offer_id"], result["term"] = offers["offer_id"].to_numpy()[best], offers["term"].to_numpy()[best]
-    result["scaling_share"], result["goodput_share"] = scaled, share[at]
-    result["tflops_per_accelerator"] = tflops * share[at]
-    result["days"] = hours[at] / 24
-    result["accelerator_hours"] = billed
-    result["usd_per_accelerator_hour"] = offers["paid"].to_numpy()[best]
-    result["usd"] = usd[at]
-    result["energy_mwh"] = n * hours[at] * float(machine["power_w"]) / 1e6 * a.pue
-    return result[np.isfinite(result["usd"])]
+    possible = np.isfinite(usd[at])
+    days = paid[at] * (1 - idle[best]) / 24
+    result = {
+        **{name: np.full(len(n), machine[name], dtype=object) for name in ("sku", "provider", "accelerator")},
+        **{name: chosen[name] for name in ("rung", "tensor", "pipeline", "data", "stage", "memory_gib", "bubble_share", "kept_share", "accelerators")},
+        "machines": chosen["accelerators"] // described.accelerators,
+        "offer_id": offers["offer_id"].to_numpy()[best],
+        "term": offers["term"].to_numpy()[best],
+        "scaling_share": scaled,
+        "goodput_share": share[at],
+        "tflops_per_accelerator": tflops * share[at],
+        "days": days,
+        "accelerator_hours": billed[at],
+        "usd_per_accelerator_hour": price[best],
+        "usd": usd[at],
+        "energy_mwh": n * days * 24 * float(machine["power_w"]) / 1e6 * a.pue,
+    }
+    return {name: values[possible] for name, values in result.items()}
 
 
 def curve_of(scaling: ScalingFit, a: TrainingAssumptions) -> str:
@@ -282,22 +286,27 @@ def curve_of(scaling: ScalingFit, a: TrainingAssumptions) -> str:
     return a.run_curve or names[0]
 
 
-def _goodput(offers: pd.DataFrame, goodput: pd.DataFrame | None, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Share of a paid hour that is progress, and that is idle between runs, for each offer (row) and count."""
-    share = np.repeat(offers["share"].to_numpy(dtype=float)[:, None], len(n), axis=1)
-    idle = np.zeros_like(share)
+def _useful(goodput: pd.DataFrame | None) -> dict[str, tuple[np.ndarray, np.ndarray, float]]:
+    """Read goodput by offer: logarithms of the counts it was measured at, shares of a paid hour that are progress, the share that is idle."""
     if goodput is None:
-        return share, idle
+        return {}
+    table = goodput.sort_values("accelerators", kind="stable") if "accelerators" in goodput else goodput
+    found = {}
+    for offer, rows in table.groupby("offer_id", sort=False):
+        counts = np.log(rows["accelerators"].to_numpy(dtype=float)) if "accelerators" in rows else np.zeros(len(rows))
+        idle = float(rows["idle_share"].iloc[0]) if "idle_share" in rows else 0.0
+        found[str(offer)] = (counts, rows["goodput_share"].to_numpy(dtype=float), idle)
+    return found
+
+
+def _goodput(offers: pd.DataFrame, useful: dict[str, tuple[np.ndarray, np.ndarray, float]], n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Share of a paid hour that is progress, for each offer (row) and count, and that is idle between runs, for each offer."""
+    share = np.repeat(offers["share"].to_numpy(dtype=float)[:, None], len(n), axis=1)
+    idle = np.zeros(len(offers))
     for place, offer in enumerate(offers["offer_id"]):
-        rows = goodput[goodput["offer_id"] == offer]
-        if rows.empty:
-            continue
-        if len(rows) > 1:
-            rows = rows.sort_values("accelerators")
-            share[place] = np.interp(np.log(n), np.log(rows["accelerators"].to_numpy(dtype=float)), rows["goodput_share"].to_numpy(dtype=float))
-        else:
-            share[place] = float(rows["goodput_share"].iloc[0])
-        idle[place] = float(rows["idle_share"].iloc[0]) if "idle_share" in rows else 0.0
+        if offer in useful:
+            counts, shares, idle[place] = useful[offer]
+            share[place] = np.interp(np.log(n), counts, shares)
     return share, idle
 
 

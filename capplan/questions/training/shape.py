@@ -131,7 +131,7 @@ def parameter_bytes(precision: str) -> tuple[int, int, int]:
     return PARAMETER_BYTES[precision]
 
 
-def state_bytes(parameters: Any, precision: str, data: Any = 1, stage: int = 0) -> tuple[Any, Any, Any]:
+def state_bytes(parameters: Any, precision: str, data: Any = 1, stage: Any = 0) -> tuple[Any, Any, Any]:
     r"""Say what weights, gradients and optimiser take on one accelerator, with a stage of sharding over data-parallel ones.
 
     .. math:: M = \frac{b_w P}{[n]_3} + \frac{b_g P}{[n]_2} + \frac{b_o P}{[n]_1}
@@ -155,15 +155,14 @@ def state_bytes(parameters: Any, precision: str, data: Any = 1, stage: int = 0) 
 
     Examples
     --------
-    >>> [round(sum(state_bytes(7.5e9, "bf16", 64, stage)) / 1e9, 1) for stage in range(4)]
+    >>> [round(float(sum(state_bytes(7.5e9, "bf16", 64, stage))) / 1e9, 1) for stage in range(4)]
     [120.0, 31.4, 16.6, 1.9]
     """
     weight, gradient, optimiser = parameter_bytes(precision)
-    return (
-        weight * parameters / (data if stage >= 3 else 1),
-        gradient * parameters / (data if stage >= 2 else 1),
-        optimiser * parameters / (data if stage >= 1 else 1),
+    weights, gradients, optimisers = (
+        size * parameters / np.where(np.asarray(stage) >= least, data, 1) for size, least in ((weight, 3), (gradient, 2), (optimiser, 1))
     )
+    return weights[()], gradients[()], optimisers[()]
 
 
 def activation_bytes(
