@@ -107,6 +107,7 @@ def test_every_fact_has_a_source_and_a_date_that_is_not_in_the_future(facts):
             assert frame["as_of"].notna().all()
             assert frame["as_of"].max() <= latest
     used = set().union(*(set(facts[name]["source_id"]) for name in REFERENCE_TABLES)) | set(facts["offers"]["lead_time_source_id"].dropna())
+    used |= set(facts["skus"]["network_source_id"].dropna())
     speeds = pd.read_csv(ENTERPRISE / "speeds.csv")
     assert sources <= used | set(speeds["source_id"])
 

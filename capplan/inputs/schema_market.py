@@ -65,6 +65,7 @@ class Skus(Table):
     memory_gib: float = column("Main memory.", unit="GiB", optional=True, gt=0)
     local_ssd_gib: float = column("Local flash storage.", unit="GiB", optional=True, ge=0)
     network_gbps: float = column("Network bandwidth.", unit="Gbit/s", optional=True, gt=0)
+    network_source_id: str = column("Source of the network bandwidth, where it is not that of the row.", optional=True, refers="sources.source_id")
     power_kw: float = column("Power of the whole machine at full load; needed for owned machines.", unit="kW", optional=True, gt=0)
     source_id: str = column("Source of the row.", refers="sources.source_id")
 
