@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from capplan.asides import training_of
-from capplan.errors import CapplanError
+from capplan.errors import BookError, CapplanError
 from capplan.inputs.assumptions_runs import TrainingAssumptions
 from capplan.inputs.assumptions_training import ScalingAssumptions
 from capplan.inputs.book import load_book
@@ -283,6 +283,13 @@ def test_goodput_stretches_days_and_is_read_between_counts():
     assert idle["usd"] == pytest.approx(row["usd"] / 0.9)
 
 
+def test_one_share_of_goodput_holds_for_all_offers():
+    base, lost = planned(counts=64, prices=PRICES.head(1)), planned(counts=64, prices=PRICES.head(1), goodput=0.8)
+    assert lost["days"].to_numpy() == pytest.approx(base["days"].to_numpy() / 0.8)
+    with pytest.raises(CapplanError, match=r"write 90 % as 0\.9"):
+        planned(goodput=90.0)
+
+
 def test_scaling_divides_the_rate():
     runs = pd.DataFrame({"accelerators": [8, 16, 32, 64], "throughput": [8 / (1 + 0.01 * (n - 8)) * n / 8 for n in (8, 16, 32, 64)]})
     fit = fit_scaling(runs, ScalingAssumptions())
@@ -427,6 +434,16 @@ def test_two_runs_at_once_and_missing_peaks_are_refused():
         plan_run(RUN, SKUS, None, None, PRICES, A)
     with pytest.raises(CapplanError, match="does not have"):
         plan_run(RUN, SKUS, None, None, PRICES, A, accelerators=ACCELERATORS.head(1))
+
+
+def test_a_book_refuses_billions_typed_as_units(make_book):
+    folder = make_book(
+        workloads="workload,stage,unit\npretraining,pretraining,exaflop\n",
+        training_runs="run_id,workload,parameters,tokens,start,deadline\nr,pretraining,70,15,2027-01-01,2027-06-01\n",
+    )
+    with pytest.raises(BookError, match=r"row 2, column parameters: found '70.0'.*Then write 7e\+10") as error:
+        load_book(folder)
+    assert "Then write 1.5e+13" in str(error.value)
 
 
 def test_a_pool_smaller_than_a_trial_is_refused():

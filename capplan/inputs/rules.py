@@ -13,6 +13,8 @@ FREE_TERMS = ("owned",)
 TERM_MONTHS = {"reserved_1y": 12.0, "reserved_3y": 36.0, "savings_plan_1y": 12.0, "savings_plan_3y": 36.0}
 STATED_LENGTH = ("lease", "capacity_block")
 PROBABILITY_TOLERANCE = 1e-6
+#: Fewer parameters or tokens of a training run than this are billions or trillions typed without their zeros: the column, the least, the unit, its name.
+LEAST_COUNTS = {"parameters": (1e5, 1e9, "billions"), "tokens": (1e5, 1e12, "trillions")}
 
 
 def _rows(table: str, frame: pd.DataFrame, bad: pd.Series, column: str, rule: str, remedy: str, shown: int = 4) -> list[Fault]:
@@ -233,6 +235,17 @@ def contract_total_usd(commitment: pd.Series) -> float:
     return float(commitment["machines"] * commitment["usd_per_hour"] * hours)
 
 
+def check_training_runs(runs: pd.DataFrame) -> list[Fault]:
+    """Parameters and tokens are counted in units; a number of billions is no run."""
+    faults = []
+    for name, (least, unit, words) in LEAST_COUNTS.items():
+        small = runs[name] < least
+        for value in runs.loc[small, name].unique():
+            remedy = f"Was it typed in {words}? Then write {value * unit:.6g}."
+            faults += _rows("training_runs", runs, small & (runs[name] == value), name, f"must be counted in units, {least:,.0f} or more", remedy, shown=1)
+    return faults
+
+
 def check_tables(tables: Tables, known: Tables) -> list[Fault]:
     """Check all rules between tables; see `check_references` for the arguments."""
     faults = check_references(tables, known)
@@ -240,4 +253,6 @@ def check_tables(tables: Tables, known: Tables) -> list[Fault]:
         faults += check_usage_times(tables["usage"])
     if "offers" in tables:
         faults += check_offers(tables["offers"])
+    if "training_runs" in tables:
+        faults += check_training_runs(tables["training_runs"])
     return faults + check_work(tables) + check_payments(tables)

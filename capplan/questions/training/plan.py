@@ -28,7 +28,7 @@ def plan_run(
     run: Any,
     skus: pd.DataFrame,
     scaling: ScalingFit | None,
-    goodput: pd.DataFrame | None,
+    goodput: pd.DataFrame | float | None,
     prices: pd.DataFrame,
     a: TrainingAssumptions,
     *,
@@ -54,7 +54,7 @@ def plan_run(
         Fitted scaling, or None = linear. The utilisation holds for its smallest run.
     goodput : g
         What `measure_goodput` returns: offer_id, goodput_share; with rows for several `accelerators` it is read between them by the logarithm.
-        None = nothing is lost but what the price of spot says.
+        One share holds for all offers; None = nothing is lost but what the price of spot says.
     prices
         What `price_hours` returns.
     a
@@ -82,6 +82,7 @@ def plan_run(
     ------
     D. Narayanan et al., SC21, equation 4; FinOps Foundation, FOCUS (contracts are paid used or not).
     """
+    goodput = _as_table(goodput, prices)
     row = as_run(run)
     precision = checked_precision(row)
     shape = shape_of(float(row["parameters"]), row.get("model"), models)
@@ -284,6 +285,15 @@ def curve_of(scaling: ScalingFit, a: TrainingAssumptions) -> str:
     if a.run_curve and a.run_curve not in names:
         raise CapplanError(f"run_curve = {a.run_curve!r}: no such curve was fitted; {nearest(a.run_curve, names)}")
     return a.run_curve or names[0]
+
+
+def _as_table(goodput: pd.DataFrame | float | None, prices: pd.DataFrame) -> pd.DataFrame | None:
+    """Return goodput as a table; one share stands for every offer."""
+    if goodput is None or isinstance(goodput, pd.DataFrame):
+        return goodput
+    if not 0 < float(goodput) <= 1:
+        raise CapplanError(f"goodput = {goodput!r}: a share of paid time lies above 0 and at most at 1; write 90 % as 0.9")
+    return pd.DataFrame({"offer_id": prices["offer_id"], "goodput_share": float(goodput)})
 
 
 def _useful(goodput: pd.DataFrame | None) -> dict[str, tuple[np.ndarray, np.ndarray, float]]:

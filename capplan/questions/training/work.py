@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from capplan.errors import CapplanError
+from capplan.inputs.rules import LEAST_COUNTS
 from capplan.questions.demand.events import EXA, OPERATIONS_PER_PARAMETER_AND_TOKEN
 
 Recompute = Literal["none", "selective", "full"]
@@ -16,8 +17,6 @@ TERA = 1e12
 OPERATIONS_FORWARD = 2
 #: Multiply-adds of attention in the forward pass of a token and layer: 4 d s, as two products of s x d.
 ATTENTION_FORWARD = 4
-#: Fewer parameters or tokens than this are a number of billions (or trillions) typed without its zeros.
-LEAST_PARAMETERS, LEAST_TOKENS = 1e5, 1e5
 
 
 def operations_per_token(
@@ -235,15 +234,16 @@ def run_energy_mwh(accelerator_hours: Any, power_w: Any, pue: float) -> Any:
 
 def check_parameters(parameters: Any) -> Any:
     """Return parameters as given; refuse none, fewer than none, and billions typed as units."""
-    return _in_units("parameters", parameters, LEAST_PARAMETERS, 1e9, "billions")
+    return _in_units("parameters", parameters)
 
 
 def check_tokens(tokens: Any) -> Any:
     """Return tokens as given; refuse none, fewer than none, and billions or trillions typed as units."""
-    return _in_units("tokens", tokens, LEAST_TOKENS, 1e12, "trillions")
+    return _in_units("tokens", tokens)
 
 
-def _in_units(name: str, value: Any, least: float, unit: float, words: str) -> Any:
+def _in_units(name: str, value: Any) -> Any:
+    least, unit, words = LEAST_COUNTS[name]
     numbers = np.asarray(value, dtype=float)
     bad = ~(numbers >= least)
     if bad.any():
