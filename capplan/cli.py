@@ -169,6 +169,23 @@ def accept(
 
 
 @app.command()
+def export(
+    format_: Annotated[str, typer.Argument(metavar="FORMAT", help="kueue (ClusterQueues and cohorts) or slurm (partitions).")],
+    report: Annotated[Path, typer.Argument(metavar="REPORT", help="Folder with the answer to `capplan run split BOOK`.")],
+    file: Annotated[Path | None, typer.Option("--to", metavar="FILE", help="File to write; without it the text is printed.")] = None,
+) -> None:
+    """Write the recommended split of a fleet as quotas for a scheduler."""
+    from capplan.outputs.export_quotas import export_quotas
+
+    text = export_quotas(format_, report)
+    if file is None:
+        typer.echo(text, nl=False)
+    else:
+        file.write_text(text, encoding="utf-8")
+        typer.echo(f"Wrote {file}.")
+
+
+@app.command()
 def lab(book: BookFolder, port: Annotated[int, typer.Option(help="Port of the notebook server.")] = 8888) -> None:
     """Open the notebooks on BOOK in JupyterLab."""
     from capplan.outputs.report import open_lab

@@ -27,6 +27,7 @@ from capplan.inputs.assumptions_performance import PerformanceAssumptions
 from capplan.inputs.assumptions_portfolio import PortfolioAssumptions
 from capplan.inputs.assumptions_runs import TrainingAssumptions
 from capplan.inputs.assumptions_serving import ServingAssumptions
+from capplan.inputs.assumptions_split import SplitAssumptions
 from capplan.inputs.assumptions_training import GoodputAssumptions, ScalingAssumptions
 from capplan.units import quarter_start
 
@@ -46,6 +47,7 @@ __all__ = [
     "Scenario",
     "Section",
     "ServingAssumptions",
+    "SplitAssumptions",
     "Timeline",
     "TrainingAssumptions",
     "build_scenario",
@@ -87,6 +89,7 @@ class Scenario(
     ScalingAssumptions,
     TrainingAssumptions,
     GoodputAssumptions,
+    SplitAssumptions,
     ClusterAssumptions,
     CrossoverAssumptions,
     ServingAssumptions,

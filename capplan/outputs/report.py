@@ -202,7 +202,7 @@ def answer_question(question: str, book_path: Path, values: Mapping[str, Any], o
     question
         Stem of a notebook without its number.
     book_path, values, out, say
-        As for `write_report`; the notebook goes to out/<book>/<first quarter>/notebooks.
+        As for `write_report`; the notebook goes to out/<book>/<first quarter>-notebooks, its tables into a folder of its name beside it.
     """
     book, scenario, parameters, notebook = _prepare(book_path, values, question)
     path = out / folder_name(book_path) / f"{scenario.first_quarter}-notebooks" / f"{question}.ipynb"
@@ -213,6 +213,9 @@ def answer_question(question: str, book_path: Path, values: Mapping[str, Any], o
         try:
             view = VIEWS[question](book, scenario)
             execute(notebook, parameters, path, Path(answers))
+            with replaced_whole(path.with_suffix("")) as draft:
+                for name, frame in {"answer": view.table, **view.details}.items():
+                    write_table(frame, draft / f"{name}.csv")
         finally:
             os.environ.pop("CAPPLAN_ANSWERS") if before is None else os.environ.update(CAPPLAN_ANSWERS=before)
     return Answered(view, path, scenario.model_dump(mode="json"))

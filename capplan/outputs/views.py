@@ -18,6 +18,7 @@ from capplan.outputs.views_plan import show_plan, show_procurement
 from capplan.outputs.views_portfolio import show_portfolio
 from capplan.outputs.views_serving import show_serving
 from capplan.outputs.views_training import show_training
+from capplan.outputs.views_split import show_split
 from capplan.plan import prices_of
 from capplan.units import quarter_end, quarter_of, quarter_range
 
@@ -123,7 +124,7 @@ def show_pricing(book: Book, scenario: Scenario) -> View:
     )
 
 
-__all__ = ["VIEWS", "View", "show_book", "show_crossover", "show_demand", "show_plan", "show_portfolio", "show_pricing", "show_procurement", "show_serving", "show_training"]
+__all__ = ["VIEWS", "View", "show_book", "show_crossover", "show_demand", "show_plan", "show_portfolio", "show_pricing", "show_procurement", "show_serving", "show_split", "show_training"]
 #: Views by question: the stems of the notebooks.
 VIEWS: dict[str, Callable[[Book, Scenario], View]] = {
     "start_here": show_book,
@@ -133,6 +134,7 @@ VIEWS: dict[str, Callable[[Book, Scenario], View]] = {
     "serving": show_serving,
     "portfolio": show_portfolio,
     "crossover": show_crossover,
+    "split": show_split,
     "procurement": show_procurement,
     "plan": show_plan,
 }

@@ -1,0 +1,33 @@
+"""The recommended split of a fleet as quotas for a scheduler."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from capplan.errors import CapplanError, nearest
+from capplan.outputs.export_kueue import kueue_yaml
+from capplan.outputs.export_names import read_split
+from capplan.outputs.export_slurm import slurm_conf
+
+FORMATS = ("kueue", "slurm")
+
+
+def export_quotas(format_: str, report: Path) -> str:
+    """Return the quotas of a report as Kueue objects or Slurm partitions.
+
+    Parameters
+    ----------
+    format_
+        "kueue" or "slurm".
+    report
+        Folder of a report, of the notebooks beside it, or of the answer to the split.
+
+    Raises
+    ------
+    CapplanError
+        An unknown format, no answer there, or quotas that the scheduler would refuse.
+    """
+    if format_ not in FORMATS:
+        raise CapplanError(f"quotas are not exported to {format_}; {nearest(format_, FORMATS)}")
+    quotas, fleet, arrangement = read_split(report)
+    return kueue_yaml(quotas) if format_ == "kueue" else slurm_conf(quotas, fleet, arrangement)
