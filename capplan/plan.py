@@ -146,6 +146,8 @@ PURCHASE_TABLES = (
     "limits",
     "assets",
     "sites",
+    "spend_agreements",
+    "other_costs",
 )
 
 
@@ -170,6 +172,8 @@ def _asked(book: Book, scenario: Scenario, ask: Callable[..., Answer]) -> Answer
         skus=book.get("skus"),
         assets=book.get("assets"),
         sites=book.get("sites"),
+        spend_agreements=book.get("spend_agreements"),
+        other_costs=book.get("other_costs"),
     )
 
 

@@ -216,7 +216,9 @@ class LShaped:
     def _relax(self, evaluator: Evaluator, x: Array, gap_share: float) -> Array:
         """Cut until the relaxation is solved to a gap; return its best point."""
         problem = evaluator.problem
-        best, value = x, self._raised_value(problem, x, self._visit(evaluator, x))
+        # A start that breaks first-stage rows is no point to stay near, and its cost bounds nothing.
+        found = self._raised_value(problem, x, self._visit(evaluator, x))
+        best, value = x, found if self._keeps_rows(x) else np.inf
         for _ in range(RELAXED_ITERATIONS):
             proposal = self.master.relax()
             if problem is self.problem:

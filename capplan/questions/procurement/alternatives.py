@@ -13,10 +13,13 @@ from capplan.optimize.evaluation import Evaluator, recourse_of
 from capplan.optimize.information import mean_program
 from capplan.optimize.program import Solution, TwoStage, blended_cost
 from capplan.optimize.solver import InfeasibleError
+from capplan.questions.procurement.agreements import agreement_table
 from capplan.questions.procurement.budgets import solve_within_budgets
 from capplan.questions.procurement.choices import Choices
+from capplan.questions.procurement.market import Market
 from capplan.questions.procurement.model import Model, need_accelerators
 from capplan.questions.procurement.recourse import Recourse
+from capplan.questions.procurement.tables import charged
 from capplan.questions.procurement.work import Work
 
 #: With more paths than this, the value of a perfect forecast is bounded by plans that may buy parts of lots.
@@ -32,14 +35,14 @@ def judge(program: TwoStage, solution: Solution, a: ProcurementAssumptions) -> E
 
 
 def compare_alternatives(
-    work: Work, choices: Choices, recourse: Recourse, model: Model, solution: Solution, evaluator: Evaluator, a: ProcurementAssumptions,
-    *, signed: bool,
+    work: Work, market: Market, choices: Choices, recourse: Recourse, model: Model, solution: Solution, evaluator: Evaluator,
+    a: ProcurementAssumptions, *, signed: bool,
 ) -> pd.DataFrame:  # fmt: skip
     """Cost the plan beside what else could be done, all by the same exact recourse.
 
     Parameters
     ----------
-    work, choices, recourse, model, solution
+    work, market, choices, recourse, model, solution
         The problem and its solution.
     evaluator
         What costs a first stage.
@@ -75,12 +78,20 @@ def compare_alternatives(
     if later is not None:
         about = "nothing is signed before the next review; the best plan from then on"
         rows.append(_case("sign_nothing_yet", about, later.x, later.cost_by_scenario, later.recourse, choices, recourse, model, work, a))
-    for name, x, court, meaning in cases:
+    for name, chosen, court, meaning in cases:
+        x = _paying(chosen, court, market, work, recourse, model) if model.years else chosen
         value = court.evaluate(x).cost_by_scenario
         rows.append(_case(name, meaning, x, value, court.decisions(x), choices, recourse, model, work, a))
     table = pd.DataFrame(rows)
     table["regret_usd"] = table["objective_usd"] - table["objective_usd"].iloc[0]
     return table[[name for name in table.columns if name != "meaning"] + ["meaning"]]
+
+
+def _paying(x: np.ndarray, court: Evaluator, market: Market, work: Work, recourse: Recourse, model: Model) -> np.ndarray:
+    """Return a first stage that pays what its contracts and its use by the hour leave of spend agreements."""
+    plain = model.settled(x, np.zeros(len(model.years)))
+    table = agreement_table(model.years, model.lots(plain), work, recourse, market, court.decisions(plain))
+    return model.settled(x, (table["shortfall_usd"] + table["rolled_out_usd"]).to_numpy(float))
 
 
 def _waiting(choices: Choices, model: Model, solution: Solution, a: ProcurementAssumptions) -> Solution | None:
@@ -112,7 +123,7 @@ def _case(
     order = np.argsort(cost, kind="stable")
     reached = np.cumsum(program.probability[order])
     low, high = (float(cost[order[min(int(np.searchsorted(reached, level - 1e-12)), len(order) - 1)]]) for level in (0.1, 0.9))
-    usd = hours * recourse.columns["usd"].to_numpy()
+    usd = hours * charged(recourse)
     return {
         "name": name,
         "expected_usd": first + float(program.probability @ cost),

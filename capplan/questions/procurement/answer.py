@@ -70,6 +70,9 @@ class Purchases:
         Bounds and how they were reached.
     headline, notes
         One sentence; what was assumed or must be known.
+    agreements
+        agreement_id, provider, start, end, committed_usd, rolled_in_usd, drawn_usd, signed_usd (still to come from contracts signed), bought_usd,
+        by_the_hour_usd (expected), rolled_out_usd, shortfall_usd (expected): how far each contract year of a spend agreement is used up.
     branches
         branch, probability, demand_share, offer_id, kind, quarter, lots, accelerators, usd, sign_by, firm: what would be signed now and later
         if later purchases may follow the demand seen by the next review; empty where paths do not differ by then.
@@ -87,4 +90,5 @@ class Purchases:
     proof: Proof
     headline: str
     notes: tuple[str, ...]
+    agreements: pd.DataFrame = field(default_factory=pd.DataFrame)
     branches: pd.DataFrame = field(default_factory=pd.DataFrame)

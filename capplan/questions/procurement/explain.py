@@ -12,9 +12,11 @@ from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.optimize.infeasible import explain_infeasibility
 from capplan.optimize.program import Solution
 from capplan.optimize.solver import InfeasibleError, arrays, solve_arrays
+from capplan.questions.procurement.agreements import agreement_table
 from capplan.questions.procurement.alternatives import compare_alternatives, judge, value_information
 from capplan.questions.procurement.budgets import solve_within_budgets
 from capplan.questions.procurement.choices import Choices
+from capplan.questions.procurement.market import Market
 from capplan.questions.procurement.model import Model
 from capplan.questions.procurement.recourse import Recourse
 from capplan.questions.procurement.work import Work
@@ -37,6 +39,7 @@ class Reasons:
     rejected: pd.DataFrame
     alternatives: pd.DataFrame
     information: pd.DataFrame
+    agreements: pd.DataFrame
     headline: str
     notes: tuple[str, ...]
 
@@ -61,7 +64,7 @@ def feasible(model: Model) -> None:
 
 
 def explain(
-    work: Work, choices: Choices, recourse: Recourse, model: Model, solution: Solution, bought: pd.DataFrame,
+    work: Work, market: Market, choices: Choices, recourse: Recourse, model: Model, solution: Solution, bought: pd.DataFrame,
     a: ProcurementAssumptions, *, signed: bool,
 ) -> Reasons:  # fmt: skip
     r"""Explain a plan from the exact recourse at its first stage.
@@ -72,7 +75,7 @@ def explain(
 
     Parameters
     ----------
-    work, choices, recourse, model, solution
+    work, market, choices, recourse, model, solution
         The problem and its solution.
     bought
         The plan's purchases.
@@ -86,14 +89,16 @@ def explain(
     found = evaluator.evaluate(solution.x)
     slope = (1 - a.risk_weight) * found.mean.slope + a.risk_weight * found.tail.slope
     lots = model.lots(solution.x).round()
-    alternatives = compare_alternatives(work, choices, recourse, model, solution, evaluator, a, signed=signed)
+    alternatives = compare_alternatives(work, market, choices, recourse, model, solution, evaluator, a, signed=signed)
     information = value_information(model, solution, alternatives, a)
-    notes = (*_notes(choices, bought, solution, a), *_other_endings(choices, recourse, model, solution, a))
+    agreements = agreement_table(model.years, lots, work, recourse, market, solution.recourse)
+    notes = (*_notes(choices, bought, solution, a), *_agreement_notes(agreements), *_other_endings(choices, recourse, model, solution, a))
     return Reasons(
         _binding(choices, recourse, model, solution, slope),
         _rejected(choices, model, lots, solution),
         alternatives,
         information,
+        agreements,
         _headline(bought, alternatives, a),
         notes,
     )
@@ -217,6 +222,15 @@ def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: Procur
         f"and {a.approval_days} days of approval; firm are those due before the next review in {a.review_interval_quarters} quarter(s)."
     )
     return tuple(notes)
+
+
+def _agreement_notes(table: pd.DataFrame) -> list[str]:
+    """Say what is planned to be paid for spend agreements that are not used up."""
+    return [
+        f"{row.agreement_id}: {money(row.shortfall_usd)} of the {money(row.committed_usd)} to be spent with {row.provider} until {row.end:%Y-%m-%d} stay unspent "
+        "in expectation and are paid all the same; what would use them up costs more."
+        for row in table[table["shortfall_usd"] >= 1].itertuples()
+    ]
 
 
 def money(usd: float) -> str:

@@ -207,6 +207,7 @@ def _signed(commitments: pd.DataFrame | None, machines: pd.DataFrame) -> pd.Data
             "start": table["start"],
             "end": table["end"] + pd.Timedelta(days=1),
             "usd_per_hour": table["usd_per_hour"] * table["machines"],
+            "prepaid_share": _prepaid(table),
             "power_kw": 0.0,
             "renewal_usd_per_hour": table["renewal_usd_per_hour"],
             "renewal_assumed": False,
@@ -214,6 +215,13 @@ def _signed(commitments: pd.DataFrame | None, machines: pd.DataFrame) -> pd.Data
             "notice_date": table["notice_date"],
         }
     )
+
+
+def _prepaid(commitments: pd.DataFrame) -> pd.Series:
+    """Share of each contract's price that was paid at signing."""
+    hours = (commitments["end"] + pd.Timedelta(days=1) - commitments["start"]) / pd.Timedelta(hours=1)
+    whole = commitments["usd_per_hour"] * commitments["machines"] * hours
+    return (commitments["upfront_paid_usd"] / whole.where(whole > 0)).fillna(0.0).clip(upper=1.0)
 
 
 def _owned(assets: pd.DataFrame | None, machines: pd.DataFrame, a: ProcurementAssumptions) -> pd.DataFrame:
@@ -240,6 +248,7 @@ def _owned(assets: pd.DataFrame | None, machines: pd.DataFrame, a: ProcurementAs
             "start": table["in_service"],
             "end": [begin + pd.DateOffset(months=round(12 * length)) for begin, length in zip(table["in_service"], years, strict=True)],
             "usd_per_hour": hourly,
+            "prepaid_share": 0.0,
             "power_kw": table["machines"] * table["sku"].map(machines["power_kw"]).astype(float).fillna(0.0),
             "renewal_usd_per_hour": np.nan,
             "renewal_assumed": False,
@@ -254,7 +263,7 @@ def _empty_holdings() -> pd.DataFrame:
     text = ["name", "kind", "sku", "provider", "accelerator", "region", "term", "role"]
     types = (
         dict.fromkeys(text, "object")
-        | dict.fromkeys(["machines", "accelerators", "usd_per_hour", "power_kw", "renewal_usd_per_hour"], "float64")
+        | dict.fromkeys(["machines", "accelerators", "usd_per_hour", "prepaid_share", "power_kw", "renewal_usd_per_hour"], "float64")
         | dict.fromkeys(["start", "end", "notice_date"], "datetime64[ns]")
         | {"renews": "bool", "renewal_assumed": "bool"}
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,13 @@ from capplan.errors import CapplanError
 from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.optimize.solver import arrays
 from capplan.optimize.two_stage import ExpectedRow, TwoStage
+from capplan.questions.procurement.agreements import Year, discounted_costs, pledges
 from capplan.questions.procurement.choices import Choices
+from capplan.questions.procurement.extras import Extra, technology_of
 from capplan.questions.procurement.limits import holds_in, in_scope, stated
 from capplan.questions.procurement.market import Market, held
 from capplan.questions.procurement.recourse import Recourse
+from capplan.questions.procurement.timeline import Timeline
 from capplan.questions.procurement.work import Work
 
 
@@ -35,7 +39,13 @@ class Model:
     rows
         One row a limit of the first stage: row (in the program), limit_id, kind, quarter, limit.
     budgets
-        One row an expected row of the program: limit_id, quarter, limit, soft.
+        One row an expected row of the program: limit_id, kind, quarter, limit, soft.
+    years
+        Contract years of spend agreements.
+    spend_rows, unspent : (years,)
+        Row and column of the program that hold what is spent, and what is left, in each of them.
+    pledged : (years, n)
+        What each column of the program counts as planned spend by the hour in each of them.
     notes
         What was left out or assumed.
     """
@@ -45,11 +55,29 @@ class Model:
     position: np.ndarray
     rows: pd.DataFrame
     budgets: pd.DataFrame
+    years: tuple[Year, ...]
+    spend_rows: np.ndarray
+    unspent: np.ndarray
+    pledged: np.ndarray
     notes: tuple[str, ...]
 
     def lots(self, x: np.ndarray) -> np.ndarray:
         """Return the lots of each choice in a first stage."""
         return np.asarray(x)[self.position]
+
+    def counting(self, usd: np.ndarray) -> Model:
+        """Return the model in which so much spend by the hour, (years,), counts in each contract year, instead of what is planned for each hour."""
+        b, upper = self.program.b.copy(), self.program.upper.copy()
+        b[self.spend_rows] = np.array([year.open_usd for year in self.years]) - usd
+        upper[np.flatnonzero(self.pledged.any(axis=0))] = 0.0
+        return replace(self, program=replace(self.program, b=b, upper=upper))
+
+    def settled(self, x: np.ndarray, left_usd: np.ndarray) -> np.ndarray:
+        """Return a first stage without planned spend by the hour, which pays what is left of each contract year, (years,)."""
+        x = np.asarray(x, dtype=float).copy()
+        x[np.flatnonzero(self.pledged.any(axis=0))] = 0.0
+        x[self.unspent] = left_usd
+        return x
 
     @property
     def soft(self) -> np.ndarray:
@@ -78,7 +106,9 @@ def need_accelerators(work: Work) -> np.ndarray:
     return np.asarray(hours.sum(axis=0))
 
 
-def build_model(work: Work, market: Market, choices: Choices, recourse: Recourse, limits: pd.DataFrame, a: ProcurementAssumptions) -> Model:
+def build_model(
+    work: Work, market: Market, choices: Choices, recourse: Recourse, limits: pd.DataFrame, a: ProcurementAssumptions, years: Sequence[Year] = ()
+) -> Model:
     r"""Write the decisions of the first stage and their limits.
 
     .. math:: \min_x \sum_{j} c_j x_j + \text{risk-weighted recourse},\quad x_j \in \{0\} \cup [l_j, u_j] \text{ whole lots}
@@ -94,6 +124,8 @@ def build_model(work: Work, market: Market, choices: Choices, recourse: Recourse
         Quotas, new accelerators, power, provider shares and budgets.
     a
         Treatment of the horizon's end, penalty of soft budgets, pinned purchases.
+    years
+        Contract years of spend agreements.
 
     Raises
     ------
@@ -125,7 +157,12 @@ def build_model(work: Work, market: Market, choices: Choices, recourse: Recourse
             rules.append((variable >= row["minimum_lots"] * chosen, f"minimum {row['name']}"))
             rules.append((variable <= high * chosen, f"none or minimum {row['name']}"))
     named, soft, budgets, notes = _limit_rows(problem, choices, market, limits, lots, a)
-    problem += pulp.LpAffineExpression(dict(zip(lots, cost, strict=True)) | soft), "cost"
+    extras = pledges(years, timeline, recourse.draws, _most_rented(market, need_accelerators(work)))
+    amounts = [problem.add_variable(extra.name, 0, extra.most) for extra in extras]
+    paid = {amount: extra.usd for amount, extra in zip(amounts, extras, strict=True)}
+    agreed, unspent = _agreement_rules(problem, years, lots, extras, amounts, timeline)
+    rules += agreed
+    problem += pulp.LpAffineExpression(dict(zip(lots, cost, strict=True)) | soft | paid | unspent), "cost"
     for rule, name in rules:
         problem += rule, name
     for rule, name, _ in named:
@@ -135,20 +172,61 @@ def build_model(work: Work, market: Market, choices: Choices, recourse: Recourse
     described = [{"row": place_of[rule.name], **about} for rule, _, about in named]
     index = {id(variable): j for j, variable in enumerate(problem.variables())}
     position = np.array([index[id(variable)] for variable in lots], dtype=int)
+    moved = [index[id(amount)] for amount in amounts]
     place = sparse.csr_matrix((np.ones(len(lots)), (np.arange(len(lots)), position)), shape=(len(lots), len(matrices.c)))
     expected = [_expected_row(about, coefficients, recourse, work, index) for about, coefficients in budgets]
+    costs, state = discounted_costs(recourse, market, list(years), len(recourse.T)) if any(year.discount_share for year in years) else (None, None)
     program = TwoStage(
         c=matrices.c, A=matrices.A, b=matrices.b, sense=matrices.sense, lower=matrices.lower, upper=matrices.upper, integer=matrices.integer,
         q=recourse.columns["usd"].to_numpy(float), W=recourse.W, recourse_sense=recourse.rows["sense"].to_numpy(str),
-        T=[sparse.csr_matrix(matrix @ place) for matrix in recourse.T], technology=recourse.stage, h=recourse.h, weight=recourse.weight,
+        T=[sparse.csr_matrix(matrix @ place + technology_of(extras, moved, t, (matrix.shape[0], place.shape[1]))) for t, matrix in enumerate(recourse.T)],
+        technology=recourse.stage, h=recourse.h, weight=recourse.weight,
         scenario=recourse.scenario, probability=work.paths["probability"].to_numpy(float), expected=tuple(expected),
+        costs=costs, cost_state=state,
     )  # fmt: skip
     rows = pd.DataFrame(described, columns=["row", "limit_id", "kind", "quarter", "limit"])
-    frame = pd.DataFrame(
-        [{key: about[key] for key in ("limit_id", "quarter", "limit", "soft")} for about, _ in budgets],
-        columns=["limit_id", "quarter", "limit", "soft"],
-    )
-    return Model(problem, program, position, rows, frame, tuple(notes))
+    keys = ["limit_id", "kind", "quarter", "limit", "soft"]
+    frame = pd.DataFrame([tuple(about[key] for key in keys) for about, _ in budgets], columns=keys)
+    spend_rows = np.array([place_of[rule.name] for rule, _ in agreed], dtype=int)
+    pledged = np.zeros((len(years), len(matrices.c)))
+    for k, year in enumerate(years):
+        for extra, column in zip(extras, moved, strict=True):
+            if extra.group == year.provider:
+                pledged[k, column] = extra.billed_usd * year.overlap[extra.quarter]
+    return Model(problem, program, position, rows, frame, tuple(years), spend_rows, np.array([index[id(rest)] for rest in unspent], dtype=int), pledged, tuple(notes))
+
+
+def _most_rented(market: Market, need: np.ndarray) -> dict[str, float]:
+    """Most dollars an hour that demand can ever spend on demand with each provider."""
+    usd = market.pools["on_demand_usd_per_hour"].fillna(0.0).to_numpy() * need
+    return {str(provider): float(usd[own.to_numpy(int)].sum()) for provider, own in market.pools.reset_index().groupby("provider")["index"]}
+
+
+def _agreement_rules(
+    problem: Any, years: Sequence[Year], lots: list[Any], extras: list[Extra], amounts: list[Any], timeline: Timeline
+) -> tuple[list[tuple[Any, str]], dict[Any, float]]:
+    """Write what is signed, bought and planned by the hour against each contract year; the rest is paid at its end, or rolls over."""
+    import pulp
+
+    rules: list[tuple[Any, str]] = []
+    unspent: dict[Any, float] = {}
+    carried: dict[str, Any] = {}
+    for year in years:
+        rest = problem.add_variable(f"unspent {year.name}", 0)
+        unspent[rest] = 0.0 if year.rolls else float(timeline.discount[year.due])
+        used = {lots[j]: float(year.lot_usd[j]) for j in np.flatnonzero(year.lot_usd)}
+        used |= {
+            amount: float(timeline.hours[extra.quarter] * (1 - year.discount_share) * year.overlap[extra.quarter])
+            for amount, extra in zip(amounts, extras, strict=True)
+            if extra.group == year.provider and year.overlap[extra.quarter] > 0
+        }
+        used[rest] = 1.0
+        if year.agreement_id in carried:
+            used[carried.pop(year.agreement_id)] = -1.0
+        if year.rolls:
+            carried[year.agreement_id] = rest
+        rules.append((pulp.LpAffineExpression(used) >= year.open_usd, f"spend {year.name}"))
+    return rules, unspent
 
 
 def _most_lots(work: Work, market: Market, choices: Choices) -> np.ndarray:

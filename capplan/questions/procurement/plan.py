@@ -67,7 +67,7 @@ def plan_purchases(
     )
     costs = cost_table(work, market, choices, recourse, solution.recourse, lots)
     signed = bool((market.holdings["kind"] == "contract").any())
-    reasons = explain(work, choices, recourse, model, solution, bought, a, signed=signed)
+    reasons = explain(work, market, choices, recourse, model, solution, bought, a, signed=signed)
     branches = plan_branches(work, choices, model, solution, bought, a)
     information = reasons.information if branches is None else pd.concat([reasons.information, branches.information], ignore_index=True)
     return Purchases(
@@ -83,5 +83,6 @@ def plan_purchases(
         proof=proof,
         headline=reasons.headline,
         notes=(*market.notes, *work.notes, *model.notes, *reasons.notes, *(branches.notes if branches else ())),
+        agreements=reasons.agreements,
         branches=pd.DataFrame(columns=COLUMNS) if branches is None else branches.table,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +27,7 @@ class Recourse:
         One row a recourse variable: source (committed, on_demand, on_demand_bill, spot, api, shortfall, discount, replacement, resale,
         held_demand), row (of the work, -1
         for none), pool (-1 for none), usd (cost per hour), spend (the part of it that is paid in money), work (fastest accelerators
-        served per unit).
+        served per unit). Planned spend under an agreement (agreement_draw) costs nothing here and spends the rate on demand.
     rows
         One row a recourse row: kind, row, pool, limit_id, sense.
     W : (m, r)
@@ -43,6 +44,8 @@ class Recourse:
         Points of planned quarters, in the order of the work's points; later ones follow.
     scenario : (P,)
         Path of each point.
+    draws
+        Row of the planned spend by the hour of each provider with a spend agreement.
     """
 
     columns: pd.DataFrame
@@ -54,6 +57,7 @@ class Recourse:
     weight: np.ndarray
     planned: np.ndarray
     scenario: np.ndarray
+    draws: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class _Stages:
     later: int
 
 
-def build_recourse(work: Work, market: Market, choices: Choices, limits: pd.DataFrame, a: ProcurementAssumptions) -> Recourse:
+def build_recourse(work: Work, market: Market, choices: Choices, limits: pd.DataFrame, a: ProcurementAssumptions, agreed: Sequence[str] = ()) -> Recourse:
     r"""Build the second stage of one point and the right-hand sides of all.
 
     .. math::
@@ -86,10 +90,12 @@ def build_recourse(work: Work, market: Market, choices: Choices, limits: pd.Data
         Caps on what can be rented by the hour; pools without one have the cap of the assumptions.
     a
         Caps, treatment of the horizon's end, share of reuse.
+    agreed
+        Providers with which a spend agreement runs.
     """
     stages = _stages(market, choices, a)
-    sources = Sources(work, market, choices, limits, a, stages.first)
-    return _assemble(sources.build(), work, choices, stages, sources.share_rows, sources.held_demand)
+    sources = Sources(work, market, choices, limits, a, stages.first, agreed)
+    return _assemble(sources.build(), work, choices, stages, sources)
 
 
 def _stages(market: Market, choices: Choices, a: ProcurementAssumptions) -> _Stages:
@@ -115,14 +121,13 @@ def _stages(market: Market, choices: Choices, a: ProcurementAssumptions) -> _Sta
     return _Stages(first, weight, len(first) - planned)
 
 
-def _assemble(
-    sheet: Sheet, work: Work, choices: Choices, stages: _Stages, share_rows: dict[tuple[int, int], list[int]], held_demand: int
-) -> Recourse:
+def _assemble(sheet: Sheet, work: Work, choices: Choices, stages: _Stages, sources: Sources) -> Recourse:
     """Turn the sheet into matrices, and copy the last quarter's points to the later stages.
 
     Each later point is credited with what it costs without this plan's contracts, so that only what they save or cost against that
     remains.
     """
+    share_rows, held_demand = sources.share_rows, sources.held_demand
     columns = pd.DataFrame(sheet.columns, columns=["source", "row", "pool", "usd", "spend", "work"])
     rows = pd.DataFrame(sheet.rows, columns=["kind", "row", "pool", "limit_id", "sense"])
     i, j, value = zip(*sheet.entries, strict=True)
@@ -145,4 +150,4 @@ def _assemble(
         library = RecourseLibrary(columns["usd"].to_numpy(float), W, rows["sense"].to_numpy(str))
         h[beyond, held_demand] = library.costs(h[beyond], library.evaluate(h[beyond], stage[beyond]).basis)
     weight = work.points["hours"].to_numpy()[index] * np.array(stages.weight)[stage]
-    return Recourse(columns, rows, W, T, h, stage, weight, planned_points, work.points["path"].to_numpy()[index])
+    return Recourse(columns, rows, W, T, h, stage, weight, planned_points, work.points["path"].to_numpy()[index], sources.draws)

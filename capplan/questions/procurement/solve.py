@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.optimize.program import Solution
+from capplan.questions.procurement.agreements import agreement_table, contract_years
 from capplan.questions.procurement.budgets import solve_within_budgets
 from capplan.questions.procurement.choices import Choices, list_choices
 from capplan.questions.procurement.explain import feasible
@@ -19,19 +20,60 @@ from capplan.questions.procurement.recourse import Recourse, build_recourse
 from capplan.questions.procurement.tables import purchase_table
 from capplan.questions.procurement.work import Work, lay_out, named_places
 
+#: Gap of the plan in parts of lots that says how much is rented by the hour.
+PARTS_GAP = 2e-3
+#: Use by the hour that is planned is worth a plan of its own from this share of an agreement on.
+STEERING_SHARE = 0.02
+#: Times that the use by the hour is counted anew before none of it is.
+MOST_COUNTS = 3
+#: A difference in dollars below this is none.
+NOTICEABLE_USD = 1.0
+
 
 @dataclass(frozen=True)
-class Decided:
-    """A solved purchase program: what it was built from, its solution, whole lots, and the purchases."""
+class Stated:
+    """A purchase program that is built and not yet solved."""
 
     market: Market
     choices: Choices
     work: Work
     recourse: Recourse
     model: Model
+
+
+@dataclass(frozen=True)
+class Decided(Stated):
+    """A solved purchase program: what it was built from, its solution, whole lots, and the purchases."""
+
     solution: Solution
     lots: np.ndarray
     purchases: pd.DataFrame
+
+
+def state_problem(
+    demand: pd.DataFrame,
+    speeds: pd.DataFrame,
+    offers: pd.DataFrame,
+    commitments: pd.DataFrame | None,
+    limits: pd.DataFrame | None,
+    a: ProcurementAssumptions,
+    *,
+    classes: pd.DataFrame,
+    skus: pd.DataFrame,
+    assets: pd.DataFrame | None = None,
+    sites: pd.DataFrame | None = None,
+    spend_agreements: pd.DataFrame | None = None,
+    other_costs: pd.DataFrame | None = None,
+) -> Stated:
+    """Build the purchase program; the arguments are those of `plan_purchases`."""
+    caps = known_limits(limits, sites)
+    runs = speeds.loc[speeds["class"].isin(demand["class"]), "accelerator"]
+    market = build_market(offers, skus, commitments, assets, sites, runs, named_places(demand, classes, caps), a)
+    choices = list_choices(market, sites, a)
+    work = lay_out(demand, speeds, classes, market, choices.timeline, a)
+    years = contract_years(spend_agreements, other_costs, market, choices, a)
+    recourse = build_recourse(work, market, choices, caps, a, [year.provider for year in years])
+    return Stated(market, choices, work, recourse, build_model(work, market, choices, recourse, caps, a, years))
 
 
 def decide(
@@ -46,16 +88,50 @@ def decide(
     skus: pd.DataFrame,
     assets: pd.DataFrame | None = None,
     sites: pd.DataFrame | None = None,
+    spend_agreements: pd.DataFrame | None = None,
+    other_costs: pd.DataFrame | None = None,
 ) -> Decided:
     """Build and solve the purchase program; the arguments are those of `plan_purchases`."""
-    caps = known_limits(limits, sites)
-    runs = speeds.loc[speeds["class"].isin(demand["class"]), "accelerator"]
-    market = build_market(offers, skus, commitments, assets, sites, runs, named_places(demand, classes, caps), a)
-    choices = list_choices(market, sites, a)
-    work = lay_out(demand, speeds, classes, market, choices.timeline, a)
-    recourse = build_recourse(work, market, choices, caps, a)
-    model = build_model(work, market, choices, recourse, caps, a)
+    found = state_problem(demand, speeds, offers, commitments, limits, a, classes=classes, skus=skus, assets=assets, sites=sites,
+                          spend_agreements=spend_agreements, other_costs=other_costs)  # fmt: skip
+    model = found.model
     feasible(model)
-    solution = solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share)
+    if model.years:
+        model, solution = _counting_use(found, a)
+    else:
+        solution = solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share)
     lots = model.lots(solution.x).round()
-    return Decided(market, choices, work, recourse, model, solution, lots, purchase_table(choices, lots))
+    bought = purchase_table(found.choices, lots)
+    return Decided(found.market, found.choices, found.work, found.recourse, model, solution, lots, bought)
+
+
+def _counting_use(found: Stated, a: ProcurementAssumptions) -> tuple[Model, Solution]:
+    """Plan under spend agreements; two ways to count what is rented by the hour, and the cheaper plan is kept.
+
+    Either what a plan is expected to rent counts, but does not steer what is rented: first as the plan does that may buy parts of lots, and less where the
+    plan in whole lots rents less, so that no plan counts on spend that it does not lead to. Or what is planned for each hour of a quarter counts, is paid
+    for like a contract, and steers. Both cost what they say at most.
+    """
+    model = found.model
+    parts = replace(model.program, integer=np.zeros_like(model.program.integer))
+    seen = solve_within_budgets(parts, model.soft, a.risk_weight, a.tail_share, max(a.gap_share, PARTS_GAP))
+    steers = (model.pledged @ seen.x > STEERING_SHARE * np.array([max(year.open_usd, 0.0) for year in model.years])).any()
+    counted, ways = _rented(found, seen), []
+    for _ in range(MOST_COUNTS):
+        now = model.counting(counted)
+        solution = solve_within_budgets(now.program, now.soft, a.risk_weight, a.tail_share, a.gap_share, seen.warm)
+        rented = _rented(found, solution)
+        if (rented >= counted - NOTICEABLE_USD).all():
+            ways.append((now, solution))
+            break
+        counted, seen = np.minimum(counted, rented), solution
+    if steers or not ways:
+        ways.append((model, solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share, seen.warm)))
+    return min(ways, key=lambda way: way[1].upper)
+
+
+def _rented(found: Stated, plan: Solution) -> np.ndarray:
+    """Return what a plan is expected to rent by the hour in each contract year, (years,)."""
+    model = found.model
+    table = agreement_table(model.years, model.lots(plan.x), found.work, found.recourse, found.market, plan.recourse)
+    return table["by_the_hour_usd"].to_numpy(float)

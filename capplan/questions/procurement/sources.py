@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -34,11 +35,12 @@ class Sheet:
         return len(self.rows) - 1
 
     def add_column(
-        self, source: str, row: int, pool: int, usd: float, entries: list[tuple[int, float]], *, paid: bool = True, work: float = 0.0
-    ) -> None:
-        """Add a recourse variable with its coefficients."""
+        self, source: str, row: int, pool: int, usd: float, entries: list[tuple[int, float]], *, paid: bool = True, work: float = 0.0,
+        spend: float | None = None,
+    ) -> None:  # fmt: skip
+        """Add a recourse variable with its coefficients; it spends what it costs, unless it is not paid or another sum is given."""
         self.entries += [(place, len(self.columns), value) for place, value in entries]
-        self.columns.append((source, row, pool, usd, usd if paid else 0.0, work))
+        self.columns.append((source, row, pool, usd, spend if spend is not None else usd if paid else 0.0, work))
 
 
 class Sources:
@@ -50,11 +52,21 @@ class Sources:
         As in `recourse.build_recourse`.
     stages : list of int
         Quarter that stands for each stage; planned quarters come first.
+    agreed
+        Providers with which a spend agreement runs.
+
+    Attributes
+    ----------
+    draws
+        Row of each of these providers' planned spend by the hour.
     """
 
     def __init__(
-        self, work: Work, market: Market, choices: Choices, limits: pd.DataFrame, a: ProcurementAssumptions, stages: list[int]
-    ) -> None:
+        self, work: Work, market: Market, choices: Choices, limits: pd.DataFrame, a: ProcurementAssumptions, stages: list[int],
+        agreed: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        self.agreed = agreed
+        self.draws: dict[str, int] = {}
         self.work, self.market, self.choices, self.limits, self.a = work, market, choices, limits, a
         self.sheet = Sheet()
         self.stages = stages
@@ -89,6 +101,8 @@ class Sources:
         discounts = _discounts(self.market, self.choices)
         billed = {p for targets, _, _ in discounts for p in targets} | set(self.pool_of[self.choices.table["lot_reserve"].to_numpy() > 0])
         billed |= set(np.flatnonzero(~np.isnan(self.rediscount_usd)).tolist())
+        rented = {provider: self._rented(provider) for provider in sorted(set(self.agreed))}
+        billed |= {p for pools in rented.values() for p in pools}
         for p in range(len(self.market.pools)):
             self._add_committed(p)
             if not np.isnan(self.on_demand_usd[p]):
@@ -97,6 +111,8 @@ class Sources:
                 self._add_spot(p)
         for targets, base, lots in discounts:
             self._add_discount(targets, base, lots)
+        for provider, pools in rented.items():
+            self._add_draw(provider, pools)
         for d, row in enumerate(self.work.rows.to_dict("records")):
             if not np.isnan(row["api_usd"]):
                 self.sheet.add_column("api", d, -1, row["api_usd"], [(self._work_rows[d], 1.0)], work=1.0)
@@ -174,6 +190,19 @@ class Sources:
         room = self.sheet.add_row("discount", base[self.stages], lots[:, None] * self.covered, pool=min(targets))
         for p, rate in targets.items():
             self.sheet.add_column("discount", -1, p, 0.0, [(room, rate), *self._bills[p]])
+
+    def _rented(self, provider: str) -> list[int]:
+        """Pools of a provider in which machines can be rented on demand."""
+        return np.flatnonzero((self.market.pools["provider"] == provider).to_numpy() & (self.on_demand_usd > 0)).tolist()
+
+    def _add_draw(self, provider: str, pools: list[int]) -> None:
+        """Add the spend by the hour that is planned under an agreement: it pays bills at the rates on demand."""
+        if not pools:
+            return
+        self.draws[provider] = self.sheet.add_row("agreement", self.zero, self.none, pool=pools[0])
+        for p in pools:
+            entries = [(self.draws[provider], self.on_demand_usd[p]), *self._bills[p]]
+            self.sheet.add_column("agreement_draw", -1, p, 0.0, entries, spend=self.on_demand_usd[p])
 
     def _add_caps(self, kind: str, offered: np.ndarray, default: float) -> None:
         """Add one row for each scope of a cap; a pool that no limit covers in a quarter has the assumed cap."""

@@ -93,14 +93,21 @@ def capacity_table(choices: Choices, market: Market, lots: np.ndarray) -> pd.Dat
     return pd.concat(frames).groupby(keys, as_index=False)["accelerators"].sum()
 
 
+def charged(recourse: Recourse) -> np.ndarray:
+    """Return the price at which each recourse column is charged; what is planned under a spend agreement is charged as it is used."""
+    columns = recourse.columns
+    return np.where(columns["source"] == "agreement_draw", columns["spend"], columns["usd"]).astype(float)
+
+
 def cost_table(
     work: Work, market: Market, choices: Choices, recourse: Recourse, decisions: sparse.csr_matrix, lots: np.ndarray
 ) -> pd.DataFrame:
     """Cost each path in each planned quarter by component, undiscounted: contracts as they are expensed, usage as it falls, shortfall as imputed."""
     timeline = choices.timeline
-    component = recourse.columns["source"].replace({"on_demand_bill": "on_demand", "discount": "on_demand"})
+    component = recourse.columns["source"].replace({"on_demand_bill": "on_demand", "discount": "on_demand", "agreement_draw": "on_demand"})
+    price = charged(recourse)
     by_hour = ["on_demand", "spot", "api", "shortfall"]
-    pick = sparse.csr_matrix(np.stack([np.where(component == name, recourse.columns["usd"], 0.0) for name in by_hour], axis=1))
+    pick = sparse.csr_matrix(np.stack([np.where(component == name, price, 0.0) for name in by_hour], axis=1))
     planned = np.flatnonzero(recourse.planned)
     usd = (decisions[planned] @ pick).toarray() * work.points["hours"].to_numpy()[:, None]
     paths, count = len(work.paths), timeline.planned
@@ -163,8 +170,8 @@ def dispatch_table(work: Work, market: Market, choices: Choices, recourse: Recou
     hours = (weight @ decisions[planned]).toarray()
     columns = recourse.columns
     pool, row = columns["pool"].to_numpy(int), columns["row"].to_numpy(int)
-    usd = hours * columns["usd"].to_numpy()
-    bill = (columns["source"] == "on_demand_bill").to_numpy()
+    usd = hours * charged(recourse)
+    bill = columns["source"].isin(["on_demand_bill", "agreement_draw"]).to_numpy()
     rented = (columns["source"] == "on_demand").to_numpy()
     for p in np.unique(pool[bill]):
         use = rented & (pool == p)

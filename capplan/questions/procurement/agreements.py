@@ -1,0 +1,245 @@
+"""Spend agreements: sums to be spent with a provider by contract year, drawn by what the plan buys and rents, paid where they are not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from capplan.errors import CapplanError
+from capplan.inputs.scenario import ProcurementAssumptions
+from capplan.questions.pricing import completed
+from capplan.questions.procurement.choices import Choices
+from capplan.questions.procurement.extras import Extra
+from capplan.questions.procurement.market import Market
+from capplan.questions.procurement.recourse import Recourse
+from capplan.questions.procurement.timeline import Timeline
+from capplan.questions.procurement.work import Work
+from capplan.units import quarter_end
+
+#: What the discount of an agreement applies to; contracts have prices of their own.
+DISCOUNTED_SOURCES = ("on_demand", "on_demand_bill", "agreement_draw", "spot")
+
+
+@dataclass(frozen=True)
+class Year:
+    """One contract year of an agreement, as far as the plan reaches.
+
+    Parameters
+    ----------
+    agreement_id, provider, start, end
+        As in the table spend_agreements.
+    committed_usd, drawn_usd
+        To be spent and already spent in the year; the part of a year after the last planned quarter is left out of the first in
+        proportion to its days.
+    signed_usd
+        What contracts already signed, and other costs billed by the provider, will still draw.
+    discount_share
+        Discount on what is rented by the hour.
+    rolls : bool
+        Does an unspent rest move to the next year?
+    overlap : (planned,)
+        Share of each planned quarter that lies in the year.
+    lot_usd : (n,)
+        What one lot of each choice draws in the year.
+    due
+        Planned quarter in which a shortfall is paid.
+    """
+
+    agreement_id: str
+    provider: str
+    start: pd.Timestamp
+    end: pd.Timestamp
+    committed_usd: float
+    drawn_usd: float
+    signed_usd: float
+    discount_share: float
+    rolls: bool
+    overlap: np.ndarray
+    lot_usd: np.ndarray
+    due: int
+
+    @property
+    def name(self) -> str:
+        """The agreement and the day its year ends."""
+        return f"{self.agreement_id} until {self.end:%Y-%m-%d}"
+
+    @property
+    def open_usd(self) -> float:
+        """What is still to be spent beyond what is signed."""
+        return self.committed_usd - self.drawn_usd - self.signed_usd
+
+
+def contract_years(
+    agreements: pd.DataFrame | None, other_costs: pd.DataFrame | None, market: Market, choices: Choices, a: ProcurementAssumptions
+) -> list[Year]:
+    """List the contract years of spend agreements that overlap the planned quarters.
+
+    Parameters
+    ----------
+    agreements, other_costs
+        Tables spend_agreements and other_costs of the book; None where it has none. Of the latter only rows that name a provider count.
+    market, choices
+        Contracts signed, decisions.
+    a
+        `as_of`: what is billed before it is in `drawn_usd`.
+
+    Raises
+    ------
+    CapplanError
+        If two years of one agreement overlap.
+    """
+    if agreements is None or agreements.empty:
+        return []
+    table = completed(agreements, "spend_agreements").sort_values(["agreement_id", "start"]).reset_index(drop=True)
+    timeline, as_of = choices.timeline, pd.Timestamp(a.as_of)
+    horizon = quarter_end(timeline.horizon[-1])
+    quarters = pd.DataFrame({"start": timeline.starts[: timeline.planned]})
+    quarters["end"] = [quarter_end(label) for label in timeline.horizon]
+    found = []
+    for row in table.to_dict("records"):
+        begin, end = row["start"], row["end"] + pd.Timedelta(days=1)
+        same = table["agreement_id"] == row["agreement_id"]
+        following = table[same & (table["start"] > begin)]
+        if len(following) and following["start"].iloc[0] < end:
+            raise CapplanError(
+                f"spend agreement {row['agreement_id']}: the years that start on {begin:%Y-%m-%d} and {following['start'].iloc[0]:%Y-%m-%d} overlap; "
+                "a year ends before the next one starts"
+            )
+        overlap = _share(quarters["start"], quarters["end"], begin, end)
+        if not overlap.any():
+            continue
+        left, reached = end - max(begin, as_of), min(end, horizon) - max(begin, as_of)
+        mine = (choices.table["provider"] == row["provider"]).to_numpy()
+        starts = ((choices.table["start"] >= begin) & (choices.table["start"] < end)).to_numpy()
+        upfront = choices.upfront_usd[:, : timeline.planned].sum(axis=1) * starts
+        lot_usd = np.where(mine, choices.recurring_usd[:, : timeline.planned] @ overlap + upfront, 0.0)
+        drawn, due = float(row["drawn_usd"]), int(np.flatnonzero(overlap)[-1])
+        committed = drawn + (float(row["committed_usd"]) - drawn) * (reached / left)
+        signed = _signed_usd(market, row["provider"], max(begin, as_of), min(end, horizon))
+        signed += _other_usd(other_costs, row["provider"], max(begin, as_of), min(end, horizon))
+        rolls = bool(row["rolls_over"]) and len(following) > 0 and following["start"].iloc[0] < horizon
+        found.append(
+            Year(str(row["agreement_id"]), str(row["provider"]), begin, row["end"], committed, drawn, signed, float(row["discount_share"]), rolls, overlap, lot_usd, due)
+        )  # fmt: skip
+    return found
+
+
+def _share(starts: pd.Series, ends: pd.Series, begin: pd.Timestamp, end: pd.Timestamp) -> np.ndarray:
+    """Share of each interval that lies between two instants."""
+    inside = (ends.clip(upper=end) - starts.clip(lower=begin)) / (ends - starts)
+    return inside.clip(lower=0.0).to_numpy(float)
+
+
+def _signed_usd(market: Market, provider: str, begin: pd.Timestamp, end: pd.Timestamp) -> float:
+    """Return what signed contracts with a provider will bill between two instants; what was paid at signing is not billed again."""
+    held = market.holdings
+    if held.empty:
+        return 0.0
+    hours = (held["end"].clip(upper=end) - held["start"].clip(lower=begin)) / pd.Timedelta(hours=1)
+    mine = (held["provider"] == provider) & (held["kind"] == "contract")
+    return float((hours.clip(lower=0.0) * held["usd_per_hour"] * (1 - held["prepaid_share"]))[mine].sum())
+
+
+def _other_usd(other_costs: pd.DataFrame | None, provider: str, begin: pd.Timestamp, end: pd.Timestamp) -> float:
+    """Return other costs that a provider bills in the months between two instants."""
+    if other_costs is None or other_costs.empty or "provider" not in other_costs:
+        return 0.0
+    inside = (other_costs["provider"] == provider) & (other_costs["month"] >= begin.replace(day=1)) & (other_costs["month"] < end)
+    return float(other_costs.loc[inside, "usd"].sum())
+
+
+def discounted_costs(recourse: Recourse, market: Market, years: list[Year], stages: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the recourse costs of each state after the agreements' discounts, (states, r), and the state of each stage.
+
+    Parameters
+    ----------
+    recourse, market
+        Columns and pools.
+    years
+        Contract years.
+    stages
+        Number of stages; those after the planned quarters have no discount.
+    """
+    by_quarter = discounts_by_quarter(recourse, market, years)
+    usd = recourse.columns["usd"].to_numpy(float)
+    rows = np.tile(usd, (stages, 1))
+    rows[: len(by_quarter)] *= 1 - by_quarter
+    states, state = np.unique(rows, axis=0, return_inverse=True)
+    return states, np.ravel(state)
+
+
+def discounts_by_quarter(recourse: Recourse, market: Market, years: list[Year]) -> np.ndarray:
+    """Return the agreements' discount on each recourse column by planned quarter, (planned, r)."""
+    columns = recourse.columns
+    planned = len(years[0].overlap) if years else 0
+    off = np.zeros((planned, len(columns)))
+    for year in years:
+        off += np.outer(year.overlap * year.discount_share, _by_the_hour(columns, market, year.provider))
+    return off
+
+
+def _by_the_hour(columns: pd.DataFrame, market: Market, provider: str) -> np.ndarray:
+    """Tell which columns are rented by the hour from a provider."""
+    pool = columns["pool"].to_numpy(int)
+    theirs = (market.pools["provider"] == provider).to_numpy()
+    return np.isin(columns["source"], DISCOUNTED_SOURCES) & (pool >= 0) & theirs[np.maximum(pool, 0)]
+
+
+def pledges(years: Sequence[Year], timeline: Timeline, draws: dict[str, int], most: dict[str, float]) -> list[Extra]:
+    """List what can be planned to be rented by the hour from each agreement's provider, in dollars an hour of each planned quarter.
+
+    What is planned is paid for like a contract and counts towards the agreement; what is not used within its hour is lost.
+
+    Parameters
+    ----------
+    years, timeline
+        Contract years and quarters.
+    draws
+        Recourse row of each provider's planned spend.
+    most
+        Most dollars an hour that can be rented from each provider.
+    """
+    found = []
+    for provider in sorted(draws):
+        own = [year for year in years if year.provider == provider]
+        off = sum((year.overlap * year.discount_share for year in own), np.zeros(timeline.planned))
+        inside = sum((year.overlap for year in own), np.zeros(timeline.planned)) > 0
+        for q in np.flatnonzero(inside).tolist():
+            net = float(timeline.hours[q] * (1 - off[q]))
+            name = f"by the hour {provider} {timeline.quarters[q]}"
+            found.append(Extra(name, provider, q, most[provider], net * float(timeline.discount[q]), net, {(q, draws[provider]): 1.0}))
+    return found
+
+
+def agreement_table(years: Sequence[Year], lots: np.ndarray, work: Work, recourse: Recourse, market: Market, decisions: sparse.csr_matrix) -> pd.DataFrame:
+    """Say how far each contract year is drawn in expectation by all that is bought and rented, and what is short.
+
+    Parameters
+    ----------
+    years, work, recourse, market
+        Contract years and the parts of the problem.
+    lots, decisions
+        A plan.
+    """
+    columns = ["agreement_id", "provider", "start", "end", "committed_usd", "rolled_in_usd", "drawn_usd", "signed_usd", "bought_usd",
+               "by_the_hour_usd", "rolled_out_usd", "shortfall_usd"]  # fmt: skip
+    planned = np.flatnonzero(recourse.planned)
+    probability = work.paths["probability"].to_numpy()[work.points["path"]]
+    quarter, hours = work.points["quarter"].to_numpy(), work.points["hours"].to_numpy()
+    rows = []
+    carried: dict[str, float] = {}
+    for year in years:
+        spend = recourse.columns["spend"].to_numpy(float) * _by_the_hour(recourse.columns, market, year.provider)
+        used = float((probability * hours * year.overlap[quarter]) @ (decisions[planned] @ spend)) * (1 - year.discount_share)
+        bought = float(year.lot_usd @ lots)
+        rolled_in = carried.pop(year.agreement_id, 0.0)
+        short = max(year.open_usd + rolled_in - bought - used, 0.0)
+        if year.rolls:
+            carried[year.agreement_id] = short
+        rows.append((year.agreement_id, year.provider, year.start, year.end, year.committed_usd, rolled_in, year.drawn_usd, year.signed_usd,
+                     bought, used, short if year.rolls else 0.0, 0.0 if year.rolls else short))  # fmt: skip
+    return pd.DataFrame(rows, columns=columns)

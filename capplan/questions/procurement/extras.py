@@ -1,0 +1,60 @@
+"""Decisions of the first stage beside contracts: amounts that move a recourse row in one or more quarters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scipy import sparse
+
+
+@dataclass(frozen=True)
+class Extra:
+    """A continuous decision.
+
+    Parameters
+    ----------
+    name
+        Name of its variable.
+    group
+        What it belongs to: a provider, or a row of work.
+    quarter
+        Planned quarter (index) that it belongs to.
+    most
+        Upper bound.
+    usd
+        Value today of what one unit costs.
+    billed_usd
+        What one unit bills, undiscounted.
+    adds
+        What one unit adds to the right-hand side of recourse rows, by stage and row.
+    """
+
+    name: str
+    group: str
+    quarter: int
+    most: float
+    usd: float
+    billed_usd: float
+    adds: dict[tuple[int, int], float]
+
+
+def technology_of(extras: Sequence[Extra], columns: Sequence[int], stage: int, shape: tuple[int, int]) -> sparse.csr_matrix:
+    """Return what a unit of each decision adds to the right-hand sides of a stage, negated, in the program's columns.
+
+    Parameters
+    ----------
+    extras
+        Decisions.
+    columns
+        Column of each in the program.
+    stage
+        Stage asked for.
+    shape
+        Recourse rows and columns of the program.
+    """
+    found = [(row, column, -value) for extra, column in zip(extras, columns, strict=True) for (when, row), value in extra.adds.items() if when == stage]
+    if not found:
+        return sparse.csr_matrix(shape)
+    rows, places, values = zip(*found, strict=True)
+    return sparse.csr_matrix((values, (rows, places)), shape=shape)

@@ -1,0 +1,114 @@
+"""Spend agreements in purchase plans: drawn by contracts and by use, paid where nothing cheaper uses them up."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from capplan.errors import CapplanError
+from capplan.questions.procurement import Purchases
+from tests.procurement_cases import assumptions, commitment, demand, offer, sku, solve
+
+HOURS = 2190.0
+ON_DEMAND = offer("od", "on_demand", 4.0)
+RIVAL = offer("rival", "lease", 1.0, term_months=3, sku="other")
+MACHINES = [sku("gpu"), sku("other", provider="rival")]
+
+
+def agreement(usd: float, start: str = "2027-01-01", end: str = "2027-06-30", **more: object) -> dict[str, object]:
+    return {"agreement_id": "edp", "provider": "cloud", "start": pd.Timestamp(start), "end": pd.Timestamp(end), "committed_usd": usd} | more
+
+
+def plan(work: pd.DataFrame, offers: list[dict[str, object]], *years: dict[str, object], **more: object) -> Purchases:
+    return solve(work, offers, skus=MACHINES, spend_agreements=pd.DataFrame(years), **more)  # type: ignore[arg-type]
+
+
+def test_a_shortfall_is_paid_where_nothing_uses_it_up() -> None:
+    """Rival machines at a quarter of the price serve everything; using the agreement up would cost more than paying it."""
+    without = plan(demand([[5.0, 5.0]]), [ON_DEMAND, RIVAL])
+    found = plan(demand([[5.0, 5.0]]), [ON_DEMAND, RIVAL], agreement(1000.0))
+    # a dollar on demand replaces a quarter of a dollar elsewhere, and saves the dollar of the shortfall: it is spent
+    assert found.agreements["shortfall_usd"].tolist() == [pytest.approx(0.0, abs=1e-6)]
+    assert without.proof.upper_usd <= found.proof.upper_usd <= without.proof.upper_usd + 1000.0
+    idle = plan(demand([[5.0, 5.0]]), [offer("spot", "spot", 4.0), RIVAL], agreement(1000.0))
+    assert idle.proof.upper_usd == pytest.approx(without.proof.upper_usd + 1000.0)
+    assert idle.agreements["shortfall_usd"].tolist() == [pytest.approx(1000.0)]
+    assert any("edp: $1.0k of the $1.0k" in note for note in idle.notes)
+
+
+@pytest.mark.parametrize("committed", [0.0, 20_000.0, 60_000.0, 120_000.0])
+def test_the_plan_is_the_best_of_all(committed: float) -> None:
+    """Every purchase of both providers tried out by hand, the payment for what stays unspent included."""
+    load, mine, theirs, short = 6.0, 2.5, 1.5, 25.0
+    offers = [offer("mine", "lease", mine, term_months=3), RIVAL | {"usd_per_hour": theirs, "maximum_lots": 4.0}]
+    best = min(
+        HOURS * (mine * x + theirs * y + short * max(load - x - y, 0.0)) + max(committed - HOURS * mine * x, 0.0)
+        for x, y in itertools.product(range(8), range(5))
+    )
+    found = plan(demand([[load]]), offers, agreement(committed, end="2027-03-31"))
+    assert found.proof.upper_usd == pytest.approx(best, rel=1e-9)
+
+
+def test_use_by_the_hour_counts_and_is_discounted() -> None:
+    """Flat use on demand is planned for; with 10 % off it costs 10 % less, and draws as much less."""
+    work = demand([[5.0, 5.0]])
+    found = plan(work, [ON_DEMAND], agreement(2 * HOURS * 5 * 4.0 * 0.9, discount_share=0.1))
+    assert found.proof.upper_usd == pytest.approx(2 * HOURS * 5 * 4.0 * 0.9)
+    assert found.agreements["by_the_hour_usd"].tolist() == [pytest.approx(2 * HOURS * 5 * 3.6)]
+    assert found.agreements["shortfall_usd"].tolist() == [pytest.approx(0.0, abs=1e-6)]
+    assert found.costs.query("component == 'on_demand'")["usd"].sum() == pytest.approx(2 * HOURS * 5 * 4.0)
+
+
+def test_what_is_rented_beside_the_plan_counts_in_expectation() -> None:
+    """Demand differs between paths, so an hour's spend cannot be planned without loss; the expected spend counts all the same."""
+    work = demand([[2.0, 2.0], [8.0, 8.0]])
+    found = plan(work, [ON_DEMAND], agreement(2 * HOURS * 5 * 4.0))
+    assert found.proof.upper_usd == pytest.approx(2 * HOURS * 5 * 4.0)
+    assert found.agreements["shortfall_usd"].tolist() == [pytest.approx(0.0, abs=1e-6)]
+
+
+def test_signed_contracts_draw_what_they_still_bill() -> None:
+    signed = commitment("old", 3.0, "2026-07-01", "2027-06-30", usd=2.0, upfront_paid_usd=3 * 2.0 * 8760 / 2)
+    found = plan(demand([[3.0, 3.0]]), [offer("spot", "spot", 4.0)], agreement(20_000.0, drawn_usd=1_000.0), commitments=[signed])
+    billed = 3 * 2.0 * 181 * 24 / 2
+    assert found.agreements["signed_usd"].tolist() == [pytest.approx(billed)]
+    assert found.agreements["shortfall_usd"].tolist() == [pytest.approx(20_000.0 - 1_000.0 - billed)]
+
+
+def test_a_rest_rolls_over_into_the_next_year() -> None:
+    years = [agreement(9_000.0, end="2027-03-31", rolls_over=True), agreement(1_000.0, start="2027-04-01")]
+    rows = [offer("spot", "spot", 4.0), offer("mine", "lease", 2.0, term_months=3)]
+    found = plan(demand([[0.0, 4.0]]), rows, *years)
+    assert found.agreements["rolled_out_usd"].tolist() == [pytest.approx(9_000.0), 0.0]
+    assert found.agreements["shortfall_usd"].sum() == pytest.approx(0.0, abs=1e-6)
+    assert found.proof.upper_usd == pytest.approx(HOURS * 4 * 2.0)
+    paid = plan(demand([[0.0, 4.0]]), rows, years[0] | {"rolls_over": False}, years[1])
+    assert paid.proof.upper_usd == pytest.approx(HOURS * 4 * 2.0 + 9_000.0)
+
+
+def test_the_part_of_a_year_after_the_horizon_is_left_out() -> None:
+    found = plan(demand([[0.0, 0.0]]), [ON_DEMAND], agreement(36_500.0, end="2027-12-31"))
+    assert found.agreements["committed_usd"].tolist() == [pytest.approx(36_500.0 * 181 / 365)]
+
+
+def test_other_costs_of_the_provider_draw_too() -> None:
+    other = pd.DataFrame({"month": pd.to_datetime(["2027-01-01", "2027-02-01", "2028-01-01"]), "usd": [100.0, 200.0, 900.0], "provider": "cloud"})
+    found = plan(demand([[0.0, 0.0]]), [ON_DEMAND], agreement(1_000.0), other_costs=other)
+    assert found.agreements["shortfall_usd"].tolist() == [pytest.approx(700.0)]
+
+
+def test_alternatives_pay_for_the_agreement_as_well() -> None:
+    rows = [ON_DEMAND, offer("mine", "lease", 2.0, term_months=3), RIVAL]
+    found = plan(demand([[5.0, 5.0], [7.0, 9.0]]), rows, agreement(90_000.0), a=assumptions(risk_weight=0.3))
+    table = found.alternatives.set_index("name")
+    assert (table["regret_usd"] >= -1e-6).all()
+    spent = 4.0 * HOURS * np.mean([10.0, 16.0])
+    assert table.at["do_nothing", "expected_usd"] == pytest.approx(spent + max(90_000.0 - spent, 0.0))
+
+
+def test_overlapping_years_are_refused() -> None:
+    with pytest.raises(CapplanError, match=r"spend agreement edp: the years .* overlap"):
+        plan(demand([[5.0, 5.0]]), [ON_DEMAND], agreement(1.0), agreement(1.0, start="2027-03-01", end="2027-09-30"))
