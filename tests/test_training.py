@@ -233,6 +233,17 @@ def test_a_lower_rung_that_fits_is_never_passed_over():
     assert parts.to_numpy() == pytest.approx(table["memory_gib"].to_numpy())
 
 
+def test_traffic_of_data_parallel_copies_by_hand():
+    # 8 machines of 8: each sums up its own gradients and passes 2 x 2 bytes a parameter, less its own eighth, through 400 GB/s.
+    table = layouts(shape_of(8e9), "bf16", H100, [64], A).set_index("rung")
+    assert table.loc["data_parallel", "network_seconds"] == pytest.approx(4 * 8e9 * 7 / 8 / 400e9)
+    # 4e6 tokens of 6 x 8e9 operations on 64 accelerators.
+    assert table.loc["data_parallel", "compute_seconds"] == pytest.approx(4e6 * 48e9 / (64 * 0.4 * 989.4e12))
+    batches = 4e6 / 8192 / 64
+    assert table.loc["zero_2", "network_seconds"] == pytest.approx((2 * batches + 2) * 8e9 * 7 / 8 / 400e9)
+    assert table.loc["zero_3", "network_seconds"] == pytest.approx(6 * batches * 8e9 * 7 / 8 / 400e9)
+
+
 def test_without_fast_links_there_is_no_tensor_rung_and_a_slow_network_slows_sharding():
     slow = Machine(80, 8, 0.0, 25.0, H100.tflops)
     table = layouts(shape_of(8e9), "bf16", slow, [64], A)
@@ -487,6 +498,15 @@ def test_a_missed_deadline_says_by_how_much_and_every_remedy_meets_it(example):
     for column, value in (("tokens", float(remedies.loc["tokens", "needed"]) * 0.999), ("deadline", "2028-01-17")):
         changed = example.with_changes((Change(table="training_runs", key="continued-70b", column=column, set=value),))
         assert training_of(changed, tight).choice["meets_deadline"].iloc[0], column
+
+
+def test_the_speeds_of_the_plan_and_the_plan_of_a_run_agree_before_losses(example):
+    speeds = example.speeds.query("workload == 'pretraining'").set_index("accelerator")["work_per_accelerator_hour"]
+    study = training_of(example, example.scenario)
+    rows = study.frontier[study.frontier["accelerator"].isin(speeds.index) & (study.frontier["term"] == "on_demand")]
+    assert set(rows["accelerator"]) == {"H100", "B200"}
+    useful = rows["accelerator_hours"] * rows["goodput_share"] * rows["scaling_share"] * rows["kept_share"]
+    assert (useful * rows["accelerator"].map(speeds)).to_numpy() == pytest.approx(float(study.run["exaflop"].iloc[0]), rel=1e-5)
 
 
 def test_more_failures_and_fewer_operations_a_second_never_cost_less(example):

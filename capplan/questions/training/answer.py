@@ -42,7 +42,8 @@ class RunStudy:
     Parameters
     ----------
     run
-        One row: run_id, parameters, tokens, exaflop, precision, start, deadline, days_available.
+        One row: run_id, parameters, parameters_total, tokens, exaflop, precision, start, deadline, days_available, and what a unit of work costs
+        as chosen: usd_per_exaflop, usd_per_billion_tokens.
     frontier
         What `plan_run` returns.
     choice
@@ -140,6 +141,8 @@ def study_run(
         "start": row.get("start", pd.NaT),
         "deadline": row.get("deadline", pd.NaT),
         "days_available": available,
+        "usd_per_exaflop": float(chosen["usd"]) / exaflop,
+        "usd_per_billion_tokens": float(chosen["usd"]) / tokens * 1e9,
     }
     return RunStudy(
         run=pd.DataFrame([facts]),

@@ -78,8 +78,8 @@ def layouts(shape: Shape, precision: str, machine: Machine, counts: Any, a: Trai
     .. math:: t_\text{step} = \max\left(\frac{C_\text{token} D_\text{step}}{n X},\; t_\text{network},\; t_\text{links}\right)
 
     Traffic that takes less time than the work is taken as hidden behind it (a measured utilisation holds what is not); what takes longer slows
-    the run down. Synchronising gradients moves 2 words a parameter in a step, ZeRO-3 two gathers for each micro-batch and one scatter; a
-    node's own accelerators first sum up among themselves. Tensor parallelism stays within the fast links of a node and moves four all-reduces of
+    the run down. Synchronising gradients moves 2 words a parameter in a step; ZeRO-2 sums up after every micro-batch, and ZeRO-3 gathers
+    all weights twice besides; a node's own accelerators first sum up among themselves. Tensor parallelism stays within the fast links of a node and moves four all-reduces of
     activations (six with full recomputation) a layer and micro-batch. Tensor and pipeline layouts share the optimiser's state among their
     data-parallel copies (stage 1).
 
@@ -233,7 +233,8 @@ def _traffic(
 ) -> tuple[Any, Any]:
     """Bytes that a step moves out of a machine through its network, and out of an accelerator through its fast links."""
     weight, gradient, _ = parameter_bytes(precision)
-    words = np.where(stage == 3, 2 * m * weight + gradient, 2 * gradient)
+    # Sharded gradients are summed up after every micro-batch, whole ones once a step.
+    words = np.select([stage >= 3, stage == 2], [m * (2 * weight + gradient), m * gradient + weight], gradient + weight)
     model = t * p
     node = machine.accelerators
     in_node = np.minimum(node, model) * held
