@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import pandas as pd
@@ -85,7 +86,7 @@ def backtest_of(book: Book, scenario: Scenario) -> Backtest:
     a = scenario.section(DemandAssumptions)
     a = a.model_copy(update={name: DemandAssumptions.model_fields[name].default for name in UNTESTED})
     prices = unit_prices(prices_of(book, scenario), book.get("speeds")) if {"speeds", "offers"} <= set(book.tables) else {}
-    step = f"backtest-{scenario.backtest_origins}-{sorted(prices.items())}"
+    step = f"backtest-{scenario.backtest_origins}-{hashlib.sha256(repr(sorted(prices.items())).encode()).hexdigest()[:16]}"
     return remembered(step, book, ("usage",), a, lambda: backtest_demand(book.get("usage"), a, scenario.backtest_origins, prices or None))
 
 
