@@ -43,7 +43,8 @@ class Purchases:
     purchases
         offer_id, kind, sku, provider, accelerator, region, geography, term, gives, quarter, end_quarter, starts, ends, lots, machines,
         accelerators, usd_per_hour (one
-        machine), upfront_usd, usd (whole contract), beyond_horizon_usd, requoted (rests on a quote that must be given again), sign_by,
+        machine), upfront_usd, usd (whole contract), bridge_usd (expected cost
+        of slipped delivery), beyond_horizon_usd, requoted (rests on a quote that must be given again), sign_by,
         late (that day is past),
         firm (due before the next review).
     capacity

@@ -12,6 +12,7 @@ import pandas as pd
 from capplan.errors import CapplanError, nearest
 from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.questions.pricing import TERM_MONTHS, owned_running_usd_per_hour
+from capplan.questions.procurement.delivery import bridge_usd
 from capplan.questions.procurement.market import Market
 from capplan.questions.procurement.timeline import Timeline, make_timeline
 from capplan.units import quarter_of, quarter_range, quarter_start
@@ -36,6 +37,8 @@ class Choices:
         Planned quarters and those until the last contract ends.
     covered : (n, Q)
         Share of each quarter in which the contract runs.
+    bridge_usd : (n,)
+        What one lot is expected to cost in the days that its delivery slips.
     recurring_usd, upfront_usd, residual_usd, expense_usd : (n, Q)
         What one lot pays in the quarter, pays at its start, brings back at its end, and books as P&L.
     """
@@ -47,6 +50,13 @@ class Choices:
     upfront_usd: np.ndarray
     residual_usd: np.ndarray
     expense_usd: np.ndarray
+    bridge_usd: np.ndarray
+
+    @property
+    def present_bridge_usd(self) -> np.ndarray:
+        """Value today of bridging the slipped delivery of one lot, (n,)."""
+        begins = np.argmax(self.covered > 0, axis=1)
+        return np.asarray(self.bridge_usd * self.timeline.discount_start[begins])
 
     @property
     def present_usd(self) -> np.ndarray:
@@ -134,7 +144,7 @@ def list_choices(market: Market, sites: pd.DataFrame | None, a: ProcurementAssum
         by_hour = market.pools["on_demand_usd_per_hour"].to_numpy()[table["pool"].to_numpy()[reserve].astype(int)]
         premium = (price[reserve] * lots[reserve] - (by_hour * table["lot_accelerators"].to_numpy()[reserve])[:, None]) * hours[reserve]
         recurring[reserve], upfront[reserve], expense[reserve] = premium, 0.0, premium
-    return Choices(table, timeline, covered, recurring, upfront, residual, expense)
+    return Choices(table, timeline, covered, recurring, upfront, residual, expense, bridge_usd(table, market, a))
 
 
 def _bought(contracts: pd.DataFrame) -> pd.DataFrame:
@@ -161,6 +171,8 @@ _COLUMNS = dict.fromkeys(
     "maximum_lots": "float64",
     "usd_per_hour": "float64",
     "upfront_share": "float64",
+    "lead_time_days_p50": "float64",
+    "lead_time_days_p90": "float64",
     "capex_usd": "float64",
     "power_kw": "float64",
     "forced": "bool",

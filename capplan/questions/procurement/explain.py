@@ -178,7 +178,7 @@ def _other_endings(choices: Choices, recourse: Recourse, model: Model, solution:
             continue
         counted = choices.timeline.planned if ending == "truncate" else len(choices.timeline.quarters)
         cost = program.c.copy()
-        cost[model.position] = choices.present_usd[:, :counted].sum(axis=1)
+        cost[model.position] = choices.present_usd[:, :counted].sum(axis=1) + choices.present_bridge_usd
         other = model.lots(
             solve_within_budgets(replace(near, c=cost), model.soft, a.risk_weight, a.tail_share, max(a.gap_share, 1e-3), solution.warm).x
         )
@@ -206,6 +206,11 @@ def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: Procur
         notes.append(
             f"{', '.join(assumed)}: no renewal price is stated, so a renewal is taken to cost what the contract costs today; "
             "state renewal_usd_per_hour in commitments.csv, or set renewal_without_price to not_offered."
+        )
+    bridge = float(bought["bridge_usd"].sum())
+    if bridge >= 1:
+        notes.append(
+            f"{money(bridge)} of the cost is what deliveries that slip beyond the day they are wanted are expected to cost until they arrive, bridged on demand or missed."
         )
     again = int(bought["requoted"].sum())
     if again:

@@ -137,7 +137,7 @@ def build_model(
     table, timeline = choices.table, choices.timeline
     planned = timeline.planned
     counted = planned if a.horizon_end == "truncate" else len(timeline.quarters)
-    cost = choices.present_usd[:, :counted].sum(axis=1)
+    cost = choices.present_usd[:, :counted].sum(axis=1) + choices.present_bridge_usd
     problem = pulp.LpProblem("purchases", pulp.LpMinimize)
     highest = _most_lots(work, market, choices)
     pins = {(offer_id, quarter): lots for offer_id, quarter, lots in a.pinned_purchases}

@@ -21,7 +21,7 @@ from capplan.questions.procurement.tables import purchase_table
 from capplan.questions.procurement.work import Work, lay_out, named_places
 
 #: Gap of the plan in parts of lots that says how much is rented by the hour.
-PARTS_GAP = 2e-3
+PARTS_GAP = 1e-2
 #: Use by the hour that is planned is worth a plan of its own from this share of an agreement on.
 STEERING_SHARE = 0.02
 #: Times that the use by the hour is counted anew before none of it is.

@@ -62,6 +62,7 @@ def purchase_table(choices: Choices, lots: np.ndarray) -> pd.DataFrame:
             ),
             "upfront_usd": upfront,
             "usd": upfront + billed * count,
+            "bridge_usd": choices.bridge_usd[chosen] * count,
             "beyond_horizon_usd": beyond,
             "requoted": part["requoted"],
             "sign_by": part["sign_by"],
