@@ -173,16 +173,18 @@ def export(
     format_: Annotated[str, typer.Argument(metavar="FORMAT", help="kueue (ClusterQueues and cohorts) or slurm (partitions).")],
     report: Annotated[Path, typer.Argument(metavar="REPORT", help="Folder with the answer to `capplan run split BOOK`.")],
     file: Annotated[Path | None, typer.Option("--to", metavar="FILE", help="File to write; without it the text is printed.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write the recommended split of a fleet as quotas for a scheduler."""
     from capplan.outputs.export_quotas import export_quotas
 
-    text = export_quotas(format_, report)
-    if file is None:
-        typer.echo(text, nl=False)
-    else:
-        file.write_text(text, encoding="utf-8")
-        typer.echo(f"Wrote {file}.")
+    found = export_quotas(format_, report)
+    if file is not None:
+        try:
+            file.write_text(found.text, encoding="utf-8")
+        except OSError as error:
+            raise CapplanError(f"{file} cannot be written: {error}") from error
+    answer(as_json, found.headline, {}, {"quotas": found.quotas}, [], found.text.rstrip("\n") if file is None else f"{found.headline}\nWritten to {file}")
 
 
 @app.command()

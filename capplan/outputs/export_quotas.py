@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+
+import pandas as pd
 
 from capplan.errors import CapplanError, nearest
 from capplan.outputs.export_kueue import kueue_yaml
@@ -10,9 +13,19 @@ from capplan.outputs.export_names import read_split
 from capplan.outputs.export_slurm import slurm_conf
 
 FORMATS = ("kueue", "slurm")
+_WORDS = {"separate": "two separate clusters", "shared": "one shared pool", "lending": "lending with reclaim"}
 
 
-def export_quotas(format_: str, report: Path) -> str:
+@dataclass(frozen=True)
+class Exported:
+    """Quotas ready for a scheduler: the text of the file, the quotas in it, and one sentence about them."""
+
+    text: str
+    quotas: pd.DataFrame
+    headline: str
+
+
+def export_quotas(format_: str, report: Path) -> Exported:
     """Return the quotas of a report as Kueue objects or Slurm partitions.
 
     Parameters
@@ -30,4 +43,7 @@ def export_quotas(format_: str, report: Path) -> str:
     if format_ not in FORMATS:
         raise CapplanError(f"quotas are not exported to {format_}; {nearest(format_, FORMATS)}")
     quotas, fleet, arrangement = read_split(report)
-    return kueue_yaml(quotas) if format_ == "kueue" else slurm_conf(quotas, fleet, arrangement)
+    text = kueue_yaml(quotas) if format_ == "kueue" else slurm_conf(quotas, fleet, arrangement)
+    own = fleet.groupby("own")["accelerator_count"].sum()
+    headline = f"{own.get('inference', 0):,} accelerators are inference's own and {own.get('training', 0):,} training's, divided as {_WORDS[arrangement]}."
+    return Exported(text, quotas, headline)
