@@ -16,6 +16,8 @@ from capplan.questions.serving.queueing import spread_factor, waiting_share
 Z_95 = 1.6448536269514722
 #: Cells of the grid on which parts are added up, and how far it reaches in sums of the parts' 95th percentiles.
 CELLS = 1 << 14
+#: A part whose logarithm is no wider than this always takes the same time.
+CONSTANT_WIDTH = 1e-6
 REACH = 6.0
 QUEUE, PREFILL, DECODE = "queue", "prefill", "decode"
 #: Parts a machine decides; everything else lies outside the model.
@@ -227,8 +229,8 @@ def surface_time(outside: list[tuple[str, float, float]], wait: Wait, machine: M
         (PREFILL, machine.prefill.mean_seconds, machine.prefill.p95_seconds),
         (DECODE, machine.decode.mean_seconds, machine.decode.p95_seconds),
     )
-    constant = sum(median for median, width in ways if width == 0)
-    random = [(median, width) for median, width in ways if width > 0 and median > 0]
+    constant = sum(median for median, width in ways if width <= CONSTANT_WIDTH)
+    random = [(median, width) for median, width in ways if width > CONSTANT_WIDTH and median > 0]
     return SurfaceTime(constant + _quantile_of_sum(random, wait, share), parts)
 
 
