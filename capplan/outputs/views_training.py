@@ -160,7 +160,9 @@ def _days(answer: RunStudy) -> Any:
     half = answer.frontier[answer.frontier["sku"] == row["sku"]]
     double = half[half["accelerators"] >= 2 * row["accelerators"]]
     title = f"{run['run_id']}: days fall with the number of accelerators"
-    if len(double):
+    if len(answer.remedies):
+        title = f"{run['run_id']}: {row['days'] - run['days_available']:,.0f} days late; in time with {answer.remedies[answer.remedies['possible']]['says'].iloc[0]}"
+    elif len(double):
         title = f"Twice the accelerators would take {double['days'].iloc[0]:,.0f} instead of {row['days']:,.0f} days, for {money(double['usd'].iloc[0])}"
     return charts.curve(
         data,
@@ -178,7 +180,7 @@ def _days(answer: RunStudy) -> Any:
 
 
 def _apart(part: pd.DataFrame, first: str) -> pd.DataFrame:
-    """Leave out kinds of machines that are as quick as one already drawn: their lines would lie on each other."""
+    """Leave out kinds of machines that are as quick as one already drawn (their lines would lie on each other), and single points."""
     kept: list[pd.DataFrame] = []
     order = sorted(part["sku"].unique(), key=lambda sku: sku != first)
     for sku in order:
@@ -187,7 +189,7 @@ def _apart(part: pd.DataFrame, first: str) -> pd.DataFrame:
         for other in kept:
             both = line.merge(other, on="accelerators")
             same |= len(both) > 0 and bool((abs(both["days_x"] / both["days_y"] - 1) < 0.03).all())
-        if not same:
+        if not same and (len(line) > 1 or sku == first):
             kept.append(line)
     return pd.concat(kept, ignore_index=True)
 
