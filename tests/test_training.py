@@ -294,6 +294,13 @@ def test_goodput_stretches_days_and_is_read_between_counts():
     assert idle["usd"] == pytest.approx(row["usd"] / 0.9)
 
 
+def test_machines_may_carry_the_facts_of_their_accelerators():
+    facts = ACCELERATORS.rename(columns={"memory_gib": "accelerator_memory_gib"})
+    merged = SKUS.assign(memory_gib=2048.0).merge(facts, on="accelerator")
+    alone = plan_run(RUN, merged, None, None, PRICES, A, counts=64)
+    pd.testing.assert_frame_equal(alone, planned(counts=64))
+
+
 def test_one_share_of_goodput_holds_for_all_offers():
     base, lost = planned(counts=64, prices=PRICES.head(1)), planned(counts=64, prices=PRICES.head(1), goodput=0.8)
     assert lost["days"].to_numpy() == pytest.approx(base["days"].to_numpy() / 0.8)

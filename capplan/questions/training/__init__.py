@@ -1,7 +1,52 @@
 """The question of training: what a run or a tuning sweep needs, in accelerators, days and money."""
 
 from capplan.questions.training.answer import RunStudy, choose_run, study_run
+from capplan.questions.training.layout import Machine, bubble_share, chosen_layouts, layouts
 from capplan.questions.training.plan import plan_run
-from capplan.questions.training.sweeps import plan_sweep
+from capplan.questions.training.shape import Shape, activation_bytes, shape_of, state_bytes
+from capplan.questions.training.storage import checkpoint_gib, run_storage, transfer_days
+from capplan.questions.training.sweeps import halving_rungs, hyperband_brackets, plan_sweep
+from capplan.questions.training.ways import adapter_parameters, compare_ways
+from capplan.questions.training.work import (
+    iteration_operations,
+    operations_per_token,
+    run_accelerator_hours,
+    run_days,
+    run_energy_mwh,
+    run_exaflop,
+    run_usd,
+    transformer_parameters,
+    utilisation_share,
+)
 
-__all__ = ["RunStudy", "choose_run", "plan_run", "plan_sweep", "study_run"]
+__all__ = [
+    "Machine",
+    "RunStudy",
+    "Shape",
+    "activation_bytes",
+    "adapter_parameters",
+    "bubble_share",
+    "checkpoint_gib",
+    "choose_run",
+    "chosen_layouts",
+    "compare_ways",
+    "halving_rungs",
+    "hyperband_brackets",
+    "iteration_operations",
+    "layouts",
+    "operations_per_token",
+    "plan_run",
+    "plan_sweep",
+    "run_accelerator_hours",
+    "run_days",
+    "run_energy_mwh",
+    "run_exaflop",
+    "run_storage",
+    "run_usd",
+    "shape_of",
+    "state_bytes",
+    "study_run",
+    "transfer_days",
+    "transformer_parameters",
+    "utilisation_share",
+]

@@ -49,7 +49,8 @@ def plan_run(
     run
         A row of training_runs: parameters, tokens (or quantity in exaflop and parameters), precision, start, deadline, model.
     skus
-        Machines one can have; with the columns of the accelerators table, or with that table beside.
+        Machines one can have; with the accelerators table beside, or with accelerator_memory_gib, the peak rates, link_gbps and power_w
+        of their accelerators as columns.
     scaling : e
         Fitted scaling, or None = linear. The utilisation holds for its smallest run.
     goodput : g
@@ -192,7 +193,11 @@ def machine_of(machine: dict[str, Any], a: TrainingAssumptions) -> Machine:
 def machine_table(skus: pd.DataFrame, accelerators: pd.DataFrame | None, prices: pd.DataFrame, precision: str) -> pd.DataFrame:
     """Join machines with their accelerators' memory and peak; those that someone offers."""
     table, peak = skus.reset_index(drop=True), PEAKS[precision]
-    known = accelerators if accelerators is not None else skus.drop_duplicates("accelerator")
+    known = accelerators
+    if known is None:
+        # The memory_gib of a machine is its main memory.
+        merged = skus.drop_duplicates("accelerator").drop(columns="memory_gib", errors="ignore")
+        known = merged.rename(columns={"accelerator_memory_gib": "memory_gib"})
     missing = [name for name in ("memory_gib", peak) if name not in known.columns]
     if missing:
         raise CapplanError(f"plan_run needs {missing[0]} of each accelerator; pass the accelerators table as accelerators=")
