@@ -148,6 +148,7 @@ PURCHASE_TABLES = (
     "sites",
     "spend_agreements",
     "other_costs",
+    "offer_tiers",
 )
 
 
@@ -174,6 +175,7 @@ def _asked(book: Book, scenario: Scenario, ask: Callable[..., Answer]) -> Answer
         sites=book.get("sites"),
         spend_agreements=book.get("spend_agreements"),
         other_costs=book.get("other_costs"),
+        offer_tiers=book.get("offer_tiers"),
     )
 
 

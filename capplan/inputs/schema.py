@@ -20,6 +20,7 @@ TABLES: dict[str, type[Table]] = {
     "payments": market.Payments,
     "spend_agreements": market.SpendAgreements,
     "offers": market.Offers,
+    "offer_tiers": market.OfferTiers,
     "limits": market.Limits,
     "events": work.Events,
     "training_runs": work.TrainingRuns,

@@ -121,6 +121,15 @@ class Offers(Table):
     window = order_rule("available_from", "available_to")
 
 
+class OfferTiers(Table):
+    """A lower price of an offer for a larger purchase; it holds for all lots of the purchase."""
+
+    offer_id: str = column("Offer it belongs to.", refers="offers.offer_id", key=True)
+    from_lots: int = column("Fewest lots bought for one start that have this price.", key=True, ge=2)
+    usd_per_hour: float = column("Price of one machine for one hour, without any upfront part taken off.", unit="USD/h", gt=0)
+    source_id: str = column("Source of the price.", optional=True, refers="sources.source_id")
+
+
 class Commitments(Table):
     """A contract already signed."""
 

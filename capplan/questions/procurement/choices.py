@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.questions.pricing import TERM_MONTHS, owned_running_usd_per_hour
 from capplan.questions.procurement.delivery import bridge_usd
 from capplan.questions.procurement.market import Market
+from capplan.questions.procurement.tiers import with_tiers
 from capplan.questions.procurement.timeline import Timeline, make_timeline
 from capplan.units import quarter_of, quarter_range, quarter_start
 
@@ -32,7 +33,7 @@ class Choices:
         quarter, start, end,
         lot_machines, lot_accelerators, lot_kw, lot_reserve (accelerators reserved without a discount),
         lot_usd_per_hour (dollars an hour of a savings plan), minimum_lots, maximum_lots, forced (renews by itself), renewal_assumed
-        (at today's price, since the contract states none), requoted (rests on a quote that must be given again), usd_per_hour (one machine), sign_by, late, firm.
+        (at today's price, since the contract states none), requoted (rests on a quote that must be given again), tiered (one of several price tiers), usd_per_hour (one machine), sign_by, late, firm.
     timeline
         Planned quarters and those until the last contract ends.
     covered : (n, Q)
@@ -77,7 +78,9 @@ def add_months(start: pd.Timestamp, months: float) -> pd.Timestamp:
     return start + pd.DateOffset(months=whole) + pd.Timedelta(days=(months - whole) * DAYS_PER_MONTH)
 
 
-def list_choices(market: Market, sites: pd.DataFrame | None, a: ProcurementAssumptions) -> Choices:
+def list_choices(
+    market: Market, sites: pd.DataFrame | None, a: ProcurementAssumptions, tiers: Mapping[str, pd.DataFrame] | None = None
+) -> Choices:
     """List what can be bought or renewed within the planned quarters, and cost one lot of it to its end.
 
     An offer can start in a quarter that begins at least its median lead time after `as_of`. It must be signed by the quarter's start less
@@ -93,6 +96,8 @@ def list_choices(market: Market, sites: pd.DataFrame | None, a: ProcurementAssum
         Prices of power and space for machines one owns.
     a
         Dates, approval days, review interval, horizon.
+    tiers
+        Volume tiers by offer.
 
     Raises
     ------
@@ -101,7 +106,13 @@ def list_choices(market: Market, sites: pd.DataFrame | None, a: ProcurementAssum
     """
     quarters = quarter_range(a.first_quarter, a.horizon_quarters)
     as_of = pd.Timestamp(a.as_of)
-    rows = [row for offer in _bought(market.contracts).to_dict("records") for row in _starts(offer, quarters, as_of, a)]
+    steps = tiers or {}
+    rows = [
+        tier
+        for offer in _bought(market.contracts).to_dict("records")
+        for row in _starts(offer, quarters, as_of, a)
+        for tier in with_tiers(row, None if row["listed"] else steps.get(offer["offer_id"]), a.price_factor)
+    ]
     rows += [row for holding in market.holdings.to_dict("records") for row in _renewal(holding, quarters, a)]
     table = pd.DataFrame(rows) if rows else pd.DataFrame(columns=list(_COLUMNS))
     if rows:
@@ -178,6 +189,7 @@ _COLUMNS = dict.fromkeys(
     "forced": "bool",
     "renewal_assumed": "bool",
     "requoted": "bool",
+    "tiered": "bool",
     "late": "bool",
     "firm": "bool",
 }
@@ -228,6 +240,7 @@ def _starts(offer: dict[Hashable, Any], quarters: list[str], as_of: pd.Timestamp
                 "forced": False,
                 "renewal_assumed": False,
                 "requoted": lapsed and not listed,
+                "listed": listed,
                 "capex_usd": 0.0 if pd.isna(offer["capex_usd"]) else offer["capex_usd"] * a.price_factor,
                 "lot_kw": 0.0 if pd.isna(offer["power_kw"]) else offer["lot_machines"] * offer["power_kw"],
             }
@@ -264,6 +277,7 @@ def _renewal(holding: dict[Hashable, Any], quarters: list[str], a: ProcurementAs
             "capex_usd": 0.0,
             "forced": bool(holding["renews"]) and stated and notice < as_of,
             "requoted": False,
+            "tiered": False,
             "plan_id": None,
             "guarantees_capacity": True,
         }

@@ -143,11 +143,14 @@ def build_model(
     pins = {(offer_id, quarter): lots for offer_id, quarter, lots in a.pinned_purchases}
     lots: list[Any] = []
     rules: list[tuple[Any, str]] = []
+    tiers: dict[tuple[str, str], list[Any]] = {}
+    below: dict[tuple[str, str], tuple[Any, float]] = {}
     for j, row in enumerate(table.to_dict("records")):
         low, high = 0.0, float(highest[j])
         pin = pins.get((row["offer_id"], row["quarter"]))
         if pin is not None:
-            low = high = float(pin)
+            elsewhere = row["tiered"] and not row["minimum_lots"] <= pin <= (high if np.isnan(row["maximum_lots"]) else row["maximum_lots"])
+            low = high = 0.0 if elsewhere else float(pin)
         elif row["forced"]:
             low = high = 1.0
         variable = problem.add_variable(f"buy {row['name']}", low, high, "Integer")
@@ -156,6 +159,13 @@ def build_model(
             chosen = problem.add_variable(f"any {variable.name}", 0, 1, "Integer")
             rules.append((variable >= row["minimum_lots"] * chosen, f"minimum {row['name']}"))
             rules.append((variable <= high * chosen, f"none or minimum {row['name']}"))
+            if row["tiered"]:
+                tiers.setdefault((row["offer_id"], row["quarter"]), []).append(chosen)
+        elif row["tiered"] and pin is None:
+            below[row["offer_id"], row["quarter"]] = (variable, high)
+    for key, chosen in tiers.items():
+        first, most = below.get(key, (None, 1.0))
+        rules.append((pulp.lpSum(chosen) * most + (0 if first is None else first) <= most, f"one tier {' '.join(key)}"))
     named, soft, budgets, notes = _limit_rows(problem, choices, market, limits, lots, a)
     extras = pledges(years, timeline, recourse.draws, _most_rented(market, need_accelerators(work)))
     amounts = [problem.add_variable(extra.name, 0, extra.most) for extra in extras]

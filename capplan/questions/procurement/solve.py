@@ -18,6 +18,7 @@ from capplan.questions.procurement.market import Market, build_market
 from capplan.questions.procurement.model import Model, build_model
 from capplan.questions.procurement.recourse import Recourse, build_recourse
 from capplan.questions.procurement.tables import purchase_table
+from capplan.questions.procurement.tiers import checked_tiers
 from capplan.questions.procurement.work import Work, lay_out, named_places
 
 #: Gap of the plan in parts of lots that says how much is rented by the hour.
@@ -64,12 +65,13 @@ def state_problem(
     sites: pd.DataFrame | None = None,
     spend_agreements: pd.DataFrame | None = None,
     other_costs: pd.DataFrame | None = None,
+    offer_tiers: pd.DataFrame | None = None,
 ) -> Stated:
     """Build the purchase program; the arguments are those of `plan_purchases`."""
     caps = known_limits(limits, sites)
     runs = speeds.loc[speeds["class"].isin(demand["class"]), "accelerator"]
     market = build_market(offers, skus, commitments, assets, sites, runs, named_places(demand, classes, caps), a)
-    choices = list_choices(market, sites, a)
+    choices = list_choices(market, sites, a, checked_tiers(offer_tiers, market.contracts, offers, a.price_factor))
     work = lay_out(demand, speeds, classes, market, choices.timeline, a)
     years = contract_years(spend_agreements, other_costs, market, choices, a)
     recourse = build_recourse(work, market, choices, caps, a, [year.provider for year in years])
@@ -90,10 +92,11 @@ def decide(
     sites: pd.DataFrame | None = None,
     spend_agreements: pd.DataFrame | None = None,
     other_costs: pd.DataFrame | None = None,
+    offer_tiers: pd.DataFrame | None = None,
 ) -> Decided:
     """Build and solve the purchase program; the arguments are those of `plan_purchases`."""
     found = state_problem(demand, speeds, offers, commitments, limits, a, classes=classes, skus=skus, assets=assets, sites=sites,
-                          spend_agreements=spend_agreements, other_costs=other_costs)  # fmt: skip
+                          spend_agreements=spend_agreements, other_costs=other_costs, offer_tiers=offer_tiers)  # fmt: skip
     model = found.model
     feasible(model)
     if model.years:
