@@ -220,6 +220,29 @@ def test_rungs_rise_with_the_model():
     assert rung(1e12, 4096, A.model_copy(update={"recompute": "full", "simple_rung_share": 0.0})) == ["pipeline"]
 
 
+def test_layouts_that_ran_fit_into_memory(truth):
+    a100 = Machine(80, 8, 600.0, 1600.0, 140.0)
+    for row in truth[truth["id"].str.match(r"megatron_[\d.]+B")].itertuples():
+        text = r"heads (\d+) hidden (\d+) layers (\d+) TP(\d+) PP(\d+) batch (\d+)"
+        heads, width, layers, tensor, pipeline, batch = (int(value) for value in pd.Series(row.notes).str.extract(text).iloc[0])
+        shape = Shape(row.params, row.params, layers, width, heads, 51200, width)
+        a = A.model_copy(update={"recompute": "full", "sequence_length": 2048, "global_batch_tokens": 2048.0 * batch})
+        table = layouts(shape, "bf16", a100, [row.n_gpus], a)
+        ran = table[(table["tensor"] == tensor) & (table["pipeline"] == pipeline)]
+        assert ran["fits"].any(), row.id
+        assert ran["bubble_share"].max() < 0.12, row.id
+        # 16 bytes a parameter are more than 80 GB from 5B on, and 4 bytes from 20B on.
+        whole = table[table["rung"].isin(["data_parallel"] * (row.params > 5e9) + ["zero_1"] * (row.params > 2e10))]
+        assert not whole["fits"].any(), row.id
+
+
+def test_an_8_bit_run_takes_accelerators_that_have_the_rate():
+    table = planned({**RUN, "precision": "fp8"}, counts=64)
+    assert table["accelerator"].unique().tolist() == ["H100"]
+    bf16 = planned(counts=64).query("accelerator == 'H100'")
+    assert table["days"].iloc[0] == pytest.approx(bf16["days"].iloc[0] * 989.4 / 1978.9)
+
+
 def test_a_lower_rung_that_fits_is_never_passed_over():
     table = layouts(shape_of(13e9), "bf16", H100, [8, 64, 512], A)
     plain = pd.DataFrame(chosen_layouts(shape_of(13e9), "bf16", H100, [8, 64, 512], A.model_copy(update={"simple_rung_share": 0.0})))
