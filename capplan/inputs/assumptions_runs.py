@@ -145,7 +145,7 @@ class TrainingAssumptions(GoodputAssumptions):
     sweep_trials: int = assumption(81, "Settings a tuning sweep tries.", "Four rounds that each keep a third: 81, 27, 9, 3.", unit="trials", ge=1, le=100_000, step=9)
     sweep_epochs: int = assumption(27, "Rounds of training in a whole trial.", "81 trials that keep a third end with 3 after 27.", unit="epochs", ge=1, le=10_000, step=9)
     sweep_keep_one_in: int = assumption(
-        3, "Of how many trials one goes on after a round of successive halving.", "Li et al., Hyperband, JMLR 2018, section 3.6: 3 or 4.", ge=2, le=16, step=1
+        3, "Of how many trials one goes on after a round of successive halving.", "Li et al., Hyperband, JMLR 2018: 3 or 4 are suggested.", ge=2, le=16, step=1
     )
     sweep_stopped_share: float = assumption(
         0.5,
