@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capplan.errors import CapplanError
+from capplan.errors import CapplanError, MissingTableError
 from capplan.inputs.scenario import SplitAssumptions
 from capplan.questions.cluster import simulate_cluster
 from capplan.questions.split import serving_load, split_fleet
 from capplan.questions.split.fleet import ARRANGEMENTS, divide, hand_over, short_of
 from capplan.questions.split.load import lay_load
-from tests.conftest import reference_file
+from tests.conftest import hourly, reference_file
 
 START = pd.Timestamp("2026-01-05")
 PLAIN = SplitAssumptions(warm_spare_share=0.0, reclaim_delay_minutes=0.0, preemption_cost_minutes=0.0, training_policy="fifo")
@@ -269,6 +269,29 @@ def test_the_load_of_served_work():
         serving_load(usage, workloads, speeds, nodes_of(2), "asia")
     with pytest.raises(CapplanError, match="speed on L4"):
         serving_load(usage, workloads, speeds, nodes_of(2, accelerator="L4"))
+
+
+def test_a_book_without_jobs_says_so(make_book):
+    from capplan import open_book, show_split
+
+    book = open_book(str(make_book(usage=hourly(40), commitments="commitment_id,sku,region,term,machines,usd_per_hour,start,end\n")))
+    with pytest.raises(MissingTableError, match="The split of a fleet needs the table jobs"):
+        show_split(book, book.scenario)
+
+
+def test_the_view_draws_every_case():
+    """Targets that nothing meets, quotas that leave load short, a fleet in which separate clusters are best."""
+    from capplan.outputs import views_split
+    from capplan.outputs.charts import to_svg
+
+    load, jobs, nodes = random_case(8, jobs=40)
+    for a in (changed(serving_target_share=1.0, inference_accelerators=8), changed(preemption_cost_minutes=2880.0), changed(delay_target_minutes=0.01)):
+        found = split_fleet(load, jobs, nodes, a)
+        pictures = [views_split._fleets(found), views_split._occupancy(found), views_split._waits(found)]
+        if found.sensitivity["gain_usd_per_year"].notna().any():
+            pictures.append(views_split._sign(found, a))
+        assert all(to_svg(picture).startswith("<svg") for picture in pictures)
+        assert set(views_split._table(found)["arrangement"]) == set(views_split.NAMES.values())
 
 
 # --- real traces --------------------------------------------------------------------------------------------------------------

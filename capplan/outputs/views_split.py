@@ -61,11 +61,12 @@ def show_split(book: Book, scenario: Scenario) -> View:
     if answer.sensitivity["gain_usd_per_year"].notna().any():
         pictures["sign"] = _sign(answer, scenario.section(SplitAssumptions))
     details = {
+        "arrangements": answer.arrangements,
         "gains": answer.gains,
         "sensitivity": answer.sensitivity,
         "quotas": answer.quotas,
         "fleet": answer.fleet,
-        "hours": answer.hours,
+        "hours": answer.hours.assign(time=answer.hours["time"].dt.strftime("%Y-%m-%d %H:%M:%S")),
     }
     chosen = answer.arrangements.set_index("arrangement").loc[answer.chosen]
     value = float(chosen["needed_accelerators"] if pd.notna(chosen["needed_accelerators"]) else chosen["accelerators"])
@@ -73,13 +74,35 @@ def show_split(book: Book, scenario: Scenario) -> View:
     return View(
         answer.headline,
         pictures,
-        answer.arrangements,
+        _table(answer),
         value,
         "accelerators",
         FIELDS,
         (*book.notes, *answer.notes),
         details,
         {"cluster_region": regions},
+    )
+
+
+def _table(answer: Split) -> pd.DataFrame:
+    """Return the arrangements as a reader compares them."""
+    table = answer.arrangements
+    return pd.DataFrame(
+        {
+            "arrangement": table["arrangement"].map(NAMES),
+            "best": table["chosen"],
+            "smallest_fleet_accelerators": table["needed_accelerators"],
+            "cost_a_year_usd": table["total_usd_per_year"],
+            "load_without_a_node_accelerator_hours": table["short_accelerator_hours"],
+            "mean_wait_hours": table["queue_mean_seconds"] / 3600,
+            "nine_of_ten_wait_at_most_hours": table["queue_p90_seconds"] / 3600,
+            "mean_completion_hours": table["completion_mean_seconds"] / 3600,
+            "preemptions": table["preemptions"],
+            "harvested_accelerator_hours": table["harvested_accelerator_hours"],
+            "idle_accelerator_hours": table["idle_accelerator_hours"],
+            "fleet_used_share": table["used_share"],
+            "meets_targets": table["meets_targets"],
+        }
     )
 
 

@@ -131,7 +131,7 @@ def headline_of(table: pd.DataFrame, gains: pd.DataFrame, chosen: str, searched:
         return f"No arrangement meets both targets; {NAMES[chosen]} serve{'' if chosen == SEPARATE else 's'} most, {mine['slo_share']:.2%} of the load."
     if not searched:
         return f"Best: {NAMES[chosen]}, mean wait {duration_words(mine['queue_mean_seconds'])}; {fleet}."
-    target = f"the targets ({a.serving_target_share:.4g} of the load served, nine of ten jobs started within {duration_words(60 * a.delay_target_minutes)})"
+    target = f"the targets ({100 * a.serving_target_share:.4g} % of the load served, nine of ten jobs started within {duration_words(60 * a.delay_target_minutes)})"
     if chosen == SEPARATE:
         return f"Two separate clusters are best: {int(mine['needed_accelerators']):,} accelerators meet {target}; {fleet}."
     if not other["meets_targets"]:
