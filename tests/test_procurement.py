@@ -139,6 +139,21 @@ def test_an_api_takes_what_is_too_dear_at_home() -> None:
     assert plan.service["served_share"].eq(1.0).all()
 
 
+def test_an_api_takes_no_more_than_its_rate_limit_in_all_regions_together() -> None:
+    """Three accelerators' worth of calls an hour for both regions; the rest is left undone."""
+    limits = [{"limit_id": "od", "kind": "on_demand_accelerators", "amount": 4.0}]
+    rows = [ON_DEMAND, offer("eu", "on_demand", 4.0, region="eu-1", geography="eu")]
+    work = pd.concat([demand([[10.0]]), demand([[5.0]], region="eu")])
+    called = work_class(api="either", api_usd_per_unit=9.0, api_units_per_hour=3.0)
+    plan = solve(work, rows, limits=limits, classes=[called])
+    assert plan.proof.upper_usd == pytest.approx(HOURS * (4 * 4.0 + 3 * 9.0 + 8 * 25.0))
+    assert plan.dispatch.query("source == 'api'")["expected_work"].sum() == pytest.approx(HOURS * 3)
+    assert plan.costs.query("component == 'api'")["usd"].sum() == pytest.approx(HOURS * 3 * 9.0)
+    rate = plan.binding.set_index("limit_id").loc["rate limit of the API of work"]
+    assert rate["slack"] == 0.0
+    assert rate["usd_per_unit"] == pytest.approx(HOURS * (25.0 - 9.0))
+
+
 # --- speeds, regions, residency ---------------------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -243,3 +244,36 @@ def agreement_table(years: Sequence[Year], lots: np.ndarray, work: Work, recours
         rows.append((year.agreement_id, year.provider, year.start, year.end, year.committed_usd, rolled_in, year.drawn_usd, year.signed_usd,
                      bought, used, short if year.rolls else 0.0, 0.0 if year.rolls else short))  # fmt: skip
     return pd.DataFrame(rows, columns=columns)
+
+
+def most_rented(market: Market, need: np.ndarray) -> dict[str, float]:
+    """Most dollars an hour that demand can ever spend on demand with each provider."""
+    usd = market.pools["on_demand_usd_per_hour"].fillna(0.0).to_numpy() * need
+    return {str(provider): float(usd[own.to_numpy(int)].sum()) for provider, own in market.pools.reset_index().groupby("provider")["index"]}
+
+
+def agreement_rules(
+    problem: Any, years: Sequence[Year], lots: list[Any], extras: list[Extra], amounts: list[Any], timeline: Timeline
+) -> tuple[list[tuple[Any, str]], dict[Any, float]]:
+    """Write what is signed, bought and planned by the hour against each contract year; the rest is paid at its end, or rolls over."""
+    import pulp
+
+    rules: list[tuple[Any, str]] = []
+    unspent: dict[Any, float] = {}
+    carried: dict[str, Any] = {}
+    for year in years:
+        rest = problem.add_variable(f"unspent {year.name}", 0)
+        unspent[rest] = 0.0 if year.rolls else float(timeline.discount[year.due])
+        used = {lots[j]: float(year.lot_usd[j]) for j in np.flatnonzero(year.lot_usd)}
+        used |= {
+            amount: float(timeline.hours[extra.quarter] * (1 - year.discount_share) * year.overlap[extra.quarter])
+            for amount, extra in zip(amounts, extras, strict=True)
+            if extra.group == year.provider and year.overlap[extra.quarter] > 0
+        }
+        used[rest] = 1.0
+        if year.agreement_id in carried:
+            used[carried.pop(year.agreement_id)] = -1.0
+        if year.rolls:
+            carried[year.agreement_id] = rest
+        rules.append((pulp.LpAffineExpression(used) >= year.open_usd, f"spend {year.name}"))
+    return rules, unspent

@@ -120,7 +120,7 @@ def _binding(choices: Choices, recourse: Recourse, model: Model, solution: Solut
                 "usd_per_unit": worth,
             }
         )
-    caps = recourse.rows["kind"].isin(["on_demand_accelerators", "spot_accelerators", "spot_share"]).to_numpy()
+    caps = recourse.rows["kind"].isin(["on_demand_accelerators", "spot_accelerators", "spot_share", "api_rate"]).to_numpy()
     use = (recourse.W[np.flatnonzero(caps)] @ solution.recourse.T).toarray()
     for place, i in enumerate(np.flatnonzero(caps)):
         about = recourse.rows.loc[i]

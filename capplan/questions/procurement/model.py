@@ -14,13 +14,12 @@ from capplan.errors import CapplanError
 from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.optimize.solver import arrays
 from capplan.optimize.two_stage import ExpectedRow, TwoStage
-from capplan.questions.procurement.agreements import Year, discounted_costs, pledges
+from capplan.questions.procurement.agreements import Year, agreement_rules, discounted_costs, most_rented, pledges
 from capplan.questions.procurement.choices import Choices
-from capplan.questions.procurement.extras import Extra, technology_of
+from capplan.questions.procurement.extras import technology_of
 from capplan.questions.procurement.limits import holds_in, in_scope, stated
 from capplan.questions.procurement.market import Market, held
 from capplan.questions.procurement.recourse import Recourse
-from capplan.questions.procurement.timeline import Timeline
 from capplan.questions.procurement.work import Work
 
 
@@ -167,10 +166,10 @@ def build_model(
         first, most = below.get(key, (None, 1.0))
         rules.append((pulp.lpSum(chosen) * most + (0 if first is None else first) <= most, f"one tier {' '.join(key)}"))
     named, soft, budgets, notes = _limit_rows(problem, choices, market, limits, lots, a)
-    extras = pledges(years, timeline, recourse.draws, _most_rented(market, need_accelerators(work)))
+    extras = pledges(years, timeline, recourse.draws, most_rented(market, need_accelerators(work)))
     amounts = [problem.add_variable(extra.name, 0, extra.most) for extra in extras]
     paid = {amount: extra.usd for amount, extra in zip(amounts, extras, strict=True)}
-    agreed, unspent = _agreement_rules(problem, years, lots, extras, amounts, timeline)
+    agreed, unspent = agreement_rules(problem, years, lots, extras, amounts, timeline)
     rules += agreed
     problem += pulp.LpAffineExpression(dict(zip(lots, cost, strict=True)) | soft | paid | unspent), "cost"
     for rule, name in rules:
@@ -204,39 +203,6 @@ def build_model(
             if extra.group == year.provider:
                 pledged[k, column] = extra.billed_usd * year.overlap[extra.quarter]
     return Model(problem, program, position, rows, frame, tuple(years), spend_rows, np.array([index[id(rest)] for rest in unspent], dtype=int), pledged, tuple(notes))
-
-
-def _most_rented(market: Market, need: np.ndarray) -> dict[str, float]:
-    """Most dollars an hour that demand can ever spend on demand with each provider."""
-    usd = market.pools["on_demand_usd_per_hour"].fillna(0.0).to_numpy() * need
-    return {str(provider): float(usd[own.to_numpy(int)].sum()) for provider, own in market.pools.reset_index().groupby("provider")["index"]}
-
-
-def _agreement_rules(
-    problem: Any, years: Sequence[Year], lots: list[Any], extras: list[Extra], amounts: list[Any], timeline: Timeline
-) -> tuple[list[tuple[Any, str]], dict[Any, float]]:
-    """Write what is signed, bought and planned by the hour against each contract year; the rest is paid at its end, or rolls over."""
-    import pulp
-
-    rules: list[tuple[Any, str]] = []
-    unspent: dict[Any, float] = {}
-    carried: dict[str, Any] = {}
-    for year in years:
-        rest = problem.add_variable(f"unspent {year.name}", 0)
-        unspent[rest] = 0.0 if year.rolls else float(timeline.discount[year.due])
-        used = {lots[j]: float(year.lot_usd[j]) for j in np.flatnonzero(year.lot_usd)}
-        used |= {
-            amount: float(timeline.hours[extra.quarter] * (1 - year.discount_share) * year.overlap[extra.quarter])
-            for amount, extra in zip(amounts, extras, strict=True)
-            if extra.group == year.provider and year.overlap[extra.quarter] > 0
-        }
-        used[rest] = 1.0
-        if year.agreement_id in carried:
-            used[carried.pop(year.agreement_id)] = -1.0
-        if year.rolls:
-            carried[year.agreement_id] = rest
-        rules.append((pulp.LpAffineExpression(used) >= year.open_usd, f"spend {year.name}"))
-    return rules, unspent
 
 
 def _most_lots(work: Work, market: Market, choices: Choices) -> np.ndarray:

@@ -80,6 +80,7 @@ def build_recourse(work: Work, market: Market, choices: Choices, limits: pd.Data
         & \textstyle\sum_{p \in S}\sum_d m_{dp} \le M_S && \text{on demand within scope } S \\
         & \textstyle\sum_d m_{dp} \le \sum_k z_{kp} + o_p,\quad \sum_k z_{kp} + o_p \ge G_p(x) && \text{billing: discounts, then on demand} \\
         & \textstyle\sum_p r_{kp} z_{kp} \le B_k(x) && \text{discount } k: \text{machines, or dollars at plan rates} \\
+        & \textstyle\sum_{d \in c} a_d \le A_c && \text{rate limit of the API of class } c \\
         & \textstyle\sum_{p \in S}\sum_d s_{dp} \le S_S,\quad \sum_p v_{dp} g_p s_{dp} \le \sigma_d D_d && \text{spot}
 
     Parameters

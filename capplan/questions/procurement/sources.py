@@ -86,6 +86,7 @@ class Sources:
         self.held_demand = -1
         self._cap_rows: dict[tuple[str, int], list[int]] = {}
         self._exchange: dict[str, int] = {}
+        self._rates: dict[str, int] = {}
         self._bills: dict[int, list[tuple[int, float]]] = {}
 
     def build(self) -> Sheet:
@@ -115,12 +116,19 @@ class Sources:
             self._add_draw(provider, pools)
         for d, row in enumerate(self.work.rows.to_dict("records")):
             if not np.isnan(row["api_usd"]):
-                self.sheet.add_column("api", d, -1, row["api_usd"], [(self._work_rows[d], 1.0)], work=1.0)
+                rate = [] if np.isnan(row["api_most"]) else [(self._rate_limit(row["class"], row["api_most"]), 1.0)]
+                self.sheet.add_column("api", d, -1, row["api_usd"], [(self._work_rows[d], 1.0), *rate], work=1.0)
             self.sheet.add_column("shortfall", d, -1, row["shortfall_usd"], [(self._work_rows[d], 1.0)], paid=False)
         if self.later.any():
             self.held_demand = self.sheet.add_row("held_demand", self.zero, self.none)
             self.sheet.add_column("held_demand", -1, -1, -1.0, [(self.held_demand, 1.0)], paid=False)
         return self.sheet
+
+    def _rate_limit(self, name: str, most: float) -> int:
+        """Return the row of a class's rate limit at its API, which its regions share."""
+        if name not in self._rates:
+            self._rates[name] = self.sheet.add_row("api_rate", self.zero + most, self.none, limit_id=f"rate limit of the API of {name}")
+        return self._rates[name]
 
     def _served(self, p: int) -> list[int]:
         """Rows of work that a pool can serve."""

@@ -26,7 +26,8 @@ class Work:
     rows
         One row a class and region: class, region, interruptible, batch, fastest (work of the fastest accelerator in an hour),
         shortfall_usd (per hour
-        of the fastest accelerator), api_usd (likewise; empty where it cannot be called).
+        of the fastest accelerator), api_usd (likewise; empty where it cannot be called),
+        api_most (fastest accelerators that the API's rate limit stands for, for all regions of a class together).
     speed : (D, pools)
         Work of a pool's accelerator relative to the fastest; 0 where it may not or cannot serve the row.
     points
@@ -64,7 +65,8 @@ def lay_out(
     ----------
     demand : path, probability, class, region, quarter, block, hours, work_per_hour
     speeds : class, accelerator, work_per_accelerator_hour
-    classes : class, interruptible, residency, stage_kind, shortfall_usd_per_unit, api; optionally api_usd_per_unit
+    classes : class, interruptible, residency, stage_kind, shortfall_usd_per_unit, api; optionally api_usd_per_unit and
+        api_units_per_hour (rate limit)
     market, timeline
         Pools, and planned quarters.
     a
@@ -171,6 +173,7 @@ def _priced_rows(rows: pd.DataFrame, known: pd.DataFrame, speeds: pd.DataFrame, 
     assumed = np.where(batch, a.batch_shortfall_usd_per_accelerator_hour, a.serving_shortfall_usd_per_accelerator_hour)
     stated = traits["shortfall_usd_per_unit"].astype(float).to_numpy() * fast
     api = traits["api_usd_per_unit"].astype(float).to_numpy() * fast if "api_usd_per_unit" in traits else np.full(len(rows), np.nan)
+    limit = traits["api_units_per_hour"].astype(float).to_numpy() / fast if "api_units_per_hour" in traits else np.full(len(rows), np.nan)
     return rows.assign(
         interruptible=traits["interruptible"].astype(bool).to_numpy(),
         movable=batch,
@@ -178,6 +181,7 @@ def _priced_rows(rows: pd.DataFrame, known: pd.DataFrame, speeds: pd.DataFrame, 
         fastest=fast,
         shortfall_usd=np.where(np.isnan(stated), assumed, stated),
         api_usd=np.where((traits["api"] == "either").to_numpy(), api, np.nan),
+        api_most=limit,
     )
 
 
