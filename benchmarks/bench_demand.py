@@ -1,8 +1,10 @@
 """Demand forecasts beside statsforecast and statsmodels: accuracy and time on the same series, in one run.
 
-    python benchmarks/bench_demand.py [--series 414] [--monthly 10000]
+    python benchmarks/bench_demand.py [--series 414] [--monthly 10000]      everything, a quarter of an hour
+    pytest benchmarks/bench_demand.py --benchmark-only -s                   a sample of the series; all of them with CAPPLAN_BENCH_FULL=1
 
-The public series are read from the reference data beside the project (CAPPLAN_SHARED); a part whose files are absent says so and is left out.
+The public series are read from the reference data beside the project (CAPPLAN_SHARED); a part whose files are absent says so and is left out. Ratios of one
+run are printed and kept in `extra_info`; nothing is asserted on time.
 """
 
 from __future__ import annotations
@@ -14,17 +16,19 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-import joblib
 import numpy as np
 import pandas as pd
+import pytest
 
 from capplan.inputs.scenario import DemandAssumptions
 from capplan.questions.demand import forecast_demand, forecast_series
-from capplan.questions.demand.accuracy import coverage, mase, owa, pinball_loss, seasonal_scale, smape
-from capplan.questions.demand.series import QUANTILES, forecast_values
+from capplan.questions.demand.accuracy import QUANTILES, coverage, mase, owa, pinball_loss, seasonal_scale, smape
+from capplan.questions.demand.series import forecast_values
+from capplan.workers import workers
 
 SHARED = Path(os.environ.get("CAPPLAN_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 NAIVE2_HOURLY = (18.383, 2.395)
+FULL = os.environ.get("CAPPLAN_BENCH_FULL") == "1"
 
 
 def timed(call: Callable[[], object]) -> tuple[object, float]:
@@ -45,11 +49,12 @@ def frame(series: list[np.ndarray]) -> pd.DataFrame:
     )
 
 
-def m4_hourly(count: int) -> None:
+def m4_hourly(count: int) -> dict[str, float]:
+    """Forecast the M4 hourly series with all methods; return the default's OWA and coverage, and its time over that of its peers."""
     folder = SHARED / "data" / "forecasting"
     if not folder.exists():
         print("M4 hourly: the reference files are absent, left out")
-        return
+        return {}
     train, test = read_series(folder / "m4_hourly_train.csv.gz")[:count], read_series(folder / "m4_hourly_test.csv.gz")[:count]
     from statsforecast.models import MSTL, AutoETS, SeasonalNaive
     from statsmodels.tsa.holtwinters import ExponentialSmoothing
@@ -82,12 +87,25 @@ def m4_hourly(count: int) -> None:
         "statsforecast MSTL(24, 168) + AutoETS": lambda: plain(lambda: MSTL([24, 168], trend_forecaster=AutoETS(model="ZZN"))),
         "statsmodels Holt-Winters, damped, 24": holt_winters,
     }
+    found: dict[str, tuple[float, float, float]] = {}
     for name, method in methods.items():
         (point, low, high), seconds = timed(method)
         s = np.mean([smape(a, f) for a, f in zip(test, point, strict=True)])
         m = np.mean([mase(a, f, seasonal_scale(y, 24)) for y, a, f in zip(train, test, point, strict=True)])
-        held = f"{coverage(np.array(test), low, high):.3f}" if low is not point else "  -  "
+        inside = coverage(np.array(test), low, high)
+        held = f"{inside:.3f}" if low is not point else "  -  "
+        found[name] = (owa(s, m, *NAIVE2_HOURLY), inside, seconds)
         print(f"  {name:48s} sMAPE {s:7.3f}  MASE {m:6.3f}  OWA {owa(s, m, *NAIVE2_HOURLY):6.3f}  90 % band held {held}  {seconds:7.1f} s")
+    (own_owa, own_inside, own_seconds), (_, _, mstl_seconds), (_, _, winters_seconds) = (found[list(methods)[k]] for k in (0, 2, 3))
+    print(
+        f"  time of the default over MSTL + AutoETS {own_seconds / mstl_seconds:.2f}, over Holt-Winters of statsmodels {own_seconds / winters_seconds:.2f}"
+    )
+    return {
+        "owa": own_owa,
+        "coverage": own_inside,
+        "over_mstl_ets": own_seconds / mstl_seconds,
+        "over_holt_winters": own_seconds / winters_seconds,
+    }
 
 
 def request_rates() -> None:
@@ -115,7 +133,8 @@ def request_rates() -> None:
             )
 
 
-def monthly(count: int) -> None:
+def monthly(count: int) -> float:
+    """Forecast made-up monthly series on all cores, and say how many minutes ten thousand take."""
     generator = np.random.default_rng(1)
     t = np.arange(60)
     series = [
@@ -125,12 +144,15 @@ def monthly(count: int) -> None:
         * np.exp(generator.normal(0, 0.05, 60))
         for _ in range(count)
     ]
-    with joblib.parallel_config(n_jobs=-1):
+    with workers(None):
         _, seconds = timed(lambda: forecast_series(frame(series), 6, (12,)))
-    print(f"{count} monthly series of 60 months, 6 ahead, {os.cpu_count()} cores: {seconds:.1f} s")
+    print(
+        f"{count} monthly series of 60 months, 6 ahead, {os.cpu_count()} cores: {seconds:.1f} s, {10_000 * seconds / count / 60:.1f} minutes for ten thousand"
+    )
+    return 10_000 * seconds / count / 60
 
 
-def enterprise() -> None:
+def enterprise() -> float:
     """Eight workloads, 13 months by hour, 8 quarters, 200 paths, 5 load blocks: the size of the default plan."""
     generator = np.random.default_rng(0)
     when = pd.date_range("2025-11-01", "2026-11-30 23:00", freq="h")
@@ -169,6 +191,25 @@ def enterprise() -> None:
     print(
         f"forecast_demand, 8 workloads x 13 months hourly, 8 quarters, 200 paths, 5 blocks: {first:.1f} s; with another event strength (no refit): {again:.1f} s"
     )
+    return first / again
+
+
+@pytest.mark.benchmark(group="demand: hourly series beside MSTL with ETS and Holt-Winters")
+def test_m4_hourly(benchmark):
+    answer = benchmark.pedantic(lambda: m4_hourly(414 if FULL else 12), rounds=1)
+    if not answer:
+        pytest.skip("the M4 hourly series are absent")
+    benchmark.extra_info.update(answer)
+
+
+@pytest.mark.benchmark(group="demand: monthly series on all cores")
+def test_monthly(benchmark):
+    benchmark.extra_info["minutes_for_10000"] = benchmark.pedantic(lambda: monthly(10_000 if FULL else 200), rounds=1)
+
+
+@pytest.mark.benchmark(group="demand: the plan's forecast, and a slider that does not refit")
+def test_enterprise(benchmark):
+    benchmark.extra_info["first_over_slider"] = benchmark.pedantic(enterprise, rounds=1)
 
 
 def main() -> None:
