@@ -77,3 +77,27 @@ def test_three_months_of_lumpy_work_give_sane_years():
     assert total.median().between(0.4 * history, 2.5 * history).all()
     assert (total.quantile(0.95) < 6 * history).all()
     assert any("Extrapolated, not backtested" in note for note in forecast.notes)
+
+
+def test_thirteen_months_of_growth_decline_and_season_are_held():
+    """Eight series each that grow or shrink by half a year, or swing by a fifth over the year: nominal 90 % bands of four quarters, medians without much bias."""
+    days, ahead = 396, 397
+    time = pd.date_range(end="2026-11-30", periods=days).append(pd.date_range("2026-12-01", periods=ahead))
+    t, frames = np.arange(days + ahead), []
+    for kind, growth, swing in (("up", 0.4, 0.0), ("down", -0.4, 0.0), ("wave", 0.0, 0.2)):
+        for k in range(8):
+            generator = np.random.default_rng([11, k, len(kind)])
+            log = growth * t / 365.25 + swing * np.sin(2 * np.pi * (t / 365.25 + k / 8)) + np.cumsum(generator.normal(0, 0.004, len(t)))
+            quantity = 1000 * np.exp(log + generator.normal(0, 0.08, len(t)))
+            frames.append(pd.DataFrame({"time": time, "workload": f"{kind} {k}", "quantity": quantity}))
+    full = pd.concat(frames)
+    a = DemandAssumptions(horizon_quarters=4, load_blocks=1)
+    forecast = forecast_demand(full[full["time"] < "2026-12-01"], None, None, a)
+    table = forecast.quantiles.pivot_table(index=["workload", "quarter"], columns="quantile", values="quantity")
+    quarter = full["time"].dt.to_period("Q").astype(str).rename("quarter")
+    outcome = full.groupby(["workload", quarter])["quantity"].sum().reindex(table.index)
+    held = ((outcome >= table[0.05]) & (outcome <= table[0.95])).groupby(table.index.get_level_values("quarter")).mean()
+    assert (held >= 0.8).all(), held
+    assert held.mean() >= 0.88
+    bias = np.log(table[0.5] / outcome).groupby(table.index.get_level_values("workload").str.split().str[0]).mean()
+    assert bias.abs().max() < 0.12, bias

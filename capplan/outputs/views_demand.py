@@ -26,6 +26,7 @@ FIELDS = (
     "event_strength",
     "growth_share_per_year",
     "growth_band_share",
+    "season_band_share",
     "unmet_share",
     "load_blocks",
     "paths",
