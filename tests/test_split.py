@@ -127,6 +127,36 @@ def test_what_is_ready_follows_each_node(values, delay, lead, spare):
     assert needed @ length / 3600 == pytest.approx(sum(values))
 
 
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 600).map(lambda tenths: tenths / 10), min_size=3, max_size=20), st.integers(0, 120).map(float), st.sampled_from([0.0, 0.1, 0.5]), st.sampled_from(["shared", "lending"]))
+def test_slower_reclaim_never_serves_more_and_more_spare_or_warning_never_less(values, delay, spare, arrangement):
+    load = lay_load(load_of(*values), START, 3600.0 * len(values))
+    fleet = divide(nodes_of(12), max(values), PLAIN)
+
+    def short(**changes) -> float:
+        a = changed(**{"reclaim_delay_minutes": delay, "warm_spare_share": spare, **changes})
+        ready = hand_over(fleet, load, arrangement, a).ready(60 * a.reclaim_delay_minutes, float(load.end[-1]))
+        length, _, missing = short_of(load, ready, 3600.0 * len(values))
+        return float(length @ missing)
+
+    base = short()
+    assert short(reclaim_delay_minutes=delay + 30) >= base - 1e-6
+    assert short(reclaim_lead_minutes=30.0) <= base + 1e-6
+    assert short(warm_spare_share=spare + 0.5) <= base + 1e-6
+    assert short(lending_share=0.5) <= base + 1e-6
+    assert short(reclaim_delay_minutes=0.0) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_a_fleet_of_several_kinds():
+    """Only the commonest kind serves; jobs that must have the other one wait for it alone."""
+    load, jobs, nodes = random_case(9)
+    mixed = pd.concat([pd.DataFrame({"node": ["old"], "accelerator": ["A100"], "accelerator_count": [4], "nodes": [3]}), nodes], ignore_index=True)
+    jobs["accelerator"] = np.where(jobs["accelerators"] <= 4, "A100", None)
+    found = split_fleet(load, jobs, mixed, PLAIN)
+    assert found.fleet.groupby(["accelerator", "own"])["accelerator_count"].sum().to_dict() == {("A100", "training"): 12, ("H100", "inference"): 32, ("H100", "training"): 16}
+    assert found.measure("lending", "queue_mean_seconds") <= found.measure("separate", "queue_mean_seconds")
+
+
 # --- jobs ---------------------------------------------------------------------------------------------------------------------
 
 

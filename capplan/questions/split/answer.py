@@ -26,8 +26,8 @@ class Split:
         accelerator ready), short_accelerator_hours, queue_mean_seconds, queue_p90_seconds, completion_mean_seconds, preemptions, goodput_share,
         idle_accelerator_hours (inference's own, without load), harvested_accelerator_hours (of its own nodes, used by jobs), used_share (of the fleet's
         hours: load served and useful work of jobs),
-        needed_accelerators (of the smallest fleet that meets both targets; empty = none does), needed_usd_per_year, late_usd_per_year,
-        total_usd_per_year, meets_targets, chosen].
+        needed_accelerators (of the smallest fleet that meets the delay target; empty = none does), needed_usd_per_year, needed_slo_share, late_usd_per_year
+        (both of that fleet), total_usd_per_year, meets_targets, chosen].
     hours
         [arrangement, time, inference (served load), training, harvested (the part of training on inference's own nodes), idle]: accelerators
         on average of each interval of the load.
@@ -80,7 +80,7 @@ def gains_of(table: pd.DataFrame) -> pd.DataFrame:
 def choose(table: pd.DataFrame, searched: bool) -> str:
     """Return the arrangement that meets the targets at the least cost; the simpler one where two cost the same.
 
-    Where none meets them, the one that serves most; without a search for sizes, the one with the shortest mean wait among those that serve enough.
+    Where none meets them, the one that serves most of the load; without a search for sizes, the one with the shortest mean wait among those that serve enough.
     """
     fit = table[table["meets_targets"]]
     if fit.empty:

@@ -56,6 +56,10 @@ class Case:
         wanted, short = float(length @ needed), float(length @ missing)
         return (1.0 - short / wanted if wanted > 0 else 1.0), short / 3600
 
+    def late_usd_per_year(self, short: float, a: SplitAssumptions) -> float:
+        """Return what accelerator-hours of load without a node, as many as these in the trace, cost in a year."""
+        return short / (self.window / 3600) * HOURS_PER_YEAR * a.late_serving_usd_per_accelerator_hour
+
     def wait(self, fleet: Fleet, arrangement: str, a: SplitAssumptions) -> float:
         """Return the wait that nine of ten jobs do not exceed, in seconds; infinite where a job finds no place. All its waiting counts."""
         nodes, rules, changes = self._stage(fleet, arrangement, a)
@@ -129,14 +133,20 @@ def split_fleet(
     if search:
         smallest = {arrangement: _smallest(case, fleet, arrangement, a) for arrangement in ARRANGEMENTS}
         table["needed_accelerators"] = [np.nan if found is None else float(found.accelerators()) for found in smallest.values()]
+        served = [case.served(found if found is not None else fleet, name, a) for name, found in smallest.items()]
+        table["needed_slo_share"] = [share for share, _ in served]
+        table["late_usd_per_year"] = [case.late_usd_per_year(short, a) for _, short in served]
         table["needed_usd_per_year"] = table["needed_accelerators"] * a.fleet_usd_per_accelerator_hour * HOURS_PER_YEAR
         table["total_usd_per_year"] = table["needed_usd_per_year"] + table["late_usd_per_year"]
         sensitivity = _sensitivity(case, fleet, smallest, a)
-    table["meets_targets"] = (table["slo_share"] >= a.serving_target_share) & (table["needed_accelerators"].notna() if search else True)
+    share = table["needed_slo_share" if search else "slo_share"]
+    table["meets_targets"] = (share >= a.serving_target_share) & (table["needed_accelerators"].notna() if search else True)
     chosen = choose(table, search)
     table["chosen"] = table["arrangement"] == chosen
     gains = gains_of(table)
     quotas = quotas_of(fleet, jobs.assign(team=jobs["team"].fillna("shared") if "team" in jobs else "shared"), chosen, a)
+    if search:
+        notes.append("The smallest fleets are found by halving, as if waits only ever fell with size; load without a node is counted on them.")
     notes.append("Nodes go back in a fixed order, the last lent first, and jobs fill training's own nodes before lent ones; a scheduler that looks for the cheapest node to empty loses less.")
     own = fleet.nodes[["node", "accelerator", "accelerator_count", "own"]].copy()
     return Split(table, pd.concat(hours, ignore_index=True), gains, sensitivity, quotas, own, chosen, headline_of(table, gains, chosen, search, a), tuple(notes))
@@ -201,7 +211,8 @@ def _row(case: Case, fleet: Fleet, arrangement: str, schedule: Schedule, a: Spli
         "used_share": (training * schedule.measure("goodput_share") + wanted - short) / (fleet.accelerators() * hours),
         "needed_accelerators": np.nan,
         "needed_usd_per_year": np.nan,
-        "late_usd_per_year": short / hours * HOURS_PER_YEAR * a.late_serving_usd_per_accelerator_hour,
+        "needed_slo_share": np.nan,
+        "late_usd_per_year": case.late_usd_per_year(short, a),
         "total_usd_per_year": np.nan,
     }
 
@@ -271,15 +282,14 @@ def _sensitivity(case: Case, fleet: Fleet, smallest: dict[str, Fleet | None], a:
     rows = []
     delays = sorted({*DELAYS_MINUTES, a.reclaim_delay_minutes})
     price = a.fleet_usd_per_accelerator_hour * HOURS_PER_YEAR
-    late = a.late_serving_usd_per_accelerator_hour * HOURS_PER_YEAR / (case.window / 3600)
     alone = smallest[SEPARATE]
-    before = np.inf if alone is None else alone.accelerators() * price + case.served(fleet, SEPARATE, a)[1] * late
+    before = np.inf if alone is None else alone.accelerators() * price + case.late_usd_per_year(case.served(alone, SEPARATE, a)[1], a)
     for cost in sorted({*COSTS_MINUTES, a.preemption_cost_minutes}):
         known = cost == a.preemption_cost_minutes
         found = smallest[LENDING] if known else _smallest(case, fleet, LENDING, a.model_copy(update={"preemption_cost_minutes": cost}))
         needed = np.nan if found is None else float(found.accelerators())
         for delay in delays:
-            slo, short = case.served(fleet, LENDING, a.model_copy(update={"reclaim_delay_minutes": delay}))
-            gain = before - needed * price - short * late
+            slo, short = case.served(found if found is not None else fleet, LENDING, a.model_copy(update={"reclaim_delay_minutes": delay}))
+            gain = before - needed * price - case.late_usd_per_year(short, a)
             rows.append((delay, cost, slo, needed, gain if np.isfinite(gain) else np.nan))
     return pd.DataFrame(rows, columns=["reclaim_delay_minutes", "preemption_cost_minutes", "slo_share", "needed_accelerators", "gain_usd_per_year"])
