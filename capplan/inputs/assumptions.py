@@ -331,6 +331,14 @@ class ProcurementAssumptions(PricingAssumptions):
         le=100000,
         step=8,
     )
+    deferral_quarters: int = assumption(
+        0, "Quarters by which work that may be deferred can be put off when the plan is made; the same in all futures.",
+        "0 = the roadmap's dates stand; put work off where its deadline allows it.", unit="quarters", ge=0, le=4, step=1,
+    )  # fmt: skip
+    deferral_cost_share_per_quarter: float = assumption(
+        0.05, "Cost of putting work off by a quarter, as a share of what leaving it undone costs.",
+        "A judgement: delayed work keeps most of its value.", unit="share/quarter", ge=0, le=1, step=0.01,
+    )  # fmt: skip
     horizon_end: Literal["hold_demand", "truncate", "count_in_full"] = assumption(
         "hold_demand",
         "Contracts that outlive the horizon: costed to their end against demand held at the last quarter, cut off there, or counted in full as if useless afterwards.",

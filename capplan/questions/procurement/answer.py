@@ -71,6 +71,8 @@ class Purchases:
         Bounds and how they were reached.
     headline, notes
         One sentence; what was assumed or must be known.
+    deferrals
+        class, region, from_quarter, to_quarter, work, usd (price of the delay): work that is put off; service counts it where it is done.
     agreements
         agreement_id, provider, start, end, committed_usd, rolled_in_usd, drawn_usd, signed_usd (still to come from contracts signed), bought_usd,
         by_the_hour_usd (expected), rolled_out_usd, shortfall_usd (expected): how far each contract year of a spend agreement is used up.
@@ -91,5 +93,6 @@ class Purchases:
     proof: Proof
     headline: str
     notes: tuple[str, ...]
+    deferrals: pd.DataFrame = field(default_factory=pd.DataFrame)
     agreements: pd.DataFrame = field(default_factory=pd.DataFrame)
     branches: pd.DataFrame = field(default_factory=pd.DataFrame)

@@ -16,7 +16,8 @@ from capplan.optimize.solver import arrays
 from capplan.optimize.two_stage import ExpectedRow, TwoStage
 from capplan.questions.procurement.agreements import Year, agreement_rules, discounted_costs, most_rented, pledges
 from capplan.questions.procurement.choices import Choices
-from capplan.questions.procurement.extras import technology_of
+from capplan.questions.procurement.deferral import deferrals
+from capplan.questions.procurement.extras import Extra, technology_of
 from capplan.questions.procurement.limits import holds_in, in_scope, stated
 from capplan.questions.procurement.market import Market, held
 from capplan.questions.procurement.recourse import Recourse
@@ -45,6 +46,8 @@ class Model:
         Row and column of the program that hold what is spent, and what is left, in each of them.
     pledged : (years, n)
         What each column of the program counts as planned spend by the hour in each of them.
+    deferred, deferred_columns
+        Work that can be put off, and the program's column of each.
     notes
         What was left out or assumed.
     """
@@ -58,6 +61,8 @@ class Model:
     spend_rows: np.ndarray
     unspent: np.ndarray
     pledged: np.ndarray
+    deferred: tuple[Extra, ...]
+    deferred_columns: np.ndarray
     notes: tuple[str, ...]
 
     def lots(self, x: np.ndarray) -> np.ndarray:
@@ -138,7 +143,7 @@ def build_model(
     counted = planned if a.horizon_end == "truncate" else len(timeline.quarters)
     cost = choices.present_usd[:, :counted].sum(axis=1) + choices.present_bridge_usd
     problem = pulp.LpProblem("purchases", pulp.LpMinimize)
-    highest = _most_lots(work, market, choices)
+    highest = _most_lots(need_accelerators(work) * (1 + a.deferral_quarters), market, choices)
     pins = {(offer_id, quarter): lots for offer_id, quarter, lots in a.pinned_purchases}
     lots: list[Any] = []
     rules: list[tuple[Any, str]] = []
@@ -166,10 +171,12 @@ def build_model(
         first, most = below.get(key, (None, 1.0))
         rules.append((pulp.lpSum(chosen) * most + (0 if first is None else first) <= most, f"one tier {' '.join(key)}"))
     named, soft, budgets, notes = _limit_rows(problem, choices, market, limits, lots, a)
-    extras = pledges(years, timeline, recourse.draws, most_rented(market, need_accelerators(work)))
+    planned_use = pledges(years, timeline, recourse.draws, most_rented(market, need_accelerators(work)))
+    deferred = deferrals(work, timeline, a)
+    extras = [*planned_use, *deferred]
     amounts = [problem.add_variable(extra.name, 0, extra.most) for extra in extras]
     paid = {amount: extra.usd for amount, extra in zip(amounts, extras, strict=True)}
-    agreed, unspent = agreement_rules(problem, years, lots, extras, amounts, timeline)
+    agreed, unspent = agreement_rules(problem, years, lots, planned_use, amounts[: len(planned_use)], timeline)
     rules += agreed
     problem += pulp.LpAffineExpression(dict(zip(lots, cost, strict=True)) | soft | paid | unspent), "cost"
     for rule, name in rules:
@@ -199,16 +206,16 @@ def build_model(
     spend_rows = np.array([place_of[rule.name] for rule, _ in agreed], dtype=int)
     pledged = np.zeros((len(years), len(matrices.c)))
     for k, year in enumerate(years):
-        for extra, column in zip(extras, moved, strict=True):
+        for extra, column in zip(planned_use, moved, strict=False):
             if extra.group == year.provider:
                 pledged[k, column] = extra.billed_usd * year.overlap[extra.quarter]
-    return Model(problem, program, position, rows, frame, tuple(years), spend_rows, np.array([index[id(rest)] for rest in unspent], dtype=int), pledged, tuple(notes))
+    return Model(problem, program, position, rows, frame, tuple(years), spend_rows, np.array([index[id(rest)] for rest in unspent], dtype=int), pledged,
+                 tuple(deferred), np.array(moved[len(planned_use) :], dtype=int), tuple(notes))  # fmt: skip
 
 
-def _most_lots(work: Work, market: Market, choices: Choices) -> np.ndarray:
+def _most_lots(need: np.ndarray, market: Market, choices: Choices) -> np.ndarray:
     """Bound the lots of each choice by what demand can use, its own maximum, and its minimum from below."""
     table = choices.table
-    need = need_accelerators(work)
     rate = market.contracts["machine_usd_per_hour"] / market.contracts["accelerator_count"]
     most = np.zeros(len(table))
     for j, row in enumerate(table.to_dict("records")):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pandas as pd
 
 from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.questions.procurement.answer import Proof, Purchases
 from capplan.questions.procurement.branches import COLUMNS, plan_branches
+from capplan.questions.procurement.deferral import deferral_table, moved_load
 from capplan.questions.procurement.explain import explain
 from capplan.questions.procurement.solve import decide
 from capplan.questions.procurement.tables import capacity_table, cost_table, dispatch_table, service_table
@@ -63,6 +66,7 @@ def plan_purchases(
                    spend_agreements=spend_agreements, other_costs=other_costs, offer_tiers=offer_tiers)  # fmt: skip
     work, market, choices, recourse, model = found.work, found.market, found.choices, found.recourse, found.model
     solution, lots, bought = found.solution, found.lots, found.purchases
+    put_off = solution.x[model.deferred_columns]
     proof = Proof(
         solution.lower, solution.upper, solution.gap_share, solution.status, solution.method, len(recourse.weight), len(choices.table)
     )
@@ -76,7 +80,7 @@ def plan_purchases(
         capacity=capacity_table(choices, market, lots),
         dispatch=dispatch_table(work, market, choices, recourse, solution.recourse),
         costs=costs,
-        service=service_table(work, choices, recourse, solution.recourse),
+        service=service_table(replace(work, load=moved_load(work, list(model.deferred), put_off)), choices, recourse, solution.recourse),
         binding=reasons.binding,
         rejected=reasons.rejected,
         alternatives=reasons.alternatives,
@@ -85,5 +89,6 @@ def plan_purchases(
         headline=reasons.headline,
         notes=(*market.notes, *work.notes, *model.notes, *reasons.notes, *(branches.notes if branches else ())),
         agreements=reasons.agreements,
+        deferrals=deferral_table(work, choices.timeline, list(model.deferred), put_off),
         branches=pd.DataFrame(columns=COLUMNS) if branches is None else branches.table,
     )

@@ -74,7 +74,7 @@ class Sources:
         self.covered = choices.covered[:, stages]
         self.none, self.zero = np.zeros(self.covered.shape), np.zeros(len(stages))
         self.later = np.arange(len(stages)) >= self.planned
-        self.ample = 1 + 2 * float((work.load.max(axis=0, initial=0.0) / _slowest(work, market)).sum())
+        self.ample = 1 + 2 * (1 + a.deferral_quarters) * float((work.load.max(axis=0, initial=0.0) / _slowest(work, market)).sum())
         self.pool_of = choices.table["pool"].to_numpy(int)
         self.on_demand_usd = market.pools["on_demand_usd_per_hour"].to_numpy(float)
         self.spot_usd = market.pools["spot_usd_per_hour"].to_numpy(float)

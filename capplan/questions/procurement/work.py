@@ -24,7 +24,7 @@ class Work:
     Parameters
     ----------
     rows
-        One row a class and region: class, region, interruptible, batch, fastest (work of the fastest accelerator in an hour),
+        One row a class and region: class, region, interruptible, movable, deferrable, fastest (work of the fastest accelerator in an hour),
         shortfall_usd (per hour
         of the fastest accelerator), api_usd (likewise; empty where it cannot be called),
         api_most (fastest accelerators that the API's rate limit stands for, for all regions of a class together).
@@ -177,6 +177,7 @@ def _priced_rows(rows: pd.DataFrame, known: pd.DataFrame, speeds: pd.DataFrame, 
     return rows.assign(
         interruptible=traits["interruptible"].astype(bool).to_numpy(),
         movable=batch,
+        deferrable=batch & traits["deferrable"].astype(bool).to_numpy() if "deferrable" in traits else False,
         residency=traits["residency"].to_numpy() if "residency" in traits else None,
         fastest=fast,
         shortfall_usd=np.where(np.isnan(stated), assumed, stated),
