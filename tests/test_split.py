@@ -147,6 +147,17 @@ def test_slower_reclaim_never_serves_more_and_more_spare_or_warning_never_less(v
     assert short(reclaim_delay_minutes=0.0) == pytest.approx(0.0, abs=1e-6)
 
 
+def test_the_size_is_that_of_training():
+    load, jobs, nodes = random_case(10)
+    jobs["accelerators"] = jobs["accelerators"].clip(upper=8.0)
+    sizes = {added: split_fleet(load, jobs, nodes, changed(added_accelerators=added), search=False).arrangements.iloc[0] for added in (0, 12, -8)}
+    assert [int(row["accelerators"]) for row in sizes.values()] == [48, 64, 40]
+    assert len({int(row["inference_accelerators"]) for row in sizes.values()}) == 1
+    assert sizes[12]["queue_mean_seconds"] <= sizes[0]["queue_mean_seconds"]
+    with pytest.raises(CapplanError, match="added_accelerators = -16"):
+        split_fleet(load, jobs, nodes, changed(added_accelerators=-16))
+
+
 def test_a_fleet_of_several_kinds():
     """Only the commonest kind serves; jobs that must have the other one wait for it alone."""
     load, jobs, nodes = random_case(9)

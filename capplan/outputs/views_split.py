@@ -115,7 +115,7 @@ def _fleets(answer: Split) -> Any:
     else:
         best = table.loc[table["needed_accelerators"].idxmin()]
         tied = table[table["needed_accelerators"] == best["needed_accelerators"]]["arrangement"].map(NAMES).str.lower()
-        title = f"{' and '.join(tied).capitalize()} {'need' if len(tied) > 1 else 'needs'} the fewest accelerators: {best['needed_accelerators']:,.0f}"
+        title = f"{' and '.join(tied).capitalize()} {'need' if len(tied) > 1 or best['arrangement'] == 'separate' else 'needs'} the fewest accelerators: {best['needed_accelerators']:,.0f}"
         missed = table.loc[table["slo_share"] < _target(answer), "arrangement"].map(NAMES).str.lower()
         if len(missed):
             title += f"; {' and '.join(missed)} {'leave' if len(missed) > 1 else 'leaves'} too much of the load waiting"
@@ -183,8 +183,8 @@ def _sign(answer: Split, a: SplitAssumptions) -> Any:
         delay, cost = a.reclaim_delay_minutes, a.preemption_cost_minutes
         costly = table[(gains < 0) & (table["reclaim_delay_minutes"] == delay)]["preemption_cost_minutes"]
         slow = table[(gains < 0) & (table["preemption_cost_minutes"] == cost)]["reclaim_delay_minutes"]
-        when = [f"a preemption costs {_span(costly.min())}"] if len(costly) else []
-        when += [f"reclaim takes {_span(slow.min())}"] if len(slow) else []
+        when = [f"a preemption costs {_span(costly.min())}"] if len(costly) and costly.min() > table["preemption_cost_minutes"].min() else []
+        when += [f"reclaim takes {_span(slow.min())}"] if len(slow) and slow.min() > 0 else []
         title = f"Lending saves up to {money(gains.max())} a year, and loses once {' or '.join(when) if when else 'preemption is costly and reclaim slow'}"
     elif (gains >= 0).all():
         title = f"Lending saves in all these cases, least ({money(gains.min())} a year) with {_span(worst['preemption_cost_minutes'])} lost per preemption"

@@ -117,10 +117,11 @@ def split_fleet(
     """
     if jobs.empty:
         raise CapplanError("jobs: the table has no rows; a trace needs at least one job")
-    nodes = resized(nodes, a.added_accelerators)
+    nodes = resized(nodes, max(a.added_accelerators, 0))
     origin = jobs["submit"].min()
     case, notes = _case(inference_load, jobs, nodes, origin, speeds)
     fleet = divide(nodes, float(case.load.accelerators.max()), a)
+    fleet = fleet.without(-a.added_accelerators) if a.added_accelerators < 0 else fleet
     _fits(jobs, fleet)
     rows, hours = [], []
     for arrangement in ARRANGEMENTS:

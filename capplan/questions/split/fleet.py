@@ -45,6 +45,24 @@ class Fleet:
         ]
         return Fleet(pd.concat([own.head(count), pd.DataFrame(more), rest], ignore_index=True), self.kind)
 
+    def without(self, accelerators: int) -> Fleet:
+        """Return the fleet with accelerators taken from training's own nodes of the kind that serves, in whole nodes.
+
+        Raises
+        ------
+        CapplanError
+            Where training has fewer, or would be left with none.
+        """
+        mine = self.nodes[(self.nodes["own"] == "training") & (self.nodes["accelerator"] == self.kind)]
+        sizes = mine["accelerator_count"].to_numpy()[::-1].cumsum()
+        taken = int(np.searchsorted(sizes, accelerators)) + 1
+        if taken > len(mine) or self.accelerators("training") <= sizes[taken - 1]:
+            raise CapplanError(
+                f"added_accelerators = {-accelerators}: training's own nodes have only {self.accelerators('training'):,} accelerators, and one of them must stay; "
+                "take fewer, or state fewer inference_accelerators"
+            )
+        return self.with_training(len(mine) - taken)
+
     @property
     def training_nodes(self) -> int:
         """Training's own nodes of the kind that serves."""
