@@ -153,3 +153,13 @@ def test_faulty_and_distant_runs():
         forecast_demand(USAGE, None, run(workload="chat"), A, UNITS)
     forecast = forecast_demand(USAGE, None, run(start=pd.Timestamp("2030-01-01"), deadline=pd.Timestamp("2030-02-01")), A, UNITS)
     assert any("lies outside the horizon" in note for note in forecast.notes)
+
+
+def test_an_event_without_anything_to_change_is_named():
+    forecast = forecast_demand(USAGE, event(workload="chatt", factor=2.0), None, A, UNITS)
+    assert any("e1 multiplies chatt, which has neither usage" in note for note in forecast.notes)
+    assert not any("no effect" in note for note in forecast_demand(USAGE, event(factor=2.0), None, A, UNITS).notes)
+
+
+def test_a_constant_history_says_so():
+    assert any("chat: constant in all its history" in note for note in forecast_demand(USAGE, None, None, A, UNITS).notes)

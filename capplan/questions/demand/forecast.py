@@ -12,7 +12,7 @@ from capplan.inputs.scenario import DemandAssumptions
 from capplan.questions.demand.accuracy import QUANTILES, weighted_quantiles
 from capplan.questions.demand.events import read_events, read_runs
 from capplan.questions.demand.fitting import Fit, fit_usage
-from capplan.questions.demand.history import History
+from capplan.questions.demand.notes import assumption_notes, idle_events
 from capplan.questions.demand.paths import draw_cohorts
 from capplan.questions.demand.quarters import Ranking, simulate_quarters
 from capplan.questions.demand.shape import hour_of_week_profile
@@ -131,7 +131,7 @@ def forecast_demand(
     cohorts = draw_cohorts(list(fit.levels), horizon[1], a)
     ranking = Ranking.build([level.history for level in fit.levels], known_events, runs, workloads, speeds, a, notes)
     simulated = simulate_quarters(cohorts, known_events, runs, ranking, quarters, a)
-    notes += _assumption_notes(fit, runs, simulated.paths, a)
+    notes += assumption_notes(fit, runs, simulated.paths, a) + idle_events(known_events, simulated.paths, fit)
     quantiles = path_quantiles(simulated.paths, ["workload", "region"])
     growth, headline = growth_of(simulated.paths, ranking.weights)
     return Forecast(
@@ -275,44 +275,6 @@ def total_demand(paths: pd.DataFrame, workloads: pd.DataFrame, by: str) -> pd.Da
     columns = list(dict.fromkeys(["workload", by, "unit"]))
     rows = paths.merge(workloads[columns].fillna({by: "none"}), on="workload", how="left")
     return path_quantiles(rows, list(dict.fromkeys([by, "unit"])))
-
-
-def _name(history: History) -> str:
-    return f"{history.workload} ({history.region})" if history.region != "any" else history.workload
-
-
-def _assumption_notes(fit: Fit, runs: list, paths: pd.DataFrame, a: DemandAssumptions) -> list[str]:
-    """Say what the forecast rests on."""
-    notes = []
-    for level in fit.levels:
-        history, name = level.history, _name(level.history)
-        if history.kind == "zero":
-            notes.append(f"{name}: no demand in its history; its forecast is zero apart from events and runs.")
-        elif history.kind == "short":
-            notes.append(f"{name}: only {len(history.level)} {history.cadence}s of history; their mean is carried forward, with the stated growth band as its error. Not tested.")
-        elif history.kind == "intermittent":
-            notes.append(f"{name}: intermittent demand; its rate is that of {level.model}, its swings are those of the history.")
-        elif not level.scores:
-            notes.append(f"{name}: too short for rolling origins; the median of all candidates is used, untested.")
-        elif (own := next(score for score in level.scores if score.chosen)) and own.model != "naive":
-            naive = next((score for score in level.scores if score.model == "naive"), None)
-            if naive is not None and own.pinball >= naive.pinball:
-                notes.append(f"{name}: no candidate beats the naive forecast on its rolling origins.")
-    young = [_name(level.history) for level in fit.levels if level.extrapolated and level.history.kind != "zero"]
-    if young:
-        stated = f"{a.growth_share_per_year:+.0%} a year as stated" if a.growth_share_per_year is not None else "estimated from the history and damped (half of it gone after two years)"
-        notes.append(
-            f"Extrapolated, not backtested: {', '.join(young)} have less than two yearly cycles of history, so growth is {stated}, with an 80 % band of "
-            f"{a.growth_band_share:.0%} a year or more, and a yearly season is unknown within a band of {a.season_band_share:.0%}. Levels revert to the history's mean as far as it shows."
-        )
-    if a.growth_share_per_year is not None and len(young) < len(fit.levels):
-        notes.append(f"Growth of {a.growth_share_per_year:+.0%} a year is stated and replaces the estimates.")
-    both = sorted({run.workload for run in runs} & {level.history.workload for level in fit.levels if level.history.kind != "zero"})
-    if both:
-        notes.append(f"The roadmap's runs come on top of the usage of {', '.join(both)}; if that usage already holds runs like these, give them a workload of their own.")
-    if paths.empty:
-        notes.append("No demand at all.")
-    return notes
 
 
 def _scores(fit: Fit) -> pd.DataFrame:
