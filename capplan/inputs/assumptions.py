@@ -244,14 +244,12 @@ class ProcurementAssumptions(PricingAssumptions):
         step=1,
     )
     approval_days: int = assumption(
-        30,
-        "Days from decision to signature.",
-        "A judgement: a month for budget owner, finance and legal.",
-        unit="days",
-        ge=0,
-        le=180,
-        step=5,
-    )
+        30, "Days from decision to signature.", "A judgement: a month for budget owner, finance and legal.", unit="days", ge=0, le=180, step=5,
+    )  # fmt: skip
+    service_level_share: float = assumption(
+        0.0, "Share of each class's work that must be served on average over the planned quarters; 0 = the cost of shortfall alone decides.",
+        "0: a stated cost of shortfall weighs service against money; a level overrides it.", unit="share", ge=0, le=1, step=0.005,
+    )  # fmt: skip
     plan_paths: int = assumption(
         40,
         "Paths the optimiser looks at, drawn from the demand paths.",

@@ -87,7 +87,7 @@ def plan_purchases(
         information=information,
         proof=proof,
         headline=reasons.headline,
-        notes=(*market.notes, *work.notes, *model.notes, *reasons.notes, *(branches.notes if branches else ())),
+        notes=(*market.notes, *work.notes, *model.notes, *found.notes, *reasons.notes, *(branches.notes if branches else ())),
         agreements=reasons.agreements,
         deferrals=deferral_table(work, choices.timeline, list(model.deferred), put_off),
         branches=pd.DataFrame(columns=COLUMNS) if branches is None else branches.table,

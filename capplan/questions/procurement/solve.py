@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from capplan.questions.procurement.limits import known_limits
 from capplan.questions.procurement.market import Market, build_market
 from capplan.questions.procurement.model import Model, build_model
 from capplan.questions.procurement.recourse import Recourse, build_recourse
+from capplan.questions.procurement.service import hold_level, level_notes
 from capplan.questions.procurement.tables import purchase_table
 from capplan.questions.procurement.tiers import checked_tiers
 from capplan.questions.procurement.work import Work, lay_out, named_places
@@ -49,6 +51,7 @@ class Decided(Stated):
     solution: Solution
     lots: np.ndarray
     purchases: pd.DataFrame
+    notes: tuple[str, ...] = ()
 
 
 def state_problem(
@@ -95,17 +98,42 @@ def decide(
     offer_tiers: pd.DataFrame | None = None,
 ) -> Decided:
     """Build and solve the purchase program; the arguments are those of `plan_purchases`."""
-    found = state_problem(demand, speeds, offers, commitments, limits, a, classes=classes, skus=skus, assets=assets, sites=sites,
-                          spend_agreements=spend_agreements, other_costs=other_costs, offer_tiers=offer_tiers)  # fmt: skip
-    model = found.model
-    feasible(model)
-    if model.years:
-        model, solution = _counting_use(found, a)
+    solved: dict[tuple[tuple[str, float], ...], tuple[Stated, Model, Solution]] = {}
+
+    def solve(factor: Mapping[str, float]) -> tuple[Work, Recourse, Solution]:
+        raised = _raised(classes, speeds, factor, a) if factor else classes
+        found = state_problem(demand, speeds, offers, commitments, limits, a, classes=raised, skus=skus, assets=assets, sites=sites,
+                              spend_agreements=spend_agreements, other_costs=other_costs, offer_tiers=offer_tiers)  # fmt: skip
+        feasible(found.model)
+        model, solution = _counting_use(found, a) if found.model.years else (found.model, _best(found.model, a))
+        solved[tuple(factor.items())] = found, model, solution
+        return found.work, found.recourse, solution
+
+    notes: tuple[str, ...] = ()
+    key: tuple[tuple[str, float], ...] = ()
+    if a.service_level_share > 0:
+        held = hold_level(solve, a.service_level_share)
+        key, notes = tuple(held.factor.items()), level_notes(held, a.service_level_share)
     else:
-        solution = solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share)
+        solve({})
+    found, model, solution = solved[key]
     lots = model.lots(solution.x).round()
     bought = purchase_table(found.choices, lots)
-    return Decided(found.market, found.choices, found.work, found.recourse, model, solution, lots, bought)
+    return Decided(found.market, found.choices, found.work, found.recourse, model, solution, lots, bought, notes)
+
+
+def _best(model: Model, a: ProcurementAssumptions) -> Solution:
+    """Solve a model as it stands."""
+    return solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share)
+
+
+def _raised(classes: pd.DataFrame, speeds: pd.DataFrame, factor: Mapping[str, float], a: ProcurementAssumptions) -> pd.DataFrame:
+    """Return the classes with their costs of shortfall multiplied."""
+    fastest = speeds.groupby("class")["work_per_accelerator_hour"].max().reindex(classes["class"]).to_numpy()
+    batch = classes["stage_kind"] == "batch"
+    assumed = np.where(batch, a.batch_shortfall_usd_per_accelerator_hour, a.serving_shortfall_usd_per_accelerator_hour) / fastest
+    usd = classes["shortfall_usd_per_unit"].astype(float).fillna(pd.Series(assumed, index=classes.index))
+    return classes.assign(shortfall_usd_per_unit=usd * classes["class"].map(factor).astype(float).fillna(1.0))
 
 
 def _counting_use(found: Stated, a: ProcurementAssumptions) -> tuple[Model, Solution]:
