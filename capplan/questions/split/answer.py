@@ -32,7 +32,7 @@ class Split:
         [arrangement, time, inference (served load), training, harvested (the part of training on inference's own nodes), idle]: accelerators
         on average of each interval of the load.
     gains
-        [measure, separate, lending, ratio]: lending against two separate clusters on the fleet as it is; above 1 lending is better.
+        [measure, unit, separate, lending, ratio]: lending against two separate clusters on the fleet as it is; above 1 lending is better.
     sensitivity
         [reclaim_delay_minutes, preemption_cost_minutes, slo_share, needed_accelerators, gain_usd_per_year]: what lending saves against two separate
         clusters that meet the same delay target; below 0 it loses. Empty where no search was asked for.
@@ -63,18 +63,18 @@ class Split:
 
 
 def gains_of(table: pd.DataFrame) -> pd.DataFrame:
-    """Compare lending with separate clusters on the fleet as it is: [measure, separate, lending, ratio]; a ratio above 1 is a gain."""
+    """Compare lending with separate clusters on the fleet as it is: [measure, unit, separate, lending, ratio]; a ratio above 1 is a gain."""
     rows = table.set_index("arrangement")
     found = []
-    for measure, column, less in (
-        ("mean queue delay", "queue_mean_seconds", True),
-        ("mean time to completion", "completion_mean_seconds", True),
-        ("use of the fleet", "used_share", False),
+    for measure, column, unit, size, less in (
+        ("mean queue delay", "queue_mean_seconds", "hours", 3600.0, True),
+        ("mean time to completion", "completion_mean_seconds", "hours", 3600.0, True),
+        ("use of the fleet", "used_share", "share", 1.0, False),
     ):
-        before, after = float(rows.loc[SEPARATE, column]), float(rows.loc[LENDING, column])
+        before, after = float(rows.loc[SEPARATE, column]) / size, float(rows.loc[LENDING, column]) / size
         above, below = (before, after) if less else (after, before)
-        found.append((measure, before, after, above / below if below > 0 else (1.0 if above == below else np.inf)))
-    return pd.DataFrame(found, columns=["measure", "separate", "lending", "ratio"])
+        found.append((measure, unit, before, after, above / below if below > 0 else (1.0 if above == below else np.inf)))
+    return pd.DataFrame(found, columns=["measure", "unit", "separate", "lending", "ratio"])
 
 
 def choose(table: pd.DataFrame, searched: bool) -> str:
