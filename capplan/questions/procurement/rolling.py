@@ -1,0 +1,221 @@
+"""The plan rehearsed: decided quarter by quarter on what is known then, over demand paths it has not seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from capplan.inputs.assumptions_hindsight import HindsightAssumptions
+from capplan.optimize.evaluation import Evaluator, recourse_of
+from capplan.optimize.information import mean_program
+from capplan.optimize.program import Solution, TwoStage
+from capplan.optimize.recourse import RecourseLibrary
+from capplan.optimize.two_stage import Warm
+from capplan.questions.procurement.alternatives import some_paths
+from capplan.questions.procurement.budgets import solve_within_budgets
+from capplan.questions.procurement.explain import money
+from capplan.questions.procurement.fresh import first_stage_of, split_paths, together
+from capplan.questions.procurement.solve import Stated, state_problem
+
+#: Gap of the decisions of a rehearsal.
+ROLLING_GAP = 5e-3
+MEANING = {
+    "plan_revised": "this plan, decided anew at every review on what is known then",
+    "average_revised": "the same, but planning at every review for the average path only",
+    "plan_kept": "this plan, never revised",
+    "do_nothing": "no purchase and no renewal",
+    "clairvoyant": "somebody who knows the path from the start",
+}
+
+
+@dataclass(frozen=True)
+class Rolling:
+    """What plans would have cost on unseen paths.
+
+    Parameters
+    ----------
+    paths
+        path, policy, realised_usd: discounted, to the contracts' ends, less what demand held after the horizon costs without contracts.
+    summary
+        policy, mean_usd, worst_usd, regret_usd (mean, against the clairvoyant), meaning; cheapest first.
+    decisions
+        path, policy, review, offer_id, quarter, lots: what was signed at each review.
+    headline
+        One sentence.
+    notes
+        What the rehearsal rests on.
+    """
+
+    paths: pd.DataFrame
+    summary: pd.DataFrame
+    decisions: pd.DataFrame
+    headline: str
+    notes: tuple[str, ...]
+
+
+def rehearse_plan(
+    purchases: pd.DataFrame,
+    demand: pd.DataFrame,
+    unseen: pd.DataFrame,
+    speeds: pd.DataFrame,
+    offers: pd.DataFrame,
+    commitments: pd.DataFrame | None,
+    limits: pd.DataFrame | None,
+    a: HindsightAssumptions,
+    **tables: pd.DataFrame | None,
+) -> Rolling:
+    """Decide quarter by quarter on unseen paths, and count what that and its alternatives really cost.
+
+    At each review the demand of the quarters before it is known. The future is then what the forecast's paths nearest to that demand did,
+    each scaled, class by class, to the last known quarter. What must be signed before the next review is signed; all else waits.
+
+    Parameters
+    ----------
+    purchases
+        offer_id, quarter, lots of the plan made at the start.
+    demand, unseen : path, probability, class, region, quarter, block, hours, work_per_hour
+        Paths of the forecast, and paths on which it is tested; path numbers differ.
+    speeds, offers, commitments, limits, a, tables
+        As for `plan_purchases`.
+
+    Source
+    ------
+    Birge and Louveaux, Introduction to Stochastic Programming, 2nd ed. (2011), section 1.2 (rolling horizon); the clairvoyant is its
+    wait-and-see solution of each path.
+    """
+    stated = state_problem(together(demand, unseen), speeds, offers, commitments, limits, a, **tables)
+    return Rehearsal(stated, unseen, first_stage_of(stated, purchases), a).run()
+
+
+class Rehearsal:
+    """One rolling test: a problem over all paths, of which each decision sees those that are near.
+
+    Parameters
+    ----------
+    stated
+        The problem over the forecast's and the unseen paths.
+    unseen
+        Demand on the unseen paths.
+    kept
+        First stage of the plan made at the start.
+    a
+        Assumptions.
+    """
+
+    def __init__(self, stated: Stated, unseen: pd.DataFrame, kept: np.ndarray, a: HindsightAssumptions) -> None:
+        self.stated, self.kept, self.a = stated, kept, a
+        self.program = stated.model.program
+        self.own, self.new = split_paths(stated, unseen)
+        self.step = a.review_interval_quarters
+        self.planned = stated.choices.timeline.planned
+        sign_by = pd.DatetimeIndex(stated.choices.table["sign_by"])
+        dates = [pd.Timestamp(a.as_of) + pd.DateOffset(months=3 * quarter) for quarter in range(self.step, self.planned, self.step)]
+        # review of each choice: the last one before its signature is due
+        self.review = np.searchsorted(pd.DatetimeIndex(dates).to_numpy(), sign_by.to_numpy(), side="right")
+        self.reviews = int(self.review.max(initial=0)) + 1
+        rows, columns = stated.recourse.rows, stated.recourse.columns
+        self.held = np.flatnonzero(rows["kind"] == "held_demand")
+        self.scaled = np.flatnonzero(rows["kind"].isin(["work", "spot_share"]))
+        self.scaled_row = rows["row"].to_numpy(int)[self.scaled]
+        self.credit = RecourseLibrary(columns["usd"].to_numpy(float), stated.recourse.W, rows["sense"].to_numpy(str)) if len(self.held) else None
+        hours = stated.work.load * stated.work.points["hours"].to_numpy()[:, None]
+        cell = stated.work.points["path"].to_numpy() * self.planned + stated.work.points["quarter"].to_numpy()
+        size = len(stated.work.paths) * self.planned
+        self.use = np.stack([np.bincount(cell, weights=own, minlength=size) for own in hours.T], axis=1).reshape(-1, self.planned, hours.shape[1])
+        self.warm: Warm | None = None
+        self.signed: list[tuple[int, str, int, int, float]] = []
+
+    def run(self) -> Rolling:
+        """Rehearse every policy on every unseen path."""
+        nothing = self.stated.model.first_stage(np.maximum(self.program.lower[self.stated.model.position], 0.0))
+        judge = Evaluator(self.program, self.a.tail_share, recourse_of(self.program))
+        rows = []
+        for path in self.new.tolist():
+            known = self._solve(some_paths(self.program, np.array([path])))
+            found = {
+                "plan_revised": self._roll(path, "plan_revised"),
+                "average_revised": self._roll(path, "average_revised"),
+                "plan_kept": self.kept,
+                "do_nothing": nothing,
+                "clairvoyant": known.x,
+            }
+            for policy, x in found.items():
+                cost = float(self.program.c @ x) + float(judge.evaluate(x).cost_by_scenario[path])
+                rows.append((self.stated.work.paths["path"].iloc[path], policy, cost))
+        return self._answer(pd.DataFrame(rows, columns=["path", "policy", "realised_usd"]))
+
+    def _roll(self, path: int, policy: str) -> np.ndarray:
+        """Decide at every review on one unseen path; return the first stage that was signed in the end."""
+        position = self.stated.model.position
+        lower, upper = self.program.lower.copy(), self.program.upper.copy()
+        x = self.kept
+        for review in range(self.reviews):
+            due = position[self.review == review]
+            if review > 0 or policy != "plan_revised":
+                program = self._seen_at(path, min(review * self.step, self.planned - 1))
+                program = mean_program(program) if policy == "average_revised" else program
+                x = self._solve(replace(program, lower=lower, upper=upper)).x
+            lower[due] = upper[due] = np.round(x[due])
+            for j in np.flatnonzero((self.review == review) & (np.round(x[position]) > 0)).tolist():
+                self.signed.append((path, policy, review, j, float(np.round(x[position[j]]))))
+        return self.stated.model.first_stage(lower[position])
+
+    def _seen_at(self, path: int, known: int) -> TwoStage:
+        """Return the problem at a review: near paths of the forecast, scaled to the last known quarter, in the quarters still to come."""
+        program, count = self.program, min(self.a.rolling_neighbours, len(self.own))
+        mean = np.maximum(self.use[self.own].mean(axis=0), 1e-300)
+        if known == 0:
+            near, factor = self.own, np.ones((len(self.own), self.use.shape[2]))
+        else:
+            away = (((self.use[self.own, :known] - self.use[path, :known]) / mean[:known]) ** 2).sum(axis=(1, 2))
+            near = np.sort(self.own[np.argsort(away, kind="stable")[:count]])
+            last = self.use[near, known - 1]
+            factor = np.where(last > 0, self.use[path, known - 1] / np.where(last > 0, last, 1.0), 1.0)
+        future = (self.stated.recourse.stage >= known) & np.isin(program.scenario, near)
+        place = np.zeros(len(program.probability), dtype=int)
+        place[near] = np.arange(len(near))
+        scenario = place[program.scenario[future]]
+        h = program.h[future].copy()
+        h[:, self.scaled] *= factor[scenario][:, self.scaled_row]
+        if self.credit is not None:
+            later = np.flatnonzero(~self.stated.recourse.planned[future])
+            h[np.ix_(later, self.held)] = 0.0
+            kind = program.technology[future][later]
+            h[later, self.held[0]] = self.credit.costs(h[later], self.credit.evaluate(h[later], kind).basis)
+        rows = [replace(row, points=row.points[future], weight=row.weight[future]) for row in program.expected]
+        return replace(
+            program, h=h, technology=program.technology[future], weight=program.weight[future], scenario=scenario,
+            probability=np.full(len(near), 1 / len(near)), expected=tuple(rows),
+        )  # fmt: skip
+
+    def _solve(self, program: TwoStage) -> Solution:
+        """Solve one decision from the bases of the last one."""
+        gap_share = max(self.a.gap_share, ROLLING_GAP)
+        found = solve_within_budgets(program, self.stated.model.soft, self.a.risk_weight, self.a.tail_share, gap_share, self.warm)
+        self.warm = found.warm or self.warm
+        return found
+
+    def _answer(self, paths: pd.DataFrame) -> Rolling:
+        """Summarise."""
+        best = paths[paths["policy"] == "clairvoyant"].set_index("path")["realised_usd"]
+        regret = paths["realised_usd"] - paths["path"].map(best)
+        groups = paths.assign(regret=regret).groupby("policy")
+        summary = groups.agg(mean_usd=("realised_usd", "mean"), worst_usd=("realised_usd", "max"), regret_usd=("regret", "mean")).reset_index()
+        summary = summary.assign(meaning=summary["policy"].map(MEANING)).sort_values(["mean_usd", "policy"]).reset_index(drop=True)
+        table, names = self.stated.choices.table, self.stated.work.paths["path"]
+        decisions = pd.DataFrame(
+            [(names.iloc[path], policy, review, table["offer_id"].iloc[j], table["quarter"].iloc[j], int(lots)) for path, policy, review, j, lots in self.signed],
+            columns=["path", "policy", "review", "offer_id", "quarter", "lots"],
+        )  # fmt: skip
+        costs = summary.set_index("policy")["mean_usd"]
+        headline = (
+            f"Rehearsed on {paths['path'].nunique()} unseen paths, the plan revised at each review costs {money(costs['plan_revised'])} on average, "
+            f"never revised {money(costs['plan_kept'])}, doing nothing {money(costs['do_nothing'])}; knowing the path would have cost {money(costs['clairvoyant'])}."
+        )
+        notes = (
+            "Costs are discounted, to the contracts' ends; demand after the horizon is held at the path's last quarter.",
+            f"At each review the {self.a.rolling_neighbours} forecast paths nearest to what was seen stand for the future; a real forecast would be made anew.",
+        )
+        return Rolling(paths, summary, decisions, headline, notes)

@@ -1,0 +1,83 @@
+"""A plan judged on demand it has not seen: fresh paths with a statistical gap, and a rehearsal quarter by quarter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from capplan.errors import CapplanError
+from capplan.inputs.assumptions_hindsight import HindsightAssumptions
+from capplan.questions.procurement.fresh import judge_on_fresh_paths
+from capplan.questions.procurement.rolling import rehearse_plan
+from tests.procurement_cases import BASE, demand, offer, sku, solve, work_class
+
+ROWS = [offer("hour", "on_demand", 4.0), offer("lease", "lease", 1.0, term_months=3), offer("year", "reserved_1y", 0.9)]
+SPEEDS = pd.DataFrame([("work", "H100", 1.0)], columns=["class", "accelerator", "work_per_accelerator_hour"])
+MORE = {"classes": pd.DataFrame([work_class()]), "skus": pd.DataFrame([sku("gpu")])}
+
+
+def settings(**values):
+    return HindsightAssumptions(**(BASE | {"horizon_quarters": 3, "approval_days": 0, "gap_share": 1e-6, "demand_branches": 1} | values))
+
+
+def paths(count: int, seed: int, first: int = 0) -> pd.DataFrame:
+    """Levels that are low or high for good, and wander a little."""
+    rng = np.random.default_rng(seed)
+    loads = rng.choice([10.0, 30.0], count)[:, None] + rng.uniform(0, 2, (count, 3))
+    return demand(loads.tolist()).assign(path=lambda frame: frame["path"] + first)
+
+
+def bought(work: pd.DataFrame, a: HindsightAssumptions):
+    return solve(work, ROWS, a)
+
+
+def test_the_statistical_gap_covers_the_true_one_and_shrinks_to_none_for_the_best_plan():
+    a = settings(risk_weight=0.2, fresh_batches=5)
+    work, fresh = paths(40, 1), paths(200, 2, 1000)
+    plan = bought(work, a)
+    found = judge_on_fresh_paths(plan.purchases, 0.0, work, fresh, SPEEDS, pd.DataFrame(ROWS), None, None, a, **MORE)
+    table = found.table.set_index("name")
+    assert table.at["on_its_own_paths", "usd"] == pytest.approx(plan.proof.upper_usd, rel=1e-9)
+    assert table.at["on_fresh_paths", "low_usd"] < table.at["on_fresh_paths", "usd"] < table.at["on_fresh_paths", "high_usd"]
+    # the same plan costed by a plan of its own over the fresh paths, with the purchases pinned
+    pins = tuple((row.offer_id, row.quarter, int(row.lots)) for row in plan.purchases.itertuples())
+    exact = solve(fresh, ROWS, settings(risk_weight=0.2, pinned_purchases=pins, excluded_offers=()))
+    best = solve(fresh, ROWS, settings(risk_weight=0.2))
+    true_gap = table.at["on_fresh_paths", "usd"] - best.proof.upper_usd
+    assert exact.proof.upper_usd <= table.at["on_fresh_paths", "usd"] + 1e-6
+    assert 0 <= true_gap <= table.at["statistical_gap", "high_usd"]
+    # a plan that buys nothing is far from the best, and is seen to be
+    none = judge_on_fresh_paths(plan.purchases.head(0), 0.0, work, fresh, SPEEDS, pd.DataFrame(ROWS), None, None, a, **MORE)
+    assert none.table.set_index("name").at["statistical_gap", "usd"] > 10 * table.at["statistical_gap", "usd"]
+    assert "95 % confidence" in found.headline
+
+
+def test_fresh_paths_are_others_and_enough():
+    a = settings()
+    work = paths(10, 1)
+    plan = bought(work, a)
+    with pytest.raises(CapplanError, match="it has not seen"):
+        judge_on_fresh_paths(plan.purchases, 0.0, work, work, SPEEDS, pd.DataFrame(ROWS), None, None, a, **MORE)
+    with pytest.raises(CapplanError, match="too few for 5 batches"):
+        judge_on_fresh_paths(plan.purchases, 0.0, work, paths(4, 2, 100), SPEEDS, pd.DataFrame(ROWS), None, None, a, **MORE)
+
+
+def test_a_rehearsal_learns_the_level_from_the_first_quarter():
+    a = settings(rolling_neighbours=6)
+    work, unseen = paths(30, 3), paths(3, 4, 500)
+    leases = [row for row in ROWS if row["offer_id"] != "year"]
+    plan = solve(work, leases, a)
+    found = rehearse_plan(plan.purchases, work, unseen, SPEEDS, pd.DataFrame(leases), None, None, a, **MORE)
+    cost = found.paths.pivot_table(index="path", columns="policy", values="realised_usd")
+    assert (cost["clairvoyant"] <= cost.drop(columns="clairvoyant").min(axis=1) * (1 + 1e-9)).all()
+    mean = found.summary.set_index("policy")["mean_usd"]
+    assert mean["clairvoyant"] < mean["plan_revised"] < mean["plan_kept"] < mean["do_nothing"]
+    # from the second quarter on the level is known to within what it wanders
+    level = unseen.set_index(["path", "quarter"])["work_per_hour"]
+    later = found.decisions[(found.decisions["policy"] == "plan_revised") & (found.decisions["review"] > 0)]
+    assert set(later["quarter"]) == {"2027Q2", "2027Q3"}
+    for row in later.itertuples():
+        assert abs(row.lots - level[row.path, row.quarter]) <= 3
+    again = rehearse_plan(plan.purchases, work, unseen, SPEEDS, pd.DataFrame(leases), None, None, a, **MORE)
+    pd.testing.assert_frame_equal(found.paths, again.paths, check_exact=True)
