@@ -74,6 +74,7 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
     }
     fields = (
         "risk_weight",
+        "service_level_share",
         "price_factor",
         "on_demand_accelerators",
         "spot_accelerators",

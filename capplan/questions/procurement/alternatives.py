@@ -24,6 +24,8 @@ from capplan.questions.procurement.work import Work
 
 #: With more paths than this, the value of a perfect forecast is bounded by plans that may buy parts of lots.
 EXACT_PATHS = 10
+#: Gap of what the plan is compared with, as a multiple of the plan's own.
+BESIDE = 2.0
 #: Groups of paths in that bound.
 GROUPS = 6
 
@@ -57,7 +59,7 @@ def compare_alternatives(
         Columns as in `answer.Purchases.alternatives`; the plan is the first row.
     """
     program = model.program
-    mean_plan = solve_within_budgets(mean_program(program), model.soft, 0.0, a.tail_share, a.gap_share, solution.warm)
+    mean_plan = solve_within_budgets(mean_program(program), model.soft, 0.0, a.tail_share, BESIDE * a.gap_share, solution.warm)
     nothing = model.first_stage(np.maximum(program.lower[model.position], 0.0))
     renewals = (choices.table["kind"] == "renewal").to_numpy()
     lifted = program.h.copy()
@@ -103,7 +105,7 @@ def _waiting(choices: Choices, model: Model, solution: Solution, a: ProcurementA
     upper = program.upper.copy()
     upper[firm] = 0.0
     try:
-        return solve_within_budgets(replace(program, upper=upper), model.soft, a.risk_weight, a.tail_share, a.gap_share, solution.warm)
+        return solve_within_budgets(replace(program, upper=upper), model.soft, a.risk_weight, a.tail_share, BESIDE * a.gap_share, solution.warm)
     except InfeasibleError:
         return None
 

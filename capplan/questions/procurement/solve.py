@@ -24,7 +24,7 @@ from capplan.questions.procurement.tiers import checked_tiers
 from capplan.questions.procurement.work import Work, lay_out, named_places
 
 #: Gap of the plan in parts of lots that says how much is rented by the hour.
-PARTS_GAP = 1e-2
+PARTS_GAP = 3e-2
 #: Use by the hour that is planned is worth a plan of its own from this share of an agreement on.
 STEERING_SHARE = 0.02
 #: Times that the use by the hour is counted anew before none of it is.
