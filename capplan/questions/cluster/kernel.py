@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from capplan.questions.cluster.lists import BY_ATTAINED, ROUND_ROBIN, dequeue, enqueue, finish, start, stop
-from capplan.questions.cluster.placing import _one_node, _record, choose, take
+from capplan.questions.cluster.placing import LOCALITY, _one_node, _record, choose, take
 from capplan.questions.cluster.reserving import displace, fits_around, reserve
 from capplan.questions.cluster.state import (
     BY_END,
@@ -119,7 +119,13 @@ def _conservative(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
             count += 1
         free[count - 1] += state.count[HELD, job]
     place, looked = state.line[QUEUE_HEAD, 0], 0
-    while place < state.line[QUEUE_TAIL, 0] and looked < rules.depth:
+    waiting = min(state.line[QUEUE_TAIL, 0] - place, rules.depth)
+    # the smallest gang from each place in the queue on: once it exceeds what is free now, nobody further back can start
+    smallest = np.empty(waiting + 1)
+    smallest[waiting] = np.inf
+    for index in range(waiting - 1, -1, -1):
+        smallest[index] = min(smallest[index + 1], max(trace.whole[NEED, state.count[LINE, place + index]], 1))
+    while looked < waiting and smallest[looked] <= free[0]:
         job = state.count[LINE, place]
         place += 1
         looked += 1
@@ -174,6 +180,18 @@ def _next_queue(skipped, rules, state):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def _smaller_waits(too_large, skipped, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
+    """Tell whether any job that would be looked at could find a place now, so that a reservation is worth its work."""
+    for queue in range(state.line.shape[1] - 1):
+        first = state.line[QUEUE_HEAD, queue] + skipped[queue]
+        for index in range(first, min(state.line[QUEUE_TAIL, queue], first + rules.depth + 1)):
+            least = trace.whole[LEAST, state.count[LINE, index]]
+            if least <= state.free_of_kind[0] and (least < too_large or least > nodes.kind_size[0]):
+                return True
+    return False
+
+
+@njit(cache=True)
 def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Start whatever the policy lets start now."""
     if rules.backfill == CONSERVATIVE:
@@ -182,12 +200,20 @@ def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
         return
     skipped = np.zeros(state.line.shape[1] - 1, dtype=np.int64)
     shadow, reserved, looked = np.inf, False, 0
+    # on equal nodes, a gang of one node that finds no place now leaves none for a larger one; gangs of several nodes may still be pieced together
+    plain = len(nodes.kind_size) == 1 and not rules.scatter and rules.placement != LOCALITY
+    too_large = np.int64(1) << 40
     while looked < rules.depth + 1:
         queue = _next_queue(skipped, rules, state)
         if queue < 0:
             return
         job = state.count[LINE, state.line[QUEUE_HEAD, queue] + skipped[queue]]
-        if not _quota_allows(job, trace, rules, state):
+        rigid = trace.whole[THOUSANDTHS, job] == 0 and trace.whole[LEAST, job] == trace.whole[NEED, job]
+        need = trace.whole[NEED, job]
+        # the first that waits is never passed over like this: it is the one that gets the reservation
+        hopeless = plain and rigid and not rules.preempt and (reserved or rules.backfill == SKIP)
+        hopeless = hopeless and (need > state.free_of_kind[0] or too_large <= need <= nodes.kind_size[0])
+        if hopeless or not _quota_allows(job, trace, rules, state):
             skipped[queue] += 1
             looked += 1
             continue
@@ -205,12 +231,16 @@ def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
             start(job, taken, rate, trace, state)
             continue
         looked += 1
+        if plain and rigid and not reserved and need <= nodes.kind_size[0]:
+            too_large = min(too_large, need)
         if rules.backfill == STRICT:
             if len(skipped) == 1:
                 return
             skipped[queue] = 1 << 40
             continue
         if rules.backfill == EASY and not reserved:
+            if plain and not _smaller_waits(too_large, skipped, trace, nodes, rules, state):
+                return
             shadow, reserved = reserve(job, trace, nodes, rules, state), True
         if (
             rules.backfill == EASY
