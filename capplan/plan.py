@@ -17,6 +17,7 @@ from capplan.errors import CapplanError, MissingTableError, nearest
 from capplan.inputs.book import Book
 from capplan.inputs.scenario import (
     DemandAssumptions,
+    HindsightAssumptions,
     LedgerAssumptions,
     PricingAssumptions,
     ProcurementAssumptions,
@@ -27,7 +28,16 @@ from capplan.questions.demand import Forecast, class_demand, class_speeds, class
 from capplan.questions.demand.scaled import scaled_forecast
 from capplan.questions.ledger import Ledger, build_ledger, expected_work
 from capplan.questions.pricing import price_hours
-from capplan.questions.procurement import Purchases, decide, plan_purchases, sample_paths
+from capplan.questions.procurement import (
+    OutOfSample,
+    Purchases,
+    Rolling,
+    decide,
+    judge_on_fresh_paths,
+    plan_purchases,
+    rehearse_plan,
+    sample_paths,
+)
 
 Progress = Callable[[str], None]
 Answer = TypeVar("Answer")
@@ -184,6 +194,39 @@ def purchases_of(book: Book, scenario: Scenario) -> Purchases:
     key = f"purchases-{scenario.section(DemandAssumptions).digest()}"
     a = scenario.section(ProcurementAssumptions)
     return remembered(key, book, PURCHASE_TABLES, a, lambda: _asked(book, scenario, plan_purchases))
+
+
+def unseen_of(book: Book, scenario: Scenario) -> pd.DataFrame:
+    """Return the work on those paths of the forecast that the optimiser does not look at."""
+    forecast = demand_of(book, scenario)
+    hosted = book.get("workloads").query("host != 'api'")
+    paths = forecast.paths[forecast.paths["workload"].isin(hosted["workload"])]
+    others = paths[~paths["path"].isin(work_of(book, scenario)["path"])]
+    if others.empty:
+        raise CapplanError("every path of the forecast is one the plan was made for; forecast more paths, or lower plan_paths")
+    count = others["path"].nunique()
+    return class_demand(others.assign(probability=1 / count), forecast.blocks, hosted)
+
+
+def hindsight_of(book: Book, scenario: Scenario) -> tuple[OutOfSample, Rolling]:
+    """Judge the plan on fresh paths, and rehearse it quarter by quarter on some of them."""
+    a, plan = scenario.section(HindsightAssumptions), purchases_of(book, scenario)
+
+    def compute() -> tuple[OutOfSample, Rolling]:
+        fresh = unseen_of(book, scenario)
+        few = sample_paths(fresh, a.rolling_paths, a.seed)
+        gap_usd = plan.proof.upper_usd - plan.proof.lower_usd
+
+        def ask(demand: pd.DataFrame, speeds: pd.DataFrame, offers: pd.DataFrame, *rest: Any, **more: Any) -> tuple[OutOfSample, Rolling]:
+            tables = (speeds, offers, *rest[:2], a)
+            return (
+                judge_on_fresh_paths(plan.purchases, gap_usd, demand, fresh, *tables, **more),
+                rehearse_plan(plan.purchases, demand, few, *tables, **more),
+            )
+
+        return _asked(book, scenario, ask)
+
+    return remembered(f"hindsight-{scenario.section(DemandAssumptions).digest()}", book, PURCHASE_TABLES, a, compute)
 
 
 def firm_offers(book: Book, scenario: Scenario) -> frozenset[str]:

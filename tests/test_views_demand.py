@@ -46,7 +46,7 @@ def test_picked_workloads_and_quantile(book, scenario, view):
 
 
 def test_a_misspelt_workload_names_the_nearest(book, scenario):
-    with pytest.raises(ScenarioError, match="there is no demand of chatt.*chat"):
+    with pytest.raises(ScenarioError, match=r"there is no demand of chatt.*chat"):
         show_demand(book, scenario.replaced(shown_workloads=("chatt",)))
 
 

@@ -10,6 +10,23 @@ from capplan.inputs.assumptions import Timeline, assumption
 class ClusterAssumptions(Timeline):
     """How long jobs wait."""
 
+    cluster_policy: Literal[
+        "fifo",
+        "shortest_first",
+        "shortest_remaining",
+        "easy_backfill",
+        "conservative_backfill",
+        "priority",
+        "fair_share",
+        "quota_borrowing",
+        "least_attained",
+        "deadline_first",
+        "time_slicing",
+    ] = assumption(
+        "easy_backfill",
+        "Policy by which waiting jobs are ordered and started.",
+        "EASY backfill: Lifka, The ANL/IBM SP scheduling system, 1995; what most clusters with Slurm's backfill plugin come close to.",
+    )
     placement_rule: Literal["pack", "spread", "balanced", "locality"] = assumption(
         "pack",
         "Which nodes a job takes: the tightest fit, the emptiest node, the least loaded share, or one rack.",
@@ -108,6 +125,15 @@ class ClusterAssumptions(Timeline):
         unit="accelerators",
         ge=-100000,
         le=100000,
+        step=8,
+    )
+    serving_kept_accelerators: int = assumption(
+        0,
+        "Accelerators of the cluster that serving keeps, so that jobs cannot use them; taken from the last nodes of the table.",
+        "0 = all nodes run jobs.",
+        unit="accelerators",
+        ge=0,
+        le=1_000_000,
         step=8,
     )
     delay_target_minutes: float = assumption(

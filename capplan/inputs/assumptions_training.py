@@ -15,6 +15,18 @@ class ScalingAssumptions(Timeline):
         "Law the answer is read from; auto takes the Universal Scalability Law, and for weak scaling Gustafson's where it predicts the largest run better.",
         "Gunther, Guerrilla Capacity Planning, 2007: the law contains Amdahl's and linear scaling as special cases.",
     )
+    scaling_curve: str | None = assumption(
+        None, "Curve of scaling_runs that is looked at closely; None = the first by name.", "None: every curve stands in the table."
+    )
+    scaling_accelerators: int = assumption(
+        256,
+        "Number of accelerators whose throughput, efficiency and gain are asked for.",
+        "A judgement: a run of a mid-size company.",
+        unit="accelerators",
+        ge=1,
+        le=1_000_000,
+        step=8,
+    )
     marginal_share_floor: float = assumption(
         0.5,
         "An accelerator is worth adding while it brings at least this share of what one brings in the smallest measured run.",
@@ -46,6 +58,9 @@ class GoodputAssumptions(PricingAssumptions):
         ge=1,
         le=1_000_000,
         step=8,
+    )
+    goodput_accelerator: str = assumption(
+        "H100", "Accelerator of the run.", "The accelerator most public training runs of 2024 to 2026 were made on."
     )
     failure_fleet: str = assumption(
         "",

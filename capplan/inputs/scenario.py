@@ -23,6 +23,7 @@ from capplan.inputs.assumptions import (
 from capplan.inputs.assumptions_cluster import ClusterAssumptions
 from capplan.inputs.assumptions_crossover import CrossoverAssumptions
 from capplan.inputs.assumptions_demand import DemandViewAssumptions
+from capplan.inputs.assumptions_hindsight import HindsightAssumptions
 from capplan.inputs.assumptions_performance import PerformanceAssumptions
 from capplan.inputs.assumptions_portfolio import PortfolioAssumptions
 from capplan.inputs.assumptions_runs import TrainingAssumptions
@@ -38,6 +39,7 @@ __all__ = [
     "DemandAssumptions",
     "DemandViewAssumptions",
     "GoodputAssumptions",
+    "HindsightAssumptions",
     "LedgerAssumptions",
     "PerformanceAssumptions",
     "PortfolioAssumptions",
@@ -84,6 +86,7 @@ class Scenario(
     DemandAssumptions,
     DemandViewAssumptions,
     PortfolioAssumptions,
+    HindsightAssumptions,
     ProcurementAssumptions,
     LedgerAssumptions,
     ScalingAssumptions,

@@ -12,13 +12,14 @@ from capplan.inputs.schema import TABLES, meaning_of
 from capplan.outputs import charts
 from capplan.outputs.tables import words
 from capplan.outputs.view import View
-from capplan.outputs.views_demand import show_demand
+from capplan.outputs.views_cluster import show_cluster
 from capplan.outputs.views_crossover import show_crossover
+from capplan.outputs.views_demand import show_demand
 from capplan.outputs.views_plan import show_plan, show_procurement
 from capplan.outputs.views_portfolio import show_portfolio
 from capplan.outputs.views_serving import show_serving
-from capplan.outputs.views_training import show_training
 from capplan.outputs.views_split import show_split
+from capplan.outputs.views_training import show_training
 from capplan.plan import prices_of
 from capplan.units import quarter_end, quarter_of, quarter_range
 
@@ -124,7 +125,7 @@ def show_pricing(book: Book, scenario: Scenario) -> View:
     )
 
 
-__all__ = ["VIEWS", "View", "show_book", "show_crossover", "show_demand", "show_plan", "show_portfolio", "show_pricing", "show_procurement", "show_serving", "show_split", "show_training"]
+__all__ = ["VIEWS", "View", "show_book", "show_cluster", "show_crossover", "show_demand", "show_plan", "show_portfolio", "show_pricing", "show_procurement", "show_serving", "show_split", "show_training"]
 #: Views by question: the stems of the notebooks.
 VIEWS: dict[str, Callable[[Book, Scenario], View]] = {
     "start_here": show_book,
@@ -134,6 +135,7 @@ VIEWS: dict[str, Callable[[Book, Scenario], View]] = {
     "serving": show_serving,
     "portfolio": show_portfolio,
     "crossover": show_crossover,
+    "cluster": show_cluster,
     "split": show_split,
     "procurement": show_procurement,
     "plan": show_plan,

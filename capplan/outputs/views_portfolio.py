@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from capplan.asides import portfolio_of
 from capplan.inputs.book import Book
 from capplan.inputs.scenario import Scenario
 from capplan.outputs import charts
 from capplan.outputs.tables import money, words
 from capplan.outputs.view import View
-from capplan.asides import portfolio_of
 from capplan.questions.portfolio import Portfolio
 
 KEY = ["accelerator", "geography"]

@@ -36,28 +36,32 @@ class CapacityCurve:
 
 
 def resized(nodes: pd.DataFrame, added_accelerators: int) -> pd.DataFrame:
-    """Return the nodes with accelerators added to, or taken from, their largest group, in whole nodes.
+    """Return the nodes with accelerators added to their largest group, or taken from the last groups, in whole nodes.
 
     Raises
     ------
     CapplanError
-        Where more is taken than the group has.
+        Where more is taken than there is; one node must be left.
     """
-    if added_accelerators == 0:
-        return nodes
     frame = nodes.reset_index(drop=True).copy()
+    if added_accelerators == 0:
+        return frame
     if "nodes" not in frame:
         frame["nodes"] = 1
-    group = int((frame["nodes"] * frame["accelerator_count"]).to_numpy().argmax())
-    size = int(frame.loc[group, "accelerator_count"])
-    step = int(np.ceil(abs(added_accelerators) / size)) * int(np.sign(added_accelerators))
-    left = int(frame.loc[group, "nodes"]) + step
-    if left < 1:
-        raise CapplanError(
-            f"added_accelerators = {added_accelerators}: the largest group of nodes, {frame.loc[group, 'node']}, has only {frame.loc[group, 'nodes'] * size}"
-        )
-    frame.loc[group, "nodes"] = left
-    return frame
+    if added_accelerators > 0:
+        group = int((frame["nodes"] * frame["accelerator_count"]).to_numpy().argmax())
+        frame.loc[group, "nodes"] += int(np.ceil(added_accelerators / int(frame.loc[group, "accelerator_count"])))
+        return frame
+    left = -added_accelerators
+    for row in range(len(frame) - 1, -1, -1):
+        size, count = int(frame.loc[row, "accelerator_count"]), int(frame.loc[row, "nodes"])
+        gone = min(count, -(-left // size) if left > 0 else 0)
+        frame.loc[row, "nodes"] = count - gone
+        left -= gone * size
+    if left > 0 or not frame["nodes"].any():
+        total = int((nodes["accelerator_count"] * nodes.get("nodes", 1)).sum())
+        raise CapplanError(f"{-added_accelerators} accelerators cannot be taken away: the cluster has only {total}, and one node must be left")
+    return frame[frame["nodes"] > 0].reset_index(drop=True)
 
 
 def resampled(jobs: pd.DataFrame, generator: np.random.Generator) -> pd.DataFrame:
@@ -154,7 +158,6 @@ def _sizes(jobs: pd.DataFrame, nodes: pd.DataFrame, now: int, a: ClusterAssumpti
     seconds = max((jobs["submit"].max() - jobs["submit"].min()).total_seconds(), float(jobs["duration_seconds"].max()), 1.0)
     mean = float((jobs["duration_seconds"].fillna(jobs["duration_seconds"].median()) * jobs["accelerators"]).sum()) / seconds
     unit = int(nodes["accelerator_count"].max())
-    others = now - int((nodes["accelerator_count"] * nodes.get("nodes", 1)).max())
-    low = int(max(mean, jobs["accelerators"].max() + others, others + unit))
+    low = int(max(mean, jobs["accelerators"].max(), unit))
     high = max(now, 2 * low)
     return sorted({int(np.ceil(size / unit)) * unit - now for size in np.linspace(low, high, a.curve_sizes)} | {0})

@@ -77,10 +77,10 @@ def _grab_parts(trace, nodes, state):  # type: ignore[no-untyped-def]
         moved = False
         index = state.line[QUEUE_HEAD, 0]
         while index < state.line[QUEUE_TAIL, 0]:
-            job = state.count[LINE, index]
+            job = state.counts[LINE, index]
             index += 1
             kind = max(trace.whole[JOB_KIND, job], 0)
-            missing = trace.whole[NEED, job] - state.count[HELD, job]
+            missing = trace.whole[NEED, job] - state.counts[HELD, job]
             piece = min(missing, nodes.kind_size[kind])
             node = (
                 _one_node(piece, nodes.kind_start[kind], nodes.kind_start[kind + 1], state.node[FREE], nodes.node[NODE_SIZE], 0)
@@ -91,10 +91,10 @@ def _grab_parts(trace, nodes, state):  # type: ignore[no-untyped-def]
                 moved = True
                 state.node[FREE, node] -= piece
                 state.free_of_kind[kind] -= piece
-                state.count[HELD, job] += piece
+                state.counts[HELD, job] += piece
                 state.used[trace.whole[TEAM, job]] += piece
                 _record(job, node, piece, -1, state.scalars[NOW], state)
-            if state.count[HELD, job] == trace.whole[NEED, job]:
+            if state.counts[HELD, job] == trace.whole[NEED, job]:
                 head = state.line[QUEUE_HEAD, 0]
                 dequeue(job, trace, state)
                 start(job, (trace.whole[NEED, job] + nodes.kind_size[kind] - 1) // nodes.kind_size[kind], 1.0, trace, state)
@@ -117,16 +117,16 @@ def _conservative(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
         if when > times[count - 1]:
             times[count], free[count] = when, free[count - 1]
             count += 1
-        free[count - 1] += state.count[HELD, job]
+        free[count - 1] += state.counts[HELD, job]
     place, looked = state.line[QUEUE_HEAD, 0], 0
     waiting = min(state.line[QUEUE_TAIL, 0] - place, rules.depth)
     # the smallest gang from each place in the queue on: once it exceeds what is free now, nobody further back can start
     smallest = np.empty(waiting + 1)
     smallest[waiting] = np.inf
     for index in range(waiting - 1, -1, -1):
-        smallest[index] = min(smallest[index + 1], max(trace.whole[NEED, state.count[LINE, place + index]], 1))
+        smallest[index] = min(smallest[index + 1], max(trace.whole[NEED, state.counts[LINE, place + index]], 1))
     while looked < waiting and smallest[looked] <= free[0]:
-        job = state.count[LINE, place]
+        job = state.counts[LINE, place]
         place += 1
         looked += 1
         need = float(max(trace.whole[NEED, job], 1))
@@ -185,7 +185,7 @@ def _smaller_waits(too_large, skipped, trace, nodes, rules, state):  # type: ign
     for queue in range(state.line.shape[1] - 1):
         first = state.line[QUEUE_HEAD, queue] + skipped[queue]
         for index in range(first, min(state.line[QUEUE_TAIL, queue], first + rules.depth + 1)):
-            least = trace.whole[LEAST, state.count[LINE, index]]
+            least = trace.whole[LEAST, state.counts[LINE, index]]
             if least <= state.free_of_kind[0] and (least < too_large or least > nodes.kind_size[0]):
                 return True
     return False
@@ -207,7 +207,7 @@ def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
         queue = _next_queue(skipped, rules, state)
         if queue < 0:
             return
-        job = state.count[LINE, state.line[QUEUE_HEAD, queue] + skipped[queue]]
+        job = state.counts[LINE, state.line[QUEUE_HEAD, queue] + skipped[queue]]
         rigid = trace.whole[THOUSANDTHS, job] == 0 and trace.whole[LEAST, job] == trace.whole[NEED, job]
         need = trace.whole[NEED, job]
         # the first that waits is never passed over like this: it is the one that gets the reservation
@@ -267,7 +267,7 @@ def _change_node(node, to, trace, nodes, rules, state):  # type: ignore[no-untyp
     index = 0
     while index < state.scalars[RUNNING_JOBS]:
         job = state.running[BY_END, index]
-        record, here = state.count[RECORD, job], False
+        record, here = state.counts[RECORD, job], False
         while record >= 0:
             here = here or state.records[RECORDS_NODE, record] == node
             record = state.records[RECORDS_NEXT, record]

@@ -82,20 +82,20 @@ def enqueue(job, now, trace, rules, state):  # type: ignore[no-untyped-def]
         state.job[KEY, job] = np.floor(state.job[ATTAINED, job] / rules.quantum_seconds)
     elif rules.order == ROUND_ROBIN:
         state.job[KEY, job] = now
-    state.count[STATUS, job] = WAITING
+    state.counts[STATUS, job] = WAITING
     state.scalars[WAITING_JOBS] += 1
     queue = trace.whole[JOB_QUEUE, job]
     head, tail = state.line[QUEUE_HEAD, queue], state.line[QUEUE_TAIL, queue]
-    place = _place_of(state.count[LINE], head, tail, state.job[KEY], job)
+    place = _place_of(state.counts[LINE], head, tail, state.job[KEY], job)
     if tail < state.line[QUEUE_START, queue + 1] and (head == state.line[QUEUE_START, queue] or tail - place <= place - head):
         for index in range(tail, place, -1):
-            state.count[LINE, index] = state.count[LINE, index - 1]
-        state.count[LINE, place] = job
+            state.counts[LINE, index] = state.counts[LINE, index - 1]
+        state.counts[LINE, place] = job
         state.line[QUEUE_TAIL, queue] = tail + 1
     else:
         for index in range(head - 1, place - 1):
-            state.count[LINE, index] = state.count[LINE, index + 1]
-        state.count[LINE, place - 1] = job
+            state.counts[LINE, index] = state.counts[LINE, index + 1]
+        state.counts[LINE, place - 1] = job
         state.line[QUEUE_HEAD, queue] = head - 1
 
 
@@ -104,15 +104,15 @@ def dequeue(job, trace, state):  # type: ignore[no-untyped-def]
     """Take a job out of its queue."""
     queue = trace.whole[JOB_QUEUE, job]
     head, tail = state.line[QUEUE_HEAD, queue], state.line[QUEUE_TAIL, queue]
-    place = _place_of(state.count[LINE], head, tail, state.job[KEY], job)
+    place = _place_of(state.counts[LINE], head, tail, state.job[KEY], job)
     state.scalars[WAITING_JOBS] -= 1
     if place - head <= tail - place:
         for index in range(place, head, -1):
-            state.count[LINE, index] = state.count[LINE, index - 1]
+            state.counts[LINE, index] = state.counts[LINE, index - 1]
         state.line[QUEUE_HEAD, queue] = head + 1
     else:
         for index in range(place, tail - 1):
-            state.count[LINE, index] = state.count[LINE, index + 1]
+            state.counts[LINE, index] = state.counts[LINE, index + 1]
         state.line[QUEUE_TAIL, queue] = tail - 1
 
 
@@ -120,12 +120,12 @@ def dequeue(job, trace, state):  # type: ignore[no-untyped-def]
 def start(job, taken, rate, trace, state):  # type: ignore[no-untyped-def]
     """Let a job run on what it has taken."""
     now = state.scalars[NOW]
-    state.count[STATUS, job] = RUNNING
+    state.counts[STATUS, job] = RUNNING
     state.job[RATE, job] = rate
     state.job[STARTED, job] = now
     if np.isnan(state.job[FIRST_START, job]):
         state.job[FIRST_START, job] = now
-    state.count[SPREAD_OVER, job] = max(state.count[SPREAD_OVER, job], taken)
+    state.counts[SPREAD_OVER, job] = max(state.counts[SPREAD_OVER, job], taken)
     state.job[END, job] = now + state.job[OVERHEAD, job] + state.job[REMAINING, job] / rate
     done = trace.real[WORK, job] - state.job[REMAINING, job]
     state.job[EXPECTED_END, job] = now + state.job[OVERHEAD, job] + max(trace.real[EXPECTED, job] - done, 0.0) / rate
@@ -156,9 +156,9 @@ def stop(job, lost_back_to, overhead, trace, nodes, rules, state):  # type: igno
     state.scalars[RUNNING_JOBS] = count - 1
     state.job[LOST, job] += done - kept
     state.job[REMAINING, job] -= kept
-    state.job[ATTAINED, job] += (now - state.job[STARTED, job]) * max(state.count[HELD, job], trace.whole[THOUSANDTHS, job] / 1000.0)
+    state.job[ATTAINED, job] += (now - state.job[STARTED, job]) * max(state.counts[HELD, job], trace.whole[THOUSANDTHS, job] / 1000.0)
     state.job[OVERHEAD, job] = overhead
-    state.count[PREEMPTED, job] += 1
+    state.counts[PREEMPTED, job] += 1
     give_back(job, now, trace, nodes, state)
     enqueue(job, now, trace, rules, state)
 
@@ -170,6 +170,6 @@ def finish(job, trace, nodes, state):  # type: ignore[no-untyped-def]
     remove(state.running[BY_END], count, state.job[END], job)
     remove(state.running[BY_EXPECTED], count, state.job[EXPECTED_END], job)
     state.scalars[RUNNING_JOBS] = count - 1
-    state.count[STATUS, job] = ENDED
+    state.counts[STATUS, job] = ENDED
     state.job[REMAINING, job] = 0.0
     give_back(job, state.scalars[NOW], trace, nodes, state)

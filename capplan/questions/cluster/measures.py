@@ -95,7 +95,7 @@ def cluster_measures(prepared: Prepared, state: State, jobs: pd.DataFrame, held:
     inside = (held["end_seconds"].clip(upper=window) - held["start_seconds"].clip(upper=window)) * held["accelerators"]
     spent = float(((held["end_seconds"] - held["start_seconds"]) * held["accelerators"]).sum())
     asked = prepared.trace.need + prepared.trace.thousandths / WHOLE
-    useful = float(((prepared.trace.work - state.job[REMAINING]) * asked)[state.count[STATUS] == ENDED].sum())
+    useful = float(((prepared.trace.work - state.job[REMAINING]) * asked)[state.counts[STATUS] == ENDED].sum())
     present = np.linspace(0.05, 0.95, 19) * window
     frayed = [fragmentation_share(prepared.nodes, held, float(instant)) for instant in present] if len(held) < 200_000 else [np.nan]
     wait = jobs["queue_seconds"].dropna()

@@ -217,8 +217,8 @@ def _record(job, node, amount, slot, now, state):  # type: ignore[no-untyped-def
     state.scalars[RECORDS_FREE] = state.records[RECORDS_NEXT, record]
     state.records[RECORDS_NODE, record], state.records[RECORDS_AMOUNT, record], state.records[RECORDS_SLOT, record] = node, amount, slot
     state.records_time[record] = now
-    state.records[RECORDS_NEXT, record] = state.count[RECORD, job]
-    state.count[RECORD, job] = record
+    state.records[RECORDS_NEXT, record] = state.counts[RECORD, job]
+    state.counts[RECORD, job] = record
 
 
 @njit(cache=True)
@@ -242,7 +242,7 @@ def take(job, taken, now, trace, nodes, state):  # type: ignore[no-untyped-def]
         node, amount = state.picked[PICKED_NODE, index], state.picked[PICKED_AMOUNT, index]
         state.node[FREE, node] -= amount
         state.free_of_kind[nodes.node[NODE_KIND, node]] -= amount
-        state.count[HELD, job] += amount
+        state.counts[HELD, job] += amount
         state.used[trace.whole[TEAM, job]] += amount
         _record(job, node, amount, -1, now, state)
 
@@ -250,7 +250,7 @@ def take(job, taken, now, trace, nodes, state):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def give_back(job, now, trace, nodes, state):  # type: ignore[no-untyped-def]
     """Give back all a job holds, and log where it was and when."""
-    record = state.count[RECORD, job]
+    record = state.counts[RECORD, job]
     while record >= 0:
         node, amount, slot = state.records[RECORDS_NODE, record], state.records[RECORDS_AMOUNT, record], state.records[RECORDS_SLOT, record]
         row = int(state.scalars[LOGGED])
@@ -271,6 +271,6 @@ def give_back(job, now, trace, nodes, state):  # type: ignore[no-untyped-def]
         state.records[RECORDS_NEXT, record] = int(state.scalars[RECORDS_FREE])
         state.scalars[RECORDS_FREE] = record
         record = following
-    state.count[RECORD, job] = -1
-    state.used[trace.whole[TEAM, job]] -= state.count[HELD, job]
-    state.count[HELD, job] = 0
+    state.counts[RECORD, job] = -1
+    state.used[trace.whole[TEAM, job]] -= state.counts[HELD, job]
+    state.counts[HELD, job] = 0

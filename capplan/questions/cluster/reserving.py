@@ -56,7 +56,7 @@ def reserve(job, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     for index in range(int(state.scalars[RUNNING_JOBS])):
         other = state.running[BY_EXPECTED, index]
         grown = False
-        record = state.count[RECORD, other]
+        record = state.counts[RECORD, other]
         while record >= 0:
             node, slot = state.records[RECORDS_NODE, record], state.records[RECORDS_SLOT, record]
             released = state.records[RECORDS_AMOUNT, record]
@@ -113,7 +113,7 @@ def _ahead(victim, job, now, trace, rules, state):  # type: ignore[no-untyped-de
         return state.job[REMAINING, victim] - progress(victim, now, state) - state.job[KEY, job]
     if rules.order == BY_ATTAINED:
         served = state.job[ATTAINED, victim] + (now - state.job[STARTED, victim]) * max(
-            state.count[HELD, victim], trace.whole[THOUSANDTHS, victim] / WHOLE
+            state.counts[HELD, victim], trace.whole[THOUSANDTHS, victim] / WHOLE
         )
         return np.floor(served / rules.quantum_seconds) - state.job[KEY, job]
     if rules.order == ROUND_ROBIN:
@@ -137,7 +137,7 @@ def displace(job, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
             continue
         victims[found], ahead[found] = victim, far
         found += 1
-        record = state.count[RECORD, victim]
+        record = state.counts[RECORD, victim]
         while record >= 0:
             node, slot, released = (
                 state.records[RECORDS_NODE, record],
@@ -159,7 +159,7 @@ def displace(job, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
         wanted[state.picked[PICKED_NODE, place]] = 1 if trace.whole[THOUSANDTHS, job] > 0 else state.picked[PICKED_AMOUNT, place]
     for index in np.argsort(-ahead[:found]):
         victim = victims[index]
-        record, useful = state.count[RECORD, victim], False
+        record, useful = state.counts[RECORD, victim], False
         while record >= 0:
             node = state.records[RECORDS_NODE, record]
             useful = useful or wanted[node] > state.node[FREE, node]

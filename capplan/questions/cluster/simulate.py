@@ -134,7 +134,7 @@ def _answer(prepared: Prepared, state: State) -> Schedule:
             "end_seconds": log[:, LOG_END],
         }
     )
-    ended = state.count[STATUS] == ENDED
+    ended = state.counts[STATUS] == ENDED
     end = np.where(ended, state.job[END], np.nan)
     # a job holds all its pieces over the same spells, so one piece of each spell tells how long it ran
     spells = np.unique(np.column_stack([holder, log[:, LOG_START], log[:, LOG_END]]), axis=0)
@@ -158,8 +158,8 @@ def _answer(prepared: Prepared, state: State) -> Schedule:
             "run_seconds": trace.work,
             "held_seconds": running,
             "lost_seconds": state.job[LOST],
-            "preemptions": state.count[PREEMPTED],
-            "nodes": state.count[SPREAD_OVER],
+            "preemptions": state.counts[PREEMPTED],
+            "nodes": state.counts[SPREAD_OVER],
             "slowdown": completion / np.maximum(trace.work, 10.0),
             "deadline_missed": np.where(np.isnan(due), False, ~(end <= due)),
             "predicted": table["predicted"],
@@ -171,11 +171,11 @@ def _answer(prepared: Prepared, state: State) -> Schedule:
     notes = list(prepared.notes)
     stuck = frame.loc[~ended, "job_id"]
     if len(stuck):
-        partly = int((state.count[HELD, ~ended] > 0).sum())
+        partly = int((state.counts[HELD, ~ended] > 0).sum())
         notes.append(
             f"{len(stuck)} jobs never ended ({', '.join(stuck.head(5))}): "
             + (
-                f"gridlock, {partly} of them hold {int(state.count[HELD, ~ended].sum())} accelerators and wait for the rest."
+                f"gridlock, {partly} of them hold {int(state.counts[HELD, ~ended].sum())} accelerators and wait for the rest."
                 if partly
                 else "their quota, or nodes that went away, left no place for them."
             )

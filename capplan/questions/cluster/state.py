@@ -19,7 +19,7 @@ NOW, NEXT_JOB, NEXT_CHANGE, WAITING_JOBS, RUNNING_JOBS, RECORDS_FREE, LOGGED, SL
 LOG_JOB, LOG_NODE, LOG_AMOUNT, LOG_START, LOG_END = range(5)
 
 
-#: Rows of State.job, State.count, State.line, State.running, State.node, State.records, State.slot and State.picked.
+#: Rows of State.job, State.counts, State.line, State.running, State.node, State.records, State.slot and State.picked.
 REMAINING, RATE, OVERHEAD, STARTED, FIRST_START, END, EXPECTED_END, KEY, ATTAINED, LOST = range(10)
 STATUS, PREEMPTED, HELD, SPREAD_OVER, RECORD, LINE = range(6)
 QUEUE_START, QUEUE_HEAD, QUEUE_TAIL = range(3)
@@ -121,7 +121,7 @@ class State(NamedTuple):
     """Everything that changes, so that a run can stop, get more room for its log, and go on; rows as named above."""
 
     job: Floats
-    count: Whole
+    counts: Whole
     line: Whole
     running: Whole
     node: Whole
@@ -162,7 +162,7 @@ def new_state(trace: Trace, nodes: Nodes, queues: int, teams: int) -> State:
     scalars[NEXT_TICK] = np.inf
     return State(
         job=job,
-        count=whole,
+        counts=whole,
         line=line,
         running=np.zeros((2, devices + sharers + 1), dtype=np.int64),
         node=node,

@@ -1,6 +1,6 @@
 """The question of goodput: how much of a paid hour is progress."""
 
-from capplan.questions.goodput.answer import lost_time, measure_goodput, spot_break_even
+from capplan.questions.goodput.answer import lost_time, measure_goodput, running_share, spot_break_even
 from capplan.questions.goodput.rates import failure_rates, rate_of
 from capplan.questions.goodput.replay import replay_spot, search_interval, up_spells
 from capplan.questions.goodput.simulate import simulate_failures
@@ -11,6 +11,7 @@ __all__ = [
     "measure_goodput",
     "rate_of",
     "replay_spot",
+    "running_share",
     "search_interval",
     "simulate_failures",
     "spot_break_even",

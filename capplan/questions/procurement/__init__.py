@@ -1,8 +1,20 @@
 """Procurement: what to buy in each quarter, and why."""
 
 from capplan.questions.procurement.answer import Proof, Purchases
+from capplan.questions.procurement.fresh import OutOfSample, judge_on_fresh_paths
 from capplan.questions.procurement.plan import plan_purchases
+from capplan.questions.procurement.rolling import Rolling, rehearse_plan
 from capplan.questions.procurement.sampling import sample_paths
 from capplan.questions.procurement.solve import decide
 
-__all__ = ["Proof", "Purchases", "decide", "plan_purchases", "sample_paths"]
+__all__ = [
+    "OutOfSample",
+    "Proof",
+    "Purchases",
+    "Rolling",
+    "decide",
+    "judge_on_fresh_paths",
+    "plan_purchases",
+    "rehearse_plan",
+    "sample_paths",
+]

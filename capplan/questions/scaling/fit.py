@@ -59,6 +59,51 @@ class ScalingFit:
             raise CapplanError(f"curve {curve!r} was not fitted; {nearest(str(curve), known)}")
         return known[curve]
 
+    def at(self, accelerators: float, confidence_share: float = 0.95) -> pd.DataFrame:
+        """Say what each curve gives on one number of accelerators.
+
+        Parameters
+        ----------
+        accelerators
+            How many.
+        confidence_share
+            Probability that the band covers.
+
+        Returns
+        -------
+        DataFrame
+            curve, law, accelerators, throughput, lower, upper, efficiency_share (of the smallest run's throughput per accelerator),
+            marginal_share (what one more adds, of the same), beyond_measured.
+
+        Raises
+        ------
+        CapplanError
+            For fewer than one accelerator.
+        """
+        if not accelerators >= 1:
+            raise CapplanError(f"accelerators = {accelerators!r}: a run has at least 1")
+        rows = []
+        known = self.limits.set_index("curve")
+        for name, law in self.laws:
+            count = np.array([float(accelerators)])
+            lower, upper = law.band(count, confidence_share)
+            smallest = float(known.loc[name, "smallest_accelerators"])
+            each = float(law.throughput(smallest)[0]) / smallest
+            rows.append(
+                {
+                    "curve": name,
+                    "law": law.name,
+                    "accelerators": float(accelerators),
+                    "throughput": float(law.throughput(count)[0]),
+                    "lower": float(lower[0]),
+                    "upper": float(upper[0]),
+                    "efficiency_share": min(float(law.throughput(count)[0]) / float(accelerators) / each, 1.0),
+                    "marginal_share": float(law.marginal(count)[0]) / each,
+                    "beyond_measured": bool(accelerators > known.loc[name, "largest_accelerators"]),
+                }
+            )
+        return pd.DataFrame(rows)
+
     def predict(self, accelerators: np.ndarray | float, curve: str | None = None) -> np.ndarray:
         """Throughput on numbers of accelerators, by the chosen law of a curve."""
         return self.law(curve).throughput(accelerators)
@@ -140,7 +185,7 @@ def fit_scaling(runs: pd.DataFrame, a: ScalingAssumptions) -> ScalingFit:
         limits=table,
         runs=pd.concat(measured, ignore_index=True)[["curve", "accelerators", "throughput", "fitted", "efficiency_share"]],
         laws=tuple(chosen.items()),
-        headline=_headline(table.iloc[0], a),
+        headline=_headline(table.iloc[_place(a.scaling_curve, chosen)], a),
         notes=tuple(remarks),
     )
 
@@ -219,6 +264,15 @@ def _worthwhile(law: Law, n: np.ndarray, floor: float) -> float:
     return float(brentq(above, 1.0, LARGEST_COUNT, xtol=1e-6))
 
 
+def _place(curve: str | None, chosen: dict[str, Law]) -> int:
+    """Find the curve that the headline speaks of."""
+    if curve is None:
+        return 0
+    if curve not in chosen:
+        raise CapplanError(f"scaling_curve names {curve!r}; {nearest(curve, chosen)}")
+    return list(chosen).index(curve)
+
+
 def _headline(row: pd.Series, a: ScalingAssumptions) -> str:
     """Say up to where accelerators are worth adding."""
     start = f"{row['curve']}: "
@@ -228,5 +282,5 @@ def _headline(row: pd.Series, a: ScalingAssumptions) -> str:
     if row["worthwhile_accelerators"] > row["largest_accelerators"]:
         text += f" (extrapolated: the largest measured run has {row['largest_accelerators']:,.0f})"
     if np.isfinite(row["peak_accelerators"]):
-        text += f"; throughput peaks at {row['peak_accelerators']:,.1f}"
+        text += f"; throughput peaks at {row['peak_accelerators']:,.{0 if row['peak_accelerators'] >= 100 else 1}f}"
     return text + "."

@@ -74,7 +74,7 @@ class Case:
         fresh = np.concatenate([[True], np.any(np.diff(log[:, [LOG_JOB, LOG_START]], axis=0) != 0, axis=1)]) if len(log) else np.zeros(0, dtype=bool)
         spells = log[fresh]
         ran = np.bincount(spells[:, LOG_JOB].astype(np.int64), weights=spells[:, LOG_END] - spells[:, LOG_START], minlength=len(trace.submit))
-        end = np.where(state.count[STATUS] == ENDED, state.job[END], np.inf)
+        end = np.where(state.counts[STATUS] == ENDED, state.job[END], np.inf)
         ran = np.where((trace.need == 0) & (trace.thousandths == 0), end - state.job[FIRST_START], ran)
         found = np.where(np.isinf(end), np.inf, np.maximum(end - trace.submit - ran, 0.0))
         return float(np.sort(found)[int(np.ceil(0.9 * len(found))) - 1])
