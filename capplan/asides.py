@@ -64,8 +64,6 @@ def portfolio_of(book: Book, scenario: Scenario) -> Portfolio:
 #: Tables that decide between hosting and calling.
 CROSSOVER_TABLES = (
     *PURCHASE_TABLES,
-    "services",
-    "api_contracts",
     "serving_runs",
     "models",
     "accelerators",

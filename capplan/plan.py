@@ -24,6 +24,7 @@ from capplan.inputs.scenario import (
     Scenario,
     Section,
 )
+from capplan.questions.crossover import overflow_prices
 from capplan.questions.demand import Forecast, class_demand, class_speeds, class_table, forecast_demand, stated_demand
 from capplan.questions.demand.scaled import scaled_forecast
 from capplan.questions.ledger import Ledger, build_ledger, expected_work
@@ -159,6 +160,8 @@ PURCHASE_TABLES = (
     "spend_agreements",
     "other_costs",
     "offer_tiers",
+    "services",
+    "api_contracts",
 )
 
 
@@ -172,6 +175,7 @@ def _asked(book: Book, scenario: Scenario, ask: Callable[..., Answer]) -> Answer
     a = scenario.section(ProcurementAssumptions)
     speeds = book.need("speeds", "The purchase plan")
     hosted = book.get("workloads").query("host != 'api'")
+    calls = overflow_prices(hosted, book.get("services"), book.get("api_contracts"), pd.Timestamp(scenario.as_of))
     return ask(
         work_of(book, scenario),
         class_speeds(speeds, hosted),
@@ -179,7 +183,7 @@ def _asked(book: Book, scenario: Scenario, ask: Callable[..., Answer]) -> Answer
         book.get("commitments"),
         book.get("limits"),
         a,
-        classes=class_table(hosted, speeds, a),
+        classes=class_table(hosted, speeds, a).merge(calls, on="class", how="left"),
         skus=book.get("skus"),
         assets=book.get("assets"),
         sites=book.get("sites"),

@@ -17,6 +17,7 @@ from capplan.questions.crossover import (
     break_even_share,
     crossover_volumes,
     find_crossover,
+    overflow_prices,
     provisioned_usd,
     self_host_usd,
     staircase_crossings,
@@ -259,6 +260,25 @@ def test_provisioned_units_lose_what_is_unused():
     assert provisioned_usd([50, 150], 0, 100, 10, 0.2) == pytest.approx(api_usd(200, 0.2))
     assert provisioned_usd([50, 150], 2, 100, 10, 0.2) == 40
     assert break_even_share(0.02, 1000, 10) == 0.5
+
+
+def test_overflow_is_priced_by_class():
+    """List price without a limit goes first; only limited contracts keep theirs, and a class of two has the higher price."""
+    workloads = pd.DataFrame({"workload": ["a", "b", "c"], "host": ["either", "either", "self"], "work_class": ["pair", "pair", None]})
+    services = pd.DataFrame({"workload": ["a", "b", "c"], "model": ["gpt-5.1"] * 3, "provider": ["openai", None, "openai"], "input_tokens": 1000.0, "output_tokens": 100.0,
+                             "cached_share": 0.0})  # fmt: skip
+    row = {"api_contract_id": "k", "workload": "b", "provider": "openai", "model": "x", "kind": "payg", "input_usd_per_million": 100.0, "cached_usd_per_million": np.nan,
+           "output_usd_per_million": 0.0, "discount_share": 0.0, "unit_usd_per_hour": np.nan, "unit_tokens_per_minute": np.nan, "output_token_weight": 1.0,
+           "minimum_units": 1.0, "unit_increment": 1.0, "term_months": 1.0, "requests_per_minute": 10.0, "geography": None, "withdrawn_on": pd.NaT, "source_id": "s"}  # fmt: skip
+    contracts = pd.DataFrame([row]).astype({"withdrawn_on": "datetime64[ns]"})
+    when = pd.Timestamp("2026-11-27")
+    found = overflow_prices(workloads, services, contracts, when)
+    assert found["class"].tolist() == ["pair"]
+    assert found["api_usd_per_unit"].iloc[0] == pytest.approx(0.1)
+    assert np.isnan(found["api_units_per_hour"].iloc[0])
+    alone = overflow_prices(workloads[workloads["workload"] == "b"], services, contracts, when)
+    assert alone["api_units_per_hour"].tolist() == [600.0]
+    assert overflow_prices(workloads.iloc[2:], services, contracts, when).empty
 
 
 def test_bad_input():

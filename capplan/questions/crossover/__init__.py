@@ -1,6 +1,6 @@
 """Crossover: host a model, or call an API."""
 
-from capplan.questions.crossover.calls import api_ways
+from capplan.questions.crossover.calls import api_ways, overflow_prices
 from capplan.questions.crossover.find import Crossover, find_crossover
 from capplan.questions.crossover.hosting import Replica, peak_over_block, terms_of
 from capplan.questions.crossover.options import api_usd, break_even_share, provisioned_usd, self_host_usd
@@ -14,6 +14,7 @@ __all__ = [
     "break_even_share",
     "crossover_volumes",
     "find_crossover",
+    "overflow_prices",
     "peak_over_block",
     "provisioned_usd",
     "self_host_usd",

@@ -161,3 +161,38 @@ def best_units(way: pd.Series, rate: np.ndarray, hours: np.ndarray, spill_usd_pe
         else:
             high = middle
     return least + low * step
+
+
+def overflow_prices(workloads: pd.DataFrame, services: pd.DataFrame, contracts: pd.DataFrame, when: pd.Timestamp) -> pd.DataFrame:
+    """Price what a purchase plan may send to an API: the requests of classes that may be served both ways.
+
+    Of the ways paid by the call, the cheapest without a rate limit is taken; where all have one, the cheapest, up to its limit.
+
+    Parameters
+    ----------
+    workloads, services, contracts
+        Tables workloads, services and api_contracts.
+    when
+        Day of the prices.
+
+    Returns
+    -------
+    DataFrame
+        class, api_usd_per_unit, api_units_per_hour (empty = no limit); a class of several workloads has the highest price of them, and the sum of limits.
+    """
+    named = workloads["work_class"] if "work_class" in workloads else pd.Series(index=workloads.index, dtype=object)
+    both = workloads.assign(**{"class": named.where(named.notna(), workloads["workload"])})
+    both = both[both["host"] == "either"].merge(services, on="workload", suffixes=("_workload", ""))
+    rows = []
+    for _, service in both.iterrows():
+        ways = api_ways(service, contracts[contracts["workload"] == service["workload"]], when)[0]
+        ways = ways[(ways["kind"] == "payg") & ways["withdrawn_on"].isna()].sort_values("usd_per_request", kind="stable")
+        free = ways[~np.isfinite(ways["requests_per_hour_limit"].astype(float))]
+        if len(ways):
+            chosen = free.iloc[0] if len(free) else ways.iloc[0]
+            limit = float(chosen["requests_per_hour_limit"])
+            rows.append((service["class"], float(chosen["usd_per_request"]), limit))
+    table = pd.DataFrame(rows, columns=["class", "api_usd_per_unit", "api_units_per_hour"])
+    table = table.astype({"api_usd_per_unit": float, "api_units_per_hour": float})
+    found = table.groupby("class", as_index=False).agg(api_usd_per_unit=("api_usd_per_unit", "max"), api_units_per_hour=("api_units_per_hour", "sum"))
+    return found.assign(api_units_per_hour=found["api_units_per_hour"].where(np.isfinite(found["api_units_per_hour"])))
