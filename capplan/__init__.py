@@ -42,6 +42,8 @@ _PUBLIC = {
     "show_split": "capplan.outputs.views",
     "show_procurement": "capplan.outputs.views",
     "show_training": "capplan.outputs.views",
+    "show_scaling": "capplan.outputs.views",
+    "show_goodput": "capplan.outputs.views",
     "show_plan": "capplan.outputs.views",
     "explore": "capplan.outputs.widgets",
     "run_notebook": "capplan.outputs.report",

@@ -15,8 +15,10 @@ from capplan.outputs.view import View
 from capplan.outputs.views_cluster import show_cluster
 from capplan.outputs.views_crossover import show_crossover
 from capplan.outputs.views_demand import show_demand
+from capplan.outputs.views_goodput import show_goodput
 from capplan.outputs.views_plan import show_plan, show_procurement
 from capplan.outputs.views_portfolio import show_portfolio
+from capplan.outputs.views_scaling import show_scaling
 from capplan.outputs.views_serving import show_serving
 from capplan.outputs.views_split import show_split
 from capplan.outputs.views_training import show_training
@@ -125,12 +127,14 @@ def show_pricing(book: Book, scenario: Scenario) -> View:
     )
 
 
-__all__ = ["VIEWS", "View", "show_book", "show_cluster", "show_crossover", "show_demand", "show_plan", "show_portfolio", "show_pricing", "show_procurement", "show_serving", "show_split", "show_training"]
+__all__ = ["VIEWS", "View", "show_book", "show_cluster", "show_crossover", "show_demand", "show_goodput", "show_plan", "show_portfolio", "show_pricing", "show_procurement", "show_scaling", "show_serving", "show_split", "show_training"]
 #: Views by question: the stems of the notebooks.
 VIEWS: dict[str, Callable[[Book, Scenario], View]] = {
     "start_here": show_book,
     "demand": show_demand,
     "pricing": show_pricing,
+    "scaling": show_scaling,
+    "goodput": show_goodput,
     "training": show_training,
     "serving": show_serving,
     "portfolio": show_portfolio,
