@@ -81,3 +81,18 @@ def test_a_rehearsal_learns_the_level_from_the_first_quarter():
         assert abs(row.lots - level[row.path, row.quarter]) <= 3
     again = rehearse_plan(plan.purchases, work, unseen, SPEEDS, pd.DataFrame(leases), None, None, a, **MORE)
     pd.testing.assert_frame_equal(found.paths, again.paths, check_exact=True)
+
+
+@pytest.mark.slow
+def test_the_switch_shows_the_rehearsal_and_the_fresh_paths():
+    from capplan import open_book, show_procurement
+    from capplan.inputs.places import shipped
+
+    book = open_book(str(shipped("data") / "enterprise"))
+    quick = {"plan_paths": 6, "gap_share": 0.05, "horizon_quarters": 2, "rolling_paths": 1, "fresh_batches": 2, "demand_branches": 1}
+    plain = show_procurement(book, book.scenario_with(**quick))
+    view = show_procurement(book, book.scenario_with(**quick, rolling_test=True))
+    assert "rehearsal" not in plain.details
+    assert set(view.details["rehearsal"]["policy"]) == {"plan_revised", "average_revised", "plan_kept", "do_nothing", "clairvoyant"}
+    assert view.headline == plain.headline
+    assert set(view.details["out_of_sample"]["name"]) == {"on_its_own_paths", "on_fresh_paths", "statistical_gap", "certified_gap"}

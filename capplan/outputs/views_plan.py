@@ -12,7 +12,7 @@ from capplan.outputs import charts
 from capplan.outputs.plan_tables import decisions, spend
 from capplan.outputs.tables import money, words
 from capplan.outputs.view import View
-from capplan.plan import Plan, purchases_of, quarterly_plan, work_of
+from capplan.plan import Plan, hindsight_of, purchases_of, quarterly_plan, work_of
 from capplan.questions.procurement.need import accelerators_needed
 
 
@@ -94,8 +94,31 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
         "alternatives": bought.alternatives,
         "capacity": bought.capacity,
         "need": need,
+        "branches": bought.branches,
+        "information": bought.information,
     }
-    return View(bought.headline, pictures, bought.purchases, float(chosen["expected_usd"]), "USD", fields, bought.notes, details)
+    notes = bought.notes
+    if scenario.rolling_test:
+        fresh, rolling = hindsight_of(book, scenario)
+        pictures["rehearsal"] = charts.bars(
+            rolling.summary.assign(label=rolling.summary["policy"].map(words), value=rolling.summary["mean_usd"])[["label", "value"]],
+            title=_rehearsal_title(rolling.summary),
+            value_title="Mean cost on unseen paths",
+            unit="USD",
+        )
+        details |= {"rehearsal": rolling.summary, "rehearsal_paths": rolling.paths, "signed_in_rehearsal": rolling.decisions}
+        details["out_of_sample"] = fresh.table
+        notes = (*notes, fresh.headline, *fresh.notes, rolling.headline, *rolling.notes)
+    return View(bought.headline, pictures, bought.purchases, float(chosen["expected_usd"]), "USD", fields, notes, details)
+
+
+def _rehearsal_title(summary: pd.DataFrame) -> str:
+    """Say what deciding anew at every review is worth on unseen paths."""
+    costs = summary.set_index("policy")["mean_usd"]
+    saved = float(costs["plan_kept"] - costs["plan_revised"])
+    if saved >= 0:
+        return f"On unseen paths, revising the plan at each review saves {money(saved)} on average"
+    return f"On unseen paths, revising the plan at each review costs {money(-saved)} more on average than keeping it"
 
 
 def _regret_title(alternatives: pd.DataFrame) -> str:
