@@ -122,4 +122,4 @@ def common_step(sizes: Array) -> float:
         step = a
         if b > ROUNDING * sizes.max():
             return 0.0
-    return step if step >= FINEST_SHARE * sizes.min() else 0.0
+    return float(step) if step >= FINEST_SHARE * sizes.min() else 0.0
