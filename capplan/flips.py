@@ -13,10 +13,10 @@ from capplan.inputs.scenario import Scenario
 from capplan.plan import firm_offers
 
 #: Paths and gap that are enough to see which offers are signed; the answer says so.
-FLIP_PATHS = 10
-FLIP_GAP_SHARE = 0.005
+FLIP_PATHS = 5
+FLIP_GAP_SHARE = 0.01
 #: Halvings of the interval in which the decision changes.
-HALVINGS = 2
+HALVINGS = 1
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def find_flips(book: Book, scenario: Scenario, progress: Callable[[str], None] =
     -------
     DataFrame
         [assumption, now, flips_below, flips_above, then]: the decision holds between the two values (missing: up to the end of the search,
-        which `then` states); found with fewer paths than the plan, to a quarter of the searched interval.
+        which `then` states); found with fewer paths than the plan, to a half of the searched interval.
     """
     quick = scenario.replaced(plan_paths=min(scenario.plan_paths, FLIP_PATHS), gap_share=max(scenario.gap_share, FLIP_GAP_SHARE))
     base = firm_offers(book, quick)

@@ -107,7 +107,7 @@ def operating_points(
     """List how a service could run: accelerator, size of a replica, requests at once, and the latency that comes of it.
 
     Measured points of this very model and request length are taken as they are; where there are none on an accelerator, loads from 1 on are
-    tried on every size of replica that holds the model, and the latency is calibrated on measurements of others, or modelled.
+    tried on every size of replica that holds the model, and the latency is measured where this very setup was, and modelled elsewhere.
 
     Parameters
     ----------
