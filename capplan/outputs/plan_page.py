@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from capplan.flips import FLIP_PATHS
+from capplan.flips import FLIP_GAP_SHARE, FLIP_PATHS
 from capplan.inputs.book import Book
 from capplan.inputs.scenario import Scenario
 from capplan.outputs import plan_tables
@@ -156,7 +156,10 @@ def _decision_text(firm: pd.DataFrame, later: pd.DataFrame, scenario: Scenario) 
 def _flip_tables(flips: pd.DataFrame | None) -> list[TableBlock]:
     if flips is None:
         return []
-    caption = f"One assumption at a time: where other offers than the firm ones above would be signed (searched with {FLIP_PATHS} paths)."
+    caption = (
+        f"One assumption at a time: where other offers would be signed than today's values ask for. A coarse search, on {FLIP_PATHS} paths and to a gap of "
+        f"{FLIP_GAP_SHARE:.0%}, in halves of the range: the true value may lie nearer to today's, and its base may differ from the firm offers above."
+    )
     return [TableBlock(flips.assign(assumption=flips["assumption"].map(words)), caption)]
 
 
