@@ -117,6 +117,51 @@ def test_easy_never_delays_the_job_at_the_head(rows):
         assert found["start_seconds"][waiting[0]] <= plain["start_seconds"][waiting[0]] + 1e-9
 
 
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(rows=JOBS, policy=st.sampled_from([Policy(backfill="easy"), Policy(backfill="skip"), Policy(order="expected", backfill="easy")]))
+def test_looking_past_hopeless_jobs_changes_no_schedule(rows, policy):
+    """A second kind of node that no job may use turns the short cuts off; every job must start and end at the same instant."""
+    jobs = built(rows).assign(accelerator="H100")
+    quick = simulate_cluster(jobs, cluster(4), policy, A).jobs
+    nodes = pd.concat([cluster(4), cluster(1, 8, "A100").assign(node="other")], ignore_index=True)
+    full = simulate_cluster(jobs, nodes, policy, A).jobs
+    pd.testing.assert_frame_equal(quick[["start_seconds", "end_seconds"]], full[["start_seconds", "end_seconds"]])
+
+
+def conservative_by_hand(submit, length, need, size):
+    """Starts under conservative backfill on one node: at every event, each waiting job in order gets its earliest window."""
+    start, last = [None] * len(submit), 0
+    while None in start:
+        moments = {*submit, *(begin + length[job] for job, begin in enumerate(start) if begin is not None)}
+        for now in sorted(moment for moment in moments if moment >= last):
+            busy = [(begin, begin + length[job], need[job]) for job, begin in enumerate(start) if begin is not None]
+            taken = [spell for spell in busy if spell[0] <= now < spell[1]]
+            new = []
+            for job in (row for row in range(len(submit)) if start[row] is None and submit[row] <= now):
+                for begin in sorted({now, *(end for _, end, _ in taken)}):
+                    at = [begin, *(first for first, _, _ in taken if begin < first < begin + length[job])]
+                    if begin >= now and all(sum(n for first, last, n in taken if first <= when < last) + need[job] <= size for when in at):
+                        break
+                taken.append((begin, begin + length[job], need[job]))
+                if begin == now:
+                    new.append(job)
+            if new:
+                for job in new:
+                    start[job] = now
+                last = now
+                break
+    return start
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 20), st.integers(1, 8)), min_size=1, max_size=14))
+def test_conservative_backfill_equals_windows_by_hand(rows):
+    rows = sorted(rows, key=lambda row: row[0])
+    submit, length, need = (list(column) for column in zip(*rows, strict=True))
+    found = simulate_cluster(trace(submit, length, need), cluster(1), "conservative_backfill", A).jobs["start_seconds"].tolist()
+    assert found == [begin - submit[0] for begin in conservative_by_hand(submit, length, need, 8)]
+
+
 def test_easy_fills_holes_but_keeps_the_reservation():
     jobs = trace([0, 1, 2, 3], [100, 50, 90, 200], [24, 32, 8, 8])
     ends = simulate_cluster(jobs, cluster(4), "easy_backfill", A).jobs["start_seconds"].tolist()
