@@ -120,7 +120,7 @@ class ClusterAssumptions(Timeline):
     )
     added_accelerators: int = assumption(
         0,
-        "Accelerators added to (or taken from) the cluster, in whole nodes of its largest group.",
+        "Accelerators added to the largest group of nodes, or taken from the last ones, in whole nodes.",
         "0 = the nodes table.",
         unit="accelerators",
         ge=-100000,

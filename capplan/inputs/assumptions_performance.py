@@ -8,15 +8,6 @@ from capplan.inputs.assumptions import Timeline, assumption
 class PerformanceAssumptions(Timeline):
     """How fast one copy of a model serves, and how sure that is."""
 
-    performance_band_share: float = assumption(
-        0.9,
-        "Share of measurements that the band around a predicted latency or throughput should cover.",
-        "A judgement: nine of ten is the usual band for planning.",
-        unit="share",
-        ge=0.5,
-        le=0.98,
-        step=0.05,
-    )
     use_unfinished_runs: bool = assumption(
         False,
         "Are measurements used that their source calls work in progress? They are labelled so wherever they are.",

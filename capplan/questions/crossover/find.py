@@ -9,6 +9,7 @@ import pandas as pd
 
 from capplan.errors import CapplanError
 from capplan.inputs.assumptions_crossover import CrossoverAssumptions
+from capplan.quantiles import weighted_quantiles
 from capplan.questions.crossover.calls import calling_usd
 from capplan.questions.crossover.hosting import Replica, egress_usd_per_request, fixed_usd_per_quarter, hosting_usd
 from capplan.questions.crossover.load import Load, load_of, shape_of
@@ -221,7 +222,7 @@ def _ways(calls: dict[str, tuple[pd.Series, Array, bool, str]], own: dict[str, t
     entries = [(name, str(way["kind"]), str(way["provider"]), usd, usable, remark) for name, (way, usd, usable, remark) in calls.items()]
     entries += [(name, "self", str(row.get("provider", "")), usd, True, "") for name, (row, usd) in own.items()]
     for name, kind, provider, usd, usable, remark in entries:
-        low, high = _quantiles(usd.sum(axis=1), load.probability)
+        low, high = weighted_quantiles(usd.sum(axis=1), load.probability, (0.1, 0.9))
         mean = float(load.probability @ usd.sum(axis=1))
         rows.append({
             "way": name, "kind": kind, "provider": provider, "expected_usd": mean, "p10_usd": low, "p90_usd": high,
@@ -244,20 +245,12 @@ def _best(ways: pd.DataFrame, side: str) -> str | None:
     return str(part["way"].iloc[0]) if len(part) else None
 
 
-def _quantiles(values: Array, probability: Array) -> tuple[float, float]:
-    """10th and 90th percentile over paths."""
-    order = np.argsort(values, kind="stable")
-    reached = np.cumsum(probability[order])
-    low, high = (float(values[order[min(int(np.searchsorted(reached, level - 1e-12)), len(order) - 1)]]) for level in (0.1, 0.9))
-    return low, high
-
-
 def _costs(calls: dict[str, tuple[pd.Series, Array, bool, str]], own: dict[str, tuple[pd.Series, Array]], load: Load) -> pd.DataFrame:
     """Cost of each way by quarter."""
     rows = []
     for name, usd in [(name, entry[1]) for name, entry in calls.items()] + [(name, entry[1]) for name, entry in own.items()]:
         for place, quarter in enumerate(load.quarters):
-            low, high = _quantiles(usd[:, place], load.probability)
+            low, high = weighted_quantiles(usd[:, place], load.probability, (0.1, 0.9))
             rows.append(
                 {"quarter": quarter, "way": name, "expected_usd": float(load.probability @ usd[:, place]), "p10_usd": low, "p90_usd": high}
             )

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.inputs.assumptions_crossover import CrossoverAssumptions
+from capplan.quantiles import weighted_quantiles
 from capplan.questions.demand import Forecast
 from capplan.questions.serving.fleet import allowed_wait, held_seconds, replicas_for
 
@@ -133,12 +134,9 @@ def _best_held(need: Array, hours: Array, ratio: float, probability: Array) -> f
     """Return the replicas whose last one is needed more than a share `ratio` of the hours; the most ever needed where nothing runs by the hour."""
     if not np.isfinite(ratio):
         return float(need.max())
-    weight = (probability[:, None] * hours).ravel()
-    order = np.argsort(need.ravel(), kind="stable")
-    reached = np.cumsum(weight[order]) / weight.sum()
     if ratio >= 1:
         return 0.0
-    return float(need.ravel()[order][min(int(np.searchsorted(reached, 1 - ratio - 1e-12)), len(order) - 1)])
+    return float(weighted_quantiles(need.ravel(), (probability[:, None] * hours).ravel(), (1 - ratio,))[0])
 
 
 def terms_of(prices: pd.DataFrame, accelerator: str) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from capplan.quantiles import weighted_quantiles
 from capplan.questions.crossover.options import self_host_usd
 
 Array = np.ndarray
@@ -55,12 +56,8 @@ def time_crossover(own: Array, called: Array, probability: Array, quarters: list
     """
     cheaper = own < called
     first = np.where(cheaper.any(axis=1), cheaper.argmax(axis=1), len(quarters))
-    order = np.argsort(first, kind="stable")
-    reached = np.cumsum(probability[order])
-    rows = []
-    for share in QUANTILES:
-        index = int(first[order][min(int(np.searchsorted(reached, share - 1e-12)), len(order) - 1)])
-        rows.append({"quantile": share, "quarter": quarters[index] if index < len(quarters) else None})
+    places = weighted_quantiles(first, probability, QUANTILES)
+    rows = [{"quantile": share, "quarter": quarters[place] if place < len(quarters) else None} for share, place in zip(QUANTILES, places, strict=True)]
     mean_own, mean_called = probability @ own, probability @ called
     totals = [float(mean_called[:start].sum() + mean_own[start:].sum()) for start in range(len(quarters) + 1)]
     return Timing(

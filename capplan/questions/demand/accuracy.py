@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from capplan.quantiles import weighted_quantiles
+
 Array = np.ndarray
 #: Quantiles that forecasts state and are scored on.
 QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
@@ -153,7 +155,7 @@ def finops_band(error_share: float) -> str:
     return next((band for band, limit in FINOPS_BANDS.items() if abs(error_share) <= limit), "outside")
 
 
-def weighted_quantiles(values: Array, weights: Array, quantiles: Array) -> Array:
+def interpolated_quantiles(values: Array, weights: Array, quantiles: Array) -> Array:
     """Return quantiles of weighted values: linear between order statistics where all weigh the same, else the inverse distribution.
 
     Parameters
@@ -172,15 +174,11 @@ def weighted_quantiles(values: Array, weights: Array, quantiles: Array) -> Array
 
     Examples
     --------
-    >>> weighted_quantiles(np.array([1.0, 2.0, 3.0]), np.array([0.2, 0.5, 0.3]), np.array([0.1, 0.5, 0.9])).tolist()
+    >>> interpolated_quantiles(np.array([1.0, 2.0, 3.0]), np.array([0.2, 0.5, 0.3]), np.array([0.1, 0.5, 0.9])).tolist()
     [1.0, 2.0, 3.0]
     """
     if np.allclose(weights, weights[0]):
         return np.asarray(np.quantile(values, quantiles, axis=0))
     columns = values.reshape(len(values), -1)
-    result = np.empty((len(quantiles), columns.shape[1]))
-    for j in range(columns.shape[1]):
-        order = np.argsort(columns[:, j], kind="stable")
-        below = np.cumsum(weights[order])
-        result[:, j] = columns[order, j][np.minimum(np.searchsorted(below, np.asarray(quantiles) * below[-1] - 1e-12), len(order) - 1)]
+    result = np.column_stack([weighted_quantiles(column, weights, quantiles) for column in columns.T])
     return result[:, 0] if values.ndim == 1 else result.reshape(len(quantiles), *values.shape[1:])

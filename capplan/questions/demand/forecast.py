@@ -9,7 +9,7 @@ import pandas as pd
 
 from capplan.errors import CapplanError
 from capplan.inputs.scenario import DemandAssumptions
-from capplan.questions.demand.accuracy import QUANTILES, weighted_quantiles
+from capplan.questions.demand.accuracy import QUANTILES, interpolated_quantiles
 from capplan.questions.demand.events import read_events, read_runs
 from capplan.questions.demand.fitting import Fit, fit_usage
 from capplan.questions.demand.notes import assumption_notes, idle_events
@@ -250,7 +250,7 @@ def path_quantiles(paths: pd.DataFrame, by: list[str], quantiles: tuple[float, .
     totals = paths.groupby([*by, "quarter", "path"], sort=True, observed=True).agg(quantity=("quantity", "sum"), probability=("probability", "first"))
     frames = []
     for key, part in totals.groupby([*by, "quarter"], sort=True, observed=True):
-        values = weighted_quantiles(part["quantity"].to_numpy(), part["probability"].to_numpy(), np.array(quantiles))
+        values = interpolated_quantiles(part["quantity"].to_numpy(), part["probability"].to_numpy(), np.array(quantiles))
         frames.append(pd.DataFrame({**dict(zip([*by, "quarter"], key, strict=True)), "quantile": quantiles, "quantity": values}))
     return pd.concat(frames, ignore_index=True) if frames else _empty(*by, "quarter", "quantile", "quantity")
 
@@ -343,10 +343,10 @@ def growth_of(paths: pd.DataFrame, weights: dict[str, float], upper: float = 0.9
     weight = paths["workload"].map(weights).fillna(0.0)
     totals = (paths["quantity"] * weight).groupby([paths["quarter"], paths["path"]]).sum().unstack("quarter")
     probability = paths.groupby("path")["probability"].first().reindex(totals.index).to_numpy()
-    first = weighted_quantiles(totals[quarters[0]].to_numpy(), probability, np.array([0.5]))[0]
+    first = interpolated_quantiles(totals[quarters[0]].to_numpy(), probability, np.array([0.5]))[0]
     if not first > 0:
         return float("nan"), f"No demand is expected in {quarters[0]}; see the quantiles of the later quarters."
-    low, middle, high = weighted_quantiles(totals[quarters[-1]].to_numpy(), probability, np.array([1 - upper, 0.5, upper])) / first
+    low, middle, high = interpolated_quantiles(totals[quarters[-1]].to_numpy(), probability, np.array([1 - upper, 0.5, upper])) / first
     text = f"Demand in {quarters[-1]} is {middle:.2f} times that of {quarters[0]} ({100 * (2 * upper - 1):.0f} % band {low:.2f} to {high:.2f})."
     return float(middle), text
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.inputs.scenario import DemandAssumptions
-from capplan.questions.demand.accuracy import QUANTILES, weighted_quantiles
+from capplan.questions.demand.accuracy import QUANTILES, interpolated_quantiles
 from capplan.questions.demand.events import Event, Run, apply_events, run_work
 from capplan.questions.demand.history import HOUR, History
 from capplan.questions.demand.paths import Cohort
@@ -261,7 +261,7 @@ def _blocks_table(quarters: list[str], hours: list[int], a: DemandAssumptions) -
 
 def _quantile_rows(values: Array) -> Array:
     """Return quantiles over paths (axis 0)."""
-    return weighted_quantiles(values, np.ones(len(values)), np.array(QUANTILES))
+    return interpolated_quantiles(values, np.ones(len(values)), np.array(QUANTILES))
 
 
 def _peaks_table(kept: list[_Quarter], keys: list[Key], quarters: list[str]) -> pd.DataFrame:

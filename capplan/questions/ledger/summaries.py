@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 
 from capplan.inputs.scenario import LedgerAssumptions
+from capplan.quantiles import weighted_quantiles
 from capplan.questions.ledger.schedules import Entry
 from capplan.units import fiscal_year, quarter_hours
 
@@ -162,9 +162,6 @@ def spend_band(frame: pd.DataFrame, costs: pd.DataFrame, quarters: list[str]) ->
     probability = costs.drop_duplicates("path").set_index("path")["probability"].reindex(used.index).to_numpy(float)
     rows = []
     for quarter in used.columns:
-        order = np.argsort(used[quarter].to_numpy(), kind="stable")
-        reached = np.cumsum(probability[order]) / probability.sum()
-        for quantile in QUANTILES:
-            place = min(int(np.searchsorted(reached, quantile - 1e-12)), len(order) - 1)
-            rows.append((quarter, quantile, float(used[quarter].iloc[order[place]])))
+        values = weighted_quantiles(used[quarter].to_numpy(float), probability, QUANTILES)
+        rows += [(quarter, quantile, float(value)) for quantile, value in zip(QUANTILES, values, strict=True)]
     return pd.DataFrame(rows, columns=["quarter", "quantile", "usd"])

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.optimize.program import blended_cost
+from capplan.quantiles import weighted_quantiles
 from capplan.questions.portfolio.periods import Periods
 from capplan.units import HOURS_PER_YEAR, quarter_index, quarter_of, quarter_start
 
@@ -95,12 +96,9 @@ def build_ladder(periods: Periods) -> dict[str, pd.DataFrame]:
     laddered = _purchases(periods, planned, a.largest_ending_share)
     whole = _purchases(periods, planned, 1.0)
     peak = pool.load.max(axis=2)
-    order = np.argsort(peak, axis=0, kind="stable")
     capacity = []
     for step in range(planned):
-        values = peak[order[:, step], step]
-        reached = np.cumsum(pool.probability[order[:, step]])
-        low, median, high = (float(values[min(int(np.searchsorted(reached, level - 1e-12)), len(values) - 1)]) for level in (0.1, 0.5, 0.9))
+        low, median, high = weighted_quantiles(peak[:, step], pool.probability, (0.1, 0.5, 0.9)).tolist()
         ends = laddered[laddered["end"] == quarter_start(periods.label(step + 1))]["accelerators"].sum()
         existing = periods.held(step)
         capacity.append({"quarter": periods.label(step), "existing": existing, "laddered": periods.held(step, laddered) - existing, "ending": float(ends),

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.inputs.assumptions_portfolio import PortfolioAssumptions
+from capplan.quantiles import weighted_quantiles
 from capplan.questions.portfolio.answer import Portfolio, Rehearsal
 from capplan.questions.portfolio.ladder import best_layers, build_ladder
 from capplan.questions.portfolio.periods import Periods, measured
@@ -176,10 +177,8 @@ def _sources(periods: Periods, layers: pd.DataFrame) -> list[dict[str, object]]:
 def _duration(periods: Periods) -> list[dict[str, object]]:
     """Read the load-duration curve of the first year off all paths."""
     stack, _ = Periods(periods.pool.without_holdings(), periods.a).stack(0, 4)
-    order = np.argsort(-stack.load, kind="stable")
-    share = np.cumsum(stack.weight[order]) / stack.weight.sum()
-    place = np.minimum(np.searchsorted(share, SHARES - 1e-12), len(order) - 1)
-    return [{"hours_share": float(x), "accelerators": float(stack.load[order[row]])} for x, row in zip(SHARES, place, strict=True)]
+    levels = -weighted_quantiles(-stack.load, stack.weight, SHARES)
+    return [{"hours_share": float(share), "accelerators": float(level)} for share, level in zip(SHARES, levels, strict=True)]
 
 
 def _screening(pool: Pool) -> list[dict[str, object]]:

@@ -13,6 +13,7 @@ from capplan.optimize.evaluation import Evaluator, recourse_of
 from capplan.optimize.information import mean_program
 from capplan.optimize.program import Solution, TwoStage, blended_cost
 from capplan.optimize.solver import InfeasibleError
+from capplan.quantiles import weighted_quantiles
 from capplan.questions.procurement.agreements import agreement_table
 from capplan.questions.procurement.budgets import solve_within_budgets
 from capplan.questions.procurement.choices import Choices
@@ -122,9 +123,7 @@ def _case(
     weight = program.probability[recourse.scenario[points]] * work.points["hours"].to_numpy()
     hours = np.asarray(weight @ decisions[points]).ravel()
     short = (recourse.columns["source"] == "shortfall").to_numpy()
-    order = np.argsort(cost, kind="stable")
-    reached = np.cumsum(program.probability[order])
-    low, high = (float(cost[order[min(int(np.searchsorted(reached, level - 1e-12)), len(order) - 1)]]) for level in (0.1, 0.9))
+    low, high = weighted_quantiles(cost, program.probability, (0.1, 0.9)).tolist()
     usd = hours * charged(recourse)
     return {
         "name": name,

@@ -13,6 +13,7 @@ from capplan.inputs.assumptions_hindsight import HindsightAssumptions
 from capplan.optimize.evaluation import Evaluator, recourse_of
 from capplan.optimize.program import TwoStage, blended_cost
 from capplan.optimize.two_stage import solve_two_stage
+from capplan.quantiles import weighted_quantiles
 from capplan.questions.procurement.alternatives import some_paths
 from capplan.questions.procurement.explain import money
 from capplan.questions.procurement.solve import Stated, state_problem
@@ -162,9 +163,7 @@ def _objective(program: TwoStage, x: np.ndarray, a: HindsightAssumptions) -> flo
 
 def _terms(cost: np.ndarray, probability: np.ndarray, a: HindsightAssumptions) -> np.ndarray:
     """Return one term a scenario whose mean is the blend of expectation and CVaR."""
-    order = np.argsort(-cost, kind="stable")
-    place = min(int(np.searchsorted(np.cumsum(probability[order]), a.tail_share - 1e-12)), len(order) - 1)
-    at_risk = float(cost[order[place]])
+    at_risk = -float(weighted_quantiles(-cost, probability, (a.tail_share,))[0])
     return np.asarray((1 - a.risk_weight) * cost + a.risk_weight * (at_risk + np.maximum(cost - at_risk, 0.0) / a.tail_share))
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
+
+from capplan.quantiles import weighted_quantiles
 
 
 def accelerators_needed(demand: pd.DataFrame, dispatch: pd.DataFrame, levels: tuple[float, ...] = (0.1, 0.5, 0.9)) -> pd.DataFrame:
@@ -43,10 +44,6 @@ def accelerators_needed(demand: pd.DataFrame, dispatch: pd.DataFrame, levels: tu
     rows = []
     for quarter, part in by_path.groupby("quarter", sort=True):
         for hour in ("peak", "mean"):
-            order = np.argsort(part[hour].to_numpy(), kind="stable")
-            value, weight = part[hour].to_numpy()[order], part["probability"].to_numpy()[order]
-            reached = np.cumsum(weight) / weight.sum()
-            # the smallest value that is not exceeded with the asked probability
-            places = np.minimum(np.searchsorted(reached, np.asarray(levels) - 1e-12), len(value) - 1)
-            rows += [(quarter, hour, level, float(value[place])) for level, place in zip(levels, places, strict=True)]
+            values = weighted_quantiles(part[hour].to_numpy(), part["probability"].to_numpy(), levels)
+            rows += [(quarter, hour, level, float(value)) for level, value in zip(levels, values, strict=True)]
     return pd.DataFrame(rows, columns=["quarter", "hour", "quantile", "accelerators"])
