@@ -16,8 +16,9 @@ from capplan.questions.demand.shape import RECENT_SHAPES, shapes_of
 Array = np.ndarray
 #: Mean length of the blocks of neighbouring periods that are drawn together.
 BLOCK_PERIODS = 4
-#: Growth fades: after this many years half of it is left in the median path, and the half-life of one path in six is more than this factor longer.
-GROWTH_HALF_LIFE_YEARS, HALF_LIFE_FACTOR = 2.0, 2.0
+#: Growth fades: after this many years half of it is left in the median path, or after this multiple of the years that it was seen for, whichever is more
+#: (what has lasted lasts on); and the half-life of one path in six is more than this factor longer.
+GROWTH_HALF_LIFE_YEARS, GROWTH_LASTS, HALF_LIFE_FACTOR = 2.0, 2.0, 2.0
 #: Numbers that the state of a level holds at most (mean, departure, growth, two harmonics of the season).
 STATES = 7
 #: Correlations between workloads are shrunk towards zero like those of this many extra independent periods.
@@ -126,17 +127,18 @@ def _cohort(fits: list[LevelFit], cadence: str, horizon_end: pd.Timestamp, a: De
     root = _correlation_root(fits, sizes)
     normal = np.random.default_rng([a.seed, len(cadence), 2]).standard_normal((a.paths, len(fits))) @ root.T
     wander, slope = _wander(fits, root, periods, a, cadence)
-    half_life = GROWTH_HALF_LIFE_YEARS * HALF_LIFE_FACTOR ** np.random.default_rng([a.seed, len(cadence), 5]).standard_normal(a.paths)
+    half_life = HALF_LIFE_FACTOR ** np.random.default_rng([a.seed, len(cadence), 5]).standard_normal(a.paths)
     levels = np.empty((len(fits), a.paths, periods))
     for j, fit in enumerate(fits):
         late = round((start - fit.history.end) / HOUR / 24 / 365.25 * PERIODS_PER_YEAR[cadence])
         path = expected_path(fit, periods + late)[late:]
         ahead = years + late / PERIODS_PER_YEAR[cadence]
         spread = growth_spread(fit, a)
-        own = slope[j][:, None] * grown_years(ahead, half_life)
+        grown = grown_years(ahead, half_life * max(GROWTH_HALF_LIFE_YEARS, GROWTH_LASTS * fit.years))
+        own = slope[j][:, None] * grown
         if a.growth_share_per_year is not None:
             expected = fit.level.growth_per_year if fit.level is not None else 0.0
-            own = np.log1p(a.growth_share_per_year) * (ahead - 0.5 / PERIODS_PER_YEAR[cadence]) + (0.0 if fit.extrapolated else own - expected * grown_years(ahead, half_life))
+            own = np.log1p(a.growth_share_per_year) * (ahead - 0.5 / PERIODS_PER_YEAR[cadence]) + (0.0 if fit.extrapolated else own - expected * grown)
         factor = np.exp(own + normal[:, j, None] * spread * years)
         if fit.history.kind == "intermittent":
             ratio = fit.history.level[lengths[j] - 1 - drawn % lengths[j]] / max(fit.history.level.mean(), 1e-300)
