@@ -90,13 +90,13 @@ def test_a_request_log_of_other_lengths_is_named(book):
         {
             "workload": ["chat", "chat", "drafts"],
             "requests": [10.0, 10, 5],
-            "input_tokens": [70_000.0, 70_000, 12_500],
-            "output_tokens": [12_000.0, 12_000, 1500],
+            "input_tokens": [36_000.0, 36_000, 20_000],
+            "output_tokens": [5_400.0, 5_400, 1750],
         }
     )
     notes = choice.length_notes(book.services, log)
     assert len(notes) == 1
-    assert "3,500 input tokens for a request of chat; the request log's mean is 7,000" in notes[0]
+    assert "1,800 input tokens for a request of chat; the request log's mean is 3,600" in notes[0]
     assert choice.length_notes(book.services, None) == choice.length_notes(book.services, log.head(0)) == []
 
 
