@@ -8,6 +8,7 @@ import pickle
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ import pandas as pd
 
 from capplan.errors import CapplanError, MissingTableError, nearest
 from capplan.inputs.book import Book
+from capplan.inputs.factors import scaled_limits
 from capplan.inputs.scenario import (
     DemandAssumptions,
     HindsightAssumptions,
@@ -124,9 +126,9 @@ def prices_of(book: Book, scenario: Scenario) -> pd.DataFrame:
     return remembered(
         "prices",
         book,
-        ("skus", "offers", "sites"),
+        ("skus", "offers", "sites", "offer_payments"),
         a,
-        lambda: price_hours(book.get("skus"), book.get("offers"), a, sites=book.get("sites")),
+        lambda: price_hours(book.get("skus"), book.get("offers"), a, book.get("sites"), book.get("offer_payments")),
     )
 
 
@@ -160,6 +162,7 @@ PURCHASE_TABLES = (
     "spend_agreements",
     "other_costs",
     "offer_tiers",
+    "offer_payments",
     "services",
     "api_contracts",
 )
@@ -190,6 +193,7 @@ def _asked(book: Book, scenario: Scenario, ask: Callable[..., Answer]) -> Answer
         spend_agreements=book.get("spend_agreements"),
         other_costs=book.get("other_costs"),
         offer_tiers=book.get("offer_tiers"),
+        offer_payments=book.get("offer_payments"),
     )
 
 
@@ -197,7 +201,8 @@ def purchases_of(book: Book, scenario: Scenario) -> Purchases:
     """Decide what to buy, and explain it."""
     key = f"purchases-{scenario.section(DemandAssumptions).digest()}"
     a = scenario.section(ProcurementAssumptions)
-    return remembered(key, book, PURCHASE_TABLES, a, lambda: _asked(book, scenario, plan_purchases))
+    ask = partial(plan_purchases, usage=book.get("usage"), workloads=book.get("workloads"))
+    return remembered(key, book, PURCHASE_TABLES, a, lambda: _asked(book, scenario, ask))
 
 
 def unseen_of(book: Book, scenario: Scenario) -> pd.DataFrame:
@@ -249,6 +254,7 @@ def firm_offers(book: Book, scenario: Scenario) -> frozenset[str]:
 LEDGER_TABLES = (
     "commitments",
     "payments",
+    "offer_payments",
     "skus",
     "workloads",
     "services",
@@ -272,7 +278,7 @@ def ledger_of(book: Book, scenario: Scenario) -> Ledger:
         capacity=bought.capacity,
         costs=bought.costs,
         work=expected_work(demand_of(book, scenario).paths),
-        **{name: book.get(name) for name in LEDGER_TABLES},
+        **({name: book.get(name) for name in LEDGER_TABLES} | {"limits": scaled_limits(book.get("limits"), scenario)}),
     )
 
 

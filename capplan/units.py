@@ -9,6 +9,8 @@ import pandas as pd
 HOURS_PER_YEAR = 8760
 HOURS_PER_AVERAGE_QUARTER = HOURS_PER_YEAR / 4
 HOURS_PER_AVERAGE_MONTH = HOURS_PER_YEAR / 12
+#: Average days of a month, for terms that are no whole number of months.
+DAYS_PER_MONTH = 365 / 12
 QUARTER_PATTERN = r"^\d{4}Q[1-4]$"
 
 
@@ -134,3 +136,15 @@ def fiscal_year(when: pd.Timestamp, first_month: int) -> str:
     """
     shifted = when.year + (1 if first_month > 1 and when.month >= first_month else 0)
     return f"FY{shifted}"
+
+
+def add_months(start: pd.Timestamp, months: float) -> pd.Timestamp:
+    """Return the instant some months later; parts of a month are average days.
+
+    Examples
+    --------
+    >>> str(add_months(pd.Timestamp("2027-04-01"), 12).date())
+    '2028-04-01'
+    """
+    whole = int(months)
+    return start + pd.DateOffset(months=whole) + pd.Timedelta(days=(months - whole) * DAYS_PER_MONTH)

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from capplan.inputs import schema_market as market
+from capplan.inputs import schema_procurement as procurement
 from capplan.inputs import schema_serving as serving
 from capplan.inputs import schema_surfaces as surfaces
 from capplan.inputs import schema_training as training
@@ -21,6 +22,7 @@ TABLES: dict[str, type[Table]] = {
     "spend_agreements": market.SpendAgreements,
     "offers": market.Offers,
     "offer_tiers": market.OfferTiers,
+    "offer_payments": procurement.OfferPayments,
     "limits": market.Limits,
     "events": work.Events,
     "training_runs": work.TrainingRuns,

@@ -134,13 +134,16 @@ def annuity_years(years: float | np.ndarray, rate_per_year: float) -> float | np
     return -np.expm1(-np.log1p(rate_per_year) * years) / np.log1p(rate_per_year)
 
 
-def price_hours(skus: pd.DataFrame, offers: pd.DataFrame, a: PricingAssumptions, sites: pd.DataFrame | None = None) -> pd.DataFrame:
+def price_hours(
+    skus: pd.DataFrame, offers: pd.DataFrame, a: PricingAssumptions, sites: pd.DataFrame | None = None, offer_payments: pd.DataFrame | None = None
+) -> pd.DataFrame:
     r"""Price an accelerator-hour of each offer as it really costs: all in, discounted, per useful hour.
 
     .. math:: p_\text{effective} = \frac{U + (1-s)\,P\,h\,a(T)}{n\,h\,a(T)\,g},\qquad
               p_\text{owned} = \frac{X - X\rho(1+r)^{-T}}{n\,h\,a(T)} + \frac{R}{n}
 
-    with U = s P h T the part paid at signing (s the `upfront_share`), P the price of a machine-hour, n accelerators in it, h hours of a
+    with U = s P h T the part paid at signing (s the `upfront_share`; shares that are due later by a schedule count at their value at the
+    start, and nothing then recurs), P the price of a machine-hour, n accelerators in it, h hours of a
     year, a(T) the
     `annuity_years` of the term, g the useful share of a paid hour, X the purchase price, rho the residual share, and R = power x PUE +
     space + upkeep
@@ -155,6 +158,8 @@ def price_hours(skus: pd.DataFrame, offers: pd.DataFrame, a: PricingAssumptions,
         Rates, useful life, prices of power and space, price factor.
     sites : optional
         PUE and prices where a machine one owns would stand; an owned offer's region names its site.
+    offer_payments : optional
+        Table of offers that are paid by a schedule.
 
     Returns
     -------
@@ -206,8 +211,14 @@ def price_hours(skus: pd.DataFrame, offers: pd.DataFrame, a: PricingAssumptions,
     running = owned_running_usd_per_hour(power_kw, capex, table["region"], a, sites)
     upfront = (table["upfront_share"] * price * months * HOURS_PER_AVERAGE_MONTH).fillna(0.0).where(~owned, capex)
     recurring = (price * (1 - table["upfront_share"].where(months.notna(), 0.0))).where(~owned, running)
+    later = pd.Series(0.0, index=table.index)
+    if offer_payments is not None and len(offer_payments):
+        worth = offer_payments["share"] * (1 + a.discount_rate_per_year) ** (-offer_payments["months_after_start"] / 12)
+        due = table["offer_id"].map(worth.groupby(offer_payments["offer_id"]).sum())
+        recurring = recurring.mask(due.notna(), 0.0)
+        later = (due * price * months * HOURS_PER_AVERAGE_MONTH).fillna(0.0)
     residual = capex * a.residual_share * (1 + a.discount_rate_per_year) ** -years.fillna(0.0)
-    levelised = recurring + ((upfront - residual) / (weight * HOURS_PER_YEAR)).where(months.notna(), 0.0)
+    levelised = recurring + ((upfront + later - residual) / (weight * HOURS_PER_YEAR)).where(months.notna(), 0.0)
     interruptions = table["interruptions_per_hour"].fillna(a.spot_interruptions_per_hour).where(table["term"] == "spot", 0.0)
     useful = pd.Series(useful_share(interruptions.to_numpy(), a.restart_hours), index=table.index)
     if (useful <= 0).any():

@@ -11,7 +11,7 @@ import pandas as pd
 from capplan.errors import CapplanError
 from capplan.inputs.scenario import LedgerAssumptions
 from capplan.questions.ledger.schedules import HOURS_PER_DAY, Bearer, Contract, Entry, as_incurred, machine_entries, month_shares
-from capplan.units import HOURS_PER_YEAR, quarter_end, quarter_start
+from capplan.units import HOURS_PER_YEAR, add_months, quarter_end, quarter_start
 
 MONTHS_PER_YEAR = 12
 #: Sources of dispatch that are invoiced by use; shortfall is imputed and is no entry in any view.
@@ -69,7 +69,9 @@ def signed_contracts(commitments: pd.DataFrame, payments: pd.DataFrame, provider
     return found
 
 
-def purchase_entries(purchases: pd.DataFrame, bearers: dict[str, list[tuple[Bearer, float]]], a: LedgerAssumptions) -> list[Entry]:
+def purchase_entries(
+    purchases: pd.DataFrame, offer_payments: pd.DataFrame, bearers: dict[str, list[tuple[Bearer, float]]], a: LedgerAssumptions
+) -> list[Entry]:
     """Book what the plan buys, each purchase by the shares of the teams that use it.
 
     Parameters
@@ -77,6 +79,8 @@ def purchase_entries(purchases: pd.DataFrame, bearers: dict[str, list[tuple[Bear
     purchases
         offer_id, provider, term, quarter, end_quarter, upfront_usd, usd (whole contract, upfront part included), sign_by, firm; `starts` and `ends` where
         service does not begin and end with the quarters.
+    offer_payments
+        The table of this name: offers that are paid by a schedule.
     bearers
         Teams and their shares by purchase (see `purchase_name`).
     a
@@ -106,7 +110,11 @@ def purchase_entries(purchases: pd.DataFrame, bearers: dict[str, list[tuple[Bear
                 running = Contract(name, "running", str(row["provider"]), first, last, usd - upfront, status=status, bearer=bearer)
                 found += running.entries(a.payment_terms_days)
             else:
-                contract = Contract(name, "purchase", str(row["provider"]), first, last, usd, upfront, signed, status=status, bearer=bearer)
+                own = offer_payments[offer_payments["offer_id"] == row["offer_id"]].sort_values("months_after_start")
+                dated = tuple((add_months(first, months), usd * part) for months, part in zip(own["months_after_start"], own["share"], strict=True))
+                contract = Contract(
+                    name, "purchase", str(row["provider"]), first, last, usd, upfront, signed, dated, status=status, bearer=bearer
+                )
                 found += contract.entries(a.payment_terms_days)
     return found
 

@@ -145,6 +145,7 @@ def build_ledger(
     *,
     commitments: pd.DataFrame | None = None,
     payments: pd.DataFrame | None = None,
+    offer_payments: pd.DataFrame | None = None,
     purchases: pd.DataFrame | None = None,
     dispatch: pd.DataFrame | None = None,
     capacity: pd.DataFrame | None = None,
@@ -169,7 +170,7 @@ def build_ledger(
     ----------
     a
         Horizon, payment terms, currency, fiscal year, discount rate, useful life and residual value.
-    commitments, payments, skus, workloads, services, assets, sites, spend_agreements, other_costs, billing, limits, fx
+    commitments, payments, offer_payments, skus, workloads, services, assets, sites, spend_agreements, other_costs, billing, limits, fx
         The book's tables of these names; what is missing has no cost.
     purchases, dispatch, capacity, costs
         What a purchase plan buys, what runs where, the accelerators that are there, and the costs of each path.
@@ -205,7 +206,7 @@ def build_ledger(
         for contract in signed_contracts(signed, _table(payments, "payments"), providers, a)
         for e in contract.entries(a.payment_terms_days)
     ]
-    entries += purchase_entries(bought, purchase_bearers(bought, runs, classes), a)
+    entries += purchase_entries(bought, _table(offer_payments, "offer_payments"), purchase_bearers(bought, runs, classes), a)
     entries += usage_entries(runs, classes, a) + token_entries(spend, jobs, a)
     entries += asset_entries(own, a) + site_entries(rooms, own, machines, bought, months, a)
     entries += other_entries(_table(other_costs, "other_costs"), months, a)

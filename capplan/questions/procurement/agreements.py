@@ -118,6 +118,8 @@ def contract_years(
         starts = ((choices.table["start"] >= begin) & (choices.table["start"] < end)).to_numpy()
         upfront = choices.upfront_usd[:, : timeline.planned].sum(axis=1) * starts
         lot_usd = np.where(mine, choices.recurring_usd[:, : timeline.planned] @ overlap + upfront, 0.0)
+        dated = choices.payments[choices.payments["date"].between(begin, min(end, horizon), inclusive="left")]
+        lot_usd += np.bincount(dated["choice"], weights=dated["usd"], minlength=len(mine)) * mine
         drawn, due = float(row["drawn_usd"]), int(np.flatnonzero(overlap)[-1])
         committed = drawn + (float(row["committed_usd"]) - drawn) * (reached / left)
         signed = _signed_usd(market, row["provider"], max(begin, as_of), min(end, horizon))

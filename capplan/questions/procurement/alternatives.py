@@ -135,7 +135,7 @@ def _case(
         "objective_usd": first + blended_cost(cost, program.probability, a.risk_weight, a.tail_share),
         "spend_usd": float(usd[~short].sum() + (choices.expense_usd[:, :planned].sum(axis=1) * lots).sum()),
         "shortfall_usd": float(usd[short].sum()),
-        "beyond_horizon_usd": float((choices.recurring_usd[:, planned:].sum(axis=1) * lots).sum()),
+        "beyond_horizon_usd": float((choices.running_usd[:, planned:].sum(axis=1) * lots).sum()),
         "meaning": meaning,
     }
 

@@ -13,13 +13,11 @@ from capplan.errors import CapplanError, nearest
 from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.questions.pricing import TERM_MONTHS, owned_running_usd_per_hour
 from capplan.questions.procurement.delivery import bridge_usd
+from capplan.questions.procurement.instalments import due
 from capplan.questions.procurement.market import Market
 from capplan.questions.procurement.tiers import with_tiers
 from capplan.questions.procurement.timeline import Timeline, make_timeline
-from capplan.units import quarter_of, quarter_range, quarter_start
-
-#: Average days of a month, for terms that are no whole number of months.
-DAYS_PER_MONTH = 365 / 12
+from capplan.units import DAYS_PER_MONTH, add_months, quarter_of, quarter_range, quarter_start
 
 
 @dataclass(frozen=True)
@@ -42,6 +40,8 @@ class Choices:
         What one lot is expected to cost in the days that its delivery slips.
     recurring_usd, upfront_usd, residual_usd, expense_usd : (n, Q)
         What one lot pays in the quarter, pays at its start, brings back at its end, and books as P&L.
+    payments
+        What one lot pays by a schedule: choice, date, quarter, usd, present_usd.
     """
 
     table: pd.DataFrame
@@ -52,6 +52,18 @@ class Choices:
     residual_usd: np.ndarray
     expense_usd: np.ndarray
     bridge_usd: np.ndarray
+    payments: pd.DataFrame
+
+    @property
+    def running_usd(self) -> np.ndarray:
+        """What one lot pays in each quarter after its start, evenly or by a schedule, (n, Q)."""
+        return self.recurring_usd + self._scheduled("usd")
+
+    def _scheduled(self, column: str) -> np.ndarray:
+        """Add up the payments of schedules by choice and quarter."""
+        total = np.zeros(self.recurring_usd.shape)
+        np.add.at(total, (self.payments["choice"], self.payments["quarter"]), self.payments[column])
+        return total
 
     @property
     def present_bridge_usd(self) -> np.ndarray:
@@ -63,24 +75,13 @@ class Choices:
     def present_usd(self) -> np.ndarray:
         """Value today of all payments of one lot by quarter, (n, Q)."""
         when, start = self.timeline.discount, self.timeline.discount_start
-        return self.recurring_usd * when + self.upfront_usd * start - self.residual_usd * when
-
-
-def add_months(start: pd.Timestamp, months: float) -> pd.Timestamp:
-    """Return the instant some months later; parts of a month are average days.
-
-    Examples
-    --------
-    >>> str(add_months(pd.Timestamp("2027-04-01"), 12).date())
-    '2028-04-01'
-    """
-    whole = int(months)
-    return start + pd.DateOffset(months=whole) + pd.Timedelta(days=(months - whole) * DAYS_PER_MONTH)
+        return self.recurring_usd * when + self.upfront_usd * start - self.residual_usd * when + self._scheduled("present_usd")
 
 
 def list_choices(
-    market: Market, sites: pd.DataFrame | None, a: ProcurementAssumptions, tiers: Mapping[str, pd.DataFrame] | None = None
-) -> Choices:
+    market: Market, sites: pd.DataFrame | None, a: ProcurementAssumptions, tiers: Mapping[str, pd.DataFrame] | None = None,
+    schedules: Mapping[str, pd.DataFrame] | None = None,
+) -> Choices:  # fmt: skip
     """List what can be bought or renewed within the planned quarters, and cost one lot of it to its end.
 
     An offer can start in a quarter that begins at least its median lead time after `as_of`. It must be signed by the quarter's start less
@@ -96,8 +97,8 @@ def list_choices(
         Prices of power and space for machines one owns.
     a
         Dates, approval days, review interval, horizon.
-    tiers
-        Volume tiers by offer.
+    tiers, schedules
+        Volume tiers and payment schedules by offer.
 
     Raises
     ------
@@ -135,6 +136,8 @@ def list_choices(
     ends[np.arange(len(table)), last] = True
     recurring = whole * (1 - share)
     upfront = begins * (whole * share).sum(axis=1, keepdims=True)
+    payments = due(schedules or {}, table, whole.sum(axis=1), timeline)
+    recurring[payments["choice"].unique()] = 0.0
     residual = np.zeros_like(whole)
     expense = whole.copy()
     owned = (table["term"] == "owned").to_numpy()
@@ -155,7 +158,7 @@ def list_choices(
         by_hour = market.pools["on_demand_usd_per_hour"].to_numpy()[table["pool"].to_numpy()[reserve].astype(int)]
         premium = (price[reserve] * lots[reserve] - (by_hour * table["lot_accelerators"].to_numpy()[reserve])[:, None]) * hours[reserve]
         recurring[reserve], upfront[reserve], expense[reserve] = premium, 0.0, premium
-    return Choices(table, timeline, covered, recurring, upfront, residual, expense, bridge_usd(table, market, a))
+    return Choices(table, timeline, covered, recurring, upfront, residual, expense, bridge_usd(table, market, a), payments)
 
 
 def _bought(contracts: pd.DataFrame) -> pd.DataFrame:

@@ -149,7 +149,7 @@ def _rejected(choices: Choices, model: Model, lots: np.ndarray, solution: Soluti
     reduced = solution.marginals.reduced_costs[model.position]
     bought = set(table["offer_id"][lots > 0])
     hours = (choices.covered * choices.timeline.hours).sum(axis=1) * table["lot_machines"].to_numpy(float)
-    paid = (choices.recurring_usd + choices.upfront_usd - choices.residual_usd).sum(axis=1)
+    paid = (choices.running_usd + choices.upfront_usd - choices.residual_usd).sum(axis=1)
     price = np.where(table["term"] == "owned", paid / np.maximum(hours, 1e-12), table["usd_per_hour"])
     share = np.divide(reduced, cost, out=np.zeros_like(reduced), where=cost > 0)
     frame = pd.DataFrame({"offer_id": table["offer_id"], "term": table["term"], "quarter": table["quarter"], "usd_per_hour": price,

@@ -78,6 +78,7 @@ def build_market(
     accelerators: Iterable[str],
     named_places: Iterable[str],
     a: ProcurementAssumptions,
+    offer_payments: pd.DataFrame | None = None,
 ) -> Market:
     """Group everything that can serve work into pools of one provider, accelerator and place.
 
@@ -93,6 +94,8 @@ def build_market(
         Regions that demand, residency and limits name.
     a
         Assumptions; exclusions and price assumptions apply here.
+    offer_payments
+        Table of offers that are paid by a schedule.
 
     Raises
     ------
@@ -114,7 +117,7 @@ def build_market(
     if a.geographies:
         wanted &= table["geography"].isin(a.geographies)
     table = table[wanted].reset_index(drop=True)
-    prices = price_hours(skus, table, a, sites)
+    prices = price_hours(skus, table, a, sites, offer_payments)
     extra = ["lot_machines", "minimum_lots", "maximum_lots", "lead_time_days_p50", "lead_time_days_p90", "available_from", "available_to",
              "discounts", "plan_id", "guarantees_capacity", "quote_expires", "upfront_share", "capex_usd"]  # fmt: skip
     priced = pd.concat([prices, table[extra]], axis=1)

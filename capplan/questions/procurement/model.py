@@ -328,7 +328,7 @@ def _budget(
         spend = choices.upfront_usd[:, q] * (choices.table["term"] == "owned").to_numpy()
         signed = 0.0
     else:
-        spend = choices.expense_usd[:, q] if measure == "p_and_l" else choices.recurring_usd[:, q] + choices.upfront_usd[:, q]
+        spend = choices.expense_usd[:, q] if measure == "p_and_l" else choices.running_usd[:, q] + choices.upfront_usd[:, q]
         running = timeline.covered(holdings["start"], holdings["end"])[:, q] if len(holdings) else np.zeros(0)
         counted = theirs if measure == "p_and_l" else theirs & (holdings["kind"] == "contract").to_numpy()
         signed = float((running * holdings["usd_per_hour"].to_numpy(float) * counted).sum() * timeline.hours[q])

@@ -30,6 +30,7 @@ def plan_purchases(
     spend_agreements: pd.DataFrame | None = None,
     other_costs: pd.DataFrame | None = None,
     offer_tiers: pd.DataFrame | None = None,
+    offer_payments: pd.DataFrame | None = None,
 ) -> Purchases:
     r"""Decide what to buy in each quarter.
 
@@ -43,7 +44,7 @@ def plan_purchases(
     ----------
     demand : path, probability, class, region, quarter, block, hours, work_per_hour
     speeds : class, accelerator, work_per_accelerator_hour
-    offers, commitments, limits, skus, assets, sites, spend_agreements, other_costs, offer_tiers
+    offers, commitments, limits, skus, assets, sites, spend_agreements, other_costs, offer_tiers, offer_payments
         Tables of the book; None or empty where it has none. Of other costs only those billed by the provider of a spend agreement count.
     a
         Assumptions.
@@ -63,7 +64,8 @@ def plan_purchases(
     Birge and Louveaux, Introduction to Stochastic Programming (2011), chapters 1 and 4; Rockafellar and Uryasev (2000) for CVaR.
     """
     found = decide(demand, speeds, offers, commitments, limits, a, classes=classes, skus=skus, assets=assets, sites=sites,
-                   spend_agreements=spend_agreements, other_costs=other_costs, offer_tiers=offer_tiers)  # fmt: skip
+                   spend_agreements=spend_agreements, other_costs=other_costs, offer_tiers=offer_tiers,
+                   offer_payments=offer_payments)  # fmt: skip
     work, market, choices, recourse, model = found.work, found.market, found.choices, found.recourse, found.model
     solution, lots, bought = found.solution, found.lots, found.purchases
     put_off = solution.x[model.deferred_columns]

@@ -14,6 +14,7 @@ from capplan.questions.procurement.agreements import agreement_table, contract_y
 from capplan.questions.procurement.budgets import solve_within_budgets
 from capplan.questions.procurement.choices import Choices, list_choices
 from capplan.questions.procurement.explain import feasible
+from capplan.questions.procurement.instalments import checked_instalments
 from capplan.questions.procurement.limits import known_limits
 from capplan.questions.procurement.market import Market, build_market
 from capplan.questions.procurement.model import Model, build_model
@@ -69,12 +70,14 @@ def state_problem(
     spend_agreements: pd.DataFrame | None = None,
     other_costs: pd.DataFrame | None = None,
     offer_tiers: pd.DataFrame | None = None,
+    offer_payments: pd.DataFrame | None = None,
 ) -> Stated:
     """Build the purchase program; the arguments are those of `plan_purchases`."""
     caps = known_limits(limits, sites)
     runs = speeds.loc[speeds["class"].isin(demand["class"]), "accelerator"]
-    market = build_market(offers, skus, commitments, assets, sites, runs, named_places(demand, classes, caps), a)
-    choices = list_choices(market, sites, a, checked_tiers(offer_tiers, market.contracts, offers, a.price_factor))
+    market = build_market(offers, skus, commitments, assets, sites, runs, named_places(demand, classes, caps), a, offer_payments)
+    schedules = checked_instalments(offer_payments, market.contracts, offers)
+    choices = list_choices(market, sites, a, checked_tiers(offer_tiers, market.contracts, offers, a.price_factor), schedules)
     work = lay_out(demand, speeds, classes, market, choices.timeline, a)
     years = contract_years(spend_agreements, other_costs, market, choices, a)
     recourse = build_recourse(work, market, choices, caps, a, [year.provider for year in years])
@@ -96,6 +99,7 @@ def decide(
     spend_agreements: pd.DataFrame | None = None,
     other_costs: pd.DataFrame | None = None,
     offer_tiers: pd.DataFrame | None = None,
+    offer_payments: pd.DataFrame | None = None,
 ) -> Decided:
     """Build and solve the purchase program; the arguments are those of `plan_purchases`."""
     solved: dict[tuple[tuple[str, float], ...], tuple[Stated, Model, Solution]] = {}
@@ -103,7 +107,8 @@ def decide(
     def solve(factor: Mapping[str, float]) -> tuple[Work, Recourse, Solution]:
         raised = _raised(classes, speeds, factor, a) if factor else classes
         found = state_problem(demand, speeds, offers, commitments, limits, a, classes=raised, skus=skus, assets=assets, sites=sites,
-                              spend_agreements=spend_agreements, other_costs=other_costs, offer_tiers=offer_tiers)  # fmt: skip
+                              spend_agreements=spend_agreements, other_costs=other_costs, offer_tiers=offer_tiers,
+                              offer_payments=offer_payments)  # fmt: skip
         feasible(found.model)
         model, solution = _counting_use(found, a) if found.model.years else (found.model, _best(found.model, a))
         solved[tuple(factor.items())] = found, model, solution

@@ -31,7 +31,7 @@ def purchase_table(choices: Choices, lots: np.ndarray) -> pd.DataFrame:
     part = choices.table.iloc[chosen].reset_index(drop=True)
     count = lots[chosen]
     upfront = choices.upfront_usd[chosen].sum(axis=1) * count
-    recurring = choices.recurring_usd[chosen]
+    recurring = choices.running_usd[chosen]
     billed = recurring.sum(axis=1)
     reserve = (part["role"] == "reserve").to_numpy()
     hours = (choices.covered * choices.timeline.hours)[chosen].sum(axis=1)

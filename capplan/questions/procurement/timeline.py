@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.inputs.scenario import ProcurementAssumptions
-from capplan.units import quarter_end, quarter_hours, quarter_index, quarter_label, quarter_start
+from capplan.units import quarter_end, quarter_hours, quarter_index, quarter_label, quarter_of, quarter_start
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,8 @@ class Timeline:
         Hours of each quarter.
     discount, discount_start : (Q,)
         Value today of a dollar paid evenly over the quarter (at its middle) and at its start.
+    rate_per_year
+        Cost of capital.
     """
 
     quarters: tuple[str, ...]
@@ -32,6 +34,7 @@ class Timeline:
     hours: np.ndarray
     discount: np.ndarray
     discount_start: np.ndarray
+    rate_per_year: float
 
     @property
     def horizon(self) -> tuple[str, ...]:
@@ -42,6 +45,13 @@ class Timeline:
     def starts(self) -> pd.DatetimeIndex:
         """First instant of each quarter."""
         return pd.DatetimeIndex([quarter_start(quarter) for quarter in self.quarters])
+
+    def when(self, date: pd.Timestamp) -> tuple[int, float]:
+        """Return the quarter (index) of a day, and the value today of a dollar paid on it."""
+        quarter = min(max(quarter_index(quarter_of(date)) - quarter_index(self.quarters[0]), 0), len(self.quarters) - 1)
+        begin, end = quarter_start(self.quarters[quarter]), quarter_end(self.quarters[quarter])
+        passed = quarter + (date - begin) / (end - begin)
+        return quarter, float((1 + self.rate_per_year) ** (-passed / 4))
 
     def covered(self, start: pd.Series, end: pd.Series) -> np.ndarray:
         """Share of each quarter that lies between two instants, (rows, Q); 1 for whole quarters.
@@ -77,4 +87,5 @@ def make_timeline(a: ProcurementAssumptions, last_end: pd.Timestamp) -> Timeline
     step = np.arange(count)
     growth = 1 + a.discount_rate_per_year
     hours = np.array([quarter_hours(quarter, a.hours_convention) for quarter in quarters])
-    return Timeline(quarters, a.horizon_quarters, hours, growth ** (-(step + 0.5) / 4), growth ** (-step / 4))
+    return Timeline(quarters, a.horizon_quarters, hours, growth ** (-(step + 0.5) / 4), growth ** (-step / 4),
+                    a.discount_rate_per_year)  # fmt: skip

@@ -1,0 +1,93 @@
+"""Payment schedules of offers: which share of a contract's price is due when, and what that is worth today."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from capplan.errors import CapplanError, nearest
+from capplan.questions.pricing import USAGE_TERMS, completed
+from capplan.questions.procurement.timeline import Timeline
+from capplan.units import add_months
+
+#: Roles of contracts whose price is their own; a reservation is billed as it runs.
+SCHEDULED_ROLES = ("full", "units", "dollars")
+#: Shares of a schedule may miss 1 by this much.
+ROUNDING_SHARE = 1e-6
+COLUMNS = ["choice", "date", "quarter", "usd", "present_usd"]
+
+
+def checked_instalments(payments: pd.DataFrame | None, contracts: pd.DataFrame, offers: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the schedule of each contract that has one, earliest payment first.
+
+    Parameters
+    ----------
+    payments
+        Table offer_payments; None where a book has none.
+    contracts
+        Offers that are contracts, with roles.
+    offers
+        Table offers, for the names of those that were left out.
+
+    Raises
+    ------
+    CapplanError
+        If a schedule names no offer or one that has no price of its own, does not add up, or goes on after the contract's end.
+    """
+    if payments is None or payments.empty:
+        return {}
+    known, terms = contracts.set_index("offer_id"), offers.set_index("offer_id")["term"]
+    found = {}
+    for key, part in completed(payments, "offer_payments").sort_values(["offer_id", "months_after_start"]).groupby("offer_id", sort=True):
+        name = str(key)
+        if name not in terms.index:
+            raise CapplanError(f"offer_payments names {name!r}, which is no offer; {nearest(name, offers['offer_id'])}")
+        by_hour = terms[name] in USAGE_TERMS
+        if not by_hour and name not in known.index:
+            continue
+        if by_hour or known.at[name, "role"] not in SCHEDULED_ROLES or terms[name] == "owned":
+            raise CapplanError(f"offer_payments: {name} has no contract price that could be paid by a schedule; delete its rows")
+        row = known.loc[name]
+        total = float(part["share"].sum()) + float(row["upfront_share"])
+        if abs(total - 1) > ROUNDING_SHARE:
+            raise CapplanError(
+                f"offer_payments: the shares of {name} sum to {total:.6g}, with upfront_share {row['upfront_share']:g}; they must sum to 1"
+            )
+        last = float(part["months_after_start"].max())
+        if last > row["term_months"]:
+            raise CapplanError(f"offer_payments: {name} is paid until month {last:g}, and ends after {row['term_months']:g}; correct one of them")
+        found[name] = part.reset_index(drop=True)
+    return found
+
+
+def due(schedules: Mapping[str, pd.DataFrame], table: pd.DataFrame, price_usd: np.ndarray, timeline: Timeline) -> pd.DataFrame:
+    """List the payments of one lot of each choice that is paid by a schedule.
+
+    Parameters
+    ----------
+    schedules
+        What `checked_instalments` returns.
+    table
+        Choices: offer_id, kind, start.
+    price_usd : (n,)
+        Whole price of one lot.
+    timeline
+        Quarters and discounting; a payment on the day after the last quarter counts to it.
+
+    Returns
+    -------
+    DataFrame
+        choice, date, quarter (index), usd, present_usd.
+    """
+    rows = []
+    for j, row in enumerate(table[["offer_id", "kind", "start"]].to_dict("records")):
+        schedule = schedules.get(row["offer_id"]) if row["kind"] == "offer" else None
+        if schedule is None:
+            continue
+        for months, share in zip(schedule["months_after_start"], schedule["share"], strict=True):
+            date = add_months(row["start"], months)
+            quarter, factor = timeline.when(date)
+            rows.append((j, date, quarter, share * price_usd[j], share * price_usd[j] * factor))
+    return pd.DataFrame(rows, columns=COLUMNS).astype({"choice": "int64", "quarter": "int64", "usd": "float64", "present_usd": "float64"})
