@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from capplan.questions.cluster.lists import BY_ATTAINED, ROUND_ROBIN, dequeue, enqueue, finish, start, stop
+from capplan.compiling import compiled
+from capplan.questions.cluster.lists import BY_ATTAINED, ROUND_ROBIN, dequeue, enqueue, finish, start, stop, total_of
 from capplan.questions.cluster.placing import LOCALITY, _one_node, _record, choose, take
 from capplan.questions.cluster.reserving import displace, fits_around, reserve
+from capplan.questions.cluster.signatures import COUNT, COUNTS, NODES, REAL, RULES, STATE, TRACE
 from capplan.questions.cluster.state import (
     BY_END,
     BY_EXPECTED,
@@ -49,7 +50,7 @@ from capplan.questions.cluster.state import (
 STRICT, SKIP, EASY, CONSERVATIVE = 0, 1, 2, 3
 
 
-@njit(cache=True)
+@compiled(COUNT, TRACE, RULES, STATE, source=__file__)
 def _quota_allows(job, trace, rules, state):  # type: ignore[no-untyped-def]
     """Tell whether a team's quota, and what its cohort lends, leave room for a job.
 
@@ -69,7 +70,7 @@ def _quota_allows(job, trace, rules, state):  # type: ignore[no-untyped-def]
     return trace.whole[LEAST, job] <= room and trace.whole[NEED, job] <= room
 
 
-@njit(cache=True)
+@compiled(TRACE, NODES, STATE, source=__file__)
 def _grab_parts(trace, nodes, state):  # type: ignore[no-untyped-def]
     """Without gang scheduling: give the waiting jobs one node's piece each in turn; a job runs once it holds all of it."""
     moved = True
@@ -101,7 +102,7 @@ def _grab_parts(trace, nodes, state):  # type: ignore[no-untyped-def]
                 index -= 1 if state.line[QUEUE_HEAD, 0] == head else 0
 
 
-@njit(cache=True)
+@compiled(TRACE, NODES, RULES, STATE, source=__file__)
 def _conservative(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Give every waiting job in order the earliest window that delays none before it, and start those whose window is now.
 
@@ -110,7 +111,7 @@ def _conservative(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     now, running = state.scalars[NOW], int(state.scalars[RUNNING_JOBS])
     size = 2 * rules.depth + running + 4
     times, free = np.empty(size), np.empty(size)
-    times[0], free[0], count = now, float(state.free_of_kind.sum()), 1
+    times[0], free[0], count = now, float(total_of(state.free_of_kind)), 1
     for index in range(running):
         job = state.running[BY_EXPECTED, index]
         when = max(state.job[EXPECTED_END, job], now)
@@ -146,7 +147,7 @@ def _conservative(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
             continue
         begin, end = times[first], times[first] + length
         if first == 0:
-            taken, rate, _ = choose(job, state.node[FREE], True, True, trace, nodes, rules, state)
+            taken, rate, _ = choose(job, state.node[FREE], True, trace, nodes, rules, state)
             if taken >= 0:
                 head = state.line[QUEUE_HEAD, 0]
                 take(job, taken, now, trace, nodes, state)
@@ -166,7 +167,7 @@ def _conservative(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
             free[index] -= need
 
 
-@njit(cache=True)
+@compiled(COUNTS, RULES, STATE, source=__file__)
 def _next_queue(skipped, rules, state):  # type: ignore[no-untyped-def]
     """Return the queue that comes first: with fair share the one that has had least for its share."""
     best, least = -1, np.inf
@@ -179,7 +180,7 @@ def _next_queue(skipped, rules, state):  # type: ignore[no-untyped-def]
     return best
 
 
-@njit(cache=True)
+@compiled(COUNT, COUNTS, TRACE, NODES, RULES, STATE, source=__file__)
 def _smaller_waits(too_large, skipped, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Tell whether any job that would be looked at could find a place now, so that a reservation is worth its work."""
     for queue in range(state.line.shape[1] - 1):
@@ -191,11 +192,11 @@ def _smaller_waits(too_large, skipped, trace, nodes, rules, state):  # type: ign
     return False
 
 
-@njit(cache=True)
+@compiled(TRACE, NODES, RULES, STATE, source=__file__)
 def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Start whatever the policy lets start now."""
     if rules.backfill == CONSERVATIVE:
-        if state.free_of_kind.sum() > 0:
+        if total_of(state.free_of_kind) > 0:
             _conservative(trace, nodes, rules, state)
         return
     skipped = np.zeros(state.line.shape[1] - 1, dtype=np.int64)
@@ -220,11 +221,12 @@ def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
         if reserved:
             taken, rate = fits_around(job, shadow, trace, nodes, rules, state)
         else:
-            taken, rate, _ = choose(job, state.node[FREE], True, True, trace, nodes, rules, state)
+            taken, rate, _ = choose(job, state.node[FREE], True, trace, nodes, rules, state)
             if taken < 0 and rules.preempt and displace(job, trace, nodes, rules, state):
                 # those stopped wait again, perhaps before this job's old place
-                skipped[:] = 0
-                taken, rate, _ = choose(job, state.node[FREE], True, True, trace, nodes, rules, state)
+                for other in range(len(skipped)):
+                    skipped[other] = 0
+                taken, rate, _ = choose(job, state.node[FREE], True, trace, nodes, rules, state)
         if taken >= 0:
             take(job, taken, state.scalars[NOW], trace, nodes, state)
             dequeue(job, trace, state)
@@ -244,7 +246,7 @@ def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
             shadow, reserved = reserve(job, trace, nodes, rules, state), True
         if (
             rules.backfill == EASY
-            and state.free_of_kind.sum() == 0
+            and total_of(state.free_of_kind) == 0
             and state.scalars[RUNNING_JOBS] > 0
             and trace.whole[THOUSANDTHS, job] == 0
         ):
@@ -252,7 +254,7 @@ def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
         skipped[queue] += 1
 
 
-@njit(cache=True)
+@compiled(COUNT, COUNT, TRACE, NODES, RULES, STATE, source=__file__)
 def _change_node(node, to, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Take a node away (0: it fails, -1: it is reclaimed, work kept) or bring it back (1)."""
     kind = nodes.node[NODE_KIND, node]
@@ -282,7 +284,7 @@ def _change_node(node, to, trace, nodes, rules, state):  # type: ignore[no-untyp
     state.node[FREE, node] = 0
 
 
-@njit(cache=True)
+@compiled(REAL, RULES, STATE, source=__file__)
 def _age_usage(now, rules, state):  # type: ignore[no-untyped-def]
     """Let past usage fade by half in each half-life, and add what is used now."""
     passed = now - state.scalars[COUNTED_UNTIL]
@@ -294,7 +296,7 @@ def _age_usage(now, rules, state):  # type: ignore[no-untyped-def]
     state.scalars[COUNTED_UNTIL] = now
 
 
-@njit(cache=True)
+@compiled(TRACE, NODES, RULES, STATE, source=__file__, entry=True)
 def run(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Simulate until nothing is left to happen, or the log is nearly full; return True when done."""
     jobs, changes = trace.real.shape[1], len(nodes.change_time)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from capplan.compiling import compiled
 from capplan.questions.cluster.placing import give_back
+from capplan.questions.cluster.signatures import COUNT, COUNTS, NODES, REAL, REALS, RULES, STATE, TRACE
 from capplan.questions.cluster.state import (
     ATTAINED,
     BY_END,
@@ -43,7 +44,23 @@ from capplan.questions.cluster.state import (
 FIXED, BY_REMAINING, BY_ATTAINED, ROUND_ROBIN = 0, 1, 2, 3
 
 
-@njit(cache=True)
+@compiled(COUNTS, COUNTS, source=__file__)
+def copy_row(source, target):  # type: ignore[no-untyped-def]
+    """Copy a row."""
+    for index in range(len(source)):
+        target[index] = source[index]
+
+
+@compiled(COUNTS, source=__file__)
+def total_of(row):  # type: ignore[no-untyped-def]
+    """Return the sum of a row."""
+    total = 0
+    for value in row:
+        total += value
+    return total
+
+
+@compiled(COUNTS, COUNT, COUNT, REALS, COUNT, source=__file__)
 def _place_of(entries, low, high, keys, job):  # type: ignore[no-untyped-def]
     """Return where a job stands, or would stand: by key, equal keys by submission."""
     key = keys[job]
@@ -57,7 +74,7 @@ def _place_of(entries, low, high, keys, job):  # type: ignore[no-untyped-def]
     return low
 
 
-@njit(cache=True)
+@compiled(COUNTS, COUNT, REALS, COUNT, source=__file__)
 def insert(entries, count, keys, job):  # type: ignore[no-untyped-def]
     """Put a job into a list of `count` sorted entries."""
     place = _place_of(entries, 0, count, keys, job)
@@ -66,14 +83,14 @@ def insert(entries, count, keys, job):  # type: ignore[no-untyped-def]
     entries[place] = job
 
 
-@njit(cache=True)
+@compiled(COUNTS, COUNT, REALS, COUNT, source=__file__)
 def remove(entries, count, keys, job):  # type: ignore[no-untyped-def]
     """Take a job out of a list of `count` sorted entries."""
     for index in range(_place_of(entries, 0, count, keys, job), count - 1):
         entries[index] = entries[index + 1]
 
 
-@njit(cache=True)
+@compiled(COUNT, REAL, TRACE, RULES, STATE, source=__file__)
 def enqueue(job, now, trace, rules, state):  # type: ignore[no-untyped-def]
     """Let a job wait, in the place its policy gives it; whichever side is shorter moves."""
     if rules.order == BY_REMAINING:
@@ -99,7 +116,7 @@ def enqueue(job, now, trace, rules, state):  # type: ignore[no-untyped-def]
         state.line[QUEUE_HEAD, queue] = head - 1
 
 
-@njit(cache=True)
+@compiled(COUNT, TRACE, STATE, source=__file__)
 def dequeue(job, trace, state):  # type: ignore[no-untyped-def]
     """Take a job out of its queue."""
     queue = trace.whole[JOB_QUEUE, job]
@@ -116,7 +133,7 @@ def dequeue(job, trace, state):  # type: ignore[no-untyped-def]
         state.line[QUEUE_TAIL, queue] = tail - 1
 
 
-@njit(cache=True)
+@compiled(COUNT, COUNT, REAL, TRACE, STATE, source=__file__)
 def start(job, taken, rate, trace, state):  # type: ignore[no-untyped-def]
     """Let a job run on what it has taken."""
     now = state.scalars[NOW]
@@ -135,13 +152,13 @@ def start(job, taken, rate, trace, state):  # type: ignore[no-untyped-def]
     state.scalars[RUNNING_JOBS] = count + 1
 
 
-@njit(cache=True)
+@compiled(COUNT, REAL, STATE, source=__file__)
 def progress(job, now, state):  # type: ignore[no-untyped-def]
     """Return the work a running job has done since it last started, in seconds at its recorded speed."""
     return min(max(now - state.job[STARTED, job] - state.job[OVERHEAD, job], 0.0) * state.job[RATE, job], state.job[REMAINING, job])
 
 
-@njit(cache=True)
+@compiled(COUNT, REAL, REAL, TRACE, NODES, RULES, STATE, source=__file__)
 def stop(job, lost_back_to, overhead, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Stop a running job before its end and let it wait again.
 
@@ -163,7 +180,7 @@ def stop(job, lost_back_to, overhead, trace, nodes, rules, state):  # type: igno
     enqueue(job, now, trace, rules, state)
 
 
-@njit(cache=True)
+@compiled(COUNT, TRACE, NODES, STATE, source=__file__)
 def finish(job, trace, nodes, state):  # type: ignore[no-untyped-def]
     """End a job that is first in the list of ends."""
     count = int(state.scalars[RUNNING_JOBS])

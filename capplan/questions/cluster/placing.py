@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from capplan.compiling import compiled
+from capplan.questions.cluster.signatures import COUNT, COUNTS, FLAG, NODES, REAL, RULES, STATE, TRACE
 from capplan.questions.cluster.state import (
     FREE,
     HELD,
@@ -39,7 +39,7 @@ from capplan.questions.cluster.state import (
 PACK, SPREAD, BALANCED, LOCALITY = 0, 1, 2, 3
 
 
-@njit(cache=True)
+@compiled(COUNT, COUNT, COUNT, COUNTS, COUNTS, COUNT, source=__file__)
 def _one_node(need, low, high, available, size, placement):  # type: ignore[no-untyped-def]
     """Return the node that takes the whole gang, or -1."""
     best, score = -1, 1e18
@@ -60,7 +60,7 @@ def _one_node(need, low, high, available, size, placement):  # type: ignore[no-u
     return best
 
 
-@njit(cache=True)
+@compiled(COUNT, COUNT, COUNT, COUNTS, COUNTS, COUNT, COUNT, COUNTS, COUNTS, source=__file__)
 def _several_nodes(need, low, high, available, domain, only, most, nodes, amounts):  # type: ignore[no-untyped-def]
     """Take the emptiest nodes first, the last piece on the tightest one; return how many nodes, or 0 where `most` is too few."""
     left, taken, level, total = need, 0, 0, 0
@@ -105,7 +105,7 @@ def _several_nodes(need, low, high, available, domain, only, most, nodes, amount
     return taken if taken <= most else 0
 
 
-@njit(cache=True)
+@compiled(COUNT, COUNT, COUNTS, NODES, RULES, STATE, source=__file__)
 def _gang_in_kind(need, kind, available, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Pick nodes of one kind for a gang; return (nodes taken, scattered)."""
     low, high, size = nodes.kind_start[kind], nodes.kind_start[kind + 1], nodes.kind_size[kind]
@@ -149,12 +149,12 @@ def _gang_in_kind(need, kind, available, nodes, rules, state):  # type: ignore[n
     return taken, taken > fewest or crossing
 
 
-@njit(cache=True)
-def choose(job, available, live, shared, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
+@compiled(COUNT, COUNTS, FLAG, TRACE, NODES, RULES, STATE, source=__file__)
+def choose(job, available, live, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Pick a place for a job among the available accelerators, fastest kind first.
 
     Return (nodes taken, rate of progress, accelerators); the place itself is left in state.picked_*. Nothing is taken yet.
-    `live` says that `available` is what is free now, so that totals reject at once; `shared` allows a part of an open accelerator.
+    `live` says that `available` is what is free now, so that totals reject at once and a part of an open accelerator may be had.
     """
     state.picked_slot[0] = -1
     kinds = len(nodes.kind_size)
@@ -177,7 +177,7 @@ def choose(job, available, live, shared, trace, nodes, rules, state):  # type: i
         speed = nodes.speed[row, kind]
         if trace.whole[THOUSANDTHS, job] > 0:
             amount, best = trace.whole[THOUSANDTHS, job], -1
-            if shared:
+            if live:
                 for slot in range(int(state.scalars[SLOTS])):
                     node = state.slot[SLOT_NODE, slot]
                     fits = node >= 0 and nodes.node[NODE_KIND, node] == kind and state.slot[SLOT_FREE, slot] >= amount
@@ -211,7 +211,7 @@ def choose(job, available, live, shared, trace, nodes, rules, state):  # type: i
     return -1, 0.0, 0
 
 
-@njit(cache=True)
+@compiled(COUNT, COUNT, COUNT, COUNT, REAL, STATE, source=__file__)
 def _record(job, node, amount, slot, now, state):  # type: ignore[no-untyped-def]
     record = int(state.scalars[RECORDS_FREE])
     state.scalars[RECORDS_FREE] = state.records[RECORDS_NEXT, record]
@@ -221,7 +221,7 @@ def _record(job, node, amount, slot, now, state):  # type: ignore[no-untyped-def
     state.counts[RECORD, job] = record
 
 
-@njit(cache=True)
+@compiled(COUNT, COUNT, REAL, TRACE, NODES, STATE, source=__file__)
 def take(job, taken, now, trace, nodes, state):  # type: ignore[no-untyped-def]
     """Take the picked place."""
     slot = state.picked_slot[0]
@@ -247,7 +247,7 @@ def take(job, taken, now, trace, nodes, state):  # type: ignore[no-untyped-def]
         _record(job, node, amount, -1, now, state)
 
 
-@njit(cache=True)
+@compiled(COUNT, REAL, TRACE, NODES, STATE, source=__file__)
 def give_back(job, now, trace, nodes, state):  # type: ignore[no-untyped-def]
     """Give back all a job holds, and log where it was and when."""
     record = state.counts[RECORD, job]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from capplan.questions.cluster.lists import BY_ATTAINED, BY_REMAINING, ROUND_ROBIN, progress, stop
+from capplan.compiling import compiled
+from capplan.questions.cluster.lists import BY_ATTAINED, BY_REMAINING, ROUND_ROBIN, copy_row, progress, stop
 from capplan.questions.cluster.placing import choose
+from capplan.questions.cluster.signatures import COUNT, NODES, REAL, RULES, STATE, TRACE
 from capplan.questions.cluster.state import (
     ATTAINED,
     BY_END,
@@ -43,16 +44,18 @@ from capplan.questions.cluster.state import (
 BY_KEY, RECLAIM = 1, 2
 
 
-@njit(cache=True)
+@compiled(COUNT, TRACE, NODES, RULES, STATE, source=__file__)
 def reserve(job, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Return when the running jobs will have made room for a job, and leave what the others may use past that in state.node[SPARE].
 
     Running jobs are taken back in the order of their expected ends until the job has a place, node by node.
     """
     now = state.scalars[NOW]
-    state.node[SPARE, :] = state.node[FREE]
-    slot_free = state.slot[SLOT_FREE].copy()
-    total = state.free_of_kind.copy()
+    kinds = len(nodes.kind_size)
+    copy_row(state.node[FREE], state.node[SPARE])
+    slot_free, total = np.empty(state.slot.shape[1], dtype=np.int64), np.empty(kinds, dtype=np.int64)
+    copy_row(state.slot[SLOT_FREE], slot_free)
+    copy_row(state.free_of_kind, total)
     for index in range(int(state.scalars[RUNNING_JOBS])):
         other = state.running[BY_EXPECTED, index]
         grown = False
@@ -67,9 +70,12 @@ def reserve(job, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
             total[nodes.node[NODE_KIND, node]] += released
             grown = grown or released > 0
             record = state.records[RECORDS_NEXT, record]
-        if not grown or total.max() < trace.whole[LEAST, job]:
+        enough = False
+        for kind in range(kinds):
+            enough = enough or total[kind] >= trace.whole[LEAST, job]
+        if not grown or not enough:
             continue
-        taken, _, _ = choose(job, state.node[SPARE], False, False, trace, nodes, rules, state)
+        taken, _, _ = choose(job, state.node[SPARE], False, trace, nodes, rules, state)
         if taken > 0:
             for place in range(taken):
                 state.node[SPARE, state.picked[PICKED_NODE, place]] -= (
@@ -77,15 +83,15 @@ def reserve(job, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
                 )
             return max(state.job[EXPECTED_END, other], now)
     # only nodes that are away could help: nobody is held back for it
-    state.node[SPARE, :] = state.node[FREE]
+    copy_row(state.node[FREE], state.node[SPARE])
     return np.inf
 
 
-@njit(cache=True)
+@compiled(COUNT, REAL, TRACE, NODES, RULES, STATE, source=__file__)
 def fits_around(job, shadow, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Pick a place that does not delay the reservation at `shadow`; return (nodes taken, rate)."""
     now = state.scalars[NOW]
-    taken, rate, _ = choose(job, state.node[FREE], True, True, trace, nodes, rules, state)
+    taken, rate, _ = choose(job, state.node[FREE], True, trace, nodes, rules, state)
     if taken < 0:
         return -1, 0.0
     done = trace.real[WORK, job] - state.job[REMAINING, job]
@@ -93,7 +99,7 @@ def fits_around(job, shadow, trace, nodes, rules, state):  # type: ignore[no-unt
         return taken, rate
     for node in range(state.node.shape[1]):
         state.node[OPEN_FREE, node] = min(state.node[FREE, node], state.node[SPARE, node])
-    taken, rate, _ = choose(job, state.node[OPEN_FREE], False, False, trace, nodes, rules, state)
+    taken, rate, _ = choose(job, state.node[OPEN_FREE], False, trace, nodes, rules, state)
     if taken >= 0:
         for place in range(taken):
             state.node[SPARE, state.picked[PICKED_NODE, place]] -= (
@@ -102,7 +108,7 @@ def fits_around(job, shadow, trace, nodes, rules, state):  # type: ignore[no-unt
     return taken, rate
 
 
-@njit(cache=True)
+@compiled(COUNT, COUNT, REAL, TRACE, RULES, STATE, source=__file__)
 def _ahead(victim, job, now, trace, rules, state):  # type: ignore[no-untyped-def]
     """Return how far a waiting job goes before a running one; not above 0 where it may not displace it."""
     if rules.preempt == RECLAIM:
@@ -121,15 +127,16 @@ def _ahead(victim, job, now, trace, rules, state):  # type: ignore[no-untyped-de
     return state.job[KEY, victim] - state.job[KEY, job]
 
 
-@njit(cache=True)
+@compiled(COUNT, TRACE, NODES, RULES, STATE, source=__file__)
 def displace(job, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Make room for a job by stopping running ones it goes before, on the nodes it would take; return whether room was made."""
     now, count = state.scalars[NOW], int(state.scalars[RUNNING_JOBS])
     ahead = np.zeros(count)
     victims = np.empty(count, dtype=np.int64)
     found = 0
-    state.node[OPEN_FREE, :] = state.node[FREE]
-    slots = state.slot[SLOT_FREE].copy()
+    copy_row(state.node[FREE], state.node[OPEN_FREE])
+    slots = np.empty(state.slot.shape[1], dtype=np.int64)
+    copy_row(state.slot[SLOT_FREE], slots)
     for index in range(count):
         victim = state.running[BY_END, index]
         far = _ahead(victim, job, now, trace, rules, state)
@@ -151,14 +158,17 @@ def displace(job, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
             record = state.records[RECORDS_NEXT, record]
     if found == 0:
         return False
-    taken, _, _ = choose(job, state.node[OPEN_FREE], False, False, trace, nodes, rules, state)
+    taken, _, _ = choose(job, state.node[OPEN_FREE], False, trace, nodes, rules, state)
     if taken <= 0:
         return False
     wanted = np.zeros(state.node.shape[1], dtype=np.int64)
     for place in range(taken):
         wanted[state.picked[PICKED_NODE, place]] = 1 if trace.whole[THOUSANDTHS, job] > 0 else state.picked[PICKED_AMOUNT, place]
-    for index in np.argsort(-ahead[:found]):
-        victim = victims[index]
+    for _ in range(found):
+        best = 0
+        for index in range(1, found):
+            best = index if ahead[index] > ahead[best] else best
+        victim, ahead[best] = victims[best], -np.inf
         record, useful = state.counts[RECORD, victim], False
         while record >= 0:
             node = state.records[RECORDS_NODE, record]

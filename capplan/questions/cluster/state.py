@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-Whole = np.ndarray[Any, np.dtype[np.int64]]
+#: One number a row, and several rows of them.
+Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
+Whole = np.ndarray[tuple[int], np.dtype[np.int64]]
+FloatRows = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+WholeRows = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 #: Whether a job is still to come, waits, runs, or has ended.
 COMING, WAITING, RUNNING, ENDED = 0, 1, 2, 3
@@ -36,10 +39,10 @@ CHANGE_NODE, CHANGE_TO = range(2)
 
 
 class Jobs(NamedTuple):
-    """A trace as compiled code takes it: few arrays, since it is compiled anew for each of them."""
+    """A trace as compiled code takes it: few arrays, since each costs time to compile."""
 
-    real: Floats
-    whole: Whole
+    real: FloatRows
+    whole: WholeRows
 
 
 class Trace(NamedTuple):
@@ -66,12 +69,12 @@ class Trace(NamedTuple):
 class Places(NamedTuple):
     """Nodes as compiled code takes them."""
 
-    node: Whole
+    node: WholeRows
     kind_start: Whole
     kind_size: Whole
-    speed: Floats
+    speed: FloatRows
     change_time: Floats
-    change: Whole
+    change: WholeRows
 
 
 class Nodes(NamedTuple):
@@ -82,7 +85,7 @@ class Nodes(NamedTuple):
     domain: Whole
     kind_start: Whole
     kind_size: Whole
-    speed: Floats
+    speed: FloatRows
     change_time: Floats
     change_node: Whole
     change_to: Whole
@@ -120,21 +123,21 @@ class Rules(NamedTuple):
 class State(NamedTuple):
     """Everything that changes, so that a run can stop, get more room for its log, and go on; rows as named above."""
 
-    job: Floats
-    counts: Whole
-    line: Whole
-    running: Whole
-    node: Whole
+    job: FloatRows
+    counts: WholeRows
+    line: WholeRows
+    running: WholeRows
+    node: WholeRows
     free_of_kind: Whole
-    records: Whole
+    records: WholeRows
     records_time: Floats
-    slot: Whole
-    picked: Whole
+    slot: WholeRows
+    picked: WholeRows
     picked_slot: Whole
     used: Whole
     team_usage: Floats
     scalars: Floats
-    log: Floats
+    log: FloatRows
 
 
 def new_state(trace: Trace, nodes: Nodes, queues: int, teams: int) -> State:

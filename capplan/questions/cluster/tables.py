@@ -143,7 +143,7 @@ def _speeds(table: pd.DataFrame, kinds: list[str], speeds: pd.DataFrame | None) 
     relative = wide.div(wide.max(axis=1), axis=0).fillna(0.0)
     codes = {name: index + 1 for index, name in enumerate(relative.index)}
     rows = table["workload"].map(codes).fillna(0).to_numpy(dtype=np.int64)
-    return rows, np.vstack([np.ones((1, len(kinds))), relative.to_numpy()])
+    return rows, np.ascontiguousarray(np.vstack([np.ones((1, len(kinds))), relative.to_numpy()]))
 
 
 def _trace(table: pd.DataFrame, rows: np.ndarray, kinds: list[str], origin: pd.Timestamp, policy: Policy) -> Trace:

@@ -1,0 +1,65 @@
+"""How numerical code is compiled: once for the types it is given, and kept between runs in a folder of the user's own."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+
+@cache
+def kept_in(sources: Path) -> Path | None:
+    """Return the private folder that keeps compiled code of a package, or None where none can be written.
+
+    Compiled code calls other compiled code, so what is kept holds for all sources of the package together: the folder is named after their content.
+    The package's own folder is never written to; it may belong to somebody else.
+
+    Parameters
+    ----------
+    sources
+        Folder of the package.
+    """
+    content = b"".join(file.name.encode() + b"\0" + file.read_bytes() for file in sorted(sources.glob("*.py")))
+    try:
+        root = Path(os.environ.get("CAPPLAN_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "capplan")
+        folder = root / "compiled" / hashlib.sha256(content).hexdigest()[:16]
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return folder if os.access(folder, os.W_OK | os.X_OK) else None
+    except (OSError, RuntimeError):
+        return None
+
+
+def compiled(*arguments: Any, source: str, entry: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Compile a function for one list of argument types, when its module is imported.
+
+    Stated types keep numba from compiling it again for every constant it is called with; only an entry can be called from Python.
+
+    Parameters
+    ----------
+    arguments
+        Types of numba.
+    source
+        File of the module (`__file__`).
+    entry
+        Is it called from Python?
+    """
+    # numba's own types do not know all of its options
+    numba: Any = importlib.import_module("numba")
+    folder = kept_in(Path(source).parent)
+
+    def compile_it(function: Callable[..., Any]) -> Callable[..., Any]:
+        before = numba.config.CACHE_DIR
+        numba.config.CACHE_DIR = str(folder or "")
+        try:
+            made: Callable[..., Any] = numba.njit(
+                arguments, cache=folder is not None, no_cpython_wrapper=not entry, no_cfunc_wrapper=True, error_model="numpy"
+            )(function)
+        finally:
+            numba.config.CACHE_DIR = before
+        return made
+
+    return compile_it
