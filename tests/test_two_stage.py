@@ -13,6 +13,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from capplan.errors import SolveError
+from capplan.optimize.bases import BasisStore
 from capplan.optimize.program import expected_excess, right_hand_sides
 from capplan.optimize.recourse import RecourseLibrary
 from capplan.optimize.solver import InfeasibleError, UnboundedError
@@ -147,6 +148,32 @@ def test_bunching_equals_one_solve_for_each_point(seed):
     assert library.costs(rhs, found.basis) == pytest.approx(point_costs(problem, x), rel=1e-8, abs=1e-8)
     again = library.evaluate(rhs, problem.technology, np.zeros(len(rhs), dtype=int))
     assert library.costs(rhs, again.basis) == pytest.approx(library.costs(rhs, found.basis), rel=1e-9, abs=1e-9)
+
+
+def test_bases_made_by_pivots_are_what_their_columns_say():
+    draw = np.random.default_rng(3)
+    m, n = 7, 30
+    matrix = np.hstack([draw.uniform(0, 1, (m, n)) * (draw.uniform(size=(m, n)) < 0.5), -np.eye(m)])
+    cost = np.concatenate([draw.uniform(1, 9, n), np.zeros(m)])
+    store = BasisStore(matrix, cost, cost)
+    b = draw.uniform(-1, 5, (400, m))
+    basis = np.full(len(b), store.add(np.arange(n, n + m)))
+    for _ in range(100):
+        row, short = store.leaving(basis, b, np.full(len(b), 1e-9))
+        moving = np.flatnonzero(row >= 0)
+        if not len(moving):
+            break
+        assert (short[moving] > 0).all()
+        basis[moving] = store.move(basis[moving], row[moving])
+    assert store.count > 50
+    assert store.updates[: store.count].max() > 3
+    for number in range(store.count):
+        inverse = np.linalg.inv(matrix[:, store.columns[number]])
+        assert store.values(number, np.eye(m)) == pytest.approx(inverse.T, abs=1e-9)
+        assert store.duals[number] == pytest.approx(cost[store.columns[number]] @ inverse, abs=1e-9)
+        assert (cost - store.duals[number] @ matrix >= -1e-9).all()
+    values = np.array([b[p] @ store.values(int(basis[p]), np.eye(m)) for p in range(len(b))])
+    assert values.min() >= -1e-9
 
 
 def test_bunching_with_equalities_and_earnings():

@@ -145,7 +145,11 @@ class LShaped:
             self.upper = np.inf
             marginals = self._run(self.x)
             self.evaluator.rest(self.x)
-            recourse = self.coupled.decisions(self.x, self.coupled.evaluate(self.x))
+            # dispatches of equal cost may differ by scenario: cost and recourse are those of one and the same
+            joint = self.coupled.evaluate(self.x)
+            self.cost = joint.cost_by_scenario
+            self.upper = float(self.problem.c @ self.x) + blended_cost(self.cost, self.problem.probability, self.risk_weight, self.tail_share)
+            recourse = self.coupled.decisions(self.x, joint)
         if np.isinf(self.upper):
             raise UnsettledError("no first stage was found that leaves every point feasible and keeps the expected rows")
         gap = (self.upper - self.lower) / max(abs(self.upper), 1e-12)

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from capplan.errors import SolveError
+from capplan.optimize.bases import BasisStore
 from capplan.optimize.scaling import equilibrate
 from capplan.optimize.solver import Arrays, InfeasibleError, UnboundedError, judge, load, run
 
@@ -16,11 +17,9 @@ Array = np.ndarray
 PERTURBATION = 1e-7
 PRIMAL_TOLERANCE = 1e-9
 INFEASIBLE_SHARE = 1e-7
-PIVOT_TOLERANCE = 1e-9
 MOST_PIVOTS = 2000
 RESEED_STEP = 4
 RESEED_POINTS = 8
-INVERSE_BYTES = 400_000_000
 
 
 class Bunched(NamedTuple):
@@ -88,20 +87,14 @@ class RecourseLibrary:
         )
         size = len(self.source)
         self.size = size
-        self.cost = np.concatenate([scaled.c, np.zeros(size)])
-        self.matrix = np.ascontiguousarray(np.hstack([scaled.A.toarray(), -np.eye(size)]))
+        cost = np.concatenate([scaled.c, np.zeros(size)])
+        matrix = np.hstack([scaled.A.toarray(), -np.eye(size)])
         spread = np.random.default_rng(20270101).uniform(0.5, 1.0, r + size)
-        self.perturbed = self.cost + PERTURBATION * spread * np.maximum(np.abs(self.cost), np.abs(scaled.c).max(initial=1e-3) * 1e-2)
-        self.index: dict[bytes, int] = {}
-        self.columns: list[Array] = []
-        self.inverse: list[Array | None] = []
-        self.used: list[int] = []
-        self.child: dict[tuple[int, int], int] = {}
+        perturbed = cost + PERTURBATION * spread * np.maximum(np.abs(cost), np.abs(scaled.c).max(initial=1e-3) * 1e-2)
+        self.bases = BasisStore(matrix, cost, perturbed)
+        self.ray: dict[tuple[int, int], int] = {}
         self.rays: list[Array] = []
-        self.duals = np.zeros((64, m))
-        self.clock = 0
-        self.norms: list[Array] = []
-        self.reduced: list[Array] = []
+        self._known_duals = np.zeros((0, m))
         self.highs: Any = None
         self.first = self._first_basis()
 
@@ -128,7 +121,7 @@ class RecourseLibrary:
         start : (N,) int, optional
             Basis to try first, best the one it rested on at the last first stage.
         """
-        self.clock += 1
+        self.bases.clock += 1
         b = self.standard(rhs)
         tolerance = PRIMAL_TOLERANCE * (1.0 + np.abs(b).max(axis=1, initial=0.0))
         basis = np.full(len(b), self.first) if start is None else np.array(start)
@@ -148,30 +141,25 @@ class RecourseLibrary:
                 basis[point] = self._solve_alone(b[point])
             except InfeasibleError as error:
                 raise SolveError("the recourse of a point did not settle; look for recourse coefficients of very different size") from error
-        self._evict()
+        self.bases.evict()
         return Bunched(basis, ray)
 
     def _advance(self, b: Array, tolerance: Array, basis: Array, ray: Array, waiting: Array) -> Array:
         """Test the waiting points at their bases and move those that fail by one pivot; return the points that moved."""
-        order = waiting[np.argsort(basis[waiting], kind="stable")]
-        moved = []
-        for group in np.split(order, np.flatnonzero(np.diff(basis[order])) + 1):
-            k = int(basis[group[0]])
-            values = b[group] @ self._inverse(k).T
-            failed = np.flatnonzero(values.min(axis=1) < -tolerance[group])
-            if not len(failed):
-                continue
-            rows = (values[failed] / self.norms[k]).argmin(axis=1)
-            for row in np.unique(rows):
-                points = group[failed[rows == row]]
-                target = self._pivot(k, int(row))
-                if target >= 0:
-                    basis[points] = target
-                    moved.append(points)
-                else:
-                    short = -values[failed[rows == row], row]
-                    ray[points[short > INFEASIBLE_SHARE / PRIMAL_TOLERANCE * tolerance[points]]] = -target - 1
-        return np.concatenate(moved) if moved else np.zeros(0, dtype=int)
+        # points of one basis follow each other, so that its inverse is read from memory once
+        waiting = waiting[np.argsort(basis[waiting], kind="stable")]
+        row, short = self.bases.leaving(basis[waiting], b[waiting], tolerance[waiting])
+        failed = np.flatnonzero(row >= 0)
+        points, row, short = waiting[failed], row[failed], short[failed]
+        pair, group = np.unique(basis[points] * self.size + row, return_inverse=True)
+        target = self.bases.move(pair // self.size, pair % self.size)
+        for i in np.flatnonzero(target < 0).tolist():
+            own = group == i
+            proof = self._ray(int(pair[i] // self.size), int(pair[i] % self.size))
+            ray[points[own & (short > INFEASIBLE_SHARE / PRIMAL_TOLERANCE * tolerance[points])]] = proof
+        moves = target[group] >= 0
+        basis[points[moves]] = target[group[moves]]
+        return points[moves]
 
     def costs(self, rhs: Array, basis: Array) -> Array:
         """Return the optimal cost of each point, (N,)."""
@@ -187,9 +175,9 @@ class RecourseLibrary:
             if not len(group):
                 continue
             k = int(basis[group[0]])
-            own = np.flatnonzero(self.columns[k] < r)
-            chosen = self.columns[k][own]
-            amount = np.maximum(b[group] @ self._inverse(k)[own].T, 0.0) * self.column_scale[chosen]
+            own = np.flatnonzero(self.bases.columns[k] < r)
+            chosen = self.bases.columns[k][own]
+            amount = np.maximum(self.bases.values(k, b[group])[:, own], 0.0) * self.column_scale[chosen]
             row.append(np.repeat(group, len(own)))
             column.append(np.tile(chosen, len(group)))
             value.append(amount.ravel())
@@ -197,72 +185,31 @@ class RecourseLibrary:
         result.eliminate_zeros()
         return result
 
-    def _add(self, columns: Array) -> int:
-        """Store a basis by its sorted columns and return its number."""
-        columns = np.sort(columns).astype(np.int32)
-        key = columns.tobytes()
-        known = self.index.get(key)
-        if known is not None:
-            return known
-        number = len(self.columns)
-        self.index[key] = number
-        self.columns.append(columns)
-        self.inverse.append(None)
-        self.norms.append(np.zeros(0))
-        self.reduced.append(np.zeros(0))
-        self.used.append(self.clock)
-        inverse = self._inverse(number)
-        scaled_dual = self.cost[columns] @ inverse
-        if number >= len(self.duals):
-            self.duals = np.vstack([self.duals, np.zeros_like(self.duals)])
-        weighted = scaled_dual * self.sign * self.row_scale / self.cost_scale
-        self.duals[number] = np.bincount(self.source, weights=weighted, minlength=self.rows)
-        return number
+    @property
+    def duals(self) -> Array:
+        """Duals of every basis for the rows as they were given, (bases, m)."""
+        have, count = len(self._known_duals), self.bases.count
+        if have < count:
+            weighted = self.bases.duals[have:count] * (self.sign * self.row_scale / self.cost_scale)
+            new = weighted[:, : self.rows].copy()
+            new[:, self.source[self.rows :]] += weighted[:, self.rows :]
+            self._known_duals = np.concatenate([self._known_duals, new])
+        return self._known_duals
 
-    def _inverse(self, number: int) -> Array:
-        """Return the inverse of a basis, made anew where it was let go."""
-        self.used[number] = self.clock
-        inverse = self.inverse[number]
-        if inverse is None:
-            columns = self.columns[number]
-            try:
-                inverse = np.linalg.inv(self.matrix[:, columns])
-            except np.linalg.LinAlgError as error:
-                raise SolveError("a recourse basis is singular; look for recourse coefficients of very different size") from error
-            reduced = self.perturbed - (self.perturbed[columns] @ inverse) @ self.matrix
-            reduced[columns] = 0.0
-            self.inverse[number], self.reduced[number] = inverse, np.maximum(reduced, 0.0)
-            self.norms[number] = np.linalg.norm(inverse, axis=1)
-        return inverse
-
-    def _pivot(self, number: int, row: int) -> int:
-        """Return the basis after one dual-simplex pivot on a row, or -1 - ray where the row proves infeasibility."""
-        known = self.child.get((number, row))
-        if known is not None:
-            return known
-        inverse = self._inverse(number)
-        alpha = inverse[row] @ self.matrix
-        candidates = np.flatnonzero(alpha < -PIVOT_TOLERANCE * max(1.0, float(np.abs(alpha).max())))
-        if not len(candidates):
-            weighted = -inverse[row] * self.sign * self.row_scale
+    def _ray(self, number: int, row: int) -> int:
+        """Return the number of the ray by which a row of a basis proves infeasibility."""
+        if (number, row) not in self.ray:
+            weighted = -self.bases.row_of_inverse(number, row) * self.sign * self.row_scale
+            self.ray[number, row] = len(self.rays)
             self.rays.append(np.bincount(self.source, weights=weighted, minlength=self.rows))
-            target = -len(self.rays)
-        else:
-            ratio = self.reduced[number][candidates] / -alpha[candidates]
-            close = candidates[ratio <= ratio.min() * (1 + 1e-12)]
-            entering = close[np.argmin(alpha[close])]
-            columns = self.columns[number].copy()
-            columns[row] = entering
-            target = self._add(columns)
-        self.child[number, row] = target
-        return target
+        return self.ray[number, row]
 
     def _first_basis(self) -> int:
         """Return a dual-feasible basis: the surpluses where no cost is negative, else one that the solver finds."""
         r = len(self.column_scale)
-        if self.perturbed.min() >= 0:
-            return self._add(np.arange(r, r + self.size))
-        return self._solve_alone(self.matrix[:, :r].sum(axis=1))
+        if self.bases.perturbed.min() >= 0:
+            return self.bases.add(np.arange(r, r + self.size))
+        return self._solve_alone(self.bases.matrix[:, :r].sum(axis=1))
 
     def _solve_alone(self, b: Array) -> int:
         """Solve one point with the simplex solver and store its basis."""
@@ -270,7 +217,7 @@ class RecourseLibrary:
 
         r = len(self.column_scale)
         if self.highs is None:
-            model = Arrays(self.perturbed[:r], sparse.csr_matrix(self.matrix[:, :r]), b, np.full(self.size, ">"),
+            model = Arrays(self.bases.perturbed[:r], sparse.csr_matrix(self.bases.matrix[:, :r]), b, np.full(self.size, ">"),
                            np.zeros(r), np.full(r, np.inf), np.zeros(r, dtype=bool))  # fmt: skip
             self.highs = load(model)
             self.highs.setOptionValue("presolve", "off")
@@ -288,13 +235,4 @@ class RecourseLibrary:
         columns = [j for j, s in enumerate(status.col_status) if s == basic] + [
             r + i for i, s in enumerate(status.row_status) if s == basic
         ]
-        return self._add(np.array(columns))
-
-    def _evict(self) -> None:
-        """Let go of the inverses used longest ago when they take more memory than they may."""
-        most = max(256, int(INVERSE_BYTES / (8 * (self.size * (self.size + 1) + self.matrix.shape[1]))))
-        held = [k for k, inverse in enumerate(self.inverse) if inverse is not None]
-        if len(held) > most:
-            held.sort(key=lambda k: (-self.used[k], k))
-            for k in held[most // 2 :]:
-                self.inverse[k], self.norms[k], self.reduced[k] = None, np.zeros(0), np.zeros(0)
+        return self.bases.add(np.array(columns))
