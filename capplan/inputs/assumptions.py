@@ -370,27 +370,20 @@ class ProcurementAssumptions(PricingAssumptions):
         le=100,
         step=0.05,
     )
+    quota_factor: float = assumption(
+        1.0, "Multiplies quotas and what can be had by the hour, where limits.csv states them.", "1 = as stated.", unit="factor", ge=0, le=10, step=0.05
+    )
+    budget_factor: float = assumption(1.0, "Multiplies all budgets.", "1 = as stated.", unit="factor", ge=0, le=10, step=0.05)
+    target_coverage_share: float = assumption(
+        0.8,
+        "Share of past use that a coverage rule commits to.",
+        "FinOps Foundation, maturity model: coverage targets of about 60 % (crawl), 70 % (walk) and 80 % (run).",
+        unit="share",
+        gt=0,
+        lt=1,
+        step=0.05,
+    )
     providers: tuple[str, ...] = assumption((), "Providers that may be bought from; empty = all.", "All that the tables offer.")
     geographies: tuple[str, ...] = assumption((), "Geographies that may be bought in; empty = all.", "All that the tables offer.")
     excluded_offers: tuple[str, ...] = assumption((), "Offers that must not be bought.", "None.")
     pinned_purchases: tuple[tuple[str, str, int], ...] = assumption((), "Purchases that are fixed: offer, quarter, lots.", "None.")
-
-
-class LedgerAssumptions(PricingAssumptions):
-    """How money is booked."""
-
-    currency: str = assumption("USD", "Currency of all money shown.", "Set by the book.", pattern=r"^[A-Z]{3}$")
-    fiscal_year_first_month: int = assumption(1, "First month of the fiscal year.", "The calendar year.", ge=1, le=12, step=1)
-    payment_terms_days: int = assumption(
-        30, "Days from invoice to payment.", "Net 30, the usual terms of cloud invoices.", unit="days", ge=0, le=180, step=5
-    )
-    hold_other_costs: bool = assumption(
-        True,
-        "Do other costs go on at their last stated month's amount until the horizon's end?",
-        "Storage, support and people do not end with the last month in the table; false counts stated months only.",
-    )
-    approvers: tuple[tuple[str, float], ...] = assumption(
-        (("head of infrastructure", 250_000.0), ("chief financial officer", 5_000_000.0), ("board", 1e12)),
-        "Who signs: role, and up to which value of a whole contract (USD), smallest first.",
-        "A judgement: set your company's own limits of authority.",
-    )

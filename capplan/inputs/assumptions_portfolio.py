@@ -17,15 +17,6 @@ class PortfolioAssumptions(ProcurementAssumptions):
         le=1,
         step=0.05,
     )
-    target_coverage_share: float = assumption(
-        0.8,
-        "Share of past use that a coverage rule commits to.",
-        "FinOps Foundation, maturity model: coverage targets of about 60 % (crawl), 70 % (walk) and 80 % (run).",
-        unit="share",
-        gt=0,
-        lt=1,
-        step=0.05,
-    )
     rehearse: bool = assumption(
         True,
         "Are the rules also tried on the last quarter of the history, with what was known before it?",

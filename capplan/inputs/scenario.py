@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from capplan.errors import ScenarioError, nearest
 from capplan.inputs.assumptions import (
     DemandAssumptions,
-    LedgerAssumptions,
     PricingAssumptions,
     ProcurementAssumptions,
     Section,
@@ -24,6 +23,7 @@ from capplan.inputs.assumptions_cluster import ClusterAssumptions
 from capplan.inputs.assumptions_crossover import CrossoverAssumptions
 from capplan.inputs.assumptions_demand import DemandViewAssumptions
 from capplan.inputs.assumptions_hindsight import HindsightAssumptions
+from capplan.inputs.assumptions_ledger import LedgerAssumptions
 from capplan.inputs.assumptions_performance import PerformanceAssumptions
 from capplan.inputs.assumptions_portfolio import PortfolioAssumptions
 from capplan.inputs.assumptions_runs import TrainingAssumptions

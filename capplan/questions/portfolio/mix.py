@@ -11,7 +11,7 @@ from capplan.questions.portfolio.answer import Portfolio, Rehearsal
 from capplan.questions.portfolio.ladder import best_layers, build_ladder
 from capplan.questions.portfolio.periods import Periods, measured
 from capplan.questions.portfolio.pools import POOL, Pool, build_pools
-from capplan.questions.portfolio.recommend import compare_rules, hourly_load, play_again
+from capplan.questions.portfolio.recommend import compare_rules, measured_load, play_again
 from capplan.units import HOURS_PER_YEAR
 
 #: Shares of the hours at which load-duration curves are read.
@@ -67,7 +67,7 @@ def mix_portfolio(
     nothing = pd.DataFrame({"accelerator": [], "geography": [], "accelerators": [], "start": pd.to_datetime([]), "end": pd.to_datetime([])})
     held = nothing if holdings is None else holdings
     pools, shares, notes = build_pools(demand, speeds, prices, classes, held, limits, a)
-    measured_hours = _hours(usage, workloads, shares)
+    measured_hours = measured_load(usage, workloads, shares)
     earlier = {}
     if rehearsal is not None:
         known = build_pools(rehearsal.demand, speeds, prices, classes, held, limits, a, shares)[0]
@@ -105,15 +105,6 @@ def mix_portfolio(
             keep("afterwards", pool, play_again(pool, earlier[key], hours, rehearsal, usd, a))
     answer = {name: _joined(parts) for name, parts in tables.items()}
     return Portfolio(**answer, headline=_headline(answer), notes=tuple(notes + _remarks(answer, a)))
-
-
-def _hours(usage: pd.DataFrame | None, workloads: pd.DataFrame | None, shares: pd.DataFrame) -> pd.DataFrame:
-    """Measured load by pool and hour, without rows where nothing was measured."""
-    if usage is None or workloads is None or usage.empty:
-        return pd.DataFrame({"accelerator": [], "geography": [], "time": pd.to_datetime([]), "accelerators": []})
-    named = workloads["work_class"] if "work_class" in workloads else pd.Series(index=workloads.index, dtype=object)
-    members = pd.DataFrame({"workload": workloads["workload"], "class": named.where(named.notna(), workloads["workload"])})
-    return hourly_load(usage, shares, members)
 
 
 def _joined(parts: list[pd.DataFrame]) -> pd.DataFrame:

@@ -9,7 +9,8 @@ import pandas as pd
 from scipy.optimize import linprog
 
 from capplan.errors import CapplanError
-from capplan.inputs.assumptions_portfolio import PortfolioAssumptions
+from capplan.inputs.factors import scaled_limits
+from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.questions.pricing import USAGE_TERMS, completed
 from capplan.units import quarter_index, quarter_start
 
@@ -105,7 +106,7 @@ def holdings_of(
 
 
 def build_pools(
-    demand: pd.DataFrame, speeds: pd.DataFrame, prices: pd.DataFrame, classes: pd.DataFrame, holdings: pd.DataFrame, limits: pd.DataFrame | None, a: PortfolioAssumptions,
+    demand: pd.DataFrame, speeds: pd.DataFrame, prices: pd.DataFrame, classes: pd.DataFrame, holdings: pd.DataFrame, limits: pd.DataFrame | None, a: ProcurementAssumptions,
     shares: pd.DataFrame | None = None,
 ) -> tuple[list[Pool], pd.DataFrame, list[str]]:  # fmt: skip
     """Lay the work on accelerators (as the given shares say, if any), and gather what each pool can be served with.
@@ -121,6 +122,7 @@ def build_pools(
         Naming the classes that no offer and no contract can serve.
     """
     shares = shares if shares is not None else lay_out(demand, speeds, prices, classes, holdings, a)
+    limits = limits if limits is None else scaled_limits(limits, a)
     about = classes.set_index("class")
     rows = demand.merge(shares, on=["class", "region"])
     rows["accelerators"] = rows["work_per_hour"] * rows["share"] / rows["work_per_accelerator_hour"]
@@ -179,7 +181,7 @@ def build_pools(
 
 
 def lay_out(
-    demand: pd.DataFrame, speeds: pd.DataFrame, prices: pd.DataFrame, classes: pd.DataFrame, holdings: pd.DataFrame, a: PortfolioAssumptions
+    demand: pd.DataFrame, speeds: pd.DataFrame, prices: pd.DataFrame, classes: pd.DataFrame, holdings: pd.DataFrame, a: ProcurementAssumptions
 ) -> pd.DataFrame:  # fmt: skip
     """Lay the mean work of the first quarter on accelerators: on those already held first, then where a contract costs least per unit of work.
 

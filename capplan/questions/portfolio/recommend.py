@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 
 from capplan.inputs.assumptions_portfolio import PortfolioAssumptions
+from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.questions.portfolio.answer import Rehearsal
 from capplan.questions.portfolio.periods import Periods, measured
-from capplan.questions.portfolio.pools import POOL, Pool
+from capplan.questions.portfolio.pools import POOL, Pool, build_pools
 from capplan.questions.portfolio.stack import Stack
 
 #: Days that the recommenders of cloud consoles look back; AWS Cost Explorer API, LookbackPeriodInDays, offers these three.
@@ -54,6 +55,44 @@ def hourly_load(usage: pd.DataFrame, shares: pd.DataFrame, members: pd.DataFrame
     return sums[sums["series"] == sums.groupby(POOL)["series"].transform("max")].drop(columns="series").reset_index(drop=True)
 
 
+def measured_load(usage: pd.DataFrame | None, workloads: pd.DataFrame | None, shares: pd.DataFrame) -> pd.DataFrame:
+    """Measured load by pool and hour as `hourly_load` gives it, classes looked up; without rows where nothing was measured."""
+    if usage is None or workloads is None or usage.empty:
+        return pd.DataFrame({"accelerator": [], "geography": [], "time": pd.to_datetime([]), "accelerators": []})
+    named = workloads["work_class"] if "work_class" in workloads else pd.Series(index=workloads.index, dtype=object)
+    members = pd.DataFrame({"workload": workloads["workload"], "class": named.where(named.notna(), workloads["workload"])})
+    return hourly_load(usage, shares, members)
+
+
+def recommend_now(
+    usage: pd.DataFrame, workloads: pd.DataFrame, demand: pd.DataFrame, speeds: pd.DataFrame, prices: pd.DataFrame, a: ProcurementAssumptions,
+    *, classes: pd.DataFrame, holdings: pd.DataFrame,
+) -> pd.DataFrame:  # fmt: skip
+    """Say what rules that only look back would buy today: in each pool so much of the contract with the cheapest hour, whatever its term.
+
+    Parameters
+    ----------
+    usage, workloads, demand, speeds, prices, a, classes, holdings
+        As for `mix_portfolio`; demand only says which accelerator does which work.
+
+    Returns
+    -------
+    DataFrame
+        rule, accelerator, geography, offer_id, usd_per_accelerator_hour, accelerators; no rows where the history is too short.
+    """
+    pools, shares, _ = build_pools(demand, speeds, prices, classes, holdings, None, a)
+    hours = measured_load(usage, workloads, shares)
+    rows = []
+    for pool in pools:
+        if pool.contracts.empty:
+            continue
+        cheapest = pool.contracts.sort_values(["usd_per_hour", "offer_id"]).iloc[0]
+        mine = hours[(hours["accelerator"] == pool.accelerator) & (hours["geography"] == pool.geography)]
+        for rule, level in rules(pool, mine, float(cheapest["usd_per_hour"]), a).items():
+            rows.append((rule, pool.accelerator, pool.geography, cheapest["offer_id"], float(cheapest["usd_per_hour"]), level))
+    return pd.DataFrame(rows, columns=["rule", *POOL, "offer_id", "usd_per_accelerator_hour", "accelerators"])
+
+
 def net_of_held(hours: pd.DataFrame, holdings: pd.DataFrame) -> np.ndarray:
     """Take what was under contract in each hour from its load."""
     time = hours["time"].to_numpy()[:, None]
@@ -61,7 +100,7 @@ def net_of_held(hours: pd.DataFrame, holdings: pd.DataFrame) -> np.ndarray:
     return np.asarray(np.maximum(hours["accelerators"].to_numpy() - live @ holdings["accelerators"].to_numpy(float), 0.0))
 
 
-def rules(pool: Pool, hours: pd.DataFrame, usd_per_hour: float, a: PortfolioAssumptions) -> dict[str, float]:
+def rules(pool: Pool, hours: pd.DataFrame, usd_per_hour: float, a: ProcurementAssumptions) -> dict[str, float]:
     """Say how many accelerators each rule commits to that only looks back.
 
     Parameters

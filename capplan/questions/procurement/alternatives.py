@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy import sparse
 from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.optimize.evaluation import Evaluator, recourse_of
 from capplan.optimize.information import mean_program
-from capplan.optimize.program import Solution, TwoStage, blended_cost
+from capplan.optimize.program import Solution, TwoStage, blended_cost, expected_excess
 from capplan.optimize.solver import InfeasibleError
 from capplan.quantiles import weighted_quantiles
 from capplan.questions.procurement.agreements import agreement_table
@@ -39,7 +40,7 @@ def judge(program: TwoStage, solution: Solution, a: ProcurementAssumptions) -> E
 
 def compare_alternatives(
     work: Work, market: Market, choices: Choices, recourse: Recourse, model: Model, solution: Solution, evaluator: Evaluator,
-    a: ProcurementAssumptions, *, signed: bool,
+    a: ProcurementAssumptions, *, signed: bool, further: Sequence[tuple[str, np.ndarray, str]] = (),
 ) -> pd.DataFrame:  # fmt: skip
     """Cost the plan beside what else could be done, all by the same exact recourse.
 
@@ -53,6 +54,8 @@ def compare_alternatives(
         Assumptions.
     signed
         Are there contracts that could be renewed?
+    further
+        Other first stages to hold against the plan: name, first stage, meaning.
 
     Returns
     -------
@@ -69,6 +72,7 @@ def compare_alternatives(
     lifted[np.ix_(recourse.planned, uncapped)] = 1 + need_accelerators(work).sum()
     cases = [
         ("mean_value_plan", mean_plan.x, evaluator, "what would be bought if the average of all paths were certain"),
+        *((name, x, evaluator, meaning) for name, x, meaning in further),
         ("do_nothing", nothing, evaluator, "no purchase and no renewal; by the hour within today's caps, the rest left undone"),
         ("all_on_demand", nothing, judge(replace(program, h=lifted), solution, a), "no purchase and no renewal, if on demand had no cap"),
     ]
@@ -83,8 +87,10 @@ def compare_alternatives(
         rows.append(_case("sign_nothing_yet", about, later.x, later.cost_by_scenario, later.recourse, choices, recourse, model, work, a))
     for name, chosen, court, meaning in cases:
         x = _paying(chosen, court, market, work, recourse, model) if model.years else chosen
+        x, broken = _stretched(x, court, model)
+        about = f"{meaning}; breaks {', '.join(broken)}" if broken else meaning
         value = court.evaluate(x).cost_by_scenario
-        rows.append(_case(name, meaning, x, value, court.decisions(x), choices, recourse, model, work, a))
+        rows.append(_case(name, about, x, value, court.decisions(x), choices, recourse, model, work, a))
     table = pd.DataFrame(rows)
     table["regret_usd"] = table["objective_usd"] - table["objective_usd"].iloc[0]
     return table[[name for name in table.columns if name != "meaning"] + ["meaning"]]
@@ -95,6 +101,29 @@ def _paying(x: np.ndarray, court: Evaluator, market: Market, work: Work, recours
     plain = model.settled(x, np.zeros(len(model.years)))
     table = agreement_table(model.years, model.lots(plain), work, recourse, market, court.decisions(plain))
     return model.settled(x, (table["shortfall_usd"] + table["rolled_out_usd"]).to_numpy(float))
+
+
+def _stretched(x: np.ndarray, court: Evaluator, model: Model) -> tuple[np.ndarray, list[str]]:
+    """Return a first stage that pays for the soft budgets it exceeds, and the limits that it breaks without being able to pay."""
+    program, broken = model.program, []
+    x, about = x.copy(), model.rows.to_dict("records")
+    excess = np.maximum(program.A @ x - program.b, 0.0)[model.rows["row"].to_numpy(int)]
+    rows = [(about[i], program.A[[int(about[i]["row"])]].toarray().ravel(), float(excess[i])) for i in np.flatnonzero(excess > 0)]
+    for limit, entries, over in rows:
+        broken += _pay(x, entries, over, limit, program)
+    over_expected = expected_excess(program, x, court.decisions(x)) if program.expected else np.zeros(0)
+    for i in np.flatnonzero(over_expected).tolist():
+        broken += _pay(x, program.expected[i].a, float(over_expected[i]), model.budgets.iloc[i].to_dict(), program)
+    return x, list(dict.fromkeys(broken))
+
+
+def _pay(x: np.ndarray, entries: np.ndarray, over: float, limit: Mapping[str, object], program: TwoStage) -> list[str]:
+    """Raise the excess that a soft limit prices, in place; name the limit if it is hard and noticeably exceeded."""
+    slack = np.flatnonzero((entries < 0) & ~program.integer & np.isinf(program.upper))
+    if len(slack):
+        x[slack[0]] += over / -entries[slack[0]]
+        return []
+    return [f"{limit['limit_id']} in {limit['quarter']}"] if over > 1e-6 * max(abs(float(str(limit["limit"]))), 1.0) else []
 
 
 def _waiting(choices: Choices, model: Model, solution: Solution, a: ProcurementAssumptions) -> Solution | None:

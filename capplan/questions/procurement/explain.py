@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -65,7 +66,7 @@ def feasible(model: Model) -> None:
 
 def explain(
     work: Work, market: Market, choices: Choices, recourse: Recourse, model: Model, solution: Solution, bought: pd.DataFrame,
-    a: ProcurementAssumptions, *, signed: bool,
+    a: ProcurementAssumptions, *, signed: bool, further: Sequence[tuple[str, np.ndarray, str]] = (),
 ) -> Reasons:  # fmt: skip
     r"""Explain a plan from the exact recourse at its first stage.
 
@@ -83,13 +84,15 @@ def explain(
         Assumptions.
     signed
         Are there contracts that could be renewed?
+    further
+        Other first stages to hold against the plan: name, first stage, meaning.
     """
     program = model.program
     evaluator = judge(program, solution, a)
     found = evaluator.evaluate(solution.x)
     slope = (1 - a.risk_weight) * found.mean.slope + a.risk_weight * found.tail.slope
     lots = model.lots(solution.x).round()
-    alternatives = compare_alternatives(work, market, choices, recourse, model, solution, evaluator, a, signed=signed)
+    alternatives = compare_alternatives(work, market, choices, recourse, model, solution, evaluator, a, signed=signed, further=further)
     information = value_information(model, solution, alternatives, a)
     agreements = agreement_table(model.years, lots, work, recourse, market, solution.recourse)
     notes = (*_notes(choices, bought, solution, a), *_agreement_notes(agreements), *_other_endings(choices, recourse, model, solution, a))

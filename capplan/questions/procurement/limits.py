@@ -7,6 +7,8 @@ from collections.abc import Hashable
 import numpy as np
 import pandas as pd
 
+from capplan.inputs.factors import scaled_limits
+from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.questions.pricing import completed
 from capplan.questions.procurement.market import ANYWHERE
 
@@ -14,10 +16,10 @@ from capplan.questions.procurement.market import ANYWHERE
 USAGE_KINDS = ("on_demand_accelerators", "spot_accelerators", "spot_share")
 
 
-def known_limits(limits: pd.DataFrame | None, sites: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return the table of limits with all its columns, and the power of each site that no limit names; empty where a book has none."""
+def known_limits(limits: pd.DataFrame | None, sites: pd.DataFrame | None, a: ProcurementAssumptions) -> pd.DataFrame:
+    """Return the table of limits with all its columns, scaled, and the power of each site that no limit names; empty where a book has none."""
     empty = pd.DataFrame({"limit_id": pd.Series(dtype=object), "kind": pd.Series(dtype=object), "amount": pd.Series(dtype=float)})
-    table = completed(empty if limits is None or limits.empty else limits, "limits")
+    table = scaled_limits(completed(empty if limits is None or limits.empty else limits, "limits"), a)
     if sites is None or sites.empty:
         return table
     free = sites[~sites["site"].isin(table.loc[table["kind"] == "power_kw", "region"])]

@@ -11,6 +11,7 @@ from capplan.questions.procurement.answer import Proof, Purchases
 from capplan.questions.procurement.branches import COLUMNS, plan_branches
 from capplan.questions.procurement.deferral import deferral_table, moved_load
 from capplan.questions.procurement.explain import explain
+from capplan.questions.procurement.lookback import look_back_cases, look_back_levels
 from capplan.questions.procurement.solve import decide
 from capplan.questions.procurement.tables import capacity_table, cost_table, dispatch_table, service_table
 
@@ -31,6 +32,8 @@ def plan_purchases(
     other_costs: pd.DataFrame | None = None,
     offer_tiers: pd.DataFrame | None = None,
     offer_payments: pd.DataFrame | None = None,
+    usage: pd.DataFrame | None = None,
+    workloads: pd.DataFrame | None = None,
 ) -> Purchases:
     r"""Decide what to buy in each quarter.
 
@@ -48,6 +51,8 @@ def plan_purchases(
         Tables of the book; None or empty where it has none. Of other costs only those billed by the provider of a spend agreement count.
     a
         Assumptions.
+    usage, workloads
+        Measured work and its classes: then rules that only look back are held against the plan.
     classes : class, interruptible, residency, stage_kind, shortfall_usd_per_unit, api; optionally api_usd_per_unit
 
     Returns
@@ -74,7 +79,9 @@ def plan_purchases(
     )
     costs = cost_table(work, market, choices, recourse, solution.recourse, lots)
     signed = bool((market.holdings["kind"] == "contract").any())
-    reasons = explain(work, market, choices, recourse, model, solution, bought, a, signed=signed)
+    said = look_back_levels(usage, workloads, demand, speeds, offers, market, work, a, classes=classes, skus=skus, sites=sites)
+    further = look_back_cases(said, choices, market, model)
+    reasons = explain(work, market, choices, recourse, model, solution, bought, a, signed=signed, further=further)
     branches = plan_branches(work, choices, model, solution, bought, a)
     information = reasons.information if branches is None else pd.concat([reasons.information, branches.information], ignore_index=True)
     return Purchases(

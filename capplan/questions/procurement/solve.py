@@ -73,7 +73,7 @@ def state_problem(
     offer_payments: pd.DataFrame | None = None,
 ) -> Stated:
     """Build the purchase program; the arguments are those of `plan_purchases`."""
-    caps = known_limits(limits, sites)
+    caps = known_limits(limits, sites, a)
     runs = speeds.loc[speeds["class"].isin(demand["class"]), "accelerator"]
     market = build_market(offers, skus, commitments, assets, sites, runs, named_places(demand, classes, caps), a, offer_payments)
     schedules = checked_instalments(offer_payments, market.contracts, offers)

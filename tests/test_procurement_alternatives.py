@@ -1,0 +1,99 @@
+"""What else could be done: rules that only look back, and what alternatives pay for limits they do not keep."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from capplan.questions.procurement import Purchases
+from tests.procurement_cases import assumptions, commitment, demand, offer, sku, solve
+
+HOURS = 2190.0
+ON_DEMAND = offer("od", "on_demand", 4.0)
+YEAR = offer("year", "reserved_1y", 2.0)
+BOTH = ["look_back_30_days", "look_back_coverage"]
+
+
+def history(days: int, accelerators: float) -> pd.DataFrame:
+    """Flat use, measured by the hour, up to the day of the plan."""
+    time = pd.date_range(end=pd.Timestamp("2026-12-31 23:00"), periods=24 * days, freq="h")
+    return pd.DataFrame({"time": time, "workload": "work", "region": "us", "quantity": accelerators})
+
+
+def against(plan: Purchases) -> pd.DataFrame:
+    return plan.alternatives.set_index("name")
+
+
+def test_a_rule_that_looks_back_buys_what_ran_and_not_what_comes() -> None:
+    """Ten ran for two months, so ten are signed (or eight, to cover 80 %); demand falls to four, which the plan knows."""
+    plan = solve(demand([[10.0, 4.0, 4.0, 4.0]]), [ON_DEMAND, YEAR], usage=history(60, 10.0))
+    table = against(plan)
+    assert plan.purchases["lots"].sum() == 4
+    assert table.at["plan", "expected_usd"] == pytest.approx(HOURS * (4 * 4 * 2.0 + 6 * 4.0))
+    assert table.at["look_back_30_days", "expected_usd"] == pytest.approx(HOURS * 4 * 10 * 2.0)
+    assert table.at["look_back_coverage", "expected_usd"] == pytest.approx(HOURS * (4 * 8 * 2.0 + 2 * 4.0))
+    assert table.at["look_back_30_days", "regret_usd"] == pytest.approx(HOURS * (80.0 - 56.0))
+
+
+@pytest.mark.parametrize(
+    ("row", "ran", "lots"),
+    [
+        ({}, 7.4, 7),
+        ({"lot_machines": 3}, 8.0, 3),  # 8 / 3 is nearest to 3 lots
+        ({"lot_machines": 3}, 7.0, 2),
+        ({"minimum_lots": 9}, 8.0, 0),
+        ({"maximum_lots": 5.0}, 8.0, 5),
+        ({"lead_time_days_p50": 100.0}, 8.0, 0),  # cannot start within the two quarters
+    ],
+)
+def test_it_signs_whole_lots(row: dict[str, float], ran: float, lots: int) -> None:
+    size = row.get("lot_machines", 1)
+    plan = solve(demand([[9.0, 9.0]]), [ON_DEMAND, YEAR | row], usage=history(30, ran))
+    held = lots * size
+    expected = HOURS * 2 * (held * 2.0 + max(9.0 - held, 0) * 4.0)
+    assert against(plan).at["look_back_30_days", "expected_usd"] == pytest.approx(expected)
+
+
+def test_it_keeps_quotas_and_counts_what_is_held() -> None:
+    limits = [{"limit_id": "quota", "kind": "quota_accelerators", "amount": 7.0}]
+    held = [commitment("old", 2.0, "2026-07-01", "2027-12-31")]
+    plan = solve(demand([[10.0, 10.0]]), [ON_DEMAND, YEAR], usage=history(60, 10.0), commitments=held)
+    assert against(plan).at["look_back_30_days", "expected_usd"] == pytest.approx(HOURS * 2 * (8 * 2.0))
+    tight = solve(demand([[10.0, 10.0]]), [ON_DEMAND, YEAR], usage=history(60, 10.0), commitments=held, limits=limits)
+    assert against(tight).at["look_back_30_days", "expected_usd"] == pytest.approx(HOURS * 2 * (5 * 2.0 + 3 * 4.0))
+    assert (against(tight)["regret_usd"] >= -1e-6).all()
+
+
+def test_a_savings_plan_is_signed_by_the_dollar() -> None:
+    plan_row = offer("sp", "savings_plan_1y", 2.0, discounts="usd_per_hour", plan_id="p", guarantees_capacity=False)
+    plan = solve(demand([[6.0, 6.0]]), [ON_DEMAND, plan_row], usage=history(30, 6.0))
+    assert against(plan).at["look_back_30_days", "expected_usd"] == pytest.approx(HOURS * 2 * 6 * 2.0)
+
+
+def test_without_a_history_there_is_no_such_rule() -> None:
+    for usage in (None, history(5, 10.0), history(60, 10.0).iloc[:0]):
+        plan = solve(demand([[10.0, 4.0]]), [ON_DEMAND, YEAR], usage=usage)
+        assert not set(BOTH) & set(plan.alternatives["name"])
+    own = offer("own", "owned", 0.0, capex_usd=100.0, term_months=60, sku="own")
+    assert not set(BOTH) & set(solve(demand([[1.0]]), [own], skus=[sku("own", power_kw=1.0)], usage=history(60, 1.0)).alternatives["name"])
+
+
+def test_alternatives_pay_for_soft_budgets_and_name_the_hard_ones_they_break() -> None:
+    """By the hour 80 would be spent where 50 are budgeted; half a dollar for each dollar above."""
+    budget = {"limit_id": "cap", "kind": "budget_usd", "amount": HOURS * 25.0, "measure": "p_and_l"}
+    a = assumptions(soft_limit_penalty_share=0.5)
+    soft = against(solve(demand([[10.0, 10.0]]), [ON_DEMAND, YEAR], a, limits=[budget | {"hard": False}]))
+    assert soft.at["do_nothing", "expected_usd"] == pytest.approx(2 * HOURS * (40.0 + 0.5 * 15.0))
+    hard = against(solve(demand([[10.0, 10.0]]), [ON_DEMAND, YEAR], a, limits=[budget | {"hard": True}]))
+    assert hard.at["do_nothing", "meaning"].endswith("; breaks cap in 2027Q1, cap in 2027Q2")
+    assert "breaks" not in hard.at["plan", "meaning"]
+
+
+def test_factors_move_quotas_and_budgets() -> None:
+    limits = [{"limit_id": "quota", "kind": "quota_accelerators", "amount": 4.0}]
+    plan = solve(demand([[10.0, 10.0]]), [ON_DEMAND, YEAR], assumptions(quota_factor=1.5), limits=limits)
+    assert plan.purchases["accelerators"].sum() == 6.0
+    assert plan.binding.loc[plan.binding["limit_id"] == "quota", "limit"].tolist() == [6.0, 6.0]
+    budget = [{"limit_id": "cap", "kind": "budget_usd", "amount": HOURS * 40.0, "measure": "p_and_l", "hard": True}]
+    half = solve(demand([[10.0]]), [ON_DEMAND], assumptions(horizon_quarters=1, budget_factor=0.5), limits=budget)
+    assert half.proof.upper_usd == pytest.approx(HOURS * (20.0 + 5 * 25.0))
