@@ -19,6 +19,7 @@ from capplan.inputs.book import Book
 from capplan.inputs.factors import scaled_limits
 from capplan.inputs.scenario import (
     DemandAssumptions,
+    FrontierAssumptions,
     HindsightAssumptions,
     LedgerAssumptions,
     PricingAssumptions,
@@ -32,6 +33,7 @@ from capplan.questions.demand.scaled import scaled_forecast
 from capplan.questions.ledger import Ledger, build_ledger, expected_work
 from capplan.questions.pricing import price_hours
 from capplan.questions.procurement import (
+    Frontier,
     OutOfSample,
     Purchases,
     Rolling,
@@ -40,6 +42,7 @@ from capplan.questions.procurement import (
     plan_purchases,
     rehearse_plan,
     sample_paths,
+    trace_frontier,
 )
 
 Progress = Callable[[str], None]
@@ -168,14 +171,14 @@ PURCHASE_TABLES = (
 )
 
 
-def _asked(book: Book, scenario: Scenario, ask: Callable[..., Answer]) -> Answer:
-    """Put the book's tables and the scenario to a verb that takes the arguments of `plan_purchases`."""
+def _asked(book: Book, scenario: Scenario, ask: Callable[..., Answer], kind: type[ProcurementAssumptions] = ProcurementAssumptions) -> Answer:
+    """Put the book's tables and a section of the scenario to a verb that takes the arguments of `plan_purchases`."""
     for field, table, column in (("providers", "skus", "provider"), ("geographies", "offers", "geography")):
         known = set(book.get(table)[column].dropna())
         for name in getattr(scenario, field):
             if name not in known:
                 raise CapplanError(f"{field} names {name!r}, which no offer has; {nearest(name, known)}")
-    a = scenario.section(ProcurementAssumptions)
+    a = scenario.section(kind)
     speeds = book.need("speeds", "The purchase plan")
     hosted = book.get("workloads").query("host != 'api'")
     calls = overflow_prices(hosted, book.get("services"), book.get("api_contracts"), pd.Timestamp(scenario.as_of))
@@ -236,6 +239,13 @@ def hindsight_of(book: Book, scenario: Scenario) -> tuple[OutOfSample, Rolling]:
         return _asked(book, scenario, ask)
 
     return remembered(f"hindsight-{scenario.section(DemandAssumptions).digest()}", book, PURCHASE_TABLES, a, compute)
+
+
+def frontier_of(book: Book, scenario: Scenario) -> Frontier:
+    """Trace what each step of caution costs, and what it saves in the bad cases."""
+    key = f"frontier-{scenario.section(DemandAssumptions).digest()}"
+    a = scenario.section(FrontierAssumptions)
+    return remembered(key, book, PURCHASE_TABLES, a, lambda: _asked(book, scenario, trace_frontier, FrontierAssumptions))
 
 
 def firm_offers(book: Book, scenario: Scenario) -> frozenset[str]:

@@ -22,6 +22,7 @@ from capplan.inputs.assumptions import (
 from capplan.inputs.assumptions_cluster import ClusterAssumptions
 from capplan.inputs.assumptions_crossover import CrossoverAssumptions
 from capplan.inputs.assumptions_demand import DemandViewAssumptions
+from capplan.inputs.assumptions_frontier import FrontierAssumptions
 from capplan.inputs.assumptions_hindsight import HindsightAssumptions
 from capplan.inputs.assumptions_ledger import LedgerAssumptions
 from capplan.inputs.assumptions_performance import PerformanceAssumptions
@@ -38,6 +39,7 @@ __all__ = [
     "CrossoverAssumptions",
     "DemandAssumptions",
     "DemandViewAssumptions",
+    "FrontierAssumptions",
     "GoodputAssumptions",
     "HindsightAssumptions",
     "LedgerAssumptions",
@@ -87,6 +89,7 @@ class Scenario(
     DemandViewAssumptions,
     PortfolioAssumptions,
     HindsightAssumptions,
+    FrontierAssumptions,
     ProcurementAssumptions,
     LedgerAssumptions,
     ScalingAssumptions,

@@ -76,6 +76,8 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
         "risk_weight",
         "service_level_share",
         "price_factor",
+        "quota_factor",
+        "budget_factor",
         "on_demand_accelerators",
         "spot_accelerators",
         "serving_shortfall_usd_per_accelerator_hour",

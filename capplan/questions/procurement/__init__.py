@@ -2,12 +2,14 @@
 
 from capplan.questions.procurement.answer import Proof, Purchases
 from capplan.questions.procurement.fresh import OutOfSample, judge_on_fresh_paths
+from capplan.questions.procurement.frontier import Frontier, trace_frontier
 from capplan.questions.procurement.plan import plan_purchases
 from capplan.questions.procurement.rolling import Rolling, rehearse_plan
 from capplan.questions.procurement.sampling import sample_paths
 from capplan.questions.procurement.solve import decide
 
 __all__ = [
+    "Frontier",
     "OutOfSample",
     "Proof",
     "Purchases",
@@ -17,4 +19,5 @@ __all__ = [
     "plan_purchases",
     "rehearse_plan",
     "sample_paths",
+    "trace_frontier",
 ]
