@@ -99,6 +99,8 @@ class Master:
         unused[self.first_value : self.tail_value] = risk_weight == 1
         lower = np.where(unused, 0.0, np.concatenate([problem.lower, -free]))
         upper = np.where(unused, 0.0, np.concatenate([problem.upper, free]))
+        # Cuts are dense in the values they hold up, so that presolve only undoes the structure; and a good first stage is known
+        # before integers are asked for, so that the dearest searches for one are not worth their time.
         self.highs: Any = load(
             Arrays(
                 cost,
@@ -110,6 +112,8 @@ class Master:
                 np.zeros(columns, dtype=bool),
             )
         )
+        for name, value in (("presolve", "off"), ("mip_heuristic_run_rens", False), ("mip_heuristic_run_rins", False)):
+            self.highs.setOptionValue(name, value)
 
     def add(self, mean: Cut, tail: Cut | None, reference: Cut | None) -> None:
         """Add one cut for each group's expected cost, one for CVaR, and one for each group's part of CVaR; cuts that are there already once."""
