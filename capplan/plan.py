@@ -166,6 +166,9 @@ PURCHASE_TABLES = (
     "other_costs",
     "offer_tiers",
     "offer_payments",
+    "egress_prices",
+    "price_states",
+    "delivery_states",
     "services",
     "api_contracts",
 )
@@ -197,6 +200,9 @@ def _asked(book: Book, scenario: Scenario, ask: Callable[..., Answer], kind: typ
         other_costs=book.get("other_costs"),
         offer_tiers=book.get("offer_tiers"),
         offer_payments=book.get("offer_payments"),
+        egress_prices=book.get("egress_prices"),
+        price_states=book.get("price_states"),
+        delivery_states=book.get("delivery_states"),
     )
 
 

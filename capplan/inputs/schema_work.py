@@ -33,6 +33,11 @@ class Workloads(Table):
         gt=0,
     )
     residency: str = column("Geography the work must stay in; empty = anywhere.", optional=True)
+    home_provider: str = column("Provider that keeps the work's data; empty = none in particular.", optional=True)
+    home_region: str = column("Geography or provider's region in which its data lies; empty = no place in particular.", optional=True)
+    egress_gib_per_unit: float = column(
+        "Data that leaves its home for each unit of work done elsewhere.", unit="GiB/unit", optional=True, default=0.0, ge=0
+    )
     team: str = column("Team that owns it.", optional=True, default="shared")
     owner: str = column("Person or role that answers for it.", optional=True)
     cost_center: str = column("Cost centre it is booked to.", optional=True, default="shared")

@@ -99,7 +99,7 @@ def branch_program(problem: TwoStage, later: Array, branch: Array) -> Branched:
     h = np.column_stack([problem.h, lifted[problem.technology]])
     expected = tuple(
         ExpectedRow(
-            np.concatenate([row.a[~later], *(p * row.a[later] for p in probability), [0.0]]), np.append(row.g, 0.0), row.points, row.weight, row.limit
+            np.concatenate([row.a[~later], *(p * row.a[later] for p in probability), [0.0]]), _with_zero(row.g), row.points, row.weight, row.limit
         )
         for row in problem.expected
     )  # fmt: skip
@@ -137,3 +137,8 @@ def _charging_weights(problem: TwoStage) -> Array:
         if not open_.any():
             return charged
     raise SolveError("branches need, for each scenario, points of one technology that weigh the same in all; give scenarios the same hours")
+
+
+def _with_zero(g: Array) -> Array:
+    """Return the coefficients of an expected row, (r,) or (states, r), with a zero for one more column."""
+    return np.concatenate([g, np.zeros((*g.shape[:-1], 1))], axis=-1)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from capplan.optimize.evaluation import Cut, Evaluator
-from capplan.optimize.program import TwoStage, cost_states, point_costs, right_hand_sides, risk_weights, shifts
+from capplan.optimize.program import TwoStage, cost_states, point_costs, right_hand_sides, risk_weights, row_use, shifts
 from capplan.optimize.separable import SeparableRecourse
 from capplan.optimize.solver import Arrays, solve_arrays
 
@@ -167,7 +167,7 @@ class CoupledEvaluator:
                 amount = solver.decisions(rhs, basis[own])
                 own_cost[own] = point_costs(problem, amount, own)
                 for k, row in enumerate(problem.expected):
-                    used[k, own] = amount @ row.g
+                    used[k, own] = row_use(problem, row, amount, own)
             else:
                 duals[own] = self.base.library.duals(basis[own]) * cost_weight[own, None]
         value = np.einsum("ij,ij->i", duals, problem.h)
@@ -180,7 +180,7 @@ class CoupledEvaluator:
     def _plain(self, x: Array) -> tuple[Array, Array]:
         """Return cost (P,) and row quantities (K, P) of each point's cheapest recourse."""
         amount = self.base.decisions(x)
-        used = np.array([amount @ row.g for row in self.problem.expected])
+        used = np.array([row_use(self.problem, row, amount) for row in self.problem.expected])
         return point_costs(self.problem, amount), used
 
     def _library(self, column: Array) -> int:

@@ -48,12 +48,13 @@ def extensive_arrays(problem: TwoStage, risk_weight: float, tail_share: float) -
     blocks = [sparse.hstack([problem.A, sparse.csr_matrix((problem.A.shape[0], points * r + extra))]), recourse]
     b = [np.asarray(problem.b, dtype=float), np.asarray(problem.h, dtype=float).ravel()]
     sense = [np.asarray(problem.sense), np.tile(problem.recourse_sense, points)]
+    costs, state = cost_states(problem)
     for row in problem.expected:
         weight = problem.probability[problem.scenario] * row.weight * row.points
-        blocks.append(sparse.csr_matrix(np.concatenate([row.a, np.outer(weight, row.g).ravel(), np.zeros(extra)])[None]))
+        used = weight[:, None] * (row.g if np.ndim(row.g) == 1 else row.g[state[problem.technology]])
+        blocks.append(sparse.csr_matrix(np.concatenate([row.a, used.ravel(), np.zeros(extra)])[None]))
         b.append(np.array([row.limit]))
         sense.append(np.array(["<"]))
-    costs, state = cost_states(problem)
     unit = costs[state[problem.technology]]
     cost = [problem.c, ((mean_weight * (1 - risk_weight))[:, None] * unit).ravel()]
     lower, upper = [problem.lower, np.zeros(points * r)], [problem.upper, np.full(points * r, np.inf)]

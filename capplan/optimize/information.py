@@ -158,7 +158,18 @@ def mean_program(problem: TwoStage) -> TwoStage:
     certain = _with_points(problem, place[0], h, T, np.asarray(technology).ravel())
     if problem.costs is None:
         return certain
-    return replace(certain, costs=np.array([problem.probability @ costs[state[column]] for column in sets.T]), cost_state=np.arange(len(T)))
+
+    def mean(values: Array) -> Array:
+        return np.array([problem.probability @ values[state[column]] for column in sets.T])
+
+    expected = tuple(row if np.ndim(row.g) == 1 else replace(row, g=mean(row.g)) for row in certain.expected)
+    return replace(certain, costs=mean(costs), cost_state=np.arange(len(T)), expected=expected)
+
+
+def alike(problem: TwoStage) -> Array:
+    """Group scenarios that differ in right-hand sides only, (S,) numbers: between these, costs are convex (Jensen)."""
+    place = np.argsort(problem.scenario, kind="stable").reshape(len(problem.probability), -1)
+    return np.ravel(np.unique(problem.technology[place], axis=0, return_inverse=True)[1])
 
 
 def _with_points(problem: TwoStage, own: Array, h: Array, T: Sequence[sparse.csr_matrix], technology: Array) -> TwoStage:

@@ -163,7 +163,11 @@ class LShaped:
         problem = self.problem
         for k in np.flatnonzero(broken).tolist():
             row = problem.expected[k]
-            frugal = replace(problem, c=row.a, q=row.g, costs=None, cost_state=None, weight=row.weight * row.points, integer=np.zeros_like(problem.integer), expected=())
+            several = np.ndim(row.g) > 1
+            frugal = replace(
+                problem, c=row.a, q=np.atleast_2d(row.g)[0], costs=row.g if several else None, cost_state=problem.cost_state if several else None,
+                weight=row.weight * row.points, integer=np.zeros_like(problem.integer), expected=(),
+            )  # fmt: skip
             try:
                 least = LShaped(frugal, 0.0, 1.0, FRUGAL_GAP).solve().lower
             except UnboundedError:

@@ -89,8 +89,8 @@ class ExpectedRow:
     ----------
     a : (n,)
         First-stage coefficients.
-    g : (r,)
-        Recourse coefficients (0 for imputed costs, which are no spend).
+    g : (r,) or (states, r)
+        Recourse coefficients (0 for imputed costs, which are no spend), one vector for each cost state where these differ.
     points : (P,) bool
         Points that count (those of one quarter, say).
     weight : (P,)
@@ -242,7 +242,7 @@ def check_program(problem: TwoStage, risk_weight: float = 0.0, tail_share: float
     for i, row in enumerate(problem.expected):
         shapes += [
             (f"expected[{i}].a", np.shape(row.a), (n,)),
-            (f"expected[{i}].g", np.shape(row.g), (r,)),
+            (f"expected[{i}].g", np.shape(row.g), (r,) if np.ndim(row.g) == 1 else (len(costs), r)),
             (f"expected[{i}].points", np.shape(row.points), (points,)),
             (f"expected[{i}].weight", np.shape(row.weight), (points,)),
         ]
@@ -280,9 +280,20 @@ def cost_states(problem: TwoStage) -> tuple[Array, Array]:
 
 def point_costs(problem: TwoStage, recourse: sparse.csr_matrix, points: Array | slice = slice(None)) -> Array:
     """Return what the recourse of each point costs for one unit of weight, (len(points),)."""
-    costs, state = cost_states(problem)
-    own = state[problem.technology[points]]
-    return np.asarray((recourse @ costs.T)[np.arange(len(own)), own]) if len(costs) > 1 else np.asarray(recourse @ costs[0])
+    return _in_state(problem, cost_states(problem)[0], recourse, points)
+
+
+def row_use(problem: TwoStage, row: ExpectedRow, recourse: sparse.csr_matrix, points: Array | slice = slice(None)) -> Array:
+    """Return what the recourse of each point uses of an expected row for one unit of weight, (len(points),)."""
+    return _in_state(problem, np.atleast_2d(row.g), recourse, points)
+
+
+def _in_state(problem: TwoStage, values: Array, recourse: sparse.csr_matrix, points: Array | slice) -> Array:
+    """Weigh each point's recourse with the values, (states, r), of its cost state, or with the only ones."""
+    if len(values) == 1:
+        return np.asarray(recourse @ values[0])
+    own = cost_states(problem)[1][problem.technology[points]]
+    return np.asarray((recourse @ values.T)[np.arange(len(own)), own])
 
 
 def right_hand_sides(problem: TwoStage, x: Array, points: Array | slice = slice(None)) -> Array:
@@ -300,7 +311,7 @@ def expected_excess(problem: TwoStage, x: Array, recourse: sparse.csr_matrix, to
     excess = np.zeros(len(problem.expected))
     for i, row in enumerate(problem.expected):
         weight = problem.probability[problem.scenario] * row.weight * row.points
-        used = float(row.a @ x + weight @ (recourse @ row.g))
+        used = float(row.a @ x + weight @ row_use(problem, row, recourse))
         over = used - row.limit
         excess[i] = over if over > tolerance * max(abs(row.limit), abs(used), 1.0) else 0.0
     return excess

@@ -11,7 +11,7 @@ from capplan.inputs.scenario import ProcurementAssumptions
 #: Stages whose work is served to somebody who waits; all others are batch work.
 SERVING_STAGES = ("serving", "deployment")
 #: What workloads of one class must have in common, besides their speeds.
-SHARED = ("unit", "interruptible", "residency", "stage_kind", "host", "shortfall_usd_per_unit")
+SHARED = ("unit", "interruptible", "residency", "stage_kind", "host", "shortfall_usd_per_unit", "home_provider", "home_region", "egress_gib_per_unit")
 
 
 def class_table(workloads: pd.DataFrame, speeds: pd.DataFrame | None, a: ProcurementAssumptions) -> pd.DataFrame:
@@ -31,7 +31,8 @@ def class_table(workloads: pd.DataFrame, speeds: pd.DataFrame | None, a: Procure
     pandas.DataFrame
         class, unit, interruptible, deferrable, residency (empty = anywhere), stage_kind ("serving" or "batch"), shortfall_usd_per_unit
         (as stated; else the scenario's price of an accelerator-hour over the work of an hour of the fastest accelerator; empty
-        where no speed is known), api ("self", "api" or "either"); one row a class, in alphabetical order.
+        where no speed is known), api ("self", "api" or "either"), home_provider, home_region, egress_gib_per_unit; one row a class, in
+        alphabetical order.
 
     Raises
     ------
@@ -58,6 +59,9 @@ def class_table(workloads: pd.DataFrame, speeds: pd.DataFrame | None, a: Procure
         stage_kind=("stage_kind", "first"),
         shortfall_usd_per_unit=("shortfall_usd_per_unit", "first"),
         api=("host", "first"),
+        home_provider=("home_provider", "first"),
+        home_region=("home_region", "first"),
+        egress_gib_per_unit=("egress_gib_per_unit", "first"),
     )
     fastest = class_speeds(speeds, workloads).groupby("class")["work_per_accelerator_hour"].max().reindex(result.index)
     price = np.where(
@@ -164,6 +168,9 @@ def _members(workloads: pd.DataFrame) -> pd.DataFrame:
         "host": "self",
         "interruptible": False,
         "deferrable": False,
+        "home_provider": None,
+        "home_region": None,
+        "egress_gib_per_unit": 0.0,
     }.items():
         if column not in members:
             members[column] = default

@@ -16,6 +16,8 @@ from capplan.units import HOURS_PER_YEAR, add_months, quarter_end, quarter_start
 MONTHS_PER_YEAR = 12
 #: Sources of dispatch that are invoiced by use; shortfall is imputed and is no entry in any view.
 BY_USE = ("on_demand", "spot", "api")
+#: What is billed by use without hours of its own.
+MOVED = ("egress",)
 #: Other costs that are paid in their own month, without an invoice.
 PAID_AT_ONCE = ("people",)
 Row = dict[Hashable, Any]
@@ -137,7 +139,7 @@ def usage_entries(dispatch: pd.DataFrame, bearers: dict[str, list[tuple[Bearer, 
         Payment terms.
     """
     found: list[Entry] = []
-    billed = dispatch[dispatch["source"].isin(BY_USE)]
+    billed = dispatch[dispatch["source"].isin([*BY_USE, *MOVED])]
     for row in billed.to_dict("records"):
         label = str(row["quarter"])
         for month, part in month_shares(quarter_start(label), quarter_end(label) - pd.Timedelta(days=1)):

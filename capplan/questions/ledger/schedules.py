@@ -19,6 +19,7 @@ ACCOUNTS = {
     "on_demand": "cloud usage",
     "spot": "cloud usage",
     "api": "model APIs",
+    "egress": "network",
     "tokens": "model APIs",
     "agreement_discount": "cloud usage",
     "agreement_shortfall": "cloud commitments",

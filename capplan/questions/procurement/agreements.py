@@ -16,7 +16,7 @@ from capplan.questions.pricing import completed
 from capplan.questions.procurement.choices import Choices
 from capplan.questions.procurement.extras import Extra
 from capplan.questions.procurement.market import Market
-from capplan.questions.procurement.recourse import Recourse
+from capplan.questions.procurement.recourse import Recourse, hours_by_technology
 from capplan.questions.procurement.timeline import Timeline
 from capplan.questions.procurement.work import Work
 from capplan.units import quarter_end
@@ -155,34 +155,22 @@ def _other_usd(other_costs: pd.DataFrame | None, provider: str, begin: pd.Timest
     return float(other_costs.loc[inside, "usd"].sum())
 
 
-def discounted_costs(recourse: Recourse, market: Market, years: list[Year], stages: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the recourse costs of each state after the agreements' discounts, (states, r), and the state of each stage.
+def discounted(recourse: Recourse, market: Market, years: Sequence[Year]) -> tuple[np.ndarray, np.ndarray]:
+    """Return cost and spend of each recourse column under each technology after the agreements' discounts, both (technologies, r).
 
     Parameters
     ----------
     recourse, market
         Columns and pools.
     years
-        Contract years.
-    stages
-        Number of stages; those after the planned quarters have no discount.
+        Contract years; quarters after the planned ones have no discount.
     """
-    by_quarter = discounts_by_quarter(recourse, market, years)
-    usd = recourse.columns["usd"].to_numpy(float)
-    rows = np.tile(usd, (stages, 1))
-    rows[: len(by_quarter)] *= 1 - by_quarter
-    states, state = np.unique(rows, axis=0, return_inverse=True)
-    return states, np.ravel(state)
-
-
-def discounts_by_quarter(recourse: Recourse, market: Market, years: list[Year]) -> np.ndarray:
-    """Return the agreements' discount on each recourse column by planned quarter, (planned, r)."""
-    columns = recourse.columns
-    planned = len(years[0].overlap) if years else 0
-    off = np.zeros((planned, len(columns)))
+    off = np.zeros(recourse.usd.shape)
     for year in years:
-        off += np.outer(year.overlap * year.discount_share, _by_the_hour(columns, market, year.provider))
-    return off
+        share = np.append(year.overlap * year.discount_share, 0.0)[np.minimum(recourse.stage_of, len(year.overlap))]
+        off += np.outer(share, _by_the_hour(recourse.columns, market, year.provider))
+    egress = recourse.columns["egress"].to_numpy(float)
+    return recourse.usd - off * (recourse.usd - egress), recourse.spend - off * (recourse.spend - egress)
 
 
 def _by_the_hour(columns: pd.DataFrame, market: Market, provider: str) -> np.ndarray:
@@ -230,14 +218,13 @@ def agreement_table(years: Sequence[Year], lots: np.ndarray, work: Work, recours
     """
     columns = ["agreement_id", "provider", "start", "end", "committed_usd", "rolled_in_usd", "drawn_usd", "signed_usd", "bought_usd",
                "by_the_hour_usd", "rolled_out_usd", "shortfall_usd"]  # fmt: skip
-    planned = np.flatnonzero(recourse.planned)
-    probability = work.paths["probability"].to_numpy()[work.points["path"]]
-    quarter, hours = work.points["quarter"].to_numpy(), work.points["hours"].to_numpy()
+    hours = hours_by_technology(work, recourse, decisions)
     rows = []
     carried: dict[str, float] = {}
     for year in years:
-        spend = recourse.columns["spend"].to_numpy(float) * _by_the_hour(recourse.columns, market, year.provider)
-        used = float((probability * hours * year.overlap[quarter]) @ (decisions[planned] @ spend)) * (1 - year.discount_share)
+        theirs = np.where(_by_the_hour(recourse.columns, market, year.provider), recourse.spend - recourse.columns["egress"].to_numpy(float), 0.0)
+        inside = np.append(year.overlap, 0.0)[np.minimum(recourse.stage_of, len(year.overlap))]
+        used = float((inside[:, None] * hours * theirs).sum()) * (1 - year.discount_share)
         bought = float(year.lot_usd @ lots)
         rolled_in = carried.pop(year.agreement_id, 0.0)
         short = max(year.open_usd + rolled_in - bought - used, 0.0)

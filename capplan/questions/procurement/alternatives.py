@@ -11,7 +11,7 @@ from scipy import sparse
 
 from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.optimize.evaluation import Evaluator, recourse_of
-from capplan.optimize.information import mean_program
+from capplan.optimize.information import alike, mean_program
 from capplan.optimize.program import Solution, TwoStage, blended_cost, expected_excess
 from capplan.optimize.solver import InfeasibleError
 from capplan.quantiles import weighted_quantiles
@@ -21,7 +21,7 @@ from capplan.questions.procurement.choices import Choices
 from capplan.questions.procurement.market import Market
 from capplan.questions.procurement.model import Model, need_accelerators
 from capplan.questions.procurement.recourse import Recourse
-from capplan.questions.procurement.tables import charged
+from capplan.questions.procurement.tables import expected_use
 from capplan.questions.procurement.work import Work
 
 #: With more paths than this, the value of a perfect forecast is bounded by plans that may buy parts of lots.
@@ -148,12 +148,9 @@ def _case(
     program, planned = model.program, choices.timeline.planned
     first = float(program.c @ x)
     lots = model.lots(x)
-    points = np.flatnonzero(recourse.planned)
-    weight = program.probability[recourse.scenario[points]] * work.points["hours"].to_numpy()
-    hours = np.asarray(weight @ decisions[points]).ravel()
+    usd = expected_use(work, recourse, decisions, planned)[1].sum(axis=0)
     short = (recourse.columns["source"] == "shortfall").to_numpy()
     low, high = weighted_quantiles(cost, program.probability, (0.1, 0.9)).tolist()
-    usd = hours * charged(recourse)
     return {
         "name": name,
         "expected_usd": first + float(program.probability @ cost),
@@ -198,7 +195,9 @@ def value_information(model: Model, solution: Solution, alternatives: pd.DataFra
     exact = len(likely) <= EXACT_PATHS
     order = likely[np.argsort(solution.cost_by_scenario[likely], kind="stable")]
     known = 0.0
-    for group in np.array_split(order, min(len(order), EXACT_PATHS if exact else GROUPS)):
+    kind = alike(program)[order]
+    parts = [order[kind == k] for k in np.unique(kind)]
+    for group in [group for part in parts for group in np.array_split(part, min(len(part), EXACT_PATHS if exact else GROUPS))]:
         single = mean_program(some_paths(program, group))
         if not exact:
             single = replace(single, integer=np.zeros_like(single.integer))

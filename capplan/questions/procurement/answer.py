@@ -52,9 +52,12 @@ class Purchases:
     dispatch
         quarter, class, region, source, provider, accelerator, expected_accelerator_hours, expected_work, expected_usd.
     costs
-        path, probability, quarter, component, usd; undiscounted.
+        path, probability, quarter, component, usd; undiscounted. Data that leaves its home is the component egress; what is not paid for
+        machines that come late is late_delivery, below zero.
     service
         path, class, region, quarter, demanded, served, shortfall, served_share.
+    paths
+        path, probability, demand_path, price_state, delivery_state: what each path of costs and service stands for.
     binding
         limit_id, kind, quarter, limit, used, slack, usd_per_unit (what one more unit would save).
     rejected
@@ -93,6 +96,7 @@ class Purchases:
     proof: Proof
     headline: str
     notes: tuple[str, ...]
+    paths: pd.DataFrame = field(default_factory=pd.DataFrame)
     deferrals: pd.DataFrame = field(default_factory=pd.DataFrame)
     agreements: pd.DataFrame = field(default_factory=pd.DataFrame)
     branches: pd.DataFrame = field(default_factory=pd.DataFrame)

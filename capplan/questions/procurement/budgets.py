@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from capplan.optimize.extensive import solve_extensive
-from capplan.optimize.program import ExpectedRow, Marginals, Solution, TwoStage, blended_cost
+from capplan.optimize.program import ExpectedRow, Marginals, Solution, TwoStage, blended_cost, point_costs, row_use
 from capplan.optimize.two_stage import Warm, solve_two_stage
 
 #: Up to this many recourse columns, a model whose budgets bind is solved exactly, all points written out.
@@ -60,7 +60,7 @@ def solve_within_budgets(
             hard.append(row)
     if hard:
         decisions = _ration(program, x, decisions, hard)
-    cost = np.bincount(program.scenario, weights=program.weight * (decisions @ program.q), minlength=len(program.probability))
+    cost = np.bincount(program.scenario, weights=program.weight * point_costs(program, decisions), minlength=len(program.probability))
     upper = float(program.c @ x) + blended_cost(cost, program.probability, risk_weight, tail_share)
     gap = (upper - free.lower) / max(abs(upper), TOLERANCE)
     status = "gap" if gap <= gap_share else "limit"
@@ -72,7 +72,7 @@ def solve_within_budgets(
 def _excess(program: TwoStage, row: ExpectedRow, x: np.ndarray, decisions: sparse.csr_matrix) -> float:
     """Return by how much committed plus expected spend exceeds a budget."""
     weight = program.probability[program.scenario] * row.weight * row.points
-    return float(row.a @ x + weight @ (decisions @ row.g) - row.limit)
+    return float(row.a @ x + weight @ row_use(program, row, decisions) - row.limit)
 
 
 def _ration(program: TwoStage, x: np.ndarray, decisions: sparse.csr_matrix, rows: list[ExpectedRow]) -> sparse.csr_matrix:

@@ -15,6 +15,7 @@ from capplan.questions.pricing import TERM_MONTHS, owned_running_usd_per_hour
 from capplan.questions.procurement.delivery import bridge_usd
 from capplan.questions.procurement.instalments import due
 from capplan.questions.procurement.market import Market
+from capplan.questions.procurement.states import States
 from capplan.questions.procurement.tiers import with_tiers
 from capplan.questions.procurement.timeline import Timeline, make_timeline
 from capplan.units import DAYS_PER_MONTH, add_months, quarter_of, quarter_range, quarter_start
@@ -80,7 +81,7 @@ class Choices:
 
 def list_choices(
     market: Market, sites: pd.DataFrame | None, a: ProcurementAssumptions, tiers: Mapping[str, pd.DataFrame] | None = None,
-    schedules: Mapping[str, pd.DataFrame] | None = None,
+    schedules: Mapping[str, pd.DataFrame] | None = None, states: States | None = None,
 ) -> Choices:  # fmt: skip
     """List what can be bought or renewed within the planned quarters, and cost one lot of it to its end.
 
@@ -99,6 +100,8 @@ def list_choices(
         Dates, approval days, review interval, horizon.
     tiers, schedules
         Volume tiers and payment schedules by offer.
+    states
+        States of deliveries; what they are stated for is not bridged at its expected delay as well.
 
     Raises
     ------
@@ -158,7 +161,10 @@ def list_choices(
         by_hour = market.pools["on_demand_usd_per_hour"].to_numpy()[table["pool"].to_numpy()[reserve].astype(int)]
         premium = (price[reserve] * lots[reserve] - (by_hour * table["lot_accelerators"].to_numpy()[reserve])[:, None]) * hours[reserve]
         recurring[reserve], upfront[reserve], expense[reserve] = premium, 0.0, premium
-    return Choices(table, timeline, covered, recurring, upfront, residual, expense, bridge_usd(table, market, a), payments)
+    bridge = bridge_usd(table, market, a)
+    if states is not None:
+        bridge[states.known_deliveries(table)] = 0.0
+    return Choices(table, timeline, covered, recurring, upfront, residual, expense, bridge, payments)
 
 
 def _bought(contracts: pd.DataFrame) -> pd.DataFrame:

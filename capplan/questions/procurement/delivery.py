@@ -67,13 +67,17 @@ def bridge_usd(table: pd.DataFrame, market: Market, a: ProcurementAssumptions) -
     pools = market.pools
     elsewhere = pools.groupby("accelerator")["on_demand_usd_per_hour"].max()
     rate = pools["on_demand_usd_per_hour"].fillna(pools["accelerator"].map(elsewhere)).fillna(a.serving_shortfall_usd_per_accelerator_hour)
-    delivered = ((table["kind"] == "offer") & table["role"].isin(DELIVERED_ROLES)).to_numpy()
     p50 = table["lead_time_days_p50"].fillna(0.0).to_numpy(float)
     p90 = table["lead_time_days_p90"].astype(float).fillna(table["lead_time_days_p50"]).fillna(0.0).to_numpy(float)
     # Signed in time for the 90th percentile, or today where that day is past.
     days = np.minimum(np.maximum(p90, p50), ((table["start"] - pd.Timestamp(a.as_of)) / pd.Timedelta(days=1)).to_numpy(float))
-    slip = np.where(delivered, expected_slip_days(days, p50, p90), 0.0)
+    slip = np.where(delivered(table), expected_slip_days(days, p50, p90), 0.0)
     accelerators = table["lot_accelerators"].to_numpy(float)
     own = (table["usd_per_hour"] * table["lot_machines"]).to_numpy(float)
     dearer = np.maximum(rate.to_numpy(float)[table["pool"].to_numpy(int)] * accelerators - own, 0.0) if len(table) else np.zeros(0)
     return slip * 24 * dearer
+
+
+def delivered(table: pd.DataFrame) -> np.ndarray:
+    """Tell which choices wait for machines to be delivered, (n,)."""
+    return ((table["kind"] == "offer") & table["role"].isin(DELIVERED_ROLES)).to_numpy()

@@ -11,7 +11,7 @@ import pandas as pd
 from capplan.errors import CapplanError
 from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.optimize.infeasible import explain_infeasibility
-from capplan.optimize.program import Solution
+from capplan.optimize.program import Solution, row_use
 from capplan.optimize.solver import InfeasibleError, arrays, solve_arrays
 from capplan.questions.procurement.agreements import agreement_table
 from capplan.questions.procurement.alternatives import compare_alternatives, judge, value_information
@@ -90,7 +90,7 @@ def explain(
     program = model.program
     evaluator = judge(program, solution, a)
     found = evaluator.evaluate(solution.x)
-    slope = (1 - a.risk_weight) * found.mean.slope + a.risk_weight * found.tail.slope
+    slope = recourse.by_stage((1 - a.risk_weight) * found.mean.slope + a.risk_weight * found.tail.slope)
     lots = model.lots(solution.x).round()
     alternatives = compare_alternatives(work, market, choices, recourse, model, solution, evaluator, a, signed=signed, further=further)
     information = value_information(model, solution, alternatives, a)
@@ -135,7 +135,7 @@ def _binding(choices: Choices, recourse: Recourse, model: Model, solution: Solut
                          "used": float(use[place, points].max()), "slack": float(left.min()), "usd_per_unit": max(value, 0.0)})  # fmt: skip
     for about, row, dual in zip(model.budgets.to_dict("records"), program.expected, solution.marginals.expected, strict=True):
         weight = program.probability[program.scenario] * row.weight * row.points
-        spent = float(row.a @ solution.x + weight @ (solution.recourse @ row.g))
+        spent = float(row.a @ solution.x + weight @ row_use(program, row, solution.recourse))
         slack = row.limit - spent
         rows.append({"limit_id": f"{about['limit_id']} with expected usage", "kind": "budget_usd", "quarter": about["quarter"], "limit": about["limit"],
                      "used": about["limit"] - slack, "slack": slack, "usd_per_unit": max(-float(dual), 0.0)})  # fmt: skip

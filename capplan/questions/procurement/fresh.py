@@ -17,6 +17,7 @@ from capplan.quantiles import weighted_quantiles
 from capplan.questions.procurement.alternatives import some_paths
 from capplan.questions.procurement.explain import money
 from capplan.questions.procurement.solve import Stated, state_problem
+from capplan.questions.procurement.states import known_states, with_states
 
 CONFIDENCE = 0.95
 #: Gap of the batches' bounds, which are solved with parts of lots.
@@ -89,7 +90,9 @@ def judge_on_fresh_paths(
         raise CapplanError(
             f"{len(paths)} fresh paths are too few for {a.fresh_batches} batches of two or more; forecast more paths, plan on fewer, or lower fresh_batches"
         )
-    stated = state_problem(together(demand, fresh), speeds, offers, commitments, limits, a, **tables)
+    states = known_states(tables.get("price_states"), tables.get("delivery_states"))
+    both = together(with_states(demand, states, a.seed), with_states(fresh, states, a.seed))
+    stated = state_problem(both, speeds, offers, commitments, limits, a, **tables)
     x = first_stage_of(stated, purchases)
     own, new = split_paths(stated, fresh)
     evaluator = Evaluator(some_paths(stated.model.program, new), a.tail_share, recourse_of(stated.model.program))
@@ -105,7 +108,7 @@ def judge_on_fresh_paths(
     reach = float(stats.t.ppf(CONFIDENCE, len(gaps) - 1) * gaps.std(ddof=1) / np.sqrt(len(gaps)))
     rows = [
         ("on_its_own_paths", seen, seen, seen, "risk-weighted cost of the plan on the paths it was made for"),
-        ("on_fresh_paths", mean, mean - near * error, mean + near * error, f"the same on {len(new)} paths it has not seen, with a 95 % band"),
+        ("on_fresh_paths", mean, mean - near * error, mean + near * error, f"the same on {len(paths)} paths it has not seen, with a 95 % band"),
         ("statistical_gap", gap, 0.0, gap + reach, f"what the plan may lose against the best one, from {len(gaps)} batches of fresh paths; 95 % sure to be below high_usd"),
         ("certified_gap", certified_gap_usd, 0.0, certified_gap_usd, "what the plan may lose against the best one on its own paths; proven"),
     ]  # fmt: skip
@@ -115,7 +118,7 @@ def judge_on_fresh_paths(
         f"on its own {money(seen)}; with 95 % confidence it is within {money(gap + reach)} of the best plan."
     )
     notes = (
-        f"The statistical gap rests on batches of {len(new) // len(gaps)} paths; small batches and parts of lots make it look larger than it is.",
+        f"The statistical gap rests on batches of {len(paths) // len(gaps)} paths; small batches and parts of lots make it look larger than it is.",
     )
     return OutOfSample(table, headline, notes)
 
@@ -128,7 +131,8 @@ def together(demand: pd.DataFrame, fresh: pd.DataFrame) -> pd.DataFrame:
     CapplanError
         If a path is in both.
     """
-    both = sorted(set(demand["path"]) & set(fresh["path"]))
+    name = "demand_path" if "demand_path" in demand else "path"
+    both = sorted(set(demand[name]) & set(fresh[name]))
     if both:
         raise CapplanError(f"path {both[0]} is both one of the plan's and a fresh one; a plan is judged on paths it has not seen")
     halves = []
@@ -140,7 +144,7 @@ def together(demand: pd.DataFrame, fresh: pd.DataFrame) -> pd.DataFrame:
 
 def split_paths(stated: Stated, fresh: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     """Return the places of the plan's own paths and of the fresh ones among a problem's scenarios."""
-    new = stated.work.paths["path"].isin(fresh["path"]).to_numpy()
+    new = stated.work.paths["demand_path"].isin(fresh["path"]).to_numpy()
     return np.flatnonzero(~new), np.flatnonzero(new)
 
 
@@ -169,10 +173,11 @@ def _terms(cost: np.ndarray, probability: np.ndarray, a: HindsightAssumptions) -
 
 def _batch_gaps(stated: Stated, new: np.ndarray, x: np.ndarray, a: HindsightAssumptions) -> np.ndarray:
     """Return in each batch of fresh paths how much more the plan costs than a bound on the best one."""
-    shuffled = np.random.default_rng(a.seed).permutation(new)
+    demand_path = stated.work.paths["demand_path"].to_numpy()
+    shuffled = np.random.default_rng(a.seed).permutation(np.unique(demand_path[new]))
     gaps, warm = [], None
     for batch in np.array_split(shuffled, a.fresh_batches):
-        program = some_paths(stated.model.program, np.sort(batch))
+        program = some_paths(stated.model.program, new[np.isin(demand_path[new], batch)])
         # Without budgets on expected use, which couple the paths of a batch: the bound is lower, and the gap no smaller.
         relaxed = replace(program, integer=np.zeros_like(program.integer), expected=())
         best = solve_two_stage(relaxed, a.risk_weight, a.tail_share, BATCH_GAP, warm=warm)

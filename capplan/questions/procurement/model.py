@@ -14,7 +14,7 @@ from capplan.errors import CapplanError
 from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.optimize.solver import arrays
 from capplan.optimize.two_stage import ExpectedRow, TwoStage
-from capplan.questions.procurement.agreements import Year, agreement_rules, discounted_costs, most_rented, pledges
+from capplan.questions.procurement.agreements import Year, agreement_rules, discounted, most_rented, pledges
 from capplan.questions.procurement.choices import Choices
 from capplan.questions.procurement.deferral import deferrals
 from capplan.questions.procurement.extras import Extra, technology_of
@@ -190,15 +190,18 @@ def build_model(
     position = np.array([index[id(variable)] for variable in lots], dtype=int)
     moved = [index[id(amount)] for amount in amounts]
     place = sparse.csr_matrix((np.ones(len(lots)), (np.arange(len(lots)), position)), shape=(len(lots), len(matrices.c)))
-    expected = [_expected_row(about, coefficients, recourse, work, index) for about, coefficients in budgets]
-    costs, state = discounted_costs(recourse, market, list(years), len(recourse.T)) if any(year.discount_share for year in years) else (None, None)
+    both, found = np.unique(np.hstack(discounted(recourse, market, years)), axis=0, return_inverse=True)
+    costs, spend = np.split(both, 2, axis=1)
+    expected = [_expected_row(about, coefficients, spend, recourse, work, index) for about, coefficients in budgets]
+    several = len(both) > 1
     program = TwoStage(
         c=matrices.c, A=matrices.A, b=matrices.b, sense=matrices.sense, lower=matrices.lower, upper=matrices.upper, integer=matrices.integer,
-        q=recourse.columns["usd"].to_numpy(float), W=recourse.W, recourse_sense=recourse.rows["sense"].to_numpy(str),
-        T=[sparse.csr_matrix(matrix @ place + technology_of(extras, moved, t, (matrix.shape[0], place.shape[1]))) for t, matrix in enumerate(recourse.T)],
-        technology=recourse.stage, h=recourse.h, weight=recourse.weight,
+        q=recourse.columns["usd"].to_numpy(float) if several else costs[0], W=recourse.W, recourse_sense=recourse.rows["sense"].to_numpy(str),
+        T=[sparse.csr_matrix(matrix @ place + technology_of(extras, moved, int(stage), (matrix.shape[0], place.shape[1])))
+           for stage, matrix in zip(recourse.stage_of, recourse.T, strict=True)],
+        technology=recourse.technology, h=recourse.h, weight=recourse.weight,
         scenario=recourse.scenario, probability=work.paths["probability"].to_numpy(float), expected=tuple(expected),
-        costs=costs, cost_state=state,
+        costs=costs if several else None, cost_state=np.ravel(found) if several else None,
     )  # fmt: skip
     rows = pd.DataFrame(described, columns=["row", "limit_id", "kind", "quarter", "limit"])
     keys = ["limit_id", "kind", "quarter", "limit", "soft"]
@@ -348,9 +351,9 @@ def _budget(
 
 
 def _expected_row(
-    about: dict[str, Any], coefficients: dict[Any, float], recourse: Recourse, work: Work, index: dict[int, int]
+    about: dict[str, Any], coefficients: dict[Any, float], spend: np.ndarray, recourse: Recourse, work: Work, index: dict[int, int]
 ) -> ExpectedRow:
-    """Join a budget with the expected spend by the hour in its quarter; imputed costs of unserved work are no spend."""
+    """Join a budget with the expected spend by the hour, (states, r), in its quarter; imputed costs of unserved work are no spend."""
     columns = recourse.columns
     pool = columns["pool"].to_numpy(int)
     within = (
@@ -364,4 +367,5 @@ def _expected_row(
     points = recourse.planned & (recourse.stage == about["q"])
     hours = np.zeros(len(recourse.stage))
     hours[: len(work.points)] = work.points["hours"]
-    return ExpectedRow(a, columns["spend"].to_numpy(float) * within, points, hours, float(about["room"]))
+    counted = spend * within
+    return ExpectedRow(a, counted if len(counted) > 1 else counted[0], points, hours, float(about["room"]))

@@ -13,7 +13,7 @@ from capplan.questions.procurement.deferral import deferral_table, moved_load
 from capplan.questions.procurement.explain import explain
 from capplan.questions.procurement.lookback import look_back_cases, look_back_levels
 from capplan.questions.procurement.solve import decide
-from capplan.questions.procurement.tables import capacity_table, cost_table, dispatch_table, service_table
+from capplan.questions.procurement.tables import capacity_table, cost_table, dispatch_table, path_table, service_table
 
 
 def plan_purchases(
@@ -32,6 +32,9 @@ def plan_purchases(
     other_costs: pd.DataFrame | None = None,
     offer_tiers: pd.DataFrame | None = None,
     offer_payments: pd.DataFrame | None = None,
+    egress_prices: pd.DataFrame | None = None,
+    price_states: pd.DataFrame | None = None,
+    delivery_states: pd.DataFrame | None = None,
     usage: pd.DataFrame | None = None,
     workloads: pd.DataFrame | None = None,
 ) -> Purchases:
@@ -47,13 +50,15 @@ def plan_purchases(
     ----------
     demand : path, probability, class, region, quarter, block, hours, work_per_hour
     speeds : class, accelerator, work_per_accelerator_hour
-    offers, commitments, limits, skus, assets, sites, spend_agreements, other_costs, offer_tiers, offer_payments
+    offers, commitments, limits, skus, assets, sites, spend_agreements, other_costs, offer_tiers, offer_payments, egress_prices, price_states,
+    delivery_states
         Tables of the book; None or empty where it has none. Of other costs only those billed by the provider of a spend agreement count.
     a
         Assumptions.
     usage, workloads
         Measured work and its classes: then rules that only look back are held against the plan.
-    classes : class, interruptible, residency, stage_kind, shortfall_usd_per_unit, api; optionally api_usd_per_unit
+    classes : class, interruptible, residency, stage_kind, shortfall_usd_per_unit, api; optionally api_usd_per_unit, home_provider,
+        home_region, egress_gib_per_unit
 
     Returns
     -------
@@ -70,7 +75,8 @@ def plan_purchases(
     """
     found = decide(demand, speeds, offers, commitments, limits, a, classes=classes, skus=skus, assets=assets, sites=sites,
                    spend_agreements=spend_agreements, other_costs=other_costs, offer_tiers=offer_tiers,
-                   offer_payments=offer_payments)  # fmt: skip
+                   offer_payments=offer_payments, egress_prices=egress_prices, price_states=price_states,
+                   delivery_states=delivery_states)  # fmt: skip
     work, market, choices, recourse, model = found.work, found.market, found.choices, found.recourse, found.model
     solution, lots, bought = found.solution, found.lots, found.purchases
     put_off = solution.x[model.deferred_columns]
@@ -100,4 +106,5 @@ def plan_purchases(
         agreements=reasons.agreements,
         deferrals=deferral_table(work, choices.timeline, list(model.deferred), put_off),
         branches=pd.DataFrame(columns=COLUMNS) if branches is None else branches.table,
+        paths=path_table(work, found.states),
     )

@@ -11,13 +11,13 @@ from capplan.inputs.assumptions_hindsight import HindsightAssumptions
 from capplan.optimize.evaluation import Evaluator, recourse_of
 from capplan.optimize.information import mean_program
 from capplan.optimize.program import Solution, TwoStage
-from capplan.optimize.recourse import RecourseLibrary
 from capplan.optimize.two_stage import Warm
 from capplan.questions.procurement.alternatives import some_paths
 from capplan.questions.procurement.budgets import solve_within_budgets
 from capplan.questions.procurement.explain import money
 from capplan.questions.procurement.fresh import first_stage_of, split_paths, together
 from capplan.questions.procurement.solve import Stated, state_problem
+from capplan.questions.procurement.states import GOLDEN, known_states, with_states
 
 #: Gap of the decisions of a rehearsal.
 ROLLING_GAP = 5e-3
@@ -85,7 +85,9 @@ def rehearse_plan(
     Birge and Louveaux, Introduction to Stochastic Programming, 2nd ed. (2011), section 1.2 (rolling horizon); the clairvoyant is its
     wait-and-see solution of each path.
     """
-    stated = state_problem(together(demand, unseen), speeds, offers, commitments, limits, a, **tables)
+    states = known_states(tables.get("price_states"), tables.get("delivery_states"))
+    both = together(with_states(demand, states, a.seed), with_states(unseen, states, a.seed))
+    stated = state_problem(both, speeds, offers, commitments, limits, a, **tables)
     return Rehearsal(stated, unseen, first_stage_of(stated, purchases), a).run()
 
 
@@ -108,6 +110,7 @@ class Rehearsal:
         self.stated, self.kept, self.a = stated, kept, a
         self.program = stated.model.program
         self.own, self.new = split_paths(stated, unseen)
+        self.new = self._one_state_each(self.new)
         self.step = a.review_interval_quarters
         self.planned = stated.choices.timeline.planned
         sign_by = pd.DatetimeIndex(stated.choices.table["sign_by"])
@@ -115,17 +118,27 @@ class Rehearsal:
         # review of each choice: the last one before its signature is due
         self.review = np.searchsorted(pd.DatetimeIndex(dates).to_numpy(), sign_by.to_numpy(), side="right")
         self.reviews = int(self.review.max(initial=0)) + 1
-        rows, columns = stated.recourse.rows, stated.recourse.columns
+        rows = stated.recourse.rows
         self.held = np.flatnonzero(rows["kind"] == "held_demand")
         self.scaled = np.flatnonzero(rows["kind"].isin(["work", "spot_share"]))
         self.scaled_row = rows["row"].to_numpy(int)[self.scaled]
-        self.credit = RecourseLibrary(columns["usd"].to_numpy(float), stated.recourse.W, rows["sense"].to_numpy(str)) if len(self.held) else None
+        self.credit = recourse_of(self.program) if len(self.held) else None
         hours = stated.work.load * stated.work.points["hours"].to_numpy()[:, None]
         cell = stated.work.points["path"].to_numpy() * self.planned + stated.work.points["quarter"].to_numpy()
         size = len(stated.work.paths) * self.planned
         self.use = np.stack([np.bincount(cell, weights=own, minlength=size) for own in hours.T], axis=1).reshape(-1, self.planned, hours.shape[1])
         self.warm: Warm | None = None
         self.signed: list[tuple[int, str, int, int, float]] = []
+
+    def _one_state_each(self, new: np.ndarray) -> np.ndarray:
+        """Keep one of the states of prices and deliveries of each unseen path, spread by their probabilities."""
+        paths = self.stated.work.paths.iloc[new].assign(place=new)
+        places = (np.random.default_rng(self.a.seed).random() + GOLDEN * np.arange(len(new))) % 1
+        kept = []
+        for place, (_, part) in zip(places, paths.groupby("demand_path", sort=True), strict=False):
+            share = np.cumsum(part["probability"]) / part["probability"].sum()
+            kept.append(int(part["place"].iloc[min(int(np.searchsorted(share, place, side="right")), len(part) - 1)]))
+        return np.array(kept, dtype=int)
 
     def run(self) -> Rolling:
         """Rehearse every policy on every unseen path."""
@@ -143,7 +156,7 @@ class Rehearsal:
             }
             for policy, x in found.items():
                 cost = float(self.program.c @ x) + float(judge.evaluate(x).cost_by_scenario[path])
-                rows.append((self.stated.work.paths["path"].iloc[path], policy, cost))
+                rows.append((self.stated.work.paths["demand_path"].iloc[path], policy, cost))
         return self._answer(pd.DataFrame(rows, columns=["path", "policy", "realised_usd"]))
 
     def _roll(self, path: int, policy: str) -> np.ndarray:
@@ -204,7 +217,7 @@ class Rehearsal:
         groups = paths.assign(regret=regret).groupby("policy")
         summary = groups.agg(mean_usd=("realised_usd", "mean"), worst_usd=("realised_usd", "max"), regret_usd=("regret", "mean")).reset_index()
         summary = summary.assign(meaning=summary["policy"].map(MEANING)).sort_values(["mean_usd", "policy"]).reset_index(drop=True)
-        table, names = self.stated.choices.table, self.stated.work.paths["path"]
+        table, names = self.stated.choices.table, self.stated.work.paths["demand_path"]
         decisions = pd.DataFrame(
             [(names.iloc[path], policy, review, table["offer_id"].iloc[j], table["quarter"].iloc[j], int(lots)) for path, policy, review, j, lots in self.signed],
             columns=["path", "policy", "review", "offer_id", "quarter", "lots"],

@@ -39,11 +39,7 @@ def sample_paths(demand: pd.DataFrame, count: int, seed: int) -> pd.DataFrame:
     paths = demand[["path", "probability"]].drop_duplicates("path").sort_values("path").reset_index(drop=True)
     if len(paths) <= count:
         return demand.reset_index(drop=True)
-    kind = "workload" if "workload" in demand else "class"
-    amount = demand["quantity"] if "quantity" in demand else demand["hours"] * demand["work_per_hour"]
-    by_kind = amount.groupby([demand["path"], demand[kind]]).sum().unstack(fill_value=0.0)
-    mean = by_kind.mean()
-    total = (by_kind / mean.where(mean > 0, 1.0)).sum(axis=1).reindex(paths["path"]).to_numpy()
+    total = total_by_path(demand).reindex(paths["path"]).to_numpy()
     order = np.lexsort((paths["path"].to_numpy(), total))
     probability = paths["probability"].to_numpy(float)[order] / paths["probability"].sum()
     reached = np.cumsum(probability)
@@ -52,3 +48,18 @@ def sample_paths(demand: pd.DataFrame, count: int, seed: int) -> pd.DataFrame:
     weight = pd.Series(1.0 / count, index=paths["path"].to_numpy()[order[chosen]]).groupby(level=0).sum()
     kept = demand[demand["path"].isin(weight.index)].reset_index(drop=True)
     return kept.assign(probability=kept["path"].map(weight))
+
+
+def total_by_path(demand: pd.DataFrame) -> pd.Series:
+    """Add up the demand of each path, each workload or class relative to its mean over paths, since units differ.
+
+    Parameters
+    ----------
+    demand
+        path, workload (or class), and quantity (or hours and work_per_hour).
+    """
+    kind = "workload" if "workload" in demand else "class"
+    amount = demand["quantity"] if "quantity" in demand else demand["hours"] * demand["work_per_hour"]
+    by_kind = amount.groupby([demand["path"], demand[kind]]).sum().unstack(fill_value=0.0)
+    mean = by_kind.mean()
+    return (by_kind / mean.where(mean > 0, 1.0)).sum(axis=1)

@@ -20,6 +20,7 @@ from capplan.questions.procurement.market import Market, build_market
 from capplan.questions.procurement.model import Model, build_model
 from capplan.questions.procurement.recourse import Recourse, build_recourse
 from capplan.questions.procurement.service import hold_level, level_notes
+from capplan.questions.procurement.states import States, cut_points, known_states, segments, with_states
 from capplan.questions.procurement.tables import purchase_table
 from capplan.questions.procurement.tiers import checked_tiers
 from capplan.questions.procurement.work import Work, lay_out, named_places
@@ -40,6 +41,7 @@ class Stated:
 
     market: Market
     choices: Choices
+    states: States
     work: Work
     recourse: Recourse
     model: Model
@@ -71,17 +73,22 @@ def state_problem(
     other_costs: pd.DataFrame | None = None,
     offer_tiers: pd.DataFrame | None = None,
     offer_payments: pd.DataFrame | None = None,
+    egress_prices: pd.DataFrame | None = None,
+    price_states: pd.DataFrame | None = None,
+    delivery_states: pd.DataFrame | None = None,
 ) -> Stated:
     """Build the purchase program; the arguments are those of `plan_purchases`."""
     caps = known_limits(limits, sites, a)
     runs = speeds.loc[speeds["class"].isin(demand["class"]), "accelerator"]
     market = build_market(offers, skus, commitments, assets, sites, runs, named_places(demand, classes, caps), a, offer_payments)
     schedules = checked_instalments(offer_payments, market.contracts, offers)
-    choices = list_choices(market, sites, a, checked_tiers(offer_tiers, market.contracts, offers, a.price_factor), schedules)
-    work = lay_out(demand, speeds, classes, market, choices.timeline, a)
+    states = known_states(price_states, delivery_states)
+    choices = list_choices(market, sites, a, checked_tiers(offer_tiers, market.contracts, offers, a.price_factor), schedules, states)
+    work = lay_out(with_states(demand, states, a.seed), speeds, classes, market, choices.timeline, a, egress_prices)
+    work = cut_points(work, segments(states.missing(choices.table, choices.timeline), choices.timeline.planned))
     years = contract_years(spend_agreements, other_costs, market, choices, a)
-    recourse = build_recourse(work, market, choices, caps, a, [year.provider for year in years])
-    return Stated(market, choices, work, recourse, build_model(work, market, choices, recourse, caps, a, years))
+    recourse = build_recourse(work, market, choices, caps, a, states, [year.provider for year in years])
+    return Stated(market, choices, states, work, recourse, build_model(work, market, choices, recourse, caps, a, years))
 
 
 def decide(
@@ -100,6 +107,9 @@ def decide(
     other_costs: pd.DataFrame | None = None,
     offer_tiers: pd.DataFrame | None = None,
     offer_payments: pd.DataFrame | None = None,
+    egress_prices: pd.DataFrame | None = None,
+    price_states: pd.DataFrame | None = None,
+    delivery_states: pd.DataFrame | None = None,
 ) -> Decided:
     """Build and solve the purchase program; the arguments are those of `plan_purchases`."""
     solved: dict[tuple[tuple[str, float], ...], tuple[Stated, Model, Solution]] = {}
@@ -108,7 +118,8 @@ def decide(
         raised = _raised(classes, speeds, factor, a) if factor else classes
         found = state_problem(demand, speeds, offers, commitments, limits, a, classes=raised, skus=skus, assets=assets, sites=sites,
                               spend_agreements=spend_agreements, other_costs=other_costs, offer_tiers=offer_tiers,
-                              offer_payments=offer_payments)  # fmt: skip
+                              offer_payments=offer_payments, egress_prices=egress_prices, price_states=price_states,
+                              delivery_states=delivery_states)  # fmt: skip
         feasible(found.model)
         model, solution = _counting_use(found, a) if found.model.years else (found.model, _best(found.model, a))
         solved[tuple(factor.items())] = found, model, solution
@@ -124,7 +135,7 @@ def decide(
     found, model, solution = solved[key]
     lots = model.lots(solution.x).round()
     bought = purchase_table(found.choices, lots)
-    return Decided(found.market, found.choices, found.work, found.recourse, model, solution, lots, bought, notes)
+    return Decided(found.market, found.choices, found.states, found.work, found.recourse, model, solution, lots, bought, notes)
 
 
 def _best(model: Model, a: ProcurementAssumptions) -> Solution:

@@ -19,7 +19,7 @@ from capplan.questions.procurement.work import Work
 class Sheet:
     """Rows and columns under construction."""
 
-    columns: list[tuple[str, int, int, float, float, float]] = field(default_factory=list)
+    columns: list[tuple[str, int, int, float, float, float, float]] = field(default_factory=list)
     rows: list[tuple[str, int, int, str, str]] = field(default_factory=list)
     entries: list[tuple[int, int, float]] = field(default_factory=list)
     base: list[np.ndarray] = field(default_factory=list)
@@ -28,7 +28,10 @@ class Sheet:
     def add_row(
         self, kind: str, base: np.ndarray, lots: np.ndarray, *, row: int = -1, pool: int = -1, limit_id: str = "", sense: str = "<"
     ) -> int:
-        """Add a recourse row with its right-hand side by stage and what a lot of each choice adds to it."""
+        """Add a recourse row with its right-hand side by stage, and what a lot of each choice adds to it.
+
+        The latter is for a contract that runs, (n,), or for each technology as it is, (n, technologies).
+        """
         self.rows.append((kind, row, pool, limit_id, sense))
         self.base.append(base)
         self.lots.append(lots)
@@ -36,11 +39,14 @@ class Sheet:
 
     def add_column(
         self, source: str, row: int, pool: int, usd: float, entries: list[tuple[int, float]], *, paid: bool = True, work: float = 0.0,
-        spend: float | None = None,
+        spend: float | None = None, egress: float = 0.0,
     ) -> None:  # fmt: skip
-        """Add a recourse variable with its coefficients; it spends what it costs, unless it is not paid or another sum is given."""
+        """Add a recourse variable with its coefficients; it spends what it costs, unless it is not paid or another sum is given.
+
+        What it moves out of the home of its data is paid on top.
+        """
         self.entries += [(place, len(self.columns), value) for place, value in entries]
-        self.columns.append((source, row, pool, usd, spend if spend is not None else usd if paid else 0.0, work))
+        self.columns.append((source, row, pool, usd + egress, (spend if spend is not None else usd if paid else 0.0) + egress, work, egress))
 
 
 class Sources:
@@ -54,6 +60,8 @@ class Sources:
         Quarter that stands for each stage; planned quarters come first.
     agreed
         Providers with which a spend agreement runs.
+    refund : (n, technologies), optional
+        Dollars an hour that a lot of each choice does not pay while it is delivered late.
 
     Attributes
     ----------
@@ -63,16 +71,15 @@ class Sources:
 
     def __init__(
         self, work: Work, market: Market, choices: Choices, limits: pd.DataFrame, a: ProcurementAssumptions, stages: list[int],
-        agreed: Sequence[str] = (),
+        agreed: Sequence[str] = (), refund: np.ndarray | None = None,
     ) -> None:  # fmt: skip
-        self.agreed = agreed
+        self.agreed, self.refund = agreed, refund
         self.draws: dict[str, int] = {}
         self.work, self.market, self.choices, self.limits, self.a = work, market, choices, limits, a
         self.sheet = Sheet()
         self.stages = stages
         self.planned = choices.timeline.planned
-        self.covered = choices.covered[:, stages]
-        self.none, self.zero = np.zeros(self.covered.shape), np.zeros(len(stages))
+        self.none, self.zero = np.zeros(len(choices.table)), np.zeros(len(stages))
         self.later = np.arange(len(stages)) >= self.planned
         self.ample = 1 + 2 * (1 + a.deferral_quarters) * float((work.load.max(axis=0, initial=0.0) / _slowest(work, market)).sum())
         self.pool_of = choices.table["pool"].to_numpy(int)
@@ -114,6 +121,9 @@ class Sources:
             self._add_discount(targets, base, lots)
         for provider, pools in rented.items():
             self._add_draw(provider, pools)
+        if self.refund is not None:
+            late = self.sheet.add_row("late_delivery", self.zero, self.refund)
+            self.sheet.add_column("late_delivery", -1, -1, -1.0, [(late, 1.0)])
         for d, row in enumerate(self.work.rows.to_dict("records")):
             if not np.isnan(row["api_usd"]):
                 rate = [] if np.isnan(row["api_most"]) else [(self._rate_limit(row["class"], row["api_most"]), 1.0)]
@@ -142,12 +152,13 @@ class Sources:
         replaced = not np.isnan(self.replacement_usd[p])
         if not (full.any() or signed.any() or replaced):
             return
-        lots = np.where(full, table["lot_accelerators"].to_numpy(float), 0.0)[:, None] * self.covered
+        lots = np.where(full, table["lot_accelerators"].to_numpy(float), 0.0)
         existing = held(self.market, self.choices.timeline)[signed][:, self.stages].sum(axis=0)
         capacity = self.sheet.add_row("committed", self.zero + existing, lots, pool=p)
         for d in self._served(p):
             speed = self.work.speed[d, p]
-            self.sheet.add_column("committed", d, p, 0.0, [(self._work_rows[d], speed), (capacity, 1.0)], work=speed)
+            self.sheet.add_column("committed", d, p, 0.0, [(self._work_rows[d], speed), (capacity, 1.0)], work=speed,
+                                  egress=self.work.egress_usd[d, p])  # fmt: skip
         if replaced:
             entries = [(capacity, -1.0), (self._exchange["replacement"], 1.0)]
             self.sheet.add_column("replacement", -1, p, self.replacement_usd[p], entries, paid=False)
@@ -165,17 +176,18 @@ class Sources:
         caps = [(i, 1.0) for i in self._cap_rows.get(("on_demand_accelerators", p), [])]
         for d in self._served(p):
             speed = self.work.speed[d, p]
-            self.sheet.add_column("on_demand", d, p, usd, [(self._work_rows[d], speed), *caps, *billing], work=speed)
+            self.sheet.add_column("on_demand", d, p, usd, [(self._work_rows[d], speed), *caps, *billing], work=speed,
+                                  egress=self.work.egress_usd[d, p])  # fmt: skip
         reserved = self.choices.table["lot_reserve"].to_numpy(float) * (self.pool_of == p)
         pays = [(bill, -1.0)] if billed else []
         if reserved.any():
-            lots = reserved[:, None] * self.covered
-            room = self.sheet.add_row("reserved", self.zero, lots, pool=p)
+            room = self.sheet.add_row("reserved", self.zero, reserved, pool=p)
             # Whether used or not, what is reserved is billed.
-            pays.append((self.sheet.add_row("reserved_bill", self.zero, -lots, pool=p), -1.0))
+            pays.append((self.sheet.add_row("reserved_bill", self.zero, -reserved, pool=p), -1.0))
             for d in self._served(p):
                 speed = self.work.speed[d, p]
-                self.sheet.add_column("on_demand", d, p, usd, [(self._work_rows[d], speed), (room, 1.0), *billing], work=speed)
+                self.sheet.add_column("on_demand", d, p, usd, [(self._work_rows[d], speed), (room, 1.0), *billing], work=speed,
+                                      egress=self.work.egress_usd[d, p])  # fmt: skip
         if billed:
             self._bills[p] = pays
             self.sheet.add_column("on_demand_bill", -1, p, self.on_demand_usd[p], pays)
@@ -191,11 +203,12 @@ class Sources:
             if self.work.rows["interruptible"][d]:
                 served = self.work.speed[d, p] * useful
                 shares = [(i, served) for i in self.share_rows.get((d, p), [])]
-                self.sheet.add_column("spot", d, p, self.spot_usd[p], [(self._work_rows[d], served), *caps, *shares], work=served)
+                self.sheet.add_column("spot", d, p, self.spot_usd[p], [(self._work_rows[d], served), *caps, *shares], work=served,
+                                      egress=self.work.egress_usd[d, p] * useful)  # fmt: skip
 
     def _add_discount(self, targets: dict[int, float], base: np.ndarray, lots: np.ndarray) -> None:
         """Add a discount that pays the bills of some pools at their rates."""
-        room = self.sheet.add_row("discount", base[self.stages], lots[:, None] * self.covered, pool=min(targets))
+        room = self.sheet.add_row("discount", base[self.stages], lots, pool=min(targets))
         for p, rate in targets.items():
             self.sheet.add_column("discount", -1, p, 0.0, [(room, rate), *self._bills[p]])
 

@@ -8,13 +8,16 @@ from scipy import sparse
 
 from capplan.questions.procurement.choices import Choices
 from capplan.questions.procurement.market import Market, held
-from capplan.questions.procurement.recourse import Recourse
+from capplan.questions.procurement.recourse import Recourse, hours_by_technology
+from capplan.questions.procurement.states import States
 from capplan.questions.procurement.work import Work
 from capplan.units import quarter_of
 
 #: Sources by the hour, and the one that nobody invoices.
 USED = ("committed", "on_demand", "spot", "api")
 CAPACITY_ROLES = ("full", "reserve")
+#: Components of cost that follow use.
+BY_HOUR = ("on_demand", "spot", "api", "shortfall")
 
 
 def purchase_table(choices: Choices, lots: np.ndarray) -> pd.DataFrame:
@@ -94,10 +97,31 @@ def capacity_table(choices: Choices, market: Market, lots: np.ndarray) -> pd.Dat
     return pd.concat(frames).groupby(keys, as_index=False)["accelerators"].sum()
 
 
+def path_table(work: Work, states: States) -> pd.DataFrame:
+    """List the paths of the plan: path, probability, demand_path, price_state, delivery_state (both empty where a book states none)."""
+    about = states.table[["price_state", "delivery_state"]].iloc[work.paths["state"]].reset_index(drop=True)
+    return pd.concat([work.paths[["path", "probability", "demand_path"]], about], axis=1)
+
+
 def charged(recourse: Recourse) -> np.ndarray:
-    """Return the price at which each recourse column is charged; what is planned under a spend agreement is charged as it is used."""
-    columns = recourse.columns
-    return np.where(columns["source"] == "agreement_draw", columns["spend"], columns["usd"]).astype(float)
+    """Return the price at which each recourse column is charged, (technologies, r); what is planned under a spend agreement is charged as it is used."""
+    return np.where((recourse.columns["source"] == "agreement_draw").to_numpy(), recourse.spend, recourse.usd)
+
+
+def expected_use(work: Work, recourse: Recourse, decisions: sparse.csr_matrix, planned: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return expected hours and dollars of each recourse column in each planned quarter, both (planned, r)."""
+    hours = hours_by_technology(work, recourse, decisions)
+    return recourse.by_stage(hours)[:planned], recourse.by_stage(hours * charged(recourse))[:planned]
+
+
+def _components(recourse: Recourse) -> dict[str, np.ndarray]:
+    """Split the price of each recourse column under each technology, (technologies, r), by component; egress and late deliveries where there are any."""
+    component = recourse.columns["source"].replace({"on_demand_bill": "on_demand", "discount": "on_demand", "agreement_draw": "on_demand"}).to_numpy()
+    egress = recourse.columns["egress"].to_numpy(float)
+    price = charged(recourse) - egress
+    names = [*BY_HOUR, *(["late_delivery"] if "late_delivery" in component else [])]
+    found = {name: np.where(component == name, price, 0.0) for name in names}
+    return found | ({"egress": np.tile(egress, (len(price), 1))} if egress.any() else {})
 
 
 def cost_table(
@@ -105,22 +129,23 @@ def cost_table(
 ) -> pd.DataFrame:
     """Cost each path in each planned quarter by component, undiscounted: contracts as they are expensed, usage as it falls, shortfall as imputed."""
     timeline = choices.timeline
-    component = recourse.columns["source"].replace({"on_demand_bill": "on_demand", "discount": "on_demand", "agreement_draw": "on_demand"})
-    price = charged(recourse)
-    by_hour = ["on_demand", "spot", "api", "shortfall"]
-    pick = sparse.csr_matrix(np.stack([np.where(component == name, price, 0.0) for name in by_hour], axis=1))
+    components = _components(recourse)
     planned = np.flatnonzero(recourse.planned)
-    usd = (decisions[planned] @ pick).toarray() * work.points["hours"].to_numpy()[:, None]
+    usd = np.zeros((len(planned), len(components)))
+    for t in np.unique(recourse.technology[planned]).tolist():
+        own = np.flatnonzero(recourse.technology[planned] == t)
+        usd[own] = decisions[planned[own]] @ np.stack([price[t] for price in components.values()], axis=1)
+    usd *= work.points["hours"].to_numpy()[:, None]
     paths, count = len(work.paths), timeline.planned
     cell = work.points["path"].to_numpy() * count + work.points["quarter"].to_numpy()
-    totals = np.stack([np.bincount(cell, weights=usd[:, k], minlength=paths * count) for k in range(len(by_hour))], axis=1)
+    totals = np.stack([np.bincount(cell, weights=usd[:, k], minlength=paths * count) for k in range(len(components))], axis=1)
     committed = (choices.expense_usd[:, :count] * lots[:, None]).sum(axis=0)
     running = (
         timeline.covered(market.holdings["start"], market.holdings["end"])[:, :count] if len(market.holdings) else np.zeros((0, count))
     )
     existing = (running * market.holdings["usd_per_hour"].to_numpy(float)[:, None]).sum(axis=0) * timeline.hours[:count]
     fixed = np.tile(np.stack([committed, existing], axis=1), (paths, 1))
-    names = ["committed", "existing", *by_hour]
+    names = ["committed", "existing", *components]
     wide = pd.DataFrame(np.hstack([fixed, totals]), columns=names)
     wide.insert(0, "path", np.repeat(work.paths["path"].to_numpy(), count))
     wide.insert(1, "probability", np.repeat(work.paths["probability"].to_numpy(), count))
@@ -161,17 +186,15 @@ def service_table(work: Work, choices: Choices, recourse: Recourse, decisions: s
 
 
 def dispatch_table(work: Work, market: Market, choices: Choices, recourse: Recourse, decisions: sparse.csr_matrix) -> pd.DataFrame:
-    """List expected accelerator-hours, work and spend by quarter, class and source; what discounts pay for is spread over the use it pays for."""
-    planned = np.flatnonzero(recourse.planned)
-    probability = work.paths["probability"].to_numpy()[work.points["path"]]
-    weight = sparse.csr_matrix(
-        (probability * work.points["hours"], (work.points["quarter"], np.arange(len(planned)))),
-        shape=(choices.timeline.planned, len(planned)),
-    )
-    hours = (weight @ decisions[planned]).toarray()
+    """List expected accelerator-hours, work and spend by quarter, class and source; what discounts pay for is spread over the use it pays for.
+
+    Data that leaves its home is a source of its own, egress, with neither hours nor work, billed by the provider it leaves.
+    """
+    hours, usd = expected_use(work, recourse, decisions, choices.timeline.planned)
     columns = recourse.columns
     pool, row = columns["pool"].to_numpy(int), columns["row"].to_numpy(int)
-    usd = hours * charged(recourse)
+    moved = hours * columns["egress"].to_numpy(float)
+    usd = usd - moved
     bill = columns["source"].isin(["on_demand_bill", "agreement_draw"]).to_numpy()
     rented = (columns["source"] == "on_demand").to_numpy()
     for p in np.unique(pool[bill]):
@@ -183,6 +206,12 @@ def dispatch_table(work: Work, market: Market, choices: Choices, recourse: Recou
     for j in np.flatnonzero((row >= 0) & np.isin(columns["source"], [*USED, "shortfall"])):
         about, source = work.rows.loc[row[j]], columns["source"][j]
         somewhere = market.pools.loc[pool[j]] if pool[j] >= 0 else None
+        if moved[:, j].any():
+            frames.append(
+                pd.DataFrame({"quarter": list(choices.timeline.horizon), "class": about["class"], "region": about["region"], "source": "egress",
+                              "provider": about["home_provider"], "accelerator": "", "expected_accelerator_hours": 0.0, "expected_work": 0.0,
+                              "expected_usd": moved[:, j]})
+            )  # fmt: skip
         done = hours[:, j] * (1.0 if source == "shortfall" else columns["work"][j]) * about["fastest"]
         frames.append(
             pd.DataFrame(

@@ -9,6 +9,7 @@ import pandas as pd
 
 from capplan.errors import CapplanError
 from capplan.inputs.scenario import ProcurementAssumptions
+from capplan.questions.procurement.egress import egress_usd
 from capplan.questions.procurement.market import ANYWHERE, Market
 from capplan.questions.procurement.timeline import Timeline
 
@@ -31,17 +32,20 @@ class Work:
     speed : (D, pools)
         Work of a pool's accelerator relative to the fastest; 0 where it may not or cannot serve the row.
     points
-        quarter (index), path (index), block, hours; tail quarters follow the planned ones.
+        quarter (index), path (index), block, hours, segment (part of the quarter between arrivals of late deliveries).
+    egress_usd : (D, pools)
+        What an hour of a pool's accelerator moves out of the home of a row's data, in dollars.
     load : (points, D)
         Fastest accelerators needed.
     paths
-        path, probability.
+        path, probability, demand_path, state (of prices and deliveries, as `states.States.table` lists them).
     notes
         What was left out or assumed.
     """
 
     rows: pd.DataFrame
     speed: np.ndarray
+    egress_usd: np.ndarray
     points: pd.DataFrame
     load: np.ndarray
     paths: pd.DataFrame
@@ -49,28 +53,32 @@ class Work:
 
 
 def named_places(demand: pd.DataFrame, classes: pd.DataFrame, limits: pd.DataFrame | None) -> set[str]:
-    """Return every region that demand, residency or a limit names."""
+    """Return every region that demand, residency, a home of data or a limit names."""
     found = set(demand["region"].dropna())
-    found |= set(classes["residency"].dropna()) if "residency" in classes else set()
+    for name in ("residency", "home_region"):
+        found |= set(classes[name].dropna()) if name in classes else set()
     found |= set(limits["region"].dropna()) if limits is not None and "region" in limits else set()
     return found - {ANYWHERE}
 
 
 def lay_out(
-    demand: pd.DataFrame, speeds: pd.DataFrame, classes: pd.DataFrame, market: Market, timeline: Timeline, a: ProcurementAssumptions
-) -> Work:
+    demand: pd.DataFrame, speeds: pd.DataFrame, classes: pd.DataFrame, market: Market, timeline: Timeline, a: ProcurementAssumptions,
+    egress_prices: pd.DataFrame | None = None,
+) -> Work:  # fmt: skip
     """Arrange demand as points and rows, and match rows with pools.
 
     Parameters
     ----------
-    demand : path, probability, class, region, quarter, block, hours, work_per_hour
+    demand : path, probability, demand_path, state, class, region, quarter, block, hours, work_per_hour
     speeds : class, accelerator, work_per_accelerator_hour
     classes : class, interruptible, residency, stage_kind, shortfall_usd_per_unit, api; optionally api_usd_per_unit and
-        api_units_per_hour (rate limit)
+        api_units_per_hour (rate limit); home_provider, home_region and egress_gib_per_unit (data that leaves its home)
     market, timeline
         Pools, and planned quarters.
     a
         Shortfall prices where the class states none.
+    egress_prices
+        Table of what providers charge for data that leaves them.
 
     Raises
     ------
@@ -115,16 +123,19 @@ def lay_out(
         )
     points = planned.to_frame(index=False).merge(hours, on=["quarter", "block"], how="left")
     points = points.assign(
+        segment=0,
         quarter=points["quarter"].map({label: step for step, label in enumerate(timeline.quarters)}),
         path=points["path"].map({path: step for step, path in enumerate(paths["path"])}),
     )
     present = points["hours"].notna().to_numpy()
-    return Work(rows, speed, points[present].reset_index(drop=True), load[present], paths, tuple(notes))
+    egress = egress_usd(rows, classes, speed, market.pools, egress_prices)
+    return Work(rows, speed, egress, points[present].reset_index(drop=True), load[present], paths, tuple(notes))
 
 
 def _paths(demand: pd.DataFrame) -> pd.DataFrame:
     """Return each path with its probability, after checking both."""
-    paths = demand[["path", "probability"]].drop_duplicates().sort_values("path").reset_index(drop=True)
+    about = ["path", "probability", "demand_path", "state"]
+    paths = demand[about].drop_duplicates().sort_values("path").reset_index(drop=True)
     if paths["path"].duplicated().any():
         path = paths["path"][paths["path"].duplicated()].iloc[0]
         raise CapplanError(f"path {path} has more than one probability; a path has the same probability in all its rows")
@@ -183,6 +194,7 @@ def _priced_rows(rows: pd.DataFrame, known: pd.DataFrame, speeds: pd.DataFrame, 
         shortfall_usd=np.where(np.isnan(stated), assumed, stated),
         api_usd=np.where((traits["api"] == "either").to_numpy(), api, np.nan),
         api_most=limit,
+        home_provider=traits["home_provider"].to_numpy() if "home_provider" in traits else None,
     )
 
 
