@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,32 +10,9 @@ import pytest
 
 from capplan.errors import CapplanError
 from capplan.questions.procurement import Purchases, sample_paths
-from capplan.questions.procurement.model import Model, build_model
 from tests.procurement_cases import assumptions, blocks, commitment, demand, offer, sku, solve, work_class
 
 HOURS = 2190.0
-FIRST_STAGE = r"""\* purchases *\
-Minimize
-cost: 4380 buy_node_2027Q1 + 4380 buy_node_2027Q2 + 0.25 over_budget_2027Q1
-Subject To
-budget_2027Q1: 4380 buy_node_2027Q1 - over_budget_2027Q1 <= 30660
-minimum_node_2027Q1: - 2 any_buy_node_2027Q1 + buy_node_2027Q1 >= 0
-minimum_node_2027Q2: - 2 any_buy_node_2027Q2 + buy_node_2027Q2 >= 0
-new_2027Q1: buy_node_2027Q1 <= 8
-none_or_minimum_node_2027Q1: - 9 any_buy_node_2027Q1 + buy_node_2027Q1 <= 0
-none_or_minimum_node_2027Q2: - 9 any_buy_node_2027Q2 + buy_node_2027Q2 <= 0
-quota_2027Q2: buy_node_2027Q2 <= 9
-Bounds
- 0 <= buy_node_2027Q1 <= 9
- 0 <= buy_node_2027Q2 <= 9
-Generals
-buy_node_2027Q1
-buy_node_2027Q2
-Binaries
-any_buy_node_2027Q1
-any_buy_node_2027Q2
-End
-"""
 ON_DEMAND = offer("od", "on_demand", 4.0)
 
 
@@ -504,25 +480,6 @@ def test_the_other_treatments_of_the_horizons_end_are_told_when_they_decide_othe
     plan = solve(demand([[8.0] * 4]), rows, assumptions(horizon_quarters=4, horizon_end="hold_demand"))
     assert any("counted in full" in note and "0 accelerators on terms above a year, not 8" in note for note in plan.notes)
     assert not any("cut off" in note for note in plan.notes)
-
-
-def test_the_first_stage_is_a_readable_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    built = []
-
-    def spy(*args: object) -> Model:
-        built.append(build_model(*args))  # type: ignore[arg-type]
-        return built[-1]
-
-    monkeypatch.setattr("capplan.questions.procurement.solve.build_model", spy)
-    row = offer("node", "lease", 2.0, term_months=3, minimum_lots=2, maximum_lots=9.0)
-    limits = [
-        {"limit_id": "quota", "kind": "quota_accelerators", "amount": 12.0, "quarter": "2027Q2"},
-        {"limit_id": "new", "kind": "new_accelerators", "amount": 8.0, "quarter": "2027Q1"},
-        {"limit_id": "budget", "kind": "budget_usd", "amount": 43_800.0, "quarter": "2027Q1", "hard": False},
-    ]
-    solve(demand([[10.0, 10.0]]), [ON_DEMAND, row], limits=limits, commitments=[commitment("old", 3.0, "2026-07-01", "2027-12-31")])
-    built[0].problem.writeLP(str(tmp_path / "first.lp"))
-    assert (tmp_path / "first.lp").read_text() == FIRST_STAGE
 
 
 # --- paths ------------------------------------------------------------------------------------------------------------------------

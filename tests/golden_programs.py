@@ -1,0 +1,188 @@
+"""Tiny purchase problems, one for each kind of constraint, written out whole as LP files that a person can read.
+
+`python -m tests.golden_programs` writes the files in tests/golden anew; read the difference before it is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pulp
+
+from capplan.inputs.scenario import ProcurementAssumptions
+from capplan.optimize.branches import branch_program
+from capplan.optimize.program import TwoStage
+from capplan.optimize.solver import arrays
+from capplan.questions.procurement.branches import demand_branches, later_columns
+from capplan.questions.procurement.solve import Stated, state_problem
+from tests.procurement_cases import assumptions, commitment, demand, offer, sku, work_class
+
+FOLDER = Path(__file__).parent / "golden"
+ON_DEMAND = offer("od", "on_demand", 4.0)
+LEASE = offer("lease", "lease", 2.0, term_months=3)
+YEAR = offer("year", "reserved_1y", 2.0)
+OWN = offer("own", "owned", 0.0, sku="own", region="site", capex_usd=10_000.0, term_months=60)
+MACHINES = (sku("gpu"), sku("own", provider="own", power_kw=2.0))
+RIVAL = (sku("gpu"), sku("other", provider="rival"))
+LATER = work_class(stage_kind="batch", deferrable=True)
+SITE = pd.DataFrame({"site": ["site"], "geography": ["us"], "available_kw": [9.0], "pue": [1.2], "usd_per_kwh": [0.1], "usd_per_kw_month": [73.0]})
+
+
+def limit(kind: str, amount: float, **more: Any) -> dict[str, Any]:
+    return {"limit_id": "cap", "kind": kind, "amount": amount} | more
+
+
+def agreement(start: str, end: str, usd: float, **more: Any) -> dict[str, Any]:
+    return {"agreement_id": "edp", "provider": "cloud", "start": pd.Timestamp(start), "end": pd.Timestamp(end), "committed_usd": usd} | more
+
+
+def state(
+    work: pd.DataFrame, offers: Sequence[dict[str, Any]], a: ProcurementAssumptions | None = None, *, limits: Sequence[dict[str, Any]] = (),
+    commitments: Sequence[dict[str, Any]] = (), skus: Sequence[dict[str, Any]] = (sku("gpu"),), classes: Sequence[dict[str, Any]] = (work_class(),),
+    speeds: Sequence[tuple[str, str, float]] = (("work", "H100", 1.0),), **tables: Any,
+) -> Stated:  # fmt: skip
+    """Build a problem that is not solved yet."""
+    return state_problem(
+        work, pd.DataFrame(list(speeds), columns=["class", "accelerator", "work_per_accelerator_hour"]), pd.DataFrame(list(offers)),
+        pd.DataFrame(list(commitments)) if commitments else None, pd.DataFrame(list(limits)) if limits else None,
+        a or assumptions(horizon_quarters=int(work["quarter"].nunique())), classes=pd.DataFrame(list(classes)), skus=pd.DataFrame(list(skus)), **tables,
+    )  # fmt: skip
+
+
+ONE, TWO = demand([[10.0]]), demand([[10.0, 12.0]])
+#: What each file shows, and the problem in it.
+CASES: dict[str, Callable[[], Stated]] = {
+    "whole_lots_with_a_minimum": lambda: state(ONE, [ON_DEMAND, LEASE | {"lot_machines": 4, "minimum_lots": 2, "maximum_lots": 9.0}]),
+    "volume_tiers": lambda: state(ONE, [ON_DEMAND, LEASE], offer_tiers=pd.DataFrame({"offer_id": "lease", "from_lots": [5, 9], "usd_per_hour": [1.8, 1.5]})),
+    "pinned_purchase": lambda: state(ONE, [ON_DEMAND, LEASE], assumptions(horizon_quarters=1, pinned_purchases=(("lease", "2027Q1", 12),))),
+    "renewal": lambda: state(TWO, [ON_DEMAND], commitments=[commitment("old", 4.0, "2026-04-01", "2027-03-31", renewal_usd_per_hour=3.0)]),
+    "renewal_that_can_no_longer_be_stopped": lambda: state(
+        TWO, [ON_DEMAND], commitments=[commitment("old", 4.0, "2026-04-01", "2027-03-31", renewal_usd_per_hour=9.0, renews=True, notice_date=pd.Timestamp("2026-12-01"))]
+    ),
+    "quota": lambda: state(ONE, [ON_DEMAND, LEASE], limits=[limit("quota_accelerators", 7.0)], commitments=[commitment("old", 3.0, "2026-07-01", "2027-12-31")]),
+    "new_accelerators": lambda: state(TWO, [ON_DEMAND, YEAR], limits=[limit("new_accelerators", 3.0)]),
+    "power": lambda: state(ONE, [ON_DEMAND, OWN], limits=[limit("power_kw", 7.0, region="site")], skus=MACHINES),
+    "power_of_a_site": lambda: state(ONE, [ON_DEMAND, OWN], skus=MACHINES, sites=SITE),
+    "share_of_a_provider": lambda: state(ONE, [LEASE, LEASE | {"offer_id": "rival", "sku": "other", "usd_per_hour": 2.5}], limits=[limit("provider_share", 0.5, provider="cloud")], skus=RIVAL),
+    "hard_budget": lambda: state(demand([[10.0], [4.0]]), [ON_DEMAND, LEASE], limits=[limit("budget_usd", 43_800.0, measure="p_and_l", hard=True)]),
+    "soft_budget": lambda: state(ONE, [ON_DEMAND, LEASE], limits=[limit("budget_usd", 43_800.0, measure="p_and_l", hard=False)]),
+    "cash_budget": lambda: state(ONE, [ON_DEMAND, YEAR | {"upfront_share": 0.5}], limits=[limit("budget_usd", 43_800.0, measure="cash", hard=True)]),
+    "capital_budget": lambda: state(ONE, [ON_DEMAND, OWN], limits=[limit("budget_usd", 25_000.0, measure="capex", hard=True)], skus=MACHINES),
+    "spend_agreement": lambda: state(
+        TWO, [ON_DEMAND, LEASE], spend_agreements=pd.DataFrame([agreement("2027-01-01", "2027-03-31", 60_000.0, rolls_over=True), agreement("2027-04-01", "2027-06-30", 90_000.0)])
+    ),
+    "deferral": lambda: state(demand([[10.0, 2.0]]), [ON_DEMAND], assumptions(deferral_quarters=1), limits=[limit("on_demand_accelerators", 6.0)], classes=[LATER]),
+    "discount_without_capacity": lambda: state(ONE, [ON_DEMAND, YEAR | {"guarantees_capacity": False}], limits=[limit("on_demand_accelerators", 6.0)]),
+    "savings_plan": lambda: state(
+        ONE, [ON_DEMAND, offer("od-a", "on_demand", 2.0, sku="old"), offer("sp", "savings_plan_1y", 2.5, discounts="usd_per_hour", plan_id="p"),
+              offer("sp-a", "savings_plan_1y", 1.5, sku="old", discounts="usd_per_hour", plan_id="p")],
+        skus=[sku("gpu"), sku("old", "A100")], speeds=[("work", "H100", 1.0), ("work", "A100", 0.5)],
+    ),
+    "reservation_without_discount": lambda: state(
+        ONE, [ON_DEMAND, YEAR | {"usd_per_hour": 4.5, "discounts": "none", "guarantees_capacity": True}], limits=[limit("on_demand_accelerators", 6.0)]
+    ),
+    "spot": lambda: state(
+        ONE, [ON_DEMAND, offer("spot", "spot", 1.0, interruptions_per_hour=0.4)], classes=[work_class(interruptible=True)],
+        limits=[limit("spot_share", 0.2), limit("spot_accelerators", 3.0, limit_id="most")],
+    ),
+    "cap_over_two_places": lambda: state(
+        demand([[10.0]], region="any"), [ON_DEMAND, offer("eu", "on_demand", 3.0, region="eu-1", geography="eu")], limits=[limit("on_demand_accelerators", 7.0)]
+    ),
+    "api_with_a_rate_limit": lambda: state(
+        pd.concat([ONE, demand([[5.0]], region="eu")]), [ON_DEMAND, offer("eu", "on_demand", 3.0, region="eu-1", geography="eu")],
+        limits=[limit("on_demand_accelerators", 4.0)], classes=[work_class(api="either", api_usd_per_unit=9.0, api_units_per_hour=3.0)],
+    ),
+    "speeds_and_residency": lambda: state(
+        pd.concat([ONE, demand([[6.0]], name="batch", region="any")]), [ON_DEMAND, offer("eu", "lease", 1.0, term_months=3, sku="old", region="eu-1", geography="eu")],
+        skus=[sku("gpu"), sku("old", "A100")], classes=[work_class(residency="us"), work_class("batch")],
+        speeds=[("work", "H100", 1.0), ("batch", "H100", 3.0), ("batch", "A100", 1.0)],
+    ),
+    "after_the_horizon": lambda: state(ONE, [ON_DEMAND, YEAR, offer("half", "lease", 1.8, term_months=6)], assumptions(horizon_quarters=1, horizon_end="hold_demand", reuse_share=0.3)),
+    "branches": lambda: state(demand([[4.0, 0.0], [8.0, 8.0]]), [ON_DEMAND, LEASE], assumptions(approval_days=0)),
+}  # fmt: skip
+
+
+def written(stated: Stated, branched: bool = False) -> tuple[pulp.LpProblem, TwoStage]:
+    """Write a problem out: its decisions, and what is done in every quarter and path once demand is known."""
+    program, columns = stated.model.program, [variable.name for variable in stated.model.problem.variables()]
+    rows = list(arrays(stated.model.problem).row_names)
+    recourse = stated.recourse
+    pools = stated.market.pools
+    pool = [f"{row.provider} {row.accelerator} {row.place}" if len(pools) > 1 else "" for row in pools.itertuples()]
+    work = [f"{row['class']} {row['region']}" if len(stated.work.rows) > 1 else "" for row in stated.work.rows.to_dict("records")]
+    used = _unlike([_name(row["source"], row, work, pool) for row in recourse.columns.to_dict("records")])
+    kept = _unlike([_name(row["kind"], row, work, pool, row["limit_id"]) for row in recourse.rows.to_dict("records")])
+    if branched:
+        branch, _ = demand_branches(stated.work, 1, 2)
+        later = later_columns(stated.model, stated.choices)
+        found = branch_program(program, later, branch)
+        both = [f"{name} if {word}" for word in ("low", "high") for name, late in zip(columns, later, strict=True) if late]
+        columns = [*[name for name, late in zip(columns, later, strict=True) if not late], *both]
+        columns += [f"lift {place}" for place in range(len(found.program.c) - len(columns))]
+        program, rows = found.program, [f"rule {place}" for place in range(len(found.program.b))]
+        used += [f"cost of later purchases {place}" for place in range(program.W.shape[1] - len(used))]
+        kept += [f"later purchases {place}" for place in range(program.W.shape[0] - len(kept))]
+    labels = stated.choices.timeline.quarters
+    many = program.scenario.max() > 0
+    points = [f" {labels[stage]}" + (f" path {path}" if many else "") for stage, path in zip(recourse.stage, program.scenario, strict=True)]
+    points = points if len(points) > 1 else [""]
+    problem = pulp.LpProblem("purchases", pulp.LpMinimize)
+    x = [
+        problem.add_variable(name, low, None if np.isinf(high) else high, "Integer" if whole else "Continuous")
+        for name, low, high, whole in zip(columns, program.lower, program.upper, program.integer, strict=True)
+    ]
+    weight = program.weight * program.probability[program.scenario]
+    y = [[problem.add_variable(f"{name}{point}", 0) for name in used] for point in points]
+    cost = [_sum(program.c, x)] + [_sum(weight[p] * program.q, y[p]) for p in range(len(points))]
+    problem += pulp.lpSum(cost), "cost"
+    for name, entries, sense, side in zip(rows, program.A.toarray(), program.sense, program.b, strict=True):
+        problem += _rule(_sum(entries, x), sense, side), name
+    for row, about in zip(program.expected, stated.model.budgets.to_dict("records"), strict=True):
+        mass = program.probability[program.scenario] * row.weight * row.points
+        spent = [_sum(mass[p] * row.g, y[p]) for p in range(len(points))]
+        problem += pulp.lpSum([_sum(row.a, x), *spent]) <= row.limit, f"{about['limit_id']} {about['quarter']} with expected use"
+    W = program.W.toarray()
+    for p, point in enumerate(points):
+        given = program.T[program.technology[p]].toarray()
+        for i, name in enumerate(kept):
+            problem += _rule(_sum(W[i], y[p]) + _sum(given[i], x), program.recourse_sense[i], program.h[p, i]), f"{name}{point}"
+    return problem, program
+
+
+def _name(kind: str, row: dict[str, Any], work: list[str], pool: list[str], limit_id: str = "") -> str:
+    """Name a row or column of the recourse by what it is about."""
+    if limit_id.startswith(kind):
+        return limit_id
+    about = [limit_id, work[row["row"]] if row["row"] >= 0 else "", pool[row["pool"]] if row["pool"] >= 0 else ""]
+    return " ".join([kind, *[text for text in about if text]])
+
+
+def _unlike(names: list[str]) -> list[str]:
+    """Number names that occur more than once."""
+    return [name if names.count(name) == 1 else f"{name} {names[: place + 1].count(name)}" for place, name in enumerate(names)]
+
+
+def _sum(entries: np.ndarray, variables: list[Any]) -> Any:
+    return pulp.LpAffineExpression({variables[j]: float(f"{entries[j]:.10g}") for j in np.flatnonzero(entries)})
+
+
+def _rule(used: Any, sense: str, side: float) -> Any:
+    return used <= side if sense == "<" else used >= side if sense == ">" else used == side
+
+
+def lp_text(name: str, folder: Path) -> tuple[str, TwoStage]:
+    """Return the LP file of a case, and its program."""
+    stated = CASES[name]()
+    problem, program = written(stated, branched=name == "branches")
+    problem.writeLP(str(folder / f"{name}.lp"), max_length=200)
+    return (folder / f"{name}.lp").read_text(encoding="utf-8"), program
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for each in CASES:
+        lp_text(each, FOLDER)
