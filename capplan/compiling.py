@@ -33,10 +33,11 @@ def kept_in(sources: Path) -> Path | None:
         return None
 
 
-def compiled(*arguments: Any, source: str, entry: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def compiled(*arguments: Any, source: str, entry: bool = False, inside: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Compile a function for one list of argument types, when its module is imported.
 
     Stated types keep numba from compiling it again for every constant it is called with; only an entry can be called from Python.
+    Compiled functions make no arrays, so that references need not be counted: that is most of the time of a short call.
 
     Parameters
     ----------
@@ -46,6 +47,8 @@ def compiled(*arguments: Any, source: str, entry: bool = False) -> Callable[[Cal
         File of the module (`__file__`).
     entry
         Is it called from Python?
+    inside
+        Is it always made part of its caller? For functions called from one place, since a call copies all that it is given.
     """
     # numba's own types do not know all of its options
     numba: Any = importlib.import_module("numba")
@@ -56,7 +59,7 @@ def compiled(*arguments: Any, source: str, entry: bool = False) -> Callable[[Cal
         numba.config.CACHE_DIR = str(folder or "")
         try:
             made: Callable[..., Any] = numba.njit(
-                arguments, cache=folder is not None, no_cpython_wrapper=not entry, no_cfunc_wrapper=True, error_model="numpy"
+                arguments, cache=folder is not None, no_cpython_wrapper=not entry, no_cfunc_wrapper=True, error_model="numpy", forceinline=inside, _nrt=False
             )(function)
         finally:
             numba.config.CACHE_DIR = before

@@ -58,7 +58,17 @@ class Timeline(Section):
     )
 
 
-class DemandAssumptions(Timeline):
+class Spread(Timeline):
+    """Where work that falls into many pieces is done."""
+
+    workers: str | None = assumption(
+        None,
+        "Address of a Dask cluster that does the parallel work; empty = the cores of this machine. The numbers are the same.",
+        "This machine: a cluster pays from thousands of series on.",
+    )
+
+
+class DemandAssumptions(Spread):
     """How much work will come."""
 
     paths: int = assumption(
@@ -119,11 +129,6 @@ class DemandAssumptions(Timeline):
         ge=0,
         le=1,
         step=0.05,
-    )
-    workers: str | None = assumption(
-        None,
-        "Address of a Dask cluster that does the parallel work; empty = the cores of this machine. The numbers are the same.",
-        "This machine: a cluster pays from thousands of series on.",
     )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from capplan.inputs.assumptions import Timeline, assumption
+from capplan.inputs.assumptions import Spread, assumption
 
 
-class ClusterAssumptions(Timeline):
+class ClusterAssumptions(Spread):
     """How long jobs wait."""
 
     cluster_policy: Literal[

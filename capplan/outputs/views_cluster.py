@@ -65,7 +65,7 @@ def waits_of(book: Book, scenario: Scenario) -> _Waits:
             rows.append({"policy": policy, **dict(zip(found.measures["measure"], found.measures["value"], strict=True))})
             if policy == a.cluster_policy:
                 schedule = found
-        return _Waits(schedule, capacity_curve(jobs, cluster, a.cluster_policy, a), pd.DataFrame(rows))
+        return _Waits(schedule, capacity_curve(jobs, cluster, a.cluster_policy, a, speeds=speeds), pd.DataFrame(rows))
 
     return remembered("cluster", book, TABLES, a, compute)
 

@@ -9,9 +9,15 @@ import pandas as pd
 
 from capplan.errors import CapplanError
 from capplan.inputs.assumptions_cluster import ClusterAssumptions
-from capplan.questions.cluster.measures import duration_words
-from capplan.questions.cluster.policies import Policy
-from capplan.questions.cluster.simulate import simulate_cluster
+from capplan.questions.cluster.measures import allocated_share, duration_words, window_of
+from capplan.questions.cluster.policies import Policy, policy_named
+from capplan.questions.cluster.simulate import queue_seconds, run_events
+from capplan.questions.cluster.state import LOGGED
+from capplan.questions.cluster.tables import prepare
+from capplan.workers import spread, workers
+
+#: Jobs, over all simulations of a curve, from which on other processes are worth their start.
+PARALLEL_FROM = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -87,15 +93,30 @@ def resampled(jobs: pd.DataFrame, generator: np.random.Generator) -> pd.DataFram
     return frame.sort_values("submit", kind="stable").reset_index(drop=True)
 
 
-def _point(jobs: pd.DataFrame, nodes: pd.DataFrame, policy: str | Policy, a: ClusterAssumptions) -> tuple[float, float, float]:
+def _point(case: tuple[pd.DataFrame, pd.DataFrame, Policy, ClusterAssumptions, pd.DataFrame | None]) -> tuple[float, float, float]:
     """Return mean wait, its 90th percentile and the allocated share of one run; a job that never ends waits for ever."""
-    schedule = simulate_cluster(jobs, nodes, policy, a)
-    wait = schedule.jobs["queue_seconds"].fillna(np.inf)
-    return float(wait.mean()), float(np.sort(wait)[int(np.ceil(0.9 * len(wait))) - 1]), schedule.measure("allocated_share")
+    jobs, nodes, policy, a, speeds = case
+    prepared = prepare(jobs, nodes, policy, a, speeds=speeds)
+    state = run_events(prepared)
+    wait = np.nan_to_num(queue_seconds(prepared, state), nan=np.inf)
+    log = state.log[: int(state.scalars[LOGGED])]
+    return float(wait.mean()), nine_of_ten(wait), allocated_share(prepared.cluster.size, log, window_of(prepared, state))
+
+
+def nine_of_ten(wait: np.ndarray) -> float:
+    """Return the wait that nine of ten jobs do not exceed."""
+    return float(np.sort(wait)[int(np.ceil(0.9 * len(wait))) - 1])
 
 
 def capacity_curve(
-    jobs: pd.DataFrame, nodes: pd.DataFrame, policy: str | Policy, a: ClusterAssumptions, sizes: list[int] | None = None, workers: int = 1
+    jobs: pd.DataFrame,
+    nodes: pd.DataFrame,
+    policy: str | Policy,
+    a: ClusterAssumptions,
+    sizes: list[int] | None = None,
+    *,
+    speeds: pd.DataFrame | None = None,
+    cores: int | None = None,
 ) -> CapacityCurve:
     """Say how waiting falls with the size of the cluster.
 
@@ -105,23 +126,26 @@ def capacity_curve(
         As in simulate_cluster; a.delay_target_minutes is the target for the 90th percentile of waiting.
     sizes
         Accelerators to add to (or take from) the nodes; by default a.curve_sizes steps around what the trace needs on average.
-    workers
-        Processes to use; on a Dask cluster where joblib's backend has been set to one.
+    speeds
+        Table speeds, as in simulate_cluster.
+    cores
+        Processes on this machine, -1 for one a core; empty = one a core where the simulations are long enough. With a.workers, the Dask cluster of that
+        address does them.
 
     Returns
     -------
     CapacityCurve
     """
-    from joblib import Parallel, delayed
-
     counts = nodes["nodes"] if "nodes" in nodes else pd.Series(1, index=nodes.index)
     now = int((nodes["accelerator_count"] * counts).sum())
     steps = sizes if sizes is not None else _sizes(jobs, nodes, now, a)
     generator = np.random.default_rng([a.seed, 43])
     traces = [jobs, *(resampled(jobs, generator) for _ in range(a.curve_resamples))]
     clusters = [resized(nodes, step) for step in steps]
-    tasks = [(cluster, trace) for cluster in clusters for trace in traces]
-    found = Parallel(n_jobs=workers)(delayed(_point)(trace, cluster, policy, a) for cluster, trace in tasks)
+    cases = [(trace, cluster, policy_named(policy), a, speeds) for cluster in clusters for trace in traces]
+    few = len(cases) * len(jobs) < PARALLEL_FROM
+    with workers(a.workers, cores if cores is not None else 1 if few else -1):
+        found = spread(_point, cases)
     values = np.array(found).reshape(len(clusters), len(traces), 3)
     totals = [int((cluster["accelerator_count"] * cluster.get("nodes", 1)).sum()) for cluster in clusters]
     curve = pd.DataFrame(

@@ -5,8 +5,22 @@ from __future__ import annotations
 import numpy as np
 
 from capplan.compiling import compiled
-from capplan.questions.cluster.lists import BY_ATTAINED, ROUND_ROBIN, dequeue, enqueue, finish, start, stop, total_of
-from capplan.questions.cluster.placing import LOCALITY, _one_node, _record, choose, take
+from capplan.questions.cluster.lists import (
+    BY_ATTAINED,
+    CONSERVATIVE,
+    EASY,
+    ROUND_ROBIN,
+    SKIP,
+    STRICT,
+    dequeue,
+    enqueue,
+    finish,
+    first_to_end,
+    start,
+    stop,
+    total_of,
+)
+from capplan.questions.cluster.placing import LOCALITY, _record, choose, move_free, one_node, take
 from capplan.questions.cluster.reserving import displace, fits_around, reserve
 from capplan.questions.cluster.signatures import COUNT, COUNTS, NODES, REAL, RULES, STATE, TRACE
 from capplan.questions.cluster.state import (
@@ -28,7 +42,6 @@ from capplan.questions.cluster.state import (
     NEXT_CHANGE,
     NEXT_JOB,
     NEXT_TICK,
-    NODE_KIND,
     NODE_SIZE,
     NOW,
     OVERHEAD,
@@ -39,15 +52,17 @@ from capplan.questions.cluster.state import (
     RECORDS_NODE,
     REMAINING,
     RUNNING_JOBS,
+    SKIPPED,
+    SMALLEST,
     SUBMIT,
     TEAM,
     THOUSANDTHS,
+    TIMES,
     UP,
     WAITING_JOBS,
+    WINDOW_FREE,
     WORK,
 )
-
-STRICT, SKIP, EASY, CONSERVATIVE = 0, 1, 2, 3
 
 
 @compiled(COUNT, TRACE, RULES, STATE, source=__file__)
@@ -70,8 +85,8 @@ def _quota_allows(job, trace, rules, state):  # type: ignore[no-untyped-def]
     return trace.whole[LEAST, job] <= room and trace.whole[NEED, job] <= room
 
 
-@compiled(TRACE, NODES, STATE, source=__file__)
-def _grab_parts(trace, nodes, state):  # type: ignore[no-untyped-def]
+@compiled(TRACE, NODES, RULES, STATE, source=__file__)
+def _grab_parts(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Without gang scheduling: give the waiting jobs one node's piece each in turn; a job runs once it holds all of it."""
     moved = True
     while moved:
@@ -83,22 +98,17 @@ def _grab_parts(trace, nodes, state):  # type: ignore[no-untyped-def]
             kind = max(trace.whole[JOB_KIND, job], 0)
             missing = trace.whole[NEED, job] - state.counts[HELD, job]
             piece = min(missing, nodes.kind_size[kind])
-            node = (
-                _one_node(piece, nodes.kind_start[kind], nodes.kind_start[kind + 1], state.node[FREE], nodes.node[NODE_SIZE], 0)
-                if piece
-                else -1
-            )
+            node = one_node(piece, kind, state.node[FREE], True, nodes, rules, state) if piece else -1
             if node >= 0:
                 moved = True
-                state.node[FREE, node] -= piece
-                state.free_of_kind[kind] -= piece
+                move_free(node, -piece, nodes, state)
                 state.counts[HELD, job] += piece
                 state.used[trace.whole[TEAM, job]] += piece
                 _record(job, node, piece, -1, state.scalars[NOW], state)
             if state.counts[HELD, job] == trace.whole[NEED, job]:
                 head = state.line[QUEUE_HEAD, 0]
                 dequeue(job, trace, state)
-                start(job, (trace.whole[NEED, job] + nodes.kind_size[kind] - 1) // nodes.kind_size[kind], 1.0, trace, state)
+                start(job, (trace.whole[NEED, job] + nodes.kind_size[kind] - 1) // nodes.kind_size[kind], 1.0, trace, rules, state)
                 index -= 1 if state.line[QUEUE_HEAD, 0] == head else 0
 
 
@@ -109,11 +119,10 @@ def _conservative(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     Windows are counted in accelerators of the whole cluster; a job whose window is now but whose gang finds no nodes waits for the next event.
     """
     now, running = state.scalars[NOW], int(state.scalars[RUNNING_JOBS])
-    size = 2 * rules.depth + running + 4
-    times, free = np.empty(size), np.empty(size)
+    times, free, smallest = state.scratch_real[TIMES], state.scratch_real[WINDOW_FREE], state.scratch_real[SMALLEST]
     times[0], free[0], count = now, float(total_of(state.free_of_kind)), 1
     for index in range(running):
-        job = state.running[BY_EXPECTED, index]
+        job = state.running[BY_EXPECTED, running - 1 - index]
         when = max(state.job[EXPECTED_END, job], now)
         if when > times[count - 1]:
             times[count], free[count] = when, free[count - 1]
@@ -122,7 +131,6 @@ def _conservative(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     place, looked = state.line[QUEUE_HEAD, 0], 0
     waiting = min(state.line[QUEUE_TAIL, 0] - place, rules.depth)
     # the smallest gang from each place in the queue on: once it exceeds what is free now, nobody further back can start
-    smallest = np.empty(waiting + 1)
     smallest[waiting] = np.inf
     for index in range(waiting - 1, -1, -1):
         smallest[index] = min(smallest[index + 1], max(trace.whole[NEED, state.counts[LINE, place + index]], 1))
@@ -152,7 +160,7 @@ def _conservative(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
                 head = state.line[QUEUE_HEAD, 0]
                 take(job, taken, now, trace, nodes, state)
                 dequeue(job, trace, state)
-                start(job, taken, rate, trace, state)
+                start(job, taken, rate, trace, rules, state)
                 place -= 1 if state.line[QUEUE_HEAD, 0] == head else 0
                 end = begin + state.job[OVERHEAD, job] + (length - state.job[OVERHEAD, job]) / rate
         at = first
@@ -170,11 +178,11 @@ def _conservative(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
 @compiled(COUNTS, RULES, STATE, source=__file__)
 def _next_queue(skipped, rules, state):  # type: ignore[no-untyped-def]
     """Return the queue that comes first: with fair share the one that has had least for its share."""
-    best, least = -1, np.inf
-    for queue in range(state.line.shape[1] - 1):
+    best, least, queues = -1, np.inf, state.line.shape[1] - 1
+    for queue in range(queues):
         if state.line[QUEUE_HEAD, queue] + skipped[queue] >= state.line[QUEUE_TAIL, queue]:
             continue
-        had = (state.team_usage[queue] + state.used[queue] * rules.quantum_seconds) / rules.share[queue] if len(skipped) > 1 else 0.0
+        had = (state.team_usage[queue] + state.used[queue] * rules.quantum_seconds) / rules.share[queue] if queues > 1 else 0.0
         if had < least:
             best, least = queue, had
     return best
@@ -192,14 +200,16 @@ def _smaller_waits(too_large, skipped, trace, nodes, rules, state):  # type: ign
     return False
 
 
-@compiled(TRACE, NODES, RULES, STATE, source=__file__)
+@compiled(TRACE, NODES, RULES, STATE, source=__file__, inside=True)
 def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Start whatever the policy lets start now."""
     if rules.backfill == CONSERVATIVE:
         if total_of(state.free_of_kind) > 0:
             _conservative(trace, nodes, rules, state)
         return
-    skipped = np.zeros(state.line.shape[1] - 1, dtype=np.int64)
+    queues, skipped = state.line.shape[1] - 1, state.scratch[SKIPPED]
+    for queue in range(queues):
+        skipped[queue] = 0
     shadow, reserved, looked = np.inf, False, 0
     # on equal nodes, a gang of one node that finds no place now leaves none for a larger one; gangs of several nodes may still be pieced together
     plain = len(nodes.kind_size) == 1 and not rules.scatter and rules.placement != LOCALITY
@@ -224,19 +234,19 @@ def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
             taken, rate, _ = choose(job, state.node[FREE], True, trace, nodes, rules, state)
             if taken < 0 and rules.preempt and displace(job, trace, nodes, rules, state):
                 # those stopped wait again, perhaps before this job's old place
-                for other in range(len(skipped)):
+                for other in range(queues):
                     skipped[other] = 0
                 taken, rate, _ = choose(job, state.node[FREE], True, trace, nodes, rules, state)
         if taken >= 0:
             take(job, taken, state.scalars[NOW], trace, nodes, state)
             dequeue(job, trace, state)
-            start(job, taken, rate, trace, state)
+            start(job, taken, rate, trace, rules, state)
             continue
         looked += 1
         if plain and rigid and not reserved and need <= nodes.kind_size[0]:
             too_large = min(too_large, need)
         if rules.backfill == STRICT:
-            if len(skipped) == 1:
+            if queues == 1:
                 return
             skipped[queue] = 1 << 40
             continue
@@ -257,17 +267,15 @@ def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
 @compiled(COUNT, COUNT, TRACE, NODES, RULES, STATE, source=__file__)
 def _change_node(node, to, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Take a node away (0: it fails, -1: it is reclaimed, work kept) or bring it back (1)."""
-    kind = nodes.node[NODE_KIND, node]
     if to == 1:
         if not state.node[UP, node]:
             state.node[UP, node] = 1
-            state.node[FREE, node] = nodes.node[NODE_SIZE, node]
-            state.free_of_kind[kind] += nodes.node[NODE_SIZE, node]
+            move_free(node, nodes.node[NODE_SIZE, node], nodes, state)
         return
     if not state.node[UP, node]:
         return
-    index = 0
-    while index < state.scalars[RUNNING_JOBS]:
+    # a job that is stopped leaves the list, which closes up behind it
+    for index in range(int(state.scalars[RUNNING_JOBS]) - 1, -1, -1):
         job = state.running[BY_END, index]
         record, here = state.counts[RECORD, job], False
         while record >= 0:
@@ -277,11 +285,8 @@ def _change_node(node, to, trace, nodes, rules, state):  # type: ignore[no-untyp
             interval = rules.checkpoint_interval_seconds if to == 0 else 0.0
             saving = 0.0 if to == 0 else rules.checkpoint_seconds
             stop(job, interval, saving + rules.restart_seconds, trace, nodes, rules, state)
-        else:
-            index += 1
     state.node[UP, node] = 0
-    state.free_of_kind[kind] -= state.node[FREE, node]
-    state.node[FREE, node] = 0
+    move_free(node, -state.node[FREE, node], nodes, state)
 
 
 @compiled(REAL, RULES, STATE, source=__file__)
@@ -306,7 +311,7 @@ def run(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
         coming, change = int(state.scalars[NEXT_JOB]), int(state.scalars[NEXT_CHANGE])
         now = state.scalars[NEXT_TICK]
         if state.scalars[RUNNING_JOBS] > 0:
-            now = min(now, state.job[END, state.running[BY_END, 0]])
+            now = min(now, state.job[END, first_to_end(state)])
         if coming < jobs:
             now = min(now, trace.real[SUBMIT, coming])
         if change < changes and (coming < jobs or state.scalars[RUNNING_JOBS] + state.scalars[WAITING_JOBS] > 0):
@@ -314,9 +319,10 @@ def run(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
         if now == np.inf:
             return True
         state.scalars[NOW] = now
-        _age_usage(now, rules, state)
-        while state.scalars[RUNNING_JOBS] > 0 and state.job[END, state.running[BY_END, 0]] <= now:
-            finish(state.running[BY_END, 0], trace, nodes, state)
+        if state.line.shape[1] > 2:
+            _age_usage(now, rules, state)
+        while state.scalars[RUNNING_JOBS] > 0 and state.job[END, first_to_end(state)] <= now:
+            finish(first_to_end(state), trace, nodes, rules, state)
         while change < changes and nodes.change_time[change] <= now:
             _change_node(nodes.change[CHANGE_NODE, change], nodes.change[CHANGE_TO, change], trace, nodes, rules, state)
             change += 1
@@ -329,7 +335,7 @@ def run(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
             if rules.gang:
                 _schedule(trace, nodes, rules, state)
             else:
-                _grab_parts(trace, nodes, state)
+                _grab_parts(trace, nodes, rules, state)
         busy = ticking and state.scalars[WAITING_JOBS] > 0 and state.scalars[RUNNING_JOBS] > 0
         if not busy:
             state.scalars[NEXT_TICK] = np.inf

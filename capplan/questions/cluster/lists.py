@@ -42,6 +42,8 @@ from capplan.questions.cluster.state import (
 
 #: Orders that depend on what has happened to a job; the others are fixed in Trace.key.
 FIXED, BY_REMAINING, BY_ATTAINED, ROUND_ROBIN = 0, 1, 2, 3
+#: Who may overtake a job that finds no room; from EASY on, expected ends are kept in order.
+STRICT, SKIP, EASY, CONSERVATIVE = 0, 1, 2, 3
 
 
 @compiled(COUNTS, COUNTS, source=__file__)
@@ -75,9 +77,23 @@ def _place_of(entries, low, high, keys, job):  # type: ignore[no-untyped-def]
 
 
 @compiled(COUNTS, COUNT, REALS, COUNT, source=__file__)
+def _place_from_last(entries, count, keys, job):  # type: ignore[no-untyped-def]
+    """Return where a job stands, or would stand, in a list whose lowest key is last; equal keys by submission from there."""
+    key, low, high = keys[job], 0, count
+    while low < high:
+        middle = (low + high) // 2
+        other = entries[middle]
+        if keys[other] > key or (keys[other] == key and other > job):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled(COUNTS, COUNT, REALS, COUNT, source=__file__)
 def insert(entries, count, keys, job):  # type: ignore[no-untyped-def]
-    """Put a job into a list of `count` sorted entries."""
-    place = _place_of(entries, 0, count, keys, job)
+    """Put a job into a list of `count` entries, the lowest key last: what comes and goes soon moves few others."""
+    place = _place_from_last(entries, count, keys, job)
     for index in range(count, place, -1):
         entries[index] = entries[index - 1]
     entries[place] = job
@@ -85,9 +101,17 @@ def insert(entries, count, keys, job):  # type: ignore[no-untyped-def]
 
 @compiled(COUNTS, COUNT, REALS, COUNT, source=__file__)
 def remove(entries, count, keys, job):  # type: ignore[no-untyped-def]
-    """Take a job out of a list of `count` sorted entries."""
-    for index in range(_place_of(entries, 0, count, keys, job), count - 1):
+    """Take a job out of a list of `count` entries, the lowest key last."""
+    if entries[count - 1] == job:
+        return
+    for index in range(_place_from_last(entries, count, keys, job), count - 1):
         entries[index] = entries[index + 1]
+
+
+@compiled(STATE, source=__file__)
+def first_to_end(state):  # type: ignore[no-untyped-def]
+    """Return the running job that ends first."""
+    return state.running[BY_END, int(state.scalars[RUNNING_JOBS]) - 1]
 
 
 @compiled(COUNT, REAL, TRACE, RULES, STATE, source=__file__)
@@ -133,8 +157,8 @@ def dequeue(job, trace, state):  # type: ignore[no-untyped-def]
         state.line[QUEUE_TAIL, queue] = tail - 1
 
 
-@compiled(COUNT, COUNT, REAL, TRACE, STATE, source=__file__)
-def start(job, taken, rate, trace, state):  # type: ignore[no-untyped-def]
+@compiled(COUNT, COUNT, REAL, TRACE, RULES, STATE, source=__file__)
+def start(job, taken, rate, trace, rules, state):  # type: ignore[no-untyped-def]
     """Let a job run on what it has taken."""
     now = state.scalars[NOW]
     state.counts[STATUS, job] = RUNNING
@@ -148,7 +172,8 @@ def start(job, taken, rate, trace, state):  # type: ignore[no-untyped-def]
     state.job[EXPECTED_END, job] = now + state.job[OVERHEAD, job] + max(trace.real[EXPECTED, job] - done, 0.0) / rate
     count = int(state.scalars[RUNNING_JOBS])
     insert(state.running[BY_END], count, state.job[END], job)
-    insert(state.running[BY_EXPECTED], count, state.job[EXPECTED_END], job)
+    if rules.backfill >= EASY:
+        insert(state.running[BY_EXPECTED], count, state.job[EXPECTED_END], job)
     state.scalars[RUNNING_JOBS] = count + 1
 
 
@@ -169,7 +194,8 @@ def stop(job, lost_back_to, overhead, trace, nodes, rules, state):  # type: igno
     kept = done if lost_back_to == 0.0 else np.floor(done / lost_back_to) * lost_back_to
     count = int(state.scalars[RUNNING_JOBS])
     remove(state.running[BY_END], count, state.job[END], job)
-    remove(state.running[BY_EXPECTED], count, state.job[EXPECTED_END], job)
+    if rules.backfill >= EASY:
+        remove(state.running[BY_EXPECTED], count, state.job[EXPECTED_END], job)
     state.scalars[RUNNING_JOBS] = count - 1
     state.job[LOST, job] += done - kept
     state.job[REMAINING, job] -= kept
@@ -180,12 +206,13 @@ def stop(job, lost_back_to, overhead, trace, nodes, rules, state):  # type: igno
     enqueue(job, now, trace, rules, state)
 
 
-@compiled(COUNT, TRACE, NODES, STATE, source=__file__)
-def finish(job, trace, nodes, state):  # type: ignore[no-untyped-def]
+@compiled(COUNT, TRACE, NODES, RULES, STATE, source=__file__)
+def finish(job, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     """End a job that is first in the list of ends."""
     count = int(state.scalars[RUNNING_JOBS])
     remove(state.running[BY_END], count, state.job[END], job)
-    remove(state.running[BY_EXPECTED], count, state.job[EXPECTED_END], job)
+    if rules.backfill >= EASY:
+        remove(state.running[BY_EXPECTED], count, state.job[EXPECTED_END], job)
     state.scalars[RUNNING_JOBS] = count - 1
     state.counts[STATUS, job] = ENDED
     state.job[REMAINING, job] = 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from capplan.questions.cluster.state import ENDED, REMAINING, STATUS, WHOLE, State
+from capplan.questions.cluster.state import END, ENDED, LOG_AMOUNT, LOG_END, LOG_NODE, LOG_START, LOGGED, REMAINING, STATUS, WHOLE, State
 from capplan.questions.cluster.tables import Prepared
 
 
@@ -76,28 +76,52 @@ def by_team(jobs: pd.DataFrame, held: pd.DataFrame) -> pd.DataFrame:
     return frame.sort_values("team").reset_index(drop=True)
 
 
-def fragmentation_share(nodes: pd.DataFrame, held: pd.DataFrame, at_seconds: float) -> float:
-    """Return the share of free accelerators at an instant that stand on nodes already in use."""
-    then = held[(held["start_seconds"] <= at_seconds) & (held["end_seconds"] > at_seconds)]
-    used = then.groupby("node")["accelerators"].sum().reindex(nodes["node"]).fillna(0.0).to_numpy()
-    free = nodes["accelerator_count"].to_numpy() - used
-    return float(free[used > 0].sum() / free.sum()) if free.sum() > 1e-9 else 0.0
+def fragmentation_share(size: np.ndarray, log: np.ndarray, at_seconds: float) -> float:
+    """Return the share of free accelerators at an instant that stand on nodes already in use; empty where none is free.
+
+    Parameters
+    ----------
+    size
+        Accelerators of each node.
+    log
+        Columns LOG_JOB to LOG_END of the state.
+    at_seconds
+        Seconds since the first submission.
+    """
+    then = log[(log[:, LOG_START] <= at_seconds) & (log[:, LOG_END] > at_seconds)]
+    used = np.bincount(then[:, LOG_NODE].astype(np.int64), weights=then[:, LOG_AMOUNT], minlength=len(size))
+    free = size - used
+    return float(free[used > 0].sum() / free.sum()) if free.sum() > 1e-9 else np.nan
 
 
-def cluster_measures(prepared: Prepared, state: State, jobs: pd.DataFrame, held: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
+def allocated_share(size: np.ndarray, log: np.ndarray, window_seconds: float) -> float:
+    """Return the share of all accelerator-seconds up to the end of a window that jobs held."""
+    inside = np.minimum(log[:, LOG_END], window_seconds) - np.minimum(log[:, LOG_START], window_seconds)
+    return float(inside @ log[:, LOG_AMOUNT]) / (window_seconds * float(size.sum()))
+
+
+def window_of(prepared: Prepared, state: State) -> float:
+    """Return the seconds up to the last submission; for a trace of one moment up to the last end, so that the tail after a trace does not dilute its use."""
+    last = float(prepared.trace.submit[-1])
+    ends = state.job[END][state.counts[STATUS] == ENDED]
+    return last or (float(ends.max()) if len(ends) else 0.0) or 1.0
+
+
+def cluster_measures(prepared: Prepared, state: State, jobs: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
     """Return the measures of the whole cluster: [measure, value, unit].
 
     Utilisation counts from the first to the last submission, so that the tail after it does not dilute it. Finish-time
     fairness compares a job with what it would take on its team's equal part of the cluster: above 1 it did worse.
     """
+    log = state.log[: int(state.scalars[LOGGED])]
     size = float(prepared.cluster.size.sum())
-    window = float(prepared.trace.submit[-1]) or float(np.nanmax(jobs["end_seconds"].fillna(0.0))) or 1.0
-    inside = (held["end_seconds"].clip(upper=window) - held["start_seconds"].clip(upper=window)) * held["accelerators"]
-    spent = float(((held["end_seconds"] - held["start_seconds"]) * held["accelerators"]).sum())
+    window = window_of(prepared, state)
+    allocated = allocated_share(prepared.cluster.size, log, window)
+    spent = float((log[:, LOG_END] - log[:, LOG_START]) @ log[:, LOG_AMOUNT])
     asked = prepared.trace.need + prepared.trace.thousandths / WHOLE
     useful = float(((prepared.trace.work - state.job[REMAINING]) * asked)[state.counts[STATUS] == ENDED].sum())
     present = np.linspace(0.05, 0.95, 19) * window
-    frayed = [fragmentation_share(prepared.nodes, held, float(instant)) for instant in present] if len(held) < 200_000 else [np.nan]
+    frayed = [fragmentation_share(prepared.cluster.size, log, float(instant)) for instant in present]
     wait = jobs["queue_seconds"].dropna()
     teams = len(prepared.teams)
     alone = jobs["run_seconds"] * np.maximum(1.0, jobs["accelerators"] * teams / size)
@@ -114,8 +138,8 @@ def cluster_measures(prepared: Prepared, state: State, jobs: pd.DataFrame, held:
         ("completion_mean", float(jobs["completion_seconds"].mean()), "s"),
         ("completion_p90", float(jobs["completion_seconds"].quantile(0.9)), "s"),
         ("slowdown_mean", float(jobs["slowdown"].mean()), "ratio"),
-        ("allocated_share", float(inside.sum()) / (window * size), "share"),
-        ("computing_share", float(inside.sum()) / (window * size) * (useful / spent if spent else 0.0), "share"),
+        ("allocated_share", allocated, "share"),
+        ("computing_share", allocated * (useful / spent if spent else 0.0), "share"),
         ("goodput_share", useful / spent if spent else np.nan, "share"),
         ("fragmentation_share", float(np.nanmean(frayed)) if not np.isnan(frayed).all() else np.nan, "share"),
         ("fairness_p90", float(fairness.quantile(0.9)) if len(fairness) else np.nan, "ratio"),

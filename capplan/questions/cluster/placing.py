@@ -21,6 +21,7 @@ from capplan.questions.cluster.state import (
     NODE_SIZE,
     PICKED_AMOUNT,
     PICKED_NODE,
+    RAN,
     RECORD,
     RECORDS_AMOUNT,
     RECORDS_FREE,
@@ -31,6 +32,7 @@ from capplan.questions.cluster.state import (
     SLOT_NODE,
     SLOTS,
     SPEED_ROW,
+    STARTED,
     TEAM,
     THOUSANDTHS,
     WHOLE,
@@ -39,25 +41,59 @@ from capplan.questions.cluster.state import (
 PACK, SPREAD, BALANCED, LOCALITY = 0, 1, 2, 3
 
 
-@compiled(COUNT, COUNT, COUNT, COUNTS, COUNTS, COUNT, source=__file__)
-def _one_node(need, low, high, available, size, placement):  # type: ignore[no-untyped-def]
-    """Return the node that takes the whole gang, or -1."""
+@compiled(COUNT, COUNT, NODES, STATE, source=__file__)
+def move_free(node, change, nodes, state):  # type: ignore[no-untyped-def]
+    """Let a node have more accelerators free, or fewer, and keep count."""
+    kind, free = nodes.node[NODE_KIND, node], state.node[FREE, node]
+    state.node[FREE, node] = free + change
+    state.free_of_kind[kind] += change
+    state.levels[kind, free] -= 1
+    state.levels[kind, free + change] += 1
+
+
+@compiled(COUNT, COUNT, COUNTS, FLAG, NODES, RULES, STATE, source=__file__)
+def one_node(need, kind, available, live, nodes, rules, state):  # type: ignore[no-untyped-def]
+    """Return the node of a kind that takes the whole gang, or -1; `live` says that `available` is what is free now, of which there is a count."""
+    low, high, size = nodes.kind_start[kind], nodes.kind_start[kind + 1], nodes.kind_size[kind]
     best, score = -1, 1e18
+    if rules.placement == BALANCED:
+        for node in range(low, high):
+            value = -float(available[node]) / nodes.node[NODE_SIZE, node]
+            if available[node] >= need and value < score:
+                best, score = node, value
+        return best
+    wanted = need
+    if live:
+        step = 1
+        if rules.placement == SPREAD:
+            wanted, step = size, -1
+        while need <= wanted <= size and state.levels[kind, wanted] == 0:
+            wanted += step
+        if not need <= wanted <= size:
+            return -1
     for node in range(low, high):
         free = available[node]
         if free < need:
             continue
-        if placement == SPREAD:
-            value = -float(free)
-        elif placement == BALANCED:
-            value = -float(free) / size[node]
-        else:
-            value = float(free)
-            if free == need:
-                return node
+        if free == wanted and (live or rules.placement != SPREAD):
+            return node
+        value = -float(free) if rules.placement == SPREAD else float(free)
         if value < score:
             best, score = node, value
     return best
+
+
+@compiled(COUNT, COUNT, COUNT, STATE, source=__file__)
+def _most_on(count, need, kind, state):  # type: ignore[no-untyped-def]
+    """Tell whether the `count` emptiest nodes of a kind hold a gang now."""
+    room = 0
+    for level in range(state.levels.shape[1] - 1, 0, -1):
+        here = min(count, state.levels[kind, level])
+        room += here * level
+        count -= here
+        if room >= need or count == 0:
+            break
+    return room >= need
 
 
 @compiled(COUNT, COUNT, COUNT, COUNTS, COUNTS, COUNT, COUNT, COUNTS, COUNTS, source=__file__)
@@ -105,12 +141,12 @@ def _several_nodes(need, low, high, available, domain, only, most, nodes, amount
     return taken if taken <= most else 0
 
 
-@compiled(COUNT, COUNT, COUNTS, NODES, RULES, STATE, source=__file__)
-def _gang_in_kind(need, kind, available, nodes, rules, state):  # type: ignore[no-untyped-def]
+@compiled(COUNT, COUNT, COUNTS, FLAG, NODES, RULES, STATE, source=__file__, inside=True)
+def _gang_in_kind(need, kind, available, live, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Pick nodes of one kind for a gang; return (nodes taken, scattered)."""
     low, high, size = nodes.kind_start[kind], nodes.kind_start[kind + 1], nodes.kind_size[kind]
     if need <= size:
-        node = _one_node(need, low, high, available, nodes.node[NODE_SIZE], rules.placement)
+        node = one_node(need, kind, available, live, nodes, rules, state)
         if node >= 0:
             state.picked[PICKED_NODE, 0], state.picked[PICKED_AMOUNT, 0] = node, need
             return 1, False
@@ -137,6 +173,8 @@ def _gang_in_kind(need, kind, available, nodes, rules, state):  # type: ignore[n
         if not rules.scatter:
             return 0, False
     most = need if rules.scatter else fewest
+    if live and not _most_on(most, need, kind, state):
+        return 0, False
     taken = _several_nodes(
         need, low, high, available, nodes.node[NODE_DOMAIN], -1, most, state.picked[PICKED_NODE], state.picked[PICKED_AMOUNT]
     )
@@ -188,7 +226,7 @@ def choose(job, available, live, trace, nodes, rules, state):  # type: ignore[no
                 state.picked_slot[0] = best
                 state.picked[PICKED_NODE, 0], state.picked[PICKED_AMOUNT, 0] = state.slot[SLOT_NODE, best], amount
                 return 1, slowed, 0
-            node = _one_node(1, nodes.kind_start[kind], nodes.kind_start[kind + 1], available, nodes.node[NODE_SIZE], rules.placement)
+            node = one_node(1, kind, available, live, nodes, rules, state)
             if node >= 0:
                 state.picked_slot[0] = -2
                 state.picked[PICKED_NODE, 0], state.picked[PICKED_AMOUNT, 0] = node, amount
@@ -203,7 +241,7 @@ def choose(job, available, live, trace, nodes, rules, state):  # type: ignore[no
                 continue
             top = min(top, state.free_of_kind[kind])
         while top >= trace.whole[LEAST, job]:
-            taken, scattered = _gang_in_kind(top, kind, available, nodes, rules, state)
+            taken, scattered = _gang_in_kind(top, kind, available, live, nodes, rules, state)
             if taken:
                 rate = speed * top / need
                 return taken, rate / (1.0 + rules.scatter_slowdown) if scattered else rate, top
@@ -233,15 +271,13 @@ def take(job, taken, now, trace, nodes, state):  # type: ignore[no-untyped-def]
                 slot += 1
             state.scalars[SLOTS] = max(state.scalars[SLOTS], slot + 1)
             state.slot[SLOT_NODE, slot], state.slot[SLOT_FREE, slot] = node, WHOLE
-            state.node[FREE, node] -= 1
-            state.free_of_kind[nodes.node[NODE_KIND, node]] -= 1
+            move_free(node, -1, nodes, state)
         state.slot[SLOT_FREE, slot] -= amount
         _record(job, node, amount, slot, now, state)
         return
     for index in range(taken):
         node, amount = state.picked[PICKED_NODE, index], state.picked[PICKED_AMOUNT, index]
-        state.node[FREE, node] -= amount
-        state.free_of_kind[nodes.node[NODE_KIND, node]] -= amount
+        move_free(node, -amount, nodes, state)
         state.counts[HELD, job] += amount
         state.used[trace.whole[TEAM, job]] += amount
         _record(job, node, amount, -1, now, state)
@@ -250,6 +286,7 @@ def take(job, taken, now, trace, nodes, state):  # type: ignore[no-untyped-def]
 @compiled(COUNT, REAL, TRACE, NODES, STATE, source=__file__)
 def give_back(job, now, trace, nodes, state):  # type: ignore[no-untyped-def]
     """Give back all a job holds, and log where it was and when."""
+    state.job[RAN, job] += now - state.job[STARTED, job]
     record = state.counts[RECORD, job]
     while record >= 0:
         node, amount, slot = state.records[RECORDS_NODE, record], state.records[RECORDS_AMOUNT, record], state.records[RECORDS_SLOT, record]
@@ -265,8 +302,7 @@ def give_back(job, now, trace, nodes, state):  # type: ignore[no-untyped-def]
             if state.slot[SLOT_FREE, slot] == WHOLE:
                 state.slot[SLOT_NODE, slot] = -1
                 released = 1
-        state.node[FREE, node] += released
-        state.free_of_kind[nodes.node[NODE_KIND, node]] += released
+        move_free(node, released, nodes, state)
         following = state.records[RECORDS_NEXT, record]
         state.records[RECORDS_NEXT, record] = int(state.scalars[RECORDS_FREE])
         state.scalars[RECORDS_FREE] = record

@@ -9,6 +9,7 @@ from capplan.questions.cluster.lists import BY_ATTAINED, BY_REMAINING, ROUND_ROB
 from capplan.questions.cluster.placing import choose
 from capplan.questions.cluster.signatures import COUNT, NODES, REAL, RULES, STATE, TRACE
 from capplan.questions.cluster.state import (
+    AHEAD,
     ATTAINED,
     BY_END,
     BY_EXPECTED,
@@ -17,6 +18,7 @@ from capplan.questions.cluster.state import (
     FREE,
     HELD,
     KEY,
+    KINDS_LEFT,
     LEAST,
     NEED,
     NODE_KIND,
@@ -33,10 +35,13 @@ from capplan.questions.cluster.state import (
     REMAINING,
     RUNNING_JOBS,
     SLOT_FREE,
+    SLOTS_LEFT,
     SPARE,
     STARTED,
     TEAM,
     THOUSANDTHS,
+    VICTIMS,
+    WANTED,
     WHOLE,
     WORK,
 )
@@ -53,10 +58,10 @@ def reserve(job, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     now = state.scalars[NOW]
     kinds = len(nodes.kind_size)
     copy_row(state.node[FREE], state.node[SPARE])
-    slot_free, total = np.empty(state.slot.shape[1], dtype=np.int64), np.empty(kinds, dtype=np.int64)
+    slot_free, total = state.scratch[SLOTS_LEFT], state.scratch[KINDS_LEFT]
     copy_row(state.slot[SLOT_FREE], slot_free)
     copy_row(state.free_of_kind, total)
-    for index in range(int(state.scalars[RUNNING_JOBS])):
+    for index in range(int(state.scalars[RUNNING_JOBS]) - 1, -1, -1):
         other = state.running[BY_EXPECTED, index]
         grown = False
         record = state.counts[RECORD, other]
@@ -131,13 +136,11 @@ def _ahead(victim, job, now, trace, rules, state):  # type: ignore[no-untyped-de
 def displace(job, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Make room for a job by stopping running ones it goes before, on the nodes it would take; return whether room was made."""
     now, count = state.scalars[NOW], int(state.scalars[RUNNING_JOBS])
-    ahead = np.zeros(count)
-    victims = np.empty(count, dtype=np.int64)
+    ahead, victims, slots, wanted = state.scratch_real[AHEAD], state.scratch[VICTIMS], state.scratch[SLOTS_LEFT], state.scratch[WANTED]
     found = 0
     copy_row(state.node[FREE], state.node[OPEN_FREE])
-    slots = np.empty(state.slot.shape[1], dtype=np.int64)
     copy_row(state.slot[SLOT_FREE], slots)
-    for index in range(count):
+    for index in range(count - 1, -1, -1):
         victim = state.running[BY_END, index]
         far = _ahead(victim, job, now, trace, rules, state)
         if far <= 0.0 or state.job[STARTED, victim] == now:
@@ -161,7 +164,8 @@ def displace(job, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     taken, _, _ = choose(job, state.node[OPEN_FREE], False, trace, nodes, rules, state)
     if taken <= 0:
         return False
-    wanted = np.zeros(state.node.shape[1], dtype=np.int64)
+    for node in range(state.node.shape[1]):
+        wanted[node] = 0
     for place in range(taken):
         wanted[state.picked[PICKED_NODE, place]] = 1 if trace.whole[THOUSANDTHS, job] > 0 else state.picked[PICKED_AMOUNT, place]
     for _ in range(found):

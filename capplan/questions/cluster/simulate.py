@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.inputs.assumptions_cluster import ClusterAssumptions
+from capplan.questions.cluster.measures import by_size, by_team, cluster_measures, headline, occupancy
 from capplan.questions.cluster.policies import Policy, policy_named
 from capplan.questions.cluster.state import (
     END,
@@ -22,6 +23,7 @@ from capplan.questions.cluster.state import (
     LOGGED,
     LOST,
     PREEMPTED,
+    RAN,
     SPREAD_OVER,
     STATUS,
     State,
@@ -113,11 +115,17 @@ def run_events(prepared: Prepared) -> State:
     from capplan.questions.cluster.kernel import run
 
     queues = int(prepared.trace.queue.max()) + 1
-    state = new_state(prepared.trace, prepared.cluster, queues, len(prepared.teams))
+    state = new_state(prepared.trace, prepared.cluster, queues, len(prepared.teams), prepared.rules.depth)
     jobs, places = prepared.trace.packed(), prepared.cluster.packed()
     while not run(jobs, places, prepared.rules, state):
         state = state._replace(log=np.concatenate([state.log, np.empty_like(state.log)]))
     return state
+
+
+def queue_seconds(prepared: Prepared, state: State) -> np.ndarray:
+    """Return all the waiting of each job, also after it was displaced; empty where it never ended."""
+    waited = np.maximum(state.job[END] - prepared.trace.submit - state.job[RAN], 0.0)
+    return np.where(state.counts[STATUS] == ENDED, waited, np.nan)
 
 
 def _answer(prepared: Prepared, state: State) -> Schedule:
@@ -136,12 +144,6 @@ def _answer(prepared: Prepared, state: State) -> Schedule:
     )
     ended = state.counts[STATUS] == ENDED
     end = np.where(ended, state.job[END], np.nan)
-    # a job holds all its pieces over the same spells, so one piece of each spell tells how long it ran
-    spells = np.unique(np.column_stack([holder, log[:, LOG_START], log[:, LOG_END]]), axis=0)
-    running = np.bincount(spells[:, 0].astype(np.int64), weights=spells[:, 2] - spells[:, 1], minlength=len(table))
-    if not prepared.rules.gang:
-        running = np.where(ended, state.job[END] - state.job[FIRST_START], 0.0)
-    running = np.where((trace.need == 0) & (trace.thousandths == 0) & ended, state.job[END] - state.job[FIRST_START], running)
     completion = end - trace.submit
     due = (table["deadline"] - prepared.origin).dt.total_seconds().to_numpy()
     frame = pd.DataFrame(
@@ -153,10 +155,10 @@ def _answer(prepared: Prepared, state: State) -> Schedule:
             "submit_seconds": trace.submit,
             "start_seconds": state.job[FIRST_START],
             "end_seconds": end,
-            "queue_seconds": np.maximum(completion - running, 0.0),
+            "queue_seconds": queue_seconds(prepared, state),
             "completion_seconds": completion,
             "run_seconds": trace.work,
-            "held_seconds": running,
+            "held_seconds": np.where(ended, state.job[RAN], 0.0),
             "lost_seconds": state.job[LOST],
             "preemptions": state.counts[PREEMPTED],
             "nodes": state.counts[SPREAD_OVER],
@@ -166,8 +168,6 @@ def _answer(prepared: Prepared, state: State) -> Schedule:
         }
     )
     frame["deadline_missed"] = frame["deadline_missed"].astype(bool)
-    from capplan.questions.cluster.measures import by_size, by_team, cluster_measures, headline, occupancy
-
     notes = list(prepared.notes)
     stuck = frame.loc[~ended, "job_id"]
     if len(stuck):
@@ -181,5 +181,5 @@ def _answer(prepared: Prepared, state: State) -> Schedule:
             )
         )
     steps = occupancy(frame, held, prepared.origin)
-    measures = cluster_measures(prepared, state, frame, held, steps)
+    measures = cluster_measures(prepared, state, frame, steps)
     return Schedule(frame, held, steps, measures, by_size(frame), by_team(frame, held), headline(frame, measures), tuple(notes))

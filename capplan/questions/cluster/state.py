@@ -23,7 +23,7 @@ LOG_JOB, LOG_NODE, LOG_AMOUNT, LOG_START, LOG_END = range(5)
 
 
 #: Rows of State.job, State.counts, State.line, State.running, State.node, State.records, State.slot and State.picked.
-REMAINING, RATE, OVERHEAD, STARTED, FIRST_START, END, EXPECTED_END, KEY, ATTAINED, LOST = range(10)
+REMAINING, RATE, OVERHEAD, STARTED, FIRST_START, END, EXPECTED_END, KEY, ATTAINED, LOST, RAN = range(11)
 STATUS, PREEMPTED, HELD, SPREAD_OVER, RECORD, LINE = range(6)
 QUEUE_START, QUEUE_HEAD, QUEUE_TAIL = range(3)
 BY_END, BY_EXPECTED = range(2)
@@ -31,6 +31,9 @@ FREE, UP, OPEN_FREE, SPARE = range(4)
 RECORDS_NODE, RECORDS_AMOUNT, RECORDS_SLOT, RECORDS_NEXT = range(4)
 SLOT_NODE, SLOT_FREE = range(2)
 PICKED_NODE, PICKED_AMOUNT = range(2)
+#: Rows of State.scratch and State.scratch_real: what one pass over the queue works with.
+SKIPPED, SLOTS_LEFT, KINDS_LEFT, VICTIMS, WANTED = range(5)
+TIMES, WINDOW_FREE, SMALLEST, AHEAD = range(4)
 #: Rows of Jobs.real and Jobs.whole, and of Places.node and Places.change.
 SUBMIT, WORK, EXPECTED, JOB_KEY = range(4)
 NEED, THOUSANDTHS, LEAST, JOB_QUEUE, TEAM, JOB_KIND, SPEED_ROW = range(7)
@@ -121,7 +124,10 @@ class Rules(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that changes, so that a run can stop, get more room for its log, and go on; rows as named above."""
+    """Everything that changes, so that a run can stop, get more room for its log, and go on; rows as named above.
+
+    `levels` counts the nodes of a kind by how many of their accelerators are free.
+    """
 
     job: FloatRows
     counts: WholeRows
@@ -129,6 +135,7 @@ class State(NamedTuple):
     running: WholeRows
     node: WholeRows
     free_of_kind: Whole
+    levels: WholeRows
     records: WholeRows
     records_time: Floats
     slot: WholeRows
@@ -138,9 +145,11 @@ class State(NamedTuple):
     team_usage: Floats
     scalars: Floats
     log: FloatRows
+    scratch: WholeRows
+    scratch_real: FloatRows
 
 
-def new_state(trace: Trace, nodes: Nodes, queues: int, teams: int) -> State:
+def new_state(trace: Trace, nodes: Nodes, queues: int, teams: int, depth: int) -> State:
     """Return the state before the first event; memory is linear in jobs plus accelerators."""
     jobs, count = len(trace.submit), len(nodes.size)
     devices = int(nodes.size.sum())
@@ -148,7 +157,7 @@ def new_state(trace: Trace, nodes: Nodes, queues: int, teams: int) -> State:
     sharers = min(len(shared), devices * (WHOLE // int(shared.min()))) if len(shared) else 0
     records = devices + sharers + 1
     starts = np.concatenate([[0], np.cumsum(np.bincount(trace.queue, minlength=queues))]).astype(np.int64)
-    job = np.zeros((10, jobs))
+    job = np.zeros((11, jobs))
     job[REMAINING], job[RATE], job[KEY] = trace.work, 1.0, trace.key
     job[STARTED], job[FIRST_START], job[END], job[EXPECTED_END] = np.nan, np.nan, np.nan, np.nan
     whole = np.zeros((6, jobs), dtype=np.int64)
@@ -156,6 +165,8 @@ def new_state(trace: Trace, nodes: Nodes, queues: int, teams: int) -> State:
     line = np.stack((starts, starts, starts))
     node = np.zeros((4, count), dtype=np.int64)
     node[FREE], node[UP] = nodes.size, 1
+    levels = np.zeros((len(nodes.kind_size), int(nodes.kind_size.max()) + 1), dtype=np.int64)
+    np.add.at(levels, (nodes.kind, nodes.size), 1)
     chain = np.zeros((4, records), dtype=np.int64)
     chain[RECORDS_SLOT], chain[RECORDS_NEXT] = -1, np.arange(1, records + 1)
     chain[RECORDS_NEXT, -1] = -1
@@ -170,6 +181,7 @@ def new_state(trace: Trace, nodes: Nodes, queues: int, teams: int) -> State:
         running=np.zeros((2, devices + sharers + 1), dtype=np.int64),
         node=node,
         free_of_kind=np.bincount(nodes.kind, weights=nodes.size, minlength=len(nodes.kind_size)).astype(np.int64),
+        levels=levels,
         records=chain,
         records_time=np.zeros(records),
         slot=slot,
@@ -179,4 +191,6 @@ def new_state(trace: Trace, nodes: Nodes, queues: int, teams: int) -> State:
         team_usage=np.zeros(teams),
         scalars=scalars,
         log=np.empty((2 * jobs + 4 * records, 5)),
+        scratch=np.zeros((5, max(queues, records, count) + 1), dtype=np.int64),
+        scratch_real=np.zeros((4, 2 * min(depth, jobs) + records + 4)),
     )

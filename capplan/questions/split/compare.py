@@ -10,9 +10,9 @@ import pandas as pd
 from capplan.errors import CapplanError
 from capplan.inputs.assumptions_split import SplitAssumptions
 from capplan.questions.cluster import Schedule, resized, simulate_cluster
+from capplan.questions.cluster.capacity import nine_of_ten
 from capplan.questions.cluster.policies import policy_named
-from capplan.questions.cluster.simulate import run_events
-from capplan.questions.cluster.state import END, ENDED, FIRST_START, LOG_END, LOG_JOB, LOG_START, LOGGED, STATUS
+from capplan.questions.cluster.simulate import queue_seconds, run_events
 from capplan.questions.cluster.tables import prepare
 from capplan.questions.split.answer import HOURS_PER_YEAR, Split, choose, gains_of, headline_of, quotas_of
 from capplan.questions.split.fleet import ARRANGEMENTS, LENDING, SEPARATE, SHARED, Fleet, divide, hand_over, short_of
@@ -67,17 +67,7 @@ class Case:
             prepared = prepare(self.jobs, nodes, policy_named(a.training_policy), rules, speeds=self.speeds, changes=changes)
         except CapplanError:
             return np.inf
-        state, trace = run_events(prepared), prepared.trace
-        log = state.log[: int(state.scalars[LOGGED])]
-        log = log[np.lexsort((log[:, LOG_START], log[:, LOG_JOB]))]
-        # a job holds all its pieces over the same spells: one piece of each tells how long it ran
-        fresh = np.concatenate([[True], np.any(np.diff(log[:, [LOG_JOB, LOG_START]], axis=0) != 0, axis=1)]) if len(log) else np.zeros(0, dtype=bool)
-        spells = log[fresh]
-        ran = np.bincount(spells[:, LOG_JOB].astype(np.int64), weights=spells[:, LOG_END] - spells[:, LOG_START], minlength=len(trace.submit))
-        end = np.where(state.counts[STATUS] == ENDED, state.job[END], np.inf)
-        ran = np.where((trace.need == 0) & (trace.thousandths == 0), end - state.job[FIRST_START], ran)
-        found = np.where(np.isinf(end), np.inf, np.maximum(end - trace.submit - ran, 0.0))
-        return float(np.sort(found)[int(np.ceil(0.9 * len(found))) - 1])
+        return nine_of_ten(np.nan_to_num(queue_seconds(prepared, run_events(prepared)), nan=np.inf))
 
 
 def split_fleet(
