@@ -26,7 +26,8 @@ def silicon_runs(path: Path) -> pd.DataFrame:
     """Return the public database of measured latencies (sample of silicon runs in aiconfigurator) as serving_runs.
 
     Where the source writes the product of two kinds of parallelism into both columns (expert parallel runs of sixteen and more), the
-    number of accelerators is the quotient; models of one architecture are one model; precision missing means fp8.
+    number of accelerators is the quotient; where prompts are read elsewhere and the number of workers is missing, one of each is
+    assumed and the number of decode workers left empty; models of one architecture are one model; precision missing means fp8.
     """
     raw = pd.read_csv(path)
     raw = raw[raw["concurrency"].notna()].reset_index(drop=True)
@@ -50,8 +51,9 @@ def silicon_runs(path: Path) -> pd.DataFrame:
     together, one = runs[kinds[:2]].max(axis=1), runs[kinds].max(axis=1)
     first = runs[[f"prefill_{name}" for name in kinds]].max(axis=1)
     workers, readers = of("num_workers", "decode_"), of("num_workers", "prefill_")
+    stated = raw["decode_num_workers"].notna()
     runs["accelerators"] = (one * workers + first * readers).where(split, together).astype(int)
-    runs["decode_workers"], runs["prefill_workers"] = workers.where(split), readers.where(split)
+    runs["decode_workers"], runs["prefill_workers"] = workers.where(split & stated), readers.where(split)
     for name in kinds:
         runs[f"prefill_{name}"] = runs[f"prefill_{name}"].where(split)
     runs["input_tokens"], runs["output_tokens"] = raw["isl"].astype(float), raw["osl"].astype(float)

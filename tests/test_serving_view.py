@@ -85,18 +85,27 @@ def test_a_stated_speed_far_off_is_named(answer):
     assert choice.speed_notes(choice.speed_check("chat", item.choices, right)) == []
 
 
+def test_the_books_speeds_follow_from_measured_curves(answer):
+    checks = answer.speeds.set_index(["workload", "accelerator"])
+    assert checks["agrees"].all()
+    assert set(checks["basis"]) == {"calibrated"}
+    told = checks[checks["stated_basis"] == "calibrated"]
+    assert len(told) == 4
+    assert (told["stated"] / told["found"]).between(0.82, 0.88).all()
+
+
 def test_a_request_log_of_other_lengths_is_named(book):
     log = pd.DataFrame(
         {
             "workload": ["chat", "chat", "drafts"],
             "requests": [10.0, 10, 5],
-            "input_tokens": [36_000.0, 36_000, 20_000],
-            "output_tokens": [5_400.0, 5_400, 1750],
+            "input_tokens": [50_000.0, 50_000, 20_000],
+            "output_tokens": [8_000.0, 8_000, 1750],
         }
     )
     notes = choice.length_notes(book.services, log)
     assert len(notes) == 1
-    assert "1,800 input tokens for a request of chat; the request log's mean is 3,600" in notes[0]
+    assert "2,500 input tokens for a request of chat; the request log's mean is 5,000" in notes[0]
     assert choice.length_notes(book.services, None) == choice.length_notes(book.services, log.head(0)) == []
 
 

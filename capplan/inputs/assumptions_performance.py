@@ -13,6 +13,15 @@ class PerformanceAssumptions(Timeline):
         "Are measurements used that their source calls work in progress? They are labelled so wherever they are.",
         "No: their source does not stand behind them.",
     )
+    performance_band_share: float = assumption(
+        0.9,
+        "Share of measurements that the band of a latency should hold: nine in ten means that one in ten lies outside.",
+        "Judgement: wide enough to plan by, narrow enough to be told apart from guessing.",
+        unit="share",
+        ge=0.5,
+        le=0.98,
+        step=0.05,
+    )
     first_token_p99_ratio: float = assumption(
         1.9,
         "99th percentile of the time to first token over its mean, where no measurement says it.",

@@ -197,7 +197,7 @@ def _basis_notes(hosted: Mapping[str, Hosted]) -> list[str]:
         width = f"a factor of {1 + error:.1f}" if error > 0.5 else f"about {error:.0%}"
         notes.append(
             f"{name}: {item.service['served_model']} in {point['precision']} on {int(point['accelerators'])} {point['accelerator']} a replica, "
-            f"{int(point['concurrency'])} requests at once; its latency is {point['basis']}, within {width}."
+            f"{int(point['concurrency'])} requests at once; its latency is {point['basis']}, within {width}{'; ' if point['note'] else ''}{point['note']}."
         )
         notes += list(item.notes)
     return notes

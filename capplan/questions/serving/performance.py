@@ -1,4 +1,4 @@
-"""Latency and throughput of a replica at a load: measured or modelled, and how sure that is."""
+"""Latency and throughput of a replica at a load: measured, calibrated or modelled, and how sure that is."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ import pandas as pd
 
 from capplan.errors import CapplanError
 from capplan.inputs.assumptions_performance import PerformanceAssumptions
+from capplan.questions.serving.calibration import TARGETS, calibrate, evidence_of, predict
 from capplan.questions.serving.measured import METRICS, interpolate, usable_runs
 from capplan.questions.serving.memory import BYTES_PER_GIB, BYTES_PER_WEIGHT
 from capplan.questions.serving.roofline import complete, roofline, rows_of
 
-#: Measured latency over the roofline's: median, and the band of nine in ten, set while looking at 3,669 public measurements: a judgement, no fit.
+#: Measured latency over the roofline's, middle and factor to the ends of a band of nine in ten: a judgement after looking at 3,669 public
+#: measurements, no fit.
 ROOFLINE_RATIO = {"first_token_seconds": (2.5, 6.0), "token_seconds": (1.6, 2.5), "request_seconds": (1.6, 2.5)}
-#: Band of a value read off measured points: repeated measurements differ by that factor.
+#: Band of nine in ten of a value read off measured points: repeated measurements differ by that factor.
 MEASURED_FACTOR = 1.1
+UNFINISHED = "rests on a measurement that its source calls work in progress"
+NORMAL_P95 = 1.6448536269514722
 NORMAL_P99 = 2.3263478740408408
-PERCENTILES = {"p50": 0.0, "p95": 1.6448536269514722, "p99": NORMAL_P99}
+PERCENTILES = {"p50": 0.0, "p95": NORMAL_P95, "p99": NORMAL_P99}
 
 
 def request_seconds(first_token_seconds: pd.Series, token_seconds: pd.Series, output_tokens: pd.Series) -> pd.Series:
@@ -54,8 +58,8 @@ def replica_performance(
     DataFrame
         The setups with first_token_seconds, token_seconds, request_seconds (means), output_tokens_per_second (of the replica), each
         with its band (_lower, _upper); first_token_seconds_p50, _p95, _p99 and token_seconds_p50, _p95, _p99; requests_per_second,
-        basis ("measured" = read off measured points of this very setup, "modelled" = the roofline alone), first_token_error_share and token_error_share (half width of the band, as a share of
-        the value), and note.
+        basis ("measured" = read off measured points of this very setup, "calibrated" = from measured curves of others, "modelled" = the
+        roofline alone), first_token_error_share and token_error_share (how much longer it may be, as a share of the value), and note.
 
     Raises
     ------
@@ -72,30 +76,59 @@ def replica_performance(
             f"{row['model']} in {row['precision']} needs {needed:,.0f} GiB for its weights, more than {row['accelerators']:g} "
             f"{row['accelerator']} hold beside their working memory; give the replica more accelerators, or a smaller number format"
         )
+    width = band_width(a.performance_band_share)
     values = pd.DataFrame({name: roof[name] * ROOFLINE_RATIO[name][0] for name in METRICS})
-    values["request_seconds"] = request_seconds(values["first_token_seconds"], values["token_seconds"], done["output_tokens"])
-    factors = pd.DataFrame({name: ratio[1] for name, ratio in ROOFLINE_RATIO.items()}, index=done.index)
-    basis = pd.Series("modelled", index=done.index)
+    upper = pd.DataFrame({name: ratio[1] ** width for name, ratio in ROOFLINE_RATIO.items()}, index=done.index)
+    lower = 1 / upper
+    basis, note = pd.Series("modelled", index=done.index), pd.Series("", index=done.index)
 
     runs = usable_runs(serving_runs, a.use_unfinished_runs)
     found = interpolate(done, runs)
     known = found["token_seconds"].notna()
+    evidence = evidence_of(runs, models, accelerators) if not known.all() else None
+    if evidence is not None:
+        asked = done.index[~known]
+        seconds, low, high, new = predict(calibrate(evidence), done.loc[asked], roof.loc[asked], a.performance_band_share)
+        learnt = seconds.dropna().index
+        values.loc[learnt, list(METRICS)] = seconds.loc[learnt, list(METRICS)]
+        lower.loc[learnt], upper.loc[learnt] = low.loc[learnt], high.loc[learnt]
+        basis[learnt] = "calibrated"
+        note[learnt] = new[learnt].replace(r"(.+)", r"never measured: \1; the band is as wide as leaving such out has shown", regex=True) + _unfinished(evidence.runs)
     for name in METRICS:
         values[name] = found[name].where(known, values[name])
+    lower[known], upper[known], basis[known] = MEASURED_FACTOR**-width, MEASURED_FACTOR**width, "measured"
+    note[known & found["unfinished"].astype(bool)] = UNFINISHED
     values["request_seconds"] = request_seconds(values["first_token_seconds"], values["token_seconds"], done["output_tokens"])
-    factors[known] = MEASURED_FACTOR
-    basis[known] = "measured"
-    return _answer(done, values, factors, basis, found, a)
+    return _answer(done.assign(basis=basis, note=note.str.strip()), values, lower, upper, found, a)
+
+
+def band_width(share: float) -> float:
+    """Return how wide a band of that share of cases is, beside one of nine in ten (logarithms of a normal distribution).
+
+    Examples
+    --------
+    >>> band_width(0.9), round(band_width(0.5), 3)
+    (1.0, 0.41)
+    """
+    from scipy.special import ndtri
+
+    return round(float(ndtri((1 + share) / 2)) / NORMAL_P95, 12)
+
+
+def _unfinished(runs: pd.DataFrame) -> str:
+    """Say how many measurements are called work in progress; nothing where none is."""
+    count = int(runs["work_in_progress"].fillna(False).astype(bool).sum()) if "work_in_progress" in runs else 0
+    return f" {count} of the {len(runs)} measurements behind it are called work in progress by their source" if count else ""
 
 
 def _answer(
-    done: pd.DataFrame, values: pd.DataFrame, factors: pd.DataFrame, basis: pd.Series, found: pd.DataFrame, a: PerformanceAssumptions
+    done: pd.DataFrame, values: pd.DataFrame, lower: pd.DataFrame, upper: pd.DataFrame, found: pd.DataFrame, a: PerformanceAssumptions
 ) -> pd.DataFrame:
     """Put values, bands, percentiles and labels side by side."""
-    answer = done.copy()
-    for name in ("first_token_seconds", "token_seconds", "request_seconds"):
+    answer = done.drop(columns=["basis", "note"])
+    for name in TARGETS:
         answer[name] = values[name]
-        answer[f"{name}_lower"], answer[f"{name}_upper"] = values[name] / factors[name], values[name] * factors[name]
+        answer[f"{name}_lower"], answer[f"{name}_upper"] = values[name] * lower[name], values[name] * upper[name]
     for end, opposite in (("", ""), ("_lower", "_upper"), ("_upper", "_lower")):
         answer[f"output_tokens_per_second{end}"] = done["concurrency"] * done["output_tokens"] / answer[f"request_seconds{opposite}"]
     answer["requests_per_second"] = done["concurrency"] / answer["request_seconds"]
@@ -104,10 +137,10 @@ def _answer(
         width = [spread_of(value) for value in ratios]
         for label, normal in PERCENTILES.items():
             answer[f"{name}_{label}"] = values[name] * np.exp(np.array(width) * normal - np.array(width) ** 2 / 2)
-    answer["basis"] = basis
-    answer["first_token_error_share"] = factors["first_token_seconds"] - 1
-    answer["token_error_share"] = factors["token_seconds"] - 1
-    answer["note"] = np.where(found["unfinished"], "rests on a measurement that its source calls work in progress", "")
+    answer["basis"] = done["basis"]
+    answer["first_token_error_share"] = upper["first_token_seconds"] - 1
+    answer["token_error_share"] = upper["token_seconds"] - 1
+    answer["note"] = done["note"]
     return answer.reset_index(drop=True)
 
 

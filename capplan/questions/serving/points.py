@@ -10,7 +10,7 @@ from capplan.inputs.assumptions_serving import ServingAssumptions
 from capplan.inputs.book import reference_tables
 from capplan.questions.serving.measured import CURVE, METRICS, SAME_TOKENS_SHARE, interpolate, usable_runs
 from capplan.questions.serving.memory import PARALLEL, model_of, replica_memory, smallest_replica
-from capplan.questions.serving.performance import MEASURED_FACTOR, replica_performance, spread_of
+from capplan.questions.serving.performance import MEASURED_FACTOR, UNFINISHED, band_width, replica_performance, spread_of
 
 #: Number format of weights where neither the service nor a measurement states one.
 UNSTATED_PRECISION = "fp8"
@@ -31,6 +31,7 @@ COLUMNS = [
     "first_token_error_share",
     "token_error_share",
     "basis",
+    "note",
 ]
 
 
@@ -107,7 +108,8 @@ def operating_points(
     """List how a service could run: accelerator, size of a replica, requests at once, and the latency that comes of it.
 
     Measured points of this very model and request length are taken as they are; where there are none on an accelerator, loads from 1 on are
-    tried on every size of replica that holds the model, and the latency is measured where this very setup was, and modelled elsewhere.
+    tried on every size of replica that holds the model, and the latency is measured where this very setup was, calibrated where measured curves of
+    others allow it, and modelled elsewhere.
 
     Parameters
     ----------
@@ -126,7 +128,7 @@ def operating_points(
     -------
     DataFrame
         accelerator, accelerators (of one replica), engine, precision, concurrency, first_token_seconds and token_seconds (means), the same with
-        _high (at target_share of requests), first_token_width and token_width (of the logarithm, over requests), first_token_error_share and token_error_share (half width of the band), basis; in a fixed order.
+        _high (at target_share of requests), first_token_width and token_width (of the logarithm, over requests), first_token_error_share and token_error_share (how much longer it may be), basis, note; in a fixed order.
 
     Raises
     ------
@@ -182,8 +184,9 @@ def _measured(row: pd.Series, own: pd.DataFrame, a: ServingAssumptions) -> pd.Da
         widths = np.array([spread_of(value) for value in (found[f"{name}_p99"] / found[name]).fillna(ratio).clip(lower=1.0)])
         setups[f"{name}_high"] = setups[name] * _quantile(widths, a.target_share)
         setups[f"{name.removesuffix('_seconds')}_width"] = widths
-    setups["first_token_error_share"] = setups["token_error_share"] = MEASURED_FACTOR - 1
-    return setups.assign(basis="measured")[COLUMNS]
+    setups["first_token_error_share"] = setups["token_error_share"] = MEASURED_FACTOR ** band_width(a.performance_band_share) - 1
+    note = np.where(found["unfinished"], UNFINISHED, "")
+    return setups.assign(basis="measured", note=note)[COLUMNS]
 
 
 def _tried(

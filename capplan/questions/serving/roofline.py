@@ -36,7 +36,8 @@ def rows_of(table: pd.DataFrame, key: str, names: pd.Series) -> pd.DataFrame:
 def complete(setups: pd.DataFrame) -> pd.DataFrame:
     """Fill in the parallelism that a setup leaves open: one worker that shares each layer among all its accelerators.
 
-    Adds the column separate: are prompts read on accelerators of their own? What is filled in already stays as it is.
+    Adds the columns separate (are prompts read on accelerators of their own?) and stated_workers (is it known how many workers there
+    are?). What is filled in already stays as it is.
     """
     missing = [name for name in SETUP if name not in setups]
     if missing:
@@ -50,6 +51,7 @@ def complete(setups: pd.DataFrame) -> pd.DataFrame:
     done["data_parallel"] = given("data_parallel", 1.0)
     done["expert_parallel"] = given("expert_parallel", 1.0)
     done["separate"] = done["separate"] if "separate" in done else given("prefill_workers", 0.0) > 0
+    done["stated_workers"] = done["stated_workers"] if "stated_workers" in done else given("decode_workers", 0.0) > 0
     done["decode_workers"] = given("decode_workers", 1.0)
     done["prefill_workers"] = given("prefill_workers", 1.0)
     done["tensor_parallel"] = given("tensor_parallel", np.maximum(1.0, done["accelerators"] / done["data_parallel"]))
@@ -108,9 +110,10 @@ def roofline(setups: pd.DataFrame, models: pd.DataFrame, accelerators: pd.DataFr
     Returns
     -------
     DataFrame
-        One row a setup: first_token_seconds, token_seconds, and the parts weights_seconds, cache_seconds, arithmetic_seconds,
-        prompt_seconds, exchange_seconds (per token), prefill_seconds (of one prompt), held (requests that fit), batch (requests of
-        one group), touched_share (of the experts), fits (do the weights?).
+        One row a setup: first_token_seconds, token_seconds; their parts, which are weights_seconds, cache_seconds, arithmetic_seconds,
+        prompt_seconds, exchange_seconds, overhead_seconds of a token, and handling_seconds, prefill_seconds, ahead_seconds,
+        waiting_seconds of the first; held (requests that fit), batch (requests of one group), touched_share (of the experts), fits (do
+        the weights?).
 
     Raises
     ------
@@ -153,16 +156,22 @@ def roofline(setups: pd.DataFrame, models: pd.DataFrame, accelerators: pd.DataFr
     overhead = model["layers"] * LAYER_SECONDS
     token_seconds = overhead + np.maximum(weights_seconds, arithmetic_seconds) + cache_seconds + prompt_seconds + exchange_seconds
     waiting = (per_worker / held - 1) * token_seconds * done["output_tokens"]
+    prefill = overhead + prompt
+    ahead = AHEAD_SHARE * done["concurrency"] / done["prefill_workers"] * prefill
     return pd.DataFrame(
         {
-            "first_token_seconds": HANDLING_SECONDS + (overhead + prompt) * (1 + AHEAD_SHARE * done["concurrency"] / done["prefill_workers"]) + waiting,
+            "first_token_seconds": HANDLING_SECONDS + prefill + ahead + waiting,
             "token_seconds": token_seconds,
             "weights_seconds": weights_seconds,
             "cache_seconds": cache_seconds,
             "arithmetic_seconds": arithmetic_seconds,
             "prompt_seconds": prompt_seconds,
             "exchange_seconds": exchange_seconds,
-            "prefill_seconds": overhead + prompt,
+            "overhead_seconds": overhead,
+            "handling_seconds": HANDLING_SECONDS,
+            "prefill_seconds": prefill,
+            "ahead_seconds": ahead,
+            "waiting_seconds": waiting,
             "held": held,
             "batch": held / done["data_parallel"],
             "touched_share": touched,
