@@ -34,11 +34,13 @@ from capplan.questions.ledger import Ledger, build_ledger, expected_work
 from capplan.questions.pricing import price_hours
 from capplan.questions.procurement import (
     Frontier,
+    Kept,
     OutOfSample,
     Purchases,
     Rolling,
-    decide,
+    Signed,
     judge_on_fresh_paths,
+    keep_decision,
     plan_purchases,
     rehearse_plan,
     sample_paths,
@@ -254,16 +256,13 @@ def frontier_of(book: Book, scenario: Scenario) -> Frontier:
     return remembered(key, book, PURCHASE_TABLES, a, lambda: _asked(book, scenario, trace_frontier, FrontierAssumptions))
 
 
-def firm_offers(book: Book, scenario: Scenario) -> frozenset[str]:
-    """Return the offers that must be signed before the next review, without the explanation."""
-    key = f"firm-{scenario.section(DemandAssumptions).digest()}"
-    a = scenario.section(ProcurementAssumptions)
+def keep_in(book: Book, scenario: Scenario, signed: Signed) -> Callable[[], Kept]:
+    """Return the question what it costs to sign under a scenario what another one's plan would sign; it can be asked in another process."""
 
-    def compute() -> frozenset[str]:
-        bought = _asked(book, scenario, decide).purchases
-        return frozenset(bought.loc[bought["firm"], "offer_id"])
+    def posed(*tables: Any, **more: Any) -> Callable[[], Kept]:
+        return partial(keep_decision, signed, *tables, **more)
 
-    return remembered(key, book, PURCHASE_TABLES, a, compute)
+    return _asked(book, scenario, posed)
 
 
 #: Tables of the book that the ledger reads under the same names.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from capplan.flips import PROBES, find_flips
+from capplan.flips import FLIP_SHARE, PROBES, Search, find_flips
 from capplan.inputs.book import load_book
 from capplan.inputs.scenario import Scenario
-from capplan.plan import firm_offers
+from capplan.plan import keep_in, purchases_of
+from capplan.questions.procurement import Kept, signed_now
 from tests.conftest import SKUS, SOURCES
 from tests.test_report import OFFERS
 
@@ -25,15 +26,29 @@ BOOK = (
 def test_a_decision_flips_where_the_break_even_says(make_book):
     speeds = "workload,accelerator,work_per_accelerator_hour,basis\nchat,H100,1,stated\n"
     book = load_book(make_book(demand_scenarios=STATED, skus=SKUS, sources=SOURCES, offers=OFFERS, speeds=speeds, book=BOOK))
-    assert firm_offers(book, book.scenario) == {"one"}
+    signed = signed_now(purchases_of(book, book.scenario).purchases)
+    assert {offer for offer, _ in signed} == {"one"}
+    # 0.9 of a machine is used; 20 against 32 USD/h breaks even at 0.625 of it, and keeping it costs 1 % more where use costs 20 / 1.01
+    for use, wanted in ((0.9, 0.0), (0.625, 0.0), (0.5, 20 / 16 - 1), (0.3, 20 / 9.6 - 1)):
+        kept = keep_in(book, book.scenario.replaced(demand_factor=use / 0.9), signed)()
+        assert kept.regret_share == pytest.approx(wanted, abs=1e-9)
+        assert use == 0.625 or bool(kept.signed) == (use > 0.625)
     flips = find_flips(book, book.scenario).set_index("assumption")
-    below = flips.loc["demand_factor", "flips_below"]
-    # 0.9 of a machine is used; 20 against 32 USD/h breaks even at 0.625 of it
-    assert not firm_offers(book, book.scenario.replaced(demand_factor=0.99 * 0.625 / 0.9))
-    assert firm_offers(book, book.scenario.replaced(demand_factor=1.01 * 0.625 / 0.9)) == {"one"}
-    assert 0.6 <= below <= 0.625 / 0.9
+    edge = 0.625 / 0.9 / (1 + FLIP_SHARE)
+    assert 0.6 <= flips.loc["demand_factor", "flips_below"] <= edge
     assert "do not sign one" in flips.loc["demand_factor", "then"]
     assert "holds to" in flips.loc["risk_weight", "then"]
+
+
+def test_the_search_closes_in_on_the_value_at_which_keeping_costs_too_much():
+    search = Search("demand_factor", "flips_below", holds=1.0, changed=0.6, low=-0.01)
+    search.learn(0.6, Kept(0.03, {}), 0.01)
+    assert search.flips
+    assert search.middle() == pytest.approx(1.0 - 0.4 / 3)
+    search.learn(search.middle(), Kept(0.004, {}), 0.01)
+    assert search.holds == pytest.approx(1.0 - 0.4 / 3)
+    search.learn(0.7, None, 0.01)
+    assert search.middle() == pytest.approx((search.holds + 0.7) / 2)
 
 
 def test_probes_stay_within_the_bounds_of_their_assumption():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from capplan.flips import FLIP_GAP_SHARE, FLIP_PATHS
+from capplan.flips import FLIP_GAP_SHARE, FLIP_PATHS, FLIP_SHARE
 from capplan.inputs.book import Book
 from capplan.inputs.scenario import Scenario
 from capplan.outputs import plan_tables
@@ -157,8 +157,8 @@ def _flip_tables(flips: pd.DataFrame | None) -> list[TableBlock]:
     if flips is None:
         return []
     caption = (
-        f"One assumption at a time: where other offers would be signed than today's values ask for. A coarse search, on {FLIP_PATHS} paths and to a gap of "
-        f"{FLIP_GAP_SHARE:.0%}, in halves of the range: the true value may lie nearer to today's, and its base may differ from the firm offers above."
+        f"One assumption at a time: where signing what this plan signs now would cost {FLIP_SHARE:.0%} more than the best plan, with everything later free to adapt. "
+        f"Judged on {FLIP_PATHS} of the plan's paths, each value within {FLIP_GAP_SHARE:.2%} of the best; between the two values named the decision may go either way."
     )
     return [TableBlock(flips.assign(assumption=flips["assumption"].map(words)), caption)]
 

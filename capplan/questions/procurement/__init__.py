@@ -3,6 +3,7 @@
 from capplan.questions.procurement.answer import Proof, Purchases
 from capplan.questions.procurement.fresh import OutOfSample, judge_on_fresh_paths
 from capplan.questions.procurement.frontier import Frontier, trace_frontier
+from capplan.questions.procurement.keeping import Kept, Signed, keep_decision, signed_now
 from capplan.questions.procurement.plan import plan_purchases
 from capplan.questions.procurement.rolling import Rolling, rehearse_plan
 from capplan.questions.procurement.sampling import sample_paths
@@ -10,14 +11,18 @@ from capplan.questions.procurement.solve import decide
 
 __all__ = [
     "Frontier",
+    "Kept",
     "OutOfSample",
     "Proof",
     "Purchases",
     "Rolling",
+    "Signed",
     "decide",
     "judge_on_fresh_paths",
+    "keep_decision",
     "plan_purchases",
     "rehearse_plan",
     "sample_paths",
+    "signed_now",
     "trace_frontier",
 ]
