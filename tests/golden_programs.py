@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,12 @@ import numpy as np
 import pandas as pd
 import pulp
 
-from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.optimize.branches import branch_program
 from capplan.optimize.program import TwoStage
 from capplan.optimize.solver import arrays
 from capplan.questions.procurement.branches import demand_branches, later_columns
 from capplan.questions.procurement.solve import Stated, state_problem
-from tests.procurement_cases import assumptions, commitment, demand, offer, sku, work_class
+from tests.procurement_cases import assumptions, commitment, demand, offer, sku, tables, work_class
 
 FOLDER = Path(__file__).parent / "golden"
 ON_DEMAND = offer("od", "on_demand", 4.0)
@@ -40,17 +39,10 @@ def agreement(start: str, end: str, usd: float, **more: Any) -> dict[str, Any]:
     return {"agreement_id": "edp", "provider": "cloud", "start": pd.Timestamp(start), "end": pd.Timestamp(end), "committed_usd": usd} | more
 
 
-def state(
-    work: pd.DataFrame, offers: Sequence[dict[str, Any]], a: ProcurementAssumptions | None = None, *, limits: Sequence[dict[str, Any]] = (),
-    commitments: Sequence[dict[str, Any]] = (), skus: Sequence[dict[str, Any]] = (sku("gpu"),), classes: Sequence[dict[str, Any]] = (work_class(),),
-    speeds: Sequence[tuple[str, str, float]] = (("work", "H100", 1.0),), **tables: Any,
-) -> Stated:  # fmt: skip
+def state(*rows: Any, **more: Any) -> Stated:
     """Build a problem that is not solved yet."""
-    return state_problem(
-        work, pd.DataFrame(list(speeds), columns=["class", "accelerator", "work_per_accelerator_hour"]), pd.DataFrame(list(offers)),
-        pd.DataFrame(list(commitments)) if commitments else None, pd.DataFrame(list(limits)) if limits else None,
-        a or assumptions(horizon_quarters=int(work["quarter"].nunique())), classes=pd.DataFrame(list(classes)), skus=pd.DataFrame(list(skus)), **tables,
-    )  # fmt: skip
+    given, named = tables(*rows, **more)
+    return state_problem(*given, **named)
 
 
 ONE, TWO = demand([[10.0]]), demand([[10.0, 12.0]])

@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 
 from capplan.inputs.scenario import ProcurementAssumptions
-from capplan.questions.procurement import Purchases, plan_purchases
+from capplan.questions.procurement import Purchases, decide, plan_purchases
+from capplan.questions.procurement.solve import Decided
 from capplan.units import quarter_hours, quarter_range
 
 DAY = pd.Timestamp("2027-01-01")
@@ -72,19 +73,30 @@ def blocks(quarter_loads: Sequence[Sequence[tuple[float, float]]], convention: s
     return pd.DataFrame(rows)
 
 
-def solve(
+def tables(
     work: pd.DataFrame, offers: Sequence[dict[str, Any]], a: ProcurementAssumptions | None = None, *, limits: Sequence[dict[str, Any]] = (),
     commitments: Sequence[dict[str, Any]] = (), skus: Sequence[dict[str, Any]] = (sku("gpu"),), classes: Sequence[dict[str, Any]] = (work_class(),),
-    speeds: Sequence[tuple[str, str, float]] = (("work", "H100", 1.0),), **tables: Any,
-) -> Purchases:  # fmt: skip
-    """Plan through the public face."""
-    quarters = int(work["quarter"].nunique())
-    a = a or assumptions(horizon_quarters=quarters)
-    return plan_purchases(
+    speeds: Sequence[tuple[str, str, float]] = (("work", "H100", 1.0),), **others: Any,
+) -> tuple[tuple[Any, ...], dict[str, Any]]:  # fmt: skip
+    """Arrange rows as the arguments of `plan_purchases`."""
+    frames = (
         work, pd.DataFrame(list(speeds), columns=["class", "accelerator", "work_per_accelerator_hour"]), pd.DataFrame(list(offers)),
-        pd.DataFrame(list(commitments)) if commitments else None, pd.DataFrame(list(limits)) if limits else None, a,
-        classes=pd.DataFrame(list(classes)), skus=pd.DataFrame(list(skus)), **tables,
+        pd.DataFrame(list(commitments)) if commitments else None, pd.DataFrame(list(limits)) if limits else None,
     )  # fmt: skip
+    a = a or assumptions(horizon_quarters=int(work["quarter"].nunique()))
+    return (*frames, a), {"classes": pd.DataFrame(list(classes)), "skus": pd.DataFrame(list(skus)), **others}
+
+
+def solve(*rows: Any, **more: Any) -> Purchases:
+    """Plan through the public face."""
+    given, named = tables(*rows, **more)
+    return plan_purchases(*given, **named)
+
+
+def settle(*rows: Any, **more: Any) -> Decided:
+    """Decide only, without the explanation."""
+    given, named = tables(*rows, **more)
+    return decide(*given, **named)
 
 
 def commitment(name: str, machines: float, start: str, end: str, usd: float = 2.0, **more: Any) -> dict[str, Any]:

@@ -102,7 +102,7 @@ def explain(
         alternatives,
         information,
         agreements,
-        _headline(bought, alternatives, a),
+        _headline(bought, alternatives, a) + _unproven(solution),
         notes,
     )
 
@@ -254,6 +254,11 @@ def money(usd: float) -> str:
         if size >= unit:
             return f"{sign}${size / unit:,.1f}{name}"
     return f"{sign}${size:,.0f}"
+
+
+def _unproven(solution: Solution) -> str:
+    """Label a plan whose search met a limit before the wanted gap was proven."""
+    return f" The search met a limit: proven within {100 * solution.gap_share:.2g} % of the best plan." if solution.status == "limit" else ""
 
 
 def _headline(bought: pd.DataFrame, alternatives: pd.DataFrame, a: ProcurementAssumptions) -> str:
