@@ -18,7 +18,7 @@ from capplan.inputs.scenario import (
     Scenario,
     TrainingAssumptions,
 )
-from capplan.plan import PURCHASE_TABLES, demand_of, prices_of, remembered, work_of
+from capplan.plan import PURCHASE_TABLES, demand_of, prices_of, remembered, work_digest, work_of
 from capplan.questions.crossover import Crossover, Replica, api_ways, find_crossover, peak_over_block, terms_of
 from capplan.questions.demand import Forecast, class_speeds, class_table
 from capplan.questions.goodput import measure_goodput
@@ -58,7 +58,7 @@ def portfolio_of(book: Book, scenario: Scenario) -> Portfolio:
             rehearsal=_rehearsal(book, scenario) if a.rehearse else None,
         )
 
-    return remembered(f"portfolio-{scenario.section(DemandAssumptions).digest()}", book, PURCHASE_TABLES, a, compute)
+    return remembered(f"portfolio-{work_digest(scenario)}", book, PURCHASE_TABLES, a, compute)
 
 
 #: Tables that decide between hosting and calling.

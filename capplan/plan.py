@@ -18,6 +18,7 @@ from capplan.errors import CapplanError, MissingTableError, nearest
 from capplan.inputs.book import Book
 from capplan.inputs.factors import scaled_limits
 from capplan.inputs.scenario import (
+    ClusterAssumptions,
     DemandAssumptions,
     FrontierAssumptions,
     HindsightAssumptions,
@@ -27,8 +28,9 @@ from capplan.inputs.scenario import (
     Scenario,
     Section,
 )
+from capplan.questions.cluster import Headroom, queue_headroom
 from capplan.questions.crossover import overflow_prices
-from capplan.questions.demand import Forecast, class_demand, class_speeds, class_table, forecast_demand, stated_demand
+from capplan.questions.demand import Forecast, batch_workloads, class_demand, class_speeds, class_table, forecast_demand, stated_demand
 from capplan.questions.demand.scaled import scaled_forecast
 from capplan.questions.ledger import Ledger, build_ledger, expected_work
 from capplan.questions.pricing import price_hours
@@ -137,6 +139,28 @@ def prices_of(book: Book, scenario: Scenario) -> pd.DataFrame:
     )
 
 
+def headroom_of(book: Book, scenario: Scenario) -> Headroom | None:
+    """Size the cluster that the delay target of training jobs needs; None where no target is set."""
+    if scenario.training_delay_target_hours is None:
+        return None
+    a = scenario.section(ClusterAssumptions)
+    jobs, nodes = (book.need(name, "The delay target of training jobs") for name in ("jobs", "nodes"))
+    batch = batch_workloads(book.get("workloads"))
+    return remembered("headroom", book, ("jobs", "nodes", "workloads"), a, lambda: queue_headroom(jobs, nodes, batch, a))
+
+
+def work_digest(scenario: Scenario) -> str:
+    """Return a digest of the assumptions that decide the work to be planned."""
+    kinds = (DemandAssumptions,) if scenario.training_delay_target_hours is None else (DemandAssumptions, ClusterAssumptions)
+    return "-".join(scenario.section(kind).digest() for kind in kinds)
+
+
+def _classed(book: Book, scenario: Scenario, paths: pd.DataFrame, hosted: pd.DataFrame) -> pd.DataFrame:
+    """Put paths into classes of work, with what a delay target needs beyond mean hours."""
+    headroom = headroom_of(book, scenario)
+    return class_demand(paths, demand_of(book, scenario).blocks, hosted, headroom.by_workload() if headroom else None)
+
+
 def work_of(book: Book, scenario: Scenario) -> pd.DataFrame:
     """Put the forecast into classes of work, on the paths the optimiser looks at."""
     forecast = demand_of(book, scenario)
@@ -146,8 +170,7 @@ def work_of(book: Book, scenario: Scenario) -> pd.DataFrame:
         raise MissingTableError(
             f"The plan of {book.name} has no self-hosted work: every workload runs through an API. Set host to self or either in workloads.csv."
         )
-    chosen = sample_paths(paths, scenario.plan_paths, scenario.seed)
-    return class_demand(chosen, forecast.blocks, hosted)
+    return _classed(book, scenario, sample_paths(paths, scenario.plan_paths, scenario.seed), hosted)
 
 
 #: Tables that decide what is bought.
@@ -173,6 +196,8 @@ PURCHASE_TABLES = (
     "delivery_states",
     "services",
     "api_contracts",
+    "jobs",
+    "nodes",
 )
 
 
@@ -210,7 +235,7 @@ def _asked(book: Book, scenario: Scenario, ask: Callable[..., Answer], kind: typ
 
 def purchases_of(book: Book, scenario: Scenario) -> Purchases:
     """Decide what to buy, and explain it."""
-    key = f"purchases-{scenario.section(DemandAssumptions).digest()}"
+    key = f"purchases-{work_digest(scenario)}"
     a = scenario.section(ProcurementAssumptions)
     ask = partial(plan_purchases, usage=book.get("usage"), workloads=book.get("workloads"))
     return remembered(key, book, PURCHASE_TABLES, a, lambda: _asked(book, scenario, ask))
@@ -225,7 +250,7 @@ def unseen_of(book: Book, scenario: Scenario) -> pd.DataFrame:
     if others.empty:
         raise CapplanError("every path of the forecast is one the plan was made for; forecast more paths, or lower plan_paths")
     count = others["path"].nunique()
-    return class_demand(others.assign(probability=1 / count), forecast.blocks, hosted)
+    return _classed(book, scenario, others.assign(probability=1 / count), hosted)
 
 
 def hindsight_of(book: Book, scenario: Scenario) -> tuple[OutOfSample, Rolling]:
@@ -246,12 +271,12 @@ def hindsight_of(book: Book, scenario: Scenario) -> tuple[OutOfSample, Rolling]:
 
         return _asked(book, scenario, ask)
 
-    return remembered(f"hindsight-{scenario.section(DemandAssumptions).digest()}", book, PURCHASE_TABLES, a, compute)
+    return remembered(f"hindsight-{work_digest(scenario)}", book, PURCHASE_TABLES, a, compute)
 
 
 def frontier_of(book: Book, scenario: Scenario) -> Frontier:
     """Trace what each step of caution costs, and what it saves in the bad cases."""
-    key = f"frontier-{scenario.section(DemandAssumptions).digest()}"
+    key = f"frontier-{work_digest(scenario)}"
     a = scenario.section(FrontierAssumptions)
     return remembered(key, book, PURCHASE_TABLES, a, lambda: _asked(book, scenario, trace_frontier, FrontierAssumptions))
 
@@ -327,7 +352,7 @@ def quarterly_plan(book: Book, scenario: Scenario | None = None, progress: Progr
     progress("deciding what to buy")
     purchases = purchases_of(book, scenario)
     progress("booking costs")
-    ledger = ledger_of(book, scenario)
+    ledger, headroom = ledger_of(book, scenario), headroom_of(book, scenario)
     return Plan(
         book=book.name,
         scenario=scenario,
@@ -337,5 +362,5 @@ def quarterly_plan(book: Book, scenario: Scenario | None = None, progress: Progr
         purchases=purchases,
         ledger=ledger,
         headline=purchases.headline,
-        warnings=(*book.notes, *forecast.notes, *purchases.notes, *ledger.notes),
+        warnings=(*book.notes, *forecast.notes, *(headroom.notes if headroom else ()), *purchases.notes, *ledger.notes),
     )

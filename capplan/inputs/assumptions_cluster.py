@@ -145,6 +145,15 @@ class ClusterAssumptions(Spread):
         le=10080,
         step=5,
     )
+    training_delay_target_hours: float | None = assumption(
+        None,
+        "Wait that nine of ten training jobs should not exceed; the plan then carries the cluster size that this needs, not only mean hours. Empty = mean hours.",
+        "Empty: a stated wait is a decision of the company, and needs a trace of its jobs.",
+        unit="hours",
+        gt=0,
+        le=720,
+        step=0.5,
+    )
     curve_sizes: int = assumption(8, "Cluster sizes on the capacity curve.", "Enough to see where it bends.", ge=2, le=100, step=1)
     curve_resamples: int = assumption(
         6,

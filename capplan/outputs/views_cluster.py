@@ -13,7 +13,7 @@ from capplan.inputs.scenario import ClusterAssumptions, Scenario
 from capplan.outputs import charts
 from capplan.outputs.tables import words
 from capplan.outputs.view import View
-from capplan.plan import remembered
+from capplan.plan import headroom_of, remembered
 from capplan.questions.cluster import CapacityCurve, Schedule, capacity_curve, resized, simulate_cluster
 from capplan.questions.cluster.measures import duration_words
 
@@ -23,6 +23,7 @@ FIELDS = (
     "serving_kept_accelerators",
     "placement_rule",
     "delay_target_minutes",
+    "training_delay_target_hours",
     "node_failures_per_node_day",
     "allow_scatter",
     "scatter_slowdown_share",
@@ -90,6 +91,11 @@ def show_cluster(book: Book, scenario: Scenario) -> View:
     value = float(answer.curve.smallest if answer.curve.smallest is not None else schedule.measure("accelerators"))
     headline = f"{schedule.headline} {answer.curve.headline}"
     notes = (*book.notes, *schedule.notes, *answer.curve.notes)
+    headroom = headroom_of(book, scenario)
+    if headroom is not None:
+        headline += f" {headroom.headline}"
+        notes = (*notes, *headroom.notes)
+        details["queue_headroom"] = headroom.factors
     return View(headline, pictures, schedule.by_size, value, "accelerators", FIELDS, notes, details)
 
 

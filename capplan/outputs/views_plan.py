@@ -12,7 +12,7 @@ from capplan.outputs import charts
 from capplan.outputs.plan_tables import decisions, spend
 from capplan.outputs.tables import money, words
 from capplan.outputs.view import View
-from capplan.plan import Plan, hindsight_of, purchases_of, quarterly_plan, work_of
+from capplan.plan import Plan, headroom_of, hindsight_of, purchases_of, quarterly_plan, work_of
 from capplan.questions.procurement.need import accelerators_needed
 
 
@@ -82,6 +82,7 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
         "spot_accelerators",
         "serving_shortfall_usd_per_accelerator_hour",
         "batch_shortfall_usd_per_accelerator_hour",
+        "training_delay_target_hours",
         "tail_share",
         "horizon_end",
         "reuse_share",
@@ -100,6 +101,10 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
         "information": bought.information,
     }
     notes = bought.notes
+    headroom = headroom_of(book, scenario)
+    if headroom is not None:
+        details |= {"queue_headroom": headroom.factors, "queue_headroom_sizes": headroom.sizes}
+        notes = (headroom.headline, *headroom.notes, *notes)
     if scenario.rolling_test:
         fresh, rolling = hindsight_of(book, scenario)
         pictures["rehearsal"] = charts.bars(

@@ -5,7 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from capplan.questions.cluster.state import END, ENDED, LOG_AMOUNT, LOG_END, LOG_NODE, LOG_START, LOGGED, REMAINING, STATUS, WHOLE, State
+from capplan.questions.cluster.state import (
+    END,
+    ENDED,
+    LOG_AMOUNT,
+    LOG_END,
+    LOG_NODE,
+    LOG_START,
+    LOGGED,
+    REMAINING,
+    STATUS,
+    WHOLE,
+    State,
+    Trace,
+)
 from capplan.questions.cluster.tables import Prepared
 
 
@@ -98,6 +111,12 @@ def allocated_share(size: np.ndarray, log: np.ndarray, window_seconds: float) ->
     """Return the share of all accelerator-seconds up to the end of a window that jobs held."""
     inside = np.minimum(log[:, LOG_END], window_seconds) - np.minimum(log[:, LOG_START], window_seconds)
     return float(inside @ log[:, LOG_AMOUNT]) / (window_seconds * float(size.sum()))
+
+
+def mean_accelerators(trace: Trace) -> float:
+    """Return what a trace occupies on average from its first submission to its last, or over its longest job where that is longer."""
+    seconds = max(float(trace.submit[-1]), float(trace.work.max()))
+    return float(trace.work @ (trace.need + trace.thousandths / WHOLE)) / seconds
 
 
 def window_of(prepared: Prepared, state: State) -> float:

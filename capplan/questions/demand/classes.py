@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 
@@ -12,6 +14,12 @@ from capplan.inputs.scenario import ProcurementAssumptions
 SERVING_STAGES = ("serving", "deployment")
 #: What workloads of one class must have in common, besides their speeds.
 SHARED = ("unit", "interruptible", "residency", "stage_kind", "host", "shortfall_usd_per_unit", "home_provider", "home_region", "egress_gib_per_unit")
+
+
+def batch_workloads(workloads: pd.DataFrame) -> list[str]:
+    """Return the workloads that are not served to somebody who waits, and run on own machines."""
+    hosted = workloads["host"] != "api" if "host" in workloads else True
+    return list(workloads.loc[~workloads["stage"].isin(SERVING_STAGES) & hosted, "workload"])
 
 
 def class_table(workloads: pd.DataFrame, speeds: pd.DataFrame | None, a: ProcurementAssumptions) -> pd.DataFrame:
@@ -115,12 +123,14 @@ def class_speeds(speeds: pd.DataFrame | None, workloads: pd.DataFrame) -> pd.Dat
     return rows.drop_duplicates(["class", "accelerator"])[columns].reset_index(drop=True)
 
 
-def class_demand(paths: pd.DataFrame, blocks: pd.DataFrame, workloads: pd.DataFrame) -> pd.DataFrame:
+def class_demand(
+    paths: pd.DataFrame, blocks: pd.DataFrame, workloads: pd.DataFrame, headroom: Mapping[str, float] | None = None
+) -> pd.DataFrame:
     r"""Add up how much work of each class comes in each load block.
 
-    .. math:: w_{cb} = \sum_{j \in c} Q_{jb} / H_b
+    .. math:: w_{cb} = \sum_{j \in c} f_j Q_{jb} / H_b
 
-    Q is the work of workload j in block b, H the hours of the block.
+    Q is the work of workload j in block b, H the hours of the block, f the queue headroom of the workload.
 
     Parameters
     ----------
@@ -130,6 +140,8 @@ def class_demand(paths: pd.DataFrame, blocks: pd.DataFrame, workloads: pd.DataFr
         quarter, block, hours (h).
     workloads
         The workloads table.
+    headroom
+        Factor on the work of a workload, for capacity that must stand ready so that its jobs do not wait too long; 1 where none is given.
 
     Returns
     -------
@@ -151,6 +163,8 @@ def class_demand(paths: pd.DataFrame, blocks: pd.DataFrame, workloads: pd.DataFr
             f"workloads: classes {', '.join(mixed.index[mixed > 1])} mix units; work in different units cannot be added. Give them another work_class"
         )
     rows = paths.merge(members[["workload", "class"]], on="workload", how="left")
+    if headroom:
+        rows["quantity"] *= rows["workload"].map(headroom).fillna(1.0)
     keys = ["path", "probability", "class", "region", "quarter", "block"]
     rows = rows.groupby(keys, sort=True, observed=True)["quantity"].sum().reset_index()
     rows = rows.merge(blocks[["quarter", "block", "hours"]], on=["quarter", "block"], how="left").sort_values(keys, kind="stable")
