@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numba import types
 
+from capplan.compiling import compiled
 from capplan.errors import SolveError
 
 Array = np.ndarray
+NUMBERS, REALS, TABLE, CUBE = types.int64[::1], types.float64[::1], types.float64[:, ::1], types.float64[:, :, ::1]
 PIVOT_TOLERANCE = 1e-9
 #: Pivots after which an inverse is made anew, so that rounding does not add up.
 MOST_UPDATES = 24
@@ -76,7 +78,9 @@ class BasisStore:
         basis, b, tolerance : (N,), (N, m), (N,)
             Basis and right-hand side of each point, and what counts as zero.
         """
-        return _leaving(self._slots(basis), self.inverse, self.norm, b, tolerance)
+        rows, short = np.zeros(len(b), dtype=np.int64), np.zeros(len(b))
+        _leaving(self._slots(basis), self.inverse, self.norm, b, tolerance, np.zeros(len(self.matrix)), rows, short)
+        return rows, short
 
     def values(self, number: int, b: Array) -> Array:
         """Return the basic variables of points that share a basis, (N, m)."""
@@ -89,7 +93,8 @@ class BasisStore:
         if missing:
             old, at = basis[missing], row[missing]
             slots = self._slots(old)
-            entering, alpha = _entering(slots, at, self.inverse, self.reduced, self.matrix, PIVOT_TOLERANCE)
+            entering, alpha = np.zeros(len(at), dtype=np.int64), np.zeros((len(at), self.matrix.shape[1]))
+            _entering(slots, at, self.inverse, self.reduced, self.matrix, alpha, entering)
             leaving = self.columns[old, at]
             fresh: list[tuple[int, int]] = []
             for i, (pair, enters, leaves) in enumerate(zip([pairs[k] for k in missing], entering.tolist(), leaving.tolist(), strict=True)):
@@ -181,7 +186,8 @@ class BasisStore:
             old, row, entering, alpha, new = (part[~stale] for part in (old, row, entering, alpha, new))
         target = self._room(new.tolist())
         duals = self.duals[old]
-        _pivot(self.slot[old], target, row, entering, alpha, self.inverse, self.norm, self.reduced, duals, self.matrix, self.cost)
+        work = np.zeros(len(self.matrix))
+        _pivot(self.slot[old], target, row, entering, alpha, self.inverse, self.norm, self.reduced, duals, self.matrix, self.cost, work)
         self.duals[new] = duals
 
 
@@ -192,15 +198,14 @@ def _grown(array: Array) -> Array:
     return result
 
 
-@njit(cache=True)
-def _leaving(slots: Array, inverse: Array, norm: Array, b: Array, tolerance: Array) -> tuple[Array, Array]:
-    """Find the row of each point that is most negative for its length."""
+@compiled(NUMBERS, CUBE, TABLE, TABLE, REALS, REALS, NUMBERS, REALS, source=__file__, entry=True)
+def _leaving(slots, inverse, norm, b, tolerance, value, rows, short):  # type: ignore[no-untyped-def]
+    """Write the row of each point that is most negative for its length, -1 where none is negative, and by how much it is; `value` is (m,) to work in."""
     points, m = b.shape
-    rows, short = np.full(points, -1), np.zeros(points)
-    value = np.zeros(m)
     for p in range(points):
         at = slots[p]
-        value[:] = 0.0
+        for i in range(m):
+            value[i] = 0.0
         for j in range(m):
             share = b[p, j]
             if share != 0.0:
@@ -211,47 +216,44 @@ def _leaving(slots: Array, inverse: Array, norm: Array, b: Array, tolerance: Arr
             lowest = min(lowest, value[i])
             if value[i] < least * norm[at, i]:
                 least, row = value[i] / norm[at, i], i
+        rows[p] = -1
         if lowest < -tolerance[p]:
             rows[p], short[p] = row, -value[row]
-    return rows, short
 
 
-@njit(cache=True)
-def _entering(slots: Array, rows: Array, inverse: Array, reduced: Array, matrix: Array, tolerance: float) -> tuple[Array, Array]:
-    """Find the column that keeps reduced costs non-negative, -1 where there is none; and the row of the tableau, (N, n)."""
+@compiled(NUMBERS, NUMBERS, CUBE, TABLE, TABLE, TABLE, NUMBERS, source=__file__, entry=True)
+def _entering(slots, rows, inverse, reduced, matrix, alpha, entering):  # type: ignore[no-untyped-def]
+    """Write the column that keeps reduced costs non-negative, -1 where there is none, and the row of the tableau, (N, n), into zeros."""
     m, n = matrix.shape
-    entering, alpha = np.full(len(slots), -1), np.zeros((len(slots), n))
     for p in range(len(slots)):
         at, row = slots[p], rows[p]
-        line = alpha[p]
         for i in range(m):
             share = inverse[at, i, row]
             if share != 0.0:
                 for j in range(n):
-                    line[j] += share * matrix[i, j]
-        least = -tolerance * max(1.0, np.abs(line).max())
-        best = np.inf
+                    alpha[p, j] += share * matrix[i, j]
+        largest = 1.0
         for j in range(n):
-            if line[j] < least:
-                best = min(best, reduced[at, j] / -line[j])
-        steepest = 0.0
+            largest = max(largest, abs(alpha[p, j]))
+        least, best = -PIVOT_TOLERANCE * largest, 1e300
         for j in range(n):
-            if line[j] < least and reduced[at, j] / -line[j] <= best * (1 + 1e-12) and line[j] < steepest:
-                entering[p], steepest = j, line[j]
-    return entering, alpha
+            if alpha[p, j] < least:
+                best = min(best, reduced[at, j] / -alpha[p, j])
+        entering[p], steepest = -1, 0.0
+        for j in range(n):
+            if alpha[p, j] < least and reduced[at, j] / -alpha[p, j] <= best * (1 + 1e-12) and alpha[p, j] < steepest:
+                entering[p], steepest = j, alpha[p, j]
 
 
-@njit(cache=True)
-def _pivot(
-    source: Array, target: Array, rows: Array, entering: Array, alpha: Array, inverse: Array, norm: Array, reduced: Array, duals: Array,
-    matrix: Array, cost: Array,
-) -> None:  # fmt: skip
-    """Write the inverse, row lengths, reduced costs and duals of each new basis; `duals` holds those of the old ones."""
+@compiled(NUMBERS, NUMBERS, NUMBERS, NUMBERS, TABLE, CUBE, TABLE, TABLE, TABLE, TABLE, REALS, REALS, source=__file__, entry=True)
+def _pivot(source, target, rows, entering, alpha, inverse, norm, reduced, duals, matrix, cost, direction):  # type: ignore[no-untyped-def]
+    """Write the inverse, row lengths, reduced costs and duals of each new basis; `duals` holds those of the old ones, `direction` is (m,) to work in."""
     m, n = matrix.shape
-    direction = np.zeros(m)
     for p in range(len(source)):
         old, new, row, enters = source[p], target[p], rows[p], entering[p]
-        direction[:] = 0.0
+        for i in range(m):
+            direction[i] = 0.0
+            norm[new, i] = 0.0
         dual_cost = cost[enters]
         for j in range(m):
             share = matrix[j, enters]
@@ -260,7 +262,6 @@ def _pivot(
                 for i in range(m):
                     direction[i] += inverse[old, j, i] * share
         turn = direction[row]
-        norm[new, :] = 0.0
         for j in range(m):
             part = inverse[old, j, row] / turn
             duals[p, j] += dual_cost * part
@@ -268,8 +269,9 @@ def _pivot(
                 inverse[new, j, i] = inverse[old, j, i] - direction[i] * part
             inverse[new, j, row] = part
             for i in range(m):
-                norm[new, i] += inverse[new, j, i] ** 2
-        norm[new, :] = np.sqrt(norm[new])
+                norm[new, i] += inverse[new, j, i] * inverse[new, j, i]
+        for i in range(m):
+            norm[new, i] = norm[new, i] ** 0.5
         step = reduced[old, enters] / -alpha[p, enters]
         for j in range(n):
             reduced[new, j] = max(reduced[old, j] + step * alpha[p, j], 0.0)
