@@ -217,7 +217,9 @@ class LShaped:
         return found
 
     def _sketch(self) -> None:
-        """Solve the aggregated relaxation, whose cuts hold for the full program too, to start near the optimum."""
+        """Solve the aggregated relaxation, whose cuts hold for the full program too, to start near the optimum; a program that is as small is not."""
+        if len(self.problem.technology) <= CLUSTERS * len(self.problem.T):
+            return
         small = aggregate(self.problem, CLUSTERS)
         self.x = self._relax(Evaluator(small, 1.0, self.library), self.x, max(SKETCH_GAP, self.gap_share))
 
