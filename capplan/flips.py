@@ -83,6 +83,10 @@ class Search:
         By how much keeping the decision costs more there than is allowed.
     other
         The best plan at `changed`; None where there is none.
+    moved
+        The end that moved last.
+    stuck
+        Whether the same end moved twice: cost is convex, and a straight line then creeps.
     """
 
     field: str
@@ -92,6 +96,8 @@ class Search:
     low: float
     high: float = 0.0
     other: Kept | None = None
+    moved: str = ""
+    stuck: bool = False
 
     @property
     def flips(self) -> bool:
@@ -99,14 +105,16 @@ class Search:
         return self.high > 0
 
     def middle(self) -> float:
-        """Return the next value to try: where a straight line between the two would be at what is allowed."""
-        share = -self.low / (self.high - self.low) if self.high < inf else 0.5
+        """Return the next value to try: where a straight line between the two would be at what is allowed, or half-way."""
+        share = 0.5 if self.stuck or self.high == inf else -self.low / (self.high - self.low)
         return self.holds + min(max(share, NEAREST_SHARE), 1 - NEAREST_SHARE) * (self.changed - self.holds)
 
     def learn(self, value: float, kept: Kept | None, allowed: float) -> None:
         """Take in what keeping the decision costs at a value."""
         excess = inf if kept is None else kept.regret_share - allowed
-        if excess <= 0:
+        end = "holds" if excess <= 0 else "changed"
+        self.moved, self.stuck = end, end == self.moved
+        if end == "holds":
             self.holds, self.low = value, excess
         else:
             self.changed, self.high, self.other = value, excess, kept

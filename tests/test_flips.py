@@ -47,6 +47,10 @@ def test_the_search_closes_in_on_the_value_at_which_keeping_costs_too_much():
     assert search.middle() == pytest.approx(1.0 - 0.4 / 3)
     search.learn(search.middle(), Kept(0.004, {}), 0.01)
     assert search.holds == pytest.approx(1.0 - 0.4 / 3)
+    between = search.holds + 0.006 / 0.026 * (0.6 - search.holds)
+    assert search.middle() == pytest.approx(between)
+    search.learn(between, Kept(0.009, {}), 0.01)
+    assert search.middle() == pytest.approx((between + 0.6) / 2)
     search.learn(0.7, None, 0.01)
     assert search.middle() == pytest.approx((search.holds + 0.7) / 2)
 

@@ -11,16 +11,16 @@ from capplan.outputs.tables import readable
 
 _STYLE = """
 :root { color-scheme: light; }
-body { font: 15px/1.5 "Helvetica Neue", Arial, "Liberation Sans", sans-serif; color: #1b1f24; max-width: 1060px; margin: 0 auto; padding: 24px 20px 60px; }
+body { font: 15px/1.5 "Helvetica Neue", Arial, "Liberation Sans", sans-serif; color: #1b1f24; max-width: 1260px; margin: 0 auto; padding: 24px 20px 60px; }
 h1 { font-size: 25px; margin: 0 0 2px; } h2 { font-size: 19px; margin: 38px 0 6px; border-bottom: 1px solid #d5dae0; padding-bottom: 3px; }
-p.headline { font-size: 18px; line-height: 1.4; margin: 12px 0; } p.quiet, li.quiet { color: #57606a; font-size: 13.5px; }
+p, ul { max-width: 1020px; } p.headline { font-size: 18px; line-height: 1.4; margin: 12px 0; } p.quiet, li.quiet { color: #57606a; font-size: 13.5px; }
 table { border-collapse: collapse; margin: 10px 0; font-size: 13px; } th { text-align: left; border-bottom: 1.5px solid #57606a; padding: 3px 10px 3px 0; vertical-align: bottom; }
 td { border-bottom: 1px solid #e6e9ed; padding: 3px 10px 3px 0; vertical-align: top; } td { white-space: nowrap; } td.long { white-space: normal; min-width: 180px; } td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 div.wide { overflow-x: auto; } figure { margin: 14px 0; } figure svg { max-width: 100%; height: auto; }
 details { margin: 8px 0; } summary { cursor: pointer; color: #0b5394; } ul.notes { padding-left: 20px; }
 div.cards { display: flex; flex-wrap: wrap; gap: 12px; margin: 14px 0; } div.card { border: 1px solid #d5dae0; border-radius: 6px; padding: 8px 14px; min-width: 150px; }
 div.card b { display: block; font-size: 20px; } div.card span { color: #57606a; font-size: 13px; }
-@media print { body { max-width: none; padding: 0; } details { display: none; } figure, table { break-inside: avoid; } }
+@media print { @page { size: A4 landscape; } body { max-width: none; padding: 0; } details { display: none; } figure, table { break-inside: avoid; } }
 """
 
 _TEMPLATE = """<!doctype html>
