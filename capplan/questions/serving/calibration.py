@@ -20,6 +20,8 @@ FOLDS = 5
 FEWEST_CURVES = 10
 #: The errors of all other models count beside those of one as if they were so many points of its own.
 SHARED_POINTS = 100.0
+#: ... and make its quantiles as certain as so many more would.
+CERTAIN_POINTS = 40.0
 #: Bands reach no further out than this quantile of the errors: beyond it there are too few.
 LAST_QUANTILE = 0.99
 #: Least measurements in a leaf of the trees that say how large an error is to be expected.
@@ -213,13 +215,12 @@ def _lengths(setups: pd.DataFrame, runs: pd.DataFrame) -> pd.Series:
 
 
 def _dated(setups: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """Fill in the version of the engine and the day where a setup states none: the newest that was measured of the engine."""
+    """Add the version of the engine and the day where a question says nothing of them: the newest that was measured of the engine."""
     setups = setups.copy()
     newest = (runs.sort_values("as_of", na_position="first", kind="stable") if "as_of" in runs else runs).drop_duplicates("engine", keep="last")
     for name in ("engine_version", "as_of"):
-        if name in runs:
-            told = setups["engine"].map(newest.set_index("engine")[name])
-            setups[name] = setups[name].where(setups[name].notna(), told) if name in setups else told
+        if name in runs and name not in setups:
+            setups[name] = setups["engine"].map(newest.set_index("engine")[name])
     return setups
 
 
@@ -271,5 +272,5 @@ def _family_ends(errors: pd.DataFrame, model: str, name: str, share: float) -> t
     values = errors[name].to_numpy()
     order = np.argsort(values)
     reached = (np.cumsum(weight[order]) - weight[order] / 2) / weight.sum()
-    level = _level(share, weight.sum())
+    level = _level(share, own.sum() + CERTAIN_POINTS)
     return float(np.interp(1 - level, reached, values[order])), float(np.interp(level, reached, values[order]))

@@ -226,6 +226,10 @@ def _middle(values: Values, factor: float) -> tuple[float, float]:
 
 def _covariance(left: Values, right: Values) -> Values:
     """Return the Matern covariance (once differentiable) of each pair of points."""
-    square = (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1)[None] - 2 * left @ right.T
-    distance = np.sqrt(3 * np.maximum(square, 0.0))
-    return np.asarray((1 + distance) * np.exp(-distance))
+    distance = left @ (-6 * right.T)
+    distance += 3 * (left**2).sum(axis=1)[:, None]
+    distance += 3 * (right**2).sum(axis=1)
+    np.sqrt(np.maximum(distance, 0.0, out=distance), out=distance)
+    fallen = np.exp(-distance)
+    distance += 1
+    return np.multiply(distance, fallen, out=distance)

@@ -133,9 +133,8 @@ def roofline(setups: pd.DataFrame, models: pd.DataFrame, accelerators: pd.DataFr
     prefill_accelerators = _width(done, "prefill_").where(done["separate"], done["accelerators"])
 
     cache_format = np.where(narrow | (done["precision"] == "int4"), "fp8", "bf16")
-    per_token = np.array([cache_bytes_per_token(row) for _, row in model.iterrows()]) * (
-        pd.Series(cache_format).map(BYTES_PER_CACHE_VALUE).to_numpy() / BYTES_PER_CACHE_VALUE["bf16"]
-    )
+    of_model = {row["model"]: cache_bytes_per_token(row) for _, row in model.drop_duplicates("model").iterrows()}
+    per_token = model["model"].map(of_model) * (pd.Series(cache_format).map(BYTES_PER_CACHE_VALUE) / BYTES_PER_CACHE_VALUE["bf16"])
     weights = model["parameters_total"] * bytes_per_weight
     room = (1 - RESERVE_SHARE) * machine["memory_gib"] * decode_accelerators * BYTES_PER_GIB - weights
     per_worker = done["concurrency"] / done["decode_workers"]
