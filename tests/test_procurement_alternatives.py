@@ -97,3 +97,55 @@ def test_factors_move_quotas_and_budgets() -> None:
     budget = [{"limit_id": "cap", "kind": "budget_usd", "amount": HOURS * 40.0, "measure": "p_and_l", "hard": True}]
     half = solve(demand([[10.0]]), [ON_DEMAND], assumptions(horizon_quarters=1, budget_factor=0.5), limits=budget)
     assert half.proof.upper_usd == pytest.approx(HOURS * (20.0 + 5 * 25.0))
+
+
+# --- in plain words ---------------------------------------------------------------------------------------------------------------
+
+
+def said(plan: Purchases) -> dict[str, str]:
+    return plan.explanation.set_index("about")["words"].to_dict()
+
+
+def test_every_number_has_a_line_in_plain_words() -> None:
+    """Two futures, a contract worth signing, a quota that holds it back, an offer that is too dear, and a history."""
+    limits = [{"limit_id": "quota", "kind": "quota_accelerators", "amount": 6.0}]
+    rows = [ON_DEMAND, YEAR, offer("dear", "lease", 23.0, term_months=3, region="us-2", guarantees_capacity=False)]
+    plan = solve(demand([[10.0, 4.0, 8.0, 8.0], [12.0, 12.0, 8.0, 9.0]]), rows, limits=limits, usage=history(60, 10.0))
+    lines, costs = said(plan), against(plan)
+    assert lines["next decision"] == "Sign 6 x year from 2027Q1 ($105.1k) now; the day for it has passed."
+    assert lines["expected cost"] == f"On average over all paths the plan costs ${costs.at['plan', 'expected_usd'] / 1e3:,.1f}k."
+    assert lines["bad cases"].startswith("In the worst 20 % of cases it costs $")
+    assert lines["worst case"] == f"On the worst path of all it costs ${costs.at['plan', 'worst_usd'] / 1e3:,.1f}k."
+    assert lines["proof"].endswith("this one is optimal.")
+    assert lines["perfect forecast (EVPI)"].startswith("What a perfect forecast would be worth")
+    assert lines["many futures instead of their average (VSS)"].startswith("What planning with scenarios saves")
+    assert lines["waiting"].startswith("What it costs to sign nothing before the next review: $")
+    assert "6 of 6 are used; one more unit would save $" in lines["limit: quota"]
+    assert "It would begin to pay at $" in lines["not taken: dear"]
+    for name in costs.index.drop("plan"):
+        assert f"regret: {name.replace('_', ' ')}" in lines, name
+    assert "more than the plan." in lines["regret: do nothing"]
+    assert "after the horizon" not in lines
+
+
+def test_where_nothing_is_due_waiting_costs_nothing() -> None:
+    lines = said(solve(demand([[1.0]]), [ON_DEMAND]))
+    assert lines["next decision"] == "Nothing is to be signed."
+    assert lines["waiting"] == "Nothing has to be signed before the next review, so waiting for it costs nothing: $0."
+    later = solve(demand([[0.0, 0.0, 0.0, 5.0]]), [ON_DEMAND, offer("q", "lease", 1.0, term_months=3)])
+    assert "nothing has to be signed before" in said(later)["next decision"]
+
+
+@pytest.mark.parametrize(
+    ("ending", "words"),
+    [("truncate", "truncating hides them"), ("count_in_full", "counts in full"), ("hold_demand", "counts against what they then save")],
+)
+def test_what_is_owed_after_the_horizon_is_said(ending: str, words: str) -> None:
+    rows = [ON_DEMAND, offer("three", "reserved_3y", 0.5)]
+    plan = solve(demand([[8.0] * 4]), rows, assumptions(horizon_quarters=4, horizon_end=ending))
+    owed = 8 * HOURS * 8 * 0.5
+    assert said(plan)["after the horizon"].startswith(f"Contracts of this plan owe ${owed / 1e3:,.1f}k after the last planned quarter")
+    assert words in said(plan)["after the horizon"]
+    hidden = [note for note in plan.notes if "truncating hides them" in note]
+    assert len(hidden) == (ending == "truncate")
+    assert not hidden or "the plan's cost of $35.0k leaves them out" in hidden[0]

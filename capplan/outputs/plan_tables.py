@@ -149,12 +149,7 @@ def in_plain_words(frame: pd.DataFrame) -> pd.DataFrame:
     }
     renamed = frame.rename(columns=names).drop(columns=["objective_usd"], errors="ignore")
     if "name" in renamed:
-        spoken = {
-            "evpi": "a perfect forecast",
-            "vss": "planning with many futures instead of their average",
-            "waiting": "waiting for the next review",
-        }
-        renamed["name"] = [words(spoken.get(name, name)) for name in renamed["name"]]
+        renamed["name"] = [words(name) for name in renamed["name"]]
     return renamed
 
 

@@ -99,6 +99,7 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
         "need": need,
         "branches": bought.branches,
         "information": bought.information,
+        "explanation": bought.explanation,
     }
     notes = bought.notes
     headroom = headroom_of(book, scenario)

@@ -105,12 +105,13 @@ def _paying(x: np.ndarray, court: Evaluator, market: Market, work: Work, recours
 
 def _stretched(x: np.ndarray, court: Evaluator, model: Model) -> tuple[np.ndarray, list[str]]:
     """Return a first stage that pays for the soft budgets it exceeds, and the limits that it breaks without being able to pay."""
-    program, broken = model.program, []
-    x, about = x.copy(), model.rows.to_dict("records")
-    excess = np.maximum(program.A @ x - program.b, 0.0)[model.rows["row"].to_numpy(int)]
-    rows = [(about[i], program.A[[int(about[i]["row"])]].toarray().ravel(), float(excess[i])) for i in np.flatnonzero(excess > 0)]
-    for limit, entries, over in rows:
-        broken += _pay(x, entries, over, limit, program)
+    program, x = model.program, x.copy()
+    broken: list[str] = []
+    limits = [(about, program.A[[int(about["row"])]].toarray().ravel()) for about in model.rows.to_dict("records")]
+    for _, entries in limits:
+        x[_slack(entries, program)] = 0.0
+    for limit, entries in limits:
+        broken += _pay(x, entries, max(float(entries @ x - program.b[int(limit["row"])]), 0.0), limit, program)
     over_expected = expected_excess(program, x, court.decisions(x)) if program.expected else np.zeros(0)
     for i in np.flatnonzero(over_expected).tolist():
         broken += _pay(x, program.expected[i].a, float(over_expected[i]), model.budgets.iloc[i].to_dict(), program)
@@ -119,11 +120,16 @@ def _stretched(x: np.ndarray, court: Evaluator, model: Model) -> tuple[np.ndarra
 
 def _pay(x: np.ndarray, entries: np.ndarray, over: float, limit: Mapping[str, object], program: TwoStage) -> list[str]:
     """Raise the excess that a soft limit prices, in place; name the limit if it is hard and noticeably exceeded."""
-    slack = np.flatnonzero((entries < 0) & ~program.integer & np.isinf(program.upper))
+    slack = _slack(entries, program)
     if len(slack):
         x[slack[0]] += over / -entries[slack[0]]
         return []
     return [f"{limit['limit_id']} in {limit['quarter']}"] if over > 1e-6 * max(abs(float(str(limit["limit"]))), 1.0) else []
+
+
+def _slack(entries: np.ndarray, program: TwoStage) -> np.ndarray:
+    """Return the columns by which a soft limit may be exceeded."""
+    return np.flatnonzero((entries < 0) & ~program.integer & np.isinf(program.upper))
 
 
 def _waiting(choices: Choices, model: Model, solution: Solution, a: ProcurementAssumptions) -> Solution | None:

@@ -82,6 +82,8 @@ class Purchases:
     branches
         branch, probability, demand_share, offer_id, kind, quarter, lots, accelerators, usd, sign_by, firm: what would be signed now and later
         if later purchases may follow the demand seen by the next review; empty where paths do not differ by then.
+    explanation
+        about, words: a line in plain words for each number the plan rests on.
     """
 
     purchases: pd.DataFrame
@@ -100,3 +102,4 @@ class Purchases:
     deferrals: pd.DataFrame = field(default_factory=pd.DataFrame)
     agreements: pd.DataFrame = field(default_factory=pd.DataFrame)
     branches: pd.DataFrame = field(default_factory=pd.DataFrame)
+    explanation: pd.DataFrame = field(default_factory=pd.DataFrame)

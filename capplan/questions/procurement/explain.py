@@ -20,6 +20,7 @@ from capplan.questions.procurement.choices import Choices
 from capplan.questions.procurement.market import Market
 from capplan.questions.procurement.model import Model
 from capplan.questions.procurement.recourse import Recourse
+from capplan.questions.procurement.words import money
 from capplan.questions.procurement.work import Work
 
 #: A share by which contracts must differ under another treatment of the horizon's end to be reported.
@@ -94,6 +95,8 @@ def explain(
     lots = model.lots(solution.x).round()
     alternatives = compare_alternatives(work, market, choices, recourse, model, solution, evaluator, a, signed=signed, further=further)
     information = value_information(model, solution, alternatives, a)
+    if not bought["firm"].any():
+        information.loc[len(information)] = ("waiting", 0.0, "nothing has to be signed before the next review, so waiting for it costs nothing")
     agreements = agreement_table(model.years, lots, work, recourse, market, solution.recourse)
     notes = (*_notes(choices, bought, solution, a), *_agreement_notes(agreements), *_other_endings(choices, recourse, model, solution, a))
     return Reasons(
@@ -198,7 +201,8 @@ def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: Procur
     notes = []
     beyond = float(bought["beyond_horizon_usd"].sum())
     if beyond > 0:
-        notes.append(f"Payments of {money(beyond)} fall after the last planned quarter, {choices.timeline.horizon[-1]}.")
+        hidden = f", and the plan's cost of {money(solution.upper)} leaves them out: truncating hides them" if a.horizon_end == "truncate" else ""
+        notes.append(f"Payments of {money(beyond)} fall after the last planned quarter, {choices.timeline.horizon[-1]}{hidden}.")
     late = bought[bought["late"]]
     if len(late):
         notes.append(
@@ -239,21 +243,6 @@ def _agreement_notes(table: pd.DataFrame) -> list[str]:
         "in expectation and are paid all the same; what would use them up costs more."
         for row in table[table["shortfall_usd"] >= 1].itertuples()
     ]
-
-
-def money(usd: float) -> str:
-    """Write an amount in a sentence.
-
-    Examples
-    --------
-    >>> money(12_345_678), money(-4_200), money(18)
-    ('$12.3M', '-$4.2k', '$18')
-    """
-    sign, size = "-" if usd < 0 else "", abs(usd)
-    for unit, name in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if size >= unit:
-            return f"{sign}${size / unit:,.1f}{name}"
-    return f"{sign}${size:,.0f}"
 
 
 def _unproven(solution: Solution) -> str:

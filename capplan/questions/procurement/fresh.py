@@ -15,9 +15,9 @@ from capplan.optimize.program import TwoStage, blended_cost
 from capplan.optimize.two_stage import solve_two_stage
 from capplan.quantiles import weighted_quantiles
 from capplan.questions.procurement.alternatives import some_paths
-from capplan.questions.procurement.explain import money
 from capplan.questions.procurement.solve import Stated, state_problem
 from capplan.questions.procurement.states import known_states, with_states
+from capplan.questions.procurement.words import money
 
 CONFIDENCE = 0.95
 #: Gap of the batches' bounds, which are solved with parts of lots.

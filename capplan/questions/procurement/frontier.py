@@ -11,9 +11,9 @@ import pandas as pd
 from capplan.inputs.scenario import FrontierAssumptions
 from capplan.optimize.program import Solution, blended_cost
 from capplan.questions.procurement.budgets import solve_within_budgets
-from capplan.questions.procurement.explain import money
 from capplan.questions.procurement.solve import Decided, decide
 from capplan.questions.procurement.tables import purchase_table
+from capplan.questions.procurement.words import money
 
 #: Proven gap at which the other points may stop; they are there to be compared, not to be signed.
 POINT_GAP = 3e-3

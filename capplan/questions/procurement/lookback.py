@@ -23,7 +23,7 @@ RULES = {
 
 def look_back_levels(
     usage: pd.DataFrame | None, workloads: pd.DataFrame | None, demand: pd.DataFrame, speeds: pd.DataFrame, offers: pd.DataFrame, market: Market,
-    work: Work, a: ProcurementAssumptions, *, classes: pd.DataFrame, skus: pd.DataFrame, sites: pd.DataFrame | None,
+    work: Work, a: ProcurementAssumptions, *, classes: pd.DataFrame, skus: pd.DataFrame, sites: pd.DataFrame | None, offer_payments: pd.DataFrame | None = None,
 ) -> pd.DataFrame:  # fmt: skip
     """Say how many accelerators each rule would commit to today; no rows where nothing was measured or the rules cannot be applied.
 
@@ -31,7 +31,7 @@ def look_back_levels(
     ----------
     usage, workloads
         Measured work, and its classes; a workload that is not listed is a class of its own.
-    demand, speeds, offers, classes, skus, sites, a
+    demand, speeds, offers, classes, skus, sites, offer_payments, a
         As for `plan_purchases`.
     market, work
         Offers that may be bought, contracts there are, and the work that is planned for.
@@ -46,7 +46,7 @@ def look_back_levels(
     known = workloads if workloads is not None and len(workloads) else pd.DataFrame({"workload": usage["workload"].unique()})
     mine = demand[demand["class"].isin(work.rows["class"])]
     allowed = pd.concat([market.contracts["offer_id"], market.pools["on_demand_offer"], market.pools["spot_offer"]])
-    prices = price_hours(skus, offers, a, sites)
+    prices = price_hours(skus, offers, a, sites, offer_payments)
     prices = prices[prices["offer_id"].isin(set(allowed.dropna()))]
     priced = classes.assign(shortfall_usd_per_unit=classes["shortfall_usd_per_unit"].astype(float).fillna(0.0))
     try:

@@ -14,6 +14,7 @@ from capplan.questions.procurement.explain import explain
 from capplan.questions.procurement.lookback import look_back_cases, look_back_levels
 from capplan.questions.procurement.solve import decide
 from capplan.questions.procurement.tables import capacity_table, cost_table, dispatch_table, path_table, service_table
+from capplan.questions.procurement.words import in_words
 
 
 def plan_purchases(
@@ -85,11 +86,13 @@ def plan_purchases(
     )
     costs = cost_table(work, market, choices, recourse, solution.recourse, lots)
     signed = bool((market.holdings["kind"] == "contract").any())
-    said = look_back_levels(usage, workloads, demand, speeds, offers, market, work, a, classes=classes, skus=skus, sites=sites)
+    said = look_back_levels(usage, workloads, demand, speeds, offers, market, work, a, classes=classes, skus=skus, sites=sites,
+                             offer_payments=offer_payments)  # fmt: skip
     further = look_back_cases(said, choices, market, model)
     reasons = explain(work, market, choices, recourse, model, solution, bought, a, signed=signed, further=further)
     branches = plan_branches(work, choices, model, solution, bought, a)
     information = reasons.information if branches is None else pd.concat([reasons.information, branches.information], ignore_index=True)
+    explanation = in_words(bought, reasons.alternatives, information, reasons.binding, reasons.rejected, proof, a)
     return Purchases(
         purchases=bought,
         capacity=capacity_table(choices, market, lots),
@@ -107,4 +110,5 @@ def plan_purchases(
         deferrals=deferral_table(work, choices.timeline, list(model.deferred), put_off),
         branches=pd.DataFrame(columns=COLUMNS) if branches is None else branches.table,
         paths=path_table(work, found.states),
+        explanation=explanation,
     )

@@ -14,10 +14,10 @@ from capplan.optimize.program import Solution, TwoStage
 from capplan.optimize.two_stage import Warm
 from capplan.questions.procurement.alternatives import some_paths
 from capplan.questions.procurement.budgets import solve_within_budgets
-from capplan.questions.procurement.explain import money
 from capplan.questions.procurement.fresh import first_stage_of, split_paths, together
 from capplan.questions.procurement.solve import Stated, state_problem
 from capplan.questions.procurement.states import GOLDEN, known_states, with_states
+from capplan.questions.procurement.words import money
 
 #: Gap of the decisions of a rehearsal.
 ROLLING_GAP = 5e-3
