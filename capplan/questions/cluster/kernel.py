@@ -14,6 +14,7 @@ from capplan.questions.cluster.lists import (
     STRICT,
     dequeue,
     enqueue,
+    expected_end,
     finish,
     first_to_end,
     start,
@@ -54,6 +55,7 @@ from capplan.questions.cluster.state import (
     RUNNING_JOBS,
     SKIPPED,
     SMALLEST,
+    SPEED_ROW,
     SUBMIT,
     TEAM,
     THOUSANDTHS,
@@ -213,7 +215,7 @@ def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     shadow, reserved, looked = np.inf, False, 0
     # on equal nodes, a gang of one node that finds no place now leaves none for a larger one; gangs of several nodes may still be pieced together
     plain = len(nodes.kind_size) == 1 and not rules.scatter and rules.placement != LOCALITY
-    too_large = np.int64(1) << 40
+    too_large = beside = np.int64(1) << 40
     while looked < rules.depth + 1:
         queue = _next_queue(skipped, rules, state)
         if queue < 0:
@@ -223,7 +225,12 @@ def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
         need = trace.whole[NEED, job]
         # the first that waits is never passed over like this: it is the one that gets the reservation
         hopeless = plain and rigid and not rules.preempt and (reserved or rules.backfill == SKIP)
-        hopeless = hopeless and (need > state.free_of_kind[0] or too_large <= need <= nodes.kind_size[0])
+        hopeless = hopeless and (
+            need > state.free_of_kind[0]
+            or too_large <= need <= nodes.kind_size[0]
+            # nor does one that has no place beside the reservation and would outlast the wait for it
+            or (beside <= need <= nodes.kind_size[0] and expected_end(job, nodes.speed[trace.whole[SPEED_ROW, job], 0], trace, state) > shadow)
+        )
         if hopeless or not _quota_allows(job, trace, rules, state):
             skipped[queue] += 1
             looked += 1
@@ -243,8 +250,11 @@ def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
             start(job, taken, rate, trace, rules, state)
             continue
         looked += 1
-        if plain and rigid and not reserved and need <= nodes.kind_size[0]:
-            too_large = min(too_large, need)
+        if plain and rigid and need <= nodes.kind_size[0]:
+            if taken == -2:
+                beside = min(beside, need)
+            else:
+                too_large = min(too_large, need)
         if rules.backfill == STRICT:
             if queues == 1:
                 return

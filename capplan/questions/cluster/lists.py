@@ -157,6 +157,13 @@ def dequeue(job, trace, state):  # type: ignore[no-untyped-def]
         state.line[QUEUE_TAIL, queue] = tail - 1
 
 
+@compiled(COUNT, REAL, TRACE, STATE, source=__file__)
+def expected_end(job, rate, trace, state):  # type: ignore[no-untyped-def]
+    """Return when a job that starts now is expected to end."""
+    done = trace.real[WORK, job] - state.job[REMAINING, job]
+    return state.scalars[NOW] + state.job[OVERHEAD, job] + max(trace.real[EXPECTED, job] - done, 0.0) / rate
+
+
 @compiled(COUNT, COUNT, REAL, TRACE, RULES, STATE, source=__file__)
 def start(job, taken, rate, trace, rules, state):  # type: ignore[no-untyped-def]
     """Let a job run on what it has taken."""
@@ -168,8 +175,7 @@ def start(job, taken, rate, trace, rules, state):  # type: ignore[no-untyped-def
         state.job[FIRST_START, job] = now
     state.counts[SPREAD_OVER, job] = max(state.counts[SPREAD_OVER, job], taken)
     state.job[END, job] = now + state.job[OVERHEAD, job] + state.job[REMAINING, job] / rate
-    done = trace.real[WORK, job] - state.job[REMAINING, job]
-    state.job[EXPECTED_END, job] = now + state.job[OVERHEAD, job] + max(trace.real[EXPECTED, job] - done, 0.0) / rate
+    state.job[EXPECTED_END, job] = expected_end(job, rate, trace, state)
     count = int(state.scalars[RUNNING_JOBS])
     insert(state.running[BY_END], count, state.job[END], job)
     if rules.backfill >= EASY:

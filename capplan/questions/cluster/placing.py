@@ -83,12 +83,12 @@ def one_node(need, kind, available, live, nodes, rules, state):  # type: ignore[
     return best
 
 
-@compiled(COUNT, COUNT, COUNT, STATE, source=__file__)
-def _most_on(count, need, kind, state):  # type: ignore[no-untyped-def]
-    """Tell whether the `count` emptiest nodes of a kind hold a gang now."""
+@compiled(COUNTS, COUNT, COUNT, source=__file__)
+def holds(levels, count, need):  # type: ignore[no-untyped-def]
+    """Tell whether the `count` emptiest nodes hold a gang; `levels` counts nodes by what is free on them."""
     room = 0
-    for level in range(state.levels.shape[1] - 1, 0, -1):
-        here = min(count, state.levels[kind, level])
+    for level in range(len(levels) - 1, 0, -1):
+        here = min(count, levels[level])
         room += here * level
         count -= here
         if room >= need or count == 0:
@@ -173,7 +173,7 @@ def _gang_in_kind(need, kind, available, live, nodes, rules, state):  # type: ig
         if not rules.scatter:
             return 0, False
     most = need if rules.scatter else fewest
-    if live and not _most_on(most, need, kind, state):
+    if live and not holds(state.levels[kind], most, need):
         return 0, False
     taken = _several_nodes(
         need, low, high, available, nodes.node[NODE_DOMAIN], -1, most, state.picked[PICKED_NODE], state.picked[PICKED_AMOUNT]

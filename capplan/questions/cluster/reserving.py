@@ -5,26 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from capplan.compiling import compiled
-from capplan.questions.cluster.lists import BY_ATTAINED, BY_REMAINING, ROUND_ROBIN, copy_row, progress, stop
-from capplan.questions.cluster.placing import choose
+from capplan.questions.cluster.lists import BY_ATTAINED, BY_REMAINING, ROUND_ROBIN, copy_row, expected_end, progress, stop
+from capplan.questions.cluster.placing import choose, holds
 from capplan.questions.cluster.signatures import COUNT, NODES, REAL, RULES, STATE, TRACE
 from capplan.questions.cluster.state import (
     AHEAD,
     ATTAINED,
     BY_END,
     BY_EXPECTED,
-    EXPECTED,
     EXPECTED_END,
     FREE,
     HELD,
     KEY,
-    KINDS_LEFT,
     LEAST,
     NEED,
     NODE_KIND,
     NOW,
     OPEN_FREE,
-    OVERHEAD,
     PICKED_AMOUNT,
     PICKED_NODE,
     RECORD,
@@ -35,6 +32,7 @@ from capplan.questions.cluster.state import (
     REMAINING,
     RUNNING_JOBS,
     SLOT_FREE,
+    SLOTS,
     SLOTS_LEFT,
     SPARE,
     STARTED,
@@ -43,7 +41,6 @@ from capplan.questions.cluster.state import (
     VICTIMS,
     WANTED,
     WHOLE,
-    WORK,
 )
 
 BY_KEY, RECLAIM = 1, 2
@@ -56,29 +53,32 @@ def reserve(job, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     Running jobs are taken back in the order of their expected ends until the job has a place, node by node.
     """
     now = state.scalars[NOW]
-    kinds = len(nodes.kind_size)
     copy_row(state.node[FREE], state.node[SPARE])
-    slot_free, total = state.scratch[SLOTS_LEFT], state.scratch[KINDS_LEFT]
-    copy_row(state.slot[SLOT_FREE], slot_free)
-    copy_row(state.free_of_kind, total)
+    slot_free = state.scratch[SLOTS_LEFT]
+    for slot in range(int(state.scalars[SLOTS])):
+        slot_free[slot] = state.slot[SLOT_FREE, slot]
+    for kind in range(len(nodes.kind_size)):
+        copy_row(state.levels[kind], state.later_levels[kind])
+    # a part of an accelerator, or the least an elastic job starts with
+    need = max(trace.whole[LEAST, job], 1)
     for index in range(int(state.scalars[RUNNING_JOBS]) - 1, -1, -1):
         other = state.running[BY_EXPECTED, index]
-        grown = False
-        record = state.counts[RECORD, other]
+        record, enough = state.counts[RECORD, other], False
         while record >= 0:
             node, slot = state.records[RECORDS_NODE, record], state.records[RECORDS_SLOT, record]
             released = state.records[RECORDS_AMOUNT, record]
             if slot >= 0:
                 slot_free[slot] += released
                 released = 1 if slot_free[slot] == WHOLE else 0
-            state.node[SPARE, node] += released
-            total[nodes.node[NODE_KIND, node]] += released
-            grown = grown or released > 0
+            kind, free = nodes.node[NODE_KIND, node], state.node[SPARE, node]
+            state.node[SPARE, node] = free + released
+            state.later_levels[kind, free] -= 1
+            state.later_levels[kind, free + released] += 1
+            size = nodes.kind_size[kind]
+            most = need if rules.scatter else (need + size - 1) // size
+            enough = enough or (released > 0 and holds(state.later_levels[kind], most, need))
             record = state.records[RECORDS_NEXT, record]
-        enough = False
-        for kind in range(kinds):
-            enough = enough or total[kind] >= trace.whole[LEAST, job]
-        if not grown or not enough:
+        if not enough:
             continue
         taken, _, _ = choose(job, state.node[SPARE], False, trace, nodes, rules, state)
         if taken > 0:
@@ -94,22 +94,19 @@ def reserve(job, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
 
 @compiled(COUNT, REAL, TRACE, NODES, RULES, STATE, source=__file__)
 def fits_around(job, shadow, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
-    """Pick a place that does not delay the reservation at `shadow`; return (nodes taken, rate)."""
-    now = state.scalars[NOW]
+    """Pick a place that does not delay the reservation at `shadow`; return (nodes taken, rate), with -2 where there is only none beside it."""
     taken, rate, _ = choose(job, state.node[FREE], True, trace, nodes, rules, state)
     if taken < 0:
         return -1, 0.0
-    done = trace.real[WORK, job] - state.job[REMAINING, job]
-    if now + state.job[OVERHEAD, job] + max(trace.real[EXPECTED, job] - done, 0.0) / rate <= shadow:
+    if expected_end(job, rate, trace, state) <= shadow:
         return taken, rate
     for node in range(state.node.shape[1]):
         state.node[OPEN_FREE, node] = min(state.node[FREE, node], state.node[SPARE, node])
     taken, rate, _ = choose(job, state.node[OPEN_FREE], False, trace, nodes, rules, state)
-    if taken >= 0:
-        for place in range(taken):
-            state.node[SPARE, state.picked[PICKED_NODE, place]] -= (
-                1 if trace.whole[THOUSANDTHS, job] > 0 else state.picked[PICKED_AMOUNT, place]
-            )
+    if taken < 0:
+        return -2, 0.0
+    for place in range(taken):
+        state.node[SPARE, state.picked[PICKED_NODE, place]] -= 1 if trace.whole[THOUSANDTHS, job] > 0 else state.picked[PICKED_AMOUNT, place]
     return taken, rate
 
 

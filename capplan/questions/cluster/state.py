@@ -126,7 +126,7 @@ class Rules(NamedTuple):
 class State(NamedTuple):
     """Everything that changes, so that a run can stop, get more room for its log, and go on; rows as named above.
 
-    `levels` counts the nodes of a kind by how many of their accelerators are free.
+    `levels` counts the nodes of a kind by how many of their accelerators are free; `later_levels` will be that at the time of a reservation.
     """
 
     job: FloatRows
@@ -136,6 +136,7 @@ class State(NamedTuple):
     node: WholeRows
     free_of_kind: Whole
     levels: WholeRows
+    later_levels: WholeRows
     records: WholeRows
     records_time: Floats
     slot: WholeRows
@@ -182,6 +183,7 @@ def new_state(trace: Trace, nodes: Nodes, queues: int, teams: int, depth: int) -
         node=node,
         free_of_kind=np.bincount(nodes.kind, weights=nodes.size, minlength=len(nodes.kind_size)).astype(np.int64),
         levels=levels,
+        later_levels=np.zeros_like(levels),
         records=chain,
         records_time=np.zeros(records),
         slot=slot,
