@@ -21,7 +21,7 @@ from capplan.questions.cluster.lists import (
     stop,
     total_of,
 )
-from capplan.questions.cluster.placing import LOCALITY, _record, choose, move_free, one_node, take
+from capplan.questions.cluster.placing import LOCALITY, _record, choose, choose_here, move_free, one_node, take
 from capplan.questions.cluster.reserving import displace, fits_around, reserve
 from capplan.questions.cluster.signatures import COUNT, COUNTS, NODES, REAL, RULES, STATE, TRACE
 from capplan.questions.cluster.state import (
@@ -238,7 +238,7 @@ def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
         if reserved:
             taken, rate = fits_around(job, shadow, trace, nodes, rules, state)
         else:
-            taken, rate, _ = choose(job, state.node[FREE], True, trace, nodes, rules, state)
+            taken, rate, _ = choose_here(job, state.node[FREE], True, trace, nodes, rules, state)
             if taken < 0 and rules.preempt and displace(job, trace, nodes, rules, state):
                 # those stopped wait again, perhaps before this job's old place
                 for other in range(queues):

@@ -62,23 +62,19 @@ def one_node(need, kind, available, live, nodes, rules, state):  # type: ignore[
             if available[node] >= need and value < score:
                 best, score = node, value
         return best
-    wanted = need
     if live:
-        step = 1
-        if rules.placement == SPREAD:
-            wanted, step = size, -1
+        wanted, step = (size, -1) if rules.placement == SPREAD else (need, 1)
         while need <= wanted <= size and state.levels[kind, wanted] == 0:
             wanted += step
-        if not need <= wanted <= size:
-            return -1
+        if need <= wanted <= size:
+            for node in range(low, high):
+                if available[node] == wanted:
+                    return node
+        return -1
     for node in range(low, high):
         free = available[node]
-        if free < need:
-            continue
-        if free == wanted and (live or rules.placement != SPREAD):
-            return node
         value = -float(free) if rules.placement == SPREAD else float(free)
-        if value < score:
+        if free >= need and value < score:
             best, score = node, value
     return best
 
@@ -187,8 +183,8 @@ def _gang_in_kind(need, kind, available, live, nodes, rules, state):  # type: ig
     return taken, taken > fewest or crossing
 
 
-@compiled(COUNT, COUNTS, FLAG, TRACE, NODES, RULES, STATE, source=__file__)
-def choose(job, available, live, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
+@compiled(COUNT, COUNTS, FLAG, TRACE, NODES, RULES, STATE, source=__file__, inside=True)
+def choose_here(job, available, live, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Pick a place for a job among the available accelerators, fastest kind first.
 
     Return (nodes taken, rate of progress, accelerators); the place itself is left in state.picked_*. Nothing is taken yet.
@@ -247,6 +243,12 @@ def choose(job, available, live, trace, nodes, rules, state):  # type: ignore[no
                 return taken, rate / (1.0 + rules.scatter_slowdown) if scattered else rate, top
             top -= 1
     return -1, 0.0, 0
+
+
+@compiled(COUNT, COUNTS, FLAG, TRACE, NODES, RULES, STATE, source=__file__)
+def choose(job, available, live, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
+    """Do as choose_here does, by a call: for places that are reached less often."""
+    return choose_here(job, available, live, trace, nodes, rules, state)
 
 
 @compiled(COUNT, COUNT, COUNT, COUNT, REAL, STATE, source=__file__)
