@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, wraps
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -34,6 +36,24 @@ TARGETS = (*METRICS, "request_seconds")
 NOVELTIES = ("accelerator", "model", "engine", "precision", "length")
 #: Things left out one after another; where there are more, several at once.
 MOST_LEFT_OUT = 6
+
+
+Asked = ParamSpec("Asked")
+Answer = TypeVar("Answer")
+
+
+def on_one_thread(work: Callable[Asked, Answer]) -> Callable[Asked, Answer]:
+    """Run on one thread: sums come out the same on every machine, and threads of a busy one do not wait for each other."""
+
+    @wraps(work)
+    def alone(*given: Asked.args, **named: Asked.kwargs) -> Answer:
+        import sklearn.ensemble  # noqa: F401 - only libraries that are loaded by now are limited
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(1):
+            return work(*given, **named)
+
+    return alone
 
 
 @dataclass(frozen=True)
@@ -110,6 +130,7 @@ def evidence_of(runs: pd.DataFrame, models: pd.DataFrame, accelerators: pd.DataF
 
 
 @lru_cache(maxsize=4)
+@on_one_thread
 def calibrate(evidence: Evidence) -> Calibration:
     """Learn what measured curves say about the roofline, and how wrong that is on curves held out."""
     runs, tables = evidence.runs, (evidence.models, evidence.accelerators)
@@ -131,6 +152,7 @@ def calibrate(evidence: Evidence) -> Calibration:
 
 
 @lru_cache(maxsize=16)
+@on_one_thread
 def left_out(evidence: Evidence, kind: str) -> pd.DataFrame:
     """Return the errors (logarithm of measured over predicted) where each value of a kind was left out altogether.
 
@@ -144,6 +166,7 @@ def left_out(evidence: Evidence, kind: str) -> pd.DataFrame:
     return pd.DataFrame({name: np.log(target_of(runs, name) / target_of(predicted, name)) for name in TARGETS})
 
 
+@on_one_thread
 def predict(
     calibration: Calibration, setups: pd.DataFrame, roof: pd.DataFrame, share: float
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.Series]:

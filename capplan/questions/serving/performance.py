@@ -9,8 +9,8 @@ import pandas as pd
 
 from capplan.errors import CapplanError
 from capplan.inputs.assumptions_performance import PerformanceAssumptions
-from capplan.questions.serving.calibration import TARGETS, calibrate, evidence_of, predict
-from capplan.questions.serving.measured import METRICS, interpolate, usable_runs
+from capplan.questions.serving.calibration import TARGETS, Evidence, calibrate, evidence_of, predict, target_of
+from capplan.questions.serving.measured import METRICS, TOKENS, interpolate, usable_runs
 from capplan.questions.serving.memory import BYTES_PER_GIB, BYTES_PER_WEIGHT
 from capplan.questions.serving.roofline import complete, roofline, rows_of
 
@@ -19,6 +19,8 @@ from capplan.questions.serving.roofline import complete, roofline, rows_of
 ROOFLINE_RATIO = {"first_token_seconds": (2.5, 6.0), "token_seconds": (1.6, 2.5), "request_seconds": (1.6, 2.5)}
 #: Band of nine in ten of a value read off measured points: repeated measurements differ by that factor.
 MEASURED_FACTOR = 1.1
+#: A load of an accelerator, or a length of prompt or answer, this far (factor) beyond all measured ones gets the roofline's band, too.
+FAR_FACTOR = 2.0
 UNFINISHED = "rests on a measurement that its source calls work in progress"
 NORMAL_P95 = 1.6448536269514722
 NORMAL_P99 = 2.3263478740408408
@@ -77,9 +79,7 @@ def replica_performance(
             f"{row['accelerator']} hold beside their working memory; give the replica more accelerators, or a smaller number format"
         )
     width = band_width(a.performance_band_share)
-    values = pd.DataFrame({name: roof[name] * ROOFLINE_RATIO[name][0] for name in METRICS})
-    upper = pd.DataFrame({name: ratio[1] ** width for name, ratio in ROOFLINE_RATIO.items()}, index=done.index)
-    lower = 1 / upper
+    values, lower, upper = modelled = _modelled(done, roof, width)
     basis, note = pd.Series("modelled", index=done.index), pd.Series("", index=done.index)
 
     runs = usable_runs(serving_runs, a.use_unfinished_runs)
@@ -87,19 +87,53 @@ def replica_performance(
     known = found["token_seconds"].notna()
     evidence = evidence_of(runs, models, accelerators) if not known.all() else None
     if evidence is not None:
-        asked = done.index[~known]
-        seconds, low, high, new = predict(calibrate(evidence), done.loc[asked], roof.loc[asked], a.performance_band_share)
-        learnt = seconds.dropna().index
-        values.loc[learnt, list(METRICS)] = seconds.loc[learnt, list(METRICS)]
-        lower.loc[learnt], upper.loc[learnt] = low.loc[learnt], high.loc[learnt]
-        basis[learnt] = "calibrated"
-        note[learnt] = new[learnt].replace(r"(.+)", r"never measured: \1; the band is as wide as leaving such out has shown", regex=True) + _unfinished(evidence.runs)
-    for name in METRICS:
-        values[name] = found[name].where(known, values[name])
-    lower[known], upper[known], basis[known] = MEASURED_FACTOR**-width, MEASURED_FACTOR**width, "measured"
+        *calibrated, told = _calibrated(evidence, done[~known], roof[~known], modelled, a.performance_band_share)
+        learnt = told.index
+        for table, part in zip((values, lower, upper), calibrated, strict=True):
+            table.loc[learnt] = part
+        basis[learnt], note[learnt] = "calibrated", told
+    measured = found.loc[known, list(METRICS)].assign(output_tokens=done["output_tokens"])
+    for name in TARGETS:
+        values.loc[known, name] = target_of(measured, name)
+    lower[known], upper[known] = values[known] / MEASURED_FACTOR**width, values[known] * MEASURED_FACTOR**width
+    basis[known] = "measured"
     note[known & found["unfinished"].astype(bool)] = UNFINISHED
-    values["request_seconds"] = request_seconds(values["first_token_seconds"], values["token_seconds"], done["output_tokens"])
-    return _answer(done.assign(basis=basis, note=note.str.strip()), values, lower, upper, found, a)
+    return _answer(done, values, lower, upper, found, a).assign(basis=basis, note=note).reset_index(drop=True)
+
+
+def _modelled(done: pd.DataFrame, roof: pd.DataFrame, width: float) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Return the latencies that the roofline alone lets expect, and the ends of their bands; a prompt may also find nobody ahead of it."""
+    values = pd.DataFrame({name: roof[name] * ROOFLINE_RATIO[name][0] for name in METRICS}).assign(output_tokens=done["output_tokens"])
+    values = pd.DataFrame({name: target_of(values, name) for name in TARGETS})
+    factor = pd.Series({name: ROOFLINE_RATIO[name][1] ** width for name in TARGETS})
+    lower = values / factor
+    lower["first_token_seconds"] = lower["first_token_seconds"].clip(upper=roof["handling_seconds"] + roof["prefill_seconds"])
+    return values, lower, values * factor
+
+
+def _calibrated(
+    evidence: Evidence, done: pd.DataFrame, roof: pd.DataFrame, modelled: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame], share: float
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.Series]:
+    """Return the latencies that measured curves let expect, the ends of their bands, and a note, where the curves can tell how far off they are."""
+    values, low, high, new = predict(calibrate(evidence), done, roof, share)
+    rows = values.dropna().index
+    values, new, runs = values.loc[rows], new[rows], evidence.runs
+    lower, upper = values * low.loc[rows], values * high.loc[rows]
+    said = new.map(lambda words: f"never measured: {words}; the band is as wide as leaving such out has shown" if words else "")
+    far = pd.Series(False, index=rows)
+    for asked, measured in (
+        (done["concurrency"] / done["accelerators"], runs["concurrency"] / runs["accelerators"]),
+        *((done[name], runs[name]) for name in TOKENS),
+    ):
+        far |= ~asked[rows].between(measured.min() / FAR_FACTOR, measured.max() * FAR_FACTOR)
+    far = rows[far]
+    lower.loc[far] = np.minimum(lower.loc[far], modelled[1].loc[far])
+    upper.loc[far] = np.maximum(upper.loc[far], modelled[2].loc[far])
+    said[far] = said[far] + "; load or length far beyond all measured ones"
+    count = int(runs["work_in_progress"].fillna(False).astype(bool).sum()) if "work_in_progress" in runs else 0
+    if count:
+        said = said + f"; {count} of the {len(runs)} measurements behind it are called work in progress by their source"
+    return values, lower, upper, said.str.removeprefix("; ")
 
 
 def band_width(share: float) -> float:
@@ -115,20 +149,13 @@ def band_width(share: float) -> float:
     return round(float(ndtri((1 + share) / 2)) / NORMAL_P95, 12)
 
 
-def _unfinished(runs: pd.DataFrame) -> str:
-    """Say how many measurements are called work in progress; nothing where none is."""
-    count = int(runs["work_in_progress"].fillna(False).astype(bool).sum()) if "work_in_progress" in runs else 0
-    return f" {count} of the {len(runs)} measurements behind it are called work in progress by their source" if count else ""
-
-
 def _answer(
     done: pd.DataFrame, values: pd.DataFrame, lower: pd.DataFrame, upper: pd.DataFrame, found: pd.DataFrame, a: PerformanceAssumptions
 ) -> pd.DataFrame:
-    """Put values, bands, percentiles and labels side by side."""
-    answer = done.drop(columns=["basis", "note"])
+    """Put values, bands and percentiles side by side."""
+    answer = done.copy()
     for name in TARGETS:
-        answer[name] = values[name]
-        answer[f"{name}_lower"], answer[f"{name}_upper"] = values[name] * lower[name], values[name] * upper[name]
+        answer[name], answer[f"{name}_lower"], answer[f"{name}_upper"] = values[name], lower[name], upper[name]
     for end, opposite in (("", ""), ("_lower", "_upper"), ("_upper", "_lower")):
         answer[f"output_tokens_per_second{end}"] = done["concurrency"] * done["output_tokens"] / answer[f"request_seconds{opposite}"]
     answer["requests_per_second"] = done["concurrency"] / answer["request_seconds"]
@@ -137,11 +164,9 @@ def _answer(
         width = [spread_of(value) for value in ratios]
         for label, normal in PERCENTILES.items():
             answer[f"{name}_{label}"] = values[name] * np.exp(np.array(width) * normal - np.array(width) ** 2 / 2)
-    answer["basis"] = done["basis"]
-    answer["first_token_error_share"] = upper["first_token_seconds"] - 1
-    answer["token_error_share"] = upper["token_seconds"] - 1
-    answer["note"] = done["note"]
-    return answer.reset_index(drop=True)
+    for name in METRICS:
+        answer[f"{name.removesuffix('_seconds')}_error_share"] = upper[name] / values[name] - 1
+    return answer
 
 
 def spread_of(p99_ratio: float) -> float:
