@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -297,13 +299,11 @@ def test_bad_input():
 
 
 def test_list_prices_row_by_row():
+    """Every price of the public table, at the noon it was taken: input, output, cached, batch, and what long prompts cost."""
     table = pd.read_csv(reference_file("data", "llm_api_prices", "genai_prices_0.2.3_main_models.csv"))
-    # deepseek-v4 is priced by the time of day; the file holds noon, the planner the day's mean
-    table = table[~((table["provider"] == "deepseek") & table["model"].str.startswith("deepseek-v4"))]
-    when = pd.Timestamp("2026-11-27")
-    checked = 0
+    checked = longer = 0
     for row in table.to_dict("records"):
-        name = (row["model"], row["provider"], when)
+        name = (row["model"], row["provider"], pd.Timestamp("2026-11-27"))
         for column, tokens, more in (
             ("input_usd_per_mtok", (1000, 0), {}),
             ("output_usd_per_mtok", (0, 1000), {}),
@@ -313,6 +313,20 @@ def test_list_prices_row_by_row():
             ("batch_cache_read_usd_per_mtok", (1000, 0), {"batch_share": 1.0, "cached_share": 1.0}),
         ):
             if pd.notna(row[column]):
-                assert 1000 * request_usd(*name, *tokens, **more) == pytest.approx(row[column], rel=1e-9), (name, column)
+                assert 1000 * request_usd(*name, *tokens, hour=12, **more) == pytest.approx(row[column], rel=1e-9), (name, column)
                 checked += 1
-    assert checked > 150
+        for tier in str(row["tiers_above_base"]).split() if pd.notna(row["tiers_above_base"]) else []:
+            kind, above, usd = re.match(r"(\w+)_mtok>(\d+):([\d.]+)", tier).groups()
+            if kind in ("input", "cache_read"):
+                tokens = int(above) + 1000
+                found = request_usd(*name, tokens, 0, hour=12, cached_share=float(kind == "cache_read"))
+                assert 1e6 * found / tokens == pytest.approx(float(usd), rel=1e-9), (name, tier)
+                longer += 1
+    assert (len(table), checked > 190, longer > 15) == (53, True, True)
+
+
+def test_a_price_by_the_hour_is_asked_at_its_hour_or_as_the_mean_of_the_day():
+    when = pd.Timestamp("2026-11-27")
+    hours = [request_usd("deepseek-v4-flash", "deepseek", when, 1000, 100, hour=hour) for hour in range(24)]
+    assert max(hours) == pytest.approx(2 * min(hours))
+    assert request_usd("deepseek-v4-flash", "deepseek", when, 1000, 100) == pytest.approx(sum(hours) / 24)

@@ -24,8 +24,9 @@ def request_usd(
     *,
     cached_share: float = 0.0,
     batch_share: float = 0.0,
+    hour: int | None = None,
 ) -> float:
-    r"""Price one request to a model API on a day, the mean over its hours (some prices differ by the hour).
+    r"""Price one request to a model API on a day, at an hour or as the mean over all (some prices differ by the hour).
 
     .. math:: u = (1-b)\,u_\text{now} + b\,u_\text{batch}
 
@@ -42,6 +43,8 @@ def request_usd(
         Share of input tokens that are read from the provider's cache.
     batch_share : b
         Share of requests through the batch interface.
+    hour
+        Hour of the day (UTC) of the request; None for the mean over the day.
 
     Returns
     -------
@@ -58,8 +61,10 @@ def request_usd(
         raise CapplanError(
             f"the price list has no batch price for {model} of {provider}; set batch_share to 0 in services.csv, or name another model"
         )
-    usual = _mean_price(found, seller, when, input_tokens, output_tokens, cached_share, None) if batch_share < 1 else 0.0
-    batch = _mean_price(found, seller, when, input_tokens, output_tokens, cached_share, BATCH) if batch_share > 0 else 0.0
+    day = dt.datetime(when.year, when.month, when.day, tzinfo=dt.UTC)
+    moments = [day + dt.timedelta(hours=one) for one in (range(HOURS_PER_DAY) if hour is None else [hour])]
+    usual = _mean_price(found, seller, moments, input_tokens, output_tokens, cached_share, None) if batch_share < 1 else 0.0
+    batch = _mean_price(found, seller, moments, input_tokens, output_tokens, cached_share, BATCH) if batch_share > 0 else 0.0
     return (1 - batch_share) * usual + batch_share * batch
 
 
@@ -100,13 +105,13 @@ def _has_batch(model: Any, when: pd.Timestamp) -> bool:
 def _mean_price(
     model: Any,
     seller: Any,
-    when: pd.Timestamp,
+    moments: list[dt.datetime],
     input_tokens: float,
     output_tokens: float,
     cached_share: float,
     context: dict[str, str] | None,
 ) -> float:
-    """Price one request at every hour of a day, and take the mean."""
+    """Price one request at each moment, and take the mean."""
     from genai_prices import Usage
 
     given, cached = Decimal(repr(float(input_tokens))), Decimal(repr(float(cached_share)))
@@ -114,10 +119,9 @@ def _mean_price(
         input_tokens=given, cache_read_tokens=given * cached if cached else None, output_tokens=Decimal(repr(float(output_tokens)))
     )
     total = Decimal(0)
-    for hour in range(HOURS_PER_DAY):
-        moment = dt.datetime(when.year, when.month, when.day, hour, tzinfo=dt.UTC)
+    for moment in moments:
         total += model.calc_price(usage, seller, genai_request_timestamp=moment, price_context=context).total_price
-    return float(total / HOURS_PER_DAY)
+    return float(total / len(moments))
 
 
 def api_spend(services: pd.DataFrame, requests: pd.DataFrame) -> pd.DataFrame:
