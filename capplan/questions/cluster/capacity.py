@@ -18,6 +18,8 @@ from capplan.workers import spread, workers
 
 #: Jobs, over all simulations of a curve, from which on other processes are worth their start.
 PARALLEL_FROM = 1_000_000
+#: Sizes of a trace that are done in one piece, since they share what is made of the jobs.
+SIZES_TOGETHER = 5
 
 
 @dataclass(frozen=True)
@@ -93,14 +95,27 @@ def resampled(jobs: pd.DataFrame, generator: np.random.Generator) -> pd.DataFram
     return frame.sort_values("submit", kind="stable").reset_index(drop=True)
 
 
-def _point(case: tuple[pd.DataFrame, pd.DataFrame, Policy, ClusterAssumptions, pd.DataFrame | None]) -> tuple[float, float, float]:
-    """Return mean wait, its 90th percentile and the allocated share of one run; a job that never ends waits for ever."""
-    jobs, nodes, policy, a, speeds = case
-    prepared = prepare(jobs, nodes, policy, a, speeds=speeds)
-    state = run_events(prepared)
-    wait = np.nan_to_num(queue_seconds(prepared, state), nan=np.inf)
-    log = state.log[: int(state.scalars[LOGGED])]
-    return float(wait.mean()), nine_of_ten(wait), allocated_share(prepared.cluster.size, log, window_of(prepared, state))
+@dataclass(frozen=True)
+class _Case:
+    """One trace on clusters of several sizes: what travels to another process."""
+
+    jobs: pd.DataFrame
+    clusters: list[pd.DataFrame]
+    policy: Policy
+    a: ClusterAssumptions
+    speeds: pd.DataFrame | None
+
+
+def _points(case: _Case) -> list[tuple[float, float, float]]:
+    """Return mean wait, its 90th percentile and the allocated share on each cluster; a job that never ends waits for ever."""
+    found, prepared = [], None
+    for nodes in case.clusters:
+        prepared = prepare(case.jobs, nodes, case.policy, case.a, speeds=case.speeds, known=prepared)
+        state = run_events(prepared)
+        wait = np.nan_to_num(queue_seconds(prepared, state), nan=np.inf)
+        log = state.log[: int(state.scalars[LOGGED])]
+        found.append((float(wait.mean()), nine_of_ten(wait), allocated_share(prepared.cluster.size, log, window_of(prepared, state))))
+    return found
 
 
 def nine_of_ten(wait: np.ndarray) -> float:
@@ -142,11 +157,16 @@ def capacity_curve(
     generator = np.random.default_rng([a.seed, 43])
     traces = [jobs, *(resampled(jobs, generator) for _ in range(a.curve_resamples))]
     clusters = [resized(nodes, step) for step in steps]
-    cases = [(trace, cluster, policy_named(policy), a, speeds) for cluster in clusters for trace in traces]
-    few = len(cases) * len(jobs) < PARALLEL_FROM
+    # small sizes take longest, so each piece has some of each
+    groups = -(-len(clusters) // SIZES_TOGETHER)
+    places = [(row, list(range(group, len(clusters), groups))) for row in range(len(traces)) for group in range(groups)]
+    cases = [_Case(traces[row], [clusters[column] for column in columns], policy_named(policy), a, speeds) for row, columns in places]
+    few = len(clusters) * len(traces) * len(jobs) < PARALLEL_FROM
     with workers(a.workers, cores if cores is not None else 1 if few else -1):
-        found = spread(_point, cases)
-    values = np.array(found).reshape(len(clusters), len(traces), 3)
+        found = spread(_points, cases)
+    values = np.empty((len(clusters), len(traces), 3))
+    for (row, columns), points in zip(places, found, strict=True):
+        values[columns, row] = points
     totals = [int((cluster["accelerator_count"] * cluster.get("nodes", 1)).sum()) for cluster in clusters]
     curve = pd.DataFrame(
         {

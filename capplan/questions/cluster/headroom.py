@@ -93,9 +93,9 @@ def queue_headroom(jobs: pd.DataFrame, nodes: pd.DataFrame, workloads: Iterable[
     kind, size = str(group["accelerator"]), int(group["accelerator_count"])
     mine = mine.drop(columns=["accelerator"], errors="ignore")
 
-    def on(count: int) -> Prepared:
+    def on(count: int, known: Prepared | None = None) -> Prepared:
         cluster = pd.DataFrame({"node": ["n"], "accelerator": [kind], "accelerator_count": [size], "nodes": [count]})
-        return prepare(mine, cluster, policy_named(a.cluster_policy), a)
+        return prepare(mine, cluster, policy_named(a.cluster_policy), a, known=known)
 
     least = max(int(np.ceil(float(mine["accelerators"].max()) / size)), 1)
     first = on(least)
@@ -108,7 +108,7 @@ def queue_headroom(jobs: pd.DataFrame, nodes: pd.DataFrame, workloads: Iterable[
     def meets(steps: int) -> bool:
         count = lowest + steps * step
         if count not in tried:
-            prepared = on(count)
+            prepared = on(count, first)
             tried[count] = nine_of_ten(np.nan_to_num(queue_seconds(prepared, run_events(prepared)), nan=np.inf))
         return tried[count] <= target
 

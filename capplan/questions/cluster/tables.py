@@ -36,15 +36,22 @@ def prepare(
     speeds: pd.DataFrame | None = None,
     shares: dict[str, float] | None = None,
     changes: pd.DataFrame | None = None,
+    known: Prepared | None = None,
 ) -> Prepared:
-    """Check and arrange a trace, a cluster and a policy; see simulate_cluster for the parameters."""
+    """Check and arrange a trace, a cluster and a policy; see simulate_cluster for the parameters.
+
+    `known` is the same trace under the same policy on another cluster; what it says of the jobs is used again where the kinds of nodes are the same.
+    """
     notes: list[str] = []
     machines = _machines(nodes)
     kinds = list(dict.fromkeys(machines["accelerator"]))
-    table = _jobs(jobs, notes)
-    origin = table["submit"].iloc[0]
-    rows, speed = _speeds(table, kinds, speeds)
-    trace = _trace(table, rows, kinds, origin, policy)
+    if known is not None and kinds == list(dict.fromkeys(known.nodes["accelerator"])):
+        table, trace, origin, speed = known.jobs, known.trace, known.origin, known.cluster.speed
+    else:
+        table = _jobs(jobs, notes)
+        origin = table["submit"].iloc[0]
+        rows, speed = _speeds(table, kinds, speeds)
+        trace = _trace(table, rows, kinds, origin, policy)
     size = machines["accelerator_count"].to_numpy(dtype=np.int64)
     kind = machines["accelerator"].map({name: index for index, name in enumerate(kinds)}).to_numpy(dtype=np.int64)
     _fits(table, trace, machines, kinds, policy, a)
