@@ -43,6 +43,7 @@ _PUBLIC = {
     "show_portfolio": "capplan.outputs.views",
     "show_split": "capplan.outputs.views",
     "show_procurement": "capplan.outputs.views",
+    "show_procurement_at_once": "capplan.outputs.views",
     "show_training": "capplan.outputs.views",
     "show_scaling": "capplan.outputs.views",
     "show_goodput": "capplan.outputs.views",

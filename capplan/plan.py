@@ -28,6 +28,7 @@ from capplan.inputs.scenario import (
     Scenario,
     Section,
 )
+from capplan.optimize.two_stage import Warm
 from capplan.questions.cluster import Headroom, queue_headroom
 from capplan.questions.crossover import overflow_prices
 from capplan.questions.demand import Forecast, batch_workloads, class_demand, class_speeds, class_table, forecast_demand, stated_demand
@@ -35,12 +36,17 @@ from capplan.questions.demand.scaled import scaled_forecast
 from capplan.questions.ledger import Ledger, build_ledger, expected_work
 from capplan.questions.pricing import price_hours
 from capplan.questions.procurement import (
+    FIRST_GAP,
+    Decided,
+    FirstAnswer,
     Frontier,
     Kept,
     OutOfSample,
     Purchases,
     Rolling,
     Signed,
+    decide,
+    first_answer,
     judge_on_fresh_paths,
     keep_decision,
     plan_purchases,
@@ -54,6 +60,8 @@ Answer = TypeVar("Answer")
 #: Answers kept in memory; enough for a slider to go back and forth.
 KEPT = 24
 _answers: OrderedDict[str, Any] = OrderedDict()
+#: What the last decision about a book left for the next one, by name of the book.
+_left: dict[str, Warm] = {}
 
 
 @dataclass(frozen=True)
@@ -87,6 +95,12 @@ class Plan:
     warnings: tuple[str, ...]
 
 
+def _key(step: str, book: Book, tables: tuple[str, ...], section: Section) -> str:
+    """Name an answer by its step, the digests of its tables and the digest of its section of the scenario."""
+    parts = [step, *(f"{name}:{book.digests.get(name, '-')}" for name in tables), section.digest()]
+    return f"{step}-{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:24]}"
+
+
 def remembered(step: str, book: Book, tables: tuple[str, ...], section: Section, compute: Callable[[], Answer]) -> Answer:
     """Return an answer from memory, or from the folder CAPPLAN_ANSWERS names, or compute it.
 
@@ -94,8 +108,7 @@ def remembered(step: str, book: Book, tables: tuple[str, ...], section: Section,
     another section never recomputes it. The folder lets a report's notebook show the plan that was just made; its
     content is read back as it was written, so it must be private to one run (the runner makes and deletes it).
     """
-    parts = [step, *(f"{name}:{book.digests.get(name, '-')}" for name in tables), section.digest()]
-    key = f"{step}-{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:24]}"
+    key = _key(step, book, tables, section)
     if key in _answers:
         _answers.move_to_end(key)
         return _answers[key]
@@ -237,8 +250,25 @@ def purchases_of(book: Book, scenario: Scenario) -> Purchases:
     """Decide what to buy, and explain it."""
     key = f"purchases-{work_digest(scenario)}"
     a = scenario.section(ProcurementAssumptions)
-    ask = partial(plan_purchases, usage=book.get("usage"), workloads=book.get("workloads"))
+    ask = partial(plan_purchases, usage=book.get("usage"), workloads=book.get("workloads"), tell=partial(_leave, book))
     return remembered(key, book, PURCHASE_TABLES, a, lambda: _asked(book, scenario, ask))
+
+
+def _leave(book: Book, found: Decided) -> None:
+    """Keep what a decision leaves for the next one about the same book."""
+    if found.solution.warm is not None:
+        _left[book.name] = found.solution.warm
+
+
+def first_answer_of(book: Book, scenario: Scenario) -> FirstAnswer | None:
+    """Decide from what the last decision left, and stop early; None where the full answer is known, or nothing is left to start from."""
+    full = _key(f"purchases-{work_digest(scenario)}", book, PURCHASE_TABLES, scenario.section(ProcurementAssumptions))
+    if full in _answers or book.name not in _left:
+        return None
+    quick = scenario.replaced(gap_share=max(scenario.gap_share, FIRST_GAP))
+    found = _asked(book, quick, partial(decide, warm=_left[book.name]))
+    _leave(book, found)
+    return first_answer(found, quick.section(ProcurementAssumptions))
 
 
 def unseen_of(book: Book, scenario: Scenario) -> pd.DataFrame:

@@ -177,6 +177,45 @@ def test_many_moves_run_the_view_once(tmp_path: Path) -> None:
     assert "Computed in" in shown.status.value
 
 
+def at_once(book: Book, scenario: Scenario) -> View | None:
+    """A first answer for every risk weight but two: one is known already, one cannot be had."""
+    if scenario.risk_weight == 0.6:
+        return None
+    if scenario.risk_weight == 0.7:
+        raise CapplanError("no first answer")
+    full = show_cost(book, scenario)
+    return replace(full, headline=f"First answer: {full.headline}", charts={"cost": full.charts["cost"]})
+
+
+def test_a_first_answer_stands_in_until_the_sliders_rest(tmp_path: Path) -> None:
+    clock = Clock()
+    shown = an_explorer(tmp_path, clock=clock, first=at_once)
+    assert not shown.headline.value.startswith("First"), "the baseline is always the full answer"
+    shown.which.value = "again"
+    shown.controls["risk_weight"].widget.value = 0.4
+    clock.rest()
+    assert "First answer: It costs 1400000.0" in shown.headline.value
+    assert "the full one follows" in shown.status.value
+    shown.controls["risk_weight"].widget.value = 0.5
+    assert clock.rest() == 1, "moving on calls off the full answer"
+    assert "First answer: It costs 1500000.0" in shown.headline.value
+    assert clock.rest() == 1
+    assert "First answer" not in shown.headline.value
+    assert "It costs 1500000.0" in shown.headline.value
+    assert "Computed in" in shown.status.value
+    assert shown.which.value == "again", "the chart that was picked comes back with the full answer"
+
+
+@pytest.mark.parametrize("weight", [0.6, 0.7])
+def test_without_a_first_answer_the_full_one_comes_at_once(tmp_path: Path, weight: float) -> None:
+    clock = Clock()
+    shown = an_explorer(tmp_path, clock=clock, first=at_once)
+    shown.controls["risk_weight"].widget.value = weight
+    assert clock.rest() == 1
+    assert f"It costs {1e6 * (weight + 1)!r}" in shown.headline.value
+    assert not clock.planned
+
+
 def test_difference_names_amount_share_and_reason(tmp_path: Path) -> None:
     clock = Clock()
     shown = an_explorer(tmp_path, clock=clock)

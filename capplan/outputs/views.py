@@ -17,7 +17,7 @@ from capplan.outputs.views_crossover import show_crossover
 from capplan.outputs.views_demand import show_demand
 from capplan.outputs.views_frontier import show_frontier
 from capplan.outputs.views_goodput import show_goodput
-from capplan.outputs.views_plan import show_plan, show_procurement
+from capplan.outputs.views_plan import show_plan, show_procurement, show_procurement_at_once
 from capplan.outputs.views_portfolio import show_portfolio
 from capplan.outputs.views_scaling import show_scaling
 from capplan.outputs.views_serving import show_serving
@@ -128,7 +128,7 @@ def show_pricing(book: Book, scenario: Scenario) -> View:
     )
 
 
-__all__ = ["VIEWS", "View", "show_book", "show_cluster", "show_crossover", "show_demand", "show_frontier", "show_goodput", "show_plan", "show_portfolio", "show_pricing", "show_procurement", "show_scaling", "show_serving", "show_split", "show_training"]
+__all__ = ["VIEWS", "View", "show_book", "show_cluster", "show_crossover", "show_demand", "show_frontier", "show_goodput", "show_plan", "show_portfolio", "show_pricing", "show_procurement", "show_procurement_at_once", "show_scaling", "show_serving", "show_split", "show_training"]
 #: Views by question: the stems of the notebooks.
 VIEWS: dict[str, Callable[[Book, Scenario], View]] = {
     "start_here": show_book,

@@ -12,8 +12,27 @@ from capplan.outputs import charts
 from capplan.outputs.plan_tables import decisions, spend
 from capplan.outputs.tables import money, words
 from capplan.outputs.view import View
-from capplan.plan import Plan, headroom_of, hindsight_of, purchases_of, quarterly_plan, work_of
+from capplan.plan import Plan, first_answer_of, headroom_of, hindsight_of, purchases_of, quarterly_plan, work_of
 from capplan.questions.procurement.need import accelerators_needed
+
+#: Assumptions that a purchase plan depends on, most telling first.
+FIELDS = (
+    "risk_weight",
+    "service_level_share",
+    "price_factor",
+    "quota_factor",
+    "budget_factor",
+    "on_demand_accelerators",
+    "spot_accelerators",
+    "serving_shortfall_usd_per_accelerator_hour",
+    "batch_shortfall_usd_per_accelerator_hour",
+    "training_delay_target_hours",
+    "tail_share",
+    "horizon_end",
+    "reuse_share",
+    "plan_paths",
+    "gap_share",
+)
 
 
 def _capacity_chart(plan_capacity: pd.DataFrame, purchases: pd.DataFrame, need: pd.DataFrame) -> Any:
@@ -72,23 +91,6 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
         ),
         "costs": _cost_chart(bought.costs),
     }
-    fields = (
-        "risk_weight",
-        "service_level_share",
-        "price_factor",
-        "quota_factor",
-        "budget_factor",
-        "on_demand_accelerators",
-        "spot_accelerators",
-        "serving_shortfall_usd_per_accelerator_hour",
-        "batch_shortfall_usd_per_accelerator_hour",
-        "training_delay_target_hours",
-        "tail_share",
-        "horizon_end",
-        "reuse_share",
-        "plan_paths",
-        "gap_share",
-    )
     chosen = bought.alternatives.set_index("name").loc["plan"]
     details = {
         "components": _components(bought.costs, float(chosen["expected_usd"])),
@@ -117,7 +119,19 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
         details |= {"rehearsal": rolling.summary, "rehearsal_paths": rolling.paths, "signed_in_rehearsal": rolling.decisions}
         details["out_of_sample"] = fresh.table
         notes = (*notes, fresh.headline, *fresh.notes, rolling.headline, *rolling.notes)
-    return View(bought.headline, pictures, bought.purchases, float(chosen["expected_usd"]), "USD", fields, notes, details)
+    return View(bought.headline, pictures, bought.purchases, float(chosen["expected_usd"]), "USD", FIELDS, notes, details)
+
+
+def show_procurement_at_once(book: Book, scenario: Scenario) -> View | None:
+    """Show a first answer while a slider moves: what would be bought, from where the last plan left off; None where the full answer is at hand."""
+    book = book.with_changes(scenario.changes)
+    found = first_answer_of(book, scenario)
+    if found is None or found.capacity.empty:
+        return None
+    need = accelerators_needed(work_of(book, scenario), found.dispatch)
+    picture = {"capacity": _capacity_chart(found.capacity, found.purchases, need)}
+    details = {"components": _components(found.costs, found.expected_usd)}
+    return View(found.headline, picture, found.purchases, found.expected_usd, "USD", FIELDS, found.notes, details)
 
 
 def _rehearsal_title(summary: pd.DataFrame) -> str:

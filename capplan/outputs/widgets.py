@@ -30,6 +30,8 @@ from capplan.outputs.view import View
 from capplan.outputs.widget_controls import Control, control_for, label_of
 
 WAIT_SECONDS = 0.35
+#: Rest after a first answer before the full one is computed, so that one can go on moving.
+REST_SECONDS = 2.0
 SPINNER = (
     "<style>@keyframes capplan-turn{to{transform:rotate(360deg)}} .capplan-turning{display:inline-block;width:12px;height:12px;margin-right:6px;"
     "border:2px solid #bbb;border-top-color:#0045a5;border-radius:50%;animation:capplan-turn .8s linear infinite}</style>"
@@ -50,9 +52,10 @@ class Handle(Protocol):
 
 Later = Callable[[float, Callable[[], None]], Handle]
 Show = Callable[[Book, Scenario], View]
+First = Callable[[Book, Scenario], View | None]
 
 
-def explore(show: Show, book: Book, scenario: Scenario, *, fields: Sequence[str] | None = None) -> Explorer | None:
+def explore(show: Show, book: Book, scenario: Scenario, *, fields: Sequence[str] | None = None, first: First | None = None) -> Explorer | None:
     """Answer what changes if an assumption changes: put controls around a view.
 
     Parameters
@@ -63,6 +66,8 @@ def explore(show: Show, book: Book, scenario: Scenario, *, fields: Sequence[str]
         What it is shown for; the scenario is the baseline.
     fields
         Assumptions to move; by default those the view names.
+    first
+        A quick answer that stands in until the full one, which is always that of `show`, is computed; None where there is none.
 
     Returns
     -------
@@ -76,7 +81,7 @@ def explore(show: Show, book: Book, scenario: Scenario, *, fields: Sequence[str]
     """
     if os.environ.get("CAPPLAN_HEADLESS"):
         return None
-    return Explorer(show, book, scenario, fields)
+    return Explorer(show, book, scenario, fields, first=first)
 
 
 def later(seconds: float, action: Callable[[], None]) -> Handle:
@@ -99,7 +104,7 @@ class Explorer(ipywidgets.VBox):
 
     Parameters
     ----------
-    show, book, scenario, fields
+    show, book, scenario, fields, first
         As in `explore`.
     folder
         Where scenario, chart and table are saved.
@@ -114,13 +119,15 @@ class Explorer(ipywidgets.VBox):
         scenario: Scenario,
         fields: Sequence[str] | None = None,
         *,
+        first: First | None = None,
         folder: Path | None = None,
         plan_action: Later = later,
     ) -> None:
         """Show the baseline and build a control for every field."""
         self._show, self._book, self.baseline_scenario, self._later = show, book, scenario, plan_action
-        self._folder, self._quiet = folder or Path.cwd(), False
+        self._folder, self._quiet, self._first = folder or Path.cwd(), False, first
         self._handle: Handle | None = None
+        self._picked: str | None = None
         self.baseline: View | None = None
         self.view: View | None = None
         self.headline = ipywidgets.HTML(layout=ipywidgets.Layout(width="auto"))
@@ -190,7 +197,22 @@ class Explorer(ipywidgets.VBox):
         except CapplanError as error:
             self._fail(str(error))
             return
-        self._attempt(scenario)
+        began = time.perf_counter()
+        if self._look(scenario):
+            self.status.value = html.escape(f"First answer in {time.perf_counter() - began:.1f} s; the full one follows when the sliders rest.")
+            self._handle = self._later(REST_SECONDS, lambda: self._attempt(scenario))
+        else:
+            self._attempt(scenario)
+
+    def _look(self, scenario: Scenario) -> bool:
+        """Show a first answer, where there is one; what fails here fails again, and is said, in the full answer."""
+        try:
+            view = self._first(self._book, scenario) if self._first is not None else None
+        except Exception:
+            return False
+        if view is not None:
+            self._fill(view, scenario)
+        return view is not None
 
     def overrides(self) -> dict[str, Any]:
         """Return the assumptions that differ from the book, as a scenario file holds them."""
@@ -283,7 +305,7 @@ class Explorer(ipywidgets.VBox):
 
     def _fill(self, view: View, scenario: Scenario) -> None:
         names = list(view.charts)
-        chosen = self.which.value if self.which.value in names else names[0]
+        chosen = self._picked if self._picked in names else names[0]
         picture = to_svg(view.charts[chosen])
         difference = self._difference(view, scenario)
         self.view = view
@@ -300,6 +322,7 @@ class Explorer(ipywidgets.VBox):
 
     def _draw(self, _: object) -> None:
         if not self._quiet and self.view is not None and self.which.value in self.view.charts:
+            self._picked = self.which.value
             self.picture.value = to_svg(self.view.charts[self.which.value])
 
     def _difference(self, view: View, scenario: Scenario) -> str:

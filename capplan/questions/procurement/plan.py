@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pandas as pd
@@ -12,7 +13,7 @@ from capplan.questions.procurement.branches import COLUMNS, plan_branches
 from capplan.questions.procurement.deferral import deferral_table, moved_load
 from capplan.questions.procurement.explain import explain
 from capplan.questions.procurement.lookback import look_back_cases, look_back_levels
-from capplan.questions.procurement.solve import decide
+from capplan.questions.procurement.solve import Decided, decide
 from capplan.questions.procurement.tables import capacity_table, cost_table, dispatch_table, path_table, service_table
 from capplan.questions.procurement.words import in_words
 
@@ -38,6 +39,7 @@ def plan_purchases(
     delivery_states: pd.DataFrame | None = None,
     usage: pd.DataFrame | None = None,
     workloads: pd.DataFrame | None = None,
+    tell: Callable[[Decided], None] | None = None,
 ) -> Purchases:
     r"""Decide what to buy in each quarter.
 
@@ -58,6 +60,8 @@ def plan_purchases(
         Assumptions.
     usage, workloads
         Measured work and its classes: then rules that only look back are held against the plan.
+    tell
+        Told of the decision before it is explained.
     classes : class, interruptible, residency, stage_kind, shortfall_usd_per_unit, api; optionally api_usd_per_unit, home_provider,
         home_region, egress_gib_per_unit
 
@@ -78,6 +82,8 @@ def plan_purchases(
                    spend_agreements=spend_agreements, other_costs=other_costs, offer_tiers=offer_tiers,
                    offer_payments=offer_payments, egress_prices=egress_prices, price_states=price_states,
                    delivery_states=delivery_states)  # fmt: skip
+    if tell is not None:
+        tell(found)
     work, market, choices, recourse, model = found.work, found.market, found.choices, found.recourse, found.model
     solution, lots, bought = found.solution, found.lots, found.purchases
     put_off = solution.x[model.deferred_columns]

@@ -10,6 +10,7 @@ import pandas as pd
 
 from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.optimize.program import Solution
+from capplan.optimize.two_stage import Warm
 from capplan.questions.procurement.agreements import agreement_table, contract_years
 from capplan.questions.procurement.budgets import solve_within_budgets
 from capplan.questions.procurement.choices import Choices, list_choices
@@ -110,8 +111,19 @@ def decide(
     egress_prices: pd.DataFrame | None = None,
     price_states: pd.DataFrame | None = None,
     delivery_states: pd.DataFrame | None = None,
+    warm: Warm | None = None,
 ) -> Decided:
-    """Build and solve the purchase program; the arguments are those of `plan_purchases`."""
+    """Build and solve the purchase program.
+
+    Parameters
+    ----------
+    demand, speeds, offers, commitments, limits, a, classes, skus, assets, sites, spend_agreements, other_costs, offer_tiers, offer_payments,
+    egress_prices, price_states, delivery_states
+        As for `plan_purchases`.
+    warm
+        What an earlier decision left (`Decided.solution.warm`): its cuts hold where only first-stage costs, limits or the risk weight
+        moved, its bases also where prices by the hour or demand did. Which of several plans within the gap is found may depend on it.
+    """
     solved: dict[tuple[tuple[str, float], ...], tuple[Stated, Model, Solution]] = {}
 
     def solve(factor: Mapping[str, float]) -> tuple[Work, Recourse, Solution]:
@@ -121,7 +133,7 @@ def decide(
                               offer_payments=offer_payments, egress_prices=egress_prices, price_states=price_states,
                               delivery_states=delivery_states)  # fmt: skip
         feasible(found.model)
-        model, solution = _counting_use(found, a) if found.model.years else (found.model, _best(found.model, a))
+        model, solution = _counting_use(found, a, warm) if found.model.years else (found.model, _best(found.model, a, warm))
         solved[tuple(factor.items())] = found, model, solution
         return found.work, found.recourse, solution
 
@@ -138,9 +150,9 @@ def decide(
     return Decided(found.market, found.choices, found.states, found.work, found.recourse, model, solution, lots, bought, notes)
 
 
-def _best(model: Model, a: ProcurementAssumptions) -> Solution:
+def _best(model: Model, a: ProcurementAssumptions, warm: Warm | None) -> Solution:
     """Solve a model as it stands."""
-    return solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share)
+    return solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share, warm)
 
 
 def _raised(classes: pd.DataFrame, speeds: pd.DataFrame, factor: Mapping[str, float], a: ProcurementAssumptions) -> pd.DataFrame:
@@ -152,7 +164,7 @@ def _raised(classes: pd.DataFrame, speeds: pd.DataFrame, factor: Mapping[str, fl
     return classes.assign(shortfall_usd_per_unit=usd * classes["class"].map(factor).astype(float).fillna(1.0))
 
 
-def _counting_use(found: Stated, a: ProcurementAssumptions) -> tuple[Model, Solution]:
+def _counting_use(found: Stated, a: ProcurementAssumptions, warm: Warm | None) -> tuple[Model, Solution]:
     """Plan under spend agreements; two ways to count what is rented by the hour, and the cheaper plan is kept.
 
     Either what a plan is expected to rent counts, but does not steer what is rented: first as the plan does that may buy parts of lots, and less where the
@@ -161,7 +173,7 @@ def _counting_use(found: Stated, a: ProcurementAssumptions) -> tuple[Model, Solu
     """
     model = found.model
     parts = replace(model.program, integer=np.zeros_like(model.program.integer))
-    seen = solve_within_budgets(parts, model.soft, a.risk_weight, a.tail_share, max(a.gap_share, PARTS_GAP))
+    seen = solve_within_budgets(parts, model.soft, a.risk_weight, a.tail_share, max(a.gap_share, PARTS_GAP), warm)
     steers = (model.pledged @ seen.x > STEERING_SHARE * np.array([max(year.open_usd, 0.0) for year in model.years])).any()
     counted, ways = _rented(found, seen), []
     for _ in range(MOST_COUNTS):
