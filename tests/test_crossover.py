@@ -103,6 +103,13 @@ def find(load, a=None, api=None, prices=None, **more):
     return find_crossover(SERVICE, load, ways() if api is None else api, replica(a), terms() if prices is None else prices, a, **more)
 
 
+def test_what_hosting_rests_on_is_said():
+    found = find(traffic(million(1, 1, 1, 1)))
+    assert found.notes[-1] == "Hosting: 1 H100 a replica, 100 requests at once; throughput measured."
+    point = pd.concat([replica(assumptions()).point, pd.Series({"first_token_error_share": 0.5, "note": "never measured: engine x"})])
+    assert "up to 50% longer; never measured: engine x." in Replica(point, 1.0, 1e6, assumptions()).remark
+
+
 def million(*values):
     return [value * 1e6 for value in values]
 

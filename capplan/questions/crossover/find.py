@@ -118,7 +118,7 @@ def find_crossover(
     own = _own(service, fleet, prices, load, a)
     ways = _ways(calls, own, load)
     best_call, best_own = _best(ways, "api"), _best(ways, "self")
-    notes = [str(text) for text in ways["remark"] if text]
+    notes = [str(text) for text in ways["remark"] if text] + ([fleet.remark] if fleet is not None else [])
     empty = Timing(pd.DataFrame(columns=["quantile", "quarter"]), pd.DataFrame(columns=["start", "expected_usd"]), 0.0, 0.0)
     timing, volumes, rows, share, saving = empty, pd.DataFrame({"requests": [], "cheaper_above": []}), [], float("nan"), 0.0
     if fleet is not None and best_own is not None and best_call is not None:
@@ -360,7 +360,7 @@ def _headline(
     start = timing.best_start
     if start == "never":
         where = (
-            f"hosting would first pay at {volumes['requests'].iloc[0]:,.0f} requests a quarter"
+            f"hosting would first pay at {float(format(volumes['requests'].iloc[0], '.3g')):,.0f} requests a quarter"
             if len(volumes)
             else "hosting pays at no volume up to twice the forecast"
         )

@@ -12,6 +12,7 @@ from capplan.inputs.assumptions_crossover import CrossoverAssumptions
 from capplan.quantiles import weighted_quantiles
 from capplan.questions.demand import Forecast
 from capplan.questions.serving.fleet import allowed_wait, held_seconds, replicas_for
+from capplan.questions.serving.staffing import held_error_share
 
 Array = np.ndarray
 BYTES_PER_TOKEN = 4.0
@@ -67,6 +68,17 @@ class Replica:
             fits = self.replicas(middle, throughput_factor) <= counts
             low, high = np.where(fits, middle, low), np.where(fits, high, middle)
         return counts, low
+
+    @property
+    def remark(self) -> str:
+        """On what the throughput of hosting rests, and how far it may be off."""
+        error = held_error_share(self.point, self.output_tokens)
+        return (
+            f"Hosting: {self.accelerators} {self.point['accelerator']} a replica, {int(self.point['concurrency'])} requests at once; throughput {self.point['basis']}"
+            + (f", a request may take up to {error:.0%} longer" if error else "")
+            + (f"; {self.point['note']}" if self.point.get("note") else "")
+            + "."
+        )
 
     @property
     def accelerators(self) -> int:
