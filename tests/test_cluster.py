@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -94,27 +95,37 @@ def test_nothing_is_lost_doubled_or_over_capacity(policy, rows, placement):
     assert work >= asked - 1e-6
 
 
+def promised(job, at, jobs, held, nodes, size):
+    """When a waiting job would start if nobody else came: running jobs leave in the order of their ends until its gang has the fewest nodes."""
+    free = dict.fromkeys(nodes, size)
+    running = held[(held["start_seconds"] <= at) & (held["end_seconds"] > at) & ((held["row"] < job) | (held["start_seconds"] < at))]
+    for row in running.itertuples():
+        free[row.node] -= row.accelerators
+    need = jobs["accelerators"][job]
+    for leaving in sorted(running["leaves"].unique()):
+        for row in running[running["leaves"] == leaving].itertuples():
+            free[row.node] += row.accelerators
+        if sum(sorted(free.values())[-math.ceil(need / size) :]) >= need:
+            return leaving
+    raise AssertionError("every job fits into the empty cluster")
+
+
 @settings(max_examples=60, deadline=None, derandomize=True)
-@given(rows=JOBS)
-def test_easy_never_delays_the_job_at_the_head(rows):
-    """While a job is at the head of the queue, the time the running jobs promise it never moves back."""
-    jobs = built(rows)
-    found = simulate_cluster(jobs, cluster(4), "easy_backfill", A).jobs
-    plain = simulate_cluster(jobs, cluster(4), "fifo", A).jobs
-    start = found["start_seconds"].to_numpy()
+@given(rows=JOBS, late=st.sampled_from([1.0, 1.5, 3.0]), placement=st.sampled_from(["pack", "spread", "balanced"]))
+def test_easy_keeps_what_it_promises_the_job_at_the_head(rows, late, placement):
+    """The head never starts later than promised when its reservation is made, node by node; with stated durations too long, than promised by those."""
+    jobs = built(rows).assign(expected_seconds=lambda table: table["duration_seconds"] * late)
+    found = simulate_cluster(jobs, cluster(4), "easy_backfill", changed(placement_rule=placement))
+    start = found.jobs["start_seconds"].to_numpy()
+    held = found.held.assign(row=found.held["job_id"].map({name: row for row, name in enumerate(found.jobs["job_id"])}))
+    held["leaves"] = held["start_seconds"] + (held["end_seconds"] - held["start_seconds"]) * late
+    moments = np.unique(np.concatenate([found.jobs["submit_seconds"], start, found.jobs["end_seconds"]]))
     for job in range(len(jobs)):
-        earlier = start[:job]
-        head_since = max(found["submit_seconds"][job], earlier.max() if job else 0.0)
-        if start[job] <= head_since:
-            continue
-        # brute force: jobs that ran when it became the head, ended in order, until it has whole nodes enough
-        allowed = [row for row in range(len(jobs)) if start[row] <= head_since < found["end_seconds"][row]]
-        until = max(found["end_seconds"][row] for row in allowed)
-        assert start[job] <= until + 1e-9
-    # the job that waits first in plain order never starts later than without backfilling
-    waiting = plain.index[plain["queue_seconds"] > 0]
-    if len(waiting):
-        assert found["start_seconds"][waiting[0]] <= plain["start_seconds"][waiting[0]] + 1e-9
+        head_since = max(found.jobs["submit_seconds"][job], start[:job].max(initial=0.0))
+        # the promise is made anew at every event while the job is at the head, and must not move back
+        promises = [promised(job, at, jobs, held, [f"n-{node}" for node in range(4)], 8) for at in moments[(moments >= head_since) & (moments < start[job])]]
+        assert all(later <= earlier + 1e-9 for earlier, later in itertools.pairwise(promises))
+        assert not promises or start[job] <= promises[-1] + 1e-9
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

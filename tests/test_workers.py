@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from capplan.errors import CapplanError
-from capplan.inputs.scenario import DemandAssumptions
+from capplan.inputs.scenario import ClusterAssumptions, DemandAssumptions
+from capplan.questions.cluster import capacity_curve
 from capplan.questions.demand import fitting, forecast_demand, forecast_series
 from capplan.workers import spread, workers
 
@@ -83,3 +84,22 @@ def test_dask_is_an_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(CapplanError, match=r"install capplan\[dask\]"), workers("tcp://somewhere:1"):
         pass
+
+
+def test_a_capacity_curve_is_the_same_on_two_cores_and_on_a_cluster(address):
+    generator = np.random.default_rng(4)
+    jobs = pd.DataFrame(
+        {
+            "job_id": [f"j{index}" for index in range(300)],
+            "submit": pd.Timestamp("2026-01-01") + pd.to_timedelta(np.sort(generator.uniform(0, 6 * 86400, 300)), unit="s"),
+            "duration_seconds": generator.exponential(9000, 300),
+            "accelerators": generator.choice([1.0, 4.0, 8.0], 300),
+        }
+    )
+    nodes = pd.DataFrame({"node": ["n"], "accelerator": ["H100"], "accelerator_count": [8], "nodes": [2]})
+    a = ClusterAssumptions(curve_sizes=6, curve_resamples=2)
+    here = capacity_curve(jobs, nodes, "easy_backfill", a)
+    there = capacity_curve(jobs, nodes, "easy_backfill", a.model_copy(update={"workers": address}))
+    both = capacity_curve(jobs, nodes, "easy_backfill", a, cores=2)
+    pd.testing.assert_frame_equal(here.curve, there.curve)
+    pd.testing.assert_frame_equal(here.curve, both.curve)
