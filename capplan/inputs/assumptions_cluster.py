@@ -25,7 +25,7 @@ class ClusterAssumptions(Spread):
     ] = assumption(
         "easy_backfill",
         "Policy by which waiting jobs are ordered and started.",
-        "EASY backfill: Lifka, The ANL/IBM SP scheduling system, 1995; what most clusters with Slurm's backfill plugin come close to.",
+        "EASY backfill: Lifka, The ANL/IBM SP scheduling system, 1995. A judgement: Slurm's backfill plugin promises starts to more of the queue, between this and conservative backfill.",
     )
     placement_rule: Literal["pack", "spread", "balanced", "locality"] = assumption(
         "pack",
@@ -45,7 +45,7 @@ class ClusterAssumptions(Spread):
     scatter_slowdown_share: float = assumption(
         0.2,
         "How much longer a scattered job runs.",
-        "A judgement, inside the loss Jeon et al. (USENIX ATC 2019) saw for jobs spread over servers on the Philly cluster.",
+        "A judgement; that jobs spread over servers run slower is what Jeon et al. (USENIX ATC 2019) saw on the Philly cluster. Measure it.",
         unit="share",
         ge=0,
         le=5,
@@ -78,7 +78,7 @@ class ClusterAssumptions(Spread):
     node_failures_per_node_day: float = assumption(
         0.0,
         "Failures of a node a day.",
-        "Off by default, so that waits come from load alone; Kokolis et al. (2024) report 6.5 per 1,000 node-days on RSC-1.",
+        "Off by default, so that waits come from load alone; Kokolis et al. (HPCA 2025, arXiv 2410.21680) report 6.5 and 2.34 per 1,000 node-days on Meta's RSC-1 and RSC-2.",
         unit="failures/day",
         ge=0,
         le=1,
@@ -97,7 +97,7 @@ class ClusterAssumptions(Spread):
     fair_share_half_life_hours: float = assumption(
         168.0,
         "Past usage counts half after this.",
-        "Slurm's PriorityDecayHalfLife defaults to 7 days.",
+        "Slurm's PriorityDecayHalfLife is 7-0, seven days, where it is not set (slurm.conf manual).",
         unit="hours",
         gt=0,
         le=8760,
@@ -106,17 +106,17 @@ class ClusterAssumptions(Spread):
     borrowing_share: float = assumption(
         1.0,
         "Share of its own quota a team may borrow on top, where others leave theirs unused.",
-        "Kueue sets no borrowing limit by default; one more quota is a usual bound.",
+        "A judgement: one more quota. Kueue's own default is no bound (API reference: an empty borrowingLimit is no limit), which 10 comes close to.",
         unit="share",
         ge=0,
         le=10,
         step=0.1,
     )
     lending_share: float = assumption(
-        1.0, "Share of its quota a team lends while unused.", "Kueue lends everything by default.", unit="share", ge=0, le=1, step=0.05
+        1.0, "Share of its quota a team lends while unused.", "Kueue's default: with an empty lendingLimit all unused nominal quota can be borrowed (API reference).", unit="share", ge=0, le=1, step=0.05
     )
     backfill_depth: int = assumption(
-        500, "Waiting jobs looked at in one pass.", "Slurm's bf_max_job_test defaults to 500.", unit="jobs", ge=1, le=100000, step=10
+        500, "Waiting jobs looked at in one pass.", "Slurm's backfill plugin tests 500 jobs where bf_max_job_test is not set (its source, max_backfill_job_cnt; old releases: 100).", unit="jobs", ge=1, le=100000, step=10
     )
     added_accelerators: int = assumption(
         0,
