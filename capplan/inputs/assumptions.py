@@ -376,9 +376,9 @@ class ProcurementAssumptions(PricingAssumptions):
         step=0.05,
     )
     quota_factor: float = assumption(
-        1.0, "Multiplies quotas and what can be had by the hour, where limits.csv states them.", "1 = as stated.", unit="factor", ge=0, le=10, step=0.05
+        1.0, "Multiplies quotas and what can be had by the hour, where limits.csv states them.", "1 = as stated.", unit="factor", ge=0, le=3, step=0.05
     )
-    budget_factor: float = assumption(1.0, "Multiplies all budgets.", "1 = as stated.", unit="factor", ge=0, le=10, step=0.05)
+    budget_factor: float = assumption(1.0, "Multiplies all budgets.", "1 = as stated.", unit="factor", ge=0, le=3, step=0.05)
     target_coverage_share: float = assumption(
         0.8,
         "Share of past use that a coverage rule commits to.",

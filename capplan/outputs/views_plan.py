@@ -9,7 +9,7 @@ import pandas as pd
 from capplan.inputs.book import Book
 from capplan.inputs.scenario import Scenario
 from capplan.outputs import charts
-from capplan.outputs.plan_tables import decisions, spend
+from capplan.outputs.plan_tables import decisions, in_plain_words, spend
 from capplan.outputs.tables import money, words
 from capplan.outputs.view import View
 from capplan.plan import Plan, first_answer_of, headroom_of, hindsight_of, purchases_of, quarterly_plan, work_of
@@ -97,6 +97,7 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
         "rejected": bought.rejected,
         "limits": bought.binding,
         "alternatives": bought.alternatives,
+        "compared": in_plain_words(bought.alternatives)[["name", "expected_usd", "bad_cases_usd", "worst_usd", "shortfall_usd", "regret_usd"]],
         "capacity": bought.capacity,
         "need": need,
         "branches": bought.branches,

@@ -160,9 +160,22 @@ def run_and_look(lab: Any, page: Any, shot: Any, name: str) -> None:
     assert page.foreign == []
 
 
-@pytest.mark.parametrize("name", [name for name in NOTEBOOKS if name != "14_plan.ipynb"])
+@pytest.mark.parametrize("name", [name for name in NOTEBOOKS if name not in ("12_procurement.ipynb", "14_plan.ipynb")])
 def test_a_notebook_runs_without_network(lab: Any, page: Any, shot: Any, name: str) -> None:
     run_and_look(lab, page, shot, name)
+
+
+def test_a_first_answer_gives_way_to_the_full_one(lab: Any, page: Any, shot: Any) -> None:
+    run_and_look(lab, page, shot, "12_procurement.ipynb")
+    move(page, "Risk weight", "ArrowRight", 4)
+    page.wait_for_function("() => document.querySelector('.capplan-headline').innerText.includes('First answer')", timeout=60_000)
+    assert "proven within" in text_of(page, "capplan-headline")
+    assert marks_in(page, ".jp-NotebookPanel .capplan-picture") >= 2
+    shot(page, "12_first_answer", part=".capplan-explorer")
+    page.wait_for_function("() => document.querySelector('.capplan-status').innerText.includes('Computed in')", timeout=120_000)
+    assert "First answer" not in text_of(page, "capplan-headline")
+    assert "risk weight 0.2 → 0.4" in text_of(page, "capplan-difference")
+    assert labels_cut(page) == []
 
 
 def headless(book: Path, out: Path, *parameters: str) -> str:

@@ -206,7 +206,7 @@ def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: Procur
     late = bought[bought["late"]]
     if len(late):
         notes.append(
-            f"{len(late)} purchases should have been signed already ({', '.join(late['offer_id'].head(3))}): hasten the approval, or expect them late."
+            f"{len(late)} purchase{'s' if len(late) > 1 else ''} should have been signed already ({', '.join(late['offer_id'].head(3))}): hasten the approval, or expect them late."
         )
     assumed = sorted(choices.table.loc[choices.table["renewal_assumed"], "offer_id"].str.removeprefix("renew "))
     if assumed:
@@ -222,7 +222,7 @@ def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: Procur
     again = int(bought["requoted"].sum())
     if again:
         notes.append(
-            f"{again} later purchases rest on quotes that will have expired and must be given again; at list prices set later_quotes to list_price."
+            f"{again} later purchase{'s rest' if again > 1 else ' rests'} on quotes that will have expired and must be given again; at list prices set later_quotes to list_price."
         )
     if solution.status == "limit":
         notes.append(
