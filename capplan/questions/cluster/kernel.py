@@ -15,6 +15,7 @@ from capplan.questions.cluster.lists import (
     dequeue,
     enqueue,
     expected_end,
+    expected_left,
     finish,
     first_to_end,
     start,
@@ -31,7 +32,6 @@ from capplan.questions.cluster.state import (
     CHANGE_TO,
     COUNTED_UNTIL,
     END,
-    EXPECTED,
     EXPECTED_END,
     FREE,
     HELD,
@@ -51,7 +51,6 @@ from capplan.questions.cluster.state import (
     RECORD,
     RECORDS_NEXT,
     RECORDS_NODE,
-    REMAINING,
     RUNNING_JOBS,
     SKIPPED,
     SMALLEST,
@@ -63,7 +62,6 @@ from capplan.questions.cluster.state import (
     UP,
     WAITING_JOBS,
     WINDOW_FREE,
-    WORK,
 )
 
 
@@ -141,7 +139,7 @@ def _conservative(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
         place += 1
         looked += 1
         need = float(max(trace.whole[NEED, job], 1))
-        length = state.job[OVERHEAD, job] + max(trace.real[EXPECTED, job] - trace.real[WORK, job] + state.job[REMAINING, job], 0.0)
+        length = state.job[OVERHEAD, job] + expected_left(job, 0.0, trace, state)
         first = 0
         while first < count:
             last, blocked = first, -1

@@ -114,11 +114,23 @@ def first_to_end(state):  # type: ignore[no-untyped-def]
     return state.running[BY_END, int(state.scalars[RUNNING_JOBS]) - 1]
 
 
+@compiled(COUNT, REAL, TRACE, STATE, source=__file__)
+def expected_left(job, done, trace, state):  # type: ignore[no-untyped-def]
+    """Return the work a job is expected to have left, once it has done so much more; 0 for one that has outlasted its expectation."""
+    return max(trace.real[EXPECTED, job] - trace.real[WORK, job] + state.job[REMAINING, job] - done, 0.0)
+
+
+@compiled(COUNT, REAL, TRACE, STATE, source=__file__)
+def expected_end(job, rate, trace, state):  # type: ignore[no-untyped-def]
+    """Return when a job that starts now is expected to end."""
+    return state.scalars[NOW] + state.job[OVERHEAD, job] + expected_left(job, 0.0, trace, state) / rate
+
+
 @compiled(COUNT, REAL, TRACE, RULES, STATE, source=__file__)
 def enqueue(job, now, trace, rules, state):  # type: ignore[no-untyped-def]
     """Let a job wait, in the place its policy gives it; whichever side is shorter moves."""
     if rules.order == BY_REMAINING:
-        state.job[KEY, job] = state.job[REMAINING, job]
+        state.job[KEY, job] = expected_left(job, 0.0, trace, state)
     elif rules.order == BY_ATTAINED:
         state.job[KEY, job] = np.floor(state.job[ATTAINED, job] / rules.quantum_seconds)
     elif rules.order == ROUND_ROBIN:
@@ -155,13 +167,6 @@ def dequeue(job, trace, state):  # type: ignore[no-untyped-def]
         for index in range(place, tail - 1):
             state.counts[LINE, index] = state.counts[LINE, index + 1]
         state.line[QUEUE_TAIL, queue] = tail - 1
-
-
-@compiled(COUNT, REAL, TRACE, STATE, source=__file__)
-def expected_end(job, rate, trace, state):  # type: ignore[no-untyped-def]
-    """Return when a job that starts now is expected to end."""
-    done = trace.real[WORK, job] - state.job[REMAINING, job]
-    return state.scalars[NOW] + state.job[OVERHEAD, job] + max(trace.real[EXPECTED, job] - done, 0.0) / rate
 
 
 @compiled(COUNT, COUNT, REAL, TRACE, RULES, STATE, source=__file__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from capplan.compiling import compiled
-from capplan.questions.cluster.lists import BY_ATTAINED, BY_REMAINING, ROUND_ROBIN, copy_row, expected_end, progress, stop
+from capplan.questions.cluster.lists import BY_ATTAINED, BY_REMAINING, ROUND_ROBIN, copy_row, expected_end, expected_left, progress, stop
 from capplan.questions.cluster.placing import choose, holds
 from capplan.questions.cluster.signatures import COUNT, NODES, REAL, RULES, STATE, TRACE
 from capplan.questions.cluster.state import (
@@ -29,7 +29,6 @@ from capplan.questions.cluster.state import (
     RECORDS_NEXT,
     RECORDS_NODE,
     RECORDS_SLOT,
-    REMAINING,
     RUNNING_JOBS,
     SLOT_FREE,
     SLOTS,
@@ -118,7 +117,7 @@ def _ahead(victim, job, now, trace, rules, state):  # type: ignore[no-untyped-de
         under = state.used[home] + trace.whole[NEED, job] <= rules.nominal[home]
         return 1.0 + state.job[STARTED, victim] if under and home != other and state.used[other] > rules.nominal[other] else 0.0
     if rules.order == BY_REMAINING:
-        return state.job[REMAINING, victim] - progress(victim, now, state) - state.job[KEY, job]
+        return expected_left(victim, progress(victim, now, state), trace, state) - state.job[KEY, job]
     if rules.order == BY_ATTAINED:
         served = state.job[ATTAINED, victim] + (now - state.job[STARTED, victim]) * max(
             state.counts[HELD, victim], trace.whole[THOUSANDTHS, victim] / WHOLE
