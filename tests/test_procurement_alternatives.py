@@ -149,3 +149,23 @@ def test_what_is_owed_after_the_horizon_is_said(ending: str, words: str) -> None
     hidden = [note for note in plan.notes if "truncating hides them" in note]
     assert len(hidden) == (ending == "truncate")
     assert not hidden or "the plan's cost of $35.0k leaves them out" in hidden[0]
+
+
+@pytest.mark.parametrize("kind", ["quota_accelerators", "new_accelerators", "budget_usd", "on_demand_accelerators"])
+def test_one_more_unit_of_a_limit_is_worth_what_it_saves(kind: str) -> None:
+    """The plan with one unit more is cheaper by what the limits table says, where lots are single accelerators."""
+    unit = 4 * HOURS * 2.0 if kind == "budget_usd" else 1.0
+    amount = 3 * unit
+    usual = [{"limit_id": "od", "kind": "on_demand_accelerators", "amount": 4.0}] if kind != "on_demand_accelerators" else []
+    more = {"measure": "p_and_l", "hard": True, "quarter": "2027Q1"} if kind == "budget_usd" else {"quarter": "2027Q1"}
+
+    def planned(by: float) -> Purchases:
+        row = {"limit_id": "cap", "kind": kind, "amount": (amount + by) / (4 if kind == "budget_usd" else 1)} | more
+        rows = [offer("spot", "spot", 30.0), YEAR] if kind == "budget_usd" else [ON_DEMAND, YEAR | {"maximum_lots": 5.0}]
+        return solve(demand([[20.0] * 4]), rows, limits=[row, *usual])
+
+    base = planned(0.0)
+    held = base.binding[(base.binding["limit_id"].str.startswith("cap")) & (base.binding["usd_per_unit"] > 0)]
+    saved = base.proof.upper_usd - planned(unit).proof.upper_usd
+    assert saved > 0
+    assert held["usd_per_unit"].sum() * (unit / 4 if kind == "budget_usd" else 1.0) == pytest.approx(saved, rel=1e-6)

@@ -97,7 +97,9 @@ def test_truncation_hides_liabilities_and_says_so() -> None:
     three_years = plan.purchases[plan.purchases["term"] == "reserved_3y"].groupby("quarter")["lots"].sum()
     assert three_years.sum() == 103
     assert three_years.reindex(QUARTERS[-4:]).sum() == 53
-    assert any("29.4M" in note for note in plan.notes)
+    assert any("Payments of $29.4M fall after the last planned quarter" in note and "the plan's cost of $19.0M leaves them out" in note for note in plan.notes)
+    assert any("counted in full" in note and "would take 0 accelerators on terms above a year" in note for note in plan.notes)
+    assert "truncating hides them" in plan.explanation.set_index("about").at["after the horizon", "words"]
 
 
 def test_counting_in_full_buys_one_year_contracts_only() -> None:
