@@ -239,6 +239,14 @@ def test_few_curves_calibrate_nothing():
     assert ask(few, input_tokens=3000.0)["basis"].tolist() == ["modelled"]
 
 
+def test_runs_that_no_table_describes_are_read_and_not_learnt_from():
+    strange = CURVE.assign(model="in-house")
+    runs = pd.concat([RUNS, strange], ignore_index=True)
+    setup = pd.DataFrame([{**SETUP, "input_tokens": 3000.0}])
+    with_it, without = (performance.replica_performance(setup, table, MODELS, MACHINES, A) for table in (runs, RUNS))
+    pd.testing.assert_frame_equal(with_it, without)
+
+
 def test_the_same_curves_are_learnt_once_and_alike(halves):
     first = ask(halves[0], input_tokens=1024.0)
     hits = calibration.calibrate.cache_info().hits

@@ -112,6 +112,8 @@ class Calibration:
 def evidence_of(runs: pd.DataFrame, models: pd.DataFrame, accelerators: pd.DataFrame) -> Evidence | None:
     """Return what a calibration would rest on, or nothing where there are too few curves to calibrate and to tell how well.
 
+    Runs of models and accelerators that the tables do not describe have no roofline and are left out.
+
     Parameters
     ----------
     runs
@@ -119,8 +121,10 @@ def evidence_of(runs: pd.DataFrame, models: pd.DataFrame, accelerators: pd.DataF
     models, accelerators
         Tables of these names.
     """
-    if len(runs) == 0 or runs["curve"].nunique() < FEWEST_CURVES:
+    runs = runs[runs["model"].isin(models["model"]) & runs["accelerator"].isin(accelerators["accelerator"])]
+    if runs["curve"].nunique() < FEWEST_CURVES:
         return None
+    runs = runs.reset_index(drop=True)
     fitting = runs[roofline(runs, models, accelerators)["fits"].to_numpy()].reset_index(drop=True)
     fitting["length"] = _lengths(fitting, fitting)
     if fitting["curve"].nunique() < FEWEST_CURVES:

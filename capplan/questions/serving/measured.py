@@ -40,7 +40,7 @@ def usable_runs(serving_runs: pd.DataFrame, use_unfinished: bool) -> pd.DataFram
     """
     runs = serving_runs
     if "work_in_progress" in runs and not use_unfinished:
-        runs = runs[~runs["work_in_progress"].fillna(False).astype(bool)]
+        runs = runs[~runs["work_in_progress"].eq(True)]
     same = ["model", "accelerator", *TOKENS, "concurrency", *METRICS]
     said = [name for name in CURVE if name in runs]
     order = runs[said].notna().sum(axis=1).sort_values(ascending=False, kind="stable").index
@@ -96,5 +96,5 @@ def interpolate(setups: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
         used = part["concurrency"].isin(ends)
         found.loc[row, "points"] = int(used.sum())
         if "work_in_progress" in part:
-            found.loc[row, "unfinished"] = bool(part.loc[used, "work_in_progress"].fillna(False).any())
+            found.loc[row, "unfinished"] = bool(part.loc[used, "work_in_progress"].eq(True).any())
     return found

@@ -130,7 +130,7 @@ def _calibrated(
     lower.loc[far] = np.minimum(lower.loc[far], modelled[1].loc[far])
     upper.loc[far] = np.maximum(upper.loc[far], modelled[2].loc[far])
     said[far] = said[far] + "; load or length far beyond all measured ones"
-    count = int(runs["work_in_progress"].fillna(False).astype(bool).sum()) if "work_in_progress" in runs else 0
+    count = int(runs["work_in_progress"].eq(True).sum()) if "work_in_progress" in runs else 0
     if count:
         said = said + f"; {count} of the {len(runs)} measurements behind it are called work in progress by their source"
     return values, lower, upper, said.str.removeprefix("; ")
