@@ -296,7 +296,7 @@ def hindsight_of(book: Book, scenario: Scenario) -> tuple[OutOfSample, Rolling]:
             tables = (speeds, offers, *rest[:2], a)
             return (
                 judge_on_fresh_paths(plan.purchases, gap_usd, demand, fresh, *tables, **more),
-                rehearse_plan(plan.purchases, demand, few, *tables, **more),
+                rehearse_plan(plan.purchases, demand, few, *tables, usage=book.get("usage"), workloads=book.get("workloads"), **more),
             )
 
         return _asked(book, scenario, ask)

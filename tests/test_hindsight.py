@@ -73,6 +73,7 @@ def test_a_rehearsal_learns_the_level_from_the_first_quarter():
     assert (cost["clairvoyant"] <= cost.drop(columns="clairvoyant").min(axis=1) * (1 + 1e-9)).all()
     mean = found.summary.set_index("policy")["mean_usd"]
     assert mean["clairvoyant"] < mean["plan_revised"] < mean["plan_kept"] < mean["do_nothing"]
+    assert mean["all_on_demand"] == pytest.approx(mean["do_nothing"]), "on demand has no cap here"
     # from the second quarter on the level is known to within what it wanders
     level = unseen.set_index(["path", "quarter"])["work_per_hour"]
     later = found.decisions[(found.decisions["policy"] == "plan_revised") & (found.decisions["review"] > 0)]
@@ -93,6 +94,6 @@ def test_the_switch_shows_the_rehearsal_and_the_fresh_paths():
     plain = show_procurement(book, book.scenario_with(**quick))
     view = show_procurement(book, book.scenario_with(**quick, rolling_test=True))
     assert "rehearsal" not in plain.details
-    assert set(view.details["rehearsal"]["policy"]) == {"plan_revised", "average_revised", "plan_kept", "do_nothing", "clairvoyant"}
+    assert set(view.details["rehearsal"]["policy"]) == {"plan_revised", "average_revised", "plan_kept", "look_back_30_days", "look_back_coverage", "do_nothing", "all_on_demand", "clairvoyant"}
     assert view.headline == plain.headline
     assert set(view.details["out_of_sample"]["name"]) == {"on_its_own_paths", "on_fresh_paths", "statistical_gap", "certified_gap"}

@@ -66,15 +66,11 @@ def compare_alternatives(
     mean_plan = solve_within_budgets(mean_program(program), model.soft, 0.0, a.tail_share, BESIDE * a.gap_share, solution.warm)
     nothing = model.first_stage(np.maximum(program.lower[model.position], 0.0))
     renewals = (choices.table["kind"] == "renewal").to_numpy()
-    lifted = program.h.copy()
-    # only in the planned quarters: later points are credited with what they cost within today's caps
-    uncapped = (recourse.rows["kind"] == "on_demand_accelerators").to_numpy()
-    lifted[np.ix_(recourse.planned, uncapped)] = 1 + need_accelerators(work).sum()
     cases = [
         ("mean_value_plan", mean_plan.x, evaluator, "what would be bought if the average of all paths were certain"),
         *((name, x, evaluator, meaning) for name, x, meaning in further),
         ("do_nothing", nothing, evaluator, "no purchase and no renewal; by the hour within today's caps, the rest left undone"),
-        ("all_on_demand", nothing, judge(replace(program, h=lifted), solution, a), "no purchase and no renewal, if on demand had no cap"),
+        ("all_on_demand", nothing, judge(uncapped(program, recourse, work), solution, a), "no purchase and no renewal, if on demand had no cap"),
     ]
     if signed:
         words = "every contract that ends is renewed" if renewals.any() else "no contract ends in time to be renewed"
@@ -94,6 +90,14 @@ def compare_alternatives(
     table = pd.DataFrame(rows)
     table["regret_usd"] = table["objective_usd"] - table["objective_usd"].iloc[0]
     return table[[name for name in table.columns if name != "meaning"] + ["meaning"]]
+
+
+def uncapped(program: TwoStage, recourse: Recourse, work: Work) -> TwoStage:
+    """Return the program if on demand had no cap in the planned quarters; later points are credited with what they cost within today's caps."""
+    lifted = program.h.copy()
+    caps = (recourse.rows["kind"] == "on_demand_accelerators").to_numpy()
+    lifted[np.ix_(recourse.planned, caps)] = 1 + need_accelerators(work).sum()
+    return replace(program, h=lifted)
 
 
 def _paying(x: np.ndarray, court: Evaluator, market: Market, work: Work, recourse: Recourse, model: Model) -> np.ndarray:

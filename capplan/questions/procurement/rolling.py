@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,9 +13,10 @@ from capplan.optimize.evaluation import Evaluator, recourse_of
 from capplan.optimize.information import mean_program
 from capplan.optimize.program import Solution, TwoStage
 from capplan.optimize.two_stage import Warm
-from capplan.questions.procurement.alternatives import some_paths
+from capplan.questions.procurement.alternatives import some_paths, uncapped
 from capplan.questions.procurement.budgets import solve_within_budgets
 from capplan.questions.procurement.fresh import first_stage_of, split_paths, together
+from capplan.questions.procurement.lookback import RULES, look_back_cases, look_back_levels
 from capplan.questions.procurement.solve import Stated, state_problem
 from capplan.questions.procurement.states import GOLDEN, known_states, with_states
 from capplan.questions.procurement.words import money
@@ -26,6 +28,8 @@ MEANING = {
     "average_revised": "the same, but planning at every review for the average path only",
     "plan_kept": "this plan, never revised",
     "do_nothing": "no purchase and no renewal",
+    "all_on_demand": "no purchase and no renewal, if on demand had no cap",
+    **dict(RULES.values()),
     "clairvoyant": "somebody who knows the path from the start",
 }
 
@@ -64,6 +68,9 @@ def rehearse_plan(
     commitments: pd.DataFrame | None,
     limits: pd.DataFrame | None,
     a: HindsightAssumptions,
+    *,
+    usage: pd.DataFrame | None = None,
+    workloads: pd.DataFrame | None = None,
     **tables: pd.DataFrame | None,
 ) -> Rolling:
     """Decide quarter by quarter on unseen paths, and count what that and its alternatives really cost.
@@ -77,8 +84,8 @@ def rehearse_plan(
         offer_id, quarter, lots of the plan made at the start.
     demand, unseen : path, probability, class, region, quarter, block, hours, work_per_hour
         Paths of the forecast, and paths on which it is tested; path numbers differ.
-    speeds, offers, commitments, limits, a, tables
-        As for `plan_purchases`.
+    speeds, offers, commitments, limits, a, usage, workloads, tables
+        As for `plan_purchases`; with usage, rules that only look back are played too, signed once at the start.
 
     Source
     ------
@@ -88,7 +95,10 @@ def rehearse_plan(
     states = known_states(tables.get("price_states"), tables.get("delivery_states"))
     both = together(with_states(demand, states, a.seed), with_states(unseen, states, a.seed))
     stated = state_problem(both, speeds, offers, commitments, limits, a, **tables)
-    return Rehearsal(stated, unseen, first_stage_of(stated, purchases), a).run()
+    named = {key: tables.get(key) for key in ("classes", "skus", "sites", "offer_payments")}
+    said = look_back_levels(usage, workloads, demand, speeds, offers, stated.market, stated.work, a, **named)
+    rules = {name: x for name, x, _ in look_back_cases(said, stated.choices, stated.market, stated.model)}
+    return Rehearsal(stated, unseen, first_stage_of(stated, purchases), a, rules).run()
 
 
 class Rehearsal:
@@ -104,10 +114,14 @@ class Rehearsal:
         First stage of the plan made at the start.
     a
         Assumptions.
+    rules
+        First stages of rules that only look back.
     """
 
-    def __init__(self, stated: Stated, unseen: pd.DataFrame, kept: np.ndarray, a: HindsightAssumptions) -> None:
-        self.stated, self.kept, self.a = stated, kept, a
+    def __init__(
+        self, stated: Stated, unseen: pd.DataFrame, kept: np.ndarray, a: HindsightAssumptions, rules: Mapping[str, np.ndarray]
+    ) -> None:
+        self.stated, self.kept, self.a, self.rules = stated, kept, a, rules
         self.program = stated.model.program
         self.own, self.new = split_paths(stated, unseen)
         self.new = self._one_state_each(self.new)
@@ -144,6 +158,8 @@ class Rehearsal:
         """Rehearse every policy on every unseen path."""
         nothing = self.stated.model.first_stage(np.maximum(self.program.lower[self.stated.model.position], 0.0))
         judge = Evaluator(self.program, self.a.tail_share, recourse_of(self.program))
+        free = uncapped(self.program, self.stated.recourse, self.stated.work)
+        rented = Evaluator(free, self.a.tail_share, recourse_of(free)).evaluate(nothing).cost_by_scenario
         rows = []
         for path in self.new.tolist():
             known = self._solve(some_paths(self.program, np.array([path])))
@@ -151,12 +167,14 @@ class Rehearsal:
                 "plan_revised": self._roll(path, "plan_revised"),
                 "average_revised": self._roll(path, "average_revised"),
                 "plan_kept": self.kept,
+                **self.rules,
                 "do_nothing": nothing,
                 "clairvoyant": known.x,
             }
             for policy, x in found.items():
                 cost = float(self.program.c @ x) + float(judge.evaluate(x).cost_by_scenario[path])
                 rows.append((self.stated.work.paths["demand_path"].iloc[path], policy, cost))
+            rows.append((self.stated.work.paths["demand_path"].iloc[path], "all_on_demand", float(self.program.c @ nothing + rented[path])))
         return self._answer(pd.DataFrame(rows, columns=["path", "policy", "realised_usd"]))
 
     def _roll(self, path: int, policy: str) -> np.ndarray:
