@@ -36,6 +36,13 @@ LOSSES = {
     "restart_share": "Restarting",
     "idle_share": "No run",
 }
+MOST_OF_IT = {
+    "input_wait_share": "waiting for input",
+    "checkpoint_share": "writing checkpoints",
+    "rework_share": "doing work twice",
+    "restart_share": "restarting",
+    "idle_share": "while no run is on",
+}
 FIELDS = (
     "run_accelerators",
     "failure_factor",
@@ -168,12 +175,19 @@ def _price(best: pd.DataFrame, a: GoodputAssumptions) -> Any:
     return charts.bars(
         parts[np.isfinite(parts["value"])],
         part="part",
-        title=f"{a.goodput_accelerator}: the cheapest hour of progress is {words(str(first['term'])).lower()} of {first['provider']}, "
+        title=f"{a.goodput_accelerator}: an hour of progress costs least {_where(first)}, "
         f"at ${first['usd_per_productive_accelerator_hour']:.2f}",
         value_title="Price of a productive accelerator-hour",
         unit="USD/h",
         subtitle=f"A run on {a.run_accelerators:,} accelerators; cheapest offer of each provider and term",
     )
+
+
+def _where(row: pd.Series) -> str:
+    """Say in words where an offer is: on own machines, or with a provider on a term."""
+    if row["term"] == "owned":
+        return "on machines of one's own"
+    return f"with {row['provider']}, {words(str(row['term'])).lower()}"
 
 
 def _losses(best: pd.DataFrame, a: GoodputAssumptions) -> Any:
@@ -187,7 +201,7 @@ def _losses(best: pd.DataFrame, a: GoodputAssumptions) -> Any:
     return charts.bars(
         long,
         part="part",
-        title=f"{1 - float(table['goodput_share'].iloc[0]):.0%} of a paid hour is lost, most of it to: {LOSSES[largest].lower()}",
+        title=f"{1 - float(table['goodput_share'].iloc[0]):.0%} of a paid hour is lost, most of it {MOST_OF_IT[largest]}",
         value_title="Share of a paid hour that is no progress",
         unit="share",
         subtitle=f"{a.run_accelerators:,} accelerators; checkpoints of {a.checkpoint_write_seconds:g} s, restarts of {a.recovery_minutes:g} min",
