@@ -27,7 +27,9 @@ def frontier(**values: object):  # type: ignore[no-untyped-def]
     )
 
 
-def test_every_point_is_the_best_of_all_purchases() -> None:
+def test_every_point_is_the_best_of_all_purchases(monkeypatch: pytest.MonkeyPatch) -> None:
+    loose = frontier(frontier_points=5).table
+    monkeypatch.setattr("capplan.questions.procurement.frontier.POINT_GAP", 0.0)
     found = frontier(frontier_points=5)
     grid = [(2 * one, 2 * two) for one, two in itertools.product(range(8), repeat=2)]
     cost = np.array(
@@ -37,6 +39,9 @@ def test_every_point_is_the_best_of_all_purchases() -> None:
         best = min(blended_cost(each, np.array(PROBABILITY), row.risk_weight, 0.25) for each in cost)
         assert row.objective_usd == pytest.approx(best, rel=1e-9)
         assert row.lower_usd <= best * (1 + 1e-9)
+        usual = loose[loose["risk_weight"] == row.risk_weight].iloc[0]
+        assert usual["lower_usd"] <= best * (1 + 1e-9)
+        assert best * (1 - 1e-9) <= usual["objective_usd"] <= best * 1.003
         assert row.objective_usd == pytest.approx((1 - row.risk_weight) * row.expected_usd + row.risk_weight * row.cvar_usd, rel=1e-12)
 
 
