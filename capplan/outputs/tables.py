@@ -36,6 +36,8 @@ _WORDS = {
     "api": "API",
     "evpi": "EVPI",
     "vss": "VSS",
+    "fifo": "FIFO",
+    "easy_backfill": "EASY backfill",
 }
 
 

@@ -52,6 +52,10 @@ def prepare(
         origin = table["submit"].iloc[0]
         rows, speed = _speeds(table, kinds, speeds)
         trace = _trace(table, rows, kinds, origin, policy)
+    if a.sharing_slowdown_share > 0 and (trace.thousandths > 0).any():
+        notes.append(
+            f"Jobs that ask for a part of an accelerator run {a.sharing_slowdown_share:.0%} longer all the time, also while they are alone on it, which errs towards waiting."
+        )
     size = machines["accelerator_count"].to_numpy(dtype=np.int64)
     kind = machines["accelerator"].map({name: index for index, name in enumerate(kinds)}).to_numpy(dtype=np.int64)
     _fits(table, trace, machines, kinds, policy, a)
