@@ -22,8 +22,6 @@ FOLDS = 5
 FEWEST_CURVES = 10
 #: The errors of all other models count beside those of one as if they were so many points of its own.
 SHARED_POINTS = 100.0
-#: ... and make its quantiles as certain as so many more would.
-CERTAIN_POINTS = 40.0
 #: Bands reach no further out than this quantile of the errors: beyond it there are too few.
 LAST_QUANTILE = 0.99
 #: Least measurements in a leaf of the trees that say how large an error is to be expected.
@@ -32,7 +30,9 @@ WIDTH_LEAF = 10
 SMALL_ERROR = 0.01
 SEED = 7
 TARGETS = (*METRICS, "request_seconds")
-#: What a question may have that no measurement has: its band is as wide as leaving each of them out has shown.
+#: A model with fewer curves than this cannot tell how far off its own are.
+FEWEST_OF_A_MODEL = 3
+#: What a question may have that no measurement has: its band is at least as wide as leaving each of them out has shown.
 NOVELTIES = ("accelerator", "model", "engine", "precision", "length")
 #: Things left out one after another; where there are more, several at once.
 MOST_LEFT_OUT = 6
@@ -188,8 +188,8 @@ def predict(
     Returns
     -------
     tuple
-        Values, lower and upper factors (columns TARGETS), and for each setup what it has that was never measured, as words. Values are
-        empty where nothing tells how far off such a thing may be.
+        Values, lower and upper factors (columns TARGETS), and for each setup what it has that was hardly or never measured, as words.
+        Values are empty where nothing tells how far off such a thing may be.
     """
     evidence, index = calibration.evidence, setups.index
     setups, roof = _dated(setups.reset_index(drop=True), evidence.runs), roof.reset_index(drop=True)
@@ -206,8 +206,9 @@ def predict(
         for place, factors in enumerate((lower, upper)):
             factors[name] = np.exp(width * setups["model"].map({model: end[place] for model, end in ends.items()}))
     new = pd.Series("", index=setups.index)
+    curves = evidence.runs.groupby("model")["curve"].nunique()
     for kind in NOVELTIES:
-        unseen = ~setups[kind].isin(evidence.runs[kind])
+        unseen = ~setups[kind].isin(curves.index[curves >= FEWEST_OF_A_MODEL] if kind == "model" else evidence.runs[kind])
         if not unseen.any():
             continue
         errors = left_out(evidence, kind)
@@ -299,5 +300,5 @@ def _family_ends(errors: pd.DataFrame, model: str, name: str, share: float) -> t
     values = errors[name].to_numpy()
     order = np.argsort(values)
     reached = (np.cumsum(weight[order]) - weight[order] / 2) / weight.sum()
-    level = _level(share, own.sum() + CERTAIN_POINTS)
+    level = _level(share, weight.sum())
     return float(np.interp(1 - level, reached, values[order])), float(np.interp(level, reached, values[order]))
