@@ -16,6 +16,7 @@ from capplan.inputs.rules import contract_total_usd
 from capplan.inputs.schema import REFERENCE_TABLES
 from capplan.inputs.schema_work import STAGES
 from tests.conftest import ROOT, reference_file
+from tests.serving_cases import silicon_runs
 
 REFERENCE, ENTERPRISE = ROOT / "data" / "reference", ROOT / "data" / "enterprise"
 
@@ -236,6 +237,19 @@ def test_crusoe_prices_are_the_published_ones(facts):
         source = published[row.accelerator]
         column = "spot_usd_per_hour" if row.term == "spot" else "on_demand_usd_per_hour"
         assert row.usd_per_hour == pytest.approx(float(source[column]) * row.accelerator_count)
+
+
+def test_measured_latencies_are_the_published_ones(facts):
+    """A few dozen points of the public sample, each as it stands there."""
+    published = silicon_runs(reference_file("data", "serving_throughput", "llm_serving_silicon_latency_aiconfigurator.csv.gz"))
+    rows = facts["serving_runs"]
+    rows = rows[rows["source_id"] == "aiconfigurator"]
+    assert 50 <= len(rows) <= 100
+    point = ["model", "accelerator", "accelerators", "engine", "precision", "tensor_parallel", "input_tokens", "output_tokens", "concurrency"]
+    both = rows.merge(published[~published["work_in_progress"]], on=point, suffixes=("", "_published"))
+    for name in ("first_token_seconds", "token_seconds"):
+        both = both[np.isclose(both[name], both[f"{name}_published"], rtol=1e-5, atol=0)]
+    assert set(both["run"]) == set(rows["run"])
 
 
 def test_a_speed_without_a_curve_takes_the_ratio_of_the_benchmark(book):
