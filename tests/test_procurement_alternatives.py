@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from capplan.questions.procurement import Purchases
+from capplan.questions.procurement import Proof, Purchases
+from capplan.questions.procurement.words import in_words
 from tests.procurement_cases import assumptions, commitment, demand, offer, sku, solve
 
 HOURS = 2190.0
@@ -169,3 +170,17 @@ def test_one_more_unit_of_a_limit_is_worth_what_it_saves(kind: str) -> None:
     saved = base.proof.upper_usd - planned(unit).proof.upper_usd
     assert saved > 0
     assert held["usd_per_unit"].sum() * (unit / 4 if kind == "budget_usd" else 1.0) == pytest.approx(saved, rel=1e-6)
+
+
+def test_what_beats_the_plan_within_its_gap_is_said_so() -> None:
+    table = pd.DataFrame({"name": ["plan", "mean_value_plan", "all_on_demand"], "expected_usd": 100.0, "cvar_usd": 120.0, "worst_usd": 130.0,
+                          "regret_usd": [0.0, -5.0, -50.0], "meaning": ["this plan", "the average", "no cap"]})  # fmt: skip
+    worth = pd.DataFrame({"name": ["vss"], "usd": [-5.0], "meaning": ["what planning with scenarios saves"]})
+    nothing = pd.DataFrame({"usd_per_unit": pd.Series(dtype=float), "limit_id": []})
+    proof = Proof(90.0, 100.0, 0.1, "limit", "l_shaped", 1, 1)
+    lines = in_words(pd.DataFrame(), table, worth, nothing, pd.DataFrame(), proof, assumptions()).set_index("about")["words"]
+    assert lines["regret: mean value plan"] == "The average: $5 less than the plan, which is within the plan's proven gap."
+    assert lines["regret: all on demand"] == "No cap: $50 less than the plan."
+    assert "below zero because" in lines["many futures instead of their average (VSS)"]
+    assert lines["proof"].endswith("10 % more at most, and a limit ended the search.")
+    assert lines["limits"] == "No limit holds the plan back."

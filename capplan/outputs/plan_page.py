@@ -94,7 +94,7 @@ def plan_page(plan: Plan, book: Book, view: View, gaps: pd.DataFrame, flips: pd.
             [*drawn["costs"], *drawn["alternatives"]],
             [
                 TableBlock(plan_tables.in_plain_words(bought.alternatives), file="tables/alternatives.csv"),
-                TableBlock(bought.explanation, "The same in plain words, a line for each number.", shown=12),
+                TableBlock(bought.explanation, "The same in plain words, a line for each number.", shown=60),
             ],
         ),
         PageSection(

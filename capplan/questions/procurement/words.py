@@ -39,8 +39,8 @@ def in_words(
         ("worst case", f"On the worst path of all it costs {money(plan['worst_usd'])}."),
         ("proof", _proven(proof)),
     ]
-    rows += [(NAMES.get(row.name, row.name.replace("_", " ")), f"{row.meaning[0].upper()}{row.meaning[1:]}: {money(row.usd)}.") for row in information.itertuples(index=False)]
-    rows += [(f"regret: {row.name.replace('_', ' ')}", _regret(row.meaning, float(row.regret_usd))) for row in alternatives.itertuples(index=False)
+    rows += [(NAMES.get(row.name, row.name.replace("_", " ")), f"{row.meaning[0].upper()}{row.meaning[1:]}: {money(row.usd)}{_below(row.usd)}.") for row in information.itertuples(index=False)]
+    rows += [(f"regret: {row.name.replace('_', ' ')}", _regret(row.meaning, float(row.regret_usd), proof)) for row in alternatives.itertuples(index=False)
              if row.name != "plan"]  # fmt: skip
     rows += _limits(binding)
     rows += [
@@ -73,10 +73,20 @@ def _proven(proof: Proof) -> str:
     return f"{words}, and a limit ended the search." if proof.stopped_by == "limit" else f"{words}."
 
 
-def _regret(meaning: str, usd: float) -> str:
+def _below(usd: float) -> str:
+    """Say why a worth that can only be above zero is found below it."""
+    return "" if usd > -1 else ", which is below zero because the plan is the best one only within its proven gap"
+
+
+def _regret(meaning: str, usd: float, proof: Proof) -> str:
     """Say what an alternative would cost more."""
     words = f"{meaning[0].upper()}{meaning[1:]}"
-    return f"{words}: {money(usd)} more than the plan." if usd >= 1 else f"{words}: {money(-usd)} less than the plan." if usd <= -1 else f"{words}: no more than the plan."
+    if abs(usd) < 1:
+        return f"{words}: no more than the plan."
+    if usd > 0:
+        return f"{words}: {money(usd)} more than the plan."
+    within = ", which is within the plan's proven gap" if -usd <= proof.upper_usd - proof.lower_usd else ""
+    return f"{words}: {money(-usd)} less than the plan{within}."
 
 
 def _limits(binding: pd.DataFrame) -> list[tuple[str, str]]:
