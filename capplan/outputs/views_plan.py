@@ -108,7 +108,7 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
     headroom = headroom_of(book, scenario)
     if headroom is not None:
         details |= {"queue_headroom": headroom.factors, "queue_headroom_sizes": headroom.sizes}
-        notes = (headroom.headline, *headroom.notes, *notes)
+        notes = (*headroom.notes, *notes)
     if scenario.rolling_test:
         fresh, rolling = hindsight_of(book, scenario)
         pictures["rehearsal"] = charts.bars(

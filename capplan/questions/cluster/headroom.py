@@ -126,10 +126,11 @@ def queue_headroom(jobs: pd.DataFrame, nodes: pd.DataFrame, workloads: Iterable[
     factor = max(needed / mean, 1.0)
     sizes = pd.DataFrame({"accelerators": [count * size for count in sorted(tried)], "queue_p90_seconds": [tried[count] for count in sorted(tried)]})
     words = duration_words(target)
+    headline = f"The delay target of {words} needs {factor - 1:.0%} more than mean hours: {needed:,} accelerators instead of {mean:,.0f}."
     notes = [
         *first.notes,
-        f"Queue headroom: nine of ten of {len(mine):,} jobs start within {words} on {needed:,} {kind}; on average they occupy {mean:,.1f}. "
-        f"The plan carries their work times {factor:.3g} in every hour; at larger loads less would do.",
+        f"{headline} So that nine of ten of {len(mine):,} jobs start in time, counted on {kind}, the plan carries {factor:.3g} times their work in every hour; "
+        "where their work grows, less would do.",
     ]
     return Headroom(
         factors=_factors(mine, known, factor),
@@ -137,7 +138,7 @@ def queue_headroom(jobs: pd.DataFrame, nodes: pd.DataFrame, workloads: Iterable[
         mean_accelerators=mean,
         needed_accelerators=needed,
         factor=factor,
-        headline=f"The delay target of {words} needs {factor - 1:.0%} more than mean hours: {needed:,} accelerators instead of {mean:,.0f}.",
+        headline=headline,
         notes=tuple(notes),
     )
 
