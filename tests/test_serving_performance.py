@@ -273,6 +273,17 @@ def test_more_load_is_never_faster_and_bands_hold_their_value(runs, halves):
         assert (answer["output_tokens_per_second_lower"] <= answer["output_tokens_per_second_upper"]).all()
 
 
+@pytest.mark.parametrize("runs", [CURVE, pd.concat([RUNS, CURVE], ignore_index=True)], ids=["alone", "with others"])
+def test_beyond_a_measured_curve_nothing_is_faster_under_more_load(runs):
+    answer = ask(runs, concurrency=[1.0, 4.0, 8.0, 11.0, 16.0, 40.0, 64.0, 70.0, 200.0])
+    assert set(answer["basis"].iloc[2:7]) == {"measured"}
+    assert "measured" not in set(answer["basis"].iloc[[0, 1, 7, 8]])
+    for name in LATENCIES:
+        assert (np.diff(answer[name]) >= 0).all()
+        assert (answer[f"{name}_lower"] < answer[name]).all()
+        assert (answer[name] < answer[f"{name}_upper"]).all()
+
+
 @settings(max_examples=15, deadline=None)
 @given(
     better=st.fixed_dictionaries({name: st.floats(1.0, 4.0) for name in ("memory_bandwidth_gbps", "bf16_tflops", "fp8_tflops", "link_gbps", "memory_gib")}),

@@ -71,10 +71,12 @@ def interpolate(setups: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame
         One row a setup: first_token_seconds, token_seconds (empty = not measured), points (measurements used), unfinished (is one of
-        them work in progress?), and the 99th percentiles first_token_seconds_p99 and token_seconds_p99 where a point has them.
+        them work in progress?), the 99th percentiles first_token_seconds_p99 and token_seconds_p99 where a point has them, and for both
+        latencies the largest measured under no more load (_least) and the smallest under no less (_most), where the curve has such.
     """
     names = [*METRICS, *(f"{name}_p99" for name in METRICS)]
-    found = pd.DataFrame(np.nan, index=setups.index, columns=[*names, "points"])
+    ends_of = [f"{name}_{end}" for name in METRICS for end in ("least", "most")]
+    found = pd.DataFrame(np.nan, index=setups.index, columns=[*names, *ends_of, "points"])
     found["points"], found["unfinished"] = 0, False
     curves = dict(tuple(runs.groupby("curve"))) if len(runs) else {}
     for row, curve in curve_of(setups).items():
@@ -88,6 +90,9 @@ def interpolate(setups: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
         points = logs.groupby(part["concurrency"]).mean()
         load = float(setup["concurrency"])
         below, above = points.index[points.index <= load], points.index[points.index >= load]
+        for name in METRICS:
+            found.loc[row, f"{name}_least"] = np.exp(points.loc[below, name].max())
+            found.loc[row, f"{name}_most"] = np.exp(points.loc[above, name].min())
         if not len(below) or not len(above) or above[0] / below[-1] > LARGEST_GAP:
             continue
         ends = [below[-1], above[0]]

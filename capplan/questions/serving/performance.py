@@ -92,6 +92,7 @@ def replica_performance(
         for table, part in zip((values, lower, upper), calibrated, strict=True):
             table.loc[learnt] = part
         basis[learnt], note[learnt] = "calibrated", told
+    _beside_measured(values, lower, upper, done, found)
     measured = found.loc[known, list(METRICS)].assign(output_tokens=done["output_tokens"])
     for name in TARGETS:
         values.loc[known, name] = target_of(measured, name)
@@ -109,6 +110,18 @@ def _modelled(done: pd.DataFrame, roof: pd.DataFrame, width: float) -> tuple[pd.
     lower = values / factor
     lower["first_token_seconds"] = lower["first_token_seconds"].clip(upper=roof["handling_seconds"] + roof["prefill_seconds"])
     return values, lower, values * factor
+
+
+def _beside_measured(values: pd.DataFrame, lower: pd.DataFrame, upper: pd.DataFrame, done: pd.DataFrame, found: pd.DataFrame) -> None:
+    """Move what lies beyond the ends of a measured curve, so that it is not faster than the curve under less load, nor slower than under more."""
+    before, moved = values.copy(), values[list(METRICS)].assign(output_tokens=done["output_tokens"])
+    for name in METRICS:
+        least, most = found[f"{name}_least"], found[f"{name}_most"]
+        moved[name] = moved[name].clip(lower=least.fillna(0.0)).clip(upper=most.fillna(np.inf))
+    for name in TARGETS:
+        values[name] = target_of(moved, name)
+        lower[name] *= values[name] / before[name]
+        upper[name] *= values[name] / before[name]
 
 
 def _calibrated(
