@@ -1,5 +1,6 @@
 """The view of demand: picks, quantiles, past forecasts, and what moves without a new fit."""
 
+import pandas as pd
 import pytest
 
 from capplan.errors import ScenarioError
@@ -71,3 +72,14 @@ def test_workloads_are_picked_from_a_list(view):
     control.write(("chat", "drafts"))
     assert control.read() == ("chat", "drafts")
     assert "pretraining" in control.widget.options
+
+
+def test_a_shown_table_puts_words_on_the_left_and_escapes_them():
+
+    from capplan.outputs.view import View
+
+    table = pd.DataFrame({"name": ["<td>a", "b"], "usd": [1.0, 2.0], "words": ["x", "y"]})
+    text = View("", {}, table, 0.0, "USD", ()).shown.to_html()
+    assert text.count('<td style="text-align:left">') == 4
+    assert text.count("<td>") == 2
+    assert '<td style="text-align:left">&lt;td&gt;a</td>' in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,16 +16,35 @@ from capplan.outputs.tables import readable
 
 @dataclass(frozen=True)
 class Shown:
-    """A readable table that a notebook shows whole: no cell is cut, and all text is escaped."""
+    """A readable table that a notebook shows whole: no cell is cut, all text is escaped, and words stand on the left.
+
+    Parameters
+    ----------
+    frame
+        The table as text.
+    worded
+        Which of its columns hold words rather than numbers.
+    """
 
     frame: pd.DataFrame
+    worded: tuple[bool, ...]
 
     def to_html(self) -> str:
         """Return the table as HTML."""
         with pd.option_context("display.max_colwidth", None):
-            return self.frame.to_html(index=False, escape=True, border=0)
+            text = self.frame.to_html(index=False, escape=True, border=0)
+        for tag in ("th", "td"):
+            first, *rest = text.split(f"<{tag}>")
+            sides = [f'<{tag} style="text-align:left">' if worded else f"<{tag}>" for worded in self.worded]
+            text = first + "".join(side + part for side, part in zip(itertools.cycle(sides), rest, strict=False))
+        return text
 
     _repr_html_ = to_html
+
+
+def _shown(table: pd.DataFrame) -> Shown:
+    """Make a table readable."""
+    return Shown(readable(table, rows=40), tuple(not pd.api.types.is_numeric_dtype(kind) for kind in table.dtypes))
 
 
 @dataclass(frozen=True)
@@ -69,11 +89,11 @@ class View:
     @property
     def shown(self) -> Shown:
         """The main table as a reader wants it: headings with units, numbers written out."""
-        return Shown(readable(self.table, rows=40))
+        return _shown(self.table)
 
     def detail(self, name: str) -> Shown:
         """Return a further table as a reader wants it."""
-        return Shown(readable(self.details[name], rows=40))
+        return _shown(self.details[name])
 
     def _repr_html_(self) -> str:
         """Show headline, charts and notes in a notebook: plain SVG, no script, all text escaped."""
