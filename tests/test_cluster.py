@@ -95,6 +95,19 @@ def test_nothing_is_lost_doubled_or_over_capacity(policy, rows, placement):
     assert work >= asked - 1e-6
 
 
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(rows=JOBS, least=st.lists(st.integers(1, 20), min_size=25, max_size=25), policy=st.sampled_from(["fifo", "easy_backfill", "priority", "least_attained"]))
+def test_elastic_jobs_do_the_work_they_came_with(rows, least, policy):
+    """With changes of size for nothing, accelerator-seconds held are those asked for, and no elastic job ends later for having grown."""
+    jobs = built(rows).assign(least_accelerators=[float(n) for n in least[: len(rows)]])
+    found = simulate_cluster(jobs, cluster(3), policy, changed(checkpoint_seconds=0.0, job_restart_seconds=0.0, quantum_seconds=60))
+    held = found.held["accelerators"] * (found.held["end_seconds"] - found.held["start_seconds"])
+    assert held.sum() == pytest.approx((jobs["accelerators"] * jobs["duration_seconds"]).sum())
+    assert found.jobs["end_seconds"].notna().all()
+    assert found.occupancy["accelerators"].max() <= 24
+    assert (found.jobs["held_seconds"] + found.jobs["queue_seconds"]).to_numpy() == pytest.approx(found.jobs["completion_seconds"].to_numpy())
+
+
 def promised(job, at, jobs, held, nodes, size):
     """When a waiting job would start if nobody else came: running jobs leave in the order of their ends until its gang has the fewest nodes."""
     free = dict.fromkeys(nodes, size)
@@ -318,7 +331,13 @@ def test_speed_by_kind_elastic_jobs_and_scatter():
     jobs = trace([0, 0], [10, 10], [8, 8], workload="w")
     assert simulate_cluster(jobs, mixed, "fifo", A, speeds=speeds).jobs["end_seconds"].tolist() == [10, 20]
     elastic = trace([0, 0], [10, 10], [6, 8], least_accelerators=[6.0, 1.0])
+    # saving and loading again would cost more than growing saves; where they cost nothing it takes all eight after ten seconds
     assert simulate_cluster(elastic, cluster(1), "fifo", A).jobs["end_seconds"].tolist() == [10, 40]
+    free = changed(checkpoint_seconds=0.0, job_restart_seconds=0.0)
+    grown = simulate_cluster(elastic, cluster(1), "fifo", free)
+    assert grown.jobs["end_seconds"].tolist() == [10, 17.5]
+    assert grown.jobs["preemptions"].tolist() == [0, 0]
+    assert simulate_cluster(elastic, cluster(1), "fifo", changed(checkpoint_seconds=1.0, job_restart_seconds=2.0)).jobs["end_seconds"][1] == 20.5
     split = trace([0, 0, 0], [10, 10, 10], [6, 6, 4])
     found = simulate_cluster(split, cluster(2), "fifo", changed(allow_scatter=True, scatter_slowdown_share=0.5)).jobs
     assert found["end_seconds"].tolist() == [10, 10, 15]

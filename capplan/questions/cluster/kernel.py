@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from capplan.compiling import compiled
+from capplan.questions.cluster.growing import grow
 from capplan.questions.cluster.lists import (
     BY_ATTAINED,
     CONSERVATIVE,
@@ -344,6 +345,8 @@ def run(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
                 _schedule(trace, nodes, rules, state)
             else:
                 _grab_parts(trace, nodes, rules, state)
+        if rules.elastic and state.scalars[WAITING_JOBS] == 0:
+            grow(trace, nodes, rules, state)
         busy = ticking and state.scalars[WAITING_JOBS] > 0 and state.scalars[RUNNING_JOBS] > 0
         if not busy:
             state.scalars[NEXT_TICK] = np.inf

@@ -106,6 +106,7 @@ class Rules(NamedTuple):
     backfill: int
     preempt: int
     gang: int
+    elastic: int
     placement: int
     scatter: int
     scatter_slowdown: float

@@ -73,7 +73,7 @@ def prepare(
         change_to=to,
     )
     teams = tuple(sorted(table["team"].unique()))
-    rules = _rules(policy, a, teams, int(size.sum()), shares, notes)
+    rules = _rules(policy, a, teams, int(size.sum()), shares, bool((trace.least < trace.need).any()), notes)
     return Prepared(table, machines, teams, origin, trace, cluster, rules, tuple(notes))
 
 
@@ -255,7 +255,7 @@ def _changes(
 
 
 def _rules(
-    policy: Policy, a: ClusterAssumptions, teams: tuple[str, ...], size: int, shares: dict[str, float] | None, notes: list[str]
+    policy: Policy, a: ClusterAssumptions, teams: tuple[str, ...], size: int, shares: dict[str, float] | None, elastic: bool, notes: list[str]
 ) -> Rules:
     """Turn policy and assumptions into numbers; without stated shares all teams have the same."""
     given = shares or {}
@@ -275,6 +275,7 @@ def _rules(
         backfill=BACKFILLS[policy.backfill],
         preempt=PREEMPTIONS[policy.preempt],
         gang=int(a.gang_scheduling),
+        elastic=int(elastic and a.gang_scheduling),
         placement=PLACEMENTS[a.placement_rule],
         scatter=int(a.allow_scatter),
         scatter_slowdown=a.scatter_slowdown_share,
