@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from capplan.errors import SolveError
 from capplan.optimize.evaluation import Cut, Evaluator
-from capplan.optimize.program import TwoStage, cost_states, point_costs, right_hand_sides, risk_weights, row_use, shifts
+from capplan.optimize.program import TwoStage, cost_states, point_costs, right_hand_sides, risk_weights, row_use
 from capplan.optimize.separable import SeparableRecourse
 from capplan.optimize.solver import Arrays, solve_arrays
 
 Array = np.ndarray
-MOST_PLANS = 12
-INNER_SHARE = 0.5
-MOST_LIBRARIES = 400
+#: Rounds of pricing at one first stage.
+MOST_ROUNDS = 40
+#: Levels that are added to a cell in one round.
+MOST_NEW = 3
+#: Levels of a cell that differ by less than this multiple of the wanted gap are one.
+SAME_SHARE = 3.0
+#: Share of the wanted gap within which the dispatch of one first stage is proven.
+INNER_SHARE = 0.25
+#: And within this share of how far the search still is from its end.
+OPEN_SHARE = 0.1
+#: A dollar over a row costs this many times the dearest way to save one.
 HIGHEST_PRICE = 1e3
-SAME_DIGITS = 12
+#: Every scenario keeps this share of its probability in the weights of prices, so that none is priced without end; only the mean's weight below it matters.
+LEAST_SHARE = 1e-5
+DIGITS = 12
 
 
 class Price(NamedTuple):
@@ -28,27 +39,28 @@ class Price(NamedTuple):
     scenario: Array
 
 
-@dataclass(frozen=True)
-class Dispatch:
-    """One dispatch of all points at a first stage.
+class Level(NamedTuple):
+    """Dispatch of a cell's points where one unit of each kind of use has a price.
 
     Parameters
     ----------
-    library, basis : (P,)
-        Which library and which of its bases each point uses.
-    cost : (T, S)
-        Recourse cost by technology and scenario.
-    used : (K, T)
-        Expected quantity of each expected row by technology.
-    cut
-        Cut of the priced cost, one for each technology.
+    number
+        Which price.
+    basis : (points, parts)
+        Bases that the points rest on.
+    cost : (S,)
+        Recourse cost by scenario.
+    used : (kinds, S)
+        Use by kind and scenario, with the weights of costs.
+    value : (S,)
+        Cost plus priced use, which no dispatch undercuts at this price.
     """
 
-    library: Array
+    number: int
     basis: Array
     cost: Array
     used: Array
-    cut: Cut
+    value: Array
 
 
 class Coupled(NamedTuple):
@@ -63,21 +75,36 @@ class Coupled(NamedTuple):
     cut
         Cut of the blended cost plus the priced rows, one for each technology.
     mixture
-        Dispatches and their shares by technology, (J, T).
+        Levels and their shares by scenario, (levels, S), of each coupled cell.
+    others
+        Cuts at the prices that were asked for besides.
     """
 
     cost_by_scenario: Array
     price: Price
     cut: Cut
-    mixture: tuple[list[Dispatch], Array]
+    mixture: list[tuple[list[Level], Array]]
+    others: list[Cut]
+
+
+class _Mix(NamedTuple):
+    """A mixture: shares of each cell's levels, scenario costs, how far the rows are over, and prices."""
+
+    shares: list[Array]
+    cost: Array
+    over: float
+    price: Price
 
 
 class CoupledEvaluator:
-    r"""Finds the cheapest recourse that keeps the expected rows, by column generation over dispatches.
+    r"""Finds the cheapest recourse that keeps the expected rows, from dispatches at a few prices of what the rows limit.
 
-    For prices mu of the rows and weights omega of the scenarios each point has costs of its own,
-    :math:`q + \sum_k \mu_k \tfrac{p_s w_{kp}}{\omega_s w_p} g_k`, and is solved exactly by bunching. A small program mixes the dispatches so found
-    (a mixture is feasible, since recourse is convex), and its duals are the next prices. The last prices' duals give a valid cut in any case.
+    For prices mu of the rows and weights omega of the scenarios a point of scenario s costs :math:`q + \nu g` with
+    :math:`\nu = \mu\,\tfrac{p_s w'}{\omega_s w}`, and its value :math:`V(\nu) = \min_y (q + \nu g)^T y` is concave in nu. Points are grouped in
+    cells of one technology and one ratio w'/w. Each cell is dispatched at a few levels of nu: a program mixes these dispatches at least cost
+    within the rows (recourse is convex, so a mixture is feasible), and its duals are the next mu and omega. Between two levels V is at
+    least their line, and the same mixture of their duals is dual feasible, so that any mu and omega give a valid cut without new bases; a
+    level is added where that line lies too low.
 
     Parameters
     ----------
@@ -88,151 +115,250 @@ class CoupledEvaluator:
 
     Source
     ------
-    Dantzig and Wolfe, "Decomposition principle for linear programs", Operations Research 8 (1960).
+    Dantzig and Wolfe, "Decomposition principle for linear programs", Operations Research 8 (1960); concavity of the value in the costs:
+    Bertsimas and Tsitsiklis, Introduction to Linear Optimization (1997), section 5.3.
     """
 
     def __init__(self, base: Evaluator, risk_weight: float, tail_share: float, gap_share: float) -> None:
         self.base, self.problem = base, base.problem
         self.risk_weight, self.tail_share, self.gap_share = risk_weight, tail_share, gap_share
+        problem = self.problem
+        counted = np.array([row.weight * row.points for row in problem.expected])
+        if (counted[:, problem.weight == 0] != 0).any():
+            raise SolveError("an expected row counts a point that has no weight in the objective; give it a weight")
+        ratio = np.round(counted / np.where(problem.weight > 0, problem.weight, 1.0), DIGITS)
+        label, cell = np.unique(np.vstack([problem.technology, ratio]), axis=1, return_inverse=True)
+        self.technology, self.ratio = label[0].astype(int), label[1:].T
+        self.points = [np.flatnonzero(np.ravel(cell) == c) for c in range(label.shape[1])]
+        self.coupled = np.flatnonzero(self.ratio.any(axis=1)).tolist()
+        kinds: dict[bytes, int] = {}
+        self.kind = np.array([kinds.setdefault(np.asarray(row.g, dtype=float).tobytes(), len(kinds)) for row in problem.expected])
+        self.first = [int(np.flatnonzero(self.kind == number)[0]) for number in range(len(kinds))]
         self.libraries: list[SeparableRecourse] = [base.library]
-        self.known: dict[bytes, int] = {}
-        self.prices: list[Price] = []
-        self.plain = (np.zeros(0), np.zeros((0, 0)))
-        top = np.abs(cost_states(self.problem)[0]).max(initial=1e-9)
-        self.highest = HIGHEST_PRICE * top / max((np.abs(row.g).max(initial=0.0) for row in self.problem.expected), default=1.0)
+        self.prices: list[Array] = [np.zeros(len(kinds))]
+        self.active: dict[int, dict[int, Array | None]] = {c: {0: None} for c in self.coupled}
+        top = np.abs(cost_states(problem)[0]).max(initial=1e-9)
+        self.highest = HIGHEST_PRICE * top / max((np.abs(row.g).max(initial=0.0) for row in problem.expected), default=1.0)
 
-    def evaluate(self, x: Array) -> Coupled:
-        """Return the best dispatch of x and the cut that supports it."""
+    def evaluate(self, x: Array, open_share: float = 0.0, others: Sequence[Price] = ()) -> Coupled:
+        """Return the best dispatch of x and the cut that supports it.
+
+        Parameters
+        ----------
+        x : (n,)
+            First stage.
+        open_share
+            How far the whole search still is from its end; while it is far, a dispatch need not be exact.
+        others
+            Prices at which cuts are asked for too, as good as the levels at hand make them.
+        """
         problem = self.problem
         room = np.array([row.limit - float(row.a @ x) for row in problem.expected])
-        plain = Price(np.zeros(len(room)), problem.probability)
-        self.plain = self._plain(x)
-        plans = [self._dispatch(x, price) for price in (plain, *self.prices)]
-        best_bound, best = -np.inf, (plain, plans[0].cut)
-        for _ in range(MOST_PLANS):
-            shares, cost, over, price = self._mix(plans, room)
-            plans.append(self._dispatch(x, price))
-            bound = self._bound(plans[-1], price, x, room)
-            if bound > best_bound:
-                best_bound, best = bound, (price, plans[-1].cut)
-            weight = risk_weights(cost, problem.probability, self.risk_weight, self.tail_share)
-            value = float(weight @ cost) + self.highest * over
-            if value - best_bound <= INNER_SHARE * self.gap_share * max(abs(value), 1e-12):
+        fixed = self._fixed(x)
+        levels = {c: [self._level(x, c, number, basis) for number, basis in self.active[c].items()] for c in self.coupled}
+        bound, best = -np.inf, Price(np.zeros(len(room)), problem.probability)
+        mix = self._mix(levels, fixed, room)
+        for step in range(MOST_ROUNDS):
+            if step:
+                try:
+                    mix = self._mix(levels, fixed, room)
+                except SolveError:
+                    # Short of digits: the last mixture and the best bound stand.
+                    for c, shares in zip(self.coupled, mix.shares, strict=True):
+                        del levels[c][len(shares) :]
+                    break
+            low = {c: self._between(c, levels[c], mix.price)[0] for c in self.coupled}
+            value = float(risk_weights(mix.cost, problem.probability, self.risk_weight, self.tail_share) @ mix.cost) + self.highest * mix.over
+            found = float(mix.price.scenario @ (fixed + sum(low.values(), np.zeros(len(fixed)))) - mix.price.row @ room)
+            if found > bound:
+                bound, best = found, mix.price
+            tolerance = max(INNER_SHARE * self.gap_share, OPEN_SHARE * open_share) * max(abs(value), 1e-12)
+            if value - bound <= tolerance or not self._refine(x, levels, mix.price, low, tolerance):
                 break
-        self.prices = [best[0]]
-        kept = over <= 1e-7 * max(1.0, float(np.abs(room).max(initial=0.0)))
-        return Coupled(cost if kept else np.full(len(cost), np.inf), best[0], best[1], (plans[: shares.shape[0]], shares))
+        kept = mix.over <= 1e-7 * max(1.0, float(np.abs(room).max(initial=0.0)))
+        self._keep(levels, mix, best)
+        cost = mix.cost if kept else np.full(len(mix.cost), np.inf)
+        mixture = [(levels[c], share) for c, share in zip(self.coupled, mix.shares, strict=True)]
+        return Coupled(cost, best, self._cut(levels, best), mixture, [self._cut(levels, price) for price in others])
 
     def decisions(self, x: Array, found: Coupled) -> sparse.csr_matrix:
         """Return the mixture's recourse of every point, (P, r) sparse."""
-        problem = self.problem
-        total = sparse.csr_matrix((len(problem.technology), len(problem.q)))
-        for plan, share in zip(*found.mixture, strict=True):
-            weight = share[problem.technology]
-            for number in np.unique(plan.library[weight > 0]):
-                own = np.flatnonzero((plan.library == number) & (weight > 0))
-                amount = self.libraries[number].decisions(right_hand_sides(problem, x, own), plan.basis[own])
-                place = sparse.csr_matrix((weight[own], (own, np.arange(len(own)))), shape=(len(weight), len(own)))
-                total = total + place @ amount
+        problem, total = self.problem, sparse.lil_matrix((len(self.problem.technology), len(self.problem.q))).tocsr()
+        assert self.base.basis is not None
+        free = np.setdiff1d(np.arange(len(problem.technology)), np.concatenate([self.points[c] for c in self.coupled]))
+        parts = [(free, np.ones(len(free)), self.base.library, self.base.basis[free])]
+        for c, (levels, shares) in zip(self.coupled, found.mixture, strict=True):
+            own = self.points[c]
+            for level, share in zip(levels, shares, strict=True):
+                weight = share[problem.scenario[own]]
+                taken = weight > 0
+                parts.append((own[taken], weight[taken], self.libraries[level.number], level.basis[taken]))
+        for points, weight, library, basis in parts:
+            place = sparse.csr_matrix((weight, (points, np.arange(len(points)))), shape=(len(problem.technology), len(points)))
+            total = total + place @ library.decisions(right_hand_sides(problem, x, points), basis)
         return sparse.csr_matrix(total)
 
-    def _bound(self, plan: Dispatch, price: Price, x: Array, room: Array) -> float:
-        """Return the dual value of a dispatch under its own prices."""
-        return float(plan.cut.constant.sum() - (plan.cut.slope * shifts(self.problem, x)).sum() - price.row @ room)
-
-    def _dispatch(self, x: Array, price: Price) -> Dispatch:
-        """Solve every point under prices; points without a priced row keep their plain optimum."""
+    def _by_scenario(self, points: Array, value: Array) -> Array:
+        """Sum a value of points with their weights by scenario."""
         problem = self.problem
-        points, groups, scenarios = len(problem.technology), len(problem.T), len(problem.probability)
+        return np.bincount(problem.scenario[points], weights=value * problem.weight[points], minlength=len(problem.probability))
+
+    def _fixed(self, x: Array) -> Array:
+        """Return the scenario costs of points in no expected row."""
+        problem, total = self.problem, np.zeros(len(self.problem.probability))
         assert self.base.basis is not None
-        library, basis = np.zeros(points, dtype=int), self.base.basis.copy()
-        row_weight = (
-            np.array([problem.probability[problem.scenario] * row.weight * row.points for row in problem.expected]) * price.row[:, None]
-        )
-        cost_weight = price.scenario[problem.scenario] * problem.weight
-        own_cost, used = self.plain[0].copy(), self.plain[1].copy()
-        value, duals = np.zeros(points), np.zeros((points, problem.W.shape[0]))
-        mixed = np.vstack([cost_weight, row_weight])
-        scale = mixed.sum(axis=0)
-        mixed = np.round(mixed / np.where(scale > 0, scale, 1.0), SAME_DIGITS)
-        kinds, kind = np.unique(mixed, axis=1, return_inverse=True)
-        for number, column in enumerate(kinds.T):
-            own = np.flatnonzero(np.ravel(kind) == number)
-            rhs = right_hand_sides(problem, x, own)
-            if column[1:].any():
-                library[own] = self._library(column)
-                solver = self.libraries[library[own[0]]]
-                basis[own] = solver.evaluate(rhs, problem.technology[own]).basis
-                duals[own] = solver.duals(basis[own]) * scale[own, None]
-                amount = solver.decisions(rhs, basis[own])
-                own_cost[own] = point_costs(problem, amount, own)
-                for k, row in enumerate(problem.expected):
-                    used[k, own] = row_use(problem, row, amount, own)
+        for c, own in enumerate(self.points):
+            if c not in self.active:
+                total += self._by_scenario(own, self.base.library.costs(right_hand_sides(problem, x, own), self.base.basis[own]))
+        return total
+
+    def _level(self, x: Array, c: int, number: int, start: Array | None) -> Level:
+        """Dispatch a cell's points at a price."""
+        problem, own, library = self.problem, self.points[c], self.libraries[number]
+        rhs = right_hand_sides(problem, x, own)
+        if number == 0:
+            assert self.base.basis is not None
+            basis = self.base.basis[own]
+        else:
+            basis = library.evaluate(rhs, problem.technology[own], start).basis
+        amount = library.decisions(rhs, basis)
+        cost = self._by_scenario(own, point_costs(problem, amount, own))
+        used = np.array([self._by_scenario(own, row_use(problem, problem.expected[k], amount, own)) for k in self.first])
+        return Level(number, basis, cost, used, cost + self.prices[number] @ used)
+
+    def _wanted(self, c: int, price: Price) -> Array:
+        """Return the price of each kind of use in a cell by scenario, (kinds, S)."""
+        p = self.problem.probability
+        share = np.divide(p, price.scenario, out=np.zeros(len(p)), where=p > 0)
+        each = np.bincount(self.kind, weights=price.row * self.ratio[c], minlength=len(self.first))
+        return np.outer(each, share)
+
+    def _between(self, c: int, levels: list[Level], price: Price) -> tuple[Array, Array]:
+        """Return the least a cell can cost at some prices by scenario, proven by its levels, and how these are mixed, (levels, S)."""
+        wanted, scenarios = self._wanted(c, price), len(price.scenario)
+        at = np.array([self.prices[level.number] for level in levels])
+        value = np.array([level.value for level in levels])
+        mix = np.zeros((len(levels), scenarios))
+        kind = np.flatnonzero(np.bincount(self.kind, weights=self.ratio[c] > 0, minlength=len(self.first)))
+        if len(kind) == 1:
+            line = at[:, kind[0]]
+            order = np.argsort(line)
+            upper = np.clip(np.searchsorted(line[order], wanted[kind[0]], side="left"), 0, len(order) - 1)
+            lower = np.where(line[order][upper] <= wanted[kind[0]], upper, np.maximum(upper - 1, 0))
+            span = line[order][upper] - line[order][lower]
+            share = np.clip(np.divide(wanted[kind[0]] - line[order][lower], span, out=np.zeros(scenarios), where=span > 0), 0.0, 1.0)
+            mix[order[lower], np.arange(scenarios)] = 1 - share
+            mix[order[upper], np.arange(scenarios)] += share
+        else:
+            # A price that is nowhere higher proves a cost that is nowhere higher.
+            below = (at[:, :, None] <= wanted * (1 + 1e-12)).all(axis=1)
+            mix[np.where(below, value, -np.inf).argmax(axis=0), np.arange(scenarios)] = 1.0
+        return (mix * value).sum(axis=0), mix
+
+    def _refine(self, x: Array, levels: dict[int, list[Level]], price: Price, low: dict[int, Array], tolerance: float) -> bool:
+        """Add levels where the line between two lies too low; tell whether there are any."""
+        added = False
+        for c in self.coupled:
+            wanted = self._wanted(c, price)
+            ways = np.array([level.cost + np.einsum("ks,ks->s", wanted, level.used) for level in levels[c]])
+            gap = price.scenario * (ways.min(axis=0) - low[c])
+            if gap.sum() <= tolerance / (2 * len(self.coupled)):
+                continue
+            for _ in range(MOST_NEW):
+                s = int(gap.argmax())
+                if gap[s] <= 0:
+                    break
+                known = {level.number for level in levels[c]}
+                number = self._number(wanted[:, s], known)
+                if number not in known:
+                    levels[c].append(self._level(x, c, number, None))
+                    added = True
+                gap[(np.abs(wanted - wanted[:, [s]]) <= 0.05 * wanted[:, [s]]).all(axis=0)] = 0.0
+        return added
+
+    def _number(self, wanted: Array, known: set[int]) -> int:
+        """Return the number of a price: one that is nearly the same and new to the cell, else the price itself."""
+        wanted = np.minimum(wanted, self.highest)
+        for number, price in enumerate(self.prices):
+            close = np.abs(price - wanted) <= (0.0 if number in known else SAME_SHARE * self.gap_share) * wanted
+            if close.all():
+                return number
+        costs, state = cost_states(self.problem)
+        priced = sum(nu * np.atleast_2d(self.problem.expected[k].g) for nu, k in zip(wanted, self.first, strict=True))
+        self.prices.append(wanted)
+        self.libraries.append(SeparableRecourse(costs + priced, self.problem.W, self.problem.recourse_sense, state))
+        return len(self.prices) - 1
+
+    def _keep(self, levels: dict[int, list[Level]], mix: _Mix, best: Price) -> None:
+        """Keep the levels that are mixed or prove the bound, with their bases, for the next first stage."""
+        for c, shares in zip(self.coupled, mix.shares, strict=True):
+            proof = self._between(c, levels[c], best)[1]
+            keep = np.flatnonzero((shares > 1e-9).any(axis=1) | (proof > 0).any(axis=1)).tolist()
+            self.active[c] = {levels[c][i].number: levels[c][i].basis for i in sorted({0, *keep})}
+
+    def _cut(self, levels: dict[int, list[Level]], price: Price) -> Cut:
+        """Return the plane that the mixed duals of the levels span, by technology."""
+        problem, m = self.problem, self.problem.W.shape[0]
+        assert self.base.basis is not None
+        weight = price.scenario[problem.scenario] * problem.weight
+        constant, slope = np.zeros((len(problem.T), len(self.base.library.parts))), np.zeros((len(problem.T), m))
+        for c, own in enumerate(self.points):
+            if c in self.active:
+                mix = self._between(c, levels[c], price)[1][:, problem.scenario[own]]
+                duals = sum(
+                    (share[:, None] * self.libraries[level.number].duals(level.basis) for share, level in zip(mix, levels[c], strict=True) if share.any()),
+                    np.zeros((len(own), m)),
+                )
             else:
-                duals[own] = self.base.library.duals(basis[own]) * cost_weight[own, None]
-        value = np.einsum("ij,ij->i", duals, problem.h)
-        member = sparse.csr_matrix((np.ones(points), (problem.technology, np.arange(points))), shape=(groups, points))
-        cell = problem.technology * scenarios + problem.scenario
-        cost = np.bincount(cell, weights=own_cost * problem.weight, minlength=groups * scenarios).reshape(groups, scenarios)
-        plain = np.array([problem.probability[problem.scenario] * row.weight * row.points for row in problem.expected])
-        return Dispatch(library, basis, cost, np.asarray((member @ (plain * used).T).T), Cut((member @ value)[:, None], np.asarray(member @ duals)))
+                duals = self.base.library.duals(self.base.basis[own])
+            duals = duals * weight[own, None]
+            constant[self.technology[c]] += self.base.library.by_part(duals * problem.h[own]).sum(axis=0)
+            slope[self.technology[c]] += duals.sum(axis=0)
+        return Cut(constant, slope)
 
-    def _plain(self, x: Array) -> tuple[Array, Array]:
-        """Return cost (P,) and row quantities (K, P) of each point's cheapest recourse."""
-        amount = self.base.decisions(x)
-        used = np.array([row_use(self.problem, row, amount) for row in self.problem.expected])
-        return point_costs(self.problem, amount), used
-
-    def _library(self, column: Array) -> int:
-        """Return the number of the library for a cost mixture, making it where it is new."""
-        key = column.tobytes()
-        if key not in self.known:
-            if len(self.libraries) > MOST_LIBRARIES:
-                self.known.clear()
-            costs, state = cost_states(self.problem)
-            priced = sum(share * row.g for share, row in zip(column[1:], self.problem.expected, strict=True))
-            self.known[key] = len(self.libraries)
-            self.libraries.append(SeparableRecourse(column[0] * costs + priced, self.problem.W, self.problem.recourse_sense, state))
-        return self.known[key]
-
-    def _mix(self, plans: list[Dispatch], room: Array) -> tuple[Array, Array, float, Price]:
-        """Mix dispatches by technology at least cost within the rows; return shares (J, T), scenario costs, excess and prices."""
-        problem, count, groups = self.problem, len(plans), len(self.problem.T)
-        scenarios, rows, risk = len(problem.probability), len(room), self.risk_weight
-        cost = np.concatenate([plan.cost for plan in plans])
-        used = np.concatenate([plan.used for plan in plans], axis=1)
-        unit = float(np.abs(cost).max(initial=1e-9))
-        alpha = count * groups
-        # columns: shares, scenario costs, their excess over eta, eta, excess over the rows
-        share_rows = sparse.hstack(
-            [sparse.csr_matrix(np.tile(np.eye(groups), count)), sparse.csr_matrix((groups, 2 * scenarios + 1 + rows))]
+    def _mix(self, levels: dict[int, list[Level]], fixed: Array, room: Array) -> _Mix:
+        """Mix the levels of each cell, scenario by scenario, at least cost within the rows."""
+        p, risk = self.problem.probability, self.risk_weight
+        scenarios, rows = len(p), len(room)
+        cost = np.concatenate([np.array([level.cost for level in levels[c]]) for c in self.coupled])
+        used = np.concatenate(
+            [
+                np.array([level.used[self.kind] for level in levels[c]]) * (self.ratio[c][:, None] * p)  # (levels, K, S)
+                for c in self.coupled
+            ]
         )
-        link = sparse.hstack(
-            [sparse.csr_matrix(-cost.T / unit), sparse.eye(scenarios), sparse.csr_matrix((scenarios, scenarios + 1 + rows))]
+        cell = np.repeat(np.arange(len(self.coupled)), [len(levels[c]) for c in self.coupled])
+        count, unit = len(cell), float(max(np.abs(cost).max(initial=0.0), np.abs(fixed).max(initial=0.0), 1e-9))
+        alpha = count * scenarios
+        column, scenario = np.arange(alpha), np.tile(np.arange(scenarios), count)
+        one = sparse.csr_matrix((np.ones(alpha), (np.repeat(cell, scenarios) * scenarios + scenario, column)), shape=(len(self.coupled) * scenarios, alpha))
+        tail = sparse.csr_matrix((-cost.ravel() / unit, (scenario, column)), shape=(scenarios, alpha))
+        budget = sparse.csr_matrix(used.transpose(1, 0, 2).reshape(rows, alpha) / unit)
+        # columns: shares by level and scenario, excess of scenario costs over eta, eta, excess over the rows
+        A = sparse.bmat(
+            [
+                [one, None, None, None],
+                [tail, sparse.eye(scenarios), sparse.csr_matrix(np.ones((scenarios, 1))), None],
+                [budget, None, None, -sparse.eye(rows)],
+            ],
+            format="csr",
         )
-        tail = sparse.hstack([sparse.csr_matrix((scenarios, alpha)), -sparse.eye(scenarios), sparse.eye(scenarios),
-                              sparse.csr_matrix(np.ones((scenarios, 1))), sparse.csr_matrix((scenarios, rows))])  # fmt: skip
-        budget = sparse.hstack([sparse.csr_matrix(used / unit), sparse.csr_matrix((rows, 2 * scenarios + 1)), -sparse.eye(rows)])
-        p = problem.probability
-        c = np.concatenate([np.zeros(alpha), (1 - risk) * p, risk / self.tail_share * p, [risk], np.full(rows, self.highest)])
-        lower = np.zeros(len(c))
-        lower[alpha : alpha + scenarios] = -np.inf
-        lower[alpha + 2 * scenarios] = -np.inf if risk > 0 else 0.0
-        upper = np.full(len(c), np.inf)
-        if risk == 0:
-            upper[alpha + 2 * scenarios] = 0.0
-        A = sparse.csr_matrix(sparse.vstack([share_rows, link, tail, budget]))
-        b = np.concatenate([np.ones(groups), np.zeros(2 * scenarios), room / unit])
-        sense = np.concatenate([np.full(groups + scenarios, "="), np.full(scenarios, ">"), np.full(rows, "<")])
-        if risk == 0:
-            keep = np.concatenate([np.ones(groups + scenarios, bool), np.zeros(scenarios, bool), np.ones(rows, bool)])
-            A, b, sense = A[keep], b[keep], sense[keep]
+        c = np.concatenate([(1 - risk) * (p * cost).ravel() / unit, risk / self.tail_share * p, [risk], np.full(rows, self.highest)])
+        ends = [fixed + sum((pick(cost[cell == i], axis=0) for i in range(len(self.coupled))), np.zeros(scenarios)) for pick in (np.min, np.max)]
+        lower, upper = np.zeros(len(c)), np.full(len(c), np.inf)
+        upper[:alpha] = 1.0
+        # Eta is the cost of some scenario.
+        lower[alpha + scenarios], upper[alpha + scenarios] = ends[0].min() / unit - 1.0, ends[1].max() / unit + 1.0
+        b = np.concatenate([np.ones(one.shape[0]), fixed / unit, room / unit])
+        sense = np.concatenate([np.full(one.shape[0], "="), np.full(scenarios, ">"), np.full(rows, "<")])
         solved = solve_arrays(Arrays(c, A, b, sense, lower, upper, np.zeros(len(c), dtype=bool)))
         assert solved.duals is not None
-        weight = np.maximum(solved.duals[groups : groups + scenarios], 0.0)
-        price = Price(np.maximum(-solved.duals[len(b) - rows :], 0.0), weight / weight.sum())
-        shares = solved.x[:alpha].reshape(count, groups)
-        return shares, (solved.x[:alpha] @ cost), float(solved.x[-rows:].sum() * unit), price
+        weight = (1 - risk) * p + np.maximum(solved.duals[one.shape[0] : one.shape[0] + scenarios], 0.0)
+        least = LEAST_SHARE if 1 - risk < LEAST_SHARE else 0.0
+        price = Price(np.maximum(-solved.duals[len(b) - rows :], 0.0), (1 - least) * weight / weight.sum() + least * p)
+        shares = solved.x[:alpha].reshape(count, scenarios)
+        total = fixed + (shares * cost).sum(axis=0)
+        return _Mix([shares[cell == i] for i in range(len(self.coupled))], total, float(solved.x[len(c) - rows :].sum() * unit), price)
 
 
 def priced_rows(problem: TwoStage, price: Price) -> tuple[Array, float]:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from capplan.errors import SolveError
-from capplan.optimize.coupled import CoupledEvaluator, priced_rows
+from capplan.optimize.coupled import CoupledEvaluator, Price, priced_rows
 from capplan.optimize.evaluation import Cut, Evaluated, Evaluator, aggregate, recourse_of
 from capplan.optimize.lattice import find_lattice
 from capplan.optimize.master import Master
@@ -23,6 +23,8 @@ RELAXED_ITERATIONS = 400
 WHOLE_ITERATIONS = 40
 NEAR_ITERATIONS = 6
 CLOSE_SHARE = 0.25
+FAR_SHARE = 0.05
+PRICED_VISITS = (3, 8, 16)
 PRECISION_SHARE = 0.7
 IN_OUT_SHARE = 0.5
 CLUSTERS = 8
@@ -116,6 +118,9 @@ class LShaped:
         self.cuts: list[tuple[Cut, Cut | None, Cut | None]] = []
         self.rays: list[Array] = []
         self.lower, self.upper = -np.inf, np.inf
+        self.open_share = FAR_SHARE
+        self.prices: list[Price] = []
+        self.visits = 0
         self.cost = np.zeros(len(problem.probability))
         origin = np.zeros(len(problem.c)) if start is None else np.asarray(start, dtype=float)
         if warm is not None and start is None and len(warm.x) == len(problem.c):
@@ -207,14 +212,24 @@ class LShaped:
         if len(found.rays):
             self.rays.append(found.rays)
             self.master.add_rays(found.rays)
-        for cuts in ((found.mean, found.tail, found.reference), *((mean, None, reference) for mean, reference in found.chords)):
-            self.cuts.append(cuts)
-            self.master.add(*cuts)
-        if self.coupled is not None and np.isfinite(found.cost_by_scenario).all():
-            joint = self.coupled.evaluate(x)
-            self.master.add_joint(joint.cut, *priced_rows(self.problem, joint.price))
-            return found._replace(cost_by_scenario=joint.cost_by_scenario)
-        return found
+        if self.coupled is None or not np.isfinite(found.cost_by_scenario).all():
+            for cuts in ((found.mean, found.tail, found.reference), *((mean, None, reference) for mean, reference in found.chords)):
+                self.cuts.append(cuts)
+                self.master.add(*cuts)
+            return found
+        joint = self.coupled.evaluate(x, self.open_share, self.prices)
+        price = priced_rows(self.problem, joint.price)
+        self.master.add_joint(joint.cut, *price)
+        for number, cut in enumerate(joint.others):
+            self.master.add_priced(number, cut)
+        # Prices at which the rows cannot be kept say little about other first stages.
+        kept = bool(np.isfinite(joint.cost_by_scenario).all())
+        self.visits += kept
+        if kept and self.visits in PRICED_VISITS:
+            self.prices.append(joint.price)
+            self.master.add_price(*price)
+            self.master.add_priced(len(self.prices) - 1, joint.cut)
+        return found._replace(cost_by_scenario=joint.cost_by_scenario)
 
     def _sketch(self) -> None:
         """Solve the aggregated relaxation, whose cuts hold for the full program too, to start near the optimum; a program that is as small is not."""
@@ -233,6 +248,7 @@ class LShaped:
             proposal = self.master.relax()
             if problem is self.problem:
                 self.lower = max(self.lower, proposal.bound)
+            self.open_share = _open_share(value, proposal.bound)
             if np.isfinite(value) and value - proposal.bound <= gap_share * max(abs(value), 1e-12):
                 break
             inside = proposal.x if np.isinf(value) else IN_OUT_SHARE * proposal.x + (1 - IN_OUT_SHARE) * best
@@ -265,7 +281,16 @@ class LShaped:
         for _ in range(iterations):
             if self._proven():
                 return
-            proposal = self.master.whole(max(precision, FINEST_GAP), self.x if np.isfinite(self.upper) else guess)
+            self.open_share = _open_share(self.upper, self.lower)
+            try:
+                proposal = self.master.whole(max(precision, FINEST_GAP), self.x if np.isfinite(self.upper) else guess)
+            except InfeasibleError:
+                raise
+            except SolveError:
+                if self.coupled is None or not np.isfinite(self.upper):
+                    raise
+                # The cuts at budget prices leave the master short of digits: what is found and proven so far stands.
+                return
             if bounds_hold:
                 self.lower = max(self.lower, proposal.bound)
             value = self._offer_point(proposal.x)
@@ -304,6 +329,11 @@ class LShaped:
         """Keep a first stage if it is the best so far."""
         if value < self.upper or np.isinf(self.upper):
             self.x, self.upper, self.cost = x, value, cost
+
+
+def _open_share(upper: float, lower: float) -> float:
+    """Return how far two bounds are apart, as a share; no more than is far."""
+    return min((upper - lower) / max(abs(upper), 1e-12), FAR_SHARE) if np.isfinite(upper) else FAR_SHARE
 
 
 def digest(*parts: str | Array | sparse.csr_matrix) -> str:

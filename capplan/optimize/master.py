@@ -14,6 +14,8 @@ from capplan.optimize.solver import Arrays, judge, load, run
 
 Array = np.ndarray
 MOST_NODES = 20_000
+#: Options that are tried one after another where a search with integers ends in an error.
+RESCUES = (("simplex_strategy", 1), ("presolve", "off"), ("primal_feasibility_tolerance", 1e-7))
 
 
 class Proposal(NamedTuple):
@@ -83,6 +85,8 @@ class Master:
         self.grouped = [np.flatnonzero(linked_group == g) for g in range(groups)]
         self.parts = parts
         self.seen: set[bytes] = set()
+        self.priced: list[int] = []
+        self.mixed = False
         links = len(self.linked)
         self.first_value = n + links
         self.tail_value = n + links + groups
@@ -135,7 +139,27 @@ class Master:
         slope = cut.slope[self.linked_technology, self.linked_row] / self.unit
         columns = np.concatenate([np.arange(n + len(self.linked)), self.first_value + np.arange(values), [self.tail_value]])
         entries = np.concatenate([-a / self.unit, slope, np.full(values, 1 - self.risk_weight), [self.risk_weight]])
-        rows.append((cut.constant.sum() - limit) / self.unit, columns, entries)
+        size = max(1.0, float(np.abs(entries).max()))
+        rows.append((cut.constant.sum() - limit) / self.unit / size, columns, entries / size)
+        rows.hand_over(self.highs)
+
+    def add_price(self, a: Array, limit: float) -> None:
+        """Make room for cuts at one set of prices of the expected rows: value >= sum of its parts by group + a x - limit."""
+        groups, values = len(self.grouped), self.tail_value - self.first_value
+        self.priced.append(self.highs.getNumCol())
+        self.highs.addVars(groups, np.full(groups, -np.inf), np.full(groups, np.inf))
+        rows = _Rows()
+        n, own = len(self.problem.c), self.priced[-1] + np.arange(groups)
+        columns = np.concatenate([np.arange(n), self.first_value + np.arange(values), [self.tail_value], own])
+        entries = np.concatenate([-a / self.unit, np.full(values, 1 - self.risk_weight), [self.risk_weight], np.full(groups, -1.0)])
+        size = max(1.0, float(np.abs(entries).max()))
+        rows.append(-limit / self.unit / size, columns, entries / size)
+        rows.hand_over(self.highs)
+
+    def add_priced(self, number: int, cut: Cut) -> None:
+        """Add the cuts of each group at one set of prices."""
+        rows = _Rows()
+        self._by_group(rows, cut, self.priced[number])
         rows.hand_over(self.highs)
 
     def _by_group(self, rows: _Rows, cut: Cut, first: int) -> None:
@@ -159,6 +183,12 @@ class Master:
 
     def relax(self) -> Proposal:
         """Solve without integers, from the last basis."""
+        import highspy
+
+        if self.mixed:
+            whole = np.flatnonzero(self.problem.integer).astype(np.int32)
+            self.highs.changeColsIntegrality(len(whole), whole, [highspy.HighsVarType.kContinuous] * len(whole))
+            self.mixed = False
         run(self.highs)
         judge(self.highs)
         x = np.clip(np.array(self.highs.getSolution().col_value)[: len(self.problem.c)], self.problem.lower, self.problem.upper)
@@ -182,11 +212,19 @@ class Master:
 
         whole = np.flatnonzero(self.problem.integer).astype(np.int32)
         self.highs.changeColsIntegrality(len(whole), whole, [highspy.HighsVarType.kInteger] * len(whole))
+        self.mixed = True
         self.highs.setOptionValue("mip_rel_gap", float(gap_share))
         self.highs.setOptionValue("mip_max_nodes", MOST_NODES)
         if start is not None:
             self.highs.setSolution(len(start), np.arange(len(start), dtype=np.int32), start)
         run(self.highs)
+        for name, value in RESCUES:
+            if self.highs.getModelStatus() not in (highspy.HighsModelStatus.kSolveError, highspy.HighsModelStatus.kUnknown):
+                break
+            # What is left from another search can lead astray: the solver begins anew, then with coarser ways too.
+            self.highs.setOptionValue(name, value)
+            self.highs.clearSolver()
+            run(self.highs)
         judge(self.highs)
         x = np.array(self.highs.getSolution().col_value)[: len(self.problem.c)]
         x = np.clip(np.where(self.problem.integer, np.round(x), x), self.problem.lower, self.problem.upper)

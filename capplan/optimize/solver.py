@@ -301,11 +301,11 @@ def run(highs: Any) -> None:
     """Run the solver; where the simplex method gives up on a linear program for lack of digits, try its other ways.
 
     Perturbed costs can leave the dual simplex method just short of a tight tolerance; without them, or from the primal
-    side, the same program solves. The order is fixed, so equal inputs still give equal answers.
+    side, or by an interior point with crossover, the same program solves. The order is fixed, so equal inputs still give equal answers.
     """
     import highspy
 
-    for name, value in ((None, None), ("dual_simplex_cost_perturbation_multiplier", 0.0), ("simplex_strategy", 4)):
+    for name, value in ((None, None), ("dual_simplex_cost_perturbation_multiplier", 0.0), ("simplex_strategy", 4), ("solver", "ipm")):
         if name is not None:
             highs.setOptionValue(name, value)
             highs.clearSolver()

@@ -1,4 +1,4 @@
-"""Budgets on committed plus expected spend, which couple all points of a quarter: exact where small, proven within a gap where large."""
+"""Budgets on committed plus expected spend, which couple all points of a quarter: proven within the wanted gap, also where large."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from dataclasses import replace
 import numpy as np
 from scipy import sparse
 
+from capplan.errors import SolveError
 from capplan.optimize.extensive import solve_extensive
-from capplan.optimize.program import ExpectedRow, Marginals, Solution, TwoStage, blended_cost, point_costs, row_use
+from capplan.optimize.l_shaped import LShaped
+from capplan.optimize.program import ExpectedRow, Marginals, Solution, TwoStage, blended_cost, check_program, point_costs, row_use
+from capplan.optimize.solver import InfeasibleError
 from capplan.optimize.two_stage import Warm, solve_two_stage
 
-#: Up to this many recourse columns, a model whose budgets bind is solved exactly, all points written out.
+#: Up to this many recourse columns, a model is solved with all points written out.
 EXACT_COLUMNS = 4_000
+#: Gap at which budget prices need not be told apart as finely.
+COARSE_GAP = 5e-3
 #: Overspending below this share of a budget is rounding.
 TOLERANCE = 1e-9
 
@@ -20,17 +25,11 @@ TOLERANCE = 1e-9
 def solve_within_budgets(
     program: TwoStage, soft: np.ndarray, risk_weight: float, tail_share: float, gap_share: float, warm: Warm | None = None
 ) -> Solution:
-    r"""Solve a purchase problem, whether or not its budgets bind.
+    """Solve a purchase problem, whether or not its budgets bind.
 
-    A large model is solved without the budgets' expected part first. If its cheapest recourse keeps them, that is the optimum. If not,
-    the same purchases are
-    kept: soft budgets pay their penalty, hard ones ration what is rented by the hour at least cost,
-
-    .. math:: \min_y \sum_p \omega_p q^T y_p\quad\text{s.t. the recourse rows and}\quad a^T x + \sum_p \omega_p g^T y_p \le B,
-
-    which is a feasible plan, while the bound without budgets stays valid. The gap between them is what is proven; the status is then
-    "limit" unless it is within
-    the wanted gap.
+    A small model is written out. In a large one dispatches at a few prices of the budgets are mixed (`capplan.optimize.coupled`), which is as
+    exact. Where that does not settle for lack of digits it is done more coarsely, and only where that fails too are contracts chosen without
+    the budgets' expected part, see `_ration_after`.
 
     Parameters
     ----------
@@ -43,13 +42,33 @@ def solve_within_budgets(
     """
     if not program.expected or program.h.shape[0] * len(program.q) <= EXACT_COLUMNS:
         return solve_two_stage(program, risk_weight, tail_share, gap_share, warm=warm)
+    check_program(program, risk_weight, tail_share, gap_share)
+    for gap in (gap_share, max(gap_share, COARSE_GAP)):
+        try:
+            found = LShaped(program, risk_weight, tail_share, gap, None, warm).solve()
+        except InfeasibleError:
+            raise
+        except SolveError:
+            continue
+        return found if found.gap_share <= gap_share else replace(found, status="limit")
+    return _ration_after(program, soft, risk_weight, tail_share, gap_share, warm)
+
+
+def _ration_after(
+    program: TwoStage, soft: np.ndarray, risk_weight: float, tail_share: float, gap_share: float, warm: Warm | None
+) -> Solution:
+    r"""Choose contracts without the budgets' expected part, then keep these: soft budgets pay their penalty, hard ones ration use by the hour.
+
+    .. math:: \min_y \sum_p \omega_p q^T y_p\quad\text{s.t. the recourse rows and}\quad a^T x + \sum_p \omega_p g^T y_p \le B
+
+    That is a feasible plan, and the bound without budgets stays valid. The gap between them is what is proven; the status is "limit" unless
+    it is within the wanted gap. The arguments are those of `solve_within_budgets`.
+    """
     free = solve_two_stage(replace(program, expected=()), risk_weight, tail_share, gap_share, warm=warm)
     x, decisions = free.x.copy(), free.recourse
     over = np.array([_excess(program, row, x, decisions) for row in program.expected])
     limits = np.array([max(abs(row.limit), 1.0) for row in program.expected])
     marginals = Marginals(free.marginals.rows, np.zeros(len(over)), free.marginals.reduced_costs)
-    if (over <= TOLERANCE * limits).all():
-        return replace(free, marginals=marginals)
     hard = []
     for i in np.flatnonzero(over > TOLERANCE * limits).tolist():
         row = program.expected[i]
