@@ -300,7 +300,7 @@ class ProcurementAssumptions(PricingAssumptions):
     )
     serving_shortfall_usd_per_accelerator_hour: float = assumption(
         25.0,
-        "Cost of an hour of accelerator work missing for serving, where the workload states none.",
+        "Cost of missing, for serving, what the fastest accelerator its speeds name does in an hour, where the workload states none.",
         "A judgement: several times the on-demand price, since unserved customers leave.",
         unit="USD/h",
         gt=0,
@@ -309,7 +309,7 @@ class ProcurementAssumptions(PricingAssumptions):
     )
     batch_shortfall_usd_per_accelerator_hour: float = assumption(
         12.0,
-        "Cost of an hour of accelerator work missing for training and other batch work, where the workload states none.",
+        "Cost of missing, for training and other batch work, what the fastest accelerator its speeds name does in an hour, where the workload states none.",
         "A judgement: about twice the on-demand price, since delay costs less than loss.",
         unit="USD/h",
         gt=0,

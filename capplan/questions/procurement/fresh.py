@@ -62,7 +62,8 @@ def judge_on_fresh_paths(
               \bar G + t_{0.95,K-1}\,s_G/\sqrt K
 
     bounds the gap from above with 95 % confidence; f_k is the objective over batch k, and its minimum is taken over parts of lots, which
-    only widens the gap.
+    only widens the gap. Budgets on expected use tie all paths together and are left out on both sides: the plan's use by the hour is not
+    rationed here, so where such a budget binds, the plan costs more than is stated and the gap does not count what keeping it costs.
 
     Parameters
     ----------

@@ -128,6 +128,7 @@ def lay_out(
         path=points["path"].map({path: step for step, path in enumerate(paths["path"])}),
     )
     present = points["hours"].notna().to_numpy()
+    notes += _cheap_to_miss(rows, speed, market)
     egress = egress_usd(rows, classes, speed, market.pools, egress_prices)
     return Work(rows, speed, egress, points[present].reset_index(drop=True), load[present], paths, tuple(notes))
 
@@ -221,3 +222,13 @@ def _match(rows: pd.DataFrame, speeds: pd.DataFrame, market: Market) -> np.ndarr
                 "Add an offer there, or change the region or residency"
             )
     return speed
+
+
+def _cheap_to_miss(rows: pd.DataFrame, speed: np.ndarray, market: Market) -> list[str]:
+    """Name the classes whose work costs less to leave undone than to rent on demand, so that the plan would never rent for them."""
+    rent = market.pools["on_demand_usd_per_hour"].to_numpy(float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cheapest = np.nanmin(np.where(speed > 0, rent / speed, np.inf), axis=1, initial=np.inf)
+    found = rows[np.isfinite(cheapest) & (rows["shortfall_usd"].to_numpy(float) < cheapest)]["class"].drop_duplicates()
+    return [f"{name}: work left undone is priced below what renting for it on demand costs, so nothing is rented for it; state its shortfall_usd_per_unit."
+            for name in found]  # fmt: skip
