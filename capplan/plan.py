@@ -37,6 +37,7 @@ from capplan.questions.ledger import Ledger, build_ledger, expected_work
 from capplan.questions.pricing import price_hours
 from capplan.questions.procurement import (
     FIRST_GAP,
+    QUICK,
     Decided,
     FirstAnswer,
     Frontier,
@@ -266,7 +267,7 @@ def first_answer_of(book: Book, scenario: Scenario) -> FirstAnswer | None:
     if full in _answers or book.name not in _left:
         return None
     quick = scenario.replaced(gap_share=max(scenario.gap_share, FIRST_GAP))
-    found = _asked(book, quick, partial(decide, warm=_left[book.name]))
+    found = _asked(book, quick, partial(decide, warm=_left[book.name], proof=QUICK))
     _leave(book, found)
     return first_answer(found, quick.section(ProcurementAssumptions))
 

@@ -95,7 +95,9 @@ def test_the_part_of_a_year_after_the_horizon_is_left_out() -> None:
 
 
 def test_other_costs_of_the_provider_draw_too() -> None:
-    other = pd.DataFrame({"month": pd.to_datetime(["2027-01-01", "2027-02-01", "2028-01-01"]), "usd": [100.0, 200.0, 900.0], "provider": "cloud"})
+    other = pd.DataFrame(
+        {"month": pd.to_datetime(["2027-01-01", "2027-02-01", "2028-01-01"]), "usd": [100.0, 200.0, 900.0], "provider": "cloud"}
+    )
     found = plan(demand([[0.0, 0.0]]), [ON_DEMAND], agreement(1_000.0), other_costs=other)
     assert found.agreements["shortfall_usd"].tolist() == [pytest.approx(700.0)]
 
@@ -112,3 +114,28 @@ def test_alternatives_pay_for_the_agreement_as_well() -> None:
 def test_overlapping_years_are_refused() -> None:
     with pytest.raises(CapplanError, match=r"spend agreement edp: the years .* overlap"):
         plan(demand([[5.0, 5.0]]), [ON_DEMAND], agreement(1.0), agreement(1.0, start="2027-03-01", end="2027-09-30"))
+
+
+@pytest.mark.parametrize("risk_weight", [0.0, 0.4])
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_bounds_of_large_plans_hold_for_the_whole_problem(seed: int, risk_weight: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The optimum of the problem that is written out whole lies between the bounds that a large plan gets, whatever way its use is counted."""
+    draw = np.random.default_rng(seed)
+    work = demand(draw.uniform(1.0, 9.0, (4, 4)).tolist())
+    offers = [
+        offer("od", "on_demand", 3.0),
+        offer("lease", "lease", 2.2, term_months=3),
+        RIVAL | {"usd_per_hour": 1.9},
+        offer("cheap", "on_demand", 2.8, sku="other"),
+    ]
+    first = agreement(float(draw.uniform(1e4, 8e4)), rolls_over=bool(seed % 2))
+    second = agreement(float(draw.uniform(1e4, 8e4)), start="2027-07-01", end="2027-12-31", discount_share=0.1)
+    exact = plan(work, offers, first, second, a=assumptions(horizon_quarters=4, risk_weight=risk_weight, gap_share=0.0)).proof
+    assert exact.gap_share <= 1e-7
+    monkeypatch.setattr("capplan.questions.procurement.agreed.EXACT_COLUMNS", 0)
+    found = plan(work, offers, first, second, a=assumptions(horizon_quarters=4, risk_weight=risk_weight, gap_share=1e-4)).proof
+    slack = 1e-6 * exact.upper_usd
+    assert found.lower_usd <= exact.upper_usd + slack
+    assert exact.lower_usd <= found.upper_usd + slack
+    # and they are near where all paths weigh what they are probable; else a price must not pay for use without end on paths of low weight
+    assert risk_weight > 0 or found.gap_share <= 0.1

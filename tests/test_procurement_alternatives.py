@@ -182,5 +182,5 @@ def test_what_beats_the_plan_within_its_gap_is_said_so() -> None:
     assert lines["regret: mean value plan"] == "The average: $5 less than the plan, which is within the plan's proven gap."
     assert lines["regret: all on demand"] == "No cap: $50 less than the plan."
     assert "below zero because" in lines["many futures instead of their average (VSS)"]
-    assert lines["proof"].endswith("10 % more at most, and a limit ended the search.")
+    assert lines["proof"].endswith("10 % more at most, which is wider than was asked for.")
     assert lines["limits"] == "No limit holds the plan back."

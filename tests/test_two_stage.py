@@ -14,6 +14,7 @@ from scipy.optimize import linprog
 
 from capplan.errors import SolveError
 from capplan.optimize.bases import BasisStore
+from capplan.optimize.priced import envelope_weights, priced_program
 from capplan.optimize.program import expected_excess, right_hand_sides
 from capplan.optimize.recourse import RecourseLibrary
 from capplan.optimize.solver import InfeasibleError, UnboundedError
@@ -319,3 +320,34 @@ def test_shares_out_of_range_are_refused():
         solve_two_stage(fleet(1), 1.5)
     with pytest.raises(SolveError, match="tail_share is 0"):
         solve_two_stage(fleet(1), 0.5, 0.0)
+
+
+@pytest.mark.parametrize("risk_weight", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("seed", range(6))
+def test_prices_in_place_of_expected_rows_bound_the_optimum(seed, risk_weight):
+    draw = np.random.default_rng(seed)
+    problem = fleet(seed, scenarios=5)
+    spend = np.where(problem.q < 20, problem.q, 0.0)
+    every = np.ones(len(problem.technology), dtype=bool)
+    free = solve_two_stage(problem, risk_weight, 0.3, 1e-7)
+    weight = problem.probability[problem.scenario] * problem.weight
+    used = float(weight @ (free.recourse @ spend))
+    # a cap on spend, and a floor under the use of one technology: both signs of coefficients
+    rows = (
+        ExpectedRow(problem.c, spend, every, problem.weight, float(problem.c @ free.x) + used * 0.7),
+        ExpectedRow(problem.c * 0, -spend, problem.technology == 1, problem.weight * 0.9, -used * 0.1),
+    )
+    whole = replace(problem, expected=rows)
+    exact = solve_two_stage(whole, risk_weight, 0.3, 1e-7, method="extensive")
+    best = -np.inf
+    for _ in range(6):
+        price = draw.uniform(0.0, 1.5, 2) * (draw.uniform(size=2) < 0.7)
+        weights = envelope_weights(
+            draw.uniform(size=5) if draw.uniform() < 0.5 else exact.cost_by_scenario, whole.probability, risk_weight, 0.3
+        )
+        priced, constant = priced_program(whole, price, weights)
+        for method in ("extensive", "l_shaped"):
+            bound = solve_two_stage(priced, 0.0, 1.0, 1e-7, method=method).lower - constant
+            assert bound <= exact.upper + 1e-6 * abs(exact.upper)
+        best = max(best, bound)
+    assert best > 0.5 * exact.lower

@@ -1,5 +1,6 @@
 """Procurement: what to buy in each quarter, and why."""
 
+from capplan.questions.procurement.agreed import QUICK
 from capplan.questions.procurement.answer import Proof, Purchases
 from capplan.questions.procurement.first import FIRST_GAP, FirstAnswer, first_answer
 from capplan.questions.procurement.fresh import OutOfSample, judge_on_fresh_paths
@@ -12,6 +13,7 @@ from capplan.questions.procurement.solve import Decided, decide
 
 __all__ = [
     "FIRST_GAP",
+    "QUICK",
     "Decided",
     "FirstAnswer",
     "Frontier",

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from capplan.errors import CapplanError
 from capplan.inputs.scenario import ProcurementAssumptions
+from capplan.optimize.program import ExpectedRow
 from capplan.questions.pricing import completed
 from capplan.questions.procurement.choices import Choices
 from capplan.questions.procurement.extras import Extra
@@ -266,3 +267,35 @@ def agreement_rules(
             carried[year.agreement_id] = rest
         rules.append((pulp.LpAffineExpression(used) >= year.open_usd, f"spend {year.name}"))
     return rules, unspent
+
+
+def agreement_rows(
+    years: Sequence[Year], position: np.ndarray, unspent: np.ndarray, columns: int, work: Work, recourse: Recourse, market: Market, spend: np.ndarray
+) -> tuple[ExpectedRow, ...]:
+    r"""Write each contract year as a row on expected use: :math:`b^T x + E[s^T y] + u_k - u_{k-1} \ge` what is open.
+
+    Parameters
+    ----------
+    years, work, recourse, market
+        Contract years and the parts of the problem.
+    position, unspent, columns
+        Columns of the choices and of what is left in each year, and how many columns there are.
+    spend : (states, r)
+        Spend at stated prices by cost state.
+    """
+    rows: list[ExpectedRow] = []
+    carried: dict[str, int] = {}
+    quarter = work.points["quarter"].to_numpy(int)
+    for year, left in zip(years, unspent.tolist(), strict=True):
+        a = np.zeros(columns)
+        a[position], a[left] = -year.lot_usd, -1.0
+        if year.agreement_id in carried:
+            a[carried.pop(year.agreement_id)] = 1.0
+        if year.rolls:
+            carried[year.agreement_id] = left
+        theirs = np.where(_by_the_hour(recourse.columns, market, year.provider), spend - recourse.columns["egress"].to_numpy(float), 0.0)
+        hours = np.zeros(len(recourse.stage))
+        hours[: len(quarter)] = work.points["hours"].to_numpy(float) * year.overlap[quarter]
+        g = -theirs * (1 - year.discount_share)
+        rows.append(ExpectedRow(a, g if len(g) > 1 else g[0], hours > 0, hours, -year.open_usd))
+    return tuple(rows)

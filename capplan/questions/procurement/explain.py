@@ -226,8 +226,8 @@ def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: Procur
         )
     if solution.status == "limit":
         notes.append(
-            f"This plan is proven within {100 * solution.gap_share:.2f} % of the best, and not optimal: the search met a limit, or a budget that binds was kept by "
-            "rationing use by the hour, or by paying for the excess, after the contracts were chosen."
+            f"This plan is proven within {100 * solution.gap_share:.2f} % of the best, and not optimal: the search met a limit, or a spend agreement counts use by "
+            "the hour, which ties all hours together, so that what no plan can undercut is known less closely."
         )
     notes.append(
         f"Each purchase must be signed by the start of its quarter less the 90th percentile of its lead time (the median where that is not known) "
@@ -246,8 +246,8 @@ def _agreement_notes(table: pd.DataFrame) -> list[str]:
 
 
 def _unproven(solution: Solution) -> str:
-    """Label a plan whose search met a limit before the wanted gap was proven."""
-    return f" The search met a limit: proven within {100 * solution.gap_share:.2g} % of the best plan." if solution.status == "limit" else ""
+    """Label a plan whose wanted gap was not proven."""
+    return f" Not proven to be the best: within {100 * solution.gap_share:.2g} % of it." if solution.status == "limit" else ""
 
 
 def _headline(bought: pd.DataFrame, alternatives: pd.DataFrame, a: ProcurementAssumptions) -> str:

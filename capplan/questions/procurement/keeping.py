@@ -53,7 +53,7 @@ def keep_decision(signed: Signed, *tables: Any, **more: Any) -> Kept:
         Arguments of `plan_purchases`, the assumptions among them.
     """
     a = next(part for part in tables if isinstance(part, ProcurementAssumptions))
-    found = decide(*tables, **more)
+    found = decide(*tables, proof=None, **more)
     program, table, best = found.model.program, found.choices.table, found.solution
     firm = table["firm"].to_numpy(bool)
     lots = np.array([signed.get(key, 0.0) for key in zip(table["offer_id"], table["quarter"], strict=True)])

@@ -14,7 +14,7 @@ from capplan.errors import CapplanError
 from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.optimize.solver import arrays
 from capplan.optimize.two_stage import ExpectedRow, TwoStage
-from capplan.questions.procurement.agreements import Year, agreement_rules, discounted, most_rented, pledges
+from capplan.questions.procurement.agreements import Year, agreement_rows, agreement_rules, discounted, most_rented, pledges
 from capplan.questions.procurement.choices import Choices
 from capplan.questions.procurement.deferral import deferrals
 from capplan.questions.procurement.extras import Extra, technology_of
@@ -46,6 +46,8 @@ class Model:
         Row and column of the program that hold what is spent, and what is left, in each of them.
     pledged : (years, n)
         What each column of the program counts as planned spend by the hour in each of them.
+    agreed
+        The same years as rows on expected use: what is signed, bought, rented by the hour and left adds up.
     deferred, deferred_columns
         Work that can be put off, and the program's column of each.
     notes
@@ -61,6 +63,7 @@ class Model:
     spend_rows: np.ndarray
     unspent: np.ndarray
     pledged: np.ndarray
+    agreed: tuple[ExpectedRow, ...]
     deferred: tuple[Extra, ...]
     deferred_columns: np.ndarray
     notes: tuple[str, ...]
@@ -75,6 +78,13 @@ class Model:
         b[self.spend_rows] = np.array([year.open_usd for year in self.years]) - usd
         upper[np.flatnonzero(self.pledged.any(axis=0))] = 0.0
         return replace(self, program=replace(self.program, b=b, upper=upper))
+
+    def whole(self) -> TwoStage:
+        """Return the program in which whatever a plan is expected to rent by the hour counts; its optimum is the best plan there is."""
+        program, upper = self.program, self.program.upper.copy()
+        upper[np.flatnonzero(self.pledged.any(axis=0))] = 0.0
+        kept = np.setdiff1d(np.arange(len(program.b)), self.spend_rows)
+        return replace(program, A=program.A[kept], b=program.b[kept], sense=program.sense[kept], upper=upper, expected=(*program.expected, *self.agreed))
 
     def settled(self, x: np.ndarray, left_usd: np.ndarray) -> np.ndarray:
         """Return a first stage without planned spend by the hour, which pays what is left of each contract year, (years,)."""
@@ -190,8 +200,8 @@ def build_model(
     position = np.array([index[id(variable)] for variable in lots], dtype=int)
     moved = [index[id(amount)] for amount in amounts]
     place = sparse.csr_matrix((np.ones(len(lots)), (np.arange(len(lots)), position)), shape=(len(lots), len(matrices.c)))
-    both, found = np.unique(np.hstack(discounted(recourse, market, years)), axis=0, return_inverse=True)
-    costs, spend = np.split(both, 2, axis=1)
+    both, found = np.unique(np.hstack([*discounted(recourse, market, years), recourse.spend]), axis=0, return_inverse=True)
+    costs, spend, listed = np.split(both, 3, axis=1)
     expected = [_expected_row(about, coefficients, spend, recourse, work, index) for about, coefficients in budgets]
     several = len(both) > 1
     program = TwoStage(
@@ -212,7 +222,9 @@ def build_model(
         for extra, column in zip(planned_use, moved, strict=False):
             if extra.group == year.provider:
                 pledged[k, column] = extra.billed_usd * year.overlap[extra.quarter]
-    return Model(problem, program, position, rows, frame, tuple(years), spend_rows, np.array([index[id(rest)] for rest in unspent], dtype=int), pledged,
+    left = np.array([index[id(rest)] for rest in unspent], dtype=int)
+    counts = agreement_rows(years, position, left, len(matrices.c), work, recourse, market, listed)
+    return Model(problem, program, position, rows, frame, tuple(years), spend_rows, left, pledged, counts,
                  tuple(deferred), np.array(moved[len(planned_use) :], dtype=int), tuple(notes))  # fmt: skip
 
 

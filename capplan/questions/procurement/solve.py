@@ -11,6 +11,7 @@ import pandas as pd
 from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.optimize.program import Solution
 from capplan.optimize.two_stage import Warm
+from capplan.questions.procurement.agreed import FULL, Effort, prove
 from capplan.questions.procurement.agreements import agreement_table, contract_years
 from capplan.questions.procurement.budgets import solve_within_budgets
 from capplan.questions.procurement.choices import Choices, list_choices
@@ -112,6 +113,7 @@ def decide(
     price_states: pd.DataFrame | None = None,
     delivery_states: pd.DataFrame | None = None,
     warm: Warm | None = None,
+    proof: Effort | None = FULL,
 ) -> Decided:
     """Build and solve the purchase program.
 
@@ -123,6 +125,9 @@ def decide(
     warm
         What an earlier decision left (`Decided.solution.warm`): its cuts hold where only first-stage costs, limits or the risk weight
         moved, its bases also where prices by the hour or demand did. Which of several plans within the gap is found may depend on it.
+    proof
+        How much is done to bound what any plan could cost where spend agreements run (elsewhere the bounds come with the solution); None where bounds
+        are not asked for.
     """
     solved: dict[tuple[tuple[str, float], ...], tuple[Stated, Model, Solution]] = {}
 
@@ -133,7 +138,12 @@ def decide(
                               offer_payments=offer_payments, egress_prices=egress_prices, price_states=price_states,
                               delivery_states=delivery_states)  # fmt: skip
         feasible(found.model)
-        model, solution = _counting_use(found, a, warm) if found.model.years else (found.model, _best(found.model, a, warm))
+        if found.model.years:
+            model, solution = _counting_use(found, a, warm)
+            if proof is not None:
+                model, solution = prove(found.model, (model, solution), a, proof)
+        else:
+            model, solution = found.model, _best(found.model, a, warm)
         solved[tuple(factor.items())] = found, model, solution
         return found.work, found.recourse, solution
 

@@ -1,0 +1,185 @@
+"""The proof of a plan under spend agreements: what no plan can cost less than, and better plans met on the way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from capplan.inputs.scenario import ProcurementAssumptions
+from capplan.optimize.extensive import solve_extensive
+from capplan.optimize.l_shaped import FINEST_GAP
+from capplan.optimize.priced import envelope_weights, priced_program
+from capplan.optimize.program import Solution, TwoStage, blended_cost, expected_excess, point_costs, row_use
+from capplan.optimize.solver import UnboundedError
+from capplan.optimize.two_stage import solve_two_stage
+from capplan.questions.procurement.budgets import EXACT_COLUMNS, solve_within_budgets
+from capplan.questions.procurement.model import Model
+
+#: Share of the gap that a step of the prices aims at.
+STEP_SHARE = 0.3
+#: Gap of these relaxations at least.
+PRICES_GAP = 1e-3
+#: A difference in dollars below this is none.
+NOTICEABLE_USD = 1.0
+
+
+class Effort(NamedTuple):
+    """How long to look.
+
+    Parameters
+    ----------
+    prices
+        Prices of the agreements that are tried on the relaxation.
+    counts
+        Halvings in the search for how much use by the hour a plan may count on.
+    """
+
+    prices: int
+    counts: int
+
+
+FULL = Effort(prices=5, counts=3)
+QUICK = Effort(prices=0, counts=1)
+
+
+def prove(model: Model, best: tuple[Model, Solution], a: ProcurementAssumptions, effort: Effort) -> tuple[Model, Solution]:
+    r"""Bound what any plan can cost, where all that is expected to be rented by the hour counts towards agreements; and look for a better plan.
+
+    A small problem is written out whole. In a large one agreements (and budgets) are paid for at a price instead of kept, so that every hour stays on its own
+    (`capplan.optimize.priced`); the price follows what is short, a subgradient of the bound. What is rented there says how much use a plan may
+    count on: as much of it as leads to a plan that rents that much.
+
+    Parameters
+    ----------
+    model
+        The problem.
+    best
+        The plan that is to be proven, and the model in which its use by the hour counts.
+    a
+        Risk weight, tail, gap.
+    effort
+        How long to look.
+
+    Returns
+    -------
+    The best plan and its model; its bounds hold for the problem itself.
+    """
+    whole = model.whole()
+    if whole.h.shape[0] * len(whole.q) <= EXACT_COLUMNS:
+        exact = solve_extensive(whole, a.risk_weight, a.tail_share, a.gap_share)
+        lower, best = exact.lower, _better(model, whole, exact, best, a)
+    else:
+        lower, best = _bound(model, whole, best, a, effort)
+    now, plan = best
+    lower = min(lower, plan.upper)
+    gap = (plan.upper - lower) / max(abs(plan.upper), 1e-12)
+    return now, replace(plan, lower=lower, status="optimal" if gap <= FINEST_GAP else "gap" if gap <= a.gap_share else "limit")
+
+
+def _bound(
+    model: Model, whole: TwoStage, best: tuple[Model, Solution], a: ProcurementAssumptions, effort: Effort
+) -> tuple[float, tuple[Model, Solution]]:
+    """Return what no plan can cost less than, and the best plan met on the way."""
+    solution = best[1]
+    weight = envelope_weights(solution.cost_by_scenario, whole.probability, a.risk_weight, a.tail_share)
+    worth = np.append(np.maximum(-solution.marginals.expected, 0.0), np.maximum(solution.marginals.rows[model.spend_rows], 0.0))
+    found, constant = None, 0.0
+    # A price that is too high for a scenario of low weight pays for use without end: less of it bounds too, and none always does.
+    for share in (1.0, 1 - min(a.risk_weight, 1.0), 0.0):
+        try:
+            price = _best_price(model, whole, share * _allowed(model, whole, worth), weight, solution, a, effort.prices if share == 1 else 0)
+            program, constant = priced_program(whole, price, weight)
+            found = solve_two_stage(program, 0.0, 1.0, a.gap_share / 2, warm=solution.warm)
+        except UnboundedError:
+            continue
+        break
+    if found is None:
+        return -np.inf, best
+    lower, rented = found.lower - constant, _paid(model, whole, found)[1]
+    best = _better(model, whole, found, best, a)
+    share, step = 1.0, 0.5
+    for _ in range(effort.counts):
+        if best[1].upper - lower <= a.gap_share * abs(best[1].upper):
+            break
+        share -= step
+        now = model.counting(share * rented)
+        tried = solve_within_budgets(now.program, now.soft, a.risk_weight, a.tail_share, a.gap_share, solution.warm)
+        best = _better(model, whole, tried, best, a)
+        step = abs(step) / 2 * (1 if (_paid(model, whole, tried)[1] < share * rented - NOTICEABLE_USD).any() else -1)
+    return lower, best
+
+
+def _best_price(
+    model: Model, whole: TwoStage, price: np.ndarray, weight: np.ndarray, solution: Solution, a: ProcurementAssumptions, tries: int
+) -> np.ndarray:
+    """Return the prices at which the relaxation bounds best, from a few steps along its subgradients; those of budgets stay."""
+    budgets, step, lower, centre, warm = len(model.program.expected), STEP_SHARE, -np.inf, price, solution.warm
+    direction = np.zeros(len(model.years))
+    limits = np.array([row.limit for row in whole.expected[budgets:]])
+    for _ in range(tries):
+        program, constant = priced_program(whole, price, weight)
+        relaxed = replace(program, integer=np.zeros_like(program.integer))
+        found = solve_two_stage(relaxed, 0.0, 1.0, max(a.gap_share / 2, PRICES_GAP), warm=warm)
+        warm = found.warm or warm
+        if found.lower - constant > lower:
+            lower, centre = found.lower - constant, price
+            direction = _use(whole, found)[budgets:] - limits
+        else:
+            step /= 2
+        if solution.upper - lower <= a.gap_share * abs(solution.upper) or not direction.any():
+            break
+        move = step * (solution.upper - lower) / float(direction @ direction) * direction
+        price = _allowed(model, whole, centre + np.append(np.zeros(budgets), move))
+    return centre
+
+
+def _use(whole: TwoStage, found: Solution) -> np.ndarray:
+    """Return what each expected row holds, (K,)."""
+    weight = whole.probability[whole.scenario]
+    return np.array(
+        [float(row.a @ found.x + (weight * row.weight * row.points) @ row_use(whole, row, found.recourse)) for row in whole.expected]
+    )
+
+
+def _allowed(model: Model, whole: TwoStage, price: np.ndarray) -> np.ndarray:
+    """Return prices above which breaking a row for its penalty would earn money; a year that rolls over is worth no more than the next."""
+    price = np.maximum(price, 0.0)
+    budgets = len(whole.expected) - len(model.years)
+    for k, row in enumerate(whole.expected[:budgets]):
+        free = np.flatnonzero((row.a < 0) & ~whole.integer & np.isinf(whole.upper))
+        price[k] = min([price[k], *(whole.c[free] / -row.a[free]).tolist()])
+    following: dict[str, float] = {}
+    for k in reversed(range(len(model.years))):
+        year = model.years[k]
+        most = float(whole.c[model.unspent[k]]) + (following.get(year.agreement_id, 0.0) if year.rolls else 0.0)
+        price[budgets + k] = following[year.agreement_id] = min(price[budgets + k], most)
+    return price
+
+
+def _better(
+    model: Model, whole: TwoStage, found: Solution, best: tuple[Model, Solution], a: ProcurementAssumptions
+) -> tuple[Model, Solution]:
+    """Return the best plan so far, after purchases and a dispatch that pay what they leave unspent."""
+    cost = np.bincount(whole.scenario, weights=whole.weight * point_costs(whole, found.recourse), minlength=len(whole.probability))
+    x, rented = _paid(model, whole, found)
+    upper = float(whole.c @ x) + blended_cost(cost, whole.probability, a.risk_weight, a.tail_share)
+    if upper >= best[1].upper or (expected_excess(whole, x, found.recourse) > 0).any():
+        return best
+    return model.counting(rented), replace(best[1], x=x, upper=upper, cost_by_scenario=cost, recourse=found.recourse)
+
+
+def _paid(model: Model, whole: TwoStage, found: Solution) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first stage that pays what stays unspent of each year, and what is rented by the hour in each."""
+    rows = whole.expected[len(whole.expected) - len(model.years) :]
+    plain = model.settled(found.x, np.zeros(len(model.years)))
+    held = _use(replace(whole, expected=rows), replace(found, x=plain))
+    left = np.zeros(len(rows))
+    carried: dict[str, float] = {}
+    for k, (year, row) in enumerate(zip(model.years, rows, strict=True)):
+        left[k] = max(held[k] + carried.pop(year.agreement_id, 0.0) - row.limit, 0.0)
+        if year.rolls:
+            carried[year.agreement_id] = left[k]
+    rented = np.array([float(row.a @ plain) for row in rows]) - held
+    return model.settled(found.x, left), rented
