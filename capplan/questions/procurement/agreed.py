@@ -89,7 +89,9 @@ def _bound(
     # A price that is too high for a scenario of low weight pays for use without end: less of it bounds too, and none always does.
     for share in (1.0, 1 - min(a.risk_weight, 1.0), 0.0):
         try:
-            price = _best_price(model, whole, share * _allowed(model, whole, worth), weight, solution, a, effort.prices if share == 1 else 0)
+            price = _best_price(
+                model, whole, share * _allowed(model, whole, worth), weight, solution, a, effort.prices if share == 1 else 0
+            )
             program, constant = priced_program(whole, price, weight)
             found = solve_two_stage(program, 0.0, 1.0, a.gap_share / 2, warm=solution.warm)
         except UnboundedError:
@@ -105,7 +107,7 @@ def _bound(
             break
         share -= step
         now = model.counting(share * rented)
-        tried = solve_within_budgets(now.program, now.soft, a.risk_weight, a.tail_share, a.gap_share, solution.warm)
+        tried = solve_within_budgets(now.program, now.soft, a.risk_weight, a.tail_share, a.gap_share, solution.warm, exact=False)
         best = _better(model, whole, tried, best, a)
         step = abs(step) / 2 * (1 if (_paid(model, whole, tried)[1] < share * rented - NOTICEABLE_USD).any() else -1)
     return lower, best

@@ -63,7 +63,7 @@ def compare_alternatives(
         Columns as in `answer.Purchases.alternatives`; the plan is the first row.
     """
     program = model.program
-    mean_plan = solve_within_budgets(mean_program(program), model.soft, 0.0, a.tail_share, BESIDE * a.gap_share, solution.warm)
+    mean_plan = solve_within_budgets(mean_program(program), model.soft, 0.0, a.tail_share, BESIDE * a.gap_share, solution.warm, exact=False)
     nothing = model.first_stage(np.maximum(program.lower[model.position], 0.0))
     renewals = (choices.table["kind"] == "renewal").to_numpy()
     cases = [
@@ -212,7 +212,7 @@ def value_information(model: Model, solution: Solution, alternatives: pd.DataFra
         if not exact:
             single = replace(single, integer=np.zeros_like(single.integer))
         known += (
-            program.probability[group].sum() * solve_within_budgets(single, model.soft, 0.0, a.tail_share, a.gap_share, solution.warm).lower
+            program.probability[group].sum() * solve_within_budgets(single, model.soft, 0.0, a.tail_share, a.gap_share, solution.warm, exact=False).lower
         )
     costs = alternatives.set_index("name")
     expected = float(costs.at["plan", "expected_usd"])

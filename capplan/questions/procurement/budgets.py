@@ -23,7 +23,7 @@ TOLERANCE = 1e-9
 
 
 def solve_within_budgets(
-    program: TwoStage, soft: np.ndarray, risk_weight: float, tail_share: float, gap_share: float, warm: Warm | None = None
+    program: TwoStage, soft: np.ndarray, risk_weight: float, tail_share: float, gap_share: float, warm: Warm | None = None, *, exact: bool = True
 ) -> Solution:
     """Solve a purchase problem, whether or not its budgets bind.
 
@@ -39,11 +39,13 @@ def solve_within_budgets(
         Which budgets may be broken at a price; each has a continuous first-stage variable for the excess.
     risk_weight, tail_share, gap_share, warm
         See `capplan.optimize.two_stage.solve_two_stage`.
+    exact
+        Where not, budgets that bind in a large model are kept after the contracts are chosen, which takes seconds instead of minutes; the bounds stay valid.
     """
     if not program.expected or program.h.shape[0] * len(program.q) <= EXACT_COLUMNS:
         return solve_two_stage(program, risk_weight, tail_share, gap_share, warm=warm)
     check_program(program, risk_weight, tail_share, gap_share)
-    for gap in (gap_share, max(gap_share, COARSE_GAP)):
+    for gap in (gap_share, max(gap_share, COARSE_GAP)) if exact else ():
         try:
             found = LShaped(program, risk_weight, tail_share, gap, None, warm).solve()
         except InfeasibleError:

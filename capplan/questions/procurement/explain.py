@@ -186,7 +186,7 @@ def _other_endings(choices: Choices, recourse: Recourse, model: Model, solution:
         cost = program.c.copy()
         cost[model.position] = choices.present_usd[:, :counted].sum(axis=1) + choices.present_bridge_usd
         other = model.lots(
-            solve_within_budgets(replace(near, c=cost), model.soft, a.risk_weight, a.tail_share, max(a.gap_share, 1e-3), solution.warm).x
+            solve_within_budgets(replace(near, c=cost), model.soft, a.risk_weight, a.tail_share, max(a.gap_share, 1e-3), solution.warm, exact=False).x
         )
         amount = float((other * size)[long].sum())
         if abs(amount - held) > NOTICEABLE_SHARE * max(held, amount, 1.0):

@@ -68,7 +68,13 @@ def keep_decision(signed: Signed, *tables: Any, **more: Any) -> Kept:
     if possible:
         try:
             kept = solve_within_budgets(
-                replace(program, lower=lower, upper=upper), found.model.soft, a.risk_weight, a.tail_share, a.gap_share, best.warm
+                replace(program, lower=lower, upper=upper),
+                found.model.soft,
+                a.risk_weight,
+                a.tail_share,
+                a.gap_share,
+                best.warm,
+                exact=False,
             )
             regret = max(kept.upper - best.upper, 0.0) / max(abs(best.upper), 1e-9)
         except InfeasibleError:

@@ -139,11 +139,11 @@ def decide(
                               delivery_states=delivery_states)  # fmt: skip
         feasible(found.model)
         if found.model.years:
-            model, solution = _counting_use(found, a, warm)
+            model, solution = _counting_use(found, a, warm, exact=proof == FULL)
             if proof is not None:
                 model, solution = prove(found.model, (model, solution), a, proof)
         else:
-            model, solution = found.model, _best(found.model, a, warm)
+            model, solution = found.model, _best(found.model, a, warm, exact=proof == FULL)
         solved[tuple(factor.items())] = found, model, solution
         return found.work, found.recourse, solution
 
@@ -160,9 +160,9 @@ def decide(
     return Decided(found.market, found.choices, found.states, found.work, found.recourse, model, solution, lots, bought, notes)
 
 
-def _best(model: Model, a: ProcurementAssumptions, warm: Warm | None) -> Solution:
+def _best(model: Model, a: ProcurementAssumptions, warm: Warm | None, *, exact: bool) -> Solution:
     """Solve a model as it stands."""
-    return solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share, warm)
+    return solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share, warm, exact=exact)
 
 
 def _raised(classes: pd.DataFrame, speeds: pd.DataFrame, factor: Mapping[str, float], a: ProcurementAssumptions) -> pd.DataFrame:
@@ -174,7 +174,7 @@ def _raised(classes: pd.DataFrame, speeds: pd.DataFrame, factor: Mapping[str, fl
     return classes.assign(shortfall_usd_per_unit=usd * classes["class"].map(factor).astype(float).fillna(1.0))
 
 
-def _counting_use(found: Stated, a: ProcurementAssumptions, warm: Warm | None) -> tuple[Model, Solution]:
+def _counting_use(found: Stated, a: ProcurementAssumptions, warm: Warm | None, *, exact: bool) -> tuple[Model, Solution]:
     """Plan under spend agreements; two ways to count what is rented by the hour, and the cheaper plan is kept.
 
     Either what a plan is expected to rent counts, but does not steer what is rented: first as the plan does that may buy parts of lots, and less where the
@@ -183,19 +183,19 @@ def _counting_use(found: Stated, a: ProcurementAssumptions, warm: Warm | None) -
     """
     model = found.model
     parts = replace(model.program, integer=np.zeros_like(model.program.integer))
-    seen = solve_within_budgets(parts, model.soft, a.risk_weight, a.tail_share, max(a.gap_share, PARTS_GAP), warm)
+    seen = solve_within_budgets(parts, model.soft, a.risk_weight, a.tail_share, max(a.gap_share, PARTS_GAP), warm, exact=False)
     steers = (model.pledged @ seen.x > STEERING_SHARE * np.array([max(year.open_usd, 0.0) for year in model.years])).any()
     counted, ways = _rented(found, seen), []
     for _ in range(MOST_COUNTS):
         now = model.counting(counted)
-        solution = solve_within_budgets(now.program, now.soft, a.risk_weight, a.tail_share, a.gap_share, seen.warm)
+        solution = solve_within_budgets(now.program, now.soft, a.risk_weight, a.tail_share, a.gap_share, seen.warm, exact=exact)
         rented = _rented(found, solution)
         if (rented >= counted - NOTICEABLE_USD).all():
             ways.append((now, solution))
             break
         counted, seen = np.minimum(counted, rented), solution
     if steers or not ways:
-        ways.append((model, solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share, seen.warm)))
+        ways.append((model, solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share, seen.warm, exact=exact)))
     return min(ways, key=lambda way: way[1].upper)
 
 
