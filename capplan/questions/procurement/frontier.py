@@ -28,7 +28,7 @@ class Frontier:
     ----------
     table
         One row a risk weight: risk_weight, expected_usd, cvar_usd, objective_usd (their blend at this weight), lower_usd (no plan has a
-        smaller blend), gap_share, stopped_by (optimal, gap or limit), contracts, accelerators (signed in all), chosen (the plan's own weight).
+        smaller blend, where use by the hour counts towards spend agreements as in the plan), gap_share, stopped_by (optimal, gap or limit), contracts, accelerators (signed in all), chosen (the plan's own weight).
     purchases
         risk_weight, and the columns of `answer.Purchases.purchases`.
     headline, notes
@@ -99,8 +99,10 @@ def trace_frontier(
         purchases.append(bought.assign(risk_weight=weight))
     table = pd.DataFrame(rows, columns=COLUMNS).assign(chosen=weights == a.risk_weight)
     signed = pd.concat(purchases, ignore_index=True)
+    counted = ", among plans that count use by the hour towards spend agreements as the plan does" if base.model.years else ""
     notes = (
-        f"Each point is the best plan at its weight, proven within {100 * table['gap_share'].max():.2g} % or better; points nearer than that cannot be told apart.",
+        f"Each point is the best plan at its weight, proven within {100 * table['gap_share'].max():.2g} % or better{counted}; "
+        "points nearer than that cannot be told apart.",
     )
     return Frontier(table, signed[["risk_weight", *[name for name in signed.columns if name != "risk_weight"]]], _headline(table, a), notes)
 
