@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import weakref
+
 import numpy as np
 from numba import types
 
@@ -9,11 +12,15 @@ from capplan.compiling import compiled
 from capplan.errors import SolveError
 
 Array = np.ndarray
+_clock = itertools.count(1)
+_stores: weakref.WeakSet[BasisStore] = weakref.WeakSet()
 NUMBERS, REALS, TABLE, CUBE = types.int64[::1], types.float64[::1], types.float64[:, ::1], types.float64[:, :, ::1]
 PIVOT_TOLERANCE = 1e-9
 #: Pivots after which an inverse is made anew, so that rounding does not add up.
 MOST_UPDATES = 24
+#: Memory that the inverses of one store may take, and those of all stores together.
 INVERSE_BYTES = 400_000_000
+ALL_BYTES = 1_000_000_000
 FIRST_ROOM = 64
 GROWTH = 4
 
@@ -46,16 +53,25 @@ class BasisStore:
         self.columns, self.duals = np.zeros((FIRST_ROOM, m), dtype=np.int64), np.zeros((FIRST_ROOM, m))
         self.slot = np.full(FIRST_ROOM, -1)
         self.updates, self.used = np.zeros(FIRST_ROOM, dtype=np.int64), np.zeros(FIRST_ROOM, dtype=np.int64)
-        # by slot: the transposed inverse, the length of each row of the inverse, and reduced costs
-        self.inverse, self.norm, self.reduced = np.zeros((FIRST_ROOM, m, m)), np.zeros((FIRST_ROOM, m)), np.zeros((FIRST_ROOM, n))
-        self.free = list(range(FIRST_ROOM))[::-1]
+        self.last_used = next(_clock)
+        self._empty()
         # A basis is known by the exclusive or of random words, one for each column: equal sets of columns have equal words.
         draw = np.random.default_rng(20270101)
         self.word = [int.from_bytes(draw.bytes(16)) for _ in range(n)]
         self.words: list[int] = []
         self.index: dict[int, int] = {}
         self.child: dict[tuple[int, int], int] = {}
-        self.most = max(256, int(INVERSE_BYTES / (8 * (m * (m + 1) + n))))
+        self.slot_bytes = 8 * (m * (m + 1) + n)
+        self.most = max(256, INVERSE_BYTES // self.slot_bytes)
+        _stores.add(self)
+
+    def _empty(self) -> None:
+        """Make room for a few inverses: by slot the transposed inverse, the length of each row of the inverse, and reduced costs."""
+        m, n = self.matrix.shape
+        self.inverse, self.norm, self.reduced = np.zeros((FIRST_ROOM, m, m)), np.zeros((FIRST_ROOM, m)), np.zeros((FIRST_ROOM, n))
+        self.free = list(range(FIRST_ROOM))[::-1]
+        self.slot[:] = -1
+        self.peak = 0
 
     def add(self, columns: Array) -> int:
         """Store a basis by its columns and return its number; one that is there already keeps its own."""
@@ -117,13 +133,21 @@ class BasisStore:
         return self.inverse[self._slots(np.array([number]))[0], :, row].copy()
 
     def evict(self) -> None:
-        """Let go of the inverses used longest ago when they take more memory than they may."""
+        """Let go of the inverses used longest ago when they take more memory than they may, here and in all stores together."""
         held = np.flatnonzero(self.slot[: self.count] >= 0)
+        self.last_used, self.peak = next(_clock), max(self.peak, len(held))
         if len(held) > self.most:
             held = held[np.argsort(-self.used[held], kind="stable")]
             gone = held[self.most // 2 :]
             self.free.extend(self.slot[gone].tolist())
             self.slot[gone] = -1
+        stores = sorted(_stores, key=lambda store: store.last_used)
+        total = sum(store.peak * store.slot_bytes for store in stores)
+        for store in stores[:-1]:
+            if total <= ALL_BYTES:
+                break
+            total -= store.peak * store.slot_bytes
+            store._empty()
 
     def _new(self, word: int) -> int:
         """Return the number of a basis that has no inverse yet."""

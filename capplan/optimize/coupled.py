@@ -30,6 +30,8 @@ HIGHEST_PRICE = 1e3
 #: Every scenario keeps this share of its probability in the weights of prices, so that none is priced without end; only the mean's weight below it matters.
 LEAST_SHARE = 1e-5
 DIGITS = 12
+#: Prices whose bases are kept beside those that are in use.
+MOST_PRICES = 60
 
 
 class Price(NamedTuple):
@@ -136,6 +138,8 @@ class CoupledEvaluator:
         self.first = [int(np.flatnonzero(self.kind == number)[0]) for number in range(len(kinds))]
         self.libraries: list[SeparableRecourse] = [base.library]
         self.prices: list[Array] = [np.zeros(len(kinds))]
+        self.last_asked: dict[int, int] = {}
+        self.visits = 0
         self.active: dict[int, dict[int, Array | None]] = {c: {0: None} for c in self.coupled}
         top = np.abs(cost_states(problem)[0]).max(initial=1e-9)
         self.highest = HIGHEST_PRICE * top / max((np.abs(row.g).max(initial=0.0) for row in problem.expected), default=1.0)
@@ -152,7 +156,7 @@ class CoupledEvaluator:
         others
             Prices at which cuts are asked for too, as good as the levels at hand make them.
         """
-        problem = self.problem
+        problem, self.visits = self.problem, self.visits + 1
         room = np.array([row.limit - float(row.a @ x) for row in problem.expected])
         fixed = self._fixed(x)
         levels = {c: [self._level(x, c, number, basis) for number, basis in self.active[c].items()] for c in self.coupled}
@@ -215,6 +219,7 @@ class CoupledEvaluator:
     def _level(self, x: Array, c: int, number: int, start: Array | None) -> Level:
         """Dispatch a cell's points at a price."""
         problem, own, library = self.problem, self.points[c], self.libraries[number]
+        self.last_asked[number] = self.visits
         rhs = right_hand_sides(problem, x, own)
         if number == 0:
             assert self.base.basis is not None
@@ -295,6 +300,12 @@ class CoupledEvaluator:
             proof = self._between(c, levels[c], best)[1]
             keep = np.flatnonzero((shares > 1e-9).any(axis=1) | (proof > 0).any(axis=1)).tolist()
             self.active[c] = {levels[c][i].number: levels[c][i].basis for i in sorted({0, *keep})}
+        active = {number for known in self.active.values() for number in known}
+        idle = sorted((visit, number) for number, visit in self.last_asked.items() if visit < self.visits and number not in active)
+        for _, number in idle[:-MOST_PRICES]:
+            # nobody has asked for this price for long: its bases are forgotten, and it is never found again
+            del self.last_asked[number]
+            self.libraries[number], self.prices[number] = self.base.library, np.full_like(self.prices[number], np.inf)
 
     def _cut(self, levels: dict[int, list[Level]], price: Price) -> Cut:
         """Return the plane that the mixed duals of the levels span, by technology."""

@@ -145,7 +145,9 @@ def _waiting(choices: Choices, model: Model, solution: Solution, a: ProcurementA
     upper = program.upper.copy()
     upper[firm] = 0.0
     try:
-        return solve_within_budgets(replace(program, upper=upper), model.soft, a.risk_weight, a.tail_share, BESIDE * a.gap_share, solution.warm)
+        return solve_within_budgets(
+            replace(program, upper=upper), model.soft, a.risk_weight, a.tail_share, BESIDE * a.gap_share, solution.warm, exact=solution.status != "limit"
+        )
     except InfeasibleError:
         return None
 

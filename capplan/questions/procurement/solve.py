@@ -188,15 +188,18 @@ def _counting_use(found: Stated, a: ProcurementAssumptions, warm: Warm | None, *
     counted, ways = _rented(found, seen), []
     for _ in range(MOST_COUNTS):
         now = model.counting(counted)
-        solution = solve_within_budgets(now.program, now.soft, a.risk_weight, a.tail_share, a.gap_share, seen.warm, exact=exact)
+        solution = solve_within_budgets(now.program, now.soft, a.risk_weight, a.tail_share, a.gap_share, seen.warm, exact=False)
         rented = _rented(found, solution)
         if (rented >= counted - NOTICEABLE_USD).all():
             ways.append((now, solution))
             break
         counted, seen = np.minimum(counted, rented), solution
     if steers or not ways:
-        ways.append((model, solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share, seen.warm, exact=exact)))
-    return min(ways, key=lambda way: way[1].upper)
+        ways.append((model, solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share, seen.warm, exact=False)))
+    now, best = min(ways, key=lambda way: way[1].upper)
+    if exact and best.status == "limit":  # a budget binds
+        best = min(best, solve_within_budgets(now.program, now.soft, a.risk_weight, a.tail_share, a.gap_share, seen.warm), key=lambda plan: plan.upper)
+    return now, best
 
 
 def _rented(found: Stated, plan: Solution) -> np.ndarray:
