@@ -351,3 +351,40 @@ def test_prices_in_place_of_expected_rows_bound_the_optimum(seed, risk_weight):
             assert bound <= exact.upper + 1e-6 * abs(exact.upper)
         best = max(best, bound)
     assert best > 0.5 * exact.lower
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_row_that_asks_for_use_is_written_out(seed):
+    """Rows on use with negative coefficients (a floor instead of a cap) are solved exactly, whatever method is asked for."""
+    problem = fleet(seed, scenarios=4)
+    spend = np.where(problem.q < 20, problem.q, 0.0)
+    weight = problem.probability[problem.scenario] * problem.weight
+    free = solve_two_stage(problem, 0.2, 0.3, 1e-7)
+    floor = 1.3 * float((weight * (problem.technology == 1)) @ (free.recourse @ spend))
+    rows = (
+        ExpectedRow(problem.c * 0, -spend, problem.technology == 1, problem.weight, -floor),
+        ExpectedRow(problem.c, spend, np.ones(len(problem.technology), dtype=bool), problem.weight, 1e9),
+    )
+    whole = replace(problem, expected=rows)
+    exact = solve_two_stage(whole, 0.2, 0.3, 1e-7, method="extensive")
+    assert exact.upper > free.upper
+    found = solve_two_stage(whole, 0.2, 0.3, 1e-7, method="l_shaped")
+    assert found.lower <= exact.upper + 1e-6 * exact.upper
+    assert found.upper == pytest.approx(exact.upper, rel=1e-6)
+
+
+def test_bases_that_were_let_go_come_back_the_same(monkeypatch):
+    """A tight memory limit makes other stores let go of their inverses; costs and duals stay what they were, to the last digit."""
+    problem = fleet(5, scenarios=4)
+    plain = solve_two_stage(problem, 0.3, 0.3, 1e-7, method="l_shaped")
+    monkeypatch.setattr("capplan.optimize.bases.ALL_BYTES", 1)
+    library, other = (RecourseLibrary(problem.q, problem.W, problem.recourse_sense) for _ in range(2))
+    kind = np.zeros(len(problem.h), dtype=int)
+    first = library.evaluate(problem.h, kind)
+    before = library.duals[first.basis].copy()
+    other.evaluate(problem.h, kind)
+    assert (library.bases.slot[: library.bases.count] == -1).all()
+    again = library.evaluate(problem.h, kind, first.basis)
+    assert (again.basis == first.basis).all()
+    assert (library.duals[again.basis] == before).all()
+    assert solve_two_stage(problem, 0.3, 0.3, 1e-7, method="l_shaped").upper == pytest.approx(plain.upper, rel=1e-9)

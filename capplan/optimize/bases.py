@@ -53,6 +53,7 @@ class BasisStore:
         self.columns, self.duals = np.zeros((FIRST_ROOM, m), dtype=np.int64), np.zeros((FIRST_ROOM, m))
         self.slot = np.full(FIRST_ROOM, -1)
         self.updates, self.used = np.zeros(FIRST_ROOM, dtype=np.int64), np.zeros(FIRST_ROOM, dtype=np.int64)
+        self.priced = np.zeros(FIRST_ROOM, dtype=bool)
         self.last_used = next(_clock)
         self._empty()
         # A basis is known by the exclusive or of random words, one for each column: equal sets of columns have equal words.
@@ -141,20 +142,21 @@ class BasisStore:
             gone = held[self.most // 2 :]
             self.free.extend(self.slot[gone].tolist())
             self.slot[gone] = -1
-        stores = sorted(_stores, key=lambda store: store.last_used)
-        total = sum(store.peak * store.slot_bytes for store in stores)
-        for store in stores[:-1]:
-            if total <= ALL_BYTES:
-                break
+        total = sum(store.peak * store.slot_bytes for store in _stores)
+        if total <= ALL_BYTES:
+            return
+        for store in sorted(_stores, key=lambda store: store.last_used)[:-1]:
             total -= store.peak * store.slot_bytes
             store._empty()
+            if total <= ALL_BYTES:
+                break
 
     def _new(self, word: int) -> int:
         """Return the number of a basis that has no inverse yet."""
         number = self.count
         if number == len(self.slot):
-            self.columns, self.duals, self.updates, self.used = (
-                _grown(array) for array in (self.columns, self.duals, self.updates, self.used)
+            self.columns, self.duals, self.updates, self.used, self.priced = (
+                _grown(array) for array in (self.columns, self.duals, self.updates, self.used, self.priced)
             )
             self.slot = np.concatenate([self.slot, np.full(len(self.columns) - number, -1)])
         self.index[word] = number
@@ -196,7 +198,10 @@ class BasisStore:
         reduced = self.perturbed - np.einsum("ki,kij->kj", self.perturbed[columns], inverse) @ self.matrix
         np.put_along_axis(reduced, columns, 0.0, axis=1)
         self.reduced[slots] = np.maximum(reduced, 0.0)
-        self.duals[numbers] = np.einsum("ki,kij->kj", self.cost[columns], inverse)
+        # duals stay as they were first made, so that cuts do not depend on what was let go in between
+        new = np.array(numbers)[~self.priced[numbers]]
+        self.duals[new] = np.einsum("ki,kij->kj", self.cost[self.columns[new]], inverse[~self.priced[numbers]])
+        self.priced[numbers] = True
         self.updates[numbers] = 0
 
     def _derive(self, old: Array, row: Array, entering: Array, alpha: Array, new: Array) -> None:
@@ -212,7 +217,7 @@ class BasisStore:
         duals = self.duals[old]
         work = np.zeros(len(self.matrix))
         _pivot(self.slot[old], target, row, entering, alpha, self.inverse, self.norm, self.reduced, duals, self.matrix, self.cost, work)
-        self.duals[new] = duals
+        self.duals[new], self.priced[new] = duals, True
 
 
 def _grown(array: Array) -> Array:

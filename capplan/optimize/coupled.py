@@ -128,6 +128,8 @@ class CoupledEvaluator:
         counted = np.array([row.weight * row.points for row in problem.expected])
         if (counted[:, problem.weight == 0] != 0).any():
             raise SolveError("an expected row counts a point that has no weight in the objective; give it a weight")
+        if any((np.asarray(row.g) < 0).any() for row in problem.expected):
+            raise SolveError("an expected row lowers what it counts; prices prove nothing there, write the program out")
         ratio = np.round(counted / np.where(problem.weight > 0, problem.weight, 1.0), DIGITS)
         label, cell = np.unique(np.vstack([problem.technology, ratio]), axis=1, return_inverse=True)
         self.technology, self.ratio = label[0].astype(int), label[1:].T

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from capplan.errors import SolveError
 from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.optimize.extensive import solve_extensive
 from capplan.optimize.l_shaped import FINEST_GAP
 from capplan.optimize.priced import envelope_weights, priced_program
 from capplan.optimize.program import Solution, TwoStage, blended_cost, expected_excess, point_costs, row_use
-from capplan.optimize.solver import UnboundedError
 from capplan.optimize.two_stage import solve_two_stage
 from capplan.questions.procurement.budgets import EXACT_COLUMNS, solve_within_budgets
 from capplan.questions.procurement.model import Model
@@ -94,7 +94,7 @@ def _bound(
             )
             program, constant = priced_program(whole, price, weight)
             found = solve_two_stage(program, 0.0, 1.0, a.gap_share / 2, warm=solution.warm)
-        except UnboundedError:
+        except SolveError:
             continue
         break
     if found is None:
