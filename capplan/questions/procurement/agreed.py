@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from capplan.errors import SolveError
 from capplan.inputs.scenario import ProcurementAssumptions
@@ -99,17 +100,17 @@ def _bound(
         break
     if found is None:
         return -np.inf, best
-    lower, rented = found.lower - constant, _paid(model, whole, found)[1]
+    lower, most = found.lower - constant, rented(model, found.recourse)
     best = _better(model, whole, found, best, a)
     share, step = 1.0, 0.5
     for _ in range(effort.counts):
         if best[1].upper - lower <= a.gap_share * abs(best[1].upper):
             break
         share -= step
-        now = model.counting(share * rented)
+        now = model.counting(share * most)
         tried = solve_within_budgets(now.program, now.soft, a.risk_weight, a.tail_share, a.gap_share, solution.warm, exact=False)
         best = _better(model, whole, tried, best, a)
-        step = abs(step) / 2 * (1 if (_paid(model, whole, tried)[1] < share * rented - NOTICEABLE_USD).any() else -1)
+        step = abs(step) / 2 * (1 if (rented(model, tried.recourse) < share * most - NOTICEABLE_USD).any() else -1)
     return lower, best
 
 
@@ -119,7 +120,6 @@ def _best_price(
     """Return the prices at which the relaxation bounds best, from a few steps along its subgradients; those of budgets stay."""
     budgets, step, lower, centre, warm = len(model.program.expected), STEP_SHARE, -np.inf, price, solution.warm
     direction = np.zeros(len(model.years))
-    limits = np.array([row.limit for row in whole.expected[budgets:]])
     for _ in range(tries):
         program, constant = priced_program(whole, price, weight)
         relaxed = replace(program, integer=np.zeros_like(program.integer))
@@ -127,7 +127,7 @@ def _best_price(
         warm = found.warm or warm
         if found.lower - constant > lower:
             lower, centre = found.lower - constant, price
-            direction = _use(whole, found)[budgets:] - limits
+            direction = np.array([float(row.a @ found.x) - row.limit for row in model.agreed]) - rented(model, found.recourse)
         else:
             step /= 2
         if solution.upper - lower <= a.gap_share * abs(solution.upper) or not direction.any():
@@ -135,14 +135,6 @@ def _best_price(
         move = step * (solution.upper - lower) / float(direction @ direction) * direction
         price = _allowed(model, whole, centre + np.append(np.zeros(budgets), move))
     return centre
-
-
-def _use(whole: TwoStage, found: Solution) -> np.ndarray:
-    """Return what each expected row holds, (K,)."""
-    weight = whole.probability[whole.scenario]
-    return np.array(
-        [float(row.a @ found.x + (weight * row.weight * row.points) @ row_use(whole, row, found.recourse)) for row in whole.expected]
-    )
 
 
 def _allowed(model: Model, whole: TwoStage, price: np.ndarray) -> np.ndarray:
@@ -165,23 +157,28 @@ def _better(
 ) -> tuple[Model, Solution]:
     """Return the best plan so far, after purchases and a dispatch that pay what they leave unspent."""
     cost = np.bincount(whole.scenario, weights=whole.weight * point_costs(whole, found.recourse), minlength=len(whole.probability))
-    x, rented = _paid(model, whole, found)
+    x, used = _paid(model, found)
     upper = float(whole.c @ x) + blended_cost(cost, whole.probability, a.risk_weight, a.tail_share)
     if upper >= best[1].upper or (expected_excess(whole, x, found.recourse) > 0).any():
         return best
-    return model.counting(rented), replace(best[1], x=x, upper=upper, cost_by_scenario=cost, recourse=found.recourse)
+    return model.counting(used), replace(best[1], x=x, upper=upper, cost_by_scenario=cost, recourse=found.recourse)
 
 
-def _paid(model: Model, whole: TwoStage, found: Solution) -> tuple[np.ndarray, np.ndarray]:
+def rented(model: Model, decisions: sparse.csr_matrix) -> np.ndarray:
+    """Return what decisions are expected to rent by the hour in each contract year, (years,)."""
+    program = model.program
+    weight = program.probability[program.scenario]
+    return np.array([-float((weight * row.weight * row.points) @ row_use(program, row, decisions)) for row in model.agreed])
+
+
+def _paid(model: Model, found: Solution) -> tuple[np.ndarray, np.ndarray]:
     """Return the first stage that pays what stays unspent of each year, and what is rented by the hour in each."""
-    rows = whole.expected[len(whole.expected) - len(model.years) :]
     plain = model.settled(found.x, np.zeros(len(model.years)))
-    held = _use(replace(whole, expected=rows), replace(found, x=plain))
-    left = np.zeros(len(rows))
+    used = rented(model, found.recourse)
+    left = np.zeros(len(used))
     carried: dict[str, float] = {}
-    for k, (year, row) in enumerate(zip(model.years, rows, strict=True)):
-        left[k] = max(held[k] + carried.pop(year.agreement_id, 0.0) - row.limit, 0.0)
+    for k, (year, row) in enumerate(zip(model.years, model.agreed, strict=True)):
+        left[k] = max(float(row.a @ plain) - used[k] + carried.pop(year.agreement_id, 0.0) - row.limit, 0.0)
         if year.rolls:
             carried[year.agreement_id] = left[k]
-    rented = np.array([float(row.a @ plain) for row in rows]) - held
-    return model.settled(found.x, left), rented
+    return model.settled(found.x, left), used

@@ -11,8 +11,8 @@ import pandas as pd
 from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.optimize.program import Solution
 from capplan.optimize.two_stage import Warm
-from capplan.questions.procurement.agreed import FULL, Effort, prove
-from capplan.questions.procurement.agreements import agreement_table, contract_years
+from capplan.questions.procurement.agreed import FULL, NOTICEABLE_USD, Effort, prove, rented
+from capplan.questions.procurement.agreements import contract_years
 from capplan.questions.procurement.budgets import solve_within_budgets
 from capplan.questions.procurement.choices import Choices, list_choices
 from capplan.questions.procurement.explain import feasible
@@ -33,8 +33,6 @@ PARTS_GAP = 3e-2
 STEERING_SHARE = 0.02
 #: Times that the use by the hour is counted anew before none of it is.
 MOST_COUNTS = 3
-#: A difference in dollars below this is none.
-NOTICEABLE_USD = 1.0
 
 
 @dataclass(frozen=True)
@@ -139,7 +137,7 @@ def decide(
                               delivery_states=delivery_states)  # fmt: skip
         feasible(found.model)
         if found.model.years:
-            model, solution = _counting_use(found, a, warm, exact=proof == FULL)
+            model, solution = _counting_use(found.model, a, warm, exact=proof == FULL)
             if proof is not None:
                 model, solution = prove(found.model, (model, solution), a, proof)
         else:
@@ -174,36 +172,28 @@ def _raised(classes: pd.DataFrame, speeds: pd.DataFrame, factor: Mapping[str, fl
     return classes.assign(shortfall_usd_per_unit=usd * classes["class"].map(factor).astype(float).fillna(1.0))
 
 
-def _counting_use(found: Stated, a: ProcurementAssumptions, warm: Warm | None, *, exact: bool) -> tuple[Model, Solution]:
+def _counting_use(model: Model, a: ProcurementAssumptions, warm: Warm | None, *, exact: bool) -> tuple[Model, Solution]:
     """Plan under spend agreements; two ways to count what is rented by the hour, and the cheaper plan is kept.
 
     Either what a plan is expected to rent counts, but does not steer what is rented: first as the plan does that may buy parts of lots, and less where the
     plan in whole lots rents less, so that no plan counts on spend that it does not lead to. Or what is planned for each hour of a quarter counts, is paid
     for like a contract, and steers. Both cost what they say at most.
     """
-    model = found.model
     parts = replace(model.program, integer=np.zeros_like(model.program.integer))
     seen = solve_within_budgets(parts, model.soft, a.risk_weight, a.tail_share, max(a.gap_share, PARTS_GAP), warm, exact=False)
     steers = (model.pledged @ seen.x > STEERING_SHARE * np.array([max(year.open_usd, 0.0) for year in model.years])).any()
-    counted, ways = _rented(found, seen), []
+    counted, ways = rented(model, seen.recourse), []
     for _ in range(MOST_COUNTS):
         now = model.counting(counted)
         solution = solve_within_budgets(now.program, now.soft, a.risk_weight, a.tail_share, a.gap_share, seen.warm, exact=False)
-        rented = _rented(found, solution)
-        if (rented >= counted - NOTICEABLE_USD).all():
+        used = rented(model, solution.recourse)
+        if (used >= counted - NOTICEABLE_USD).all():
             ways.append((now, solution))
             break
-        counted, seen = np.minimum(counted, rented), solution
+        counted, seen = np.minimum(counted, used), solution
     if steers or not ways:
         ways.append((model, solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share, seen.warm, exact=False)))
     now, best = min(ways, key=lambda way: way[1].upper)
     if exact and best.status == "limit":  # a budget binds
         best = min(best, solve_within_budgets(now.program, now.soft, a.risk_weight, a.tail_share, a.gap_share, seen.warm), key=lambda plan: plan.upper)
     return now, best
-
-
-def _rented(found: Stated, plan: Solution) -> np.ndarray:
-    """Return what a plan is expected to rent by the hour in each contract year, (years,)."""
-    model = found.model
-    table = agreement_table(model.years, model.lots(plan.x), found.work, found.recourse, found.market, plan.recourse)
-    return table["by_the_hour_usd"].to_numpy(float)
