@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 
 from capplan.errors import CapplanError
-from capplan.questions.procurement import Purchases
-from tests.procurement_cases import assumptions, commitment, demand, offer, sku, solve
+from capplan.inputs.assumptions_hindsight import HindsightAssumptions
+from capplan.inputs.scenario import FrontierAssumptions
+from capplan.questions.procurement import Purchases, judge_on_fresh_paths, plan_purchases, rehearse_plan, trace_frontier
+from tests.procurement_cases import BASE, assumptions, commitment, demand, offer, sku, solve, tables
 
 HOURS = 2190.0
 ON_DEMAND = offer("od", "on_demand", 4.0)
@@ -139,3 +141,43 @@ def test_bounds_of_large_plans_hold_for_the_whole_problem(seed: int, risk_weight
     assert exact.lower_usd <= found.upper_usd + slack
     # and they are near where all paths weigh what they are probable; else a price must not pay for use without end on paths of low weight
     assert risk_weight > 0 or found.gap_share <= 0.1
+
+
+LOADS = [[3.0, 9.0], [8.0, 2.0], [5.0, 5.0], [9.0, 9.0]]
+
+
+def test_to_sign_nothing_yet_costs_no_more_than_to_do_nothing() -> None:
+    """What stays unspent is paid in every alternative, whatever use by the hour the plan counts on."""
+    offers = [ON_DEMAND, offer("lease", "lease", 2.0, term_months=3), RIVAL | {"usd_per_hour": 1.5}]
+    for usd in (20_000.0, 60_000.0, 150_000.0):
+        found = plan(demand(LOADS), offers, agreement(usd), a=assumptions(approval_days=0)).alternatives.set_index("name")["objective_usd"]
+        assert found["sign_nothing_yet"] <= found["do_nothing"] * (1 + 1e-9)
+        assert found["plan"] <= found.min() * (1 + 1e-9)
+
+
+def test_every_point_of_the_frontier_pays_what_it_leaves_unspent() -> None:
+    a = FrontierAssumptions(**(BASE | {"frontier_points": 3, "risk_weight": 0.2}))
+    offers = [ON_DEMAND, offer("lease", "lease", 2.0, term_months=3), RIVAL | {"usd_per_hour": 1.5}]
+    given, named = tables(demand(LOADS), offers, a, skus=MACHINES, spend_agreements=pd.DataFrame([agreement(120_000.0)]))
+    table = trace_frontier(*given, **named).table
+    mean_only = table[table["risk_weight"] == 0].iloc[0]
+    assert (table["expected_usd"] >= mean_only["lower_usd"] * (1 - 1e-9)).all()
+    for row in table.itertuples():
+        best = plan(demand(LOADS), offers, agreement(120_000.0), a=assumptions(risk_weight=row.risk_weight)).proof
+        assert row.lower_usd <= best.upper_usd * (1 + 1e-7)
+        assert best.lower_usd <= row.objective_usd * (1 + 1e-7)
+
+
+def test_fresh_paths_and_rehearsal_leave_unspent_sums_out_on_both_sides() -> None:
+    a = HindsightAssumptions(**(BASE | {"fresh_batches": 2, "approval_days": 0}))
+    offers = [ON_DEMAND, offer("lease", "lease", 2.0, term_months=3)]
+    fresh = demand([[4.0, 8.0], [7.0, 3.0], [5.0, 6.0], [9.0, 8.0]]).assign(path=lambda frame: frame["path"] + 10)
+    limits = [{"limit_id": "b", "kind": "budget_usd", "amount": 20_000.0, "measure": "p_and_l", "hard": False}]
+    given, named = tables(demand(LOADS), offers, a, skus=MACHINES, limits=limits, spend_agreements=pd.DataFrame([agreement(900_000.0)]))
+    bought = plan_purchases(*given, **named).purchases
+    judged = judge_on_fresh_paths(bought, 0.0, given[0], fresh, *given[1:], **named)
+    assert judged.notes[-1] == "Left out on both sides: payments for what stays unspent of agreements and penalties of soft budgets."
+    played = rehearse_plan(bought, given[0], fresh, *given[1:], **named)
+    assert played.notes[-1] == judged.notes[-1]
+    costs = played.paths.pivot_table(index="path", columns="policy", values="realised_usd")
+    assert (costs["clairvoyant"] <= costs.drop(columns="clairvoyant").min(axis=1) * (1 + 1e-7)).all()

@@ -246,3 +246,19 @@ def test_a_budget_counts_the_prices_of_each_state(large: bool, monkeypatch: pyte
     assert plan.proof.upper_usd == pytest.approx(HOURS * 5 * (0.5 * 4.0 + 0.5 * (0.25 * 8.0 + 0.75 * 25.0)))
     spend = plan.costs.query("component == 'on_demand'")
     assert (spend["usd"] * spend["probability"]).sum() == pytest.approx(HOURS * 5 * 3.0)
+
+
+@pytest.mark.parametrize("hard", [True, False])
+def test_a_budget_counts_what_late_machines_do_not_cost(hard: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the leases come 30 days late and cost nothing until then; a large plan under a budget that binds finds what is found when all is written out."""
+    work, rows = demand([[6.0, 9.0], [9.0, 4.0]]), [ON_DEMAND, offer("c", "lease", 2.0, term_months=6, lead_time_days_p50=1.0)]
+    budget = [{"limit_id": "budget", "kind": "budget_usd", "amount": HOURS * 14.0, "measure": "p_and_l", "hard": hard}]
+    more = {"limits": budget, "delivery_states": deliveries(0.5, 30.0)}
+    exact = solve(work, rows, **more).proof
+    loose = solve(work, rows, delivery_states=deliveries(0.5, 30.0)).proof
+    assert exact.upper_usd > loose.upper_usd * 1.001
+    monkeypatch.setattr(budgets, "EXACT_COLUMNS", 0)
+    large = solve(work, rows, **more).proof
+    assert large.lower_usd <= exact.upper_usd * (1 + 1e-7)
+    assert large.upper_usd == pytest.approx(exact.upper_usd, rel=1e-5)
+

@@ -6,8 +6,9 @@ import pandas as pd
 import pytest
 
 from capplan.errors import CapplanError
-from capplan.questions.procurement import Purchases
-from tests.procurement_cases import assumptions, demand, offer, sku, solve
+from capplan.inputs.assumptions_hindsight import HindsightAssumptions
+from capplan.questions.procurement import Purchases, judge_on_fresh_paths, keep_decision, plan_purchases, rehearse_plan, signed_now
+from tests.procurement_cases import BASE, assumptions, demand, offer, sku, solve, tables
 
 HOURS = 2190.0
 ON_DEMAND = offer("od", "on_demand", 4.0)
@@ -53,4 +54,26 @@ def test_messages() -> None:
         solve(demand([[1.0]]), [ON_DEMAND, LEASE], offer_tiers=pd.DataFrame({"offer_id": ["cc"], "from_lots": 2, "usd_per_hour": 1.0}))
     own = offer("own", "owned", 0.0, capex_usd=100.0, term_months=60)
     with pytest.raises(CapplanError, match="no contract for machines at a price an hour"):
-        solve(demand([[1.0]]), [ON_DEMAND, own], skus=[sku("gpu", power_kw=1.0)], offer_tiers=pd.DataFrame({"offer_id": ["own"], "from_lots": 2, "usd_per_hour": 1.0}))
+        solve(
+            demand([[1.0]]),
+            [ON_DEMAND, own],
+            skus=[sku("gpu", power_kw=1.0)],
+            offer_tiers=pd.DataFrame({"offer_id": ["own"], "from_lots": 2, "usd_per_hour": 1.0}),
+        )
+
+
+def test_a_plan_with_tiers_is_read_back_from_its_purchases() -> None:
+    """Keeping the plan's own decision costs nothing, and on its own paths it costs what it said: lots are those of one tier."""
+    steps = pd.DataFrame([{"offer_id": "c", "from_lots": lots, "usd_per_hour": usd} for lots, usd in STEPS])
+    work, fresh = demand([[8.0], [9.0]]), demand([[7.0], [8.5], [9.0], [10.0]]).assign(path=lambda frame: frame["path"] + 10)
+    a = HindsightAssumptions(**(BASE | {"horizon_quarters": 1, "fresh_batches": 2, "approval_days": 0}))
+    given, named = tables(work, [ON_DEMAND, LEASE], a, offer_tiers=steps)
+    plan = plan_purchases(*given, **named)
+    assert plan.purchases["lots"].tolist() == [9]
+    assert keep_decision(signed_now(plan.purchases.assign(firm=True)), *given, **named).regret_share == pytest.approx(0.0, abs=1e-9)
+    judged = judge_on_fresh_paths(plan.purchases, 0.0, work, fresh, *given[1:], **named).table.set_index("name")
+    assert judged.at["on_its_own_paths", "usd"] == pytest.approx(plan.proof.upper_usd, rel=1e-9)
+    costs = rehearse_plan(plan.purchases, work, fresh, *given[1:], **named).paths.pivot_table(
+        index="path", columns="policy", values="realised_usd"
+    )
+    assert (costs["clairvoyant"] <= costs["plan_kept"] * (1 + 1e-9)).all()

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from capplan.errors import SolveError
 from capplan.optimize.evaluation import Cut, Evaluator
-from capplan.optimize.program import TwoStage, cost_states, point_costs, right_hand_sides, risk_weights, row_use
+from capplan.optimize.program import TwoStage, check_weights, cost_states, point_costs, right_hand_sides, risk_weights, row_use
 from capplan.optimize.separable import SeparableRecourse
 from capplan.optimize.solver import Arrays, solve_arrays
 
@@ -126,8 +126,7 @@ class CoupledEvaluator:
         self.risk_weight, self.tail_share, self.gap_share = risk_weight, tail_share, gap_share
         problem = self.problem
         counted = np.array([row.weight * row.points for row in problem.expected])
-        if (counted[:, problem.weight == 0] != 0).any():
-            raise SolveError("an expected row counts a point that has no weight in the objective; give it a weight")
+        check_weights(problem)
         if any((np.asarray(row.g) < 0).any() for row in problem.expected):
             raise SolveError("an expected row lowers what it counts; prices prove nothing there, write the program out")
         ratio = np.round(counted / np.where(problem.weight > 0, problem.weight, 1.0), DIGITS)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from capplan.optimize.program import TwoStage, cost_states, risk_weights
+from capplan.optimize.program import TwoStage, check_weights, cost_states, risk_weights
 
 Array = np.ndarray
 #: Scenario weights keep at least this share of the mean's, so that none is priced without end.
@@ -38,6 +38,7 @@ def priced_program(problem: TwoStage, price: Array, weight: Array) -> tuple[TwoS
     share = np.divide(problem.probability, weight, out=np.zeros(len(weight)), where=weight > 0)[problem.scenario]
     paid = np.flatnonzero(price).tolist()
     rows = [problem.expected[k] for k in paid]
+    check_weights(problem)
     each = [price[k] * share * row.weight * row.points for k, row in zip(paid, rows, strict=True)]
     ratio = np.round(np.array(each).reshape(len(rows), len(problem.weight)) / np.where(problem.weight > 0, problem.weight, 1.0), DIGITS)
     label, place = np.unique(np.vstack([problem.technology, ratio]), axis=1, return_inverse=True)

@@ -213,6 +213,13 @@ def blended_cost(cost: Array, probability: Array, risk_weight: float, tail_share
     return float(risk_weights(cost, probability, risk_weight, tail_share) @ cost)
 
 
+def check_weights(problem: TwoStage) -> None:
+    """Refuse expected rows that count points without weight in the objective: no price can reach them."""
+    counted = np.array([row.weight * row.points for row in problem.expected]).reshape(len(problem.expected), len(problem.weight))
+    if (counted[:, problem.weight == 0] != 0).any():
+        raise SolveError("an expected row counts a point that has no weight in the objective; give it a weight")
+
+
 def check_program(problem: TwoStage, risk_weight: float = 0.0, tail_share: float = 1.0, gap_share: float = 0.0) -> None:
     """Refuse a program whose parts do not fit together.
 

@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from capplan.errors import SolveError
 from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.optimize.extensive import solve_extensive
 from capplan.optimize.l_shaped import FINEST_GAP
 from capplan.optimize.priced import envelope_weights, priced_program
-from capplan.optimize.program import Solution, TwoStage, blended_cost, expected_excess, point_costs, row_use
-from capplan.optimize.two_stage import solve_two_stage
+from capplan.optimize.program import Marginals, Solution, TwoStage, blended_cost, expected_excess, point_costs, row_use
+from capplan.optimize.solver import UnboundedError
+from capplan.optimize.two_stage import Warm, solve_two_stage
 from capplan.questions.procurement.budgets import EXACT_COLUMNS, solve_within_budgets
 from capplan.questions.procurement.model import Model
 
@@ -22,6 +22,12 @@ from capplan.questions.procurement.model import Model
 STEP_SHARE = 0.3
 #: Gap of these relaxations at least.
 PRICES_GAP = 1e-3
+#: Gap of the plan in parts of lots that says how much is rented by the hour.
+PARTS_GAP = 3e-2
+#: Use by the hour that is planned is worth a plan of its own from this share of an agreement on.
+STEERING_SHARE = 0.02
+#: Times that the use by the hour is counted anew before none of it is.
+MOST_COUNTS = 3
 #: A difference in dollars below this is none.
 NOTICEABLE_USD = 1.0
 
@@ -43,6 +49,33 @@ class Effort(NamedTuple):
 
 FULL = Effort(prices=5, counts=3)
 QUICK = Effort(prices=0, counts=1)
+
+
+def count_use(model: Model, a: ProcurementAssumptions, warm: Warm | None, *, exact: bool) -> tuple[Model, Solution]:
+    """Plan under spend agreements; two ways to count what is rented by the hour, and the cheaper plan is kept.
+
+    Either what a plan is expected to rent counts, but does not steer what is rented: first as the plan does that may buy parts of lots, and less where the
+    plan in whole lots rents less, so that no plan counts on spend that it does not lead to. Or what is planned for each hour of a quarter counts, is paid
+    for like a contract, and steers. Both cost what they say at most.
+    """
+    parts = replace(model.program, integer=np.zeros_like(model.program.integer))
+    seen = solve_within_budgets(parts, model.soft, a.risk_weight, a.tail_share, max(a.gap_share, PARTS_GAP), warm, exact=False)
+    steers = (model.pledged @ seen.x > STEERING_SHARE * np.array([max(year.open_usd, 0.0) for year in model.years])).any()
+    counted, ways = rented(model, seen.recourse), []
+    for _ in range(MOST_COUNTS):
+        now = model.counting(counted)
+        solution = solve_within_budgets(now.program, now.soft, a.risk_weight, a.tail_share, a.gap_share, seen.warm, exact=False)
+        used = rented(model, solution.recourse)
+        if (used >= counted - NOTICEABLE_USD).all():
+            ways.append((now, solution))
+            break
+        counted, seen = np.minimum(counted, used), solution
+    if steers or not ways:
+        ways.append((model, solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share, seen.warm, exact=False)))
+    now, best = min(ways, key=lambda way: way[1].upper)
+    if exact and best.status == "limit":  # a budget binds
+        best = min(best, solve_within_budgets(now.program, now.soft, a.risk_weight, a.tail_share, a.gap_share, seen.warm), key=lambda plan: plan.upper)
+    return now, best
 
 
 def prove(model: Model, best: tuple[Model, Solution], a: ProcurementAssumptions, effort: Effort) -> tuple[Model, Solution]:
@@ -67,12 +100,14 @@ def prove(model: Model, best: tuple[Model, Solution], a: ProcurementAssumptions,
     -------
     The best plan and its model; its bounds hold for the problem itself.
     """
-    whole = model.whole()
+    whole, found_in = model.whole(), best[0]
     if whole.h.shape[0] * len(whole.q) <= EXACT_COLUMNS:
         exact = solve_extensive(whole, a.risk_weight, a.tail_share, a.gap_share)
         lower, best = exact.lower, _better(model, whole, exact, best, a)
     else:
         lower, best = _bound(model, whole, best, a, effort)
+    if best[0] is not found_in:
+        best = best[0], replace(best[1], marginals=_marginals(best, a))
     now, plan = best
     lower = min(lower, plan.upper)
     gap = (plan.upper - lower) / max(abs(plan.upper), 1e-12)
@@ -85,21 +120,17 @@ def _bound(
     """Return what no plan can cost less than, and the best plan met on the way."""
     solution = best[1]
     weight = envelope_weights(solution.cost_by_scenario, whole.probability, a.risk_weight, a.tail_share)
-    worth = np.append(np.maximum(-solution.marginals.expected, 0.0), np.maximum(solution.marginals.rows[model.spend_rows], 0.0))
-    found, constant = None, 0.0
+    worth = row_prices(model, whole, solution)
     # A price that is too high for a scenario of low weight pays for use without end: less of it bounds too, and none always does.
-    for share in (1.0, 1 - min(a.risk_weight, 1.0), 0.0):
+    for share in dict.fromkeys((1.0, 1 - a.risk_weight, 0.0)):
         try:
-            price = _best_price(
-                model, whole, share * _allowed(model, whole, worth), weight, solution, a, effort.prices if share == 1 else 0
-            )
+            price = _best_price(model, whole, share * worth, weight, solution, a, effort.prices if share == 1 else 0)
             program, constant = priced_program(whole, price, weight)
             found = solve_two_stage(program, 0.0, 1.0, a.gap_share / 2, warm=solution.warm)
-        except SolveError:
-            continue
-        break
-    if found is None:
-        return -np.inf, best
+            break
+        except UnboundedError:
+            if share == 0:
+                raise
     lower, most = found.lower - constant, rented(model, found.recourse)
     best = _better(model, whole, found, best, a)
     share, step = 1.0, 0.5
@@ -137,6 +168,19 @@ def _best_price(
     return centre
 
 
+def _marginals(best: tuple[Model, Solution], a: ProcurementAssumptions) -> Marginals:
+    """Return duals and reduced costs of the model in which a plan's use by the hour counts."""
+    now, plan = best
+    relaxed = replace(now.program, integer=np.zeros_like(now.program.integer))
+    return solve_within_budgets(relaxed, now.soft, a.risk_weight, a.tail_share, PRICES_GAP, plan.warm, exact=False).marginals
+
+
+def row_prices(model: Model, whole: TwoStage, solution: Solution) -> np.ndarray:
+    """Return what a unit of each budget and each contract year is worth at a plan, no more than is allowed, (K,)."""
+    worth = (np.maximum(-solution.marginals.expected, 0.0), np.maximum(solution.marginals.rows[model.spend_rows], 0.0))
+    return _allowed(model, whole, np.concatenate(worth))
+
+
 def _allowed(model: Model, whole: TwoStage, price: np.ndarray) -> np.ndarray:
     """Return prices above which breaking a row for its penalty would earn money; a year that rolls over is worth no more than the next."""
     price = np.maximum(price, 0.0)
@@ -157,11 +201,11 @@ def _better(
 ) -> tuple[Model, Solution]:
     """Return the best plan so far, after purchases and a dispatch that pay what they leave unspent."""
     cost = np.bincount(whole.scenario, weights=whole.weight * point_costs(whole, found.recourse), minlength=len(whole.probability))
-    x, used = _paid(model, found)
+    x = paid(model, found.x, found.recourse)
     upper = float(whole.c @ x) + blended_cost(cost, whole.probability, a.risk_weight, a.tail_share)
     if upper >= best[1].upper or (expected_excess(whole, x, found.recourse) > 0).any():
         return best
-    return model.counting(used), replace(best[1], x=x, upper=upper, cost_by_scenario=cost, recourse=found.recourse)
+    return model.counting(rented(model, found.recourse)), replace(best[1], x=x, upper=upper, cost_by_scenario=cost, recourse=found.recourse)
 
 
 def rented(model: Model, decisions: sparse.csr_matrix) -> np.ndarray:
@@ -171,14 +215,14 @@ def rented(model: Model, decisions: sparse.csr_matrix) -> np.ndarray:
     return np.array([-float((weight * row.weight * row.points) @ row_use(program, row, decisions)) for row in model.agreed])
 
 
-def _paid(model: Model, found: Solution) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first stage that pays what stays unspent of each year, and what is rented by the hour in each."""
-    plain = model.settled(found.x, np.zeros(len(model.years)))
-    used = rented(model, found.recourse)
+def paid(model: Model, x: np.ndarray, decisions: sparse.csr_matrix) -> np.ndarray:
+    """Return the first stage that pays what stays unspent of each contract year."""
+    plain = model.settled(x, np.zeros(len(model.years)))
+    used = rented(model, decisions)
     left = np.zeros(len(used))
     carried: dict[str, float] = {}
     for k, (year, row) in enumerate(zip(model.years, model.agreed, strict=True)):
         left[k] = max(float(row.a @ plain) - used[k] + carried.pop(year.agreement_id, 0.0) - row.limit, 0.0)
         if year.rolls:
             carried[year.agreement_id] = left[k]
-    return model.settled(found.x, left), used
+    return model.settled(x, left)

@@ -12,13 +12,13 @@ from scipy import sparse
 from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.optimize.evaluation import Evaluator, recourse_of
 from capplan.optimize.information import alike, mean_program
+from capplan.optimize.priced import priced_program
 from capplan.optimize.program import Solution, TwoStage, blended_cost, expected_excess
 from capplan.optimize.solver import InfeasibleError
 from capplan.quantiles import weighted_quantiles
-from capplan.questions.procurement.agreements import agreement_table
+from capplan.questions.procurement.agreed import count_use, paid, row_prices
 from capplan.questions.procurement.budgets import solve_within_budgets
 from capplan.questions.procurement.choices import Choices
-from capplan.questions.procurement.market import Market
 from capplan.questions.procurement.model import Model, need_accelerators
 from capplan.questions.procurement.recourse import Recourse
 from capplan.questions.procurement.tables import expected_use
@@ -28,6 +28,7 @@ from capplan.questions.procurement.work import Work
 EXACT_PATHS = 10
 #: Gap of what the plan is compared with, as a multiple of the plan's own.
 BESIDE = 2.0
+NOT_YET = "nothing is signed before the next review; the best plan from then on"
 #: Groups of paths in that bound.
 GROUPS = 6
 
@@ -39,14 +40,14 @@ def judge(program: TwoStage, solution: Solution, a: ProcurementAssumptions) -> E
 
 
 def compare_alternatives(
-    work: Work, market: Market, choices: Choices, recourse: Recourse, model: Model, solution: Solution, evaluator: Evaluator,
+    work: Work, choices: Choices, recourse: Recourse, model: Model, solution: Solution, evaluator: Evaluator,
     a: ProcurementAssumptions, *, signed: bool, further: Sequence[tuple[str, np.ndarray, str]] = (),
 ) -> pd.DataFrame:  # fmt: skip
     """Cost the plan beside what else could be done, all by the same exact recourse.
 
     Parameters
     ----------
-    work, market, choices, recourse, model, solution
+    work, choices, recourse, model, solution
         The problem and its solution.
     evaluator
         What costs a first stage.
@@ -79,17 +80,25 @@ def compare_alternatives(
     rows = [_case("plan", "this plan", solution.x, solution.cost_by_scenario, solution.recourse, choices, recourse, model, work, a)]
     later = _waiting(choices, model, solution, a)
     if later is not None:
-        about = "nothing is signed before the next review; the best plan from then on"
-        rows.append(_case("sign_nothing_yet", about, later.x, later.cost_by_scenario, later.recourse, choices, recourse, model, work, a))
+        x = paid(model, later.x, later.recourse) if model.years else later.x
+        rows.append(_case("sign_nothing_yet", NOT_YET, x, later.cost_by_scenario, later.recourse, choices, recourse, model, work, a))
     for name, chosen, court, meaning in cases:
-        x = _paying(chosen, court, market, work, recourse, model) if model.years else chosen
+        x = paid(model, chosen, court.decisions(model.settled(chosen, np.zeros(len(model.years))))) if model.years else chosen
         x, broken = _stretched(x, court, model)
         about = f"{meaning}; breaks {', '.join(broken)}" if broken else meaning
         value = court.evaluate(x).cost_by_scenario
         rows.append(_case(name, about, x, value, court.decisions(x), choices, recourse, model, work, a))
+        # to do nothing is one way to sign nothing yet, and the search for the best need not have met it
+        if name == "do_nothing" and later is not None and not broken:
+            rows[1] = min(rows[1], {**rows[-1], "name": "sign_nothing_yet", "meaning": NOT_YET}, key=_objective)
     table = pd.DataFrame(rows)
     table["regret_usd"] = table["objective_usd"] - table["objective_usd"].iloc[0]
     return table[[name for name in table.columns if name != "meaning"] + ["meaning"]]
+
+
+def _objective(row: Mapping[str, object]) -> float:
+    """Return what a row of the alternatives costs, risk-weighted."""
+    return float(str(row["objective_usd"]))
 
 
 def uncapped(program: TwoStage, recourse: Recourse, work: Work) -> TwoStage:
@@ -98,13 +107,6 @@ def uncapped(program: TwoStage, recourse: Recourse, work: Work) -> TwoStage:
     caps = (recourse.rows["kind"] == "on_demand_accelerators").to_numpy()
     lifted[np.ix_(recourse.planned, caps)] = 1 + need_accelerators(work).sum()
     return replace(program, h=lifted)
-
-
-def _paying(x: np.ndarray, court: Evaluator, market: Market, work: Work, recourse: Recourse, model: Model) -> np.ndarray:
-    """Return a first stage that pays what its contracts and its use by the hour leave of spend agreements."""
-    plain = model.settled(x, np.zeros(len(model.years)))
-    table = agreement_table(model.years, model.lots(plain), work, recourse, market, court.decisions(plain))
-    return model.settled(x, (table["shortfall_usd"] + table["rolled_out_usd"]).to_numpy(float))
 
 
 def _stretched(x: np.ndarray, court: Evaluator, model: Model) -> tuple[np.ndarray, list[str]]:
@@ -144,10 +146,12 @@ def _waiting(choices: Choices, model: Model, solution: Solution, a: ProcurementA
         return None
     upper = program.upper.copy()
     upper[firm] = 0.0
+    held, exact = replace(model, program=replace(program, upper=upper)), solution.status != "limit"
+    beside = a.model_copy(update={"gap_share": BESIDE * a.gap_share})
     try:
-        return solve_within_budgets(
-            replace(program, upper=upper), model.soft, a.risk_weight, a.tail_share, BESIDE * a.gap_share, solution.warm, exact=solution.status != "limit"
-        )
+        if model.years:
+            return count_use(held, beside, solution.warm, exact=exact)[1]
+        return solve_within_budgets(held.program, model.soft, a.risk_weight, a.tail_share, beside.gap_share, solution.warm, exact=exact)
     except InfeasibleError:
         return None
 
@@ -202,11 +206,15 @@ def value_information(model: Model, solution: Solution, alternatives: pd.DataFra
     ------
     Birge and Louveaux, Introduction to Stochastic Programming (2011), section 4.1 and 8.2.
     """
-    program = model.program
+    program, constant, exact = model.program, 0.0, True
+    if model.years:  # counted use is not a path's own: agreements are paid for at a price instead, which no plan for a path undercuts
+        whole = model.whole()
+        program, constant = priced_program(whole, row_prices(model, whole, solution), whole.probability)
+        exact = False
     likely = np.flatnonzero(program.probability > 0)
-    exact = len(likely) <= EXACT_PATHS
+    exact &= len(likely) <= EXACT_PATHS
     order = likely[np.argsort(solution.cost_by_scenario[likely], kind="stable")]
-    known = 0.0
+    known = -constant
     kind = alike(program)[order]
     parts = [order[kind == k] for k in np.unique(kind)]
     for group in [group for part in parts for group in np.array_split(part, min(len(part), EXACT_PATHS if exact else GROUPS))]:

@@ -111,16 +111,17 @@ def plan_branches(
     Returns
     -------
     Branches or None
-        None where there is one branch only, nothing is left to decide later, or expected budgets bind.
+        None where there is one branch only, or nothing is left to decide later.
     """
     branch, demand = demand_branches(work, a.review_interval_quarters, a.demand_branches)
     later = later_columns(model, choices)
     if branch.max(initial=0) == 0 or not later.any():
         return None
-    branched = branch_program(model.program, later, branch)
-    free = _solve(branched.program, branched.same(solution.x), solution, a)
+    branched = branch_program(replace(model.program, expected=(*model.program.expected, *model.agreed)), later, branch)
+    free = _solve(branched.program, branched.same(solution.x), solution, len(model.years), a)
     if free is None:
-        return None
+        words = "Later purchases in branches of demand are left out: a budget on expected use binds, which ties the branches together."
+        return Branches(pd.DataFrame(columns=COLUMNS), pd.DataFrame(columns=["name", "usd", "meaning"]), (words,))
     table = _table(choices, model, branched, free, demand, branch, work)
     flexible = max(solution.upper - free.upper, 0.0)
     words = f"{len(branched.probability)} groups of paths told apart by demand up to the next review"
@@ -133,11 +134,16 @@ def plan_branches(
     return Branches(table, pd.DataFrame(rows, columns=["name", "usd", "meaning"]), _notes(table, plan) if sure else ())
 
 
-def _solve(program: TwoStage, start: np.ndarray, solution: Solution, a: ProcurementAssumptions) -> Solution | None:
-    """Solve a branched program from the plan and its bases; None where expected budgets bind, which couple all branches."""
+def _solve(program: TwoStage, start: np.ndarray, solution: Solution, years: int, a: ProcurementAssumptions) -> Solution | None:
+    """Solve a branched program from the plan and its bases; None where expected budgets bind, which couple all branches.
+
+    The last expected rows are contract years of spend agreements: what a solution leaves unspent beyond what it pays is added to its cost.
+    """
     gap_share = max(a.gap_share, COARSE_GAP)
     found = solve_two_stage(replace(program, expected=()), a.risk_weight, a.tail_share, gap_share, start, warm=solution.warm)
-    return None if (expected_excess(program, found.x, found.recourse) > 0).any() else found
+    over = expected_excess(program, found.x, found.recourse)
+    budgets = len(over) - years
+    return None if (over[:budgets] > 0).any() else replace(found, upper=found.upper + float(over[budgets:].sum()))
 
 
 def _wait(branched: Branched, model: Model, choices: Choices, free: Solution, a: ProcurementAssumptions) -> float | None:
@@ -153,7 +159,7 @@ def _wait(branched: Branched, model: Model, choices: Choices, free: Solution, a:
     upper = program.upper.copy()
     upper[columns] = 0.0
     try:
-        found = _solve(replace(program, upper=upper), np.minimum(free.x, upper), free, a)
+        found = _solve(replace(program, upper=upper), np.minimum(free.x, upper), free, len(model.years), a)
     except InfeasibleError:
         return None
     return None if found is None else found.upper

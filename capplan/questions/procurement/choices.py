@@ -321,3 +321,20 @@ def _check_pins(table: pd.DataFrame, market: Market, a: ProcurementAssumptions) 
             )
         if lots < 0:
             raise CapplanError(f"pinned_purchases wants {lots} lots of {offer_id} in {quarter}; a purchase is 0 lots or more")
+
+
+def lots_of(table: pd.DataFrame, bought: pd.Series) -> np.ndarray:
+    """Return the lots of each choice, (n,), from lots by offer and quarter: of an offer with price tiers those of the tier that they are in.
+
+    Parameters
+    ----------
+    table
+        Choices.
+    bought
+        Lots, indexed by (offer_id, quarter).
+    """
+    keys = list(zip(table["offer_id"], table["quarter"], strict=True))
+    lots = np.array([float(bought.get(key, 0.0)) for key in keys])
+    most = table["maximum_lots"].fillna(np.inf).to_numpy(float)
+    inside = (lots >= table["minimum_lots"].to_numpy(float)) & (lots <= most)
+    return np.where(table["tiered"].to_numpy(bool) & ~inside, 0.0, lots)

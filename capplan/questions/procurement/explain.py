@@ -93,12 +93,12 @@ def explain(
     found = evaluator.evaluate(solution.x)
     slope = recourse.by_stage((1 - a.risk_weight) * found.mean.slope + a.risk_weight * found.tail.slope)
     lots = model.lots(solution.x).round()
-    alternatives = compare_alternatives(work, market, choices, recourse, model, solution, evaluator, a, signed=signed, further=further)
+    alternatives = compare_alternatives(work, choices, recourse, model, solution, evaluator, a, signed=signed, further=further)
     information = value_information(model, solution, alternatives, a)
     if not bought["firm"].any():
         information.loc[len(information)] = ("waiting", 0.0, "nothing has to be signed before the next review, so waiting for it costs nothing")
     agreements = agreement_table(model.years, lots, work, recourse, market, solution.recourse)
-    notes = (*_notes(choices, bought, solution, a), *_agreement_notes(agreements), *_other_endings(choices, recourse, model, solution, a))
+    notes = (*_notes(choices, bought, solution, a, agreed=bool(model.years)), *_agreement_notes(agreements), *_other_endings(choices, recourse, model, solution, a))
     return Reasons(
         _binding(choices, recourse, model, solution, slope),
         _rejected(choices, model, lots, solution),
@@ -196,7 +196,7 @@ def _other_endings(choices: Choices, recourse: Recourse, model: Model, solution:
     return notes
 
 
-def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: ProcurementAssumptions) -> tuple[str, ...]:
+def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: ProcurementAssumptions, *, agreed: bool) -> tuple[str, ...]:
     """State what a reader must know before signing."""
     notes = []
     beyond = float(bought["beyond_horizon_usd"].sum())
@@ -225,9 +225,9 @@ def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: Procur
             f"{again} later purchase{'s rest' if again > 1 else ' rests'} on quotes that will have expired and must be given again; at list prices set later_quotes to list_price."
         )
     if solution.status == "limit":
+        why = "a spend agreement counts use by the hour, which ties all hours together" if agreed else "the search met a limit, or a budget that binds ties all hours together"
         notes.append(
-            f"This plan is proven within {100 * solution.gap_share:.2f} % of the best, and not optimal: the search met a limit, or a spend agreement counts use by "
-            "the hour, which ties all hours together, so that what no plan can undercut is known less closely."
+            f"This plan is proven within {100 * solution.gap_share:.2f} % of the best, and not optimal: {why}, so that what no plan can undercut is known less closely."
         )
     notes.append(
         f"Each purchase must be signed by the start of its quarter less the 90th percentile of its lead time (the median where that is not known) "

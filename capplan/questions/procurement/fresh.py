@@ -8,13 +8,15 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from capplan.errors import CapplanError
+from capplan.errors import CapplanError, SolveError
 from capplan.inputs.assumptions_hindsight import HindsightAssumptions
 from capplan.optimize.evaluation import Evaluator, recourse_of
 from capplan.optimize.program import TwoStage, blended_cost
 from capplan.optimize.two_stage import solve_two_stage
 from capplan.quantiles import weighted_quantiles
+from capplan.questions.pricing import completed
 from capplan.questions.procurement.alternatives import some_paths
+from capplan.questions.procurement.choices import lots_of
 from capplan.questions.procurement.solve import Stated, state_problem
 from capplan.questions.procurement.states import known_states, with_states
 from capplan.questions.procurement.words import money
@@ -22,6 +24,8 @@ from capplan.questions.procurement.words import money
 CONFIDENCE = 0.95
 #: Gap of the batches' bounds, which are solved with parts of lots.
 BATCH_GAP = 1e-3
+#: A cost below a bound by less than this share is rounding.
+ROUNDING_SHARE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,8 @@ def judge_on_fresh_paths(
         )
     states = known_states(tables.get("price_states"), tables.get("delivery_states"))
     both = together(with_states(demand, states, a.seed), with_states(fresh, states, a.seed))
-    stated = state_problem(both, speeds, offers, commitments, limits, a, **tables)
+    limits, agreements, left_out = without_penalties(limits, tables.get("spend_agreements"))
+    stated = state_problem(both, speeds, offers, commitments, limits, a, **{**tables, "spend_agreements": agreements})
     x = first_stage_of(stated, purchases)
     own, new = split_paths(stated, fresh)
     evaluator = Evaluator(some_paths(stated.model.program, new), a.tail_share, recourse_of(stated.model.program))
@@ -120,8 +125,29 @@ def judge_on_fresh_paths(
     )
     notes = (
         f"The statistical gap rests on batches of {len(paths) // len(gaps)} paths; small batches and parts of lots make it look larger than it is.",
+        *left_out,
     )
     return OutOfSample(table, headline, notes)
+
+
+def without_penalties(
+    limits: pd.DataFrame | None, agreements: pd.DataFrame | None
+) -> tuple[pd.DataFrame | None, pd.DataFrame | None, tuple[str, ...]]:
+    """Return limits without soft budgets and agreements with nothing left to spend (their discounts stay), and what must be said of it.
+
+    What a plan pays for them depends on the mean of all paths, so that no single path or batch of paths can say it.
+    """
+    notes = []
+    if agreements is not None and len(agreements):
+        agreements = completed(agreements, "spend_agreements").assign(committed_usd=lambda table: table["drawn_usd"])
+        notes.append("payments for what stays unspent of agreements")
+    if limits is not None and len(limits):
+        table = completed(limits, "limits")
+        soft = (table["kind"] == "budget_usd") & ~table["hard"].astype(bool)
+        if soft.any():
+            limits = table[~soft].reset_index(drop=True)
+            notes.append("penalties of soft budgets")
+    return limits, agreements, (f"Left out on both sides: {' and '.join(notes)}.",) if notes else ()
 
 
 def together(demand: pd.DataFrame, fresh: pd.DataFrame) -> pd.DataFrame:
@@ -151,13 +177,12 @@ def split_paths(stated: Stated, fresh: pd.DataFrame) -> tuple[np.ndarray, np.nda
 
 def first_stage_of(stated: Stated, purchases: pd.DataFrame) -> np.ndarray:
     """Return the first stage that makes some purchases: offer_id, quarter, lots."""
-    table = stated.choices.table[["offer_id", "quarter"]]
+    table = stated.choices.table
     bought = purchases.groupby(["offer_id", "quarter"])["lots"].sum()
-    lots = bought.reindex(pd.MultiIndex.from_frame(table)).fillna(0.0).to_numpy(float)
-    lost = bought.index.difference(pd.MultiIndex.from_frame(table))
+    lost = bought.index.difference(pd.MultiIndex.from_frame(table[["offer_id", "quarter"]]))
     if len(lost):
         raise CapplanError(f"the plan buys {lost[0][0]} from {lost[0][1]}, which the offers and dates given here do not allow")
-    return stated.model.first_stage(lots)
+    return stated.model.first_stage(lots_of(table, bought))
 
 
 def _objective(program: TwoStage, x: np.ndarray, a: HindsightAssumptions) -> float:
@@ -183,5 +208,8 @@ def _batch_gaps(stated: Stated, new: np.ndarray, x: np.ndarray, a: HindsightAssu
         relaxed = replace(program, integer=np.zeros_like(program.integer), expected=())
         best = solve_two_stage(relaxed, a.risk_weight, a.tail_share, BATCH_GAP, warm=warm)
         warm = best.warm or warm
-        gaps.append(max(_objective(program, x, a) - best.lower, 0.0))
+        gap = _objective(program, x, a) - best.lower
+        if gap < -ROUNDING_SHARE * abs(best.lower):
+            raise SolveError("a plan costs less than the bound on the best one; the two were judged by different limits")
+        gaps.append(max(gap, 0.0))
     return np.array(gaps)

@@ -10,7 +10,10 @@ import pandas as pd
 
 from capplan.inputs.scenario import FrontierAssumptions
 from capplan.optimize.program import Solution, blended_cost
+from capplan.optimize.two_stage import Warm
+from capplan.questions.procurement.agreed import QUICK, count_use, prove
 from capplan.questions.procurement.budgets import solve_within_budgets
+from capplan.questions.procurement.model import Model
 from capplan.questions.procurement.solve import Decided, decide
 from capplan.questions.procurement.tables import purchase_table
 from capplan.questions.procurement.words import money
@@ -28,7 +31,7 @@ class Frontier:
     ----------
     table
         One row a risk weight: risk_weight, expected_usd, cvar_usd, objective_usd (their blend at this weight), lower_usd (no plan has a
-        smaller blend, where use by the hour counts towards spend agreements as in the plan), gap_share, stopped_by (optimal, gap or limit), contracts, accelerators (signed in all), chosen (the plan's own weight).
+        smaller blend), gap_share, stopped_by (optimal, gap or limit), contracts, accelerators (signed in all), chosen (the plan's own weight).
     purchases
         risk_weight, and the columns of `answer.Purchases.purchases`.
     headline, notes
@@ -82,8 +85,7 @@ def trace_frontier(
     for side in (weights[weights < a.risk_weight][::-1], weights[weights > a.risk_weight]):
         warm = base.solution.warm
         for weight in side.tolist():
-            model = base.model
-            found[weight] = solve_within_budgets(model.program, model.soft, weight, a.tail_share, max(a.gap_share, POINT_GAP), warm)
+            found[weight] = _point(base.model, a.model_copy(update={"risk_weight": weight, "gap_share": max(a.gap_share, POINT_GAP)}), warm)
             warm = found[weight].warm or warm
     plans = [_Plan(each.x, float(base.model.program.c @ each.x), each.cost_by_scenario, each) for each in found.values()]
     rows, purchases = [], []
@@ -99,12 +101,18 @@ def trace_frontier(
         purchases.append(bought.assign(risk_weight=weight))
     table = pd.DataFrame(rows, columns=COLUMNS).assign(chosen=weights == a.risk_weight)
     signed = pd.concat(purchases, ignore_index=True)
-    counted = ", among plans that count use by the hour towards spend agreements as the plan does" if base.model.years else ""
     notes = (
-        f"Each point is the best plan at its weight, proven within {100 * table['gap_share'].max():.2g} % or better{counted}; "
+        f"Each point is the best plan at its weight, proven within {100 * table['gap_share'].max():.2g} % or better; "
         "points nearer than that cannot be told apart.",
     )
     return Frontier(table, signed[["risk_weight", *[name for name in signed.columns if name != "risk_weight"]]], _headline(table, a), notes)
+
+
+def _point(model: Model, a: FrontierAssumptions, warm: Warm | None) -> Solution:
+    """Return the best plan at one weight."""
+    if model.years:
+        return prove(model, count_use(model, a, warm, exact=True), a, QUICK)[1]
+    return solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share, warm)
 
 
 def _blend(plan: _Plan, base: Decided, weight: float, tail_share: float) -> float:

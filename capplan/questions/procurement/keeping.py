@@ -11,7 +11,9 @@ import pandas as pd
 
 from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.optimize.solver import InfeasibleError
+from capplan.questions.procurement.agreed import count_use
 from capplan.questions.procurement.budgets import solve_within_budgets
+from capplan.questions.procurement.choices import lots_of
 from capplan.questions.procurement.solve import decide
 
 #: What is signed now: lots by offer and quarter.
@@ -56,7 +58,7 @@ def keep_decision(signed: Signed, *tables: Any, **more: Any) -> Kept:
     found = decide(*tables, proof=None, **more)
     program, table, best = found.model.program, found.choices.table, found.solution
     firm = table["firm"].to_numpy(bool)
-    lots = np.array([signed.get(key, 0.0) for key in zip(table["offer_id"], table["quarter"], strict=True)])
+    lots = lots_of(table, pd.Series(dict(signed), dtype=float))
     lower, upper = program.lower.copy(), program.upper.copy()
     place = found.model.position[firm]
     # What can no longer be signed, or must be signed besides, makes the decision impossible.
@@ -67,15 +69,11 @@ def keep_decision(signed: Signed, *tables: Any, **more: Any) -> Kept:
     regret = np.inf
     if possible:
         try:
-            kept = solve_within_budgets(
-                replace(program, lower=lower, upper=upper),
-                found.model.soft,
-                a.risk_weight,
-                a.tail_share,
-                a.gap_share,
-                best.warm,
-                exact=False,
-            )
+            held = replace(found.model, program=replace(program, lower=lower, upper=upper))
+            if held.years:
+                kept = count_use(held, a, best.warm, exact=False)[1]
+            else:
+                kept = solve_within_budgets(held.program, held.soft, a.risk_weight, a.tail_share, a.gap_share, best.warm, exact=False)
             regret = max(kept.upper - best.upper, 0.0) / max(abs(best.upper), 1e-9)
         except InfeasibleError:
             pass

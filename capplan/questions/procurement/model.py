@@ -99,7 +99,7 @@ class Model:
         return self.budgets["soft"].to_numpy(bool)
 
     def first_stage(self, lots: np.ndarray) -> np.ndarray:
-        """Return a first stage that buys given lots: its on-off variables follow, its soft budgets are stretched as far as needed."""
+        """Return a first stage that buys given lots: its on-off variables follow; it pays for no soft budget and no agreement."""
         x = np.zeros(len(self.program.c))
         x[self.position] = lots
         for j, (low, own) in self._followers().items():
@@ -202,13 +202,16 @@ def build_model(
     place = sparse.csr_matrix((np.ones(len(lots)), (np.arange(len(lots)), position)), shape=(len(lots), len(matrices.c)))
     both, found = np.unique(np.hstack([*discounted(recourse, market, years), recourse.spend]), axis=0, return_inverse=True)
     costs, spend, listed = np.split(both, 3, axis=1)
-    expected = [_expected_row(about, coefficients, spend, recourse, work, index) for about, coefficients in budgets]
+    T = [
+        sparse.csr_matrix(matrix @ place + technology_of(extras, moved, int(stage), (matrix.shape[0], place.shape[1])))
+        for stage, matrix in zip(recourse.stage_of, recourse.T, strict=True)
+    ]
+    expected = [_expected_row(about, coefficients, spend, recourse, work, index, T) for about, coefficients in budgets]
     several = len(both) > 1
     program = TwoStage(
         c=matrices.c, A=matrices.A, b=matrices.b, sense=matrices.sense, lower=matrices.lower, upper=matrices.upper, integer=matrices.integer,
         q=recourse.columns["usd"].to_numpy(float) if several else costs[0], W=recourse.W, recourse_sense=recourse.rows["sense"].to_numpy(str),
-        T=[sparse.csr_matrix(matrix @ place + technology_of(extras, moved, int(stage), (matrix.shape[0], place.shape[1])))
-           for stage, matrix in zip(recourse.stage_of, recourse.T, strict=True)],
+        T=T,
         technology=recourse.technology, h=recourse.h, weight=recourse.weight,
         scenario=recourse.scenario, probability=work.paths["probability"].to_numpy(float), expected=tuple(expected),
         costs=costs if several else None, cost_state=np.ravel(found) if several else None,
@@ -363,9 +366,13 @@ def _budget(
 
 
 def _expected_row(
-    about: dict[str, Any], coefficients: dict[Any, float], spend: np.ndarray, recourse: Recourse, work: Work, index: dict[int, int]
-) -> ExpectedRow:
-    """Join a budget with the expected spend by the hour, (states, r), in its quarter; imputed costs of unserved work are no spend."""
+    about: dict[str, Any], coefficients: dict[Any, float], spend: np.ndarray, recourse: Recourse, work: Work, index: dict[int, int],
+    T: Sequence[sparse.csr_matrix],
+) -> ExpectedRow:  # fmt: skip
+    """Join a budget with the expected spend by the hour, (states, r), in its quarter; imputed costs of unserved work are no spend.
+
+    What late machines do not cost is a matter of the contracts alone, so it is taken off their coefficients and no recourse lowers a budget.
+    """
     columns = recourse.columns
     pool = columns["pool"].to_numpy(int)
     within = (
@@ -379,5 +386,9 @@ def _expected_row(
     points = recourse.planned & (recourse.stage == about["q"])
     hours = np.zeros(len(recourse.stage))
     hours[: len(work.points)] = work.points["hours"]
-    counted = spend * within
+    late = (columns["source"] == "late_delivery").to_numpy()
+    for row in np.flatnonzero((recourse.rows["kind"] == "late_delivery").to_numpy() & bool((late & within).any())).tolist():
+        share = np.bincount(recourse.technology, weights=work.paths["probability"].to_numpy(float)[recourse.scenario] * hours * points, minlength=len(T))
+        a += sum((each * matrix[[row]].toarray().ravel() for each, matrix in zip(share, T, strict=True)), np.zeros(len(a)))
+    counted = spend * (within & ~late)
     return ExpectedRow(a, counted if len(counted) > 1 else counted[0], points, hours, float(about["room"]))

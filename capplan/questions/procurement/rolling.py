@@ -15,7 +15,7 @@ from capplan.optimize.program import Solution, TwoStage
 from capplan.optimize.two_stage import Warm
 from capplan.questions.procurement.alternatives import some_paths, uncapped
 from capplan.questions.procurement.budgets import solve_within_budgets
-from capplan.questions.procurement.fresh import first_stage_of, split_paths, together
+from capplan.questions.procurement.fresh import first_stage_of, split_paths, together, without_penalties
 from capplan.questions.procurement.lookback import RULES, look_back_cases, look_back_levels
 from capplan.questions.procurement.solve import Stated, state_problem
 from capplan.questions.procurement.states import GOLDEN, known_states, with_states
@@ -94,11 +94,13 @@ def rehearse_plan(
     """
     states = known_states(tables.get("price_states"), tables.get("delivery_states"))
     both = together(with_states(demand, states, a.seed), with_states(unseen, states, a.seed))
-    stated = state_problem(both, speeds, offers, commitments, limits, a, **tables)
+    limits, agreements, left_out = without_penalties(limits, tables.get("spend_agreements"))
+    stated = state_problem(both, speeds, offers, commitments, limits, a, **{**tables, "spend_agreements": agreements})
     named = {key: tables.get(key) for key in ("classes", "skus", "sites", "offer_payments")}
     said = look_back_levels(usage, workloads, demand, speeds, offers, stated.market, stated.work, a, **named)
     rules = {name: x for name, x, _ in look_back_cases(said, stated.choices, stated.market, stated.model)}
-    return Rehearsal(stated, unseen, first_stage_of(stated, purchases), a, rules).run()
+    found = Rehearsal(stated, unseen, first_stage_of(stated, purchases), a, rules).run()
+    return replace(found, notes=(*found.notes, *left_out))
 
 
 class Rehearsal:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,7 @@ import pandas as pd
 from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.optimize.program import Solution
 from capplan.optimize.two_stage import Warm
-from capplan.questions.procurement.agreed import FULL, NOTICEABLE_USD, Effort, prove, rented
+from capplan.questions.procurement.agreed import FULL, Effort, count_use, prove
 from capplan.questions.procurement.agreements import contract_years
 from capplan.questions.procurement.budgets import solve_within_budgets
 from capplan.questions.procurement.choices import Choices, list_choices
@@ -26,13 +26,6 @@ from capplan.questions.procurement.states import States, cut_points, known_state
 from capplan.questions.procurement.tables import purchase_table
 from capplan.questions.procurement.tiers import checked_tiers
 from capplan.questions.procurement.work import Work, lay_out, named_places
-
-#: Gap of the plan in parts of lots that says how much is rented by the hour.
-PARTS_GAP = 3e-2
-#: Use by the hour that is planned is worth a plan of its own from this share of an agreement on.
-STEERING_SHARE = 0.02
-#: Times that the use by the hour is counted anew before none of it is.
-MOST_COUNTS = 3
 
 
 @dataclass(frozen=True)
@@ -137,7 +130,7 @@ def decide(
                               delivery_states=delivery_states)  # fmt: skip
         feasible(found.model)
         if found.model.years:
-            model, solution = _counting_use(found.model, a, warm, exact=proof == FULL)
+            model, solution = count_use(found.model, a, warm, exact=proof == FULL)
             if proof is not None:
                 model, solution = prove(found.model, (model, solution), a, proof)
         else:
@@ -170,30 +163,3 @@ def _raised(classes: pd.DataFrame, speeds: pd.DataFrame, factor: Mapping[str, fl
     assumed = np.where(batch, a.batch_shortfall_usd_per_accelerator_hour, a.serving_shortfall_usd_per_accelerator_hour) / fastest
     usd = classes["shortfall_usd_per_unit"].astype(float).fillna(pd.Series(assumed, index=classes.index))
     return classes.assign(shortfall_usd_per_unit=usd * classes["class"].map(factor).astype(float).fillna(1.0))
-
-
-def _counting_use(model: Model, a: ProcurementAssumptions, warm: Warm | None, *, exact: bool) -> tuple[Model, Solution]:
-    """Plan under spend agreements; two ways to count what is rented by the hour, and the cheaper plan is kept.
-
-    Either what a plan is expected to rent counts, but does not steer what is rented: first as the plan does that may buy parts of lots, and less where the
-    plan in whole lots rents less, so that no plan counts on spend that it does not lead to. Or what is planned for each hour of a quarter counts, is paid
-    for like a contract, and steers. Both cost what they say at most.
-    """
-    parts = replace(model.program, integer=np.zeros_like(model.program.integer))
-    seen = solve_within_budgets(parts, model.soft, a.risk_weight, a.tail_share, max(a.gap_share, PARTS_GAP), warm, exact=False)
-    steers = (model.pledged @ seen.x > STEERING_SHARE * np.array([max(year.open_usd, 0.0) for year in model.years])).any()
-    counted, ways = rented(model, seen.recourse), []
-    for _ in range(MOST_COUNTS):
-        now = model.counting(counted)
-        solution = solve_within_budgets(now.program, now.soft, a.risk_weight, a.tail_share, a.gap_share, seen.warm, exact=False)
-        used = rented(model, solution.recourse)
-        if (used >= counted - NOTICEABLE_USD).all():
-            ways.append((now, solution))
-            break
-        counted, seen = np.minimum(counted, used), solution
-    if steers or not ways:
-        ways.append((model, solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share, seen.warm, exact=False)))
-    now, best = min(ways, key=lambda way: way[1].upper)
-    if exact and best.status == "limit":  # a budget binds
-        best = min(best, solve_within_budgets(now.program, now.soft, a.risk_weight, a.tail_share, a.gap_share, seen.warm), key=lambda plan: plan.upper)
-    return now, best
