@@ -51,15 +51,18 @@ FULL = Effort(prices=5, counts=3)
 QUICK = Effort(prices=0, counts=1)
 
 
-def count_use(model: Model, a: ProcurementAssumptions, warm: Warm | None, *, exact: bool) -> tuple[Model, Solution]:
+def count_use(
+    model: Model, a: ProcurementAssumptions, warm: Warm | None, *, exact: bool, seen: Solution | None = None
+) -> tuple[Model, Solution]:
     """Plan under spend agreements; two ways to count what is rented by the hour, and the cheaper plan is kept.
 
-    Either what a plan is expected to rent counts, but does not steer what is rented: first as the plan does that may buy parts of lots, and less where the
-    plan in whole lots rents less, so that no plan counts on spend that it does not lead to. Or what is planned for each hour of a quarter counts, is paid
-    for like a contract, and steers. Both cost what they say at most.
+    Either what a plan is expected to rent counts, but does not steer what is rented: first as a plan like it does (`seen`, or the one that may buy
+    parts of lots), and less where the plan in whole lots rents less, so that no plan counts on spend that it does not lead to. Or what is planned
+    for each hour of a quarter counts, is paid for like a contract, and steers. Both cost what they say at most.
     """
-    parts = replace(model.program, integer=np.zeros_like(model.program.integer))
-    seen = solve_within_budgets(parts, model.soft, a.risk_weight, a.tail_share, max(a.gap_share, PARTS_GAP), warm, exact=False)
+    if seen is None:
+        parts = replace(model.program, integer=np.zeros_like(model.program.integer))
+        seen = solve_within_budgets(parts, model.soft, a.risk_weight, a.tail_share, max(a.gap_share, PARTS_GAP), warm, exact=False)
     steers = (model.pledged @ seen.x > STEERING_SHARE * np.array([max(year.open_usd, 0.0) for year in model.years])).any()
     counted, ways = rented(model, seen.recourse), []
     for _ in range(MOST_COUNTS):
@@ -71,6 +74,9 @@ def count_use(model: Model, a: ProcurementAssumptions, warm: Warm | None, *, exa
             break
         counted, seen = np.minimum(counted, used), solution
     if steers or not ways:
+        b = model.program.b.copy()
+        b[model.spend_rows] = [year.open_usd for year in model.years]
+        model = replace(model, program=replace(model.program, b=b))
         ways.append((model, solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share, seen.warm, exact=False)))
     now, best = min(ways, key=lambda way: way[1].upper)
     if exact and best.status == "limit":  # a budget binds

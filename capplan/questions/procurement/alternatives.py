@@ -150,7 +150,7 @@ def _waiting(choices: Choices, model: Model, solution: Solution, a: ProcurementA
     beside = a.model_copy(update={"gap_share": BESIDE * a.gap_share})
     try:
         if model.years:
-            return count_use(held, beside, solution.warm, exact=exact)[1]
+            return count_use(held, beside, solution.warm, exact=exact, seen=solution)[1]
         return solve_within_budgets(held.program, model.soft, a.risk_weight, a.tail_share, beside.gap_share, solution.warm, exact=exact)
     except InfeasibleError:
         return None

@@ -71,7 +71,7 @@ def keep_decision(signed: Signed, *tables: Any, **more: Any) -> Kept:
         try:
             held = replace(found.model, program=replace(program, lower=lower, upper=upper))
             if held.years:
-                kept = count_use(held, a, best.warm, exact=False)[1]
+                kept = count_use(held, a, best.warm, exact=False, seen=best)[1]
             else:
                 kept = solve_within_budgets(held.program, held.soft, a.risk_weight, a.tail_share, a.gap_share, best.warm, exact=False)
             regret = max(kept.upper - best.upper, 0.0) / max(abs(best.upper), 1e-9)
