@@ -50,27 +50,25 @@ def equilibrate(
     work = sparse.csr_matrix(A, dtype=float, copy=True)
     work.eliminate_zeros()
     if work.nnz and np.abs(work.data).max() / np.abs(work.data).min() > SPREAD:
-        magnitude = abs(work)
+        magnitude, column = np.abs(work.data), work.indices
+        row = np.repeat(np.arange(work.shape[0]), np.diff(work.indptr))
         for _ in range(PASSES):
-            rows *= _geometric(sparse.diags(rows) @ magnitude @ sparse.diags(columns), axis=1)
-            columns *= np.where(integer, 1.0, _geometric(sparse.diags(rows) @ magnitude @ sparse.diags(columns), axis=0))
+            rows *= _geometric(magnitude * rows[row] * columns[column], row, len(rows))
+            columns *= np.where(integer, 1.0, _geometric(magnitude * rows[row] * columns[column], column, len(columns)))
         rows, columns = _power_of_two(rows), _power_of_two(columns)
-        work = sparse.csr_matrix(sparse.diags(rows) @ work @ sparse.diags(columns))
+        work.data *= rows[row] * columns[column]
     cost = np.asarray(c, dtype=float) * columns
     largest = np.abs(cost).max(initial=0.0)
     cost_scale = float(_power_of_two(np.array([1e3 / largest]))[0]) if largest > 0 and not 1e-1 <= largest <= 1e4 else 1.0
     return Scaled(cost * cost_scale, work, b * rows, lower / columns, upper / columns), rows, columns, cost_scale
 
 
-def _geometric(magnitude: sparse.csr_matrix, axis: int) -> Array:
-    """Return 1 / sqrt(min * max) of the non-zeros along an axis; 1 where there are none."""
-    lines = sparse.csr_matrix(magnitude) if axis == 1 else sparse.csr_matrix(magnitude.T)
-    filled = np.flatnonzero(np.diff(lines.indptr))
-    result = np.ones(lines.shape[0])
-    if filled.size:
-        starts = lines.indptr[filled]
-        result[filled] = 1.0 / np.sqrt(np.minimum.reduceat(lines.data, starts) * np.maximum.reduceat(lines.data, starts))
-    return result
+def _geometric(magnitude: Array, line: Array, count: int) -> Array:
+    """Return 1 / sqrt(min * max) of the entries of each of `count` lines; 1 where a line has none."""
+    least, most = np.full(count, np.inf), np.zeros(count)
+    np.minimum.at(least, line, magnitude)
+    np.maximum.at(most, line, magnitude)
+    return np.where(most > 0, 1.0 / np.sqrt(np.where(most > 0, least * most, 1.0)), 1.0)
 
 
 def _power_of_two(scale: Array) -> Array:

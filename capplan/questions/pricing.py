@@ -38,22 +38,23 @@ def completed(frame: pd.DataFrame, table: str) -> pd.DataFrame:
     missing = [item.name for item in known if not item.optional and item.name not in frame.columns]
     if missing:
         raise CapplanError(f"the table {table} lacks the column {missing[0]}; found {', '.join(map(str, frame.columns))}. Add the column.")
-    result = frame.reset_index(drop=True).copy()
+    result = frame.reset_index(drop=True)
+    columns = {name: result[name] for name in result.columns}
     for item in known:
-        if item.name not in result.columns:
+        if item.name not in columns:
             kind = "object" if item.kind == "str" else item.kind
             empty = pd.NaT if item.kind.startswith("datetime") else (None if item.kind == "str" else np.nan)
-            result[item.name] = pd.Series(
-                [empty if item.default is None else item.default] * len(result), dtype=kind if item.default is not None else None
-            )
-        elif item.default is not None and result[item.name].isna().any():
-            filled = result[item.name].astype(object).where(result[item.name].notna(), item.default)
-            result[item.name] = filled.infer_objects()
-        if item.kind == "float64":
-            result[item.name] = result[item.name].astype(float)
-        elif item.kind.startswith("datetime"):
-            result[item.name] = pd.to_datetime(result[item.name])
-    return result
+            values = [empty if item.default is None else item.default] * len(result)
+            columns[item.name] = pd.Series(values, index=result.index, dtype=kind if item.default is not None else None)
+        elif item.default is not None and columns[item.name].isna().any():
+            filled = columns[item.name].astype(object).where(columns[item.name].notna(), item.default)
+            columns[item.name] = filled.infer_objects()
+        values_kind = str(columns[item.name].dtype)
+        if item.kind == "float64" and values_kind != "float64":
+            columns[item.name] = columns[item.name].astype(float)
+        elif item.kind.startswith("datetime") and values_kind != item.kind:
+            columns[item.name] = pd.to_datetime(columns[item.name])
+    return pd.DataFrame(columns, index=result.index)
 
 
 def break_even_utilisation(discount_share: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -129,7 +130,7 @@ def build_market(
     if sites is not None and not sites.empty:
         geography |= dict(zip(sites["site"], sites["geography"], strict=True))
     parts = [part for part in (_signed(commitments, machines), _owned(assets, machines, a)) if len(part)]
-    holdings = pd.concat(parts, ignore_index=True) if parts else _empty_holdings()
+    holdings = pd.concat(parts, ignore_index=True) if parts else _empty_holdings().copy()
     holdings["geography"] = [geography.get(region, region) for region in holdings["region"]]
     holdings = _renewable(holdings, table) if a.renewal_without_price == "same_price" else holdings
     for frame in (priced, holdings):
@@ -261,6 +262,7 @@ def _owned(assets: pd.DataFrame | None, machines: pd.DataFrame, a: ProcurementAs
     )
 
 
+@cache
 def _empty_holdings() -> pd.DataFrame:
     """Return holdings without rows, with the types that rows would have."""
     text = ["name", "kind", "sku", "provider", "accelerator", "region", "term", "role"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -123,6 +124,19 @@ def known_states(price_states: pd.DataFrame | None, delivery_states: pd.DataFram
     CapplanError
         If probabilities do not sum to 1, or a delivery state has several.
     """
+    if all(table is None or table.empty for table in (price_states, delivery_states)):
+        return _certain()
+    return _joined(price_states, delivery_states)
+
+
+@cache
+def _certain() -> States:
+    """Return the one state of a book that names none."""
+    return _joined(None, None)
+
+
+def _joined(price_states: pd.DataFrame | None, delivery_states: pd.DataFrame | None) -> States:
+    """Return every pair of a price state and a delivery state, after checking both tables."""
     one = pd.DataFrame({"state": [""], "probability": [1.0]})
     prices = completed(one if price_states is None or price_states.empty else price_states, "price_states")
     empty = pd.DataFrame({"state": pd.Series(dtype=object), "probability": pd.Series(dtype=float)})
