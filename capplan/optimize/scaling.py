@@ -68,7 +68,10 @@ def _geometric(magnitude: Array, line: Array, count: int) -> Array:
     least, most = np.full(count, np.inf), np.zeros(count)
     np.minimum.at(least, line, magnitude)
     np.maximum.at(most, line, magnitude)
-    return np.where(most > 0, 1.0 / np.sqrt(np.where(most > 0, least * most, 1.0)), 1.0)
+    filled = most > 0
+    result = np.ones(count)
+    result[filled] = 1.0 / np.sqrt(least[filled] * most[filled])
+    return result
 
 
 def _power_of_two(scale: Array) -> Array:
