@@ -95,17 +95,37 @@ def test_nothing_is_lost_doubled_or_over_capacity(policy, rows, placement):
     assert work >= asked - 1e-6
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
-@given(rows=JOBS, least=st.lists(st.integers(1, 20), min_size=25, max_size=25), policy=st.sampled_from(["fifo", "easy_backfill", "priority", "least_attained"]))
-def test_elastic_jobs_do_the_work_they_came_with(rows, least, policy):
-    """With changes of size for nothing, accelerator-seconds held are those asked for, and no elastic job ends later for having grown."""
+LEAST = st.lists(st.integers(1, 20), min_size=25, max_size=25)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(rows=JOBS, least=LEAST, policy=st.sampled_from(["fifo", "easy_backfill", "priority", "least_attained", "quota_borrowing", "time_slicing"]), shrinks=st.booleans())
+def test_elastic_jobs_do_the_work_they_came_with(rows, least, policy, shrinks):
+    """With changes of size for nothing, accelerator-seconds held are those asked for, whether jobs only grow or shrink as well."""
     jobs = built(rows).assign(least_accelerators=[float(n) for n in least[: len(rows)]])
-    found = simulate_cluster(jobs, cluster(3), policy, changed(checkpoint_seconds=0.0, job_restart_seconds=0.0, quantum_seconds=60))
+    free = changed(checkpoint_seconds=0.0, job_restart_seconds=0.0, quantum_seconds=60, shrink_elastic_jobs=shrinks, borrowing_share=10)
+    found = simulate_cluster(jobs, cluster(3), policy, free)
     held = found.held["accelerators"] * (found.held["end_seconds"] - found.held["start_seconds"])
     assert held.sum() == pytest.approx((jobs["accelerators"] * jobs["duration_seconds"]).sum())
     assert found.jobs["end_seconds"].notna().all()
     assert found.occupancy["accelerators"].max() <= 24
     assert (found.jobs["held_seconds"] + found.jobs["queue_seconds"]).to_numpy() == pytest.approx(found.jobs["completion_seconds"].to_numpy())
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(rows=JOBS, least=LEAST, policy=st.sampled_from(["fifo", "easy_backfill"]), pause=st.sampled_from([0.0, 2.0]))
+def test_nobody_at_the_head_waits_for_what_elastic_jobs_could_give(rows, least, policy, pause):
+    """On one node: whenever a job waits at the head, free accelerators and all that running jobs hold above their least are too few for it."""
+    jobs = built(rows).assign(least_accelerators=[float(n) for n in least[: len(rows)]])
+    found = simulate_cluster(jobs, cluster(1, 20), policy, changed(checkpoint_seconds=pause, job_restart_seconds=0.0))
+    floor = np.minimum(jobs["least_accelerators"], jobs["accelerators"]).to_numpy()
+    start, row = found.jobs["start_seconds"].to_numpy(), {name: index for index, name in enumerate(found.jobs["job_id"])}
+    held = found.held.assign(floor=[floor[row[name]] for name in found.held["job_id"]])
+    for at in np.unique(np.concatenate([found.jobs["submit_seconds"], found.jobs["end_seconds"]])):
+        waiting = np.flatnonzero((found.jobs["submit_seconds"].to_numpy() <= at) & (start > at))
+        now = held[(held["start_seconds"] <= at) & (held["end_seconds"] > at)]
+        assert not len(waiting) or 20 - now["floor"].sum() < floor[waiting[0]]
+    assert found.jobs["end_seconds"].notna().all()
 
 
 def promised(job, at, jobs, held, nodes, size):
@@ -322,7 +342,8 @@ def test_shared_accelerators_and_their_interference():
     assert found["start_seconds"].tolist() == [0, 0, 0, 10]
     slower = simulate_cluster(jobs, cluster(1, 2), "fifo", changed(sharing_slowdown_share=0.5))
     assert slower.jobs["end_seconds"].tolist()[:3] == [15, 15, 15]
-    assert "run 50% longer" in slower.notes[0]
+    assert "run 50% longer" in slower.notes[1]
+    assert "parts of any size" in slower.notes[0]
 
 
 def test_speed_by_kind_elastic_jobs_and_scatter():
@@ -342,6 +363,60 @@ def test_speed_by_kind_elastic_jobs_and_scatter():
     found = simulate_cluster(split, cluster(2), "fifo", changed(allow_scatter=True, scatter_slowdown_share=0.5)).jobs
     assert found["end_seconds"].tolist() == [10, 10, 15]
     assert found["nodes"].tolist() == [1, 1, 2]
+
+
+def test_elastic_jobs_shrink_for_who_waits_and_take_it_back():
+    """Eight accelerators, four of which the second job needs for 30 s: the first goes on at half its speed and takes them back."""
+    jobs = trace([0, 10], [100, 30], [8, 4], least_accelerators=[2.0, np.nan])
+    for costs, ends, held in ((0.0, [115, 40], 115), (1.5, [119.5, 40], 119.5)):
+        a = changed(checkpoint_seconds=costs, job_restart_seconds=costs)
+        found = simulate_cluster(jobs, cluster(1), "fifo", a)
+        assert found.jobs["end_seconds"].tolist() == ends
+        assert found.jobs["held_seconds"][0] == held
+        assert (found.jobs["resizes"][0], found.measure("preemptions"), found.measure("resizes")) == (2, 0, 2)
+        # it gives no more than is wanted
+        assert found.held.loc[found.held["start_seconds"] == 10, "accelerators"].tolist() == [4, 4]
+    fixed = simulate_cluster(jobs, cluster(1), "fifo", changed(shrink_elastic_jobs=False))
+    assert fixed.jobs["start_seconds"].tolist() == [0, 100]
+    # jobs of 6 and 8 stay at what they must have: the one with most to give goes first, and the two together make room for a gang of two nodes
+    two = trace([0, 0, 10], [100, 100, 10], [8, 8, 10], least_accelerators=[2.0, 4.0, np.nan])
+    found = simulate_cluster(two, cluster(2), "fifo", changed(checkpoint_seconds=0.0, job_restart_seconds=0.0))
+    assert found.jobs["start_seconds"].tolist() == [0, 0, 10]
+    assert found.held.loc[found.held["start_seconds"] == 10].groupby("job_id")["accelerators"].sum().to_dict() == {"j0": 2, "j1": 4, "j2": 10}
+    # an urgent job gives nothing to one that is less so, under a policy that goes by urgency
+    urgent = jobs.assign(priority=[1.0, 0.0])
+    assert simulate_cluster(urgent, cluster(1), "priority", A).jobs["start_seconds"].tolist() == [0, 100]
+    assert simulate_cluster(urgent.assign(priority=[0.0, 1.0]), cluster(1), "priority", A).jobs["start_seconds"].tolist() == [0, 10]
+
+
+def fits_by_hand(sizes, taken=0):
+    """Can MIG partitions of these sizes stand on one accelerator together? Width and places of each from NVIDIA's table."""
+    if not sizes:
+        return True
+    width, places = {1: (1, range(7)), 2: (2, (0, 2, 4)), 3: (4, (0, 4)), 4: (4, (0,)), 7: (8, (0,))}[sizes[0]]
+    masks = (((1 << width) - 1) << place for place in places)
+    return any(not taken & mask and fits_by_hand(sizes[1:], taken | mask) for mask in masks)
+
+
+def test_partitions_stand_where_hardware_lets_them():
+    """All combinations of six to eight slices, the largest first: they run together exactly where there are places for them."""
+    mig = changed(partition_rule="mig")
+    for count in range(1, 9):
+        for sizes in (found for found in itertools.combinations_with_replacement((7, 4, 3, 2, 1), count) if 6 <= sum(found) <= 8):
+            jobs = trace(np.zeros(count), np.full(count, 10.0), [min(size / 7, 0.999) for size in sizes])
+            found = simulate_cluster(jobs, cluster(1, 1), "fifo", mig)
+            assert (found.jobs["start_seconds"].max() == 0) == fits_by_hand(sizes)
+            assert found.occupancy["accelerators"].max() <= 1 + 1e-9
+    # most of each: 7, 3, 2, 1 and 1
+    for size, most in ((1, 7), (2, 3), (3, 2), (4, 1), (7, 1)):
+        jobs = trace(np.zeros(8), np.full(8, 10.0), np.full(8, min(size / 7, 0.999)))
+        assert (simulate_cluster(jobs, cluster(1, 1), "fifo", mig).jobs["start_seconds"] == 0).sum() == most
+    # three halves: of any size, two fit on one accelerator; a half is a partition of four slices, of which there is one
+    halves = trace([0, 0, 0], [10, 10, 10], [0.5, 0.5, 0.5])
+    assert simulate_cluster(halves, cluster(1, 1), "fifo", A).jobs["start_seconds"].tolist() == [0, 0, 10]
+    found = simulate_cluster(halves, cluster(1, 1), "fifo", mig)
+    assert found.jobs["start_seconds"].tolist() == [0, 10, 20]
+    assert "14% more than was asked for" in found.notes[0]
 
 
 def test_failures_and_capacity_that_comes_and_goes():

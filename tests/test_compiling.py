@@ -47,9 +47,9 @@ def test_code_is_compiled_once_with_and_without_a_folder(place, monkeypatch, wri
 
 
 def test_the_loop_over_events_is_compiled_once():
-    from capplan.questions.cluster import kernel, lists, placing, reserving
+    from capplan.questions.cluster import kernel, lists, placing, reserving, resizing
 
-    for module in (kernel, lists, placing, reserving):
+    for module in (kernel, lists, placing, reserving, resizing):
         made = [found for found in vars(module).values() if hasattr(found, "signatures")]
         assert made
         assert {len(found.signatures) for found in made} == {1}

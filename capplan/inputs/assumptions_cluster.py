@@ -51,9 +51,19 @@ class ClusterAssumptions(Spread):
         le=5,
         step=0.05,
     )
+    partition_rule: Literal["any_size", "mig"] = assumption(
+        "any_size",
+        "How accelerators are divided for jobs that ask for a part of one: in parts of any size, or in the hardware partitions of MIG, each where it may stand.",
+        "NVIDIA, MIG User Guide, supported profiles of A100 and H100: 7 of 1 slice, 3 of 2, 2 of 3, 1 of 4 or 1 of 7. Any size: sharing in time or by MPS.",
+    )
+    shrink_elastic_jobs: bool = assumption(
+        True,
+        "Do running elastic jobs give accelerators away, down to the least they state, when the next job in line finds no room? They take them back once nobody waits.",
+        "Lyra (EuroSys 2023) and Kueue's elastic jobs scale running jobs in and out; each change costs saving and loading again.",
+    )
     sharing_slowdown_share: float = assumption(
         0.0,
-        "How much longer a job runs that shares an accelerator in time; 0 = partitioned (MIG).",
+        "How much longer a job runs that shares an accelerator in time; 0 = partitioned, or not in each other's way.",
         "Partitions are isolated in hardware; give a measured value for time sharing.",
         unit="share",
         ge=0,

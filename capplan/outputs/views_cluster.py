@@ -28,6 +28,7 @@ FIELDS = (
     "allow_scatter",
     "scatter_slowdown_share",
     "gang_scheduling",
+    "shrink_elastic_jobs",
     "checkpoint_seconds",
     "fair_share_half_life_hours",
     "borrowing_share",

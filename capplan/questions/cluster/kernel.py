@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from capplan.compiling import compiled
-from capplan.questions.cluster.growing import grow
 from capplan.questions.cluster.lists import (
     BY_ATTAINED,
     CONSERVATIVE,
@@ -25,6 +24,7 @@ from capplan.questions.cluster.lists import (
 )
 from capplan.questions.cluster.placing import LOCALITY, _record, choose, choose_here, move_free, one_node, take
 from capplan.questions.cluster.reserving import displace, fits_around, reserve
+from capplan.questions.cluster.resizing import GROWING, grow, shrink
 from capplan.questions.cluster.signatures import COUNT, COUNTS, NODES, REAL, RULES, STATE, TRACE
 from capplan.questions.cluster.state import (
     BY_END,
@@ -47,6 +47,7 @@ from capplan.questions.cluster.state import (
     NODE_SIZE,
     NOW,
     OVERHEAD,
+    PARTS,
     QUEUE_HEAD,
     QUEUE_TAIL,
     RECORD,
@@ -58,7 +59,6 @@ from capplan.questions.cluster.state import (
     SPEED_ROW,
     SUBMIT,
     TEAM,
-    THOUSANDTHS,
     TIMES,
     UP,
     WAITING_JOBS,
@@ -156,7 +156,7 @@ def _conservative(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
             continue
         begin, end = times[first], times[first] + length
         if first == 0:
-            taken, rate, _ = choose(job, state.node[FREE], True, trace, nodes, rules, state)
+            taken, rate, _ = choose(job, trace.whole[NEED, job], state.node[FREE], True, trace, nodes, rules, state)
             if taken >= 0:
                 head = state.line[QUEUE_HEAD, 0]
                 take(job, taken, now, trace, nodes, state)
@@ -220,10 +220,10 @@ def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
         if queue < 0:
             return
         job = state.counts[LINE, state.line[QUEUE_HEAD, queue] + skipped[queue]]
-        rigid = trace.whole[THOUSANDTHS, job] == 0 and trace.whole[LEAST, job] == trace.whole[NEED, job]
+        rigid = trace.whole[PARTS, job] == 0 and trace.whole[LEAST, job] == trace.whole[NEED, job]
         need = trace.whole[NEED, job]
         # the first that waits is never passed over like this: it is the one that gets the reservation
-        hopeless = plain and rigid and not rules.preempt and (reserved or rules.backfill == SKIP)
+        hopeless = plain and rigid and not rules.preempt and rules.elastic <= GROWING and (reserved or rules.backfill == SKIP)
         hopeless = hopeless and (
             need > state.free_of_kind[0]
             or too_large <= need <= nodes.kind_size[0]
@@ -237,12 +237,14 @@ def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
         if reserved:
             taken, rate = fits_around(job, shadow, trace, nodes, rules, state)
         else:
-            taken, rate, _ = choose_here(job, state.node[FREE], True, trace, nodes, rules, state)
+            taken, rate, _ = choose_here(job, need, state.node[FREE], True, trace, nodes, rules, state)
+            if taken < 0 and rules.elastic > GROWING and shrink(job, trace, nodes, rules, state):
+                continue
             if taken < 0 and rules.preempt and displace(job, trace, nodes, rules, state):
                 # those stopped wait again, perhaps before this job's old place
                 for other in range(queues):
                     skipped[other] = 0
-                taken, rate, _ = choose(job, state.node[FREE], True, trace, nodes, rules, state)
+                taken, rate, _ = choose(job, trace.whole[NEED, job], state.node[FREE], True, trace, nodes, rules, state)
         if taken >= 0:
             take(job, taken, state.scalars[NOW], trace, nodes, state)
             dequeue(job, trace, state)
@@ -267,7 +269,7 @@ def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
             rules.backfill == EASY
             and total_of(state.free_of_kind) == 0
             and state.scalars[RUNNING_JOBS] > 0
-            and trace.whole[THOUSANDTHS, job] == 0
+            and trace.whole[PARTS, job] == 0
         ):
             return
         skipped[queue] += 1

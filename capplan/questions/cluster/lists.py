@@ -23,6 +23,7 @@ from capplan.questions.cluster.state import (
     LOST,
     NOW,
     OVERHEAD,
+    PARTS,
     PREEMPTED,
     QUEUE_HEAD,
     QUEUE_START,
@@ -34,9 +35,9 @@ from capplan.questions.cluster.state import (
     SPREAD_OVER,
     STARTED,
     STATUS,
-    THOUSANDTHS,
     WAITING,
     WAITING_JOBS,
+    WHOLE,
     WORK,
 )
 
@@ -210,7 +211,7 @@ def stop(job, lost_back_to, overhead, trace, nodes, rules, state):  # type: igno
     state.scalars[RUNNING_JOBS] = count - 1
     state.job[LOST, job] += done - kept
     state.job[REMAINING, job] -= kept
-    state.job[ATTAINED, job] += (now - state.job[STARTED, job]) * max(state.counts[HELD, job], trace.whole[THOUSANDTHS, job] / 1000.0)
+    state.job[ATTAINED, job] += (now - state.job[STARTED, job]) * max(state.counts[HELD, job], trace.whole[PARTS, job] / WHOLE)
     state.job[OVERHEAD, job] = overhead
     state.counts[PREEMPTED, job] += 1
     give_back(job, now, trace, nodes, state)

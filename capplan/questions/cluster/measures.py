@@ -116,7 +116,7 @@ def allocated_share(size: np.ndarray, log: np.ndarray, window_seconds: float) ->
 def mean_accelerators(trace: Trace) -> float:
     """Return what a trace occupies on average from its first submission to its last, or over its longest job where that is longer."""
     seconds = max(float(trace.submit[-1]), float(trace.work.max()))
-    return float(trace.work @ (trace.need + trace.thousandths / WHOLE)) / seconds
+    return float(trace.work @ (trace.need + trace.parts / WHOLE)) / seconds
 
 
 def window_of(prepared: Prepared, state: State) -> float:
@@ -137,7 +137,7 @@ def cluster_measures(prepared: Prepared, state: State, jobs: pd.DataFrame, steps
     window = window_of(prepared, state)
     allocated = allocated_share(prepared.cluster.size, log, window)
     spent = float((log[:, LOG_END] - log[:, LOG_START]) @ log[:, LOG_AMOUNT])
-    asked = prepared.trace.need + prepared.trace.thousandths / WHOLE
+    asked = prepared.trace.need + prepared.trace.parts / WHOLE
     useful = float(((prepared.trace.work - state.job[REMAINING]) * asked)[state.counts[STATUS] == ENDED].sum())
     present = np.linspace(0.05, 0.95, 19) * window
     frayed = [fragmentation_share(prepared.cluster.size, log, float(instant)) for instant in present]
@@ -164,6 +164,7 @@ def cluster_measures(prepared: Prepared, state: State, jobs: pd.DataFrame, steps
         ("fairness_p90", float(fairness.quantile(0.9)) if len(fairness) else np.nan, "ratio"),
         ("deadline_missed_share", missed, "share"),
         ("preemptions", float(jobs["preemptions"].sum()), "preemptions"),
+        ("resizes", float(jobs["resizes"].sum()), "resizes"),
         ("lost_hours", float((jobs["lost_seconds"] * jobs["accelerators"]).sum() / 3600), "accelerator-hours"),
         ("unfinished", float(jobs["end_seconds"].isna().sum()), "jobs"),
         ("busiest", float(steps["accelerators"].max()), "accelerators"),

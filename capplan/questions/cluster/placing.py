@@ -19,22 +19,25 @@ from capplan.questions.cluster.state import (
     NODE_DOMAIN,
     NODE_KIND,
     NODE_SIZE,
+    PARTS,
     PICKED_AMOUNT,
     PICKED_NODE,
     RAN,
     RECORD,
     RECORDS_AMOUNT,
+    RECORDS_BITS,
     RECORDS_FREE,
     RECORDS_NEXT,
     RECORDS_NODE,
     RECORDS_SLOT,
+    SLICES,
+    SLOT_BITS,
     SLOT_FREE,
     SLOT_NODE,
     SLOTS,
     SPEED_ROW,
     STARTED,
     TEAM,
-    THOUSANDTHS,
     WHOLE,
 )
 
@@ -90,6 +93,25 @@ def holds(levels, count, need):  # type: ignore[no-untyped-def]
         if room >= need or count == 0:
             break
     return room >= need
+
+
+@compiled(COUNT, COUNT, source=__file__)
+def partition(slices, taken):  # type: ignore[no-untyped-def]
+    """Return the memory slices of an accelerator, as bits, that a partition of so many compute slices would have; 0 where parts are divided freely, -1 where it finds no place.
+
+    Partitions of 1, 2, 3, 4 and 7 of the seven compute slices have 1, 2, 4, 4 and 8 of the eight memory slices, and begin where their width says, so that three of three
+    slices never fit. The last place that is free comes first: it leaves the first one to partitions of four, which have no other.
+    """
+    if slices == 0:
+        return 0
+    width = slices if slices < 3 else 4 if slices < 7 else 8
+    place = 6 if slices == 1 else 4 if slices < 4 else 0
+    while place >= 0:
+        bits = ((1 << width) - 1) << place
+        if bits & taken == 0:
+            return bits
+        place -= width
+    return -1
 
 
 @compiled(COUNT, COUNT, COUNT, COUNTS, COUNTS, COUNT, COUNT, COUNTS, COUNTS, source=__file__)
@@ -183,9 +205,9 @@ def _gang_in_kind(need, kind, available, live, nodes, rules, state):  # type: ig
     return taken, taken > fewest or crossing
 
 
-@compiled(COUNT, COUNTS, FLAG, TRACE, NODES, RULES, STATE, source=__file__, inside=True)
-def choose_here(job, available, live, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
-    """Pick a place for a job among the available accelerators, fastest kind first.
+@compiled(COUNT, COUNT, COUNTS, FLAG, TRACE, NODES, RULES, STATE, source=__file__, inside=True)
+def choose_here(job, most, available, live, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
+    """Pick a place for a job on at most so many of the available accelerators, fastest kind first.
 
     Return (nodes taken, rate of progress, accelerators); the place itself is left in state.picked_*. Nothing is taken yet.
     `live` says that `available` is what is free now, so that totals reject at once and a part of an open accelerator may be had.
@@ -209,12 +231,13 @@ def choose_here(job, available, live, trace, nodes, rules, state):  # type: igno
         if trace.whole[JOB_KIND, job] >= 0 and trace.whole[JOB_KIND, job] != kind:
             continue
         speed = nodes.speed[row, kind]
-        if trace.whole[THOUSANDTHS, job] > 0:
-            amount, best = trace.whole[THOUSANDTHS, job], -1
+        if trace.whole[PARTS, job] > 0:
+            amount, best = trace.whole[PARTS, job], -1
             if live:
                 for slot in range(int(state.scalars[SLOTS])):
                     node = state.slot[SLOT_NODE, slot]
                     fits = node >= 0 and nodes.node[NODE_KIND, node] == kind and state.slot[SLOT_FREE, slot] >= amount
+                    fits = fits and partition(trace.whole[SLICES, job], state.slot[SLOT_BITS, slot]) >= 0
                     if fits and (best < 0 or state.slot[SLOT_FREE, slot] < state.slot[SLOT_FREE, best]):
                         best = slot
             slowed = speed / (1.0 + rules.sharing_slowdown)
@@ -231,7 +254,7 @@ def choose_here(job, available, live, trace, nodes, rules, state):  # type: igno
         need = trace.whole[NEED, job]
         if need == 0:
             return 0, speed, 0
-        top = need
+        top = min(need, most)
         if live:
             if state.free_of_kind[kind] < trace.whole[LEAST, job]:
                 continue
@@ -245,10 +268,10 @@ def choose_here(job, available, live, trace, nodes, rules, state):  # type: igno
     return -1, 0.0, 0
 
 
-@compiled(COUNT, COUNTS, FLAG, TRACE, NODES, RULES, STATE, source=__file__)
-def choose(job, available, live, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
+@compiled(COUNT, COUNT, COUNTS, FLAG, TRACE, NODES, RULES, STATE, source=__file__)
+def choose(job, most, available, live, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Do as choose_here does, by a call: for places that are reached less often."""
-    return choose_here(job, available, live, trace, nodes, rules, state)
+    return choose_here(job, most, available, live, trace, nodes, rules, state)
 
 
 @compiled(COUNT, COUNT, COUNT, COUNT, REAL, STATE, source=__file__)
@@ -265,17 +288,20 @@ def _record(job, node, amount, slot, now, state):  # type: ignore[no-untyped-def
 def take(job, taken, now, trace, nodes, state):  # type: ignore[no-untyped-def]
     """Take the picked place."""
     slot = state.picked_slot[0]
-    if trace.whole[THOUSANDTHS, job] > 0:
+    if trace.whole[PARTS, job] > 0:
         node, amount = state.picked[PICKED_NODE, 0], state.picked[PICKED_AMOUNT, 0]
         if slot < 0:
             slot = 0
             while state.slot[SLOT_NODE, slot] >= 0:
                 slot += 1
             state.scalars[SLOTS] = max(state.scalars[SLOTS], slot + 1)
-            state.slot[SLOT_NODE, slot], state.slot[SLOT_FREE, slot] = node, WHOLE
+            state.slot[SLOT_NODE, slot], state.slot[SLOT_FREE, slot], state.slot[SLOT_BITS, slot] = node, WHOLE, 0
             move_free(node, -1, nodes, state)
+        bits = partition(trace.whole[SLICES, job], state.slot[SLOT_BITS, slot])
         state.slot[SLOT_FREE, slot] -= amount
+        state.slot[SLOT_BITS, slot] |= bits
         _record(job, node, amount, slot, now, state)
+        state.records[RECORDS_BITS, state.counts[RECORD, job]] = bits
         return
     for index in range(taken):
         node, amount = state.picked[PICKED_NODE, index], state.picked[PICKED_AMOUNT, index]
@@ -292,14 +318,17 @@ def give_back(job, now, trace, nodes, state):  # type: ignore[no-untyped-def]
     record = state.counts[RECORD, job]
     while record >= 0:
         node, amount, slot = state.records[RECORDS_NODE, record], state.records[RECORDS_AMOUNT, record], state.records[RECORDS_SLOT, record]
-        row = int(state.scalars[LOGGED])
-        state.log[row, LOG_JOB], state.log[row, LOG_NODE] = job, node
-        state.log[row, LOG_AMOUNT] = amount if slot < 0 else amount / WHOLE
-        state.log[row, LOG_START], state.log[row, LOG_END] = state.records_time[record], now
-        state.scalars[LOGGED] = row + 1
+        # what was taken and given back at one moment was never held; so no moment logs more rows than there are records
+        if state.records_time[record] < now:
+            row = int(state.scalars[LOGGED])
+            state.log[row, LOG_JOB], state.log[row, LOG_NODE] = job, node
+            state.log[row, LOG_AMOUNT] = amount if slot < 0 else amount / WHOLE
+            state.log[row, LOG_START], state.log[row, LOG_END] = state.records_time[record], now
+            state.scalars[LOGGED] = row + 1
         released = amount
         if slot >= 0:
             state.slot[SLOT_FREE, slot] += amount
+            state.slot[SLOT_BITS, slot] ^= state.records[RECORDS_BITS, record]
             released = 0
             if state.slot[SLOT_FREE, slot] == WHOLE:
                 state.slot[SLOT_NODE, slot] = -1

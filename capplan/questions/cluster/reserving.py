@@ -22,6 +22,7 @@ from capplan.questions.cluster.state import (
     NODE_KIND,
     NOW,
     OPEN_FREE,
+    PARTS,
     PICKED_AMOUNT,
     PICKED_NODE,
     RECORD,
@@ -36,7 +37,6 @@ from capplan.questions.cluster.state import (
     SPARE,
     STARTED,
     TEAM,
-    THOUSANDTHS,
     VICTIMS,
     WANTED,
     WHOLE,
@@ -79,11 +79,11 @@ def reserve(job, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
             record = state.records[RECORDS_NEXT, record]
         if not enough:
             continue
-        taken, _, _ = choose(job, state.node[SPARE], False, trace, nodes, rules, state)
+        taken, _, _ = choose(job, trace.whole[NEED, job], state.node[SPARE], False, trace, nodes, rules, state)
         if taken > 0:
             for place in range(taken):
                 state.node[SPARE, state.picked[PICKED_NODE, place]] -= (
-                    1 if trace.whole[THOUSANDTHS, job] > 0 else state.picked[PICKED_AMOUNT, place]
+                    1 if trace.whole[PARTS, job] > 0 else state.picked[PICKED_AMOUNT, place]
                 )
             return max(state.job[EXPECTED_END, other], now)
     # only nodes that are away could help: nobody is held back for it
@@ -94,18 +94,18 @@ def reserve(job, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
 @compiled(COUNT, REAL, TRACE, NODES, RULES, STATE, source=__file__)
 def fits_around(job, shadow, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Pick a place that does not delay the reservation at `shadow`; return (nodes taken, rate), with -2 where there is only none beside it."""
-    taken, rate, _ = choose(job, state.node[FREE], True, trace, nodes, rules, state)
+    taken, rate, _ = choose(job, trace.whole[NEED, job], state.node[FREE], True, trace, nodes, rules, state)
     if taken < 0:
         return -1, 0.0
     if expected_end(job, rate, trace, state) <= shadow:
         return taken, rate
     for node in range(state.node.shape[1]):
         state.node[OPEN_FREE, node] = min(state.node[FREE, node], state.node[SPARE, node])
-    taken, rate, _ = choose(job, state.node[OPEN_FREE], False, trace, nodes, rules, state)
+    taken, rate, _ = choose(job, trace.whole[NEED, job], state.node[OPEN_FREE], False, trace, nodes, rules, state)
     if taken < 0:
         return -2, 0.0
     for place in range(taken):
-        state.node[SPARE, state.picked[PICKED_NODE, place]] -= 1 if trace.whole[THOUSANDTHS, job] > 0 else state.picked[PICKED_AMOUNT, place]
+        state.node[SPARE, state.picked[PICKED_NODE, place]] -= 1 if trace.whole[PARTS, job] > 0 else state.picked[PICKED_AMOUNT, place]
     return taken, rate
 
 
@@ -120,7 +120,7 @@ def _ahead(victim, job, now, trace, rules, state):  # type: ignore[no-untyped-de
         return expected_left(victim, progress(victim, now, state), trace, state) - state.job[KEY, job]
     if rules.order == BY_ATTAINED:
         served = state.job[ATTAINED, victim] + (now - state.job[STARTED, victim]) * max(
-            state.counts[HELD, victim], trace.whole[THOUSANDTHS, victim] / WHOLE
+            state.counts[HELD, victim], trace.whole[PARTS, victim] / WHOLE
         )
         return np.floor(served / rules.quantum_seconds) - state.job[KEY, job]
     if rules.order == ROUND_ROBIN:
@@ -157,13 +157,13 @@ def displace(job, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
             record = state.records[RECORDS_NEXT, record]
     if found == 0:
         return False
-    taken, _, _ = choose(job, state.node[OPEN_FREE], False, trace, nodes, rules, state)
+    taken, _, _ = choose(job, trace.whole[NEED, job], state.node[OPEN_FREE], False, trace, nodes, rules, state)
     if taken <= 0:
         return False
     for node in range(state.node.shape[1]):
         wanted[node] = 0
     for place in range(taken):
-        wanted[state.picked[PICKED_NODE, place]] = 1 if trace.whole[THOUSANDTHS, job] > 0 else state.picked[PICKED_AMOUNT, place]
+        wanted[state.picked[PICKED_NODE, place]] = 1 if trace.whole[PARTS, job] > 0 else state.picked[PICKED_AMOUNT, place]
     for _ in range(found):
         best = 0
         for index in range(1, found):

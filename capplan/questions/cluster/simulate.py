@@ -24,6 +24,7 @@ from capplan.questions.cluster.state import (
     LOST,
     PREEMPTED,
     RAN,
+    RESIZED,
     SPREAD_OVER,
     STATUS,
     State,
@@ -40,7 +41,7 @@ class Schedule:
     ----------
     jobs
         [job_id, team, accelerators, submit, submit_seconds, start_seconds, end_seconds, queue_seconds (all its waiting), completion_seconds (submit to end),
-        run_seconds (recorded duration), held_seconds, lost_seconds, preemptions, nodes, slowdown, deadline_missed, predicted]; seconds count from
+        run_seconds (recorded duration), held_seconds, lost_seconds, preemptions, resizes (changes of size while it ran), nodes, slowdown, deadline_missed, predicted]; seconds count from
         the first submission; empty where a job never ended.
     held
         [job_id, node, accelerators, start_seconds, end_seconds]: who held what, when.
@@ -161,6 +162,7 @@ def _answer(prepared: Prepared, state: State) -> Schedule:
             "held_seconds": np.where(ended, state.job[RAN], 0.0),
             "lost_seconds": state.job[LOST],
             "preemptions": state.counts[PREEMPTED],
+            "resizes": state.counts[RESIZED],
             "nodes": state.counts[SPREAD_OVER],
             "slowdown": completion / np.maximum(trace.work, 10.0),
             "deadline_missed": np.where(np.isnan(due), False, ~(end <= due)),

@@ -14,8 +14,8 @@ WholeRows = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 #: Whether a job is still to come, waits, runs, or has ended.
 COMING, WAITING, RUNNING, ENDED = 0, 1, 2, 3
-#: A whole accelerator in the units of a shared one.
-WHOLE = 1000
+#: A whole accelerator in the units of its parts, so that thousandths and sevenths are whole numbers.
+WHOLE = 7000
 #: Places of the scalars in State.scalars.
 NOW, NEXT_JOB, NEXT_CHANGE, WAITING_JOBS, RUNNING_JOBS, RECORDS_FREE, LOGGED, SLOTS, NEXT_TICK, COUNTED_UNTIL = range(10)
 #: Columns of State.log.
@@ -24,19 +24,19 @@ LOG_JOB, LOG_NODE, LOG_AMOUNT, LOG_START, LOG_END = range(5)
 
 #: Rows of State.job, State.counts, State.line, State.running, State.node, State.records, State.slot and State.picked.
 REMAINING, RATE, OVERHEAD, STARTED, FIRST_START, END, EXPECTED_END, KEY, ATTAINED, LOST, RAN = range(11)
-STATUS, PREEMPTED, HELD, SPREAD_OVER, RECORD, LINE = range(6)
+STATUS, PREEMPTED, HELD, SPREAD_OVER, RECORD, LINE, RESIZED = range(7)
 QUEUE_START, QUEUE_HEAD, QUEUE_TAIL = range(3)
 BY_END, BY_EXPECTED = range(2)
 FREE, UP, OPEN_FREE, SPARE = range(4)
-RECORDS_NODE, RECORDS_AMOUNT, RECORDS_SLOT, RECORDS_NEXT = range(4)
-SLOT_NODE, SLOT_FREE = range(2)
+RECORDS_NODE, RECORDS_AMOUNT, RECORDS_SLOT, RECORDS_NEXT, RECORDS_BITS = range(5)
+SLOT_NODE, SLOT_FREE, SLOT_BITS = range(3)
 PICKED_NODE, PICKED_AMOUNT = range(2)
 #: Rows of State.scratch and State.scratch_real: what one pass over the queue works with.
 SKIPPED, SLOTS_LEFT, KINDS_LEFT, VICTIMS, WANTED = range(5)
 TIMES, WINDOW_FREE, SMALLEST, AHEAD = range(4)
 #: Rows of Jobs.real and Jobs.whole, and of Places.node and Places.change.
 SUBMIT, WORK, EXPECTED, JOB_KEY = range(4)
-NEED, THOUSANDTHS, LEAST, JOB_QUEUE, TEAM, JOB_KIND, SPEED_ROW = range(7)
+NEED, PARTS, LEAST, JOB_QUEUE, TEAM, JOB_KIND, SPEED_ROW, SLICES = range(8)
 NODE_SIZE, NODE_KIND, NODE_DOMAIN = range(3)
 CHANGE_NODE, CHANGE_TO = range(2)
 
@@ -49,13 +49,14 @@ class Jobs(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """Jobs, in the order of their submission; one entry a job."""
+    """Jobs, in the order of their submission; one entry a job. `slices` are those of the partition a part of an accelerator takes, 0 where parts are divided freely."""
 
     submit: Floats
     work: Floats
     expected: Floats
     need: Whole
-    thousandths: Whole
+    parts: Whole
+    slices: Whole
     least: Whole
     key: Floats
     queue: Whole
@@ -65,7 +66,7 @@ class Trace(NamedTuple):
 
     def packed(self) -> Jobs:
         """Return the rows as compiled code takes them."""
-        whole = (self.need, self.thousandths, self.least, self.queue, self.team, self.kind, self.speed_row)
+        whole = (self.need, self.parts, self.least, self.queue, self.team, self.kind, self.speed_row, self.slices)
         return Jobs(np.stack((self.submit, self.work, self.expected, self.key)), np.stack(whole))
 
 
@@ -155,24 +156,24 @@ def new_state(trace: Trace, nodes: Nodes, queues: int, teams: int, depth: int) -
     """Return the state before the first event; memory is linear in jobs plus accelerators."""
     jobs, count = len(trace.submit), len(nodes.size)
     devices = int(nodes.size.sum())
-    shared = trace.thousandths[trace.thousandths > 0]
+    shared = trace.parts[trace.parts > 0]
     sharers = min(len(shared), devices * (WHOLE // int(shared.min()))) if len(shared) else 0
     records = devices + sharers + 1
     starts = np.concatenate([[0], np.cumsum(np.bincount(trace.queue, minlength=queues))]).astype(np.int64)
     job = np.zeros((11, jobs))
     job[REMAINING], job[RATE], job[KEY] = trace.work, 1.0, trace.key
     job[STARTED], job[FIRST_START], job[END], job[EXPECTED_END] = np.nan, np.nan, np.nan, np.nan
-    whole = np.zeros((6, jobs), dtype=np.int64)
+    whole = np.zeros((7, jobs), dtype=np.int64)
     whole[STATUS], whole[RECORD] = COMING, -1
     line = np.stack((starts, starts, starts))
     node = np.zeros((4, count), dtype=np.int64)
     node[FREE], node[UP] = nodes.size, 1
     levels = np.zeros((len(nodes.kind_size), int(nodes.kind_size.max()) + 1), dtype=np.int64)
     np.add.at(levels, (nodes.kind, nodes.size), 1)
-    chain = np.zeros((4, records), dtype=np.int64)
+    chain = np.zeros((5, records), dtype=np.int64)
     chain[RECORDS_SLOT], chain[RECORDS_NEXT] = -1, np.arange(1, records + 1)
     chain[RECORDS_NEXT, -1] = -1
-    slot = np.zeros((2, devices + 1), dtype=np.int64)
+    slot = np.zeros((3, devices + 1), dtype=np.int64)
     slot[SLOT_NODE], slot[SLOT_FREE] = -1, WHOLE
     scalars = np.zeros(10)
     scalars[NEXT_TICK] = np.inf

@@ -12,6 +12,9 @@ from capplan.inputs.assumptions_cluster import ClusterAssumptions
 from capplan.questions.cluster.policies import BACKFILLS, ORDERS, PLACEMENTS, PREEMPTIONS, Policy
 from capplan.questions.cluster.state import WHOLE, Nodes, Rules, Trace
 
+#: Partitions of a GPU with MIG, in compute slices of seven.
+PROFILES = np.array([1, 2, 3, 4, 7])
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -51,8 +54,15 @@ def prepare(
         table = _jobs(jobs, notes)
         origin = table["submit"].iloc[0]
         rows, speed = _speeds(table, kinds, speeds)
-        trace = _trace(table, rows, kinds, origin, policy)
-    if a.sharing_slowdown_share > 0 and (trace.thousandths > 0).any():
+        trace = _trace(table, rows, kinds, origin, policy, a.partition_rule == "mig")
+    if (trace.slices > 0).any():
+        asked = table["accelerators"].to_numpy(dtype=float)[trace.slices > 0].sum()
+        notes.append(
+            f"Parts of an accelerator are the smallest MIG partitions that hold them (1, 2, 3, 4 or 7 of seven slices), {(trace.slices.sum() / 7 / asked - 1):.0%} more than was asked for."
+        )
+    elif (trace.parts > 0).any():
+        notes.append("Accelerators are taken to divide into parts of any size; set partition_rule = mig for hardware partitions.")
+    if a.sharing_slowdown_share > 0 and (trace.parts > 0).any():
         notes.append(
             f"Jobs that ask for a part of an accelerator run {a.sharing_slowdown_share:.0%} longer all the time, also while they are alone on it, which errs towards waiting."
         )
@@ -157,7 +167,7 @@ def _speeds(table: pd.DataFrame, kinds: list[str], speeds: pd.DataFrame | None) 
     return rows, np.ascontiguousarray(np.vstack([np.ones((1, len(kinds))), relative.to_numpy()]))
 
 
-def _trace(table: pd.DataFrame, rows: np.ndarray, kinds: list[str], origin: pd.Timestamp, policy: Policy) -> Trace:
+def _trace(table: pd.DataFrame, rows: np.ndarray, kinds: list[str], origin: pd.Timestamp, policy: Policy, mig: bool) -> Trace:
     """Turn jobs into arrays; times are seconds since the first submission."""
     wanted = table["accelerator"] if "accelerator" in table else pd.Series(None, index=table.index, dtype=object)
     unknown = sorted(set(wanted.dropna()) - set(kinds))
@@ -169,6 +179,7 @@ def _trace(table: pd.DataFrame, rows: np.ndarray, kinds: list[str], origin: pd.T
     expected = np.where(table["expected_seconds"].isna(), work, table["expected_seconds"]).astype(float)
     asked = table["accelerators"].to_numpy(dtype=float)
     part = (asked > 0) & (asked < 1)
+    slices = np.where(part & mig, PROFILES[np.searchsorted(PROFILES, np.minimum(asked, 1.0) * 7 - 1e-6)], 0)
     need = np.where(part, 0, np.round(asked)).astype(np.int64)
     least = np.where(table["least_accelerators"].isna() | part, need, np.minimum(table["least_accelerators"].fillna(1), need)).astype(
         np.int64
@@ -181,7 +192,8 @@ def _trace(table: pd.DataFrame, rows: np.ndarray, kinds: list[str], origin: pd.T
         work=work,
         expected=np.maximum(expected, 1e-6),
         need=need,
-        thousandths=np.where(part, np.maximum(np.round(asked * WHOLE), 1), 0).astype(np.int64),
+        parts=np.where(slices > 0, slices * WHOLE // 7, np.where(part, np.maximum(np.round(asked * WHOLE), 1), 0)).astype(np.int64),
+        slices=slices.astype(np.int64),
         least=least,
         key=keys.get(policy.order, submit).astype(float),
         queue=teams if policy.fair_share else np.zeros(len(table), dtype=np.int64),
@@ -203,11 +215,11 @@ def _fits(table: pd.DataFrame, trace: Trace, machines: pd.DataFrame, kinds: list
             f"jobs: {len(too_big)} jobs are larger than the cluster ({names}{', ...' if len(too_big) > 5 else ''}); "
             f"{table['job_id'].iloc[first]} needs {trace.least[first]} accelerators of one kind and the cluster has {largest[first]}. Enlarge it or leave them out"
         )
-    if policy.backfill == "conservative" and (len(kinds) > 1 or (trace.thousandths > 0).any()):
+    if policy.backfill == "conservative" and (len(kinds) > 1 or (trace.parts > 0).any()):
         raise CapplanError(
             "conservative backfill counts whole accelerators of one kind; use easy_backfill for mixed clusters or shared accelerators"
         )
-    if not a.gang_scheduling and (len(kinds) > 1 or (trace.thousandths > 0).any()):
+    if not a.gang_scheduling and (len(kinds) > 1 or (trace.parts > 0).any()):
         raise CapplanError(
             "without gang scheduling, jobs take whole accelerators of one kind; leave out shared accelerators and other kinds"
         )
@@ -275,7 +287,7 @@ def _rules(
         backfill=BACKFILLS[policy.backfill],
         preempt=PREEMPTIONS[policy.preempt],
         gang=int(a.gang_scheduling),
-        elastic=int(elastic and a.gang_scheduling),
+        elastic=0 if not (elastic and a.gang_scheduling) else 1 if not a.shrink_elastic_jobs else 3 if policy.order in ("priority", "deadline") else 2,
         placement=PLACEMENTS[a.placement_rule],
         scatter=int(a.allow_scatter),
         scatter_slowdown=a.scatter_slowdown_share,
