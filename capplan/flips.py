@@ -139,7 +139,7 @@ def find_flips(book: Book, scenario: Scenario, progress: Callable[[str], None] =
         [assumption, now, flips_below, flips_above, then]: the nearest values that were found to flip the decision (missing: none up to
         the end of the search, which `then` states).
     """
-    quick = scenario.replaced(plan_paths=min(scenario.plan_paths, FLIP_PATHS), gap_share=max(scenario.gap_share, FLIP_GAP_SHARE))
+    quick = scenario.replaced(plan_paths=min(scenario.plan_paths, FLIP_PATHS), gap_share=max(scenario.gap_share, FLIP_GAP_SHARE), time_limit_seconds=0.0)
     signed = signed_now(purchases_of(book, scenario).purchases)
 
     def ask(cases: list[tuple[str, float]]) -> list[Kept | None]:

@@ -256,31 +256,17 @@ class ProcurementAssumptions(PricingAssumptions):
         "0: a stated cost of shortfall weighs service against money; a level overrides it.", unit="share", ge=0, le=1, step=0.005,
     )  # fmt: skip
     plan_paths: int = assumption(
-        40,
-        "Paths the optimiser looks at, drawn from the demand paths.",
-        "A judgement: enough that another draw changes expected cost little; the plan states the difference.",
-        ge=1,
-        le=5000,
-        step=10,
-    )
+        40, "Paths the optimiser looks at, drawn from the demand paths.",
+        "A judgement: enough that another draw changes expected cost little; the plan states the difference.", ge=1, le=5000, step=10,
+    )  # fmt: skip
     risk_weight: float = assumption(
-        0.2,
-        "Weight of the bad cases (CVaR) against the average.",
-        "A judgement, as every risk preference is: 0 is neutral, 1 looks at bad cases only.",
-        unit="share",
-        ge=0,
-        le=1,
-        step=0.05,
-    )
+        0.2, "Weight of the bad cases (CVaR) against the average.",
+        "A judgement, as every risk preference is: 0 is neutral, 1 looks at bad cases only.", unit="share", ge=0, le=1, step=0.05,
+    )  # fmt: skip
     tail_share: float = assumption(
-        0.2,
-        "Share of worst cases that CVaR averages.",
-        "A judgement: Rockafellar and Uryasev (2000) use 1, 5 and 10 %; a fifth keeps enough paths in the tail.",
-        unit="share",
-        gt=0,
-        le=1,
-        step=0.05,
-    )
+        0.2, "Share of worst cases that CVaR averages.",
+        "A judgement: Rockafellar and Uryasev (2000) use 1, 5 and 10 %; a fifth keeps enough paths in the tail.", unit="share", gt=0, le=1, step=0.05,
+    )  # fmt: skip
     demand_branches: int = assumption(
         3,
         "Groups of demand paths told apart at the next review, after which later purchases may differ; 1 = the same on all paths.",
@@ -290,14 +276,12 @@ class ProcurementAssumptions(PricingAssumptions):
         step=1,
     )
     gap_share: float = assumption(
-        0.001,
-        "Proven gap at which the optimiser may stop.",
-        "0.1 %: far below the error of any forecast.",
-        unit="share",
-        ge=0,
-        le=0.2,
-        step=0.0005,
-    )
+        0.001, "Proven gap at which the optimiser may stop.", "0.1 %: far below the error of any forecast.", unit="share", ge=0, le=0.2, step=0.0005,
+    )  # fmt: skip
+    time_limit_seconds: float = assumption(
+        0.0, "Seconds after which the search for the plan ends with the best plan found and its proven gap; 0 = no limit, so that runs repeat to the last digit.",
+        "0: the gap decides, since what a clock ends depends on the machine.", unit="s", ge=0, le=86_400, step=10,
+    )  # fmt: skip
     serving_shortfall_usd_per_accelerator_hour: float = assumption(
         25.0,
         "Cost of missing, for serving, what the fastest accelerator its speeds name does in an hour, where the workload states none.",

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from capplan.errors import SolveError
+from capplan.optimize.clock import TOO_SOON, OutOfTimeError, cut_short, seconds_left
 from capplan.optimize.program import Marginals, Solution, TwoStage, blended_cost, cost_states, point_costs
 from capplan.optimize.solver import Arrays, InfeasibleError, Solved, solve_arrays
 
@@ -96,15 +97,36 @@ def solve_extensive(problem: TwoStage, risk_weight: float, tail_share: float, ga
         A first stage to start from.
     """
     model = extensive_arrays(problem, risk_weight, tail_share)
-    guess = None if start is None else first_stage_start(model, start)
-    solved = solve_arrays(model, gap_share, start=guess)
+    relaxed = solve_arrays(replace(model, integer=np.zeros_like(model.integer)))
+    solved = _whole(model, relaxed, gap_share, start, np.zeros(len(problem.c))) if model.integer.any() else relaxed
     n, r, points = len(problem.c), len(problem.q), len(problem.technology)
     x = solved.x[:n]
     recourse = solved.x[n : n + points * r].reshape(points, r)
-    relaxed = solve_arrays(replace(model, integer=np.zeros_like(model.integer))) if model.integer.any() else solved
     cost = scenario_costs(problem, point_costs(problem, sparse.csr_matrix(recourse)))
     upper = float(problem.c @ x) + blended_cost(cost, problem.probability, risk_weight, tail_share)
     return Solution(x, min(solved.bound, upper), upper, cost, solved.status, sparse.csr_matrix(recourse), _marginals(problem, relaxed))
+
+
+def _whole(model: Arrays, relaxed: Solved, gap_share: float, start: Array | None, nothing: Array) -> Solved:
+    """Solve with integers; where a time limit comes before any solution, take the start, or to do nothing, with the relaxation's bound."""
+    left = seconds_left()
+    guess = None if start is None else first_stage_start(model, start)
+    if np.isinf(left):
+        return solve_arrays(model, gap_share, start=guess)
+    try:
+        solved = solve_arrays(model, gap_share, start=guess, time_limit_seconds=left)
+    except InfeasibleError:
+        raise
+    except SolveError as error:
+        if seconds_left() > 0:
+            raise
+        simple = first_stage_start(model, nothing) if guess is None else guess
+        if simple is None:
+            raise OutOfTimeError(TOO_SOON) from error
+        solved = Solved(simple, float(model.c @ simple), relaxed.objective, 0.0, "limit")
+    if solved.status == "limit":
+        cut_short()
+    return replace(solved, bound=max(solved.bound, relaxed.objective))
 
 
 def _marginals(problem: TwoStage, relaxed: Solved) -> Marginals:
@@ -118,10 +140,10 @@ def _marginals(problem: TwoStage, relaxed: Solved) -> Marginals:
 
 
 def first_stage_start(model: Arrays, x: Array) -> Array | None:
-    """Complete a first stage to a full point by solving the recourse with x held; None where x is not feasible."""
-    n = len(x)
+    """Complete a first stage to a full point by solving for the rest with its whole numbers held; None where there is no such point."""
+    whole = np.flatnonzero(model.integer)
     lower, upper = model.lower.copy(), model.upper.copy()
-    lower[:n] = upper[:n] = np.clip(x, lower[:n], upper[:n])
+    lower[whole] = upper[whole] = np.clip(x[whole], lower[whole], upper[whole])
     try:
         return solve_arrays(replace(model, lower=lower, upper=upper, integer=np.zeros_like(model.integer))).x
     except InfeasibleError:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from capplan.errors import SolveError
+from capplan.optimize.clock import TOO_SOON, OutOfTimeError, time_is_up
 from capplan.optimize.coupled import CoupledEvaluator, Price, priced_rows
 from capplan.optimize.evaluation import Cut, Evaluated, Evaluator, aggregate, recourse_of
 from capplan.optimize.lattice import find_lattice
@@ -155,6 +156,8 @@ class LShaped:
             self.cost = joint.cost_by_scenario
             self.upper = float(self.problem.c @ self.x) + blended_cost(self.cost, self.problem.probability, self.risk_weight, self.tail_share)
             recourse = self.coupled.decisions(self.x, joint)
+        if np.isinf(self.upper) and time_is_up():
+            raise OutOfTimeError(TOO_SOON)
         if np.isinf(self.upper):
             raise UnsettledError("no first stage was found that leaves every point feasible and keeps the expected rows")
         gap = (self.upper - self.lower) / max(abs(self.upper), 1e-12)
@@ -251,6 +254,8 @@ class LShaped:
             self.open_share = _open_share(value, proposal.bound)
             if np.isfinite(value) and value - proposal.bound <= gap_share * max(abs(value), 1e-12):
                 break
+            if time_is_up():
+                return proposal.x if np.isinf(value) else best
             inside = proposal.x if np.isinf(value) else IN_OUT_SHARE * proposal.x + (1 - IN_OUT_SHARE) * best
             found = self._raised_value(problem, inside, self._visit(evaluator, inside))
             if found < value:
@@ -262,6 +267,9 @@ class LShaped:
         problem = self.problem
         guess = np.clip(np.where(problem.integer, np.round(relaxed), relaxed), problem.lower, problem.upper)
         self._offer_point(guess)
+        if not self._proven() and time_is_up():
+            self._offer_simple(np.round(relaxed), np.floor(relaxed + 1e-6), np.zeros(len(relaxed)))
+            return
         near = problem.integer
         self.master.bound_by(
             np.where(near, np.maximum(np.floor(relaxed + 1e-6), problem.lower), problem.lower),
@@ -272,6 +280,16 @@ class LShaped:
         self.master.bound_by(problem.lower, problem.upper)
         self._propose(guess, WHOLE_ITERATIONS, bounds_hold=True)
 
+    def _offer_simple(self, *points: Array) -> None:
+        """Offer points with these whole numbers, each with the rest as the cuts so far like it best."""
+        problem = self.problem
+        for point in points:
+            held = np.clip(point, problem.lower, problem.upper)
+            self.master.bound_by(np.where(problem.integer, held, problem.lower), np.where(problem.integer, held, problem.upper))
+            with contextlib.suppress(InfeasibleError):
+                self._offer_point(self.master.relax().x)
+        self.master.bound_by(problem.lower, problem.upper)
+
     def _propose(self, guess: Array, iterations: int, bounds_hold: bool) -> None:
         """Let the master propose, evaluate, cut. Precision of the master is raised only where it, and not the cuts, holds back the bounds.
 
@@ -279,7 +297,7 @@ class LShaped:
         """
         precision, seen = PRECISION_SHARE * self.gap_share, set()
         for _ in range(iterations):
-            if self._proven():
+            if self._proven() or time_is_up():
                 return
             self.open_share = _open_share(self.upper, self.lower)
             try:
@@ -287,6 +305,8 @@ class LShaped:
             except InfeasibleError:
                 raise
             except SolveError:
+                if time_is_up():
+                    return
                 if self.coupled is None or not np.isfinite(self.upper):
                     raise
                 # The cuts at budget prices leave the master short of digits: what is found and proven so far stands.

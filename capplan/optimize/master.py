@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from capplan.errors import SolveError
+from capplan.optimize.clock import cut_short, seconds_left
 from capplan.optimize.evaluation import Cut
 from capplan.optimize.program import TwoStage, cost_states
 from capplan.optimize.solver import Arrays, judge, load, run
@@ -188,6 +189,7 @@ class Master:
         if self.mixed:
             whole = np.flatnonzero(self.problem.integer).astype(np.int32)
             self.highs.changeColsIntegrality(len(whole), whole, [highspy.HighsVarType.kContinuous] * len(whole))
+            self.highs.setOptionValue("time_limit", np.inf)
             self.mixed = False
         run(self.highs)
         judge(self.highs)
@@ -215,6 +217,7 @@ class Master:
         self.mixed = True
         self.highs.setOptionValue("mip_rel_gap", float(gap_share))
         self.highs.setOptionValue("mip_max_nodes", MOST_NODES)
+        self.highs.setOptionValue("time_limit", seconds_left())
         if start is not None:
             self.highs.setSolution(len(start), np.arange(len(start), dtype=np.int32), start)
         run(self.highs)
@@ -225,6 +228,8 @@ class Master:
             self.highs.setOptionValue(name, value)
             self.highs.clearSolver()
             run(self.highs)
+        if self.highs.getModelStatus() == highspy.HighsModelStatus.kTimeLimit:
+            cut_short()
         judge(self.highs)
         x = np.array(self.highs.getSolution().col_value)[: len(self.problem.c)]
         x = np.clip(np.where(self.problem.integer, np.round(x), x), self.problem.lower, self.problem.upper)

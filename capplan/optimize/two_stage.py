@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 
 from capplan.errors import SolveError
+from capplan.optimize.clock import OutOfTimeError
 from capplan.optimize.extensive import solve_extensive
 from capplan.optimize.l_shaped import LShaped, Warm
 from capplan.optimize.program import ExpectedRow, Solution, TwoStage, blended_cost, check_program, risk_weights
@@ -61,6 +62,8 @@ def solve_two_stage(
     ------
     InfeasibleError
         No first stage leaves every point a feasible recourse.
+    OutOfTimeError
+        A time limit (`clock.time_limit`) came before any first stage was found.
     UnboundedError
         A cost can fall without end.
     SolveError
@@ -71,7 +74,7 @@ def solve_two_stage(
     if method == "l_shaped" or (method == "automatic" and columns > EXTENSIVE_COLUMNS):
         try:
             return LShaped(problem, risk_weight, tail_share, gap_share, start, warm).solve()
-        except InfeasibleError:
+        except (InfeasibleError, OutOfTimeError):
             raise
         except SolveError:
             if columns > MOST_COLUMNS:

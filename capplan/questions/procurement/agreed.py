@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from capplan.inputs.scenario import ProcurementAssumptions
+from capplan.optimize.clock import time_is_up
 from capplan.optimize.extensive import solve_extensive
 from capplan.optimize.l_shaped import FINEST_GAP
 from capplan.optimize.priced import envelope_weights, priced_program
@@ -141,7 +142,7 @@ def _bound(
     best = _better(model, whole, found, best, a)
     share, step = 1.0, 0.5
     for _ in range(effort.counts):
-        if best[1].upper - lower <= a.gap_share * abs(best[1].upper):
+        if best[1].upper - lower <= a.gap_share * abs(best[1].upper) or time_is_up():
             break
         share -= step
         now = model.counting(share * most)
@@ -158,6 +159,8 @@ def _best_price(
     budgets, step, lower, centre, warm = len(model.program.expected), STEP_SHARE, -np.inf, price, solution.warm
     direction = np.zeros(len(model.years))
     for _ in range(tries):
+        if time_is_up():
+            break
         program, constant = priced_program(whole, price, weight)
         relaxed = replace(program, integer=np.zeros_like(program.integer))
         found = solve_two_stage(relaxed, 0.0, 1.0, max(a.gap_share / 2, PRICES_GAP), warm=warm)

@@ -18,7 +18,7 @@ class Proof:
     gap_share
         (upper - lower) / upper.
     stopped_by
-        "optimal", "gap" (the wanted gap is proven) or "limit" (a limit came first).
+        "optimal", "gap" (the wanted gap is proven), "time limit" or "limit" (the clock, or another limit, came first).
     method
         How it was solved.
     points, decisions

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from capplan.errors import SolveError
+from capplan.optimize.clock import OutOfTimeError
 from capplan.optimize.extensive import solve_extensive
 from capplan.optimize.l_shaped import LShaped
 from capplan.optimize.program import ExpectedRow, Marginals, Solution, TwoStage, blended_cost, check_program, point_costs, row_use
@@ -50,6 +51,8 @@ def solve_within_budgets(
             found = LShaped(program, risk_weight, tail_share, gap, None, warm).solve()
         except InfeasibleError:
             raise
+        except OutOfTimeError:
+            break
         except SolveError:
             continue
         return found if found.gap_share <= gap_share else replace(found, status="limit")

@@ -67,7 +67,7 @@ def feasible(model: Model) -> None:
 
 def explain(
     work: Work, market: Market, choices: Choices, recourse: Recourse, model: Model, solution: Solution, bought: pd.DataFrame,
-    a: ProcurementAssumptions, *, signed: bool, further: Sequence[tuple[str, np.ndarray, str]] = (),
+    a: ProcurementAssumptions, *, stopped_by: str, signed: bool, further: Sequence[tuple[str, np.ndarray, str]] = (),
 ) -> Reasons:  # fmt: skip
     r"""Explain a plan from the exact recourse at its first stage.
 
@@ -83,6 +83,8 @@ def explain(
         The plan's purchases.
     a
         Assumptions.
+    stopped_by
+        What ended the search, as in `answer.Proof`.
     signed
         Are there contracts that could be renewed?
     further
@@ -98,14 +100,14 @@ def explain(
     if not bought["firm"].any():
         information.loc[len(information)] = ("waiting", 0.0, "nothing has to be signed before the next review, so waiting for it costs nothing")
     agreements = agreement_table(model.years, lots, work, recourse, market, solution.recourse)
-    notes = (*_notes(choices, bought, solution, a, agreed=bool(model.years)), *_agreement_notes(agreements), *_other_endings(choices, recourse, model, solution, a))
+    notes = (*_notes(choices, bought, solution, a, stopped_by, agreed=bool(model.years)), *_agreement_notes(agreements), *_other_endings(choices, recourse, model, solution, a))
     return Reasons(
         _binding(choices, recourse, model, solution, slope),
         _rejected(choices, model, lots, solution),
         alternatives,
         information,
         agreements,
-        _headline(bought, alternatives, a) + _unproven(solution),
+        _headline(bought, alternatives, a) + _unproven(solution, stopped_by),
         notes,
     )
 
@@ -196,7 +198,7 @@ def _other_endings(choices: Choices, recourse: Recourse, model: Model, solution:
     return notes
 
 
-def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: ProcurementAssumptions, *, agreed: bool) -> tuple[str, ...]:
+def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: ProcurementAssumptions, stopped_by: str, *, agreed: bool) -> tuple[str, ...]:
     """State what a reader must know before signing."""
     notes = []
     beyond = float(bought["beyond_horizon_usd"].sum())
@@ -226,6 +228,7 @@ def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: Procur
         )
     if solution.status == "limit":
         why = "a spend agreement counts use by the hour, which ties all hours together" if agreed else "the search met a limit, or a budget that binds ties all hours together"
+        why = "the time limit ended the search" if stopped_by == "time limit" else why
         notes.append(
             f"This plan is proven within {100 * solution.gap_share:.2f} % of the best, and not optimal: {why}, so that what no plan can undercut is known less closely."
         )
@@ -245,9 +248,12 @@ def _agreement_notes(table: pd.DataFrame) -> list[str]:
     ]
 
 
-def _unproven(solution: Solution) -> str:
+def _unproven(solution: Solution, stopped_by: str) -> str:
     """Label a plan whose wanted gap was not proven."""
-    return f" Not proven to be the best: within {100 * solution.gap_share:.2g} % of it." if solution.status == "limit" else ""
+    if solution.status != "limit":
+        return ""
+    start = "Stopped by the time limit, not proven" if stopped_by == "time limit" else "Not proven"
+    return f" {start} to be the best: within {100 * solution.gap_share:.2g} % of it."
 
 
 def _headline(bought: pd.DataFrame, alternatives: pd.DataFrame, a: ProcurementAssumptions) -> str:

@@ -88,16 +88,16 @@ def plan_purchases(
     solution, lots, bought = found.solution, found.lots, found.purchases
     put_off = solution.x[model.deferred_columns]
     proof = Proof(
-        solution.lower, solution.upper, solution.gap_share, solution.status, solution.method, len(recourse.weight), len(choices.table)
+        solution.lower, solution.upper, solution.gap_share, found.stopped_by, solution.method, len(recourse.weight), len(choices.table)
     )
     costs = cost_table(work, market, choices, recourse, solution.recourse, lots)
     signed = bool((market.holdings["kind"] == "contract").any())
     said = look_back_levels(usage, workloads, demand, speeds, offers, market, work, a, classes=classes, skus=skus, sites=sites,
                              offer_payments=offer_payments)  # fmt: skip
     further = look_back_cases(said, choices, market, model)
-    reasons = explain(work, market, choices, recourse, model, solution, bought, a, signed=signed, further=further)
+    reasons = explain(work, market, choices, recourse, model, solution, bought, a, stopped_by=found.stopped_by, signed=signed, further=further)
     branches = plan_branches(work, choices, model, solution, bought, a)
-    information = reasons.information if branches is None else pd.concat([reasons.information, branches.information], ignore_index=True)
+    information = reasons.information if branches is None or branches.information.empty else pd.concat([reasons.information, branches.information], ignore_index=True)
     explanation = in_words(bought, reasons.alternatives, information, reasons.binding, reasons.rejected, proof, a)
     return Purchases(
         purchases=bought,

@@ -10,6 +10,7 @@ import pandas as pd
 from scipy import sparse
 
 from capplan.errors import CapplanError
+from capplan.optimize.clock import OutOfTimeError, time_is_up
 from capplan.optimize.program import Solution
 from capplan.questions.procurement.recourse import Recourse
 from capplan.questions.procurement.work import Work
@@ -74,6 +75,8 @@ def hold_level(solve: Callable[[Mapping[str, float]], tuple[Work, Recourse, Solu
     high = dict.fromkeys(now.index[now < level - TOLERANCE_SHARE], 1.0)
     low = dict(high)
     while (short := [name for name in high if now[name] < level - TOLERANCE_SHARE]) or any(now.drop(list(high)) < level - TOLERANCE_SHARE):
+        if time_is_up():
+            raise OutOfTimeError(f"the time limit came before a plan that serves {100 * level:g} % of each class was found; allow more time (time_limit_seconds), or none")
         for name in now.index[now < level - TOLERANCE_SHARE]:
             low[name] = high.get(name, 1.0)
             high[name] = low[name] * 2
@@ -85,6 +88,8 @@ def hold_level(solve: Callable[[Mapping[str, float]], tuple[Work, Recourse, Solu
             )
         now = served_shares(*_parts(solve(high)))
     for _ in range(FACTOR_STEPS if high else 0):
+        if time_is_up():
+            break
         trial = {name: float(np.sqrt(low[name] * high[name])) for name in high}
         share = served_shares(*_parts(solve(trial)))
         met = {name: share[name] >= level - TOLERANCE_SHARE for name in high}

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.inputs.scenario import ProcurementAssumptions
+from capplan.optimize.clock import time_limit
 from capplan.optimize.program import Solution
 from capplan.optimize.two_stage import Warm
 from capplan.questions.procurement.agreed import FULL, Effort, count_use, prove
@@ -42,12 +43,18 @@ class Stated:
 
 @dataclass(frozen=True)
 class Decided(Stated):
-    """A solved purchase program: what it was built from, its solution, whole lots, and the purchases."""
+    """A solved purchase program: what it was built from, its solution, whole lots, the purchases, and whether the time limit ended the search."""
 
     solution: Solution
     lots: np.ndarray
     purchases: pd.DataFrame
     notes: tuple[str, ...] = ()
+    cut_short: bool = False
+
+    @property
+    def stopped_by(self) -> str:
+        """What ended the search, as in `answer.Proof`."""
+        return "time limit" if self.cut_short and self.solution.status == "limit" else self.solution.status
 
 
 def state_problem(
@@ -140,15 +147,21 @@ def decide(
 
     notes: tuple[str, ...] = ()
     key: tuple[tuple[str, float], ...] = ()
-    if a.service_level_share > 0:
-        held = hold_level(solve, a.service_level_share)
-        key, notes = tuple(held.factor.items()), level_notes(held, a.service_level_share)
-    else:
-        solve({})
+    with time_limit(a.time_limit_seconds) as clock:
+        if a.service_level_share > 0:
+            held = hold_level(solve, a.service_level_share)
+            key, notes = tuple(held.factor.items()), level_notes(held, a.service_level_share)
+        else:
+            solve({})
+    if clock.cut_short:
+        notes += (
+            f"The time limit of {a.time_limit_seconds:g} s ended the search. What a clock ends depends on the machine, so the same inputs may give another plan; "
+            "for a run that repeats set time_limit_seconds to 0, and gap_share to the gap that is close enough.",
+        )
     found, model, solution = solved[key]
     lots = model.lots(solution.x).round()
     bought = purchase_table(found.choices, lots)
-    return Decided(found.market, found.choices, found.states, found.work, found.recourse, model, solution, lots, bought, notes)
+    return Decided(found.market, found.choices, found.states, found.work, found.recourse, model, solution, lots, bought, notes, clock.cut_short)
 
 
 def _best(model: Model, a: ProcurementAssumptions, warm: Warm | None, *, exact: bool) -> Solution:

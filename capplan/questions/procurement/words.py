@@ -70,7 +70,9 @@ def _proven(proof: Proof) -> str:
     if proof.stopped_by == "optimal":
         return f"No plan costs less than {money(proof.upper_usd)}, risk-weighted: this one is optimal."
     words = f"No plan costs less than {money(proof.lower_usd)}, risk-weighted; this one costs {money(proof.upper_usd)}, {100 * proof.gap_share:.2g} % more at most"
-    return f"{words}, which is wider than was asked for." if proof.stopped_by == "limit" else f"{words}."
+    if proof.stopped_by == "gap":
+        return f"{words}."
+    return f"{words}, which is wider than was asked for{': the time limit ended the search' if proof.stopped_by == 'time limit' else ''}."
 
 
 def _below(usd: float) -> str:
