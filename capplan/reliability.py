@@ -12,6 +12,28 @@ from capplan.errors import CapplanError
 LARGEST_EXPONENT = 700.0
 
 
+def spot_left_share(demand: Any, expected: Any, scarcity: float) -> Any:
+    r"""Say which share of the usual spot capacity is left when demand stands above what was expected.
+
+    .. math:: \max(0,\ 1 - \kappa \max(0, D / E[D] - 1))
+
+    Parameters
+    ----------
+    demand, expected : D, E[D]
+        Accelerators needed, and expected to be needed in the same hours.
+    scarcity : kappa
+        Share that is gone for each share above expectation.
+
+    Examples
+    --------
+    >>> spot_left_share([8.0, 10.0, 12.0, 40.0], 10.0, 0.5).round(9).tolist()
+    [1.0, 1.0, 0.9, 0.0]
+    """
+    demand, expected = np.broadcast_arrays(np.asarray(demand, dtype=float), np.asarray(expected, dtype=float))
+    above = np.divide(demand, expected, out=np.ones(demand.shape), where=expected > 0) - 1
+    return np.clip(1 - scarcity * np.maximum(above, 0.0), 0.0, 1.0)
+
+
 def mean_hours_between_failures(nodes: Any, failures_per_node_day: Any) -> Any:
     r"""Say how long a run goes on before one of its nodes fails.
 

@@ -81,6 +81,10 @@ CASES: dict[str, Callable[[], Stated]] = {
         ONE, [ON_DEMAND, offer("spot", "spot", 1.0, interruptions_per_hour=0.4)], classes=[work_class(interruptible=True)],
         limits=[limit("spot_share", 0.2), limit("spot_accelerators", 3.0, limit_id="most")],
     ),
+    "spot_that_is_scarce_when_demand_is_high": lambda: state(
+        demand([[8.0], [12.0]]), [ON_DEMAND, offer("spot", "spot", 1.0)], classes=[work_class(interruptible=True)], limits=[limit("spot_accelerators", 5.0)]
+    ),
+    "on_demand_of_which_a_share_is_had": lambda: state(ONE, [ON_DEMAND | {"available_share": 0.8}], limits=[limit("on_demand_accelerators", 10.0)]),
     "cap_over_two_places": lambda: state(
         demand([[10.0]], region="any"), [ON_DEMAND, offer("eu", "on_demand", 3.0, region="eu-1", geography="eu")], limits=[limit("on_demand_accelerators", 7.0)]
     ),

@@ -51,6 +51,8 @@ def tiny(draw: Any) -> dict[str, Any]:
         "cap": draw(st.integers(0, 5)),
         "spot": draw(PRICE),
         "spot_cap": draw(st.integers(0, 3)),
+        "scarcity": draw(st.sampled_from([0.0, 0.5, 2.0])),
+        "had": draw(st.sampled_from([1.0, 0.8])),
         "interruptible": draw(st.booleans()),
         "slow": draw(PRICE),
         "slow_cap": draw(st.integers(0, 4)),
@@ -64,7 +66,7 @@ def tiny(draw: Any) -> dict[str, Any]:
 def planned(case: dict[str, Any]) -> Decided:
     """Decide a tiny case."""
     rows = [
-        offer("od", "on_demand", case["on_demand"]), offer("spot", "spot", case["spot"]), offer("slow", "on_demand", case["slow"], sku="old"),
+        offer("od", "on_demand", case["on_demand"]), offer("spot", "spot", case["spot"]), offer("slow", "on_demand", case["slow"], sku="old", available_share=case["had"]),
         offer("short", "lease", case["short"], term_months=3, lot_machines=case["lot"], minimum_lots=case["least"]),
         offer("year", "reserved_1y", case["year"], lead_time_days_p50=case["lead"]),
     ]  # fmt: skip
@@ -75,17 +77,19 @@ def planned(case: dict[str, Any]) -> Decided:
         {"limit_id": "quota", "kind": "quota_accelerators", "amount": case["quota"], "accelerator": "H100"},
     ]
     return settle(
-        demand(case["loads"], [case["probability"], 1 - case["probability"]]), rows, assumptions(risk_weight=case["risk"], tail_share=case["tail"]),
+        demand(case["loads"], [case["probability"], 1 - case["probability"]]), rows,
+        assumptions(risk_weight=case["risk"], tail_share=case["tail"], spot_scarcity=case["scarcity"]),
         limits=limits, skus=[sku("gpu"), sku("old", "A100")], speeds=[("work", "H100", 1.0), ("work", "A100", 0.5)],
         classes=[work_class(interruptible=case["interruptible"], shortfall_usd_per_unit=case["shortfall"])],
     )  # fmt: skip
 
 
-def recourse(capacity: np.ndarray, load: float, case: dict[str, Any]) -> np.ndarray:
-    """Serve what capacity does not cover from the cheapest source on."""
-    sources = [(case["on_demand"], case["cap"]), (case["slow"] / 0.5, case["slow_cap"] * 0.5), (case["shortfall"], np.inf)]
+def recourse(capacity: np.ndarray, load: float, mean: float, case: dict[str, Any]) -> np.ndarray:
+    """Serve what capacity does not cover from the cheapest source on; spot is scarcer where load stands above its mean."""
+    sources = [(case["on_demand"], case["cap"]), (case["slow"] / 0.5, case["slow_cap"] * case["had"] * 0.5), (case["shortfall"], np.inf)]
     if case["interruptible"]:
-        sources.append((case["spot"], case["spot_cap"]))
+        above = max(load / mean - 1, 0.0) if mean else 0.0
+        sources.append((case["spot"], case["spot_cap"] * max(1 - case["scarcity"] * above, 0.0)))
     left, usd = np.maximum(load - capacity, 0.0), np.zeros(len(capacity))
     for price, most in sorted(sources):
         used = np.minimum(left, most)
@@ -106,7 +110,8 @@ def cheapest(case: dict[str, Any]) -> float:
     allowed = (first <= case["quota"]) & (second <= case["quota"])
     grid, first, second = grid[allowed], first[allowed], second[allowed]
     paid = HOURS * (case["short"] * case["lot"] * (grid[:, 0] + grid[:, 1]) + case["year"] * (2 * grid[:, 2] + grid[:, 3]))
-    by_path = np.stack([recourse(first, path[0], case) + recourse(second, path[1], case) for path in case["loads"]])
+    mean = np.average(case["loads"], axis=0, weights=[case["probability"], 1 - case["probability"]])
+    by_path = np.stack([recourse(first, path[0], mean[0], case) + recourse(second, path[1], mean[1], case) for path in case["loads"]])
     worst, best = by_path.max(axis=0), by_path.min(axis=0)
     # of the worst share of cases, as many as possible are on the dearer path
     dear = np.where(by_path[0] >= by_path[1], case["probability"], 1 - case["probability"])
@@ -133,6 +138,7 @@ def larger(draw: Any) -> dict[str, Any]:
     return {
         "loads": [draw(loads) for _ in range(4)],
         "interruptible": draw(st.booleans()),
+        "scarcity": draw(st.sampled_from([0.0, 0.5])),
         "prices": {term: draw(price) for term in CONTRACTS} | {"on_demand": 4.0, "spot": draw(st.sampled_from([1.0, 2.5, 3.9]))},
         "caps": {"on_demand": draw(st.sampled_from([0.0, 4.0, 12.0])), "spot": draw(st.sampled_from([0.0, 3.0, 10.0])), "quota": draw(st.sampled_from([8.0, 30.0]))},
         "budget": draw(st.sampled_from([60_000.0, 250_000.0])),
@@ -157,7 +163,8 @@ def decided(case: dict[str, Any]) -> Decided:
         {"limit_id": "quota", "kind": "quota_accelerators", "amount": case["caps"]["quota"]},
         {"limit_id": "budget", "kind": "budget_usd", "amount": case["budget"], "measure": "p_and_l", "hard": case["hard"]},
     ]
-    a = assumptions(horizon_quarters=3, gap_share=0.01, risk_weight=case["risk"], horizon_end=case["ending"], discount_rate_per_year=0.08)
+    a = assumptions(horizon_quarters=3, gap_share=0.01, risk_weight=case["risk"], horizon_end=case["ending"], discount_rate_per_year=0.08,
+                    spot_scarcity=case["scarcity"])  # fmt: skip
     machines = [sku("gpu"), sku("own", provider="own", power_kw=1.0)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(two_stage, "EXTENSIVE_COLUMNS", 0)
@@ -175,12 +182,13 @@ def credited(plan: Decided) -> float:
 
 def helped(case: dict[str, Any], cheaper: list[str], wider: list[str]) -> dict[str, dict[str, Any]]:
     """Change one thing for the better at a time."""
-    less = [[load * 0.9 for load in case["loads"][0]], *case["loads"][1:]]
+    # what one path no longer needs makes the others less expected, and spot scarcer for them
+    less = [[load * (0.9 if case["scarcity"] or path == 0 else 1.0) for load in loads] for path, loads in enumerate(case["loads"])]
     return {
         **{f"a cheaper {term}": case | {"prices": case["prices"] | {term: case["prices"][term] * 0.8}} for term in cheaper},
         **{f"more {name}": case | {"caps": case["caps"] | {name: case["caps"][name] + 5.0}} for name in wider},
         "more budget": case | ({"budget": case["budget"] * 1.2} if case["budget"] < 1e5 or not case["hard"] else {"hard": False}),
-        "less demand on one path": case | {"loads": less},
+        "less demand": case | {"loads": less},
     }
 
 

@@ -155,6 +155,7 @@ def tiny(draw: Any) -> dict[str, Any]:
         "cap": draw(st.integers(0, 4)),
         "spot": draw(price),
         "spot_cap": draw(st.integers(0, 3)),
+        "scarcity": draw(st.sampled_from([0.0, 0.5, 2.0])),
         "risk": draw(st.sampled_from([0.0, 0.4, 1.0])),
         "tail": draw(st.sampled_from([0.2, 0.5])),
         "shortfall": draw(st.sampled_from([8.0, 25.0])),
@@ -174,7 +175,7 @@ def planned(case: dict[str, Any]) -> Solution:
     states = prices(("as today", 1 - case["dear"], 1.0, 1.0), ("dear", case["dear"], *case["factors"]))
     speeds = pd.DataFrame([("work", "H100", 1.0)], columns=["class", "accelerator", "work_per_accelerator_hour"])
     classes = pd.DataFrame([work_class(interruptible=True, shortfall_usd_per_unit=case["shortfall"])])
-    a = assumptions(risk_weight=case["risk"], tail_share=case["tail"])
+    a = assumptions(risk_weight=case["risk"], tail_share=case["tail"], spot_scarcity=case["scarcity"])
     return decide(work, speeds, pd.DataFrame(rows), None, pd.DataFrame(limits), a, classes=classes, skus=pd.DataFrame([sku("gpu")]),
                   price_states=states, delivery_states=deliveries(case["late"], case["days"])).solution  # fmt: skip
 
@@ -187,6 +188,7 @@ def cheapest(case: dict[str, Any]) -> float:
     # Part of the quarter of 90 or 91 days by which contracts of that quarter, and a year's of the first, have not arrived.
     days = case["days"]
     absent = [min(days / 90, 1.0), min(days / 91, 1.0), min(max(days - 90, 0.0) / 91, 1.0)]
+    expected = np.average(case["loads"], axis=0, weights=[case["probability"], 1 - case["probability"]])
     costs, chances = [], []
     for s, k, late in itertools.product(range(2), range(2), range(2)):
         on_demand, spot = (price * (case["factors"][i] if k else 1.0) for i, price in enumerate((case["on_demand"], case["spot"])))
@@ -194,12 +196,14 @@ def cheapest(case: dict[str, Any]) -> float:
         for q in range(2):
             new, old = absent[q] * late, absent[2] * late if q else 0.0
             edges = sorted({0.0, new, old, 1.0})
+            above = case["loads"][s][q] / max(expected[q], 1e-9) - 1
+            spot_left = case["spot_cap"] * min(max(1 - case["scarcity"] * above, 0.0), 1.0)
             for begin, end in itertools.pairwise(edges):
                 fresh, running = float(begin >= new), float(begin >= old) * q
                 there = (short[:, q] + year[:, q]) * fresh + year[:, 0] * running
                 back = (short[:, q] * case["short"] + year[:, q] * case["year"]) * (1 - fresh) + year[:, 0] * case["year"] * (q - running)
                 left, usd = np.maximum(case["loads"][s][q] - there, 0.0), -back
-                for price, most in sorted([(on_demand, case["cap"]), (spot, case["spot_cap"]), (case["shortfall"], np.inf)]):
+                for price, most in sorted([(on_demand, case["cap"]), (spot, spot_left), (case["shortfall"], np.inf)]):
                     used = np.minimum(left, most)
                     left, usd = left - used, usd + price * used
                 total += usd * (end - begin)

@@ -224,6 +224,15 @@ class PricingAssumptions(Timeline):
         le=1,
         step=0.0001,
     )
+    on_demand_available_share: float = assumption(
+        1.0,
+        "Share of what is asked for on demand that is had, where the offer states none.",
+        "1 = a pool's cap already says what can be had; providers publish no share of requests that are met.",
+        unit="share",
+        gt=0,
+        le=1,
+        step=0.05,
+    )
     price_factor: float = assumption(1.0, "Multiplies every price that is not signed yet.", "1 = as offered.", ge=0.2, le=5, step=0.05)
     stale_after_days: int = assumption(
         120,
@@ -317,6 +326,15 @@ class ProcurementAssumptions(PricingAssumptions):
         ge=0,
         le=100000,
         step=8,
+    )
+    spot_scarcity: float = assumption(
+        0.5,
+        "Share of the spot in a pool that is gone for each share by which demand stands above what is expected for the hour; 0 = the cap holds whatever comes.",
+        "A judgement: half of a surprise is the market's. Kim et al., arXiv 2604.16457 (2026): over 92 % of interruptions of one type and zone come within three minutes, so spot goes for all at once.",
+        unit="share/share",
+        ge=0,
+        le=10,
+        step=0.1,
     )
     deferral_quarters: int = assumption(
         0, "Quarters by which work that may be deferred can be put off when the plan is made; the same in all futures.",

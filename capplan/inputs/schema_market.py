@@ -114,6 +114,10 @@ class Offers(Table):
         "Is the machine surely there, or does the contract only make it cheaper?", optional=True, default=False
     )
     interruptions_per_hour: float = column("Expected interruptions of one machine in an hour (spot).", unit="1/h", optional=True, ge=0)
+    available_share: float = column(
+        "Share of the machines asked for on demand that are had; empty = the scenario's. What is asked for is capped, what is had is paid.",
+        optional=True, gt=0, le=1,
+    )  # fmt: skip
     as_of: pd.Timestamp = column("Day the price held.")
     source_id: str = column("Source of the price.", refers="sources.source_id")
 

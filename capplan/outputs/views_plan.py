@@ -24,6 +24,7 @@ FIELDS = (
     "budget_factor",
     "on_demand_accelerators",
     "spot_accelerators",
+    "spot_scarcity",
     "serving_shortfall_usd_per_accelerator_hour",
     "batch_shortfall_usd_per_accelerator_hour",
     "training_delay_target_hours",

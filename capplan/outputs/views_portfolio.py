@@ -44,6 +44,7 @@ def show_portfolio(book: Book, scenario: Scenario) -> View:
         "tail_share",
         "on_demand_accelerators",
         "spot_accelerators",
+        "spot_scarcity",
         "spot_interruptions_per_hour",
         "restart_hours",
         "discount_rate_per_year",

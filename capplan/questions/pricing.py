@@ -172,6 +172,7 @@ def price_hours(
         less the part paid at signing; power, space and upkeep of owned ones), upfront_usd_per_machine, billed_usd_per_accelerator_hour
         (recurring only, as
         an invoice shows it), effective_usd_per_accelerator_hour (all in, discounted, per useful hour), useful_share,
+        available_share (of what is asked for on demand; 1 for contracts and spot),
         interruptions_per_hour (of one machine),
         on_demand_usd_per_accelerator_hour
         (the cheapest of the same accelerator and geography; empty where there is none), break_even_share (utilisation from which the
@@ -236,6 +237,7 @@ def price_hours(
     result["billed_usd_per_accelerator_hour"] = recurring / count
     result["effective_usd_per_accelerator_hour"] = levelised / useful / count
     result["useful_share"] = useful
+    result["available_share"] = table["available_share"].fillna(a.on_demand_available_share).where(table["term"] == "on_demand", 1.0)
     result["interruptions_per_hour"] = interruptions
     on_demand = result[result["term"] == "on_demand"].groupby(["accelerator", "geography"])["effective_usd_per_accelerator_hour"].min()
     keys = pd.MultiIndex.from_frame(result[["accelerator", "geography"]])
@@ -317,6 +319,8 @@ def _refuse(table: pd.DataFrame, price: pd.Series, months: pd.Series, power_kw: 
     faults = [
         (~owned & ~(price > 0), "has no price; state usd_per_hour, or exclude the offer"),
         (owned & ~(table["capex_usd"] > 0), "is owned but has no purchase price; state capex_usd"),
+        (~(table["available_share"].isna() | table["available_share"].between(0, 1, inclusive="right")),
+         "has an available_share that is not above 0 and at most 1; correct it, or exclude the offer where nothing can be had"),
         (owned & ~(power_kw > 0), "is owned but its sku has no power figure; state power_kw in the table skus"),
         (~table["term"].isin(USAGE_TERMS) & months.isna(), "does not say how long it runs; state term_months"),
         (fixed.notna() & table["term_months"].notna() & (fixed != table["term_months"]),

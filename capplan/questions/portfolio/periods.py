@@ -11,6 +11,7 @@ from capplan.inputs.assumptions_portfolio import PortfolioAssumptions
 from capplan.optimize.program import blended_cost
 from capplan.questions.portfolio.pools import Pool
 from capplan.questions.portfolio.stack import Stack
+from capplan.reliability import spot_left_share
 from capplan.units import quarter_end, quarter_hours, quarter_index, quarter_label, quarter_start
 
 Array = np.ndarray
@@ -80,15 +81,21 @@ class Periods:
             [np.minimum(pool.interruptible[:, q], np.maximum(pool.load[:, q] - held, 0.0)).ravel() for q, _, held in parts]
         )
         by_class = np.concatenate([pool.unserved[:, :, q].reshape(len(pool.unserved), -1) for q, _, _ in parts], axis=1)
-        return self._stack(load, weight, interruptible, by_class.T), path
+        spot = np.minimum(interruptible, np.concatenate([self._spot_left()[:, q].ravel() for q, _, _ in parts]))
+        return self._stack(load, weight, spot, by_class.T), path
 
-    def _stack(self, load: Array, weight: Array, interruptible: Array, by_class: Array) -> Stack:
+    def _spot_left(self) -> Array:
+        """Return the accelerators that can be had as spot in each block of each path, (S, Q, B)."""
+        pool = self.pool
+        return np.asarray(pool.spot_cap * spot_left_share(pool.load, np.einsum("s,sqb->qb", pool.probability, pool.load), self.a.spot_scarcity))
+
+    def _stack(self, load: Array, weight: Array, spot: Array, by_class: Array) -> Stack:
         """Put spot, on demand and work left undone beside the load."""
         pool = self.pool
         prices, capacity = list(pool.unserved_usd), [by_class]
         if np.isfinite(pool.spot_usd):
             prices.append(pool.spot_usd)
-            capacity.append(np.minimum(interruptible, pool.spot_cap)[:, None])
+            capacity.append(spot[:, None])
         if np.isfinite(pool.on_demand_usd):
             prices.append(pool.on_demand_usd)
             capacity.append(np.full((len(load), 1), pool.on_demand_cap))

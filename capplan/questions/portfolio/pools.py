@@ -251,14 +251,15 @@ def lay_out(
 
 
 def _cap(limits: pd.DataFrame | None, kind: str, offers: pd.DataFrame, usual: float) -> float:
-    """Add up what the providers of a pool let one have; the assumption's number for each provider that no limit names."""
+    """Add up what the providers of a pool let one have, of what is asked for; the assumption's number for each provider that no limit names."""
     total = 0.0
     for row in offers.drop_duplicates(["provider", "region"]).itertuples():
+        had = getattr(row, "available_share", 1.0) if kind == "on_demand_accelerators" else 1.0
         found = pd.DataFrame() if limits is None or limits.empty else limits[
             (limits["kind"] == kind) & limits["quarter"].isna()
             & (limits["provider"].isna() | (limits["provider"] == row.provider))
             & (limits["region"].isna() | limits["region"].isin([row.region, row.geography]))
             & (limits["accelerator"].isna() | (limits["accelerator"] == row.accelerator))
         ]  # fmt: skip
-        total += float(found["amount"].min()) if len(found) else usual
+        total += had * (float(found["amount"].min()) if len(found) else usual)
     return total

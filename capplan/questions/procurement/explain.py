@@ -20,6 +20,7 @@ from capplan.questions.procurement.choices import Choices
 from capplan.questions.procurement.market import Market
 from capplan.questions.procurement.model import Model
 from capplan.questions.procurement.recourse import Recourse
+from capplan.questions.procurement.scarcity import scarcity_notes
 from capplan.questions.procurement.words import money
 from capplan.questions.procurement.work import Work
 
@@ -100,7 +101,10 @@ def explain(
     if not bought["firm"].any():
         information.loc[len(information)] = ("waiting", 0.0, "nothing has to be signed before the next review, so waiting for it costs nothing")
     agreements = agreement_table(model.years, lots, work, recourse, market, solution.recourse)
-    notes = (*_notes(choices, bought, solution, a, stopped_by, agreed=bool(model.years)), *_agreement_notes(agreements), *_other_endings(choices, recourse, model, solution, a))
+    planned = np.flatnonzero(recourse.planned)
+    weight = work.paths["probability"].to_numpy(float)[work.points["path"]] * work.points["hours"].to_numpy(float)
+    scarce = scarcity_notes(recourse.scarcity, program.h[planned], program.W, weight, solution.recourse[planned])
+    notes = (*scarce, *_notes(choices, bought, solution, a, stopped_by, agreed=bool(model.years)), *_agreement_notes(agreements), *_other_endings(choices, recourse, model, solution, a))
     return Reasons(
         _binding(choices, recourse, model, solution, slope),
         _rejected(choices, model, lots, solution),

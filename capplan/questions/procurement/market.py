@@ -31,7 +31,7 @@ class Market:
     ----------
     pools
         provider, accelerator, place, geography, movable_only (short capacity blocks), on_demand_offer, on_demand_usd_per_hour,
-        spot_offer,
+        on_demand_available_share (of what is asked for), spot_offer,
         spot_usd_per_hour, spot_useful_share, replacement_usd_per_hour and rediscount_usd_per_hour (what a short contract for capacity, or
         for a discount only,
         costs again after the horizon); all per accelerator, empty where a pool has no such way.
@@ -144,12 +144,11 @@ def build_market(
     for frame in (priced, holdings):
         frame["pool"] = index.get_indexer(pd.MultiIndex.from_frame(frame[key]))
     rate = "effective_usd_per_accelerator_hour"
-    for term, word in (("on_demand", "on_demand"), ("spot", "spot")):
+    for term, share in (("on_demand", "available_share"), ("spot", "useful_share")):
         cheapest = priced[priced["term"] == term].sort_values([rate, "offer_id"]).drop_duplicates("pool").set_index("pool")
-        pools[f"{word}_offer"] = cheapest["offer_id"].reindex(pools.index)
-        pools[f"{word}_usd_per_hour"] = (cheapest["machine_usd_per_hour"] / cheapest["accelerator_count"]).reindex(pools.index)
-        if term == "spot":
-            pools["spot_useful_share"] = cheapest["useful_share"].reindex(pools.index)
+        pools[f"{term}_offer"] = cheapest["offer_id"].reindex(pools.index)
+        pools[f"{term}_usd_per_hour"] = (cheapest["machine_usd_per_hour"] / cheapest["accelerator_count"]).reindex(pools.index)
+        pools[f"{term}_{share}"] = cheapest[share].reindex(pools.index)
     contracts = priced[~priced["term"].isin(USAGE_TERMS)].reset_index(drop=True)
     contracts["role"] = [
         role_of(row.term, row.discounts, bool(row.guarantees_capacity), f"offer {row.offer_id}") for row in contracts.itertuples()

@@ -14,6 +14,7 @@ from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.optimize.separable import SeparableRecourse
 from capplan.questions.procurement.choices import Choices
 from capplan.questions.procurement.market import Market, held
+from capplan.questions.procurement.scarcity import Scarcity, lay_out_scarcity
 from capplan.questions.procurement.sources import Sheet, Sources
 from capplan.questions.procurement.states import States, segments
 from capplan.questions.procurement.work import Work
@@ -55,6 +56,8 @@ class Recourse:
         Path of each point.
     draws
         Row of the planned spend by the hour of each provider with a spend agreement.
+    scarcity
+        Caps on spot before high demand takes its part of them.
     """
 
     columns: pd.DataFrame
@@ -71,6 +74,7 @@ class Recourse:
     planned: np.ndarray
     scenario: np.ndarray
     draws: dict[str, int]
+    scarcity: Scarcity
 
     def by_stage(self, value: np.ndarray) -> np.ndarray:
         """Add up a value of technologies by stage, (stages, ...)."""
@@ -110,11 +114,11 @@ def build_recourse(
         \min\ & \sum_{j} q_j y_j \\
         & \textstyle\sum_p v_{dp}\,(f_{dp} + m_{dp} + g_p s_{dp}) + a_d + u_d \ge D_d && \text{work of row } d \\
         & \textstyle\sum_d f_{dp} \le K_p(x) && \text{fully committed capacity of pool } p \\
-        & \textstyle\sum_{p \in S}\sum_d m_{dp} \le M_S && \text{on demand within scope } S \\
+        & \textstyle\sum_{p \in S}\sum_d m_{dp} / \alpha_p \le M_S && \text{on demand within scope } S \text{, of which a share } \alpha \text{ is had} \\
         & \textstyle\sum_d m_{dp} \le \sum_k z_{kp} + o_p,\quad \sum_k z_{kp} + o_p \ge G_p(x) && \text{billing: discounts, then on demand} \\
         & \textstyle\sum_p r_{kp} z_{kp} \le B_k(x) && \text{discount } k: \text{machines, or dollars at plan rates} \\
         & \textstyle\sum_{d \in c} a_d \le A_c && \text{rate limit of the API of class } c \\
-        & \textstyle\sum_{p \in S}\sum_d s_{dp} \le S_S,\quad \sum_p v_{dp} g_p s_{dp} \le \sigma_d D_d && \text{spot}
+        & \textstyle\sum_{p \in S}\sum_d s_{dp} \le S_S(D),\quad \sum_p v_{dp} g_p s_{dp} \le \sigma_d D_d && \text{spot}
 
     Parameters
     ----------
@@ -206,6 +210,8 @@ def _assemble(sheet: Sheet, work: Work, choices: Choices, stages: _Stages, sourc
     h[:, : len(work.rows)] = load
     for place in sorted({row for found in share_rows.values() for row in found}):
         h[:, place] *= load[:, rows["row"][place]]
+    scarcity = lay_out_scarcity(sources.spot_caps, stage, index, work, sources.a.spot_scarcity, sources.ample)
+    h[:, scarcity.rows] = scarcity.left(load)
     planned_points = np.arange(len(index)) < len(quarter)
     path = work.points["path"].to_numpy()[index]
     technology = technologies.number[stage, work.points["segment"].to_numpy(int)[index], work.paths["state"].to_numpy(int)[path]]
@@ -215,7 +221,7 @@ def _assemble(sheet: Sheet, work: Work, choices: Choices, stages: _Stages, sourc
         library = SeparableRecourse(prices, W, rows["sense"].to_numpy(str), np.ravel(state))
         h[beyond, held_demand] = library.costs(h[beyond], library.evaluate(h[beyond], technology[beyond]).basis)
     weight = work.points["hours"].to_numpy()[index] * np.array(stages.weight)[stage]
-    return Recourse(columns, rows, W, T, usd, spend, technologies.stage, h, stage, technology, weight, planned_points, path, sources.draws)
+    return Recourse(columns, rows, W, T, usd, spend, technologies.stage, h, stage, technology, weight, planned_points, path, sources.draws, scarcity)
 
 
 def _by_state(columns: pd.DataFrame, technologies: _Technologies) -> tuple[np.ndarray, np.ndarray]:

@@ -212,6 +212,8 @@ class Rehearsal:
         scenario = place[program.scenario[future]]
         h = program.h[future].copy()
         h[:, self.scaled] *= factor[scenario][:, self.scaled_row]
+        scarcity = self.stated.recourse.scarcity
+        h[:, scarcity.rows] = scarcity.left(h[:, : scarcity.serves.shape[1]], future)
         if self.credit is not None:
             later = np.flatnonzero(~self.stated.recourse.planned[future])
             h[np.ix_(later, self.held)] = 0.0

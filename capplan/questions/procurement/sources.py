@@ -67,6 +67,8 @@ class Sources:
     ----------
     draws
         Row of each of these providers' planned spend by the hour.
+    spot_caps
+        Row of each cap on spot: the rows of work it concerns, and the cap by stage, infinite where none is stated.
     """
 
     def __init__(
@@ -81,7 +83,9 @@ class Sources:
         self.planned = choices.timeline.planned
         self.none, self.zero = np.zeros(len(choices.table)), np.zeros(len(stages))
         self.later = np.arange(len(stages)) >= self.planned
-        self.ample = 1 + 2 * (1 + a.deferral_quarters) * float((work.load.max(axis=0, initial=0.0) / _slowest(work, market)).sum())
+        self.had = market.pools["on_demand_available_share"].to_numpy(float)
+        most = float((work.load.max(axis=0, initial=0.0) / _slowest(work, market)).sum())
+        self.ample = 1 + 2 * (1 + a.deferral_quarters) * most / np.nanmin(self.had, initial=1.0)
         self.pool_of = choices.table["pool"].to_numpy(int)
         self.on_demand_usd = market.pools["on_demand_usd_per_hour"].to_numpy(float)
         self.spot_usd = market.pools["spot_usd_per_hour"].to_numpy(float)
@@ -90,6 +94,7 @@ class Sources:
             for word in ("replacement", "rediscount")
         )
         self.share_rows: dict[tuple[int, int], list[int]] = {}
+        self.spot_caps: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self.held_demand = -1
         self._cap_rows: dict[tuple[str, int], list[int]] = {}
         self._exchange: dict[str, int] = {}
@@ -173,7 +178,8 @@ class Sources:
         bill = self.sheet.add_row("billing", self.zero, self.none, pool=p) if billed else -1
         usd = 0.0 if billed else self.on_demand_usd[p]
         billing = [(bill, 1.0)] if billed else []
-        caps = [(i, 1.0) for i in self._cap_rows.get(("on_demand_accelerators", p), [])]
+        # What is asked for is capped, what is had is used and paid.
+        caps = [(i, 1 / self.had[p]) for i in self._cap_rows.get(("on_demand_accelerators", p), [])]
         for d in self._served(p):
             speed = self.work.speed[d, p]
             self.sheet.add_column("on_demand", d, p, usd, [(self._work_rows[d], speed), *caps, *billing], work=speed,
@@ -234,16 +240,18 @@ class Sources:
             mask = in_scope(limit, pools) & offered
             if mask.any():
                 when = holds_in(limit, timeline.horizon)
-                cap, names = scopes.setdefault(tuple(np.flatnonzero(mask).tolist()), (np.full(self.planned, self.ample), []))
+                cap, names = scopes.setdefault(tuple(np.flatnonzero(mask).tolist()), (np.full(self.planned, np.inf), []))
                 cap[when] = np.minimum(cap[when], float(limit["amount"]))
                 names.append(str(limit["limit_id"]))
                 covered |= mask[:, None] & when
         for p in np.flatnonzero(offered & ~covered.all(axis=1)).tolist():
-            cap, names = scopes.setdefault((p,), (np.full(self.planned, self.ample), []))
+            cap, names = scopes.setdefault((p,), (np.full(self.planned, np.inf), []))
             cap[~covered[p]] = np.minimum(cap[~covered[p]], default)
         for scope, (cap, names) in scopes.items():
             assumed = f"{kind} (assumed) {' '.join(pools.loc[scope[0], ['provider', 'accelerator', 'place']])}"
-            row = self.sheet.add_row(kind, self._held(cap), self.none, pool=scope[0], limit_id=", ".join(names) or assumed)
+            row = self.sheet.add_row(kind, np.minimum(self._held(cap), self.ample), self.none, pool=scope[0], limit_id=", ".join(names) or assumed)
+            if kind == "spot_accelerators":
+                self.spot_caps[row] = np.asarray((self.work.speed[:, list(scope)] > 0).any(axis=1)), self._held(cap)
             for p in scope:
                 self._cap_rows.setdefault((kind, p), []).append(row)
 
