@@ -24,7 +24,7 @@ from capplan.questions.crossover import (
     self_host_usd,
     staircase_crossings,
 )
-from capplan.questions.ledger.tokens import request_usd
+from capplan.questions.ledger.tokens import request_usd, service_usd
 from tests.conftest import reference_file
 
 QUARTERS = ["2027Q1", "2027Q2", "2027Q3", "2027Q4"]
@@ -306,7 +306,7 @@ def test_bad_input():
 
 
 def test_list_prices_row_by_row():
-    """Every price of the public table, at the noon it was taken: input, output, cached, batch, and what long prompts cost."""
+    """Every price of the public table, at the noon it was taken: input, output, cache, batch, and what long prompts cost. No row or column is left out."""
     table = pd.read_csv(reference_file("data", "llm_api_prices", "genai_prices_0.2.3_main_models.csv"))
     checked = longer = 0
     for row in table.to_dict("records"):
@@ -315,6 +315,7 @@ def test_list_prices_row_by_row():
             ("input_usd_per_mtok", (1000, 0), {}),
             ("output_usd_per_mtok", (0, 1000), {}),
             ("cache_read_usd_per_mtok", (1000, 0), {"cached_share": 1.0}),
+            ("cache_write_usd_per_mtok", (1000, 0), {"cache_written_share": 1.0}),
             ("batch_input_usd_per_mtok", (1000, 0), {"batch_share": 1.0}),
             ("batch_output_usd_per_mtok", (0, 1000), {"batch_share": 1.0}),
             ("batch_cache_read_usd_per_mtok", (1000, 0), {"batch_share": 1.0, "cached_share": 1.0}),
@@ -324,12 +325,14 @@ def test_list_prices_row_by_row():
                 checked += 1
         for tier in str(row["tiers_above_base"]).split() if pd.notna(row["tiers_above_base"]) else []:
             kind, above, usd = re.match(r"(\w+)_mtok>(\d+):([\d.]+)", tier).groups()
-            if kind in ("input", "cache_read"):
-                tokens = int(above) + 1000
-                found = request_usd(*name, tokens, 0, hour=12, cached_share=float(kind == "cache_read"))
-                assert 1e6 * found / tokens == pytest.approx(float(usd), rel=1e-9), (name, tier)
-                longer += 1
-    assert (len(table), checked > 190, longer > 15) == (53, True, True)
+            tokens, shares = int(above) + 1000, {"cached_share": float(kind == "cache_read"), "cache_written_share": float(kind == "cache_write")}
+            found = [request_usd(*name, tokens, output, hour=12, **shares) for output in (0, tokens)]
+            usd_per_token = (found[1] - found[0] if kind == "output" else found[0]) / tokens
+            assert 1e6 * usd_per_token == pytest.approx(float(usd), rel=1e-9), (name, tier)
+            longer += 1
+    prices = table.filter(like="_usd_per_mtok").notna().to_numpy().sum()
+    tiers = table["tiers_above_base"].dropna().str.split().str.len().sum()
+    assert (len(table), checked, longer) == (53, prices, tiers)
 
 
 def test_a_price_by_the_hour_is_asked_at_its_hour_or_as_the_mean_of_the_day():
@@ -337,3 +340,14 @@ def test_a_price_by_the_hour_is_asked_at_its_hour_or_as_the_mean_of_the_day():
     hours = [request_usd("deepseek-v4-flash", "deepseek", when, 1000, 100, hour=hour) for hour in range(24)]
     assert max(hours) == pytest.approx(2 * min(hours))
     assert request_usd("deepseek-v4-flash", "deepseek", when, 1000, 100) == pytest.approx(sum(hours) / 24)
+
+
+def test_what_is_written_into_a_cache_has_its_own_price():
+    """A quarter read at a tenth of the price, a half written at five quarters of it, and the rest at the price of the list."""
+    when = pd.Timestamp("2026-11-27")
+    service = pd.Series({"model": "claude-sonnet-4-5", "provider": "anthropic", "input_tokens": 1000.0, "output_tokens": 0.0})
+    plain = service_usd(service, when)
+    cached = pd.concat([service, pd.Series({"cached_share": 0.25, "cache_written_share": 0.5})])
+    assert service_usd(cached, when) == pytest.approx(plain * (0.25 + 0.25 * 0.1 + 0.5 * 1.25))
+    with pytest.raises(CapplanError, match="more than all of it"):
+        service_usd(pd.concat([service, pd.Series({"cached_share": 0.6, "cache_written_share": 0.5})]), when)

@@ -105,6 +105,13 @@ class Services(Table):
     input_tokens: float = column("Mean input tokens of a request.", unit="tokens", gt=0)
     output_tokens: float = column("Mean output tokens of a request.", unit="tokens", ge=0)
     cached_share: float = column("Share of input tokens that hit the provider's cache.", optional=True, default=0.0, ge=0, le=1)
+    cache_written_share: float = column(
+        "Share of input tokens written into the provider's cache, where that has a price of its own; not among those that hit it.",
+        optional=True,
+        default=0.0,
+        ge=0,
+        le=1,
+    )
     batch_share: float = column("Share of requests that go through the batch interface.", optional=True, default=0.0, ge=0, le=1)
     first_token_seconds_p95: float = column("Latency target: time to first token, 95th percentile.", unit="s", optional=True, gt=0)
     token_seconds_p95: float = column("Latency target: time per output token, 95th percentile.", unit="s", optional=True, gt=0)

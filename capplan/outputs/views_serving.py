@@ -14,7 +14,7 @@ from capplan.outputs import charts
 from capplan.outputs.tables import money, words
 from capplan.outputs.view import View
 from capplan.plan import prices_of, remembered
-from capplan.questions.ledger.tokens import request_usd
+from capplan.questions.ledger.tokens import service_usd
 from capplan.questions.serving import Serving, plan_serving
 from capplan.questions.serving.choice import cheapest_hours
 from capplan.questions.serving.staffing import held_seconds
@@ -152,15 +152,7 @@ def _api_prices(book: Book, services: pd.DataFrame, scenario: Scenario) -> tuple
     notes = []
     for row in services[services["workload"].map(hosts) == "api"].to_dict("records"):
         try:
-            found[str(row["workload"])] = request_usd(
-                str(row["model"]),
-                str(row["provider"]),
-                pd.Timestamp(scenario.as_of),
-                row["input_tokens"],
-                row["output_tokens"],
-                cached_share=row["cached_share"],
-                batch_share=row["batch_share"],
-            )
+            found[str(row["workload"])] = service_usd(row, pd.Timestamp(scenario.as_of))
         except CapplanError as error:
             notes.append(f"{row['workload']} is left out of the costs: {error}")
     return found, notes

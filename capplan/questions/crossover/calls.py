@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.errors import CapplanError
-from capplan.questions.ledger.tokens import has_batch_price, listed_model, request_usd
+from capplan.questions.ledger.tokens import has_batch_price, listed_model, service_usd
 
 MILLION = 1e6
 MINUTES_PER_HOUR = 60
@@ -41,9 +41,9 @@ def api_ways(service: pd.Series, contracts: pd.DataFrame, when: pd.Timestamp) ->
     notes: list[str] = []
     if not pd.isna(service.get("provider")):
         model, provider = str(service["model"]), str(service["provider"])
-        rows.append(_way("list_price", "payg", provider, model, _listed(service, model, provider, when, 0.0)))
+        rows.append(_way("list_price", "payg", provider, model, service_usd(service, when, batch_share=0.0)))
         if has_batch_price(model, provider, when):
-            rows.append(_way("batch_price", "batch", provider, model, _listed(service, model, provider, when, 1.0)))
+            rows.append(_way("batch_price", "batch", provider, model, service_usd(service, when, batch_share=1.0)))
         if getattr(listed_model(model, provider)[0], "deprecated", False):
             notes.append(
                 f"The price list marks {model} of {provider} as deprecated: ask for its last day, and state it as withdrawn_on in api_contracts.csv."
@@ -61,14 +61,6 @@ def _way(way: str, kind: str, provider: str, model: str, usd_per_request: float)
         "requests_per_unit_hour": np.nan, "minimum_units": np.nan, "unit_increment": np.nan, "term_months": np.nan, "requests_per_hour_limit": np.inf,
         "withdrawn_on": pd.NaT, "source": "price list",
     }  # fmt: skip
-
-
-def _listed(service: pd.Series, model: str, provider: str, when: pd.Timestamp, batch_share: float) -> float:
-    """Price a request at the list price."""
-    return request_usd(
-        model, provider, when, float(service["input_tokens"]), float(service["output_tokens"]), cached_share=float(service.get("cached_share") or 0.0),
-        batch_share=batch_share,
-    )  # fmt: skip
 
 
 def _contract(service: pd.Series, row: dict[str, Any], when: pd.Timestamp) -> dict[str, Any]:
@@ -91,7 +83,7 @@ def _contract(service: pd.Series, row: dict[str, Any], when: pd.Timestamp) -> di
             "requests_per_unit_hour": row["unit_tokens_per_minute"] * MINUTES_PER_HOUR / tokens,
         }  # fmt: skip
     if pd.isna(row["input_usd_per_million"]):
-        usd = _listed(service, way["model"], way["provider"], when, 1.0 if row["kind"] == "batch" else 0.0)
+        usd = service_usd(service, when, model=way["model"], provider=way["provider"], batch_share=float(row["kind"] == "batch"))
     else:
         if pd.isna(row["output_usd_per_million"]):
             raise CapplanError(

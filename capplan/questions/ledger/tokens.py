@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Hashable, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -13,6 +14,8 @@ from capplan.errors import CapplanError, nearest
 #: How the price list marks requests through a batch interface.
 BATCH = {"processing": "batch"}
 HOURS_PER_DAY = 24
+#: Shares may add up to this much more than one.
+ROUNDING = 1e-9
 
 
 def request_usd(
@@ -23,6 +26,7 @@ def request_usd(
     output_tokens: float,
     *,
     cached_share: float = 0.0,
+    cache_written_share: float = 0.0,
     batch_share: float = 0.0,
     hour: int | None = None,
 ) -> float:
@@ -41,6 +45,8 @@ def request_usd(
         priced one by one and never as a sum.
     cached_share
         Share of input tokens that are read from the provider's cache.
+    cache_written_share
+        Share of input tokens that are written into it, where that has a price of its own; the rest of the input is neither.
     batch_share : b
         Share of requests through the batch interface.
     hour
@@ -54,8 +60,13 @@ def request_usd(
     Raises
     ------
     CapplanError
-        If the list has no such provider or model, or no batch price where one is needed.
+        If the list has no such provider or model, or no batch price where one is needed, or more than all input is read from and written into a cache.
     """
+    if cached_share + cache_written_share > 1 + ROUNDING:
+        raise CapplanError(
+            f"of the input of {model}, {cached_share:g} is read from the cache and {cache_written_share:g} written into it, more than all of it; "
+            "correct cached_share or cache_written_share in services.csv"
+        )
     found, seller = listed_model(model, provider)
     if batch_share > 0 and not _has_batch(found, when):
         raise CapplanError(
@@ -63,9 +74,46 @@ def request_usd(
         )
     day = dt.datetime(when.year, when.month, when.day, tzinfo=dt.UTC)
     moments = [day + dt.timedelta(hours=one) for one in (range(HOURS_PER_DAY) if hour is None else [hour])]
-    usual = _mean_price(found, seller, moments, input_tokens, output_tokens, cached_share, None) if batch_share < 1 else 0.0
-    batch = _mean_price(found, seller, moments, input_tokens, output_tokens, cached_share, BATCH) if batch_share > 0 else 0.0
+    shares = (cached_share, cache_written_share)
+    usual = _mean_price(found, seller, moments, input_tokens, output_tokens, shares, None) if batch_share < 1 else 0.0
+    batch = _mean_price(found, seller, moments, input_tokens, output_tokens, shares, BATCH) if batch_share > 0 else 0.0
     return (1 - batch_share) * usual + batch_share * batch
+
+
+def service_usd(
+    service: Mapping[Hashable, Any] | pd.Series,
+    when: pd.Timestamp,
+    *,
+    model: str | None = None,
+    provider: str | None = None,
+    batch_share: float | None = None,
+) -> float:
+    """Price one request of a service on a day (USD), as `request_usd` does.
+
+    Parameters
+    ----------
+    service
+        A row of services.
+    when
+        Day of the request.
+    model, provider, batch_share
+        Instead of the service's own.
+    """
+
+    def share(name: str) -> float:
+        value = service.get(name)
+        return 0.0 if value is None or pd.isna(value) else float(value)
+
+    return request_usd(
+        model or str(service["model"]),
+        provider or str(service["provider"]),
+        when,
+        float(service["input_tokens"]),
+        float(service["output_tokens"]),
+        cached_share=share("cached_share"),
+        cache_written_share=share("cache_written_share"),
+        batch_share=share("batch_share") if batch_share is None else batch_share,
+    )
 
 
 def listed_model(model: str, provider: str) -> tuple[Any, Any]:
@@ -108,16 +156,15 @@ def _mean_price(
     moments: list[dt.datetime],
     input_tokens: float,
     output_tokens: float,
-    cached_share: float,
+    cache_shares: tuple[float, float],
     context: dict[str, str] | None,
 ) -> float:
     """Price one request at each moment, and take the mean."""
     from genai_prices import Usage
 
-    given, cached = Decimal(repr(float(input_tokens))), Decimal(repr(float(cached_share)))
-    usage = Usage(
-        input_tokens=given, cache_read_tokens=given * cached if cached else None, output_tokens=Decimal(repr(float(output_tokens)))
-    )
+    given = Decimal(repr(float(input_tokens)))
+    read, written = (given * Decimal(repr(float(share))) or None for share in cache_shares)
+    usage = Usage(input_tokens=given, cache_read_tokens=read, cache_write_tokens=written, output_tokens=Decimal(repr(float(output_tokens))))
     total = Decimal(0)
     for moment in moments:
         total += model.calc_price(usage, seller, genai_request_timestamp=moment, price_context=context).total_price
@@ -145,15 +192,7 @@ def api_spend(services: pd.DataFrame, requests: pd.DataFrame) -> pd.DataFrame:
         key = (str(row["workload"]), row["month"])
         if key not in known:
             middle = row["month"] + pd.Timedelta(days=14)
-            known[key] = request_usd(
-                str(row["model"]),
-                str(row["provider"]),
-                middle,
-                row["input_tokens"],
-                row["output_tokens"],
-                cached_share=row["cached_share"],
-                batch_share=row["batch_share"],
-            )
+            known[key] = service_usd(row, middle)
     table["usd_per_request"] = [known[(row["workload"], row["month"])] for row in table.to_dict("records")]
     table["usd"] = table["quantity"] * table["usd_per_request"]
     return table[["workload", "provider", "month", "quantity", "usd_per_request", "usd"]].sort_values(
