@@ -18,8 +18,9 @@ from capplan.questions.procurement.agreements import Year, agreement_rows, agree
 from capplan.questions.procurement.choices import Choices
 from capplan.questions.procurement.deferral import deferrals
 from capplan.questions.procurement.extras import Extra, technology_of
-from capplan.questions.procurement.limits import holds_in, in_scope, stated
-from capplan.questions.procurement.market import Market, held
+from capplan.questions.procurement.limit_rows import limit_rows
+from capplan.questions.procurement.limits import stated
+from capplan.questions.procurement.market import Market
 from capplan.questions.procurement.recourse import Recourse
 from capplan.questions.procurement.work import Work
 
@@ -180,7 +181,7 @@ def build_model(
     for key, chosen in tiers.items():
         first, most = below.get(key, (None, 1.0))
         rules.append((pulp.lpSum(chosen) * most + (0 if first is None else first) <= most, f"one tier {' '.join(key)}"))
-    named, soft, budgets, notes = _limit_rows(problem, choices, market, limits, lots, a)
+    named, soft, budgets, notes = limit_rows(problem, choices, market, limits, lots, a)
     planned_use = pledges(years, timeline, recourse.draws, most_rented(market, need_accelerators(work)))
     deferred = deferrals(work, timeline, a)
     extras = [*planned_use, *deferred]
@@ -255,114 +256,6 @@ def _most_lots(need: np.ndarray, market: Market, choices: Choices) -> np.ndarray
             )
         most[j] = min(cap, max(np.ceil(useful - 1e-9), row["minimum_lots"]))
     return most
-
-
-def _limit_rows(
-    problem: Any, choices: Choices, market: Market, limits: pd.DataFrame, lots: list[Any], a: ProcurementAssumptions
-) -> tuple[list[tuple[Any, str, dict[str, Any]]], dict[Any, float], list[tuple[dict[str, Any], dict[Any, float]]], list[str]]:
-    """Write the first-stage rows of all limits; return them, the price of soft ones, the budgets to be joined with usage, and notes."""
-    import pulp
-
-    table, timeline = choices.table, choices.timeline
-    owned = held(market, timeline)[:, : timeline.planned]
-    holdings = market.holdings
-    full_signed = (holdings["role"] == "full").to_numpy()[:, None] if len(holdings) else np.zeros((0, 1))
-    bought = table["lot_accelerators"].to_numpy(float)[:, None] * choices.covered[:, : timeline.planned]
-    bought = bought * np.isin(table["role"], ["full", "reserve"])[:, None]
-    rows: list[tuple[Any, str, dict[str, Any]]] = []
-    soft: dict[Any, float] = {}
-    budgets: list[tuple[dict[str, Any], dict[Any, float]]] = []
-    notes: list[str] = []
-
-    def add(limit: dict[Any, Any], quarter: str, coefficients: np.ndarray, room: float) -> None:
-        used = {lots[j]: float(coefficients[j]) for j in np.flatnonzero(coefficients)}
-        if used:
-            about = {"limit_id": limit["limit_id"], "kind": limit["kind"], "quarter": quarter, "limit": float(limit["amount"])}
-            rows.append((pulp.LpAffineExpression(used) <= room, f"{limit['limit_id']} {quarter}", about))
-
-    for limit in limits.to_dict("records"):
-        kind, amount = limit["kind"], float(limit["amount"])
-        mine, theirs = in_scope(limit, table), in_scope(limit, holdings)
-        when = np.flatnonzero(holds_in(limit, timeline.horizon))
-        if kind == "quota_accelerators":
-            taken = (owned * full_signed)[theirs].sum(axis=0)
-            if (taken[when] > amount).any():
-                notes.append(
-                    f"{limit['limit_id']}: contracts already signed exceed the quota of {amount:g} accelerators, so nothing is added while they do."
-                )
-            for q in when:
-                add(limit, timeline.quarters[q], bought[:, q] * mine, max(amount - float(taken[q]), 0.0))
-        elif kind == "new_accelerators":
-            fresh = mine & (table["kind"] == "offer").to_numpy()
-            for q in when:
-                add(
-                    limit,
-                    timeline.quarters[q],
-                    table["lot_accelerators"].to_numpy() * fresh * (table["quarter"] == timeline.quarters[q]).to_numpy(),
-                    amount,
-                )
-        elif kind == "power_kw":
-            running = timeline.covered(holdings["start"], holdings["end"])[:, : timeline.planned] if len(holdings) else owned
-            drawn = (running * holdings["power_kw"].to_numpy(float)[:, None])[theirs].sum(axis=0)
-            power = table["lot_kw"].to_numpy(float) * mine * (table["term"] == "owned").to_numpy()
-            for q in when:
-                add(limit, timeline.quarters[q], power * (choices.covered[:, q] > 0), max(amount - float(drawn[q]), 0.0))
-        elif kind == "provider_share":
-            providers = [limit["provider"]] if stated(limit["provider"]) else sorted(set(table["provider"]))
-            anywhere_mine, anywhere_theirs = in_scope({**limit, "provider": None}, table), in_scope({**limit, "provider": None}, holdings)
-            for provider in providers:
-                own = anywhere_mine & (table["provider"] == provider).to_numpy()
-                signed = owned * full_signed
-                for q in when:
-                    total = float(signed[anywhere_theirs, q].sum())
-                    has = float(signed[anywhere_theirs & (holdings["provider"] == provider).to_numpy(), q].sum())
-                    slope = bought[:, q] * (own * 1.0 - amount * anywhere_mine)
-                    add(
-                        {**limit, "limit_id": f"{limit['limit_id']} {provider}"},
-                        timeline.quarters[q],
-                        slope,
-                        max(amount * total - has, 0.0),
-                    )
-        elif kind == "budget_usd":
-            if stated(limit["team"]):
-                notes.append(f"{limit['limit_id']}: a budget of one team is reported in the ledger but does not steer shared purchases.")
-                continue
-            for q in when:
-                _budget(problem, limit, int(q), choices, market, lots, mine, theirs, a, rows, soft, budgets)
-    return rows, soft, budgets, notes
-
-
-def _budget(
-    problem: Any, limit: dict[Any, Any], q: int, choices: Choices, market: Market, lots: list[Any], mine: np.ndarray, theirs: np.ndarray,
-    a: ProcurementAssumptions, rows: list[tuple[Any, str, dict[str, Any]]], soft: dict[Any, float], budgets: list[tuple[dict[str, Any], dict[Any, float]]],
-) -> None:  # fmt: skip
-    """Write one quarter of a budget: committed spend within it for sure, and committed plus expected usage within it."""
-    import pulp
-
-    timeline, holdings = choices.timeline, market.holdings
-    quarter = timeline.quarters[q]
-    measure = limit["measure"] if stated(limit["measure"]) else "p_and_l"
-    if measure == "capex":
-        spend = choices.upfront_usd[:, q] * (choices.table["term"] == "owned").to_numpy()
-        signed = 0.0
-    else:
-        spend = choices.expense_usd[:, q] if measure == "p_and_l" else choices.running_usd[:, q] + choices.upfront_usd[:, q]
-        running = timeline.covered(holdings["start"], holdings["end"])[:, q] if len(holdings) else np.zeros(0)
-        counted = theirs if measure == "p_and_l" else theirs & (holdings["kind"] == "contract").to_numpy()
-        signed = float((running * holdings["usd_per_hour"].to_numpy(float) * counted).sum() * timeline.hours[q])
-    used = {lots[j]: float(spend[j]) for j in np.flatnonzero(spend * mine)}
-    name = f"{limit['limit_id']} {quarter}"
-    if not limit["hard"]:
-        over = problem.add_variable(f"over {name}", 0)
-        used[over] = -1.0
-        soft[over] = float(a.soft_limit_penalty_share * timeline.discount[q])
-    room = float(limit["amount"]) - signed
-    about = {"limit_id": limit["limit_id"], "kind": "budget_usd", "quarter": quarter, "limit": float(limit["amount"])}
-    rows.append((pulp.LpAffineExpression(used) <= room, name, about))
-    if measure != "capex":
-        everything = not any(stated(limit[key]) for key in ("provider", "region", "accelerator"))
-        scope = {"q": q, "room": room, "soft": not limit["hard"], "scope": in_scope(limit, market.pools), "everything": everything}
-        budgets.append((about | scope, used))
 
 
 def _expected_row(
