@@ -32,6 +32,7 @@ from capplan.optimize.two_stage import Warm
 from capplan.questions.cluster import Headroom, queue_headroom
 from capplan.questions.crossover import overflow_prices
 from capplan.questions.demand import Forecast, batch_workloads, class_demand, class_speeds, class_table, forecast_demand, stated_demand
+from capplan.questions.demand.classes import work_growth
 from capplan.questions.demand.scaled import scaled_forecast
 from capplan.questions.ledger import Ledger, build_ledger, expected_work
 from capplan.questions.pricing import price_hours
@@ -58,6 +59,8 @@ from capplan.questions.procurement import (
 
 Progress = Callable[[str], None]
 Answer = TypeVar("Answer")
+#: Tables that decide the forecast.
+DEMAND_TABLES = ("usage", "events", "training_runs", "workloads", "speeds")
 #: Answers kept in memory; enough for a slider to go back and forth.
 KEPT = 24
 _answers: OrderedDict[str, Any] = OrderedDict()
@@ -135,9 +138,8 @@ def demand_of(book: Book, scenario: Scenario) -> Forecast:
         return scaled_forecast(stated, scenario.demand_factor)
     if "usage" not in book.tables and "training_runs" not in book.tables:
         book.need("usage", "The demand forecast")
-    tables = ("usage", "events", "training_runs", "workloads", "speeds")
-    usage, events, runs, workloads, speeds = (book.get(name) for name in tables)
-    forecast = remembered("demand", book, tables, a, lambda: forecast_demand(usage, events, runs, a, workloads, speeds))
+    usage, events, runs, workloads, speeds = (book.get(name) for name in DEMAND_TABLES)
+    forecast = remembered("demand", book, DEMAND_TABLES, a, lambda: forecast_demand(usage, events, runs, a, workloads, speeds))
     return scaled_forecast(forecast, scenario.demand_factor)
 
 
@@ -160,7 +162,13 @@ def headroom_of(book: Book, scenario: Scenario) -> Headroom | None:
     a = scenario.section(ClusterAssumptions)
     jobs, nodes = (book.need(name, "The delay target of training jobs") for name in ("jobs", "nodes"))
     batch = batch_workloads(book.get("workloads"))
-    return remembered("headroom", book, ("jobs", "nodes", "workloads"), a, lambda: queue_headroom(jobs, nodes, batch, a))
+
+    def compute() -> Headroom:
+        forecast = demand_of(book, scenario) if {"usage", "training_runs", "demand_scenarios"} & set(book.tables) else None
+        growth = work_growth(forecast.paths, forecast.blocks, batch, scenario.demand_factor) if forecast else None
+        return queue_headroom(jobs, nodes, batch, a, growth)
+
+    return remembered(f"headroom-{work_digest(scenario)}", book, (*DEMAND_TABLES, "demand_scenarios", "jobs", "nodes"), a, compute)
 
 
 def work_digest(scenario: Scenario) -> str:
@@ -172,7 +180,7 @@ def work_digest(scenario: Scenario) -> str:
 def _classed(book: Book, scenario: Scenario, paths: pd.DataFrame, hosted: pd.DataFrame) -> pd.DataFrame:
     """Put paths into classes of work, with what a delay target needs beyond mean hours."""
     headroom = headroom_of(book, scenario)
-    return class_demand(paths, demand_of(book, scenario).blocks, hosted, headroom.by_workload() if headroom else None)
+    return class_demand(paths, demand_of(book, scenario).blocks, hosted, headroom.factors if headroom else None)
 
 
 def work_of(book: Book, scenario: Scenario) -> pd.DataFrame:
@@ -189,29 +197,9 @@ def work_of(book: Book, scenario: Scenario) -> pd.DataFrame:
 
 #: Tables that decide what is bought.
 PURCHASE_TABLES = (
-    "usage",
-    "events",
-    "training_runs",
-    "workloads",
-    "demand_scenarios",
-    "speeds",
-    "skus",
-    "offers",
-    "commitments",
-    "limits",
-    "assets",
-    "sites",
-    "spend_agreements",
-    "other_costs",
-    "offer_tiers",
-    "offer_payments",
-    "egress_prices",
-    "price_states",
-    "delivery_states",
-    "services",
-    "api_contracts",
-    "jobs",
-    "nodes",
+    *DEMAND_TABLES,
+    *("demand_scenarios", "skus", "offers", "commitments", "limits", "assets", "sites", "spend_agreements", "other_costs", "offer_tiers", "offer_payments"),
+    *("egress_prices", "price_states", "delivery_states", "services", "api_contracts", "jobs", "nodes"),
 )
 
 

@@ -15,6 +15,8 @@ from capplan.errors import CapplanError, MissingTableError
 from capplan.inputs.assumptions_cluster import ClusterAssumptions
 from capplan.plan import headroom_of, work_digest, work_of
 from capplan.questions.cluster import queue_headroom, simulate_cluster
+from capplan.questions.cluster.headroom import GROWTH_STEP, grown
+from capplan.questions.demand import work_growth
 from tests.test_cluster import cluster, trace
 
 
@@ -39,7 +41,51 @@ def test_the_cluster_is_as_large_as_erlang_c_says(load, servers):
     assert found.needed_accelerators == servers
     assert found.mean_accelerators == pytest.approx(load, rel=0.02)
     assert found.factor == servers / found.mean_accelerators
-    assert found.by_workload() == {"tuning": found.factor}
+    assert found.factors[["workload", "factor"]].to_numpy().tolist() == [["tuning", found.factor]]
+
+
+def test_growth_is_sized_as_erlang_c_says():
+    """Four steps of growth on a load of 8: the cluster of the load of 19.5, whose spare is a smaller share; half a step between lies between."""
+    generator = np.random.default_rng(6)
+    count, load, times = 60_000, 8, GROWTH_STEP**4
+    jobs = trace(3600 * np.cumsum(generator.exponential(1 / load, count)), 3600 * generator.exponential(1.0, count), np.ones(count), workload="tuning")
+    target = (ninety(load * times, 23) + ninety(load * times, 22)) / 2
+    growth = pd.DataFrame({"workload": "tuning", "quarter": ["2027Q1", "2027Q2", "2027Q3"], "growth": [1.0, GROWTH_STEP**3.5, times]})
+    found = queue_headroom(jobs, cluster(1, 1), ["tuning"], aiming(target), growth).levels.set_index("quarter")
+    first = next(servers for servers in range(9, 20) if ninety(load, servers) <= target)
+    assert found["needed_accelerators"].iloc[[0, 2]].tolist() == [first, 23]
+    assert found["mean_accelerators"].tolist() == pytest.approx([8, 8 * GROWTH_STEP**3.5, 8 * times], rel=0.02)
+    assert found["factor"].is_monotonic_decreasing
+    assert found.loc["2027Q3", "factor"] == pytest.approx(23 / (8 * times), rel=0.02)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(rows=st.lists(st.tuples(st.integers(0, 40), st.integers(1, 30), st.integers(1, 20)), min_size=1, max_size=25), times=st.floats(0.01, 9.0), seed=st.integers(0, 5))
+def test_a_grown_trace_has_as_many_jobs_as_growth_says(rows, times, seed):
+    rows = sorted(rows)
+    jobs = trace([86400 * row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows], workload="w")
+    more = grown(jobs, times, seed)
+    assert times * len(jobs) - 1 < len(more) < times * len(jobs) + 2
+    assert more["submit"].is_monotonic_increasing
+    assert more["job_id"].is_unique
+    if rows[-1][0] - rows[0][0] >= 4:
+        assert (more["submit"].dt.time == jobs["submit"].dt.time.iloc[0]).all()
+    if times >= 1:
+        assert set(jobs["job_id"]) <= set(more["job_id"])
+        assert more["submit"].min() == jobs["submit"].min()
+    pd.testing.assert_frame_equal(grown(jobs, 1.0, seed), jobs)
+
+
+def test_growth_counts_hours_and_probabilities():
+    paths = pd.DataFrame(
+        [(0, 0.5, "a", "us", q, b, n) for q, b, n in (("2027Q1", 0, 10.0), ("2027Q1", 1, 30.0), ("2027Q2", 0, 90.0))]
+        + [(1, 0.5, "a", "eu", q, b, n) for q, b, n in (("2027Q1", 0, 10.0), ("2027Q1", 1, 30.0), ("2027Q2", 0, 70.0))]
+        + [(0, 0.5, "late", "us", "2027Q1", 0, 0.0), (0, 0.5, "late", "us", "2027Q2", 0, 5.0), (0, 0.5, "other", "us", "2027Q1", 0, 5.0)],
+        columns=["path", "probability", "workload", "region", "quarter", "block", "quantity"],
+    )
+    blocks = pd.DataFrame({"quarter": ["2027Q1", "2027Q1", "2027Q2"], "block": [0, 1, 0], "hours": [100.0, 300.0, 400.0]})
+    found = work_growth(paths, blocks, ["a", "late"], 2.0).set_index(["workload", "quarter"])["growth"]
+    assert found.to_dict() == {("a", "2027Q1"): 2.0, ("a", "2027Q2"): 4.0, ("late", "2027Q1"): 0.0, ("late", "2027Q2"): 2.0}
 
 
 JOBS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12), st.integers(1, 20)), min_size=2, max_size=20)
@@ -74,10 +120,14 @@ def test_only_jobs_of_the_planned_workloads_count():
 BOOK = {
     "workloads": "workload,stage,unit,host\nchat,serving,requests,self\ntuning,tuning,accelerator_hours,self\nevaluation,evaluation,accelerator_hours,self\n",
     "demand_scenarios": "scenario,probability,workload,quarter,quantity\n"
-    + "".join(f"s,1,{name},2027Q1,{quantity}\n" for name, quantity in (("chat", 9e6), ("tuning", 20000), ("evaluation", 3000))),
+    + "".join(
+        f"s,1,{name},{quarter},{quantity * times}\n"
+        for name, quantity in (("chat", 9e6), ("tuning", 20000), ("evaluation", 3000))
+        for quarter, times in (("2027Q1", 1), ("2027Q2", 4))
+    ),
     "nodes": "node,accelerator,accelerator_count,nodes\nn,H100,8,8\n",
     "commitments": "commitment_id,sku,region,term,machines,usd_per_hour,start,end\n",
-    "book": "as_of: 2026-12-01\nfirst_quarter: 2027Q1\nhorizon_quarters: 1\n",
+    "book": "as_of: 2026-12-01\nfirst_quarter: 2027Q1\nhorizon_quarters: 2\n",
 }
 
 
@@ -95,10 +145,15 @@ def test_the_plan_carries_the_cluster_size_that_the_target_needs(make_book):
     plain, tight = (book.scenario.replaced(training_delay_target_hours=hours) for hours in (None, 1.0))
     assert headroom_of(book, plain) is None
     assert work_digest(plain) != work_digest(tight) != work_digest(tight.replaced(cluster_policy="fifo"))
-    before, after = (work_of(book, scenario).set_index("class")["work_per_hour"] for scenario in (plain, tight))
-    factor = headroom_of(book, tight).factor
-    assert factor > 1.05
-    assert (after / before).to_dict() == pytest.approx({"chat": 1.0, "evaluation": 1.0, "tuning": factor})
+    before, after = (work_of(book, scenario).set_index(["class", "quarter"])["work_per_hour"] for scenario in (plain, tight))
+    now, later = headroom_of(book, tight).levels["factor"]
+    # four times the jobs need less spare for each
+    assert 1.05 < later < now
+    raised = (after / before).unstack("quarter")
+    assert raised.loc["tuning"].tolist() == pytest.approx([now, later])
+    assert (raised.drop("tuning") == 1.0).all(axis=None)
+    # twice the demand of the plan is twice the jobs
+    assert headroom_of(book, tight.replaced(demand_factor=2.0)).levels["growth"].tolist() == pytest.approx([2.0, 8.0], rel=0.02)
 
 
 def test_without_a_trace_the_target_is_refused(make_book):
@@ -111,4 +166,4 @@ def test_the_view_says_what_the_target_needs(make_book):
     book = open_book(str(make_book(jobs=jobs_table(30), **BOOK)))
     view = show_cluster(book, book.scenario.replaced(training_delay_target_hours=2.0, curve_sizes=2, curve_resamples=1))
     assert "more than mean hours" in view.headline
-    assert view.details["queue_headroom"]["workload"].tolist() == ["tuning"]
+    assert view.details["queue_headroom"]["workload"].tolist() == ["tuning", "tuning"]

@@ -157,7 +157,7 @@ class ClusterAssumptions(Spread):
     )
     training_delay_target_hours: float | None = assumption(
         None,
-        "Wait that nine of ten training jobs should not exceed; the plan then carries the cluster size that this needs, not only mean hours. Empty = mean hours.",
+        "Wait that nine of ten training jobs should not exceed; the plan then carries the cluster size that this needs in each quarter, not only mean hours. Empty = mean hours.",
         "Empty: a stated wait is a decision of the company, and needs a trace of its jobs.",
         unit="hours",
         gt=0,

@@ -14,7 +14,7 @@ from capplan.outputs import charts
 from capplan.outputs.tables import words
 from capplan.outputs.view import View
 from capplan.plan import headroom_of, remembered
-from capplan.questions.cluster import CapacityCurve, Schedule, capacity_curve, resized, simulate_cluster
+from capplan.questions.cluster import CapacityCurve, Headroom, Schedule, capacity_curve, resized, simulate_cluster
 from capplan.questions.cluster.measures import duration_words
 
 FIELDS = (
@@ -96,7 +96,9 @@ def show_cluster(book: Book, scenario: Scenario) -> View:
     if headroom is not None:
         headline += f" {headroom.headline}"
         notes = (*notes, *headroom.notes)
-        details["queue_headroom"] = headroom.factors
+        details |= {"queue_headroom": headroom.factors, "queue_headroom_levels": headroom.levels}
+        if len(headroom.levels) > 1:
+            pictures["headroom"] = _headroom(headroom, scenario)
     return View(headline, pictures, schedule.by_size, value, "accelerators", FIELDS, notes, details)
 
 
@@ -119,7 +121,7 @@ def _curve(found: CapacityCurve, scenario: Scenario) -> Any:
         high="high",
         points=points,
         title=title,
-        x_title="Accelerators of the cluster",
+        x_title="Size of the cluster",
         y_title="Wait of nine of ten jobs",
         x_unit="accelerators",
         unit="h",
@@ -146,11 +148,25 @@ def _occupancy(schedule: Schedule) -> Any:
         y="accelerators",
         series="series",
         title=f"The cluster is {schedule.measure('allocated_share'):.0%} allocated, and {schedule.measure('computing_share'):.0%} does work that counts",
-        x_title="Days from the first submission",
+        x_title="Time since the first submission",
         y_title="Accelerators",
         x_unit="days",
         unit="accelerators",
         subtitle="Sampled at equal steps; work that counts leaves out what failures and displacements lose",
+    )
+
+
+def _headroom(found: Headroom, scenario: Scenario) -> Any:
+    """Draw what the jobs of each quarter occupy on average, and the spare that the delay target needs."""
+    first, last = found.levels.iloc[0], found.levels.iloc[-1]
+    parts = {"Mean hours of the jobs": found.levels["mean_accelerators"], "Spare for the wait": found.levels["mean_accelerators"] * (found.levels["factor"] - 1)}
+    target = duration_words(3600 * (scenario.training_delay_target_hours or 0.0))
+    return charts.layers(
+        pd.concat([pd.DataFrame({"quarter": found.levels["quarter"], "accelerators": values, "term": name}) for name, values in parts.items()], ignore_index=True),
+        title=f"For nine of ten training jobs to start within {target}, the plan carries {first['factor'] - 1:.0%} more in {first['quarter']}, {last['factor'] - 1:.0%} in {last['quarter']}",
+        value_title="Accelerators",
+        unit="accelerators",
+        subtitle="Work that grows is more jobs; a larger cluster needs less spare for each",
     )
 
 
@@ -176,9 +192,14 @@ def _sizes(schedule: Schedule) -> Any:
     table = schedule.by_size.assign(value=schedule.by_size["queue_p90_seconds"] / 3600)
     worst = table.loc[table["value"].idxmax()]
     return charts.bars(
-        table.assign(label=table["size"].astype(str) + " accelerators"),
-        title=f"Jobs of {worst['size']} accelerators wait longest: nine of ten start within {duration_words(float(worst['queue_p90_seconds']))}",
+        table.assign(label=table["size"].map(_accelerators)),
+        title=f"Jobs of {_accelerators(worst['size'])} wait longest: nine of ten start within {duration_words(float(worst['queue_p90_seconds']))}",
         value_title="Wait of nine of ten jobs",
         unit="h",
         subtitle="By size of job",
     )
+
+
+def _accelerators(size: str) -> str:
+    """Write a band of sizes as a reader would say it."""
+    return {"part of one": "part of an accelerator", "1": "1 accelerator"}.get(size, f"{size} accelerators")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import pandas as pd
 
@@ -124,13 +122,13 @@ def class_speeds(speeds: pd.DataFrame | None, workloads: pd.DataFrame) -> pd.Dat
 
 
 def class_demand(
-    paths: pd.DataFrame, blocks: pd.DataFrame, workloads: pd.DataFrame, headroom: Mapping[str, float] | None = None
+    paths: pd.DataFrame, blocks: pd.DataFrame, workloads: pd.DataFrame, headroom: pd.DataFrame | None = None
 ) -> pd.DataFrame:
     r"""Add up how much work of each class comes in each load block.
 
-    .. math:: w_{cb} = \sum_{j \in c} f_j Q_{jb} / H_b
+    .. math:: w_{cb} = \sum_{j \in c} f_{jq} Q_{jb} / H_b
 
-    Q is the work of workload j in block b, H the hours of the block, f the queue headroom of the workload.
+    Q is the work of workload j in block b, H the hours of the block, f the queue headroom of the workload in the quarter q of the block.
 
     Parameters
     ----------
@@ -141,7 +139,7 @@ def class_demand(
     workloads
         The workloads table.
     headroom
-        Factor on the work of a workload, for capacity that must stand ready so that its jobs do not wait too long; 1 where none is given.
+        [workload, quarter, factor]: factor on the work of a workload, for capacity that must stand ready so that its jobs do not wait too long; 1 where none is given.
 
     Returns
     -------
@@ -163,13 +161,41 @@ def class_demand(
             f"workloads: classes {', '.join(mixed.index[mixed > 1])} mix units; work in different units cannot be added. Give them another work_class"
         )
     rows = paths.merge(members[["workload", "class"]], on="workload", how="left")
-    if headroom:
-        rows["quantity"] *= rows["workload"].map(headroom).fillna(1.0)
+    if headroom is not None:
+        raised = rows[["workload", "quarter"]].merge(headroom[["workload", "quarter", "factor"]], on=["workload", "quarter"], how="left")
+        rows["quantity"] *= raised["factor"].fillna(1.0).to_numpy()
     keys = ["path", "probability", "class", "region", "quarter", "block"]
     rows = rows.groupby(keys, sort=True, observed=True)["quantity"].sum().reset_index()
     rows = rows.merge(blocks[["quarter", "block", "hours"]], on=["quarter", "block"], how="left").sort_values(keys, kind="stable")
     rows["work_per_hour"] = rows["quantity"] / rows["hours"]
     return rows[[*keys, "hours", "work_per_hour"]].reset_index(drop=True)
+
+
+def work_growth(paths: pd.DataFrame, blocks: pd.DataFrame, workloads: list[str], times: float = 1.0) -> pd.DataFrame:
+    """Say how much work of each workload is expected an hour in each quarter, against the first quarter that has some.
+
+    Parameters
+    ----------
+    paths
+        path, probability, workload, region, quarter, block, quantity (workload unit).
+    blocks
+        quarter, block, hours (h).
+    workloads
+        Those that are asked for.
+    times
+        Factor on the growth of all, where the paths have been raised by it.
+
+    Returns
+    -------
+    pandas.DataFrame
+        workload, quarter, growth (ratio); a workload without any work has no rows.
+    """
+    paths = paths[paths["workload"].isin(workloads)]
+    expected = (paths["quantity"] * paths["probability"]).groupby([paths["workload"], paths["quarter"]], observed=True).sum()
+    hourly = expected / blocks.groupby("quarter")["hours"].sum().reindex(expected.index.get_level_values("quarter")).to_numpy()
+    first = hourly[hourly > 0].groupby(level="workload").first()
+    growth = hourly / first.reindex(hourly.index.get_level_values("workload")).to_numpy()
+    return (times * growth.dropna()).rename("growth").reset_index()
 
 
 def _members(workloads: pd.DataFrame) -> pd.DataFrame:
