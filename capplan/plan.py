@@ -198,8 +198,8 @@ def work_of(book: Book, scenario: Scenario) -> pd.DataFrame:
 #: Tables that decide what is bought.
 PURCHASE_TABLES = (
     *DEMAND_TABLES,
-    *("demand_scenarios", "skus", "offers", "commitments", "limits", "assets", "sites", "spend_agreements", "other_costs", "offer_tiers", "offer_payments"),
-    *("egress_prices", "price_states", "delivery_states", "services", "api_contracts", "jobs", "nodes"),
+    "demand_scenarios", "skus", "offers", "commitments", "limits", "assets", "sites", "spend_agreements", "other_costs", "offer_tiers", "offer_payments",
+    "egress_prices", "price_states", "delivery_states", "services", "api_contracts", "jobs", "nodes",
 )
 
 
