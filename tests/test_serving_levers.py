@@ -201,3 +201,16 @@ def test_experts_are_read_once_for_all():
     model = pd.Series({"parameters_total": 100.0, "parameters_active": 10.0})
     assert work.touched_parameters(model, 1) == pytest.approx(10.0)
     assert 60 < work.touched_parameters(model, 10) < work.touched_parameters(model, 100) < 100
+
+
+def test_what_is_in_use_already_says_what_it_saves():
+    found = levers.lever_savings(TRAFFIC, bench(), OFF).table.set_index("lever")
+    held = {4: 0.2 + 0.012 * 1199, 64: 0.6 + 0.03 * 1199}
+    assert found.loc["Batching", "in_use_saving_share"] == pytest.approx(1 - held[64] / 64 / (held[4] / 4), abs=0.03)
+    assert found.loc["Batching", "setting"].startswith("64 at once already")
+    bf16, fp8 = (sum(work.phase_seconds(REQUEST.changed(precision=name), MODEL, H100, 4, 64)) for name in ("bf16", "fp8"))
+    assert found.loc["Smaller weights", "in_use_saving_share"] == pytest.approx(1 - fp8 / bf16, abs=0.03)
+    assert (found["in_use_saving_share"].drop(["Batching", "Smaller weights"]) == 0).all()
+    cached = levers.lever_savings(TRAFFIC, bench(work=work.RequestWork(3500.0, 1200.0, cached_share=0.5)), OFF).table.set_index("lever")
+    assert cached.loc["Prompt cache", "in_use_saving_share"] > 0
+    assert "from 16 at once" in levers.lever_savings(TRAFFIC, bench(limit=16), OFF).table.set_index("lever").loc["Batching", "setting"]

@@ -15,6 +15,9 @@ from capplan.questions.serving.staffing import cheapest_point, feasible_points
 from capplan.questions.serving.traffic import checked_traffic
 from capplan.questions.serving.work import RequestWork, phase_seconds, work_share
 
+#: Number format that smaller weights are held against.
+WIDE = "bf16"
+
 
 @dataclass(frozen=True)
 class Levers:
@@ -24,7 +27,8 @@ class Levers:
     ----------
     table
         lever, setting (in words), usd and accelerator_hours (with this lever alone), saving_usd, saving_share (alone), step_usd (what the bill
-        changes by when it joins those above it), used (a lever that would raise the bill is left off).
+        changes by when it joins those above it), used (a lever that would raise the bill is left off), in_use_saving_share (what its use today
+        already saves: batching beside the fewest requests at once, smaller weights beside bf16, a prompt cache beside none; 0 = not in use).
     base_usd, together_usd
         Bill without any lever, and with all used ones.
     interaction_usd
@@ -51,7 +55,7 @@ class _State:
     small_share: float
     looked_up: bool
     work: RequestWork
-    batched: bool
+    limit: float
 
 
 @dataclass(frozen=True)
@@ -114,11 +118,12 @@ def lever_savings(traffic: pd.DataFrame, bench: Bench, a: ServingAssumptions) ->
         If no operating point meets the targets.
     """
     requests = checked_traffic(traffic)["requests"].to_numpy(dtype=float)
-    start = _State(1.0, 0.0, False, bench.work, not np.isfinite(bench.limit))
-    base_usd = _bill(start, requests, bench, a)[1]
+    start = _State(1.0, 0.0, False, bench.work, bench.limit)
+    _, base_usd, batch = _bill(start, requests, bench, a)
     rows, notes, state, bill = [], [], start, base_usd
-    for name, setting, move in _levers(bench, a):
-        hours, usd = _bill(move(start), requests, bench, a)
+    in_use = _in_use(start, requests, bench, a)
+    for name, setting, move in _levers(bench, a, batch, in_use):
+        hours, usd, _ = _bill(move(start), requests, bench, a)
         after = _bill(move(state), requests, bench, a)[1]
         used = after < bill
         rows.append(
@@ -131,6 +136,7 @@ def lever_savings(traffic: pd.DataFrame, bench: Bench, a: ServingAssumptions) ->
                 "saving_share": 1 - usd / base_usd if base_usd else 0.0,
                 "step_usd": after - bill if used else 0.0,
                 "used": used,
+                "in_use_saving_share": in_use.get(name, 0.0),
             }
         )
         if used:
@@ -143,8 +149,22 @@ def lever_savings(traffic: pd.DataFrame, bench: Bench, a: ServingAssumptions) ->
     return Levers(table, base_usd, bill, alone - together, _headline(table, base_usd, together), tuple(notes))
 
 
-def _levers(bench: Bench, a: ServingAssumptions) -> list[tuple[str, str, Callable[[_State], _State]]]:
-    """List the levers in the order in which a request meets them."""
+def _in_use(start: _State, requests: np.ndarray, bench: Bench, a: ServingAssumptions) -> dict[str, float]:
+    """Say what the levers that are in use today already save, as a share of the bill without each."""
+    work = start.work
+    fewest = replace(start, limit=float(_able(np.inf, bench)["concurrency"].min()))
+    without = {"Batching": fewest}
+    if BYTES_PER_WEIGHT[work.precision] < BYTES_PER_WEIGHT[WIDE]:
+        without["Smaller weights"] = replace(start, work=work.changed(precision=WIDE))
+    if work.cached_share > 0:
+        without["Prompt cache"] = replace(start, work=work.changed(cached_share=0.0))
+    base = _bill(start, requests, bench, a)[1]
+    bills = {name: _bill(state, requests, bench, a)[1] for name, state in without.items()}
+    return {name: 1 - base / bill for name, bill in bills.items() if bill > base}
+
+
+def _levers(bench: Bench, a: ServingAssumptions, batch: int, in_use: dict[str, float]) -> list[tuple[str, str, Callable[[_State], _State]]]:
+    """List the levers in the order in which a request meets them; `batch` requests are worked on at once today."""
     work = bench.work
     exact, similar, routed, passed = a.exact_cache_share, a.semantic_cache_share, a.route_share, a.cascade_escalation_share
     precision = a.quantised_precision
@@ -162,30 +182,45 @@ def _levers(bench: Bench, a: ServingAssumptions) -> list[tuple[str, str, Callabl
     def worked(state: _State, **values: object) -> _State:
         return replace(state, work=state.work.changed(**values))
 
+    def already(name: str, other: str) -> str:
+        return f": {in_use[name]:.0%} less than {other}" if name in in_use else ""
+
     cut = work.output_tokens * (1 - a.output_cut_share)
-    limit = "as many as the targets allow" if np.isfinite(bench.limit) else "as today, at the target's limit"
+    fewest = int(_able(np.inf, bench)["concurrency"].min())
+    batching = (
+        f"from {bench.limit:,.0f} at once to as many as the targets allow"
+        if np.isfinite(bench.limit)
+        else f"{batch:,} at once already, the cheapest within the targets" + already("Batching", f"{fewest} at a time")
+    )
+    weights = precision if smaller else f"{work.precision} already{already('Smaller weights', WIDE)}"
+    prompts = f"{a.prompt_cache_share:.0%} of input tokens" + (f", {work.cached_share:.0%} already" if work.cached_share else "")
     return [
         ("Exact cache", f"{exact:.0%} of requests", lambda state: less(exact, state)),
         ("Similar answers", f"{similar:.0%} of the rest", lambda state: replace(less(similar, state), looked_up=similar > 0 or state.looked_up)),
         ("Routing", f"{routed:.0%} to a smaller model", route),
         ("Cascade", f"{passed:.0%} passed on" if passed < 1 else "none", cascade if passed < 1 else lambda state: state),
         ("Shorter answers", f"{a.output_cut_share:.0%} fewer output tokens", lambda state: worked(state, output_tokens=cut)),
-        ("Prompt cache", f"{a.prompt_cache_share:.0%} of input tokens", lambda state: worked(state, cached_share=max(state.work.cached_share, a.prompt_cache_share))),
-        ("Batching", limit, lambda state: replace(state, batched=True)),
-        ("Smaller weights", precision if smaller else f"{work.precision} as today", (lambda state: worked(state, precision=precision)) if smaller else lambda state: state),
+        ("Prompt cache", prompts, lambda state: worked(state, cached_share=max(state.work.cached_share, a.prompt_cache_share))),
+        ("Batching", batching, lambda state: replace(state, limit=np.inf)),
+        ("Smaller weights", weights, (lambda state: worked(state, precision=precision)) if smaller else lambda state: state),
         ("Draft model", f"{a.draft_tokens} tokens, {a.draft_acceptance_share:.0%} accepted", lambda state: worked(state, draft_tokens=a.draft_tokens, acceptance_share=a.draft_acceptance_share, draft_cost_share=a.draft_cost_share)),
     ]  # fmt: skip
 
 
-def _bill(state: _State, requests: np.ndarray, bench: Bench, a: ServingAssumptions) -> tuple[float, float]:
-    """Return accelerator-hours and USD of all hours: the sized fleet, the smaller model's time, and the look-ups."""
+def _able(limit: float, bench: Bench) -> pd.DataFrame:
+    """Return the points that meet the targets with no more requests at once than a limit."""
     points = bench.points.drop(columns="usd_per_accelerator_hour", errors="ignore")
-    points = points if state.batched else points[points["concurrency"] <= bench.limit]
+    points = points[points["concurrency"] <= limit]
     if points.empty:
         raise CapplanError(
-            f"no operating point has {bench.limit:g} requests at once or fewer; the smallest listed has {bench.points['concurrency'].min():g}. Raise concurrency_limit in services.csv"
+            f"no operating point has {limit:g} requests at once or fewer; the smallest listed has {bench.points['concurrency'].min():g}. Raise concurrency_limit in services.csv"
         )
-    able = feasible_points(points, bench.work.output_tokens, bench.first_token_seconds, bench.token_seconds)
+    return feasible_points(points, bench.work.output_tokens, bench.first_token_seconds, bench.token_seconds)
+
+
+def _bill(state: _State, requests: np.ndarray, bench: Bench, a: ServingAssumptions) -> tuple[float, float, int]:
+    """Return accelerator-hours and USD of all hours (the sized fleet, the smaller model's time, and the look-ups), and the requests at once."""
+    able = _able(state.limit, bench)
     sizes = zip(able["accelerators"], able["concurrency"], strict=True)
     shares = np.array(
         [work_share(bench.work, state.work, bench.model, bench.accelerator, int(width), int(slots)) for width, slots in sizes]
@@ -196,7 +231,7 @@ def _bill(state: _State, requests: np.ndarray, bench: Bench, a: ServingAssumptio
         float(requests.sum()) * state.small_share / today["requests_per_accelerator_hour"] * bench.small_cost_share / (1 - a.headroom_share)
     )
     lookups = float(requests.sum()) / 1000 * a.semantic_lookup_usd_per_thousand if state.looked_up else 0.0
-    return hours, hours * bench.usd_per_accelerator_hour + lookups
+    return hours, hours * bench.usd_per_accelerator_hour + lookups, int(today["concurrency"])
 
 
 def small_cost_share(
