@@ -448,9 +448,39 @@ def test_bad_input_is_named():
         (trace([0], [np.nan], [1]), "none can be predicted"),
         (trace([0], [1], [1], accelerator="B200"), "which no node has"),
         (trace([0], [1], [1.5]), "whole ones, or a part of one"),
+        (trace([], [], []), "no rows"),
+        (trace([0, 1], [1, np.inf], [1, 1]), "j1 has duration_seconds inf"),
+        (trace([0, 1], [1, 1], [np.nan, -1]), r"j0 has accelerators nan \(and 1 more"),
+        (trace([0], [1], [1], expected_seconds=0.0), "j0 has expected_seconds 0.0"),
+        (trace([0], [1], [4], least_accelerators=0.5), "j0 has least_accelerators 0.5"),
+        (trace([0], [1], [1]).drop(columns="submit"), "no column submit"),
+        (trace([0], [1], [1]).drop(columns="duration_seconds"), "none can be predicted"),
+        (trace([0], [1], [1]).assign(submit="soon"), "'soon' is no instant"),
+        (trace([0], [1], [1]).assign(submit=pd.NaT), "no submit time"),
+        (pd.concat([trace([0], [1], [1])] * 2), "j0 stands there more than once"),
     ):
         with pytest.raises(CapplanError, match=words):
             simulate_cluster(jobs, nodes, "fifo", A)
+    one = trace([0], [1], [1], workload="w")
+    for wrong, words in (
+        (nodes.head(0), "no rows"),
+        (nodes.assign(accelerator_count=0), "no node has an accelerator"),
+        (nodes.assign(nodes=0), "n has nodes 0"),
+        (nodes.assign(accelerator_count=1.5), "whole number"),
+        (nodes.assign(accelerator=None), "does not say which accelerator"),
+        (nodes.drop(columns="accelerator"), "no column accelerator"),
+    ):
+        for verb in (lambda table: simulate_cluster(one, table, "fifo", A), lambda table: capacity_curve(one, table, "fifo", A)):
+            with pytest.raises(CapplanError, match=words):
+                verb(wrong)
+    slow = pd.DataFrame({"workload": "w", "accelerator": ["A100"], "work_per_accelerator_hour": [0.0]})
+    both = pd.concat([nodes, cluster(1, 4, "A100")])
+    with pytest.raises(CapplanError, match="no speed above 0 on A100"):
+        simulate_cluster(one.assign(accelerator="A100"), both, "fifo", A, speeds=slow)
+    with pytest.raises(CapplanError, match="no compact place"):
+        simulate_cluster(trace([0], [1], [6]), pd.concat([cluster(1, 4), cluster(2, 1)]), "fifo", A)
+    with pytest.raises(CapplanError, match="shares: shared has -1"):
+        simulate_cluster(one, nodes, "fair_share", A, shares={"shared": -1.0})
     with pytest.raises(CapplanError, match="did you mean"):
         simulate_cluster(trace([0], [1], [1]), nodes, "fifos", A)
     with pytest.raises(CapplanError, match="neither displacing"):
@@ -461,6 +491,18 @@ def test_bad_input_is_named():
     assert found.jobs["predicted"].tolist() == [True, False]
     assert len(found.notes) == 2
     assert simulate_cluster(trace([0], [1], [1]), nodes, "fifo", A).jobs["end_seconds"].tolist() == [1]
+
+
+def test_tables_may_come_as_they_are():
+    """Rows of the same index, instants with a zone or as text, names that are numbers, nodes that come in several rows of one name."""
+    nodes = pd.concat([cluster(1, 4), cluster(1, 4)])
+    assert simulate_cluster(trace([0, 0], [10, 10], [4, 4]), nodes, "fifo", A).measure("accelerators") == 8
+    jobs = trace([0, 5, 9], [10, 10, 10], [4, 4, 4], team=["a", None, "b"])
+    plain = simulate_cluster(jobs, nodes, "fair_share", A).jobs
+    zoned = jobs["submit"].dt.tz_localize("UTC").dt.tz_convert("Europe/Berlin")
+    for same in (jobs.set_axis([7, 7, 7]), jobs.assign(submit=zoned), jobs.assign(submit=zoned.astype(str)), jobs.assign(accelerator=["", None, "H100"])):
+        pd.testing.assert_frame_equal(simulate_cluster(same, nodes, "fair_share", A).jobs, plain)
+    assert simulate_cluster(jobs.assign(job_id=[1, 2, 3]), nodes, "fifo", A).jobs["job_id"].tolist() == ["1", "2", "3"]
 
 
 @pytest.mark.slow

@@ -290,6 +290,15 @@ def test_what_cannot_be_is_named():
         split_fleet(load, jobs.head(0), nodes, PLAIN)
     with pytest.raises(CapplanError, match="less than nothing"):
         split_fleet(load, jobs.assign(duration_seconds=-1.0), nodes, PLAIN)
+    with pytest.raises(CapplanError, match="j0 stands there more than once"):
+        split_fleet(load, pd.concat([jobs, jobs]), nodes, PLAIN)
+    with pytest.raises(CapplanError, match="none can be predicted"):
+        split_fleet(load, jobs.assign(duration_seconds=np.nan), nodes, PLAIN)
+    with pytest.raises(CapplanError, match="no column accelerator;"):
+        split_fleet(load, jobs, nodes.drop(columns="accelerator"), PLAIN)
+    times = pd.date_range(START, periods=len(load), freq="h", tz="UTC")
+    found, same = (split_fleet(table, jobs, nodes, PLAIN, search=False).arrangements for table in (load, load.drop(columns=load.columns[0]).assign(time=times)))
+    pd.testing.assert_frame_equal(found, same)
 
 
 def test_the_load_of_served_work():

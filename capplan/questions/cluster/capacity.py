@@ -11,6 +11,7 @@ from capplan.errors import CapplanError
 from capplan.inputs.assumptions_cluster import ClusterAssumptions
 from capplan.questions.cluster.measures import allocated_share, duration_words, window_of
 from capplan.questions.cluster.policies import Policy, policy_named
+from capplan.questions.cluster.reading import checked_jobs, checked_nodes
 from capplan.questions.cluster.simulate import queue_seconds, run_events
 from capplan.questions.cluster.state import LOGGED
 from capplan.questions.cluster.tables import prepare
@@ -151,8 +152,8 @@ def capacity_curve(
     -------
     CapacityCurve
     """
-    counts = nodes["nodes"] if "nodes" in nodes else pd.Series(1, index=nodes.index)
-    now = int((nodes["accelerator_count"] * counts).sum())
+    jobs, nodes = checked_jobs(jobs), checked_nodes(nodes)
+    now = int((nodes["accelerator_count"] * nodes["nodes"]).sum())
     steps = sizes if sizes is not None else _sizes(jobs, nodes, now, a)
     generator = np.random.default_rng([a.seed, 43])
     traces = [jobs, *(resampled(jobs, generator) for _ in range(a.curve_resamples))]
@@ -167,7 +168,7 @@ def capacity_curve(
     values = np.empty((len(clusters), len(traces), 3))
     for (row, columns), points in zip(places, found, strict=True):
         values[columns, row] = points
-    totals = [int((cluster["accelerator_count"] * cluster.get("nodes", 1)).sum()) for cluster in clusters]
+    totals = [int((cluster["accelerator_count"] * cluster["nodes"]).sum()) for cluster in clusters]
     curve = pd.DataFrame(
         {
             "accelerators": totals,

@@ -13,6 +13,7 @@ from capplan.inputs.assumptions_cluster import ClusterAssumptions
 from capplan.questions.cluster.capacity import nine_of_ten
 from capplan.questions.cluster.measures import duration_words, mean_accelerators
 from capplan.questions.cluster.policies import policy_named
+from capplan.questions.cluster.reading import checked_jobs, checked_nodes
 from capplan.questions.cluster.simulate import queue_seconds, run_events
 from capplan.questions.cluster.tables import Prepared, prepare
 
@@ -149,7 +150,7 @@ def queue_headroom(
     """
     if a.training_delay_target_hours is None:
         raise CapplanError("training_delay_target_hours is not set, so there is no queue headroom to look for; give it in hours")
-    known = sorted(set(workloads))
+    jobs, nodes, known = checked_jobs(jobs), checked_nodes(nodes), sorted(set(workloads))
     named = jobs["workload"] if "workload" in jobs else pd.Series(None, index=jobs.index, dtype=object)
     mine = jobs[named.isna() | named.isin(known)]
     if mine.empty:
@@ -157,7 +158,7 @@ def queue_headroom(
             f"jobs: none belongs to a workload whose queue is planned ({', '.join(known) or 'there is no batch workload'}); "
             "name them in the column workload, or leave training_delay_target_hours empty"
         )
-    group = nodes.loc[(nodes["accelerator_count"] * nodes.get("nodes", 1)).idxmax()]
+    group = nodes.loc[(nodes["accelerator_count"] * nodes["nodes"]).idxmax()]
     mine = mine.drop(columns=["accelerator"], errors="ignore").assign(workload=named[mine.index]).reset_index(drop=True)
     kind, size = str(group["accelerator"]), int(group["accelerator_count"])
     wanted = _growth(growth, mine, known)

@@ -180,6 +180,7 @@ def duration_words(seconds: float) -> str:
     >>> duration_words(42), duration_words(5400), duration_words(200000)
     ('42 seconds', '1.5 hours', '2.31 days')
     """
+    seconds = 0.0 if abs(seconds) < 1e-3 else seconds
     for limit, unit, name in ((120, 1, "seconds"), (5400, 60, "minutes"), (172800, 3600, "hours")):
         if seconds < limit:
             return f"{seconds / unit:.3g} {name}"
@@ -190,7 +191,7 @@ def headline(jobs: pd.DataFrame, measures: pd.DataFrame) -> str:
     """Return the deciding sentence."""
     values = measures.set_index("measure")["value"]
     if not jobs["queue_seconds"].notna().any():
-        return f"None of the {len(jobs):,} jobs ever ends on {values['accelerators']:,.0f} accelerators: they hold each other up."
+        return f"None of the {len(jobs):,} jobs ever ends on {values['accelerators']:,.0f} accelerators; the notes say why."
     return (
         f"Nine of ten jobs wait at most {duration_words(values['queue_p90'])} on {values['accelerators']:,.0f} accelerators "
         f"(mean {duration_words(values['queue_mean'])}), which are {values['allocated_share']:.0%} allocated."

@@ -1,4 +1,4 @@
-"""Jobs and nodes as arrays: every fault named, missing durations predicted and labelled."""
+"""Jobs and nodes as arrays, and what of them could never run together."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pandas as pd
 from capplan.errors import CapplanError, nearest
 from capplan.inputs.assumptions_cluster import ClusterAssumptions
 from capplan.questions.cluster.policies import BACKFILLS, ORDERS, PLACEMENTS, PREEMPTIONS, Policy
+from capplan.questions.cluster.reading import instants, machines_of, read_jobs
 from capplan.questions.cluster.state import WHOLE, Nodes, Rules, Trace
 
 #: Partitions of a GPU with MIG, in compute slices of seven.
@@ -46,12 +47,12 @@ def prepare(
     `known` is the same trace under the same policy on another cluster; what it says of the jobs is used again where the kinds of nodes are the same.
     """
     notes: list[str] = []
-    machines = _machines(nodes)
+    machines = machines_of(nodes)
     kinds = list(dict.fromkeys(machines["accelerator"]))
     if known is not None and kinds == list(dict.fromkeys(known.nodes["accelerator"])):
         table, trace, origin, speed = known.jobs, known.trace, known.origin, known.cluster.speed
     else:
-        table = _jobs(jobs, notes)
+        table = read_jobs(jobs, notes)
         origin = table["submit"].iloc[0]
         rows, speed = _speeds(table, kinds, speeds)
         trace = _trace(table, rows, kinds, origin, policy, a.partition_rule == "mig")
@@ -68,7 +69,7 @@ def prepare(
         )
     size = machines["accelerator_count"].to_numpy(dtype=np.int64)
     kind = machines["accelerator"].map({name: index for index, name in enumerate(kinds)}).to_numpy(dtype=np.int64)
-    _fits(table, trace, machines, kinds, policy, a)
+    _fits(table, trace, machines, kinds, speed, policy, a)
     last = float(trace.submit[-1] + trace.work.sum() / max(size.sum(), 1) + trace.work.max())
     when, which, to = _changes(machines, changes, a, origin, last, notes)
     cluster = Nodes(
@@ -87,74 +88,6 @@ def prepare(
     return Prepared(table, machines, teams, origin, trace, cluster, rules, tuple(notes))
 
 
-def _machines(nodes: pd.DataFrame) -> pd.DataFrame:
-    """Write out one row a node, nodes of a kind together, racks in one block."""
-    if nodes.empty:
-        raise CapplanError("nodes: the table has no rows; a cluster needs at least one node")
-    wrong = nodes[(nodes["accelerator_count"] < 1) | (nodes.get("nodes", pd.Series(1, index=nodes.index)) < 1)]
-    usable = nodes[nodes["accelerator_count"] > 0]
-    if usable.empty:
-        raise CapplanError(f"nodes: no node has an accelerator (first: {wrong['node'].iloc[0]}); give accelerator_count of at least 1")
-    counts = usable["nodes"].to_numpy() if "nodes" in usable else np.ones(len(usable), dtype=int)
-    frame = usable.loc[usable.index.repeat(counts), ["node", "accelerator", "accelerator_count"]].reset_index(drop=True)
-    position = frame.groupby("node").cumcount()
-    repeated = frame.groupby("node")["node"].transform("size") > 1
-    domain = usable["domain"] if "domain" in usable else pd.Series(None, index=usable.index, dtype=object)
-    frame["domain"] = domain.fillna(usable["node"]).loc[usable.index.repeat(counts)].to_numpy()
-    frame["node"] = np.where(repeated, frame["node"] + "-" + position.astype(str), frame["node"])
-    order = {name: index for index, name in enumerate(dict.fromkeys(frame["accelerator"]))}
-    frame = frame.assign(order=frame["accelerator"].map(order)).sort_values(["order", "domain"], kind="stable").drop(columns="order")
-    frame["domain_number"] = (frame["accelerator"] + "\0" + frame["domain"]).pipe(lambda name: pd.factorize(name)[0])
-    return frame.reset_index(drop=True)
-
-
-def _jobs(jobs: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    """Sort by submission, fill what is missing, refuse what is wrong."""
-    if jobs.empty:
-        raise CapplanError("jobs: the table has no rows; a trace needs at least one job")
-    negative = jobs[jobs["duration_seconds"] < 0]
-    if len(negative):
-        raise CapplanError(
-            f"jobs: {len(negative)} jobs ran for less than nothing (first: {negative['job_id'].iloc[0]}, {negative['duration_seconds'].iloc[0]:g} s); "
-            "durations are 0 or more, empty where not known"
-        )
-    if jobs["submit"].isna().any():
-        raise CapplanError(f"jobs: {jobs.loc[jobs['submit'].isna(), 'job_id'].iloc[0]} has no submit time; every job needs one")
-    table = jobs.assign(job_id=jobs["job_id"].astype(str))
-    if not table["submit"].is_monotonic_increasing:
-        notes.append("Jobs were not in the order of their submission and have been sorted.")
-        table = table.sort_values("submit", kind="stable")
-    table = table.reset_index(drop=True)
-    for name, value in (("team", "shared"), ("priority", 0.0)):
-        table[name] = table[name].fillna(value) if name in table else value
-    for name in ("expected_seconds", "least_accelerators"):
-        table[name] = table.get(name, np.nan)
-    table["deadline"] = table.get("deadline", pd.NaT)
-    fraction = (table["accelerators"] % 1).round(3)
-    mixed = table[(table["accelerators"] > 1) & (fraction > 0)]
-    if len(mixed):
-        raise CapplanError(
-            f"jobs: {mixed['job_id'].iloc[0]} asks for {mixed['accelerators'].iloc[0]:g} accelerators; a job takes whole ones, or a part of one"
-        )
-    table["predicted"] = table["duration_seconds"].isna()
-    if table["predicted"].any():
-        known = table[~table["predicted"]]
-        if known.empty:
-            raise CapplanError("jobs: no job has a duration, so none can be predicted; give duration_seconds for some")
-        size = np.ceil(np.log2(table["accelerators"].clip(lower=1)))
-        alike = known["duration_seconds"].groupby([known["team"], size[known.index]]).median()
-        by_size = known["duration_seconds"].groupby(size[known.index]).median()
-        guess = [
-            alike.get((team, step), by_size.get(step, known["duration_seconds"].median()))
-            for team, step in zip(table["team"], size, strict=True)
-        ]
-        table["duration_seconds"] = table["duration_seconds"].fillna(pd.Series(guess, index=table.index))
-        notes.append(
-            f"{int(table['predicted'].sum()):,} jobs have no duration: each is taken as long as the median job of its team and size (column predicted)."
-        )
-    return table
-
-
 def _speeds(table: pd.DataFrame, kinds: list[str], speeds: pd.DataFrame | None) -> tuple[np.ndarray, np.ndarray]:
     """Return each job's row of relative speeds, and the speeds by row and kind: 1 = as fast as in the trace."""
     if speeds is None or speeds.empty or "workload" not in table or table["workload"].isna().all():
@@ -169,7 +102,7 @@ def _speeds(table: pd.DataFrame, kinds: list[str], speeds: pd.DataFrame | None) 
 
 def _trace(table: pd.DataFrame, rows: np.ndarray, kinds: list[str], origin: pd.Timestamp, policy: Policy, mig: bool) -> Trace:
     """Turn jobs into arrays; times are seconds since the first submission."""
-    wanted = table["accelerator"] if "accelerator" in table else pd.Series(None, index=table.index, dtype=object)
+    wanted = table["accelerator"].mask(table["accelerator"] == "") if "accelerator" in table else pd.Series(np.nan, index=table.index, dtype=object)
     unknown = sorted(set(wanted.dropna()) - set(kinds))
     if unknown:
         who = table.loc[wanted == unknown[0], "job_id"].iloc[0]
@@ -203,16 +136,24 @@ def _trace(table: pd.DataFrame, rows: np.ndarray, kinds: list[str], origin: pd.T
     )
 
 
-def _fits(table: pd.DataFrame, trace: Trace, machines: pd.DataFrame, kinds: list[str], policy: Policy, a: ClusterAssumptions) -> None:
+def _fits(
+    table: pd.DataFrame, trace: Trace, machines: pd.DataFrame, kinds: list[str], speed: np.ndarray, policy: Policy, a: ClusterAssumptions
+) -> None:
     """Name every job that could never run, rather than let it wait for ever."""
+    # kinds a job may have: the one it wants, or all, on which its workload has a speed
+    able = (speed[trace.speed_row] > 0) & ((trace.kind < 0)[:, None] | (trace.kind[:, None] == np.arange(len(kinds))))
+    if not able.any(axis=1).all():
+        job = table.loc[~able.any(axis=1)].iloc[0]
+        where = job["accelerator"] if "accelerator" in job and isinstance(job["accelerator"], str) and job["accelerator"] else ", ".join(kinds)
+        raise CapplanError(f"jobs: {job['job_id']} is of workload {job['workload']}, which has no speed above 0 on {where}; add it to speeds, or name no workload")
     totals = machines.groupby("accelerator", sort=False)["accelerator_count"].sum().reindex(kinds).to_numpy()
-    largest = np.where(trace.kind >= 0, totals[trace.kind], totals.max())
+    largest = np.where(able, totals, 0).max(axis=1)
     too_big = np.flatnonzero(trace.least > largest)
     if len(too_big):
         first = too_big[0]
         names = ", ".join(table["job_id"].iloc[too_big[:5]])
         raise CapplanError(
-            f"jobs: {len(too_big)} jobs are larger than the cluster ({names}{', ...' if len(too_big) > 5 else ''}); "
+            f"jobs: {len(too_big)} {'job is' if len(too_big) == 1 else 'jobs are'} larger than the cluster ({names}{', ...' if len(too_big) > 5 else ''}); "
             f"{table['job_id'].iloc[first]} needs {trace.least[first]} accelerators of one kind and the cluster has {largest[first]}. Enlarge it or leave them out"
         )
     if policy.backfill == "conservative" and (len(kinds) > 1 or (trace.parts > 0).any()):
@@ -225,15 +166,14 @@ def _fits(table: pd.DataFrame, trace: Trace, machines: pd.DataFrame, kinds: list
         )
     if a.allow_scatter or not a.gang_scheduling:
         return
+    compact = np.zeros(len(table), dtype=bool)
     for kind in range(len(kinds)):
         sizes = machines.loc[machines["accelerator"] == kinds[kind], "accelerator_count"].to_numpy()
         most = np.sort(sizes)[::-1].cumsum()
-        fewest = -(-trace.least // sizes.max())
-        stuck = np.flatnonzero((trace.kind == kind) & (trace.least > 0) & (most[np.minimum(fewest, len(most)) - 1] < trace.least))
-        if len(stuck):
-            raise CapplanError(
-                f"jobs: {table['job_id'].iloc[stuck[0]]} has no compact place even in an empty cluster; set allow_scatter = true"
-            )
+        fewest = np.maximum(-(-trace.least // sizes.max()), 1)
+        compact |= able[:, kind] & (most[np.minimum(fewest, len(most)) - 1] >= trace.least)
+    if not compact.all():
+        raise CapplanError(f"jobs: {table.loc[~compact, 'job_id'].iloc[0]} has no compact place even in an empty cluster; set allow_scatter = true")
 
 
 def _changes(
@@ -246,7 +186,7 @@ def _changes(
         unknown = sorted(set(changes["node"]) - set(number.index))
         if unknown:
             raise CapplanError(f"changes of capacity: there is no node {unknown[0]}; {nearest(unknown[0], number.index)}")
-        seconds = (changes["time"] - origin).dt.total_seconds().to_numpy()
+        seconds = (instants(changes["time"], "changes of capacity") - origin).dt.total_seconds().to_numpy()
         parts.append((seconds, number[changes["node"]].to_numpy(), np.where(changes["available"], 1, -1)))
     rate = a.node_failures_per_node_day / 86400
     if rate > 0:
@@ -274,6 +214,9 @@ def _rules(
     unknown = sorted(set(given) - set(teams))
     if unknown:
         raise CapplanError(f"shares: no job belongs to {unknown[0]}; {nearest(unknown[0], teams)}")
+    wrong = next((team for team, share in given.items() if not 0.0 <= share < np.inf), None)
+    if wrong is not None:
+        raise CapplanError(f"shares: {wrong} has {given[wrong]}; give a number of at least 0")
     if shares is None and (policy.fair_share or policy.quotas) and len(teams) > 1:
         notes.append(f"No shares are stated: all {len(teams)} teams have the same.")
     share = np.array([given.get(team, 0.0 if given else 1.0) for team in teams], dtype=float)

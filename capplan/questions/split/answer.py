@@ -125,7 +125,7 @@ def headline_of(table: pd.DataFrame, gains: pd.DataFrame, chosen: str, searched:
     rows = table.set_index("arrangement")
     mine, other = rows.loc[chosen], rows.loc[SEPARATE]
     ratio = float(gains["ratio"].iloc[0])
-    wait = f"lending cuts the mean wait of jobs by a factor of {ratio:.2g}" if ratio >= 1 else f"lending makes jobs wait {1 / ratio:.2g} times as long"
+    wait = "lending leaves the mean wait of jobs as it is" if abs(ratio - 1) < 0.005 else f"lending cuts the mean wait of jobs by a factor of {ratio:.2g}" if ratio >= 1 else f"lending makes jobs wait {1 / ratio:.2g} times as long"
     fleet = f"on the fleet as it is, {wait} and leaves {1 - rows.loc[LENDING, 'slo_share']:.2%} of the inference load short"
     if not mine["meets_targets"]:
         return f"No arrangement meets both targets; {NAMES[chosen]} serve{'' if chosen == SEPARATE else 's'} most, {mine['slo_share']:.2%} of the load."

@@ -12,6 +12,7 @@ from capplan.inputs.assumptions_split import SplitAssumptions
 from capplan.questions.cluster import Schedule, resized, simulate_cluster
 from capplan.questions.cluster.capacity import nine_of_ten
 from capplan.questions.cluster.policies import policy_named
+from capplan.questions.cluster.reading import checked_jobs, checked_nodes
 from capplan.questions.cluster.simulate import queue_seconds, run_events
 from capplan.questions.cluster.tables import prepare
 from capplan.questions.split.answer import HOURS_PER_YEAR, Split, choose, gains_of, headline_of, quotas_of
@@ -105,9 +106,7 @@ def split_fleet(
     ------
     Li et al., Lyra: Elastic Scheduling for Deep Learning Clusters, EuroSys 2023 (capacity loaning); here nodes go back in a fixed order, the last lent first.
     """
-    if jobs.empty:
-        raise CapplanError("jobs: the table has no rows; a trace needs at least one job")
-    nodes = resized(nodes, max(a.added_accelerators, 0))
+    jobs, nodes = checked_jobs(jobs), resized(checked_nodes(nodes), max(a.added_accelerators, 0))
     origin = jobs["submit"].min()
     case, notes = _case(inference_load, jobs, nodes, origin, speeds)
     fleet = divide(nodes, float(case.load.accelerators.max()), a)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.errors import CapplanError, nearest
+from capplan.questions.cluster.reading import instants
 
 DAY = 86400.0
 #: More steps than these are not simulated; a year in minutes has half of them.
@@ -74,9 +75,9 @@ def lay_load(inference_load: pd.DataFrame, origin: pd.Timestamp, seconds: float,
     if wrong.any():
         row = int(wrong.argmax())
         raise CapplanError(f"inference load: row {row + 1} needs {inference_load['accelerators'].iloc[row]} accelerators; give a number of 0 or more")
-    dated = pd.api.types.is_datetime64_any_dtype(inference_load[name])
+    dated = not pd.api.types.is_numeric_dtype(inference_load[name])
     if dated:
-        times = (inference_load[name] - origin).dt.total_seconds().to_numpy(dtype=float)
+        times = (instants(inference_load[name], "inference load") - origin).dt.total_seconds().to_numpy(dtype=float)
     else:
         times = pd.to_numeric(inference_load[name], errors="coerce").to_numpy(dtype=float) * 3600 - (origin - origin.normalize()).total_seconds()
     if np.isnan(times).any():
