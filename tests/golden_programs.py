@@ -28,6 +28,7 @@ OWN = offer("own", "owned", 0.0, sku="own", region="site", capex_usd=10_000.0, t
 MACHINES = (sku("gpu"), sku("own", provider="own", power_kw=2.0))
 RIVAL = (sku("gpu"), sku("other", provider="rival"))
 LATER = work_class(stage_kind="batch", deferrable=True)
+OWNED = pd.DataFrame({"asset_id": ["old"], "sku": ["own"], "site": ["site"], "machines": [1], "in_service": [pd.Timestamp("2022-04-01")], "capex_usd": [9_000.0]})
 SITE = pd.DataFrame({"site": ["site"], "geography": ["us"], "available_kw": [9.0], "pue": [1.2], "usd_per_kwh": [0.1], "usd_per_kw_month": [73.0]})
 
 
@@ -59,6 +60,7 @@ CASES: dict[str, Callable[[], Stated]] = {
     "new_accelerators": lambda: state(TWO, [ON_DEMAND, YEAR], limits=[limit("new_accelerators", 3.0)]),
     "power": lambda: state(ONE, [ON_DEMAND, OWN], limits=[limit("power_kw", 7.0, region="site")], skus=MACHINES),
     "power_of_a_site": lambda: state(ONE, [ON_DEMAND, OWN], skus=MACHINES, sites=SITE),
+    "power_that_is_paid_for": lambda: state(TWO, [ON_DEMAND, OWN], skus=MACHINES, sites=SITE.assign(committed_kw=5.0, end=pd.Timestamp("2027-12-31")), assets=OWNED),
     "share_of_a_provider": lambda: state(ONE, [LEASE, LEASE | {"offer_id": "rival", "sku": "other", "usd_per_hour": 2.5}], limits=[limit("provider_share", 0.5, provider="cloud")], skus=RIVAL),
     "hard_budget": lambda: state(demand([[10.0], [4.0]]), [ON_DEMAND, LEASE], limits=[limit("budget_usd", 43_800.0, measure="p_and_l", hard=True)]),
     "soft_budget": lambda: state(ONE, [ON_DEMAND, LEASE], limits=[limit("budget_usd", 43_800.0, measure="p_and_l", hard=False)]),

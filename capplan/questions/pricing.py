@@ -37,7 +37,7 @@ def completed(frame: pd.DataFrame, table: str) -> pd.DataFrame:
     known = columns_of(table)
     missing = [item.name for item in known if not item.optional and item.name not in frame.columns]
     if missing:
-        raise CapplanError(f"the table {table} lacks the column {missing[0]}; found {', '.join(map(str, frame.columns))}. Add the column.")
+        raise CapplanError(f"the table {table} lacks the column {missing[0]}; found {', '.join(map(str, frame.columns)) or 'none'}. Add the column.")
     result = frame.reset_index(drop=True)
     columns = {name: result[name] for name in result.columns}
     for item in known:
@@ -269,16 +269,30 @@ def owned_running_usd_per_hour(
     Series
         USD per machine-hour.
     """
-    names = ("pue", "usd_per_kwh", "usd_per_kw_month")
-    stated = {} if sites is None or sites.empty else {name: sites.set_index("site")[name] for name in names}
-    fallback = {"pue": a.pue, "usd_per_kwh": a.usd_per_kwh, "usd_per_kw_month": a.colocation_usd_per_kw_month}
-    here = {
-        name: (site.map(stated[name]).astype(float) if stated else pd.Series(np.nan, index=site.index)).fillna(value)
-        for name, value in fallback.items()
-    }
-    electricity = power_kw * here["pue"] * here["usd_per_kwh"]
-    space = power_kw * here["usd_per_kw_month"] / HOURS_PER_AVERAGE_MONTH
-    return electricity + space + capex_usd * a.upkeep_share_per_year / HOURS_PER_YEAR
+    electricity = power_kw * _of_site("pue", site, sites, a.pue) * _of_site("usd_per_kwh", site, sites, a.usd_per_kwh)
+    return electricity + power_kw * kilowatt_usd_per_hour(site, a, sites) + capex_usd * a.upkeep_share_per_year / HOURS_PER_YEAR
+
+
+def kilowatt_usd_per_hour(site: pd.Series, a: PricingAssumptions, sites: pd.DataFrame | None = None) -> pd.Series:
+    """Price of a kilowatt with its space for one hour at each site, before its energy.
+
+    Parameters
+    ----------
+    site
+        Site, row by row.
+    a
+        Price where the site states none.
+    sites : optional
+        Table of sites.
+    """
+    return _of_site("usd_per_kw_month", site, sites, a.colocation_usd_per_kw_month) / HOURS_PER_AVERAGE_MONTH
+
+
+def _of_site(name: str, site: pd.Series, sites: pd.DataFrame | None, otherwise: float) -> pd.Series:
+    """Return a figure of each row's site, or what is assumed where none is stated."""
+    if sites is None or sites.empty:
+        return pd.Series(otherwise, index=site.index)
+    return site.map(completed(sites, "sites").set_index("site")[name]).astype(float).fillna(otherwise)
 
 
 def utilisation_costs(prices: pd.DataFrame, steps: int = 21) -> pd.DataFrame:

@@ -175,7 +175,7 @@ def _case(
         "p90_usd": first + high,
         "worst_usd": first + float(cost[program.probability > 0].max()),
         "objective_usd": first + blended_cost(cost, program.probability, a.risk_weight, a.tail_share),
-        "spend_usd": float(usd[~short].sum() + (choices.expense_usd[:, :planned].sum(axis=1) * lots).sum()),
+        "spend_usd": float(usd[~short].sum() + (choices.expense_usd[:, :planned].sum(axis=1) * lots).sum() - choices.paid_power.saved_usd(lots, planned).sum()),
         "shortfall_usd": float(usd[short].sum()),
         "beyond_horizon_usd": float((choices.running_usd[:, planned:].sum(axis=1) * lots).sum()),
         "meaning": meaning,

@@ -15,6 +15,7 @@ from capplan.questions.pricing import TERM_MONTHS, owned_running_usd_per_hour
 from capplan.questions.procurement.delivery import bridge_usd
 from capplan.questions.procurement.instalments import due
 from capplan.questions.procurement.market import Market
+from capplan.questions.procurement.sites import PaidPower, paid_power, rises, site_ends, space_usd
 from capplan.questions.procurement.states import States
 from capplan.questions.procurement.tiers import with_tiers
 from capplan.questions.procurement.timeline import Timeline, make_timeline
@@ -32,7 +33,8 @@ class Choices:
         quarter, start, end,
         lot_machines, lot_accelerators, lot_kw, lot_reserve (accelerators reserved without a discount),
         lot_usd_per_hour (dollars an hour of a savings plan), minimum_lots, maximum_lots, forced (renews by itself), renewal_assumed
-        (at today's price, since the contract states none), requoted (rests on a quote that must be given again), tiered (one of several price tiers), usd_per_hour (one machine), sign_by, late, firm.
+        (at today's price, since the contract states none), requoted (rests on a quote that must be given again), tiered (one of several price tiers), usd_per_hour (one machine), sign_by, late, firm,
+        site_end (first instant after the contract of the site in which a machine one buys stands).
     timeline
         Planned quarters and those until the last contract ends.
     covered : (n, Q)
@@ -43,6 +45,10 @@ class Choices:
         What one lot pays in the quarter, pays at its start, brings back at its end, and books as P&L.
     payments
         What one lot pays by a schedule: choice, date, quarter, usd, present_usd.
+    space_usd : (n, Q)
+        The part of `recurring_usd` that is paid for power with its space at a site, at what it costs where none is paid for already.
+    paid_power
+        What of that is paid for in any case.
     """
 
     table: pd.DataFrame
@@ -54,6 +60,8 @@ class Choices:
     expense_usd: np.ndarray
     bridge_usd: np.ndarray
     payments: pd.DataFrame
+    space_usd: np.ndarray
+    paid_power: PaidPower
 
     @property
     def running_usd(self) -> np.ndarray:
@@ -95,7 +103,7 @@ def list_choices(
     market
         Pools, contracts and holdings.
     sites
-        Prices of power and space for machines one owns.
+        Prices of power and space for machines one owns; none can start where the site's contract has ended.
     a
         Dates, approval days, review interval, horizon.
     tiers, schedules
@@ -117,6 +125,9 @@ def list_choices(
         for row in _starts(offer, quarters, as_of, a)
         for tier in with_tiers(row, None if row["listed"] else steps.get(offer["offer_id"]), a.price_factor)
     ]
+    closed = site_ends(pd.Series([row["region"] for row in rows], dtype=object), sites)
+    rows = [row | {"site_end": end if row["term"] == "owned" else pd.NaT} for row, end in zip(rows, closed, strict=True)]
+    rows = [row for row in rows if not row["start"] >= row["site_end"]]
     rows += [row for holding in market.holdings.to_dict("records") for row in _renewal(holding, quarters, a)]
     table = pd.DataFrame(rows) if rows else pd.DataFrame(columns=list(_COLUMNS))
     if rows:
@@ -144,10 +155,11 @@ def list_choices(
     residual = np.zeros_like(whole)
     expense = whole.copy()
     owned = (table["term"] == "owned").to_numpy()
+    space = np.zeros_like(whole)
     if owned.any():
         machine = table[owned]
-        years = (np.arange(len(timeline.quarters)) + 0.5) / 4
-        rise = (1 + _escalator(machine["region"], sites)[:, None]) ** years
+        rise = rises(machine["region"], sites, timeline)
+        space[owned] = space_usd(machine["region"], sites, timeline, a) * (machine["lot_kw"].to_numpy(float)[:, None] * covered[owned])
         running = owned_running_usd_per_hour(machine["power_kw"], machine["capex_usd"], machine["region"], a, sites).to_numpy()[:, None]
         upkeep = (machine["capex_usd"] * a.upkeep_share_per_year / 8760).to_numpy()[:, None]
         recurring[owned] = ((running - upkeep) * rise + upkeep) * lots[owned] * hours[owned]
@@ -164,7 +176,8 @@ def list_choices(
     bridge = bridge_usd(table, market, a)
     if states is not None:
         bridge[states.known_deliveries(table)] = 0.0
-    return Choices(table, timeline, covered, recurring, upfront, residual, expense, bridge, payments)
+    power = paid_power(table, covered, market.holdings, sites, timeline, a)
+    return Choices(table, timeline, covered, recurring, upfront, residual, expense, bridge, payments, space, power)
 
 
 def _bought(contracts: pd.DataFrame) -> pd.DataFrame:
@@ -182,6 +195,7 @@ _COLUMNS = dict.fromkeys(
     "start": "datetime64[ns]",
     "end": "datetime64[ns]",
     "sign_by": "datetime64[ns]",
+    "site_end": "datetime64[ns]",
     "lot_machines": "float64",
     "lot_accelerators": "float64",
     "lot_kw": "float64",
@@ -298,13 +312,6 @@ def _signing(sign_by: pd.Timestamp, as_of: pd.Timestamp, a: ProcurementAssumptio
     """Tell by when a decision must be signed, whether that day is past, and whether it falls before the next review."""
     review = as_of + pd.DateOffset(months=3 * a.review_interval_quarters)
     return {"sign_by": sign_by, "late": sign_by < as_of, "firm": sign_by < review}
-
-
-def _escalator(site: pd.Series, sites: pd.DataFrame | None) -> np.ndarray:
-    """Yearly rise of power and space prices of each machine's site."""
-    if sites is None or sites.empty or "escalator_share_per_year" not in sites:
-        return np.zeros(len(site))
-    return site.map(sites.set_index("site")["escalator_share_per_year"]).fillna(0.0).to_numpy(float)
 
 
 def _check_pins(table: pd.DataFrame, market: Market, a: ProcurementAssumptions) -> None:

@@ -104,7 +104,7 @@ def explain(
     planned = np.flatnonzero(recourse.planned)
     weight = work.paths["probability"].to_numpy(float)[work.points["path"]] * work.points["hours"].to_numpy(float)
     scarce = scarcity_notes(recourse.scarcity, program.h[planned], program.W, weight, solution.recourse[planned])
-    notes = (*scarce, *_notes(choices, bought, solution, a, stopped_by, agreed=bool(model.years)), *_agreement_notes(agreements), *_other_endings(choices, recourse, model, solution, a))
+    notes = (*scarce, *_site_notes(choices, lots), *_notes(choices, bought, solution, a, stopped_by, agreed=bool(model.years)), *_agreement_notes(agreements), *_other_endings(choices, recourse, model, solution, a))
     return Reasons(
         _binding(choices, recourse, model, solution, slope),
         _rejected(choices, model, lots, solution),
@@ -191,6 +191,7 @@ def _other_endings(choices: Choices, recourse: Recourse, model: Model, solution:
         counted = choices.timeline.planned if ending == "truncate" else len(choices.timeline.quarters)
         cost = program.c.copy()
         cost[model.position] = choices.present_usd[:, :counted].sum(axis=1) + choices.present_bridge_usd
+        cost[model.power_columns] = [extra.usd if extra.quarter < counted else 0.0 for extra in model.power.extras]
         other = model.lots(
             solve_within_budgets(replace(near, c=cost), model.soft, a.risk_weight, a.tail_share, max(a.gap_share, 1e-3), solution.warm, exact=False).x
         )
@@ -241,6 +242,16 @@ def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: Procur
         f"and {a.approval_days} days of approval; firm are those due before the next review in {a.review_interval_quarters} quarter(s)."
     )
     return tuple(notes)
+
+
+def _site_notes(choices: Choices, lots: np.ndarray) -> list[str]:
+    """Name machines that would stand longer than the contract of their site runs."""
+    table = choices.table[(lots > 0) & (choices.table["end"] > choices.table["site_end"]).to_numpy()].sort_values("end")
+    return [
+        f"{row.offer_id} would stand in {row.region} until {row.end - pd.Timedelta(days=1):%Y-%m-%d}, and the contract of the site ends on "
+        f"{row.site_end - pd.Timedelta(days=1):%Y-%m-%d}: extend it, or plan the move."
+        for row in table.drop_duplicates("offer_id", keep="last").itertuples()
+    ]
 
 
 def _agreement_notes(table: pd.DataFrame) -> list[str]:

@@ -22,6 +22,7 @@ from capplan.questions.procurement.limit_rows import limit_rows
 from capplan.questions.procurement.limits import stated
 from capplan.questions.procurement.market import Market
 from capplan.questions.procurement.recourse import Recourse
+from capplan.questions.procurement.sites import PaidPower
 from capplan.questions.procurement.work import Work
 
 
@@ -49,8 +50,12 @@ class Model:
         What each column of the program counts as planned spend by the hour in each of them.
     agreed
         The same years as rows on expected use: what is signed, bought, rented by the hour and left adds up.
+    drawn : (r,) bool
+        Recourse columns that draw on planned spend by the hour.
     deferred, deferred_columns
         Work that can be put off, and the program's column of each.
+    power, power_columns
+        Power that is paid for and free, and the program's column of what machines bought take of it.
     notes
         What was left out or assumed.
     """
@@ -65,8 +70,11 @@ class Model:
     unspent: np.ndarray
     pledged: np.ndarray
     agreed: tuple[ExpectedRow, ...]
+    drawn: np.ndarray
     deferred: tuple[Extra, ...]
     deferred_columns: np.ndarray
+    power: PaidPower
+    power_columns: np.ndarray
     notes: tuple[str, ...]
 
     def lots(self, x: np.ndarray) -> np.ndarray:
@@ -100,9 +108,9 @@ class Model:
         return self.budgets["soft"].to_numpy(bool)
 
     def first_stage(self, lots: np.ndarray) -> np.ndarray:
-        """Return a first stage that buys given lots: its on-off variables follow; it pays for no soft budget and no agreement."""
+        """Return a first stage that buys given lots: its on-off variables follow, and so does paid power; it pays for no soft budget and no agreement."""
         x = np.zeros(len(self.program.c))
-        x[self.position] = lots
+        x[self.position], x[self.power_columns] = lots, self.power.taken(lots)
         for j, (low, own) in self._followers().items():
             x[j] = float(x[own] > 0) if low else 0.0
         return x
@@ -183,10 +191,13 @@ def build_model(
         rules.append((pulp.lpSum(chosen) * most + (0 if first is None else first) <= most, f"one tier {' '.join(key)}"))
     named, soft, budgets, notes = limit_rows(problem, choices, market, limits, lots, a)
     planned_use = pledges(years, timeline, recourse.draws, most_rented(market, need_accelerators(work)))
-    deferred = deferrals(work, timeline, a)
-    extras = [*planned_use, *deferred]
+    deferred, power = deferrals(work, timeline, a), choices.paid_power
+    extras = [*planned_use, *deferred, *power.extras]
     amounts = [problem.add_variable(extra.name, 0, extra.most) for extra in extras]
-    paid = {amount: extra.usd for amount, extra in zip(amounts, extras, strict=True)}
+    paid = {amount: extra.usd if extra.quarter < counted else 0.0 for amount, extra in zip(amounts, extras, strict=True)}
+    for amount, extra, kilowatts in zip(amounts[len(amounts) - len(power.extras) :], power.extras, power.draws, strict=True):
+        taken = {lots[j]: -float(kilowatts[j]) for j in np.flatnonzero(kilowatts)}
+        rules.append((pulp.LpAffineExpression({amount: 1.0} | taken) <= 0, f"drawn of {extra.name}"))
     agreed, unspent = agreement_rules(problem, years, lots, planned_use, amounts[: len(planned_use)], timeline)
     rules += agreed
     problem += pulp.LpAffineExpression(dict(zip(lots, cost, strict=True)) | soft | paid | unspent), "cost"
@@ -200,6 +211,7 @@ def build_model(
     index = {id(variable): j for j, variable in enumerate(problem.variables())}
     position = np.array([index[id(variable)] for variable in lots], dtype=int)
     moved = [index[id(amount)] for amount in amounts]
+    later = np.split(np.array(moved, dtype=int), [len(planned_use), len(planned_use) + len(deferred)])
     place = sparse.csr_matrix((np.ones(len(lots)), (np.arange(len(lots)), position)), shape=(len(lots), len(matrices.c)))
     both, found = np.unique(np.hstack([*discounted(recourse, market, years), recourse.spend]), axis=0, return_inverse=True)
     costs, spend, listed = np.split(both, 3, axis=1)
@@ -228,8 +240,9 @@ def build_model(
                 pledged[k, column] = extra.billed_usd * year.overlap[extra.quarter]
     left = np.array([index[id(rest)] for rest in unspent], dtype=int)
     counts = agreement_rows(years, position, left, len(matrices.c), work, recourse, market, listed)
-    return Model(problem, program, position, rows, frame, tuple(years), spend_rows, left, pledged, counts,
-                 tuple(deferred), np.array(moved[len(planned_use) :], dtype=int), tuple(notes))  # fmt: skip
+    drawn = (recourse.columns["source"] == "agreement_draw").to_numpy()
+    return Model(problem, program, position, rows, frame, tuple(years), spend_rows, left, pledged, counts, drawn,
+                 tuple(deferred), later[1], power, later[2], tuple(notes))  # fmt: skip
 
 
 def _most_lots(need: np.ndarray, market: Market, choices: Choices) -> np.ndarray:

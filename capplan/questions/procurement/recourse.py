@@ -145,7 +145,8 @@ def _technologies(stages: _Stages, choices: Choices, missing: np.ndarray, on_dem
     """Join stages with states and segments; a machine that is late is not there and not paid for. After the horizon lateness counts by its share."""
     planned = choices.timeline.planned
     owned = (choices.table["term"] == "owned").to_numpy()[:, None]
-    paid = np.where(owned, choices.recurring_usd, choices.expense_usd) / choices.timeline.hours
+    # The space for a machine is there, and paid, from the day on that it should have been.
+    paid = np.where(owned, choices.recurring_usd - choices.space_usd, choices.expense_usd) / choices.timeline.hours
     begins = segments(missing, planned)
     seen: dict[tuple[object, ...], int] = {}
     number = np.zeros((len(stages.first), max(map(len, begins)), len(missing)), dtype=int)

@@ -127,7 +127,10 @@ def _components(recourse: Recourse) -> dict[str, np.ndarray]:
 def cost_table(
     work: Work, market: Market, choices: Choices, recourse: Recourse, decisions: sparse.csr_matrix, lots: np.ndarray
 ) -> pd.DataFrame:
-    """Cost each path in each planned quarter by component, undiscounted: contracts as they are expensed, usage as it falls, shortfall as imputed."""
+    """Cost each path in each planned quarter by component, undiscounted: contracts as they are expensed, usage as it falls, shortfall as imputed.
+
+    Machines bought are expensed with their power and space in full; what of that is paid for in any case comes off again (power_paid_for).
+    """
     timeline = choices.timeline
     components = _components(recourse)
     planned = np.flatnonzero(recourse.planned)
@@ -144,8 +147,10 @@ def cost_table(
         timeline.covered(market.holdings["start"], market.holdings["end"])[:, :count] if len(market.holdings) else np.zeros((0, count))
     )
     existing = (running * market.holdings["usd_per_hour"].to_numpy(float)[:, None]).sum(axis=0) * timeline.hours[:count]
-    fixed = np.tile(np.stack([committed, existing], axis=1), (paths, 1))
-    names = ["committed", "existing", *components]
+    saved = -choices.paid_power.saved_usd(lots, count)
+    power = {"power_paid_for": saved} if saved.any() else {}
+    fixed = np.tile(np.stack([committed, existing, *power.values()], axis=1), (paths, 1))
+    names = ["committed", "existing", *power, *components]
     wide = pd.DataFrame(np.hstack([fixed, totals]), columns=names)
     wide.insert(0, "path", np.repeat(work.paths["path"].to_numpy(), count))
     wide.insert(1, "probability", np.repeat(work.paths["probability"].to_numpy(), count))
