@@ -206,8 +206,13 @@ class _TableReader:
         from pandera.errors import SchemaErrors
 
         by_name = {column.name: column for column in columns_of(self.table)}
+        schema = TABLES[self.table].to_schema()
+        absent = [name for name in by_name if name not in frame]
+        if absent:
+            schema = schema.remove_columns(absent)
+            schema.checks = [check for check in schema.checks if not set(str(check.name).split()) & set(absent)]
         try:
-            TABLES[self.table].to_schema().validate(frame, lazy=True)
+            schema.validate(frame, lazy=True)
         except SchemaErrors as errors:
             cases = errors.failure_cases
             between = cases["schema_context"] == "DataFrameSchema"
@@ -225,7 +230,7 @@ class _TableReader:
                 rows = sorted({int(index) for index in part["index"].dropna()})
                 self.faults += _limited([self.row_fault(frame, index, str(check), int(lines[index])) for index in rows])
         keys = key_of(self.table)
-        if keys and len(frame):
+        if keys and len(frame) and set(keys) <= set(frame):
             complete = frame[keys].notna().all(axis=1)
             twice = frame[complete & frame.duplicated(keys, keep="first")]
             first = (
@@ -253,6 +258,28 @@ class _TableReader:
         names = [column.name for column in columns_of(self.table) if column.name in check.split()]
         shown = ", ".join(f"{name}={frame.loc[index, name]}" for name in names).replace(" 00:00:00", "")
         return Fault(self.file, row, " + ".join(names), shown, check, "Correct one of the two.")
+
+
+def check_rows(frame: pd.DataFrame, table: str, lines: np.ndarray) -> list[Fault]:
+    """Hold rows that did not come from a file against their table; types and missing columns are left alone.
+
+    Parameters
+    ----------
+    frame
+        Rows with columns of the table.
+    table
+        Its name.
+    lines
+        What each row is called in a fault.
+    """
+    reader = _TableReader(Path(f"{table}.csv"), table)
+    for item in columns_of(table):
+        if item.name in frame and not item.optional and item.kind != "str":
+            reader.faults += [
+                Fault(reader.file, int(line), item.name, "", f"must be {item.rule}", f"Fill it in: {item.meaning}") for line in lines[frame[item.name].isna()]
+            ]
+    reader.check(frame, lines, tolerant=True)
+    return reader.faults
 
 
 def _remedy(column: Column, value: str) -> str:

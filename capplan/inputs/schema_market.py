@@ -83,6 +83,7 @@ class Offers(Table):
         unit="months",
         optional=True,
         gt=0,
+        le=1200,
     )
     usd_per_hour: float = column(
         "List price of one machine for one hour, without any upfront part taken off; for owned machines 0.", unit="USD/h", ge=0

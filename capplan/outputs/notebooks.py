@@ -13,6 +13,7 @@ from typing import Any
 from capplan.errors import CapplanError, ReportError, ScenarioError, nearest
 from capplan.inputs.places import shipped
 from capplan.inputs.scenario import Scenario
+from capplan.outputs.folders import made
 
 #: Parameters of every notebook that are no assumptions: where the book is, and assumptions the notebook does not list.
 PLAIN_PARAMETERS = ("book", "more")
@@ -87,7 +88,6 @@ def execute(path: Path, parameters: Mapping[str, Any], out: Path, answers: Path 
     from papermill.exceptions import PapermillExecutionError
     from traitlets.config import Config
 
-    out.parent.mkdir(parents=True, exist_ok=True)
     # papermill logs every cell through the root logger; errors come as exceptions, and progress is ours to show
     logging.getLogger("papermill").setLevel(logging.ERROR)
     # sockets as files in a private folder: no port is opened, and no network is needed
@@ -102,7 +102,7 @@ def execute(path: Path, parameters: Mapping[str, Any], out: Path, answers: Path 
     before = {name: os.environ.get(name) for name in environment}
     os.environ.update(environment)
     try:
-        with sockets, tempfile.TemporaryDirectory(dir=out.parent, prefix=".run-") as folder:
+        with made(out.parent), sockets, tempfile.TemporaryDirectory(dir=out.parent, prefix=".run-") as folder:
             draft = Path(folder) / out.name
             papermill.execute_notebook(
                 str(path),

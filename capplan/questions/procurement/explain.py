@@ -8,11 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from capplan.errors import CapplanError
 from capplan.inputs.scenario import ProcurementAssumptions
-from capplan.optimize.infeasible import explain_infeasibility
 from capplan.optimize.program import Solution, row_use
-from capplan.optimize.solver import InfeasibleError, arrays, solve_arrays
 from capplan.questions.procurement.agreements import agreement_table
 from capplan.questions.procurement.alternatives import compare_alternatives, judge, value_information
 from capplan.questions.procurement.budgets import solve_within_budgets
@@ -45,25 +42,6 @@ class Reasons:
     agreements: pd.DataFrame
     headline: str
     notes: tuple[str, ...]
-
-
-def feasible(model: Model) -> None:
-    """Make sure that some first stage satisfies all limits; every first stage has a recourse, because work may be left undone.
-
-    Raises
-    ------
-    CapplanError
-        Naming the limits that clash, and by how much they must give.
-    """
-    first = arrays(model.problem)
-    if (first.lower <= 0).all() and (first.sense == "<").all() and (first.b >= 0).all():
-        return
-    try:
-        solve_arrays(replace(first, c=np.zeros_like(first.c)), 0.0)
-    except InfeasibleError as error:
-        reasons = explain_infeasibility(first).text.replace("_", " ")
-        hint = "Change these limits, or drop pinned purchases, minimum lots or renewals that cannot be stopped any more"
-        raise CapplanError(f"there is no plan: {reasons}. {hint}") from error
 
 
 def explain(

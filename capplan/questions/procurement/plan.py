@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from capplan.inputs.frames import check_frames
 from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.questions.procurement.answer import Proof, Purchases
 from capplan.questions.procurement.branches import COLUMNS, plan_branches
@@ -78,6 +79,9 @@ def plan_purchases(
     ------
     Birge and Louveaux, Introduction to Stochastic Programming (2011), chapters 1 and 4; Rockafellar and Uryasev (2000) for CVaR.
     """
+    check_frames({"offers": offers, "commitments": commitments, "limits": limits, "skus": skus, "assets": assets, "sites": sites,
+                  "spend_agreements": spend_agreements, "other_costs": other_costs, "offer_tiers": offer_tiers, "offer_payments": offer_payments,
+                  "egress_prices": egress_prices, "price_states": price_states, "delivery_states": delivery_states})  # fmt: skip
     found = decide(demand, speeds, offers, commitments, limits, a, classes=classes, skus=skus, assets=assets, sites=sites,
                    spend_agreements=spend_agreements, other_costs=other_costs, offer_tiers=offer_tiers,
                    offer_payments=offer_payments, egress_prices=egress_prices, price_states=price_states,

@@ -50,7 +50,9 @@ def served_shares(work: Work, recourse: Recourse, decisions: sparse.csr_matrix) 
     return 1 - (by_class["missed"] / by_class["wanted"].where(by_class["wanted"] > 0, 1.0))
 
 
-def hold_level(solve: Callable[[Mapping[str, float]], tuple[Work, Recourse, Solution]], level: float) -> Held:
+def hold_level(
+    solve: Callable[[Mapping[str, float]], tuple[Work, Recourse, Solution]], level: float, clash: Callable[[], str] = lambda: ""
+) -> Held:
     r"""Find by how much the cost of shortfall must rise for each class to be served to a level.
 
     .. math:: \min f_c \ge 1 \quad\text{s.t.}\quad 1 - \frac{E[\sum_p h_p u_{cp}(f)]}{E[\sum_p h_p D_{cp}]} \ge \text{level}
@@ -64,6 +66,8 @@ def hold_level(solve: Callable[[Mapping[str, float]], tuple[Work, Recourse, Solu
         Plans under given factors by class.
     level
         Share that must be served.
+    clash
+        Asked for a sentence on the limits that stand against it, where it cannot be met.
 
     Raises
     ------
@@ -83,8 +87,8 @@ def hold_level(solve: Callable[[Mapping[str, float]], tuple[Work, Recourse, Solu
         if max(high.values()) > HIGHEST_FACTOR:
             stuck = ", ".join(f"{name} to {100 * now[name]:.2f} %" for name in short)
             raise CapplanError(
-                f"service_level_share is {level:g}, but {stuck} is the most that can be served, whatever it costs; "
-                "raise caps, quotas or budgets, add offers, or lower the level"
+                f"service_level_share is {level:g}, but {stuck} is the most that can be served, whatever it costs.{clash()} "
+                "Raise caps, quotas or budgets, add offers, or lower the level"
             )
         now = served_shares(*_parts(solve(high)))
     for _ in range(FACTOR_STEPS if high else 0):

@@ -16,7 +16,7 @@ from capplan.questions.procurement.agreed import FULL, Effort, count_use, prove
 from capplan.questions.procurement.agreements import contract_years
 from capplan.questions.procurement.budgets import solve_within_budgets
 from capplan.questions.procurement.choices import Choices, list_choices
-from capplan.questions.procurement.explain import feasible
+from capplan.questions.procurement.clash import feasible, what_must_give
 from capplan.questions.procurement.instalments import checked_instalments
 from capplan.questions.procurement.limits import known_limits
 from capplan.questions.procurement.market import Market, build_market
@@ -149,7 +149,7 @@ def decide(
     key: tuple[tuple[str, float], ...] = ()
     with time_limit(a.time_limit_seconds) as clock:
         if a.service_level_share > 0:
-            held = hold_level(solve, a.service_level_share)
+            held = hold_level(solve, a.service_level_share, lambda: _clash(solved[()][0], a.service_level_share))
             key, notes = tuple(held.factor.items()), level_notes(held, a.service_level_share)
         else:
             solve({})
@@ -162,6 +162,12 @@ def decide(
     lots = model.lots(solution.x).round()
     bought = purchase_table(found.choices, lots)
     return Decided(found.market, found.choices, found.states, found.work, found.recourse, model, solution, lots, bought, notes, clock.cut_short)
+
+
+def _clash(stated: Stated, level: float) -> str:
+    """Name what stands against a service level, in a sentence; empty where nothing that could give does."""
+    found = what_must_give(stated.model, stated.recourse, stated.work, stated.choices.timeline.horizon, level)
+    return f" It clashes with these limits, which must give at least so much: {'; '.join(map(str, found))}." if found else ""
 
 
 def _best(model: Model, a: ProcurementAssumptions, warm: Warm | None, *, exact: bool) -> Solution:

@@ -93,6 +93,14 @@ def lay_out(
         raise CapplanError(
             f"demand of class {row['class']!r} in {row['quarter']}, path {row['path']}, is {row['work_per_hour']}; demand is 0 or more. Correct its source"
         )
+    rate = speeds["work_per_accelerator_hour"].astype(float)
+    slow = speeds[~((rate > 0) & np.isfinite(rate)) & speeds["class"].isin(demand["class"])]
+    if len(slow):
+        row = slow.iloc[0]
+        raise CapplanError(
+            f"class {row['class']!r} does {row['work_per_accelerator_hour']} an hour on {row['accelerator']}; work_per_accelerator_hour is above 0. "
+            "Correct its speed, or delete it where the class does not run there"
+        )
     known = classes.set_index("class")
     missing = sorted(set(demand["class"]) - set(known.index))
     if missing:
@@ -140,6 +148,9 @@ def _paths(demand: pd.DataFrame) -> pd.DataFrame:
     if paths["path"].duplicated().any():
         path = paths["path"][paths["path"].duplicated()].iloc[0]
         raise CapplanError(f"path {path} has more than one probability; a path has the same probability in all its rows")
+    if (paths["probability"] < 0).any():
+        row = paths[paths["probability"] < 0].to_dict("records")[0]
+        raise CapplanError(f"path {row['path']} has the probability {row['probability']:g}; probabilities are 0 or more and sum to 1")
     total = float(paths["probability"].sum())
     if abs(total - 1) > PROBABILITY_TOLERANCE:
         raise CapplanError(f"the probabilities of the {len(paths)} demand paths sum to {total:.6g}; they must sum to 1")
