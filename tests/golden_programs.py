@@ -14,7 +14,7 @@ import pandas as pd
 import pulp
 
 from capplan.optimize.branches import branch_program
-from capplan.optimize.program import TwoStage
+from capplan.optimize.program import TwoStage, cost_states
 from capplan.optimize.solver import arrays
 from capplan.questions.procurement.branches import demand_branches, later_columns
 from capplan.questions.procurement.solve import Stated, state_problem
@@ -46,6 +46,44 @@ def state(*rows: Any, **more: Any) -> Stated:
     return state_problem(*given, **named)
 
 
+#: What each file shows, as its first line says: the rule, and the rows and columns in which it is written.
+SHOWS = {
+    "whole_lots_with_a_minimum": "An offer in lots of four, none or at least two and at most nine: the on-off column any_, and the rows that tie lots to it",
+    "volume_tiers": "A price for fewer than 5, for 5 to 8 and for 9 lots or more: one column a tier, at most one of them on",
+    "pinned_purchase": "A purchase that is decided already: the lower bound of its column",
+    "renewal": "A contract that ends may be renewed once for its own term: the column buy_renew_, capacity from the quarter after its end",
+    "renewal_that_can_no_longer_be_stopped": "A contract whose day of notice is past renews by itself: its column is held at 1",
+    "quota": "At most 7 accelerators of a kind, 3 of them signed: the row cap leaves 4 for what is bought",
+    "new_accelerators": "At most 3 accelerators that begin in a quarter: a row cap for each quarter, over the purchases that start there",
+    "power": "At most 7 kW at a site for machines one owns, of 2 kW each: the row cap",
+    "power_of_a_site": "A site's own power of 9 kW at a PUE of 1.2: a row although no limit names it",
+    "power_that_is_paid_for": "Power that a site's contract pays anyway: columns for what is drawn within it, and rows that hold it there",
+    "share_of_a_provider": "At most half of what is held may stand with one provider: its machines less half of all",
+    "hard_budget": "Spend by contract within the budget for sure, and with the expected use by the hour of both paths: the rows cap, and cap with expected use",
+    "soft_budget": "A budget that may be broken at a price: the column over_ in both rows and in the cost",
+    "cash_budget": "A budget on cash: half of a year paid at signing counts in the first quarter with that quarter's running half",
+    "capital_budget": "A budget on purchases of machines: their price in the quarter of purchase, and no use by the hour",
+    "spend_agreement": "So much to be spent with a provider in each contract year, what is left of the first rolling over: rows spend_, columns unspent_ that are paid",
+    "deferral": "Work put off by a quarter, decided before demand is known: a column that takes it from one quarter's work and adds it to the next",
+    "discount_without_capacity": "A discount on machines had on demand: use beside it stays within the cap on demand, discounts within what is bought",
+    "savings_plan": "Dollars an hour, drawn at each machine's plan rate and lost when unused: a row of dollars over two machines' discounts",
+    "reservation_without_discount": "Capacity at the price on demand: paid used or not, beside the cap on demand",
+    "spot": "Spot for work that may be interrupted, a fifth of a paid hour lost: at most 3 in the pool, at most a fifth of the work",
+    "spot_that_is_scarce_when_demand_is_high": "Demand a fifth above its mean takes part of the spot: the cap is lower on the high path",
+    "on_demand_of_which_a_share_is_had": "Of what is asked for on demand four fifths are had: use counts by its inverse towards the cap",
+    "cap_over_two_places": "One cap over two places at different prices: a row over the use of both pools",
+    "api_with_a_rate_limit": "Work that an API may serve at its rate limit, shared by two regions: the row api_rate over both",
+    "speeds_and_residency": "Two classes, two accelerators, different speeds, one bound to the US: work per accelerator, and no column where data may not go",
+    "after_the_horizon": "Contracts that outlast the horizon, against demand held as it is in the last quarter: later points with replacement and resale",
+    "branches": "Later purchases that follow the demand seen by the next review: their columns once for low and once for high demand",
+    "late_delivery_bridged": "A delivery that slips by an expected number of days: the price of the bridge in the cost of a lot that is to begin then",
+    "late_delivery_in_states": "A delivery that is 45 days late in one of two states: its capacity is missing in the first part of that quarter, which has a point of its own, and so is its bill",
+    "price_states": "The price on demand in two states: each path once at today's price and once at twice as much",
+    "egress": "Data that leaves its home at a price for each GiB: a higher cost of use away from home",
+    "payment_schedule": "A contract paid a quarter at signing and the rest after three months, within cash budgets: the payments in the rows of their quarters",
+    "booking_window": "An offer that can be booked from April on: a column for the second quarter only",
+    "capacity_block": "Six weeks of capacity that serve work which can be moved into them, and no other: the share of the quarter that they cover",
+}
 ONE, TWO = demand([[10.0]]), demand([[10.0, 12.0]])
 #: What each file shows, and the problem in it.
 CASES: dict[str, Callable[[], Stated]] = {
@@ -100,6 +138,29 @@ CASES: dict[str, Callable[[], Stated]] = {
         speeds=[("work", "H100", 1.0), ("batch", "H100", 3.0), ("batch", "A100", 1.0)],
     ),
     "after_the_horizon": lambda: state(ONE, [ON_DEMAND, YEAR, offer("half", "lease", 1.8, term_months=6)], assumptions(horizon_quarters=1, horizon_end="hold_demand", reuse_share=0.3)),
+    "late_delivery_bridged": lambda: state(demand([[0.0, 10.0]]), [ON_DEMAND, LEASE | {"lead_time_days_p50": 90.0, "lead_time_days_p90": 120.0}]),
+    "late_delivery_in_states": lambda: state(
+        ONE, [ON_DEMAND, LEASE | {"lead_time_days_p50": 0.0, "lead_time_days_p90": 60.0}],
+        delivery_states=pd.DataFrame({"state": ["on time", "late"], "probability": [0.75, 0.25], "late_days": [0.0, 45.0]}),
+    ),
+    "price_states": lambda: state(
+        ONE, [ON_DEMAND, LEASE | {"usd_per_hour": 5.0}], price_states=pd.DataFrame({"state": ["today", "dear"], "probability": [0.6, 0.4], "on_demand_factor": [1.0, 2.0]})
+    ),
+    "egress": lambda: state(
+        demand([[10.0]], region="any"), [ON_DEMAND, offer("rival", "on_demand", 2.5, sku="other")], skus=RIVAL,
+        classes=[work_class(home_provider="cloud", home_region="us", egress_gib_per_unit=5.0)],
+        egress_prices=pd.DataFrame({"provider": ["cloud"], "crossing": ["other_provider"], "usd_per_gib": [0.09]}),
+    ),
+    "payment_schedule": lambda: state(
+        TWO, [ON_DEMAND, YEAR | {"upfront_share": 0.25}], assumptions(horizon_end="count_in_full"), limits=[limit("budget_usd", 87_600.0, measure="cash", hard=True)],
+        offer_payments=pd.DataFrame({"offer_id": ["year"], "months_after_start": [3.0], "share": [0.75]}),
+    ),
+    "booking_window": lambda: state(TWO, [ON_DEMAND, LEASE | {"available_from": pd.Timestamp("2027-04-01"), "available_to": pd.Timestamp("2027-06-30")}]),
+    "capacity_block": lambda: state(
+        pd.concat([ONE, demand([[6.0]], name="batch")]),
+        [ON_DEMAND, offer("block", "capacity_block", 1.0, term_months=1.5, available_from=pd.Timestamp("2027-01-01"), maximum_lots=4.0)],
+        classes=[work_class(), work_class("batch", stage_kind="batch", deferrable=True)], speeds=[("work", "H100", 1.0), ("batch", "H100", 1.0)],
+    ),
     "branches": lambda: state(demand([[4.0, 0.0], [8.0, 8.0]]), [ON_DEMAND, LEASE], assumptions(approval_days=0)),
 }  # fmt: skip
 
@@ -127,7 +188,7 @@ def written(stated: Stated, branched: bool = False) -> tuple[pulp.LpProblem, Two
     labels = stated.choices.timeline.quarters
     many = program.scenario.max() > 0
     points = [f" {labels[stage]}" + (f" path {path}" if many else "") for stage, path in zip(recourse.stage, program.scenario, strict=True)]
-    points = points if len(points) > 1 else [""]
+    points = _unlike(points) if len(points) > 1 else [""]
     problem = pulp.LpProblem("purchases", pulp.LpMinimize)
     x = [
         problem.add_variable(name, low, None if np.isinf(high) else high, "Integer" if whole else "Continuous")
@@ -135,13 +196,15 @@ def written(stated: Stated, branched: bool = False) -> tuple[pulp.LpProblem, Two
     ]
     weight = program.weight * program.probability[program.scenario]
     y = [[problem.add_variable(f"{name}{point}", 0) for name in used] for point in points]
-    cost = [_sum(program.c, x)] + [_sum(weight[p] * program.q, y[p]) for p in range(len(points))]
+    costs, state_of = cost_states(program)
+    states = state_of[program.technology]
+    cost = [_sum(program.c, x)] + [_sum(weight[p] * costs[states[p]], y[p]) for p in range(len(points))]
     problem += pulp.lpSum(cost), "cost"
     for name, entries, sense, side in zip(rows, program.A.toarray(), program.sense, program.b, strict=True):
         problem += _rule(_sum(entries, x), sense, side), name
     for row, about in zip(program.expected, stated.model.budgets.to_dict("records"), strict=True):
         mass = program.probability[program.scenario] * row.weight * row.points
-        spent = [_sum(mass[p] * row.g, y[p]) for p in range(len(points))]
+        spent = [_sum(mass[p] * (row.g if np.ndim(row.g) == 1 else row.g[states[p]]), y[p]) for p in range(len(points))]
         problem += pulp.lpSum([_sum(row.a, x), *spent]) <= row.limit, f"{about['limit_id']} {about['quarter']} with expected use"
     W = program.W.toarray()
     for p, point in enumerate(points):
@@ -176,8 +239,10 @@ def lp_text(name: str, folder: Path) -> tuple[str, TwoStage]:
     """Return the LP file of a case, and its program."""
     stated = CASES[name]()
     problem, program = written(stated, branched=name == "branches")
-    problem.writeLP(str(folder / f"{name}.lp"), max_length=200)
-    return (folder / f"{name}.lp").read_text(encoding="utf-8"), program
+    path = folder / f"{name}.lp"
+    problem.writeLP(str(path), max_length=200)
+    path.write_text(f"\\* {SHOWS[name]} *\\\n" + path.read_text(encoding="utf-8").split("\n", 1)[1], encoding="utf-8")
+    return path.read_text(encoding="utf-8"), program
 
 
 if __name__ == "__main__":

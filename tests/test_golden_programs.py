@@ -8,7 +8,7 @@ import highspy
 import pytest
 
 from capplan.optimize.two_stage import solve_two_stage
-from tests.golden_programs import CASES, FOLDER, lp_text
+from tests.golden_programs import CASES, FOLDER, SHOWS, lp_text
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -27,4 +27,4 @@ def test_the_program_is_the_accepted_one_and_its_file_has_the_same_optimum(name:
 
 
 def test_every_file_belongs_to_a_case() -> None:
-    assert {path.stem for path in FOLDER.glob("*.lp")} == set(CASES)
+    assert {path.stem for path in FOLDER.glob("*.lp")} == set(CASES) == set(SHOWS)
