@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -11,9 +12,9 @@ from capplan.errors import CapplanError
 from capplan.inputs.scenario import LedgerAssumptions
 from capplan.questions.demand import class_table
 from capplan.questions.ledger import build_ledger
-from capplan.questions.procurement import Purchases
+from capplan.questions.procurement import Purchases, decide
 from capplan.questions.procurement.egress import crossings
-from tests.procurement_cases import assumptions, demand, offer, sku, solve, work_class
+from tests.procurement_cases import assumptions, demand, offer, sku, solve, tables, work_class
 
 HOURS = 2190.0
 HOME = {"home_provider": "cloud", "home_region": "us"}
@@ -37,12 +38,16 @@ def moved(gib: float, rows: list[dict[str, Any]] = ROWS, prices: pd.DataFrame | 
 )
 def test_the_plan_moves_where_egress_outweighs_the_price_of_machines(gib: float, where: str, usd: float) -> None:
     """An hour does two units: the rival costs 2.5 + 0.18 g, Europe 3 + 0.1 g, home 4; they cross at g = 6.25 and 10."""
-    plan = moved(gib)
-    used = plan.dispatch.query("source == 'on_demand'")
-    expected = {"rival": ("rival", "rival"), "eu": ("cloud", "eu"), "us": ("cloud", "us")}[where][0]
-    assert plan.proof.upper_usd == pytest.approx(HOURS * 5 * usd, rel=1e-12)
-    assert used["provider"].tolist() == [expected]
-    assert used["expected_usd"].sum() == pytest.approx(HOURS * 5 * {"rival": 2.5, "eu": 3.0, "us": 4.0}[where])
+    given, named = tables(demand([[10.0]], region="any"), ROWS, skus=MACHINES, classes=[work_class(egress_gib_per_unit=gib, **HOME)],
+                          speeds=[("work", "H100", 2.0)], egress_prices=PRICES)  # fmt: skip
+    found = decide(*given, **named)
+    columns = found.recourse.columns.assign(hours=np.ravel(found.solution.recourse.toarray()) * HOURS)
+    ran = columns[(columns["source"] == "on_demand") & (columns["hours"] > 0)]
+    place, provider, price = {"rival": ("us", "rival", 2.5), "eu": ("eu", "cloud", 3.0), "us": ("us", "cloud", 4.0)}[where]
+    assert found.market.pools.loc[ran["pool"], ["provider", "place"]].to_numpy().tolist() == [[provider, place]]
+    assert found.solution.upper == pytest.approx(HOURS * 5 * usd, rel=1e-12)
+    used = moved(gib).dispatch.query("source == 'on_demand'")
+    assert used[["provider", "expected_usd"]].to_numpy().tolist() == [[provider, pytest.approx(HOURS * 5 * price)]]
 
 
 def test_egress_is_shown_and_paid_on_its_own() -> None:

@@ -315,10 +315,11 @@ def shifts(problem: TwoStage, x: Array) -> Array:
 
 def expected_excess(problem: TwoStage, x: Array, recourse: sparse.csr_matrix, tolerance: float = 1e-7) -> Array:
     """Return by how much each expected row is over its limit; 0 within a relative tolerance."""
-    excess = np.zeros(len(problem.expected))
-    for i, row in enumerate(problem.expected):
-        weight = problem.probability[problem.scenario] * row.weight * row.points
-        used = float(row.a @ x + weight @ row_use(problem, row, recourse))
-        over = used - row.limit
-        excess[i] = over if over > tolerance * max(abs(row.limit), abs(used), 1.0) else 0.0
-    return excess
+    used, limit = expected_use_of_rows(problem, x, recourse), np.array([row.limit for row in problem.expected])
+    return np.where(used - limit > tolerance * np.maximum(np.maximum(np.abs(limit), np.abs(used)), 1.0), used - limit, 0.0)
+
+
+def expected_use_of_rows(problem: TwoStage, x: Array, recourse: sparse.csr_matrix) -> Array:
+    """Return what a first stage and its recourse use of each expected row, (K,)."""
+    share = problem.probability[problem.scenario]
+    return np.array([float(row.a @ x + (share * row.weight * row.points) @ row_use(problem, row, recourse)) for row in problem.expected])

@@ -11,7 +11,7 @@ from capplan.errors import SolveError
 from capplan.optimize.clock import OutOfTimeError
 from capplan.optimize.extensive import solve_extensive
 from capplan.optimize.l_shaped import LShaped
-from capplan.optimize.program import ExpectedRow, Marginals, Solution, TwoStage, blended_cost, check_program, point_costs, row_use
+from capplan.optimize.program import ExpectedRow, Marginals, Solution, TwoStage, blended_cost, check_program, expected_excess, point_costs
 from capplan.optimize.solver import InfeasibleError
 from capplan.optimize.two_stage import Warm, solve_two_stage
 
@@ -71,11 +71,10 @@ def _ration_after(
     """
     free = solve_two_stage(replace(program, expected=()), risk_weight, tail_share, gap_share, warm=warm)
     x, decisions = free.x.copy(), free.recourse
-    over = np.array([_excess(program, row, x, decisions) for row in program.expected])
-    limits = np.array([max(abs(row.limit), 1.0) for row in program.expected])
+    over = expected_excess(program, x, decisions, TOLERANCE)
     marginals = Marginals(free.marginals.rows, np.zeros(len(over)), free.marginals.reduced_costs)
     hard = []
-    for i in np.flatnonzero(over > TOLERANCE * limits).tolist():
+    for i in np.flatnonzero(over).tolist():
         row = program.expected[i]
         slack = np.flatnonzero((row.a < 0) & ~program.integer & np.isinf(program.upper))
         if soft[i] and len(slack):
@@ -91,12 +90,6 @@ def _ration_after(
     return replace(
         free, x=x, lower=min(free.lower, upper), upper=upper, cost_by_scenario=cost, status=status, recourse=decisions, marginals=marginals
     )
-
-
-def _excess(program: TwoStage, row: ExpectedRow, x: np.ndarray, decisions: sparse.csr_matrix) -> float:
-    """Return by how much committed plus expected spend exceeds a budget."""
-    weight = program.probability[program.scenario] * row.weight * row.points
-    return float(row.a @ x + weight @ row_use(program, row, decisions) - row.limit)
 
 
 def _ration(program: TwoStage, x: np.ndarray, decisions: sparse.csr_matrix, rows: list[ExpectedRow]) -> sparse.csr_matrix:

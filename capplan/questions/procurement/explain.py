@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.inputs.scenario import ProcurementAssumptions
-from capplan.optimize.program import Solution, row_use
+from capplan.optimize.program import Solution, expected_use_of_rows
 from capplan.questions.procurement.agreements import agreement_table
 from capplan.questions.procurement.alternatives import compare_alternatives, judge, value_information
 from capplan.questions.procurement.budgets import solve_within_budgets
@@ -120,10 +120,9 @@ def _binding(choices: Choices, recourse: Recourse, model: Model, solution: Solut
             value = float(-slope[q, i])
             rows.append({"limit_id": about["limit_id"], "kind": about["kind"], "quarter": quarters[q], "limit": float(program.h[points, i].max()),
                          "used": float(use[place, points].max()), "slack": float(left.min()), "usd_per_unit": max(value, 0.0)})  # fmt: skip
-    for about, row, dual in zip(model.budgets.to_dict("records"), program.expected, solution.marginals.expected, strict=True):
-        weight = program.probability[program.scenario] * row.weight * row.points
-        spent = float(row.a @ solution.x + weight @ row_use(program, row, solution.recourse))
-        slack = row.limit - spent
+    spent = expected_use_of_rows(program, solution.x, solution.recourse)
+    for about, row, used, dual in zip(model.budgets.to_dict("records"), program.expected, spent, solution.marginals.expected, strict=True):
+        slack = float(row.limit - used)
         rows.append({"limit_id": f"{about['limit_id']} with expected usage", "kind": "budget_usd", "quarter": about["quarter"], "limit": about["limit"],
                      "used": about["limit"] - slack, "slack": slack, "usd_per_unit": max(-float(dual), 0.0)})  # fmt: skip
     table = pd.DataFrame(rows, columns=["limit_id", "kind", "quarter", "limit", "used", "slack", "usd_per_unit"])

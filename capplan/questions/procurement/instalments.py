@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from capplan.errors import CapplanError, nearest
-from capplan.questions.pricing import USAGE_TERMS, completed
+from capplan.errors import CapplanError
+from capplan.questions.procurement.market import attached
 from capplan.questions.procurement.timeline import Timeline
 from capplan.units import add_months
 
@@ -36,20 +36,9 @@ def checked_instalments(payments: pd.DataFrame | None, contracts: pd.DataFrame, 
     CapplanError
         If a schedule names no offer or one that has no price of its own, does not add up, or goes on after the contract's end.
     """
-    if payments is None or payments.empty:
-        return {}
-    known, terms = contracts.set_index("offer_id"), offers.set_index("offer_id")["term"]
     found = {}
-    for key, part in completed(payments, "offer_payments").sort_values(["offer_id", "months_after_start"]).groupby("offer_id", sort=True):
-        name = str(key)
-        if name not in terms.index:
-            raise CapplanError(f"offer_payments names {name!r}, which is no offer; {nearest(name, offers['offer_id'])}")
-        by_hour = terms[name] in USAGE_TERMS
-        if not by_hour and name not in known.index:
-            continue
-        if by_hour or known.at[name, "role"] not in SCHEDULED_ROLES or terms[name] == "owned":
-            raise CapplanError(f"offer_payments: {name} has no contract price that could be paid by a schedule; delete its rows")
-        row = known.loc[name]
+    instead = "has no contract price that could be paid by a schedule; delete its rows"
+    for name, row, part in attached(payments, "offer_payments", contracts, offers, SCHEDULED_ROLES, instead):
         total = float(part["share"].sum()) + float(row["upfront_share"])
         if abs(total - 1) > ROUNDING_SHARE:
             raise CapplanError(
@@ -58,7 +47,7 @@ def checked_instalments(payments: pd.DataFrame | None, contracts: pd.DataFrame, 
         last = float(part["months_after_start"].max())
         if last > row["term_months"]:
             raise CapplanError(f"offer_payments: {name} is paid until month {last:g}, and ends after {row['term_months']:g}; correct one of them")
-        found[name] = part.reset_index(drop=True)
+        found[name] = part
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -11,6 +11,7 @@ import pandas as pd
 
 from capplan.errors import CapplanError, nearest
 from capplan.inputs.scenario import ProcurementAssumptions
+from capplan.inputs.schema import key_of
 from capplan.questions.pricing import TERM_MONTHS, USAGE_TERMS, completed, price_hours
 from capplan.questions.procurement.timeline import Timeline
 
@@ -68,6 +69,42 @@ def role_of(term: str, discounts: str, guarantees_capacity: bool, name: str) -> 
     raise CapplanError(
         f"{name} gives neither a discount nor capacity; set its discounts to units or usd_per_hour, or guarantees_capacity to true, or delete it"
     )
+
+
+def attached(
+    frame: pd.DataFrame | None, name: str, contracts: pd.DataFrame, offers: pd.DataFrame, roles: Sequence[str], instead: str
+) -> Iterator[tuple[str, pd.Series, pd.DataFrame]]:
+    """Go through the rows of a table that belong to offers, contract by contract; offers that were left out are passed over.
+
+    Parameters
+    ----------
+    frame, name
+        The table (None where a book has none) and its name; its rows come sorted by their key.
+    contracts
+        Offers that are contracts, with roles.
+    offers
+        Table offers, for the names of those that were left out.
+    roles
+        What a contract must do to have such rows.
+    instead
+        What a refusal says of others.
+
+    Raises
+    ------
+    CapplanError
+        If a row names no offer, or one that is no such contract.
+    """
+    if frame is None or frame.empty:
+        return
+    known, terms = contracts.set_index("offer_id"), offers.set_index("offer_id")["term"]
+    for key, part in completed(frame, name).sort_values(key_of(name)).groupby("offer_id", sort=True):
+        offer = str(key)
+        if offer not in terms.index:
+            raise CapplanError(f"{name} names {offer!r}, which is no offer; {nearest(offer, terms.index)}")
+        if offer in known.index or terms[offer] in USAGE_TERMS:
+            if terms[offer] in (*USAGE_TERMS, "owned") or known.at[offer, "role"] not in roles:
+                raise CapplanError(f"{name}: {offer} {instead}")
+            yield offer, known.loc[offer], part.reset_index(drop=True)
 
 
 def build_market(

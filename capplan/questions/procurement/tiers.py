@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from capplan.errors import CapplanError, nearest
-from capplan.questions.pricing import completed
+from capplan.errors import CapplanError
+from capplan.questions.procurement.market import attached
 
 #: Roles of contracts that can have tiers: machines at a price an hour.
 TIERED_ROLES = ("full", "units")
@@ -34,21 +34,9 @@ def checked_tiers(tiers: pd.DataFrame | None, contracts: pd.DataFrame, offers: p
     CapplanError
         If a tier names no offer, one without a price an hour of its own, or a price that does not fall.
     """
-    if tiers is None or tiers.empty:
-        return {}
-    table = completed(tiers, "offer_tiers").sort_values(["offer_id", "from_lots"])
-    known = contracts.set_index("offer_id")
     found = {}
-    for name, steps in table.groupby("offer_id", sort=True):
-        if name not in known.index:
-            if name not in set(offers["offer_id"]):
-                raise CapplanError(f"offer_tiers names {name!r}, which is no offer; {nearest(str(name), offers['offer_id'])}")
-            continue
-        row = known.loc[name]
-        if row["role"] not in TIERED_ROLES or row["term"] == "owned":
-            raise CapplanError(
-                f"offer_tiers: {name} is no contract for machines at a price an hour, so it has no tiers; state a second offer with a minimum instead"
-            )
+    instead = "is no contract for machines at a price an hour, so it has no tiers; state a second offer with a minimum instead"
+    for name, row, steps in attached(tiers, "offer_tiers", contracts, offers, TIERED_ROLES, instead):
         prices = np.append(row["machine_usd_per_hour"] / price_factor, steps["usd_per_hour"])
         if (np.diff(prices) >= 0).any():
             step = int(np.flatnonzero(np.diff(prices) >= 0)[0])
@@ -56,7 +44,7 @@ def checked_tiers(tiers: pd.DataFrame | None, contracts: pd.DataFrame, offers: p
                 f"offer_tiers: {name} costs {prices[step + 1]:g} from {steps['from_lots'].iloc[step]} lots on, not less than {prices[step]:g} below; "
                 "a larger purchase has a lower price"
             )
-        found[str(name)] = steps.reset_index(drop=True)
+        found[name] = steps
     return found
 
 
