@@ -164,7 +164,8 @@ def _components(costs: pd.DataFrame, expected_usd: float) -> pd.DataFrame:
 
 def _cost_chart(costs: pd.DataFrame) -> Any:
     """Draw expected cost by quarter and kind."""
-    weighted = costs.assign(usd=costs["usd"] * costs["probability"]).groupby(["quarter", "component"], as_index=False)["usd"].sum()
+    shown = costs["component"].replace("power_paid_for", "committed")
+    weighted = costs.assign(usd=costs["usd"] * costs["probability"], component=shown).groupby(["quarter", "component"], as_index=False)["usd"].sum()
     weighted = weighted[weighted["usd"].abs() > 0.5]
     totals = weighted.groupby("quarter")["usd"].sum()
     return charts.layers(
