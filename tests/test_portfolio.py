@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from capplan.errors import CapplanError
 from capplan.inputs.assumptions_portfolio import PortfolioAssumptions
+from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.questions.portfolio import Portfolio, Rehearsal, Stack, holdings_of, mix_portfolio
 from capplan.questions.portfolio.ladder import best_layers
 from capplan.questions.portfolio.periods import Periods
@@ -104,11 +105,11 @@ def test_no_level_is_cheaper(points, usd, spot, on_demand, cap):
 
 
 @pytest.mark.parametrize("price", [0.5, 1.0, 1.9, 2.3, 3.1, 3.9])
-@pytest.mark.parametrize("cap", [100_000.0, 6.0])
-def test_the_optimiser_says_the_same(price, cap):
+@pytest.mark.parametrize(("cap", "had"), [(100_000.0, 1.0), (6.0, 1.0), (8.0, 0.75)])
+def test_the_optimiser_says_the_same(price, cap, had):
     """One class, one accelerator, no lots: with on demand without a cap, and with one (underage is then the price of work undone)."""
     loads = [[float(load)] for load in (3, 5, 8, 9, 12, 15, 21, 22, 30, 41)]
-    offers = [ON_DEMAND, offer("c", "lease", price, term_months=3)]
+    offers = [ON_DEMAND | {"available_share": had}, offer("c", "lease", price, term_months=3)]
     limits = pd.DataFrame([{"limit_id": "od", "kind": "on_demand_accelerators", "amount": cap, "quarter": None, "provider": None, "region": None, "accelerator": None}])
     plan = solve(demand(loads), offers, limits=limits[["limit_id", "kind", "amount"]].to_dict("records"))
     found = mix(demand(loads), offers, limits=limits)
@@ -126,6 +127,17 @@ def test_the_optimiser_says_the_same_of_spot():
     assert found.mix.empty
     assert set(found.sources.query("accelerator_hours > 0")["source"]) == {"spot"}
     assert "No further commitment pays" in found.headline
+
+
+@pytest.mark.parametrize("scarcity", [0.0, 0.5, 2.0])
+def test_the_optimiser_says_the_same_of_spot_that_is_scarce_when_demand_is_high(scarcity):
+    loads = [[float(load)] for load in (2, 6, 7, 11, 16)]
+    offers = [ON_DEMAND, offer("s", "spot", 1.5), offer("c", "lease", 2.0, term_months=3)]
+    soft, given = [work_class(interruptible=True)], {"horizon_quarters": 1, "spot_accelerators": 5.0, "spot_scarcity": scarcity}
+    plan = solve(demand(loads), offers, ProcurementAssumptions(**(BASE | given)), classes=soft)
+    found = mix(demand(loads), offers, assumptions(**given), classes=soft)
+    assert found.terms["expected_usd"].iloc[0] == pytest.approx(plan.proof.upper_usd, rel=1e-6)
+    assert found.terms["accelerators"].iloc[0] == plan.purchases["accelerators"].sum()
 
 
 def test_load_blocks_count_by_their_hours():

@@ -53,7 +53,7 @@ class Purchases:
         quarter, class, region, source, provider, accelerator, expected_accelerator_hours, expected_work, expected_usd.
     costs
         path, probability, quarter, component, usd; undiscounted. Data that leaves its home is the component egress; what is not paid for
-        machines that come late is late_delivery, below zero.
+        machines that come late is late_delivery, and power of bought machines that is paid for in any case is power_paid_for, both below zero.
     service
         path, class, region, quarter, demanded, served, shortfall, served_share.
     paths

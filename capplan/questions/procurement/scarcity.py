@@ -94,9 +94,9 @@ def scarcity_notes(scarcity: Scarcity, h: np.ndarray, W: sparse.csr_matrix, weig
     used = np.asarray((decisions @ W[scarcity.rows].T).todense())
     little = NOTICEABLE_SHARE * np.maximum(stated, 1.0)
     missed = ((left < stated - little) & (used > left - little)).any(axis=1)
-    if not missed.any():
-        return []
     share = float(weight @ missed / weight.sum())
+    if share == 0:
+        return []
     often = f"{100 * share:.0f} %" if share >= 0.01 else "less than 1 %"
     return [
         f"Spot is taken to be scarcer when demand is high: demand 10 % above what is expected leaves {10 * scarcity.share:g} % less of it (spot_scarcity). "
