@@ -63,6 +63,16 @@ def test_branches_never_cost_more_and_one_branch_costs_the_same(states):
     assert three.probability.sum() == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("method", ["extensive", "l_shaped"])
+def test_scenarios_that_share_no_technology_are_charged_in_all_their_points(method):
+    """In one of two scenarios something is late in a part of each quarter, so no technology weighs the same in both."""
+    problem = fleet(3, quarters=2, classes=1, pools=1, blocks=2, scenarios=2)
+    plain = solve_two_stage(branch_program(problem, np.array([False, True]), np.arange(2)).program, 0.4, 0.3, 1e-8, method=method)
+    late = replace(problem, T=[*problem.T, *problem.T], technology=np.where(np.isin(np.arange(8), [0, 4]), problem.technology + 2, problem.technology))
+    found = solve_two_stage(branch_program(late, np.array([False, True]), np.arange(2)).program, 0.4, 0.3, 1e-8, method=method)
+    assert found.upper == pytest.approx(plain.upper, rel=1e-7)
+
+
 def test_a_later_decision_that_earns_money_is_lifted_and_taken_off_again():
     problem = fleet(5, quarters=2, classes=1, pools=1, scenarios=4)
     problem = replace(problem, c=np.array([problem.c[0], -3.0]))

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.integrate import quad
 from scipy.stats import lognorm
 
+from capplan.inputs.book import load_book
+from capplan.inputs.scenario import LedgerAssumptions
+from capplan.outputs.excel import write_workbook
+from capplan.plan import quarterly_plan
+from capplan.questions.ledger import Ledger, build_ledger
+from capplan.questions.procurement import Purchases
 from capplan.questions.procurement.delivery import NORMAL_P90, expected_slip_days
-from tests.procurement_cases import assumptions, demand, offer, solve
+from tests.procurement_cases import assumptions, demand, offer, sku, solve
+from tests.test_procurement_clashes import TABLES
 
 HOURS = 2190.0
 ON_DEMAND = offer("od", "on_demand", 4.0)
@@ -42,3 +53,48 @@ def test_a_bridge_that_costs_more_than_the_contract_saves_decides_against_it() -
     assert solve(demand([[0.0, 5.0]]), [row | {"lead_time_days_p90": None}]).purchases["lots"].tolist() == [5]
     cheap = solve(demand([[0.0, 5.0]]), [row], assumptions(serving_shortfall_usd_per_accelerator_hour=200.0))
     assert cheap.purchases.empty
+
+
+def booked(plan: Purchases) -> Ledger:
+    """Book a plan that has nothing but its purchases and what it rents."""
+    a = LedgerAssumptions(as_of="2027-01-01", first_quarter="2027Q1", horizon_quarters=2, hours_convention="average")
+    return build_ledger(a, purchases=plan.purchases, dispatch=plan.dispatch, costs=plan.costs, skus=pd.DataFrame([sku("gpu")]))
+
+
+def test_the_ledger_does_not_pay_for_machines_that_are_late() -> None:
+    """Half of the second quarter late in one case of four: what is rented then is booked, and the lease is not paid for it."""
+    states = pd.DataFrame({"state": ["on time", "late"], "probability": [0.75, 0.25], "late_days": [0.0, 91 / 2]})
+    plan = solve(demand([[0.0, 5.0]]), [ON_DEMAND, offer("c", "lease", 1.0, term_months=3, lead_time_days_p50=30.0)], delivery_states=states)
+    spent = plan.costs[plan.costs["component"] != "shortfall"]
+    expected = float((spent["probability"] * spent["usd"]).sum())
+    ledger = booked(plan)
+    assert ledger.total("p_and_l") == pytest.approx(ledger.total("billed")) == pytest.approx(ledger.total("cash"))
+    late = ledger.entries.query("component == 'late_delivery' and view == 'p_and_l'")
+    assert late["usd"].sum() == pytest.approx(-0.25 * 5 * HOURS / 2 * 1.0, rel=1e-6)
+    assert ledger.total("p_and_l") == pytest.approx(expected, rel=5e-3), "the ledger has the quarter's own days, the plan average ones"
+    band = ledger.band.query("quarter == 'all'").set_index("quantile")["usd"]
+    assert band[0.9] - band[0.1] == pytest.approx(5 * HOURS / 2 * (4.0 - 1.0), rel=1e-6)
+
+
+def test_a_book_with_late_deliveries_has_a_plan_a_ledger_and_a_workbook_that_adds_up(make_book: Any, tmp_path: Path) -> None:
+    import openpyxl
+
+    offers = TABLES["offers"].replace("usd_per_hour,", "usd_per_hour,lead_time_days_p50,").replace("demand,32,", "demand,32,0,").replace("1y,20,", "1y,20,30,")
+    work = TABLES["demand_scenarios"] + TABLES["demand_scenarios"].split("\n", 1)[1].replace("2027Q1", "2027Q2")
+    more = {"limits": "limit_id,kind,amount\nod,on_demand_accelerators,400\n", "delivery_states": "state,probability,late_days\non time,0.75,0\nlate,0.25,40\n"}
+    folder = make_book(**(TABLES | more | {"offers": offers, "demand_scenarios": work, "book": TABLES["book"].replace("quarters: 1", "quarters: 2\nproviders: [aws]")}))
+    book = load_book(folder)
+    plan = quarterly_plan(book)
+    saved = plan.purchases.costs.query("component == 'late_delivery'")
+    assert not plan.purchases.branches.empty
+    assert (saved["usd"] < 0).any()
+    booked_late = plan.ledger.entries.query("component == 'late_delivery' and view == 'billed'")
+    assert booked_late["usd"].sum() == pytest.approx(float((saved["probability"] * saved["usd"]).sum()))
+    sheet = openpyxl.load_workbook(write_workbook(plan, book, tmp_path / "plan.xlsx"), data_only=True)["Checks"]
+    assert all(row[1] is True for row in sheet.iter_rows(min_row=6, values_only=True))
+
+
+def test_the_ledger_says_that_an_expected_bridge_is_not_booked() -> None:
+    row = offer("c", "lease", 1.0, term_months=3, lead_time_days_p50=90.0, lead_time_days_p90=120.0)
+    assert any("which slip are expected to cost until they arrive count in the plan's cost and are not booked" in note for note in booked(solve(demand([[0.0, 5.0]]), [ON_DEMAND, row])).notes)
+    assert not any("slip" in note for note in booked(solve(demand([[0.0, 5.0]]), [ON_DEMAND, row | {"lead_time_days_p90": None}])).notes)

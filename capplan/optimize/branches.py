@@ -121,9 +121,9 @@ def branch_program(problem: TwoStage, later: Array, branch: Array) -> Branched:
 
 
 def _charging_weights(problem: TwoStage) -> Array:
-    """Return the weight that a scenario's points of a technology sum to where later costs are charged there, 0 elsewhere, (len(T),).
+    """Return the weight over which later costs are charged in the points of each technology, 0 where they are not, (len(T),).
 
-    Each scenario is charged in the points of exactly one technology.
+    Each scenario is charged in the points of exactly one technology where that can be, which leaves most points as they are; else in all of its points.
     """
     scenarios = len(problem.probability)
     charged, open_ = np.zeros(len(problem.T)), np.ones(scenarios, dtype=bool)
@@ -136,7 +136,10 @@ def _charging_weights(problem: TwoStage) -> Array:
             open_ &= ~here
         if not open_.any():
             return charged
-    raise SolveError("branches need, for each scenario, points of one technology that weigh the same in all; give scenarios the same hours")
+    total = np.bincount(problem.scenario, weights=problem.weight, minlength=scenarios)
+    if np.ptp(total) <= SAME_WEIGHT * total.max():
+        return np.full(len(problem.T), total[0])
+    raise SolveError("branches need scenarios that weigh the same in all; give them the same hours")
 
 
 def _with_zero(g: Array) -> Array:

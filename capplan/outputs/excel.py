@@ -21,7 +21,7 @@ from capplan.plan import Plan
 from capplan.questions.ledger import priced, revalue
 
 #: Components that may be negative: money that comes back.
-MAY_BE_NEGATIVE = ("agreement_discount", "residual")
+MAY_BE_NEGATIVE = ("agreement_discount", "late_delivery", "residual")
 #: Text of a book stays text: no formula, link or number is made of it.
 INERT = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
 
@@ -102,14 +102,14 @@ def write_workbook(plan: Plan, book: Book, path: Path) -> Path:
 
 
 def _check_signs(draft: Draft, lines: Lines) -> None:
-    """Check that only discounts and residual values are negative, and that shortfall of service is no money."""
+    """Check that only discounts, late deliveries and residual values are negative, and that shortfall of service is no money."""
     frame = lines.frame
     keys = [str(lines.keys["component_key"][name]) for name in MAY_BE_NEGATIVE if name in lines.keys["component_key"]]
     for view in ("cash", "billed", "p_and_l"):
         amounts, components = lines.span("usd", view), lines.span("component_key", view)
         excluded = "".join(f',{components},"<>{key}"' for key in keys)
         part = frame[(frame["view"] == view) & ~frame["component"].isin(MAY_BE_NEGATIVE)]
-        text = f"{draft.sheets['Lines'].name}: no negative cost but discounts and residual values ({view.replace('p_and_l', 'P&L')})"
+        text = f"{draft.sheets['Lines'].name}: no negative cost but discounts, late deliveries and residual values ({view.replace('p_and_l', 'P&L')})"
         draft.check(text, f'=COUNTIFS({amounts},"<-{CENT}"{excluded})=0', bool((part["usd"] >= -CENT).all()))
     components = draft.sheets["Lines"].span(HEAD_ROW + 1, HEAD_ROW + 1 + len(frame), PLACE["component"])
     draft.check(

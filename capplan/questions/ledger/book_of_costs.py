@@ -152,6 +152,24 @@ def usage_entries(dispatch: pd.DataFrame, bearers: dict[str, list[tuple[Bearer, 
     return found
 
 
+def late_entries(costs: pd.DataFrame, a: LedgerAssumptions) -> list[Entry]:
+    """Take off what is expected not to be paid for machines that come late: contracts are booked from the day they are to start.
+
+    Parameters
+    ----------
+    costs
+        path, probability, quarter, component, usd: the cost table of a purchase plan.
+    a
+        Payment terms.
+    """
+    late = costs[costs["component"] == "late_delivery"]
+    saved = (late["probability"] * late["usd"]).groupby(late["quarter"]).sum()
+    found: list[Entry] = []
+    for quarter, usd in saved[saved != 0].items():
+        found += as_incurred(Entry(quarter_start(str(quarter)), "", "late_delivery", "late deliveries", float(usd), "expected", ""), a.payment_terms_days)
+    return found
+
+
 def token_entries(spend: pd.DataFrame, workloads: pd.DataFrame, a: LedgerAssumptions) -> list[Entry]:
     """Book what API-only workloads spend (see `tokens.api_spend`)."""
     about = workloads.set_index("workload")

@@ -10,6 +10,7 @@ from capplan.inputs.scenario import LedgerAssumptions
 from capplan.inputs.schema import columns_of
 from capplan.questions.ledger.book_of_costs import (
     asset_entries,
+    late_entries,
     other_entries,
     purchase_entries,
     purchase_name,
@@ -207,7 +208,7 @@ def build_ledger(
         for e in contract.entries(a.payment_terms_days)
     ]
     entries += purchase_entries(bought, _table(offer_payments, "offer_payments"), purchase_bearers(bought, runs, classes), a)
-    entries += usage_entries(runs, classes, a) + token_entries(spend, jobs, a)
+    entries += usage_entries(runs, classes, a) + late_entries(_frame(costs, COSTS), a) + token_entries(spend, jobs, a)
     entries += asset_entries(own, a) + site_entries(rooms, own, machines, bought, months, a)
     entries += other_entries(_table(other_costs, "other_costs"), months, a)
     agreements = burn_down(_table(spend_agreements, "spend_agreements"), _charges(entries, as_of), as_of)
@@ -326,6 +327,12 @@ def _notes(
     if quarter_start(a.first_quarter) > pd.Timestamp(a.as_of):
         notes.append(
             f"From {a.as_of} to the start of {a.first_quarter} contracts, rooms and other costs are booked; what is used by the hour is not planned."
+        )
+    bridged = float(bought["bridge_usd"].sum()) if "bridge_usd" in bought else 0.0
+    if bridged >= 1:
+        notes.append(
+            f"Contracts are booked from the day they are to start. The {bridged:,.0f} USD that deliveries which slip are expected to cost until they arrive count in "
+            "the plan's cost and are not booked: part of it may be work missed, which nobody invoices."
         )
     if a.hold_other_costs:
         notes.append("Other costs go on at their last stated month's amount (hold_other_costs).")

@@ -12,7 +12,7 @@ from capplan.units import fiscal_year, quarter_hours
 #: Components that pay for capacity, used or not; rooms and their power are paid by the site, whichever machine stands in them.
 HELD = ("commitment", "purchase", "depreciation", "running", "support")
 #: Components that differ from path to path, as the cost table of a purchase plan names them.
-BY_PATH = ("on_demand", "spot", "api")
+BY_PATH = ("on_demand", "spot", "api", "late_delivery")
 QUANTILES = (0.1, 0.5, 0.9)
 #: Components that are owed by contract, whatever happens.
 OWED = ("commitment", "purchase", "capex", "running", "support", "space", "agreement_shortfall")
