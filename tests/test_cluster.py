@@ -54,6 +54,52 @@ def test_waits_follow_erlang_c(load, servers):
         assert abs(means.mean() - expected) < 3.88 * means.std(ddof=1) / math.sqrt(batches)
 
 
+def batch_means_agree(values, expected, batches=20):
+    """Is the mean of a long run inside the 99.9 % interval of its batch means?"""
+    means = values[len(values) // 20 :][: len(values) * 9 // 10 // batches * batches].reshape(batches, -1).mean(axis=1)
+    return abs(means.mean() - expected) < 3.88 * means.std(ddof=1) / math.sqrt(batches)
+
+
+def test_one_server_follows_the_formulas_of_its_policy():
+    """M/M/1 with load 0.7: two preemptive priorities (Cobham), shortest remaining time (Schrage and Miller), and turns towards processor sharing."""
+    generator, count, load = np.random.default_rng(4), 50_000, 0.7
+    jobs = trace(3600 * np.cumsum(generator.exponential(1 / load, count)), 3600 * generator.exponential(1.0, count), np.ones(count))
+    urgent = generator.uniform(size=count) < 0.4
+    free = changed(checkpoint_seconds=0.0, job_restart_seconds=0.0)
+
+    def hours(policy, **more):
+        return simulate_cluster(jobs.assign(**more), cluster(1, 1), policy, free).jobs["completion_seconds"].to_numpy() / 3600
+
+    done = hours("priority", priority=urgent * 1.0)
+    assert batch_means_agree(done[urgent], 1 / (1 - 0.4 * load))
+    assert batch_means_agree(done[~urgent], 1 / ((1 - 0.4 * load) * (1 - load)))
+    x = np.linspace(0, 40, 200_001)
+    step, density = x[1], np.exp(-x)
+    busy = load * (1 - (1 + x) * np.exp(-x))
+    second = load * (2 - (2 + 2 * x + x * x) * np.exp(-x)) + load * x * x * np.exp(-x)
+    response = second / (2 * (1 - busy) ** 2) + np.cumsum(1 / (1 - busy)) * step
+    assert batch_means_agree(hours("shortest_remaining"), float((response * density).sum() * step))
+    # short turns come to processor sharing, whose mean time is that of first come, first served
+    few, quick = jobs.head(15_000), free.model_copy(update={"quantum_seconds": 180})
+    shared, in_order = (simulate_cluster(few, cluster(1, 1), policy, quick).jobs["completion_seconds"].mean() for policy in ("time_slicing", "fifo"))
+    assert shared == pytest.approx(in_order, rel=0.1)
+
+
+def test_goodput_under_failures_follows_its_formula():
+    """Exponential failures at rate r, checkpoints every t, restart R: of each 1/r held, t exp(-rR) / (exp(rt) - 1) is kept."""
+    rate, interval, restart = 1.0, 4 / 24, 0.5 / 24
+    a = changed(node_failures_per_node_day=rate, node_repair_hours=0.01, checkpoint_interval_seconds=86400 * interval, job_restart_seconds=86400 * restart)
+    jobs = trace(np.zeros(60), np.full(60, 80 * 86400.0), np.ones(60))
+    found = simulate_cluster(jobs, cluster(60, 1), "fifo", a)
+    kept = rate * interval * math.exp(-rate * restart) / (math.exp(rate * interval) - 1)
+    each = found.jobs["run_seconds"] / found.jobs["held_seconds"]
+    assert abs(each.mean() - kept) < 3.5 * each.std() / math.sqrt(60)
+    assert found.measure("goodput_share") == pytest.approx(kept, rel=0.02)
+    # failures come at their rate, as long as a job holds its node
+    held = found.jobs["held_seconds"].sum() / 86400
+    assert abs(found.measure("preemptions") - rate * held) < 3.5 * math.sqrt(rate * held)
+
+
 def test_partial_allocation_ends_in_gridlock_and_gangs_do_not():
     jobs = trace([0, 0], [10, 10], [16, 16])
     stuck = simulate_cluster(jobs, cluster(2), "fifo", changed(gang_scheduling=False))
@@ -88,6 +134,11 @@ def test_nothing_is_lost_doubled_or_over_capacity(policy, rows, placement):
             ]
         )
         assert moves.groupby(level=0).sum().cumsum().max() <= 8
+    # a gang has all its accelerators or none, and is in one place at a time
+    spells = found.held.groupby(["job_id", "start_seconds", "end_seconds"])["accelerators"].sum().reset_index()
+    assert (spells["accelerators"] == spells["job_id"].map(jobs.set_index("job_id")["accelerators"])).all()
+    following = spells.groupby("job_id")["start_seconds"].shift(-1)
+    assert (following.isna() | (following >= spells["end_seconds"])).all()
     work = (found.held["accelerators"] * (found.held["end_seconds"] - found.held["start_seconds"])).sum()
     asked = (jobs["accelerators"] * jobs["duration_seconds"]).sum()
     if found.jobs["preemptions"].sum() == 0:
@@ -213,11 +264,14 @@ def test_easy_fills_holes_but_keeps_the_reservation():
     assert simulate_cluster(jobs, cluster(4), "fifo", A).jobs["start_seconds"].tolist() == [0, 100, 150, 150]
 
 
-def test_fifo_is_work_conserving_for_single_accelerators():
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_nothing_idles_while_a_job_of_one_accelerator_waits(policy):
     generator = np.random.default_rng(2)
-    jobs = trace(np.sort(generator.uniform(0, 500, 300)), generator.exponential(40, 300), np.ones(300))
-    found = simulate_cluster(jobs, cluster(2), "fifo", A)
+    jobs = trace(np.sort(generator.uniform(0, 500, 300)), generator.exponential(40, 300), np.ones(300), team=generator.choice(["a", "b"], 300), priority=generator.choice([0.0, 1.0], 300))
+    free = changed(checkpoint_seconds=0.0, job_restart_seconds=0.0, quantum_seconds=60, borrowing_share=10)
+    found = simulate_cluster(jobs, cluster(2), policy, free)
     busy = found.occupancy[found.occupancy["waiting_jobs"] > 0]
+    assert len(busy)
     assert (busy["accelerators"] == 16).all()
 
 

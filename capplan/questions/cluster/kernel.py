@@ -24,7 +24,7 @@ from capplan.questions.cluster.lists import (
 )
 from capplan.questions.cluster.placing import LOCALITY, _record, choose, choose_here, move_free, one_node, take
 from capplan.questions.cluster.reserving import displace, fits_around, reserve
-from capplan.questions.cluster.resizing import GROWING, grow, shrink
+from capplan.questions.cluster.resizing import grow, shrink
 from capplan.questions.cluster.signatures import COUNT, COUNTS, NODES, REAL, RULES, STATE, TRACE
 from capplan.questions.cluster.state import (
     BY_END,
@@ -35,6 +35,7 @@ from capplan.questions.cluster.state import (
     END,
     EXPECTED_END,
     FREE,
+    GROWING,
     HELD,
     JOB_KIND,
     LEAST,

@@ -9,6 +9,7 @@ from capplan.questions.cluster.signatures import COUNT, NODES, RULES, STATE, TRA
 from capplan.questions.cluster.state import (
     AHEAD,
     BY_END,
+    BY_URGENCY,
     END,
     FREE,
     HELD,
@@ -34,9 +35,6 @@ from capplan.questions.cluster.state import (
     STARTED,
     VICTIMS,
 )
-
-#: What elastic jobs do while they run: take more, also give some away, or give some away to jobs at least as urgent only.
-GROWING, SHRINKING, BY_URGENCY = 1, 2, 3
 
 
 @compiled(COUNT, STATE, source=__file__)

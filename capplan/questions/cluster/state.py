@@ -16,6 +16,8 @@ WholeRows = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 COMING, WAITING, RUNNING, ENDED = 0, 1, 2, 3
 #: A whole accelerator in the units of its parts, so that thousandths and sevenths are whole numbers.
 WHOLE = 7000
+#: What elastic jobs do while they run: take more, also give some away, or give some away to jobs at least as urgent only.
+GROWING, SHRINKING, BY_URGENCY = 1, 2, 3
 #: Places of the scalars in State.scalars.
 NOW, NEXT_JOB, NEXT_CHANGE, WAITING_JOBS, RUNNING_JOBS, RECORDS_FREE, LOGGED, SLOTS, NEXT_TICK, COUNTED_UNTIL = range(10)
 #: Columns of State.log.

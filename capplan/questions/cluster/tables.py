@@ -11,7 +11,7 @@ from capplan.errors import CapplanError, nearest
 from capplan.inputs.assumptions_cluster import ClusterAssumptions
 from capplan.questions.cluster.policies import BACKFILLS, ORDERS, PLACEMENTS, PREEMPTIONS, Policy
 from capplan.questions.cluster.reading import instants, machines_of, read_jobs
-from capplan.questions.cluster.state import WHOLE, Nodes, Rules, Trace
+from capplan.questions.cluster.state import BY_URGENCY, GROWING, SHRINKING, WHOLE, Nodes, Rules, Trace
 
 #: Partitions of a GPU with MIG, in compute slices of seven.
 PROFILES = np.array([1, 2, 3, 4, 7])
@@ -230,20 +230,25 @@ def _rules(
         backfill=BACKFILLS[policy.backfill],
         preempt=PREEMPTIONS[policy.preempt],
         gang=int(a.gang_scheduling),
-        elastic=0 if not (elastic and a.gang_scheduling) else 1 if not a.shrink_elastic_jobs else 3 if policy.order in ("priority", "deadline") else 2,
+        elastic=_resizing(policy, a) if elastic and a.gang_scheduling else 0,
         placement=PLACEMENTS[a.placement_rule],
         scatter=int(a.allow_scatter),
-        scatter_slowdown=a.scatter_slowdown_share,
-        sharing_slowdown=a.sharing_slowdown_share,
-        checkpoint_seconds=a.checkpoint_seconds,
-        restart_seconds=a.job_restart_seconds,
-        checkpoint_interval_seconds=a.checkpoint_interval_seconds,
-        quantum_seconds=a.quantum_seconds,
-        depth=a.backfill_depth,
-        half_life_seconds=a.fair_share_half_life_hours * 3600,
+        scatter_slowdown=float(a.scatter_slowdown_share),
+        sharing_slowdown=float(a.sharing_slowdown_share),
+        checkpoint_seconds=float(a.checkpoint_seconds),
+        restart_seconds=float(a.job_restart_seconds),
+        checkpoint_interval_seconds=float(a.checkpoint_interval_seconds),
+        quantum_seconds=float(a.quantum_seconds),
+        depth=int(a.backfill_depth),
+        half_life_seconds=3600.0 * a.fair_share_half_life_hours,
         quotas=int(policy.quotas),
         share=share,
         nominal=nominal,
         borrowing=np.ceil(nominal * a.borrowing_share).astype(np.int64),
         lending=np.floor(nominal * a.lending_share).astype(np.int64),
     )
+
+
+def _resizing(policy: Policy, a: ClusterAssumptions) -> int:
+    """Return what elastic jobs do while they run; where an order of urgency is stated, an urgent job gives nothing to one that is less so."""
+    return GROWING if not a.shrink_elastic_jobs else BY_URGENCY if policy.order in ("priority", "deadline") else SHRINKING
