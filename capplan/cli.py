@@ -170,7 +170,7 @@ def accept(
 
 @app.command()
 def export(
-    format_: Annotated[str, typer.Argument(metavar="FORMAT", help="kueue (ClusterQueues and cohorts) or slurm (partitions).")],
+    format_: Annotated[str, typer.Argument(metavar="FORMAT", help="kueue (ClusterQueues and cohorts; kueue-v1beta1 for older ones) or slurm (partitions).")],
     report: Annotated[Path, typer.Argument(metavar="REPORT", help="Folder with the answer to `capplan run split BOOK`.")],
     file: Annotated[Path | None, typer.Option("--to", metavar="FILE", help="File to write; without it the text is printed.")] = None,
     as_json: AsJson = False,

@@ -52,6 +52,17 @@ def test_lending_as_kueue_objects():
     assert kueue_faults(text) == []
 
 
+def test_the_older_api_names_its_cohort_otherwise():
+    text = kueue_yaml(LENDING, "v1beta1")
+    queues = of(yaml.safe_load_all(text), "ClusterQueue")
+    assert queues["training-data"]["cohort"] == "training"
+    assert kueue_faults(text) == []
+    assert text.replace("v1beta1", "v1beta2").replace("  cohort: ", "  cohortName: ") == kueue_yaml(LENDING)
+    assert "no field cohortName" in "; ".join(kueue_faults(text.replace("  cohort: ", "  cohortName: ")))
+    assert "only" in "; ".join(kueue_faults(text.replace("v1beta1", "v1beta2", 1)))
+    assert kueue_faults("") == []
+
+
 def test_separate_clusters_and_a_shared_pool():
     apart = LENDING[LENDING["role"] != "cohort"].assign(borrowing_limit=None, lending_limit=None)
     apart.loc[apart["role"] == "inference", "cohort"] = None
@@ -149,6 +160,7 @@ def test_a_missing_or_broken_answer_is_named(tmp_path):
     with pytest.raises(CapplanError, match="capplan run split BOOK"):
         export_quotas("kueue", tmp_path)
     write_answer(tmp_path / "split")
+    assert export_quotas("kueue-v1beta1", tmp_path).text == kueue_yaml(LENDING, "v1beta1")
     with pytest.raises(CapplanError, match="did you mean kueue"):
         export_quotas("keue", tmp_path)
     (tmp_path / "split" / "quotas.csv").write_text("queue,role\na,b\n", encoding="utf-8")

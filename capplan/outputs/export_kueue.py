@@ -11,7 +11,9 @@ import yaml
 from capplan.errors import CapplanError
 from capplan.outputs.export_names import LABEL, label, labels
 
-API = "kueue.x-k8s.io/v1beta2"
+GROUP = "kueue.x-k8s.io"
+#: Versions of the API, newest first, and the field by which a ClusterQueue names its cohort in each.
+VERSIONS = {"v1beta2": "cohortName", "v1beta1": "cohort"}
 HEADER = """\
 # Kueue quotas of the recommended split, counted in accelerators.
 # - Quotas cover accelerators only: let Kueue leave out what is not listed (resources.excludeResourcePrefixes in its configuration: cpu, memory, ...).
@@ -34,7 +36,7 @@ def resource_of(accelerator: str) -> str:
     return "google.com/tpu" if name.startswith("TPU") else "amd.com/gpu" if re.match(r"MI\d", name) else "nvidia.com/gpu"
 
 
-def kueue_objects(quotas: pd.DataFrame) -> list[dict[str, Any]]:
+def kueue_objects(quotas: pd.DataFrame, version: str = "v1beta2") -> list[dict[str, Any]]:
     """Turn quotas into ResourceFlavors, Cohorts and ClusterQueues.
 
     Parameters
@@ -42,19 +44,21 @@ def kueue_objects(quotas: pd.DataFrame) -> list[dict[str, Any]]:
     quotas
         [queue, role, team, accelerator, nominal_accelerators, borrowing_limit, lending_limit, cohort]; empty limits are none. A row of role cohort
         is a cohort with limits of its own inside its parent.
+    version
+        Version of the API: v1beta2, or v1beta1 for a Kueue that does not know it yet.
 
     Raises
     ------
     CapplanError
         A quota that is negative or not whole.
     """
-    flavors = labels(quotas["accelerator"])
+    api, flavors = f"{GROUP}/{version}", labels(quotas["accelerator"])
     groups, quotas = quotas[quotas["role"] == "cohort"], quotas[quotas["role"] != "cohort"]
     queues = labels(quotas["queue"], "queue")
     cohorts = labels([*groups["cohort"].dropna(), *groups["queue"], *quotas["cohort"].dropna()], "cohort")
     objects: list[dict[str, Any]] = [
         {
-            "apiVersion": API,
+            "apiVersion": api,
             "kind": "ResourceFlavor",
             "metadata": {"name": flavor},
             "spec": {"nodeLabels": {"capplan/accelerator": flavor}},
@@ -64,12 +68,12 @@ def kueue_objects(quotas: pd.DataFrame) -> list[dict[str, Any]]:
     for cohort, name in cohorts.items():
         rows = groups[groups["queue"] == cohort]
         spec: dict[str, Any] = {"parentName": cohorts[rows["cohort"].iloc[0]], "resourceGroups": _groups(rows, flavors, True)} if len(rows) else {}
-        objects.append({"apiVersion": API, "kind": "Cohort", "metadata": {"name": name}, "spec": spec})
+        objects.append({"apiVersion": api, "kind": "Cohort", "metadata": {"name": name}, "spec": spec})
     for queue, rows in quotas.groupby("queue", sort=False):
         cohort = rows["cohort"].iloc[0]
         joined = isinstance(cohort, str)
         serving = rows["role"].iloc[0] == "inference"
-        spec = {"cohortName": cohorts[cohort]} if joined else {}
+        spec = {VERSIONS[version]: cohorts[cohort]} if joined else {}
         spec["namespaceSelector"] = {}
         spec["queueingStrategy"] = "BestEffortFIFO"
         if joined:
@@ -77,7 +81,7 @@ def kueue_objects(quotas: pd.DataFrame) -> list[dict[str, Any]]:
             if serving and rows["borrowing_limit"].isna().any():
                 spec["preemption"]["borrowWithinCohort"] = {"policy": "LowerPriority"}
         spec["resourceGroups"] = _groups(rows, flavors, joined)
-        objects.append({"apiVersion": API, "kind": "ClusterQueue", "metadata": {"name": queues[queue]}, "spec": spec})
+        objects.append({"apiVersion": api, "kind": "ClusterQueue", "metadata": {"name": queues[queue]}, "spec": spec})
     return objects
 
 
@@ -109,9 +113,9 @@ def _whole(value: object, queue: object) -> int:
     return int(number)
 
 
-def kueue_yaml(quotas: pd.DataFrame) -> str:
+def kueue_yaml(quotas: pd.DataFrame, version: str = "v1beta2") -> str:
     """Write quotas as YAML that `kubectl apply` takes, after checking what a reader would read back."""
-    text = HEADER + yaml.safe_dump_all(kueue_objects(quotas), sort_keys=False, explicit_start=True)
+    text = HEADER + yaml.safe_dump_all(kueue_objects(quotas, version), sort_keys=False, explicit_start=True)
     faults = kueue_faults(text)
     if faults:
         raise CapplanError("the Kueue objects are not as its API wants them: " + "; ".join(faults))
@@ -143,7 +147,6 @@ SPECS: dict[str, dict[str, Any]] = {
     "ResourceFlavor": {"nodeLabels": lambda value: isinstance(value, dict) and all(isinstance(text, str) for text in value.values()), "topologyName": _name},
     "Cohort": {"parentName": _name, "resourceGroups": _GROUPS, "fairSharing": {"weight": _quantity}},
     "ClusterQueue": {
-        "cohortName": _name,
         "namespaceSelector": {"matchLabels": lambda value: isinstance(value, dict), "matchExpressions": lambda value: isinstance(value, list)},
         "queueingStrategy": _one_of("StrictFIFO", "BestEffortFIFO"),
         "preemption": {
@@ -170,7 +173,7 @@ def kueue_faults(text: str) -> list[str]:
 
     Source
     ------
-    Kueue, config/components/crd/bases: clusterqueues, cohorts and resourceflavors of kueue.x-k8s.io, v1beta2.
+    Kueue, config/components/crd/bases: clusterqueues, cohorts and resourceflavors of kueue.x-k8s.io, v1beta2 and v1beta1.
     """
     faults: list[str] = []
     try:
@@ -178,22 +181,26 @@ def kueue_faults(text: str) -> list[str]:
     except yaml.YAMLError as error:
         return [f"no YAML: {error}"]
     defined: dict[str, set[str]] = {kind: set() for kind in SPECS}
+    # all are of one version, that of the first
+    version = str(objects[0].get("apiVersion")).removeprefix(f"{GROUP}/") if objects and isinstance(objects[0], dict) else ""
+    version = version if version in VERSIONS else next(iter(VERSIONS))
+    specs = {**SPECS, "ClusterQueue": {VERSIONS[version]: _name, **SPECS["ClusterQueue"]}}
     for found in objects:
         kind = found.get("kind") if isinstance(found, dict) else None
-        if kind not in SPECS or set(found) - {"apiVersion", "kind", "metadata", "spec"} or found.get("apiVersion") != API:
-            faults.append(f"{kind}: only {', '.join(SPECS)} of {API} with metadata and spec are written")
+        if kind not in SPECS or set(found) - {"apiVersion", "kind", "metadata", "spec"} or found.get("apiVersion") != f"{GROUP}/{version}":
+            faults.append(f"{kind}: only {', '.join(SPECS)} of {GROUP}/{version} with metadata and spec are written")
             continue
         name = found.get("metadata", {}).get("name")
         if set(found.get("metadata", {})) != {"name"} or not (isinstance(name, str) and LABEL.fullmatch(name)) or name in defined[kind]:
             faults.append(f"{kind} {name!r}: the name is no RFC 1123 label, or comes twice")
             continue
         defined[kind].add(name)
-        _check(found.get("spec") or {}, SPECS[kind], f"{kind} {name}", faults)
+        _check(found.get("spec") or {}, specs[kind], f"{kind} {name}", faults)
     if faults:
         return faults
     for found in objects:
         if found["kind"] != "ResourceFlavor":
-            faults += _relations(found, defined)
+            faults += _relations(found, defined, "parentName" if found["kind"] == "Cohort" else VERSIONS[version])
     return faults
 
 
@@ -220,10 +227,10 @@ def _check(value: Any, rule: Any, where: str, faults: list[str]) -> None:
         faults.append(f"{where}: {value!r} is not allowed")
 
 
-def _relations(queue: dict[str, Any], defined: dict[str, set[str]]) -> list[str]:
+def _relations(queue: dict[str, Any], defined: dict[str, set[str]], above: str) -> list[str]:
     """Return what does not fit together in a queue."""
     where, spec, faults = f"{queue['kind']} {queue['metadata']['name']}", queue.get("spec") or {}, []
-    cohort = spec.get("cohortName" if queue["kind"] == "ClusterQueue" else "parentName")
+    cohort = spec.get(above)
     if cohort is not None and cohort not in defined["Cohort"]:
         faults.append(f"{where}: there is no cohort {cohort}")
     preemption = spec.get("preemption", {})

@@ -12,7 +12,7 @@ from capplan.outputs.export_kueue import kueue_yaml
 from capplan.outputs.export_names import read_split
 from capplan.outputs.export_slurm import slurm_conf
 
-FORMATS = ("kueue", "slurm")
+FORMATS = ("kueue", "kueue-v1beta1", "slurm")
 _WORDS = {"separate": "two separate clusters", "shared": "one shared pool", "lending": "lending with reclaim"}
 
 
@@ -31,7 +31,7 @@ def export_quotas(format_: str, report: Path) -> Exported:
     Parameters
     ----------
     format_
-        "kueue" or "slurm".
+        "kueue" (its newest API), "kueue-v1beta1" (for a Kueue that does not know it yet) or "slurm".
     report
         Folder of a report, of the notebooks beside it, or of the answer to the split.
 
@@ -43,7 +43,8 @@ def export_quotas(format_: str, report: Path) -> Exported:
     if format_ not in FORMATS:
         raise CapplanError(f"quotas are not exported to {format_}; {nearest(format_, FORMATS)}")
     quotas, fleet, arrangement = read_split(report)
-    text = kueue_yaml(quotas) if format_ == "kueue" else slurm_conf(quotas, fleet, arrangement)
+    versions = {"kueue": "v1beta2", "kueue-v1beta1": "v1beta1"}
+    text = kueue_yaml(quotas, versions[format_]) if format_ in versions else slurm_conf(quotas, fleet, arrangement)
     own = fleet.groupby("own")["accelerator_count"].sum()
     headline = f"{own.get('inference', 0):,} accelerators are inference's own and {own.get('training', 0):,} training's, divided as {_WORDS[arrangement]}."
     return Exported(text, quotas, headline)

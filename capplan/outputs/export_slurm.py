@@ -85,7 +85,7 @@ def slurm_conf(quotas: pd.DataFrame, fleet: pd.DataFrame, arrangement: str) -> s
                 f"PartitionName=lent Nodes={own['inference']} {low} QOS=lent State=UP",
                 "# jobs name both: sbatch --partition=training,lent --requeue",
             ]
-    lines += ["#", "# limits and shares, once slurmdbd keeps accounts:"]
+    lines += ["#", "# limits and shares, once slurmdbd keeps accounts (AccountingStorageTRES=gres/gpu, AccountingStorageEnforce=limits):"]
     if arrangement == "lending":
         lends = int(pd.to_numeric(quotas.loc[quotas["role"] == "inference", "lending_limit"]).sum())
         borrows = int(pd.to_numeric(quotas.loc[quotas["role"] == "cohort", "borrowing_limit"]).sum())
