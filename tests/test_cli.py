@@ -99,3 +99,29 @@ def test_new_and_ingest_name_what_is_wrong(capplan, tmp_path):
     done = capplan("ingest", "requets", tmp_path / "log.csv", "--into", tmp_path / "x")
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
+
+
+TRACE = {
+    "usage": hourly(10),
+    "workloads": "workload,stage,unit,host\nchat,serving,requests,self\n",
+    "speeds": "workload,accelerator,work_per_accelerator_hour,basis\nchat,H100,1,measured\n",
+    "nodes": "node,accelerator,accelerator_count,nodes\nn,H100,8,3\n",
+    "book": "as_of: 2026-02-01\nfirst_quarter: 2026Q2\nhorizon_quarters: 1\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "job", "message"),
+    [
+        ("cluster", "j1,2026-01-02 01:00,60,25", "j1 needs 25 accelerators of one kind and the cluster has 24"),
+        ("split", "j1,2026-01-02 01:00,60,24", "j1 needs 24 accelerators, and of 24 only 16 are training's own"),
+        ("split", "j1,2026-01-02 01:00,-1,1", "found '-1.0'; must be a number at least 0"),
+    ],
+)
+def test_a_job_that_cannot_be_stops_the_run_with_one_message(capplan, make_book, tmp_path, question, job, message):
+    book = make_book(jobs=f"job_id,submit,duration_seconds,accelerators\nj0,2026-01-02,3600,8\n{job}\n", **TRACE)
+    done = capplan("run", question, book, "--out", tmp_path / "out")
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list((tmp_path / "out").rglob("*.ipynb"))
