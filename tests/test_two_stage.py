@@ -14,6 +14,7 @@ from scipy.optimize import linprog
 
 from capplan.errors import SolveError
 from capplan.optimize.bases import BasisStore
+from capplan.optimize.l_shaped import LShaped
 from capplan.optimize.priced import envelope_weights, priced_program
 from capplan.optimize.program import expected_excess, right_hand_sides
 from capplan.optimize.recourse import RecourseLibrary
@@ -351,6 +352,42 @@ def test_prices_in_place_of_expected_rows_bound_the_optimum(seed, risk_weight):
             assert bound <= exact.upper + 1e-6 * abs(exact.upper)
         best = max(best, bound)
     assert best > 0.5 * exact.lower
+
+
+@pytest.mark.parametrize(
+    ("seed", "risk_weight", "budget"), [*((seed, risk_weight, False) for seed in range(5) for risk_weight in (0.0, 0.3)), (2, 0.0, True), (3, 0.3, True)]
+)
+def test_use_that_is_wanted_or_paid_for_equals_the_extensive_form(seed, risk_weight, budget):
+    """Two floors under what is bought and rented; what is short is paid, or moves from the first to the second. A budget may bind beside them."""
+    problem, draw = fleet(seed, scenarios=6), np.random.default_rng(seed)
+    spend = np.where(problem.q < 20, problem.q, 0.0)
+    weight = problem.probability[problem.scenario] * problem.weight
+    free = solve_two_stage(problem, risk_weight, 0.3, 1e-7)
+    used = [float((weight * (problem.technology == t)) @ (free.recourse @ spend)) for t in (0, 1)]
+    bought = 0.2 * problem.c
+    wide = replace(
+        problem, c=np.append(problem.c, [0.0 if seed % 2 else 0.5, 0.6]), A=sparse.hstack([problem.A, sparse.csr_matrix((problem.A.shape[0], 2))]).tocsr(),
+        lower=np.append(problem.lower, [0.0, 0.0]), upper=np.append(problem.upper, [np.inf, np.inf]), integer=np.append(problem.integer, [False, False]),
+        T=[sparse.hstack([T, sparse.csr_matrix((T.shape[0], 2))]).tocsr() for T in problem.T],
+    )  # fmt: skip
+    floor = [(use + float(bought @ free.x)) * draw.uniform(1.05, 1.6) for use in used]
+    rows = [
+        ExpectedRow(np.append(-bought, [-1.0, 0.0]), -spend, problem.technology == 0, problem.weight, -floor[0]),
+        ExpectedRow(np.append(-bought, [1.0 if seed % 2 else 0.0, -1.0]), -spend, problem.technology == 1, problem.weight * 0.95, -floor[1]),
+    ]
+    if budget:
+        most = float(problem.c @ free.x) + float(weight @ (free.recourse @ spend))
+        rows.append(ExpectedRow(np.append(problem.c, [0.0, 0.0]), spend, np.ones(len(weight), dtype=bool), problem.weight, 0.95 * most))
+    whole = replace(wide, expected=tuple(rows))
+    exact = solve_two_stage(whole, risk_weight, 0.3, 1e-7, method="extensive")
+    assert exact.upper > free.upper * (1 + 1e-4)
+    found = LShaped(whole, risk_weight, 0.3, 1e-2 if budget else 1e-4).solve()
+    assert found.lower <= exact.upper * (1 + 1e-7)
+    assert exact.lower <= found.upper * (1 + 1e-7)
+    assert budget or found.gap_share <= 1e-4
+    assert (expected_excess(whole, found.x, found.recourse, 1e-6) == 0).all()
+    cost = np.bincount(whole.scenario, whole.weight * (found.recourse @ whole.q))
+    assert whole.c @ found.x + blended_cost(cost, whole.probability, risk_weight, 0.3) == pytest.approx(found.upper, rel=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -10,9 +10,9 @@ from scipy import sparse
 
 from capplan.errors import SolveError
 from capplan.optimize.evaluation import Cut, Evaluator
+from capplan.optimize.mixing import mix_levels
 from capplan.optimize.program import TwoStage, check_weights, cost_states, point_costs, right_hand_sides, risk_weights, row_use
 from capplan.optimize.separable import SeparableRecourse
-from capplan.optimize.solver import Arrays, solve_arrays
 
 Array = np.ndarray
 #: Rounds of pricing at one first stage.
@@ -70,6 +70,8 @@ class Coupled(NamedTuple):
 
     Parameters
     ----------
+    x : (n,)
+        The first stage, with columns that only expected rows see chosen anew.
     cost_by_scenario : (S,)
         Recourse cost of the mixture; infinite where the rows cannot be kept.
     price
@@ -82,6 +84,7 @@ class Coupled(NamedTuple):
         Cuts at the prices that were asked for besides.
     """
 
+    x: Array
     cost_by_scenario: Array
     price: Price
     cut: Cut
@@ -90,11 +93,12 @@ class Coupled(NamedTuple):
 
 
 class _Mix(NamedTuple):
-    """A mixture: shares of each cell's levels, scenario costs, how far the rows are over, and prices."""
+    """A mixture: shares of each cell's levels, scenario costs, how far the rows are over, first-stage columns that only they see, and prices."""
 
     shares: list[Array]
     cost: Array
     over: float
+    free: Array
     price: Price
 
 
@@ -127,8 +131,8 @@ class CoupledEvaluator:
         problem = self.problem
         counted = np.array([row.weight * row.points for row in problem.expected])
         check_weights(problem)
-        if any((np.asarray(row.g) < 0).any() for row in problem.expected):
-            raise SolveError("an expected row lowers what it counts; prices prove nothing there, write the program out")
+        if any((np.asarray(row.g) < 0).any() and (np.asarray(row.g) > 0).any() for row in problem.expected):
+            raise SolveError("an expected row counts some use and takes off other; prices prove nothing there, write the program out")
         ratio = np.round(counted / np.where(problem.weight > 0, problem.weight, 1.0), DIGITS)
         label, cell = np.unique(np.vstack([problem.technology, ratio]), axis=1, return_inverse=True)
         self.technology, self.ratio = label[0].astype(int), label[1:].T
@@ -141,9 +145,17 @@ class CoupledEvaluator:
         self.prices: list[Array] = [np.zeros(len(kinds))]
         self.last_asked: dict[int, int] = {}
         self.visits = 0
-        self.active: dict[int, dict[int, Array | None]] = {c: {0: None} for c in self.coupled}
-        top = np.abs(cost_states(problem)[0]).max(initial=1e-9)
-        self.highest = HIGHEST_PRICE * top / max((np.abs(row.g).max(initial=0.0) for row in problem.expected), default=1.0)
+        costs = cost_states(problem)[0]
+        use = [np.broadcast_to(np.atleast_2d(problem.expected[k].g), costs.shape) for k in self.first]
+        self.highest = HIGHEST_PRICE * np.abs(costs).max(initial=1e-9) / max((np.abs(g).max(initial=0.0) for g in use), default=1.0)
+        # Where use is wanted, it is worth no more than it costs: above that it would be bought without need, and without end.
+        self.wants = np.array([bool((g < 0).any()) for g in use])
+        self.most = np.array([(costs[g < 0] / -g[g < 0]).min() if wants else self.highest for g, wants in zip(use, self.wants, strict=True)])
+        if (self.most <= 0).any():
+            raise SolveError("an expected row counts use that costs nothing; prices prove nothing there, write the program out")
+        self.always = self._always()
+        self.active: dict[int, dict[int, Array | None]] = {c: dict.fromkeys(numbers) for c, numbers in self.always.items()}
+        self.free = self._free()
 
     def evaluate(self, x: Array, open_share: float = 0.0, others: Sequence[Price] = ()) -> Coupled:
         """Return the best dispatch of x and the cut that supports it.
@@ -158,6 +170,8 @@ class CoupledEvaluator:
             Prices at which cuts are asked for too, as good as the levels at hand make them.
         """
         problem, self.visits = self.problem, self.visits + 1
+        x = np.asarray(x, dtype=float).copy()
+        x[self.free] = 0.0
         room = np.array([row.limit - float(row.a @ x) for row in problem.expected])
         fixed = self._fixed(x)
         levels = {c: [self._level(x, c, number, basis) for number, basis in self.active[c].items()] for c in self.coupled}
@@ -173,7 +187,7 @@ class CoupledEvaluator:
                         del levels[c][len(shares) :]
                     break
             low = {c: self._between(c, levels[c], mix.price)[0] for c in self.coupled}
-            value = float(risk_weights(mix.cost, problem.probability, self.risk_weight, self.tail_share) @ mix.cost) + self.highest * mix.over
+            value = float(risk_weights(mix.cost, problem.probability, self.risk_weight, self.tail_share) @ mix.cost) + self.highest * mix.over + float(problem.c[self.free] @ mix.free)
             found = float(mix.price.scenario @ (fixed + sum(low.values(), np.zeros(len(fixed)))) - mix.price.row @ room)
             if found > bound:
                 bound, best = found, mix.price
@@ -184,7 +198,22 @@ class CoupledEvaluator:
         self._keep(levels, mix, best)
         cost = mix.cost if kept else np.full(len(mix.cost), np.inf)
         mixture = [(levels[c], share) for c, share in zip(self.coupled, mix.shares, strict=True)]
-        return Coupled(cost, best, self._cut(levels, best), mixture, [self._cut(levels, price) for price in others])
+        x[self.free] = mix.free
+        return Coupled(x, cost, best, self._cut(levels, best), mixture, [self._cut(levels, price) for price in others])
+
+    def _always(self) -> dict[int, list[int]]:
+        """Return the prices at which each cell is always dispatched, so that they surround all others: none, and the most where use is wanted."""
+        if not self.wants.any():
+            return {c: [0] for c in self.coupled}
+        top = self._number(np.where(self.wants, self.most, 0.0), {0})
+        wanted = [c for c in self.coupled if self.ratio[c][self.wants[self.kind]].any()]
+        return {c: [0, top] if c in wanted else [0] for c in self.coupled}
+
+    def _free(self) -> Array:
+        """Return the first-stage columns that only expected rows see, and that can always fill them at a cost."""
+        problem = self.problem
+        seen = np.asarray(abs(problem.A).sum(axis=0)).ravel() + sum(np.asarray(abs(T).sum(axis=0)).ravel() for T in problem.T)
+        return np.flatnonzero(~problem.integer & np.isinf(problem.upper) & (problem.lower == 0) & (problem.c >= 0) & (seen == 0))
 
     def decisions(self, x: Array, found: Coupled) -> sparse.csr_matrix:
         """Return the mixture's recourse of every point, (P, r) sparse."""
@@ -256,8 +285,9 @@ class CoupledEvaluator:
             mix[order[lower], np.arange(scenarios)] = 1 - share
             mix[order[upper], np.arange(scenarios)] += share
         else:
-            # A price that is nowhere higher proves a cost that is nowhere higher.
-            below = (at[:, :, None] <= wanted * (1 + 1e-12)).all(axis=1)
+            # A price that is nowhere higher, or nowhere lower where use is wanted, proves a cost that is nowhere higher.
+            sign = np.where(self.wants, -1.0, 1.0)
+            below = (at[:, :, None] * sign[:, None] <= wanted * sign[:, None] + 1e-12 * wanted).all(axis=1)
             mix[np.where(below, value, -np.inf).argmax(axis=0), np.arange(scenarios)] = 1.0
         return (mix * value).sum(axis=0), mix
 
@@ -284,7 +314,7 @@ class CoupledEvaluator:
 
     def _number(self, wanted: Array, known: set[int]) -> int:
         """Return the number of a price: one that is nearly the same and new to the cell, else the price itself."""
-        wanted = np.minimum(wanted, self.highest)
+        wanted = np.minimum(wanted, self.most)
         for number, price in enumerate(self.prices):
             close = np.abs(price - wanted) <= (0.0 if number in known else SAME_SHARE * self.gap_share) * wanted
             if close.all():
@@ -300,7 +330,7 @@ class CoupledEvaluator:
         for c, shares in zip(self.coupled, mix.shares, strict=True):
             proof = self._between(c, levels[c], best)[1]
             keep = np.flatnonzero((shares > 1e-9).any(axis=1) | (proof > 0).any(axis=1)).tolist()
-            self.active[c] = {levels[c][i].number: levels[c][i].basis for i in sorted({0, *keep})}
+            self.active[c] = {levels[c][i].number: levels[c][i].basis for i in sorted({*range(len(self.always[c])), *keep})}
         active = {number for known in self.active.values() for number in known}
         idle = sorted((visit, number) for number, visit in self.last_asked.items() if visit < self.visits and number not in active)
         for _, number in idle[:-MOST_PRICES]:
@@ -330,47 +360,23 @@ class CoupledEvaluator:
 
     def _mix(self, levels: dict[int, list[Level]], fixed: Array, room: Array) -> _Mix:
         """Mix the levels of each cell, scenario by scenario, at least cost within the rows."""
-        p, risk = self.problem.probability, self.risk_weight
-        scenarios, rows = len(p), len(room)
+        p = self.problem.probability
         cost = np.concatenate([np.array([level.cost for level in levels[c]]) for c in self.coupled])
-        used = np.concatenate(
-            [
-                np.array([level.used[self.kind] for level in levels[c]]) * (self.ratio[c][:, None] * p)  # (levels, K, S)
-                for c in self.coupled
-            ]
-        )
+        used = np.concatenate([np.array([level.used[self.kind] for level in levels[c]]) * (self.ratio[c][:, None] * p) for c in self.coupled])
         cell = np.repeat(np.arange(len(self.coupled)), [len(levels[c]) for c in self.coupled])
-        count, unit = len(cell), float(max(np.abs(cost).max(initial=0.0), np.abs(fixed).max(initial=0.0), 1e-9))
-        alpha = count * scenarios
-        column, scenario = np.arange(alpha), np.tile(np.arange(scenarios), count)
-        one = sparse.csr_matrix((np.ones(alpha), (np.repeat(cell, scenarios) * scenarios + scenario, column)), shape=(len(self.coupled) * scenarios, alpha))
-        tail = sparse.csr_matrix((-cost.ravel() / unit, (scenario, column)), shape=(scenarios, alpha))
-        budget = sparse.csr_matrix(used.transpose(1, 0, 2).reshape(rows, alpha) / unit)
-        # columns: shares by level and scenario, excess of scenario costs over eta, eta, excess over the rows
-        A = sparse.bmat(
-            [
-                [one, None, None, None],
-                [tail, sparse.eye(scenarios), sparse.csr_matrix(np.ones((scenarios, 1))), None],
-                [budget, None, None, -sparse.eye(rows)],
-            ],
-            format="csr",
-        )
-        c = np.concatenate([(1 - risk) * (p * cost).ravel() / unit, risk / self.tail_share * p, [risk], np.full(rows, self.highest)])
-        ends = [fixed + sum((pick(cost[cell == i], axis=0) for i in range(len(self.coupled))), np.zeros(scenarios)) for pick in (np.min, np.max)]
-        lower, upper = np.zeros(len(c)), np.full(len(c), np.inf)
-        upper[:alpha] = 1.0
-        # Eta is the cost of some scenario.
-        lower[alpha + scenarios], upper[alpha + scenarios] = ends[0].min() / unit - 1.0, ends[1].max() / unit + 1.0
-        b = np.concatenate([np.ones(one.shape[0]), fixed / unit, room / unit])
-        sense = np.concatenate([np.full(one.shape[0], "="), np.full(scenarios, ">"), np.full(rows, "<")])
-        solved = solve_arrays(Arrays(c, A, b, sense, lower, upper, np.zeros(len(c), dtype=bool)))
-        assert solved.duals is not None
-        weight = (1 - risk) * p + np.maximum(solved.duals[one.shape[0] : one.shape[0] + scenarios], 0.0)
-        least = LEAST_SHARE if 1 - risk < LEAST_SHARE else 0.0
-        price = Price(np.maximum(-solved.duals[len(b) - rows :], 0.0), (1 - least) * weight / weight.sum() + least * p)
-        shares = solved.x[:alpha].reshape(count, scenarios)
-        total = fixed + (shares * cost).sum(axis=0)
-        return _Mix([shares[cell == i] for i in range(len(self.coupled))], total, float(solved.x[len(c) - rows :].sum() * unit), price)
+        free = np.array([row.a[self.free] for row in self.problem.expected])
+        mixed = mix_levels(cost, used, cell, fixed, room, free, self.problem.c[self.free], p, self.risk_weight, self.tail_share, self.highest)
+        least = LEAST_SHARE if 1 - self.risk_weight < LEAST_SHARE else 0.0
+        weight = (1 - least) * mixed.scenario / mixed.scenario.sum() + least * p
+        total = fixed + (mixed.shares * cost).sum(axis=0)
+        shares = [mixed.shares[cell == i] for i in range(len(self.coupled))]
+        return _Mix(shares, total, float(mixed.over.sum()), mixed.free, self._capped(Price(mixed.row, weight)))
+
+    def _capped(self, price: Price) -> Price:
+        """Return prices of the rows that are low enough in every scenario for use that is wanted; less of a price holds as well."""
+        wanted = [self._wanted(c, price)[self.wants].max(axis=1, initial=0.0) for c in self.coupled if self.wants.any()]
+        excess = max([1.0, *(np.array(wanted) / self.most[self.wants]).ravel().tolist()])
+        return price._replace(row=price.row / excess)
 
 
 def priced_rows(problem: TwoStage, price: Price) -> tuple[Array, float]:

@@ -25,7 +25,7 @@ WHOLE_ITERATIONS = 40
 NEAR_ITERATIONS = 6
 CLOSE_SHARE = 0.25
 FAR_SHARE = 0.05
-PRICED_VISITS = (3, 8, 16)
+PRICED_VISITS = (3, 8, 16, 24, 32)
 PRECISION_SHARE = 0.7
 IN_OUT_SHARE = 0.5
 CLUSTERS = 8
@@ -153,6 +153,7 @@ class LShaped:
             self.evaluator.rest(self.x)
             # dispatches of equal cost may differ by scenario: cost and recourse are those of one and the same
             joint = self.coupled.evaluate(self.x)
+            self.x = joint.x
             self.cost = joint.cost_by_scenario
             self.upper = float(self.problem.c @ self.x) + blended_cost(self.cost, self.problem.probability, self.risk_weight, self.tail_share)
             recourse = self.coupled.decisions(self.x, joint)
@@ -209,8 +210,8 @@ class LShaped:
         """Return the objective with the chords in place of the recourse cost, which the relaxation can reach at most."""
         return self._value(problem, x, found) + float(np.array([1 - self.risk_weight, self.risk_weight]) @ found.raised)
 
-    def _visit(self, evaluator: Evaluator, x: Array) -> Evaluated:
-        """Evaluate a first stage and add its cuts; under expected rows its cost is that of the best dispatch that keeps them."""
+    def _visit(self, evaluator: Evaluator, x: Array) -> tuple[Array, Evaluated]:
+        """Evaluate a first stage and add its cuts; under expected rows, with the best dispatch that keeps them and what it lets the first stage leave out."""
         found = evaluator.evaluate(x)
         if len(found.rays):
             self.rays.append(found.rays)
@@ -219,7 +220,7 @@ class LShaped:
             for cuts in ((found.mean, found.tail, found.reference), *((mean, None, reference) for mean, reference in found.chords)):
                 self.cuts.append(cuts)
                 self.master.add(*cuts)
-            return found
+            return x, found
         joint = self.coupled.evaluate(x, self.open_share, self.prices)
         price = priced_rows(self.problem, joint.price)
         self.master.add_joint(joint.cut, *price)
@@ -232,7 +233,7 @@ class LShaped:
             self.prices.append(joint.price)
             self.master.add_price(*price)
             self.master.add_priced(len(self.prices) - 1, joint.cut)
-        return found._replace(cost_by_scenario=joint.cost_by_scenario)
+        return joint.x, found._replace(cost_by_scenario=joint.cost_by_scenario)
 
     def _sketch(self) -> None:
         """Solve the aggregated relaxation, whose cuts hold for the full program too, to start near the optimum; a program that is as small is not."""
@@ -245,8 +246,8 @@ class LShaped:
         """Cut until the relaxation is solved to a gap; return its best point."""
         problem = evaluator.problem
         # A start that breaks first-stage rows is no point to stay near, and its cost bounds nothing.
-        found = self._raised_value(problem, x, self._visit(evaluator, x))
-        best, value = x, found if self._keeps_rows(x) else np.inf
+        x, seen = self._visit(evaluator, x)
+        best, value = x, self._raised_value(problem, x, seen) if self._keeps_rows(x) else np.inf
         for _ in range(RELAXED_ITERATIONS):
             proposal = self.master.relax()
             if problem is self.problem:
@@ -257,7 +258,8 @@ class LShaped:
             if time_is_up():
                 return proposal.x if np.isinf(value) else best
             inside = proposal.x if np.isinf(value) else IN_OUT_SHARE * proposal.x + (1 - IN_OUT_SHARE) * best
-            found = self._raised_value(problem, inside, self._visit(evaluator, inside))
+            inside, seen = self._visit(evaluator, inside)
+            found = self._raised_value(problem, inside, seen)
             if found < value:
                 best, value = inside, found
         return best
@@ -265,6 +267,8 @@ class LShaped:
     def _search(self, relaxed: Array) -> None:
         """Solve with integers: near the relaxed point first, then everywhere, until the bounds meet."""
         problem = self.problem
+        if self.coupled is not None:
+            self.master.forget_loose_cuts()
         guess = np.clip(np.where(problem.integer, np.round(relaxed), relaxed), problem.lower, problem.upper)
         self._offer_point(guess)
         if not self._proven() and time_is_up():
@@ -328,7 +332,7 @@ class LShaped:
 
     def _offer_point(self, x: Array) -> float:
         """Evaluate a first stage that keeps the integers, cut, and keep it if it is the best; return its value, infinite where infeasible."""
-        found = self._visit(self.evaluator, x)
+        x, found = self._visit(self.evaluator, x)
         value = self._value(self.problem, x, found)
         if self._keeps_rows(x):
             self._offer(x, value, found.cost_by_scenario)

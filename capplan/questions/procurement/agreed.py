@@ -8,13 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from capplan.errors import SolveError
 from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.optimize.clock import time_is_up
 from capplan.optimize.extensive import solve_extensive
-from capplan.optimize.l_shaped import FINEST_GAP
+from capplan.optimize.l_shaped import FINEST_GAP, LShaped
 from capplan.optimize.priced import envelope_weights, priced_program
 from capplan.optimize.program import Marginals, Solution, TwoStage, blended_cost, expected_excess, point_costs, row_use
-from capplan.optimize.solver import UnboundedError
+from capplan.optimize.solver import InfeasibleError, UnboundedError
 from capplan.optimize.two_stage import Warm, solve_two_stage
 from capplan.questions.procurement.budgets import EXACT_COLUMNS, solve_within_budgets
 from capplan.questions.procurement.model import Model
@@ -38,18 +39,21 @@ class Effort(NamedTuple):
 
     Parameters
     ----------
+    kept
+        Whether agreements are kept and not only paid for at a price, where no budget binds.
     prices
         Prices of the agreements that are tried on the relaxation.
     counts
         Halvings in the search for how much use by the hour a plan may count on.
     """
 
+    kept: bool
     prices: int
     counts: int
 
 
-FULL = Effort(prices=5, counts=3)
-QUICK = Effort(prices=0, counts=1)
+FULL = Effort(kept=True, prices=5, counts=3)
+QUICK = Effort(kept=False, prices=0, counts=1)
 
 
 def count_use(
@@ -88,9 +92,10 @@ def count_use(
 def prove(model: Model, best: tuple[Model, Solution], a: ProcurementAssumptions, effort: Effort) -> tuple[Model, Solution]:
     r"""Bound what any plan can cost, where all that is expected to be rented by the hour counts towards agreements; and look for a better plan.
 
-    A small problem is written out whole. In a large one agreements (and budgets) are paid for at a price instead of kept, so that every hour stays on its own
-    (`capplan.optimize.priced`); the price follows what is short, a subgradient of the bound. What is rented there says how much use a plan may
-    count on: as much of it as leads to a plan that rents that much.
+    A small problem is written out whole. In a large one where no budget binds, dispatches at a few prices of the agreements are mixed
+    (`capplan.optimize.coupled`), which is as exact. Otherwise agreements and budgets are paid for at a price instead of kept, so that every hour stays on
+    its own (`capplan.optimize.priced`); the price follows what is short, a subgradient of the bound. What is rented there says how much use a plan
+    may count on: as much of it as leads to a plan that rents that much.
 
     Parameters
     ----------
@@ -112,13 +117,33 @@ def prove(model: Model, best: tuple[Model, Solution], a: ProcurementAssumptions,
         exact = solve_extensive(whole, a.risk_weight, a.tail_share, a.gap_share)
         lower, best = exact.lower, _better(model, whole, exact, best, a)
     else:
-        lower, best = _bound(model, whole, best, a, effort)
+        kept = _keep(model, whole, best, a) if effort.kept else None
+        lower, best = kept or _bound(model, whole, best, a, effort)
     if best[0] is not found_in:
         best = best[0], replace(best[1], marginals=_marginals(best, a))
     now, plan = best
     lower = min(lower, plan.upper)
     gap = (plan.upper - lower) / max(abs(plan.upper), 1e-12)
     return now, replace(plan, lower=lower, status="optimal" if gap <= FINEST_GAP else "gap" if gap <= a.gap_share else "limit")
+
+
+def _keep(
+    model: Model, whole: TwoStage, best: tuple[Model, Solution], a: ProcurementAssumptions
+) -> tuple[float, tuple[Model, Solution]] | None:
+    """Return what no plan can cost less than, and the best plan, with agreements kept; None where a budget binds, or digits do not suffice."""
+    budgets = len(model.program.expected)
+    if row_prices(model, whole, best[1])[:budgets].any():
+        return None
+    agreements = replace(whole, expected=whole.expected[budgets:])
+    try:
+        found = LShaped(agreements, a.risk_weight, a.tail_share, a.gap_share, None, best[1].warm).solve()
+    except InfeasibleError:
+        raise
+    except SolveError:
+        return None
+    if (expected_excess(whole, found.x, found.recourse) > 0).any():
+        return None
+    return found.lower, _better(model, whole, found, best, a)
 
 
 def _bound(

@@ -1,0 +1,96 @@
+"""The program that mixes known dispatches at least blended cost within expected rows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from capplan.optimize.solver import Arrays, solve_arrays
+
+Array = np.ndarray
+#: Use below this share of the largest cost is rounding, and would only spoil the scaling.
+DUST = 1e-12
+
+
+class Mixed(NamedTuple):
+    """A mixture and its prices.
+
+    Parameters
+    ----------
+    shares : (levels, S)
+        Share of each level in each scenario.
+    over : (K,)
+        How far each row is over.
+    free : (F,)
+        First-stage columns that only the rows see.
+    row : (K,)
+        Price of each row.
+    scenario : (S,)
+        Price of each scenario's cost.
+    """
+
+    shares: Array
+    over: Array
+    free: Array
+    row: Array
+    scenario: Array
+
+
+def mix_levels(
+    cost: Array, used: Array, cell: Array, fixed: Array, room: Array, free: Array, free_cost: Array, probability: Array, risk_weight: float,
+    tail_share: float, highest: float,
+) -> Mixed:  # fmt: skip
+    r"""Mix the levels of each cell, scenario by scenario, at least cost within the rows.
+
+    .. math:: \min\ \rho\big[f_s + \textstyle\sum_l C_{ls} \alpha_{ls}\big] + c^T u + h \sum_k v_k,\quad
+              \sum_{l \in \text{cell}} \alpha_{ls} = 1,\quad \sum_{l,s} U_{lks} \alpha_{ls} + A_k u - v_k \le \text{room}_k
+
+    Parameters
+    ----------
+    cost : (levels, S)
+        C, cost of each level by scenario.
+    used : (levels, K, S)
+        U, what each level adds to each row, with the scenario's probability.
+    cell : (levels,) int
+        Cell of each level, in order.
+    fixed : (S,)
+        f, cost outside the cells.
+    room, free, free_cost : (K,), (K, F), (F,)
+        Right-hand sides; A and c of first-stage columns that only the rows see.
+    probability, risk_weight, tail_share
+        The measure rho, see `two_stage.solve_two_stage`.
+    highest
+        h, price of a unit over a row.
+    """
+    rows, scenarios = len(room), len(probability)
+    count, cells, unit = len(cell), int(cell.max(initial=-1)) + 1, float(max(np.abs(cost).max(initial=0.0), np.abs(fixed).max(initial=0.0), 1e-9))
+    shares = count * scenarios
+    column, scenario = np.arange(shares), np.tile(np.arange(scenarios), count)
+    one = sparse.csr_matrix((np.ones(shares), (np.repeat(cell, scenarios) * scenarios + scenario, column)), shape=(cells * scenarios, shares))
+    tail = sparse.csr_matrix((-cost.ravel() / unit, (scenario, column)), shape=(scenarios, shares))
+    use = sparse.csr_matrix(np.where(np.abs(used) < DUST * unit, 0.0, used / unit).transpose(1, 0, 2).reshape(rows, shares))
+    # columns: shares by level and scenario, excess of scenario costs over eta, eta, first-stage columns, excess over the rows
+    A = sparse.bmat(
+        [
+            [one, None, None, None, None],
+            [tail, sparse.eye(scenarios), sparse.csr_matrix(np.ones((scenarios, 1))), None, None],
+            [use, None, None, sparse.csr_matrix(free), -sparse.eye(rows)],
+        ],
+        format="csr",
+    )
+    mean = (1 - risk_weight) * (probability * cost).ravel() / unit
+    c = np.concatenate([mean, risk_weight / tail_share * probability, [risk_weight], free_cost, np.full(rows, highest)])
+    lower, upper = np.zeros(len(c)), np.full(len(c), np.inf)
+    upper[:shares] = 1.0
+    # Eta is the cost of some scenario.
+    ends = [fixed + sum((pick(cost[cell == i], axis=0) for i in range(cells)), np.zeros(scenarios)) for pick in (np.min, np.max)]
+    lower[shares + scenarios], upper[shares + scenarios] = ends[0].min() / unit - 1.0, ends[1].max() / unit + 1.0
+    b = np.concatenate([np.ones(one.shape[0]), fixed / unit, room / unit])
+    sense = np.concatenate([np.full(one.shape[0], "="), np.full(scenarios, ">"), np.full(rows, "<")])
+    solved = solve_arrays(Arrays(c, A, b, sense, lower, upper, np.zeros(len(c), dtype=bool)))
+    assert solved.duals is not None
+    priced = (1 - risk_weight) * probability + np.maximum(solved.duals[one.shape[0] : one.shape[0] + scenarios], 0.0)
+    chosen, over = np.split(solved.x[shares + scenarios + 1 :] * unit, [len(free_cost)])
+    return Mixed(solved.x[:shares].reshape(count, scenarios), over, chosen, np.maximum(-solved.duals[len(b) - rows :], 0.0), priced)
