@@ -89,11 +89,12 @@ class Model:
         return replace(self, program=replace(self.program, b=b, upper=upper))
 
     def whole(self) -> TwoStage:
-        """Return the program in which whatever a plan is expected to rent by the hour counts; its optimum is the best plan there is."""
+        """Return the program in which whatever a plan is expected to rent by the hour counts, and none of it is planned; its optimum is the best plan."""
         program, upper = self.program, self.program.upper.copy()
         upper[np.flatnonzero(self.pledged.any(axis=0))] = 0.0
         kept = np.setdiff1d(np.arange(len(program.b)), self.spend_rows)
-        return replace(program, A=program.A[kept], b=program.b[kept], sense=program.sense[kept], upper=upper, expected=(*program.expected, *self.agreed))
+        counted = [replace(row, g=np.where(self.drawn, 0.0, row.g)) for row in self.agreed]
+        return replace(program, A=program.A[kept], b=program.b[kept], sense=program.sense[kept], upper=upper, expected=(*program.expected, *counted))
 
     def settled(self, x: np.ndarray, left_usd: np.ndarray) -> np.ndarray:
         """Return a first stage without planned spend by the hour, which pays what is left of each contract year, (years,)."""
