@@ -232,8 +232,15 @@ def test_what_depends_on_one_provider():
     assert found.at["second provider kept warm", "more_usd"] == pytest.approx(0.2 * 2 * base + 400)
     lost = HOURS * 1000 * 0.1
     assert found.at["withdrawn at once, second provider found", "lost_requests"] == pytest.approx(lost)
-    assert found.at["withdrawn at once, second provider found", "expected_usd"] == pytest.approx(3 * base + lost * 0.01)
+    assert found.at["withdrawn at once, second provider found", "expected_usd"] == pytest.approx(3 * base + lost * (0.01 - 3e-4))
     assert found.at["rate-limited to half of the mean peak", "more_usd"] == pytest.approx(0.5 * 2 * base)
+    # a limit that is already exceeded counts in what calling costs today, and a second one that is too low is named
+    tight = {"way": "cheap", "provider": "three", "usd_per_request": 5e-5, "requests_per_hour_limit": 600.0}
+    found = find(load, a, api=ways({"requests_per_hour_limit": 900.0}, tight, {"way": "second", "provider": "two", "usd_per_request": 2e-4}))
+    cases = found.vendor.set_index("case")
+    assert cases.at["as it is", "expected_usd"] == pytest.approx(found.ways.loc[found.ways["kind"] != "self"].set_index("chosen").at[True, "expected_usd"])
+    short = find(load, a, api=ways({}, {**tight, "usd_per_request": 3e-4})).vendor.set_index("case")
+    assert "below the mean peak" in short.at["withdrawn at once, second provider found", "remark"]
     only = find_crossover(SERVICE, load, ways(), None, terms(), a)
     assert only.vendor.set_index("case").at["withdrawn at once", "lost_requests"] == pytest.approx(4 * HOURS * 1000)
     assert "can only be called" in only.headline

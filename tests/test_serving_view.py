@@ -162,3 +162,14 @@ def test_without_traffic_nothing_is_needed(book):
     assert view.value == 0
     assert "no traffic" in view.headline
     assert np.isfinite(view.table["mean_accelerators"]).all()
+
+
+def test_it_is_shown_up_to_which_burst_the_formulas_hold(answer, book):
+    table = answer.bursts
+    assert table["burst_factor"].is_monotonic_increasing
+    assert table["valid"].iloc[0]
+    assert (table["simulated_share"] <= table["formula_share"] + 0.02).all()
+    first = table[~table["valid"]].iloc[0]
+    assert first["formula_share"] > 0.99 > first["simulated_share"] + 0.02
+    assert any("trust the replay" in note for note in answer.notes)
+    assert "formulas" in show_serving(book, book.scenario).charts

@@ -36,8 +36,10 @@ def show_crossover(book: Book, scenario: Scenario) -> View:
     book = book.with_changes(scenario.changes)
     name, answer = crossover_of(book, scenario)
     pictures = {"volume": _volume(name, answer), "quarters": _quarters(name, answer), "ways": _ways(name, answer)}
+    if len(answer.starts):
+        pictures["starts"] = _starts(name, answer)
     if len(answer.sensitivity):
-        pictures["start"] = _start(name, answer)
+        pictures["throughput"] = _throughput(name, answer)
     if len(answer.vendor):
         pictures["vendor"] = _vendor(name, answer)
     details = {
@@ -79,15 +81,17 @@ def _quarters(name: str, answer: Crossover) -> Any:
     long = pd.concat(
         [
             part.assign(quantile=level, usd=part[column], series=part["way"].map(words))
-            for level, column in ((0.1, "p10_usd"), (0.5, "expected_usd"), (0.9, "p90_usd"))
+            for level, column in ((0.1, "p10_usd"), (0.5, "p50_usd"), (0.9, "p90_usd"))
         ],
         ignore_index=True,
     )
     title = f"{name}: cost by quarter"
     if len(answer.quarters):
-        middle = answer.quarters.set_index("quantile")["quarter"][0.5]
-        when = f"from {middle} on" if middle else "not within the horizon"
-        title = f"{name}: hosting becomes the cheaper way {when} in the median, with a probability of {answer.crossing_share:.0%} in some quarter"
+        early, middle, late = (quarter or "beyond the horizon" for quarter in answer.quarters["quarter"])
+        title = (
+            f"{name}: hosting is the cheaper way in some quarter with a probability of {answer.crossing_share:.0%}; "
+            f"the first such quarter is {early} (P10), {middle} (P50), {late} (P90)"
+        )
     return charts.fan(
         long,
         series="series",
@@ -95,7 +99,7 @@ def _quarters(name: str, answer: Crossover) -> Any:
         title=title,
         value_title="Cost of the quarter",
         unit="USD",
-        subtitle="Expected cost, band: 10th to 90th percentile of the demand paths",
+        subtitle="Over the demand paths, each side on its best way over the horizon",
     )
 
 
@@ -115,7 +119,23 @@ def _ways(name: str, answer: Crossover) -> Any:
     )
 
 
-def _start(name: str, answer: Crossover) -> Any:
+def _starts(name: str, answer: Crossover) -> Any:
+    """Draw what each start of hosting costs, and so what waiting is worth."""
+    table = answer.starts
+    best = str(table.loc[table["expected_usd"].idxmin(), "start"])
+    worth = answer.value_of_waiting_usd
+    what = f"hosting from {best} on costs least" if best != "never" else "calling throughout costs least"
+    labels = ["Never: call throughout" if start == "never" else f"From {start}" for start in table["start"]]
+    return charts.bars(
+        pd.DataFrame({"label": labels, "value": table["expected_usd"]}),
+        title=f"{name}: {what}; not hosting at once is worth {money(worth)}" if worth > 0 else f"{name}: {what}, and waiting is worth nothing",
+        value_title="Expected cost over the horizon",
+        unit="USD",
+        subtitle="The best API before the start, own replicas on their best term from it on",
+    )
+
+
+def _throughput(name: str, answer: Crossover) -> Any:
     """Draw the cost of hosting under the throughput error."""
     table = answer.sensitivity
     low, middle, high = (float(value) for value in table["expected_usd"])

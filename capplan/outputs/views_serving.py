@@ -69,6 +69,7 @@ def show_serving(book: Book, scenario: Scenario) -> View:
     pictures = {
         "fleet": _fleet(answer),
         "burst": _burst(answer, scenario),
+        "formulas": _formulas(answer, scenario),
         "policies": _policies(answer),
         **({"levers": _levers(answer), "levers_alone": _levers_alone(answer)} if answer.levers.base_usd > 0 else {}),
         **({"latency": _latency(answer)} if len(answer.budget.surfaces) else {}),
@@ -80,6 +81,7 @@ def show_serving(book: Book, scenario: Scenario) -> View:
         "choices": pd.concat([item.choices.assign(workload=name) for name, item in answer.hosted.items()], ignore_index=True),
         "policies": answer.policies,
         "replayed_hours": answer.replay.hours,
+        "formulas": answer.bursts,
         "levers": answer.levers.table,
         "latency_parts": answer.budget.parts,
         "surfaces": answer.budget.surfaces,
@@ -214,6 +216,33 @@ def _burst(answer: Serving, scenario: Scenario) -> Any:
     )
 
 
+def _formulas(answer: Serving, scenario: Scenario) -> Any:
+    """Draw what the queueing formulas promise of the busiest hour with a burst, and what a simulation finds."""
+    table = answer.bursts
+    wrong = table[~table["valid"]]
+    title = "The queueing formulas hold for every burst drawn here"
+    if len(wrong):
+        first = wrong.iloc[0]
+        title = (
+            f"At a burst of {first['burst_factor']:.3g} times, the queueing formulas promise {first['formula_share']:.0%} in time "
+            f"and a simulation finds {first['simulated_share']:.0%}"
+        )
+    lines = {"Promised by the formulas": "formula_share", "Simulated": "simulated_share"}
+    data = pd.concat([table[["burst_factor"]].assign(share=table[name], series=label) for label, name in lines.items()], ignore_index=True)
+    return charts.curve(
+        data,
+        x="burst_factor",
+        y="share",
+        series="series",
+        title=title,
+        subtitle=f"Busiest hour of {answer.workload} in {answer.region} with a burst of {scenario.burst_minutes:g} minutes; the fleet stays as it is, and the formulas see the hour's mean",
+        x_title="Traffic in the burst over that of the hour",
+        y_title="Requests answered in time",
+        x_unit="factor",
+        unit="share",
+    )
+
+
 def _policies(answer: Serving) -> Any:
     """Compare the ways to run the fleet on that day."""
     policies = answer.policies
@@ -263,7 +292,7 @@ def _levers_alone(answer: Serving) -> Any:
     return charts.bars(
         pd.DataFrame({"label": [f"{row.lever}: {row.setting}" for row in table.itertuples()], "value": table["saving_share"].to_numpy()}),
         title=f"The levers' single savings add up to {summed:.0%}; together they save {together:.0%}",
-        subtitle="Share of the bill that each lever saves alone; below zero it would cost more than it saves and is left off",
+        subtitle="Share of the bill that each lever saves alone; one in use already saves no more, and below zero it costs more than it saves and is left off",
         value_title="Saved alone",
         unit="share",
         reference=together,

@@ -35,9 +35,9 @@ class Crossover:
         way, kind (payg, batch, provisioned, self), provider, expected_usd, p10_usd, p90_usd over the horizon, usd_per_thousand_requests, usable (may it
         serve this work?), chosen (the cheapest usable of its side), remark.
     costs
-        quarter, way, expected_usd, p10_usd, p90_usd.
+        quarter, way, expected_usd, p10_usd, p50_usd, p90_usd.
     curve
-        requests (a quarter), way, usd: cost of the first quarter at its prices, against volume.
+        requests (a quarter), way, usd: cost of the first quarter at its prices, against volume; hosting by both ends of each step.
     volumes
         requests (a quarter), cheaper_above ("self" or "api"): best way of hosting against best way of calling.
     quarters, starts
@@ -140,8 +140,9 @@ def find_crossover(
                 timing, volumes, share = timed, found, even
         called = float(load.probability @ spent.sum(axis=1))
         saving = called - float(timing.starts["expected_usd"].iloc[:-1].min())
+    called_usd = float(ways.set_index("way").at[best_call, "expected_usd"]) if best_call else float("nan")
     vendor = vendor_risk(
-        api_prices, best_call, load.rate, load.hours, load.probability, own[best_own][1] if best_own else None, a, unserved_usd_per_request
+        api_prices, best_call, called_usd, load.rate, load.hours, load.probability, own[best_own][1] if best_own else None, a, unserved_usd_per_request
     )
     return Crossover(
         ways=ways, costs=_costs(calls, own, load), curve=_curve(service, fleet, prices, api_prices, best_own, load, a, may_wait, unserved_usd_per_request),
@@ -250,10 +251,9 @@ def _costs(calls: dict[str, tuple[pd.Series, Array, bool, str]], own: dict[str, 
     rows = []
     for name, usd in [(name, entry[1]) for name, entry in calls.items()] + [(name, entry[1]) for name, entry in own.items()]:
         for place, quarter in enumerate(load.quarters):
-            low, high = weighted_quantiles(usd[:, place], load.probability, (0.1, 0.9))
-            rows.append(
-                {"quarter": quarter, "way": name, "expected_usd": float(load.probability @ usd[:, place]), "p10_usd": low, "p90_usd": high}
-            )
+            low, middle, high = weighted_quantiles(usd[:, place], load.probability, (0.1, 0.5, 0.9))
+            mean = float(load.probability @ usd[:, place])
+            rows.append({"quarter": quarter, "way": name, "expected_usd": mean, "p10_usd": low, "p50_usd": middle, "p90_usd": high})
     return pd.DataFrame(rows)
 
 
@@ -275,8 +275,14 @@ def _volumes(
     service: pd.Series, fleet: Replica, row: pd.Series, load: Load, calling: tuple[Array, Array], a: CrossoverAssumptions, factor: float
 ) -> pd.DataFrame:
     """Find the volumes of the first quarter at which hosting and calling change places, up to twice the forecast."""
+    ends, usd = _stairs(fleet, row, load, float(calling[0][-1]), a, factor)
+    beside = calling[0] * egress_usd_per_request(float(service["output_tokens"]), a)
+    return staircase_crossings(ends, usd, calling[0], calling[1] - beside)
+
+
+def _stairs(fleet: Replica, row: pd.Series, load: Load, most: float, a: CrossoverAssumptions, factor: float = 1.0) -> tuple[Array, Array]:
+    """Return the highest volume of each step of hosting in the first quarter, up to a most, and its cost without egress."""
     _, peaks = shape_of(load)
-    most = float(calling[0][-1])
     hour = float(load.hours[0].sum()) * float(row["usd_per_accelerator_hour"]) * fleet.accelerators
     ends: list[float] = []
     steps = {}
@@ -286,8 +292,7 @@ def _volumes(
         ends += [end for end in steps[region][1] if end < most]
     grid = np.unique([*ends, most])
     replicas = sum(counts[np.minimum(np.searchsorted(edges, grid * (1 - 1e-9)), len(counts) - 1)] for counts, edges in steps.values())
-    beside = calling[0] * egress_usd_per_request(float(service["output_tokens"]), a)
-    return staircase_crossings(grid, np.asarray(replicas) * hour + fixed_usd_per_quarter(a), calling[0], calling[1] - beside)
+    return grid, np.asarray(replicas) * hour + fixed_usd_per_quarter(a)
 
 
 def _calling(
@@ -323,21 +328,21 @@ def _curve(
     may_wait: bool, unserved: float,
 ) -> pd.DataFrame:  # fmt: skip
     """Cost the first quarter against volume: every usable way to call, and hosting on its best term."""
-    shape, peaks = shape_of(load)
+    shape, _ = shape_of(load)
     most = max(float(load.probability @ load.requests.max(axis=1)) * BEYOND, 1.0)
-    volumes = np.linspace(0.0, most, POINTS)
     parts = []
-    for volume in volumes:
-        one = _one(load, shape * volume)
-        for name, (_, usd, usable, _) in _calls(api_prices, one, a, may_wait, unserved).items():
+    for volume in np.linspace(0.0, most, POINTS):
+        for name, (_, usd, usable, _) in _calls(api_prices, _one(load, shape * volume), a, may_wait, unserved).items():
             if usable:
                 parts.append({"requests": volume, "way": name, "usd": float(usd.sum())})
-        if fleet is not None and best_own is not None:
-            row = _term(prices, best_own)
-            count = sum(float(fleet.replicas(np.array([peak * volume]))[0]) for peak in peaks.values())
-            machines = count * float(load.hours[0].sum()) * float(row["usd_per_accelerator_hour"]) * fleet.accelerators
-            beside = fixed_usd_per_quarter(a) + volume * egress_usd_per_request(float(service["output_tokens"]), a)
-            parts.append({"requests": volume, "way": best_own, "usd": machines + beside})
+    if fleet is not None and best_own is not None:
+        ends, usd = _stairs(fleet, _term(prices, best_own), load, most, a)
+        # where there are more steps than can be seen, only some of them are drawn
+        seen = np.unique(np.linspace(0, len(ends) - 1, min(len(ends), CALL_POINTS)).astype(int))
+        ends, usd = ends[seen], usd[seen]
+        volumes, steps = np.column_stack([np.concatenate([[0.0], ends[:-1]]), ends]).ravel(), np.repeat(usd, 2)
+        egress = volumes * egress_usd_per_request(float(service["output_tokens"]), a)
+        parts += [{"requests": volume, "way": best_own, "usd": cost} for volume, cost in zip(volumes, steps + egress, strict=True)]
     return pd.DataFrame(parts)
 
 
@@ -364,8 +369,11 @@ def _headline(
             if len(volumes)
             else "hosting pays at no volume up to twice the forecast"
         )
-        return f"Call {name} through {best_call.replace('_', ' ')}: it costs {-saving:,.0f} USD less over the horizon than hosting at its best; {where}."
+        starts = timing.starts.iloc[:-1]
+        best = starts.loc[starts["expected_usd"].idxmin(), "start"]
+        return f"Call {name} through {best_call.replace('_', ' ')}: it costs {-saving:,.0f} USD less over the horizon than hosting from {best} on, its best start; {where}."
+    waiting = f"; waiting until then is worth {timing.value_of_waiting_usd:,.0f} USD" if timing.value_of_waiting_usd > 0 else ""
     return (
         f"Host {name} from {start} on ({best_own.replace('_', ' ')}): it costs {saving:,.0f} USD less over the horizon than {best_call.replace('_', ' ')}, "
-        f"and is cheaper in some quarter with a probability of {timing.crossing_share:.0%}."
+        f"and is cheaper in some quarter with a probability of {timing.crossing_share:.0%}{waiting}."
     )

@@ -11,7 +11,7 @@ from capplan.errors import CapplanError, nearest
 from capplan.inputs.assumptions_serving import ServingAssumptions
 from capplan.questions.serving.autoscale import Replay
 from capplan.questions.serving.choice import length_notes, speed_check, speed_notes
-from capplan.questions.serving.close_look import budget_of, levers_of, policies_of
+from capplan.questions.serving.close_look import budget_of, formulas_note, formulas_under_bursts, levers_of, policies_of
 from capplan.questions.serving.cost import feature_costs, fleet_components, loaded_costs
 from capplan.questions.serving.hosted import DAYS, Hosted, host_service, recent_traffic
 from capplan.questions.serving.latency import Budget
@@ -35,6 +35,8 @@ class Serving:
         policy, slo_share, shed_share, routed_share, accelerator_hours: the busiest day with a burst, replayed.
     replay
         The planned policy's replay.
+    bursts
+        burst_factor, formula_share, simulated_share, valid: up to which burst within an hour the queueing formulas hold.
     levers, budget
         Savings before hardware, and the latency budget by surface.
     costs, features
@@ -50,6 +52,7 @@ class Serving:
     hosted: Mapping[str, Hosted]
     policies: pd.DataFrame
     replay: Replay
+    bursts: pd.DataFrame
     levers: Levers
     budget: Budget
     costs: pd.DataFrame
@@ -118,6 +121,7 @@ def plan_serving(
     one = hosted[chosen]
     region = max(one.fleets, key=lambda name: one.fleets[name].elastic_accelerator_hours)
     policies, replay = policies_of(one, region, models, a)
+    bursts = formulas_under_bursts(one, region, a)
     levers = levers_of(one, region, models, accelerators, a)
     budget = budget_of(hosted, surfaces, latency_parts, a)
     served, components = _served(table, hosted, usage, api_usd_per_request or {}, a)
@@ -129,13 +133,14 @@ def plan_serving(
         hosted=hosted,
         policies=policies,
         replay=replay,
+        bursts=bursts,
         levers=levers,
         budget=budget,
         costs=costs,
         features=feature_costs(costs, served),
         speeds=checks,
         headline=_headline(one, policies, levers, a),
-        notes=(*_basis_notes(hosted), *length_notes(services, requests), *speed_notes(checks), *levers.notes, *replay.notes),
+        notes=(*_basis_notes(hosted), *length_notes(services, requests), *speed_notes(checks), *levers.notes, *replay.notes, formulas_note(bursts, a)),
     )
 
 

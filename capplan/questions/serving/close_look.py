@@ -15,7 +15,7 @@ from capplan.questions.serving.latency import Budget, Machine, Wait, latency_bud
 from capplan.questions.serving.levers import Bench, Levers, lever_savings, small_cost_share
 from capplan.questions.serving.memory import model_of
 from capplan.questions.serving.points import targets_of
-from capplan.questions.serving.staffing import held_seconds
+from capplan.questions.serving.staffing import allowed_wait, held_seconds, late_shares
 from capplan.questions.serving.traffic import SECONDS_PER_HOUR, busiest_day, minute_rates
 from capplan.questions.serving.work import RequestWork
 
@@ -28,6 +28,9 @@ POLICIES = (
     ("Autoscaled, late ones to a smaller model", "least", True, "route"),
 )
 PLANNED = "By the hour and autoscaled"
+#: Bursts that the formulas are held against, and how far (share of requests) they may be off to count as valid.
+BURSTS = tuple(1 + tenth / 10 for tenth in range(11))
+VALID_WITHIN_SHARE = 0.02
 
 
 def policies_of(one: Hosted, region: str, models: pd.DataFrame, a: ServingAssumptions) -> tuple[pd.DataFrame, Replay]:
@@ -51,6 +54,50 @@ def policies_of(one: Hosted, region: str, models: pd.DataFrame, a: ServingAssump
         rows.append(_outcome(name, found))
     planned = drawn.replay(hours, a, small_cost_share=share)
     return pd.DataFrame([*rows, _outcome(PLANNED, planned)]), planned
+
+
+def formulas_under_bursts(one: Hosted, region: str, a: ServingAssumptions) -> pd.DataFrame:
+    """Show up to which burst within an hour the queueing formulas are valid: the busiest hour, staffed by them, and simulated.
+
+    The formulas know the hour's mean traffic and treat it as steady; the simulation plays the burst, request by request.
+
+    Returns
+    -------
+    DataFrame
+        burst_factor (over the burst's minutes), formula_share and simulated_share (requests of the hour answered in time), valid.
+    """
+    fleet, output = one.fleets[region], float(one.service["output_tokens"])
+    peak = fleet.hours.loc[fleet.hours["requests"].idxmax()]
+    # the first hour fills the fleet; the second is looked at
+    hours = pd.DataFrame({"hour": [0, 1], "requests": float(peak["requests"])})
+    floor, waiting = np.full(len(hours), int(peak["replicas"])), a.model_copy(update={"admission_rule": "queue", "quota_accelerators": None})
+    held, allowed = held_seconds(fleet.point, output), allowed_wait(fleet.point, fleet.first_token_seconds)
+    slots = np.array([float(peak["replicas"]) * float(fleet.point["concurrency"])])
+    rows = []
+    for factor in BURSTS:
+        rates = minute_rates(hours, factor, 1, a.burst_minutes)
+        load = np.array([rates[len(rates) // 2 :].mean() * held])
+        late = late_shares(load, slots, held, allowed, a.arrival_cv2, a.service_cv2)
+        found = drawn_day(rates, fleet.point, output, fleet.first_token_seconds, a).replay(floor, waiting, reactive=False)
+        rows.append((factor, 1 - float(late[0]), float(found.hours["slo_share"].iloc[-1])))
+    table = pd.DataFrame(rows, columns=["burst_factor", "formula_share", "simulated_share"])
+    return table.assign(valid=(table["formula_share"] - table["simulated_share"]).abs() <= VALID_WITHIN_SHARE)
+
+
+def formulas_note(table: pd.DataFrame, a: ServingAssumptions) -> str:
+    """Say in one sentence up to which burst the formulas are valid."""
+    wrong = table[~table["valid"]]
+    if wrong.empty:
+        return (
+            f"The queueing formulas hold for bursts of up to {table['burst_factor'].max():g} times for {a.burst_minutes:g} minutes of the busiest hour."
+        )
+    first = wrong.iloc[0]
+    before = table[table["burst_factor"] < first["burst_factor"]]["burst_factor"]
+    held = f"hold for bursts of up to {before.max():.3g} times" if len(before) else "do not hold even without a burst"
+    return (
+        f"The queueing formulas {held} for {a.burst_minutes:g} minutes of the busiest hour. At {first['burst_factor']:.3g} times they promise "
+        f"{first['formula_share']:.0%} of its requests in time, and a simulation finds {first['simulated_share']:.0%}: trust the replay there."
+    )
 
 
 def _outcome(policy: str, found: Replay) -> dict[str, object]:
