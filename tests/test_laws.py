@@ -236,7 +236,7 @@ def test_a_search_that_meets_its_limit_is_labelled_with_its_proven_gap(monkeypat
     assert found.proof.lower_usd <= best.proof.upper_usd <= found.proof.upper_usd
     assert found.proof.gap_share == pytest.approx(1 - found.proof.lower_usd / found.proof.upper_usd)
     assert "Not proven to be the best: within" in found.headline
-    assert any("and not optimal" in note for note in found.notes)
+    assert any("not proven to be optimal" in note for note in found.notes)
     assert "limit" not in best.headline
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from capplan.optimize.bases import FIRST_ROOM, BasisStore
 from capplan.optimize.evaluation import Evaluator, recourse_of
 from capplan.optimize.information import mean_program, value_of_information
 from capplan.optimize.lattice import find_lattice
@@ -140,3 +142,20 @@ def test_an_infeasible_part_is_named_by_a_ray():
     assert np.isinf(found.cost_by_scenario).any()
     for ray in found.rays:
         assert (right_hand_sides(hard, x) @ ray[:-2]).max() > 0
+
+
+def test_inverses_that_were_let_go_are_made_anew_also_where_that_needs_room():
+    """More bases than there is room for at first, let go of all at once, give the same values one after another."""
+    count, draw = FIRST_ROOM + 6, np.random.default_rng(4)
+    matrix = np.hstack([np.eye(5), draw.uniform(1.0, 2.0, size=(5, 8))])
+    store = BasisStore(matrix, np.ones(13), np.ones(13))
+    chosen = [columns for columns in itertools.combinations(range(13), 5) if abs(np.linalg.det(matrix[:, columns])) > 1e-3][:count]
+    numbers = [store.add(np.array(columns)) for columns in chosen]
+    store._empty()
+    b = np.arange(1.0, 6.0)[None]
+    for number, columns in zip(numbers, chosen, strict=True):
+        inverse = np.linalg.inv(matrix[:, columns])
+        assert store.values(number, b)[0] == pytest.approx(inverse @ b[0])
+    store._empty()
+    for number, columns in zip(numbers, chosen, strict=True):
+        assert store.row_of_inverse(number, 2) == pytest.approx(np.linalg.inv(matrix[:, columns])[2])

@@ -101,7 +101,9 @@ class BasisStore:
 
     def values(self, number: int, b: Array) -> Array:
         """Return the basic variables of points that share a basis, (N, m)."""
-        return b @ self.inverse[self._slots(np.array([number]))[0]]
+        # the slot first: making room for it replaces the inverses
+        slot = self._slots(np.array([number]))[0]
+        return b @ self.inverse[slot]
 
     def move(self, basis: Array, row: Array) -> Array:
         """Return the basis after one dual-simplex pivot of each basis on a row, -1 where nothing can enter: the row then proves infeasibility; (N,)."""
@@ -131,7 +133,8 @@ class BasisStore:
 
     def row_of_inverse(self, number: int, row: int) -> Array:
         """Return one row of the inverse of a basis, (m,)."""
-        return self.inverse[self._slots(np.array([number]))[0], :, row].copy()
+        slot = self._slots(np.array([number]))[0]
+        return self.inverse[slot, :, row].copy()
 
     def evict(self) -> None:
         """Let go of the inverses used longest ago when they take more memory than they may, here and in all stores together."""

@@ -18,7 +18,7 @@ from capplan.questions.procurement.market import Market
 from capplan.questions.procurement.model import Model
 from capplan.questions.procurement.recourse import Recourse
 from capplan.questions.procurement.scarcity import scarcity_notes
-from capplan.questions.procurement.words import money
+from capplan.questions.procurement.words import money, within
 from capplan.questions.procurement.work import Work
 
 #: A share by which contracts must differ under another treatment of the horizon's end to be reported.
@@ -212,7 +212,7 @@ def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: Procur
         why = "a spend agreement counts use by the hour, which ties all hours together" if agreed else "the search met a limit, or a budget that binds ties all hours together"
         why = "the time limit ended the search" if stopped_by == "time limit" else why
         notes.append(
-            f"This plan is proven within {100 * solution.gap_share:.2f} % of the best, and not optimal: {why}, so that what no plan can undercut is known less closely."
+            f"This plan is not proven to be optimal ({within(solution.gap_share)}): {why}, so that what no plan can undercut is known less closely."
         )
     notes.append(
         f"Each purchase must be signed by the start of its quarter less the 90th percentile of its lead time (the median where that is not known) "
@@ -245,7 +245,7 @@ def _unproven(solution: Solution, stopped_by: str) -> str:
     if solution.status != "limit":
         return ""
     start = "Stopped by the time limit, not proven" if stopped_by == "time limit" else "Not proven"
-    return f" {start} to be the best: within {100 * solution.gap_share:.2g} % of it."
+    return f" {start} to be the best: {within(solution.gap_share)}."
 
 
 def _headline(bought: pd.DataFrame, alternatives: pd.DataFrame, a: ProcurementAssumptions) -> str:

@@ -75,6 +75,17 @@ def _proven(proof: Proof) -> str:
     return f"{words}, which is wider than was asked for{': the time limit ended the search' if proof.stopped_by == 'time limit' else ''}."
 
 
+def within(gap_share: float) -> str:
+    """Say how near to the best plan one is proven to be.
+
+    Examples
+    --------
+    >>> within(0.0123), within(3.0)
+    ('within 1.2 % of it', 'no useful bound on the best is proven')
+    """
+    return f"within {100 * gap_share:.2g} % of it" if gap_share < 1 else "no useful bound on the best is proven"
+
+
 def _below(usd: float) -> str:
     """Say why a worth that can only be above zero is found below it."""
     return "" if usd > -1 else ", which is below zero because the plan is the best one only within its proven gap"
