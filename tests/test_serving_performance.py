@@ -219,7 +219,7 @@ def test_what_was_never_measured_is_named_and_wider(halves):
         ({"accelerator": "B300"}, "accelerator B300"),
         ({"engine": "trtllm"}, "engine trtllm"),
         ({"input_tokens": 2000.0}, "2,000 + 512 tokens"),
-        ({"model": "Qwen2.5-72B"}, "hardly or never measured: model Qwen2.5-72B"),
+        ({"model": "Qwen2.5-72B"}, "never measured: model Qwen2.5-72B"),
     ):
         new = ask(known, **{"input_tokens": 1024.0, "output_tokens": 512.0, **change}).iloc[0]
         assert new["basis"] == "calibrated"

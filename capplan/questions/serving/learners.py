@@ -102,17 +102,28 @@ class Process:
         return self.median + self.scale * np.sinh(np.concatenate(packs))
 
 
+def scales_of(features: pd.DataFrame) -> tuple[Values, Values, Values]:
+    """Return the centre and spread of features, and the step along each; categories stay as they are."""
+    values = features.to_numpy(dtype=float)
+    category = np.array([name.startswith(CATEGORY) for name in features])
+    step = np.array([STEPS[name.split()[0]] for name in features])
+    return np.where(category, 0.0, values.mean(axis=0)), np.where(category, 1.0, values.std(axis=0).clip(min=0.05)), step
+
+
+def scaled(features: pd.DataFrame, known: pd.DataFrame) -> Values:
+    """Return features in steps of the Gaussian process that is fitted to known ones."""
+    centre, spread, step = scales_of(known)
+    return (features.to_numpy(dtype=float) - centre) / spread * step
+
+
 def fit_process(features: pd.DataFrame, target: Values) -> Process:
     """Fit the Gaussian process."""
     from scipy.linalg import cho_factor, cho_solve
 
     kept = np.sort(np.random.default_rng(0).permutation(len(target))[:MOST_POINTS])
-    values, target = features.to_numpy(dtype=float)[kept], target[kept]
-    category = np.array([name.startswith(CATEGORY) for name in features])
-    step = np.array([STEPS[name.split()[0]] for name in features])
-    centre = np.where(category, 0.0, values.mean(axis=0))
-    spread = np.where(category, 1.0, values.std(axis=0).clip(min=0.05))
-    points = (values - centre) / spread * step
+    features, target = features.iloc[kept], target[kept]
+    centre, spread, step = scales_of(features)
+    points = scaled(features, features)
     median, scale = _middle(target, COMPRESSED_FROM)
     covariance = _covariance(points, points)
     covariance[np.diag_indices_from(covariance)] += NOISE

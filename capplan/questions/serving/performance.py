@@ -132,7 +132,7 @@ def _calibrated(
     rows = values.dropna().index
     values, new, runs = values.loc[rows], new[rows], evidence.runs
     lower, upper = values * low.loc[rows], values * high.loc[rows]
-    said = new.map(lambda words: f"hardly or never measured: {words}; the band is as wide as leaving such out has shown" if words else "")
+    said = new.map(lambda words: f"never measured: {words}; the band is as wide as leaving such out has shown" if words else "")
     far = pd.Series(False, index=rows)
     for asked, measured in (
         (done["concurrency"] / done["accelerators"], runs["concurrency"] / runs["accelerators"]),
