@@ -390,6 +390,56 @@ def test_quotas_lend_and_take_back():
     assert closed["start_seconds"].tolist() == [0, 100, 10]
 
 
+def test_a_team_over_its_quota_keeps_nobody_else_waiting():
+    jobs = trace(np.arange(8.0), np.full(8, 100.0), np.full(8, 8.0), team=["a"] * 7 + ["b"])
+    tight = changed(borrowing_share=0.0, backfill_depth=2)
+    assert simulate_cluster(jobs, cluster(2), "quota_borrowing", tight).jobs["start_seconds"].tolist() == [0, 100, 200, 300, 400, 500, 600, 7]
+
+
+def test_a_gang_is_pieced_together_on_uneven_nodes():
+    """Nodes of 4, 4, 8 and 4: a gang of 15 takes 8, 4 and 3; with part of one taken, the rest is gathered from what is left."""
+    nodes = pd.DataFrame({"node": list("abcd"), "accelerator": "H100", "accelerator_count": [4, 4, 8, 4]})
+    scatter = changed(allow_scatter=True, scatter_slowdown_share=0.0)
+    held = simulate_cluster(trace([0], [10], [15]), nodes, "fifo", scatter).held
+    assert sorted(held["accelerators"]) == [3, 4, 8]
+    found = simulate_cluster(trace([0, 0, 0, 0], [100, 100, 100, 10], [1, 3, 3, 13]), nodes, "fifo", scatter.model_copy(update={"placement_rule": "spread"}))
+    assert found.jobs["start_seconds"].tolist() == [0, 0, 0, 0]
+    assert found.held.loc[found.held["job_id"] == "j3", "accelerators"].sum() == 13
+    # racks of 12 and 8: where gangs stay in a rack, one of 16 has no place and is named
+    racks = nodes.assign(domain=["r1", "r2", "r1", "r2"])
+    with pytest.raises(CapplanError, match="j0 has no compact place in one domain"):
+        simulate_cluster(trace([0], [10], [16]), racks, "fifo", changed(placement_rule="locality"))
+
+
+@pytest.mark.parametrize("policy", sorted(set(POLICIES) - {"conservative_backfill"}))
+def test_everything_at_once_keeps_every_node_within_its_size(policy):
+    """Uneven nodes of two kinds that come and go, parts, elastic jobs and gangs: all end, waits and runs add up, no node holds more than it has."""
+    for seed in range(4):
+        draw = np.random.default_rng(seed)
+        nodes = pd.DataFrame({"node": list("abcdef"), "accelerator": ["H100"] * 4 + ["A100"] * 2, "accelerator_count": draw.choice([2, 4, 8], 6)})
+        largest = nodes.groupby("accelerator")["accelerator_count"].sum().max()
+        count = 40
+        jobs = trace(
+            np.sort(draw.integers(0, 300, count)), draw.integers(0, 200, count), np.where(draw.uniform(size=count) < 0.3, draw.choice([0.1, 0.25, 0.6], count), draw.integers(1, largest, count)),
+            team=draw.choice(["a", "b"], count), priority=draw.integers(0, 3, count) * 1.0, least_accelerators=np.where(draw.uniform(size=count) < 0.5, draw.integers(1, 9, count), np.nan),
+        )
+        away = pd.DataFrame({"time": START + pd.to_timedelta([50, 90, 200, 260], unit="s"), "node": ["a", "e", "a", "e"], "available": [False, False, True, True]})
+        a = changed(
+            allow_scatter=True, placement_rule=["pack", "spread", "balanced", "locality"][seed], partition_rule=["any_size", "mig"][seed % 2], quantum_seconds=60, borrowing_share=10,
+            checkpoint_seconds=2.0, job_restart_seconds=1.0,
+        )
+        found = simulate_cluster(jobs, nodes, policy, a, changes=away)
+        assert found.jobs["end_seconds"].notna().all()
+        assert (found.jobs["held_seconds"] + found.jobs["queue_seconds"]).to_numpy() == pytest.approx(found.jobs["completion_seconds"].to_numpy())
+        first = (jobs["submit"].min() - START).total_seconds()
+        for node, part in found.held.groupby("node"):
+            moves = pd.concat([pd.Series(part["accelerators"].to_numpy(), part["start_seconds"]), pd.Series(-part["accelerators"].to_numpy(), part["end_seconds"])])
+            assert moves.groupby(level=0).sum().cumsum().max() <= nodes.set_index("node").loc[node, "accelerator_count"] + 1e-6
+            if node in ("a", "e"):
+                gone, back = ({"a": (50, 200), "e": (90, 260)}[node][place] - first for place in (0, 1))
+                assert not ((part["start_seconds"] < back) & (part["end_seconds"] > gone)).any()
+
+
 def test_shared_accelerators_and_their_interference():
     jobs = trace([0, 0, 0, 0], [10, 10, 10, 10], [0.5, 0.5, 0.6, 1.0])
     found = simulate_cluster(jobs, cluster(1, 2), "fifo", A).jobs

@@ -231,7 +231,11 @@ def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
             # nor does one that has no place beside the reservation and would outlast the wait for it
             or (beside <= need <= nodes.kind_size[0] and expected_end(job, nodes.speed[trace.whole[SPEED_ROW, job], 0], trace, state) > shadow)
         )
-        if hopeless or not _quota_allows(job, trace, rules, state):
+        if not _quota_allows(job, trace, rules, state):
+            # nor does it count: a team that waits for its quota keeps nobody else waiting
+            skipped[queue] += 1
+            continue
+        if hopeless:
             skipped[queue] += 1
             looked += 1
             continue

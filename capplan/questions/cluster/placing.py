@@ -138,12 +138,8 @@ def _several_nodes(need, low, high, available, domain, only, most, nodes, amount
                     return 0
             elif free < level:
                 below = max(below, free)
-        if 0 < left < level:
-            break
-        level = below
-    if left > 0:
         best = -1
-        for node in range(low, high):
+        for node in range(low, high if 0 < left < level else low):
             if (only >= 0 and domain[node] != only) or available[node] < left:
                 continue
             chosen = False
@@ -152,11 +148,13 @@ def _several_nodes(need, low, high, available, domain, only, most, nodes, amount
                     chosen = True
             if not chosen and (best < 0 or available[node] < available[best]):
                 best = node
-        if best < 0:
-            return 0
-        nodes[taken], amounts[taken] = best, left
-        taken += 1
-    return taken if taken <= most else 0
+        if best >= 0:
+            nodes[taken], amounts[taken] = best, left
+            taken += 1
+            left = 0
+        # where no other node takes the rest, the emptiest of them take what they have
+        level = below
+    return taken if left == 0 and taken <= most else 0
 
 
 @compiled(COUNT, COUNT, COUNTS, FLAG, NODES, RULES, STATE, source=__file__, inside=True)

@@ -168,12 +168,14 @@ def _fits(
         return
     compact = np.zeros(len(table), dtype=bool)
     for kind in range(len(kinds)):
-        sizes = machines.loc[machines["accelerator"] == kinds[kind], "accelerator_count"].to_numpy()
-        most = np.sort(sizes)[::-1].cumsum()
-        fewest = np.maximum(-(-trace.least // sizes.max()), 1)
-        compact |= able[:, kind] & (most[np.minimum(fewest, len(most)) - 1] >= trace.least)
+        mine = machines[machines["accelerator"] == kinds[kind]]
+        fewest = np.maximum(-(-trace.least // mine["accelerator_count"].max()), 1)
+        for _, part in mine.groupby("domain" if a.placement_rule == "locality" else "accelerator"):
+            most = np.sort(part["accelerator_count"].to_numpy())[::-1].cumsum()
+            compact |= able[:, kind] & (most[np.minimum(fewest, len(most)) - 1] >= trace.least)
     if not compact.all():
-        raise CapplanError(f"jobs: {table.loc[~compact, 'job_id'].iloc[0]} has no compact place even in an empty cluster; set allow_scatter = true")
+        where = "in one domain " if a.placement_rule == "locality" else ""
+        raise CapplanError(f"jobs: {table.loc[~compact, 'job_id'].iloc[0]} has no compact place {where}even in an empty cluster; set allow_scatter = true")
 
 
 def _changes(
