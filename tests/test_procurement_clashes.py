@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 import sys
 from typing import Any
@@ -11,9 +12,10 @@ import pandas as pd
 import pytest
 
 from capplan.errors import CapplanError
+from capplan.questions.procurement import plan_purchases
 from tests.conftest import SKUS, SOURCES
 from tests.golden_programs import LEASE, MACHINES, ON_DEMAND, OWN, limit
-from tests.procurement_cases import assumptions, commitment, demand, offer, solve, work_class
+from tests.procurement_cases import assumptions, commitment, demand, offer, solve, tables, work_class
 
 ONE = demand([[10.0]])
 QUARTER = {"horizon_quarters": 1}
@@ -53,24 +55,25 @@ CLASHES: dict[str, tuple[Any, dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize("name", CLASHES)
 def test_limits_that_clash_are_named_with_how_far_they_must_give(name: str) -> None:
-    a, tables, said = CLASHES[name]
-    tables = {"offers": [ON_DEMAND, LEASE, *([OWN] if a.pinned_purchases else [])], "skus": MACHINES} | tables
+    a, asked, said = CLASHES[name]
+    asked = {"offers": [ON_DEMAND, LEASE, *([OWN] if a.pinned_purchases else [])], "skus": MACHINES} | asked
     with pytest.raises(CapplanError) as caught:
-        solve(ONE, tables.pop("offers"), a, **tables)
+        solve(ONE, asked.pop("offers"), a, **asked)
     for words in said:
         assert words in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["quota and service level", "hard budget and service level", "on demand and service level"])
 def test_as_much_as_is_named_is_enough(name: str) -> None:
-    a, tables, said = CLASHES[name]
-    tables = {"offers": [ON_DEMAND, LEASE]} | tables
-    found = re.fullmatch(r"(\w+) in 2027Q1: ([\d,]+) must be raised by ([\d.,]+)", said[-1])
+    a, asked, said = CLASHES[name]
+    asked = {"offers": [ON_DEMAND, LEASE]} | asked
+    found = re.fullmatch(r"cap in 2027Q1: ([\d,]+) must be raised by ([\d.,]+)", said[-1])
     assert found is not None
-    more = {float(found[2].replace(",", "")): sum(float(text.replace(",", "")) for text in found.groups()[1:])}
+    limit_now, more = (float(text.replace(",", "")) for text in found.groups())
     # whole lots need up to one lot more than parts of lots do
-    raised = [row | {"amount": np.ceil(more[row["amount"]]) if row["kind"] != "budget_usd" else 43_800.0} if row["amount"] in more else row for row in tables["limits"]]
-    plan = solve(ONE, tables["offers"], a, **({name: rows for name, rows in tables.items() if name != "offers"} | {"limits": raised}))
+    lot = 4380.0 if limit_now > 100 else 1.0
+    raised = [row | {"amount": np.ceil((limit_now + more) / lot) * lot} if row["amount"] == limit_now else row for row in asked["limits"]]
+    plan = solve(ONE, asked.pop("offers"), a, **(asked | {"limits": raised}))
     assert plan.service["served_share"].min() >= a.service_level_share - 1e-9
 
 
@@ -134,6 +137,19 @@ def test_billions_beside_one_are_both_served(size: float) -> None:
     assert plan.service["served_share"].min() == pytest.approx(1.0)
 
 
+def test_tables_of_other_types_give_the_same_plan() -> None:
+    """Days as texts or dates, whole numbers as reals, categories and nullable types, empty cells of any kind, and any index are all read alike."""
+    texts = [row | {"as_of": "2027-01-01", "usd_per_hour": int(row["usd_per_hour"]), "available_from": day} for row, day in ((ON_DEMAND, None), (LEASE, dt.date(2027, 1, 1)))]
+    empty = {"quarter": np.nan, "provider": None, "region": np.nan, "accelerator": None, "measure": None, "hard": None}
+    quota = [limit("quota_accelerators", 20) | empty]
+    given, named = tables(ONE, [ON_DEMAND, LEASE], assumptions(**QUARTER), limits=quota)
+    plain = given[2]
+    frames = [pd.DataFrame(texts), plain.set_axis([7, 7]), plain.astype({"offer_id": "category", "term": "category"}), plain.convert_dtypes()]
+    for offers in frames:
+        plan = plan_purchases(given[0].convert_dtypes(), given[1].convert_dtypes(), offers, *given[3:], **named)
+        assert plan.proof.upper_usd == pytest.approx(43_800.0)
+
+
 TABLES = {
     "skus": SKUS, "sources": SOURCES,
     "offers": "offer_id,sku,region,geography,term,usd_per_hour,discounts,guarantees_capacity,as_of,source_id\nod,test.8x,us-1,us,on_demand,32,none,false,2026-12-01,s1\n"
@@ -158,8 +174,8 @@ BOOKS: dict[str, tuple[dict[str, str], list[str], list[str]]] = {
 def test_a_book_without_a_plan_says_why_and_leaves_nothing(name: str, make_book: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     from capplan.cli import main
 
-    tables, options, said = BOOKS[name]
-    book = make_book(**(TABLES | tables))
+    changed, options, said = BOOKS[name]
+    book = make_book(**(TABLES | changed))
     monkeypatch.setattr(sys, "argv", ["capplan", "plan", str(book), "--out", str(tmp_path / "reports"), *options])
     with pytest.raises(SystemExit) as stopped:
         main()

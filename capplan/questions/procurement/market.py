@@ -176,7 +176,7 @@ def build_market(
     holdings["movable_only"] = False
 
     key = ["provider", "accelerator", "place", "geography", "movable_only"]
-    pools = pd.concat([priced[key], holdings[key]]).drop_duplicates().sort_values(key).reset_index(drop=True)
+    pools = pd.concat([priced[key], *([holdings[key]] if len(holdings) else [])]).drop_duplicates().sort_values(key).reset_index(drop=True)
     index = pd.MultiIndex.from_frame(pools)
     for frame in (priced, holdings):
         frame["pool"] = index.get_indexer(pd.MultiIndex.from_frame(frame[key]))
