@@ -184,3 +184,30 @@ def test_what_beats_the_plan_within_its_gap_is_said_so() -> None:
     assert "below zero because" in lines["many futures instead of their average (VSS)"]
     assert lines["proof"].endswith("10 % more at most, which is wider than was asked for.")
     assert lines["limits"] == "No limit holds the plan back."
+
+
+def budgeted(hard: bool) -> Purchases:
+    """Two futures and a budget on what is expected to be spent, which the plan for the average of both would break."""
+    budget = {"limit_id": "b", "kind": "budget_usd", "amount": HOURS * 26.0, "measure": "p_and_l", "hard": hard}
+    rows = [ON_DEMAND, offer("lease", "lease", 2.5, term_months=3)]
+    return solve(demand([[2.0], [18.0]], [0.75, 0.25]), rows, limits=[budget, {"limit_id": "od", "kind": "on_demand_accelerators", "amount": 20.0}])
+
+
+@pytest.mark.parametrize("hard", [True, False])
+def test_a_budget_on_expected_spend_leaves_information_worth_at_least_nothing(hard: bool) -> None:
+    """A known future is not held to the budget on its own, which holds for the mean of both; the average's plan keeps it by leaving work undone."""
+    plan = budgeted(hard)
+    worth = plan.information.set_index("name")["usd"]
+    assert worth["evpi"] >= 0
+    assert worth["vss"] >= 0
+    row = against(plan).loc["mean_value_plan"]
+    assert row["regret_usd"] == pytest.approx(worth["vss"])
+    assert ("use by the hour is kept within b in 2027Q1" in row["meaning"]) == hard
+    assert "breaks" not in row["meaning"]
+
+
+def test_one_future_has_no_better_forecast() -> None:
+    """Where nothing is uncertain, a perfect forecast is worth nothing, also where a budget binds."""
+    budget = {"limit_id": "b", "kind": "budget_usd", "amount": HOURS * 20.0, "measure": "p_and_l", "hard": True}
+    worth = solve(demand([[12.0]]), [ON_DEMAND, offer("lease", "lease", 2.5, term_months=3)], limits=[budget]).information.set_index("name")["usd"]
+    assert worth[["evpi", "vss"]].tolist() == pytest.approx([0.0, 0.0], abs=1e-6)

@@ -68,3 +68,10 @@ def test_work_that_is_cheaper_to_miss_than_to_rent_is_named() -> None:
     assert cheap.proof.upper_usd == pytest.approx(HOURS * 5 * 3.0)
     assert any(note.startswith("work: work left undone is priced below") for note in cheap.notes)
     assert not any("left undone is priced below" in note for note in solve(demand([[5.0]]), [ON_DEMAND]).notes)
+
+
+@pytest.mark.parametrize("empty", [None, float("nan")])
+def test_optional_columns_of_empty_cells_are_as_good_as_none(empty: object) -> None:
+    rows = [ON_DEMAND | dict.fromkeys(("plan_id", "quote_expires", "available_from", "available_share", "discounts", "guarantees_capacity"), empty)]
+    limits = [{"limit_id": name, "kind": "on_demand_accelerators", "amount": 7.0} | dict.fromkeys(("quarter", "provider", "region", "measure", "hard"), empty) for name in "ab"]
+    assert solve(demand([[10.0]]), rows, limits=limits).proof.upper_usd == pytest.approx(2190 * (7 * 4.0 + 3 * 25.0))

@@ -9,7 +9,9 @@ from scipy.stats import norm
 
 from capplan.errors import CapplanError
 from capplan.inputs.assumptions_hindsight import HindsightAssumptions
-from capplan.questions.procurement.fresh import judge_on_fresh_paths
+from capplan.questions.procurement.fresh import judge_on_fresh_paths, together
+from capplan.questions.procurement.rolling import Rehearsal
+from capplan.questions.procurement.solve import state_problem
 from tests.procurement_cases import assumptions, blocks, demand, offer, sku, solve, tables, work_class
 
 HOURS = 2190.0
@@ -140,3 +142,17 @@ def test_a_plan_on_fresh_paths_meets_the_same_scarcity() -> None:
     hindsight = HindsightAssumptions(**a, fresh_batches=2)
     found = judge_on_fresh_paths(own.purchases, 0.0, given[0], fresh, *given[1:-1], hindsight, **named).table.set_index("name")["usd"]
     assert found[["on_its_own_paths", "on_fresh_paths"]].tolist() == pytest.approx([own.proof.upper_usd] * 2)
+
+
+def test_a_rehearsal_scales_what_is_left_with_the_demand_it_has_seen() -> None:
+    """On the unseen path demand is twice the forecast's in the first quarter: seen from then on, the second quarter's is, and spot is gone for it."""
+    given, named = tables(demand([[8.0, 10.0], [12.0, 10.0]]), [ON_DEMAND, SPOT], classes=SOFT, limits=[cap("spot_accelerators", 5.0)])
+    unseen = demand([[20.0, 20.0]]).assign(path=2)
+    stated = state_problem(together(given[0], unseen), *given[1:], **named)
+    a = HindsightAssumptions(**assumptions().model_dump(), rolling_neighbours=2)
+    rehearsal = Rehearsal(stated, unseen, stated.model.first_stage(np.zeros(0)), a, {})
+    seen = rehearsal._seen_at(2, 1)
+    scarcity = stated.recourse.scarcity
+    wanted = 10 * 20 / np.array([8.0, 12.0])
+    assert seen.h[:, 0] == pytest.approx(wanted)
+    assert seen.h[:, scarcity.rows[0]] == pytest.approx(5 * (1 - 0.5 * (wanted / 15 - 1)))

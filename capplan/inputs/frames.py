@@ -34,7 +34,9 @@ def check_frames(frames: Mapping[str, pd.DataFrame | None]) -> None:
         if frame is None or frame.empty:
             continue
         lines = np.arange(1, len(frame) + 1)
-        known = pd.DataFrame({item.name: frame[item.name].to_numpy() for item in columns_of(table) if item.name in frame})
+        # An optional column of empty cells is as good as none; nothing says of what type it would be.
+        used = [item.name for item in columns_of(table) if item.name in frame and not (item.optional and frame[item.name].isna().all())]
+        known = pd.DataFrame({name: frame[name].to_numpy() for name in used})
         faults += check_rows(known, table, lines)
         if table == "limits" and {"kind", "amount"} <= set(known) and not faults:
             faults += check_work({"limits": known.assign(measure="p_and_l").set_axis(lines)})

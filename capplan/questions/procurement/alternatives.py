@@ -85,9 +85,13 @@ def compare_alternatives(
     for name, chosen, court, meaning in cases:
         x = paid(model, chosen, court.decisions(model.settled(chosen, np.zeros(len(model.years))))) if model.years else chosen
         x, broken = _stretched(x, court, model)
-        about = f"{meaning}; breaks {', '.join(broken)}" if broken else meaning
-        value = court.evaluate(x).cost_by_scenario
-        rows.append(_case(name, about, x, value, court.decisions(x), choices, recourse, model, work, a))
+        about, value, decisions = meaning, court.evaluate(x).cost_by_scenario, court.decisions(x)
+        if broken and name == "mean_value_plan" and not model.years:
+            kept = _rationed(model, x, solution, a)
+            about, x, value, decisions = f"{meaning}; use by the hour is kept within {', '.join(broken)}", kept.x, kept.cost_by_scenario, kept.recourse
+        elif broken:
+            about = f"{meaning}; breaks {', '.join(broken)}"
+        rows.append(_case(name, about, x, value, decisions, choices, recourse, model, work, a))
         # to do nothing is one way to sign nothing yet, and the search for the best need not have met it
         if name == "do_nothing" and later is not None and not broken:
             rows[1] = min(rows[1], {**rows[-1], "name": "sign_nothing_yet", "meaning": NOT_YET}, key=_objective)
@@ -131,6 +135,14 @@ def _pay(x: np.ndarray, entries: np.ndarray, over: float, limit: Mapping[str, ob
         x[slack[0]] += over / -entries[slack[0]]
         return []
     return [f"{limit['limit_id']} in {limit['quarter']}"] if over > 1e-6 * max(abs(float(str(limit["limit"]))), 1.0) else []
+
+
+def _rationed(model: Model, x: np.ndarray, solution: Solution, a: ProcurementAssumptions) -> Solution:
+    """Return the purchases of a first stage with the best use by the hour that keeps the budgets."""
+    lower, upper = model.program.lower.copy(), model.program.upper.copy()
+    lower[model.position] = upper[model.position] = model.lots(x).round()
+    held = replace(model.program, lower=lower, upper=upper)
+    return solve_within_budgets(held, model.soft, a.risk_weight, a.tail_share, BESIDE * a.gap_share, solution.warm, exact=False)
 
 
 def _slack(entries: np.ndarray, program: TwoStage) -> np.ndarray:
@@ -206,13 +218,13 @@ def value_information(model: Model, solution: Solution, alternatives: pd.DataFra
     ------
     Birge and Louveaux, Introduction to Stochastic Programming (2011), section 4.1 and 8.2.
     """
-    program, constant, exact = model.program, 0.0, True
-    if model.years:  # counted use is not a path's own: agreements are paid for at a price instead, which no plan for a path undercuts
-        whole = model.whole()
-        program, constant = priced_program(whole, row_prices(model, whole, solution), whole.probability)
-        exact = False
+    program, constant = model.program, 0.0
     likely = np.flatnonzero(program.probability > 0)
-    exact &= len(likely) <= EXACT_PATHS
+    shared = bool(model.years) or (len(program.expected) > 0 and len(likely) > 1)
+    if shared:  # expected use is not a path's own: agreements and budgets are paid for at a price instead, which no plan for a path undercuts
+        whole = model.whole() if model.years else program
+        program, constant = priced_program(whole, row_prices(model, whole, solution), whole.probability)
+    exact = len(likely) <= EXACT_PATHS and not model.years
     order = likely[np.argsort(solution.cost_by_scenario[likely], kind="stable")]
     known = -constant
     kind = alike(program)[order]
@@ -227,11 +239,11 @@ def value_information(model: Model, solution: Solution, alternatives: pd.DataFra
     costs = alternatives.set_index("name")
     expected = float(costs.at["plan", "expected_usd"])
     saved = float(costs.at["mean_value_plan", "objective_usd"] - costs.at["plan", "objective_usd"])
-    most = "" if exact else "at most "
+    most = "" if exact and not shared else "at most "
     perfect = f"{most}what a perfect forecast would be worth: expected cost of this plan less the mean of the best plans for each path"
     rows = [
         ("evpi", expected - known, perfect),
-        ("vss", saved, "what planning with scenarios saves against planning for their average"),
+        *([] if "breaks" in str(costs.at["mean_value_plan", "meaning"]) else [("vss", saved, "what planning with scenarios saves against planning for their average")]),
     ]
     if "sign_nothing_yet" in costs.index:
         waited = float(costs.at["sign_nothing_yet", "regret_usd"])
