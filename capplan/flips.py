@@ -21,7 +21,7 @@ FLIP_SHARE = 0.01
 FLIP_PATHS = 10
 FLIP_GAP_SHARE = 0.0025
 #: Values tried between one at which the decision holds and one at which it does not.
-STEPS = 3
+STEPS = 2
 #: A value is tried no nearer to an end than this share of the interval.
 NEAREST_SHARE = 0.15
 

@@ -16,7 +16,7 @@ from capplan.optimize.priced import priced_program
 from capplan.optimize.program import Solution, TwoStage, blended_cost, expected_excess
 from capplan.optimize.solver import InfeasibleError
 from capplan.quantiles import weighted_quantiles
-from capplan.questions.procurement.agreed import count_use, paid, row_prices
+from capplan.questions.procurement.agreed import QUICK, count_use, paid, prove, row_prices
 from capplan.questions.procurement.budgets import solve_within_budgets
 from capplan.questions.procurement.choices import Choices
 from capplan.questions.procurement.model import Model, need_accelerators
@@ -162,7 +162,8 @@ def _waiting(choices: Choices, model: Model, solution: Solution, a: ProcurementA
     beside = a.model_copy(update={"gap_share": BESIDE * a.gap_share})
     try:
         if model.years:
-            return count_use(held, beside, solution.warm, exact=exact, seen=solution)[1]
+            # Not from the plan's own use by the hour: where agreements steer it, less of it is left without the purchases.
+            return prove(held, count_use(held, beside, solution.warm, exact=exact), beside, QUICK)[1]
         return solve_within_budgets(held.program, model.soft, a.risk_weight, a.tail_share, beside.gap_share, solution.warm, exact=exact)
     except InfeasibleError:
         return None
