@@ -386,6 +386,9 @@ def test_quotas_lend_and_take_back():
     found = simulate_cluster(jobs, cluster(2), "quota_borrowing", free).jobs
     assert found["start_seconds"].tolist() == [0, 0, 10]
     assert sorted(found["preemptions"]) == [0, 0, 1]
+    # more teams than accelerators: those without a whole one of their own borrow
+    many = simulate_cluster(trace([0, 0, 0], [10, 10, 10], [1, 1, 1], team=["a", "b", "c"]), cluster(1, 1), "quota_borrowing", free).jobs
+    assert sorted(many["start_seconds"]) == [0, 10, 20]
     closed = simulate_cluster(jobs, cluster(2), "quota_borrowing", changed(borrowing_share=0.0)).jobs
     assert closed["start_seconds"].tolist() == [0, 100, 10]
 

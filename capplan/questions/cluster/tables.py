@@ -246,7 +246,8 @@ def _rules(
         quotas=int(policy.quotas),
         share=share,
         nominal=nominal,
-        borrowing=np.ceil(nominal * a.borrowing_share).astype(np.int64),
+        # of its exact share, so that teams whose share rounds to no whole accelerator may borrow, too
+        borrowing=np.ceil(exact * a.borrowing_share - 1e-6).astype(np.int64),
         lending=np.floor(nominal * a.lending_share).astype(np.int64),
     )
 
