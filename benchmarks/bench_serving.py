@@ -25,7 +25,7 @@ from capplan.questions.serving.roofline import roofline
 from tests.conftest import reference_file
 from tests.serving_cases import silicon_runs
 
-DEALS = (0, 1, 2, 3, 4, 5)
+DEALS = tuple(range(12))
 A = PerformanceAssumptions()
 SHOWN = {"first_token_seconds": "TTFT", "token_seconds": "TPOT"}
 

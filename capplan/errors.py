@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 
 class CapplanError(Exception):
     """Base of every error that is meant for the user of capplan."""
+
+
+@contextmanager
+def named(what: str) -> Iterator[None]:
+    """Put in front of an error what it is about, where its message does not say so.
+
+    Examples
+    --------
+    >>> with named("chat (services.csv)"):
+    ...     raise CapplanError("no machine is fast enough")
+    Traceback (most recent call last):
+    ...
+    capplan.errors.CapplanError: chat (services.csv): no machine is fast enough
+    """
+    try:
+        yield
+    except CapplanError as error:
+        if str(error).startswith(what.partition(" ")[0]):
+            raise
+        raise CapplanError(f"{what}: {error}") from error
 
 
 class ScenarioError(CapplanError):

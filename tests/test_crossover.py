@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from capplan.errors import CapplanError
 from capplan.inputs.assumptions_crossover import CrossoverAssumptions
+from capplan.inputs.book import load_book
+from capplan.plan import quarterly_plan
 from capplan.questions.crossover import (
     Replica,
     api_usd,
@@ -25,7 +27,7 @@ from capplan.questions.crossover import (
     staircase_crossings,
 )
 from capplan.questions.ledger.tokens import request_usd, service_usd
-from tests.conftest import reference_file
+from tests.conftest import SKUS, SOURCES, reference_file
 
 QUARTERS = ["2027Q1", "2027Q2", "2027Q3", "2027Q4"]
 
@@ -358,3 +360,35 @@ def test_what_is_written_into_a_cache_has_its_own_price():
     assert service_usd(cached, when) == pytest.approx(plain * (0.25 + 0.25 * 0.1 + 0.5 * 1.25))
     with pytest.raises(CapplanError, match="more than all of it"):
         service_usd(pd.concat([service, pd.Series({"cached_share": 0.6, "cache_written_share": 0.5})]), when)
+
+
+LINES = {
+    "workloads": "workload,stage,unit,host,shortfall_usd_per_unit\ntalk,serving,requests,self,1\ndrafts,serving,requests,either,1\nnotes,serving,requests,api,1\n",
+    "services": "workload,model,provider,input_tokens,output_tokens\ntalk,Llama-3.1-70B,,1000,200\ndrafts,gpt-4o-mini,openai,1000,100\nnotes,gpt-4o,openai,1000,100\n",
+    "speeds": "workload,accelerator,work_per_accelerator_hour,basis\ntalk,H100,1000,stated\ndrafts,H100,1000,stated\n",
+    "demand_scenarios": "scenario,probability,workload,quarter,quantity\n"
+    + "".join(f"{name},0.5,{work},2027Q1,{amount}\n" for name, amount in (("low", 4e6), ("high", 6e6)) for work in ("talk", "drafts", "notes")),
+    "skus": SKUS,
+    "sources": SOURCES,
+    "offers": "offer_id,sku,region,geography,term,usd_per_hour,as_of,source_id\nhour,test.8x,us-1,us,on_demand,24,2026-12-01,s1\n",
+    "book": "as_of: 2026-12-15\nfirst_quarter: 2027Q1\nhorizon_quarters: 1\nplan_paths: 2\nload_blocks: 1\nproviders: [aws]\n",
+}
+
+
+def test_called_hosted_and_both_ways_are_lines_of_the_plan(make_book):
+    """A request of drafts costs 3 USD a thousand on machines and 0.21 at the API: all of it overflows there; notes are only called, talk only hosted."""
+    plan = quarterly_plan(load_book(make_book(**LINES)))
+    work = plan.purchases.dispatch.groupby(["class", "source"])["expected_work"].sum()
+    assert work["drafts", "api"] == pytest.approx(5e6)
+    assert work["talk", "on_demand"] == pytest.approx(5e6)
+    assert "notes" not in work.index.get_level_values("class")
+    booked = plan.ledger.entries[plan.ledger.entries["view"] == "p_and_l"].groupby("component")["usd"].sum()
+    when = pd.Timestamp("2027-01-15")
+    called = 5e6 * request_usd("gpt-4o", "openai", when, 1000, 100)
+    overflow = 5e6 * request_usd("gpt-4o-mini", "openai", when, 1000, 100)
+    assert booked["tokens"] == pytest.approx(called)
+    assert booked["api"] == pytest.approx(overflow)
+    # where machines are the cheaper way, nothing overflows
+    cheap = quarterly_plan(load_book(make_book("cheap", **{**LINES, "offers": LINES["offers"].replace(",24,", ",0.8,")})))
+    sources = set(cheap.purchases.dispatch.loc[cheap.purchases.dispatch["class"] == "drafts", "source"])
+    assert sources == {"on_demand"}

@@ -173,3 +173,15 @@ def test_it_is_shown_up_to_which_burst_the_formulas_hold(answer, book):
     assert first["formula_share"] > 0.99 > first["simulated_share"] + 0.02
     assert any("trust the replay" in note for note in answer.notes)
     assert "formulas" in show_serving(book, book.scenario).charts
+
+
+def test_an_api_model_that_ends_is_named(book):
+    notes = serving_of(book, book.scenario)[1]
+    assert any("research calls gpt-5.1 of openai, whose last day is 2028-06-30" in note for note in notes)
+
+
+def test_a_fault_of_a_service_says_whose_it_is(book):
+    for column, value, message in (("model", "Llama-3.1-7B", "did you mean Llama-3.1-70B"), ("first_token_seconds_p95", 0.001, "no listed machine meets")):
+        scenario = book.scenario_with(changes=(Change(table="services", key="chat", column=column, set=value),))
+        with pytest.raises(CapplanError, match=rf"^chat \(services.csv\): .*{message}"):
+            show_serving(book, scenario)

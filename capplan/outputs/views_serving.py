@@ -22,6 +22,7 @@ from capplan.questions.serving.staffing import held_seconds
 #: Tables the answer rests on.
 TABLES = (
     "services",
+    "api_contracts",
     "workloads",
     "usage",
     "requests",
@@ -152,7 +153,14 @@ def _api_prices(book: Book, services: pd.DataFrame, scenario: Scenario) -> tuple
     hosts = book.get("workloads").set_index("workload")["host"]
     found: dict[str, float] = {}
     notes = []
+    contracts = book.get("api_contracts")
     for row in services[services["workload"].map(hosts) == "api"].to_dict("records"):
+        own = contracts[(contracts["workload"] == row["workload"]) & (contracts["model"] == row["model"])]
+        notes += [
+            f"{row['workload']} calls {row['model']} of {one.provider}, whose last day {'was' if one.withdrawn_on <= pd.Timestamp(scenario.as_of) else 'is'} "
+            f"{one.withdrawn_on.date()}: name its successor in services.csv."
+            for one in own.dropna(subset=["withdrawn_on"]).itertuples()
+        ]
         try:
             found[str(row["workload"])] = service_usd(row, pd.Timestamp(scenario.as_of))
         except CapplanError as error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from capplan.errors import CapplanError, nearest
+from capplan.errors import CapplanError, named, nearest
 from capplan.inputs.assumptions_serving import ServingAssumptions
 from capplan.questions.serving.choice import accelerator_choices
 from capplan.questions.serving.fleet import Fleet, staff_fleet
@@ -97,11 +97,13 @@ def host_service(
     stated = speeds.loc[speeds["workload"] == row["workload"], "accelerator"]
     offered = sorted(set(prices["accelerator"]) & set(accelerators["accelerator"]))
     names = [name for name in stated if name in offered] or offered
-    points = operating_points(service, serving_runs, a, models=models, accelerators=accelerators, names=names)
+    with named(f"{row['workload']} (services.csv)"):
+        points = operating_points(service, serving_runs, a, models=models, accelerators=accelerators, names=names)
     target, notes = _first_token_target(service, points, surfaces, latency_parts, a)
     traffic = recent_traffic(usage, str(row["workload"]))
     asked = [part["requests"].to_numpy(dtype=float) for _, part in traffic.groupby("region", sort=True)]
-    choices = accelerator_choices(service, points, prices, a, asked, target)
+    with named(f"{row['workload']} (services.csv)"):
+        choices = accelerator_choices(service, points, prices, a, asked, target)
     fleets = {
         str(region): staff_fleet(part, choices.iloc[0], float(service["output_tokens"]), target, a)
         for region, part in traffic.groupby("region", sort=True)
