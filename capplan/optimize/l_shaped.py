@@ -267,8 +267,6 @@ class LShaped:
     def _search(self, relaxed: Array) -> None:
         """Solve with integers: near the relaxed point first, then everywhere, until the bounds meet."""
         problem = self.problem
-        if self.coupled is not None:
-            self.master.forget_loose_cuts()
         guess = np.clip(np.where(problem.integer, np.round(relaxed), relaxed), problem.lower, problem.upper)
         self._offer_point(guess)
         if not self._proven() and time_is_up():

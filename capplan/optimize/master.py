@@ -15,8 +15,6 @@ from capplan.optimize.solver import Arrays, judge, load, run
 
 Array = np.ndarray
 MOST_NODES = 20_000
-#: A cut that is this near in the relaxation, in units of the largest cost, holds it up.
-NO_ROOM = 1e-6
 #: Options that are tried one after another where a search with integers ends in an error.
 RESCUES = (("simplex_strategy", 1), ("presolve", "off"), ("primal_feasibility_tolerance", 1e-7))
 
@@ -89,7 +87,6 @@ class Master:
         self.parts = parts
         self.seen: set[bytes] = set()
         self.priced: list[int] = []
-        self.price_rows: list[int] = []
         self.mixed = False
         links = len(self.linked)
         self.first_value = n + links
@@ -120,7 +117,6 @@ class Master:
                 np.zeros(columns, dtype=bool),
             )
         )
-        self.first_cut = self.highs.getNumRow()
         for name, value in (("presolve", "off"), ("mip_heuristic_run_rens", False), ("mip_heuristic_run_rins", False)):
             self.highs.setOptionValue(name, value)
 
@@ -152,7 +148,6 @@ class Master:
         """Make room for cuts at one set of prices of the expected rows: value >= sum of its parts by group + a x - limit."""
         groups, values = len(self.grouped), self.tail_value - self.first_value
         self.priced.append(self.highs.getNumCol())
-        self.price_rows.append(self.highs.getNumRow())
         self.highs.addVars(groups, np.full(groups, -np.inf), np.full(groups, np.inf))
         rows = _Rows()
         n, own = len(self.problem.c), self.priced[-1] + np.arange(groups)
@@ -186,16 +181,6 @@ class Master:
             size = max(1.0, float(np.abs(ray[:-2]).max()))
             rows.append(ray[-2] / size, len(self.problem.c) + own, ray[self.linked_row[own]] / size)
         rows.hand_over(self.highs)
-
-    def forget_loose_cuts(self) -> None:
-        """Drop the cuts that the relaxation leaves room: a search with integers takes longer with each, and what it misses of them comes back as a new cut."""
-        self.relax()
-        room = np.array(self.highs.getSolution().row_value) - np.array(self.highs.getLp().row_lower_)
-        loose = np.flatnonzero(room > NO_ROOM)
-        loose = np.setdiff1d(loose[loose >= self.first_cut], self.price_rows).astype(np.int32)
-        self.highs.deleteRows(len(loose), loose)
-        self.price_rows = [row - int(np.searchsorted(loose, row)) for row in self.price_rows]
-        self.seen.clear()
 
     def relax(self) -> Proposal:
         """Solve without integers, from the last basis."""
