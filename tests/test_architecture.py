@@ -111,7 +111,7 @@ def test_the_lock_holds_names_and_versions_only():
         assert re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.!+-]+( ; .+)?", line), line
 
 
-def test_no_download_address_in_any_committed_file():
+def test_no_download_address_and_no_machine_path_in_any_committed_file():
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode:
         pytest.skip("this is not a git checkout")
@@ -120,3 +120,4 @@ def test_no_download_address_in_any_committed_file():
             continue
         text = (ROOT / name).read_text(encoding="utf-8", errors="replace")
         assert not re.search(r"https?://[^\s)\"']*(pypi|pythonhosted|npmjs|cdn|jsdelivr|unpkg)", text), name
+        assert not re.search(r"[\s\"'(=](/work|/tmp|/root|/home|/Users)/\w", text), name

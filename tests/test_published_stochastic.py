@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,8 +11,8 @@ from scipy import sparse
 
 from capplan.optimize.information import value_of_information
 from capplan.optimize.two_stage import TwoStage, solve_two_stage
+from tests.conftest import reference_file
 
-TRUTH = Path("/work/shared/truth/07_commitments_stochastic.csv")
 FARMER_YIELDS = ((3.0, 3.6, 24.0), (2.5, 3.0, 20.0), (2.0, 2.4, 16.0))
 
 
@@ -135,9 +134,8 @@ def test_newsvendor_discrete():
     assert (solution.upper, solution.x[0]) == (pytest.approx(-145, abs=1e-9), 30)
 
 
-@pytest.mark.skipif(not TRUTH.exists(), reason="the table of published figures is not on this machine")
 def test_figures_of_the_published_table():
-    rows = {row["id"]: row["value"] for row in csv.DictReader(TRUTH.open())}
+    rows = {row["id"]: row["value"] for row in csv.DictReader(reference_file("truth", "07_commitments_stochastic.csv").open())}
     for name, problem, sign in (("farmer", farmer(), -1.0), ("lands", lands(), 1.0)):
         value = value_of_information(problem)
         found = {"RP": sign * value.here_and_now, "WS": sign * value.wait_and_see, "EV": sign * value.mean_value,
