@@ -34,7 +34,7 @@ from capplan.questions.crossover import overflow_prices
 from capplan.questions.demand import Forecast, batch_workloads, class_demand, class_speeds, class_table, forecast_demand, stated_demand
 from capplan.questions.demand.classes import work_growth
 from capplan.questions.demand.scaled import scaled_forecast
-from capplan.questions.ledger import Ledger, build_ledger, expected_work
+from capplan.questions.ledger import Ledger, build_ledger, expected_work, withdrawal_notes
 from capplan.questions.pricing import price_hours
 from capplan.questions.procurement import (
     FIRST_GAP,
@@ -372,6 +372,7 @@ def quarterly_plan(book: Book, scenario: Scenario | None = None, progress: Progr
     purchases = purchases_of(book, scenario)
     progress("booking costs")
     ledger, headroom = ledger_of(book, scenario), headroom_of(book, scenario)
+    ended = withdrawal_notes(book.get("services"), book.get("api_contracts"), book.get("workloads"), pd.Timestamp(scenario.as_of))
     return Plan(
         book=book.name,
         scenario=scenario,
@@ -381,5 +382,5 @@ def quarterly_plan(book: Book, scenario: Scenario | None = None, progress: Progr
         purchases=purchases,
         ledger=ledger,
         headline=purchases.headline,
-        warnings=(*book.notes, *forecast.notes, *(headroom.notes if headroom else ()), *purchases.notes, *ledger.notes),
+        warnings=(*book.notes, *forecast.notes, *(headroom.notes if headroom else ()), *purchases.notes, *ledger.notes, *ended),
     )

@@ -392,3 +392,7 @@ def test_called_hosted_and_both_ways_are_lines_of_the_plan(make_book):
     cheap = quarterly_plan(load_book(make_book("cheap", **{**LINES, "offers": LINES["offers"].replace(",24,", ",0.8,")})))
     sources = set(cheap.purchases.dispatch.loc[cheap.purchases.dispatch["class"] == "drafts", "source"])
     assert sources == {"on_demand"}
+    # a model that is withdrawn is named in the plan
+    ending = "api_contract_id,workload,provider,model,kind,withdrawn_on,as_of,source_id\nc,notes,openai,gpt-4o,payg,2027-02-01,2026-12-01,s1\n"
+    warned = quarterly_plan(load_book(make_book("ending", **{**LINES, "api_contracts": ending}))).warnings
+    assert any("notes calls gpt-4o of openai, which is to be withdrawn on 2027-02-01" in note for note in warned)

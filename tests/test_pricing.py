@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,8 +9,8 @@ import pytest
 from capplan.errors import CapplanError
 from capplan.inputs.scenario import PricingAssumptions
 from capplan.questions.pricing import annuity_years, break_even_utilisation, price_hours, screening_crossover, utilisation_costs
+from tests.conftest import reference_file
 
-PUBLISHED = Path(__file__).parents[2] / "shared" / "truth" / "07_commitments_stochastic.csv"
 A = PricingAssumptions(discount_rate_per_year=0.0, as_of="2027-01-01")
 SKUS = pd.DataFrame(
     {
@@ -45,9 +43,7 @@ def test_break_even_is_one_minus_the_discount(discount: float, expected: float) 
 
 
 def test_break_even_rows_of_the_published_table() -> None:
-    if not PUBLISHED.exists():
-        pytest.skip(f"the table of published figures is not at {PUBLISHED}")
-    table = pd.read_csv(PUBLISHED)
+    table = pd.read_csv(reference_file("truth", "07_commitments_stochastic.csv"))
     rows = table[table["id"].str.match(r"be_\d+")]
     assert len(rows) == 7
     for row in rows.itertuples():

@@ -177,7 +177,7 @@ def test_it_is_shown_up_to_which_burst_the_formulas_hold(answer, book):
 
 def test_an_api_model_that_ends_is_named(book):
     notes = serving_of(book, book.scenario)[1]
-    assert any("research calls gpt-5.1 of openai, whose last day is 2028-06-30" in note for note in notes)
+    assert any("research calls gpt-5.1 of openai, which is to be withdrawn on 2028-06-30" in note for note in notes)
 
 
 def test_a_fault_of_a_service_says_whose_it_is(book):

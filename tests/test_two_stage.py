@@ -391,7 +391,7 @@ def test_use_that_is_wanted_or_paid_for_equals_the_extensive_form(seed, risk_wei
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_row_that_asks_for_use_is_written_out(seed):
+def test_a_row_that_asks_for_use_is_kept(seed):
     """Rows on use with negative coefficients (a floor instead of a cap) are solved exactly, whatever method is asked for."""
     problem = fleet(seed, scenarios=4)
     spend = np.where(problem.q < 20, problem.q, 0.0)

@@ -110,7 +110,9 @@ class CoupledEvaluator:
     cells of one technology and one ratio w'/w. Each cell is dispatched at a few levels of nu: a program mixes these dispatches at least cost
     within the rows (recourse is convex, so a mixture is feasible), and its duals are the next mu and omega. Between two levels V is at
     least their line, and the same mixture of their duals is dual feasible, so that any mu and omega give a valid cut without new bases; a
-    level is added where that line lies too low.
+    level is added where that line lies too low. A row may also want use (g below zero, as a spend agreement does): its levels reach up to the price at
+    which use costs nothing, beyond which it would be bought without need. First-stage columns that only the rows see (what is paid for a soft budget, or
+    for what stays unspent) are chosen with the mixture.
 
     Parameters
     ----------
@@ -187,7 +189,8 @@ class CoupledEvaluator:
                         del levels[c][len(shares) :]
                     break
             low = {c: self._between(c, levels[c], mix.price)[0] for c in self.coupled}
-            value = float(risk_weights(mix.cost, problem.probability, self.risk_weight, self.tail_share) @ mix.cost) + self.highest * mix.over + float(problem.c[self.free] @ mix.free)
+            blended = float(risk_weights(mix.cost, problem.probability, self.risk_weight, self.tail_share) @ mix.cost)
+            value = blended + self.highest * mix.over + float(problem.c[self.free] @ mix.free)
             found = float(mix.price.scenario @ (fixed + sum(low.values(), np.zeros(len(fixed)))) - mix.price.row @ room)
             if found > bound:
                 bound, best = found, mix.price

@@ -213,6 +213,11 @@ def blended_cost(cost: Array, probability: Array, risk_weight: float, tail_share
     return float(risk_weights(cost, probability, risk_weight, tail_share) @ cost)
 
 
+def slack_columns(problem: TwoStage, entries: Array) -> Array:
+    """Return the columns by which a row "<" with these first-stage entries may be exceeded at a price."""
+    return np.flatnonzero((entries < 0) & ~problem.integer & np.isinf(problem.upper))
+
+
 def check_weights(problem: TwoStage) -> None:
     """Refuse expected rows that count points without weight in the objective: no price can reach them."""
     counted = np.array([row.weight * row.points for row in problem.expected]).reshape(len(problem.expected), len(problem.weight))

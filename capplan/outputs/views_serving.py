@@ -14,7 +14,7 @@ from capplan.outputs import charts
 from capplan.outputs.tables import money, words
 from capplan.outputs.view import View
 from capplan.plan import prices_of, remembered
-from capplan.questions.ledger.tokens import service_usd
+from capplan.questions.ledger.tokens import service_usd, withdrawal_notes
 from capplan.questions.serving import Serving, plan_serving
 from capplan.questions.serving.choice import cheapest_hours
 from capplan.questions.serving.staffing import held_seconds
@@ -152,15 +152,8 @@ def _api_prices(book: Book, services: pd.DataFrame, scenario: Scenario) -> tuple
     """Price a request of each service that is called and not hosted; what has no price is left out, and said."""
     hosts = book.get("workloads").set_index("workload")["host"]
     found: dict[str, float] = {}
-    notes = []
-    contracts = book.get("api_contracts")
+    notes = withdrawal_notes(services, book.get("api_contracts"), book.get("workloads"), pd.Timestamp(scenario.as_of))
     for row in services[services["workload"].map(hosts) == "api"].to_dict("records"):
-        own = contracts[(contracts["workload"] == row["workload"]) & (contracts["model"] == row["model"])]
-        notes += [
-            f"{row['workload']} calls {row['model']} of {one.provider}, whose last day {'was' if one.withdrawn_on <= pd.Timestamp(scenario.as_of) else 'is'} "
-            f"{one.withdrawn_on.date()}: name its successor in services.csv."
-            for one in own.dropna(subset=["withdrawn_on"]).itertuples()
-        ]
         try:
             found[str(row["workload"])] = service_usd(row, pd.Timestamp(scenario.as_of))
         except CapplanError as error:

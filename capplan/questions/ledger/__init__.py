@@ -17,7 +17,7 @@ from capplan.questions.ledger.plans import PlanDraw, burn_down, commitment_charg
 from capplan.questions.ledger.reconcile import against_budgets, reconcile
 from capplan.questions.ledger.schedules import Bearer, Contract, Entry, machine_entries
 from capplan.questions.ledger.teams import expected_work
-from capplan.questions.ledger.tokens import api_spend, request_usd
+from capplan.questions.ledger.tokens import api_spend, request_usd, withdrawal_notes
 
 __all__ = [
     "Bearer",
@@ -43,4 +43,5 @@ __all__ = [
     "reconcile",
     "request_usd",
     "straight_line",
+    "withdrawal_notes",
 ]

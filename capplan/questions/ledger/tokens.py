@@ -171,6 +171,25 @@ def _mean_price(
     return float(total / len(moments))
 
 
+def withdrawal_notes(services: pd.DataFrame, contracts: pd.DataFrame, workloads: pd.DataFrame, as_of: pd.Timestamp) -> list[str]:
+    """Name the models that API-only workloads call and that their contracts say are withdrawn.
+
+    Parameters
+    ----------
+    services, contracts, workloads
+        Tables services, api_contracts and workloads.
+    as_of
+        Day of the plan.
+    """
+    called = services[services["workload"].isin(workloads.loc[workloads["host"] == "api", "workload"])]
+    table = called[["workload", "model"]].merge(contracts.dropna(subset=["withdrawn_on"]), on=["workload", "model"])
+    return [
+        f"{row.workload} calls {row.model} of {row.provider}, which {'was' if row.withdrawn_on <= as_of else 'is to be'} withdrawn on "
+        f"{row.withdrawn_on.date()}: name its successor in services.csv."
+        for row in table.itertuples()
+    ]
+
+
 def api_spend(services: pd.DataFrame, requests: pd.DataFrame) -> pd.DataFrame:
     """Say what each API-only workload spends a month.
 

@@ -10,11 +10,11 @@ from scipy import sparse
 
 from capplan.errors import SolveError
 from capplan.inputs.scenario import ProcurementAssumptions
-from capplan.optimize.clock import time_is_up
+from capplan.optimize.clock import OutOfTimeError, time_is_up
 from capplan.optimize.extensive import solve_extensive
 from capplan.optimize.l_shaped import FINEST_GAP, LShaped
 from capplan.optimize.priced import envelope_weights, priced_program
-from capplan.optimize.program import Marginals, Solution, TwoStage, blended_cost, expected_excess, point_costs, row_use
+from capplan.optimize.program import Marginals, Solution, TwoStage, blended_cost, expected_excess, point_costs, row_use, slack_columns
 from capplan.optimize.solver import InfeasibleError, UnboundedError
 from capplan.optimize.two_stage import Warm, solve_two_stage
 from capplan.questions.procurement.budgets import EXACT_COLUMNS, solve_within_budgets
@@ -54,6 +54,28 @@ class Effort(NamedTuple):
 
 FULL = Effort(kept=True, prices=5, counts=3)
 QUICK = Effort(kept=False, prices=0, counts=1)
+
+
+def best_plan(
+    model: Model, a: ProcurementAssumptions, warm: Warm | None, effort: Effort | None, *, exact: bool = True, seen: Solution | None = None
+) -> tuple[Model, Solution]:
+    """Return the best plan of a problem, and the model in which its use by the hour counts towards spend agreements.
+
+    Parameters
+    ----------
+    model, a, warm
+        The problem, the risk weight, tail and gap, and what an earlier solve left.
+    effort
+        How long bounds are looked for where spend agreements run; None where they are not asked for. Elsewhere they come with the plan.
+    exact
+        Whether budgets that bind in a large model are planned for, and not only kept afterwards.
+    seen
+        A plan like the one asked for, see `count_use`.
+    """
+    if not model.years:
+        return model, solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share, warm, exact=exact)
+    found = count_use(model, a, warm, exact=exact, seen=seen)
+    return found if effort is None else prove(model, found, a, effort)
 
 
 def count_use(
@@ -135,10 +157,13 @@ def _keep(
     if row_prices(model, whole, best[1])[:budgets].any():
         return None
     agreements = replace(whole, expected=whole.expected[budgets:])
+    search = LShaped(agreements, a.risk_weight, a.tail_share, a.gap_share, None, best[1].warm)
     try:
-        found = LShaped(agreements, a.risk_weight, a.tail_share, a.gap_share, None, best[1].warm).solve()
+        found = search.solve()
     except InfeasibleError:
         raise
+    except OutOfTimeError:
+        return search.lower, best
     except SolveError:
         return None
     if (expected_excess(whole, found.x, found.recourse) > 0).any():
@@ -220,7 +245,7 @@ def _allowed(model: Model, whole: TwoStage, price: np.ndarray) -> np.ndarray:
     price = np.maximum(price, 0.0)
     budgets = len(whole.expected) - len(model.years)
     for k, row in enumerate(whole.expected[:budgets]):
-        free = np.flatnonzero((row.a < 0) & ~whole.integer & np.isinf(whole.upper))
+        free = slack_columns(whole, row.a)
         price[k] = min([price[k], *(whole.c[free] / -row.a[free]).tolist()])
     following: dict[str, float] = {}
     for k in reversed(range(len(model.years))):

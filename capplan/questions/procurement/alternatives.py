@@ -13,10 +13,10 @@ from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.optimize.evaluation import Evaluator, recourse_of
 from capplan.optimize.information import alike, mean_program
 from capplan.optimize.priced import priced_program
-from capplan.optimize.program import Solution, TwoStage, blended_cost, expected_excess
+from capplan.optimize.program import Solution, TwoStage, blended_cost, expected_excess, slack_columns
 from capplan.optimize.solver import InfeasibleError
 from capplan.quantiles import weighted_quantiles
-from capplan.questions.procurement.agreed import QUICK, count_use, paid, prove, row_prices
+from capplan.questions.procurement.agreed import QUICK, best_plan, paid, row_prices
 from capplan.questions.procurement.budgets import solve_within_budgets
 from capplan.questions.procurement.choices import Choices
 from capplan.questions.procurement.model import Model, need_accelerators
@@ -119,7 +119,7 @@ def _stretched(x: np.ndarray, court: Evaluator, model: Model) -> tuple[np.ndarra
     broken: list[str] = []
     limits = [(about, program.A[[int(about["row"])]].toarray().ravel()) for about in model.rows.to_dict("records")]
     for _, entries in limits:
-        x[_slack(entries, program)] = 0.0
+        x[slack_columns(program, entries)] = 0.0
     for limit, entries in limits:
         broken += _pay(x, entries, max(float(entries @ x - program.b[int(limit["row"])]), 0.0), limit, program)
     over_expected = expected_excess(program, x, court.decisions(x)) if program.expected else np.zeros(0)
@@ -130,7 +130,7 @@ def _stretched(x: np.ndarray, court: Evaluator, model: Model) -> tuple[np.ndarra
 
 def _pay(x: np.ndarray, entries: np.ndarray, over: float, limit: Mapping[str, object], program: TwoStage) -> list[str]:
     """Raise the excess that a soft limit prices, in place; name the limit if it is hard and noticeably exceeded."""
-    slack = _slack(entries, program)
+    slack = slack_columns(program, entries)
     if len(slack):
         x[slack[0]] += over / -entries[slack[0]]
         return []
@@ -145,11 +145,6 @@ def _rationed(model: Model, x: np.ndarray, solution: Solution, a: ProcurementAss
     return solve_within_budgets(held, model.soft, a.risk_weight, a.tail_share, BESIDE * a.gap_share, solution.warm, exact=False)
 
 
-def _slack(entries: np.ndarray, program: TwoStage) -> np.ndarray:
-    """Return the columns by which a soft limit may be exceeded."""
-    return np.flatnonzero((entries < 0) & ~program.integer & np.isinf(program.upper))
-
-
 def _waiting(choices: Choices, model: Model, solution: Solution, a: ProcurementAssumptions) -> Solution | None:
     """Return the best plan that signs nothing before the next review, or None where this plan does so already or must sign."""
     program = model.program
@@ -161,10 +156,8 @@ def _waiting(choices: Choices, model: Model, solution: Solution, a: ProcurementA
     held, exact = replace(model, program=replace(program, upper=upper)), solution.status != "limit"
     beside = a.model_copy(update={"gap_share": BESIDE * a.gap_share})
     try:
-        if model.years:
-            # Not from the plan's own use by the hour: where agreements steer it, less of it is left without the purchases.
-            return prove(held, count_use(held, beside, solution.warm, exact=exact), beside, QUICK)[1]
-        return solve_within_budgets(held.program, model.soft, a.risk_weight, a.tail_share, beside.gap_share, solution.warm, exact=exact)
+        # Not from the plan's own use by the hour: where agreements steer it, less of it is left without the purchases.
+        return best_plan(held, beside, solution.warm, QUICK, exact=exact)[1]
     except InfeasibleError:
         return None
 

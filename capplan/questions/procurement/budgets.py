@@ -11,7 +11,17 @@ from capplan.errors import SolveError
 from capplan.optimize.clock import OutOfTimeError
 from capplan.optimize.extensive import solve_extensive
 from capplan.optimize.l_shaped import LShaped
-from capplan.optimize.program import ExpectedRow, Marginals, Solution, TwoStage, blended_cost, check_program, expected_excess, point_costs
+from capplan.optimize.program import (
+    ExpectedRow,
+    Marginals,
+    Solution,
+    TwoStage,
+    blended_cost,
+    check_program,
+    expected_excess,
+    point_costs,
+    slack_columns,
+)
 from capplan.optimize.solver import InfeasibleError
 from capplan.optimize.two_stage import Warm, solve_two_stage
 
@@ -76,7 +86,7 @@ def _ration_after(
     hard = []
     for i in np.flatnonzero(over).tolist():
         row = program.expected[i]
-        slack = np.flatnonzero((row.a < 0) & ~program.integer & np.isinf(program.upper))
+        slack = slack_columns(program, row.a)
         if soft[i] and len(slack):
             x[slack[0]] += over[i] / -row.a[slack[0]]
         else:

@@ -10,10 +10,7 @@ import pandas as pd
 
 from capplan.inputs.scenario import FrontierAssumptions
 from capplan.optimize.program import Solution, blended_cost
-from capplan.optimize.two_stage import Warm
-from capplan.questions.procurement.agreed import QUICK, count_use, prove
-from capplan.questions.procurement.budgets import solve_within_budgets
-from capplan.questions.procurement.model import Model
+from capplan.questions.procurement.agreed import QUICK, best_plan
 from capplan.questions.procurement.solve import Decided, decide
 from capplan.questions.procurement.tables import purchase_table
 from capplan.questions.procurement.words import money
@@ -85,7 +82,8 @@ def trace_frontier(
     for side in (weights[weights < a.risk_weight][::-1], weights[weights > a.risk_weight]):
         warm = base.solution.warm
         for weight in side.tolist():
-            found[weight] = _point(base.model, a.model_copy(update={"risk_weight": weight, "gap_share": max(a.gap_share, POINT_GAP)}), warm)
+            here = a.model_copy(update={"risk_weight": weight, "gap_share": max(a.gap_share, POINT_GAP)})
+            found[weight] = best_plan(base.model, here, warm, QUICK)[1]
             warm = found[weight].warm or warm
     plans = [_Plan(each.x, float(base.model.program.c @ each.x), each.cost_by_scenario, each) for each in found.values()]
     rows, purchases = [], []
@@ -106,13 +104,6 @@ def trace_frontier(
         "points nearer than that cannot be told apart.",
     )
     return Frontier(table, signed[["risk_weight", *[name for name in signed.columns if name != "risk_weight"]]], _headline(table, a), notes)
-
-
-def _point(model: Model, a: FrontierAssumptions, warm: Warm | None) -> Solution:
-    """Return the best plan at one weight."""
-    if model.years:
-        return prove(model, count_use(model, a, warm, exact=True), a, QUICK)[1]
-    return solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share, warm)
 
 
 def _blend(plan: _Plan, base: Decided, weight: float, tail_share: float) -> float:

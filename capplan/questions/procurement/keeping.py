@@ -11,8 +11,7 @@ import pandas as pd
 
 from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.optimize.solver import InfeasibleError
-from capplan.questions.procurement.agreed import count_use
-from capplan.questions.procurement.budgets import solve_within_budgets
+from capplan.questions.procurement.agreed import best_plan
 from capplan.questions.procurement.choices import lots_of
 from capplan.questions.procurement.solve import decide
 
@@ -70,10 +69,7 @@ def keep_decision(signed: Signed, *tables: Any, **more: Any) -> Kept:
     if possible:
         try:
             held = replace(found.model, program=replace(program, lower=lower, upper=upper))
-            if held.years:
-                kept = count_use(held, a, best.warm, exact=False, seen=best)[1]
-            else:
-                kept = solve_within_budgets(held.program, held.soft, a.risk_weight, a.tail_share, a.gap_share, best.warm, exact=False)
+            kept = best_plan(held, a, best.warm, None, exact=False, seen=best)[1]
             regret = max(kept.upper - best.upper, 0.0) / max(abs(best.upper), 1e-9)
         except InfeasibleError:
             pass

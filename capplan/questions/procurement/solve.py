@@ -12,9 +12,8 @@ from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.optimize.clock import time_limit
 from capplan.optimize.program import Solution
 from capplan.optimize.two_stage import Warm
-from capplan.questions.procurement.agreed import FULL, Effort, count_use, prove
+from capplan.questions.procurement.agreed import FULL, Effort, best_plan
 from capplan.questions.procurement.agreements import contract_years
-from capplan.questions.procurement.budgets import solve_within_budgets
 from capplan.questions.procurement.choices import Choices, list_choices
 from capplan.questions.procurement.clash import feasible, what_must_give
 from capplan.questions.procurement.instalments import checked_instalments
@@ -136,12 +135,7 @@ def decide(
                               offer_payments=offer_payments, egress_prices=egress_prices, price_states=price_states,
                               delivery_states=delivery_states)  # fmt: skip
         feasible(found.model)
-        if found.model.years:
-            model, solution = count_use(found.model, a, warm, exact=proof == FULL)
-            if proof is not None:
-                model, solution = prove(found.model, (model, solution), a, proof)
-        else:
-            model, solution = found.model, _best(found.model, a, warm, exact=proof == FULL)
+        model, solution = best_plan(found.model, a, warm, proof, exact=proof == FULL)
         solved[tuple(factor.items())] = found, model, solution
         return found.work, found.recourse, solution
 
@@ -168,11 +162,6 @@ def _clash(stated: Stated, level: float) -> str:
     """Name what stands against a service level, in a sentence; empty where nothing that could give does."""
     found = what_must_give(stated.model, stated.recourse, stated.work, stated.choices.timeline.horizon, level)
     return f" It clashes with these limits, which must give at least so much: {'; '.join(map(str, found))}." if found else ""
-
-
-def _best(model: Model, a: ProcurementAssumptions, warm: Warm | None, *, exact: bool) -> Solution:
-    """Solve a model as it stands."""
-    return solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share, warm, exact=exact)
 
 
 def _raised(classes: pd.DataFrame, speeds: pd.DataFrame, factor: Mapping[str, float], a: ProcurementAssumptions) -> pd.DataFrame:
