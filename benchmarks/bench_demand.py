@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from capplan.inputs.scenario import DemandAssumptions
+from capplan.book.scenario import DemandAssumptions
 from capplan.questions.demand import forecast_demand, forecast_series
 from capplan.questions.demand.accuracy import QUANTILES, coverage, mase, owa, pinball_loss, seasonal_scale, smape
 from capplan.questions.demand.series import forecast_values

@@ -15,7 +15,7 @@ import warnings
 import numpy as np
 import pandas as pd
 
-from capplan.inputs.scenario import DemandAssumptions
+from capplan.book.scenario import DemandAssumptions
 from capplan.questions.demand import forecast_demand
 
 QUARTERS = 4

@@ -24,7 +24,7 @@ print(json.dumps({{"requests": requests, "tokens": tokens, "seconds": time.perf_
 """
 INGEST = COMMON.format(
     work=f"""
-from capplan.inputs.ingest import ingest
+from capplan.ingest import ingest
 found = ingest("requests", path, memory_gib={MEMORY_GIB}).tables["requests"]
 requests, tokens = int(found.requests.sum()), int(found.input_tokens.sum() + found.output_tokens.sum())
 """

@@ -16,13 +16,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from capplan.book.scenario import ProcurementAssumptions
 from capplan.errors import SolveError
-from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.optimize.extensive import extensive_arrays
 from capplan.optimize.program import Solution
 from capplan.optimize.solver import solve_arrays
 from capplan.optimize.two_stage import TwoStage, solve_two_stage
-from capplan.questions.procurement.solve import Stated, state_problem
+from capplan.questions.procurement.decide import Stated, state_problem
 from capplan.units import quarter_hours, quarter_range
 
 FULL = os.environ.get("CAPPLAN_BENCH_FULL") == "1"

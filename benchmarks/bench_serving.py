@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 from threadpoolctl import threadpool_limits
 
-from capplan.inputs.assumptions_performance import PerformanceAssumptions
-from capplan.inputs.book import reference_tables
+from capplan.book.assumptions.performance import PerformanceAssumptions
+from capplan.book.book import reference_tables
 from capplan.questions.serving.calibration import calibrate
 from capplan.questions.serving.measured import CURVE, METRICS, usable_runs
 from capplan.questions.serving.performance import replica_performance

@@ -11,8 +11,9 @@ import time
 import numpy as np
 import pytest
 
-from capplan.inputs.assumptions_serving import ServingAssumptions
-from capplan.questions.serving import autoscale, simulation
+from capplan.book.assumptions.serving import ServingAssumptions
+from capplan.questions.serving import autoscale
+from capplan.questions.serving import fleet_simulation as simulation
 
 RATE, SECONDS, SERVICE, SERVERS = 40.0, 2 * 3600, 10.0, 420
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from capplan.inputs.scenario import SplitAssumptions
+from capplan.book.scenario import SplitAssumptions
 from capplan.questions.split import split_fleet
 from tests.test_split import nodes_of, philly
 

@@ -12,11 +12,11 @@ import time
 import numpy as np
 import pytest
 
-from capplan.inputs.book import load_book
-from capplan.inputs.scenario import TrainingAssumptions
-from capplan.outputs.views_training import show_training
-from capplan.outputs.widgets import Explorer
-from capplan.plan import prices_of
+from capplan.answers.plan import prices_of
+from capplan.book.book import load_book
+from capplan.book.scenario import TrainingAssumptions
+from capplan.outputs.lab.explore import Explorer
+from capplan.outputs.views.training import show_training
 from capplan.questions.training import plan_run
 from tests.conftest import ROOT
 

@@ -77,7 +77,7 @@ def plan(
     book: BookFolder, parameter: Parameters = None, scenario: ScenarioFile = None, out: Out = Path("reports"), as_json: AsJson = False
 ) -> None:
     """Make the quarterly plan of BOOK and leave the report (the main job)."""
-    from capplan.outputs.report import write_report
+    from capplan.outputs.run.report import write_report
 
     report = write_report(book, overrides(parameter, scenario), out, say)
     answer(
@@ -100,7 +100,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run one notebook on BOOK without a person, and keep the executed notebook."""
-    from capplan.outputs.report import answer_question
+    from capplan.outputs.run.report import answer_question
 
     found = answer_question(question, book, overrides(parameter, scenario), out, say)
     answer(
@@ -116,7 +116,7 @@ def run(
 @app.command()
 def check(book: BookFolder, parameter: Parameters = None, scenario: ScenarioFile = None, as_json: AsJson = False) -> None:
     """Check all tables of BOOK, and list every fault at once."""
-    from capplan.inputs.book import load_book
+    from capplan.book.book import load_book
 
     loaded = load_book(book)
     chosen = loaded.scenario.replaced(**overrides(parameter, scenario))
@@ -132,7 +132,7 @@ def new(
     as_of: Annotated[str, typer.Option("--as-of", help="Day the plan is made (YYYY-MM-DD); empty = the day after the last usage.")] = "",
 ) -> None:
     """Make a new book, empty or as a copy of an example."""
-    from capplan.inputs.book import new_book
+    from capplan.book.book import new_book
 
     typer.echo(new_book(folder, source, as_of))
 
@@ -149,7 +149,7 @@ def ingest(
     as_json: AsJson = False,
 ) -> None:
     """Turn a foreign file into tables of a book."""
-    from capplan.inputs.ingest import ingest as read
+    from capplan.ingest import ingest as read
 
     options = overrides(option, None)
     found = read(format_, file, into, **options)
@@ -163,7 +163,7 @@ def accept(
     into: Annotated[Path, typer.Option(help="Folder of the accepted plan.")] = Path("reports/sample"),
 ) -> None:
     """Accept a plan as the one that later ones are compared with."""
-    from capplan.outputs.accepted import accept as keep
+    from capplan.outputs.run.accepted import accept as keep
 
     typer.echo(keep(report, reason, into))
 
@@ -176,7 +176,7 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write the recommended split of a fleet as quotas for a scheduler."""
-    from capplan.outputs.export_quotas import export_quotas
+    from capplan.outputs.export.quotas import export_quotas
 
     found = export_quotas(format_, report)
     if file is not None:
@@ -190,7 +190,7 @@ def export(
 @app.command()
 def lab(book: BookFolder, port: Annotated[int, typer.Option(help="Port of the notebook server.")] = 8888) -> None:
     """Open the notebooks on BOOK in JupyterLab."""
-    from capplan.outputs.report import open_lab
+    from capplan.outputs.run.report import open_lab
 
     open_lab(book, port)
 

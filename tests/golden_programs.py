@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 import pulp
 
-from capplan.optimize.branches import branch_program
+from capplan.optimize.late_decisions import branch_program
 from capplan.optimize.program import TwoStage, cost_states
 from capplan.optimize.solver import arrays
-from capplan.questions.procurement.branches import demand_branches, later_columns
-from capplan.questions.procurement.solve import Stated, state_problem
+from capplan.questions.procurement.decide import Stated, state_problem
+from capplan.questions.procurement.explain.demand_branches import demand_branches, later_columns
 from tests.procurement_cases import assumptions, commitment, demand, offer, sku, tables, work_class
 
 FOLDER = Path(__file__).parent / "golden"

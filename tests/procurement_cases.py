@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from capplan.inputs.scenario import ProcurementAssumptions
+from capplan.book.scenario import ProcurementAssumptions
 from capplan.questions.procurement import Purchases, decide, plan_purchases
-from capplan.questions.procurement.solve import Decided
+from capplan.questions.procurement.decide import Decided
 from capplan.units import quarter_hours, quarter_range
 
 DAY = pd.Timestamp("2027-01-01")

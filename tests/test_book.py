@@ -7,9 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from capplan.book.book import load_book, new_book
+from capplan.book.scenario import Change
 from capplan.errors import BookError, CapplanError, MissingTableError, ScenarioError
-from capplan.inputs.book import load_book, new_book
-from capplan.inputs.scenario import Change
 from tests.conftest import CONTRACTS, SKUS, SOURCES, hourly
 
 OFFER_HEADER = "offer_id,sku,region,geography,term,usd_per_hour,as_of,source_id\n"

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from capplan.optimize.branches import branch_program
+from capplan.optimize.late_decisions import branch_program
 from capplan.optimize.two_stage import solve_two_stage
-from capplan.questions.procurement.branches import demand_branches
+from capplan.questions.procurement.explain.demand_branches import demand_branches
 from tests.procurement_cases import assumptions, demand, offer, solve
 from tests.test_separable import dearer
 from tests.test_two_stage import fleet, objective

@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 
 from capplan.errors import CapplanError
-from capplan.outputs import charts, theme
+from capplan.outputs import charts
+from capplan.outputs.charts import theme
 from capplan.units import quarter_range
 
 QUARTERS = quarter_range("2027Q1", 4)
@@ -327,7 +328,7 @@ def test_every_pair_of_colours_differs_in_grey(palette: tuple[str, ...]) -> None
 
 
 def test_every_term_has_a_colour_a_name_and_a_place() -> None:
-    from capplan.inputs.schema_market import TERMS
+    from capplan.book.terms import TERMS
 
     assert set(TERMS) <= set(theme.TERM_COLOURS) == set(theme.TERM_NAMES) == set(theme.STACK_ORDER)
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from capplan.book.assumptions.cluster import ClusterAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.assumptions_cluster import ClusterAssumptions
 from capplan.questions.cluster import POLICIES, Policy, capacity_curve, resized, simulate_cluster
 from tests.conftest import reference_file
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from capplan.answers.plan import quarterly_plan
+from capplan.book.assumptions.crossover import CrossoverAssumptions
+from capplan.book.book import load_book
 from capplan.errors import CapplanError
-from capplan.inputs.assumptions_crossover import CrossoverAssumptions
-from capplan.inputs.book import load_book
-from capplan.plan import quarterly_plan
 from capplan.questions.crossover import (
     Replica,
     api_usd,

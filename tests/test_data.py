@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from capplan.inputs.book import load_book, reference_tables
-from capplan.inputs.rules import contract_total_usd
-from capplan.inputs.schema import REFERENCE_TABLES
-from capplan.inputs.schema_work import STAGES
+from capplan.book.book import load_book, reference_tables
+from capplan.book.rules import contract_total_usd
+from capplan.book.tables.registry import REFERENCE_TABLES
+from capplan.book.terms import STAGES
 from tests.conftest import ROOT, reference_file
 from tests.serving_cases import silicon_runs
 

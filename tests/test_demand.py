@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from capplan.book.scenario import DemandAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.scenario import DemandAssumptions
 from capplan.questions.demand import backtest_demand, fitting, forecast_demand, stated_demand, total_demand
 from capplan.questions.demand.backtest_summary import summarise
 from capplan.units import quarter_hours

@@ -6,7 +6,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.stats import norm
 
-from capplan.inputs.scenario import DemandAssumptions
+from capplan.book.scenario import DemandAssumptions
 from capplan.questions.demand import backtest_demand, forecast_demand
 from capplan.questions.demand.censoring import find_plateau, infer_plateau, slots_of
 

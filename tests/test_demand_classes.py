@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from capplan.book.scenario import DemandAssumptions, ProcurementAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.scenario import DemandAssumptions, ProcurementAssumptions
 from capplan.questions.demand import class_demand, class_speeds, class_table, stated_demand
 
 A = ProcurementAssumptions()

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from capplan.book.scenario import DemandAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.scenario import DemandAssumptions
 from capplan.questions.demand import forecast_demand
 
 A = DemandAssumptions(horizon_quarters=4, paths=400, growth_band_share=0.0, load_blocks=2)

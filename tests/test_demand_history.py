@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from capplan.inputs.scenario import DemandAssumptions
+from capplan.book.scenario import DemandAssumptions
 from capplan.questions.demand import forecast_demand
 from capplan.questions.demand.history import demand_rows, read_histories
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from capplan.inputs.dictionary import SECTIONS, dictionary, main, table_lines
-from capplan.inputs.places import shipped
-from capplan.inputs.scenario import Scenario
-from capplan.inputs.schema import TABLES, columns_of
+from capplan.book.dictionary import SECTIONS, dictionary, main, table_lines
+from capplan.book.places import shipped
+from capplan.book.scenario import Scenario
+from capplan.book.tables.registry import TABLES, columns_of
 
 
 def test_committed_dictionary_is_up_to_date():
     committed = (shipped("data") / "README.md").read_text(encoding="utf-8")
-    assert committed == dictionary(), "run `python -m capplan.inputs.dictionary`"
+    assert committed == dictionary(), "run `python -m capplan.book.dictionary`"
 
 
 def test_main_writes_it(tmp_path, capsys):

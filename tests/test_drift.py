@@ -7,11 +7,11 @@ import json
 import pandas as pd
 import pytest
 
+from capplan.answers.plan import quarterly_plan
+from capplan.book.book import load_book
 from capplan.errors import CapplanError
-from capplan.inputs.book import load_book
-from capplan.outputs import plan_tables
-from capplan.outputs.accepted import accept, drift
-from capplan.plan import quarterly_plan
+from capplan.outputs.run.accepted import accept, drift
+from capplan.outputs.views import plan_tables
 from tests.conftest import ROOT
 
 SAMPLE = ROOT / "reports" / "sample"

@@ -12,12 +12,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from capplan.answers.plan import Plan, quarterly_plan
+from capplan.book.book import load_book
+from capplan.book.scenario import LedgerAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.book import load_book
-from capplan.inputs.scenario import LedgerAssumptions
-from capplan.outputs.budget import write_budget
-from capplan.outputs.excel import priced_plan, revalue_plan, write_workbook
-from capplan.plan import Plan, quarterly_plan
+from capplan.outputs.export.budget import write_budget
+from capplan.outputs.workbook.workbook import priced_plan, revalue_plan, write_workbook
 from capplan.questions.ledger import build_ledger
 from capplan.questions.ledger.teams import expected_work
 from tests.conftest import SOURCES

@@ -8,9 +8,9 @@ import re
 import pandas as pd
 import pytest
 
-from capplan.outputs.export import inert, write_table
-from capplan.outputs.page import PageSection, TableBlock, render_page
-from capplan.outputs.tables import heading, money, readable
+from capplan.outputs.export.files import inert, write_table
+from capplan.outputs.page.html import PageSection, TableBlock, render_page
+from capplan.outputs.text import heading, money, readable
 
 NASTY = [
     '<script>alert("x")</script>',

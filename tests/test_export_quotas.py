@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 from capplan.cli import app
 from capplan.errors import CapplanError
-from capplan.outputs.export import write_table
-from capplan.outputs.export_kueue import kueue_faults, kueue_objects, kueue_yaml
-from capplan.outputs.export_names import LABEL, label, labels
-from capplan.outputs.export_quotas import export_quotas
-from capplan.outputs.export_slurm import host_list, slurm_conf, slurm_faults
+from capplan.outputs.export.files import write_table
+from capplan.outputs.export.kueue import kueue_faults, kueue_objects, kueue_yaml
+from capplan.outputs.export.names import LABEL, label, labels
+from capplan.outputs.export.quotas import export_quotas
+from capplan.outputs.export.slurm import host_list, slurm_conf, slurm_faults
 
 COLUMNS = ["queue", "role", "team", "accelerator", "nominal_accelerators", "borrowing_limit", "lending_limit", "cohort"]
 LENDING = pd.DataFrame(

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from capplan import plan
-from capplan.inputs.book import load_book
+from capplan.answers import plan
+from capplan.book.book import load_book
 from capplan.optimize import two_stage
 from capplan.questions.procurement import first_answer
 from tests.conftest import ROOT

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from capplan.flips import FLIP_SHARE, PROBES, Search, find_flips
-from capplan.inputs.book import load_book
-from capplan.inputs.scenario import Scenario
-from capplan.plan import keep_in, purchases_of
+from capplan.answers.flips import FLIP_SHARE, PROBES, Search, find_flips
+from capplan.answers.plan import keep_in, purchases_of
+from capplan.book.book import load_book
+from capplan.book.scenario import Scenario
 from capplan.questions.procurement import Kept, signed_now
 from tests.conftest import SKUS, SOURCES
 from tests.test_report import OFFERS

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from capplan.gaps import WHAT_IFS, gap_note, rank_gaps
-from capplan.inputs.book import load_book
-from capplan.inputs.schema import TABLES
-from capplan.plan import purchases_of
+from capplan.answers.gaps import WHAT_IFS, gap_note, rank_gaps
+from capplan.answers.plan import purchases_of
+from capplan.book.book import load_book
+from capplan.book.tables.registry import TABLES
 from tests.conftest import CONTRACTS, SKUS, SOURCES, hourly
 
 PLAN = "as_of: 2026-03-30\nfirst_quarter: 2026Q2\nhorizon_quarters: 2\npaths: 20\nplan_paths: 5\nload_blocks: 2\nproviders: [aws]\ngeographies: [us]\ngap_share: 0.005\n"
@@ -39,7 +39,7 @@ def test_nothing_is_asked_where_nothing_is_missing():
 
 
 def test_what_ifs_name_tables_and_cells_that_exist():
-    from capplan.inputs.schema import columns_of
+    from capplan.book.tables.registry import columns_of
 
     for what in WHAT_IFS:
         assert what.table in TABLES

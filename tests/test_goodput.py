@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from capplan.book.assumptions.goodput import GoodputAssumptions
+from capplan.book.book import load_book, reference_tables
+from capplan.book.scenario import PricingAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.assumptions_training import GoodputAssumptions
-from capplan.inputs.book import load_book, reference_tables
-from capplan.inputs.scenario import PricingAssumptions
 from capplan.questions.goodput import (
     failure_rates,
     lost_time,
@@ -21,7 +21,7 @@ from capplan.questions.goodput import (
     up_spells,
 )
 from capplan.questions.pricing import price_hours
-from capplan.reliability import optimum_interval, time_shares
+from capplan.questions.reliability import optimum_interval, time_shares
 from tests.conftest import ROOT, reference_file
 
 A = GoodputAssumptions(idle_share=0.0, compute_share=1.0)

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capplan import open_book, show_cluster
+from capplan.answers.plan import headroom_of, work_digest, work_of
+from capplan.book.assumptions.cluster import ClusterAssumptions
 from capplan.errors import CapplanError, MissingTableError
-from capplan.inputs.assumptions_cluster import ClusterAssumptions
-from capplan.plan import headroom_of, work_digest, work_of
 from capplan.questions.cluster import queue_headroom, simulate_cluster
 from capplan.questions.cluster.headroom import GROWTH_STEP, grown
 from capplan.questions.demand import work_growth

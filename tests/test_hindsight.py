@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from capplan.book.assumptions.hindsight import HindsightAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.assumptions_hindsight import HindsightAssumptions
-from capplan.questions.procurement.fresh import judge_on_fresh_paths
-from capplan.questions.procurement.rolling import rehearse_plan
+from capplan.questions.procurement.hindsight.fresh_paths import judge_on_fresh_paths
+from capplan.questions.procurement.hindsight.rehearsal import rehearse_plan
 from tests.procurement_cases import BASE, demand, offer, sku, solve, work_class
 
 ROWS = [offer("hour", "on_demand", 4.0), offer("lease", "lease", 1.0, term_months=3), offer("year", "reserved_1y", 0.9)]
@@ -87,7 +87,7 @@ def test_a_rehearsal_learns_the_level_from_the_first_quarter():
 @pytest.mark.slow
 def test_the_switch_shows_the_rehearsal_and_the_fresh_paths():
     from capplan import open_book, show_procurement
-    from capplan.inputs.places import shipped
+    from capplan.book.places import shipped
 
     book = open_book(str(shipped("data") / "enterprise"))
     quick = {"plan_paths": 6, "gap_share": 0.05, "horizon_quarters": 2, "rolling_paths": 1, "fresh_batches": 2, "demand_branches": 1}

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from capplan.book.reader import read_table
+from capplan.book.tables.registry import TABLES
 from capplan.errors import BookError, CapplanError
-from capplan.inputs.ingest import FORMATS, ingest, options_of
-from capplan.inputs.ingest.writing import csv_text, merge, write_tables
-from capplan.inputs.reader import read_table
-from capplan.inputs.schema import TABLES
+from capplan.ingest import FORMATS, ingest, options_of
+from capplan.ingest.writing import csv_text, merge, write_tables
 from tests.conftest import reference_file
 
 

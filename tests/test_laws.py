@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from capplan.optimize import l_shaped, two_stage
 from capplan.optimize.program import blended_cost
 from capplan.optimize.two_stage import solve_two_stage
-from capplan.questions.procurement import budgets
-from capplan.questions.procurement.solve import Decided
+from capplan.questions.procurement.decide import Decided
+from capplan.questions.procurement.program import budget_proof as budgets
 from capplan.units import quarter_hours
 from tests.procurement_cases import assumptions, commitment, demand, offer, settle, sku, solve, work_class
 

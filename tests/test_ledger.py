@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from capplan.book.book import load_book
+from capplan.book.places import shipped
+from capplan.book.scenario import LedgerAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.book import load_book
-from capplan.inputs.places import shipped
-from capplan.inputs.scenario import LedgerAssumptions
 from capplan.questions.ledger import (
     Contract,
     annuity_factor,

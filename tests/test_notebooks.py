@@ -12,10 +12,10 @@ import sys
 import pytest
 import yaml
 
-from capplan.inputs.book import load_book
-from capplan.outputs.notebooks import notebooks
-from capplan.outputs.report import answer_question, run_notebook
-from capplan.outputs.views import VIEWS
+from capplan.book.book import load_book
+from capplan.outputs.run.notebooks import notebooks
+from capplan.outputs.run.report import answer_question, run_notebook
+from capplan.outputs.views.all_questions import VIEWS
 from tests.conftest import ROOT
 
 BOOK = ROOT / "data" / "enterprise"

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from capplan.book.assumptions.portfolio import PortfolioAssumptions
+from capplan.book.scenario import ProcurementAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.assumptions_portfolio import PortfolioAssumptions
-from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.questions.portfolio import Portfolio, Rehearsal, Stack, holdings_of, mix_portfolio
 from capplan.questions.portfolio.ladder import best_layers
 from capplan.questions.portfolio.periods import Periods

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from capplan.book.scenario import PricingAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.scenario import PricingAssumptions
 from capplan.questions.pricing import annuity_years, break_even_utilisation, price_hours, screening_crossover, utilisation_costs
 from tests.conftest import reference_file
 

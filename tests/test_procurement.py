@@ -351,7 +351,7 @@ def test_binding_budgets_of_a_large_model_are_solved_as_exactly(hard: bool, risk
     rows = [ON_DEMAND, offer("c", "lease", 2.0, term_months=3, lot_machines=4)]
     work, a = demand([[10.0, 12.0], [4.0, 9.0], [22.0, 3.0]]), assumptions(risk_weight=risk, gap_share=1e-6)
     exact = solve(work, rows, a, limits=budget)
-    monkeypatch.setattr("capplan.questions.procurement.budgets.EXACT_COLUMNS", 0)
+    monkeypatch.setattr("capplan.questions.procurement.program.budget_proof.EXACT_COLUMNS", 0)
     large = solve(work, rows, a, limits=budget)
     assert large.proof.method == "l_shaped"
     assert large.proof.upper_usd == pytest.approx(exact.proof.upper_usd, rel=2e-6)

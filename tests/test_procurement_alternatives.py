@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from capplan.questions.procurement import Proof, Purchases
-from capplan.questions.procurement.words import in_words
+from capplan.questions.procurement.explain.sentences import in_words
 from tests.procurement_cases import assumptions, commitment, demand, offer, sku, solve
 
 HOURS = 2190.0

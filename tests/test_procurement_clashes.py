@@ -78,7 +78,7 @@ def test_as_much_as_is_named_is_enough(name: str) -> None:
 
 
 def test_a_problem_too_large_to_be_written_out_is_judged_by_its_mean(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("capplan.questions.procurement.clash.WRITTEN_OUT_COLUMNS", 0)
+    monkeypatch.setattr("capplan.questions.procurement.explain.clashes.WRITTEN_OUT_COLUMNS", 0)
     with pytest.raises(CapplanError, match=r"cap in 2027Q1: 7 must be raised by 1.9"):
         solve(ONE, [ON_DEMAND, LEASE], level(0.99), limits=[limit("quota_accelerators", 7.0), limit("on_demand_accelerators", 1.0, limit_id="od")])
 

@@ -11,13 +11,13 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import lognorm
 
-from capplan.inputs.book import load_book
-from capplan.inputs.scenario import LedgerAssumptions
-from capplan.outputs.excel import write_workbook
-from capplan.plan import quarterly_plan
+from capplan.answers.plan import quarterly_plan
+from capplan.book.book import load_book
+from capplan.book.scenario import LedgerAssumptions
+from capplan.outputs.workbook.workbook import write_workbook
 from capplan.questions.ledger import Ledger, build_ledger
 from capplan.questions.procurement import Purchases
-from capplan.questions.procurement.delivery import NORMAL_P90, expected_slip_days
+from capplan.questions.procurement.supply.delivery import NORMAL_P90, expected_slip_days
 from tests.procurement_cases import assumptions, demand, offer, sku, solve
 from tests.test_procurement_clashes import TABLES
 

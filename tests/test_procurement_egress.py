@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from capplan.book.scenario import LedgerAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.scenario import LedgerAssumptions
 from capplan.questions.demand import class_table
 from capplan.questions.ledger import build_ledger
 from capplan.questions.procurement import Purchases, decide
-from capplan.questions.procurement.egress import crossings
+from capplan.questions.procurement.work.egress import crossings
 from tests.procurement_cases import assumptions, demand, offer, sku, solve, tables, work_class
 
 HOURS = 2190.0

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from capplan.inputs.scenario import FrontierAssumptions
+from capplan.book.scenario import FrontierAssumptions
 from capplan.optimize.program import blended_cost
 from capplan.questions.procurement import trace_frontier
 from tests.procurement_cases import BASE, demand, offer, sku, work_class
@@ -29,7 +29,7 @@ def frontier(**values: object):  # type: ignore[no-untyped-def]
 
 def test_every_point_is_the_best_of_all_purchases(monkeypatch: pytest.MonkeyPatch) -> None:
     loose = frontier(frontier_points=5).table
-    monkeypatch.setattr("capplan.questions.procurement.frontier.POINT_GAP", 0.0)
+    monkeypatch.setattr("capplan.questions.procurement.hindsight.frontier.POINT_GAP", 0.0)
     found = frontier(frontier_points=5)
     grid = [(2 * one, 2 * two) for one, two in itertools.product(range(8), repeat=2)]
     cost = np.array(

@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from capplan.book.scenario import LedgerAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.scenario import LedgerAssumptions
 from capplan.questions.ledger import build_ledger
 from capplan.questions.pricing import annuity_years, price_hours
 from capplan.questions.procurement import Purchases

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
+from capplan.book.assumptions.hindsight import HindsightAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.assumptions_hindsight import HindsightAssumptions
-from capplan.questions.procurement.fresh import judge_on_fresh_paths, together
-from capplan.questions.procurement.rolling import Rehearsal
-from capplan.questions.procurement.solve import state_problem
+from capplan.questions.procurement.decide import state_problem
+from capplan.questions.procurement.hindsight.fresh_paths import judge_on_fresh_paths, together
+from capplan.questions.procurement.hindsight.rehearsal import Rehearsal
 from tests.procurement_cases import assumptions, blocks, demand, offer, sku, solve, tables, work_class
 
 HOURS = 2190.0

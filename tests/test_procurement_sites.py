@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from capplan.book.assumptions.hindsight import HindsightAssumptions
+from capplan.book.scenario import LedgerAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.assumptions_hindsight import HindsightAssumptions
-from capplan.inputs.scenario import LedgerAssumptions
-from capplan.questions.ledger.book_of_costs import site_entries
+from capplan.questions.ledger.costs import site_entries
 from capplan.questions.procurement import Purchases
-from capplan.questions.procurement.fresh import judge_on_fresh_paths
+from capplan.questions.procurement.hindsight.fresh_paths import judge_on_fresh_paths
 from tests.procurement_cases import assumptions, demand, offer, settle, sku, solve, tables
 
 HOURS, MONTH = 2190.0, 730.0

@@ -7,7 +7,7 @@ import functools
 import pandas as pd
 import pytest
 
-from capplan.inputs.scenario import DemandAssumptions, ProcurementAssumptions, build_scenario
+from capplan.book.scenario import DemandAssumptions, ProcurementAssumptions, build_scenario
 from capplan.questions.demand import class_demand, class_speeds, class_table, stated_demand
 from capplan.questions.procurement import Purchases, plan_purchases
 from capplan.units import quarter_range

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from capplan.errors import CapplanError
 from capplan.optimize.program import Solution, blended_cost
-from capplan.questions.procurement import budgets, decide
-from capplan.questions.procurement.states import MOST_CROSSED, known_states, with_states
+from capplan.questions.procurement import decide
+from capplan.questions.procurement.program import budget_proof as budgets
+from capplan.questions.procurement.work.states import MOST_CROSSED, known_states, with_states
 from tests.procurement_cases import assumptions, demand, offer, sku, solve, work_class
 
 HOURS = 2190.0

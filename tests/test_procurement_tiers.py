@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from capplan.book.assumptions.hindsight import HindsightAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.assumptions_hindsight import HindsightAssumptions
 from capplan.questions.procurement import Purchases, judge_on_fresh_paths, keep_decision, plan_purchases, rehearse_plan, signed_now
 from tests.procurement_cases import BASE, assumptions, demand, offer, sku, solve, tables
 

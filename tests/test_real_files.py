@@ -8,9 +8,9 @@ import re
 import pandas as pd
 import pytest
 
-from capplan.inputs.book import load_book, new_book
-from capplan.inputs.ingest import ingest
-from capplan.outputs.report import write_report
+from capplan.book.book import load_book, new_book
+from capplan.ingest import ingest
+from capplan.outputs.run.report import write_report
 from tests.conftest import reference_file
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from capplan.errors import CapplanError
 from capplan.questions.goodput import simulate_failures
-from capplan.reliability import (
+from capplan.questions.reliability import (
     daly_interval,
     mean_hours_between_failures,
     optimum_interval,

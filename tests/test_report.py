@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from capplan.errors import CapplanError, ReportError, ScenarioError
-from capplan.outputs.folders import replaced_whole
-from capplan.outputs.notebooks import execute, notebook_of, notebook_parameters
-from capplan.outputs.report import write_report
+from capplan.outputs.run.folders import replaced_whole
+from capplan.outputs.run.notebooks import execute, notebook_of, notebook_parameters
+from capplan.outputs.run.report import write_report
 from tests.conftest import CONTRACTS, ROOT, SKUS, SOURCES
 
 OFFERS = (
@@ -96,7 +96,7 @@ def test_a_failed_run_leaves_the_old_report(small, tmp_path, monkeypatch):
     target = tmp_path / "reports" / "tiny" / "2027Q1"
     target.mkdir(parents=True)
     (target / "plan.html").write_text("the old one")
-    monkeypatch.setattr("capplan.outputs.report.quarterly_plan", lambda *_: (_ for _ in ()).throw(CapplanError("no plan today")))
+    monkeypatch.setattr("capplan.outputs.run.report.quarterly_plan", lambda *_: (_ for _ in ()).throw(CapplanError("no plan today")))
     with pytest.raises(CapplanError, match="no plan today"):
         write_report(small, {}, tmp_path / "reports", lambda _: None)
     assert files(target) == {"plan.html": b"the old one"}
@@ -108,7 +108,7 @@ def test_a_killed_run_leaves_the_old_report(small, tmp_path):
     target.mkdir(parents=True)
     (target / "plan.html").write_text("the old one")
     code = (
-        "import sys, time, capplan.outputs.report as r\n"
+        "import sys, time, capplan.outputs.run.report as r\n"
         "def stuck(*_):\n"
         "    print('deep inside', flush=True); time.sleep(600)\n"
         "r.quarterly_plan = stuck\n"

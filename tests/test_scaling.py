@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from capplan.book.assumptions.scaling import ScalingAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.assumptions_training import ScalingAssumptions
 from capplan.questions.scaling import fit_law, fit_scaling, usl_throughput
 from tests.conftest import reference_file
 

@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from capplan.book.assumptions.serving import ServingAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.assumptions_serving import ServingAssumptions
-from capplan.questions.serving import autoscale, queueing, simulation, traffic
+from capplan.questions.serving import autoscale, queueing
+from capplan.questions.serving import fleet_simulation as simulation
+from capplan.questions.serving import service_traffic as traffic
 from tests.conftest import reference_file
 
 A = ServingAssumptions(spare_replicas=0, warm_replicas=0, admission_rule="queue", headroom_share=0.0)

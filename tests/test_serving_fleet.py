@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from capplan.book.assumptions.serving import ServingAssumptions
+from capplan.book.reader import empty_table
 from capplan.errors import CapplanError
-from capplan.inputs.assumptions_serving import ServingAssumptions
-from capplan.inputs.reader import empty_table
-from capplan.questions.serving import fleet, points, queueing, size_fleet, staffing, traffic
+from capplan.questions.serving import operating_points as points
+from capplan.questions.serving import queueing, size_fleet, staffing
+from capplan.questions.serving import service_traffic as traffic
+from capplan.questions.serving import size_fleet as fleet
 from tests.conftest import reference_file
 from tests.serving_cases import silicon_runs
 

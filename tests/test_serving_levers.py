@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from capplan.book.assumptions.serving import ServingAssumptions
+from capplan.book.book import reference_tables
 from capplan.errors import CapplanError
-from capplan.inputs.assumptions_serving import ServingAssumptions
-from capplan.inputs.book import reference_tables
-from capplan.questions.serving import levers, work
+from capplan.questions.serving import levers
+from capplan.questions.serving import request_time as work
 
 OFF = ServingAssumptions(
     exact_cache_share=0,

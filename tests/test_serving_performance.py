@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from capplan.book.assumptions.performance import PerformanceAssumptions
+from capplan.book.book import reference_tables
+from capplan.book.reader import empty_table
 from capplan.errors import CapplanError
-from capplan.inputs.assumptions_performance import PerformanceAssumptions
-from capplan.inputs.book import reference_tables
-from capplan.inputs.reader import empty_table
 from capplan.questions.serving import calibration, measured, performance
 from capplan.questions.serving.roofline import roofline
 from tests.conftest import reference_file

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from capplan.book.book import reference_tables
 from capplan.errors import CapplanError
-from capplan.inputs.book import reference_tables
-from capplan.questions.serving import memory, queueing, simulation
+from capplan.questions.serving import fleet_simulation as simulation
+from capplan.questions.serving import memory, queueing
 from tests.conftest import reference_file
 
 

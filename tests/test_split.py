@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from capplan.book.scenario import SplitAssumptions
 from capplan.errors import CapplanError, MissingTableError
-from capplan.inputs.scenario import SplitAssumptions
 from capplan.questions.cluster import simulate_cluster
 from capplan.questions.split import serving_load, split_fleet
-from capplan.questions.split.fleet import ARRANGEMENTS, divide, hand_over, short_of
-from capplan.questions.split.load import lay_load
+from capplan.questions.split.inference_load import lay_load
+from capplan.questions.split.two_parts import ARRANGEMENTS, divide, hand_over, short_of
 from tests.conftest import hourly, reference_file
 
 START = pd.Timestamp("2026-01-05")
@@ -261,7 +261,7 @@ def test_the_smallest_fleet_meets_the_target_and_one_node_less_does_not():
 
 @pytest.mark.parametrize("chosen", ARRANGEMENTS)
 def test_quotas_add_up_to_the_fleet(chosen):
-    from capplan.questions.split.answer import quotas_of
+    from capplan.questions.split.split_answer import quotas_of
 
     load, jobs, nodes = random_case(6)
     mixed = pd.concat([nodes, pd.DataFrame({"node": ["old"], "accelerator": ["A100"], "accelerator_count": [4], "nodes": [3]})], ignore_index=True)
@@ -331,8 +331,8 @@ def test_a_book_without_jobs_says_so(make_book):
 
 def test_the_view_draws_every_case():
     """Targets that nothing meets, quotas that leave load short, a fleet in which separate clusters are best."""
-    from capplan.outputs import views_split
     from capplan.outputs.charts import to_svg
+    from capplan.outputs.views import split as views_split
 
     load, jobs, nodes = random_case(8, jobs=40)
     for a in (changed(serving_target_share=1.0, inference_accelerators=8), changed(preemption_cost_minutes=2880.0), changed(delay_target_minutes=0.01)):

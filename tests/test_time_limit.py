@@ -16,7 +16,7 @@ from capplan.optimize.clock import OutOfTimeError, time_limit
 from capplan.optimize.program import TwoStage
 from capplan.optimize.solver import InfeasibleError
 from capplan.optimize.two_stage import solve_two_stage
-from capplan.questions.procurement import budgets
+from capplan.questions.procurement.program import budget_proof as budgets
 from tests.procurement_cases import assumptions, demand, offer, settle, solve
 
 WORK = demand(np.random.default_rng(3).integers(1, 60, size=(12, 4)).tolist())

@@ -6,25 +6,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from capplan.asides import training_of
+from capplan.answers.questions import training_of
+from capplan.book.assumptions.scaling import ScalingAssumptions
+from capplan.book.assumptions.training import TrainingAssumptions
+from capplan.book.book import load_book
+from capplan.book.scenario import Change, DemandAssumptions
 from capplan.errors import BookError, CapplanError
-from capplan.inputs.assumptions_runs import TrainingAssumptions
-from capplan.inputs.assumptions_training import ScalingAssumptions
-from capplan.inputs.book import load_book
-from capplan.inputs.scenario import Change, DemandAssumptions
-from capplan.outputs.views import show_training
-from capplan.outputs.widget_controls import control_for
+from capplan.outputs.lab.controls import control_for
+from capplan.outputs.views.all_questions import show_training
 from capplan.questions.demand import forecast_demand
 from capplan.questions.demand.events import read_runs
 from capplan.questions.scaling import fit_scaling
 from capplan.questions.training import plan_run
-from capplan.questions.training.layout import Machine, bubble_share, chosen_layouts, layouts
-from capplan.questions.training.plan import run_work
-from capplan.questions.training.shape import Shape, activation_bytes, shape_of, state_bytes
-from capplan.questions.training.storage import checkpoint_gib, run_storage, transfer_days
-from capplan.questions.training.sweeps import halving_rungs, hyperband_brackets, plan_sweep
-from capplan.questions.training.ways import compare_ways
-from capplan.questions.training.work import (
+from capplan.questions.training.architecture import Shape, activation_bytes, shape_of, state_bytes
+from capplan.questions.training.flops import (
     iteration_operations,
     operations_per_token,
     run_accelerator_hours,
@@ -35,6 +30,11 @@ from capplan.questions.training.work import (
     transformer_parameters,
     utilisation_share,
 )
+from capplan.questions.training.layout import Machine, bubble_share, chosen_layouts, layouts
+from capplan.questions.training.plan_run import run_work
+from capplan.questions.training.storage import checkpoint_gib, run_storage, transfer_days
+from capplan.questions.training.sweeps import halving_rungs, hyperband_brackets, plan_sweep
+from capplan.questions.training.ways import compare_ways
 from tests.conftest import ROOT, reference_file
 
 A = TrainingAssumptions()

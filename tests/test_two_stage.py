@@ -14,10 +14,10 @@ from scipy.optimize import linprog
 
 from capplan.errors import SolveError
 from capplan.optimize.bases import BasisStore
+from capplan.optimize.bunching import RecourseLibrary
 from capplan.optimize.l_shaped import LShaped
 from capplan.optimize.priced import envelope_weights, priced_program
 from capplan.optimize.program import expected_excess, right_hand_sides
-from capplan.optimize.recourse import RecourseLibrary
 from capplan.optimize.solver import InfeasibleError, UnboundedError
 from capplan.optimize.two_stage import ExpectedRow, TwoStage, blended_cost, solve_two_stage
 

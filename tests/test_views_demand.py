@@ -3,11 +3,11 @@
 import pandas as pd
 import pytest
 
+from capplan.book.book import load_book
 from capplan.errors import ScenarioError
-from capplan.inputs.book import load_book
-from capplan.outputs import views_demand
-from capplan.outputs.views_demand import show_demand
-from capplan.outputs.widget_controls import control_for
+from capplan.outputs.lab.controls import control_for
+from capplan.outputs.views import demand as views_demand
+from capplan.outputs.views.demand import show_demand
 from capplan.questions.demand import fitting
 from tests.conftest import ROOT
 
@@ -76,7 +76,7 @@ def test_workloads_are_picked_from_a_list(view):
 
 def test_a_shown_table_puts_words_on_the_left_and_escapes_them():
 
-    from capplan.outputs.view import View
+    from capplan.outputs.views.view import View
 
     table = pd.DataFrame({"name": ["<td>a", "b"], "usd": [1.0, 2.0], "words": ["x", "y"]})
     text = View("", {}, table, 0.0, "USD", ()).shown.to_html()

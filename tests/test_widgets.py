@@ -10,14 +10,14 @@ import ipywidgets
 import pandas as pd
 import pytest
 
+from capplan.book.book import Book
+from capplan.book.scenario import Scenario
 from capplan.cli import overrides
 from capplan.errors import CapplanError, ScenarioError
-from capplan.inputs.book import Book
-from capplan.inputs.scenario import Scenario
 from capplan.outputs import charts
-from capplan.outputs.view import View
-from capplan.outputs.widget_controls import MOST_STEPS, bounds_of, control_for
-from capplan.outputs.widgets import Explorer, explore
+from capplan.outputs.lab.controls import MOST_STEPS, bounds_of, control_for
+from capplan.outputs.lab.explore import Explorer, explore
+from capplan.outputs.views.view import View
 
 HOSTILE = "<script>alert(1)</script>"
 FIELDS = ("risk_weight", "price_factor", "growth_share_per_year", "horizon_end", "providers")

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from capplan.book.scenario import ClusterAssumptions, DemandAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.scenario import ClusterAssumptions, DemandAssumptions
 from capplan.questions.cluster import capacity_curve
 from capplan.questions.demand import fitting, forecast_demand, forecast_series
 from capplan.workers import spread, workers

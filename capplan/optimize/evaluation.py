@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from capplan.optimize.bunching import Bunched
 from capplan.optimize.lattice import Lattice
 from capplan.optimize.program import TwoStage, cost_states, right_hand_sides, risk_weights, shifts
-from capplan.optimize.recourse import Bunched
 from capplan.optimize.separable import SeparableRecourse
 
 Array = np.ndarray

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from capplan.optimize.recourse import Bunched, RecourseLibrary
+from capplan.optimize.bunching import Bunched, RecourseLibrary
 
 Array = np.ndarray
 

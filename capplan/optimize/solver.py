@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from capplan.errors import SolveError
-from capplan.optimize.scaling import equilibrate
+from capplan.optimize.equilibration import equilibrate
 
 Array = np.ndarray
 FEASIBILITY_TOLERANCE = 1e-9

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from capplan.book.scenario import PricingAssumptions
+from capplan.book.tables.registry import columns_of
 from capplan.errors import CapplanError, nearest
-from capplan.inputs.scenario import PricingAssumptions
-from capplan.inputs.schema import columns_of
-from capplan.reliability import useful_share
+from capplan.questions.reliability import useful_share
 from capplan.units import HOURS_PER_AVERAGE_MONTH, HOURS_PER_YEAR
 
 #: Length of the terms whose name says it.
@@ -148,7 +148,7 @@ def price_hours(
     year, a(T) the
     `annuity_years` of the term, g the useful share of a paid hour, X the purchase price, rho the residual share, and R = power x PUE +
     space + upkeep
-    of an hour. For spot g is `capplan.reliability.useful_share` with the work lost at each interruption; 1 otherwise.
+    of an hour. For spot g is `capplan.questions.reliability.useful_share` with the work lost at each interruption; 1 otherwise.
 
     Parameters
     ----------

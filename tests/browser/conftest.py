@@ -181,7 +181,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory, book: Path) -> Iterator[Lab]:
 @pytest.fixture(scope="session")
 def report(tmp_path_factory: pytest.TempPathFactory, book: Path) -> Path:
     """Make the report of the small book."""
-    from capplan.outputs.report import write_report
+    from capplan.outputs.run.report import write_report
 
     chromium()
     return write_report(book, {}, tmp_path_factory.mktemp("reports"), lambda _: None).folder

@@ -19,10 +19,10 @@ NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("[0-9]*.ipynb
 SMALL = """
 import time
 import pandas as pd
-from capplan.inputs.scenario import Scenario
+from capplan.book.scenario import Scenario
 from capplan.outputs import charts
-from capplan.outputs.view import View
-from capplan.outputs.widgets import explore
+from capplan.outputs.views.view import View
+from capplan.outputs.lab.explore import explore
 
 class Book:
     scenario = Scenario()

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from capplan.book.assumptions.cluster import ClusterAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.assumptions_cluster import ClusterAssumptions
+from capplan.questions.cluster.arrays import Prepared, prepare
 from capplan.questions.cluster.capacity import nine_of_ten
 from capplan.questions.cluster.measures import duration_words, mean_accelerators
 from capplan.questions.cluster.policies import policy_named
 from capplan.questions.cluster.reading import checked_jobs, checked_nodes
-from capplan.questions.cluster.simulate import queue_seconds, run_events
-from capplan.questions.cluster.tables import Prepared, prepare
+from capplan.questions.cluster.simulate_cluster import queue_seconds, run_events
 
 #: Sizes are tried in steps of this share of the mean load, or of a node where that is more.
 STEP_SHARE = 0.01

@@ -22,7 +22,7 @@ from capplan.questions.cluster.lists import (
     stop,
     total_of,
 )
-from capplan.questions.cluster.placing import LOCALITY, _record, choose, choose_here, move_free, one_node, take
+from capplan.questions.cluster.node_choice import LOCALITY, _record, choose, choose_here, move_free, one_node, take
 from capplan.questions.cluster.reserving import displace, fits_around, reserve
 from capplan.questions.cluster.resizing import grow, shrink
 from capplan.questions.cluster.signatures import COUNT, COUNTS, NODES, REAL, RULES, STATE, TRACE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from capplan.compiling import compiled
-from capplan.questions.cluster.placing import give_back
+from capplan.questions.cluster.node_choice import give_back
 from capplan.questions.cluster.signatures import COUNT, COUNTS, NODES, REAL, REALS, RULES, STATE, TRACE
 from capplan.questions.cluster.state import (
     ATTAINED,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from capplan.questions.cluster.arrays import Prepared
 from capplan.questions.cluster.state import (
     END,
     ENDED,
@@ -19,7 +20,6 @@ from capplan.questions.cluster.state import (
     State,
     Trace,
 )
-from capplan.questions.cluster.tables import Prepared
 
 
 def occupancy(jobs: pd.DataFrame, held: pd.DataFrame, origin: pd.Timestamp) -> pd.DataFrame:

@@ -6,7 +6,7 @@ import numpy as np
 
 from capplan.compiling import compiled
 from capplan.questions.cluster.lists import BY_ATTAINED, BY_REMAINING, ROUND_ROBIN, copy_row, expected_end, expected_left, progress, stop
-from capplan.questions.cluster.placing import choose, holds
+from capplan.questions.cluster.node_choice import choose, holds
 from capplan.questions.cluster.signatures import COUNT, NODES, REAL, RULES, STATE, TRACE
 from capplan.questions.cluster.state import (
     AHEAD,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from capplan.compiling import compiled
 from capplan.questions.cluster.lists import copy_row, dequeue, progress, start, stop, total_of
-from capplan.questions.cluster.placing import choose, take
+from capplan.questions.cluster.node_choice import choose, take
 from capplan.questions.cluster.signatures import COUNT, NODES, RULES, STATE, TRACE
 from capplan.questions.cluster.state import (
     AHEAD,

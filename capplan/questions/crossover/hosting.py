@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from capplan.inputs.assumptions_crossover import CrossoverAssumptions
+from capplan.book.assumptions.crossover import CrossoverAssumptions
 from capplan.quantiles import weighted_quantiles
 from capplan.questions.demand import Forecast
-from capplan.questions.serving.fleet import allowed_wait, held_seconds, replicas_for
+from capplan.questions.serving.size_fleet import allowed_wait, held_seconds, replicas_for
 from capplan.questions.serving.staffing import held_error_share
 
 Array = np.ndarray

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from capplan.inputs.assumptions_crossover import CrossoverAssumptions
+from capplan.book.assumptions.crossover import CrossoverAssumptions
 
 Array = np.ndarray
 DAYS_PER_QUARTER = 365.25 / 4

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.quantiles import weighted_quantiles
-from capplan.questions.crossover.options import self_host_usd
+from capplan.questions.crossover.ways_to_serve_volume import self_host_usd
 
 Array = np.ndarray
 QUANTILES = (0.1, 0.5, 0.9)

@@ -2,7 +2,7 @@
 
 from capplan.questions.demand.backtest import Backtest, backtest_demand
 from capplan.questions.demand.classes import batch_workloads, class_demand, class_speeds, class_table, work_growth
-from capplan.questions.demand.forecast import Forecast, forecast_demand, stated_demand, total_demand
+from capplan.questions.demand.forecast_demand import Forecast, forecast_demand, stated_demand, total_demand
 from capplan.questions.demand.series import SeriesForecasts, forecast_series
 from capplan.questions.demand.spend import unit_prices
 

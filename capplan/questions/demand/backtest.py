@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from capplan.inputs.scenario import DemandAssumptions
+from capplan.book.scenario import DemandAssumptions
 from capplan.questions.demand.accuracy import QUANTILES, finops_band, pinball_loss
 from capplan.questions.demand.backtest_summary import summarise
 from capplan.questions.demand.fitting import fit_usage

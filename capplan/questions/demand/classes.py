@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from capplan.book.scenario import ProcurementAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.scenario import ProcurementAssumptions
 
 #: Stages whose work is served to somebody who waits; all others are batch work.
 SERVING_STAGES = ("serving", "deployment")

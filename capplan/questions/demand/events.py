@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from capplan.book.scenario import DemandAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.scenario import DemandAssumptions
 
 Array = np.ndarray
 HOUR = pd.Timedelta(hours=1)

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from capplan.inputs.scenario import DemandAssumptions
+from capplan.book.scenario import DemandAssumptions
 from capplan.questions.demand.history import History, read_histories
 from capplan.questions.demand.models import LevelFit, fit_level
 from capplan.workers import spread, workers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from capplan.inputs.scenario import DemandAssumptions
+from capplan.book.scenario import DemandAssumptions
 from capplan.questions.demand.events import Event, Run
 from capplan.questions.demand.fitting import Fit
 from capplan.questions.demand.history import History

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from capplan.inputs.scenario import DemandAssumptions
+from capplan.book.scenario import DemandAssumptions
 from capplan.questions.demand.fitting import NORMAL_90
 from capplan.questions.demand.history import HOUR
 from capplan.questions.demand.models import PERIODS_PER_YEAR, LevelFit, expected_path, grown_years

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from capplan.inputs.scenario import DemandAssumptions
+from capplan.book.scenario import DemandAssumptions
 from capplan.questions.demand.accuracy import QUANTILES, interpolated_quantiles
 from capplan.questions.demand.events import Event, Run, apply_events, run_work
 from capplan.questions.demand.history import HOUR, History

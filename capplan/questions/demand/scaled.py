@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from capplan.questions.demand.forecast import Forecast
+from capplan.questions.demand.forecast_demand import Forecast
 
 
 def scaled_forecast(forecast: Forecast, factor: float) -> Forecast:

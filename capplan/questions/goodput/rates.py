@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from capplan.book.assumptions.goodput import GoodputAssumptions
 from capplan.errors import CapplanError, nearest
-from capplan.inputs.assumptions_training import GoodputAssumptions
 
 #: Probability that the band of a counted rate covers.
 BAND_SHARE = 0.95

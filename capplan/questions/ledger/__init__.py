@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from capplan.questions.ledger.build import Ledger, build_ledger
+from capplan.questions.ledger.build_ledger import Ledger, build_ledger
 from capplan.questions.ledger.finance import (
     annuity_factor,
     internal_rate_of_return,
@@ -13,7 +13,7 @@ from capplan.questions.ledger.finance import (
     net_present_value,
     straight_line,
 )
-from capplan.questions.ledger.plans import PlanDraw, burn_down, commitment_charges, draw_dollar_plan
+from capplan.questions.ledger.hourly_commitments import PlanDraw, burn_down, commitment_charges, draw_dollar_plan
 from capplan.questions.ledger.reconcile import against_budgets, reconcile
 from capplan.questions.ledger.schedules import Bearer, Contract, Entry, machine_entries
 from capplan.questions.ledger.teams import expected_work

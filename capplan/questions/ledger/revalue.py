@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from capplan.errors import CapplanError, nearest
-from capplan.questions.ledger.plans import burn_down
-from capplan.questions.ledger.priced import VIEWS, Priced, unit_rates
+from capplan.questions.ledger.hourly_commitments import burn_down
+from capplan.questions.ledger.quantity_times_price import VIEWS, Priced, unit_rates
 
 AGREEMENT_COMPONENTS = ("agreement_discount", "agreement_shortfall")
 #: What an agreement's discount applies to.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from capplan.inputs.scenario import LedgerAssumptions
+from capplan.book.scenario import LedgerAssumptions
 from capplan.quantiles import weighted_quantiles
 from capplan.questions.ledger.schedules import Entry
 from capplan.units import fiscal_year, quarter_hours

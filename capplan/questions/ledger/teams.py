@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from capplan.questions.ledger.book_of_costs import purchase_name
+from capplan.questions.ledger.costs import purchase_name
 from capplan.questions.ledger.schedules import Bearer
 
 Shares = dict[str, list[tuple[Bearer, float]]]

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from capplan.inputs.assumptions_portfolio import PortfolioAssumptions
+from capplan.book.assumptions.portfolio import PortfolioAssumptions
 from capplan.optimize.program import blended_cost
 from capplan.questions.portfolio.pools import Pool
 from capplan.questions.portfolio.stack import Stack
-from capplan.reliability import spot_left_share
+from capplan.questions.reliability import spot_left_share
 from capplan.units import quarter_end, quarter_hours, quarter_index, quarter_label, quarter_start
 
 Array = np.ndarray

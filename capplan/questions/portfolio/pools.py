@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import linprog
 
+from capplan.book.factors import scaled_limits
+from capplan.book.scenario import ProcurementAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.factors import scaled_limits
-from capplan.inputs.scenario import ProcurementAssumptions
 from capplan.questions.pricing import USAGE_TERMS, completed
 from capplan.units import quarter_index, quarter_start
 

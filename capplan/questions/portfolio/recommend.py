@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from capplan.inputs.assumptions_portfolio import PortfolioAssumptions
-from capplan.inputs.scenario import ProcurementAssumptions
-from capplan.questions.portfolio.answer import Rehearsal
+from capplan.book.assumptions.portfolio import PortfolioAssumptions
+from capplan.book.scenario import ProcurementAssumptions
 from capplan.questions.portfolio.periods import Periods, measured
 from capplan.questions.portfolio.pools import POOL, Pool, build_pools
+from capplan.questions.portfolio.portfolio_answer import Rehearsal
 from capplan.questions.portfolio.stack import Stack
 
 #: Days that the recommenders of cloud consoles look back; AWS Cost Explorer API, LookbackPeriodInDays, offers these three.

@@ -1,15 +1,15 @@
 """Procurement: what to buy in each quarter, and why."""
 
-from capplan.questions.procurement.agreed import QUICK
 from capplan.questions.procurement.answer import Proof, Purchases
-from capplan.questions.procurement.first import FIRST_GAP, FirstAnswer, first_answer
-from capplan.questions.procurement.fresh import OutOfSample, judge_on_fresh_paths
-from capplan.questions.procurement.frontier import Frontier, trace_frontier
-from capplan.questions.procurement.keeping import Kept, Signed, keep_decision, signed_now
-from capplan.questions.procurement.plan import plan_purchases
-from capplan.questions.procurement.rolling import Rolling, rehearse_plan
-from capplan.questions.procurement.sampling import sample_paths
-from capplan.questions.procurement.solve import Decided, decide
+from capplan.questions.procurement.decide import Decided, decide
+from capplan.questions.procurement.first_answer import FIRST_GAP, FirstAnswer, first_answer
+from capplan.questions.procurement.hindsight.fresh_paths import OutOfSample, judge_on_fresh_paths
+from capplan.questions.procurement.hindsight.frontier import Frontier, trace_frontier
+from capplan.questions.procurement.hindsight.kept_decision import Kept, Signed, keep_decision, signed_now
+from capplan.questions.procurement.hindsight.rehearsal import Rolling, rehearse_plan
+from capplan.questions.procurement.plan_purchases import plan_purchases
+from capplan.questions.procurement.program.agreement_proof import QUICK
+from capplan.questions.procurement.work.sampling import sample_paths
 
 __all__ = [
     "FIRST_GAP",

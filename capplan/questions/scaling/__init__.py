@@ -1,6 +1,6 @@
 """The question of scaling: what one more accelerator really adds."""
 
-from capplan.questions.scaling.fit import ScalingFit, fit_scaling
+from capplan.questions.scaling.fit_scaling import ScalingFit, fit_scaling
 from capplan.questions.scaling.laws import Law, amdahl_speedup, fit_law, gustafson_speedup, usl_throughput
 
 __all__ = ["Law", "ScalingFit", "amdahl_speedup", "fit_law", "fit_scaling", "gustafson_speedup", "usl_throughput"]

@@ -1,6 +1,6 @@
 """Serving: how many accelerators serve this traffic within its latency target."""
 
-from capplan.questions.serving.answer import Serving, plan_serving
-from capplan.questions.serving.fleet import Fleet, fleet_of, size_fleet, staff_fleet
+from capplan.questions.serving.plan_serving import Serving, plan_serving
+from capplan.questions.serving.size_fleet import Fleet, fleet_of, size_fleet, staff_fleet
 
 __all__ = ["Fleet", "Serving", "fleet_of", "plan_serving", "size_fleet", "staff_fleet"]

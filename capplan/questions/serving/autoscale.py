@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from capplan.book.assumptions.serving import ServingAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.assumptions_serving import ServingAssumptions
 from capplan.questions.serving import replay_kernel
-from capplan.questions.serving.simulation import drawn_services
+from capplan.questions.serving.fleet_simulation import drawn_services
+from capplan.questions.serving.service_traffic import SECONDS_PER_HOUR, drawn_arrivals
 from capplan.questions.serving.staffing import allowed_wait, held_seconds
-from capplan.questions.serving.traffic import SECONDS_PER_HOUR, drawn_arrivals
 
 #: A step is this part of the mean service, within bounds, so that rounding ends to steps changes nothing that is shown.
 STEPS_PER_SERVICE = 100

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from capplan.book.assumptions.serving import ServingAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.assumptions_serving import ServingAssumptions
-from capplan.questions.serving.points import service_of, targets_of, within_limit
+from capplan.questions.serving.operating_points import service_of, targets_of, within_limit
 from capplan.questions.serving.staffing import cheapest_point, feasible_points, held_error_share
 
 #: Mean tokens of a request log this far (share) from what the services state are named.

@@ -7,17 +7,17 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from capplan.inputs.assumptions_serving import ServingAssumptions
+from capplan.book.assumptions.serving import ServingAssumptions
 from capplan.questions.serving.autoscale import Replay, drawn_day
-from capplan.questions.serving.fleet import staff_fleet
 from capplan.questions.serving.hosted import Hosted
 from capplan.questions.serving.latency import Budget, Machine, Wait, latency_budget
 from capplan.questions.serving.levers import Bench, Levers, lever_savings, small_cost_share
 from capplan.questions.serving.memory import model_of
-from capplan.questions.serving.points import targets_of
+from capplan.questions.serving.operating_points import targets_of
+from capplan.questions.serving.request_time import RequestWork
+from capplan.questions.serving.service_traffic import SECONDS_PER_HOUR, busiest_day, minute_rates
+from capplan.questions.serving.size_fleet import staff_fleet
 from capplan.questions.serving.staffing import allowed_wait, held_seconds, late_shares
-from capplan.questions.serving.traffic import SECONDS_PER_HOUR, busiest_day, minute_rates
-from capplan.questions.serving.work import RequestWork
 
 #: Name of a policy, the schedule it keeps at least, does it react, and its admission rule.
 POLICIES = (

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from capplan.book.assumptions.serving import ServingAssumptions
 from capplan.errors import CapplanError, named, nearest
-from capplan.inputs.assumptions_serving import ServingAssumptions
 from capplan.questions.serving.choice import accelerator_choices
-from capplan.questions.serving.fleet import Fleet, staff_fleet
 from capplan.questions.serving.latency import NO_WAIT, NOTHING, Machine, outside_parts, surface_time
-from capplan.questions.serving.points import operating_points, service_of, targets_of
+from capplan.questions.serving.operating_points import operating_points, service_of, targets_of
+from capplan.questions.serving.size_fleet import Fleet, staff_fleet
 
 #: Traffic of the last weeks that fleets are sized on.
 DAYS = 28

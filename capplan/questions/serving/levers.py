@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from capplan.book.assumptions.serving import ServingAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.assumptions_serving import ServingAssumptions
 from capplan.questions.serving.memory import BYTES_PER_WEIGHT
+from capplan.questions.serving.request_time import RequestWork, phase_seconds, work_share
+from capplan.questions.serving.service_traffic import checked_traffic
 from capplan.questions.serving.staffing import cheapest_point, feasible_points
-from capplan.questions.serving.traffic import checked_traffic
-from capplan.questions.serving.work import RequestWork, phase_seconds, work_share
 
 #: Number format that smaller weights are held against.
 WIDE = "bf16"

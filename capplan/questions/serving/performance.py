@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pandas as pd
 
+from capplan.book.assumptions.performance import PerformanceAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.assumptions_performance import PerformanceAssumptions
 from capplan.questions.serving.calibration import TARGETS, Evidence, calibrate, evidence_of, predict, target_of
 from capplan.questions.serving.measured import METRICS, TOKENS, interpolate, usable_runs
 from capplan.questions.serving.memory import BYTES_PER_GIB, BYTES_PER_WEIGHT

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from capplan.book.assumptions.serving import ServingAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.assumptions_serving import ServingAssumptions
 from capplan.questions.serving.queueing import check_target, peakedness, spread_factor
-from capplan.questions.serving.traffic import SECONDS_PER_HOUR
+from capplan.questions.serving.service_traffic import SECONDS_PER_HOUR
 
 
 def request_seconds(first_token_seconds: float, token_seconds: float, output_tokens: float) -> float:

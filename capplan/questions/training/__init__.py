@@ -1,13 +1,7 @@
 """The question of training: what a run or a tuning sweep needs, in accelerators, days and money."""
 
-from capplan.questions.training.answer import RunStudy, choose_run, study_run
-from capplan.questions.training.layout import Machine, bubble_share, chosen_layouts, layouts
-from capplan.questions.training.plan import plan_run
-from capplan.questions.training.shape import Shape, activation_bytes, shape_of, state_bytes
-from capplan.questions.training.storage import checkpoint_gib, run_storage, transfer_days
-from capplan.questions.training.sweeps import halving_rungs, hyperband_brackets, plan_sweep
-from capplan.questions.training.ways import adapter_parameters, compare_ways
-from capplan.questions.training.work import (
+from capplan.questions.training.architecture import Shape, activation_bytes, shape_of, state_bytes
+from capplan.questions.training.flops import (
     iteration_operations,
     operations_per_token,
     run_accelerator_hours,
@@ -18,6 +12,12 @@ from capplan.questions.training.work import (
     transformer_parameters,
     utilisation_share,
 )
+from capplan.questions.training.layout import Machine, bubble_share, chosen_layouts, layouts
+from capplan.questions.training.plan_run import plan_run
+from capplan.questions.training.run_answer import RunStudy, choose_run, study_run
+from capplan.questions.training.storage import checkpoint_gib, run_storage, transfer_days
+from capplan.questions.training.sweeps import halving_rungs, hyperband_brackets, plan_sweep
+from capplan.questions.training.ways import adapter_parameters, compare_ways
 
 __all__ = [
     "Machine",

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from capplan.book.assumptions.training import TrainingAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.assumptions_runs import TrainingAssumptions
-from capplan.questions.training.shape import GIB, Shape, activation_bytes, parameter_bytes, state_bytes
-from capplan.questions.training.work import TERA, operations_per_token
+from capplan.questions.training.architecture import GIB, Shape, activation_bytes, parameter_bytes, state_bytes
+from capplan.questions.training.flops import TERA, operations_per_token
 
 #: From simple to involved; a run stands on the first that fits.
 RUNGS = ("one_device", "data_parallel", "zero_1", "zero_2", "zero_3", "tensor", "pipeline", "tensor_and_pipeline")

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from capplan.book.assumptions.training import TrainingAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.assumptions_runs import TrainingAssumptions
-from capplan.questions.training.shape import GIB, Shape, parameter_bytes
+from capplan.questions.training.architecture import GIB, Shape, parameter_bytes
 
 GIGA = 1e9
 

@@ -6,9 +6,9 @@ import math
 
 import pandas as pd
 
+from capplan.book.assumptions.training import TrainingAssumptions
 from capplan.errors import CapplanError
-from capplan.inputs.assumptions_runs import TrainingAssumptions
-from capplan.questions.training.work import run_usd
+from capplan.questions.training.flops import run_usd
 
 
 def halving_rungs(trials: int, keep_one_in: int, first_epochs: float, most_epochs: float) -> pd.DataFrame:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from capplan.inputs.assumptions_runs import TrainingAssumptions
-from capplan.questions.training.shape import GIB, Shape, activation_bytes, parameter_bytes
-from capplan.questions.training.work import EXA, TERA, operations_per_token, run_usd
+from capplan.book.assumptions.training import TrainingAssumptions
+from capplan.questions.training.architecture import GIB, Shape, activation_bytes, parameter_bytes
+from capplan.questions.training.flops import EXA, TERA, operations_per_token, run_usd
 
 #: Adapters train with forward and backward through frozen weights, whose own gradients are not needed: 4 operations a parameter and token.
 ADAPTER_OPERATIONS = 4

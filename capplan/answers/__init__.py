@@ -1,0 +1,1 @@
+"""What a question gets from a book, and what is remembered of it."""

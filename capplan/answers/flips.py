@@ -1,0 +1,206 @@
+"""Flips: at which value of an assumption the decision to sign changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+
+import pandas as pd
+
+from capplan.answers.plan import keep_in, purchases_of
+from capplan.book.book import Book
+from capplan.book.scenario import Scenario
+from capplan.errors import CapplanError
+from capplan.questions.procurement import Kept, Signed, signed_now
+from capplan.workers import spread, workers
+
+#: A decision holds while keeping it costs no more than this share above the best.
+FLIP_SHARE = 0.01
+#: Paths and gap that are enough to tell that; the answer says so.
+FLIP_PATHS = 10
+FLIP_GAP_SHARE = 0.0025
+#: Values tried between one at which the decision holds and one at which it does not.
+STEPS = 2
+#: A value is tried no nearer to an end than this share of the interval.
+NEAREST_SHARE = 0.15
+
+
+@dataclass(frozen=True)
+class Probe:
+    """An assumption and how far it is moved.
+
+    Parameters
+    ----------
+    field
+        Assumption of the scenario.
+    low, high
+        Ends of the search, as factors on today's value, or as values where `absolute` is set.
+    absolute
+        Are the ends values?
+    """
+
+    field: str
+    low: float
+    high: float
+    absolute: bool = False
+
+    def ends(self, scenario: Scenario) -> tuple[float, float]:
+        """Return the two values between which is searched, within the assumption's bounds."""
+        now = float(getattr(scenario, self.field))
+        low, high = (self.low, self.high) if self.absolute else (now * self.low, now * self.high)
+        bounds = {name: value for rule in Scenario.model_fields[self.field].metadata for name, value in vars_of(rule).items()}
+        return max(low, bounds.get("ge", low)), min(high, bounds.get("le", high))
+
+
+def vars_of(rule: object) -> dict[str, float]:
+    """Return a bound of an assumption by its name (ge, le)."""
+    return {name: float(getattr(rule, name)) for name in ("ge", "le") if hasattr(rule, name)}
+
+
+PROBES = (
+    Probe("demand_factor", 0.6, 1.6),
+    Probe("price_factor", 0.6, 1.6),
+    Probe("on_demand_accelerators", 0.0, 4.0),
+    Probe("risk_weight", 0.0, 1.0, absolute=True),
+    Probe("discount_rate_per_year", 0.0, 0.25, absolute=True),
+)
+
+
+@dataclass
+class Search:
+    """The search from today's value of an assumption to one end: how far the decision holds, and from where on it does not.
+
+    Parameters
+    ----------
+    field
+        The assumption.
+    side
+        "flips_below" or "flips_above".
+    holds, changed
+        The values nearest to each other at which it holds and at which it does not.
+    low, high
+        By how much keeping the decision costs more there than is allowed.
+    other
+        The best plan at `changed`; None where there is none.
+    moved
+        The end that moved last.
+    stuck
+        Whether the same end moved twice: cost is convex, and a straight line then creeps.
+    """
+
+    field: str
+    side: str
+    holds: float
+    changed: float
+    low: float
+    high: float = 0.0
+    other: Kept | None = None
+    moved: str = ""
+    stuck: bool = False
+
+    @property
+    def flips(self) -> bool:
+        """Whether the decision flips within the range."""
+        return self.high > 0
+
+    def middle(self) -> float:
+        """Return the next value to try: where a straight line between the two would be at what is allowed, or half-way."""
+        share = 0.5 if self.stuck or self.high == inf else -self.low / (self.high - self.low)
+        return self.holds + min(max(share, NEAREST_SHARE), 1 - NEAREST_SHARE) * (self.changed - self.holds)
+
+    def learn(self, value: float, kept: Kept | None, allowed: float) -> None:
+        """Take in what keeping the decision costs at a value."""
+        excess = inf if kept is None else kept.regret_share - allowed
+        end = "holds" if excess <= 0 else "changed"
+        self.moved, self.stuck = end, end == self.moved
+        if end == "holds":
+            self.holds, self.low = value, excess
+        else:
+            self.changed, self.high, self.other = value, excess, kept
+
+
+def find_flips(book: Book, scenario: Scenario, progress: Callable[[str], None] = lambda _: None) -> pd.DataFrame:
+    """Move one assumption at a time, and find where what the plan signs now is not worth keeping.
+
+    The decision holds while signing it, with the best use and the best later purchases, costs at most `FLIP_SHARE` more than the best plan
+    (more than it does today, where few paths judge it otherwise than all).
+
+    Parameters
+    ----------
+    book, scenario
+        As for the plan.
+    progress
+        Called with a few words before each round of the search.
+
+    Returns
+    -------
+    DataFrame
+        [assumption, now, flips_below, flips_above, then]: the nearest values that were found to flip the decision (missing: none up to
+        the end of the search, which `then` states).
+    """
+    quick = scenario.replaced(plan_paths=min(scenario.plan_paths, FLIP_PATHS), gap_share=max(scenario.gap_share, FLIP_GAP_SHARE), time_limit_seconds=0.0)
+    signed = signed_now(purchases_of(book, scenario).purchases)
+
+    def ask(cases: list[tuple[str, float]]) -> list[Kept | None]:
+        with workers(scenario.workers):
+            return spread(_answer, [keep_in(book, quick.replaced(**{field: value}), signed) for field, value in cases])
+
+    progress("asking which assumptions flip the decision")
+    ends = [
+        (probe.field, side, end)
+        for probe in PROBES
+        for side, end in zip(("flips_below", "flips_above"), probe.ends(scenario), strict=True)
+        if end != float(getattr(scenario, probe.field))
+    ]
+    today, *answers = ask([(PROBES[0].field, float(getattr(scenario, PROBES[0].field))), *((field, end) for field, _, end in ends)])
+    regret = today.regret_share if today is not None and today.regret_share < inf else 0.0
+    allowed = FLIP_SHARE + regret
+    searches = [Search(field, side, float(getattr(scenario, field)), end, regret - allowed) for field, side, end in ends]
+    for search, (_, _, end), kept in zip(searches, ends, answers, strict=True):
+        search.learn(end, kept, allowed)
+    for step in range(STEPS):
+        open_still = [search for search in searches if search.flips]
+        progress(f"asking where they flip it, {step + 1} of {STEPS}")
+        values = [search.middle() for search in open_still]
+        for search, value, kept in zip(open_still, values, ask([(s.field, v) for s, v in zip(open_still, values, strict=True)]), strict=True):
+            search.learn(value, kept, allowed)
+    rows = []
+    for probe in PROBES:
+        own = [search for search in searches if search.field == probe.field]
+        found = {search.side: search.changed for search in own if search.flips}
+        words = [
+            f"holds to {search.holds:.3g}" + (f", and from {search.changed:.3g} on: {_difference(signed, search.other)}" if search.flips else "")
+            for search in own
+        ]
+        rows.append((probe.field, float(getattr(scenario, probe.field)), found.get("flips_below"), found.get("flips_above"), "; ".join(words)))
+    frame = pd.DataFrame(rows, columns=["assumption", "now", "flips_below", "flips_above", "then"])
+    return frame.astype({"flips_below": float, "flips_above": float})
+
+
+def _answer(question: Callable[[], Kept]) -> Kept | None:
+    """Ask; None where no plan exists, so that the decision cannot stand either."""
+    try:
+        return question()
+    except CapplanError:
+        return None
+
+
+def _difference(signed: Signed, other: Kept | None) -> str:
+    """Say which offers would be signed for more or fewer lots."""
+    if other is None:
+        return "no plan exists"
+    offers = sorted({offer for offer, _ in (*signed, *other.signed)})
+    before, after = ({offer: sum(n for (name, _), n in lots.items() if name == offer) for offer in offers} for lots in (signed, other.signed))
+    parts = []
+    for offer in offers:
+        if after[offer] == before[offer]:
+            continue
+        if before[offer] == 0:
+            parts.append(f"sign {offer}")
+        elif after[offer] == 0:
+            parts.append(f"do not sign {offer}")
+        else:
+            parts.append(f"{after[offer]:g} of {offer} instead of {before[offer]:g}")
+    start = "what is signed now breaks a limit, and the best plan is: " if other.regret_share == inf else ""
+    return start + (", ".join(parts) or "the same offers at other times")

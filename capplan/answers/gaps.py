@@ -1,0 +1,111 @@
+"""Gaps: which table that the book does not have would change the plan most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from capplan.answers.plan import purchases_of
+from capplan.book.book import Book
+from capplan.book.scenario import Change, Scenario
+from capplan.errors import CapplanError
+
+#: Paths that are enough to rank what-ifs.
+RANKING_PATHS = 20
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """What a missing table might say, as a change of the book or the scenario.
+
+    Parameters
+    ----------
+    table
+        The missing table.
+    supposed
+        What is supposed, in words.
+    changes
+        Changes of tables that the book has or that were assumed for it.
+    values
+        Assumptions to replace.
+    """
+
+    table: str
+    supposed: str
+    changes: tuple[Change, ...] = ()
+    values: tuple[tuple[str, Any], ...] = ()
+
+
+#: A plausible surprise for each table whose absence leaves something open; the sizes are judgements, stated in the answer.
+WHAT_IFS = (
+    WhatIf("offers", "your own quotes are 20 % below the list prices", values=(("price_factor", 0.8),)),
+    WhatIf(
+        "workloads",
+        "all work could be interrupted and run on spot",
+        (Change(table="workloads", key="*", column="interruptible", set=True),),
+    ),
+    WhatIf("events", "a known event raises all demand by a quarter", values=(("demand_factor", 1.25),)),
+    WhatIf("limits", "nothing can be had on demand or as spot", values=(("on_demand_accelerators", 0.0), ("spot_accelerators", 0.0))),
+    WhatIf(
+        "speeds",
+        "an accelerator does 20 % less than assumed",
+        (Change(table="speeds", key="*", column="work_per_accelerator_hour", multiply=0.8),),
+    ),
+)
+
+
+def rank_gaps(book: Book, scenario: Scenario, progress: Callable[[str], None] = lambda _: None) -> pd.DataFrame:
+    """Plan again with a plausible content for each missing table, and rank the tables by what the plan's cost moves.
+
+    Parameters
+    ----------
+    book, scenario
+        As for the plan.
+    progress
+        Called with a few words before each plan.
+
+    Returns
+    -------
+    DataFrame
+        [table, supposed, change_usd, change_share], largest absolute change first; without rows where nothing is missing.
+        The change is in expected cost blended with risk, as the plan minimises it.
+    """
+    missing = [what for what in WHAT_IFS if what.table not in book.own and all(change.table in book.tables for change in what.changes)]
+    columns = ["table", "supposed", "change_usd", "change_share"]
+    if not missing:
+        return pd.DataFrame(columns=columns).astype({"change_usd": float, "change_share": float})
+    quick = scenario.replaced(plan_paths=min(scenario.plan_paths, RANKING_PATHS))
+    base = purchases_of(book, quick).proof.upper_usd
+    rows = []
+    for what in missing:
+        progress(f"asking what {what.table} could change")
+        try:
+            changed = purchases_of(book.with_changes(what.changes), quick.replaced(**dict(what.values))).proof.upper_usd
+        except CapplanError as error:
+            rows.append((what.table, f"{what.supposed} (no plan exists then: {error})", float("inf"), float("inf")))
+            continue
+        rows.append((what.table, what.supposed, changed - base, (changed - base) / base if base else 0.0))
+    frame = pd.DataFrame(rows, columns=columns)
+    return frame.sort_values("change_usd", key=lambda usd: -usd.abs(), kind="stable").reset_index(drop=True)
+
+
+def gap_note(gaps: pd.DataFrame) -> str:
+    """Say which missing table matters most, in one sentence; empty where nothing is missing.
+
+    Examples
+    --------
+    >>> gap_note(pd.DataFrame([("limits", "nothing can be had on demand", 2e6, 0.2)], columns=["table", "supposed", "change_usd", "change_share"]))
+    'Of the tables this book does not have, limits would change the plan most: if nothing can be had on demand, its cost moves by $+2.0M (+20 %).'
+    """
+    if gaps.empty:
+        return ""
+    first = gaps.iloc[0]
+    moved = (
+        f"its cost moves by ${first['change_usd'] / 1e6:+.1f}M ({100 * first['change_share']:+.0f} %)"
+        if first["change_usd"] < float("inf")
+        else "no plan exists"
+    )
+    return f"Of the tables this book does not have, {first['table']} would change the plan most: if {first['supposed']}, {moved}."

@@ -1,0 +1,386 @@
+"""The chain: a book and a scenario become a plan; a few lines, no arithmetic."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pandas as pd
+
+from capplan.book.book import Book
+from capplan.book.factors import scaled_limits
+from capplan.book.scenario import (
+    ClusterAssumptions,
+    DemandAssumptions,
+    FrontierAssumptions,
+    HindsightAssumptions,
+    LedgerAssumptions,
+    PricingAssumptions,
+    ProcurementAssumptions,
+    Scenario,
+    Section,
+)
+from capplan.errors import CapplanError, MissingTableError, nearest
+from capplan.optimize.two_stage import Warm
+from capplan.questions.cluster import Headroom, queue_headroom
+from capplan.questions.crossover import overflow_prices
+from capplan.questions.demand import Forecast, batch_workloads, class_demand, class_speeds, class_table, forecast_demand, stated_demand
+from capplan.questions.demand.classes import work_growth
+from capplan.questions.demand.scaled import scaled_forecast
+from capplan.questions.ledger import Ledger, build_ledger, expected_work, withdrawal_notes
+from capplan.questions.pricing import price_hours
+from capplan.questions.procurement import (
+    FIRST_GAP,
+    QUICK,
+    Decided,
+    FirstAnswer,
+    Frontier,
+    Kept,
+    OutOfSample,
+    Purchases,
+    Rolling,
+    Signed,
+    decide,
+    first_answer,
+    judge_on_fresh_paths,
+    keep_decision,
+    plan_purchases,
+    rehearse_plan,
+    sample_paths,
+    trace_frontier,
+)
+
+Progress = Callable[[str], None]
+Answer = TypeVar("Answer")
+#: Tables that decide the forecast.
+DEMAND_TABLES = ("usage", "events", "training_runs", "workloads", "speeds")
+#: Answers kept in memory; enough for a slider to go back and forth.
+KEPT = 24
+_answers: OrderedDict[str, Any] = OrderedDict()
+#: What the last decision about a book left for the next one, by name of the book.
+_left: dict[str, Warm] = {}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A quarterly plan with everything it was made from.
+
+    Parameters
+    ----------
+    book
+        Name of the book.
+    scenario
+        Assumptions it was made under.
+    forecast, prices, purchases, ledger
+        Answers of the questions in the chain.
+    demand
+        Work by class in load blocks that the optimiser looked at.
+    headline
+        One sentence with the number that decides.
+    warnings
+        What the reader must know before signing.
+    """
+
+    book: str
+    scenario: Scenario
+    forecast: Forecast
+    prices: pd.DataFrame
+    demand: pd.DataFrame
+    purchases: Purchases
+    ledger: Ledger
+    headline: str
+    warnings: tuple[str, ...]
+
+
+def _key(step: str, book: Book, tables: tuple[str, ...], section: Section) -> str:
+    """Name an answer by its step, the digests of its tables and the digest of its section of the scenario."""
+    parts = [step, *(f"{name}:{book.digests.get(name, '-')}" for name in tables), section.digest()]
+    return f"{step}-{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:24]}"
+
+
+def remembered(step: str, book: Book, tables: tuple[str, ...], section: Section, compute: Callable[[], Answer]) -> Answer:
+    """Return an answer from memory, or from the folder CAPPLAN_ANSWERS names, or compute it.
+
+    The key is the step, the digests of its tables and the digest of its section of the scenario, so a slider of
+    another section never recomputes it. The folder lets a report's notebook show the plan that was just made; its
+    content is read back as it was written, so it must be private to one run (the runner makes and deletes it).
+    """
+    key = _key(step, book, tables, section)
+    if key in _answers:
+        _answers.move_to_end(key)
+        return _answers[key]
+    folder = os.environ.get("CAPPLAN_ANSWERS")
+    file = Path(folder) / f"{key}.pickle" if folder else None
+    if file is not None and file.is_file():
+        answer = pickle.loads(file.read_bytes())  # noqa: S301 - written by this run into its own private folder
+    else:
+        answer = compute()
+        if file is not None:
+            file.write_bytes(pickle.dumps(answer))
+    _answers[key] = answer
+    while len(_answers) > KEPT:
+        _answers.popitem(last=False)
+    return answer
+
+
+def demand_of(book: Book, scenario: Scenario) -> Forecast:
+    """Forecast the book's demand, or take the demand it states."""
+    a = scenario.replaced(demand_factor=1.0).section(DemandAssumptions)
+    if "demand_scenarios" in book.own:
+        stated = remembered("stated", book, ("demand_scenarios",), a, lambda: stated_demand(book.get("demand_scenarios"), a))
+        return scaled_forecast(stated, scenario.demand_factor)
+    if "usage" not in book.tables and "training_runs" not in book.tables:
+        book.need("usage", "The demand forecast")
+    usage, events, runs, workloads, speeds = (book.get(name) for name in DEMAND_TABLES)
+    forecast = remembered("demand", book, DEMAND_TABLES, a, lambda: forecast_demand(usage, events, runs, a, workloads, speeds))
+    return scaled_forecast(forecast, scenario.demand_factor)
+
+
+def prices_of(book: Book, scenario: Scenario) -> pd.DataFrame:
+    """Price an hour of every offer."""
+    a = scenario.section(PricingAssumptions)
+    return remembered(
+        "prices",
+        book,
+        ("skus", "offers", "sites", "offer_payments"),
+        a,
+        lambda: price_hours(book.get("skus"), book.get("offers"), a, book.get("sites"), book.get("offer_payments")),
+    )
+
+
+def headroom_of(book: Book, scenario: Scenario) -> Headroom | None:
+    """Size the cluster that the delay target of training jobs needs; None where no target is set."""
+    if scenario.training_delay_target_hours is None:
+        return None
+    a = scenario.section(ClusterAssumptions)
+    jobs, nodes = (book.need(name, "The delay target of training jobs") for name in ("jobs", "nodes"))
+    batch = batch_workloads(book.get("workloads"))
+
+    def compute() -> Headroom:
+        forecast = demand_of(book, scenario) if {"usage", "training_runs", "demand_scenarios"} & set(book.tables) else None
+        growth = work_growth(forecast.paths, forecast.blocks, batch, scenario.demand_factor) if forecast else None
+        return queue_headroom(jobs, nodes, batch, a, growth)
+
+    return remembered(f"headroom-{work_digest(scenario)}", book, (*DEMAND_TABLES, "demand_scenarios", "jobs", "nodes"), a, compute)
+
+
+def work_digest(scenario: Scenario) -> str:
+    """Return a digest of the assumptions that decide the work to be planned."""
+    kinds = (DemandAssumptions,) if scenario.training_delay_target_hours is None else (DemandAssumptions, ClusterAssumptions)
+    return "-".join(scenario.section(kind).digest() for kind in kinds)
+
+
+def _classed(book: Book, scenario: Scenario, paths: pd.DataFrame, hosted: pd.DataFrame) -> pd.DataFrame:
+    """Put paths into classes of work, with what a delay target needs beyond mean hours."""
+    headroom = headroom_of(book, scenario)
+    return class_demand(paths, demand_of(book, scenario).blocks, hosted, headroom.factors if headroom else None)
+
+
+def work_of(book: Book, scenario: Scenario) -> pd.DataFrame:
+    """Put the forecast into classes of work, on the paths the optimiser looks at."""
+    forecast = demand_of(book, scenario)
+    hosted = book.get("workloads").query("host != 'api'")
+    paths = forecast.paths[forecast.paths["workload"].isin(hosted["workload"])]
+    if paths.empty:
+        raise MissingTableError(
+            f"The plan of {book.name} has no self-hosted work: every workload runs through an API. Set host to self or either in workloads.csv."
+        )
+    return _classed(book, scenario, sample_paths(paths, scenario.plan_paths, scenario.seed), hosted)
+
+
+#: Tables that decide what is bought.
+PURCHASE_TABLES = (
+    *DEMAND_TABLES,
+    "demand_scenarios", "skus", "offers", "commitments", "limits", "assets", "sites", "spend_agreements", "other_costs", "offer_tiers", "offer_payments",
+    "egress_prices", "price_states", "delivery_states", "services", "api_contracts", "jobs", "nodes",
+)
+
+
+def _asked(book: Book, scenario: Scenario, ask: Callable[..., Answer], kind: type[ProcurementAssumptions] = ProcurementAssumptions) -> Answer:
+    """Put the book's tables and a section of the scenario to a verb that takes the arguments of `plan_purchases`."""
+    for field, table, column in (("providers", "skus", "provider"), ("geographies", "offers", "geography")):
+        known = set(book.get(table)[column].dropna())
+        for name in getattr(scenario, field):
+            if name not in known:
+                raise CapplanError(f"{field} names {name!r}, which no offer has; {nearest(name, known)}")
+    a = scenario.section(kind)
+    speeds = book.need("speeds", "The purchase plan")
+    hosted = book.get("workloads").query("host != 'api'")
+    calls = overflow_prices(hosted, book.get("services"), book.get("api_contracts"), pd.Timestamp(scenario.as_of))
+    return ask(
+        work_of(book, scenario),
+        class_speeds(speeds, hosted),
+        book.get("offers"),
+        book.get("commitments"),
+        book.get("limits"),
+        a,
+        classes=class_table(hosted, speeds, a).merge(calls, on="class", how="left"),
+        skus=book.get("skus"),
+        assets=book.get("assets"),
+        sites=book.get("sites"),
+        spend_agreements=book.get("spend_agreements"),
+        other_costs=book.get("other_costs"),
+        offer_tiers=book.get("offer_tiers"),
+        offer_payments=book.get("offer_payments"),
+        egress_prices=book.get("egress_prices"),
+        price_states=book.get("price_states"),
+        delivery_states=book.get("delivery_states"),
+    )
+
+
+def purchases_of(book: Book, scenario: Scenario) -> Purchases:
+    """Decide what to buy, and explain it."""
+    key = f"purchases-{work_digest(scenario)}"
+    a = scenario.section(ProcurementAssumptions)
+    ask = partial(plan_purchases, usage=book.get("usage"), workloads=book.get("workloads"), tell=partial(_leave, book))
+    return remembered(key, book, PURCHASE_TABLES, a, lambda: _asked(book, scenario, ask))
+
+
+def _leave(book: Book, found: Decided) -> None:
+    """Keep what a decision leaves for the next one about the same book."""
+    if found.solution.warm is not None:
+        _left[book.name] = found.solution.warm
+
+
+def first_answer_of(book: Book, scenario: Scenario) -> FirstAnswer | None:
+    """Decide from what the last decision left, and stop early; None where the full answer is known, or nothing is left to start from."""
+    full = _key(f"purchases-{work_digest(scenario)}", book, PURCHASE_TABLES, scenario.section(ProcurementAssumptions))
+    if full in _answers or book.name not in _left:
+        return None
+    quick = scenario.replaced(gap_share=max(scenario.gap_share, FIRST_GAP))
+    found = _asked(book, quick, partial(decide, warm=_left[book.name], proof=QUICK))
+    _leave(book, found)
+    return first_answer(found, quick.section(ProcurementAssumptions))
+
+
+def unseen_of(book: Book, scenario: Scenario) -> pd.DataFrame:
+    """Return the work on those paths of the forecast that the optimiser does not look at."""
+    forecast = demand_of(book, scenario)
+    hosted = book.get("workloads").query("host != 'api'")
+    paths = forecast.paths[forecast.paths["workload"].isin(hosted["workload"])]
+    others = paths[~paths["path"].isin(work_of(book, scenario)["path"])]
+    if others.empty:
+        raise CapplanError("every path of the forecast is one the plan was made for; forecast more paths, or lower plan_paths")
+    count = others["path"].nunique()
+    return _classed(book, scenario, others.assign(probability=1 / count), hosted)
+
+
+def hindsight_of(book: Book, scenario: Scenario) -> tuple[OutOfSample, Rolling]:
+    """Judge the plan on fresh paths, and rehearse it quarter by quarter on some of them."""
+    a, plan = scenario.section(HindsightAssumptions), purchases_of(book, scenario)
+
+    def compute() -> tuple[OutOfSample, Rolling]:
+        fresh = unseen_of(book, scenario)
+        few = sample_paths(fresh, a.rolling_paths, a.seed)
+        gap_usd = plan.proof.upper_usd - plan.proof.lower_usd
+
+        def ask(demand: pd.DataFrame, speeds: pd.DataFrame, offers: pd.DataFrame, *rest: Any, **more: Any) -> tuple[OutOfSample, Rolling]:
+            tables = (speeds, offers, *rest[:2], a)
+            return (
+                judge_on_fresh_paths(plan.purchases, gap_usd, demand, fresh, *tables, **more),
+                rehearse_plan(plan.purchases, demand, few, *tables, usage=book.get("usage"), workloads=book.get("workloads"), **more),
+            )
+
+        return _asked(book, scenario, ask)
+
+    return remembered(f"hindsight-{work_digest(scenario)}", book, PURCHASE_TABLES, a, compute)
+
+
+def frontier_of(book: Book, scenario: Scenario) -> Frontier:
+    """Trace what each step of caution costs, and what it saves in the bad cases."""
+    key = f"frontier-{work_digest(scenario)}"
+    a = scenario.section(FrontierAssumptions)
+    return remembered(key, book, PURCHASE_TABLES, a, lambda: _asked(book, scenario, trace_frontier, FrontierAssumptions))
+
+
+def keep_in(book: Book, scenario: Scenario, signed: Signed) -> Callable[[], Kept]:
+    """Return the question what it costs to sign under a scenario what another one's plan would sign; it can be asked in another process."""
+
+    def posed(*tables: Any, **more: Any) -> Callable[[], Kept]:
+        return partial(keep_decision, signed, *tables, **more)
+
+    return _asked(book, scenario, posed)
+
+
+#: Tables of the book that the ledger reads under the same names.
+LEDGER_TABLES = (
+    "commitments",
+    "payments",
+    "offer_payments",
+    "skus",
+    "workloads",
+    "services",
+    "assets",
+    "sites",
+    "spend_agreements",
+    "other_costs",
+    "billing",
+    "limits",
+    "fx",
+)
+
+
+def ledger_of(book: Book, scenario: Scenario) -> Ledger:
+    """Book the plan in cash, billed, P&L and economic terms."""
+    bought = purchases_of(book, scenario)
+    return build_ledger(
+        scenario.section(LedgerAssumptions),
+        purchases=bought.purchases,
+        dispatch=bought.dispatch,
+        capacity=bought.capacity,
+        costs=bought.costs,
+        work=expected_work(demand_of(book, scenario).paths),
+        **({name: book.get(name) for name in LEDGER_TABLES} | {"limits": scaled_limits(book.get("limits"), scenario)}),
+    )
+
+
+def quarterly_plan(book: Book, scenario: Scenario | None = None, progress: Progress = lambda _: None) -> Plan:
+    """Carry a book through demand, prices and purchases to a plan.
+
+    Parameters
+    ----------
+    book
+        Checked inputs.
+    scenario
+        Assumptions; the book's own where none are given.
+    progress
+        Called with a few words before each step.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    CapplanError
+        Where an input is missing or contradicts another one, or no plan exists; never a partial plan.
+    """
+    scenario = scenario or book.scenario
+    book = book.with_changes(scenario.changes)
+    progress("forecasting demand")
+    forecast = demand_of(book, scenario)
+    progress("pricing accelerator-hours")
+    prices = prices_of(book, scenario)
+    progress("deciding what to buy")
+    purchases = purchases_of(book, scenario)
+    progress("booking costs")
+    ledger, headroom = ledger_of(book, scenario), headroom_of(book, scenario)
+    ended = withdrawal_notes(book.get("services"), book.get("api_contracts"), book.get("workloads"), pd.Timestamp(scenario.as_of))
+    return Plan(
+        book=book.name,
+        scenario=scenario,
+        forecast=forecast,
+        prices=prices,
+        demand=work_of(book, scenario),
+        purchases=purchases,
+        ledger=ledger,
+        headline=purchases.headline,
+        warnings=(*book.notes, *forecast.notes, *(headroom.notes if headroom else ()), *purchases.notes, *ledger.notes, *ended),
+    )

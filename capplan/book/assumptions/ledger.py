@@ -1,0 +1,26 @@
+"""The assumptions of the ledger."""
+
+from __future__ import annotations
+
+from capplan.book.assumptions.base import assumption
+from capplan.book.assumptions.pricing import PricingAssumptions
+
+
+class LedgerAssumptions(PricingAssumptions):
+    """How money is booked."""
+
+    currency: str = assumption("USD", "Currency of all money shown.", "Set by the book.", pattern=r"^[A-Z]{3}$")
+    fiscal_year_first_month: int = assumption(1, "First month of the fiscal year.", "The calendar year.", ge=1, le=12, step=1)
+    payment_terms_days: int = assumption(
+        30, "Days from invoice to payment.", "Net 30, the usual terms of cloud invoices.", unit="days", ge=0, le=180, step=5
+    )
+    hold_other_costs: bool = assumption(
+        True,
+        "Do other costs go on at their last stated month's amount until the horizon's end?",
+        "Storage, support and people do not end with the last month in the table; false counts stated months only.",
+    )
+    approvers: tuple[tuple[str, float], ...] = assumption(
+        (("head of infrastructure", 250_000.0), ("chief financial officer", 5_000_000.0), ("board", 1e12)),
+        "Who signs: role, and up to which value of a whole contract (USD), smallest first.",
+        "A judgement: set your company's own limits of authority.",
+    )

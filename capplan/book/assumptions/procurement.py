@@ -1,0 +1,159 @@
+"""The assumptions of the purchase plan."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from capplan.book.assumptions.base import assumption
+from capplan.book.assumptions.pricing import PricingAssumptions
+
+
+class ProcurementAssumptions(PricingAssumptions):
+    """What to buy, each quarter."""
+
+    review_interval_quarters: int = assumption(
+        1,
+        "Quarters until the plan is made anew; what can wait for that is indicative.",
+        "A quarterly plan.",
+        unit="quarters",
+        ge=1,
+        le=4,
+        step=1,
+    )
+    approval_days: int = assumption(
+        30, "Days from decision to signature.", "A judgement: a month for budget owner, finance and legal.", unit="days", ge=0, le=180, step=5,
+    )  # fmt: skip
+    service_level_share: float = assumption(
+        0.0, "Share of each class's work that must be served on average over the planned quarters; 0 = the cost of shortfall alone decides.",
+        "0: a stated cost of shortfall weighs service against money; a level overrides it.", unit="share", ge=0, le=1, step=0.005,
+    )  # fmt: skip
+    plan_paths: int = assumption(
+        40, "Paths the optimiser looks at, drawn from the demand paths.",
+        "A judgement: enough that another draw changes expected cost little; the plan states the difference.", ge=1, le=5000, step=10,
+    )  # fmt: skip
+    risk_weight: float = assumption(
+        0.2, "Weight of the bad cases (CVaR) against the average.",
+        "A judgement, as every risk preference is: 0 is neutral, 1 looks at bad cases only.", unit="share", ge=0, le=1, step=0.05,
+    )  # fmt: skip
+    tail_share: float = assumption(
+        0.2, "Share of worst cases that CVaR averages.",
+        "A judgement: Rockafellar and Uryasev (2000) use 1, 5 and 10 %; a fifth keeps enough paths in the tail.", unit="share", gt=0, le=1, step=0.05,
+    )  # fmt: skip
+    demand_branches: int = assumption(
+        3,
+        "Groups of demand paths told apart at the next review, after which later purchases may differ; 1 = the same on all paths.",
+        "A judgement: low, middle and high demand; more groups stand on few paths each.",
+        ge=1,
+        le=5,
+        step=1,
+    )
+    gap_share: float = assumption(
+        0.001, "Proven gap at which the optimiser may stop.", "0.1 %: far below the error of any forecast.", unit="share", ge=0, le=0.2, step=0.0005,
+    )  # fmt: skip
+    time_limit_seconds: float = assumption(
+        0.0, "Seconds after which the search for the plan ends with the best plan found and its proven gap; 0 = no limit, so that runs repeat to the last digit.",
+        "0: the gap decides, since what a clock ends depends on the machine.", unit="s", ge=0, le=86_400, step=10,
+    )  # fmt: skip
+    serving_shortfall_usd_per_accelerator_hour: float = assumption(
+        25.0,
+        "Cost of missing, for serving, what the fastest accelerator its speeds name does in an hour, where the workload states none.",
+        "A judgement: several times the on-demand price, since unserved customers leave.",
+        unit="USD/h",
+        gt=0,
+        le=1000,
+        step=1,
+    )
+    batch_shortfall_usd_per_accelerator_hour: float = assumption(
+        12.0,
+        "Cost of missing, for training and other batch work, what the fastest accelerator its speeds name does in an hour, where the workload states none.",
+        "A judgement: about twice the on-demand price, since delay costs less than loss.",
+        unit="USD/h",
+        gt=0,
+        le=1000,
+        step=1,
+    )
+    on_demand_accelerators: float = assumption(
+        64.0,
+        "Accelerators that can be had on demand in a pool, where no limit says otherwise.",
+        "A judgement: eight 8-accelerator machines; large types are often sold out.",
+        unit="accelerators",
+        ge=0,
+        le=100000,
+        step=8,
+    )
+    spot_accelerators: float = assumption(
+        32.0,
+        "Accelerators that can be had as spot in a pool, where no limit says otherwise.",
+        "A judgement: half of the on-demand pool.",
+        unit="accelerators",
+        ge=0,
+        le=100000,
+        step=8,
+    )
+    spot_scarcity: float = assumption(
+        0.5,
+        "Share of the spot in a pool that is gone for each share by which demand stands above what is expected for the hour; 0 = the cap holds whatever comes.",
+        "A judgement: half of a surprise is the market's. Kim et al., arXiv 2604.16457 (2026): over 92 % of interruptions of one type and zone come within three minutes, so spot goes for all at once.",
+        unit="share/share",
+        ge=0,
+        le=10,
+        step=0.1,
+    )
+    deferral_quarters: int = assumption(
+        0, "Quarters by which work that may be deferred can be put off when the plan is made; the same in all futures.",
+        "0 = the roadmap's dates stand; put work off where its deadline allows it.", unit="quarters", ge=0, le=4, step=1,
+    )  # fmt: skip
+    deferral_cost_share_per_quarter: float = assumption(
+        0.05, "Cost of putting work off by a quarter, as a share of what leaving it undone costs.",
+        "A judgement: delayed work keeps most of its value.", unit="share/quarter", ge=0, le=1, step=0.01,
+    )  # fmt: skip
+    horizon_end: Literal["hold_demand", "truncate", "count_in_full"] = assumption(
+        "hold_demand",
+        "Contracts that outlive the horizon: costed to their end against demand held at the last quarter, cut off there, or counted in full as if useless afterwards.",
+        "Truncation hides liabilities, counting in full forbids long terms; holding demand does neither.",
+    )
+    reuse_share: float = assumption(
+        0.0,
+        "Share of its price that an unused committed hour brings back after the horizon.",
+        "0 = nothing: the cautious end.",
+        unit="share",
+        ge=0,
+        le=1,
+        step=0.05,
+    )
+    later_quotes: Literal["renewed", "list_price"] = assumption(
+        "renewed",
+        "Price of a contract that will be signed after today's quote has expired: the quote is given again, or only the list price holds.",
+        "Quotes are usually given anew at the market's price; the list price is the cautious end, and often far above it.",
+    )
+    renewal_without_price: Literal["same_price", "not_offered"] = assumption(
+        "same_price",
+        "Reservations, leases and savings plans that state no renewal price and that no offer could replace like for like: renewable at today's price, or not.",
+        "A judgement: until a quote is in, today's price is the best guess; the plan names each such contract.",
+    )
+    soft_limit_penalty_share: float = assumption(
+        0.25,
+        "Price of breaking a soft budget, per dollar over it.",
+        "A judgement: a quarter on the dollar makes it a last resort.",
+        unit="share",
+        ge=0,
+        le=100,
+        step=0.05,
+    )
+    quota_factor: float = assumption(
+        1.0, "Multiplies quotas and what can be had by the hour, where limits.csv states them.", "1 = as stated.", unit="factor", ge=0, le=3, step=0.05
+    )
+    budget_factor: float = assumption(1.0, "Multiplies all budgets.", "1 = as stated.", unit="factor", ge=0, le=3, step=0.05)
+    target_coverage_share: float = assumption(
+        0.8,
+        "Share of past use that a coverage rule commits to.",
+        "FinOps Foundation, maturity model: coverage targets of about 60 % (crawl), 70 % (walk) and 80 % (run).",
+        unit="share",
+        gt=0,
+        lt=1,
+        step=0.05,
+    )
+    providers: tuple[str, ...] = assumption((), "Providers that may be bought from; empty = all.", "All that the tables offer.")
+    geographies: tuple[str, ...] = assumption((), "Geographies that may be bought in; empty = all.", "All that the tables offer.")
+    excluded_offers: tuple[str, ...] = assumption((), "Offers that must not be bought.", "None.")
+    pinned_purchases: tuple[tuple[str, str, int], ...] = assumption((), "Purchases that are fixed: offer, quarter, lots.", "None.")

@@ -1,0 +1,47 @@
+"""The assumptions of scaling."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from capplan.book.assumptions.base import Timeline, assumption
+
+
+class ScalingAssumptions(Timeline):
+    """What one more accelerator adds."""
+
+    scaling_law: Literal["auto", "usl", "amdahl", "gustafson", "power"] = assumption(
+        "auto",
+        "Law the answer is read from; auto takes the Universal Scalability Law, and for weak scaling Gustafson's where it predicts the largest run better.",
+        "Gunther, Guerrilla Capacity Planning, 2007: the law contains Amdahl's and linear scaling as special cases.",
+    )
+    scaling_curve: str | None = assumption(
+        None, "Curve of scaling_runs that is looked at closely; None = the first by name.", "None: every curve stands in the table."
+    )
+    scaling_accelerators: int = assumption(
+        256,
+        "Number of accelerators whose throughput, efficiency and gain are asked for.",
+        "A judgement: a run of a mid-size company.",
+        unit="accelerators",
+        ge=1,
+        le=1_000_000,
+        step=8,
+    )
+    marginal_share_floor: float = assumption(
+        0.5,
+        "An accelerator is worth adding while it brings at least this share of what one brings in the smallest measured run.",
+        "A judgement: below a half, a second run beside the first does more.",
+        unit="share",
+        gt=0,
+        lt=1,
+        step=0.05,
+    )
+    confidence_share: float = assumption(
+        0.95,
+        "Probability that bands of fitted curves cover.",
+        "The usual level of confidence intervals.",
+        unit="share",
+        ge=0.5,
+        le=0.999,
+        step=0.01,
+    )

@@ -1,0 +1,190 @@
+"""The assumptions of training runs: layout, speed, sweeps, and the ways to a model that does the job."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from capplan.book.assumptions.base import assumption
+from capplan.book.assumptions.goodput import GoodputAssumptions
+
+
+class TrainingAssumptions(GoodputAssumptions):
+    """What a training run needs."""
+
+    training_run: str = assumption(
+        "", "Run of the roadmap that is planned; empty = the first that states parameters and has not begun.", "The roadmap's order."
+    )
+    planned_accelerators: int | None = assumption(
+        None,
+        "Accelerators the run is given; empty = as many as make it cheapest within its deadline.",
+        "Empty: the count is what is asked for.",
+        unit="accelerators",
+        ge=1,
+        le=200_000,
+        step=64,
+    )
+    mfu_share: float = assumption(
+        0.4,
+        "Share of the peak rate that a small run of this kind reaches, before it loses to scaling, pipelines, failures and waiting.",
+        "Dubey et al., The Llama 3 Herd of Models (2024), table 4: 38 to 43 % in bf16 on H100; 8-bit runs reach a smaller share of their higher peak.",
+        unit="share",
+        gt=0,
+        le=1,
+        step=0.01,
+    )
+    operations_counted: Literal["hardware", "model"] = assumption(
+        "hardware",
+        "What the share of the peak counts: all operations, also those done twice to save memory (HFU), or those of the mathematics only (MFU).",
+        "The two differ by a third under full recomputation only; counting all shows what recomputation costs.",
+    )
+    attention_operations: bool = assumption(
+        False,
+        "Does the work of a run count the products of attention, which grow with the sequence, beside 6 x parameters x tokens?",
+        "Off: as the demand forecast counts a run, and as the Llama 3 and OPT reports do; MosaicML counts them.",
+    )
+    recompute: Literal["none", "selective", "full"] = assumption(
+        "selective",
+        "Activations computed again in the backward pass: none, those of attention, or all.",
+        "Korthikanti et al., Reducing activation recomputation (2022): selective saves 70 % of the memory for under 3 % more work in GPT-3.",
+    )
+    sequence_length: int = assumption(
+        8192,
+        "Tokens in a training sequence.",
+        "Dubey et al. (2024), section 3.4: Llama 3 trains on 8,192.",
+        unit="tokens",
+        ge=128,
+        le=1_048_576,
+        step=1024,
+    )
+    global_batch_tokens: float = assumption(
+        4e6,
+        "Tokens in one optimiser step: the fewer, the fewer accelerators a run can use.",
+        "Dubey et al. (2024), section 3.4.1: Llama 3 starts with 4 million and ends with 16.",
+        unit="tokens",
+        gt=0,
+        le=1e9,
+        step=1e6,
+    )
+    micro_batch_sequences: int = assumption(
+        1, "Sequences in one micro-batch.", "The smallest takes the least memory.", unit="sequences", ge=1, le=1024, step=1
+    )
+    memory_reserve_share: float = assumption(
+        0.1,
+        "Share of an accelerator's memory kept for buffers and fragmentation.",
+        "A judgement: communication buffers and the allocator take several GiB.",
+        unit="share",
+        ge=0,
+        lt=0.9,
+        step=0.01,
+    )
+    simple_rung_share: float = assumption(
+        0.8,
+        "The simplest layout that fits is taken if it is at least this share as fast as the fastest that fits; 0 = whatever it loses.",
+        "A judgement: a fifth of the speed is worth a layout that is less to build, tune and debug; a pipeline that idles for most of a step is not.",
+        unit="share",
+        ge=0,
+        le=1,
+        step=0.1,
+    )
+    fabric_gbps_per_accelerator: float = assumption(
+        400.0,
+        "Network for each accelerator of a machine with fast links, where its row states none.",
+        "NVIDIA, DGX H100/H200 user guide: a 400 Gbit/s card beside each of the eight accelerators.",
+        unit="Gbit/s",
+        gt=0,
+        le=10_000,
+        step=50,
+    )
+    ethernet_gbps_per_accelerator: float = assumption(
+        12.5,
+        "The same for machines without fast links.",
+        "Amazon EC2 instance types: 100 Gbit/s for the eight accelerators of a g5.48xlarge or g6.48xlarge.",
+        unit="Gbit/s",
+        gt=0,
+        le=10_000,
+        step=2.5,
+    )
+    run_maximum_accelerators: int = assumption(
+        4096, "Largest run that is looked at.", "A judgement: raise it for larger fleets.", unit="accelerators", ge=1, le=200_000, step=256
+    )
+    run_on_spot: Literal["as_workload", "yes", "no"] = assumption(
+        "as_workload",
+        "May the run take spot machines? As its workload says (interruptible), or yes, or no.",
+        "The workloads table says what can be stopped at any time.",
+    )
+    contract_reuse_share: float = assumption(
+        0.0,
+        "Share of a contract's time after the run that other work uses; what is left is paid by the run.",
+        "0: a run is priced as if nothing else needed its machines; the purchase plan knows better.",
+        unit="share",
+        ge=0,
+        le=1,
+        step=0.1,
+    )
+    run_curve: str = assumption(
+        "", "Measured scaling curve that the run follows; empty = the first that was measured on a growing number of the same model.", "The order of the table."
+    )
+    token_bytes: float = assumption(
+        4.0,
+        "Bytes that a training token takes in storage.",
+        "A judgement: a 32-bit token number; text with its records takes about as much, images and sound far more.",
+        unit="bytes",
+        gt=0,
+        le=1e7,
+        step=1,
+    )
+    transfer_gbps: float = assumption(
+        10.0,
+        "Network over which data and checkpoints are brought to another place.",
+        "A judgement: a common private connection to a cloud region.",
+        unit="Gbit/s",
+        gt=0,
+        le=10_000,
+        step=10,
+    )
+    sweep_trials: int = assumption(81, "Settings a tuning sweep tries.", "Four rounds that each keep a third: 81, 27, 9, 3.", unit="trials", ge=1, le=100_000, step=9)
+    sweep_epochs: int = assumption(27, "Rounds of training in a whole trial.", "81 trials that keep a third end with 3 after 27.", unit="epochs", ge=1, le=10_000, step=9)
+    sweep_keep_one_in: int = assumption(
+        3, "Of how many trials one goes on after a round of successive halving.", "Li et al., Hyperband, JMLR 2018: 3 or 4 are suggested.", ge=2, le=16, step=1
+    )
+    sweep_stopped_share: float = assumption(
+        0.5,
+        "Share of the trials of a grid or random sweep that a stopping rule ends early.",
+        "Golovin et al., Google Vizier (KDD 2017), section 3.2: a trial below the median of the others is stopped.",
+        unit="share",
+        ge=0,
+        le=1,
+        step=0.05,
+    )
+    sweep_stopped_at_share: float = assumption(
+        0.3, "Share of its training at which such a trial is ended.", "A judgement: curves of good and bad settings have parted by then.", unit="share", gt=0, le=1, step=0.05
+    )
+    sweep_population: int = assumption(
+        20, "Trials that a population-based sweep trains side by side.", "Jaderberg et al., Population Based Training (2017), section 4: 10 to 80.", unit="trials", ge=2, le=10_000, step=5
+    )
+    trial_accelerators: int = assumption(8, "Accelerators of one trial.", "One machine.", unit="accelerators", ge=1, le=10_000, step=1)
+    trial_hours_per_epoch: float = assumption(1.0, "Hours one trial takes for an epoch.", "A judgement; yours come from a first trial.", unit="h", gt=0, le=1000, step=0.5)
+    sweep_pool_accelerators: int = assumption(
+        64, "Accelerators a sweep may hold at once.", "A judgement: eight machines.", unit="accelerators", ge=1, le=100_000, step=8
+    )
+    adaptation_tokens: float = assumption(
+        1e9, "Tokens of your own that a model is tuned on.", "A judgement: a few million documents' worth of examples.", unit="tokens", gt=0, le=1e14, step=1e8
+    )
+    adaptation_runs: int = assumption(
+        5, "Tuning runs until one is good enough, over the months looked at.", "A judgement: a few tries, and again for each new base model.", unit="runs", ge=1, le=1000, step=1
+    )
+    adapter_rank: int = assumption(
+        16, "Rank of low-rank adapters.", "Hu et al., LoRA (2021), section 7.2: small ranks of 1 to 64 do as well.", ge=1, le=1024, step=8
+    )
+    monthly_million_tokens: float = assumption(
+        2000.0, "Tokens a month that the finished model reads and writes.", "A judgement: a product feature of a mid-size company.", unit="million/month", ge=0, le=1e9, step=100
+    )
+    api_usd_per_million_tokens: float = assumption(
+        2.0, "Price of a million tokens of a model one calls, input and output mixed.", "A judgement between small and large models' list prices; the crossover question has yours.", unit="USD", ge=0, le=1000, step=0.5
+    )
+    own_usd_per_million_tokens: float = assumption(
+        0.8, "Cost of a million tokens of a model one serves oneself.", "A judgement; the serving question has yours.", unit="USD", ge=0, le=1000, step=0.1
+    )
+    decision_months: int = assumption(
+        12, "Months over which ways to a model are compared.", "A year: models are replaced about as often.", unit="months", ge=1, le=60, step=1
+    )

@@ -1,0 +1,378 @@
+"""A book: a folder with book.yaml and CSV tables, loaded, checked as a whole and digested."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from capplan.book.places import example_books, shipped
+from capplan.book.reader import empty_table, read_table
+from capplan.book.rules import check_tables
+from capplan.book.scenario import Change, Scenario, build_scenario
+from capplan.book.tables.registry import REFERENCE_TABLES, TABLES, columns_of, key_of, meaning_of
+from capplan.errors import BookError, CapplanError, Fault, MissingTableError, nearest
+from capplan.units import quarter_end, quarter_of
+
+BOOK_KEYS = ("name", "description")
+
+
+@dataclass(frozen=True)
+class Book:
+    """Checked inputs of a plan.
+
+    Parameters
+    ----------
+    name, description
+        From book.yaml.
+    path
+        Folder it was read from.
+    scenario
+        Default assumptions, with the overrides of book.yaml.
+    tables
+        Checked frames by name, reference facts joined; absent tables are not in it.
+    own
+        Names of the tables the book itself has.
+    digests
+        Digest of every table's content.
+    notes
+        What was assumed because a table or an entry is missing.
+    """
+
+    name: str
+    description: str
+    path: Path
+    scenario: Scenario
+    tables: Mapping[str, pd.DataFrame]
+    own: tuple[str, ...]
+    digests: Mapping[str, str]
+    notes: tuple[str, ...]
+
+    def need(self, table: str, question: str) -> pd.DataFrame:
+        """Return a table, or say which question cannot be answered without it."""
+        if table not in self.tables:
+            raise MissingTableError(
+                f"{question} needs the table {table} ({meaning_of(table).rstrip('.').lower()} a row), and the book {self.name} has none. "
+                f"Add {self.path / (table + '.csv')} with the columns {', '.join(c.name for c in columns_of(table) if not c.optional)}."
+            )
+        return self.tables[table].copy()
+
+    def get(self, table: str) -> pd.DataFrame:
+        """Return a table; without rows where the book has none."""
+        return self.tables[table].copy() if table in self.tables else empty_table(table)
+
+    def scenario_with(self, more: Mapping[str, Any] | None = None, **values: Any) -> Scenario:
+        """Return the book's scenario with some assumptions replaced; None means "as the book says"."""
+        given = {**(more or {}), **values}
+        return self.scenario.replaced(**{name: value for name, value in given.items() if value is not None})
+
+    def __getattr__(self, name: str) -> pd.DataFrame:
+        """Give tables as attributes: book.offers."""
+        if name in TABLES:
+            return self.need(name, "this step")
+        raise AttributeError(name)
+
+    def with_changes(self, changes: tuple[Change, ...]) -> Book:
+        """Return the book with single cells changed, checked like new."""
+        if not changes:
+            return self
+        tables = dict(self.tables)
+        for change in changes:
+            tables[change.table] = _changed(change, tables)
+        _raise_faults(check_tables({name: _numbered(tables[name]) for name in self.own}, tables))
+        touched = {change.table for change in changes}
+        digests = {**self.digests, **{name: _digest(tables[name]) for name in touched}}
+        return replace(self, tables=MappingProxyType(tables), digests=MappingProxyType(digests))
+
+    def with_rows(self, table: str, rows: pd.DataFrame) -> Book:
+        """Return the book with other rows of one table, which must be some of its own."""
+        rows = rows.reset_index(drop=True)
+        tables, digests = {**self.tables, table: rows}, {**self.digests, table: _digest(rows)}
+        return replace(self, tables=MappingProxyType(tables), digests=MappingProxyType(digests))
+
+
+def _numbered(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows numbered as they stand in a file: the header is row 1."""
+    return frame.set_axis(range(2, len(frame) + 2))
+
+
+def _changed(change: Change, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """Apply one change to a copy of its table."""
+    if change.table not in tables:
+        raise CapplanError(f"change of {change.table}: the book has no such table; {nearest(change.table, tables)}")
+    frame = tables[change.table].copy()
+    columns = {column.name: column for column in columns_of(change.table)}
+    if change.column not in columns:
+        raise CapplanError(f"change of {change.table}.{change.column}: there is no such column; {nearest(change.column, columns)}")
+    column, key = columns[change.column], key_of(change.table)[0]
+    rows = pd.Series(True, index=frame.index) if change.key == "*" else frame[key].astype(str) == change.key
+    if not rows.any():
+        raise CapplanError(
+            f"change of {change.table}.{change.column}: no row has {key} = {change.key}; {nearest(change.key, frame[key].astype(str))}"
+        )
+    if change.multiply is not None:
+        if column.kind not in ("float64", "int64"):
+            raise CapplanError(f"change of {change.table}.{change.column}: {column.rule} cannot be multiplied; use set")
+        value: Any = frame.loc[rows, change.column] * change.multiply
+    elif column.kind == "datetime64[ns]":
+        value = pd.Timestamp(str(change.set))
+    else:
+        value = change.set
+    frame.loc[rows, change.column] = value
+    try:
+        frame[change.column] = frame[change.column].astype("object" if column.kind == "str" else column.kind)
+        return TABLES[change.table].to_schema().validate(frame)
+    except Exception as error:
+        raise CapplanError(
+            f"change of {change.table}.{change.column} for {change.key}: {change.set if change.multiply is None else change.multiply!r} does not fit; it must be {column.rule}"
+        ) from error
+
+
+def _digest(frame: pd.DataFrame) -> str:
+    return hashlib.sha256(frame.to_csv(index=False).encode()).hexdigest()[:16]
+
+
+def _raise_faults(faults: list[Fault]) -> None:
+    if faults:
+        raise BookError(faults)
+
+
+@lru_cache(maxsize=1)
+def reference_tables() -> Mapping[str, pd.DataFrame]:
+    """Read and check the reference facts that every book can use."""
+    tables, faults = {}, []
+    for name in REFERENCE_TABLES:
+        tables[name], found = read_table(shipped("data") / "reference" / f"{name}.csv", name)
+        faults += found
+    _raise_faults(faults or check_tables(tables, tables))
+    return MappingProxyType({name: frame.reset_index(drop=True) for name, frame in tables.items()})
+
+
+def _joined(own: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Join the book's tables with the reference facts; the book's rows win."""
+    tables = dict(own)
+    for name, facts in reference_tables().items():
+        if name not in own or own[name].empty:
+            tables[name] = facts
+            continue
+        key = key_of(name)
+        taken = pd.MultiIndex.from_frame(own[name][key])
+        rest = facts[~pd.MultiIndex.from_frame(facts[key]).isin(taken)]
+        tables[name] = pd.concat([own[name], rest.astype(own[name].dtypes.to_dict())], ignore_index=True)
+    return tables
+
+
+def _read_yaml(path: Path) -> tuple[dict[str, Any], list[Fault]]:
+    """Read book.yaml as plain data."""
+    if not path.is_file():
+        return {}, []
+    try:
+        entries = yaml.safe_load(path.read_text(encoding="utf-8-sig")) or {}
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        return {}, [
+            Fault(path.name, mark.line + 1 if mark else 0, "", "", "the file must be YAML in UTF-8", "Write one `name: value` a line.")
+        ]
+    if not isinstance(entries, dict):
+        return {}, [Fault(path.name, 1, "", str(entries)[:40], "the file must hold `name: value` lines", "Write one `name: value` a line.")]
+    return {str(key): value for key, value in entries.items()}, []
+
+
+def load_book(path: str | Path) -> Book:
+    """Load a book, check all of it, and report every fault at once.
+
+    Parameters
+    ----------
+    path
+        Folder with CSV tables and, usually, book.yaml (name, description, and any assumption it overrides).
+
+    Returns
+    -------
+    Book
+        With checked frames, default scenario, digests, and notes on what was assumed.
+
+    Raises
+    ------
+    BookError
+        With all faults: file, row, column, value, rule, remedy.
+    ScenarioError
+        Where book.yaml overrides an assumption wrongly.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        raise CapplanError(
+            f"{folder} is not a folder; a book is a folder with book.yaml and CSV tables. `capplan new {folder} --from enterprise` makes one."
+        )
+    entries, faults = _read_yaml(folder / "book.yaml")
+    own: dict[str, pd.DataFrame] = {}
+    for file in sorted(folder.glob("*.csv")):
+        if file.stem not in TABLES:
+            faults.append(
+                Fault(
+                    file.name,
+                    0,
+                    "",
+                    "",
+                    f"{file.stem} is not a table; {nearest(file.stem, TABLES)}",
+                    "Rename the file, or move it out of the book.",
+                )
+            )
+            continue
+        own[file.stem], found = read_table(file, file.stem)
+        faults += found
+    if not own and not faults:
+        raise BookError(
+            [Fault(str(folder), 0, "", "", "the book has no tables", "Add usage.csv and commitments.csv, or start with `capplan new`.")]
+        )
+    known = _joined(own)
+    faults += check_tables({name: frame for name, frame in own.items() if not any(fault.file == f"{name}.csv" for fault in faults)}, known)
+    _raise_faults(faults)
+    known = {name: frame.reset_index(drop=True) for name, frame in known.items()}
+    notes: list[str] = []
+    _assume_workloads(own, known, notes)
+    _assume_speeds(known, notes)
+    scenario = build_scenario(_assumptions(entries, known, notes), where=f"{folder / 'book.yaml'}")
+    if scenario.currency != "USD" and not (known.get("fx", empty_table("fx"))["currency"] == scenario.currency).any():
+        raise BookError(
+            [
+                Fault(
+                    "book.yaml",
+                    0,
+                    "currency",
+                    scenario.currency,
+                    "a currency other than USD needs its rate",
+                    f"Add a row for {scenario.currency} to fx.csv.",
+                )
+            ]
+        )
+    return Book(
+        name=str(entries.get("name", folder.resolve().name)),
+        description=str(entries.get("description", "")),
+        path=folder,
+        scenario=scenario,
+        tables=MappingProxyType(known),
+        own=tuple(sorted(own)),
+        digests=MappingProxyType({name: _digest(frame) for name, frame in sorted(known.items())}),
+        notes=tuple(notes),
+    )
+
+
+def open_book(path: str | Path | None = None) -> Book:
+    """Load the book a notebook works on: the one named, else the one `capplan lab` was given, else the example."""
+    return load_book(path or os.environ.get("CAPPLAN_BOOK") or shipped("data") / "enterprise")
+
+
+def _assumptions(entries: dict[str, Any], known: dict[str, pd.DataFrame], notes: list[str]) -> dict[str, Any]:
+    """Take the overrides of book.yaml; where it states no dates, they follow from the last usage."""
+    values = {name: value for name, value in entries.items() if name not in BOOK_KEYS}
+    if "as_of" not in values:
+        usage = known.get("usage")
+        if usage is None or usage.empty:
+            raise BookError(
+                [
+                    Fault(
+                        "book.yaml", 0, "as_of", "", "a book without usage must state its date", "Write `as_of: 2026-12-01` into book.yaml."
+                    )
+                ]
+            )
+        last = usage["time"].max()
+        values["as_of"] = (last.normalize() + pd.Timedelta(days=1)).date().isoformat()
+        notes.append(f"book.yaml states no as_of: taken as {values['as_of']}, the day after the last usage.")
+    if "first_quarter" not in values:
+        as_of = pd.to_datetime(str(values["as_of"]), errors="coerce")
+        if pd.isna(as_of):
+            return values
+        values["first_quarter"] = quarter_of(as_of if as_of == as_of.to_period("Q").start_time else quarter_end(quarter_of(as_of)))
+        notes.append(f"book.yaml states no first_quarter: taken as {values['first_quarter']}, the first one that starts on or after as_of.")
+    return values
+
+
+def _assume_workloads(own: dict[str, pd.DataFrame], known: dict[str, pd.DataFrame], notes: list[str]) -> None:
+    """Give workloads that only occur in usage a plain row: self-hosted accelerator hours that cannot wait."""
+    if "workloads" in own or not ({"usage", "demand_scenarios"} & set(own)):
+        return
+    names = sorted(set().union(*(own[name]["workload"].dropna() for name in ("usage", "demand_scenarios", "training_runs") if name in own)))
+    frame = pd.DataFrame({"workload": names, "stage": "serving", "unit": "accelerator_hours"})
+    for column in columns_of("workloads"):
+        if column.name not in frame:
+            frame[column.name] = column.default
+    known["workloads"] = frame
+    notes.append(
+        "The book has no workloads table: every workload is taken as serving that is measured in accelerator hours and must not wait."
+    )
+
+
+def _assume_speeds(known: dict[str, pd.DataFrame], notes: list[str]) -> None:
+    """Let a workload measured in accelerator hours run at speed 1 on the accelerators the company has, where no speed is stated."""
+    if "workloads" not in known:
+        return
+    workloads = known["workloads"]
+    speeds = known.get("speeds", empty_table("speeds"))
+    plain = workloads[
+        (workloads["unit"] == "accelerator_hours") & (workloads["host"] != "api") & ~workloads["workload"].isin(speeds["workload"])
+    ]
+    held = [known[name]["sku"] for name in ("commitments", "assets") if name in known]
+    accelerators = sorted(set(known["skus"].set_index("sku")["accelerator"].reindex(pd.concat(held)).dropna())) if held else []
+    if plain.empty or not accelerators:
+        return
+    rows = pd.DataFrame(
+        [(name, accelerator) for name in plain["workload"] for accelerator in accelerators], columns=["workload", "accelerator"]
+    )
+    rows = rows.assign(work_per_accelerator_hour=1.0, basis="stated", as_of=pd.NaT, source_id=None)
+    known["speeds"] = rows if speeds.empty else pd.concat([speeds, rows], ignore_index=True)
+    notes.append(
+        f"No speeds are stated for {', '.join(plain['workload'])}: an hour counts the same on every accelerator the company has ({', '.join(accelerators)})."
+    )
+
+
+def new_book(folder: Path, source: str | None = None, as_of: str = "") -> str:
+    """Make a new book, empty or as a copy of an example; it appears whole or not at all.
+
+    Parameters
+    ----------
+    folder
+        Folder to make; it must not exist, or be empty.
+    source
+        Name of an example book; None for an empty book.
+    as_of
+        Day the plan is made, as YYYY-MM-DD; empty = the day after the last usage.
+
+    Returns
+    -------
+    str
+        One sentence: what was made and what to do next.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise CapplanError(f"{folder} exists already and is not empty; choose another name")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".new-") as name:
+        fresh = Path(name) / "book"
+        if source is not None:
+            examples = example_books()
+            if source not in examples:
+                raise CapplanError(f"there is no example book {source}; {nearest(source, examples)}")
+            shutil.copytree(examples[source], fresh)
+        else:
+            fresh.mkdir()
+            entries = {"name": folder.resolve().name}
+            if as_of:
+                if pd.isna(pd.to_datetime(as_of, format="%Y-%m-%d", errors="coerce")):
+                    raise CapplanError(f"--as-of {as_of}: write the day like 2026-12-01")
+                entries["as_of"] = as_of
+            (fresh / "book.yaml").write_text(yaml.safe_dump(entries, sort_keys=False), encoding="utf-8")
+        if folder.exists():
+            folder.rmdir()
+        fresh.rename(folder)
+    if source is not None:
+        return f"Made {folder} as a copy of the example {source}. Next: `capplan plan {folder}`."
+    return f"Made the empty book {folder}. Next: `capplan ingest` usage into it, add commitments.csv, then `capplan plan {folder}`."

@@ -1,0 +1,329 @@
+"""Read one CSV table strictly: every cell is converted or named as a fault, none is guessed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from capplan.book.tables.registry import TABLES, Column, columns_of, key_of
+from capplan.errors import Fault, nearest
+
+#: Faults of one kind in one column that are listed one by one; the rest is counted in one line.
+SHOWN_ALIKE = 5
+_DATE = re.compile(r"^\d{4}-\d{2}-\d{2}$")
+_INSTANT = re.compile(r"^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?(?:Z|[+-]\d{2}:?\d{2})?$")
+_ZONE = re.compile(r"(?:Z|[+-]\d{2}:?\d{2})$")
+_GROUPED = re.compile(r"^[-+]?\d{1,3}([,' \u00a0\u202f]\d{3})+(\.\d+)?$")
+_DECIMAL_COMMA = re.compile(r"^[-+]?\d+(\.\d{3})*,\d+$")
+_BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def empty_table(table: str) -> pd.DataFrame:
+    """Return the table without rows, with the right columns and types."""
+    return pd.DataFrame({column.name: pd.Series(dtype=_storage(column)) for column in columns_of(table)})
+
+
+def _storage(column: Column) -> str:
+    return "object" if column.kind == "str" else column.kind
+
+
+def _limited(faults: list[Fault]) -> list[Fault]:
+    """Keep the first few faults of a kind, and count the rest in one more."""
+    if len(faults) <= SHOWN_ALIKE:
+        return faults
+    last = faults[SHOWN_ALIKE - 1]
+    rest = Fault(
+        last.file, 0, last.column, "", f"{len(faults) - SHOWN_ALIKE + 1} more cells break the same rule ({last.rule})", last.remedy
+    )
+    return [*faults[: SHOWN_ALIKE - 1], rest]
+
+
+class _TableReader:
+    """One file on its way to a checked frame."""
+
+    def __init__(self, path: Path, table: str) -> None:
+        self.file, self.path, self.table = path.name, path, table
+        self.faults: list[Fault] = []
+
+    def fault(self, row: int, column: str, value: str, rule: str, remedy: str) -> None:
+        self.faults.append(Fault(self.file, row, column, value, rule, remedy))
+
+    def cells(self) -> pd.DataFrame | None:
+        """Return all cells as text, or None where the file as a whole cannot be read."""
+        raw = self.path.read_bytes()
+        try:
+            text = raw.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = raw[: error.start].count(b"\n") + 1
+            self.fault(line, "", repr(raw[error.start : error.start + 4]), "the file must be UTF-8", "Save it as 'CSV UTF-8'.")
+            return None
+        if not text.strip():
+            self.fault(0, "", "", "the file is empty", "Write at least the header line, or delete the file.")
+            return None
+        header = next(csv.reader(io.StringIO(text)))
+        names = [name.strip() for name in header]
+        if len(header) == 1 and ";" in header[0]:
+            self.fault(
+                1,
+                "",
+                header[0][:60],
+                "columns are separated by commas, and decimals by a point",
+                "Save it as comma-separated CSV with decimal points.",
+            )
+            return None
+        known = [column.name for column in columns_of(self.table)]
+        for name in names:
+            if name not in known:
+                self.fault(1, name, name, f"{self.table} has no such column; {nearest(name, known)}", "Rename or delete the column.")
+            elif names.count(name) > 1:
+                self.fault(1, name, name, "a column may occur only once", "Delete one of the two.")
+        for column in columns_of(self.table):
+            if column.name not in names and not column.optional:
+                self.fault(1, column.name, "", f"the column is missing ({column.rule})", f"Add it: {column.meaning}")
+        if self.faults:
+            return None
+        try:
+            frame = pd.read_csv(
+                io.StringIO(text), dtype=str, keep_default_na=False, na_values=[], skip_blank_lines=False, names=names, header=0
+            )
+            ragged = not isinstance(frame.index, pd.RangeIndex)
+        except (pd.errors.ParserError, csv.Error):
+            ragged = True
+        if ragged:
+            self.ragged(text, len(names))
+            return None
+        # a short row ends in empty cells: harmless where they are optional, a fault of their columns where not
+        return frame[(frame != "").any(axis=1)].apply(lambda text: text.str.strip())
+
+    def ragged(self, text: str, width: int) -> None:
+        """Name the rows that are wider than the header."""
+        remedy = "Quote texts that contain a comma; write numbers without thousands separators."
+        found = []
+        try:
+            for row, cells in enumerate(csv.reader(io.StringIO(text), strict=True), start=1):
+                if len(cells) > width:
+                    found.append(
+                        Fault(self.file, row, "", ",".join(cells)[:60], f"the header has {width} columns and this row {len(cells)}", remedy)
+                    )
+        except csv.Error as error:
+            found.append(Fault(self.file, 0, "", "", f"the file is not CSV: {error}", "Check the quotes around texts."))
+        self.faults += _limited(found)
+
+    def refuse(self, column: Column, text: pd.Series, bad: Any, rule: str | None = None, remedy: str = "") -> None:
+        """Add a fault for every bad cell of a column."""
+        rows = text[bad]
+        found = [
+            Fault(
+                self.file,
+                int(index) + 2,
+                column.name,
+                str(value),
+                rule or f"must be {column.rule}",
+                remedy or _remedy(column, str(value)),
+            )
+            for index, value in rows.items()
+        ]
+        self.faults += _limited(found)
+
+    def number(self, column: Column, text: pd.Series) -> pd.Series:
+        value = pd.to_numeric(text.where(text != ""), errors="coerce").astype(float)
+        bad = (text != "") & ~np.isfinite(value)
+        if column.kind == "int64":
+            bad |= (text != "") & ~bad & (value != value.round())
+        self.refuse(column, text, bad)
+        return value.mask(bad)
+
+    def boolean(self, column: Column, text: pd.Series) -> pd.Series:
+        value = text.str.lower().map(_BOOLEANS)
+        self.refuse(column, text, (text != "") & value.isna())
+        return value
+
+    def time(self, column: Column, text: pd.Series) -> pd.Series:
+        pattern = _INSTANT if column.instant else _DATE
+        filled = text != ""
+        shaped = text.str.match(pattern)
+        value = pd.to_datetime(text.where(filled & shaped), errors="coerce", utc=True, format="ISO8601").dt.tz_localize(None)
+        bad = filled & value.isna()
+        self.refuse(column, text, bad)
+        zoned = text.str.contains(_ZONE) & shaped & (text.str.len() > len("2027-01-01"))
+        if column.instant and zoned.any() and (filled & shaped & ~zoned).any():
+            naked = filled & shaped & ~zoned
+            self.refuse(
+                column,
+                text,
+                naked,
+                f"{int(zoned.sum())} rows state a time zone and {int(naked.sum())} do not",
+                "Give every time its zone (2027-03-28T02:30:00+02:00), or write all of them in UTC.",
+            )
+        return value.astype("datetime64[ns]")
+
+    def column(self, column: Column, text: pd.Series) -> pd.Series:
+        """Convert one column; empty cells take the default or stay empty."""
+        empty = text == ""
+        if not column.optional:
+            self.refuse(column, text, empty, "the cell must not be empty", f"Fill it in: {column.meaning}")
+        if column.kind == "str":
+            value: pd.Series = text.where(~empty, None)
+        elif column.kind == "bool":
+            value = self.boolean(column, text)
+        elif column.kind == "datetime64[ns]":
+            value = self.time(column, text)
+        else:
+            value = self.number(column, text)
+        if column.default is not None:
+            value = value.astype(object).where(~empty, column.default)
+        return value
+
+    def frame(self) -> pd.DataFrame:
+        """Return the table, with faults collected in `.faults`."""
+        cells = self.cells()
+        if cells is None:
+            return empty_table(self.table)
+        lines = cells.index.to_numpy() + 2
+        found: dict[str, pd.Series] = {}
+        for column in columns_of(self.table):
+            text = cells[column.name] if column.name in cells else pd.Series("", index=cells.index, dtype=str)
+            found[column.name] = self.column(column, text)
+        broken = bool(self.faults)
+        frame = pd.DataFrame(found).reset_index(drop=True)
+        for column in columns_of(self.table):
+            holes = frame[column.name].isna().any()
+            if column.kind == "str" or (holes and column.kind in ("int64", "bool")):
+                continue
+            frame[column.name] = frame[column.name].astype(column.kind)
+        self.check(frame, lines, tolerant=broken)
+        frame.index = pd.Index(lines, name="row")
+        return frame
+
+    def check(self, frame: pd.DataFrame, lines: np.ndarray, *, tolerant: bool) -> None:
+        """Hold the frame against the pandera model; cells that are faults already are left out."""
+        from pandera.errors import SchemaErrors
+
+        by_name = {column.name: column for column in columns_of(self.table)}
+        schema = TABLES[self.table].to_schema()
+        absent = [name for name in by_name if name not in frame]
+        if absent:
+            schema = schema.remove_columns(absent)
+            schema.checks = [check for check in schema.checks if not set(str(check.name).split()) & set(absent)]
+        try:
+            schema.validate(frame, lazy=True)
+        except SchemaErrors as errors:
+            cases = errors.failure_cases
+            between = cases["schema_context"] == "DataFrameSchema"
+            for (place, check), part in cases[~between].groupby(["column", "check"], sort=False, dropna=False):
+                if tolerant and (str(check).startswith("dtype") or check == "not_nullable"):
+                    continue
+                named = by_name[str(place)]
+                found = []
+                for case in part.drop_duplicates(["index"]).itertuples():
+                    value = "" if case.failure_case is None else str(case.failure_case)
+                    row = 0 if pd.isna(case.index) else int(lines[int(case.index)])
+                    found.append(Fault(self.file, row, named.name, value, f"must be {named.rule}", _remedy(named, value)))
+                self.faults += _limited(found)
+            for check, part in cases[between].groupby("check", sort=False):
+                rows = sorted({int(index) for index in part["index"].dropna()})
+                self.faults += _limited([self.row_fault(frame, index, str(check), int(lines[index])) for index in rows])
+        keys = key_of(self.table)
+        if keys and len(frame) and set(keys) <= set(frame):
+            complete = frame[keys].notna().all(axis=1)
+            twice = frame[complete & frame.duplicated(keys, keep="first")]
+            first = (
+                {key: int(lines[index]) for index, key in reversed(list(enumerate(map(tuple, frame[keys].to_numpy()))))}
+                if len(twice)
+                else {}
+            )
+            self.faults += _limited(
+                [
+                    Fault(
+                        self.file,
+                        int(lines[int(index)]),
+                        " + ".join(keys),
+                        ", ".join(map(str, key)),
+                        f"the key occurs already in row {first[key]}",
+                        "Delete one of the two rows"
+                        + (" (local times repeat an hour when summer time ends: give the zone, or write UTC)." if "time" in keys else "."),
+                    )
+                    for index, key in zip(twice.index, map(tuple, twice[keys].to_numpy()), strict=True)
+                ]
+            )
+
+    def row_fault(self, frame: pd.DataFrame, index: int, check: str, row: int) -> Fault:
+        """Describe a broken rule between two columns."""
+        names = [column.name for column in columns_of(self.table) if column.name in check.split()]
+        shown = ", ".join(f"{name}={frame.loc[index, name]}" for name in names).replace(" 00:00:00", "")
+        return Fault(self.file, row, " + ".join(names), shown, check, "Correct one of the two.")
+
+
+def check_rows(frame: pd.DataFrame, table: str, lines: np.ndarray) -> list[Fault]:
+    """Hold rows that did not come from a file against their table; types and missing columns are left alone.
+
+    Parameters
+    ----------
+    frame
+        Rows with columns of the table.
+    table
+        Its name.
+    lines
+        What each row is called in a fault.
+    """
+    reader = _TableReader(Path(f"{table}.csv"), table)
+    for item in columns_of(table):
+        if item.name in frame and not item.optional and item.kind != "str":
+            reader.faults += [
+                Fault(reader.file, int(line), item.name, "", f"must be {item.rule}", f"Fill it in: {item.meaning}") for line in lines[frame[item.name].isna()]
+            ]
+    reader.check(frame, lines, tolerant=True)
+    return reader.faults
+
+
+def _remedy(column: Column, value: str) -> str:
+    """Say what to do about a cell that does not fit its column."""
+    if column.kind in ("float64", "int64"):
+        if _DECIMAL_COMMA.match(value) and not _GROUPED.match(value):
+            return "Write a decimal point, not a comma."
+        if _GROUPED.match(value):
+            return "Write the number without thousands separators."
+        if value.endswith("%"):
+            return "Write a share between 0 and 1 instead of percent."
+        if value[:1] in "$€£":
+            return "Write the number without a currency sign."
+        return f"Correct it: {column.meaning}"
+    if column.kind == "datetime64[ns]":
+        return "Write dates as 2027-01-31" + (" and times as 2027-01-31T08:00:00, in UTC or with a zone." if column.instant else ".")
+    if column.kind == "bool":
+        return "Write true or false."
+    allowed = next((rule.removeprefix("one of ").split(", ") for rule in column.rules if rule.startswith("one of ")), None)
+    if allowed and value:
+        return nearest(value, allowed).capitalize()
+    if any("Q[1-4]" in rule for rule in column.rules):
+        return "Write quarters like 2027Q1; there are Q1 to Q4."
+    return f"Correct it: {column.meaning}"
+
+
+def read_table(path: Path, table: str) -> tuple[pd.DataFrame, list[Fault]]:
+    """Read and check one table.
+
+    Parameters
+    ----------
+    path
+        CSV file: UTF-8 (with or without a byte-order mark), any line ends, commas, decimal points.
+    table
+        Name of the table.
+
+    Returns
+    -------
+    frame
+        The rows with every column of the table in its type; empty optional cells have their default or are missing.
+        The index is each row's line in the file.
+    faults
+        Everything that is wrong; the frame must not be used unless the list is empty.
+    """
+    reader = _TableReader(path, table)
+    frame = reader.frame()
+    return frame, reader.faults

@@ -1,0 +1,159 @@
+"""Scenario: the union of all assumptions, flat, with typed changes of tables.
+
+Its fields are the notebook parameters, the sliders, the keys of run.json and of the overrides in book.yaml.
+Nothing else carries assumptions, and nothing reads the clock.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from capplan.book.assumptions.base import Section, Timeline, assumption
+from capplan.book.assumptions.cluster import ClusterAssumptions
+from capplan.book.assumptions.crossover import CrossoverAssumptions
+from capplan.book.assumptions.demand import DemandAssumptions, DemandViewAssumptions
+from capplan.book.assumptions.frontier import FrontierAssumptions
+from capplan.book.assumptions.goodput import GoodputAssumptions
+from capplan.book.assumptions.hindsight import HindsightAssumptions
+from capplan.book.assumptions.ledger import LedgerAssumptions
+from capplan.book.assumptions.performance import PerformanceAssumptions
+from capplan.book.assumptions.portfolio import PortfolioAssumptions
+from capplan.book.assumptions.pricing import PricingAssumptions
+from capplan.book.assumptions.procurement import ProcurementAssumptions
+from capplan.book.assumptions.scaling import ScalingAssumptions
+from capplan.book.assumptions.serving import ServingAssumptions
+from capplan.book.assumptions.split import SplitAssumptions
+from capplan.book.assumptions.training import TrainingAssumptions
+from capplan.errors import ScenarioError, nearest
+from capplan.units import quarter_start
+
+__all__ = [
+    "Change",
+    "ClusterAssumptions",
+    "CrossoverAssumptions",
+    "DemandAssumptions",
+    "DemandViewAssumptions",
+    "FrontierAssumptions",
+    "GoodputAssumptions",
+    "HindsightAssumptions",
+    "LedgerAssumptions",
+    "PerformanceAssumptions",
+    "PortfolioAssumptions",
+    "PricingAssumptions",
+    "ProcurementAssumptions",
+    "ScalingAssumptions",
+    "Scenario",
+    "Section",
+    "ServingAssumptions",
+    "SplitAssumptions",
+    "Timeline",
+    "TrainingAssumptions",
+    "build_scenario",
+]
+SectionType = TypeVar("SectionType", bound=Section)
+
+
+class Change(BaseModel):
+    """One what-if on a table: this run slips, this quote is 25 % prepaid.
+
+    Parameters
+    ----------
+    table, key, column
+        The cell: key is the value of the table's (first) key column, or * for every row.
+    set, multiply
+        New value, or factor on the old one; exactly one of them.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    table: str
+    key: str
+    column: str
+    set: str | float | bool | None = None
+    multiply: float | None = None
+
+    @model_validator(mode="after")
+    def _one_action(self) -> Self:
+        if (self.set is None) == (self.multiply is None):
+            raise ValueError("give exactly one of set and multiply")
+        return self
+
+
+class Scenario(
+    DemandAssumptions,
+    DemandViewAssumptions,
+    PortfolioAssumptions,
+    HindsightAssumptions,
+    FrontierAssumptions,
+    ProcurementAssumptions,
+    LedgerAssumptions,
+    ScalingAssumptions,
+    TrainingAssumptions,
+    GoodputAssumptions,
+    SplitAssumptions,
+    ClusterAssumptions,
+    CrossoverAssumptions,
+    ServingAssumptions,
+    PerformanceAssumptions,
+):
+    """All assumptions of a plan, flat, with unique names; plus typed changes of the tables."""
+
+    flip_search: bool = assumption(
+        True, "Does the report search for the values at which the decision flips?", "On: it takes about as long as the plan itself."
+    )
+    changes: tuple[Change, ...] = assumption((), "What-if changes of single cells of the book.", "None.")
+
+    @model_validator(mode="after")
+    def _time_order(self) -> Self:
+        if quarter_start(self.first_quarter).date() < self.as_of:
+            raise ValueError(
+                f"first_quarter {self.first_quarter} began before as_of {self.as_of}; plan from the next quarter on, or move as_of"
+            )
+        return self
+
+    def section(self, kind: type[SectionType]) -> SectionType:
+        """Return the part of the assumptions one question uses."""
+        return kind(**{name: getattr(self, name) for name in kind.model_fields})
+
+    def replaced(self, **values: Any) -> Scenario:
+        """Return a copy with some values replaced, checked like new.
+
+        Raises
+        ------
+        ScenarioError
+            Naming every value that is misspelt or out of bounds.
+        """
+        return build_scenario({**self.model_dump(exclude_unset=True), **values})
+
+
+def build_scenario(values: dict[str, Any], where: str = "scenario") -> Scenario:
+    """Check a mapping of assumptions and build a Scenario.
+
+    Parameters
+    ----------
+    values
+        Assumption by name; texts are converted as on a command line.
+    where
+        Where the values came from, for the message.
+
+    Raises
+    ------
+    ScenarioError
+        One message that lists every fault: name, value, what is allowed.
+    """
+    faults = [
+        f"{name} is not an assumption; {nearest(name, Scenario.model_fields)}" for name in values if name not in Scenario.model_fields
+    ]
+    known = {name: value for name, value in values.items() if name in Scenario.model_fields}
+    try:
+        scenario = Scenario(**known)
+    except ValidationError as error:
+        scenario = None
+        for item in error.errors():
+            place = ".".join(str(part) for part in item["loc"])
+            shown = f"{place} = {item['input']!r}: " if place else ""
+            faults.append(f"{shown}{item['msg'].removeprefix('Value error, ')}")
+    if faults or scenario is None:
+        raise ScenarioError(f"{where}: " + "; ".join(faults))
+    return scenario

@@ -1,0 +1,48 @@
+"""Tables of money: exchange rates, costs beside machines, and what was billed."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from capplan.book.tables.columns import Table, column
+
+
+class Fx(Table):
+    """An exchange rate."""
+
+    currency: str = column("Currency, as three letters.", key=True, str_matches=r"^[A-Z]{3}$")
+    date: pd.Timestamp = column("Day from which the rate holds.", key=True)
+    usd: float = column("US dollars for one unit of the currency.", unit="USD", gt=0)
+
+
+class OtherCosts(Table):
+    """What else is in the bill."""
+
+    cost_id: str = column("Name of the cost line.", key=True)
+    month: pd.Timestamp = column("First day of the month.", key=True)
+    kind: str = column("Kind of cost.", isin=["storage", "egress", "network", "support", "people", "software", "evaluation", "other"])
+    usd: float = column("Amount.", unit="USD")
+    team: str = column("Team that bears it.", optional=True, default="shared")
+    cost_center: str = column("Cost centre it is booked to.", optional=True, default="shared")
+    account: str = column("Account in the ledger.", optional=True, default="other")
+    provider: str = column("Provider that bills it, where it counts towards a spend agreement.", optional=True)
+
+
+class Billing(Table):
+    """One month of one charge, from a FOCUS billing export."""
+
+    month: pd.Timestamp = column("First day of the billing month.", key=True)
+    provider: str = column("Provider that bills.", key=True)
+    service: str = column("Service billed.", key=True)
+    account: str = column("Sub-account billed.", key=True)
+    region: str = column("Provider's region; none where the charge has no region.", key=True)
+    sku: str = column("Provider's SKU; none where the charge has none.", key=True)
+    charge_category: str = column("Usage, Purchase, Tax, Credit or Adjustment.", key=True)
+    pricing_category: str = column("Standard, Committed, Dynamic or Other; none where not stated.", key=True)
+    commitment_status: str = column("Used, Unused or none.", key=True)
+    currency: str = column("Billing currency.", key=True, str_matches=r"^[A-Z]{3}$")
+    billed_cost: float = column("What the invoice says.", unit="billing currency")
+    effective_cost: float = column("Cost with prepayments spread over use.", unit="billing currency")
+    list_cost: float = column("Cost at list prices.", unit="billing currency", optional=True)
+    quantity: float = column("Pricing quantity, where the rows share a unit.", optional=True)
+    quantity_unit: str = column("Unit of the pricing quantity.", optional=True)

@@ -1,0 +1,117 @@
+"""Tables of what can be had: offers, their tiers and payments, prices of moved data, and states of prices and deliveries."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from capplan.book.tables.columns import Table, column, order_rule
+from capplan.book.terms import CROSSINGS, DISCOUNTS, TERMS
+from capplan.units import QUARTER_PATTERN
+
+
+class Offers(Table):
+    """A way to get a machine: one price on one set of terms."""
+
+    offer_id: str = column("Name of the offer.", key=True)
+    sku: str = column("Machine it gives or discounts.", refers="skus.sku")
+    region: str = column("Provider's own name of the region (or site).")
+    geography: str = column("Part of the world the region lies in (us, eu, apac, ...), as demand names it.")
+    term: str = column("Kind of contract.", isin=TERMS)
+    term_months: float = column(
+        "Length of the contract; follows from the term for 1 and 3 years, stated for leases, capacity blocks and owned machines.",
+        unit="months",
+        optional=True,
+        gt=0,
+        le=1200,
+    )
+    usd_per_hour: float = column(
+        "List price of one machine for one hour, without any upfront part taken off; for owned machines 0.", unit="USD/h", ge=0
+    )
+    negotiated_usd_per_hour: float = column("Price that was quoted to this company, where there is one.", unit="USD/h", optional=True, ge=0)
+    quote_expires: pd.Timestamp = column("Last day on which the quote can be accepted.", optional=True)
+    upfront_share: float = column("Share of the contract's price that is paid at signing.", optional=True, default=0.0, ge=0, le=1)
+    capex_usd: float = column("Purchase price of one machine, for owned machines.", unit="USD", optional=True, gt=0)
+    lot_machines: int = column("Machines in one lot; purchases are whole lots.", optional=True, default=1, ge=1)
+    minimum_lots: int = column("Fewest lots in one purchase.", optional=True, default=0, ge=0)
+    maximum_lots: float = column("Most lots in one quarter; empty for no cap.", optional=True, ge=0)
+    lead_time_days_p50: float = column("Days from signing to delivery, median.", unit="days", optional=True, default=0.0, ge=0)
+    lead_time_days_p90: float = column("Days from signing to delivery, 90th percentile.", unit="days", optional=True, ge=0)
+    lead_time_source_id: str = column(
+        "Source of the lead times, where it is not that of the price.", optional=True, refers="sources.source_id"
+    )
+    available_from: pd.Timestamp = column("First day of a booking window or capacity block.", optional=True)
+    available_to: pd.Timestamp = column("Last day of a booking window or capacity block.", optional=True)
+    discounts: str = column(
+        "What the contract pays for: machines (units), dollars an hour at plan rates (usd_per_hour), or nothing (none).",
+        optional=True,
+        default="none",
+        isin=DISCOUNTS,
+    )
+    plan_id: str = column(
+        "Offers with one plan_id are the plan rates of one savings plan and draw on the same dollars an hour.", optional=True
+    )
+    guarantees_capacity: bool = column(
+        "Is the machine surely there, or does the contract only make it cheaper?", optional=True, default=False
+    )
+    interruptions_per_hour: float = column("Expected interruptions of one machine in an hour (spot).", unit="1/h", optional=True, ge=0)
+    available_share: float = column(
+        "Share of the machines asked for on demand that are had; empty = the scenario's. What is asked for is capped, what is had is paid.",
+        optional=True, gt=0, le=1,
+    )  # fmt: skip
+    as_of: pd.Timestamp = column("Day the price held.")
+    source_id: str = column("Source of the price.", refers="sources.source_id")
+
+    lead_times = order_rule("lead_time_days_p50", "lead_time_days_p90")
+    window = order_rule("available_from", "available_to")
+
+
+class OfferTiers(Table):
+    """A lower price of an offer for a larger purchase; it holds for all lots of the purchase."""
+
+    offer_id: str = column("Offer it belongs to.", refers="offers.offer_id", key=True)
+    from_lots: int = column("Fewest lots bought for one start that have this price.", key=True, ge=2)
+    usd_per_hour: float = column("Price of one machine for one hour, without any upfront part taken off.", unit="USD/h", gt=0)
+    source_id: str = column("Source of the price.", optional=True, refers="sources.source_id")
+
+
+class OfferPayments(Table):
+    """One payment of an offer that is paid by a schedule; with `upfront_share` the shares of an offer sum to 1."""
+
+    offer_id: str = column("Offer it belongs to.", refers="offers.offer_id", key=True)
+    months_after_start: float = column(
+        "When it is due, counted from the first day of service; not later than the contract's end.", unit="months", key=True, ge=0
+    )
+    share: float = column("Share of the contract's whole price.", gt=0, le=1)
+
+
+class EgressPrices(Table):
+    """What a provider charges for data that leaves one of its regions."""
+
+    provider: str = column("Provider that the data leaves; own for machines one owns.", key=True)
+    crossing: str = column(
+        "How far it goes: to another region of the same geography, to another geography, or to another provider.", key=True, isin=CROSSINGS
+    )
+    usd_per_gib: float = column("Price of a GiB.", unit="USD/GiB", ge=0)
+    source_id: str = column("Source of the price.", optional=True, refers="sources.source_id")
+
+
+class PriceStates(Table):
+    """One state that prices by the hour may be in; the plan is made for all of them at once."""
+
+    state: str = column("Name of the state.", key=True)
+    probability: float = column("Its probability; the states' sum is 1.", gt=0, le=1)
+    on_demand_factor: float = column("Multiplies prices on demand.", optional=True, default=1.0, gt=0)
+    spot_factor: float = column("Multiplies prices of spot.", optional=True, default=1.0, gt=0)
+    from_quarter: str = column("First quarter in which it shows; empty = from the first planned one.", optional=True, str_matches=QUARTER_PATTERN)
+
+
+class DeliveryStates(Table):
+    """One state of supply: how late machines come that are ordered."""
+
+    state: str = column("Name of the state.", key=True)
+    probability: float = column("Its probability, equal in all rows of a state; the states' sum is 1.", gt=0, le=1)
+    provider: str = column("Provider whose deliveries are late; any = all.", optional=True, default="any", key=True)
+    accelerator: str = column("Accelerator whose deliveries are late; any = all.", optional=True, default="any", key=True)
+    late_days: float = column(
+        "Days by which deliveries come late; empty = the offer's 90th percentile of the lead time less its median.", unit="days", optional=True, ge=0
+    )

@@ -1,0 +1,127 @@
+"""Every table a book may have: the one source of checks, error texts and the data dictionary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from capplan.book.tables import contracts, facts, money, offers, serving, traces, training, work
+from capplan.book.tables.columns import KINDS, Table
+
+TABLES: dict[str, type[Table]] = {
+    "workloads": work.Workloads,
+    "usage": work.Usage,
+    "commitments": contracts.Commitments,
+    "payments": contracts.Payments,
+    "spend_agreements": contracts.SpendAgreements,
+    "offers": offers.Offers,
+    "offer_tiers": offers.OfferTiers,
+    "offer_payments": offers.OfferPayments,
+    "egress_prices": offers.EgressPrices,
+    "price_states": offers.PriceStates,
+    "delivery_states": offers.DeliveryStates,
+    "limits": contracts.Limits,
+    "events": work.Events,
+    "training_runs": work.TrainingRuns,
+    "speeds": work.Speeds,
+    "services": work.Services,
+    "demand_scenarios": work.DemandScenarios,
+    "sites": contracts.Sites,
+    "assets": contracts.Assets,
+    "other_costs": money.OtherCosts,
+    "fx": money.Fx,
+    "billing": money.Billing,
+    "jobs": traces.Jobs,
+    "nodes": traces.Nodes,
+    "requests": traces.Requests,
+    "scaling_runs": training.ScalingRuns,
+    "failures": training.Failures,
+    "spot_availability": training.SpotAvailability,
+    "serving_runs": serving.ServingRuns,
+    "api_contracts": serving.ApiContracts,
+    "surfaces": serving.Surfaces,
+    "latency_parts": serving.LatencyParts,
+    "skus": facts.Skus,
+    "accelerators": facts.Accelerators,
+    "models": facts.Models,
+    "sources": facts.Sources,
+}
+#: Tables that data/reference supplies; a row of the book with the same key overrides the fact.
+REFERENCE_TABLES = ("accelerators", "skus", "offers", "models", "serving_runs", "failures", "sources")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table, as the reader and the dictionary need it."""
+
+    name: str
+    kind: str
+    meaning: str
+    unit: str
+    optional: bool
+    default: Any
+    refers: str | None
+    key: bool
+    instant: bool
+    rules: tuple[str, ...]
+
+    @property
+    def rule(self) -> str:
+        """All that is allowed, in words that follow "must be"."""
+        rules = " and ".join(self.rules)
+        if rules.startswith("one of"):
+            return rules
+        return f"{KINDS[self.kind]}{' with a time' if self.instant else ''} {rules}".strip()
+
+
+def _words(check: Any) -> str:
+    """Say in words what a pandera check allows."""
+    given = check.statistics
+    match check.name:
+        case "greater_than":
+            return f"above {given['min_value']:g}"
+        case "greater_than_or_equal_to":
+            return f"at least {given['min_value']:g}"
+        case "less_than":
+            return f"below {given['max_value']:g}"
+        case "less_than_or_equal_to":
+            return f"at most {given['max_value']:g}"
+        case "isin":
+            return "one of " + ", ".join(map(str, given["allowed_values"]))
+        case "str_matches":
+            return f"of the form {getattr(given['pattern'], 'pattern', given['pattern'])}"
+    raise AssertionError(f"the check {check.name} has no words yet")
+
+
+@cache
+def columns_of(table: str) -> tuple[Column, ...]:
+    """Return the columns of a table in order."""
+    found = []
+    for name, column in TABLES[table].to_schema().columns.items():
+        meta = column.metadata
+        found.append(
+            Column(
+                name=name,
+                kind=str(column.dtype),
+                meaning=column.description,
+                unit=meta["unit"],
+                optional=meta["optional"],
+                default=meta["default"],
+                refers=meta["refers"],
+                key=meta["key"],
+                instant=meta["instant"],
+                rules=tuple(_words(check) for check in column.checks),
+            )
+        )
+    return tuple(found)
+
+
+def key_of(table: str) -> list[str]:
+    """Return the columns that are unique together."""
+    return [column.name for column in columns_of(table) if column.key]
+
+
+def meaning_of(table: str) -> str:
+    """Return the sentence that says what one row of the table is."""
+    return (TABLES[table].__doc__ or "").strip()

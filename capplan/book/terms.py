@@ -1,0 +1,24 @@
+"""The words a book may use for what it has: terms of contracts, kinds of limits, stages of work; each list once."""
+
+from __future__ import annotations
+
+TERMS = ["on_demand", "spot", "reserved_1y", "reserved_3y", "savings_plan_1y", "savings_plan_3y", "capacity_block", "owned", "lease"]
+DISCOUNTS = ["units", "usd_per_hour", "none"]
+LIMIT_KINDS = [
+    "on_demand_accelerators",
+    "spot_accelerators",
+    "spot_share",
+    "quota_accelerators",
+    "new_accelerators",
+    "power_kw",
+    "budget_usd",
+    "provider_share",
+]
+MEASURES = ["p_and_l", "cash", "capex"]
+REGION = "Where: a geography (us, eu, apac, ...), a provider's own region, or any."
+CROSSINGS = ["same_geography", "other_geography", "other_provider"]
+#: Units in which smaller is better.
+TIME_UNITS = ["seconds", "minutes", "hours", "days"]
+RATE_UNITS = ["tokens/s", "samples/s", "steps/s", "units/h"]
+STAGES = ["data_preparation", "pretraining", "alignment", "deployment", "serving", "tuning", "evaluation"]
+HOSTS = ["self", "api", "either"]

@@ -1,0 +1,333 @@
+"""Recognise the columns of a foreign file and convert their cells in SQL; what does not fit is named with row, column and value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pandas as pd
+
+from capplan.errors import BookError, Fault, nearest
+from capplan.ingest.opening import Sheet, quoted, text_literal
+
+#: Cells of one kind of fault that are looked up; a message shows at most forty in all.
+SHOWN = 40
+_ZONE_AT_THE_END = "(Z|z|UTC|GMT|[+-]\\d{2}(:?\\d{2})?)$"
+#: Unix times before September 1998 are taken for counts from an unknown start.
+_FIRST_UNIX_SECOND = 9.05e8
+_FIRST_UNIX_MILLISECOND = 1e11
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A column that a format needs or can use.
+
+    Parameters
+    ----------
+    name
+        Name that the format's SQL uses.
+    kind
+        text, number (a decimal with twelve places, so that sums are exact), time (an instant in UTC), or clock (a duration like
+        1-02:03:04, in seconds).
+    aliases
+        Names under which files have it, the first that is there counts; case, blanks and signs do not matter.
+    required
+        Must the column be there?
+    filled
+        Must every cell be filled?
+    minimum
+        Smallest value allowed.
+    """
+
+    name: str
+    kind: Literal["text", "number", "time", "clock"]
+    aliases: tuple[str, ...] = ()
+    required: bool = True
+    filled: bool = True
+    minimum: float | None = None
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def recognise(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
+    """Find out which column of the file is which.
+
+    Returns
+    -------
+    dict
+        Name of the file's column by wanted name; optional ones that are missing are left out.
+
+    Raises
+    ------
+    BookError
+        One fault for the layout as a whole, listing what is needed and what was found.
+    """
+    given, known = sheet.options.columns, {column.name for column in wanted}
+    faults = [
+        Fault(
+            sheet.file.name,
+            1,
+            needed,
+            found,
+            f"columns= names {needed}, which this format does not use",
+            nearest(needed, known).capitalize() + ".",
+        )
+        for needed, found in given.items()
+        if needed not in known
+    ]
+    faults += [
+        Fault(
+            sheet.file.name,
+            1,
+            needed,
+            found,
+            "columns= names a column that the file does not have",
+            nearest(found, sheet.columns).capitalize() + ".",
+        )
+        for needed, found in given.items()
+        if needed in known and found not in sheet.columns
+    ]
+    by_plain = {_plain(name): name for name in reversed(sheet.columns)}
+    matched = {}
+    for column in wanted:
+        if column.name in given:
+            matched[column.name] = given[column.name]
+            continue
+        for alias in (column.name, *column.aliases):
+            if _plain(alias) in by_plain:
+                matched[column.name] = by_plain[_plain(alias)]
+                break
+    faults += [
+        Fault(
+            sheet.file.name, 1, name, name, "a column that is needed may occur only once", "Delete one of the two, or name it by columns=."
+        )
+        for name in matched.values()
+        if name in sheet.repeated and name not in given.values()
+    ]
+    missing = [column for column in wanted if column.required and column.name not in matched]
+    if missing:
+        needs = "; ".join(
+            f"{column.name} (also called {', '.join(column.aliases[:4])})" if column.aliases else column.name for column in missing
+        )
+        example = ",".join(f"{column.name}=NAME" for column in missing)
+        shown = ", ".join(sheet.columns[:30]) + (", ..." if len(sheet.columns) > 30 else "")
+        faults.append(
+            Fault(
+                sheet.file.name,
+                1,
+                "",
+                shown,
+                f"the layout is unknown: no column for {needs}",
+                f"Name it: columns={example}; or choose another format.",
+            )
+        )
+    if faults:
+        raise BookError(faults, where=sheet.file.name)
+    return matched
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """SQL of one column: its text, its value, and what would be wrong with it."""
+
+    column: Wanted
+    source: str
+    text: str
+    value: str
+    problems: tuple[tuple[str, str, str], ...]  # condition, rule, remedy
+
+
+def convert(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
+    """Create the view `typed` with the wanted columns in their types (missing optional ones are NULL).
+
+    Returns
+    -------
+    dict
+        Name of the file's column by wanted name.
+
+    Raises
+    ------
+    BookError
+        With every cell that cannot be converted, and every row with too few or too many cells.
+    """
+    matched = recognise(sheet, wanted)
+    comma = _decimal_comma(sheet, [matched[column.name] for column in wanted if column.kind == "number" and column.name in matched])
+    cells = []
+    for column in wanted:
+        if column.name not in matched:
+            continue
+        text = quoted(matched[column.name])
+        if column.kind == "text":
+            value, problems = text, []
+        elif column.kind == "number":
+            plain = f"replace({text}, ',', '.')" if comma else text
+            value = f"try_cast({plain} as decimal(38, 12))"
+            remedy = "Write plain numbers without thousands separators, units or currency signs" + (
+                "." if comma else ", with a decimal point."
+            )
+            problems = [(f"{text} is not null and {value} is null", "a number is needed", remedy)]
+        elif column.kind == "clock":
+            value = _clock(text)
+            problems = [
+                (
+                    f"{text} is not null and {value} is null",
+                    "a duration is needed",
+                    "Write it like 1-02:03:04 (days-hours:minutes:seconds).",
+                )
+            ]
+        else:
+            value, problems = _instant(sheet, matched[column.name])
+        if column.required and column.filled:
+            problems.append((f"{text} is null", "the cell must not be empty", "Fill it in or delete the row."))
+        if column.minimum is not None:
+            problems.append(
+                (f"{value} < {column.minimum:g}", f"the value must be at least {column.minimum:g}", "Correct it or delete the row.")
+            )
+        cells.append(_Cell(column, matched[column.name], text, value, tuple(problems)))
+    faults = _faults(sheet, cells)
+    if faults:
+        raise BookError(sorted(faults, key=lambda fault: fault.row), shown=SHOWN, where=sheet.file.name)
+    found = {cell.column.name: cell.value for cell in cells}
+    types = {"text": "varchar", "number": "decimal(38, 12)", "clock": "decimal(38, 12)", "time": "timestamp"}
+    chosen = ", ".join(f"cast({found.get(column.name, 'null')} as {types[column.kind]}) as {quoted(column.name)}" for column in wanted)
+    sheet.connection.execute(f"create or replace view typed as select {chosen} from cells")  # noqa: S608
+    return matched
+
+
+def _decimal_comma(sheet: Sheet, columns: list[str]) -> bool:
+    """Decide whether numbers are written with a decimal comma."""
+    if sheet.options.decimal != "auto":
+        return sheet.options.decimal == ","
+    if sheet.delimiter == "," or not columns:
+        return False
+    shape = "regexp_full_match({0}, '[+-]?\\d{{1,3}}(,\\d{{3}})+')"
+    counts = [
+        " + ".join(f"count(*) filter ({test.format(quoted(column))})" for column in columns)
+        for test in ("contains({0}, ',')", "contains({0}, '.')", shape)
+    ]
+    commas, dots, grouped = sheet.rows(f"select {', '.join(counts)} from cells")[0]  # noqa: S608
+    if not commas or dots:
+        return False
+    if grouped == commas:
+        sheet.refuse("1,234 may be a decimal comma or a thousands separator", "Give decimal=',' or decimal='.' to say which it is.")
+    sheet.notes.append("Numbers have a decimal comma.")
+    return True
+
+
+def _clock(text: str) -> str:
+    """Return SQL for a duration like 1-02:03:04, 02:03:04 or 03:04.5, in seconds."""
+    days = f"coalesce(try_cast(nullif(regexp_extract({text}, '^(\\d+)-', 1), '') as bigint), 0)"
+    rest = f"string_split(regexp_replace({text}, '^\\d+-', ''), ':')"
+    part = f"coalesce(try_cast({rest}[-{{0}}] as decimal(18, 6)), 0)"
+    seconds = f"{part.format(1)} + 60 * {part.format(2)} + 3600 * {part.format(3)} + 86400 * {days}"
+    return (
+        f"case when regexp_full_match({text}, '(\\d+-)?(\\d+:)?\\d{{1,2}}:\\d{{2}}(\\.\\d+)?') then cast({seconds} as decimal(38, 12)) end"
+    )
+
+
+def _instant(sheet: Sheet, source: str) -> tuple[str, list[tuple[str, str, str]]]:
+    """Return SQL for an instant in UTC, and what would be wrong with it."""
+    text, options = quoted(source), sheet.options
+    is_zoned = f"(contains({text}, ':') and regexp_matches(right({text}, 6), '{_ZONE_AT_THE_END}'))"
+    number = f"try_cast({text} as double)"
+    filled, numeric, zoned, low, high = sheet.rows(
+        f"select count({text}), count({number}), count(*) filter ({is_zoned}), min({number}) filter (isfinite({number})), "  # noqa: S608
+        f"max({number}) filter (isfinite({number})) from cells"
+    )[0]
+    remedy = "Write instants like 2023-11-16T18:17:03 in UTC or with a zone, or give their pattern: time_format=%d.%m.%Y %H:%M."
+    if filled and numeric == filled and options.time_format is None:
+        counted = _counted(sheet, source, low, high)
+        return counted, [(f"{text} is not null and {counted} is null", "a time is needed", remedy)]
+    if options.time_format is not None:
+        naive = f"try_strptime({text}, {text_literal(options.time_format)})::timestamp"
+        zoned = filled if "%z" in options.time_format else 0
+        aware = f"timezone('UTC', try_strptime({text}, {text_literal(options.time_format)})::timestamptz)"
+    else:
+        naive, aware = (
+            f"try_cast({text} as timestamp)",
+            f"timezone('UTC', try_cast(regexp_replace({text}, '\\s+([Zz+-])', '\\1') as timestamptz))",
+        )
+    if 0 < zoned < filled:
+        rule = f"{zoned} cells of the column state a time zone and {filled - zoned} do not"
+        problem = (f"{text} is not null and not {is_zoned}", rule, "Give every time its zone, or write all of them in UTC.")
+        return aware, [(f"{text} is not null and {aware} is null", "a time is needed", remedy), problem]
+    if zoned:
+        return aware, [(f"{text} is not null and {aware} is null", "a time is needed", remedy)]
+    broken = (f"{text} is not null and {naive} is null", "a time is needed", remedy)
+    zone = options.timezone
+    if zone is None:
+        note = "Times state no zone and are taken as UTC; give timezone= where that is wrong."
+        if note not in sheet.notes and filled:
+            sheet.notes.append(note)
+    if zone in (None, "UTC"):
+        return naive, [broken]
+    place = text_literal(str(zone))
+    universal = f"timezone('UTC', timezone({place}, {naive}))"
+    back = f"timezone({place}, timezone({place}, {naive}))"
+    twice = " or ".join(f"timezone({place}, timezone({place}, {naive}) {sign} interval 1 hour) = {naive}" for sign in "+-")
+    doubled = sheet.rows(f"select count(*) from cells where {twice}")[0][0]  # noqa: S608
+    if doubled:
+        sheet.notes.append(
+            f"{doubled} times of {source} lie in an hour that {zone} has twice (end of summer time); they are taken as its second pass, winter time."
+        )
+    missing = (
+        f"{back} <> {naive}",
+        f"the hour does not exist in {zone} (start of summer time)",
+        "Export the times in UTC, or with their zone.",
+    )
+    return universal, [broken, missing]
+
+
+def _counted(sheet: Sheet, source: str, low: float, high: float) -> str:
+    """Return SQL for instants that are counted in seconds or milliseconds."""
+    options, text = sheet.options, quoted(source)
+    by_name = "milliseconds" if re.search(r"(_ms|millis|milliseconds)$", source.lower()) else "seconds"
+    unit = options.time_unit if options.time_unit != "auto" else ("milliseconds" if high >= _FIRST_UNIX_MILLISECOND else by_name)
+    scale = 1000 if unit == "milliseconds" else 1_000_000
+    if options.start is not None:
+        start = pd.Timestamp(options.start)
+        start = start.tz_localize(options.timezone or "UTC") if start.tzinfo is None else start
+        start = start.tz_convert("UTC").tz_localize(None)
+        note = f"Times are {unit} from {start:%Y-%m-%d %H:%M} UTC on."
+    else:
+        if low * scale / 1e6 < _FIRST_UNIX_SECOND:
+            sheet.refuse(
+                f"times are counted in {unit} from a start that the file does not give",
+                "Give it: start=2026-01-05 (UTC, or with a zone).",
+                column=source,
+            )
+        start = pd.Timestamp(0)
+        note = f"Times are Unix times in {unit}."
+    if note not in sheet.notes:
+        sheet.notes.append(note)
+    return f"(timestamp '{start}' + to_microseconds(cast(round(try_cast({text} as decimal(38, 6)) * {scale}) as bigint)))"
+
+
+def _faults(sheet: Sheet, cells: list[_Cell]) -> list[Fault]:
+    """Count all problems in one pass, and look up the cells of those that occur; rows that are not whole are faults too."""
+    checks = [(cell, *problem) for cell in cells for problem in cell.problems]
+    # Every column in use is read here, so that rows that cannot be read are known before any is left out.
+    tallies = ", ".join(
+        ["count(*)", *(f"count({cell.text})" for cell in cells), *(f"count(*) filter ({condition})" for _, condition, _, _ in checks)]
+    )
+    rows_found, *counts = sheet.rows(f"select {tallies} from cells")[0]  # noqa: S608
+    ragged = sheet.ragged_rows()
+    if rows_found == 0 and not ragged:
+        sheet.refuse("the file has a header and no rows", "Export it again.")
+    found = []
+    for count, (cell, condition, rule, remedy) in zip(counts[len(cells) :], checks, strict=True):
+        if count:
+            hits = sheet.rows(
+                f"select ordinal, {cell.text} from (select row_number() over () as ordinal, * from cells) where {condition} order by ordinal limit {SHOWN}"  # noqa: S608
+            )
+            found += [(int(ordinal), cell, "" if text is None else str(text), rule, remedy) for ordinal, text in hits]
+            if count > SHOWN:
+                found.append((0, cell, "", f"{count - SHOWN} more cells break the same rule ({rule})", remedy))
+    rows = sheet.spreadsheet_rows([ordinal for ordinal, *_ in found if ordinal])
+    return ragged + [
+        Fault(sheet.file.name, rows.get(ordinal, 0), cell.source, text, rule, remedy) for ordinal, cell, text, rule, remedy in found
+    ]

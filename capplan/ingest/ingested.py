@@ -1,0 +1,98 @@
+"""What reading a foreign file gives, and small steps that several formats share."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+from pydantic import Field
+
+from capplan.book.tables.registry import columns_of
+from capplan.ingest.opening import ReadingOptions, Sheet
+
+Stage = Literal["data_preparation", "pretraining", "alignment", "deployment", "serving", "tuning", "evaluation"]
+
+
+class WorkOptions(ReadingOptions):
+    """Options of formats that give usage."""
+
+    workload: str | None = Field(
+        None, description="Name of the workload; empty = the file's own column, else the file's name.", min_length=1
+    )
+    region: str = Field("any", description="Region of the work where the file states none.", min_length=1)
+    shift_days: int = Field(0, description="Days added to all times, to place an old trace in the book's time.", ge=-36500, le=36500)
+    accelerator: str | None = Field(None, description="Accelerator that the work runs on; writes speeds.", min_length=1)
+    work_per_accelerator_hour: float = Field(
+        1.0, description="Work one accelerator does in an hour, in the workload's unit; 1 for accelerator hours.", gt=0
+    )
+
+
+class DatedOptions(ReadingOptions):
+    """Options of formats whose rows hold on a day."""
+
+    as_of: dt.date | None = Field(None, description="Day the figures held; empty = the date in the file's name.")
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """Tables read from a foreign file, not yet in any book.
+
+    Parameters
+    ----------
+    tables
+        Frame by name of the table, with that table's columns.
+    notes
+        What was assumed, left out or repaired.
+    headline
+        What came out, in one sentence.
+    """
+
+    tables: dict[str, pd.DataFrame] = field(repr=False)
+    notes: tuple[str, ...]
+    headline: str
+
+
+def stem_of(file: Path) -> str:
+    """Turn a file's name into the name of a workload or source.
+
+    Examples
+    --------
+    >>> stem_of(Path("2026-01-21 Request Log.csv.gz"))
+    '2026-01-21-request-log'
+    """
+    return re.sub(r"[^a-z0-9_.-]+", "-", file.name.split(".csv")[0].split(".parquet")[0].lower()).strip("-") or "file"
+
+
+def day_of(sheet: Sheet, given: dt.date | None) -> pd.Timestamp:
+    """Return the day on which a file's figures held: the one given, or the one in the file's name."""
+    if given is not None:
+        return pd.Timestamp(given)
+    found = re.search(r"(20\d{2})-?(0[1-9]|1[0-2])-?(0[1-9]|[12]\d|3[01])", sheet.file.name)
+    if found is None:
+        sheet.refuse("neither the file nor its name says on which day the figures held", "Give it: as_of=2026-11-27.")
+        raise AssertionError
+    return pd.Timestamp("-".join(found.groups()))
+
+
+def shaped(frame: pd.DataFrame, table: str) -> pd.DataFrame:
+    """Put a frame into the table's columns, in order and type; columns that the frame lacks take their default or are left out."""
+    found = {}
+    for column in columns_of(table):
+        if column.name in frame:
+            series = frame[column.name]
+        elif column.default is not None:
+            series = pd.Series([column.default] * len(frame), index=frame.index)
+        else:
+            continue
+        found[column.name] = series.astype(object) if column.kind == "str" else series.astype(column.kind)
+    return pd.DataFrame(found).reset_index(drop=True)
+
+
+def workload_rows(names: list[str], unit: str, stage: str, *, deferrable: bool = False, by_team: bool = False) -> pd.DataFrame:
+    """Return the rows of the workloads table that usage needs; what a book already says about a workload stays."""
+    rows = pd.DataFrame({"workload": sorted(names), "stage": stage, "unit": unit, "deferrable": deferrable})
+    return shaped(rows.assign(team=rows.workload) if by_team else rows, "workloads")

@@ -1,0 +1,222 @@
+"""Job tables of schedulers: which jobs ran, and how many accelerator-hours each team used in every hour."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+from pydantic import Field
+
+from capplan.ingest.cells import Wanted, convert
+from capplan.ingest.ingested import Ingested, Stage, WorkOptions, shaped, stem_of, workload_rows
+from capplan.ingest.opening import Sheet, text_literal
+
+
+class JobOptions(WorkOptions):
+    """Options of job tables."""
+
+    stage: Stage = Field("pretraining", description="Stage of the workloads.")
+    team: str | None = Field(None, description="Team of all jobs; empty = the file's own column.")
+    place: Literal["start", "submit"] = Field(
+        "start",
+        description="Count a job's work when it ran (start), or when it would have run without waiting (submit), so that full hours do not hide demand.",
+    )
+    maximum_jobs: int = Field(
+        1_000_000, description="A file with more jobs gives usage only, since a table of jobs would not fit a book.", ge=0
+    )
+
+
+JOB_COLUMNS = (
+    Wanted("job_id", "text", ("jobid", "job", "job_name", "id", "name", "pod", "instance_sn", "sn"), required=False),
+    Wanted(
+        "submit", "time", ("submit_time", "submitted_at", "submitted_time", "creation_time", "timestamp", "submission_time", "created_at")
+    ),
+    Wanted("start", "time", ("start_time", "scheduled_time", "started_at"), required=False),
+    Wanted("end", "time", ("end_time", "deletion_time", "finished_at", "ended_at", "completion_time"), required=False),
+    Wanted("duration", "number", ("duration_seconds", "run_time", "runtime", "elapsed_seconds", "duration_s"), required=False, minimum=0),
+    Wanted(
+        "accelerators", "number", ("num_gpus", "num_gpu", "gpus", "gpu_num", "gpu_request", "gpu_count", "accelerator_count"), minimum=0
+    ),
+    Wanted("share_thousandths", "number", ("gpu_milli",), required=False, minimum=0),
+    Wanted("stated_seconds", "number", ("gpu_time", "gpu_seconds", "accelerator_seconds"), required=False, minimum=0),
+    Wanted("team", "text", ("cluster", "virtual_cluster", "vc", "account", "group", "user", "qos", "app_name"), required=False),
+    Wanted("state", "text", ("status", "pod_phase", "job_state"), required=False),
+)
+
+
+def read_jobs(file: Path, options: JobOptions) -> Ingested:
+    """Say which jobs ran, and what each team used in every hour.
+
+    Parameters
+    ----------
+    file
+        One row a job: submitted, accelerators, and either how long it ran or when it ended; optionally when it started.
+        A share of an accelerator in thousandths multiplies the count.
+    options
+        How to read it.
+
+    Returns
+    -------
+    Ingested
+        As `accelerator_hours` gives it.
+    """
+    with Sheet(file, options, nulls=("NULL", "null", "None", "nan", "NaN", "Unknown")) as sheet:
+        matched = convert(sheet, JOB_COLUMNS)
+        if "duration" not in matched and "end" not in matched:
+            sheet.refuse(
+                "a job needs a duration or an end",
+                "Name one of the columns: columns=duration=NAME or columns=end=NAME.",
+                value=", ".join(sheet.columns[:30]),
+            )
+        begun = "start" if "start" in matched else "submit"
+        never = "start is null" if "start" in matched else "false"
+        until_end = f'epoch("end") - epoch({begun})'
+        lasted = f"coalesce(duration, {until_end})" if "duration" in matched else until_end
+        sheet.connection.execute(
+            f"""
+            create view jobs as select coalesce(job_id, {text_literal(stem_of(file))} || '-' || lpad(ordinal::varchar, 8, '0')) as job_id, submit, start, "end",
+                case when {never} then null else cast({lasted} as decimal(18, 6)) end as seconds,
+                cast(accelerators * coalesce(share_thousandths, 1000) / 1000 as decimal(18, 6)) as accelerators, team, state
+            from (select row_number() over () as ordinal, * from typed)
+            """  # noqa: S608
+        )
+        _compare_stated(sheet, matched)
+        return accelerator_hours(sheet, options, starts_known="start" in matched)
+
+
+def _compare_stated(sheet: Sheet, matched: dict[str, str]) -> None:
+    """Say so where the file's own accelerator-seconds are not duration x accelerators."""
+    if "stated_seconds" in matched and "duration" in matched:
+        off = sheet.rows("select count(*) from typed where abs(stated_seconds - duration * accelerators) > 1")[0][0]
+        if off:
+            sheet.notes.append(
+                f"In {off} rows {matched['stated_seconds']} is not duration x accelerators; duration x accelerators is used."
+            )
+
+
+def _pieces(begin: str, seconds: str, where: str) -> str:
+    """Return SQL that turns each job into four changes: its part of the first and last hour, and of all hours between.
+
+    A job of `a` accelerators adds a x overlap to the hours it starts and ends in, and a x 3600 to every hour between; the
+    hours between are kept as +a at the first and -a at the last, and summed up afterwards, so that long jobs cost no more than short ones.
+    """
+    first, finish = f"date_trunc('hour', {begin})", f"{begin} + to_microseconds(cast(round({seconds} * 1e6) as bigint))"
+    last = f"date_trunc('hour', {finish})"
+    exact = "cast(epoch_us({0}) - epoch_us({1}) as decimal(20, 0)) * accelerators"
+    return f"""
+        select team, unnest([
+            {{'hour': {first}, 'part': case when {first} = {last} then {exact.format(finish, begin)} else {exact.format(f"{first} + interval 1 hour", begin)} end, 'level': 0}},
+            {{'hour': {last}, 'part': case when {first} = {last} then 0 else {exact.format(finish, last)} end, 'level': 0}},
+            {{'hour': {first} + interval 1 hour, 'part': 0, 'level': case when {first} = {last} then 0 else accelerators end}},
+            {{'hour': {last}, 'part': 0, 'level': case when {first} = {last} then 0 else -accelerators end}}
+        ], recursive := true) from jobs where {where}
+    """  # noqa: S608
+
+
+def _hourly(sheet: Sheet, pieces: str) -> pd.DataFrame:
+    """Sum pieces (accelerator-microseconds and accelerators) up to accelerator-hours by team and hour."""
+    return sheet.connection.execute(
+        f"""
+        with pieces as ({pieces}),
+        changes as (select team, hour, sum(cast(part as decimal(38, 6))) as part, sum(cast(level as decimal(38, 6))) as level from pieces group by all),
+        grid as (
+            select team, unnest(range(min(hour), max(hour) + interval 1 hour, interval 1 hour)) as hour from changes group by team
+        )
+        select grid.team, grid.hour as time,
+            coalesce(part, 0) / 3.6e9 + sum(coalesce(level, 0)) over (partition by grid.team order by grid.hour) as quantity
+        from grid left join changes using (team, hour) order by grid.team, grid.hour
+        """  # noqa: S608
+    ).df()
+
+
+def accelerator_hours(sheet: Sheet, options: JobOptions, *, starts_known: bool) -> Ingested:
+    """Turn the view `jobs` of a sheet into tables.
+
+    Parameters
+    ----------
+    sheet
+        With a view jobs[job_id, submit, start, end, seconds, accelerators, team, state]; seconds is NULL for jobs that never ran.
+    options
+        Options of the job table.
+    starts_known
+        Does the file say when jobs started?
+
+    Returns
+    -------
+    Ingested
+        Tables jobs, usage (accelerator_hours by team) and workloads. `queued_quantity` is what jobs held back that never ran:
+        accelerators x the time they waited for; work that ran late is in `quantity` already and is stated in a note.
+    """
+    connection, file = sheet.connection, sheet.file
+    name = options.team or options.workload or stem_of(file)
+    team = text_literal(name) if options.team or options.workload else f"coalesce(team, {text_literal(name)})"
+    total, bare, running, backwards = sheet.rows(
+        """select count(*), count(*) filter (accelerators = 0), count(*) filter (seconds is null and start is not null), count(*) filter (seconds < 0)
+        from jobs"""
+    )[0]
+    if backwards:
+        first = sheet.rows("select job_id from jobs where seconds < 0 order by job_id limit 1")[0][0]
+        sheet.refuse(f"{backwards} jobs end before they start", "Correct or delete them.", value=str(first), column="end")
+    if total == bare:
+        sheet.refuse("no job has an accelerator", "Name the column that counts them: columns=accelerators=NAME.")
+    if bare:
+        sheet.notes.append(f"{bare} jobs without accelerators were left out.")
+    if running:
+        sheet.notes.append(f"{running} jobs have started but state neither duration nor end; they are in jobs but not in usage.")
+    if not starts_known:
+        sheet.notes.append("The file does not say when jobs started: their work counts from submission on, and waiting cannot be seen.")
+    connection.execute(f"create or replace temp table kept as select * replace ({team} as team) from jobs where accelerators > 0")  # noqa: S608
+    connection.execute("create or replace view jobs as select * from kept")
+    begin = "submit" if options.place == "submit" else "coalesce(start, submit)"
+    usage = _hourly(sheet, _pieces(begin, "seconds", "seconds > 0"))
+    if starts_known:
+        waiting = _hourly(sheet, _pieces("submit", '(epoch_us("end") - epoch_us(submit)) / 1e6', 'start is null and "end" > submit'))
+        usage = usage.merge(waiting.rename(columns={"quantity": "queued_quantity"}), on=["team", "time"], how="outer")
+        _say_waiting(sheet, options)
+    usage = usage.fillna({"quantity": 0.0, "queued_quantity": 0.0}) if starts_known else usage
+    full = []
+    measured = [column for column in ("quantity", "queued_quantity") if column in usage]
+    for label, part in usage[(usage[measured] > 0).any(axis=1)].groupby("team", sort=True):
+        times = pd.date_range(part.time.min(), part.time.max(), freq="h", name="time")
+        full.append(part.drop(columns="team").set_index("time").reindex(times, fill_value=0.0).reset_index().assign(workload=label))
+    if not full:
+        sheet.refuse("no job used or waited for an accelerator for any time", "Check the columns of start, end and duration.")
+    hourly = shaped(pd.concat(full, ignore_index=True).assign(region=options.region), "usage")
+    tables = {
+        "workloads": workload_rows(sorted(hourly.workload.unique()), "accelerator_hours", options.stage, deferrable=True, by_team=True),
+        "usage": hourly,
+    }
+    count, doubled = sheet.rows("select count(*), count(*) - count(distinct job_id) from jobs")[0]
+    if count <= options.maximum_jobs:
+        if doubled:
+            sheet.notes.append(f"{doubled} rows repeat a job_id; the later ones are marked #2, #3, ...")
+        tables["jobs"] = shaped(
+            connection.execute(
+                """select case when turn = 1 then job_id else job_id || '#' || turn end as job_id, submit, start, cast(seconds as double) as duration_seconds,
+                    cast(accelerators as double) as accelerators, team, state
+                from (select *, row_number() over (partition by job_id order by submit, start) as turn from jobs) order by submit, job_id"""
+            ).df(),
+            "jobs",
+        )
+    else:
+        sheet.notes.append(f"{count:,} jobs are more than maximum_jobs={options.maximum_jobs:,}: only usage was taken.")
+    headline = f"{count:,} jobs of {hourly.workload.nunique()} teams used {hourly.quantity.sum():,.0f} accelerator-hours from {hourly.time.min():%Y-%m-%d} to {hourly.time.max():%Y-%m-%d}."
+    return Ingested(tables, tuple(sheet.notes), headline)
+
+
+def _say_waiting(sheet: Sheet, options: JobOptions) -> None:
+    """State how much work ran later than wanted, and how much never ran."""
+    late, never = sheet.rows(
+        """select sum(accelerators * cast(least(epoch_us(start) - epoch_us(submit), seconds * 1e6) as double)) filter (start > submit) / 3.6e9,
+            count(*) filter (start is null) from jobs"""
+    )[0]
+    if late:
+        where = (
+            "it is counted at submission"
+            if options.place == "submit"
+            else "it is counted when it ran; place=submit counts it when it was wanted"
+        )
+        sheet.notes.append(f"Jobs waited: {late:,.0f} accelerator-hours ran later than wanted ({where}).")
+    if never:
+        sheet.notes.append(f"{never} jobs never started; queued_quantity holds their accelerators for as long as they waited.")

@@ -1,0 +1,267 @@
+"""Price sheets of clouds: machine types by region, on demand, as spot and under commitments."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+from pydantic import Field
+
+from capplan.ingest.cells import Wanted, convert
+from capplan.ingest.ingested import DatedOptions, Ingested, day_of, shaped, stem_of
+from capplan.ingest.known import accelerator_named, geography_of, known_table, provider_named
+from capplan.ingest.opening import Sheet
+from capplan.units import HOURS_PER_AVERAGE_MONTH, HOURS_PER_YEAR
+
+#: Google's catalogue has regions in which it sells no accelerator; their spot price is that of processors and memory only.
+LOWEST_SPOT_SHARE = {"gcp": 0.2}
+#: AWS machine families for which no Standard Reserved Instance is sold, so that a three-year price is that of a savings plan.
+SAVINGS_PLAN_FAMILIES = r"^(p5|p5e|p5en|p6|p6e|g6f|gr6f|g7e)[.-]"
+
+
+class PriceOptions(DatedOptions):
+    """Options of price sheets."""
+
+    provider: str | None = Field(None, description="Who sells, where the file does not say so.", min_length=1)
+    minimum_spot_share: float | None = Field(
+        None, description="Spot prices below this share of the price on demand are left out; empty = 0.2 for gcp, else 0.", ge=0, le=1
+    )
+    currency: Literal["USD"] = Field("USD", description="Currency of the prices; offers are in US dollars.")
+
+
+@dataclass(frozen=True)
+class PriceColumn:
+    """A price column: its term and how many hours its price pays for.
+
+    Parameters
+    ----------
+    name
+        Name in PRICE_COLUMNS.
+    term
+        Term of the offer.
+    hours
+        Hours that the price pays for: 1, 730 for a month, 8,760 for a year.
+    upfront_share
+        Share that is paid at signing.
+    """
+
+    name: str
+    term: str
+    hours: float = 1.0
+    upfront_share: float = 0.0
+
+
+PRICE_COLUMNS = (
+    Wanted("sku", "text", ("instance_type", "machine_type", "instance", "machine", "vm_size", "sku_name")),
+    Wanted("provider", "text", ("cloud", "vendor"), required=False),
+    Wanted("accelerator", "text", ("gpu", "gpu_model", "gpu_name", "accelerator_name"), required=False),
+    Wanted("accelerator_count", "number", ("gpus", "gpu_count", "num_gpus"), required=False, minimum=0),
+    Wanted("vcpus", "number", ("vcpu", "cpus"), required=False, minimum=0),
+    Wanted("memory", "text", ("memory_gib", "memory_gb", "ram_gib"), required=False),
+    Wanted("region", "text", ("regions", "location"), required=False),
+    Wanted(
+        "on_demand",
+        "number",
+        ("on_demand_usd_per_hour", "ondemand_usd_per_hour", "usd_per_hour", "price_per_hour"),
+        required=False,
+        minimum=0,
+    ),
+    Wanted("spot", "number", ("spot_usd_per_hour", "preemptible_usd_per_hour", "interruptible_usd_per_hour"), required=False, minimum=0),
+    Wanted(
+        "reserved_1y", "number", ("reserved_1y_usd_per_hour", "reserved_1y_standard_no_upfront_usd_per_hour"), required=False, minimum=0
+    ),
+    Wanted(
+        "reserved_3y", "number", ("reserved_3y_usd_per_hour", "reserved_3y_standard_no_upfront_usd_per_hour"), required=False, minimum=0
+    ),
+    Wanted("cud_1y_month", "number", ("cud_1y_usd_per_month", "reserved_1y_usd_per_month"), required=False, minimum=0),
+    Wanted("cud_3y_month", "number", ("cud_3y_usd_per_month", "reserved_3y_usd_per_month"), required=False, minimum=0),
+    Wanted("upfront_3y_year", "number", ("annual_cost_3y_reserved_usd", "reserved_3y_all_upfront_usd_per_year"), required=False, minimum=0),
+)
+TERM_OF = (
+    PriceColumn("on_demand", "on_demand"),
+    PriceColumn("spot", "spot"),
+    PriceColumn("reserved_1y", "reserved_1y"),
+    PriceColumn("reserved_3y", "reserved_3y"),
+    PriceColumn("cud_1y_month", "reserved_1y", HOURS_PER_AVERAGE_MONTH),
+    PriceColumn("cud_3y_month", "reserved_3y", HOURS_PER_AVERAGE_MONTH),
+    PriceColumn("upfront_3y_year", "reserved_3y", HOURS_PER_YEAR, 1.0),
+)
+
+
+def read_prices(file: Path, options: PriceOptions, book: Path | None = None) -> Ingested:
+    """Say what a machine costs, where and on which terms.
+
+    An hour under a monthly price is that price / 730, under a yearly one / 8,760.
+
+    Parameters
+    ----------
+    file
+        One row a machine type and region, with a column for each kind of price.
+    options
+        How to read it, and who sells.
+    book
+        Folder of the book, whose accelerators and machine types are known besides the reference facts.
+
+    Returns
+    -------
+    Ingested
+        Tables skus, offers and sources. Machines whose accelerator is not known are left out and named in a note.
+    """
+    with Sheet(file, options, nulls=("NULL", "null", "N/A", "-", "nan")) as sheet:
+        matched = convert(sheet, PRICE_COLUMNS)
+        priced = [price for price in TERM_OF if price.name in matched]
+        if not priced:
+            sheet.refuse(
+                "no column has a price",
+                "Name one: columns=on_demand=NAME (or spot, reserved_1y, cud_1y_month, ...).",
+                value=", ".join(sheet.columns[:30]),
+            )
+        rows = sheet.connection.execute("select * from typed").df()
+        rows["provider"] = _providers(sheet, rows, matched, options)
+        as_of, notes = day_of(sheet, options.as_of), list(sheet.notes)
+    rows = _machines(rows, book, notes)
+    if rows.empty:
+        sheet.refuse("no machine of the file has a known accelerator", "Add its accelerator to accelerators.csv first.")
+    source = stem_of(file)
+    rows["region"] = rows.region.fillna("any").str.split(";")
+    rows = rows.explode("region", ignore_index=True)
+    rows["region"] = rows.region.str.strip().where(~rows.region.str.contains(r"^all\b", case=False), "any")
+    rows["geography"] = [geography_of(region) for region in rows.region]
+    offers = _offers(rows, priced, options, notes).assign(as_of=as_of, source_id=source)
+    skus = _with_facts(rows.drop_duplicates("sku").sort_values("sku").assign(source_id=source), book, notes)
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+    sources = pd.DataFrame(
+        [{"source_id": source, "title": f"Price sheet {file.name}", "where_found": f"{file.name}, SHA-256 {digest}", "retrieved_on": as_of}]
+    )
+    tables = {"sources": shaped(sources, "sources"), "skus": shaped(skus, "skus"), "offers": shaped(offers, "offers")}
+    headline = f"{len(offers):,} offers for {skus.sku.nunique()} machine types of {', '.join(sorted(skus.provider.unique()))}, as of {as_of:%Y-%m-%d}."
+    return Ingested(tables, tuple(notes), headline)
+
+
+def _providers(sheet: Sheet, rows: pd.DataFrame, matched: dict[str, str], options: PriceOptions) -> pd.Series:
+    """Say who sells each machine: as given, as the column says, or as the layout shows."""
+    if options.provider:
+        return pd.Series(provider_named(options.provider), index=rows.index)
+    if "provider" in matched:
+        return rows.provider.map(provider_named, na_action="ignore").fillna("unknown")
+    if any("cud_" in name for name in matched.values()):
+        found = "gcp"
+    elif rows.sku.str.fullmatch(r"[a-z]+\d[a-z0-9-]*\.(metal|\d*x?(large|medium|small))").all():
+        found = "aws"
+    else:
+        sheet.refuse("the file does not say who sells these machines", "Give it: provider=aws (or another).")
+    sheet.notes.append(f"The layout is that of {found}; give provider= where that is wrong.")
+    return pd.Series(found, index=rows.index)
+
+
+def _machines(rows: pd.DataFrame, book: Path | None, notes: list[str]) -> pd.DataFrame:
+    """Name machines and accelerators as the tables do; leave out what is not known."""
+    skus, accelerators = known_table("skus", book), known_table("accelerators", book)
+    bare = rows.accelerator.isna() & rows.accelerator_count.isna()
+    if bare.any():
+        facts = skus.set_index("sku")
+        for column in ("accelerator", "accelerator_count", "vcpus"):
+            rows.loc[bare, column] = rows.sku[bare].map(facts[column])
+        unknown = sorted(rows.sku[bare & rows.accelerator.isna()].unique())
+        if unknown:
+            notes.append(f"{len(unknown)} machine types are in no table skus and were left out: {_some(unknown)}.")
+        rows = rows[~(bare & rows.accelerator.isna())].copy()
+    large = rows.provider.isin(["aws", "gcp", "azure"])
+    several = rows.groupby(["provider", "sku"]).accelerator.transform("nunique") > 1
+    named = rows.sku + ("-" + rows.accelerator).where(several, "")
+    rows["machine"] = rows.sku
+    rows["sku"] = named.where(large, rows.provider + "-" + named).str.replace(" ", "-")
+    rows["stated"] = rows.accelerator
+    rows["accelerator"] = [
+        accelerator_named(stated, machine, set(accelerators.accelerator)) for stated, machine in zip(rows.stated, rows.machine, strict=True)
+    ]
+    unknown = sorted(rows.stated[rows.accelerator.isna()].dropna().unique())
+    if unknown:
+        notes.append(
+            f"{int(rows.accelerator.isna().sum())} rows have an accelerator that no table knows and were left out: {_some(unknown)}."
+        )
+    rows = rows[rows.accelerator.notna()].copy()
+    whole = rows.accelerator_count.notna() & (rows.accelerator_count >= 1) & (rows.accelerator_count == rows.accelerator_count.round())
+    if not whole.all():
+        notes.append(f"{int((~whole).sum())} rows for a part of an accelerator, or without a count, were left out.")
+    rows = rows[whole].copy()
+    size = rows.memory.astype("string").str.extract(r"([\d.]+)\s*(TB|TiB)?", flags=re.IGNORECASE)
+    rows["memory_gib"] = pd.to_numeric(size[0]).astype(float) * size[1].notna().map({True: 1024.0, False: 1.0})
+    return rows
+
+
+def _with_facts(skus: pd.DataFrame, book: Path | None, notes: list[str]) -> pd.DataFrame:
+    """Let what the tables know about a machine stand; the sheet adds machines and fills empty cells."""
+    facts = known_table("skus", book).set_index("sku")
+    stated = skus.set_index("sku")
+    both = stated.index.intersection(facts.index)
+    known = facts.loc[both]
+    other = (known.accelerator != stated.accelerator[both]) | (known.accelerator_count != stated.accelerator_count[both])
+    if other.any():
+        notes.append(
+            f"{int(other.sum())} machine types have other accelerators in the tables than in the file; the tables count: {_some(both[other])}."
+        )
+    return known.combine_first(stated[[column for column in facts.columns if column in stated]]).reset_index()
+
+
+def _offers(rows: pd.DataFrame, priced: list[PriceColumn], options: PriceOptions, notes: list[str]) -> pd.DataFrame:
+    """Make an offer of every price."""
+    found = []
+    for price in priced:
+        part = rows[rows[price.name].notna()].copy()
+        part["usd_per_hour"] = part[price.name] / price.hours
+        part["term"], part["upfront_share"] = price.term, price.upfront_share
+        free = part.usd_per_hour == 0
+        if free.any():
+            notes.append(f"{int(free.sum())} prices of zero ({price.term}) were left out: a machine is not free.")
+        part = part[~free]
+        if price.name == "spot" and "on_demand" in rows:
+            floor = part.provider.map(LOWEST_SPOT_SHARE).fillna(0.0) if options.minimum_spot_share is None else options.minimum_spot_share
+            low = part.usd_per_hour < floor * part.on_demand
+            if low.any():
+                notes.append(
+                    f"{int(low.sum())} spot prices below {options.minimum_spot_share or LOWEST_SPOT_SHARE['gcp']:.0%} of the price on demand were left out: "
+                    "they cover processors and memory only."
+                )
+            part = part[~low]
+        if price.hours != 1:
+            notes.append(f"{len(part)} prices ({price.term}) were divided by {price.hours:,.0f} hours.")
+        if price.upfront_share:
+            plan = (part.provider == "aws") & part.machine.str.contains(SAVINGS_PLAN_FAMILIES.replace("(", "(?:"))
+            part["term"] = part.term.where(~plan, "savings_plan_3y")
+            if plan.any():
+                notes.append(
+                    f"{int(plan.sum())} three-year prices are those of savings plans, since no Reserved Instance is sold for {_some(part.machine[plan].unique())}."
+                )
+        found.append(part)
+    offers = pd.concat(found, ignore_index=True)
+    bound = offers.term.str.startswith(("reserved", "savings"))
+    dear = bound & (offers.usd_per_hour >= offers.on_demand)
+    if dear.any():
+        notes.append(f"{int(dear.sum())} prices under a commitment are not below the price on demand: {_some(offers.sku[dear].unique())}.")
+    offers["discounts"] = offers.term.map(
+        lambda term: "usd_per_hour" if term.startswith("savings") else "units" if term.startswith("reserved") else "none"
+    )
+    offers["guarantees_capacity"] = False
+    if bound.any():
+        notes.append("Commitments of these sheets lower the price and guarantee no capacity.")
+    local = offers.sku.where(
+        offers.sku.str.startswith(tuple(f"{name}-" for name in offers.provider.unique())), offers.provider + "-" + offers.sku
+    )
+    offers["offer_id"] = local + "-" + offers.region + "-" + offers.term.str.replace("_", "-")
+    repeated = offers.duplicated("offer_id")
+    if repeated.any():
+        notes.append(
+            f"{int(repeated.sum())} rows repeat a machine, region and term; the first counts: {_some(offers.offer_id[repeated].unique())}."
+        )
+    return offers[~repeated].sort_values("offer_id", ignore_index=True)
+
+
+def _some(names: object, shown: int = 8) -> str:
+    """List a few names."""
+    listed = [str(name) for name in names]  # type: ignore[attr-defined]
+    return ", ".join(listed[:shown]) + (f" and {len(listed) - shown} more" if len(listed) > shown else "")

@@ -1,1 +1,0 @@
-"""The only code that reads files: tables, assumptions, books, foreign formats."""

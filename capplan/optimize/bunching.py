@@ -1,0 +1,238 @@
+"""Exact recourse of very many points at once: points that share an optimal basis are solved by one matrix product."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from capplan.errors import SolveError
+from capplan.optimize.bases import BasisStore
+from capplan.optimize.equilibration import equilibrate
+from capplan.optimize.solver import Arrays, InfeasibleError, UnboundedError, judge, load, run
+
+Array = np.ndarray
+PERTURBATION = 1e-7
+PRIMAL_TOLERANCE = 1e-9
+INFEASIBLE_SHARE = 1e-7
+MOST_PIVOTS = 2000
+RESEED_STEP = 4
+RESEED_POINTS = 8
+
+
+class Bunched(NamedTuple):
+    """Where every point came to rest.
+
+    Parameters
+    ----------
+    basis : (N,) int
+        Basis of each point in the library: optimal for a feasible point, dual feasible in any case.
+    ray : (N,) int
+        Row of the library's `rays` that proves a point infeasible; -1 for a feasible point.
+    """
+
+    basis: Array
+    ray: Array
+
+
+class RecourseLibrary:
+    r"""Bases of one recourse problem min q y, W y >< b, y >= 0, kept across points and across first stages.
+
+    A basis B whose duals are feasible is optimal for every b with :math:`B^{-1} b \ge 0`. Points that fail are grouped by the row that
+    is most infeasible; one dual-simplex pivot moves a whole group on to the next basis, and bases and pivots are remembered.
+    Any basis ever visited is dual feasible, so that its duals give a valid cut even where it is not optimal.
+
+    Rows are kept as W y - s = b with surplus s >= 0; "<" rows are negated and "=" rows written twice. Costs are raised by
+    a fixed relative perturbation to break ties; values and duals are of the unperturbed costs.
+
+    Parameters
+    ----------
+    q : (r,)
+        Costs.
+    W : (m, r)
+        Matrix.
+    sense : (m,)
+        "<", ">" or "=".
+
+    Attributes
+    ----------
+    key
+        Fingerprint of q, W and sense.
+
+    Raises
+    ------
+    UnboundedError
+        If the recourse cost can fall without end.
+
+    Source
+    ------
+    Wets, "Stochastic programming: solution techniques and approximation schemes" (1983), and Birge and Louveaux, Introduction to
+    Stochastic Programming, 2nd ed. (2011), section 5.4 (bunching; trickling down).
+    """
+
+    def __init__(self, q: Array, W: sparse.csr_matrix, sense: Array) -> None:
+        m, r = W.shape
+        self.key = hashlib.blake2b(repr((W.shape, sense.tolist())).encode() + q.tobytes() + W.toarray().tobytes(), digest_size=16).digest()
+        equal = np.flatnonzero(sense == "=")
+        self.rows = m
+        self.source = np.concatenate([np.arange(m), equal])
+        sign = np.where(sense == "<", -1.0, 1.0)
+        self.sign = np.concatenate([sign, -np.ones(len(equal))])
+        directed = sparse.csr_matrix(sparse.diags(self.sign) @ sparse.csr_matrix(W)[self.source])
+        free, bounded = np.full(r, np.inf), np.zeros(r)
+        scaled, self.row_scale, self.column_scale, self.cost_scale = equilibrate(
+            q, directed, np.zeros(len(self.source)), lower=bounded, upper=free, integer=np.zeros(r, dtype=bool)
+        )
+        size = len(self.source)
+        self.size = size
+        cost = np.concatenate([scaled.c, np.zeros(size)])
+        matrix = np.hstack([scaled.A.toarray(), -np.eye(size)])
+        spread = np.random.default_rng(20270101).uniform(0.5, 1.0, r + size)
+        perturbed = cost + PERTURBATION * spread * np.maximum(np.abs(cost), np.abs(scaled.c).max(initial=1e-3) * 1e-2)
+        self.bases = BasisStore(matrix, cost, perturbed)
+        self.ray: dict[tuple[int, int], int] = {}
+        self.rays: list[Array] = []
+        self._known_duals = np.zeros((0, m))
+        self.highs: Any = None
+        self.first = self._first_basis()
+
+    def standard(self, rhs: Array) -> Array:
+        """Return right-hand sides (N, m) as scaled rows of the ">" form."""
+        return rhs[:, self.source] * (self.sign * self.row_scale)
+
+    def _seed(self, b: Array) -> int:
+        """Return a basis near all of the points: the one that is optimal for their mean, or any where the mean has no solution."""
+        try:
+            return self._solve_alone(b.mean(axis=0))
+        except SolveError:
+            return self.first
+
+    def evaluate(self, rhs: Array, kind: Array, start: Array | None = None) -> Bunched:
+        """Bring every point to its optimal basis.
+
+        Parameters
+        ----------
+        rhs : (N, m)
+            Right-hand sides.
+        kind : (N,) int
+            Points of one kind lie near each other, so that the basis of their mean is a good start where the known ones are not.
+        start : (N,) int, optional
+            Basis to try first, best the one it rested on at the last first stage.
+        """
+        self.bases.clock += 1
+        b = self.standard(rhs)
+        tolerance = PRIMAL_TOLERANCE * (1.0 + np.abs(b).max(axis=1, initial=0.0))
+        basis = np.full(len(b), self.first) if start is None else np.array(start)
+        ray = np.full(len(b), -1)
+        waiting = np.arange(len(b))
+        for step in range(MOST_PIVOTS):
+            if step == RESEED_STEP or (step == 0 and start is None):
+                for number in np.unique(kind[waiting]):
+                    own = waiting[kind[waiting] == number]
+                    if len(own) > RESEED_POINTS:
+                        basis[own] = self._seed(b[own])
+            if not len(waiting):
+                break
+            waiting = self._advance(b, tolerance, basis, ray, waiting)
+        for point in waiting:
+            try:
+                basis[point] = self._solve_alone(b[point])
+            except InfeasibleError as error:
+                raise SolveError("the recourse of a point did not settle; look for recourse coefficients of very different size") from error
+        self.bases.evict()
+        return Bunched(basis, ray)
+
+    def _advance(self, b: Array, tolerance: Array, basis: Array, ray: Array, waiting: Array) -> Array:
+        """Test the waiting points at their bases and move those that fail by one pivot; return the points that moved."""
+        # points of one basis follow each other, so that its inverse is read from memory once
+        waiting = waiting[np.argsort(basis[waiting], kind="stable")]
+        row, short = self.bases.leaving(basis[waiting], b[waiting], tolerance[waiting])
+        failed = np.flatnonzero(row >= 0)
+        points, row, short = waiting[failed], row[failed], short[failed]
+        pair, group = np.unique(basis[points] * self.size + row, return_inverse=True)
+        target = self.bases.move(pair // self.size, pair % self.size)
+        for i in np.flatnonzero(target < 0).tolist():
+            own = group == i
+            proof = self._ray(int(pair[i] // self.size), int(pair[i] % self.size))
+            ray[points[own & (short > INFEASIBLE_SHARE / PRIMAL_TOLERANCE * tolerance[points])]] = proof
+        moves = target[group] >= 0
+        basis[points[moves]] = target[group[moves]]
+        return points[moves]
+
+    def costs(self, rhs: Array, basis: Array) -> Array:
+        """Return the optimal cost of each point, (N,)."""
+        return np.einsum("ij,ij->i", rhs, self.duals[basis])
+
+    def decisions(self, rhs: Array, basis: Array) -> sparse.csr_matrix:
+        """Return the optimal recourse of each point, (N, r) sparse."""
+        b = self.standard(rhs)
+        r = len(self.column_scale)
+        order = np.argsort(basis, kind="stable")
+        row, column, value = [np.zeros(0, dtype=int)], [np.zeros(0, dtype=int)], [np.zeros(0)]
+        for group in np.split(order, np.flatnonzero(np.diff(basis[order])) + 1):
+            if not len(group):
+                continue
+            k = int(basis[group[0]])
+            own = np.flatnonzero(self.bases.columns[k] < r)
+            chosen = self.bases.columns[k][own]
+            amount = np.maximum(self.bases.values(k, b[group])[:, own], 0.0) * self.column_scale[chosen]
+            row.append(np.repeat(group, len(own)))
+            column.append(np.tile(chosen, len(group)))
+            value.append(amount.ravel())
+        result = sparse.csr_matrix((np.concatenate(value), (np.concatenate(row), np.concatenate(column))), shape=(len(b), r))
+        result.eliminate_zeros()
+        return result
+
+    @property
+    def duals(self) -> Array:
+        """Duals of every basis for the rows as they were given, (bases, m)."""
+        have, count = len(self._known_duals), self.bases.count
+        if have < count:
+            weighted = self.bases.duals[have:count] * (self.sign * self.row_scale / self.cost_scale)
+            new = weighted[:, : self.rows].copy()
+            new[:, self.source[self.rows :]] += weighted[:, self.rows :]
+            self._known_duals = np.concatenate([self._known_duals, new])
+        return self._known_duals
+
+    def _ray(self, number: int, row: int) -> int:
+        """Return the number of the ray by which a row of a basis proves infeasibility."""
+        if (number, row) not in self.ray:
+            weighted = -self.bases.row_of_inverse(number, row) * self.sign * self.row_scale
+            self.ray[number, row] = len(self.rays)
+            self.rays.append(np.bincount(self.source, weights=weighted, minlength=self.rows))
+        return self.ray[number, row]
+
+    def _first_basis(self) -> int:
+        """Return a dual-feasible basis: the surpluses where no cost is negative, else one that the solver finds."""
+        r = len(self.column_scale)
+        if self.bases.perturbed.min() >= 0:
+            return self.bases.add(np.arange(r, r + self.size))
+        return self._solve_alone(self.bases.matrix[:, :r].sum(axis=1))
+
+    def _solve_alone(self, b: Array) -> int:
+        """Solve one point with the simplex solver and store its basis."""
+        import highspy
+
+        r = len(self.column_scale)
+        if self.highs is None:
+            model = Arrays(self.bases.perturbed[:r], sparse.csr_matrix(self.bases.matrix[:, :r]), b, np.full(self.size, ">"),
+                           np.zeros(r), np.full(r, np.inf), np.zeros(r, dtype=bool))  # fmt: skip
+            self.highs = load(model)
+            self.highs.setOptionValue("presolve", "off")
+        else:
+            rows = np.arange(self.size, dtype=np.int32)
+            self.highs.changeRowsBounds(self.size, rows, b, np.full(self.size, np.inf))
+        highs = self.highs
+        run(highs)
+        try:
+            judge(highs)
+        except UnboundedError as error:
+            raise UnboundedError("recourse cost can fall without end: a recourse column earns money and nothing limits it") from error
+        status = highs.getBasis()
+        basic = highspy.HighsBasisStatus.kBasic
+        columns = [j for j, s in enumerate(status.col_status) if s == basic] + [
+            r + i for i, s in enumerate(status.row_status) if s == basic
+        ]
+        return self.bases.add(np.array(columns))

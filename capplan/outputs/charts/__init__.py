@@ -1,0 +1,30 @@
+"""Pictures: one function per kind; each takes a tidy frame, checks its columns, and computes nothing.
+
+Every function takes the finding as `title`, the assumption it rests on as `subtitle`, and the `unit` of what is drawn
+("USD", "USD/h", "share", "accelerators", ...), which decides how numbers are written.
+"""
+
+from capplan.outputs.charts.compare import bars, tornado, waterfall
+from capplan.outputs.charts.over_time import curve, fan, layers, staircase
+from capplan.outputs.charts.points import frontier, scatter
+from capplan.outputs.charts.rows import gantt, heat_map
+from capplan.outputs.charts.theme import ChartError, number_text, stacked, to_png, to_svg
+
+__all__ = [
+    "ChartError",
+    "bars",
+    "curve",
+    "fan",
+    "frontier",
+    "gantt",
+    "heat_map",
+    "layers",
+    "number_text",
+    "scatter",
+    "stacked",
+    "staircase",
+    "to_png",
+    "to_svg",
+    "tornado",
+    "waterfall",
+]

@@ -1,0 +1,267 @@
+"""Pictures that compare a few numbers: ranked bars, a bridge from one total to another, sensitivities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from capplan.outputs.charts import theme
+from capplan.outputs.charts.theme import ChartError, number_text
+
+MAX_COLUMNS = 12
+RIGHT: dict[str, Any] = {"align": "left", "dx": 5}
+LEFT: dict[str, Any] = {"align": "right", "dx": -5}
+
+
+def bars(
+    data: pd.DataFrame,
+    *,
+    title: str,
+    value_title: str,
+    unit: str,
+    subtitle: str = "",
+    label: str = "label",
+    value: str = "value",
+    part: str | None = None,
+    reference: float | None = None,
+    reference_text: str = "",
+) -> Any:
+    """Rank a few numbers: one horizontal bar each, in the order of the rows, the number at its end.
+
+    Parameters
+    ----------
+    data
+        label, value; with `part`, several rows make one bar.
+    part
+        Column that colours the pieces of a bar (a term, a component).
+    reference, reference_text
+        A value to compare with (a budget, the on-demand price), drawn as a line with its name.
+
+    Raises
+    ------
+    ChartError
+        If columns or rows do not fit.
+    """
+    names = [label, value] + ([part] if part else [])
+    table = theme.checked(data, names, "bars", [value]).set_axis(["label", "value", *(["part"] if part else [])], axis=1)
+    table["label"] = theme.shown_names(table["label"])
+    order = list(dict.fromkeys(table["label"]))
+    whole = table.groupby("label", sort=False)["value"].sum().reset_index()
+    whole["text"] = [number_text(number, unit) for number in whole["value"]]
+    whole["end"] = table.assign(value=table["value"].clip(lower=0)).groupby("label", sort=False)["value"].sum().to_numpy()
+    whole.loc[whole["value"] < 0, "end"] = whole["value"]
+    reach = max(float(whole["end"].max()), 0.0, reference or 0.0)
+    floor = min(float(whole["value"].min()), 0.0)
+    room = 0.11 * (reach - floor)
+    scale = alt.Scale(domain=[floor - (room if floor < 0 else 0), reach + room], nice=False)
+    across = alt.X(
+        "value:Q",
+        title=theme.axis_title(value_title, unit, theme.X_TITLE),
+        scale=scale,
+        axis=alt.Axis(labelExpr=theme.axis_labels(unit), tickCount=6),
+        stack="zero" if part else None,
+    )
+    rows = alt.Y("label:N", sort=order, title=None, axis=alt.Axis(labelExpr=theme.SPLIT_LABEL), scale=alt.Scale(paddingInner=0.3))
+    base = alt.Chart(table).encode(x=across, y=rows)
+    marks: list[Any] = []
+    if part:
+        raw = [str(name) for name in table["part"].unique()]
+        tones = theme.colours(raw)
+        table["part"] = theme.shown_names(table["part"])
+        shown = list(theme.shown_names(pd.Series(raw)))
+        legend = alt.Legend(title=None, orient="top", labelExpr=theme.SPLIT_LABEL, symbolType="square", columns=4)
+        table["rank"] = table["part"].map({name: place for place, name in enumerate(shown)})
+        colour = alt.Color("part:N", scale=alt.Scale(domain=shown, range=[tones[name] for name in raw]), legend=legend)
+        marks.append(alt.Chart(table).mark_bar(stroke="#ffffff", strokeWidth=0.8).encode(x=across, y=rows, color=colour, order="rank:Q"))
+    else:
+        marks.append(base.mark_bar(color="#087bbc"))
+    values: list[Any] = []
+    for negative, side in ((False, RIGHT), (True, LEFT)):
+        piece = whole[(whole["value"] < 0) == negative]
+        if not piece.empty:
+            values += theme.halo_text(alt.Chart(piece).encode(x="end:Q", y=rows, text="text:N"), **side)
+    if reference is not None:
+        line = alt.Chart(pd.DataFrame({"value": [float(reference)], "text": [theme.display_name(reference_text)]})).encode(x="value:Q")
+        marks.append(line.mark_rule(color="#000000", strokeDash=[5, 3], strokeWidth=1.5))
+        side = LEFT if reference - floor > 0.6 * (reach - floor) else RIGHT
+        marks.append(line.mark_text(baseline="bottom", dy=-4, fontWeight="bold", **side).encode(y=alt.value(0), text="text:N"))
+    return theme.finish(alt.layer(*marks, *values), title, subtitle, height=85 + theme.rows_height(order, 28) + (45 if part else 0))
+
+
+def waterfall(
+    data: pd.DataFrame,
+    *,
+    title: str,
+    value_title: str,
+    unit: str,
+    subtitle: str = "",
+    label: str = "label",
+    value: str = "value",
+    kind: str = "kind",
+) -> Any:
+    """Bridge one total to another: where it started, what raised and lowered it, where it ends.
+
+    Parameters
+    ----------
+    data
+        label, value, kind: "total" states a level (the first row is one), "change" moves it.
+
+    Raises
+    ------
+    ChartError
+        If the changes do not add up to the totals: a bridge with a hole is not shown.
+    """
+    table = theme.checked(data, [label, value, kind], "waterfall", [value]).set_axis(["label", "value", "kind"], axis=1)
+    wrong = sorted(set(table["kind"]) - {"total", "change"})
+    if wrong or table["kind"].iloc[0] != "total":
+        raise ChartError(f"waterfall: kind is total or change, and the first row is a total; found {wrong or table['kind'].iloc[0]!r}")
+    if len(table) > MAX_COLUMNS:
+        raise ChartError(f"waterfall: {len(table)} columns; at most {MAX_COLUMNS} can be read: sum the small changes into one")
+    level, bounds = 0.0, []
+    size = float(table["value"].abs().max()) or 1.0
+    for place, row in enumerate(table.itertuples(index=False)):
+        number = float(row.value)
+        if row.kind == "total":
+            if place and abs(number - level) > 1e-6 * size:
+                raise ChartError(
+                    f"waterfall: {row.label!r} states {number_text(number, unit)}, but the steps before it add up to {number_text(level, unit)}"
+                )
+            bounds.append((0.0, number))
+            level = number
+        else:
+            bounds.append((level, level + number))
+            level += number
+    table["from"], table["to"] = zip(*bounds, strict=True)
+    table["key"] = [f"{place:02d}" for place in range(len(table))]
+    names = list(theme.shown_names(table["label"], max(9, int(620 / len(table) / (6.6 if len(table) <= 9 else 5.3)))))
+    table["text"] = [number_text(row.value, unit, signed=row.kind == "change") for row in table.itertuples()]
+    table["top"] = table[["from", "to"]].max(axis=1)
+    table["tone"] = ["Total" if row.kind == "total" else "Higher" if row.value > 0 else "Lower" for row in table.itertuples()]
+    # The axis shows the key, so that two steps of the same name stay two columns; the label is looked up by place.
+    quoted = "[" + ", ".join("'" + _vega_text(name) + "'" for name in names) + "]"
+    axis = alt.Axis(
+        labelAngle=0,
+        labelExpr=f"split({quoted}[toNumber(datum.value)], '\\n')",
+        labelOverlap=False,
+        labelFontSize=12 if len(table) <= 9 else 10,
+    )
+    across = alt.X("key:O", title=None, axis=axis, scale=alt.Scale(paddingInner=0.25, paddingOuter=0.1))
+    up = alt.Y("from:Q", title=theme.axis_title(value_title, unit), axis=alt.Axis(labelExpr=theme.axis_labels(unit), tickCount=6))
+    colour = alt.Color(
+        "tone:N",
+        scale=alt.Scale(domain=["Higher", "Lower", "Total"], range=[theme.RISE, theme.FALL, theme.TOTAL]),
+        legend=alt.Legend(title=None, orient="top", symbolType="square"),
+    )
+    joints = pd.DataFrame({"key": table["key"][:-1], "next": table["key"].shift(-1)[:-1], "level": table["to"][:-1]})
+    columns = alt.Chart(table).mark_bar().encode(x=across, y=up, y2="to:Q", color=colour)
+    threads = (
+        alt.Chart(joints)
+        .mark_rule(color=theme.MUTED, strokeWidth=1)
+        .encode(x=theme.at_band(across, 1), x2=alt.X2("next:O", bandPosition=0), y="level:Q")
+    )
+    texts = alt.Chart(table).mark_text(baseline="bottom", dy=-5, fontWeight="bold").encode(x=across, y="top:Q", text="text:N")
+    drawn = [threads, columns, texts] if len(joints) else [columns, texts]
+    return theme.finish(alt.layer(*drawn), title, subtitle, height=340)
+
+
+def _vega_text(text: str) -> str:
+    """Write a text as the inside of a Vega string literal, letter by letter where it could end the literal."""
+    return "".join(
+        letter if letter.isalnum() or letter in " ,.:;-_%$€£()/+" else "".join(f"\\u{unit:04x}" for unit in _utf16(letter))
+        for letter in text
+    )
+
+
+def _utf16(letter: str) -> list[int]:
+    """Return the UTF-16 code units of a letter."""
+    raw = letter.encode("utf-16-be")
+    return [int.from_bytes(raw[place : place + 2], "big") for place in range(0, len(raw), 2)]
+
+
+def tornado(
+    data: pd.DataFrame,
+    *,
+    base: float,
+    title: str,
+    value_title: str,
+    unit: str,
+    subtitle: str = "",
+    label: str = "label",
+    low: str = "low",
+    high: str = "high",
+    low_setting: str | None = None,
+    high_setting: str | None = None,
+) -> Any:
+    """Show how far each assumption moves the result when it goes to its low and to its high end.
+
+    Parameters
+    ----------
+    data
+        label, low and high (the result at the assumption's low and high end), in the order to be shown; the settings as text if named.
+    base
+        The result as planned.
+
+    Raises
+    ------
+    ChartError
+        If columns or rows do not fit.
+    """
+    names = (
+        {label: "label", low: "low", high: "high"}
+        | ({low_setting: "low_setting"} if low_setting else {})
+        | ({high_setting: "high_setting"} if high_setting else {})
+    )
+    table = theme.checked(data, names, "tornado", [low, high]).rename(columns=names)
+    table["label"] = theme.shown_names(table["label"])
+    order = list(dict.fromkeys(table["label"]))
+    ends = {"low": "Assumption at its low end", "high": "Assumption at its high end"}
+    pieces = [
+        pd.DataFrame(
+            {
+                "label": table["label"],
+                "value": table[end].astype(float),
+                "base": float(base),
+                "end": name,
+                "text": [
+                    (f"{setting}: " if setting else "") + number_text(number, unit)
+                    for setting, number in zip(table.get(f"{end}_setting", pd.Series([""] * len(table))), table[end], strict=True)
+                ],
+            }
+        )
+        for end, name in ends.items()
+    ]
+    tidy = pd.concat(pieces, ignore_index=True)
+    # Both ends on one side of the plan would cover each other in one row; then each gets half of it.
+    crossed = ((table["low"] - base) * (table["high"] - base) > 0).any()
+    reach = float((tidy["value"] - base).abs().max()) or 1.0
+    room = max(len(text) for text in tidy["text"]) * 7.2 / 440 * (float(tidy["value"].max()) - float(tidy["value"].min()) or reach)
+    scale = alt.Scale(
+        domain=[min(float(tidy["value"].min()), base) - room, max(float(tidy["value"].max()), base) + room], nice=False, zero=False
+    )
+    across = alt.X(
+        "base:Q",
+        title=theme.axis_title(value_title, unit, theme.X_TITLE),
+        scale=scale,
+        axis=alt.Axis(labelExpr=theme.axis_labels(unit), tickCount=6),
+    )
+    rows = alt.Y("label:N", sort=order, title=None, axis=alt.Axis(labelExpr=theme.SPLIT_LABEL), scale=alt.Scale(paddingInner=0.3))
+    colour = alt.Color(
+        "end:N",
+        scale=alt.Scale(domain=list(ends.values()), range=["#a9cbe8", "#0045a5"]),
+        legend=alt.Legend(title=None, orient="top", symbolType="square"),
+    )
+    split: dict[str, Any] = {"yOffset": alt.YOffset("end:N", sort=list(ends.values()))} if crossed else {}
+    marks = [alt.Chart(tidy).mark_bar(stroke=theme.INK, strokeWidth=0.5).encode(x=across, x2="value:Q", y=rows, color=colour, **split)]
+    for right, side in ((True, RIGHT), (False, LEFT)):
+        piece = tidy[(tidy["value"] >= base) == right]
+        if not piece.empty:
+            marks += theme.halo_text(alt.Chart(piece).encode(x="value:Q", y=rows, text="text:N", **split), **side)
+    plan = alt.Chart(pd.DataFrame({"base": [float(base)], "text": [f"Plan: {number_text(base, unit)}"]})).encode(x="base:Q")
+    marks += [
+        plan.mark_rule(color="#000000", strokeWidth=1.5),
+        plan.mark_text(baseline="bottom", dy=-4, fontWeight="bold").encode(y=alt.value(0), text="text:N"),
+    ]
+    row_height = 44 if crossed else 32
+    return theme.finish(alt.layer(*marks), title, subtitle, height=130 + theme.rows_height(order, row_height))

@@ -1,0 +1,360 @@
+"""Pictures over time and over a quantity: fans, stacked layers, curves and staircases."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import altair as alt
+import pandas as pd
+from pandas.api.types import is_datetime64_any_dtype
+
+from capplan.outputs.charts import theme
+from capplan.outputs.charts.theme import ChartError
+from capplan.units import is_quarter, quarter_index, quarter_range
+
+CHANGES_NOTE = "▲ arrives, ▼ expires in the quarter"
+DEMAND_LINES = ("Demand, median", "Demand, low and high")
+
+
+def _quarter_labels(domain: list[str], width: int) -> str:
+    """Return the expression that writes quarters, with the year under the first of each; years alone where quarters have no room."""
+    first = next((place for place, label in enumerate(domain) if label.endswith("Q1")), len(domain))
+    starts = "slice(datum.value, 4) == 'Q1'" + (" || datum.index == 0" if first * width / len(domain) > 40 else "")
+    if width / len(domain) < 20:
+        return f"{starts} ? slice(datum.value, 0, 4) : ''"
+    return f"{starts} ? [slice(datum.value, 4), slice(datum.value, 0, 4)] : slice(datum.value, 4)"
+
+
+def _time_channel(values: pd.Series, *, chart: str, width: int = 600) -> alt.X:
+    """Return the x channel for quarters (all of them, in order) or for dates."""
+    if is_datetime64_any_dtype(values):
+        return alt.X("x:T", title=None, axis=alt.Axis(grid=False, labelOverlap=True, format="%b %Y", tickCount=8))
+    labels = [str(value) for value in values.unique()]
+    wrong = [label for label in labels if not is_quarter(label)]
+    if wrong:
+        raise ChartError(f"{chart}: {wrong[0]!r} is neither a date nor a quarter like 2027Q1")
+    first, last = min(labels, key=quarter_index), max(labels, key=quarter_index)
+    domain = quarter_range(first, quarter_index(last) - quarter_index(first) + 1)
+    axis = alt.Axis(labelAngle=0, labelExpr=_quarter_labels(domain, width), labelOverlap=False)
+    return alt.X("x:O", title=None, sort=domain, scale=alt.Scale(domain=domain, paddingInner=0.18, paddingOuter=0.1), axis=axis)
+
+
+def _value_axis(title: str, unit: str, width: int = theme.Y_TITLE, **more: Any) -> dict[str, Any]:
+    """Return title and axis of the channel that shows the value."""
+    return {"title": theme.axis_title(title, unit, width), "axis": alt.Axis(labelExpr=theme.axis_labels(unit), tickCount=6, **more)}
+
+
+def fan(
+    quantiles: pd.DataFrame,
+    *,
+    title: str,
+    value_title: str,
+    unit: str,
+    subtitle: str = "",
+    x: str = "quarter",
+    value: str = "quantity",
+    series: str | None = None,
+    history: pd.DataFrame | None = None,
+    history_name: str = "Measured",
+) -> Any:
+    """Show what may come: the median as a line, pairs of quantiles as bands, what was measured before it as dots.
+
+    Parameters
+    ----------
+    quantiles
+        x (quarter label or date), quantile (0 to 1), value, and series if named; quantiles come in pairs (0.1 with 0.9).
+    title, subtitle, value_title, unit
+        Finding, assumption, what the axis shows, its unit.
+    x, value, series
+        Names of the columns; each series gets a panel with its own scale.
+    history, history_name
+        x, value and series of what is known (the past, a budget), and its name in the legend.
+
+    Raises
+    ------
+    ChartError
+        If columns, pairs of quantiles or rows do not fit.
+    """
+    keys = [x] + ([series] if series else [])
+    data = theme.checked(quantiles, [*keys, "quantile", value], "fan", [value, "quantile"])
+    levels = sorted({float(level) for level in data["quantile"]})
+    pairs = [(low, 1 - low) for low in levels if low < 0.5 and any(abs(level - (1 - low)) < 1e-9 for level in levels)]
+    if not pairs:
+        raise ChartError(f"fan: no pair of quantiles such as 0.1 and 0.9 among {levels}; a forecast without its band is not shown")
+    wide = data.assign(quantile=data["quantile"].round(9)).pivot_table(index=keys, columns="quantile", values=value, sort=False)
+    table = pd.DataFrame({"x": wide.index.get_level_values(0)})
+    table["series"] = ["\n".join(theme.wrapped(name, 44)) for name in wide.index.get_level_values(1)] if series else ""
+    for place, (low, high) in enumerate(pairs):
+        table[f"low{place}"], table[f"high{place}"] = wide[round(low, 9)].to_numpy(), wide[round(high, 9)].to_numpy()
+    if 0.5 in wide.columns:
+        table["middle"] = wide[0.5].to_numpy()
+    if history is not None and not history.empty:
+        past = theme.checked(history, [*keys, value], "fan, history", [value])
+        names = ["\n".join(theme.wrapped(name, 44)) for name in past[series]] if series else ""
+        table = pd.concat([pd.DataFrame({"x": past[x], "series": names, "past": past[value]}), table], ignore_index=True)
+    table = theme.checked(table, table.columns, "fan")
+    across = _time_channel(table["x"], chart="fan", width=268 if series else 620)
+    names = [f"{(high - low):.0%} of cases" for low, high in pairs]
+    kinds = [*names, *(["Median"] if "middle" in table else []), *([theme.display_name(history_name)] if "past" in table else [])]
+    table = table.assign(**{f"kind{place}": kind for place, kind in enumerate(kinds)})
+    palette = [
+        *["#c4d6f2", "#8fb3e6", "#5f8fd6", "#3d72c2"][: len(names)],
+        *(["#0045a5"] if "middle" in table else []),
+        *([theme.INK] if "past" in table else []),
+    ]
+    if len(names) > 4:
+        raise ChartError(f"fan: {len(names)} bands; at most 4 can be told apart")
+    scale = alt.Scale(domain=kinds, range=palette)
+    legend = alt.Legend(title=None, orient="top", symbolType="square", values=kinds)
+
+    axis = _value_axis(value_title, unit, theme.PANEL_TITLE if series else theme.Y_TITLE, minExtent=44)
+
+    def drawn(name: str, *columns: str) -> Any:
+        """Start a layer of the rows that have these columns, in the colour of this name."""
+        shown = alt.Chart(table).transform_filter(" && ".join(f"isValid(datum.{column})" for column in columns))
+        return shown.encode(x=across, color=alt.Color(f"kind{kinds.index(name)}:N", scale=scale, legend=legend))
+
+    marks: list[Any] = []
+    dots = table["x"].nunique() <= 40
+    for place, name in enumerate(names):
+        start = drawn(name, f"low{place}", f"high{place}")
+        # A band over a single time has no area; a bar shows it.
+        shape = start.mark_area(opacity=1) if len(wide) > table["series"].nunique() else start.mark_bar(size=26)
+        marks.append(shape.encode(y=alt.Y(f"low{place}:Q", **axis), y2=f"high{place}:Q"))
+    if "middle" in table:
+        marks.append(drawn("Median", "middle").mark_line(point={"size": 36} if dots else False).encode(y="middle:Q"))
+    if "past" in table:
+        marks.append(
+            drawn(kinds[-1], "past").mark_line(point={"size": 30, "shape": "square"} if dots else False, strokeWidth=1.5).encode(y="past:Q")
+        )
+    if not series:
+        return theme.finish(alt.layer(*marks), title, subtitle)
+    panel = alt.Facet("series:N", sort=list(dict.fromkeys(table["series"])), header=alt.Header(labelExpr=theme.SPLIT_LABEL))
+    count = table["series"].nunique()
+    cell = alt.layer(*marks).properties(width=600 if count == 1 else 268, height=150)
+    grid = (
+        cell.facet(facet=panel, columns=min(count, 2), spacing={"row": 26, "column": 24})
+        .resolve_scale(y="independent")
+        .resolve_axis(x="independent")
+    )
+    return theme.finish(grid, title, subtitle, height=None)
+
+
+def layers(
+    data: pd.DataFrame,
+    *,
+    title: str,
+    value_title: str,
+    unit: str,
+    subtitle: str = "",
+    x: str = "quarter",
+    value: str = "accelerators",
+    layer: str = "term",
+    band: pd.DataFrame | None = None,
+    changes: pd.DataFrame | None = None,
+) -> Any:
+    """Show what a total is made of, quarter by quarter, with the band it has to meet over it.
+
+    Parameters
+    ----------
+    data
+        x (quarter), layer, value; rows of one quarter and layer are stacked on each other.
+    band
+        x, low, median, high: the demand over the stack.
+    changes
+        x, change: what arrives (positive) and what expires (negative), written above the stack.
+
+    Raises
+    ------
+    ChartError
+        If columns or rows do not fit.
+    """
+    table = theme.checked(data, [x, layer, value], "layers", [value]).set_axis(["x", "layer", "value"], axis=1)
+    known = [name for name in theme.STACK_ORDER if name in set(table["layer"])]
+    names = known + [str(name) for name in table["layer"].unique() if name not in theme.STACK_ORDER]
+    tones = theme.colours(names)
+    table = table.assign(
+        rank=table["layer"].astype(str).map({name: place for place, name in enumerate(names)}),
+        layer=table["layer"].map(theme.display_name).map(theme.lines),
+    )
+    shown = [theme.lines(theme.display_name(name)) for name in names]
+    scale = alt.Scale(domain=shown, range=[tones[name] for name in names])
+    legend = alt.Legend(
+        title=None, values=shown[::-1], labelExpr=theme.SPLIT_LABEL, symbolType="square", symbolStrokeColor="#ffffff", symbolStrokeWidth=0.5
+    )
+    edges = [table["x"]] + ([theme.checked(frame, [x], "layers")[x] for frame in (band, changes) if frame is not None and not frame.empty])
+    across = _time_channel(pd.concat(edges, ignore_index=True), chart="layers")
+    marks = [
+        alt.Chart(table)
+        .mark_bar(stroke="#ffffff", strokeWidth=0.8)
+        .encode(
+            x=across,
+            y=alt.Y("value:Q", stack="zero", **_value_axis(value_title, unit)),
+            color=alt.Color("layer:N", scale=scale, legend=legend),
+            order=alt.Order("rank:Q", sort="ascending"),
+        )
+    ]
+    if band is not None and not band.empty:
+        over = theme.checked(band, [x, "low", "median", "high"], "layers, band", ["low", "median", "high"]).rename(columns={x: "x"})
+        strokes = alt.Scale(domain=list(DEMAND_LINES), range=[[1, 0], [4, 3]])
+        dash = alt.StrokeDash("kind:N", scale=strokes, legend=alt.Legend(title=None, symbolStrokeColor="#000000", symbolSize=300))
+        # A quarter has one demand, not a slope: the band is a box as wide as the bar it is compared with.
+        start, stop = theme.at_band(across, 0), alt.X2("x:O", bandPosition=1)
+        marks.append(alt.Chart(over).mark_bar(color="#000000", opacity=0.13).encode(x=across, y="low:Q", y2="high:Q"))
+        for column, name in (("low", DEMAND_LINES[1]), ("high", DEMAND_LINES[1]), ("median", DEMAND_LINES[0])):
+            base = alt.Chart(over).transform_calculate(kind=f"'{name}'").encode(x=start, x2=stop, y=f"{column}:Q")
+            marks.append(base.mark_rule(stroke="#ffffff", strokeWidth=4.5))
+            marks.append(base.mark_rule(stroke="#000000", strokeWidth=2.4 if column == "median" else 1.5).encode(strokeDash=dash))
+    if changes is not None and not changes.empty:
+        marks += _changes(changes, table, band, x, across)
+        subtitle = f"{subtitle}. {CHANGES_NOTE}" if subtitle else CHANGES_NOTE
+    height = theme.legend_height([*shown, *(DEMAND_LINES if band is not None else ())])
+    return theme.finish(alt.layer(*marks), title, subtitle, height=max(360, height))
+
+
+def _changes(changes: pd.DataFrame, table: pd.DataFrame, band: pd.DataFrame | None, x: str, across: alt.X) -> list[Any]:
+    """Write arrivals and expiries above all else that stands in their quarter."""
+    moves = theme.checked(changes, [x, "change"], "layers, changes", ["change"]).rename(columns={x: "x"})
+    tops = table[table["value"] > 0].groupby("x")["value"].sum()
+    if band is not None and not band.empty:
+        tops = pd.concat([tops, band.set_index(x)["high"]], axis=1).max(axis=1)
+    marks: list[Any] = []
+    below: set[str] = set()
+    for sign, arrow in ((-1, "▼"), (1, "▲")):
+        found = moves[moves["change"] * sign > 0].groupby("x", sort=False)["change"].sum().abs()
+        for raised in (False, True):
+            part = found[[(quarter in below) == raised for quarter in found.index]]
+            if part.empty:
+                continue
+            labels = pd.DataFrame(
+                {
+                    "x": part.index,
+                    "text": [f"{arrow} {theme.compact(size)}" for size in part],
+                    "y": tops.reindex(part.index).fillna(0).to_numpy(),
+                }
+            )
+            marks.append(
+                alt.Chart(labels)
+                .mark_text(baseline="bottom", dy=-20 if raised else -6, fontWeight="bold", fontSize=11 if len(tops) <= 8 else 10)
+                .encode(x=across, y="y:Q", text="text:N")
+            )
+        below |= set(found.index)
+    return marks
+
+
+def curve(
+    data: pd.DataFrame,
+    *,
+    x: str,
+    y: str,
+    title: str,
+    x_title: str,
+    y_title: str,
+    x_unit: str,
+    unit: str,
+    subtitle: str = "",
+    series: str | None = None,
+    low: str | None = None,
+    high: str | None = None,
+    points: pd.DataFrame | None = None,
+    steps: bool = False,
+) -> Any:
+    """Show how one quantity depends on another: a load-duration curve, a scaling curve, a cost over utilisation.
+
+    Parameters
+    ----------
+    data
+        x and y (numbers), series, and low and high of a band if named.
+    x_title, y_title, x_unit, unit
+        What the axes show and in which units.
+    points
+        x, y, label: the places the finding speaks of.
+    steps
+        Draw steps (the value holds until the next x) instead of slopes.
+
+    Raises
+    ------
+    ChartError
+        If columns or rows do not fit.
+    """
+    if (low is None) != (high is None):
+        raise ChartError("curve: a band needs both its columns, low and high")
+    names = {x: "x", y: "y"} | ({series: "series"} if series else {}) | ({low: "low", high: "high"} if low and high else {})
+    numeric = [name for name in names if name != series]
+    table = theme.checked(data, names, "curve", numeric).rename(columns=names)
+    shape: Literal["step-after", "linear"] = "step-after" if steps else "linear"
+    across = alt.X(
+        "x:Q",
+        title=theme.axis_title(x_title, x_unit, theme.X_TITLE),
+        scale=alt.Scale(nice=False),
+        axis=alt.Axis(labelExpr=theme.axis_labels(x_unit), tickCount=8, grid=False),
+    )
+    up = alt.Y("y:Q", **_value_axis(y_title, unit))
+    if not series:
+        table = table.assign(series=theme.display_name(y_title))
+    raw = [str(name) for name in table["series"].unique()]
+    tones = theme.colours(raw)
+    shown = [theme.lines(theme.display_name(name)) for name in raw]
+    table = table.assign(series=table["series"].map(theme.display_name).map(theme.lines))
+    legend = (
+        alt.Legend(title=None, labelExpr=theme.SPLIT_LABEL, symbolType="stroke", symbolSize=400, symbolOpacity=1)
+        if len(shown) > 1
+        else None
+    )
+    colour = alt.Color("series:N", scale=alt.Scale(domain=shown, range=[tones[name] for name in raw]), legend=legend)
+    dash = alt.StrokeDash("series:N", scale=alt.Scale(domain=shown, range=theme.dashes(raw)), legend=legend)
+    base = alt.Chart(table).encode(x=across)
+    marks: list[Any] = []
+    if low and high:
+        marks.append(
+            base.mark_area(opacity=0.22, interpolate=shape, stroke=None).encode(
+                y=alt.Y("low:Q", **_value_axis(y_title, unit)), y2="high:Q", color=colour
+            )
+        )
+    marks.append(base.mark_line(interpolate=shape, strokeWidth=2.4).encode(y=up, color=colour, strokeDash=dash))
+    if points is not None and not points.empty:
+        spots = theme.checked(points, ["x", "y", "label"], "curve, points", ["x", "y"])
+        middle = (table["x"].min() + table["x"].max()) / 2
+        for left, part in ((True, spots[spots["x"] <= middle]), (False, spots[spots["x"] > middle])):
+            if part.empty:
+                continue
+            spot = alt.Chart(part.assign(label=[theme.lines(name, 34) for name in part["label"]])).encode(x=across, y="y:Q")
+            side: dict[str, Any] = {"align": "left", "dx": 9} if left else {"align": "right", "dx": -9}
+            marks.append(spot.mark_point(size=90, color="#000000", filled=True, opacity=1))
+            marks += theme.halo_text(spot.encode(text="label:N"), baseline="bottom", dy=-6, lineBreak="\n", fontWeight="bold", **side)
+    height = theme.legend_height(shown, 20) if len(shown) > 1 else 0
+    return theme.finish(alt.layer(*marks), title, subtitle, height=max(320, height))
+
+
+def staircase(
+    data: pd.DataFrame,
+    *,
+    x: str,
+    y: str,
+    title: str,
+    x_title: str,
+    y_title: str,
+    x_unit: str,
+    unit: str,
+    subtitle: str = "",
+    series: str | None = None,
+    points: pd.DataFrame | None = None,
+) -> Any:
+    """Show a quantity that holds until the next step: capacity by committed units, memory by rung, price by tier.
+
+    Parameters are those of `curve`; each value holds from its x to the next.
+    """
+    return curve(
+        data,
+        x=x,
+        y=y,
+        title=title,
+        x_title=x_title,
+        y_title=y_title,
+        x_unit=x_unit,
+        unit=unit,
+        subtitle=subtitle,
+        series=series,
+        points=points,
+        steps=True,
+    )

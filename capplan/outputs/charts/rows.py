@@ -1,0 +1,177 @@
+"""Pictures made of rows: contracts over time, and one number in every cell of a grid."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from capplan.outputs.charts import theme
+from capplan.outputs.charts.theme import ChartError
+
+
+def gantt(
+    data: pd.DataFrame,
+    *,
+    title: str,
+    today: dt.date | pd.Timestamp,
+    subtitle: str = "",
+    name: str = "contract",
+    start: str = "start",
+    end: str = "end",
+    term: str = "term",
+    markers: pd.DataFrame | None = None,
+) -> Any:
+    """Show contracts over time, with today and the days on which something has to be done.
+
+    Parameters
+    ----------
+    data
+        name, start and end (dates), term; a name may have several rows, rows keep their order.
+    today
+        The day of the plan.
+    markers
+        name, date, kind ("Sign by", "Notice", "Delivery", ...).
+
+    Raises
+    ------
+    ChartError
+        If columns or rows do not fit, or a contract ends before it starts.
+    """
+    table = theme.checked(data, [name, start, end, term], "gantt").set_axis(["name", "start", "end", "term"], axis=1)
+    for column in ("start", "end"):
+        table[column] = pd.to_datetime(table[column])
+    backwards = table[table["end"] < table["start"]]
+    if not backwards.empty:
+        raise ChartError(
+            f"gantt: {backwards['name'].iloc[0]!r} ends {backwards['end'].iloc[0].date()}, before it starts {backwards['start'].iloc[0].date()}"
+        )
+    raw = [known for known in theme.STACK_ORDER if known in set(table["term"])]
+    raw += [str(found) for found in table["term"].unique() if found not in theme.STACK_ORDER]
+    tones = theme.colours(raw)
+    terms = [theme.lines(theme.display_name(found)) for found in raw]
+    order = list(dict.fromkeys(theme.lines(theme.display_name(found)) for found in table["name"]))
+    table = table.assign(
+        name=table["name"].map(theme.display_name).map(theme.lines), term=table["term"].map(theme.display_name).map(theme.lines)
+    )
+    dates = [*table["start"], *table["end"], pd.Timestamp(today)]
+    step = _month_step(min(dates), max(dates))
+    axis = alt.Axis(
+        labelExpr=f"[timeFormat(datum.value, '{'%b' if step == 1 else 'Q%q'}'), timeFormat(datum.value, '%Y')]",
+        tickCount={"interval": "month", "step": step},
+        grid=True,
+    )
+    across = alt.X("start:T", title=None, axis=axis)
+    rows = alt.Y(
+        "name:N", sort=order, title=None, axis=alt.Axis(labelExpr=theme.SPLIT_LABEL, grid=False), scale=alt.Scale(paddingInner=0.35)
+    )
+    colour = alt.Color(
+        "term:N",
+        scale=alt.Scale(domain=terms, range=[tones[found] for found in raw]),
+        legend=alt.Legend(title=None, orient="top", labelExpr=theme.SPLIT_LABEL, symbolType="square", columns=4),
+    )
+    marks = [alt.Chart(table).mark_bar(cornerRadius=2, stroke="#ffffff").encode(x=across, x2="end:T", y=rows, color=colour)]
+    day = alt.Chart(pd.DataFrame({"start": [pd.Timestamp(today)], "text": [f"Today, {pd.Timestamp(today).date()}"]})).encode(x=across)
+    marks += [
+        day.mark_rule(color="#000000", strokeWidth=1.5, strokeDash=[4, 3]),
+        day.mark_text(align="left", baseline="bottom", dx=4, dy=-3, fontWeight="bold").encode(y=alt.value(0), text="text:N"),
+    ]
+    if markers is not None and not markers.empty:
+        flags = theme.checked(markers, [name, "date", "kind"], "gantt, markers").set_axis(["name", "start", "kind"], axis=1)
+        unknown = sorted(set(flags["name"]) - set(data[name]))
+        if unknown:
+            raise ChartError(f"gantt: a marker stands on {unknown[0]!r}, which is not among the rows")
+        kinds = [str(kind) for kind in flags["kind"].unique()]
+        flags = flags.assign(name=flags["name"].map(theme.display_name).map(theme.lines), start=pd.to_datetime(flags["start"]))
+        form = alt.Shape(
+            "kind:N",
+            scale=alt.Scale(
+                domain=kinds, range=(["diamond", "triangle-right", "circle", "square", "cross", "triangle-up"] * 3)[: len(kinds)]
+            ),
+            legend=alt.Legend(title=None, orient="bottom", symbolSize=110),
+        )
+        marks.append(
+            alt.Chart(flags)
+            .mark_point(size=130, color="#000000", stroke="#ffffff", strokeWidth=1.5, opacity=1)
+            .encode(x=across, y=rows, shape=form)
+        )
+    return theme.finish(alt.layer(*marks), title, subtitle, height=130 + theme.rows_height(order, 28))
+
+
+def _month_step(first: pd.Timestamp, last: pd.Timestamp) -> int:
+    """Return after how many months the axis has its next tick: every month, quarter, half year or year."""
+    quarters = (last - first).days / 91
+    return 1 if quarters <= 4 else 3 if quarters <= 14 else 6 if quarters <= 28 else 12
+
+
+def heat_map(
+    data: pd.DataFrame,
+    *,
+    x: str,
+    y: str,
+    value: str,
+    title: str,
+    value_title: str,
+    unit: str,
+    subtitle: str = "",
+    x_title: str = "",
+    y_title: str = "",
+    middle: float | None = None,
+) -> Any:
+    """Show one number for every pair: darker is more, and the number stands in its cell.
+
+    Parameters
+    ----------
+    data
+        x, y (names, in the order they come), value.
+    middle
+        Value at which the colour turns (break-even); without it one hue runs from light to dark.
+
+    Raises
+    ------
+    ChartError
+        If columns or rows do not fit, or a pair comes twice.
+    """
+    table = theme.checked(data, [x, y, value], "heat map", [value]).set_axis(["x", "y", "value"], axis=1)
+    twice = table.duplicated(["x", "y"])
+    if twice.any():
+        row = table[twice].iloc[0]
+        raise ChartError(f"heat map: the pair {row['x']!r}, {row['y']!r} comes twice")
+    columns = table["x"].nunique()
+    wide = max(6, int(600 / columns / 6.5))
+    across = [theme.lines(theme.display_name(name), wide) for name in dict.fromkeys(table["x"])]
+    down = [theme.lines(theme.display_name(name)) for name in dict.fromkeys(table["y"])]
+    least, most = float(table["value"].min()), float(table["value"].max())
+    if middle is None:
+        scale = alt.Scale(scheme="blues", domain=[least, most if most > least else least + 1])
+        depth = (table["value"] - least) / ((most - least) or 1)
+    else:
+        reach = max(abs(most - middle), abs(least - middle)) or 1.0
+        scale = alt.Scale(scheme="blueorange", reverse=True, domain=[middle - reach, middle + reach])
+        depth = (table["value"] - middle).abs() / reach
+    ink = ["#ffffff" if share > 0.6 else theme.INK for share in depth]
+    table = table.assign(
+        x=table["x"].map(lambda name: theme.lines(theme.display_name(name), wide)),
+        y=table["y"].map(theme.display_name).map(theme.lines),
+        text=[theme.number_text(number, unit) for number in table["value"]],
+        ink=ink,
+    )
+    base = alt.Chart(table).encode(
+        x=alt.X("x:N", sort=across, title=x_title or None, axis=alt.Axis(labelAngle=0, labelExpr=theme.SPLIT_LABEL, orient="top")),
+        y=alt.Y("y:N", sort=down, title=y_title or None, axis=alt.Axis(labelExpr=theme.SPLIT_LABEL)),
+    )
+    legend = alt.Legend(
+        title=theme.axis_title(value_title, unit),
+        labelExpr=theme.axis_labels(unit),
+        orient="bottom",
+        gradientLength=240,
+        titleOrient="left",
+        tickCount=4,
+    )
+    cells = base.mark_rect(stroke="#ffffff", strokeWidth=1.5).encode(color=alt.Color("value:Q", scale=scale, legend=legend))
+    words = base.mark_text().encode(text="text:N", color=alt.Color("ink:N", scale=None, legend=None))
+    return theme.finish(
+        alt.layer(cells, words).resolve_scale(color="independent"), title, subtitle, height=110 + theme.rows_height(down, 32)
+    )

@@ -1,0 +1,1 @@
+"""Tables, charts and quotas as files for other systems."""

@@ -1,0 +1,1 @@
+"""Sliders around a view."""

@@ -1,0 +1,392 @@
+"""Sliders around a view: move an assumption and see headline, chart, table and the difference to the baseline change.
+
+The chart is SVG made in the kernel, not a JavaScript chart: it needs no library in the page (nothing to load where the network is
+cut off), is the very picture of the report, and is redrawn in a quarter of a second, where a Vega widget first sends almost a megabyte.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import ipywidgets
+import yaml
+
+from capplan.book.book import Book
+from capplan.book.scenario import Scenario
+from capplan.errors import CapplanError
+from capplan.outputs.charts import number_text, to_svg
+from capplan.outputs.charts.theme import display_name
+from capplan.outputs.export.files import write_table
+from capplan.outputs.lab.controls import Control, control_for, label_of
+from capplan.outputs.text import words
+from capplan.outputs.views.view import View
+
+WAIT_SECONDS = 0.35
+#: Rest after a first answer before the full one is computed, so that one can go on moving.
+REST_SECONDS = 2.0
+SPINNER = (
+    "<style>@keyframes capplan-turn{to{transform:rotate(360deg)}} .capplan-turning{display:inline-block;width:12px;height:12px;margin-right:6px;"
+    "border:2px solid #bbb;border-top-color:#0045a5;border-radius:50%;animation:capplan-turn .8s linear infinite}</style>"
+    "<span class='capplan-turning'></span><span class='capplan-busy'>Computing ...</span>"
+)
+TABLE_STYLE = (
+    "<style>.capplan-explorer .widget-html-content{min-width:0;overflow:hidden} .capplan-table{overflow:auto;max-height:360px}.capplan-table table{border-collapse:collapse;font-size:12px}"
+    ".capplan-table td,.capplan-table th{padding:2px 8px;text-align:left;border-bottom:1px solid #ddd;white-space:nowrap}</style>"
+)
+
+
+class Handle(Protocol):
+    """Something planned that can be called off."""
+
+    def cancel(self) -> object:
+        """Call it off."""
+
+
+Later = Callable[[float, Callable[[], None]], Handle]
+Show = Callable[[Book, Scenario], View]
+First = Callable[[Book, Scenario], View | None]
+
+
+def explore(show: Show, book: Book, scenario: Scenario, *, fields: Sequence[str] | None = None, first: First | None = None) -> Explorer | None:
+    """Answer what changes if an assumption changes: put controls around a view.
+
+    Parameters
+    ----------
+    show
+        A view's function.
+    book, scenario
+        What it is shown for; the scenario is the baseline.
+    fields
+        Assumptions to move; by default those the view names.
+    first
+        A quick answer that stands in until the full one, which is always that of `show`, is computed; None where there is none.
+
+    Returns
+    -------
+    Explorer or None
+        A widget to be shown as a cell's last value; None where nobody is there to move it (CAPPLAN_HEADLESS is set).
+
+    Raises
+    ------
+    ScenarioError
+        If a field is no assumption.
+    """
+    if os.environ.get("CAPPLAN_HEADLESS"):
+        return None
+    return Explorer(show, book, scenario, fields, first=first)
+
+
+def later(seconds: float, action: Callable[[], None]) -> Handle:
+    """Plan an action on the kernel's event loop; without a loop (a plain script) do it at once."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        action()
+        return _Done()
+    return loop.call_later(seconds, action)
+
+
+class _Done:
+    def cancel(self) -> None:
+        """Nothing is left to call off."""
+
+
+class Explorer(ipywidgets.VBox):
+    """Controls, headline, difference to the baseline, chart and table of one view.
+
+    Parameters
+    ----------
+    show, book, scenario, fields, first
+        As in `explore`.
+    folder
+        Where scenario, chart and table are saved.
+    plan_action
+        How an action is planned; replaced in tests.
+    """
+
+    def __init__(
+        self,
+        show: Show,
+        book: Book,
+        scenario: Scenario,
+        fields: Sequence[str] | None = None,
+        *,
+        first: First | None = None,
+        folder: Path | None = None,
+        plan_action: Later = later,
+    ) -> None:
+        """Show the baseline and build a control for every field."""
+        self._show, self._book, self.baseline_scenario, self._later = show, book, scenario, plan_action
+        self._folder, self._quiet, self._first = folder or Path.cwd(), False, first
+        self._handle: Handle | None = None
+        self._picked: str | None = None
+        self.baseline: View | None = None
+        self.view: View | None = None
+        self.headline = ipywidgets.HTML(layout=ipywidgets.Layout(width="auto"))
+        self.difference = ipywidgets.HTML(layout=ipywidgets.Layout(width="auto"))
+        self.status = ipywidgets.HTML(layout=ipywidgets.Layout(width="auto", min_height="24px"))
+        self.picture = ipywidgets.HTML()
+        self.table = ipywidgets.HTML(layout=ipywidgets.Layout(width="auto"))
+        self.which = ipywidgets.Dropdown(options=[], description="Chart", layout=ipywidgets.Layout(display="none"))
+        self.headline.add_class("capplan-headline")
+        self.difference.add_class("capplan-difference")
+        self.status.add_class("capplan-status")
+        self.picture.add_class("capplan-picture")
+        self._attempt(scenario)
+        self.baseline = self.view
+        wanted = fields if fields is not None else self.view.fields if self.view else ()
+        self.controls: dict[str, Control] = {
+            name: control_for(name, getattr(scenario, name), self.view.choices.get(name, ()) if self.view else ()) for name in wanted
+        }
+        for control in self.controls.values():
+            for part in control.parts:
+                part.observe(self._moved, names="value")
+        self.which.observe(self._draw, names="value")
+        self.buttons = {
+            "reset": self._button("Reset", "Put every assumption back to the baseline", self.reset),
+            "save": self._button(
+                "Save scenario", "Write the assumptions that differ from the book to a file for capplan plan --scenario", self.save_scenario
+            ),
+            "chart": self._button("Export chart", "Write the chart as SVG", self.export_chart),
+            "table": self._button("Export table", "Write the table as CSV", self.export_table),
+        }
+        children = [
+            self.headline,
+            self.difference,
+            ipywidgets.VBox([control.widget for control in self.controls.values()]),
+            ipywidgets.HBox(list(self.buttons.values())),
+            self.status,
+            self.which,
+            self.picture,
+            self.table,
+            self._help(),
+        ]
+        super().__init__(children=children, layout=ipywidgets.Layout(width="auto", min_width="0", overflow="hidden"))
+        self.add_class("capplan-explorer")
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario as the controls stand; raises ScenarioError where they contradict each other."""
+        moved = {name: control.read() for name, control in self.controls.items()}
+        changed = {name: value for name, value in moved.items() if value != getattr(self.baseline_scenario, name)}
+        return self.baseline_scenario.replaced(**changed) if changed else self.baseline_scenario
+
+    def reset(self) -> None:
+        """Put every control back to the baseline."""
+        self._quiet = True
+        for name, control in self.controls.items():
+            control.write(getattr(self.baseline_scenario, name))
+        self._quiet = False
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Run the view for the scenario as it stands; an error stands in place of the answer, in plain words."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+        try:
+            scenario = self.scenario
+        except CapplanError as error:
+            self._fail(str(error))
+            return
+        began = time.perf_counter()
+        if self._look(scenario):
+            self.status.value = html.escape(f"First answer in {time.perf_counter() - began:.1f} s; the full one follows when the sliders rest.")
+            self._handle = self._later(REST_SECONDS, lambda: self._attempt(scenario))
+        else:
+            self._attempt(scenario)
+
+    def _look(self, scenario: Scenario) -> bool:
+        """Show a first answer, where there is one; what fails here fails again, and is said, in the full answer."""
+        try:
+            view = self._first(self._book, scenario) if self._first is not None else None
+        except Exception:
+            return False
+        if view is not None:
+            self._fill(view, scenario)
+        return view is not None
+
+    def overrides(self) -> dict[str, Any]:
+        """Return the assumptions that differ from the book, as a scenario file holds them."""
+        scenario = self.scenario
+        plain = scenario.model_dump(mode="json")
+        return {name: plain[name] for name in Scenario.model_fields if getattr(scenario, name) != getattr(self._book.scenario, name)}
+
+    def save_scenario(self) -> str:
+        """Write the overrides as YAML and say how to use them."""
+        path = self._folder / "scenario.yaml"
+        changed = self.overrides()
+        text = yaml.safe_dump(changed, sort_keys=True, allow_unicode=True) if changed else "{}\n"
+        _write_whole(path, "# Assumptions that differ from the book. Use: capplan plan BOOK --scenario scenario.yaml\n" + text)
+        return f"Saved {path.name} with {len(changed)} assumption{'' if len(changed) == 1 else 's'} that differ from the book."
+
+    def export_chart(self) -> str:
+        """Write the chart that is shown as SVG."""
+        if self.view is None:
+            raise CapplanError("There is no chart to export; mend the assumptions first.")
+        path = self._folder / f"{self._stem()}_{_file_name(str(self.which.value))}.svg"
+        _write_whole(path, to_svg(self.view.charts[self.which.value]))
+        return f"Wrote {path.name}."
+
+    def export_table(self) -> str:
+        """Write the table as CSV; text that a spreadsheet would run as a formula is made inert."""
+        if self.view is None:
+            raise CapplanError("There is no table to export; mend the assumptions first.")
+        return f"Wrote {write_table(self.view.table, self._folder / f'{self._stem()}.csv').name}."
+
+    def _stem(self) -> str:
+        return _file_name(getattr(self._show, "__name__", "view").removeprefix("show_"))
+
+    def _button(self, text: str, help_text: str, action: Callable[[], str | None]) -> ipywidgets.Button:
+        button = ipywidgets.Button(description=text, tooltip=help_text)
+
+        def pressed(_: object) -> None:
+            try:
+                said = action()
+            except (CapplanError, OSError) as error:
+                self.status.value = _error_text(str(error))
+            else:
+                if said:
+                    self.status.value = html.escape(said)
+
+        button.on_click(pressed)
+        return button
+
+    def _help(self) -> ipywidgets.Widget:
+        """Say what every assumption means and where its default comes from."""
+        lines = []
+        for name in self.controls:
+            field = Scenario.model_fields[name]
+            extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+            lines.append(
+                f"<li><b>{html.escape(label_of(name))}</b>: {html.escape(field.description or '')} Default: {html.escape(str(extra.get('source', '')))}</li>"
+            )
+        guide = ipywidgets.Accordion(children=[ipywidgets.HTML(f"<ul>{''.join(lines)}</ul>")], selected_index=None)
+        guide.set_title(0, "What the assumptions mean, and where their defaults come from")
+        return guide
+
+    def _moved(self, _: object) -> None:
+        """Wait until the user rests, then run the view once."""
+        if self._quiet:
+            return
+        if self._handle is not None:
+            self._handle.cancel()
+        self.status.value = SPINNER
+        self._handle = self._later(WAIT_SECONDS, self.refresh)
+
+    def _attempt(self, scenario: Scenario) -> None:
+        self.status.value = SPINNER
+        began = time.perf_counter()
+        try:
+            view = self._show(self._book, scenario)
+            self._fill(view, scenario)
+        except CapplanError as error:
+            self._fail(str(error))
+        except Exception as error:
+            self._fail(
+                f"This view failed ({type(error).__name__}: {error}). Reset the assumptions; if it stays, report it with the saved scenario."
+            )
+        else:
+            self.status.value = html.escape(f"Computed in {time.perf_counter() - began:.1f} s.")
+
+    def _fail(self, message: str) -> None:
+        self.view = None
+        self.status.value = _error_text(message)
+        for part in (self.headline, self.difference, self.picture, self.table):
+            part.value = ""
+
+    def _fill(self, view: View, scenario: Scenario) -> None:
+        names = list(view.charts)
+        chosen = self._picked if self._picked in names else names[0]
+        picture = to_svg(view.charts[chosen])
+        difference = self._difference(view, scenario)
+        self.view = view
+        self._quiet = True
+        self.which.options = [(words(name), name) for name in names]
+        self.which.value = chosen
+        self.which.layout.display = "none" if len(names) < 2 else ""
+        self._quiet = False
+        self.headline.value = f"<h3 style='margin:4px 0'>{html.escape(view.headline)}</h3>"
+        self.difference.value = html.escape(difference)
+        self.picture.value = picture
+        notes = "".join(f"<li>{html.escape(note)}</li>" for note in view.notes)
+        self.table.value = f"{TABLE_STYLE}<div class='capplan-table'>{view.shown.to_html()}</div>" + (f"<ul>{notes}</ul>" if notes else "")
+
+    def _draw(self, _: object) -> None:
+        if not self._quiet and self.view is not None and self.which.value in self.view.charts:
+            self._picked = self.which.value
+            self.picture.value = to_svg(self.view.charts[self.which.value])
+
+    def _difference(self, view: View, scenario: Scenario) -> str:
+        """Say how far the deciding number is from the baseline, and what was moved."""
+        if self.baseline is None or scenario == self.baseline_scenario:
+            return "These are the baseline's assumptions."
+        moved = [
+            f"{_within(label_of(name))} {_value_text(getattr(self.baseline_scenario, name))} → {_value_text(getattr(scenario, name))}"
+            for name in Scenario.model_fields
+            if getattr(scenario, name) != getattr(self.baseline_scenario, name)
+        ]
+        because = f"because {' and '.join(moved) if len(moved) < 3 else ', '.join(moved)}"
+        step = view.value - self.baseline.value
+        if abs(step) <= 1e-9 * max(1.0, abs(self.baseline.value)):
+            return f"No difference to the baseline ({_amount(self.baseline)}), {because.replace('because', 'although', 1)}."
+        share = f", {number_text(step / abs(self.baseline.value), 'share', signed=True)}" if self.baseline.value else ""
+        return f"{_amount(view, step, signed=True)}{share} against the baseline ({_amount(self.baseline)}), {because}{_parts(self.baseline, view)}."
+
+
+def _parts(before: View, after: View) -> str:
+    """Name the two components of the number that moved most, where the view lists them (details["components"]: component, usd)."""
+    if "components" not in before.details or "components" not in after.details:
+        return ""
+    old, new = (view.details["components"].groupby("component")["usd"].sum() for view in (before, after))
+    steps = new.sub(old, fill_value=0.0)
+    largest = steps[steps.abs() >= max(0.5, 0.05 * steps.abs().max())].sort_values(key=abs, ascending=False, kind="stable").head(2)
+    named = [f"{display_name(name).lower()} {number_text(step, after.unit, signed=True)}" for name, step in largest.items()]
+    return f": mostly {' and '.join(named)}" if named else ""
+
+
+def _amount(view: View, value: float | None = None, *, signed: bool = False) -> str:
+    text = number_text(view.value if value is None else value, view.unit, signed=signed)
+    return text if view.unit in ("", "share") or text[-1:] == "%" or any(sign in text for sign in "$€£¥") else f"{text} {view.unit}"
+
+
+def _within(label: str) -> str:
+    """Write a label within a sentence: a small letter first, unless it is an abbreviation."""
+    return label if label[:2].isupper() else label[:1].lower() + label[1:]
+
+
+def _value_text(value: Any) -> str:
+    if value is None:
+        return "as estimated"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.6g}"
+    if isinstance(value, tuple):
+        return ", ".join(str(part) for part in value) or "none"
+    return words(value) if isinstance(value, str) and "_" in value else str(value)
+
+
+def _error_text(message: str) -> str:
+    lines = html.escape(message).replace("\n", "<br>")
+    return f"<div class='capplan-error' style='color:#9c0011;border-left:3px solid #9c0011;padding-left:8px'>{lines}</div>"
+
+
+def _file_name(text: str) -> str:
+    """Return a text as part of a file name."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_")[:60] or "view"
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Write a file so that a reader never finds half of it."""
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False, suffix=".part") as file:
+        file.write(text)
+    Path(file.name).replace(path)

@@ -1,0 +1,1 @@
+"""Headless runs: reports, notebooks, folders that appear whole or not at all."""

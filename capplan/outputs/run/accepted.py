@@ -1,0 +1,78 @@
+"""An accepted plan: kept with its reason, and compared with the plan that the same inputs give today."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+
+from capplan.errors import CapplanError
+from capplan.outputs.export.files import write_table
+from capplan.outputs.run.folders import replaced_whole
+
+#: What is kept of a report: enough to see a drift, small enough for a repository.
+KEPT = ("run.json", "tables/decisions.csv", "tables/spend.csv", "tables/alternatives.csv", "charts/capacity.png", "charts/spend.png")
+
+
+def accept(report: Path, reason: str, into: Path) -> str:
+    """Keep a report's main tables as the accepted plan.
+
+    Parameters
+    ----------
+    report
+        Folder of a finished report.
+    reason
+        Why it is right.
+    into
+        Folder of the accepted plan; what was accepted before stays listed in accepted.csv.
+
+    Returns
+    -------
+    str
+        One sentence.
+
+    Raises
+    ------
+    CapplanError
+        Where the folder is no finished report, or no reason is given.
+    """
+    missing = [name for name in KEPT if not (report / name).is_file()]
+    if missing:
+        raise CapplanError(f"{report} is no finished report: it has no {missing[0]}")
+    if not reason.strip():
+        raise CapplanError("an accepted plan needs a reason: --reason 'new B200 quotes'")
+    run = json.loads((report / "run.json").read_text(encoding="utf-8"))
+    line = pd.DataFrame([{"as_of": run["parameters"]["as_of"], "headline": run["headline"], "reason": reason.strip()}])
+    log = into / "accepted.csv"
+    history = pd.concat([pd.read_csv(log), line], ignore_index=True) if log.is_file() else line
+    with replaced_whole(into) as draft:
+        for name in KEPT:
+            shutil.copy(report / name, draft / Path(name).name)
+        write_table(history, draft / "accepted.csv")
+    return f"Accepted {run['headline']}"
+
+
+def drift(old: pd.DataFrame, new: pd.DataFrame, key: str) -> pd.DataFrame:
+    """Compare the numbers of two tables.
+
+    Parameters
+    ----------
+    old, new
+        Tables of the same columns.
+    key
+        Column that names the rows.
+
+    Returns
+    -------
+    DataFrame
+        [key, column, old, new, change_share], only cells that differ by more than rounding, largest first; a row that one side lacks counts as 0 there.
+    """
+    numbers = [name for name in old.columns if pd.api.types.is_numeric_dtype(old[name]) and old[name].dtype != bool]
+    before = old.set_index(key)[numbers].stack().rename("old")
+    after = new.set_index(key)[numbers].stack().rename("new")
+    both = pd.concat([before, after], axis=1).fillna(0.0).rename_axis([key, "column"]).reset_index()
+    size = both[["old", "new"]].abs().max(axis=1)
+    both["change_share"] = ((both["new"] - both["old"]).abs() / size.where(size > 0)).fillna(0.0)
+    return both[both["change_share"] > 1e-9].sort_values("change_share", ascending=False, ignore_index=True)

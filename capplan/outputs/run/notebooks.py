@@ -1,0 +1,125 @@
+"""Run a notebook without a person: strict about parameters and failures, and never leaving half a file."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from capplan.book.places import shipped
+from capplan.book.scenario import Scenario
+from capplan.errors import CapplanError, ReportError, ScenarioError, nearest
+from capplan.outputs.run.folders import made
+
+#: Parameters of every notebook that are no assumptions: where the book is, and assumptions the notebook does not list.
+PLAIN_PARAMETERS = ("book", "more")
+
+
+def notebooks() -> dict[str, Path]:
+    """Return the notebooks by question: {"demand": .../01_demand.ipynb, ...}."""
+    return {re.sub(r"^\d+_", "", path.stem): path for path in sorted(shipped("notebooks").glob("[0-9]*.ipynb"))}
+
+
+def notebook_of(question: str) -> Path:
+    """Return the notebook that answers a question, or name the nearest one."""
+    known = notebooks()
+    if question not in known:
+        raise CapplanError(f"there is no notebook for {question!r}; {nearest(question, known)}")
+    return known[question]
+
+
+def notebook_parameters(path: Path, book: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Sort assumptions into a notebook's own parameters and the rest, and refuse what is misspelt.
+
+    papermill itself only logs an unknown parameter and goes on with the defaults, so it is checked here.
+
+    Parameters
+    ----------
+    path
+        Notebook.
+    book
+        Folder of the book.
+    values
+        Assumptions to override.
+
+    Raises
+    ------
+    ScenarioError
+        Where a name is neither a parameter of the notebook nor an assumption.
+    """
+    import papermill
+
+    for name in values:
+        if name not in Scenario.model_fields:
+            raise ScenarioError(f"{name} is not an assumption; {nearest(name, Scenario.model_fields)}")
+    listed = papermill.inspect_notebook(str(path))
+    for name in listed:
+        if name not in Scenario.model_fields and name not in PLAIN_PARAMETERS:
+            raise ReportError(f"{path.name}: its parameter {name} is not an assumption; {nearest(name, Scenario.model_fields)}")
+    own = {name: value for name, value in values.items() if name in listed}
+    rest = {name: value for name, value in values.items() if name not in listed}
+    return {"book": str(book.resolve()), **own, **({"more": rest} if rest else {})}
+
+
+def execute(path: Path, parameters: Mapping[str, Any], out: Path, answers: Path | None = None) -> Path:
+    """Execute a notebook and keep it; the file appears whole or not at all.
+
+    Parameters
+    ----------
+    path
+        Notebook.
+    parameters
+        Values for its parameters cell.
+    out
+        File to write.
+    answers
+        Private folder in which computed answers are shared between the runner and the notebook.
+
+    Raises
+    ------
+    ReportError
+        With the failing cell's error, in one line.
+    """
+    import papermill
+    from papermill.exceptions import PapermillExecutionError
+    from traitlets.config import Config
+
+    # papermill logs every cell through the root logger; errors come as exceptions, and progress is ours to show
+    logging.getLogger("papermill").setLevel(logging.ERROR)
+    # sockets as files in a private folder: no port is opened, and no network is needed
+    sockets = tempfile.TemporaryDirectory(prefix="capplan-kernel-")
+    transport = {"transport": "ipc", "ip": f"{sockets.name}/kernel"} if os.name == "posix" else {}
+    environment = {
+        "CAPPLAN_HEADLESS": "1",
+        "JUPYTER_RUNTIME_DIR": sockets.name,
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+        **({"CAPPLAN_ANSWERS": str(answers)} if answers else {}),
+    }
+    before = {name: os.environ.get(name) for name in environment}
+    os.environ.update(environment)
+    try:
+        with made(out.parent), sockets, tempfile.TemporaryDirectory(dir=out.parent, prefix=".run-") as folder:
+            draft = Path(folder) / out.name
+            papermill.execute_notebook(
+                str(path),
+                str(draft),
+                parameters=dict(parameters),
+                kernel_name="python3",
+                progress_bar=False,
+                cwd=folder,
+                config=Config(KernelManager=transport),
+                request_save_on_cell_execute=False,
+            )
+            draft.replace(out)
+    except PapermillExecutionError as error:
+        raise ReportError(f"{path.name}, cell {error.exec_count}: {error.ename}: {error.evalue}") from error
+    except RuntimeError as error:
+        raise ReportError(f"{path.name}: the notebook's kernel did not start: {error}") from error
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+    return out

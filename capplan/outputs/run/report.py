@@ -1,0 +1,245 @@
+"""The main job: one strict, atomic run from a book to a report folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from capplan.answers.flips import find_flips
+from capplan.answers.gaps import gap_note, rank_gaps
+from capplan.answers.plan import Plan, quarterly_plan
+from capplan.book.book import Book, load_book
+from capplan.book.places import shipped
+from capplan.book.scenario import Scenario
+from capplan.errors import CapplanError, ReportError
+from capplan.outputs.export.budget import write_budget
+from capplan.outputs.export.files import write_chart, write_table
+from capplan.outputs.page.plan_page import plan_page
+from capplan.outputs.run.folders import replaced_whole
+from capplan.outputs.run.notebooks import execute, notebook_of, notebook_parameters
+from capplan.outputs.views import plan_tables
+from capplan.outputs.views.all_questions import VIEWS, View, show_plan
+from capplan.outputs.workbook.workbook import write_workbook
+
+Say = Callable[[str], None]
+#: Packages whose versions decide what a plan looks like.
+_VERSIONS = ("capplan", "numpy", "pandas", "scipy", "highspy", "PuLP", "statsforecast", "altair", "papermill")
+
+
+@dataclass(frozen=True)
+class Report:
+    """A finished report: its folder, the plan, its warnings, the tables in it, and the assumptions as plain data."""
+
+    folder: Path
+    plan: Plan
+    warnings: tuple[str, ...]
+    tables: Mapping[str, pd.DataFrame]
+    scenario: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A question answered without a person: the view, its executed notebook, the assumptions as plain data."""
+
+    view: View
+    path: Path
+    scenario: Mapping[str, Any]
+
+
+class Steps:
+    """Says what is being done, and remembers how long it took."""
+
+    def __init__(self, say: Say) -> None:
+        self.say, self.seconds, self._open = say, {}, None  # type: tuple[Say, dict[str, float], tuple[str, float] | None]
+
+    def __call__(self, step: str) -> None:
+        """Begin a step, ending the one before."""
+        self.end()
+        self._open = (step, time.perf_counter())
+        self.say(f"  {step} ...")
+
+    def end(self) -> None:
+        """End the step that runs."""
+        if self._open:
+            step, began = self._open
+            self.seconds[step] = round(time.perf_counter() - began, 2)
+            self._open = None
+
+
+def folder_name(path: Path) -> str:
+    """Return a safe folder name for a book."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", path.resolve().name).strip(".-") or "book"
+
+
+def _prepare(book_path: Path, values: Mapping[str, Any], question: str) -> tuple[Book, Scenario, dict[str, Any], Path]:
+    """Check everything that can be checked before anything runs."""
+    notebook = notebook_of(question)
+    parameters = notebook_parameters(notebook, book_path, values)
+    book = load_book(book_path)
+    return book, book.scenario_with(**values), parameters, notebook
+
+
+def tables_of(plan: Plan) -> dict[str, pd.DataFrame]:
+    """Return every table of a plan that the report keeps, by file name."""
+    bought, forecast = plan.purchases, plan.forecast
+    return {
+        "decisions": plan_tables.decisions(plan),
+        "spend": plan_tables.spend(plan),
+        "cash": plan_tables.cash(plan),
+        "obligations": plan_tables.obligations(plan),
+        "coverage": plan_tables.coverage(plan),
+        "unit_costs": plan_tables.unit_costs(plan),
+        "ledger": plan.ledger.entries,
+        "purchases": bought.purchases,
+        "capacity": bought.capacity,
+        "dispatch": bought.dispatch,
+        "costs": bought.costs,
+        "service": bought.service,
+        "limits": bought.binding,
+        "rejected_offers": bought.rejected,
+        "alternatives": bought.alternatives,
+        "demand_quantiles": forecast.quantiles,
+        "demand_scores": forecast.scores,
+        "load_blocks": forecast.blocks,
+        "prices": plan.prices,
+    }
+
+
+def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say = print) -> Report:
+    """Make the plan of a book and leave its report, all at once or not at all.
+
+    Parameters
+    ----------
+    book_path
+        Folder of the book.
+    values
+        Assumptions to override.
+    out
+        Folder of all reports; the report goes to out/<book>/<first quarter>.
+    say
+        Called with progress.
+
+    Raises
+    ------
+    CapplanError
+        With one clear message; a previous report stays as it was.
+    """
+    book, scenario, parameters, notebook = _prepare(book_path, values, "plan")
+    target = out / folder_name(book_path) / scenario.first_quarter
+    say(f"capplan: planning {book.name}, {scenario.first_quarter} and {scenario.horizon_quarters - 1} more quarters")
+    steps = Steps(say)
+    with tempfile.TemporaryDirectory(prefix="capplan-answers-") as answers, replaced_whole(target) as draft:
+        before = os.environ.get("CAPPLAN_ANSWERS")
+        os.environ["CAPPLAN_ANSWERS"] = answers
+        try:
+            plan = quarterly_plan(book, scenario, steps)
+        finally:
+            os.environ.pop("CAPPLAN_ANSWERS") if before is None else os.environ.update(CAPPLAN_ANSWERS=before)
+        steps("drawing charts and writing tables")
+        view = show_plan(book, scenario)
+        tables = tables_of(plan)
+        for name in ("tables", "charts"):
+            (draft / name).mkdir()
+        for name, frame in tables.items():
+            write_table(frame, draft / "tables" / f"{name}.csv")
+        write_workbook(plan, book, draft / "plan.xlsx")
+        write_budget(plan, draft / "budget.csv")
+        for name, chart in view.charts.items():
+            write_chart(chart, draft / "charts" / name)
+        gaps = rank_gaps(book, scenario, steps)
+        flips = find_flips(book, scenario, steps) if scenario.flip_search else None
+        warnings = tuple(filter(None, (gap_note(gaps), *plan.warnings)))
+        (draft / "plan.html").write_text(plan_page(plan, book, view, gaps, flips, warnings), encoding="utf-8")
+        steps("running the notebook")
+        execute(notebook, parameters, draft / "plan.ipynb", Path(answers))
+        steps.end()
+        (draft / "run.json").write_text(
+            json.dumps(_record(plan, book, scenario, steps.seconds, warnings), indent=1, default=str) + "\n", encoding="utf-8"
+        )
+    return Report(target, plan, warnings, tables, scenario.model_dump(mode="json"))
+
+
+def _record(plan: Plan, book: Book, scenario: Scenario, seconds: Mapping[str, float], warnings: tuple[str, ...]) -> dict[str, Any]:
+    """Return what run.json says about a run."""
+    proof = plan.purchases.proof
+    return {
+        "book": book.name,
+        "headline": plan.headline,
+        "parameters": scenario.model_dump(mode="json"),
+        "digests": dict(book.digests),
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}},
+        "solver": {
+            "name": "HiGHS",
+            "status": proof.stopped_by,
+            "lower_usd": proof.lower_usd,
+            "upper_usd": proof.upper_usd,
+            "gap_share": proof.gap_share,
+        },
+        "seconds": dict(seconds),
+        "warnings": list(warnings),
+    }
+
+
+def answer_question(question: str, book_path: Path, values: Mapping[str, Any], out: Path, say: Say = print) -> Answered:
+    """Answer one question: run its notebook, keep it, and return the same view.
+
+    Parameters
+    ----------
+    question
+        Stem of a notebook without its number.
+    book_path, values, out, say
+        As for `write_report`; the notebook goes to out/<book>/<first quarter>-notebooks, its tables into a folder of its name beside it.
+    """
+    book, scenario, parameters, notebook = _prepare(book_path, values, question)
+    path = out / folder_name(book_path) / f"{scenario.first_quarter}-notebooks" / f"{question}.ipynb"
+    say(f"capplan: answering {question} for {book.name}")
+    with tempfile.TemporaryDirectory(prefix="capplan-answers-") as answers:
+        before = os.environ.get("CAPPLAN_ANSWERS")
+        os.environ["CAPPLAN_ANSWERS"] = answers
+        try:
+            view = VIEWS[question](book, scenario)
+            execute(notebook, parameters, path, Path(answers))
+            with replaced_whole(path.with_suffix("")) as draft:
+                for name, frame in {"answer": view.table, **view.details}.items():
+                    write_table(frame, draft / f"{name}.csv")
+        finally:
+            os.environ.pop("CAPPLAN_ANSWERS") if before is None else os.environ.update(CAPPLAN_ANSWERS=before)
+    return Answered(view, path, scenario.model_dump(mode="json"))
+
+
+def run_notebook(question: str, book: Path, scenario: Scenario | Mapping[str, Any], out: Path) -> Path:
+    """Run a question's notebook on a book and return the executed file (see `answer_question`)."""
+    values = scenario.model_dump(exclude_unset=True, mode="json") if isinstance(scenario, Scenario) else dict(scenario)
+    return answer_question(question, Path(book), values, out, lambda _: None).path
+
+
+def open_lab(book_path: Path, port: int) -> None:
+    """Copy the notebooks beside nothing of ours and open them in JupyterLab on a book.
+
+    The notebooks are copied into the folder `capplan-notebooks` of the working directory, where they may be edited.
+    """
+    load_book(book_path)
+    place = Path.cwd() / "capplan-notebooks"
+    if not place.exists():
+        shutil.copytree(shipped("notebooks"), place)
+    command = [sys.executable, "-m", "jupyterlab", f"--port={port}", f"--notebook-dir={place}"]
+    try:
+        code = subprocess.run(command, env={**os.environ, "CAPPLAN_BOOK": str(book_path.resolve())}, check=False).returncode
+    except OSError as error:
+        raise ReportError(f"JupyterLab cannot be started: {error}") from error
+    if code:
+        raise CapplanError(f"JupyterLab ended with code {code}; see its messages above")

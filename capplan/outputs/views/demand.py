@@ -1,0 +1,250 @@
+"""View of demand: how much work will come, how it lies in a quarter, and how good such forecasts were."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pandas as pd
+
+from capplan.answers.plan import demand_of, prices_of, remembered
+from capplan.book.book import Book
+from capplan.book.scenario import DemandAssumptions, Scenario
+from capplan.errors import ScenarioError, nearest
+from capplan.outputs import charts
+from capplan.outputs.text import words
+from capplan.outputs.views.view import View
+from capplan.questions.demand import Backtest, Forecast, backtest_demand, unit_prices
+from capplan.questions.demand.accuracy import FINOPS_BANDS
+from capplan.questions.demand.forecast_demand import growth_of
+
+#: What the sliders move, most telling first.
+FIELDS = (
+    "shown_workloads",
+    "shown_quantile",
+    "horizon_quarters",
+    "event_strength",
+    "growth_share_per_year",
+    "growth_band_share",
+    "season_band_share",
+    "unmet_share",
+    "load_blocks",
+    "paths",
+    "backtest_origins",
+)
+#: Assumptions that no past forecast depends on: moving them tests nothing anew.
+UNTESTED = ("event_strength", "demand_factor", "load_blocks", "hours_convention", "horizon_quarters", "first_quarter")
+COLUMNS = {
+    "ahead": "periods_ahead",
+    "coverage_share": "inside_90_percent_band_share",
+    "run_share": "within_12_percent_share",
+    "walk_share": "within_15_percent_share",
+    "crawl_share": "within_20_percent_share",
+}
+
+
+def show_demand(book: Book, scenario: Scenario) -> View:
+    """Show how much work will come, how sure that is, and how good such forecasts were."""
+    book = book.with_changes(scenario.changes)
+    forecast = demand_of(book, scenario)
+    names = tuple(sorted(forecast.paths["workload"].unique()))
+    picked = _picked(scenario.shown_workloads, names)
+    upper = int(scenario.shown_quantile[1:]) / 100
+    growth, headline = growth_of(forecast.paths[forecast.paths["workload"].isin(picked)], forecast.weights, upper)
+    if len(picked) < len(names):
+        headline = f"{', '.join(picked)}: {headline[:1].lower()}{headline[1:]}"
+    units = book.get("workloads").set_index("workload")["unit"]
+    test = backtest_of(book, scenario) if forecast.history.size and scenario.backtest_origins else None
+    pictures = {
+        **_fan(forecast, units, picked, headline, upper),
+        **_duration(forecast, scenario.first_quarter, picked),
+        **(_tested(test, picked) if test is not None else {}),
+    }
+    details = {
+        "scores": forecast.scores,
+        "unmet": forecast.unmet,
+        "pooling": forecast.pooling,
+        "blocks": forecast.blocks,
+        "backtest": (test.summary if test is not None else pd.DataFrame(columns=["workload"])).rename(columns=COLUMNS),
+        "accuracy": (test.pooled if test is not None else pd.DataFrame(columns=["grain"])).rename(columns=COLUMNS),
+    }
+    notes = (*forecast.notes, *((test.headline, *test.notes) if test is not None else ()))
+    return View(
+        headline,
+        pictures,
+        _table(forecast, units, picked, upper),
+        growth,
+        "times the first quarter",
+        FIELDS,
+        notes,
+        details,
+        {"shown_workloads": names},
+    )
+
+
+def backtest_of(book: Book, scenario: Scenario) -> Backtest:
+    """Test past forecasts of a book's demand, in work and in spend at today's price on demand."""
+    a = scenario.section(DemandAssumptions)
+    a = a.model_copy(update={name: DemandAssumptions.model_fields[name].default for name in UNTESTED})
+    prices = unit_prices(prices_of(book, scenario), book.get("speeds")) if {"speeds", "offers"} <= set(book.tables) else {}
+    step = f"backtest-{scenario.backtest_origins}-{hashlib.sha256(repr(sorted(prices.items())).encode()).hexdigest()[:16]}"
+    return remembered(step, book, ("usage",), a, lambda: backtest_demand(book.get("usage"), a, scenario.backtest_origins, prices or None))
+
+
+def _picked(wanted: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the workloads to show; an unknown one is an error that names the nearest."""
+    unknown = [name for name in wanted if name not in names]
+    if unknown:
+        raise ScenarioError(f"shown_workloads: there is no demand of {unknown[0]}; {nearest(unknown[0], names)}")
+    return tuple(name for name in names if name in wanted) or names
+
+
+def _series(frame: pd.DataFrame, units: pd.Series) -> pd.DataFrame:
+    """Name each workload with its region and unit; quantiles of regions cannot be added up."""
+    places = ["" if region == "any" else f", {region}" for region in frame["region"]]
+    series = [
+        f"{workload}{place} ({words(units.get(workload, 'units')).lower()})"
+        for workload, place in zip(frame["workload"], places, strict=True)
+    ]
+    return frame.assign(series=series)
+
+
+def _table(forecast: Forecast, units: pd.Series, picked: tuple[str, ...], upper: float) -> pd.DataFrame:
+    """Lay out quarter totals: the chosen quantile beside the median and its counterpart."""
+    rows = forecast.quantiles[forecast.quantiles["workload"].isin(picked)]
+    rows = _series(rows[rows["quantile"].round(6).isin([round(1 - upper, 6), 0.5, upper])], units)
+    table = rows.pivot_table(index=["series", "quarter"], columns="quantile", values="quantity").reset_index()
+    table.columns = [
+        f"P{100 * name:g}" if isinstance(name, float) else "workload" if name == "series" else str(name) for name in table.columns
+    ]
+    return table
+
+
+def _fan(forecast: Forecast, units: pd.Series, picked: tuple[str, ...], headline: str, upper: float) -> dict[str, Any]:
+    """Draw each workload's monthly history and forecast, as work a day; by quarter where demand is stated."""
+    if forecast.months.empty:
+        stated = _series(forecast.quantiles[forecast.quantiles["workload"].isin(picked)], units)
+        return {"demand": charts.fan(stated, title="Demand as stated", value_title="Work in the quarter", unit="units", series="series")}
+    months = _series(forecast.months[forecast.months["workload"].isin(picked)], units)
+    months["per_day"] = months["quantity"] / pd.DatetimeIndex(months["month"]).days_in_month
+    months = months[months["quantile"].isin({0.25, 0.5, 0.75, upper, round(1 - upper, 6)})]
+    past = _series(forecast.history[forecast.history["workload"].isin(picked)], units)
+    past["quantity"] = past["quantity_per_day"] * past["days"]
+    past = (
+        past.assign(month=past["time"].dt.to_period("M").dt.to_timestamp())
+        .groupby(["series", "month"], as_index=False)[["quantity", "days"]]
+        .sum()
+    )
+    past = past[past["days"] >= 7].assign(per_day=lambda frame: frame["quantity"] / frame["days"])
+    return {
+        "demand": charts.fan(
+            months,
+            x="month",
+            value="per_day",
+            series="series",
+            history=past[["month", "series", "per_day"]],
+            title=headline.split(f" ({200 * upper - 100:.0f} %", maxsplit=1)[0].rstrip("."),
+            value_title="Work a day",
+            unit="units",
+            subtitle="Median and bands over the sample paths; known events and training runs included",
+        )
+    }
+
+
+def _duration(forecast: Forecast, quarter: str, picked: tuple[str, ...]) -> dict[str, Any]:
+    """Draw each workload's load-duration curve in a quarter, relative to its mean."""
+    part = forecast.duration[(forecast.duration["quarter"] == quarter) & forecast.duration["workload"].isin(picked)]
+    if part.empty:
+        return {}
+    curve = part.groupby(["workload", "hours_share"], as_index=False)["work_per_hour"].sum()
+    mean = forecast.paths[forecast.paths["quarter"] == quarter].groupby(["path", "workload"])["quantity"].sum().groupby("workload").median()
+    hours = forecast.blocks.loc[forecast.blocks["quarter"] == quarter, "hours"].sum()
+    curve["load"] = (curve["work_per_hour"] / (curve["workload"].map(mean) / hours)).fillna(0.0)
+    highest = curve.loc[curve["load"].idxmax()]
+    pool = forecast.pooling.loc[forecast.pooling["quarter"] == quarter, "pooling_gain_share"].item()
+    return {
+        "load_duration": charts.curve(
+            curve,
+            x="hours_share",
+            y="load",
+            series="workload",
+            title=f"{highest['workload']} is the peakiest in {quarter}: {highest['load']:.1f} times its mean",
+            x_title="Share of the quarter's hours with at least this load",
+            y_title="Load relative to the mean",
+            x_unit="share",
+            unit="ratio",
+            subtitle=f"Median over paths; a flat line suits contracts, a steep one needs capacity by the hour. Sharing machines among all workloads saves {pool:.0%} at the peak",
+        )
+    }
+
+
+def _tested(test: Backtest, picked: tuple[str, ...]) -> dict[str, Any]:
+    """Draw past quarter totals against what was forecast, with the bands of the FinOps Framework, and how often bands held by lead."""
+    return {**_errors(test, picked), **_calibration(test)}
+
+
+def _errors(test: Backtest, picked: tuple[str, ...]) -> dict[str, Any]:
+    """Draw the error of each lead, for quarters where history allows, else for months."""
+    rows = test.summary[test.summary["workload"].isin((*picked, "all")) & test.summary["wape_share"].notna()]
+    grain = "quarter" if (rows["grain"] == "quarter").any() else "month"
+    rows = rows[(rows["grain"] == grain) & (rows["ahead"] <= (4 if grain == "quarter" else 6))]
+    if rows.empty:
+        return {}
+    names = [
+        "all, in spend" if row.workload == "all" else row.workload if row.region == "any" else f"{row.workload}, {row.region}"
+        for row in rows.itertuples()
+    ]
+    cells = pd.DataFrame(
+        {
+            "workload": names,
+            "lead": [f"{ahead} {grain}{'s' if ahead > 1 else ''} ahead" for ahead in rows["ahead"]],
+            "error": rows["wape_share"],
+        }
+    )
+    cells["lead_number"] = rows["ahead"].to_numpy()
+    cells = cells.sort_values(["lead_number", "workload"], kind="stable")
+    first = cells[cells["lead_number"] == 1]
+    good = int((first["error"] <= FINOPS_BANDS["crawl"]).sum())
+    return {
+        "backtest": charts.heat_map(
+            cells,
+            x="lead",
+            y="workload",
+            value="error",
+            title=f"One {grain} ahead, {'all' if good == len(first) else f'{good} of'} {len(first)} forecasts of the past were off by less than 20 % on average",
+            value_title="Mean absolute error of past totals",
+            unit="share",
+            subtitle="FinOps Framework: within 12 % is Run, within 15 % Walk, within 20 % Crawl. Leads that are not listed could not be tested",
+        )
+    }
+
+
+def _calibration(test: Backtest) -> dict[str, Any]:
+    """Draw the share of past month totals inside the 90 % band, and beside it the skill against repeating the last total."""
+    rows = test.pooled[(test.pooled["grain"] == "month") & (test.pooled["outcomes"] >= 5)]
+    if len(rows) < 2:
+        return {}
+    measures = {
+        "coverage_share": "Inside the 90 % band",
+        "crawl_share": "Within 20 % (Crawl)",
+        "walk_share": "Within 15 % (Walk)",
+        "run_share": "Within 12 % (Run)",
+    }
+    lines = pd.concat(
+        [pd.DataFrame({"ahead": rows["ahead"].astype(float), "share": rows[column], "measure": name}) for column, name in measures.items()]
+    )
+    held = float((rows["coverage_share"] * rows["outcomes"]).sum() / rows["outcomes"].sum())
+    return {
+        "coverage": charts.curve(
+            lines,
+            x="ahead",
+            y="share",
+            series="measure",
+            title=f"The 90 % bands held {held:.0%} of past month totals",
+            x_title="Months ahead",
+            y_title="Share of past totals",
+            x_unit="",
+            unit="share",
+            subtitle="All workloads, forecasts made anew at past days; month totals of neighbouring days overlap, so these shares are rough",
+        )
+    }

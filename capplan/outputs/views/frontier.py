@@ -1,0 +1,43 @@
+"""View of what it costs to be safer."""
+
+from __future__ import annotations
+
+from capplan.answers.plan import frontier_of
+from capplan.book.book import Book
+from capplan.book.scenario import Scenario
+from capplan.outputs import charts
+from capplan.outputs.text import money
+from capplan.outputs.views.view import View
+
+
+def show_frontier(book: Book, scenario: Scenario) -> View:
+    """Show the best plan at each weight of the bad cases: expected cost against CVaR."""
+    book = book.with_changes(scenario.changes)
+    found = frontier_of(book, scenario)
+    table = found.table
+    points = table.assign(label=[f"Weight {weight:.2g}" for weight in table["risk_weight"]])
+    own = table[table["chosen"]].iloc[0]
+    points.loc[points["chosen"], "label"] = f"The plan, weight {own['risk_weight']:.2g}"
+    picture = charts.frontier(
+        points,
+        x="expected_usd",
+        y="cvar_usd",
+        title=_title(float(own["expected_usd"] - table["expected_usd"].iloc[0]), float(table["cvar_usd"].iloc[0] - own["cvar_usd"])),
+        x_title="Expected cost",
+        y_title=f"Cost in the worst {100 * scenario.tail_share:g} % of cases (CVaR)",
+        x_unit="USD",
+        unit="USD",
+        subtitle=f"The best plan at each weight of the bad cases, each proven within {100 * float(table['gap_share'].max()):.2g} %; no plan lies below and to the left",
+        chosen=str(points.loc[points["chosen"], "label"].iloc[0]),
+        connect=True,
+    )
+    fields = ("risk_weight", "tail_share", "service_level_share", "price_factor", "quota_factor", "budget_factor", "frontier_points")
+    details = {"purchases": found.purchases}
+    return View(found.headline, {"frontier": picture}, table, float(own["objective_usd"]), "USD", fields, found.notes, details)
+
+
+def _title(more_usd: float, less_usd: float) -> str:
+    """Say what the plan's own weight costs and brings against looking at the average only."""
+    if less_usd < 1:
+        return "The plan is the cheapest on average"
+    return f"The plan's caution costs {money(max(more_usd, 0.0))} on average and takes {money(less_usd)} off the bad cases"

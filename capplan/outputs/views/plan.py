@@ -1,0 +1,254 @@
+"""Views of the purchase plan: what to buy, what to sign, what it costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from capplan.answers.plan import Plan, first_answer_of, headroom_of, hindsight_of, purchases_of, quarterly_plan, work_of
+from capplan.book.book import Book
+from capplan.book.scenario import Scenario
+from capplan.outputs import charts
+from capplan.outputs.text import money, words
+from capplan.outputs.views.plan_tables import decisions, in_plain_words, spend
+from capplan.outputs.views.view import View
+from capplan.questions.procurement.work.accelerators_needed import accelerators_needed
+
+#: Assumptions that a purchase plan depends on, most telling first.
+FIELDS = (
+    "risk_weight",
+    "service_level_share",
+    "price_factor",
+    "quota_factor",
+    "budget_factor",
+    "on_demand_accelerators",
+    "spot_accelerators",
+    "spot_scarcity",
+    "serving_shortfall_usd_per_accelerator_hour",
+    "batch_shortfall_usd_per_accelerator_hour",
+    "training_delay_target_hours",
+    "tail_share",
+    "horizon_end",
+    "reuse_share",
+    "plan_paths",
+    "gap_share",
+)
+
+
+def _capacity_chart(plan_capacity: pd.DataFrame, purchases: pd.DataFrame, need: pd.DataFrame) -> Any:
+    """Draw capacity by kind against the demand band."""
+    bought = purchases.groupby(["quarter", "term"])["accelerators"].sum() if len(purchases) else pd.Series(dtype=float)
+    existing = (
+        plan_capacity[plan_capacity["source"] == "existing"]
+        .groupby("quarter", as_index=False)["accelerators"]
+        .sum()
+        .assign(term="existing")
+    )
+    later = plan_capacity[plan_capacity["source"] == "bought"].groupby(["quarter", "term"], as_index=False)["accelerators"].sum()
+    data = pd.concat([existing, later], ignore_index=True)[["quarter", "term", "accelerators"]]
+    peak = need[need["hour"] == "peak"].pivot_table(index="quarter", columns="quantile", values="accelerators")
+    band = pd.DataFrame({"quarter": peak.index, "low": peak[0.1].to_numpy(), "median": peak[0.5].to_numpy(), "high": peak[0.9].to_numpy()})
+    held_share = data.groupby("quarter")["accelerators"].sum().reindex(band["quarter"], fill_value=0.0).to_numpy() / band["median"].clip(
+        lower=1e-9
+    )
+    first, last = band["quarter"].iloc[0], band["quarter"].iloc[-1]
+    title = f"Contracts hold {held_share.iloc[0]:.0%} of the median peak need in {first}, {held_share.iloc[-1]:.0%} in {last}"
+    arrivals = bought.groupby("quarter").sum() if len(bought) else pd.Series(dtype=float)
+    held = existing.set_index("quarter")["accelerators"]
+    expiries = held.diff().clip(upper=0.0)
+    changes = pd.DataFrame({"quarter": [*arrivals.index, *expiries.index], "change": [*arrivals, *expiries.fillna(0.0)]})
+    changes = changes[changes["change"].abs() >= 0.5].assign(change=lambda frame: frame["change"].round())
+    return charts.layers(
+        data,
+        title=title,
+        value_title="Accelerators",
+        unit="accelerators",
+        band=band,
+        changes=changes if len(changes) else None,
+        subtitle="Band: accelerators needed in the peak hours, 10th to 90th percentile; the rest is rented on demand or as spot",
+    )
+
+
+def show_procurement(book: Book, scenario: Scenario) -> View:
+    """Show what to buy each quarter, and what the alternatives would have cost."""
+    book = book.with_changes(scenario.changes)
+    bought = purchases_of(book, scenario)
+    need = accelerators_needed(work_of(book, scenario), bought.dispatch)
+    others = bought.alternatives.assign(label=bought.alternatives["name"].map(words))
+    pictures = {
+        **({"capacity": _capacity_chart(bought.capacity, bought.purchases, need)} if len(bought.capacity) else {}),
+        "alternatives": charts.frontier(
+            others,
+            x="expected_usd",
+            y="cvar_usd",
+            title=_regret_title(bought.alternatives),
+            x_title="Expected cost",
+            y_title="Cost in the bad cases (CVaR)",
+            x_unit="USD",
+            unit="USD",
+            subtitle="Lower left is better; unserved work is counted at its price",
+            chosen=words("plan"),
+        ),
+        "costs": _cost_chart(bought.costs),
+    }
+    chosen = bought.alternatives.set_index("name").loc["plan"]
+    details = {
+        "components": _components(bought.costs, float(chosen["expected_usd"])),
+        "rejected": bought.rejected,
+        "limits": bought.binding,
+        "alternatives": bought.alternatives,
+        "compared": in_plain_words(bought.alternatives)[["name", "expected_usd", "bad_cases_usd", "worst_usd", "shortfall_usd", "regret_usd"]],
+        "capacity": bought.capacity,
+        "need": need,
+        "branches": bought.branches,
+        "information": bought.information,
+        "explanation": bought.explanation,
+    }
+    notes = bought.notes
+    headroom = headroom_of(book, scenario)
+    if headroom is not None:
+        details |= {"queue_headroom": headroom.factors, "queue_headroom_sizes": headroom.sizes}
+        notes = (*headroom.notes, *notes)
+    if scenario.rolling_test:
+        fresh, rolling = hindsight_of(book, scenario)
+        pictures["rehearsal"] = charts.bars(
+            rolling.summary.assign(label=rolling.summary["policy"].map(words), value=rolling.summary["mean_usd"])[["label", "value"]],
+            title=_rehearsal_title(rolling.summary),
+            value_title="Mean cost on unseen paths",
+            unit="USD",
+        )
+        details |= {"rehearsal": rolling.summary, "rehearsal_paths": rolling.paths, "signed_in_rehearsal": rolling.decisions}
+        details["out_of_sample"] = fresh.table
+        notes = (*notes, fresh.headline, *fresh.notes, rolling.headline, *rolling.notes)
+    return View(bought.headline, pictures, bought.purchases, float(chosen["expected_usd"]), "USD", FIELDS, notes, details)
+
+
+def show_procurement_at_once(book: Book, scenario: Scenario) -> View | None:
+    """Show a first answer while a slider moves: what would be bought, from where the last plan left off; None where the full answer is at hand."""
+    book = book.with_changes(scenario.changes)
+    found = first_answer_of(book, scenario)
+    if found is None or found.capacity.empty:
+        return None
+    need = accelerators_needed(work_of(book, scenario), found.dispatch)
+    picture = {"capacity": _capacity_chart(found.capacity, found.purchases, need)}
+    details = {"components": _components(found.costs, found.expected_usd)}
+    return View(found.headline, picture, found.purchases, found.expected_usd, "USD", FIELDS, found.notes, details)
+
+
+def _rehearsal_title(summary: pd.DataFrame) -> str:
+    """Say what deciding anew at every review is worth on unseen paths."""
+    costs = summary.set_index("policy")["mean_usd"]
+    saved = float(costs["plan_kept"] - costs["plan_revised"])
+    if saved >= 0:
+        return f"On unseen paths, revising the plan at each review saves {money(saved)} on average"
+    return f"On unseen paths, revising the plan at each review costs {money(-saved)} more on average than keeping it"
+
+
+def _regret_title(alternatives: pd.DataFrame) -> str:
+    """Say what the nearest thing one could do instead would cost more."""
+    others = alternatives[~alternatives["name"].isin(["plan", "all_on_demand"])]
+    if others.empty:
+        return "The plan against what else could be done"
+    nearest = others.loc[others["regret_usd"].idxmin()]
+    return f"The next best, {words(nearest['name']).lower()}, would cost {money(max(float(nearest['regret_usd']), 0.0))} more than the plan"
+
+
+def _components(costs: pd.DataFrame, expected_usd: float) -> pd.DataFrame:
+    """Split the plan's expected cost into what the quarters show and the rest, for differences between two plans."""
+    weighted = costs[costs["component"] != "existing"]
+    parts = (weighted["usd"] * weighted["probability"]).groupby(weighted["component"]).sum()
+    rest = pd.Series({"discounting and after the horizon": expected_usd - parts.sum()})
+    return pd.concat([parts, rest]).rename_axis("component").rename("usd").reset_index()
+
+
+def _cost_chart(costs: pd.DataFrame) -> Any:
+    """Draw expected cost by quarter and kind."""
+    shown = costs["component"].replace("power_paid_for", "committed")
+    weighted = costs.assign(usd=costs["usd"] * costs["probability"], component=shown).groupby(["quarter", "component"], as_index=False)["usd"].sum()
+    weighted = weighted[weighted["usd"].abs() > 0.5]
+    totals = weighted.groupby("quarter")["usd"].sum()
+    return charts.layers(
+        weighted,
+        title=f"Cost goes from {money(float(totals.iloc[0]))} in {totals.index[0]} to {money(float(totals.iloc[-1]))} in {totals.index[-1]}",
+        value_title="Cost in the quarter",
+        unit="USD",
+        value="usd",
+        layer="component",
+        subtitle="Undiscounted, average over the paths; shortfall is imputed, nobody invoices it",
+    )
+
+
+def show_plan(book: Book, scenario: Scenario) -> View:
+    """Show the plan: decisions to sign, capacity, costs and alternatives."""
+    plan = quarterly_plan(book, scenario)
+    inner = show_procurement(book, scenario)
+    pictures = {**inner.charts, "spend": _spend_chart(plan), **_contract_chart(book, plan)}
+    return View(plan.headline, pictures, decisions(plan), inner.value, "USD", inner.fields, plan.warnings, inner.details)
+
+
+def _spend_chart(plan: Plan) -> Any:
+    """Draw P&L spend with its band against the budget."""
+    table = spend(plan)
+    levels = {"p10": 0.1, "p50": 0.5, "p90": 0.9}
+    rows = table.melt("quarter", list(levels), "quantile", "amount").assign(quantile=lambda frame: frame["quantile"].map(levels))
+    budget = table.dropna(subset="budget")[["quarter", "budget"]].rename(columns={"budget": "amount"})
+    return charts.fan(
+        rows,
+        value="amount",
+        history=budget if len(budget) else None,
+        history_name="Budget",
+        title=_spend_title(table),
+        value_title="P&L in the quarter",
+        unit=plan.scenario.currency,
+        subtitle="Whole ledger; bands over the paths of demand",
+    )
+
+
+def _spend_title(table: pd.DataFrame) -> str:
+    """Say how the median spend stands to the budget."""
+    known = table.dropna(subset="budget")
+    if known.empty:
+        return f"Median spend goes from {money(float(table['p50'].iloc[0]))} to {money(float(table['p50'].iloc[-1]))} a quarter"
+    over = known[known["over_p50"] > 0]
+    if over.empty:
+        return "Median spend stays within budget in every quarter"
+    worst = over.loc[over["over_p50"].idxmax()]
+    return f"Median spend is above budget in {len(over)} of {len(known)} quarters, most in {worst['quarter']} ({money(float(worst['over_p50']))})"
+
+
+def _contract_chart(book: Book, plan: Plan) -> dict[str, Any]:
+    """Draw signed contracts and purchases over time."""
+    signed, bought = book.get("commitments"), plan.purchases.purchases
+    lines = pd.concat(
+        [
+            pd.DataFrame({"contract": signed["commitment_id"], "start": signed["start"], "end": signed["end"], "term": "existing"}),
+            pd.DataFrame(
+                {
+                    "contract": [f"{row.accelerators:g} {row.accelerator}, {row.provider}, {row.quarter}" for row in bought.itertuples()],
+                    "start": bought["starts"],
+                    "end": bought["ends"],
+                    "term": bought["term"],
+                    "sign_by": bought["sign_by"],
+                }
+            ),
+        ],
+        ignore_index=True,
+    )
+    if lines.empty:
+        return {}
+    lines = lines.sort_values(["start", "contract"]).head(40)
+    markers = (
+        lines.loc[lines.get("sign_by", pd.Series(dtype="datetime64[ns]")).notna(), ["contract", "sign_by"]]
+        .rename(columns={"sign_by": "date"})
+        .assign(kind="Sign by")
+    )
+    return {
+        "contracts": charts.gantt(
+            lines,
+            title=f"{int(bought['firm'].sum()) if len(bought) else 0} contracts to sign now, {len(signed)} signed already",
+            today=plan.scenario.as_of,
+            markers=markers if len(markers) else None,
+            subtitle="Grey: signed already",
+        )
+    }

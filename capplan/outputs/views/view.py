@@ -1,0 +1,102 @@
+"""What a person sees of an answer: a headline, charts, a table."""
+
+from __future__ import annotations
+
+import html
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from capplan.outputs import charts
+from capplan.outputs.text import readable
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A readable table that a notebook shows whole: no cell is cut, all text is escaped, and words stand on the left.
+
+    Parameters
+    ----------
+    frame
+        The table as text.
+    worded
+        Which of its columns hold words rather than numbers.
+    """
+
+    frame: pd.DataFrame
+    worded: tuple[bool, ...]
+
+    def to_html(self) -> str:
+        """Return the table as HTML."""
+        with pd.option_context("display.max_colwidth", None):
+            text = self.frame.to_html(index=False, escape=True, border=0)
+        for tag in ("th", "td"):
+            first, *rest = text.split(f"<{tag}>")
+            sides = [f'<{tag} style="text-align:left">' if worded else f"<{tag}>" for worded in self.worded]
+            text = first + "".join(side + part for side, part in zip(itertools.cycle(sides), rest, strict=False))
+        return text
+
+    _repr_html_ = to_html
+
+
+def _shown(table: pd.DataFrame) -> Shown:
+    """Make a table readable."""
+    return Shown(readable(table, rows=40), tuple(not pd.api.types.is_numeric_dtype(kind) for kind in table.dtypes))
+
+
+@dataclass(frozen=True)
+class View:
+    """What a person sees of an answer.
+
+    Parameters
+    ----------
+    headline
+        One sentence with the number that decides.
+    charts
+        Charts by name; the first one is the main one.
+    table
+        The main table, tidy.
+    value, unit
+        The deciding number and its unit ("USD", "accelerators", ...), for differences between two scenarios.
+    fields
+        Assumptions that the answer depends on, most telling first: the sliders.
+    notes
+        What was assumed, repaired or left out.
+    details
+        Further tables by name.
+    choices
+        What may be picked for those fields that hold names.
+    """
+
+    headline: str
+    charts: Mapping[str, Any]
+    table: pd.DataFrame
+    value: float
+    unit: str
+    fields: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    details: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def chart(self) -> Any:
+        """The main chart."""
+        return next(iter(self.charts.values()))
+
+    @property
+    def shown(self) -> Shown:
+        """The main table as a reader wants it: headings with units, numbers written out."""
+        return _shown(self.table)
+
+    def detail(self, name: str) -> Shown:
+        """Return a further table as a reader wants it."""
+        return _shown(self.details[name])
+
+    def _repr_html_(self) -> str:
+        """Show headline, charts and notes in a notebook: plain SVG, no script, all text escaped."""
+        pictures = "".join(f"<div>{charts.to_svg(chart)}</div>" for chart in self.charts.values())
+        notes = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
+        return f"<p><b>{html.escape(self.headline)}</b></p>{pictures}" + (f"<ul>{notes}</ul>" if notes else "")

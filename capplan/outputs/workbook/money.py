@@ -1,0 +1,297 @@
+"""The sheets Lines, Cash, Billed and P&L: every amount as quantity times price, and its sums by month."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from capplan.outputs.text import words
+from capplan.outputs.workbook.assumptions import Draft
+from capplan.outputs.workbook.sheet import Formula, Sheet, address
+from capplan.questions.ledger.quantity_times_price import VIEWS
+from capplan.questions.ledger.summaries import HELD
+from capplan.units import fiscal_year
+
+VIEW_SHEETS = {"cash": "Cash", "billed": "Billed", "p_and_l": "P&L"}
+VIEW_NOTES = {
+    "cash": "Money that leaves or enters the bank, in the month of payment.",
+    "billed": "Invoices, in the month they are dated.",
+    "p_and_l": "Expense, in the month the service is had; machines are written off in a straight line. The sums by team and account are the budget file's.",
+}
+#: Columns of the sheet Lines: name, heading, style.
+COLUMNS = (
+    ("date", "Date", "date"),
+    ("view", "View", "text"),
+    ("component", "Component", "text"),
+    ("contract_id", "Contract or line", "text"),
+    ("provider", "Provider", "text"),
+    ("status", "Status", "text"),
+    ("team", "Team", "text"),
+    ("cost_center", "Cost centre", "text"),
+    ("account", "Account", "text"),
+    ("quantity", "Quantity", "decimal"),
+    ("rate_usd", "Rate (USD)", "price"),
+    ("usd", "Amount (USD)", "cents"),
+    ("exchange", "USD per unit", "rate"),
+    ("amount", "Amount", "cents"),
+    ("present", "Present value", "cents"),
+    ("component_key", "Component no.", "key"),
+    ("contract_key", "Contract no.", "key"),
+    ("team_key", "Team no.", "key"),
+    ("account_key", "Account no.", "key"),
+    ("provider_key", "Provider no.", "key"),
+    ("pool_key", "Pool no.", "key"),
+)
+PLACE = {name: col for col, (name, _, _) in enumerate(COLUMNS)}
+HEAD_ROW = 4
+#: Components whose names say too little; others are written in words.
+NAMES = {
+    "commitment": "Contracts signed",
+    "purchase": "Purchases of this plan",
+    "running": "Power, space and upkeep of bought machines",
+    "capex": "Machines bought",
+    "residual": "Machines sold at the end of their life",
+    "tokens": "Model APIs",
+    "power": "Power of machines owned already",
+    "space": "Space",
+    "api": "Model APIs in place of machines",
+    "agreement_discount": "Discount of spend agreements",
+    "agreement_shortfall": "Shortfall of spend agreements",
+}
+#: Sums are equal where they differ by less than half a cent.
+CENT = 0.005
+
+
+@dataclass
+class Lines:
+    """Lines of the ledger with the numbers that sums select by: text of a book is never a criterion, since spreadsheets read operators and wildcards in it.
+
+    Parameters
+    ----------
+    draft
+        The workbook that is being written.
+    """
+
+    draft: Draft
+    keys: dict[str, dict[Any, int]] = field(default_factory=dict)
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """Lines of the plan with their keys."""
+        frame = self.draft.now.lines.copy()
+        pools = held_pools(self.draft)
+        held = frame["component"].isin(HELD)
+        frame["pool"] = [
+            pools.get(str(name), ("", "")) if inside else ("", "") for name, inside in zip(frame["contract_id"], held, strict=True)
+        ]
+        frame["bearer"] = list(zip(frame["team"], frame["cost_center"], strict=True))
+        frame["contract"] = list(zip(frame["contract_id"], frame["status"], strict=True))
+        for key, column in (
+            ("component_key", "component"),
+            ("contract_key", "contract"),
+            ("team_key", "bearer"),
+            ("account_key", "account"),
+            ("provider_key", "provider"),
+            ("pool_key", "pool"),
+        ):
+            self.keys[key] = {value: place for place, value in enumerate(sorted(set(frame[column])), 1)}
+            frame[key] = frame[column].map(self.keys[key])
+        return frame
+
+    @cached_property
+    def _rows(self) -> dict[tuple[str, bool], tuple[int, int]]:
+        """First and last row of each view, with and without shortfalls; an empty row below all lines where a view has none."""
+        frame, found = self.frame, {}
+        for view in VIEWS:
+            for with_shortfall in (True, False):
+                inside = frame.index[(frame["view"] == view) & (with_shortfall | (frame["agreement"] < 0))]
+                first, last = (int(inside.min()), int(inside.max())) if len(inside) else (len(frame), len(frame))
+                found[view, with_shortfall] = (HEAD_ROW + 1 + first, HEAD_ROW + 1 + last)
+        return found
+
+    def span(self, column: str, view: str, with_shortfall: bool = True) -> str:
+        """Return a column of a view as a reference; shortfalls of agreements, which follow from the bills, stand last and can be left out."""
+        first, last = self._rows[view, with_shortfall]
+        return self.draft.sheets["Lines"].span(first, last, PLACE[column])
+
+    def sum_where(self, amount: str, view: str, **criteria: str) -> str:
+        """Return a SUMIFS over a view; criteria by column, each a reference, a number or a text of this program."""
+        return self._sum(amount, view, True, criteria)
+
+    def sum_of_bills(self, **criteria: str) -> str:
+        """Return a SUMIFS over what is billed in USD, without shortfalls of agreements."""
+        return self._sum("usd", "billed", False, criteria)
+
+    def _sum(self, amount: str, view: str, with_shortfall: bool, criteria: dict[str, str]) -> str:
+        parts = [self.span(amount, view, with_shortfall)]
+        for column, criterion in criteria.items():
+            parts += [self.span(column.removesuffix("_to"), view, with_shortfall), criterion]
+        return f"SUMIFS({','.join(parts)})"
+
+
+def component_name(component: str) -> str:
+    """Return what a component is called on paper."""
+    return NAMES.get(component) or words(component)
+
+
+def held_pools(draft: Draft) -> dict[str, tuple[str, str]]:
+    """Return provider and accelerator of each contract, machine and purchase that is paid for in any case."""
+    book = draft.book
+    skus = book.get("skus").set_index("sku")
+    found: dict[str, tuple[str, str]] = {}
+    for table, name in (("commitments", "commitment_id"), ("assets", "asset_id")):
+        for row in book.get(table).to_dict("records"):
+            if row["sku"] in skus.index:
+                found[str(row[name])] = (str(skus.loc[row["sku"], "provider"]), str(skus.loc[row["sku"], "accelerator"]))
+    for row in draft.plan.purchases.purchases.to_dict("records"):
+        found[f"{row['offer_id']} {row['quarter']}"] = (str(row["provider"]), str(row["accelerator"]))
+    return found
+
+
+def write_lines(draft: Draft, lines: Lines) -> None:
+    """Write all amounts of the ledger as quantity times price."""
+    sheet, currency = draft.sheets["Lines"], draft.currency
+    sheet.title(
+        "Lines", "Every amount in this workbook: quantity x rate. Rates stand on Assumptions; a line without a rate is stated in dollars."
+    )
+    sheet.row = HEAD_ROW
+    heads = [f"{text} ({currency})" if name in ("amount", "present") else text for name, text, _ in COLUMNS]
+    styles = [style for _, _, style in COLUMNS]
+    sheet.head(heads, styles)
+    as_of = pd.Timestamp(draft.plan.scenario.as_of)
+    for row in lines.frame.to_dict("records"):
+        at = sheet.row
+
+        def here(name: str, at: int = at) -> str:
+            return address(at, PLACE[name], "c")
+
+        rate: Any = None
+        if row["agreement"] >= 0:
+            usd = Formula(f"={draft.shortfall[row['agreement']]}", row["usd"])
+        elif row["price_id"]:
+            rate = Formula(f"={draft.rate[row['price_id']]}", row["rate_usd"])
+            usd = Formula(f"={here('quantity')}*{here('rate_usd')}", row["usd"])
+        else:
+            usd = Formula(f"={here('quantity')}", row["usd"])
+        exchange = draft.exchange.get(row["month"])
+        rate_of_month = Formula(f"={exchange}", draft.priced.rates[row["month"]]) if exchange else None
+        amount = Formula(f"={here('usd')}/{here('exchange')}" if exchange else f"={here('usd')}", row["amount"])
+        present: Any = None
+        if row["view"] == "cash" and row["date"] >= as_of:
+            present = Formula(f"={here('amount')}/(1+discount_rate)^(({here('date')}-as_of)/365.25)", row["present"])
+        values = [row["date"], words(row["view"]), component_name(str(row["component"]))]
+        values += [str(row[name]) for name in ("contract_id", "provider", "status", "team", "cost_center", "account")]
+        values += [row["quantity"], rate, usd, rate_of_month, amount, present]
+        values += [row[name] for name, _, style in COLUMNS if style == "key"]
+        sheet.rows([values], styles)
+    sheet.sheet.autofilter(HEAD_ROW, 0, sheet.row - 1, len(COLUMNS) - 1)
+    sheet.finish(HEAD_ROW, wide=True)
+
+
+@dataclass(frozen=True)
+class ViewBlock:
+    """Where the rows of a view's sums stand: rows by key and the row of the total."""
+
+    head: int
+    first: int
+    last: int
+    total: int
+    labels: tuple[str, ...]
+    values: pd.DataFrame
+
+
+BLOCKS = (("Component", "component_key"), ("Account", "account_key"), ("Team and cost centre", "team_key"))
+#: Columns before the first month: label, number, sum of what came before.
+FIRST_MONTH = 3
+
+
+def write_view(draft: Draft, lines: Lines, view: str) -> dict[str, ViewBlock]:
+    """Write the sums of a view by month: by component, account, and team and cost centre."""
+    sheet, months = draft.sheets[VIEW_SHEETS[view]], draft.months
+    sheet.title(f"{VIEW_SHEETS[view]} in {draft.currency}", VIEW_NOTES[view], across=10)
+    total_column = FIRST_MONTH + len(months) + 1
+    years = [fiscal_year(month, draft.plan.scenario.fiscal_year_first_month) for month in months]
+    for place, year in enumerate(years):
+        if place == 0 or year != years[place - 1]:
+            sheet.put(sheet.row, FIRST_MONTH + place, year, "section")
+    sheet.row += 1
+    head = sheet.row
+    part = lines.frame[lines.frame["view"] == view]
+    found: dict[str, ViewBlock] = {}
+    for title, key in BLOCKS:
+        found[key] = _write_block(draft, lines, view, sheet, (title, key), part, head, total_column)
+        sheet.row += 1
+    base = found["component_key"]
+    for title, key in BLOCKS[1:]:
+        block = found[key]
+        one, other = sheet.cell(base.total, total_column), sheet.cell(block.total, total_column)
+        equal = abs(float(base.values.to_numpy().sum()) - float(block.values.to_numpy().sum())) < CENT
+        draft.check(f"{VIEW_SHEETS[view]}: the sums by {title.lower()} add up to the total", f"=ABS({one}-{other})<{CENT}", equal)
+    whole = f"SUM({lines.span('amount', view)})"
+    equal = abs(float(part["amount"].sum()) - float(base.values.to_numpy().sum())) < CENT
+    draft.check(
+        f"{VIEW_SHEETS[view]}: the total is the sum of all lines", f"=ABS({sheet.cell(base.total, total_column)}-{whole})<{CENT}", equal
+    )
+    # Half a page for a year of months can be read; all months on one page cannot.
+    sheet.finish(head, 2, wide=True, pages=max(1, round(len(months) / 12)))
+    return found
+
+
+def _write_block(
+    draft: Draft, lines: Lines, view: str, sheet: Sheet, block: tuple[str, str], part: pd.DataFrame, head: int, total_column: int
+) -> ViewBlock:
+    """Write one table of sums; all tables of a sheet share the months of its first heading."""
+    (title, key), months = block, draft.months
+    styles = ["text", "key+key"] + ["money"] * (len(months) + 3)
+    sheet.head([title, "No.", f"Before {months[0]:%b %Y}", *months, f"After {months[-1]:%b %Y}", "Total"], styles)
+    place = pd.Series(range(1, len(months) + 1), index=pd.DatetimeIndex(months))
+    bucket = part["month"].map(place).fillna(pd.Series((part["month"] > months[-1]) * (len(months) + 1.0), index=part.index))
+    table = part.groupby([key, bucket.rename("bucket")])["amount"].sum().unstack(fill_value=0.0)
+    table = table.reindex(columns=range(len(months) + 2), fill_value=0.0)
+    names = {number: value for value, number in lines.keys[key].items()}
+    first = sheet.row
+    labels = []
+    for number, sums in table.iterrows():
+        name = names[int(str(number))]
+        label = (
+            component_name(str(name))
+            if key == "component_key"
+            else " · ".join(dict.fromkeys(name))
+            if key == "team_key"
+            else str(name)[:1].upper() + str(name)[1:]
+        )
+        labels.append(label)
+        values: list[Any] = [label, int(str(number))]
+        for step, value in enumerate(sums):
+            values.append(Formula(f"={_month_sum(lines, view, key, sheet.row, head, step, len(months))}", float(value)))
+        row = f"{address(sheet.row, 2, '')}:{address(sheet.row, total_column - 1, '')}"
+        values.append(Formula(f"=SUM({row})", float(sums.sum())))
+        sheet.rows([values], [*styles[:-1], "money"])
+    last, total = sheet.row - 1, sheet.row
+    sums = [*table.sum(), float(table.to_numpy().sum())]
+    row_values: list[Any] = ["Total", None]
+    for step, value in enumerate(sums):
+        block_of = f"{address(first, 2 + step, '')}:{address(last, 2 + step, '')}"
+        row_values.append(Formula(f"=SUM({block_of})", float(value)) if last >= first else 0.0)
+    sheet.rows([row_values], ["text+total", "key+total"] + ["money+total"] * len(sums))
+    return ViewBlock(head, first, last, total, tuple(labels), table)
+
+
+def _month_sum(lines: Lines, view: str, key: str, row: int, head: int, step: int, months: int) -> str:
+    """Return the sum of a row's key in one column: before the months, in one of them, or after them."""
+    number = address(row, 1, "c")
+    first, last = address(head, FIRST_MONTH, "rc"), address(head, FIRST_MONTH + months - 1, "rc")
+    if step == 0:
+        return lines.sum_where("amount", view, **{key: number, "date": f'"<"&{first}'})
+    if step == months + 1:
+        return lines.sum_where("amount", view, **{key: number, "date": f'">="&EDATE({last},1)'})
+    month = address(head, FIRST_MONTH + step - 1, "r")
+    return lines.sum_where("amount", view, **{key: number, "date": f'">="&{month}', "date_to": f'"<"&EDATE({month},1)'})
+
+
+def write_views(draft: Draft, lines: Lines) -> dict[str, dict[str, ViewBlock]]:
+    """Write the three views."""
+    return {view: write_view(draft, lines, view) for view in VIEWS}

@@ -1,0 +1,222 @@
+"""The sheets Summary and Checks: the plan on a page, as planned and as revalued, and whether everything adds up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from capplan.outputs.views.plan_tables import spend
+from capplan.outputs.workbook.assumptions import REVALUES, Draft
+from capplan.outputs.workbook.money import CENT, FIRST_MONTH, VIEW_SHEETS, Lines, ViewBlock
+from capplan.outputs.workbook.sheet import Formula, Sheet, address, dressed, series_of, stacked_chart
+from capplan.questions.ledger.quantity_times_price import VIEWS
+from capplan.units import months_of
+
+Blocks = dict[str, dict[str, ViewBlock]]
+#: Accounts that have a colour of their own in the chart; the rest is one series.
+LARGEST = 6
+#: Rows that a chart covers.
+CHART_ROWS = 17
+#: Columns that sentences run across.
+NOTE_COLUMNS = 8
+
+
+def write_checks(draft: Draft) -> None:
+    """Write every check as a formula, and whether all hold."""
+    sheet = draft.sheets["Checks"]
+    sheet.title(
+        "Checks", "Every line is a formula. One that is FALSE means that this file does not add up: do not use it, and report it.", across=2
+    )
+    sheet.put(sheet.row, 0, "All checks", "text+total")
+    first, last = sheet.row + 2, sheet.row + 1 + len(draft.checks)
+    every = all(bool(formula.value) for _, formula in draft.checks)
+    sheet.put(sheet.row, 1, Formula(f"=AND({address(first, 1)}:{address(last, 1)})", every), "flag+total")
+    sheet.named("all_checks", sheet.row, 1)
+    sheet.row += 1
+    head = sheet.row
+    sheet.head(["Check", "Holds"], ["text", "flag"])
+    sheet.rows([[text, formula] for text, formula in draft.checks], ["text", "flag"])
+    wrong = draft.workbook.add_format({"bg_color": "#f4cccc", "font_color": "#990000", "bold": True})
+    sheet.sheet.conditional_format(first - 2, 1, last, 1, {"type": "cell", "criteria": "==", "value": "FALSE", "format": wrong})
+    sheet.finish(head, widths={0: 84, 1: 10})
+
+
+def write_summary(draft: Draft, lines: Lines, blocks: Blocks) -> None:
+    """Write the plan on a page: totals as planned and now, money by quarter against the budget, and charts."""
+    sheet, plan, scenario = draft.sheets["Summary"], draft.plan, draft.plan.scenario
+    sheet.put(0, 0, f"Capacity plan {scenario.first_quarter} to {draft.quarters[-1]}", "title")
+    sheet.sheet.set_row(0, 24)
+    sheet.put(1, 0, draft.book.name, "section")
+    sheet.row = 2
+    sheet.note(plan.headline, NOTE_COLUMNS, "headline", 100)
+    sheet.note(plan.ledger.headline, NOTE_COLUMNS, "text+wrap")
+    sheet.note(REVALUES, NOTE_COLUMNS)
+    sheet.row += 1
+    sheet.put(sheet.row, 0, "Checks", "text+total")
+    text = '=IF(all_checks,"all checks pass","a check fails: see the sheet Checks")'
+    every = all(bool(formula.value) for _, formula in draft.checks)
+    sheet.put(sheet.row, 1, Formula(text, "all checks pass" if every else "a check fails: see the sheet Checks"), "text+total")
+    sheet.row += 2
+    _write_totals(draft, lines, sheet, blocks)
+    money = _write_quarters(draft, sheet, blocks)
+    accounts = _write_accounts(draft, sheet, blocks)
+    _write_service_line(draft, sheet)
+    last = 1 + len(draft.quarters) - 1
+    head, rows = accounts
+    chart = stacked_chart(draft.workbook, sheet, f"P&L by account ({draft.currency})", head, rows, (1, last), draft.currency)
+    beside = max(len(draft.quarters) + 2, NOTE_COLUMNS + 1)
+    cash = draft.workbook.add_chart({"type": "column"})
+    for name, colour in (("cash", "#1b3a5c"), ("billed", "#9ccb86")):
+        cash.add_series(series_of(sheet, money["head"], money[name], (1, last)) | {"fill": {"color": colour}, "gap": 80})
+    pictures = (_against_budget(draft, sheet, money, last), chart, dressed(cash, f"Cash and invoices ({draft.currency})", draft.currency))
+    for place, picture in enumerate(pictures):
+        sheet.sheet.insert_chart(3 + CHART_ROWS * place, beside, picture)
+    sheet.finish(None, widths={0: 34})
+    sheet.sheet.fit_to_pages(1, 1)
+
+
+def _write_totals(draft: Draft, lines: Lines, sheet: Sheet, blocks: Blocks) -> None:
+    """Write totals over the planned quarters and in all, as planned and at the assumptions of this file."""
+    sheet.head(["", "As planned", "Now", "Difference"], ["text", "money", "money", "money"])
+    quarters, months = draft.quarters, len(draft.months)
+    first, last = draft.quarter_columns(quarters[0])[0], draft.quarter_columns(quarters[-1])[1]
+    rows: list[tuple[str, Any, float]] = []
+    for view in ("p_and_l", "billed", "cash"):
+        block, source = blocks[view]["component_key"], draft.sheets[VIEW_SHEETS[view]]
+        span = source.span(block.total, block.total, FIRST_MONTH + first, FIRST_MONTH + last)
+        value = float(block.values[list(range(first + 1, last + 2))].to_numpy().sum())
+        rows.append((f"{VIEW_SHEETS[view]}, {quarters[0]} to {quarters[-1]}", f"=SUM({span})", value))
+    present = lines.span("present", "cash")
+    rows.append((f"Cash from {draft.plan.scenario.as_of} on, present value", f"=SUM({present})", draft.now.total("economic")))
+    for view in VIEWS:
+        block, source = blocks[view]["component_key"], draft.sheets[VIEW_SHEETS[view]]
+        cell = source.cell(block.total, FIRST_MONTH + months + 1)
+        rows.append((f"{VIEW_SHEETS[view]}, contracts' whole lives", f"={cell}", float(block.values.to_numpy().sum())))
+    for label, formula, value in rows:
+        at = sheet.row
+        cells = [label, value, Formula(formula, value), Formula(f"={address(at, 2, '')}-{address(at, 1, '')}", 0.0)]
+        sheet.rows([cells], ["text", "money", "money", "money"])
+    budget = float(draft.plan.ledger.by_month("p_and_l")["amount"].sum())
+    planned = sheet.cell(sheet.row - 1, 1)
+    value = float(blocks["p_and_l"]["component_key"].values.to_numpy().sum())
+    draft.check("Budget file: its total is the P&L as planned", f"=ABS({budget!r}-{planned})<{CENT}", abs(budget - value) < CENT)
+    sheet.row += 1
+
+
+def _quarter_sum(draft: Draft, view: str, row: int, quarter: str) -> str:
+    """Return a row of a view's sheet summed over a quarter's months."""
+    first, last = draft.quarter_columns(quarter)
+    return f"SUM({draft.sheets[VIEW_SHEETS[view]].span(row, row, FIRST_MONTH + first, FIRST_MONTH + last)})"
+
+
+def _quarter_value(draft: Draft, block: ViewBlock, quarter: str, place: int | None = None) -> float:
+    first, last = draft.quarter_columns(quarter)
+    part = block.values[list(range(first + 1, last + 2))]
+    return float((part if place is None else part.iloc[place]).to_numpy().sum())
+
+
+def _budgets(draft: Draft) -> dict[str, float]:
+    """Return the company's P&L budget of each quarter in USD: of several, the smallest."""
+    limits, table = draft.book.get("limits"), draft.plan.ledger.budgets
+    whole = set(limits.loc[limits["provider"].isna(), "limit_id"]) if len(limits) else set()
+    rows = table[(table["measure"] == "p_and_l") & table["team"].fillna("").eq("") & table["limit_id"].isin(whole)]
+    return {str(quarter): float(usd) for quarter, usd in rows.groupby("quarter")["budget_usd"].min().items()}
+
+
+def _write_quarters(draft: Draft, sheet: Sheet, blocks: Blocks) -> dict[str, int]:
+    """Write money by quarter, with the band of P&L over the paths of demand and the budget."""
+    quarters = draft.quarters
+    sheet.section(f"By quarter ({draft.currency})")
+    places = {"head": sheet.row}
+    styles = ["text", *["money"] * len(quarters)]
+    sheet.head(["", *quarters], styles)
+    for view in ("p_and_l", "billed", "cash"):
+        block = blocks[view]["component_key"]
+        places[view] = sheet.row
+        cells = [
+            Formula(f"={_quarter_sum(draft, view, block.total, quarter)}", _quarter_value(draft, block, quarter)) for quarter in quarters
+        ]
+        sheet.rows([[VIEW_SHEETS[view], *cells]], styles)
+    band = spend(draft.plan).set_index("quarter")
+    for level, label in (("p10", "P&L as planned, P10"), ("p90", "P&L as planned, P90")):
+        sheet.rows([[label, *band[level].reindex(quarters)]], styles)
+    budgets = _budgets(draft)
+    if budgets:
+        places["budget"] = sheet.row
+        limits: list[Formula | float | None] = []
+        over: list[Formula | None] = []
+        for place, quarter in enumerate(quarters, 1):
+            months = [pd.Timestamp(month) for month in months_of(quarter)]
+            rate = float(sum(draft.priced.rates.get(month, 1.0) for month in months)) / len(months)
+            rates = ",".join(draft.exchange[month] for month in months if month in draft.exchange)
+            usd = budgets.get(quarter)
+            if usd is None:
+                limits.append(None)
+                over.append(None)
+                continue
+            limits.append(Formula(f"={usd!r}/AVERAGE({rates})", usd / rate) if rates else usd)
+            spent, limit = address(places["p_and_l"], place, ""), address(places["budget"], place, "")
+            over.append(Formula(f"={spent}-{limit}", _quarter_value(draft, blocks["p_and_l"]["component_key"], quarter) - usd / rate))
+        sheet.rows([["P&L budget", *limits], ["P&L over (+) or under (-) budget", *over]], styles)
+    sheet.row += 1
+    return places
+
+
+def _write_accounts(draft: Draft, sheet: Sheet, blocks: Blocks) -> tuple[int, list[int]]:
+    """Write P&L by account and quarter, the largest accounts first; return where they stand."""
+    block, quarters = blocks["p_and_l"]["account_key"], draft.quarters
+    sheet.section(f"P&L by account ({draft.currency})")
+    head = sheet.row
+    styles = ["text", *["money"] * len(quarters)]
+    sheet.head(["", *quarters], styles)
+    first, last = draft.quarter_columns(quarters[0])[0], draft.quarter_columns(quarters[-1])[1]
+    sums = block.values[list(range(first + 1, last + 2))].sum(axis=1).to_numpy()
+    order = [int(place) for place in (-sums).argsort(kind="stable")]
+    top, rest = order[:LARGEST], order[LARGEST:]
+    for place in top:
+        cells = [
+            Formula(f"={_quarter_sum(draft, 'p_and_l', block.first + place, quarter)}", _quarter_value(draft, block, quarter, place))
+            for quarter in quarters
+        ]
+        sheet.rows([[block.labels[place], *cells]], styles)
+    shown = list(range(head + 1, sheet.row))
+    if rest:
+        cells = []
+        for step, quarter in enumerate(quarters, 1):
+            above = f"SUM({address(head + 1, step, '')}:{address(head + len(top), step, '')})"
+            total = _quarter_sum(draft, "p_and_l", block.total, quarter)
+            value = _quarter_value(draft, block, quarter) - sum(_quarter_value(draft, block, quarter, place) for place in top)
+            cells.append(Formula(f"={total}-{above}", value))
+        shown.append(sheet.row)
+        sheet.rows([["Other accounts", *cells]], styles)
+    sheet.row += 1
+    return head, shown
+
+
+def _write_service_line(draft: Draft, sheet: Sheet) -> None:
+    """Say how much work goes undone, apart from all money."""
+    service, costs = draft.plan.purchases.service, draft.plan.purchases.costs
+    weight = costs.drop_duplicates("path").set_index("path")["probability"]
+    expected = service[["demanded", "served"]].mul(service["path"].map(weight), axis=0).sum()
+    missing = costs[costs["component"] == "shortfall"]
+    imputed = float((missing["usd"] * missing["probability"]).sum())
+    sheet.section("Service (no money)")
+    share = float(expected["served"] / expected["demanded"]) if expected["demanded"] > 0 else 1.0
+    sheet.rows([["Work served, expected", share]], ["text", "share"])
+    sheet.rows([["Imputed cost of missing work (USD)", imputed]], ["text", "usd"])
+    sheet.note("Missing work has an imputed cost in the decision only; it is in no cash, invoice, P&L or saving.", NOTE_COLUMNS)
+    sheet.row += 1
+
+
+def _against_budget(draft: Draft, sheet: Sheet, money: dict[str, int], last: int) -> Any:
+    """Draw P&L as columns and the budget as a line."""
+    chart = draft.workbook.add_chart({"type": "column"})
+    chart.add_series(series_of(sheet, money["head"], money["p_and_l"], (1, last)) | {"fill": {"color": "#2f6f8f"}, "gap": 60})
+    if "budget" in money:
+        line = draft.workbook.add_chart({"type": "line"})
+        dash = {"line": {"color": "#b22222", "width": 2.25, "dash_type": "dash"}}
+        line.add_series(series_of(sheet, money["head"], money["budget"], (1, last)) | dash)
+        chart.combine(line)
+    title = f"P&L against budget ({draft.currency})" if "budget" in money else f"P&L ({draft.currency}); the book has no budget"
+    return dressed(chart, title, draft.currency)

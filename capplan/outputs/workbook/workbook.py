@@ -1,0 +1,120 @@
+"""The finance workbook: the plan with live formulas on its prices, discount rate and exchange rates."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from capplan.answers.plan import Plan
+from capplan.book.book import Book
+from capplan.book.scenario import LedgerAssumptions
+from capplan.outputs.workbook.assumptions import SHEETS, Draft, write_assumptions, write_sources
+from capplan.outputs.workbook.decisions import place_agreements, write_decisions, write_purchases
+from capplan.outputs.workbook.demand import write_demand
+from capplan.outputs.workbook.money import CENT, HEAD_ROW, PLACE, Lines, write_lines, write_views
+from capplan.outputs.workbook.sheet import Sheet, Styles
+from capplan.outputs.workbook.summary import write_checks, write_summary
+from capplan.outputs.workbook.units import write_units
+from capplan.questions.ledger import quantity_times_price as priced
+from capplan.questions.ledger import revalue
+
+#: Components that may be negative: money that comes back.
+MAY_BE_NEGATIVE = ("agreement_discount", "late_delivery", "residual")
+#: Text of a book stays text: no formula, link or number is made of it.
+INERT = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
+
+
+def priced_plan(plan: Plan, book: Book) -> priced.Priced:
+    """Take a plan's ledger apart into quantities and prices."""
+    book = book.with_changes(plan.scenario.changes)
+    tables = {name: book.get(name) for name in ("commitments", "sites", "spend_agreements", "fx")}
+    a = plan.scenario.section(LedgerAssumptions)
+    return priced.priced_ledger(plan.ledger, plan.purchases.purchases, plan.purchases.dispatch, a, **tables)
+
+
+def revalue_plan(
+    plan: Plan,
+    book: Book,
+    *,
+    price_factor: float | None = None,
+    discount_rate_per_year: float | None = None,
+    upkeep_share_per_year: float | None = None,
+    prices: Mapping[str, float] | None = None,
+    exchange_rates: Mapping[pd.Timestamp, float] | None = None,
+) -> revalue.Revalued:
+    """Value a plan's decisions at changed assumptions, as its workbook does; nothing is decided anew (see `ledger.revalue.revalue`)."""
+    return revalue.revalue(
+        priced_plan(plan, book),
+        price_factor=price_factor,
+        discount_rate_per_year=discount_rate_per_year,
+        upkeep_share_per_year=upkeep_share_per_year,
+        prices=prices,
+        exchange_rates=exchange_rates,
+    )
+
+
+def write_workbook(plan: Plan, book: Book, path: Path) -> Path:
+    """Write the plan as a workbook whose amounts are formulas on its assumptions.
+
+    Parameters
+    ----------
+    plan
+        A finished plan.
+    book
+        The book it was made from.
+    path
+        File to write; its folder must exist.
+
+    Returns
+    -------
+    Path
+        The file. Every formula holds its value, so that programs that do not calculate show the plan as it was made.
+    """
+    import xlsxwriter
+
+    taken_apart = priced_plan(plan, book)
+    book = book.with_changes(plan.scenario.changes)
+    with xlsxwriter.Workbook(str(path), {**INERT, "default_date_format": "yyyy-mm-dd"}) as workbook:
+        # A file's date is the plan's, so that equal plans are equal files.
+        workbook.set_properties(
+            {"title": f"Capacity plan {plan.scenario.first_quarter}", "created": dt.datetime.combine(plan.scenario.as_of, dt.time())}
+        )
+        styles = Styles(workbook, plan.scenario.currency)
+        sheets = {name: Sheet(workbook, styles, name) for name in SHEETS}
+        draft = Draft(plan, book, taken_apart, revalue.revalue(taken_apart), workbook, styles, sheets)
+        lines = Lines(draft)
+        write_assumptions(draft)
+        place_agreements(draft)
+        write_lines(draft, lines)
+        blocks = write_views(draft, lines)
+        write_purchases(draft, lines)
+        write_decisions(draft, lines)
+        write_demand(draft)
+        write_units(draft, lines)
+        _check_signs(draft, lines)
+        write_summary(draft, lines, blocks)
+        write_checks(draft)
+        write_sources(draft)
+        sheets["Summary"].sheet.activate()
+    return path
+
+
+def _check_signs(draft: Draft, lines: Lines) -> None:
+    """Check that only discounts, late deliveries and residual values are negative, and that shortfall of service is no money."""
+    frame = lines.frame
+    keys = [str(lines.keys["component_key"][name]) for name in MAY_BE_NEGATIVE if name in lines.keys["component_key"]]
+    for view in ("cash", "billed", "p_and_l"):
+        amounts, components = lines.span("usd", view), lines.span("component_key", view)
+        excluded = "".join(f',{components},"<>{key}"' for key in keys)
+        part = frame[(frame["view"] == view) & ~frame["component"].isin(MAY_BE_NEGATIVE)]
+        text = f"{draft.sheets['Lines'].name}: no negative cost but discounts, late deliveries and residual values ({view.replace('p_and_l', 'P&L')})"
+        draft.check(text, f'=COUNTIFS({amounts},"<-{CENT}"{excluded})=0', bool((part["usd"] >= -CENT).all()))
+    components = draft.sheets["Lines"].span(HEAD_ROW + 1, HEAD_ROW + 1 + len(frame), PLACE["component"])
+    draft.check(
+        "Lines: missing work, which nobody pays, is no line",
+        f'=COUNTIF({components},"Shortfall")=0',
+        "shortfall" not in set(frame["component"]),
+    )

@@ -1,0 +1,369 @@
+"""The ledger: every cost of a plan in cash, billed, P&L and economic terms, by month, team and cost centre."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from capplan.book.scenario import LedgerAssumptions
+from capplan.book.tables.registry import columns_of
+from capplan.questions.ledger.costs import (
+    asset_entries,
+    late_entries,
+    other_entries,
+    purchase_entries,
+    purchase_name,
+    signed_contracts,
+    site_entries,
+    token_entries,
+    usage_entries,
+)
+from capplan.questions.ledger.currency import converted
+from capplan.questions.ledger.hourly_commitments import burn_down
+from capplan.questions.ledger.payments import payments_by_day
+from capplan.questions.ledger.reconcile import against_budgets, reconcile
+from capplan.questions.ledger.schedules import Entry, as_incurred, entry_frame
+from capplan.questions.ledger.summaries import contract_table, idle_table, obligation_table, residual_table, spend_band
+from capplan.questions.ledger.teams import class_bearers, purchase_bearers
+from capplan.questions.ledger.tokens import api_spend
+from capplan.units import fiscal_year, quarter_end, quarter_of, quarter_range, quarter_start
+
+COSTS = ["path", "probability", "quarter", "component", "usd"]
+CAPACITY = ["quarter", "provider", "accelerator", "accelerators"]
+DISPATCH = [
+    "quarter",
+    "class",
+    "region",
+    "source",
+    "provider",
+    "accelerator",
+    "expected_accelerator_hours",
+    "expected_work",
+    "expected_usd",
+]
+PURCHASES = [
+    "offer_id",
+    "provider",
+    "accelerator",
+    "region",
+    "term",
+    "sku",
+    "machines",
+    "quarter",
+    "end_quarter",
+    "upfront_usd",
+    "usd",
+    "sign_by",
+    "firm",
+]
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """All money of a plan.
+
+    Parameters
+    ----------
+    entries
+        month, view (cash, billed, p_and_l, economic), component, contract_id, provider, status (signed, firm, indicative, expected, stated), team,
+        cost_center, account, usd, quarter, fiscal_year, amount (in the book's currency). Imputed shortfall of service is in none of them.
+    payments
+        Cash by the day it is paid (see `payments.payments_by_day`).
+    contracts
+        contract_id, component, status, cash_usd, billed_usd, p_and_l_usd (whole life), economic_usd, paid_usd (before as_of), owed_usd (after it),
+        beyond_horizon_usd, notice_date, exit_cost_usd (today).
+    obligations
+        fiscal_year, status, component, contract_id, usd (cash still to be paid), beyond_horizon: what is owed by contract, also after the horizon.
+    agreements
+        Burn-down of agreements to spend (see `plans.burn_down`).
+    residuals
+        contract_id, month, low_usd, expected_usd, high_usd: what owned machines may bring at the end of their life.
+    idle
+        Use and cost of what is paid for in any case (see `summaries.idle_table`).
+    band
+        Quantiles of P&L spend over the paths (see `summaries.spend_band`).
+    reconciliation
+        The ledger against the last full month of the bill (see `reconcile.reconcile`).
+    budgets
+        Spend against budgets (see `reconcile.against_budgets`).
+    api
+        Spend of API-only workloads (see `tokens.api_spend`).
+    headline, notes
+        One sentence; what was assumed.
+    """
+
+    entries: pd.DataFrame
+    payments: pd.DataFrame
+    contracts: pd.DataFrame
+    obligations: pd.DataFrame
+    agreements: pd.DataFrame
+    residuals: pd.DataFrame
+    idle: pd.DataFrame
+    band: pd.DataFrame
+    reconciliation: pd.DataFrame
+    budgets: pd.DataFrame
+    api: pd.DataFrame
+    headline: str
+    notes: tuple[str, ...]
+
+    def by_month(self, view: str) -> pd.DataFrame:
+        """Return a view by month, team, cost centre and account: month, team, cost_center, account, amount."""
+        rows = self.entries[self.entries["view"] == view]
+        return rows.groupby(["month", "team", "cost_center", "account"], as_index=False)["amount"].sum()
+
+    def total(self, view: str, quarters: list[str] | None = None) -> float:
+        """Return the sum of a view, over all months or those of some quarters, in the book's currency."""
+        rows = self.entries[self.entries["view"] == view]
+        return float((rows if quarters is None else rows[rows["quarter"].isin(quarters)])["amount"].sum())
+
+
+def _table(frame: pd.DataFrame | None, table: str) -> pd.DataFrame:
+    """Return a table with all of its columns and defaults, without rows where there is none."""
+    given = pd.DataFrame() if frame is None else frame.reset_index(drop=True)
+    found = {}
+    for column in columns_of(table):
+        missing = pd.NaT if column.kind == "datetime64[ns]" else None if column.kind == "str" else float("nan")
+        if column.name in given:
+            series = given[column.name]
+        else:
+            series = pd.Series(
+                [missing] * len(given), index=given.index, dtype="object" if column.kind in ("str", "bool", "int64") else column.kind
+            )
+        if column.default is not None:
+            series = series.astype(object).where(series.notna(), column.default)
+        kind = "object" if column.kind == "str" or (series.isna().any() and column.kind in ("bool", "int64")) else column.kind
+        found[column.name] = series.astype(kind)
+    return pd.DataFrame(found)
+
+
+def _frame(frame: pd.DataFrame | None, columns: list[str]) -> pd.DataFrame:
+    return pd.DataFrame(columns=columns) if frame is None else frame.reset_index(drop=True)
+
+
+def build_ledger(
+    a: LedgerAssumptions,
+    *,
+    commitments: pd.DataFrame | None = None,
+    payments: pd.DataFrame | None = None,
+    offer_payments: pd.DataFrame | None = None,
+    purchases: pd.DataFrame | None = None,
+    dispatch: pd.DataFrame | None = None,
+    capacity: pd.DataFrame | None = None,
+    costs: pd.DataFrame | None = None,
+    skus: pd.DataFrame | None = None,
+    workloads: pd.DataFrame | None = None,
+    work: pd.DataFrame | None = None,
+    services: pd.DataFrame | None = None,
+    assets: pd.DataFrame | None = None,
+    sites: pd.DataFrame | None = None,
+    spend_agreements: pd.DataFrame | None = None,
+    other_costs: pd.DataFrame | None = None,
+    billing: pd.DataFrame | None = None,
+    limits: pd.DataFrame | None = None,
+    fx: pd.DataFrame | None = None,
+) -> Ledger:
+    r"""Book a plan: what is paid, invoiced and expensed, when, by whom, and what of it is owed already.
+
+    .. math:: \sum_t \text{cash}_t = \sum_t \text{billed}_t = \sum_t \text{P\&L}_t \quad\text{for every contract over its life}
+
+    Parameters
+    ----------
+    a
+        Horizon, payment terms, currency, fiscal year, discount rate, useful life and residual value.
+    commitments, payments, offer_payments, skus, workloads, services, assets, sites, spend_agreements, other_costs, billing, limits, fx
+        The book's tables of these names; what is missing has no cost.
+    purchases, dispatch, capacity, costs
+        What a purchase plan buys, what runs where, the accelerators that are there, and the costs of each path.
+    work
+        workload, quarter, quantity (expected, in the workload's unit): for API tokens, and for the shares of teams.
+
+    Returns
+    -------
+    Ledger
+
+    Raises
+    ------
+    CapplanError
+        Where contracts contradict their payments, a model has no list price, a currency no rate, or a budget no measure.
+    """
+    signed, machines, own, rooms = (
+        _table(commitments, "commitments"),
+        _table(skus, "skus"),
+        _table(assets, "assets"),
+        _table(sites, "sites"),
+    )
+    jobs, rates, bill = _table(workloads, "workloads"), _table(fx, "fx"), _table(billing, "billing")
+    bought, runs = _frame(purchases, PURCHASES), _frame(dispatch, DISPATCH)
+    expected = _frame(work, ["workload", "quarter", "quantity"])
+    as_of, quarters = pd.Timestamp(a.as_of), quarter_range(a.first_quarter, a.horizon_quarters)
+    months = pd.date_range(as_of.replace(day=1), quarter_end(quarters[-1]), freq="MS", inclusive="left")
+    providers = machines.set_index("sku")["provider"]
+    classes = class_bearers(jobs, expected)
+    spend = api_spend(_table(services, "services"), _requests(expected, jobs))
+
+    entries = [
+        e
+        for contract in signed_contracts(signed, _table(payments, "payments"), providers, a)
+        for e in contract.entries(a.payment_terms_days)
+    ]
+    entries += purchase_entries(bought, _table(offer_payments, "offer_payments"), purchase_bearers(bought, runs, classes), a)
+    entries += usage_entries(runs, classes, a) + late_entries(_frame(costs, COSTS), a) + token_entries(spend, jobs, a)
+    entries += asset_entries(own, a) + site_entries(rooms, own, machines, bought, months, a)
+    entries += other_entries(_table(other_costs, "other_costs"), months, a)
+    agreements = burn_down(_table(spend_agreements, "spend_agreements"), _charges(entries, as_of), as_of)
+    entries += _agreement_entries(entries, agreements, as_of, a)
+
+    frame = entry_frame(entries, as_of, a.discount_rate_per_year)
+    frame["quarter"] = [quarter_of(month) for month in frame["month"]]
+    frame["fiscal_year"] = [fiscal_year(month, a.fiscal_year_first_month) for month in frame["month"]]
+    frame["amount"] = converted(frame["usd"], frame["month"], a.currency, rates)
+    end = quarter_end(quarters[-1])
+    reconciliation = reconcile(bill, frame, signed, providers, as_of, rates)
+    return Ledger(
+        entries=frame,
+        payments=payments_by_day(entries),
+        contracts=contract_table(entries, frame, signed, as_of, end),
+        obligations=obligation_table(entries, as_of, end, a),
+        agreements=agreements,
+        residuals=residual_table(entries, own, a),
+        idle=idle_table(frame, _holdings(signed, own, bought, machines), _frame(capacity, CAPACITY), runs, a),
+        band=spend_band(frame, _frame(costs, COSTS), quarters),
+        reconciliation=reconciliation,
+        budgets=against_budgets(frame, _table(limits, "limits"), quarters),
+        api=spend,
+        headline=_headline(frame, quarters, a),
+        notes=_notes(a, reconciliation, agreements, signed, bought, rates),
+    )
+
+
+def _holdings(signed: pd.DataFrame, own: pd.DataFrame, bought: pd.DataFrame, skus: pd.DataFrame) -> pd.DataFrame:
+    """Say which accelerators each contract, asset and purchase holds."""
+    bare = pd.concat([signed.rename(columns={"commitment_id": "contract_id"}), own.rename(columns={"asset_id": "contract_id"})])[
+        ["contract_id", "sku"]
+    ]
+    known = bare.merge(skus[["sku", "provider", "accelerator"]], on="sku")[["contract_id", "provider", "accelerator"]]
+    if bought.empty:
+        return known
+    names = [purchase_name(row) for row in bought.to_dict("records")]
+    return pd.concat([known, bought[["provider", "accelerator"]].assign(contract_id=names)], ignore_index=True)
+
+
+def _requests(work: pd.DataFrame, workloads: pd.DataFrame) -> pd.DataFrame:
+    """Spread expected requests of API-only workloads over the months of each quarter, by their days."""
+    api = set(workloads.loc[workloads["host"] == "api", "workload"])
+    rows = []
+    for row in work[work["workload"].isin(api)].to_dict("records"):
+        first, after = quarter_start(row["quarter"]), quarter_end(row["quarter"])
+        for month in pd.date_range(first, after, freq="MS", inclusive="left"):
+            rows.append((row["workload"], month, row["quantity"] * month.days_in_month / (after - first).days))
+    frame = pd.DataFrame(rows, columns=["workload", "month", "quantity"])
+    return frame.astype({"month": "datetime64[ns]", "quantity": "float64"}).groupby(["workload", "month"], as_index=False)["quantity"].sum()
+
+
+def _charges(entries: list[Entry], as_of: pd.Timestamp) -> pd.DataFrame:
+    """List billed charges from `as_of` on; an agreement's discount applies to what is used by the hour, not to contracts with prices of their own."""
+    first = as_of.replace(day=1).normalize()
+    rows = [
+        (e.date.replace(day=1), e.provider, e.usd, e.component in ("on_demand", "spot"))
+        for e in entries
+        if e.view == "billed" and e.date >= first
+    ]
+    return pd.DataFrame(rows, columns=["month", "provider", "usd", "discountable"]).astype(
+        {"month": "datetime64[ns]", "usd": "float64", "discountable": "bool"}
+    )
+
+
+def _agreement_entries(entries: list[Entry], agreements: pd.DataFrame, as_of: pd.Timestamp, a: LedgerAssumptions) -> list[Entry]:
+    """Book what agreements give back month by month, and what is short at the end of each contract year."""
+    found: list[Entry] = []
+    for year in agreements.to_dict("records"):
+        if year["discount_usd"]:
+            base = [
+                e
+                for e in entries
+                if e.component in ("on_demand", "spot")
+                and e.provider == year["provider"]
+                and max(year["start"], as_of).replace(day=1) <= e.date <= year["end"]
+            ]
+            share = year["discount_usd"] / sum(e.usd for e in base if e.view == "billed")
+            # The cash of an invoice may fall after the contract year: it follows the invoice, so both are found by the P&L entry.
+            for e in base:
+                if e.view == "p_and_l":
+                    entry = replace(
+                        e, component="agreement_discount", contract_id=str(year["agreement_id"]), usd=-e.usd * share, account=""
+                    )
+                    found += as_incurred(entry, a.payment_terms_days)
+        if year["shortfall_usd"]:
+            blank = Entry(
+                year["end"], "", "agreement_shortfall", str(year["agreement_id"]), year["shortfall_usd"], "expected", str(year["provider"])
+            )
+            found += as_incurred(blank, a.payment_terms_days)
+    return found
+
+
+def _headline(frame: pd.DataFrame, quarters: list[str], a: LedgerAssumptions) -> str:
+    inside = frame[frame["quarter"].isin(quarters)].groupby("view")["amount"].sum()
+    cash, billed, expense = (float(inside.get(view, 0.0)) for view in ("cash", "billed", "p_and_l"))
+    return (
+        f"{quarters[0]} to {quarters[-1]}: {expense / 1e6:,.2f}M {a.currency} in the P&L, {billed / 1e6:,.2f}M {a.currency} invoiced and "
+        f"{cash / 1e6:,.2f}M {a.currency} paid."
+    )
+
+
+def _notes(
+    a: LedgerAssumptions,
+    reconciliation: pd.DataFrame,
+    agreements: pd.DataFrame,
+    signed: pd.DataFrame,
+    bought: pd.DataFrame,
+    fx: pd.DataFrame,
+) -> tuple[str, ...]:
+    """State what was assumed, and what the reader must know."""
+    notes = [
+        f"Invoices are dated at the end of their month and paid {a.payment_terms_days} days later; upfront and scheduled payments on their day.",
+        "Owned machines are written off in a straight line; residual values are a band. MACRS is a tax view and not part of the ledger.",
+    ]
+    if quarter_start(a.first_quarter) > pd.Timestamp(a.as_of):
+        notes.append(
+            f"From {a.as_of} to the start of {a.first_quarter} contracts, rooms and other costs are booked; what is used by the hour is not planned."
+        )
+    bridged = float(bought["bridge_usd"].sum()) if "bridge_usd" in bought else 0.0
+    if bridged >= 1:
+        notes.append(
+            f"Contracts are booked from the day they are to start. The {bridged:,.0f} USD that deliveries which slip are expected to cost until they arrive count in "
+            "the plan's cost and are not booked: part of it may be work missed, which nobody invoices."
+        )
+    if a.hold_other_costs:
+        notes.append("Other costs go on at their last stated month's amount (hold_other_costs).")
+    if len(agreements):
+        notes.append(
+            "A spend agreement's discount applies to compute paid by use; contracts have prices of their own and count towards the sum."
+        )
+        short = agreements[agreements["shortfall_usd"] > 0]
+        notes += [
+            f"{row['agreement_id']} to {row['end']:%Y-%m-%d} falls {row['shortfall_usd']:,.0f} USD short and is paid for."
+            for row in short.to_dict("records")
+        ]
+    if a.currency != "USD" and len(fx):
+        notes.append(
+            "Months after the last exchange rate use the last one, months before the first use the first; moving rates let the views differ by exchange gains."
+        )
+    if len(reconciliation):
+        off = reconciliation[reconciliation["ties"].eq(False)]
+        month = reconciliation["month"].iloc[0]
+        by_use = reconciliation[reconciliation["ties"].isna() & (reconciliation["view"] == "billed")]["bill_usd"].sum()
+        if off.empty:
+            notes.append(f"All contracts tie to the bill of {month:%Y-%m}; another {by_use:,.0f} USD were billed by use in it.")
+        notes += [
+            f"Bill of {month:%Y-%m}, {row['line']} of {row['provider']} ({row['view']}): the ledger has {row['ledger_usd']:,.2f} USD, the bill {row['bill_usd']:,.2f} USD."
+            for row in off.to_dict("records")
+        ]
+    renewed = set(bought["offer_id"]) if len(bought) else set()
+    passed = signed[signed["renews"].astype(bool) & (signed["notice_date"] < pd.Timestamp(a.as_of))] if len(signed) else signed
+    notes += [
+        f"{name} renews by itself, since its notice date has passed; the renewal is not among the purchases and not in the ledger."
+        for name in passed["commitment_id"]
+        if f"renew {name}" not in renewed
+    ]
+    return tuple(notes)

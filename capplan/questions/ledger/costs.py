@@ -1,0 +1,287 @@
+"""Every kind of cost as ledger entries: contracts, purchases, usage, tokens, machines, rooms and other costs."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from capplan.book.scenario import LedgerAssumptions
+from capplan.errors import CapplanError
+from capplan.questions.ledger.schedules import HOURS_PER_DAY, Bearer, Contract, Entry, as_incurred, machine_entries, month_shares
+from capplan.units import HOURS_PER_YEAR, add_months, quarter_end, quarter_start
+
+MONTHS_PER_YEAR = 12
+#: Sources of dispatch that are invoiced by use; shortfall is imputed and is no entry in any view.
+BY_USE = ("on_demand", "spot", "api")
+#: What is billed by use without hours of its own.
+MOVED = ("egress",)
+#: Other costs that are paid in their own month, without an invoice.
+PAID_AT_ONCE = ("people",)
+Row = dict[Hashable, Any]
+
+
+def signed_contracts(commitments: pd.DataFrame, payments: pd.DataFrame, providers: pd.Series, a: LedgerAssumptions) -> list[Contract]:
+    """Return contracts that are signed already.
+
+    Parameters
+    ----------
+    commitments, payments
+        The tables of these names.
+    providers
+        Provider by SKU.
+    a
+        What was paid upfront was paid before `as_of`, at the latest the day before.
+
+    Raises
+    ------
+    CapplanError
+        Listing every contract whose payments do not add up, that ends before it starts, or whose notice is due after its end.
+    """
+    found, faults = [], []
+    for row in commitments.to_dict("records"):
+        days = (row["end"] - row["start"]).days + 1
+        usd = row["machines"] * row["usd_per_hour"] * days * HOURS_PER_DAY
+        own = payments[payments["commitment_id"] == row["commitment_id"]].sort_values("date")
+        before = pd.Timestamp(a.as_of) - pd.Timedelta(days=1)
+        contract = Contract(
+            contract_id=str(row["commitment_id"]),
+            component="commitment",
+            provider=str(providers.get(row["sku"], "")),
+            first=row["start"],
+            last=row["end"],
+            usd=usd,
+            upfront_usd=row["upfront_paid_usd"],
+            upfront_on=min(row["start"], before),
+            payments=tuple(zip(own["date"], own["usd"], strict=True)),
+            bearer=Bearer(str(row["team"]), str(row["cost_center"])),
+        )
+        faults += [fault for fault in (contract.fault(),) if fault]
+        if pd.notna(row["notice_date"]) and row["notice_date"] > row["end"]:
+            faults.append(
+                f"{row['commitment_id']}: notice is due on {row['notice_date']:%Y-%m-%d}, after the contract's end on {row['end']:%Y-%m-%d}"
+            )
+        found.append(contract)
+    unknown = sorted(set(payments["commitment_id"]) - set(commitments["commitment_id"]))
+    faults += [f"payments.csv names the contract {name}, which commitments.csv does not have" for name in unknown]
+    if faults:
+        raise CapplanError("contracts that cannot be booked: " + "; ".join(faults))
+    return found
+
+
+def purchase_entries(
+    purchases: pd.DataFrame, offer_payments: pd.DataFrame, bearers: dict[str, list[tuple[Bearer, float]]], a: LedgerAssumptions
+) -> list[Entry]:
+    """Book what the plan buys, each purchase by the shares of the teams that use it.
+
+    Parameters
+    ----------
+    purchases
+        offer_id, provider, term, quarter, end_quarter, upfront_usd, usd (whole contract, upfront part included), sign_by, firm; `starts` and `ends` where
+        service does not begin and end with the quarters.
+    offer_payments
+        The table of this name: offers that are paid by a schedule.
+    bearers
+        Teams and their shares by purchase (see `purchase_name`).
+    a
+        Payment terms, useful life and residual value of owned machines.
+    """
+    found: list[Entry] = []
+    as_of = pd.Timestamp(a.as_of)
+    for row in purchases.to_dict("records"):
+        name, status = purchase_name(row), "firm" if row["firm"] else "indicative"
+        first = row["starts"] if pd.notna(row.get("starts")) else quarter_start(str(row["quarter"]))
+        last = row["ends"] if pd.notna(row.get("ends")) else quarter_end(str(row["end_quarter"])) - pd.Timedelta(days=1)
+        signed = max(as_of, row["sign_by"]) if pd.notna(row.get("sign_by")) else first
+        for bearer, share in bearers.get(name, [(Bearer(), 1.0)]):
+            upfront, usd = row["upfront_usd"] * share, row["usd"] * share
+            if row["term"] == "owned":
+                found += machine_entries(
+                    name,
+                    upfront,
+                    signed,
+                    first,
+                    a.useful_life_years,
+                    a.residual_share,
+                    provider=str(row["provider"]),
+                    status=status,
+                    bearer=bearer,
+                )
+                running = Contract(name, "running", str(row["provider"]), first, last, usd - upfront, status=status, bearer=bearer)
+                found += running.entries(a.payment_terms_days)
+            else:
+                own = offer_payments[offer_payments["offer_id"] == row["offer_id"]].sort_values("months_after_start")
+                dated = tuple((add_months(first, months), usd * part) for months, part in zip(own["months_after_start"], own["share"], strict=True))
+                contract = Contract(
+                    name, "purchase", str(row["provider"]), first, last, usd, upfront, signed, dated, status=status, bearer=bearer
+                )
+                found += contract.entries(a.payment_terms_days)
+    return found
+
+
+def purchase_name(row: Row) -> str:
+    """Name a purchase: the offer and the quarter in which it starts."""
+    return f"{row['offer_id']} {row['quarter']}"
+
+
+def usage_entries(dispatch: pd.DataFrame, bearers: dict[str, list[tuple[Bearer, float]]], a: LedgerAssumptions) -> list[Entry]:
+    """Book compute that is paid by use, month by month with the hours of each, by the shares of a class's teams.
+
+    Parameters
+    ----------
+    dispatch
+        quarter, class, source, provider, expected_usd; only sources that somebody invoices are booked.
+    bearers
+        Teams and their shares by class.
+    a
+        Payment terms.
+    """
+    found: list[Entry] = []
+    billed = dispatch[dispatch["source"].isin([*BY_USE, *MOVED])]
+    for row in billed.to_dict("records"):
+        label = str(row["quarter"])
+        for month, part in month_shares(quarter_start(label), quarter_end(label) - pd.Timedelta(days=1)):
+            for bearer, share in bearers.get(str(row["class"]), [(Bearer(), 1.0)]):
+                name = f"{row['source']} {row['class']}"
+                entry = Entry(
+                    month, "", str(row["source"]), name, row["expected_usd"] * part * share, "expected", str(row["provider"]), bearer=bearer
+                )
+                found += as_incurred(entry, a.payment_terms_days)
+    return found
+
+
+def late_entries(costs: pd.DataFrame, a: LedgerAssumptions) -> list[Entry]:
+    """Take off what is expected not to be paid for machines that come late: contracts are booked from the day they are to start.
+
+    Parameters
+    ----------
+    costs
+        path, probability, quarter, component, usd: the cost table of a purchase plan.
+    a
+        Payment terms.
+    """
+    late = costs[costs["component"] == "late_delivery"]
+    saved = (late["probability"] * late["usd"]).groupby(late["quarter"]).sum()
+    found: list[Entry] = []
+    for quarter, usd in saved[saved != 0].items():
+        found += as_incurred(Entry(quarter_start(str(quarter)), "", "late_delivery", "late deliveries", float(usd), "expected", ""), a.payment_terms_days)
+    return found
+
+
+def token_entries(spend: pd.DataFrame, workloads: pd.DataFrame, a: LedgerAssumptions) -> list[Entry]:
+    """Book what API-only workloads spend (see `tokens.api_spend`)."""
+    about = workloads.set_index("workload")
+    found: list[Entry] = []
+    for row in spend.to_dict("records"):
+        workload = str(row["workload"])
+        bearer = Bearer(str(about.loc[workload, "team"]), str(about.loc[workload, "cost_center"]))
+        entry = Entry(row["month"], "", "tokens", f"tokens {workload}", row["usd"], "expected", str(row["provider"]), bearer=bearer)
+        found += as_incurred(entry, a.payment_terms_days)
+    return found
+
+
+def asset_entries(assets: pd.DataFrame, a: LedgerAssumptions) -> list[Entry]:
+    """Book owned machines over their lives, and their support."""
+    found: list[Entry] = []
+    for row in assets.to_dict("records"):
+        life = a.useful_life_years if pd.isna(row["useful_life_years"]) else row["useful_life_years"]
+        bearer = Bearer(str(row["team"]), str(row["cost_center"]))
+        name = str(row["asset_id"])
+        found += machine_entries(name, row["capex_usd"], row["in_service"], row["in_service"], life, row["residual_share"], bearer=bearer)
+        if row["support_usd_per_year"]:
+            last = row["in_service"] + pd.Timedelta(days=round(life * 365.25)) - pd.Timedelta(days=1)
+            days = (last - row["in_service"]).days + 1
+            for month, share in month_shares(row["in_service"], last):
+                usd = row["support_usd_per_year"] * share * days / 365.25
+                found += as_incurred(Entry(month, "", "support", name, usd, "signed", "own", bearer=bearer), a.payment_terms_days)
+    return found
+
+
+def site_entries(
+    sites: pd.DataFrame, assets: pd.DataFrame, skus: pd.DataFrame, purchases: pd.DataFrame, months: pd.DatetimeIndex, a: LedgerAssumptions
+) -> list[Entry]:
+    r"""Book rooms and the power of machines that are owned already.
+
+    .. math:: \text{space} = p\,\max(C - B, U), \qquad \text{power} = U \cdot \text{PUE} \cdot e \cdot h
+
+    with C committed kilowatts, U those of machines in service, and B those of machines the plan buys, whose running cost holds their own space and power.
+    Prices rise by the site's escalator at each anniversary of `as_of`. The space that machines do not fill is borne by all (shared). Committed space is
+    booked to the end of the site's contract, also beyond the horizon; power only as far as is planned.
+
+    Parameters
+    ----------
+    sites, assets, skus
+        The tables of these names; machines draw the power_kw of their SKU at full load.
+    purchases
+        Purchases of the plan.
+    months
+        First days of the months that are planned.
+    a
+        Hours of a month, useful life, payment terms.
+    """
+    power = skus.set_index("sku")["power_kw"] if len(skus) else pd.Series(dtype=float)
+    found: list[Entry] = []
+    for site in sites.to_dict("records"):
+        here = assets[assets["site"] == site["site"]]
+        bought = purchases[(purchases["term"] == "owned") & (purchases["region"] == site["site"])] if len(purchases) else purchases
+        over = months[-1] if pd.isna(site["end"]) else site["end"]
+        for month in pd.date_range(months[0], over, freq="MS"):
+            rise = (1 + site["escalator_share_per_year"]) ** max(0, (month - pd.Timestamp(a.as_of)).days // 365)
+            hours = month.days_in_month * HOURS_PER_DAY if a.hours_convention == "calendar" else HOURS_PER_YEAR / MONTHS_PER_YEAR
+            used = 0.0
+            for asset in here.to_dict("records"):
+                life = a.useful_life_years if pd.isna(asset["useful_life_years"]) else asset["useful_life_years"]
+                if not asset["in_service"] <= month + pd.offsets.MonthEnd(0) or month >= asset["in_service"] + pd.Timedelta(
+                    days=round(life * 365.25)
+                ):
+                    continue
+                kilowatts = float(power.get(asset["sku"], float("nan"))) * asset["machines"]
+                if pd.isna(kilowatts):
+                    raise CapplanError(
+                        f"assets: {asset['asset_id']} needs the power of its sku {asset['sku']}; state power_kw in the table skus"
+                    )
+                used += kilowatts
+                bearer = Bearer(str(asset["team"]), str(asset["cost_center"]))
+                blank = Entry(
+                    month,
+                    "",
+                    "power",
+                    str(site["site"]),
+                    kilowatts * site["pue"] * site["usd_per_kwh"] * rise * hours,
+                    "signed",
+                    "own",
+                    bearer=bearer,
+                )
+                found += as_incurred(blank, a.payment_terms_days) if month <= months[-1] else []
+                found += as_incurred(
+                    replace(blank, component="space", usd=kilowatts * site["usd_per_kw_month"] * rise), a.payment_terms_days
+                )
+            new = sum(
+                float(power.get(row["sku"], 0.0)) * row["machines"]
+                for row in bought.to_dict("records")
+                if quarter_start(str(row["quarter"])) <= month
+            )
+            idle = max(site["committed_kw"] - new - used, 0.0) * site["usd_per_kw_month"] * rise
+            if idle:
+                found += as_incurred(Entry(month, "", "space", str(site["site"]), idle, "signed", "own"), a.payment_terms_days)
+    return found
+
+
+def other_entries(other_costs: pd.DataFrame, months: pd.DatetimeIndex, a: LedgerAssumptions) -> list[Entry]:
+    """Book other costs as stated, and after their last month at its amount where `hold_other_costs` says so."""
+    found: list[Entry] = []
+    for _, lines in other_costs.sort_values(["cost_id", "month"]).groupby("cost_id", sort=True):
+        rows = lines.to_dict("records")
+        held = [{**rows[-1], "month": month} for month in months if month > rows[-1]["month"]] if a.hold_other_costs else []
+        for row in (*rows, *held):
+            bearer = Bearer(str(row["team"]), str(row["cost_center"]))
+            provider = "" if pd.isna(row["provider"]) else str(row["provider"])
+            entry = Entry(
+                row["month"], "", str(row["kind"]), str(row["cost_id"]), row["usd"], "stated", provider, str(row["account"]), bearer
+            )
+            found += as_incurred(entry, a.payment_terms_days)
+            if row["kind"] in PAID_AT_ONCE:
+                found[-1] = replace(found[-1], date=row["month"])
+    return found

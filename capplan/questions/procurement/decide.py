@@ -1,0 +1,173 @@
+"""The decision alone: from tables to a solved program, without its explanation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from capplan.book.scenario import ProcurementAssumptions
+from capplan.optimize.clock import time_limit
+from capplan.optimize.program import Solution
+from capplan.optimize.two_stage import Warm
+from capplan.questions.procurement.answer_tables import purchase_table
+from capplan.questions.procurement.explain.clashes import feasible, what_must_give
+from capplan.questions.procurement.program.agreement_proof import FULL, Effort, best_plan
+from capplan.questions.procurement.program.first_stage import Model, build_model
+from capplan.questions.procurement.program.limit_scope import known_limits
+from capplan.questions.procurement.program.second_stage import Recourse, build_recourse
+from capplan.questions.procurement.program.spend_agreements import contract_years
+from capplan.questions.procurement.supply.choices import Choices, list_choices
+from capplan.questions.procurement.supply.instalments import checked_instalments
+from capplan.questions.procurement.supply.market import Market, build_market
+from capplan.questions.procurement.supply.tiers import checked_tiers
+from capplan.questions.procurement.work.load import Work, lay_out, named_places
+from capplan.questions.procurement.work.service_levels import hold_level, level_notes
+from capplan.questions.procurement.work.states import States, cut_points, known_states, segments, with_states
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A purchase program that is built and not yet solved."""
+
+    market: Market
+    choices: Choices
+    states: States
+    work: Work
+    recourse: Recourse
+    model: Model
+
+
+@dataclass(frozen=True)
+class Decided(Stated):
+    """A solved purchase program: what it was built from, its solution, whole lots, the purchases, and whether the time limit ended the search."""
+
+    solution: Solution
+    lots: np.ndarray
+    purchases: pd.DataFrame
+    notes: tuple[str, ...] = ()
+    cut_short: bool = False
+
+    @property
+    def stopped_by(self) -> str:
+        """What ended the search, as in `answer.Proof`."""
+        return "time limit" if self.cut_short and self.solution.status == "limit" else self.solution.status
+
+
+def state_problem(
+    demand: pd.DataFrame,
+    speeds: pd.DataFrame,
+    offers: pd.DataFrame,
+    commitments: pd.DataFrame | None,
+    limits: pd.DataFrame | None,
+    a: ProcurementAssumptions,
+    *,
+    classes: pd.DataFrame,
+    skus: pd.DataFrame,
+    assets: pd.DataFrame | None = None,
+    sites: pd.DataFrame | None = None,
+    spend_agreements: pd.DataFrame | None = None,
+    other_costs: pd.DataFrame | None = None,
+    offer_tiers: pd.DataFrame | None = None,
+    offer_payments: pd.DataFrame | None = None,
+    egress_prices: pd.DataFrame | None = None,
+    price_states: pd.DataFrame | None = None,
+    delivery_states: pd.DataFrame | None = None,
+) -> Stated:
+    """Build the purchase program; the arguments are those of `plan_purchases`."""
+    caps = known_limits(limits, sites, a)
+    runs = speeds.loc[speeds["class"].isin(demand["class"]), "accelerator"]
+    market = build_market(offers, skus, commitments, assets, sites, runs, named_places(demand, classes, caps), a, offer_payments)
+    schedules = checked_instalments(offer_payments, market.contracts, offers)
+    states = known_states(price_states, delivery_states)
+    choices = list_choices(market, sites, a, checked_tiers(offer_tiers, market.contracts, offers, a.price_factor), schedules, states)
+    work = lay_out(with_states(demand, states, a.seed), speeds, classes, market, choices.timeline, a, egress_prices)
+    work = cut_points(work, segments(states.missing(choices.table, choices.timeline), choices.timeline.planned))
+    years = contract_years(spend_agreements, other_costs, market, choices, a)
+    recourse = build_recourse(work, market, choices, caps, a, states, [year.provider for year in years])
+    return Stated(market, choices, states, work, recourse, build_model(work, market, choices, recourse, caps, a, years))
+
+
+def decide(
+    demand: pd.DataFrame,
+    speeds: pd.DataFrame,
+    offers: pd.DataFrame,
+    commitments: pd.DataFrame | None,
+    limits: pd.DataFrame | None,
+    a: ProcurementAssumptions,
+    *,
+    classes: pd.DataFrame,
+    skus: pd.DataFrame,
+    assets: pd.DataFrame | None = None,
+    sites: pd.DataFrame | None = None,
+    spend_agreements: pd.DataFrame | None = None,
+    other_costs: pd.DataFrame | None = None,
+    offer_tiers: pd.DataFrame | None = None,
+    offer_payments: pd.DataFrame | None = None,
+    egress_prices: pd.DataFrame | None = None,
+    price_states: pd.DataFrame | None = None,
+    delivery_states: pd.DataFrame | None = None,
+    warm: Warm | None = None,
+    proof: Effort | None = FULL,
+) -> Decided:
+    """Build and solve the purchase program.
+
+    Parameters
+    ----------
+    demand, speeds, offers, commitments, limits, a, classes, skus, assets, sites, spend_agreements, other_costs, offer_tiers, offer_payments,
+    egress_prices, price_states, delivery_states
+        As for `plan_purchases`.
+    warm
+        What an earlier decision left (`Decided.solution.warm`): its cuts hold where only first-stage costs, limits or the risk weight
+        moved, its bases also where prices by the hour or demand did. Which of several plans within the gap is found may depend on it.
+    proof
+        How much is done to bound what any plan could cost where spend agreements run (elsewhere the bounds come with the solution); None where bounds
+        are not asked for.
+    """
+    solved: dict[tuple[tuple[str, float], ...], tuple[Stated, Model, Solution]] = {}
+
+    def solve(factor: Mapping[str, float]) -> tuple[Work, Recourse, Solution]:
+        raised = _raised(classes, speeds, factor, a) if factor else classes
+        found = state_problem(demand, speeds, offers, commitments, limits, a, classes=raised, skus=skus, assets=assets, sites=sites,
+                              spend_agreements=spend_agreements, other_costs=other_costs, offer_tiers=offer_tiers,
+                              offer_payments=offer_payments, egress_prices=egress_prices, price_states=price_states,
+                              delivery_states=delivery_states)  # fmt: skip
+        feasible(found.model)
+        model, solution = best_plan(found.model, a, warm, proof, exact=proof == FULL)
+        solved[tuple(factor.items())] = found, model, solution
+        return found.work, found.recourse, solution
+
+    notes: tuple[str, ...] = ()
+    key: tuple[tuple[str, float], ...] = ()
+    with time_limit(a.time_limit_seconds) as clock:
+        if a.service_level_share > 0:
+            held = hold_level(solve, a.service_level_share, lambda: _clash(solved[()][0], a.service_level_share))
+            key, notes = tuple(held.factor.items()), level_notes(held, a.service_level_share)
+        else:
+            solve({})
+    if clock.cut_short:
+        notes += (
+            f"The time limit of {a.time_limit_seconds:g} s ended the search. What a clock ends depends on the machine, so the same inputs may give another plan; "
+            "for a run that repeats set time_limit_seconds to 0, and gap_share to the gap that is close enough.",
+        )
+    found, model, solution = solved[key]
+    lots = model.lots(solution.x).round()
+    bought = purchase_table(found.choices, lots)
+    return Decided(found.market, found.choices, found.states, found.work, found.recourse, model, solution, lots, bought, notes, clock.cut_short)
+
+
+def _clash(stated: Stated, level: float) -> str:
+    """Name what stands against a service level, in a sentence; empty where nothing that could give does."""
+    found = what_must_give(stated.model, stated.recourse, stated.work, stated.choices.timeline.horizon, level)
+    return f" It clashes with these limits, which must give at least so much: {'; '.join(map(str, found))}." if found else ""
+
+
+def _raised(classes: pd.DataFrame, speeds: pd.DataFrame, factor: Mapping[str, float], a: ProcurementAssumptions) -> pd.DataFrame:
+    """Return the classes with their costs of shortfall multiplied."""
+    fastest = speeds.groupby("class")["work_per_accelerator_hour"].max().reindex(classes["class"]).to_numpy()
+    batch = classes["stage_kind"] == "batch"
+    assumed = np.where(batch, a.batch_shortfall_usd_per_accelerator_hour, a.serving_shortfall_usd_per_accelerator_hour) / fastest
+    usd = classes["shortfall_usd_per_unit"].astype(float).fillna(pd.Series(assumed, index=classes.index))
+    return classes.assign(shortfall_usd_per_unit=usd * classes["class"].map(factor).astype(float).fillna(1.0))

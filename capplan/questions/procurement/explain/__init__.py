@@ -1,0 +1,1 @@
+"""Why this plan: alternatives, what binds, what was rejected, in sentences."""

@@ -1,0 +1,257 @@
+"""What else could be done, and what knowing more would be worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from capplan.book.scenario import ProcurementAssumptions
+from capplan.optimize.evaluation import Evaluator, recourse_of
+from capplan.optimize.priced import priced_program
+from capplan.optimize.program import Solution, TwoStage, blended_cost, expected_excess, slack_columns
+from capplan.optimize.solver import InfeasibleError
+from capplan.optimize.value_of_information import alike, mean_program
+from capplan.quantiles import weighted_quantiles
+from capplan.questions.procurement.answer_tables import expected_use
+from capplan.questions.procurement.program.agreement_proof import QUICK, best_plan, paid, row_prices
+from capplan.questions.procurement.program.budget_proof import solve_within_budgets
+from capplan.questions.procurement.program.first_stage import Model, need_accelerators
+from capplan.questions.procurement.program.second_stage import Recourse
+from capplan.questions.procurement.supply.choices import Choices
+from capplan.questions.procurement.work.load import Work
+
+#: With more paths than this, the value of a perfect forecast is bounded by plans that may buy parts of lots.
+EXACT_PATHS = 10
+#: Gap of what the plan is compared with, as a multiple of the plan's own.
+BESIDE = 2.0
+NOT_YET = "nothing is signed before the next review; the best plan from then on"
+#: Groups of paths in that bound.
+GROUPS = 6
+
+
+def judge(program: TwoStage, solution: Solution, a: ProcurementAssumptions) -> Evaluator:
+    """Return what costs any first stage exactly, from the recourse bases that the solution has found."""
+    library = solution.warm.library if solution.warm else recourse_of(program)
+    return Evaluator(program, a.tail_share, library)
+
+
+def compare_alternatives(
+    work: Work, choices: Choices, recourse: Recourse, model: Model, solution: Solution, evaluator: Evaluator,
+    a: ProcurementAssumptions, *, signed: bool, further: Sequence[tuple[str, np.ndarray, str]] = (),
+) -> pd.DataFrame:  # fmt: skip
+    """Cost the plan beside what else could be done, all by the same exact recourse.
+
+    Parameters
+    ----------
+    work, choices, recourse, model, solution
+        The problem and its solution.
+    evaluator
+        What costs a first stage.
+    a
+        Assumptions.
+    signed
+        Are there contracts that could be renewed?
+    further
+        Other first stages to hold against the plan: name, first stage, meaning.
+
+    Returns
+    -------
+    DataFrame
+        Columns as in `answer.Purchases.alternatives`; the plan is the first row.
+    """
+    program = model.program
+    mean_plan = solve_within_budgets(mean_program(program), model.soft, 0.0, a.tail_share, BESIDE * a.gap_share, solution.warm, exact=False)
+    nothing = model.first_stage(np.maximum(program.lower[model.position], 0.0))
+    renewals = (choices.table["kind"] == "renewal").to_numpy()
+    cases = [
+        ("mean_value_plan", mean_plan.x, evaluator, "what would be bought if the average of all paths were certain"),
+        *((name, x, evaluator, meaning) for name, x, meaning in further),
+        ("do_nothing", nothing, evaluator, "no purchase and no renewal; by the hour within today's caps, the rest left undone"),
+        ("all_on_demand", nothing, judge(uncapped(program, recourse, work), solution, a), "no purchase and no renewal, if on demand had no cap"),
+    ]
+    if signed:
+        words = "every contract that ends is renewed" if renewals.any() else "no contract ends in time to be renewed"
+        renewed = model.first_stage(np.maximum(program.lower[model.position], renewals))
+        cases.insert(1, ("renew_all", renewed, evaluator, f"{words}, nothing else is bought"))
+    rows = [_case("plan", "this plan", solution.x, solution.cost_by_scenario, solution.recourse, choices, recourse, model, work, a)]
+    later = _waiting(choices, model, solution, a)
+    if later is not None:
+        x = paid(model, later.x, later.recourse) if model.years else later.x
+        rows.append(_case("sign_nothing_yet", NOT_YET, x, later.cost_by_scenario, later.recourse, choices, recourse, model, work, a))
+    for name, chosen, court, meaning in cases:
+        x = paid(model, chosen, court.decisions(model.settled(chosen, np.zeros(len(model.years))))) if model.years else chosen
+        x, broken = _stretched(x, court, model)
+        about, value, decisions = meaning, court.evaluate(x).cost_by_scenario, court.decisions(x)
+        if broken and name == "mean_value_plan" and not model.years:
+            kept = _rationed(model, x, solution, a)
+            about, x, value, decisions = f"{meaning}; use by the hour is kept within {', '.join(broken)}", kept.x, kept.cost_by_scenario, kept.recourse
+        elif broken:
+            about = f"{meaning}; breaks {', '.join(broken)}"
+        rows.append(_case(name, about, x, value, decisions, choices, recourse, model, work, a))
+        # to do nothing is one way to sign nothing yet, and the search for the best need not have met it
+        if name == "do_nothing" and later is not None and not broken:
+            rows[1] = min(rows[1], {**rows[-1], "name": "sign_nothing_yet", "meaning": NOT_YET}, key=_objective)
+    table = pd.DataFrame(rows)
+    table["regret_usd"] = table["objective_usd"] - table["objective_usd"].iloc[0]
+    return table[[name for name in table.columns if name != "meaning"] + ["meaning"]]
+
+
+def _objective(row: Mapping[str, object]) -> float:
+    """Return what a row of the alternatives costs, risk-weighted."""
+    return float(str(row["objective_usd"]))
+
+
+def uncapped(program: TwoStage, recourse: Recourse, work: Work) -> TwoStage:
+    """Return the program if on demand had no cap in the planned quarters; later points are credited with what they cost within today's caps."""
+    lifted = program.h.copy()
+    caps = (recourse.rows["kind"] == "on_demand_accelerators").to_numpy()
+    lifted[np.ix_(recourse.planned, caps)] = (1 + need_accelerators(work).sum()) * recourse.W[np.flatnonzero(caps)].toarray().max(initial=1.0)
+    return replace(program, h=lifted)
+
+
+def _stretched(x: np.ndarray, court: Evaluator, model: Model) -> tuple[np.ndarray, list[str]]:
+    """Return a first stage that pays for the soft budgets it exceeds, and the limits that it breaks without being able to pay."""
+    program, x = model.program, x.copy()
+    broken: list[str] = []
+    limits = [(about, program.A[[int(about["row"])]].toarray().ravel()) for about in model.rows.to_dict("records")]
+    for _, entries in limits:
+        x[slack_columns(program, entries)] = 0.0
+    for limit, entries in limits:
+        broken += _pay(x, entries, max(float(entries @ x - program.b[int(limit["row"])]), 0.0), limit, program)
+    over_expected = expected_excess(program, x, court.decisions(x)) if program.expected else np.zeros(0)
+    for i in np.flatnonzero(over_expected).tolist():
+        broken += _pay(x, program.expected[i].a, float(over_expected[i]), model.budgets.iloc[i].to_dict(), program)
+    return x, list(dict.fromkeys(broken))
+
+
+def _pay(x: np.ndarray, entries: np.ndarray, over: float, limit: Mapping[str, object], program: TwoStage) -> list[str]:
+    """Raise the excess that a soft limit prices, in place; name the limit if it is hard and noticeably exceeded."""
+    slack = slack_columns(program, entries)
+    if len(slack):
+        x[slack[0]] += over / -entries[slack[0]]
+        return []
+    return [f"{limit['limit_id']} in {limit['quarter']}"] if over > 1e-6 * max(abs(float(str(limit["limit"]))), 1.0) else []
+
+
+def _rationed(model: Model, x: np.ndarray, solution: Solution, a: ProcurementAssumptions) -> Solution:
+    """Return the purchases of a first stage with the best use by the hour that keeps the budgets."""
+    lower, upper = model.program.lower.copy(), model.program.upper.copy()
+    lower[model.position] = upper[model.position] = model.lots(x).round()
+    held = replace(model.program, lower=lower, upper=upper)
+    return solve_within_budgets(held, model.soft, a.risk_weight, a.tail_share, BESIDE * a.gap_share, solution.warm, exact=False)
+
+
+def _waiting(choices: Choices, model: Model, solution: Solution, a: ProcurementAssumptions) -> Solution | None:
+    """Return the best plan that signs nothing before the next review, or None where this plan does so already or must sign."""
+    program = model.program
+    firm = model.position[choices.table["firm"].to_numpy(bool)]
+    if not (solution.x[firm] > 0.5).any() or (program.lower[firm] > 0).any():
+        return None
+    upper = program.upper.copy()
+    upper[firm] = 0.0
+    held, exact = replace(model, program=replace(program, upper=upper)), solution.status != "limit"
+    beside = a.model_copy(update={"gap_share": BESIDE * a.gap_share})
+    try:
+        # Not from the plan's own use by the hour: where agreements steer it, less of it is left without the purchases.
+        return best_plan(held, beside, solution.warm, QUICK, exact=exact)[1]
+    except InfeasibleError:
+        return None
+
+
+def _case(
+    name: str, meaning: str, x: np.ndarray, cost: np.ndarray, decisions: sparse.csr_matrix, choices: Choices, recourse: Recourse, model: Model, work: Work,
+    a: ProcurementAssumptions,
+) -> dict[str, object]:  # fmt: skip
+    """Cost one first stage in all measures."""
+    program, planned = model.program, choices.timeline.planned
+    first = float(program.c @ x)
+    lots = model.lots(x)
+    usd = expected_use(work, recourse, decisions, planned)[1].sum(axis=0)
+    short = (recourse.columns["source"] == "shortfall").to_numpy()
+    low, high = weighted_quantiles(cost, program.probability, (0.1, 0.9)).tolist()
+    return {
+        "name": name,
+        "expected_usd": first + float(program.probability @ cost),
+        "cvar_usd": first + blended_cost(cost, program.probability, 1.0, a.tail_share),
+        "p10_usd": first + low,
+        "p90_usd": first + high,
+        "worst_usd": first + float(cost[program.probability > 0].max()),
+        "objective_usd": first + blended_cost(cost, program.probability, a.risk_weight, a.tail_share),
+        "spend_usd": float(usd[~short].sum() + (choices.expense_usd[:, :planned].sum(axis=1) * lots).sum() - choices.paid_power.saved_usd(lots, planned).sum()),
+        "shortfall_usd": float(usd[short].sum()),
+        "beyond_horizon_usd": float((choices.running_usd[:, planned:].sum(axis=1) * lots).sum()),
+        "meaning": meaning,
+    }
+
+
+def value_information(model: Model, solution: Solution, alternatives: pd.DataFrame, a: ProcurementAssumptions) -> pd.DataFrame:
+    r"""Value a perfect forecast (EVPI) and planning with scenarios instead of their mean (VSS).
+
+    With many paths, the mean of the best plans is bounded from below: the best cost with parts of lots is convex in demand, so the paths
+    of a group
+    cost at least what their mean costs (Jensen), :math:`\sum_{s \in G} p_s v(h_s) \ge p_G v(\bar h_G)`; EVPI is then at most what is
+    stated.
+
+    Parameters
+    ----------
+    model, solution, alternatives
+        The problem, its solution, and what `compare_alternatives` returns.
+    a
+        Assumptions.
+
+    Returns
+    -------
+    DataFrame
+        Columns as in `answer.Purchases.information`.
+
+    Source
+    ------
+    Birge and Louveaux, Introduction to Stochastic Programming (2011), section 4.1 and 8.2.
+    """
+    program, constant = model.program, 0.0
+    likely = np.flatnonzero(program.probability > 0)
+    shared = bool(model.years) or (len(program.expected) > 0 and len(likely) > 1)
+    if shared:  # expected use is not a path's own: agreements and budgets are paid for at a price instead, which no plan for a path undercuts
+        whole = model.whole() if model.years else program
+        program, constant = priced_program(whole, row_prices(model, whole, solution), whole.probability)
+    exact = len(likely) <= EXACT_PATHS and not model.years
+    order = likely[np.argsort(solution.cost_by_scenario[likely], kind="stable")]
+    known = -constant
+    kind = alike(program)[order]
+    parts = [order[kind == k] for k in np.unique(kind)]
+    for group in [group for part in parts for group in np.array_split(part, min(len(part), EXACT_PATHS if exact else GROUPS))]:
+        single = mean_program(some_paths(program, group))
+        if not exact:
+            single = replace(single, integer=np.zeros_like(single.integer))
+        known += (
+            program.probability[group].sum() * solve_within_budgets(single, model.soft, 0.0, a.tail_share, a.gap_share, solution.warm, exact=False).lower
+        )
+    costs = alternatives.set_index("name")
+    expected = float(costs.at["plan", "expected_usd"])
+    saved = float(costs.at["mean_value_plan", "objective_usd"] - costs.at["plan", "objective_usd"])
+    most = "" if exact and not shared else "at most "
+    perfect = f"{most}what a perfect forecast would be worth: expected cost of this plan less the mean of the best plans for each path"
+    rows = [
+        ("evpi", expected - known, perfect),
+        *([] if "breaks" in str(costs.at["mean_value_plan", "meaning"]) else [("vss", saved, "what planning with scenarios saves against planning for their average")]),
+    ]
+    if "sign_nothing_yet" in costs.index:
+        waited = float(costs.at["sign_nothing_yet", "regret_usd"])
+        rows.append(("waiting", waited, "what it costs to sign nothing before the next review"))
+    return pd.DataFrame(rows, columns=["name", "usd", "meaning"])
+
+
+def some_paths(program: TwoStage, paths: np.ndarray) -> TwoStage:
+    """Return the program of a future that is known to be one of these paths."""
+    keep = np.isin(program.scenario, paths)
+    place = np.zeros(len(program.probability), dtype=int)
+    place[paths] = np.arange(len(paths))
+    expected = tuple(replace(row, points=row.points[keep], weight=row.weight[keep]) for row in program.expected)
+    return replace(
+        program, h=program.h[keep], technology=program.technology[keep], weight=program.weight[keep], scenario=place[program.scenario[keep]],
+        probability=program.probability[paths] / program.probability[paths].sum(), expected=expected,
+    )  # fmt: skip

@@ -1,0 +1,266 @@
+"""Why this plan: what else could be done, what binds, what was rejected, and what knowing more would be worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from capplan.book.scenario import ProcurementAssumptions
+from capplan.optimize.program import Solution, expected_use_of_rows
+from capplan.questions.procurement.explain.alternatives import compare_alternatives, judge, value_information
+from capplan.questions.procurement.explain.sentences import money, within
+from capplan.questions.procurement.program.budget_proof import solve_within_budgets
+from capplan.questions.procurement.program.first_stage import Model
+from capplan.questions.procurement.program.second_stage import Recourse
+from capplan.questions.procurement.program.spend_agreements import agreement_table
+from capplan.questions.procurement.supply.choices import Choices
+from capplan.questions.procurement.supply.market import Market
+from capplan.questions.procurement.work.load import Work
+from capplan.questions.procurement.work.scarcity import scarcity_notes
+
+#: A share by which contracts must differ under another treatment of the horizon's end to be reported.
+NOTICEABLE_SHARE = 0.1
+#: Contracts longer than this many months are long.
+LONG_MONTHS = 13
+#: A value of one more unit below this is rounding.
+NOTICEABLE_USD = 0.01
+#: A slack below this share of its limit is rounding.
+ROUNDING_SHARE = 1e-9
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """Tables and sentences that explain a plan; columns as in `answer.Purchases`."""
+
+    binding: pd.DataFrame
+    rejected: pd.DataFrame
+    alternatives: pd.DataFrame
+    information: pd.DataFrame
+    agreements: pd.DataFrame
+    headline: str
+    notes: tuple[str, ...]
+
+
+def explain(
+    work: Work, market: Market, choices: Choices, recourse: Recourse, model: Model, solution: Solution, bought: pd.DataFrame,
+    a: ProcurementAssumptions, *, stopped_by: str, signed: bool, further: Sequence[tuple[str, np.ndarray, str]] = (),
+) -> Reasons:  # fmt: skip
+    r"""Explain a plan from the exact recourse at its first stage.
+
+    Reduced costs and the value of one more unit of a limit come from the relaxation in which parts of lots can be bought; the value of
+    one more accelerator
+    by the hour from the duals of all points at the plan, :math:`-\sum_p \omega_p \pi_p`.
+
+    Parameters
+    ----------
+    work, market, choices, recourse, model, solution
+        The problem and its solution.
+    bought
+        The plan's purchases.
+    a
+        Assumptions.
+    stopped_by
+        What ended the search, as in `answer.Proof`.
+    signed
+        Are there contracts that could be renewed?
+    further
+        Other first stages to hold against the plan: name, first stage, meaning.
+    """
+    program = model.program
+    evaluator = judge(program, solution, a)
+    found = evaluator.evaluate(solution.x)
+    slope = recourse.by_stage((1 - a.risk_weight) * found.mean.slope + a.risk_weight * found.tail.slope)
+    lots = model.lots(solution.x).round()
+    alternatives = compare_alternatives(work, choices, recourse, model, solution, evaluator, a, signed=signed, further=further)
+    information = value_information(model, solution, alternatives, a)
+    if not bought["firm"].any():
+        information.loc[len(information)] = ("waiting", 0.0, "nothing has to be signed before the next review, so waiting for it costs nothing")
+    agreements = agreement_table(model.years, lots, work, recourse, market, solution.recourse)
+    planned = np.flatnonzero(recourse.planned)
+    weight = work.paths["probability"].to_numpy(float)[work.points["path"]] * work.points["hours"].to_numpy(float)
+    scarce = scarcity_notes(recourse.scarcity, program.h[planned], program.W, weight, solution.recourse[planned])
+    notes = (*scarce, *_site_notes(choices, lots), *_notes(choices, bought, solution, a, stopped_by, agreed=bool(model.years)), *_agreement_notes(agreements), *_other_endings(choices, recourse, model, solution, a))
+    return Reasons(
+        _binding(choices, recourse, model, solution, slope),
+        _rejected(choices, model, lots, solution),
+        alternatives,
+        information,
+        agreements,
+        _headline(bought, alternatives, a) + _unproven(solution, stopped_by),
+        notes,
+    )
+
+
+def _binding(choices: Choices, recourse: Recourse, model: Model, solution: Solution, slope: np.ndarray) -> pd.DataFrame:
+    """Slack of every limit by quarter, and what one more unit of it would save."""
+    program, quarters = model.program, choices.timeline.quarters
+    rows = []
+    for about in model.rows.to_dict("records"):
+        index = int(about["row"])
+        slack = float(program.b[index] - (program.A[[index]] @ solution.x)[0])
+        worth = max(-float(solution.marginals.rows[index]), 0.0)
+        rows.append(
+            {
+                **{key: about[key] for key in ("limit_id", "kind", "quarter", "limit")},
+                "used": about["limit"] - slack,
+                "slack": slack,
+                "usd_per_unit": worth,
+            }
+        )
+    caps = recourse.rows["kind"].isin(["on_demand_accelerators", "spot_accelerators", "spot_share", "api_rate"]).to_numpy()
+    use = (recourse.W[np.flatnonzero(caps)] @ solution.recourse.T).toarray()
+    for place, i in enumerate(np.flatnonzero(caps)):
+        about = recourse.rows.loc[i]
+        for q in range(choices.timeline.planned):
+            points = np.flatnonzero(recourse.planned & (recourse.stage == q))
+            left = program.h[points, i] - use[place, points]
+            value = float(-slope[q, i])
+            rows.append({"limit_id": about["limit_id"], "kind": about["kind"], "quarter": quarters[q], "limit": float(program.h[points, i].max()),
+                         "used": float(use[place, points].max()), "slack": float(left.min()), "usd_per_unit": max(value, 0.0)})  # fmt: skip
+    spent = expected_use_of_rows(program, solution.x, solution.recourse)
+    for about, row, used, dual in zip(model.budgets.to_dict("records"), program.expected, spent, solution.marginals.expected, strict=True):
+        slack = float(row.limit - used)
+        rows.append({"limit_id": f"{about['limit_id']} with expected usage", "kind": "budget_usd", "quarter": about["quarter"], "limit": about["limit"],
+                     "used": about["limit"] - slack, "slack": slack, "usd_per_unit": max(-float(dual), 0.0)})  # fmt: skip
+    table = pd.DataFrame(rows, columns=["limit_id", "kind", "quarter", "limit", "used", "slack", "usd_per_unit"])
+    table.loc[table["usd_per_unit"] < NOTICEABLE_USD, "usd_per_unit"] = 0.0
+    table.loc[table["slack"].abs() <= ROUNDING_SHARE * table["limit"].abs().clip(lower=1.0), "slack"] = 0.0
+    return table.sort_values(["limit_id", "quarter"], kind="stable").reset_index(drop=True)
+
+
+def _rejected(choices: Choices, model: Model, lots: np.ndarray, solution: Solution) -> pd.DataFrame:
+    """For each offer that is never bought: the start that comes nearest, what one lot would add, and the price at which it would begin to pay."""
+    table = choices.table
+    cost = model.program.c[model.position]
+    reduced = solution.marginals.reduced_costs[model.position]
+    bought = set(table["offer_id"][lots > 0])
+    hours = (choices.covered * choices.timeline.hours).sum(axis=1) * table["lot_machines"].to_numpy(float)
+    paid = (choices.running_usd + choices.upfront_usd - choices.residual_usd).sum(axis=1)
+    price = np.where(table["term"] == "owned", paid / np.maximum(hours, 1e-12), table["usd_per_hour"])
+    share = np.divide(reduced, cost, out=np.zeros_like(reduced), where=cost > 0)
+    frame = pd.DataFrame({"offer_id": table["offer_id"], "term": table["term"], "quarter": table["quarter"], "usd_per_hour": price,
+                          "reduced_cost_usd": reduced, "entry_usd_per_hour": price * (1 - share), "share": share})  # fmt: skip
+    frame["why"] = np.where(reduced > 0, "costs more than what it would replace", "held back by a limit, its maximum or whole lots")
+    frame = frame[~frame["offer_id"].isin(bought)].sort_values(["share", "quarter", "offer_id"])
+    return frame.drop_duplicates("offer_id").drop(columns="share").reset_index(drop=True)
+
+
+def _other_endings(choices: Choices, recourse: Recourse, model: Model, solution: Solution, a: ProcurementAssumptions) -> list[str]:
+    """Say what the plan would hold if contracts were cut off at the horizon, or counted in full, where that differs; parts of lots are allowed there."""
+    program, lots = model.program, model.lots(solution.x).round()
+    planned = np.flatnonzero(recourse.planned)
+    expected = tuple(replace(row, points=row.points[planned], weight=row.weight[planned]) for row in program.expected)
+    near = replace(
+        program, h=program.h[planned], technology=program.technology[planned], weight=program.weight[planned], scenario=program.scenario[planned],
+        integer=np.zeros_like(program.integer), expected=expected,
+    )  # fmt: skip
+    months = (choices.table["end"] - choices.table["start"]).dt.days.to_numpy() / 30
+    long = months > LONG_MONTHS
+    size = choices.table["lot_accelerators"].to_numpy(float)
+    held = float((lots * size)[long].sum())
+    notes = []
+    for ending, words in (("truncate", "cut off at the horizon"), ("count_in_full", "counted in full, with no use after the horizon")):
+        if ending == a.horizon_end:
+            continue
+        counted = choices.timeline.planned if ending == "truncate" else len(choices.timeline.quarters)
+        cost = program.c.copy()
+        cost[model.position] = choices.present_usd[:, :counted].sum(axis=1) + choices.present_bridge_usd
+        cost[model.power_columns] = [extra.usd if extra.quarter < counted else 0.0 for extra in model.power.extras]
+        other = model.lots(
+            solve_within_budgets(replace(near, c=cost), model.soft, a.risk_weight, a.tail_share, max(a.gap_share, 1e-3), solution.warm, exact=False).x
+        )
+        amount = float((other * size)[long].sum())
+        if abs(amount - held) > NOTICEABLE_SHARE * max(held, amount, 1.0):
+            notes.append(
+                f"The treatment of the horizon's end matters: with contracts {words}, the plan would take {amount:,.0f} accelerators on terms above a year, not {held:,.0f}."
+            )
+    return notes
+
+
+def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: ProcurementAssumptions, stopped_by: str, *, agreed: bool) -> tuple[str, ...]:
+    """State what a reader must know before signing."""
+    notes = []
+    beyond = float(bought["beyond_horizon_usd"].sum())
+    if beyond > 0:
+        hidden = f", and the plan's cost of {money(solution.upper)} leaves them out: truncating hides them" if a.horizon_end == "truncate" else ""
+        notes.append(f"Payments of {money(beyond)} fall after the last planned quarter, {choices.timeline.horizon[-1]}{hidden}.")
+    late = bought[bought["late"]]
+    if len(late):
+        notes.append(
+            f"{len(late)} purchase{'s' if len(late) > 1 else ''} should have been signed already ({', '.join(late['offer_id'].head(3))}): hasten the approval, or expect them late."
+        )
+    assumed = sorted(choices.table.loc[choices.table["renewal_assumed"], "offer_id"].str.removeprefix("renew "))
+    if assumed:
+        notes.append(
+            f"{', '.join(assumed)}: no renewal price is stated, so a renewal is taken to cost what the contract costs today; "
+            "state renewal_usd_per_hour in commitments.csv, or set renewal_without_price to not_offered."
+        )
+    bridge = float(bought["bridge_usd"].sum())
+    if bridge >= 1:
+        notes.append(
+            f"{money(bridge)} of the cost is what deliveries that slip beyond the day they are wanted are expected to cost until they arrive, bridged on demand or missed."
+        )
+    again = int(bought["requoted"].sum())
+    if again:
+        notes.append(
+            f"{again} later purchase{'s rest' if again > 1 else ' rests'} on quotes that will have expired and must be given again; at list prices set later_quotes to list_price."
+        )
+    if solution.status == "limit":
+        why = "a spend agreement counts use by the hour, which ties all hours together" if agreed else "the search met a limit, or a budget that binds ties all hours together"
+        why = "the time limit ended the search" if stopped_by == "time limit" else why
+        notes.append(
+            f"This plan is not proven to be optimal ({within(solution.gap_share)}): {why}, so that what no plan can undercut is known less closely."
+        )
+    notes.append(
+        f"Each purchase must be signed by the start of its quarter less the 90th percentile of its lead time (the median where that is not known) "
+        f"and {a.approval_days} days of approval; firm are those due before the next review in {a.review_interval_quarters} quarter(s)."
+    )
+    return tuple(notes)
+
+
+def _site_notes(choices: Choices, lots: np.ndarray) -> list[str]:
+    """Name machines that would stand longer than the contract of their site runs."""
+    table = choices.table[(lots > 0) & (choices.table["end"] > choices.table["site_end"]).to_numpy()].sort_values("end")
+    return [
+        f"{row.offer_id} would stand in {row.region} until {row.end - pd.Timedelta(days=1):%Y-%m-%d}, and the contract of the site ends on "
+        f"{row.site_end - pd.Timedelta(days=1):%Y-%m-%d}: extend it, or plan the move."
+        for row in table.drop_duplicates("offer_id", keep="last").itertuples()
+    ]
+
+
+def _agreement_notes(table: pd.DataFrame) -> list[str]:
+    """Say what is planned to be paid for spend agreements that are not used up."""
+    return [
+        f"{row.agreement_id}: {money(row.shortfall_usd)} of the {money(row.committed_usd)} to be spent with {row.provider} until {row.end:%Y-%m-%d} stay unspent "
+        "in expectation and are paid all the same; what would use them up costs more."
+        for row in table[table["shortfall_usd"] >= 1].itertuples()
+    ]
+
+
+def _unproven(solution: Solution, stopped_by: str) -> str:
+    """Label a plan whose wanted gap was not proven."""
+    if solution.status != "limit":
+        return ""
+    start = "Stopped by the time limit, not proven" if stopped_by == "time limit" else "Not proven"
+    return f" {start} to be the best: {within(solution.gap_share)}."
+
+
+def _headline(bought: pd.DataFrame, alternatives: pd.DataFrame, a: ProcurementAssumptions) -> str:
+    """Say in one sentence what to do and what it costs."""
+    costs = alternatives.set_index("name")
+    plan, nothing = costs.loc["plan"], costs.loc["do_nothing"]
+    firm = bought[bought["firm"]]
+    price = f"the plan costs {money(plan['expected_usd'])} in expectation and {money(plan['cvar_usd'])} in the worst {100 * a.tail_share:g} % of cases"
+    saved = f"{money(nothing['expected_usd'] - plan['expected_usd'])} less than doing nothing"
+    if len(bought) == 0:
+        return f"Buy nothing and renew nothing: {price}."
+    if len(firm):
+        when = "at once" if firm["late"].any() else f"by {firm['sign_by'].min():%Y-%m-%d}"
+        start = f"Sign {len(firm)} contract{'s' if len(firm) > 1 else ''} worth {money(firm['usd'].sum())}, the first {when}"
+    else:
+        later = f"the first of {len(bought)} later contracts" if len(bought) > 1 else "one later contract"
+        start = f"Nothing must be signed before the next review; {later} is due by {bought['sign_by'].min():%Y-%m-%d}"
+    return f"{start}: {price}, {saved}."

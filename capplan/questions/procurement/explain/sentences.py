@@ -1,0 +1,140 @@
+"""The answer in plain words: one line for each number that a plan rests on."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from capplan.book.scenario import ProcurementAssumptions
+from capplan.questions.procurement.answer import Proof
+
+#: Limits, and offers that were not taken, that have a line of their own.
+LINES = 3
+COLUMNS = ["about", "words"]
+NAMES = {"evpi": "perfect forecast (EVPI)", "vss": "many futures instead of their average (VSS)"}
+
+
+def in_words(
+    purchases: pd.DataFrame, alternatives: pd.DataFrame, information: pd.DataFrame, binding: pd.DataFrame, rejected: pd.DataFrame, proof: Proof,
+    a: ProcurementAssumptions,
+) -> pd.DataFrame:  # fmt: skip
+    """Say what the tables of an answer mean.
+
+    Parameters
+    ----------
+    purchases, alternatives, information, binding, rejected, proof
+        Parts of the answer, as in `answer.Purchases`.
+    a
+        Assumptions.
+
+    Returns
+    -------
+    DataFrame
+        about, words.
+    """
+    plan = alternatives.set_index("name").loc["plan"]
+    rows = [
+        ("next decision", _next(purchases)),
+        ("expected cost", f"On average over all paths the plan costs {money(plan['expected_usd'])}."),
+        ("bad cases", f"In the worst {100 * a.tail_share:g} % of cases it costs {money(plan['cvar_usd'])} on average (the CVaR)."),
+        ("worst case", f"On the worst path of all it costs {money(plan['worst_usd'])}."),
+        ("proof", _proven(proof)),
+    ]
+    rows += [(NAMES.get(row.name, row.name.replace("_", " ")), f"{row.meaning[0].upper()}{row.meaning[1:]}: {money(row.usd)}{_below(row.usd)}.") for row in information.itertuples(index=False)]
+    rows += [(f"regret: {row.name.replace('_', ' ')}", _regret(row.meaning, float(row.regret_usd), proof)) for row in alternatives.itertuples(index=False)
+             if row.name != "plan"]  # fmt: skip
+    rows += _limits(binding)
+    rows += [
+        (f"not taken: {row.offer_id}", f"Offered at ${row.usd_per_hour:,.2f} an hour for {row.quarter}; {row.why}. {_entry(row.usd_per_hour, row.entry_usd_per_hour)}")
+        for row in rejected.head(LINES).itertuples()
+    ]
+    beyond = float(purchases["beyond_horizon_usd"].sum()) if len(purchases) else 0.0
+    if beyond >= 1:
+        rows.append(("after the horizon", f"Contracts of this plan owe {money(beyond)} after the last planned quarter{_counted(a)}."))
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _next(purchases: pd.DataFrame) -> str:
+    """Name what must be signed first, and by when."""
+    if purchases.empty:
+        return "Nothing is to be signed."
+    first = purchases["sign_by"].min()
+    due = purchases[purchases["sign_by"] == first]
+    what = ", ".join(f"{row.lots} x {row.offer_id} from {row.quarter}" for row in due.itertuples())
+    when = "now; the day for it has passed" if due["late"].all() else f"by {first:%Y-%m-%d}"
+    after = "" if due["firm"].any() else " It falls after the next review, so nothing has to be signed before."
+    return f"Sign {what} ({money(due['usd'].sum())}) {when}.{after}"
+
+
+def _proven(proof: Proof) -> str:
+    """Say how good the plan is proven to be."""
+    if proof.stopped_by == "optimal":
+        return f"No plan costs less than {money(proof.upper_usd)}, risk-weighted: this one is optimal."
+    words = f"No plan costs less than {money(proof.lower_usd)}, risk-weighted; this one costs {money(proof.upper_usd)}, {100 * proof.gap_share:.2g} % more at most"
+    if proof.stopped_by == "gap":
+        return f"{words}."
+    return f"{words}, which is wider than was asked for{': the time limit ended the search' if proof.stopped_by == 'time limit' else ''}."
+
+
+def within(gap_share: float) -> str:
+    """Say how near to the best plan one is proven to be.
+
+    Examples
+    --------
+    >>> within(0.0123), within(3.0)
+    ('within 1.2 % of it', 'no useful bound on the best is proven')
+    """
+    return f"within {100 * gap_share:.2g} % of it" if gap_share < 1 else "no useful bound on the best is proven"
+
+
+def _below(usd: float) -> str:
+    """Say why a worth that can only be above zero is found below it."""
+    return "" if usd > -1 else ", which is below zero because the plan is the best one only within its proven gap"
+
+
+def _regret(meaning: str, usd: float, proof: Proof) -> str:
+    """Say what an alternative would cost more."""
+    words = f"{meaning[0].upper()}{meaning[1:]}"
+    if abs(usd) < 1:
+        return f"{words}: no more than the plan."
+    if usd > 0:
+        return f"{words}: {money(usd)} more than the plan."
+    within = ", which is within the plan's proven gap" if -usd <= proof.upper_usd - proof.lower_usd else ""
+    return f"{words}: {money(-usd)} less than the plan{within}."
+
+
+def _limits(binding: pd.DataFrame) -> list[tuple[str, str]]:
+    """Name the limits of which one more unit is worth most."""
+    held = binding[binding["usd_per_unit"] > 0].sort_values("usd_per_unit", ascending=False, kind="stable").drop_duplicates("limit_id")
+    if held.empty:
+        return [("limits", "No limit holds the plan back.")]
+    return [
+        (f"limit: {row.limit_id}", f"In {row.quarter} {row.used:,.4g} of {row.limit:,.4g} are used; one more unit would save {money(row.usd_per_unit)}.")
+        for row in held.head(LINES).itertuples()
+    ]
+
+
+def _entry(usd: float, entry: float) -> str:
+    """Say from which price on an offer would be taken."""
+    return f"It would begin to pay at ${entry:,.2f}." if entry < usd else "Its price is not what stands against it."
+
+
+def _counted(a: ProcurementAssumptions) -> str:
+    """Say whether the plan's cost has those payments in it."""
+    if a.horizon_end == "truncate":
+        return ", and its cost leaves them out: truncating hides them"
+    return ", which its cost counts in full" if a.horizon_end == "count_in_full" else ", which its cost counts against what they then save"
+
+
+def money(usd: float) -> str:
+    """Write an amount in a sentence.
+
+    Examples
+    --------
+    >>> money(12_345_678), money(-4_200), money(18), money(0.25)
+    ('$12.3M', '-$4.2k', '$18', '$0.25')
+    """
+    sign, size = "-" if usd < 0 else "", abs(usd)
+    for unit, name in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if size >= unit:
+            return f"{sign}${size / unit:,.1f}{name}"
+    return f"{sign}${size:,.2f}" if 0.005 <= size < 10 and size != round(size) else f"{sign}${size:,.0f}"

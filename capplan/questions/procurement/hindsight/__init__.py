@@ -1,0 +1,1 @@
+"""The decision judged on demand it has not seen."""

@@ -1,0 +1,76 @@
+"""What it costs to keep a decision where an assumption turns out otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from capplan.book.scenario import ProcurementAssumptions
+from capplan.optimize.solver import InfeasibleError
+from capplan.questions.procurement.decide import decide
+from capplan.questions.procurement.program.agreement_proof import best_plan
+from capplan.questions.procurement.supply.choices import lots_of
+
+#: What is signed now: lots by offer and quarter.
+Signed = Mapping[tuple[str, str], float]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A decision that is kept, beside the best one.
+
+    Parameters
+    ----------
+    regret_share
+        What keeping it costs above the best, as a share of the best; infinite where it is not possible any more.
+    signed
+        What would be signed now in the best plan.
+    """
+
+    regret_share: float
+    signed: Signed
+
+
+def signed_now(purchases: pd.DataFrame) -> Signed:
+    """Return the lots of a table of purchases that are signed before the next review."""
+    firm = purchases[purchases["firm"]]
+    return dict(zip(zip(firm["offer_id"], firm["quarter"], strict=True), firm["lots"].astype(float), strict=True))
+
+
+def keep_decision(signed: Signed, *tables: Any, **more: Any) -> Kept:
+    r"""Ask what it costs to sign what was decided under other assumptions: later purchases and use by the hour adapt, what is signed now does not.
+
+    .. math:: r = \frac{\min_{x:\,x_{now} = \bar x}\, z(x) - \min_x z(x)}{\min_x z(x)}
+
+    Parameters
+    ----------
+    signed
+        The decision.
+    tables, more
+        Arguments of `plan_purchases`, the assumptions among them.
+    """
+    a = next(part for part in tables if isinstance(part, ProcurementAssumptions))
+    found = decide(*tables, proof=None, **more)
+    program, table, best = found.model.program, found.choices.table, found.solution
+    firm = table["firm"].to_numpy(bool)
+    lots = lots_of(table, pd.Series(dict(signed), dtype=float))
+    lower, upper = program.lower.copy(), program.upper.copy()
+    place = found.model.position[firm]
+    # What can no longer be signed, or must be signed besides, makes the decision impossible.
+    possible = ((lots[firm] >= lower[place]) & (lots[firm] <= upper[place])).all() and set(signed) <= set(
+        zip(table["offer_id"][firm], table["quarter"][firm], strict=True)
+    )
+    lower[place] = upper[place] = lots[firm]
+    regret = np.inf
+    if possible:
+        try:
+            held = replace(found.model, program=replace(program, lower=lower, upper=upper))
+            kept = best_plan(held, a, best.warm, None, exact=False, seen=best)[1]
+            regret = max(kept.upper - best.upper, 0.0) / max(abs(best.upper), 1e-9)
+        except InfeasibleError:
+            pass
+    return Kept(float(regret), signed_now(found.purchases))

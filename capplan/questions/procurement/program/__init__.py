@@ -1,0 +1,1 @@
+"""The purchase as a two-stage program: first stage, recourse, limits, budgets, agreements."""

@@ -1,0 +1,301 @@
+"""The first stage as a readable PuLP model, joined with the recourse to a two-stage program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from capplan.book.scenario import ProcurementAssumptions
+from capplan.errors import CapplanError
+from capplan.optimize.solver import arrays
+from capplan.optimize.two_stage import ExpectedRow, TwoStage
+from capplan.questions.procurement.program.limit_rows import limit_rows
+from capplan.questions.procurement.program.limit_scope import stated
+from capplan.questions.procurement.program.other_decisions import Extra, technology_of
+from capplan.questions.procurement.program.second_stage import Recourse
+from capplan.questions.procurement.program.spend_agreements import Year, agreement_rows, agreement_rules, discounted, most_rented, pledges
+from capplan.questions.procurement.supply.choices import Choices
+from capplan.questions.procurement.supply.market import Market
+from capplan.questions.procurement.supply.sites import PaidPower
+from capplan.questions.procurement.work.deferral import deferrals
+from capplan.questions.procurement.work.load import Work
+
+
+@dataclass(frozen=True)
+class Model:
+    """A purchase problem, ready to solve.
+
+    Parameters
+    ----------
+    problem
+        The first stage in PuLP, with readable names; an infeasible one is explained by it.
+    program
+        The two-stage program.
+    position : (n,)
+        Column of each choice in the program.
+    rows
+        One row a limit of the first stage: row (in the program), limit_id, kind, quarter, limit.
+    budgets
+        One row an expected row of the program: limit_id, kind, quarter, limit, soft.
+    years
+        Contract years of spend agreements.
+    spend_rows, unspent : (years,)
+        Row and column of the program that hold what is spent, and what is left, in each of them.
+    pledged : (years, n)
+        What each column of the program counts as planned spend by the hour in each of them.
+    agreed
+        The same years as rows on expected use: what is signed, bought, rented by the hour and left adds up.
+    drawn : (r,) bool
+        Recourse columns that draw on planned spend by the hour.
+    deferred, deferred_columns
+        Work that can be put off, and the program's column of each.
+    power, power_columns
+        Power that is paid for and free, and the program's column of what machines bought take of it.
+    notes
+        What was left out or assumed.
+    """
+
+    problem: Any
+    program: TwoStage
+    position: np.ndarray
+    rows: pd.DataFrame
+    budgets: pd.DataFrame
+    years: tuple[Year, ...]
+    spend_rows: np.ndarray
+    unspent: np.ndarray
+    pledged: np.ndarray
+    agreed: tuple[ExpectedRow, ...]
+    drawn: np.ndarray
+    deferred: tuple[Extra, ...]
+    deferred_columns: np.ndarray
+    power: PaidPower
+    power_columns: np.ndarray
+    notes: tuple[str, ...]
+
+    def lots(self, x: np.ndarray) -> np.ndarray:
+        """Return the lots of each choice in a first stage."""
+        return np.asarray(x)[self.position]
+
+    def counting(self, usd: np.ndarray) -> Model:
+        """Return the model in which so much spend by the hour, (years,), counts in each contract year, instead of what is planned for each hour."""
+        b, upper = self.program.b.copy(), self.program.upper.copy()
+        b[self.spend_rows] = np.array([year.open_usd for year in self.years]) - usd
+        upper[np.flatnonzero(self.pledged.any(axis=0))] = 0.0
+        return replace(self, program=replace(self.program, b=b, upper=upper))
+
+    def whole(self) -> TwoStage:
+        """Return the program in which whatever a plan is expected to rent by the hour counts, and none of it is planned; its optimum is the best plan."""
+        program, upper = self.program, self.program.upper.copy()
+        upper[np.flatnonzero(self.pledged.any(axis=0))] = 0.0
+        kept = np.setdiff1d(np.arange(len(program.b)), self.spend_rows)
+        counted = [replace(row, g=np.where(self.drawn, 0.0, row.g)) for row in self.agreed]
+        return replace(program, A=program.A[kept], b=program.b[kept], sense=program.sense[kept], upper=upper, expected=(*program.expected, *counted))
+
+    def settled(self, x: np.ndarray, left_usd: np.ndarray) -> np.ndarray:
+        """Return a first stage without planned spend by the hour, which pays what is left of each contract year, (years,)."""
+        x = np.asarray(x, dtype=float).copy()
+        x[np.flatnonzero(self.pledged.any(axis=0))] = 0.0
+        x[self.unspent] = left_usd
+        return x
+
+    @property
+    def soft(self) -> np.ndarray:
+        """Which budgets may be broken at a price."""
+        return self.budgets["soft"].to_numpy(bool)
+
+    def first_stage(self, lots: np.ndarray) -> np.ndarray:
+        """Return a first stage that buys given lots: its on-off variables follow, and so does paid power; it pays for no soft budget and no agreement."""
+        x = np.zeros(len(self.program.c))
+        x[self.position], x[self.power_columns] = lots, self.power.taken(lots)
+        for j, (low, own) in self._followers().items():
+            x[j] = float(x[own] > 0) if low else 0.0
+        return x
+
+    def _followers(self) -> dict[int, tuple[bool, int]]:
+        """Map each on-off variable to the choice it follows."""
+        index = {str(variable): j for j, variable in enumerate(self.problem.variables())}
+        return {index[f"any_{name}"]: (True, j) for name, j in index.items() if f"any_{name}" in index}
+
+
+def need_accelerators(work: Work) -> np.ndarray:
+    """Most accelerators of each pool that demand can ever use at once, (pools,): buying more is never better."""
+    peak = work.load.max(axis=0, initial=0.0)
+    with np.errstate(divide="ignore"):
+        hours = np.where(work.speed > 0, peak[:, None] / np.where(work.speed > 0, work.speed, 1.0), 0.0)
+    return np.asarray(hours.sum(axis=0))
+
+
+def build_model(
+    work: Work, market: Market, choices: Choices, recourse: Recourse, limits: pd.DataFrame, a: ProcurementAssumptions, years: Sequence[Year] = ()
+) -> Model:
+    r"""Write the decisions of the first stage and their limits.
+
+    .. math:: \min_x \sum_{j} c_j x_j + \text{risk-weighted recourse},\quad x_j \in \{0\} \cup [l_j, u_j] \text{ whole lots}
+
+    with c_j the value today of what one lot pays: to the contract's end, or within the planned quarters where the horizon's end is
+    "truncate".
+
+    Parameters
+    ----------
+    work, market, choices, recourse
+        The parts of the problem.
+    limits
+        Quotas, new accelerators, power, provider shares and budgets.
+    a
+        Treatment of the horizon's end, penalty of soft budgets, pinned purchases.
+    years
+        Contract years of spend agreements.
+
+    Raises
+    ------
+    CapplanError
+        If the minimum of an offer exceeds its maximum.
+    """
+    from capplan.optimize import modelling
+
+    table, timeline = choices.table, choices.timeline
+    planned = timeline.planned
+    counted = planned if a.horizon_end == "truncate" else len(timeline.quarters)
+    cost = choices.present_usd[:, :counted].sum(axis=1) + choices.present_bridge_usd
+    problem = modelling.LpProblem("purchases", modelling.LpMinimize)
+    highest = _most_lots(need_accelerators(work) * (1 + a.deferral_quarters), market, choices)
+    pins = {(offer_id, quarter): lots for offer_id, quarter, lots in a.pinned_purchases}
+    lots: list[Any] = []
+    rules: list[tuple[Any, str]] = []
+    tiers: dict[tuple[str, str], list[Any]] = {}
+    below: dict[tuple[str, str], tuple[Any, float]] = {}
+    for j, row in enumerate(table.to_dict("records")):
+        low, high = 0.0, float(highest[j])
+        pin = pins.get((row["offer_id"], row["quarter"]))
+        if pin is not None:
+            elsewhere = row["tiered"] and not row["minimum_lots"] <= pin <= (high if np.isnan(row["maximum_lots"]) else row["maximum_lots"])
+            low = high = 0.0 if elsewhere else float(pin)
+        elif row["forced"]:
+            low = high = 1.0
+        variable = problem.add_variable(f"buy {row['name']}", low, high, "Integer")
+        lots.append(variable)
+        if row["minimum_lots"] > 1 and pin is None:
+            chosen = problem.add_variable(f"any {variable.name}", 0, 1, "Integer")
+            rules.append((variable >= row["minimum_lots"] * chosen, f"minimum {row['name']}"))
+            rules.append((variable <= high * chosen, f"none or minimum {row['name']}"))
+            if row["tiered"]:
+                tiers.setdefault((row["offer_id"], row["quarter"]), []).append(chosen)
+        elif row["tiered"] and pin is None:
+            below[row["offer_id"], row["quarter"]] = (variable, high)
+    for key, chosen in tiers.items():
+        first, most = below.get(key, (None, 1.0))
+        rules.append((modelling.lpSum(chosen) * most + (0 if first is None else first) <= most, f"one tier {' '.join(key)}"))
+    named, soft, budgets, notes = limit_rows(problem, choices, market, limits, lots, a)
+    planned_use = pledges(years, timeline, recourse.draws, most_rented(market, need_accelerators(work)))
+    deferred, power = deferrals(work, timeline, a), choices.paid_power
+    extras = [*planned_use, *deferred, *power.extras]
+    amounts = [problem.add_variable(extra.name, 0, extra.most) for extra in extras]
+    paid = {amount: extra.usd if extra.quarter < counted else 0.0 for amount, extra in zip(amounts, extras, strict=True)}
+    for amount, extra, kilowatts in zip(amounts[len(amounts) - len(power.extras) :], power.extras, power.draws, strict=True):
+        taken = {lots[j]: -float(kilowatts[j]) for j in np.flatnonzero(kilowatts)}
+        rules.append((modelling.LpAffineExpression({amount: 1.0} | taken) <= 0, f"drawn of {extra.name}"))
+    agreed, unspent = agreement_rules(problem, years, lots, planned_use, amounts[: len(planned_use)], timeline)
+    rules += agreed
+    problem += modelling.LpAffineExpression(dict(zip(lots, cost, strict=True)) | soft | paid | unspent), "cost"
+    for rule, name in rules:
+        problem += rule, name
+    for rule, name, _ in named:
+        problem += rule, name
+    matrices = arrays(problem)
+    place_of = {name: i for i, name in enumerate(matrices.row_names)}
+    described = [{"row": place_of[rule.name], **about} for rule, _, about in named]
+    index = {id(variable): j for j, variable in enumerate(problem.variables())}
+    position = np.array([index[id(variable)] for variable in lots], dtype=int)
+    moved = [index[id(amount)] for amount in amounts]
+    later = np.split(np.array(moved, dtype=int), [len(planned_use), len(planned_use) + len(deferred)])
+    place = sparse.csr_matrix((np.ones(len(lots)), (np.arange(len(lots)), position)), shape=(len(lots), len(matrices.c)))
+    both, found = np.unique(np.hstack([*discounted(recourse, market, years), recourse.spend]), axis=0, return_inverse=True)
+    costs, spend, listed = np.split(both, 3, axis=1)
+    T = [
+        sparse.csr_matrix(matrix @ place + technology_of(extras, moved, int(stage), (matrix.shape[0], place.shape[1])))
+        for stage, matrix in zip(recourse.stage_of, recourse.T, strict=True)
+    ]
+    expected = [_expected_row(about, coefficients, spend, recourse, work, index, T) for about, coefficients in budgets]
+    several = len(both) > 1
+    program = TwoStage(
+        c=matrices.c, A=matrices.A, b=matrices.b, sense=matrices.sense, lower=matrices.lower, upper=matrices.upper, integer=matrices.integer,
+        q=recourse.columns["usd"].to_numpy(float) if several else costs[0], W=recourse.W, recourse_sense=recourse.rows["sense"].to_numpy(str),
+        T=T,
+        technology=recourse.technology, h=recourse.h, weight=recourse.weight,
+        scenario=recourse.scenario, probability=work.paths["probability"].to_numpy(float), expected=tuple(expected),
+        costs=costs if several else None, cost_state=np.ravel(found) if several else None,
+    )  # fmt: skip
+    rows = pd.DataFrame(described, columns=["row", "limit_id", "kind", "quarter", "limit"])
+    keys = ["limit_id", "kind", "quarter", "limit", "soft"]
+    frame = pd.DataFrame([tuple(about[key] for key in keys) for about, _ in budgets], columns=keys)
+    spend_rows = np.array([place_of[rule.name] for rule, _ in agreed], dtype=int)
+    pledged = np.zeros((len(years), len(matrices.c)))
+    for k, year in enumerate(years):
+        for extra, column in zip(planned_use, moved, strict=False):
+            if extra.group == year.provider:
+                pledged[k, column] = extra.billed_usd * year.overlap[extra.quarter]
+    left = np.array([index[id(rest)] for rest in unspent], dtype=int)
+    counts = agreement_rows(years, position, left, len(matrices.c), work, recourse, market, listed)
+    drawn = (recourse.columns["source"] == "agreement_draw").to_numpy()
+    return Model(problem, program, position, rows, frame, tuple(years), spend_rows, left, pledged, counts, drawn,
+                 tuple(deferred), later[1], power, later[2], tuple(notes))  # fmt: skip
+
+
+def _most_lots(need: np.ndarray, market: Market, choices: Choices) -> np.ndarray:
+    """Bound the lots of each choice by what demand can use, its own maximum, and its minimum from below."""
+    table = choices.table
+    rate = market.contracts["machine_usd_per_hour"] / market.contracts["accelerator_count"]
+    most = np.zeros(len(table))
+    for j, row in enumerate(table.to_dict("records")):
+        if row["role"] == "dollars":
+            plan = row["plan_id"] if stated(row["plan_id"]) else row["offer_id"]
+            mine = market.contracts["plan_id"].fillna(market.contracts["offer_id"]) == plan
+            usd = (need[market.contracts["pool"][mine].to_numpy(int)] * rate[mine]).sum()
+            useful = usd / row["lot_usd_per_hour"]
+        else:
+            pool = market.pools.loc[row["pool"]]
+            useful = need[row["pool"]]
+            if pool["place"] == "any":
+                useful = need[(market.pools["accelerator"] == pool["accelerator"]).to_numpy()].sum()
+            useful /= row["lot_accelerators"]
+        cap = np.inf if np.isnan(row["maximum_lots"]) else row["maximum_lots"]
+        if row["minimum_lots"] > cap:
+            raise CapplanError(
+                f"offer {row['offer_id']}: minimum_lots {row['minimum_lots']:g} exceeds maximum_lots {cap:g}; correct one of them"
+            )
+        most[j] = min(cap, max(np.ceil(useful - 1e-9), row["minimum_lots"]))
+    return most
+
+
+def _expected_row(
+    about: dict[str, Any], coefficients: dict[Any, float], spend: np.ndarray, recourse: Recourse, work: Work, index: dict[int, int],
+    T: Sequence[sparse.csr_matrix],
+) -> ExpectedRow:  # fmt: skip
+    """Join a budget with the expected spend by the hour, (states, r), in its quarter; imputed costs of unserved work are no spend.
+
+    What late machines do not cost is a matter of the contracts alone, so it is taken off their coefficients and no recourse lowers a budget.
+    """
+    columns = recourse.columns
+    pool = columns["pool"].to_numpy(int)
+    within = (
+        np.where(pool >= 0, about["scope"][np.maximum(pool, 0)], about["everything"])
+        if len(about["scope"])
+        else np.full(len(columns), about["everything"])
+    )
+    a = np.zeros(len(index))
+    for variable, value in coefficients.items():
+        a[index[id(variable)]] = value
+    points = recourse.planned & (recourse.stage == about["q"])
+    hours = np.zeros(len(recourse.stage))
+    hours[: len(work.points)] = work.points["hours"]
+    late = (columns["source"] == "late_delivery").to_numpy()
+    for row in np.flatnonzero((recourse.rows["kind"] == "late_delivery").to_numpy() & bool((late & within).any())).tolist():
+        share = np.bincount(recourse.technology, weights=work.paths["probability"].to_numpy(float)[recourse.scenario] * hours * points, minlength=len(T))
+        a += sum((each * matrix[[row]].toarray().ravel() for each, matrix in zip(share, T, strict=True)), np.zeros(len(a)))
+    counted = spend * (within & ~late)
+    return ExpectedRow(a, counted if len(counted) > 1 else counted[0], points, hours, float(about["room"]))

@@ -1,0 +1,313 @@
+"""The ways to serve work at one recourse point, as rows and columns of the second stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from capplan.book.scenario import ProcurementAssumptions
+from capplan.questions.procurement.program.limit_scope import holds_in, in_scope
+from capplan.questions.procurement.supply.choices import Choices
+from capplan.questions.procurement.supply.market import ANYWHERE, Market, held
+from capplan.questions.procurement.work.load import Work
+
+
+@dataclass
+class Sheet:
+    """Rows and columns under construction."""
+
+    columns: list[tuple[str, int, int, float, float, float, float]] = field(default_factory=list)
+    rows: list[tuple[str, int, int, str, str]] = field(default_factory=list)
+    entries: list[tuple[int, int, float]] = field(default_factory=list)
+    base: list[np.ndarray] = field(default_factory=list)
+    lots: list[np.ndarray] = field(default_factory=list)
+
+    def add_row(
+        self, kind: str, base: np.ndarray, lots: np.ndarray, *, row: int = -1, pool: int = -1, limit_id: str = "", sense: str = "<"
+    ) -> int:
+        """Add a recourse row with its right-hand side by stage, and what a lot of each choice adds to it.
+
+        The latter is for a contract that runs, (n,), or for each technology as it is, (n, technologies).
+        """
+        self.rows.append((kind, row, pool, limit_id, sense))
+        self.base.append(base)
+        self.lots.append(lots)
+        return len(self.rows) - 1
+
+    def add_column(
+        self, source: str, row: int, pool: int, usd: float, entries: list[tuple[int, float]], *, paid: bool = True, work: float = 0.0,
+        spend: float | None = None, egress: float = 0.0,
+    ) -> None:  # fmt: skip
+        """Add a recourse variable with its coefficients; it spends what it costs, unless it is not paid or another sum is given.
+
+        What it moves out of the home of its data is paid on top.
+        """
+        self.entries += [(place, len(self.columns), value) for place, value in entries]
+        self.columns.append((source, row, pool, usd + egress, (spend if spend is not None else usd if paid else 0.0) + egress, work, egress))
+
+
+class Sources:
+    """Builds the rows and columns of the second stage, source by source.
+
+    Parameters
+    ----------
+    work, market, choices, limits, a
+        As in `recourse.build_recourse`.
+    stages : list of int
+        Quarter that stands for each stage; planned quarters come first.
+    agreed
+        Providers with which a spend agreement runs.
+    refund : (n, technologies), optional
+        Dollars an hour that a lot of each choice does not pay while it is delivered late.
+
+    Attributes
+    ----------
+    draws
+        Row of each of these providers' planned spend by the hour.
+    spot_caps
+        Row of each cap on spot: the rows of work it concerns, and the cap by stage, infinite where none is stated.
+    """
+
+    def __init__(
+        self, work: Work, market: Market, choices: Choices, limits: pd.DataFrame, a: ProcurementAssumptions, stages: list[int],
+        agreed: Sequence[str] = (), refund: np.ndarray | None = None,
+    ) -> None:  # fmt: skip
+        self.agreed, self.refund = agreed, refund
+        self.draws: dict[str, int] = {}
+        self.work, self.market, self.choices, self.limits, self.a = work, market, choices, limits, a
+        self.sheet = Sheet()
+        self.stages = stages
+        self.planned = choices.timeline.planned
+        self.none, self.zero = np.zeros(len(choices.table)), np.zeros(len(stages))
+        self.later = np.arange(len(stages)) >= self.planned
+        self.had = market.pools["on_demand_available_share"].to_numpy(float)
+        most = float((work.load.max(axis=0, initial=0.0) / _slowest(work, market)).sum())
+        self.ample = 1 + 2 * (1 + a.deferral_quarters) * most / np.nanmin(self.had, initial=1.0)
+        self.pool_of = choices.table["pool"].to_numpy(int)
+        self.on_demand_usd = market.pools["on_demand_usd_per_hour"].to_numpy(float)
+        self.spot_usd = market.pools["spot_usd_per_hour"].to_numpy(float)
+        self.replacement_usd, self.rediscount_usd = (
+            market.pools[f"{word}_usd_per_hour"].to_numpy(float) if self.later.any() else np.full(len(market.pools), np.nan)
+            for word in ("replacement", "rediscount")
+        )
+        self.share_rows: dict[tuple[int, int], list[int]] = {}
+        self.spot_caps: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        self.held_demand = -1
+        self._cap_rows: dict[tuple[str, int], list[int]] = {}
+        self._exchange: dict[str, int] = {}
+        self._rates: dict[str, int] = {}
+        self._bills: dict[int, list[tuple[int, float]]] = {}
+
+    def build(self) -> Sheet:
+        """Add all rows and columns."""
+        self._work_rows = [self.sheet.add_row("work", self.zero, self.none, row=d, sense=">") for d in range(len(self.work.rows))]
+        self._add_caps("on_demand_accelerators", ~np.isnan(self.on_demand_usd), self.a.on_demand_accelerators)
+        self._add_caps("spot_accelerators", ~np.isnan(self.spot_usd), self.a.spot_accelerators)
+        self._add_shares()
+        if self.later.any():
+            self._exchange["replacement"] = self.sheet.add_row("replacement", np.where(self.later, self.ample, 0.0), self.none)
+            if self.a.reuse_share > 0:
+                self._exchange["resale"] = self.sheet.add_row("resale", np.where(self.later, self.ample * 10, 0.0), self.none)
+        discounts = _discounts(self.market, self.choices)
+        billed = {p for targets, _, _ in discounts for p in targets} | set(self.pool_of[self.choices.table["lot_reserve"].to_numpy() > 0])
+        billed |= set(np.flatnonzero(~np.isnan(self.rediscount_usd)).tolist())
+        rented = {provider: self._rented(provider) for provider in sorted(set(self.agreed))}
+        billed |= {p for pools in rented.values() for p in pools}
+        for p in range(len(self.market.pools)):
+            self._add_committed(p)
+            if not np.isnan(self.on_demand_usd[p]):
+                self._add_on_demand(p, p in billed)
+            if not np.isnan(self.spot_usd[p]):
+                self._add_spot(p)
+        for targets, base, lots in discounts:
+            self._add_discount(targets, base, lots)
+        for provider, pools in rented.items():
+            self._add_draw(provider, pools)
+        if self.refund is not None:
+            late = self.sheet.add_row("late_delivery", self.zero, self.refund)
+            self.sheet.add_column("late_delivery", -1, -1, -1.0, [(late, 1.0)])
+        for d, row in enumerate(self.work.rows.to_dict("records")):
+            if not np.isnan(row["api_usd"]):
+                rate = [] if np.isnan(row["api_most"]) else [(self._rate_limit(row["class"], row["api_most"]), 1.0)]
+                self.sheet.add_column("api", d, -1, row["api_usd"], [(self._work_rows[d], 1.0), *rate], work=1.0)
+            self.sheet.add_column("shortfall", d, -1, row["shortfall_usd"], [(self._work_rows[d], 1.0)], paid=False)
+        if self.later.any():
+            self.held_demand = self.sheet.add_row("held_demand", self.zero, self.none)
+            self.sheet.add_column("held_demand", -1, -1, -1.0, [(self.held_demand, 1.0)], paid=False)
+        return self.sheet
+
+    def _rate_limit(self, name: str, most: float) -> int:
+        """Return the row of a class's rate limit at its API, which its regions share."""
+        if name not in self._rates:
+            self._rates[name] = self.sheet.add_row("api_rate", self.zero + most, self.none, limit_id=f"rate limit of the API of {name}")
+        return self._rates[name]
+
+    def _served(self, p: int) -> list[int]:
+        """Rows of work that a pool can serve."""
+        return np.flatnonzero(self.work.speed[:, p] > 0).tolist()
+
+    def _add_committed(self, p: int) -> None:
+        """Add fully committed capacity, and after the horizon what replaces it or what it is let for."""
+        table, holdings = self.choices.table, self.market.holdings
+        full = (table["role"] == "full").to_numpy() & (self.pool_of == p)
+        signed = (holdings["role"] == "full").to_numpy() & (holdings["pool"] == p).to_numpy()
+        replaced = not np.isnan(self.replacement_usd[p])
+        if not (full.any() or signed.any() or replaced):
+            return
+        lots = np.where(full, table["lot_accelerators"].to_numpy(float), 0.0)
+        existing = held(self.market, self.choices.timeline)[signed][:, self.stages].sum(axis=0)
+        capacity = self.sheet.add_row("committed", self.zero + existing, lots, pool=p)
+        for d in self._served(p):
+            speed = self.work.speed[d, p]
+            self.sheet.add_column("committed", d, p, 0.0, [(self._work_rows[d], speed), (capacity, 1.0)], work=speed,
+                                  egress=self.work.egress_usd[d, p])  # fmt: skip
+        if replaced:
+            entries = [(capacity, -1.0), (self._exchange["replacement"], 1.0)]
+            self.sheet.add_column("replacement", -1, p, self.replacement_usd[p], entries, paid=False)
+        if "resale" in self._exchange and full.any():
+            # At the pool's cheapest rate, so that no contract is taken only to be let.
+            offered = self.market.contracts[self.market.contracts["pool"] == p]
+            usd = -self.a.reuse_share * float(offered["effective_usd_per_accelerator_hour"].min())
+            self.sheet.add_column("resale", -1, p, usd, [(capacity, 1.0), (self._exchange["resale"], 1.0)], paid=False)
+
+    def _add_on_demand(self, p: int, billed: bool) -> None:
+        """Add use by the hour; where discounts or reservations exist, a bill is split off that they can pay."""
+        bill = self.sheet.add_row("billing", self.zero, self.none, pool=p) if billed else -1
+        usd = 0.0 if billed else self.on_demand_usd[p]
+        billing = [(bill, 1.0)] if billed else []
+        # What is asked for is capped, what is had is used and paid.
+        caps = [(i, 1 / self.had[p]) for i in self._cap_rows.get(("on_demand_accelerators", p), [])]
+        for d in self._served(p):
+            speed = self.work.speed[d, p]
+            self.sheet.add_column("on_demand", d, p, usd, [(self._work_rows[d], speed), *caps, *billing], work=speed,
+                                  egress=self.work.egress_usd[d, p])  # fmt: skip
+        reserved = self.choices.table["lot_reserve"].to_numpy(float) * (self.pool_of == p)
+        pays = [(bill, -1.0)] if billed else []
+        if reserved.any():
+            room = self.sheet.add_row("reserved", self.zero, reserved, pool=p)
+            # Whether used or not, what is reserved is billed.
+            pays.append((self.sheet.add_row("reserved_bill", self.zero, -reserved, pool=p), -1.0))
+            for d in self._served(p):
+                speed = self.work.speed[d, p]
+                self.sheet.add_column("on_demand", d, p, usd, [(self._work_rows[d], speed), (room, 1.0), *billing], work=speed,
+                                      egress=self.work.egress_usd[d, p])  # fmt: skip
+        if billed:
+            self._bills[p] = pays
+            self.sheet.add_column("on_demand_bill", -1, p, self.on_demand_usd[p], pays)
+            if not np.isnan(self.rediscount_usd[p]):
+                entries = [*pays, (self._exchange["replacement"], 1.0)]
+                self.sheet.add_column("replacement", -1, p, self.rediscount_usd[p], entries, paid=False)
+
+    def _add_spot(self, p: int) -> None:
+        """Add spot use of work that can be interrupted."""
+        useful = float(self.market.pools["spot_useful_share"][p])
+        caps = [(i, 1.0) for i in self._cap_rows.get(("spot_accelerators", p), [])]
+        for d in self._served(p):
+            if self.work.rows["interruptible"][d]:
+                served = self.work.speed[d, p] * useful
+                shares = [(i, served) for i in self.share_rows.get((d, p), [])]
+                self.sheet.add_column("spot", d, p, self.spot_usd[p], [(self._work_rows[d], served), *caps, *shares], work=served,
+                                      egress=self.work.egress_usd[d, p] * useful)  # fmt: skip
+
+    def _add_discount(self, targets: dict[int, float], base: np.ndarray, lots: np.ndarray) -> None:
+        """Add a discount that pays the bills of some pools at their rates."""
+        room = self.sheet.add_row("discount", base[self.stages], lots, pool=min(targets))
+        for p, rate in targets.items():
+            self.sheet.add_column("discount", -1, p, 0.0, [(room, rate), *self._bills[p]])
+
+    def _rented(self, provider: str) -> list[int]:
+        """Pools of a provider in which machines can be rented on demand."""
+        return np.flatnonzero((self.market.pools["provider"] == provider).to_numpy() & (self.on_demand_usd > 0)).tolist()
+
+    def _add_draw(self, provider: str, pools: list[int]) -> None:
+        """Add the spend by the hour that is planned under an agreement: it pays bills at the rates on demand."""
+        if not pools:
+            return
+        self.draws[provider] = self.sheet.add_row("agreement", self.zero, self.none, pool=pools[0])
+        for p in pools:
+            entries = [(self.draws[provider], self.on_demand_usd[p]), *self._bills[p]]
+            self.sheet.add_column("agreement_draw", -1, p, 0.0, entries, spend=self.on_demand_usd[p])
+
+    def _add_caps(self, kind: str, offered: np.ndarray, default: float) -> None:
+        """Add one row for each scope of a cap; a pool that no limit covers in a quarter has the assumed cap."""
+        pools, timeline = self.market.pools, self.choices.timeline
+        scopes: dict[tuple[int, ...], tuple[np.ndarray, list[str]]] = {}
+        covered = np.zeros((len(offered), self.planned), dtype=bool)
+        for limit in self.limits[self.limits["kind"] == kind].to_dict("records"):
+            mask = in_scope(limit, pools) & offered
+            if mask.any():
+                when = holds_in(limit, timeline.horizon)
+                cap, names = scopes.setdefault(tuple(np.flatnonzero(mask).tolist()), (np.full(self.planned, np.inf), []))
+                cap[when] = np.minimum(cap[when], float(limit["amount"]))
+                names.append(str(limit["limit_id"]))
+                covered |= mask[:, None] & when
+        for p in np.flatnonzero(offered & ~covered.all(axis=1)).tolist():
+            cap, names = scopes.setdefault((p,), (np.full(self.planned, np.inf), []))
+            cap[~covered[p]] = np.minimum(cap[~covered[p]], default)
+        for scope, (cap, names) in scopes.items():
+            assumed = f"{kind} (assumed) {' '.join(pools.loc[scope[0], ['provider', 'accelerator', 'place']])}"
+            row = self.sheet.add_row(kind, np.minimum(self._held(cap), self.ample), self.none, pool=scope[0], limit_id=", ".join(names) or assumed)
+            if kind == "spot_accelerators":
+                self.spot_caps[row] = np.asarray((self.work.speed[:, list(scope)] > 0).any(axis=1)), self._held(cap)
+            for p in scope:
+                self._cap_rows.setdefault((kind, p), []).append(row)
+
+    def _add_shares(self) -> None:
+        """Add a row for each row of work of which only a share may rest on spot."""
+        for limit in self.limits[self.limits["kind"] == "spot_share"].to_dict("records"):
+            share = np.where(holds_in(limit, self.choices.timeline.horizon), min(float(limit["amount"]), 1.0), 1.0)
+            mask = in_scope(limit, self.market.pools) & ~np.isnan(self.spot_usd)
+            for d in np.flatnonzero(self.work.rows["interruptible"].to_numpy(bool)).tolist():
+                here = np.flatnonzero(mask & (self.work.speed[d] > 0)).tolist()
+                if here:
+                    row = self.sheet.add_row("spot_share", self._held(share), self.none, row=d, limit_id=str(limit["limit_id"]))
+                    for p in here:
+                        self.share_rows.setdefault((d, p), []).append(row)
+
+    def _held(self, by_quarter: np.ndarray) -> np.ndarray:
+        """Extend a limit by quarter to the later stages, where that of the last planned quarter holds on."""
+        return np.concatenate([by_quarter, np.full(len(self.stages) - self.planned, by_quarter[-1])])
+
+
+def _slowest(work: Work, market: Market) -> np.ndarray:
+    """Least work a useful accelerator-hour does for each row, so that capacity beyond it can never be needed."""
+    useful = market.pools["spot_useful_share"].fillna(1.0).to_numpy() if "spot_useful_share" in market.pools else 1.0
+    return np.where(work.speed > 0, work.speed * useful, np.inf).min(axis=1)
+
+
+def _discounts(market: Market, choices: Choices) -> list[tuple[dict[int, float], np.ndarray, np.ndarray]]:
+    """List discounts without capacity: pools with the rate at which they draw, what is signed by quarter, and what a lot adds."""
+    table, holdings, pools = choices.table, market.holdings, market.pools
+    signed = held(market, choices.timeline)
+    found: list[tuple[dict[int, float], np.ndarray, np.ndarray]] = []
+    units = (table["role"] == "units").to_numpy()
+    units_signed = (holdings["role"] == "units").to_numpy() if len(holdings) else np.zeros(0, dtype=bool)
+    for p in sorted(set(table["pool"][units]) | set(holdings["pool"][units_signed])):
+        pool = pools.loc[p]
+        same = (
+            (pools["provider"] == pool["provider"])
+            & (pools["accelerator"] == pool["accelerator"])
+            & pools["on_demand_usd_per_hour"].notna()
+        )
+        here = same & (pools.index == p)
+        # A discount stated for a whole geography, or for anywhere, pays for machines in any of its regions.
+        where = same if pool["place"] == ANYWHERE else here if here.any() else same & (pools["geography"] == pool["place"])
+        targets = dict.fromkeys(pools.index[where].tolist(), 1.0)
+        mine = units_signed & (holdings["pool"] == p).to_numpy() if len(holdings) else units_signed
+        if targets:
+            found.append(
+                (targets, signed[mine].sum(axis=0), np.where(units & (table["pool"] == p).to_numpy(), table["lot_accelerators"], 0.0))
+            )
+    contracts = market.contracts[market.contracts["role"] == "dollars"]
+    rate = contracts["machine_usd_per_hour"] / contracts["accelerator_count"]
+    for plan, offers in contracts.assign(rate=rate, plan=contracts["plan_id"].fillna(contracts["offer_id"])).groupby("plan", sort=True):
+        targets = {
+            int(p): float(usd) for p, usd in offers.groupby("pool")["rate"].min().items() if pools["on_demand_usd_per_hour"].notna()[p]
+        }
+        mine = (table["plan_id"].fillna(table["offer_id"]) == plan).to_numpy() & (table["role"] == "dollars").to_numpy()
+        if targets and mine.any():
+            found.append((targets, np.zeros(signed.shape[1]), np.where(mine, table["lot_usd_per_hour"], 0.0)))
+    return found

@@ -1,0 +1,1 @@
+"""What can be had: offers, contracts, machines owned, sites, and how they are paid and delivered."""

@@ -1,0 +1,347 @@
+"""Everything that can be decided: each offer in each quarter in which it can start, and each renewal."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from capplan.book.scenario import ProcurementAssumptions
+from capplan.errors import CapplanError, nearest
+from capplan.questions.pricing import TERM_MONTHS, owned_running_usd_per_hour
+from capplan.questions.procurement.supply.delivery import bridge_usd
+from capplan.questions.procurement.supply.instalments import due
+from capplan.questions.procurement.supply.market import Market
+from capplan.questions.procurement.supply.sites import PaidPower, paid_power, rises, site_ends, space_usd
+from capplan.questions.procurement.supply.tiers import with_tiers
+from capplan.questions.procurement.work.states import States
+from capplan.questions.procurement.work.timeline import Timeline, make_timeline
+from capplan.units import DAYS_PER_MONTH, add_months, quarter_of, quarter_range, quarter_start
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Decisions of the first stage with what one lot of each gives and costs in every quarter.
+
+    Parameters
+    ----------
+    table
+        One row a decision: name, offer_id, kind (offer, renewal), sku, provider, accelerator, region, geography, place, pool, term, role,
+        quarter, start, end,
+        lot_machines, lot_accelerators, lot_kw, lot_reserve (accelerators reserved without a discount),
+        lot_usd_per_hour (dollars an hour of a savings plan), minimum_lots, maximum_lots, forced (renews by itself), renewal_assumed
+        (at today's price, since the contract states none), requoted (rests on a quote that must be given again), tiered (one of several price tiers), usd_per_hour (one machine), sign_by, late, firm,
+        site_end (first instant after the contract of the site in which a machine one buys stands).
+    timeline
+        Planned quarters and those until the last contract ends.
+    covered : (n, Q)
+        Share of each quarter in which the contract runs.
+    bridge_usd : (n,)
+        What one lot is expected to cost in the days that its delivery slips.
+    recurring_usd, upfront_usd, residual_usd, expense_usd : (n, Q)
+        What one lot pays in the quarter, pays at its start, brings back at its end, and books as P&L.
+    payments
+        What one lot pays by a schedule: choice, date, quarter, usd, present_usd.
+    space_usd : (n, Q)
+        The part of `recurring_usd` that is paid for power with its space at a site, at what it costs where none is paid for already.
+    paid_power
+        What of that is paid for in any case.
+    """
+
+    table: pd.DataFrame
+    timeline: Timeline
+    covered: np.ndarray
+    recurring_usd: np.ndarray
+    upfront_usd: np.ndarray
+    residual_usd: np.ndarray
+    expense_usd: np.ndarray
+    bridge_usd: np.ndarray
+    payments: pd.DataFrame
+    space_usd: np.ndarray
+    paid_power: PaidPower
+
+    @property
+    def running_usd(self) -> np.ndarray:
+        """What one lot pays in each quarter after its start, evenly or by a schedule, (n, Q)."""
+        return self.recurring_usd + self._scheduled("usd")
+
+    def _scheduled(self, column: str) -> np.ndarray:
+        """Add up the payments of schedules by choice and quarter."""
+        total = np.zeros(self.recurring_usd.shape)
+        np.add.at(total, (self.payments["choice"], self.payments["quarter"]), self.payments[column])
+        return total
+
+    @property
+    def present_bridge_usd(self) -> np.ndarray:
+        """Value today of bridging the slipped delivery of one lot, (n,)."""
+        begins = np.argmax(self.covered > 0, axis=1)
+        return np.asarray(self.bridge_usd * self.timeline.discount_start[begins])
+
+    @property
+    def present_usd(self) -> np.ndarray:
+        """Value today of all payments of one lot by quarter, (n, Q)."""
+        when, start = self.timeline.discount, self.timeline.discount_start
+        return self.recurring_usd * when + self.upfront_usd * start - self.residual_usd * when + self._scheduled("present_usd")
+
+
+def list_choices(
+    market: Market, sites: pd.DataFrame | None, a: ProcurementAssumptions, tiers: Mapping[str, pd.DataFrame] | None = None,
+    schedules: Mapping[str, pd.DataFrame] | None = None, states: States | None = None,
+) -> Choices:  # fmt: skip
+    """List what can be bought or renewed within the planned quarters, and cost one lot of it to its end.
+
+    An offer can start in a quarter that begins at least its median lead time after `as_of`. It must be signed by the quarter's start less
+    the 90th percentile of the lead time (the median where that is not known) less the approval days, and before its booking window ends.
+    A quote holds for starts up to the first quarter that begins its lead time after it expires, and must be signed by then; later starts
+    are at a quote given again or at the list price, as `later_quotes` says.
+
+    Parameters
+    ----------
+    market
+        Pools, contracts and holdings.
+    sites
+        Prices of power and space for machines one owns; none can start where the site's contract has ended.
+    a
+        Dates, approval days, review interval, horizon.
+    tiers, schedules
+        Volume tiers and payment schedules by offer.
+    states
+        States of deliveries; what they are stated for is not bridged at its expected delay as well.
+
+    Raises
+    ------
+    CapplanError
+        If a capacity block lies in the past, or a pinned purchase cannot be had.
+    """
+    quarters = quarter_range(a.first_quarter, a.horizon_quarters)
+    as_of = pd.Timestamp(a.as_of)
+    steps = tiers or {}
+    rows = [
+        tier
+        for offer in _bought(market.contracts).to_dict("records")
+        for row in _starts(offer, quarters, as_of, a)
+        for tier in with_tiers(row, None if row["listed"] else steps.get(offer["offer_id"]), a.price_factor)
+    ]
+    closed = site_ends(pd.Series([row["region"] for row in rows], dtype=object), sites)
+    rows = [row | {"site_end": end if row["term"] == "owned" else pd.NaT} for row, end in zip(rows, closed, strict=True)]
+    rows = [row for row in rows if not row["start"] >= row["site_end"]]
+    rows += [row for holding in market.holdings.to_dict("records") for row in _renewal(holding, quarters, a)]
+    table = pd.DataFrame(rows) if rows else pd.DataFrame(columns=list(_COLUMNS))
+    if rows:
+        dollars = table["role"] == "dollars"
+        sure = (table["role"] == "reserve") | (dollars & (table["guarantees_capacity"] == True))  # noqa: E712 - empty cells are False
+        table["lot_reserve"] = table["lot_accelerators"].where(sure, 0.0)
+        table["lot_usd_per_hour"] = (table["lot_machines"] * table["usd_per_hour"]).where(dollars, 0.0)
+    table = table.reindex(columns=list(_COLUMNS)).astype({name: kind for name, kind in _COLUMNS.items() if kind})
+    timeline = make_timeline(a, table["end"].max() if len(table) else quarter_start(quarters[-1]))
+    _check_pins(table, market, a)
+    covered = timeline.covered(table["start"], table["end"])
+    hours = covered * timeline.hours
+    lots = table["lot_machines"].to_numpy(float)[:, None]
+    price = table["usd_per_hour"].to_numpy(float)[:, None]
+    share = table["upfront_share"].to_numpy(float)[:, None]
+    whole = price * lots * hours
+    begins = (np.cumsum(covered > 0, axis=1) == 1) & (covered > 0)
+    ends = begins[:, ::-1] * False
+    last = covered.shape[1] - 1 - np.argmax(covered[:, ::-1] > 0, axis=1)
+    ends[np.arange(len(table)), last] = True
+    recurring = whole * (1 - share)
+    upfront = begins * (whole * share).sum(axis=1, keepdims=True)
+    payments = due(schedules or {}, table, whole.sum(axis=1), timeline)
+    recurring[payments["choice"].unique()] = 0.0
+    residual = np.zeros_like(whole)
+    expense = whole.copy()
+    owned = (table["term"] == "owned").to_numpy()
+    space = np.zeros_like(whole)
+    if owned.any():
+        machine = table[owned]
+        rise = rises(machine["region"], sites, timeline)
+        space[owned] = space_usd(machine["region"], sites, timeline, a) * (machine["lot_kw"].to_numpy(float)[:, None] * covered[owned])
+        running = owned_running_usd_per_hour(machine["power_kw"], machine["capex_usd"], machine["region"], a, sites).to_numpy()[:, None]
+        upkeep = (machine["capex_usd"] * a.upkeep_share_per_year / 8760).to_numpy()[:, None]
+        recurring[owned] = ((running - upkeep) * rise + upkeep) * lots[owned] * hours[owned]
+        capex = machine["capex_usd"].to_numpy()[:, None] * lots[owned]
+        upfront[owned] = begins[owned] * capex
+        residual[owned] = ends[owned] * capex * a.residual_share
+        expense[owned] = recurring[owned] + capex * (1 - a.residual_share) * covered[owned] / covered[owned].sum(axis=1, keepdims=True)
+    reserve = (table["role"] == "reserve").to_numpy()
+    if reserve.any():
+        # The hours of a reservation are billed on demand in the recourse; only a premium above that price is a cost of the contract itself.
+        by_hour = market.pools["on_demand_usd_per_hour"].to_numpy()[table["pool"].to_numpy()[reserve].astype(int)]
+        premium = (price[reserve] * lots[reserve] - (by_hour * table["lot_accelerators"].to_numpy()[reserve])[:, None]) * hours[reserve]
+        recurring[reserve], upfront[reserve], expense[reserve] = premium, 0.0, premium
+    bridge = bridge_usd(table, market, a)
+    if states is not None:
+        bridge[states.known_deliveries(table)] = 0.0
+    power = paid_power(table, covered, market.holdings, sites, timeline, a)
+    return Choices(table, timeline, covered, recurring, upfront, residual, expense, bridge, payments, space, power)
+
+
+def _bought(contracts: pd.DataFrame) -> pd.DataFrame:
+    """Keep one offer of each savings plan: its dollars are the same whichever of its rates they are drawn at, so the finest lot stands for all."""
+    plan = contracts["plan_id"].where(contracts["role"] == "dollars")
+    dollars = contracts["lot_machines"] * contracts["machine_usd_per_hour"]
+    finest = contracts.assign(plan=plan, dollars=dollars)[plan.notna()].sort_values(["dollars", "offer_id"]).drop_duplicates("plan").index
+    return contracts[plan.isna() | contracts.index.isin(finest)]
+
+
+_COLUMNS = dict.fromkeys(
+    ["name", "offer_id", "kind", "sku", "provider", "accelerator", "region", "geography", "place", "term", "role", "plan_id", "quarter"], ""
+) | {
+    "pool": "int64",
+    "start": "datetime64[ns]",
+    "end": "datetime64[ns]",
+    "sign_by": "datetime64[ns]",
+    "site_end": "datetime64[ns]",
+    "lot_machines": "float64",
+    "lot_accelerators": "float64",
+    "lot_kw": "float64",
+    "lot_reserve": "float64",
+    "lot_usd_per_hour": "float64",
+    "minimum_lots": "float64",
+    "maximum_lots": "float64",
+    "usd_per_hour": "float64",
+    "upfront_share": "float64",
+    "lead_time_days_p50": "float64",
+    "lead_time_days_p90": "float64",
+    "capex_usd": "float64",
+    "power_kw": "float64",
+    "forced": "bool",
+    "renewal_assumed": "bool",
+    "requoted": "bool",
+    "tiered": "bool",
+    "late": "bool",
+    "firm": "bool",
+}
+
+
+def _starts(offer: dict[Hashable, Any], quarters: list[str], as_of: pd.Timestamp, a: ProcurementAssumptions) -> list[dict[Hashable, Any]]:
+    """List the starts of one offer within the planned quarters."""
+    lead = pd.Timedelta(days=offer["lead_time_days_p50"])
+    careful = offer["lead_time_days_p50"] if pd.isna(offer["lead_time_days_p90"]) else offer["lead_time_days_p90"]
+    opens, closes = offer["available_from"], offer["available_to"]
+    block = offer["term"] == "capacity_block" and not pd.isna(opens)
+    if block and opens < as_of + lead:
+        raise CapplanError(
+            f"capacity block {offer['offer_id']} starts on {opens:%Y-%m-%d}, but can be delivered on {as_of + lead:%Y-%m-%d} at the earliest; "
+            "delete it, exclude it, or correct available_from"
+        )
+    starts = [opens] if block else [quarter_start(quarter) for quarter in quarters]
+    earliest = as_of if block or pd.isna(opens) else max(as_of, opens)
+    window = [] if block or pd.isna(closes) else [closes]
+    owned = offer["term"] == "owned"
+    expires = offer["quote_expires"] if offer["negotiated"] or owned else pd.NaT
+    # The quarter in which a machine ordered on the quote's last day first is there still has the quoted price.
+    covers = (
+        expires
+        if pd.isna(expires) or expires < as_of
+        else quarter_start(quarter_of(expires + lead - pd.Timedelta(days=1))) + pd.DateOffset(months=3)
+    )
+    count = float(offer["accelerator_count"] * offer["lot_machines"])
+    found = []
+    for start in starts:
+        quoted, lapsed = start <= covers, start > covers
+        listed = lapsed and a.later_quotes == "list_price" and not owned
+        price = 0.0 if owned else offer["list_usd_per_hour"] if listed else offer["machine_usd_per_hour"]
+        gone = any(when < earliest for when in window) or (listed and not price > 0)
+        if quarter_of(start) not in quarters or start < earliest + lead or gone:
+            continue
+        wanted = start - pd.Timedelta(days=careful + a.approval_days)
+        found.append(
+            offer
+            | {
+                "name": f"{offer['offer_id']} {quarter_of(start)}",
+                "kind": "offer",
+                "quarter": quarter_of(start),
+                "start": start,
+                "end": add_months(start, offer["term_months"]),
+                "lot_accelerators": count,
+                "usd_per_hour": price,
+                "forced": False,
+                "renewal_assumed": False,
+                "requoted": lapsed and not listed,
+                "listed": listed,
+                "capex_usd": 0.0 if pd.isna(offer["capex_usd"]) else offer["capex_usd"] * a.price_factor,
+                "lot_kw": 0.0 if pd.isna(offer["power_kw"]) else offer["lot_machines"] * offer["power_kw"],
+            }
+            | _signing(min([wanted, *window, *([expires] if quoted else [])]), as_of, a)
+        )
+    return found
+
+
+def _renewal(holding: dict[Hashable, Any], quarters: list[str], a: ProcurementAssumptions) -> list[dict[Hashable, Any]]:
+    """List the renewal of one signed contract, where it has a price and falls into the planned quarters."""
+    end = holding["end"]
+    if pd.isna(holding["renewal_usd_per_hour"]) or quarter_of(end) not in quarters:
+        return []
+    as_of = pd.Timestamp(a.as_of)
+    months = TERM_MONTHS.get(holding["term"], max(round((end - holding["start"]).days / DAYS_PER_MONTH), 1))
+    notice = holding["notice_date"]
+    stated = not pd.isna(notice)
+    return [
+        holding
+        | {
+            "name": f"renew {holding['name']}",
+            "offer_id": f"renew {holding['name']}",
+            "kind": "renewal",
+            "quarter": quarter_of(end),
+            "start": end,
+            "end": add_months(end, months),
+            "lot_machines": holding["machines"],
+            "lot_accelerators": holding["accelerators"],
+            "lot_kw": 0.0,
+            "minimum_lots": 0.0,
+            "maximum_lots": 1.0,
+            "usd_per_hour": holding["renewal_usd_per_hour"] * a.price_factor,
+            "upfront_share": 0.0,
+            "capex_usd": 0.0,
+            "forced": bool(holding["renews"]) and stated and notice < as_of,
+            "requoted": False,
+            "tiered": False,
+            "plan_id": None,
+            "guarantees_capacity": True,
+        }
+        | _signing(notice if stated else end - pd.Timedelta(days=a.approval_days), as_of, a)
+    ]
+
+
+def _signing(sign_by: pd.Timestamp, as_of: pd.Timestamp, a: ProcurementAssumptions) -> dict[Hashable, Any]:
+    """Tell by when a decision must be signed, whether that day is past, and whether it falls before the next review."""
+    review = as_of + pd.DateOffset(months=3 * a.review_interval_quarters)
+    return {"sign_by": sign_by, "late": sign_by < as_of, "firm": sign_by < review}
+
+
+def _check_pins(table: pd.DataFrame, market: Market, a: ProcurementAssumptions) -> None:
+    """Refuse pinned purchases of offers that are not there or cannot start then."""
+    known = set(market.contracts["offer_id"]) | set(table["offer_id"])
+    possible = set(zip(table["offer_id"], table["quarter"], strict=True))
+    for offer_id, quarter, lots in a.pinned_purchases:
+        if offer_id not in known:
+            raise CapplanError(f"pinned_purchases names {offer_id!r}, which is no offer that can be bought; {nearest(offer_id, known)}")
+        if (offer_id, quarter) not in possible:
+            can = sorted(q for name, q in possible if name == offer_id)
+            raise CapplanError(
+                f"pinned_purchases wants {offer_id} from {quarter}, but it can start only in {', '.join(can) or 'no planned quarter'}"
+            )
+        if lots < 0:
+            raise CapplanError(f"pinned_purchases wants {lots} lots of {offer_id} in {quarter}; a purchase is 0 lots or more")
+
+
+def lots_of(table: pd.DataFrame, bought: pd.Series) -> np.ndarray:
+    """Return the lots of each choice, (n,), from lots by offer and quarter: of an offer with price tiers those of the tier that they are in.
+
+    Parameters
+    ----------
+    table
+        Choices.
+    bought
+        Lots, indexed by (offer_id, quarter).
+    """
+    keys = list(zip(table["offer_id"], table["quarter"], strict=True))
+    lots = np.array([float(bought.get(key, 0.0)) for key in keys])
+    most = table["maximum_lots"].fillna(np.inf).to_numpy(float)
+    inside = (lots >= table["minimum_lots"].to_numpy(float)) & (lots <= most)
+    return np.where(table["tiered"].to_numpy(bool) & ~inside, 0.0, lots)

@@ -1,0 +1,339 @@
+"""What could serve the work: offers, contracts already signed and machines owned, grouped into pools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import pandas as pd
+
+from capplan.book.scenario import ProcurementAssumptions
+from capplan.book.tables.registry import key_of
+from capplan.errors import CapplanError, nearest
+from capplan.questions.pricing import TERM_MONTHS, USAGE_TERMS, completed, price_hours
+from capplan.questions.procurement.work.timeline import Timeline
+
+#: Contracts that put a machine there, whatever their discount says.
+PHYSICAL_TERMS = ("owned", "lease", "capacity_block")
+#: A capacity block shorter than this serves work that can be moved into its weeks, and no other.
+SHORT_BLOCK_MONTHS = 3.0
+#: Terms that a provider renews; a capacity block is booked anew, and what is owned stays.
+RENEWABLE_TERMS = (*TERM_MONTHS, "lease")
+ANYWHERE = "any"
+
+
+@dataclass(frozen=True)
+class Market:
+    """Offers and holdings, each with the pool it belongs to.
+
+    Parameters
+    ----------
+    pools
+        provider, accelerator, place, geography, movable_only (short capacity blocks), on_demand_offer, on_demand_usd_per_hour,
+        on_demand_available_share (of what is asked for), spot_offer,
+        spot_usd_per_hour, spot_useful_share, replacement_usd_per_hour and rediscount_usd_per_hour (what a short contract for capacity, or
+        for a discount only,
+        costs again after the horizon); all per accelerator, empty where a pool has no such way.
+    contracts
+        Offers that are contracts, with prices, pool and role.
+    holdings
+        Signed contracts and owned machines: name, pool, role, accelerators, start, end, usd_per_hour and more.
+    notes
+        What was assumed on the way.
+    """
+
+    pools: pd.DataFrame
+    contracts: pd.DataFrame
+    holdings: pd.DataFrame
+    notes: tuple[str, ...]
+
+
+def role_of(term: str, discounts: str, guarantees_capacity: bool, name: str) -> str:
+    """Say what a contract does: capacity and price ("full"), capacity only ("reserve"), price of machines ("units") or dollars ("dollars").
+
+    Raises
+    ------
+    CapplanError
+        If it gives neither a discount nor capacity.
+    """
+    if term in PHYSICAL_TERMS:
+        return "full"
+    if discounts == "units":
+        return "full" if guarantees_capacity else "units"
+    if discounts == "usd_per_hour":
+        return "dollars"
+    if guarantees_capacity:
+        return "reserve"
+    raise CapplanError(
+        f"{name} gives neither a discount nor capacity; set its discounts to units or usd_per_hour, or guarantees_capacity to true, or delete it"
+    )
+
+
+def attached(
+    frame: pd.DataFrame | None, name: str, contracts: pd.DataFrame, offers: pd.DataFrame, roles: Sequence[str], instead: str
+) -> Iterator[tuple[str, pd.Series, pd.DataFrame]]:
+    """Go through the rows of a table that belong to offers, contract by contract; offers that were left out are passed over.
+
+    Parameters
+    ----------
+    frame, name
+        The table (None where a book has none) and its name; its rows come sorted by their key.
+    contracts
+        Offers that are contracts, with roles.
+    offers
+        Table offers, for the names of those that were left out.
+    roles
+        What a contract must do to have such rows.
+    instead
+        What a refusal says of others.
+
+    Raises
+    ------
+    CapplanError
+        If a row names no offer, or one that is no such contract.
+    """
+    if frame is None or frame.empty:
+        return
+    known, terms = contracts.set_index("offer_id"), offers.set_index("offer_id")["term"]
+    for key, part in completed(frame, name).sort_values(key_of(name)).groupby("offer_id", sort=True):
+        offer = str(key)
+        if offer not in terms.index:
+            raise CapplanError(f"{name} names {offer!r}, which is no offer; {nearest(offer, terms.index)}")
+        if offer in known.index or terms[offer] in USAGE_TERMS:
+            if terms[offer] in (*USAGE_TERMS, "owned") or known.at[offer, "role"] not in roles:
+                raise CapplanError(f"{name}: {offer} {instead}")
+            yield offer, known.loc[offer], part.reset_index(drop=True)
+
+
+def build_market(
+    offers: pd.DataFrame,
+    skus: pd.DataFrame,
+    commitments: pd.DataFrame | None,
+    assets: pd.DataFrame | None,
+    sites: pd.DataFrame | None,
+    accelerators: Iterable[str],
+    named_places: Iterable[str],
+    a: ProcurementAssumptions,
+    offer_payments: pd.DataFrame | None = None,
+) -> Market:
+    """Group everything that can serve work into pools of one provider, accelerator and place.
+
+    A place is a geography, or a provider's region where demand or a limit names that region.
+
+    Parameters
+    ----------
+    offers, skus, commitments, assets, sites
+        Tables of the book.
+    accelerators
+        Accelerators on which some of the work runs; offers of others could never serve it and are left out.
+    named_places
+        Regions that demand, residency and limits name.
+    a
+        Assumptions; exclusions and price assumptions apply here.
+    offer_payments
+        Table of offers that are paid by a schedule.
+
+    Raises
+    ------
+    CapplanError
+        If an offer cannot be priced, an excluded offer or a SKU is unknown, or a contract does nothing.
+    """
+    table = completed(offers, "offers")
+    machines = completed(skus, "skus").set_index("sku")
+    unknown = [name for name in a.excluded_offers if name not in set(table["offer_id"])]
+    if unknown:
+        raise CapplanError(f"excluded_offers names {unknown[0]!r}, which is no offer; {nearest(unknown[0], table['offer_id'])}")
+    provider = table["sku"].map(machines["provider"])
+    runs = set(accelerators)
+    wanted = ~table["offer_id"].isin(a.excluded_offers) & (
+        table["sku"].map(machines["accelerator"]).isin(runs) | ~table["sku"].isin(machines.index)
+    )
+    if a.providers:
+        wanted &= provider.isin(a.providers)
+    if a.geographies:
+        wanted &= table["geography"].isin(a.geographies)
+    table = table[wanted].reset_index(drop=True)
+    prices = price_hours(skus, table, a, sites, offer_payments)
+    extra = ["lot_machines", "minimum_lots", "maximum_lots", "lead_time_days_p50", "lead_time_days_p90", "available_from", "available_to",
+             "discounts", "plan_id", "guarantees_capacity", "quote_expires", "upfront_share", "capex_usd"]  # fmt: skip
+    priced = pd.concat([prices, table[extra]], axis=1)
+    priced["list_usd_per_hour"] = table["usd_per_hour"] * a.price_factor
+    priced["power_kw"] = priced["sku"].map(machines["power_kw"]).astype(float)
+
+    exact = set(named_places)
+    geography = dict(zip(table["region"], table["geography"], strict=True))
+    if sites is not None and not sites.empty:
+        geography |= dict(zip(sites["site"], sites["geography"], strict=True))
+    parts = [part for part in (_signed(commitments, machines), _owned(assets, machines, a)) if len(part)]
+    holdings = pd.concat(parts, ignore_index=True) if parts else _empty_holdings().copy()
+    holdings["geography"] = [geography.get(region, region) for region in holdings["region"]]
+    holdings = _renewable(holdings, table) if a.renewal_without_price == "same_price" else holdings
+    for frame in (priced, holdings):
+        frame["place"] = frame["region"].where(frame["region"].isin(exact), frame["geography"])
+    priced["movable_only"] = (priced["term"] == "capacity_block") & (priced["term_months"] < SHORT_BLOCK_MONTHS)
+    holdings["movable_only"] = False
+
+    key = ["provider", "accelerator", "place", "geography", "movable_only"]
+    pools = pd.concat([priced[key], *([holdings[key]] if len(holdings) else [])]).drop_duplicates().sort_values(key).reset_index(drop=True)
+    index = pd.MultiIndex.from_frame(pools)
+    for frame in (priced, holdings):
+        frame["pool"] = index.get_indexer(pd.MultiIndex.from_frame(frame[key]))
+    rate = "effective_usd_per_accelerator_hour"
+    for term, share in (("on_demand", "available_share"), ("spot", "useful_share")):
+        cheapest = priced[priced["term"] == term].sort_values([rate, "offer_id"]).drop_duplicates("pool").set_index("pool")
+        pools[f"{term}_offer"] = cheapest["offer_id"].reindex(pools.index)
+        pools[f"{term}_usd_per_hour"] = (cheapest["machine_usd_per_hour"] / cheapest["accelerator_count"]).reindex(pools.index)
+        pools[f"{term}_{share}"] = cheapest[share].reindex(pools.index)
+    contracts = priced[~priced["term"].isin(USAGE_TERMS)].reset_index(drop=True)
+    contracts["role"] = [
+        role_of(row.term, row.discounts, bool(row.guarantees_capacity), f"offer {row.offer_id}") for row in contracts.itertuples()
+    ]
+    # A reservation that costs no more than on demand, or where nothing can be had on demand, simply is paid capacity.
+    by_hour = contracts["pool"].map(pools["on_demand_usd_per_hour"]) * contracts["accelerator_count"]
+    paid = (contracts["role"] == "reserve") & ~(contracts["machine_usd_per_hour"] >= by_hour)
+    contracts.loc[paid, "role"] = "full"
+    for word, roles in (("replacement", ("full",)), ("rediscount", ("units", "dollars"))):
+        pools[f"{word}_usd_per_hour"] = _short_term(contracts[contracts["role"].isin(roles)]).reindex(pools.index)
+    return Market(pools, contracts, holdings, tuple(_notes(holdings, geography, table)))
+
+
+def _short_term(contracts: pd.DataFrame) -> pd.Series:
+    """Cheapest effective rate of each pool's contracts of up to a year, or of all where none is so short.
+
+    Machines one would buy do not count: their capital, power and space, which the planned quarters limit, are not free of limits later.
+    """
+    usable = contracts[~contracts["movable_only"] & (contracts["term"] != "owned")].copy()
+    usable["long"] = usable["term_months"] > 12
+    usable = usable.sort_values(["pool", "long", "effective_usd_per_accelerator_hour"])
+    return usable.drop_duplicates("pool").set_index("pool")["effective_usd_per_accelerator_hour"]
+
+
+def _renewable(holdings: pd.DataFrame, offers: pd.DataFrame) -> pd.DataFrame:
+    """Let contracts that state no renewal price be renewed at today's, unless an offer of the same machine, place and term states a price."""
+    key = ["sku", "geography", "term"]
+    offered = pd.MultiIndex.from_frame(holdings[key]).isin(pd.MultiIndex.from_frame(offers[key]))
+    same = holdings["renewal_usd_per_hour"].isna() & holdings["term"].isin(RENEWABLE_TERMS) & (holdings["usd_per_hour"] > 0) & ~offered
+    today = holdings["usd_per_hour"] / holdings["machines"]
+    return holdings.assign(renewal_usd_per_hour=holdings["renewal_usd_per_hour"].mask(same, today), renewal_assumed=same)
+
+
+def _signed(commitments: pd.DataFrame | None, machines: pd.DataFrame) -> pd.DataFrame:
+    """Contracts already signed, as holdings."""
+    if commitments is None or commitments.empty:
+        return _empty_holdings()
+    table = completed(commitments, "commitments")
+    _known_skus(table, machines, "commitment", "commitment_id")
+    count = table["sku"].map(machines["accelerator_count"]).astype(float)
+    roles = [
+        role_of(row.term, row.discounts, bool(row.guarantees_capacity), f"commitment {row.commitment_id}") for row in table.itertuples()
+    ]
+    # The dollars of a signed plan are held as the machines they pay for at the plan's rate; a signed reservation is paid whether used or not.
+    guaranteed = table["guarantees_capacity"].astype(bool)
+    roles = [("full" if sure else "units") if role != "full" else role for role, sure in zip(roles, guaranteed, strict=True)]
+    return pd.DataFrame(
+        {
+            "name": table["commitment_id"],
+            "kind": "contract",
+            "sku": table["sku"],
+            "provider": table["sku"].map(machines["provider"]),
+            "accelerator": table["sku"].map(machines["accelerator"]),
+            "region": table["region"],
+            "term": table["term"],
+            "role": roles,
+            "machines": table["machines"].astype(float),
+            "accelerators": table["machines"] * count,
+            "start": table["start"],
+            "end": table["end"] + pd.Timedelta(days=1),
+            "usd_per_hour": table["usd_per_hour"] * table["machines"],
+            "prepaid_share": _prepaid(table),
+            "power_kw": 0.0,
+            "renewal_usd_per_hour": table["renewal_usd_per_hour"],
+            "renewal_assumed": False,
+            "renews": table["renews"].astype(bool),
+            "notice_date": table["notice_date"],
+        }
+    )
+
+
+def _prepaid(commitments: pd.DataFrame) -> pd.Series:
+    """Share of each contract's price that was paid at signing."""
+    hours = (commitments["end"] + pd.Timedelta(days=1) - commitments["start"]) / pd.Timedelta(hours=1)
+    whole = commitments["usd_per_hour"] * commitments["machines"] * hours
+    return (commitments["upfront_paid_usd"] / whole.where(whole > 0)).fillna(0.0).clip(upper=1.0)
+
+
+def _owned(assets: pd.DataFrame | None, machines: pd.DataFrame, a: ProcurementAssumptions) -> pd.DataFrame:
+    """Machines owned, as holdings until the end of their useful life."""
+    if assets is None or assets.empty:
+        return _empty_holdings()
+    table = completed(assets, "assets")
+    _known_skus(table, machines, "asset", "asset_id")
+    years = table["useful_life_years"].fillna(a.useful_life_years)
+    count = table["sku"].map(machines["accelerator_count"]).astype(float)
+    hourly = (table["capex_usd"] * (1 - table["residual_share"]) / years + table["support_usd_per_year"]) / 8760
+    return pd.DataFrame(
+        {
+            "name": table["asset_id"],
+            "kind": "asset",
+            "sku": table["sku"],
+            "provider": table["sku"].map(machines["provider"]),
+            "accelerator": table["sku"].map(machines["accelerator"]),
+            "region": table["site"],
+            "term": "owned",
+            "role": "full",
+            "machines": table["machines"].astype(float),
+            "accelerators": table["machines"] * count,
+            "start": table["in_service"],
+            "end": [begin + pd.DateOffset(months=round(12 * length)) for begin, length in zip(table["in_service"], years, strict=True)],
+            "usd_per_hour": hourly,
+            "prepaid_share": 0.0,
+            "power_kw": table["machines"] * table["sku"].map(machines["power_kw"]).astype(float).fillna(0.0),
+            "renewal_usd_per_hour": np.nan,
+            "renewal_assumed": False,
+            "renews": False,
+            "notice_date": pd.NaT,
+        }
+    )
+
+
+@cache
+def _empty_holdings() -> pd.DataFrame:
+    """Return holdings without rows, with the types that rows would have."""
+    text = ["name", "kind", "sku", "provider", "accelerator", "region", "term", "role"]
+    types = (
+        dict.fromkeys(text, "object")
+        | dict.fromkeys(["machines", "accelerators", "usd_per_hour", "prepaid_share", "power_kw", "renewal_usd_per_hour"], "float64")
+        | dict.fromkeys(["start", "end", "notice_date"], "datetime64[ns]")
+        | {"renews": "bool", "renewal_assumed": "bool"}
+    )
+    return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in types.items()})
+
+
+def _known_skus(table: pd.DataFrame, machines: pd.DataFrame, noun: str, key: str) -> None:
+    """Raise where a contract or a lot names a machine that is not known."""
+    unknown = table[~table["sku"].isin(machines.index)]
+    if len(unknown):
+        row = unknown.iloc[0]
+        raise CapplanError(
+            f"{noun} {row[key]} names the sku {row['sku']!r}, which the table skus does not have; {nearest(str(row['sku']), machines.index)}"
+        )
+
+
+def _notes(holdings: pd.DataFrame, geography: dict[str, str], offers: pd.DataFrame) -> list[str]:
+    """Say what was assumed about where contracts stand."""
+    places = set(geography) | set(offers["geography"]) | set(geography.values()) | {ANYWHERE}
+    lost = sorted(set(holdings["region"]) - places)
+    if not lost:
+        return []
+    return [
+        f"No offer or site says in which geography {', '.join(lost)} lies, so contracts there serve only demand that names that region or any."
+    ]
+
+
+def held(market: Market, timeline: Timeline) -> np.ndarray:
+    """Accelerators of each holding in each quarter, (holdings, Q): whole quarters in full, others by the share covered."""
+    if market.holdings.empty:
+        return np.zeros((0, len(timeline.quarters)))
+    return market.holdings["accelerators"].to_numpy(float)[:, None] * timeline.covered(market.holdings["start"], market.holdings["end"])

@@ -1,0 +1,116 @@
+"""Rooms and the power in them: what is paid for in any case serves machines one buys before they pay for more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from capplan.book.scenario import ProcurementAssumptions
+from capplan.questions.pricing import completed, kilowatt_usd_per_hour
+from capplan.questions.procurement.program.other_decisions import Extra
+from capplan.questions.procurement.work.timeline import Timeline
+
+
+@dataclass(frozen=True)
+class PaidPower:
+    """Power that is paid for and that no machine draws yet.
+
+    Parameters
+    ----------
+    extras
+        What machines bought take of it, a site and a quarter each, or all quarters after the horizon in which the same machines run: kilowatts free at
+        most, and what a kilowatt saves, as a cost below zero.
+    draws : (k, n)
+        Kilowatts that one lot of each choice draws there.
+    """
+
+    extras: tuple[Extra, ...]
+    draws: np.ndarray
+
+    def taken(self, lots: np.ndarray) -> np.ndarray:
+        """Return the kilowatts that lots of each choice take over, (k,)."""
+        return np.minimum([extra.most for extra in self.extras], self.draws @ lots)
+
+    def saved_usd(self, lots: np.ndarray, planned: int) -> np.ndarray:
+        """Return what lots of each choice do not pay in each planned quarter, undiscounted, (planned,)."""
+        usd = np.zeros(planned)
+        for extra, kilowatts in zip(self.extras, self.taken(lots), strict=True):
+            if extra.quarter < planned:
+                usd[extra.quarter] -= extra.billed_usd * kilowatts
+        return usd
+
+
+def space_usd(site: pd.Series, sites: pd.DataFrame | None, timeline: Timeline, a: ProcurementAssumptions) -> np.ndarray:
+    """Price of a kilowatt with its space over each whole quarter, (rows, Q).
+
+    Parameters
+    ----------
+    site
+        Site of each row.
+    sites
+        Table of sites; None where a book has none.
+    timeline, a
+        Quarters, and the price where a site states none.
+    """
+    hourly = kilowatt_usd_per_hour(site, a, sites).to_numpy(float)[:, None]
+    return np.asarray(hourly * timeline.hours * rises(site, sites, timeline))
+
+
+def rises(site: pd.Series, sites: pd.DataFrame | None, timeline: Timeline) -> np.ndarray:
+    """Rise of each site's prices of power and space at the middle of each quarter, (rows, Q)."""
+    if sites is None or sites.empty:
+        return np.ones((len(site), len(timeline.quarters)))
+    yearly = site.map(completed(sites, "sites").set_index("site")["escalator_share_per_year"]).astype(float).fillna(0.0)
+    return np.asarray((1 + yearly.to_numpy()[:, None]) ** ((np.arange(len(timeline.quarters)) + 0.5) / 4))
+
+
+def site_ends(site: pd.Series, sites: pd.DataFrame | None) -> pd.Series:
+    """First instant after the contract of each row's site; empty where none is stated."""
+    if sites is None or sites.empty:
+        return pd.Series(pd.NaT, index=site.index, dtype="datetime64[ns]")
+    return pd.to_datetime(site.map(completed(sites, "sites").set_index("site")["end"])) + pd.Timedelta(days=1)
+
+
+def paid_power(
+    table: pd.DataFrame, covered: np.ndarray, holdings: pd.DataFrame, sites: pd.DataFrame | None, timeline: Timeline, a: ProcurementAssumptions
+) -> PaidPower:
+    r"""List the power that is committed, not drawn by machines owned, and can be taken over by machines bought.
+
+    .. math:: r_{sq} \le \max(C_s - U_{sq}, 0),\quad r_{sq} \le \sum_j k_j \phi_{jq} x_j
+
+    with C the committed kilowatts while the site's contract runs, U those of machines owned, k the kilowatts of a lot and phi the share of the quarter in
+    which it is there. Choices cost their power and space in full; each kilowatt of r takes its price off again.
+
+    Parameters
+    ----------
+    table, covered
+        Choices, and the share of each quarter in which each runs.
+    holdings
+        Machines owned among them.
+    sites
+        Table of sites.
+    timeline, a
+        Quarters, and the price of space where a site states none.
+    """
+    owned = (table["term"] == "owned").to_numpy()
+    found: dict[tuple[object, ...], tuple[Extra, np.ndarray]] = {}
+    if sites is not None and not sites.empty and owned.any():
+        rooms = completed(sites, "sites").reset_index(drop=True)
+        usd = space_usd(rooms["site"], sites, timeline, a)
+        ends = site_ends(rooms["site"], sites).fillna(timeline.starts[-1] + pd.DateOffset(months=3))
+        open_share = timeline.covered(pd.Series(timeline.starts[0], index=rooms.index), ends)
+        running = timeline.covered(holdings["start"], holdings["end"]) if len(holdings) else np.zeros((0, len(timeline.quarters)))
+        for s, room in enumerate(rooms.to_dict("records")):
+            here = table["lot_kw"].to_numpy(float) * (owned & (table["region"] == room["site"]).to_numpy())
+            drawn = holdings["power_kw"].to_numpy(float) * (holdings["region"] == room["site"]).to_numpy()
+            free = np.maximum(room["committed_kw"] - drawn @ running, 0.0) * open_share[s]
+            for q in np.flatnonzero((free > 0) & (usd[s] > 0) & (here @ covered > 0)).tolist():
+                draws = here * covered[:, q]
+                own = Extra(f"paid power of {room['site']} {timeline.quarters[q]}", room["site"], q, float(free[q]),
+                            float(-usd[s, q] * timeline.discount[q]), float(-usd[s, q]), {})  # fmt: skip
+                key = (s, q) if q < timeline.planned else (s, "later", own.most, draws.tobytes())
+                first = found.setdefault(key, (replace(own, usd=0.0, billed_usd=0.0), draws))[0]
+                found[key] = replace(first, usd=first.usd + own.usd, billed_usd=first.billed_usd + own.billed_usd), draws
+    return PaidPower(tuple(extra for extra, _ in found.values()), np.array([draws for _, draws in found.values()]).reshape(len(found), len(table)))

@@ -1,0 +1,91 @@
+"""The quarters a plan looks at: planned ones, and those in which its contracts live on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from capplan.book.scenario import ProcurementAssumptions
+from capplan.units import quarter_end, quarter_hours, quarter_index, quarter_label, quarter_of, quarter_start
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Quarters from the first planned one to the last in which a contract can run.
+
+    Parameters
+    ----------
+    quarters
+        Labels, planned quarters first.
+    planned
+        How many of them are planned; decisions fall only there.
+    hours : (Q,)
+        Hours of each quarter.
+    discount, discount_start : (Q,)
+        Value today of a dollar paid evenly over the quarter (at its middle) and at its start.
+    rate_per_year
+        Cost of capital.
+    """
+
+    quarters: tuple[str, ...]
+    planned: int
+    hours: np.ndarray
+    discount: np.ndarray
+    discount_start: np.ndarray
+    rate_per_year: float
+
+    @property
+    def horizon(self) -> tuple[str, ...]:
+        """The planned quarters."""
+        return self.quarters[: self.planned]
+
+    @property
+    def starts(self) -> pd.DatetimeIndex:
+        """First instant of each quarter."""
+        return pd.DatetimeIndex([quarter_start(quarter) for quarter in self.quarters])
+
+    def when(self, date: pd.Timestamp) -> tuple[int, float]:
+        """Return the quarter (index) of a day, and the value today of a dollar paid on it."""
+        quarter = min(max(quarter_index(quarter_of(date)) - quarter_index(self.quarters[0]), 0), len(self.quarters) - 1)
+        begin, end = quarter_start(self.quarters[quarter]), quarter_end(self.quarters[quarter])
+        passed = quarter + (date - begin) / (end - begin)
+        return quarter, float((1 + self.rate_per_year) ** (-passed / 4))
+
+    def covered(self, start: pd.Series, end: pd.Series) -> np.ndarray:
+        """Share of each quarter that lies between two instants, (rows, Q); 1 for whole quarters.
+
+        Parameters
+        ----------
+        start, end
+            First instant of service, and first instant after it.
+        """
+        first = self.starts.to_numpy("datetime64[ns]").astype(np.int64)
+        last = np.append(first[1:], np.datetime64(quarter_end(self.quarters[-1]), "ns").astype(np.int64))
+        begin = start.to_numpy("datetime64[ns]").astype(np.int64)[:, None]
+        stop = end.to_numpy("datetime64[ns]").astype(np.int64)[:, None]
+        overlap = np.minimum(stop, last) - np.maximum(begin, first)
+        return np.clip(overlap, 0, None) / (last - first)
+
+
+def make_timeline(a: ProcurementAssumptions, last_end: pd.Timestamp) -> Timeline:
+    """Lay out the quarters from the first planned one to the one in which the last contract ends.
+
+    Parameters
+    ----------
+    a
+        First quarter, number of planned quarters, hours convention, discount rate.
+    last_end
+        First instant after the last contract that can be bought.
+    """
+    first = quarter_index(a.first_quarter)
+    count = a.horizon_quarters
+    while quarter_start(quarter_label(first + count)) < last_end:
+        count += 1
+    quarters = tuple(quarter_label(first + step) for step in range(count))
+    step = np.arange(count)
+    growth = 1 + a.discount_rate_per_year
+    hours = np.array([quarter_hours(quarter, a.hours_convention) for quarter in quarters])
+    return Timeline(quarters, a.horizon_quarters, hours, growth ** (-(step + 0.5) / 4), growth ** (-step / 4),
+                    a.discount_rate_per_year)  # fmt: skip

@@ -1,0 +1,203 @@
+"""The architecture of a run: from the models table, or the usual one of its size; and the memory it takes, part by part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from capplan.errors import CapplanError, nearest
+from capplan.questions.training.flops import Recompute, check_parameters
+
+GIB = 2.0**30
+#: Width over layers of the usual dense model, its head size and its vocabulary.
+WIDTH_PER_LAYER, HEAD_SIZE, VOCABULARY = 128, 128, 128_000
+#: Bytes of a parameter: in the forward pass, of its gradient, of the optimiser (a 4-byte copy and Adam's two moments).
+PARAMETER_BYTES = {"bf16": (2, 2, 12), "fp16": (2, 2, 12), "fp8": (2, 2, 12), "fp32": (4, 4, 8)}
+#: Bytes that activations of a token and unit of width take in a layer: all of them, and what is left with everything computed again.
+ACTIVATION_BYTES, INPUT_BYTES = 34, 2
+#: Bytes of attention scores for a head and pair of tokens, as a multiple of s.
+SCORE_BYTES = 5
+LOGIT_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Shape:
+    """An architecture, as memory and operations need it.
+
+    Parameters
+    ----------
+    parameters, active
+        In all, and those that work on a token.
+    layers, width, heads, vocabulary
+        Layers, hidden size, attention heads, tokens of the vocabulary.
+    attention_width
+        Heads x head size.
+    note
+        What was assumed.
+    """
+
+    parameters: float
+    active: float
+    layers: int
+    width: int
+    heads: int
+    vocabulary: int
+    attention_width: int
+    note: str = ""
+
+
+def shape_of(parameters: float, model: str | None = None, models: pd.DataFrame | None = None) -> Shape:
+    r"""Return the architecture of a run: the model's, or the usual dense one of its size.
+
+    .. math:: h = \left(\frac{128\,P}{12}\right)^{1/3},\qquad L = \frac{P}{12 h^2}
+
+    follows from P = 12 L h^2 with a width of 128 for each layer, as the Llama 3 models have it; h in multiples of eight heads.
+
+    Parameters
+    ----------
+    parameters : P
+        Parameters that work on a token.
+    model
+        Name in the table of models; None or empty = the usual one.
+    models
+        Table of models.
+
+    Raises
+    ------
+    CapplanError
+        If the model is unknown.
+
+    Source
+    ------
+    A. Dubey et al., The Llama 3 Herd of Models, 2024, table 3; J. Kaplan et al., 2020, section 3.1: loss depends weakly on the shape.
+
+    Examples
+    --------
+    >>> shape_of(70e9).layers, shape_of(70e9).width
+    (69, 9216)
+    """
+    check_parameters(parameters)
+    if model is not None and not pd.isna(model) and str(model):
+        known = pd.DataFrame({"model": []}) if models is None else models
+        if model not in set(known["model"]):
+            raise CapplanError(f"the run names the model {model!r}, which the table models does not have; {nearest(str(model), known['model'])}")
+        row = known.set_index("model").loc[model]
+        note = ""
+        if abs(parameters / row["parameters_active"] - 1) > 0.1:
+            note = f"The run has {parameters:.3g} parameters and its architecture {model} {row['parameters_active']:.3g}: memory is the run's size in that shape."
+        total = float(parameters) * float(row["parameters_total"]) / float(row["parameters_active"])
+        return Shape(
+            total,
+            float(parameters),
+            int(row["layers"]),
+            int(row["hidden_size"]),
+            int(row["attention_heads"]),
+            int(row["vocabulary"]),
+            int(row["attention_heads"] * row["head_size"]),
+            note,
+        )
+    wanted = (WIDTH_PER_LAYER * parameters / 12) ** (1 / 3)
+    # Widths of large models are multiples of eight heads, so that they divide over a node.
+    step = HEAD_SIZE * (8 if wanted >= 8 * HEAD_SIZE else 1)
+    width = max(step, step * round(wanted / step))
+    layers = max(1, round(parameters / (12 * width**2)))
+    note = f"No architecture is named for the run: a dense one of {layers} layers and a width of {width:,} is taken for its memory."
+    return Shape(float(parameters), float(parameters), layers, width, width // HEAD_SIZE, VOCABULARY, width, note)
+
+
+def parameter_bytes(precision: str) -> tuple[int, int, int]:
+    """Return the bytes of a parameter: weight, gradient, optimiser.
+
+    Raises
+    ------
+    CapplanError
+        If the number format is unknown.
+
+    Source
+    ------
+    S. Rajbhandari et al., ZeRO: Memory optimizations toward training trillion parameter models, SC20, section 3.1 (2 + 2 + 12). In fp8
+    training weights and gradients are kept in 16 bit and cast for the products.
+
+    Examples
+    --------
+    >>> parameter_bytes("bf16")
+    (2, 2, 12)
+    """
+    if precision not in PARAMETER_BYTES:
+        raise CapplanError(f"precision = {precision!r}: must be one of {', '.join(PARAMETER_BYTES)}; {nearest(precision, PARAMETER_BYTES)}")
+    return PARAMETER_BYTES[precision]
+
+
+def state_bytes(parameters: Any, precision: str, data: Any = 1, stage: Any = 0) -> tuple[Any, Any, Any]:
+    r"""Say what weights, gradients and optimiser take on one accelerator, with a stage of sharding over data-parallel ones.
+
+    .. math:: M = \frac{b_w P}{[n]_3} + \frac{b_g P}{[n]_2} + \frac{b_o P}{[n]_1}
+
+    where [n]_k is n from stage k on and 1 below.
+
+    Parameters
+    ----------
+    parameters : P
+        Parameters that this accelerator would hold without sharding.
+    precision
+        Number format.
+    data : n
+        Accelerators that share a copy.
+    stage
+        0 (none) to 3 (all): ZeRO, or fully sharded data parallel.
+
+    Source
+    ------
+    S. Rajbhandari et al., ZeRO, SC20, figure 1.
+
+    Examples
+    --------
+    >>> [round(float(sum(state_bytes(7.5e9, "bf16", 64, stage))) / 1e9, 1) for stage in range(4)]
+    [120.0, 31.4, 16.6, 1.9]
+    """
+    weight, gradient, optimiser = parameter_bytes(precision)
+    weights, gradients, optimisers = (
+        size * parameters / np.where(np.asarray(stage) >= least, data, 1) for size, least in ((weight, 3), (gradient, 2), (optimiser, 1))
+    )
+    return weights[()], gradients[()], optimisers[()]
+
+
+def activation_bytes(
+    shape: Shape, sequence_length: int, micro_batch: int, recompute: Recompute, tensor: Any = 1, pipeline: Any = 1, micro_batches: Any = np.inf
+) -> Any:
+    r"""Say what activations take on one accelerator of the first pipeline stage.
+
+    .. math:: A = \frac{L}{p}\min(p, m)\,\frac{s b h}{t}\left(34 + 5\frac{a s}{h}\right)
+
+    without the second term where attention is computed again, and with 2 s b h a layer (plus one layer at work) where all is. The output
+    layer adds 4 s b h (1 + V/h) / t where the first stage is also the last. Sequence parallelism is taken for granted.
+
+    Parameters
+    ----------
+    shape : L, h, a, V
+    sequence_length, micro_batch : s, b
+    recompute
+        none, selective (attention), full.
+    tensor, pipeline, micro_batches : t, p, m
+        Degrees of parallelism, and micro-batches that a step sends through a pipeline.
+
+    Source
+    ------
+    V. Korthikanti et al., Reducing activation recomputation in large transformer models, 2022, equations 1 to 6.
+
+    Examples
+    --------
+    >>> gpt3 = Shape(175e9, 175e9, 96, 12288, 96, 51200, 12288)
+    >>> round(float(1 - activation_bytes(gpt3, 2048, 1, "selective", pipeline=8) / activation_bytes(gpt3, 2048, 1, "none", pipeline=8)), 2)
+    0.7
+    """
+    token_bytes = sequence_length * micro_batch * shape.width
+    scores = SCORE_BYTES * shape.heads * sequence_length / shape.width if recompute == "none" else 0.0
+    in_flight = np.minimum(pipeline, micro_batches) * shape.layers / np.asarray(pipeline, dtype=float)
+    layer = token_bytes / np.asarray(tensor, dtype=float) * (ACTIVATION_BYTES + scores)
+    held = in_flight * token_bytes * INPUT_BYTES / np.asarray(tensor, dtype=float) + layer if recompute == "full" else in_flight * layer
+    output = np.where(np.asarray(pipeline) == 1, LOGIT_BYTES * token_bytes * (1 + shape.vocabulary / shape.width) / np.asarray(tensor, dtype=float), 0.0)
+    return (held + output)[()]

@@ -1,0 +1,341 @@
+"""The answer about one run: its cheapest way within the deadline, what would meet a missed one, memory, storage, sweeps, other ways to a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from capplan.book.assumptions.training import TrainingAssumptions
+from capplan.errors import CapplanError, nearest
+from capplan.questions.scaling import ScalingFit
+from capplan.questions.training.architecture import Shape, shape_of
+from capplan.questions.training.flops import EXA, operations_per_token
+from capplan.questions.training.layout import layouts
+from capplan.questions.training.plan_run import (
+    as_run,
+    checked_precision,
+    curve_of,
+    days_available,
+    machine_of,
+    machine_table,
+    plan_run,
+    run_work,
+)
+from capplan.questions.training.storage import run_storage
+from capplan.questions.training.sweeps import plan_sweep
+from capplan.questions.training.ways import compare_ways
+
+DAY = pd.Timedelta(days=1)
+#: How far beyond the largest run a missed deadline is looked for.
+BEYOND = 16
+#: The largest utilisation that published large runs report (MegaScale: 55.2 %), rounded up.
+HIGHEST_MFU = 0.6
+
+
+@dataclass(frozen=True)
+class RunStudy:
+    """What a training run needs.
+
+    Parameters
+    ----------
+    run
+        One row: run_id, parameters, parameters_total, tokens, exaflop, precision, start, deadline, days_available, and what a unit of work costs
+        as chosen: usd_per_exaflop, usd_per_billion_tokens.
+    frontier
+        What `plan_run` returns.
+    choice
+        One row of it: the cheapest that meets the deadline; the quickest where none does.
+    machines
+        One row of it for each kind of machine, chosen alike; cheapest first.
+    rungs
+        Ways to lay the run out over the chosen machines, one row a rung (its best): rung, tensor, pipeline, data, stage, memory by part, room_gib (free), fits,
+        chosen, kept_share, needed_network_gbps and network_gbps (of a machine), needed_link_gbps and link_gbps (of an accelerator).
+    remedies
+        Where the deadline is missed, what would meet it: change, now, needed, possible, says.
+    storage, sweeps, ways
+        As `run_storage`, `plan_sweep`, `compare_ways` return them.
+    headline, notes
+    """
+
+    run: pd.DataFrame
+    frontier: pd.DataFrame
+    choice: pd.DataFrame
+    machines: pd.DataFrame
+    rungs: pd.DataFrame
+    remedies: pd.DataFrame
+    storage: pd.DataFrame
+    sweeps: pd.DataFrame
+    ways: pd.DataFrame
+    headline: str
+    notes: tuple[str, ...]
+
+
+def study_run(
+    run: Any,
+    skus: pd.DataFrame,
+    scaling: ScalingFit | None,
+    goodput: pd.DataFrame | None,
+    prices: pd.DataFrame,
+    a: TrainingAssumptions,
+    *,
+    accelerators: pd.DataFrame | None = None,
+    models: pd.DataFrame | None = None,
+) -> RunStudy:
+    """Say what a training run needs: machines, days, money, memory, storage; and what else would do.
+
+    Parameters
+    ----------
+    run, skus, scaling, goodput, prices, a, accelerators, models
+        As in `plan_run`.
+
+    Returns
+    -------
+    RunStudy
+
+    Raises
+    ------
+    CapplanError
+        As `plan_run`; and where no machine fits the run on the count the scenario sets.
+    """
+    row = as_run(run)
+    precision, available = checked_precision(row), days_available(row)
+    shape = shape_of(float(row["parameters"]), row.get("model"), models)
+    exaflop = run_work(row, shape, a)
+    tokens = float(row["tokens"]) if "tokens" in row else exaflop * EXA / float(operations_per_token(shape.active))
+    frontier = plan_run(row, skus, scaling, goodput, prices, a, accelerators=accelerators, models=models)
+    looked = frontier
+    if a.planned_accelerators is not None:
+        looked = plan_run(row, skus, scaling, goodput, prices, a, accelerators=accelerators, models=models, counts=a.planned_accelerators)
+    choice = _best(looked)
+    machines = (
+        pd.concat([_best(part) for _, part in looked.groupby("sku", sort=True)])
+        .sort_values(["meets_deadline", "usd", "sku"], ascending=[False, True, True], kind="stable", ignore_index=True)
+    )
+    chosen = choice.iloc[0]
+    remedies = _remedies(row, choice, frontier, available, tokens, (skus, scaling, goodput, prices, a, accelerators, models))
+    name = str(row.get("run_id", "the run"))
+    sku = machine_table(skus, accelerators, prices, precision).set_index("sku", drop=False).loc[chosen["sku"]]
+    rungs = _rungs(shape, precision, sku, int(chosen["accelerators"]), chosen, a)
+    storage = run_storage(
+        shape,
+        precision,
+        tokens,
+        tokens / (chosen["days"] * 86400 * chosen["goodput_share"]),
+        int(chosen["machines"]),
+        _interval(goodput, chosen, a),
+        float(chosen["days"]),
+        a,
+    )
+    usd = float(chosen["usd_per_accelerator_hour"])
+    room = float(sku["accelerator_memory_gib"]) * (1 - a.memory_reserve_share)
+    facts = {
+        "run_id": name,
+        "parameters": shape.active,
+        "parameters_total": shape.parameters,
+        "tokens": tokens,
+        "exaflop": exaflop,
+        "precision": precision,
+        "start": row.get("start", pd.NaT),
+        "deadline": row.get("deadline", pd.NaT),
+        "days_available": available,
+        "usd_per_exaflop": float(chosen["usd"]) / exaflop,
+        "usd_per_billion_tokens": float(chosen["usd"]) / tokens * 1e9,
+    }
+    return RunStudy(
+        run=pd.DataFrame([facts]),
+        frontier=frontier,
+        choice=choice,
+        machines=machines,
+        rungs=rungs,
+        remedies=remedies,
+        storage=storage,
+        sweeps=plan_sweep(usd / float(chosen["goodput_share"]), a),
+        ways=compare_ways(shape, precision, exaflop, float(chosen["tflops_per_accelerator"]), usd, room, a),
+        headline=_headline(name, chosen, available, remedies),
+        notes=(*_notes(row, shape, chosen, frontier, scaling, goodput, exaflop, a), _storage_note(storage, int(chosen["machines"]), a)),
+    )
+
+
+def _best(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the cheapest row that meets the deadline (of equal ones that with fewest accelerators), or the quickest."""
+    if table["meets_deadline"].any():
+        good = table[table["meets_deadline"]]
+        good = good[good["usd"] <= good["usd"].min() * (1 + 1e-9)]
+        return good.sort_values(["accelerators", "sku"], kind="stable").head(1).reset_index(drop=True)
+    return table.sort_values(["days", "usd", "sku"], kind="stable").head(1).reset_index(drop=True)
+
+
+def _rungs(shape: Shape, precision: str, sku: pd.Series, count: int, chosen: pd.Series, a: TrainingAssumptions) -> pd.DataFrame:
+    """Lay the run out on the chosen machines in every way; of each rung the fastest that fits, or the smallest."""
+    described = machine_of(sku.to_dict(), a)
+    table = layouts(shape, precision, described, [count], a)
+    taken = (table[["rung", "tensor", "pipeline"]] == chosen[["rung", "tensor", "pipeline"]].to_numpy()).all(axis=1)
+    room = described.memory_gib * (1 - a.memory_reserve_share)
+    table = table.assign(chosen=taken, room_gib=room, network_gbps=described.network_gbps, link_gbps=described.link_gbps)
+    table["order"] = np.where(table["fits"], -table["kept_share"], table["memory_gib"])
+    best = table.sort_values(["chosen", "fits", "order"], ascending=[False, False, True], kind="stable").drop_duplicates("rung").sort_index()
+    columns = ["rung", "tensor", "pipeline", "data", "stage", "weights_gib", "gradients_gib", "optimiser_gib", "activations_gib", "memory_gib", "room_gib", "fits",
+               "chosen", "bubble_share", "kept_share", "needed_network_gbps", "network_gbps", "needed_link_gbps", "link_gbps"]  # fmt: skip
+    return best[columns].reset_index(drop=True)
+
+
+def _interval(goodput: pd.DataFrame | None, chosen: pd.Series, a: TrainingAssumptions) -> float:
+    """Work between two checkpoints in minutes: the scenario's, or the one that goodput was measured with nearest to the chosen count."""
+    if a.checkpoint_interval_minutes > 0:
+        return a.checkpoint_interval_minutes
+    if goodput is None or "interval_minutes" not in goodput:
+        return float("inf")
+    rows = goodput[goodput["offer_id"] == chosen["offer_id"]]
+    if rows.empty:
+        return float("inf")
+    closest = (rows["accelerators"] - chosen["accelerators"]).abs().idxmin() if "accelerators" in rows else rows.index[0]
+    return float(rows.loc[closest, "interval_minutes"])
+
+
+def _remedies(
+    row: dict[str, Any], choice: pd.DataFrame, frontier: pd.DataFrame, available: float, tokens: float, inputs: tuple[Any, ...]
+) -> pd.DataFrame:
+    """Say what would meet a deadline that is missed: accelerators, utilisation, tokens, or another day."""
+    columns = ["change", "now", "needed", "possible", "says"]
+    chosen = choice.iloc[0]
+    if chosen["meets_deadline"]:
+        return pd.DataFrame(columns=columns)
+    skus, scaling, goodput, prices, a, accelerators, models = inputs
+    ratio = float(chosen["days"]) / available
+    rows: list[tuple[str, float, float, bool, str]] = []
+    wider = frontier
+    if not wider["meets_deadline"].any():
+        more = a.model_copy(update={"run_maximum_accelerators": min(a.run_maximum_accelerators * BEYOND, 1_000_000)})
+        wider = plan_run(row, skus, scaling, goodput, prices, more, accelerators=accelerators, models=models)
+    enough = wider[wider["meets_deadline"]]
+    now = float(chosen["accelerators"])
+    if len(enough):
+        first = enough.sort_values(["accelerators", "usd"], kind="stable").iloc[0]
+        count, what = float(first["accelerators"]), f"{int(first['accelerators']):,} {first['accelerator']} ({first['days']:.0f} days)"
+        rows.append(("accelerators", now, count, True, what))
+    else:
+        rows.append(("accelerators", now, np.nan, False, "no number of the machines offered"))
+    share = a.mfu_share * ratio
+    rows.append(("utilisation", a.mfu_share, share, share <= HIGHEST_MFU, f"a utilisation of {share:.0%} instead of {a.mfu_share:.0%}"))
+    rows.append(("tokens", tokens, tokens / ratio, True, f"{_count(tokens / ratio)} tokens instead of {_count(tokens)}"))
+    late = float(np.ceil(chosen["days"] - available))
+    if "deadline" in row:
+        day = pd.Timestamp(row["deadline"]) + late * DAY
+        rows.append(("deadline", available, available + late, True, f"a deadline of {day:%Y-%m-%d}, or a start {late:.0f} days earlier"))
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _headline(name: str, chosen: pd.Series, available: float, remedies: pd.DataFrame) -> str:
+    """Say what the run takes, or by how much it is late and what would help."""
+    what = f"{int(chosen['accelerators']):,} {chosen['accelerator']} from {chosen['provider']}, {_term(chosen['term'])}"
+    if chosen["meets_deadline"]:
+        allowed = f"; the deadline allows {available:,.0f}" if np.isfinite(available) else ""
+        return f"{name}: the cheapest way in time is {what}: {_days(chosen['days'])} and {_money(chosen['usd'])}{allowed}."
+    late = chosen["days"] - available
+    helps = [text for text, possible in zip(remedies["says"], remedies["possible"], strict=True) if possible]
+    return f"{name}: the deadline is missed by {_days(late)}. The quickest is {what}, in {_days(chosen['days'])} for {_money(chosen['usd'])}. It would be met with {'; or '.join(helps)}."
+
+
+def _notes(
+    row: dict[str, Any],
+    shape: Shape,
+    chosen: pd.Series,
+    frontier: pd.DataFrame,
+    scaling: ScalingFit | None,
+    goodput: pd.DataFrame | None,
+    exaflop: float,
+    a: TrainingAssumptions,
+) -> tuple[str, ...]:
+    """State what was assumed."""
+    notes = [shape.note] if shape.note else []
+    attention = float(
+        operations_per_token(shape.active, layers=shape.layers, width=shape.attention_width, sequence_length=a.sequence_length)
+        / operations_per_token(shape.active)
+        - 1
+    )
+    notes.append(
+        f"The run is {exaflop:,.0f} exaflop, {'with' if a.attention_operations else 'without'} the products of attention, which add {attention:.0%} at sequences of "
+        f"{a.sequence_length:,} tokens; the demand forecast counts 6 x parameters x tokens."
+    )
+    if a.recompute == "full":
+        notes.append("Everything is computed again in the backward pass: a third more operations, and the least memory.")
+    if scaling is None:
+        notes.append("No scaling runs are measured: speed grows with the count, less bubbles and traffic that cannot be hidden.")
+    else:
+        name = curve_of(scaling, a)
+        largest = float(scaling.limits.set_index("curve").loc[name, "largest_accelerators"])
+        notes.append(f"Speed follows the measured curve {name}, beside bubbles; its largest run has {largest:,.0f} accelerators.")
+        if chosen["accelerators"] > largest:
+            notes.append(f"The chosen {int(chosen['accelerators']):,} accelerators lie beyond it: extrapolated.")
+    notes.append("The run is priced as if its machines were taken for it alone; the purchase plan uses what is there and shares contracts.")
+    if goodput is None:
+        notes.append("No failures are known: nothing is lost to them, nor to checkpoints.")
+    if chosen["term"] == "spot":
+        notes.append("Whether that many spot machines can be had for so long is not asked here; spot may be gone in any hour.")
+    if not frontier["accelerator"].nunique() > 1:
+        notes.append(f"Only {chosen['accelerator']} is offered in this number format.")
+    if shape.parameters > shape.active * 1.01:
+        notes.append("In a mixture of experts all parameters take memory and some of them work on a token; activations are taken as those of a dense model of this width.")
+    if row.get("precision") == "fp8":
+        notes.append("The utilisation is a share of the 8-bit peak; published 8-bit runs reach a smaller share than 16-bit ones.")
+    return tuple(notes)
+
+
+def _storage_note(storage: pd.DataFrame, machines: int, a: TrainingAssumptions) -> str:
+    """Say what the run asks of storage, in one sentence."""
+    value = storage.set_index("quantity")["value"]
+    burst, mean = value["Write rate while a checkpoint is written"], value["Write rate on average"]
+    return (
+        f"Storage: a checkpoint of {value['One checkpoint']:,.0f} GiB, written within {a.checkpoint_write_seconds:g} s at {burst:,.1f} GB/s by {machines:,} machines "
+        f"({1000 * mean:,.2g} MB/s on average); {value['Training data']:,.0f} GiB of data, which take "
+        f"{_days(value[f'Bringing the data in over {a.transfer_gbps:g} Gbit/s'])} over {a.transfer_gbps:g} Gbit/s and are read at "
+        f"{1000 * value['Read rate of training data']:,.1f} MB/s."
+    )
+
+
+def choose_run(runs: pd.DataFrame, a: TrainingAssumptions) -> pd.Series:
+    """Return the run of the roadmap that the scenario names; else the next that states parameters.
+
+    Raises
+    ------
+    CapplanError
+        If the roadmap has no such run, or none with parameters.
+    """
+    if a.training_run:
+        if a.training_run not in set(runs["run_id"]):
+            raise CapplanError(f"training_run = {a.training_run!r}, which training_runs does not have; {nearest(a.training_run, runs['run_id'])}")
+        return runs.set_index("run_id", drop=False).loc[a.training_run]
+    stated = runs[runs["parameters"].notna()]
+    if stated.empty:
+        raise CapplanError("no run in training_runs states parameters; state parameters and tokens of at least one")
+    ahead = stated[stated["start"] >= pd.Timestamp(a.as_of)]
+    return (ahead if len(ahead) else stated).sort_values(["start", "run_id"], kind="stable").iloc[0]
+
+
+def _count(value: float) -> str:
+    """Write a large number in a person's words."""
+    for size, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if value >= size:
+            return f"{value / size:.3g} {word}"
+    return f"{value:,.0f}"
+
+
+def _days(days: float) -> str:
+    """Write a number of days: with a digit where it is small."""
+    return f"{days:,.0f} days" if days >= 10 else f"{days:.1f} days"
+
+
+def _money(usd: float) -> str:
+    """Write an amount with three digits."""
+    for size, word in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if usd >= size:
+            return f"${usd / size:.3g}{word}"
+    return f"${usd:,.0f}"
+
+
+def _term(term: str) -> str:
+    """Write a term within a sentence."""
+    return str(term).replace("_", " ").replace("1y", "1 year").replace("3y", "3 years")
