@@ -74,7 +74,7 @@ class Fault:
     def __str__(self) -> str:
         """Return the fault as one line: where, what, what is allowed, what to do."""
         where = self.file + (f", row {self.row}" if self.row else "") + (f", column {self.column}" if self.column else "")
-        found = f": found {self.value!r}" if self.value else ""
+        found = f": found {shortened(self.value)!r}" if self.value else ""
         return f"{where}{found}; {self.rule}. {self.remedy}"
 
 
@@ -91,6 +91,30 @@ class BookError(CapplanError):
         super().__init__("\n".join(lines))
 
 
+def sentence(phrase: str) -> str:
+    """Write a phrase as the start of a sentence; names in it keep their letters.
+
+    Examples
+    --------
+    >>> sentence("did you mean MI300X?")
+    'Did you mean MI300X?'
+    """
+    return phrase[:1].upper() + phrase[1:]
+
+
+def shortened(text: object, most: int = 80) -> str:
+    """Cut what came to a length a person reads; the middle goes.
+
+    Examples
+    --------
+    >>> shortened("a" * 1000, 9)
+    'aaaa…aaaa'
+    """
+    whole = str(text)
+    half = most // 2
+    return whole if len(whole) <= most else f"{whole[:half]}…{whole[-half:]}"
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """Name the known words nearest to `word`, as a phrase for an error message.
 
@@ -100,7 +124,10 @@ def nearest(word: str, known: Iterable[str]) -> str:
     'did you mean risk_weight?'
     """
     names = sorted(set(known))
-    close = difflib.get_close_matches(word, names, n=3, cutoff=0.5)
+    folded: dict[str, list[str]] = {}
+    for name in names:
+        folded.setdefault(name.casefold(), []).append(name)
+    close = [name for match in difflib.get_close_matches(word.casefold(), folded, n=3, cutoff=0.5) for name in folded[match]]
     if close:
         return f"did you mean {' or '.join(close)}?"
     return f"known: {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}"

@@ -258,3 +258,15 @@ def test_new_book_is_whole_or_not_there(tmp_path):
     assert not (tmp_path / "other").exists()
     new_book(tmp_path / "empty", as_of="2026-12-01")
     assert (tmp_path / "empty" / "book.yaml").read_text() == "name: empty\nas_of: '2026-12-01'\n"
+
+
+@pytest.mark.parametrize(("accelerator", "remedy"), [("Mi300x", "Did you mean MI300X"), ("h100", "Did you mean H100 or")])
+def test_a_remedy_writes_names_as_they_are(make_book, accelerator, remedy):
+    skus = f"sku,provider,accelerator,accelerator_count,source_id\ntest.8x,aws,{accelerator},8,s1\n"
+    folder = make_book(usage=hourly(), commitments=CONTRACTS, skus=skus, sources=SOURCES)
+    assert any(remedy in fault for fault in faults_of(folder))
+
+
+def test_a_cell_of_a_megabyte_is_not_echoed_whole(make_book):
+    folder = make_book(usage=hourly(), commitments=CONTRACTS.replace("2026-12-31", "9" * 1_000_000), skus=SKUS, sources=SOURCES)
+    assert all(len(fault) < 400 for fault in faults_of(folder))

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import pickle
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pandas as pd
 
+from capplan.answers.store import Answer, is_remembered, key_of, remembered
 from capplan.book.book import Book
 from capplan.book.factors import scaled_limits
 from capplan.book.scenario import (
@@ -25,7 +21,6 @@ from capplan.book.scenario import (
     PricingAssumptions,
     ProcurementAssumptions,
     Scenario,
-    Section,
 )
 from capplan.errors import CapplanError, MissingTableError, nearest
 from capplan.optimize.two_stage import Warm
@@ -58,12 +53,8 @@ from capplan.questions.procurement import (
 )
 
 Progress = Callable[[str], None]
-Answer = TypeVar("Answer")
 #: Tables that decide the forecast.
 DEMAND_TABLES = ("usage", "events", "training_runs", "workloads", "speeds")
-#: Answers kept in memory; enough for a slider to go back and forth.
-KEPT = 24
-_answers: OrderedDict[str, Any] = OrderedDict()
 #: What the last decision about a book left for the next one, by name of the book.
 _left: dict[str, Warm] = {}
 
@@ -97,37 +88,6 @@ class Plan:
     ledger: Ledger
     headline: str
     warnings: tuple[str, ...]
-
-
-def _key(step: str, book: Book, tables: tuple[str, ...], section: Section) -> str:
-    """Name an answer by its step, the digests of its tables and the digest of its section of the scenario."""
-    parts = [step, *(f"{name}:{book.digests.get(name, '-')}" for name in tables), section.digest()]
-    return f"{step}-{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:24]}"
-
-
-def remembered(step: str, book: Book, tables: tuple[str, ...], section: Section, compute: Callable[[], Answer]) -> Answer:
-    """Return an answer from memory, or from the folder CAPPLAN_ANSWERS names, or compute it.
-
-    The key is the step, the digests of its tables and the digest of its section of the scenario, so a slider of
-    another section never recomputes it. The folder lets a report's notebook show the plan that was just made; its
-    content is read back as it was written, so it must be private to one run (the runner makes and deletes it).
-    """
-    key = _key(step, book, tables, section)
-    if key in _answers:
-        _answers.move_to_end(key)
-        return _answers[key]
-    folder = os.environ.get("CAPPLAN_ANSWERS")
-    file = Path(folder) / f"{key}.pickle" if folder else None
-    if file is not None and file.is_file():
-        answer = pickle.loads(file.read_bytes())  # noqa: S301 - written by this run into its own private folder
-    else:
-        answer = compute()
-        if file is not None:
-            file.write_bytes(pickle.dumps(answer))
-    _answers[key] = answer
-    while len(_answers) > KEPT:
-        _answers.popitem(last=False)
-    return answer
 
 
 def demand_of(book: Book, scenario: Scenario) -> Forecast:
@@ -251,8 +211,8 @@ def _leave(book: Book, found: Decided) -> None:
 
 def first_answer_of(book: Book, scenario: Scenario) -> FirstAnswer | None:
     """Decide from what the last decision left, and stop early; None where the full answer is known, or nothing is left to start from."""
-    full = _key(f"purchases-{work_digest(scenario)}", book, PURCHASE_TABLES, scenario.section(ProcurementAssumptions))
-    if full in _answers or book.name not in _left:
+    full = key_of(f"purchases-{work_digest(scenario)}", book, PURCHASE_TABLES, scenario.section(ProcurementAssumptions))
+    if is_remembered(full) or book.name not in _left:
         return None
     quick = scenario.replaced(gap_share=max(scenario.gap_share, FIRST_GAP))
     found = _asked(book, quick, partial(decide, warm=_left[book.name], proof=QUICK))

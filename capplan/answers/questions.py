@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pandas as pd
 
-from capplan.answers.plan import PURCHASE_TABLES, demand_of, prices_of, remembered, work_digest, work_of
+from capplan.answers.plan import PURCHASE_TABLES, demand_of, prices_of, work_digest, work_of
+from capplan.answers.store import remembered
 from capplan.book.book import Book
 from capplan.book.scenario import (
     CrossoverAssumptions,

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.book.tables.registry import TABLES, Column, columns_of, key_of
-from capplan.errors import Fault, nearest
+from capplan.errors import Fault, nearest, sentence
 
 #: Faults of one kind in one column that are listed one by one; the rest is counted in one line.
 SHOWN_ALIKE = 5
@@ -300,7 +300,7 @@ def _remedy(column: Column, value: str) -> str:
         return "Write true or false."
     allowed = next((rule.removeprefix("one of ").split(", ") for rule in column.rules if rule.startswith("one of ")), None)
     if allowed and value:
-        return nearest(value, allowed).capitalize()
+        return sentence(nearest(value, allowed))
     if any("Q[1-4]" in rule for rule in column.rules):
         return "Write quarters like 2027Q1; there are Q1 to Q4."
     return f"Correct it: {column.meaning}"

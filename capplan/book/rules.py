@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from capplan.book.tables.registry import columns_of
-from capplan.errors import Fault, nearest
+from capplan.errors import Fault, nearest, sentence
 
 Tables = dict[str, pd.DataFrame]
 #: Price columns that may be zero: an owned machine has a purchase price instead.
@@ -54,7 +54,7 @@ def check_references(tables: Tables, known: Tables) -> list[Fault]:
             unknown = value.notna() & ~value.isin(names)
             for name in value[unknown].unique():
                 remedy = (
-                    f"{nearest(str(name), names).capitalize()} Or add it to {target}.csv." if names else f"Add {target}.csv with this name."
+                    f"{sentence(nearest(str(name), names))} Or add it to {target}.csv." if names else f"Add {target}.csv with this name."
                 )
                 faults += _rows(
                     table, frame, unknown & (value == name), column.name, f"{target} has no such {target_column}", remedy, shown=1

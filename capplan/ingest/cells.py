@@ -9,7 +9,7 @@ from typing import Literal
 
 import pandas as pd
 
-from capplan.errors import BookError, Fault, nearest
+from capplan.errors import BookError, Fault, nearest, sentence
 from capplan.ingest.opening import Sheet, quoted, text_literal
 
 #: Cells of one kind of fault that are looked up; a message shows at most forty in all.
@@ -74,7 +74,7 @@ def recognise(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
             needed,
             found,
             f"columns= names {needed}, which this format does not use",
-            nearest(needed, known).capitalize() + ".",
+            sentence(nearest(needed, known)) + ".",
         )
         for needed, found in given.items()
         if needed not in known
@@ -86,7 +86,7 @@ def recognise(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
             needed,
             found,
             "columns= names a column that the file does not have",
-            nearest(found, sheet.columns).capitalize() + ".",
+            sentence(nearest(found, sheet.columns)) + ".",
         )
         for needed, found in given.items()
         if needed in known and found not in sheet.columns

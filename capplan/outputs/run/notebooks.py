@@ -65,8 +65,10 @@ def notebook_parameters(path: Path, book: Path, values: Mapping[str, Any]) -> di
     return {"book": str(book.resolve()), **own, **({"more": rest} if rest else {})}
 
 
-def execute(path: Path, parameters: Mapping[str, Any], out: Path, answers: Path | None = None) -> Path:
+def execute(path: Path, parameters: Mapping[str, Any], out: Path) -> Path:
     """Execute a notebook and keep it; the file appears whole or not at all.
+
+    Its kernel reads what was answered already where `answers.store.shared_answers` is open around the call.
 
     Parameters
     ----------
@@ -76,8 +78,6 @@ def execute(path: Path, parameters: Mapping[str, Any], out: Path, answers: Path 
         Values for its parameters cell.
     out
         File to write.
-    answers
-        Private folder in which computed answers are shared between the runner and the notebook.
 
     Raises
     ------
@@ -97,7 +97,6 @@ def execute(path: Path, parameters: Mapping[str, Any], out: Path, answers: Path 
         "CAPPLAN_HEADLESS": "1",
         "JUPYTER_RUNTIME_DIR": sockets.name,
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-        **({"CAPPLAN_ANSWERS": str(answers)} if answers else {}),
     }
     before = {name: os.environ.get(name) for name in environment}
     os.environ.update(environment)

@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ import pandas as pd
 from capplan.answers.flips import find_flips
 from capplan.answers.gaps import gap_note, rank_gaps
 from capplan.answers.plan import Plan, quarterly_plan
+from capplan.answers.store import shared_answers
 from capplan.book.book import Book, load_book
 from capplan.book.places import shipped
 from capplan.book.scenario import Scenario
@@ -142,13 +142,8 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
     target = out / folder_name(book_path) / scenario.first_quarter
     say(f"capplan: planning {book.name}, {scenario.first_quarter} and {scenario.horizon_quarters - 1} more quarters")
     steps = Steps(say)
-    with tempfile.TemporaryDirectory(prefix="capplan-answers-") as answers, replaced_whole(target) as draft:
-        before = os.environ.get("CAPPLAN_ANSWERS")
-        os.environ["CAPPLAN_ANSWERS"] = answers
-        try:
-            plan = quarterly_plan(book, scenario, steps)
-        finally:
-            os.environ.pop("CAPPLAN_ANSWERS") if before is None else os.environ.update(CAPPLAN_ANSWERS=before)
+    with shared_answers(), replaced_whole(target) as draft:
+        plan = quarterly_plan(book, scenario, steps)
         steps("drawing charts and writing tables")
         view = show_plan(book, scenario)
         tables = tables_of(plan)
@@ -165,7 +160,7 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
         warnings = tuple(filter(None, (gap_note(gaps), *plan.warnings)))
         (draft / "plan.html").write_text(plan_page(plan, book, view, gaps, flips, warnings), encoding="utf-8")
         steps("running the notebook")
-        execute(notebook, parameters, draft / "plan.ipynb", Path(answers))
+        execute(notebook, parameters, draft / "plan.ipynb")
         steps.end()
         (draft / "run.json").write_text(
             json.dumps(_record(plan, book, scenario, steps.seconds, warnings), indent=1, default=str) + "\n", encoding="utf-8"
@@ -207,17 +202,12 @@ def answer_question(question: str, book_path: Path, values: Mapping[str, Any], o
     book, scenario, parameters, notebook = _prepare(book_path, values, question)
     path = out / folder_name(book_path) / f"{scenario.first_quarter}-notebooks" / f"{question}.ipynb"
     say(f"capplan: answering {question} for {book.name}")
-    with tempfile.TemporaryDirectory(prefix="capplan-answers-") as answers:
-        before = os.environ.get("CAPPLAN_ANSWERS")
-        os.environ["CAPPLAN_ANSWERS"] = answers
-        try:
-            view = VIEWS[question](book, scenario)
-            execute(notebook, parameters, path, Path(answers))
-            with replaced_whole(path.with_suffix("")) as draft:
-                for name, frame in {"answer": view.table, **view.details}.items():
-                    write_table(frame, draft / f"{name}.csv")
-        finally:
-            os.environ.pop("CAPPLAN_ANSWERS") if before is None else os.environ.update(CAPPLAN_ANSWERS=before)
+    with shared_answers():
+        view = VIEWS[question](book, scenario)
+        execute(notebook, parameters, path)
+        with replaced_whole(path.with_suffix("")) as draft:
+            for name, frame in {"answer": view.table, **view.details}.items():
+                write_table(frame, draft / f"{name}.csv")
     return Answered(view, path, scenario.model_dump(mode="json"))
 
 

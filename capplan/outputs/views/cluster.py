@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from capplan.answers.plan import headroom_of, remembered
+from capplan.answers.plan import headroom_of
+from capplan.answers.store import remembered
 from capplan.book.book import Book
 from capplan.book.scenario import ClusterAssumptions, Scenario
 from capplan.outputs import charts

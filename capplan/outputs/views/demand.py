@@ -7,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from capplan.answers.plan import demand_of, prices_of, remembered
+from capplan.answers.plan import demand_of, prices_of
+from capplan.answers.store import remembered
 from capplan.book.book import Book
 from capplan.book.scenario import DemandAssumptions, Scenario
 from capplan.errors import ScenarioError, nearest

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from capplan.answers.plan import prices_of, remembered
+from capplan.answers.plan import prices_of
+from capplan.answers.store import remembered
 from capplan.book.book import Book
 from capplan.book.scenario import PricingAssumptions, Scenario, ServingAssumptions
 from capplan.errors import CapplanError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from capplan.answers.plan import remembered
+from capplan.answers.store import remembered
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario, SplitAssumptions
 from capplan.outputs import charts
