@@ -15,6 +15,7 @@ import pytest
 from capplan.errors import CapplanError
 from capplan.outputs import charts
 from capplan.outputs.charts import theme
+from capplan.text import TERM_NAMES, number_text
 from capplan.units import quarter_range
 
 QUARTERS = quarter_range("2027Q1", 4)
@@ -273,19 +274,19 @@ def test_no_label_is_limited_and_long_names_are_wrapped_whole() -> None:
     ("value", "unit", "text"),
     [
         (1.2e9, "USD", "$1.2B"),
-        (-45_300, "EUR", "−€45.3k"),
-        (999_999, "USD", "$1M"),
+        (-45_300, "EUR", "-€45.3k"),
+        (999_999, "USD", "$1.0M"),
         (2.5, "USD/h", "$2.50"),
         (0.0004, "USD", "$0.0004"),
         (1234, "accelerators", "1,234"),
         (0.125, "share", "12.5%"),
         (0, "USD", "$0"),
         (float("nan"), "USD", "n/a"),
-        (1e6, "CHF", "CHF 1M"),
+        (1e6, "CHF", "CHF 1.0M"),
     ],
 )
 def test_numbers_are_written_as_a_board_reads_them(value: float, unit: str, text: str) -> None:
-    assert charts.number_text(value, unit) == text
+    assert number_text(value, unit) == text
 
 
 def test_axis_writes_a_billion_as_b() -> None:
@@ -330,7 +331,7 @@ def test_every_pair_of_colours_differs_in_grey(palette: tuple[str, ...]) -> None
 def test_every_term_has_a_colour_a_name_and_a_place() -> None:
     from capplan.book.terms import TERMS
 
-    assert set(TERMS) <= set(theme.TERM_COLOURS) == set(theme.TERM_NAMES) == set(theme.STACK_ORDER)
+    assert set(TERMS) <= set(theme.TERM_COLOURS) == set(TERM_NAMES) == set(theme.STACK_ORDER)
 
 
 def test_lines_differ_by_more_than_colour() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from capplan.outputs.export.files import inert, write_table
 from capplan.outputs.page.html import PageSection, TableBlock, render_page
-from capplan.outputs.text import heading, money, readable
+from capplan.text import heading, money, readable
 
 NASTY = [
     '<script>alert("x")</script>',
@@ -77,20 +77,24 @@ def test_readable_tables():
     )
     shown = readable(frame)
     assert list(shown.columns) == ["Offer id", "Amount (USD)", "Served (%)", "Price (USD/h)", "Term", "Firm", "Sign by", "Gap"]
-    assert shown.iloc[0].tolist() == ["a", "1,234,567", "98.7", "2.500", "Reserved 3 years", "yes", "2027-01-02", ""]
+    assert shown.iloc[0].tolist() == ["a", "1,234,567", "98.7", "2.500", "Reserved, 3 years", "yes", "2027-01-02", ""]
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (0, "$0.00"),
-        (999.6, "$1.00k"),
-        (999_600, "$1.00M"),
+        (0, "$0"),
+        (999.6, "$1.0k"),
+        (999_600, "$999.6k"),
         (9_996_000, "$10.0M"),
         (12_345_678, "$12.3M"),
-        (-1.5e9, "-$1.50B"),
+        (999_960, "$1.0M"),
+        (-2_000_000, "-$2.0M"),
+        (999.4, "$999"),
+        (float("inf"), "n/a"),
+        (-1.5e9, "-$1.5B"),
         (123, "$123"),
-        (123_456, "$123k"),
+        (123_456, "$123.5k"),
     ],
 )
 def test_money(value, text):

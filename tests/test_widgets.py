@@ -221,7 +221,7 @@ def test_difference_names_amount_share_and_reason(tmp_path: Path) -> None:
     shown = an_explorer(tmp_path, clock=clock)
     shown.controls["risk_weight"].widget.value = 0.8
     clock.rest()
-    assert shown.difference.value == "+$600k, +50% against the baseline ($1.2M), because risk weight 0.2 → 0.8."
+    assert shown.difference.value == "+$600.0k, +50% against the baseline ($1.2M), because risk weight 0.2 → 0.8."
     shown.controls["price_factor"].widget.value = 0.4
     clock.rest()
     assert shown.difference.value == "No difference to the baseline ($1.2M), although price factor 1 → 0.4 and risk weight 0.2 → 0.8."
@@ -238,7 +238,7 @@ def test_difference_names_the_components_that_moved_most(tmp_path: Path) -> None
     shown = Explorer(show_parts, a_book(), Scenario(), folder=tmp_path, plan_action=clock)
     shown.controls["risk_weight"].widget.value = 0.8
     clock.rest()
-    assert shown.difference.value.endswith("because risk weight 0.2 → 0.8: mostly on demand +$600k and spot −$300k.")
+    assert shown.difference.value.endswith("because risk weight 0.2 → 0.8: mostly on demand +$600.0k and spot -$300.0k.")
 
 
 def test_an_error_stands_in_place_and_goes_away(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from capplan.answers.plan import purchases_of
 from capplan.book.book import Book
 from capplan.book.scenario import Change, Scenario
 from capplan.errors import CapplanError
+from capplan.text import money
 
 #: Paths that are enough to rank what-ifs.
 RANKING_PATHS = 20
@@ -98,13 +99,13 @@ def gap_note(gaps: pd.DataFrame) -> str:
     Examples
     --------
     >>> gap_note(pd.DataFrame([("limits", "nothing can be had on demand", 2e6, 0.2)], columns=["table", "supposed", "change_usd", "change_share"]))
-    'Of the tables this book does not have, limits would change the plan most: if nothing can be had on demand, its cost moves by $+2.0M (+20 %).'
+    'Of the tables this book does not have, limits would change the plan most: if nothing can be had on demand, its cost moves by +$2.0M (+20 %).'
     """
     if gaps.empty:
         return ""
     first = gaps.iloc[0]
     moved = (
-        f"its cost moves by ${first['change_usd'] / 1e6:+.1f}M ({100 * first['change_share']:+.0f} %)"
+        f"its cost moves by {money(float(first['change_usd']), signed=True)} ({100 * first['change_share']:+.0f} %)"
         if first["change_usd"] < float("inf")
         else "no plan exists"
     )

@@ -8,7 +8,7 @@ from capplan.outputs.charts.compare import bars, tornado, waterfall
 from capplan.outputs.charts.over_time import curve, fan, layers, staircase
 from capplan.outputs.charts.points import frontier, scatter
 from capplan.outputs.charts.rows import gantt, heat_map
-from capplan.outputs.charts.theme import ChartError, number_text, stacked, to_png, to_svg
+from capplan.outputs.charts.theme import ChartError, stacked, to_png, to_svg
 
 __all__ = [
     "ChartError",
@@ -19,7 +19,6 @@ __all__ = [
     "gantt",
     "heat_map",
     "layers",
-    "number_text",
     "scatter",
     "stacked",
     "staircase",

@@ -8,7 +8,8 @@ import altair as alt
 import pandas as pd
 
 from capplan.outputs.charts import theme
-from capplan.outputs.charts.theme import ChartError, number_text
+from capplan.outputs.charts.theme import ChartError
+from capplan.text import number_text
 
 MAX_COLUMNS = 12
 RIGHT: dict[str, Any] = {"align": "left", "dx": 5}

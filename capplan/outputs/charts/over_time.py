@@ -10,6 +10,7 @@ from pandas.api.types import is_datetime64_any_dtype
 
 from capplan.outputs.charts import theme
 from capplan.outputs.charts.theme import ChartError
+from capplan.text import compact
 from capplan.units import is_quarter, quarter_index, quarter_range
 
 CHANGES_NOTE = "▲ arrives, ▼ expires in the quarter"
@@ -229,7 +230,7 @@ def _changes(changes: pd.DataFrame, table: pd.DataFrame, band: pd.DataFrame | No
             labels = pd.DataFrame(
                 {
                     "x": part.index,
-                    "text": [f"{arrow} {theme.compact(size)}" for size in part],
+                    "text": [f"{arrow} {compact(size)}" for size in part],
                     "y": tops.reindex(part.index).fillna(0).to_numpy(),
                 }
             )

@@ -10,6 +10,7 @@ import pandas as pd
 
 from capplan.outputs.charts import theme
 from capplan.outputs.charts.theme import ChartError
+from capplan.text import number_text
 
 
 def gantt(
@@ -155,7 +156,7 @@ def heat_map(
     table = table.assign(
         x=table["x"].map(lambda name: theme.lines(theme.display_name(name), wide)),
         y=table["y"].map(theme.display_name).map(theme.lines),
-        text=[theme.number_text(number, unit) for number in table["value"]],
+        text=[number_text(number, unit) for number in table["value"]],
         ink=ink,
     )
     base = alt.Chart(table).encode(

@@ -17,6 +17,7 @@ import altair as alt
 import pandas as pd
 
 from capplan.errors import CapplanError, nearest
+from capplan.text import TERM_NAMES, currency_of, sign_of
 
 # Liberation Sans is on Debian and inside vl-convert, and has the widths of Arial, so that labels measured offline fit in a browser too.
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
@@ -42,21 +43,6 @@ TERM_COLOURS = {
     "on_demand": "#ffca69",
     "spot": "#fae439",
 }
-TERM_NAMES = {
-    "existing": "Existing contracts",
-    "owned": "Owned",
-    "lease": "Leased",
-    "reserved_3y": "Reserved, 3 years",
-    "reserved_1y": "Reserved, 1 year",
-    "committed": "Committed",
-    "savings_plan_3y": "Savings plan, 3 years",
-    "savings_plan_1y": "Savings plan, 1 year",
-    "capacity_block": "Capacity block",
-    "on_demand": "On demand",
-    "spot": "Spot",
-    "api": "API",
-    "shortfall": "Shortfall (imputed)",
-}
 # From the ground up: what is owned and signed, then what can be left, then what is missing.
 STACK_ORDER = (
     "existing",
@@ -77,7 +63,6 @@ SERIES_COLOURS = ("#004153", "#d47a31", "#02694c", "#4ac2f7", "#9c0011", "#008aa
 SERIES_DASHES: tuple[list[int], ...] = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3])
 SERIES_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
 RISE, FALL, TOTAL = "#b3261e", "#4aa3a2", "#3a3e40"
-CURRENCY_SIGNS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥"}
 
 
 class ChartError(CapplanError):
@@ -124,82 +109,15 @@ def checked(data: pd.DataFrame, columns: Iterable[str], chart: str, numeric: Ite
     return data[wanted].reset_index(drop=True)
 
 
-def currency_sign(unit: str) -> str | None:
-    """Return the sign money is written with if the unit is money, else None.
-
-    Examples
-    --------
-    >>> currency_sign("USD/h"), currency_sign("CHF"), currency_sign("accelerators")
-    ('$', 'CHF ', None)
-    """
-    head = unit.split("/", maxsplit=1)[0].strip()
-    if re.fullmatch(r"[A-Z]{3}", head) and head not in {"PUE", "MFU"}:
-        return CURRENCY_SIGNS.get(head, f"{head} ")
-    return None
-
-
-def number_text(value: float, unit: str = "", *, signed: bool = False) -> str:
-    """Write a number as a board reads it: three significant digits from 10,000 on with k, M, B, the currency in front, shares in percent.
-
-    Parameters
-    ----------
-    value
-        The number, in the unit.
-    unit
-        A currency code ("USD", "USD/h"), "share", or any other unit, which is not printed.
-    signed
-        Write a plus in front of what is positive.
-
-    Examples
-    --------
-    >>> number_text(1_234_567, "USD"), number_text(-999_950, "USD"), number_text(2.5, "USD/h"), number_text(0.345, "share")
-    ('$1.23M', '−$1M', '$2.50', '34.5%')
-    >>> number_text(1234.6, "accelerators"), number_text(4, "USD/h"), number_text(40, "USD")
-    ('1,235', '$4.00', '$40')
-    """
-    if pd.isna(value):
-        return "n/a"
-    if unit.startswith("share"):
-        body, sign = f"{float(f'{abs(value) * 100:.3g}'):,.10g}%", ""
-    else:
-        sign = currency_sign(unit) or ""
-        body = _short(abs(value), cents=bool(sign) and ("/" in unit or abs(value) != round(abs(value))))
-    negative = value < 0 and any(digit in "123456789" for digit in body)
-    return ("−" if negative else "+" if signed and value > 0 else "") + sign + body
-
-
-def compact(size: float) -> str:
-    """Write a size where room is scarce: two significant digits from a thousand on.
-
-    Examples
-    --------
-    >>> compact(64), compact(1234), compact(120_500)
-    ('64', '1.2k', '120k')
-    """
-    return _short(size, cents=False) if size < 1000 else f"{float(f'{size:.2g}') / 1000:,.10g}k"
-
-
-def _short(size: float, *, cents: bool) -> str:
-    """Write a size of at least zero: with three significant digits and a letter, whole, or (a small amount of money) with cents."""
-    rounded = float(f"{size:.3g}")
-    if rounded >= 10_000:
-        factor, letter = next(pair for pair in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")) if rounded >= pair[0])
-        return f"{rounded / factor:,.10g}{letter}"
-    if size >= 1000:
-        return f"{size:,.0f}"
-    if cents and 0.1 <= size < 100:
-        return f"{size:.2f}"
-    return f"{rounded:.10g}"
-
-
 def axis_labels(unit: str) -> str:
     """Return the Vega expression that writes tick labels like `number_text` does (Vega itself writes G for a billion)."""
     if unit.startswith("share"):
         return "format(datum.value, '.3~%')"
-    sign = currency_sign(unit)
+    currency = currency_of(unit)
+    sign = sign_of(currency) if currency else ""
     below = "replace(format(abs(datum.value), ',.2f'), '.00', '')" if sign else "format(abs(datum.value), ',.4~r')"
     body = f"abs(datum.value) >= 10000 ? replace(format(abs(datum.value), '.4~s'), 'G', 'B') : {below}"
-    return f"(datum.value < 0 ? '−' : '') + '{sign or ''}' + ({body})"
+    return f"(datum.value < 0 ? '-' : '') + '{sign}' + ({body})"
 
 
 def axis_title(title: str, unit: str, width: int = Y_TITLE) -> list[str]:

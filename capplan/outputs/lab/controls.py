@@ -15,7 +15,7 @@ import yaml
 
 from capplan.book.scenario import Scenario
 from capplan.errors import ScenarioError, nearest
-from capplan.outputs.text import words
+from capplan.text import words
 
 #: A range with more steps than this is typed, not dragged: a pixel of slider would be several steps.
 MOST_STEPS = 500

@@ -22,12 +22,12 @@ import yaml
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.errors import CapplanError
-from capplan.outputs.charts import number_text, to_svg
+from capplan.outputs.charts import to_svg
 from capplan.outputs.charts.theme import display_name
 from capplan.outputs.export.files import write_table
 from capplan.outputs.lab.controls import Control, control_for, label_of
-from capplan.outputs.text import words
 from capplan.outputs.views.view import View
+from capplan.text import number_text, words
 
 WAIT_SECONDS = 0.35
 #: Rest after a first answer before the full one is computed, so that one can go on moving.

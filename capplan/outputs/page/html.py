@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from capplan.outputs.text import readable
+from capplan.text import readable
 
 _STYLE = """
 :root { color-scheme: light; }

@@ -10,10 +10,10 @@ from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.outputs.charts import to_svg
 from capplan.outputs.page.html import PageSection, TableBlock, render_page
-from capplan.outputs.text import money, words
 from capplan.outputs.views import plan_tables
 from capplan.outputs.views.all_questions import show_demand, show_pricing
 from capplan.outputs.views.view import View
+from capplan.text import counted, money, words
 
 
 def plan_page(plan: Plan, book: Book, view: View, gaps: pd.DataFrame, flips: pd.DataFrame | None, warnings: tuple[str, ...]) -> str:
@@ -147,10 +147,10 @@ def plan_page(plan: Plan, book: Book, view: View, gaps: pd.DataFrame, flips: pd.
 
 def _decision_text(firm: pd.DataFrame, later: pd.DataFrame, scenario: Scenario) -> str:
     if firm.empty:
-        return f"Nothing must be signed before the next review in {scenario.review_interval_quarters} quarter(s); {len(later)} later purchases are indicative."
+        return f"Nothing must be signed before the next review in {counted(scenario.review_interval_quarters, 'quarter')}; {counted(len(later), 'later purchase')} can wait."
     first = firm["sign_by"].min()
     due = "sign at once" if first <= pd.Timestamp(scenario.as_of) else f"the first signature is due by {first:%Y-%m-%d}"
-    return f"{len(firm)} contracts for {money(float(firm['usd'].sum()))} in all; {due}."
+    return f"{counted(len(firm), 'contract')} for {money(float(firm['usd'].sum()))} in all; {due}."
 
 
 def _flip_tables(flips: pd.DataFrame | None) -> list[TableBlock]:
@@ -165,14 +165,14 @@ def _flip_tables(flips: pd.DataFrame | None) -> list[TableBlock]:
 
 def _cards(plan: Plan, firm: pd.DataFrame) -> list[tuple[str, str]]:
     """Return the few numbers at the top."""
-    first = plan_tables.spend(plan).iloc[0]
+    first, currency = plan_tables.spend(plan).iloc[0], plan.scenario.currency
     weight = plan.purchases.costs.groupby("path")["probability"].first()
     service = plan.purchases.service.merge(weight.rename("weight").reset_index(), on="path")
     served = (service["served_share"] * service["weight"]).sum() / service["weight"].sum()
-    budget = f", budget {money(float(first['budget']))}" if pd.notna(first["budget"]) else ""
+    budget = f", budget {money(float(first['budget']), currency)}" if pd.notna(first["budget"]) else ""
     return [
         ("to sign now, whole contracts", money(float(firm["usd"].sum()))),
-        (f"P&L in {first['quarter']}, P10 to P90{budget}", f"{money(float(first['p10']))} to {money(float(first['p90']))}"),
+        (f"P&L in {first['quarter']}, P10 to P90{budget}", f"{money(float(first['p10']), currency)} to {money(float(first['p90']), currency)}"),
         ("of the work is served, mean over classes and quarters", f"{100 * served:.1f} %"),
         ("at most, by which a better plan could be cheaper", f"{100 * plan.purchases.proof.gap_share:.2f} %"),
     ]

@@ -11,7 +11,6 @@ from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.book.tables.registry import TABLES, meaning_of
 from capplan.outputs import charts
-from capplan.outputs.text import words
 from capplan.outputs.views.cluster import show_cluster
 from capplan.outputs.views.crossover import show_crossover
 from capplan.outputs.views.demand import show_demand
@@ -24,6 +23,7 @@ from capplan.outputs.views.serving import show_serving
 from capplan.outputs.views.split import show_split
 from capplan.outputs.views.training import show_training
 from capplan.outputs.views.view import View
+from capplan.text import counted, price, words
 from capplan.units import quarter_end, quarter_of, quarter_range
 
 
@@ -49,12 +49,12 @@ def show_book(book: Book, scenario: Scenario) -> View:
     horizon = quarter_range(scenario.first_quarter, scenario.horizon_quarters)
     ending = int((contracts["end"] < quarter_end(horizon[-1])).sum())
     last = scenario.first_quarter if contracts.empty else quarter_of(contracts["end"].max())
-    headline = f"{book.name}: {len(book.own)} tables of its own, {len(book.get('workloads'))} workloads, {len(contracts)} contracts, the last of which ends in {last}."
+    headline = f"{book.name}: {counted(len(book.own), 'table')} of its own, {counted(len(book.get('workloads')), 'workload')}, {counted(len(contracts), 'contract')}{f', ending in {last} at the latest' if len(contracts) else ''}."
     pictures = (
         {
             "contracts": charts.gantt(
                 lines,
-                title=f"{ending} of {len(contracts)} signed contracts end within the planned quarters",
+                title=f"{ending} of {counted(len(contracts), 'signed contract')} {'ends' if ending == 1 else 'end'} within the planned quarters",
                 today=scenario.as_of,
                 markers=markers if len(markers) else None,
             )
@@ -92,7 +92,7 @@ def show_pricing(book: Book, scenario: Scenario) -> View:
                 value=chosen["effective_usd_per_accelerator_hour"],
             ),
             part="term",
-            title=f"{accelerator}: the cheapest useful hour is {words(chosen['term'].iloc[0]).lower()}, at ${chosen['effective_usd_per_accelerator_hour'].iloc[0]:.2f}",
+            title=f"{accelerator}: the cheapest useful hour is {words(chosen['term'].iloc[0]).lower()}, at {price(chosen['effective_usd_per_accelerator_hour'].iloc[0])}",
             value_title="Effective price",
             unit="USD/h",
             subtitle="Cheapest offer of each provider and term; spot after lost work, owned with power and space",
@@ -103,7 +103,7 @@ def show_pricing(book: Book, scenario: Scenario) -> View:
     stale = int(part["stale"].sum())
     headline = (
         f"The cheapest useful accelerator-hour is {cheapest['accelerator']} from {cheapest['provider']}, {words(cheapest['term']).lower()}, at "
-        f"${cheapest['effective_usd_per_accelerator_hour']:.2f}; {stale} of {len(part)} prices are older than {scenario.stale_after_days} days."
+        f"{price(cheapest['effective_usd_per_accelerator_hour'])}; {stale} of {len(part)} prices are older than {scenario.stale_after_days} days."
     )
     fields = (
         "price_factor",

@@ -13,10 +13,10 @@ from capplan.answers.store import remembered
 from capplan.book.book import Book
 from capplan.book.scenario import ClusterAssumptions, Scenario
 from capplan.outputs import charts
-from capplan.outputs.text import words
 from capplan.outputs.views.view import View
 from capplan.questions.cluster import CapacityCurve, Headroom, Schedule, capacity_curve, resized, simulate_cluster
 from capplan.questions.cluster.measures import duration_words
+from capplan.text import words
 
 FIELDS = (
     "added_accelerators",

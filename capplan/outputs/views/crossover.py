@@ -10,9 +10,9 @@ from capplan.answers.questions import crossover_of
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.outputs import charts
-from capplan.outputs.text import money, words
 from capplan.outputs.views.view import View
 from capplan.questions.crossover import Crossover
+from capplan.text import money, words
 
 FIELDS = (
     "demand_factor",

@@ -13,11 +13,11 @@ from capplan.book.book import Book
 from capplan.book.scenario import DemandAssumptions, Scenario
 from capplan.errors import ScenarioError, nearest
 from capplan.outputs import charts
-from capplan.outputs.text import words
 from capplan.outputs.views.view import View
 from capplan.questions.demand import Backtest, Forecast, backtest_demand, unit_prices
 from capplan.questions.demand.accuracy import FINOPS_BANDS
 from capplan.questions.demand.forecast_demand import growth_of
+from capplan.text import words
 
 #: What the sliders move, most telling first.
 FIELDS = (

@@ -6,8 +6,8 @@ from capplan.answers.plan import frontier_of
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.outputs import charts
-from capplan.outputs.text import money
 from capplan.outputs.views.view import View
+from capplan.text import money
 
 
 def show_frontier(book: Book, scenario: Scenario) -> View:

@@ -12,7 +12,6 @@ from capplan.book.book import Book
 from capplan.book.scenario import GoodputAssumptions, Scenario
 from capplan.errors import CapplanError, nearest
 from capplan.outputs import charts
-from capplan.outputs.text import words
 from capplan.outputs.views.view import View
 from capplan.questions.goodput import (
     failure_rates,
@@ -27,6 +26,7 @@ from capplan.questions.goodput import (
     up_spells,
 )
 from capplan.questions.reliability import optimum_interval, time_shares, young_interval
+from capplan.text import price, words
 
 #: What takes a paid hour, in the words of the chart.
 LOSSES = {
@@ -136,8 +136,8 @@ def _headline(best: pd.DataFrame, even: pd.DataFrame, a: GoodputAssumptions) -> 
     text = (
         f"On {a.run_accelerators:,} {a.goodput_accelerator} {main['goodput_share']:.0%} of a paid hour is progress"
         + (f", with a stop every {_time(often)}" if np.isfinite(often) else "")
-        + f": the cheapest hour of progress costs ${main['usd_per_productive_accelerator_hour']:.2f} ({_name(main)}; "
-        f"${main['usd_per_paid_accelerator_hour']:.2f} paid)"
+        + f": the cheapest hour of progress costs {price(main['usd_per_productive_accelerator_hour'])} ({_name(main)}; "
+        f"{price(main['usd_per_paid_accelerator_hour'])} paid)"
     )
     if even.empty:
         return text + "."
@@ -176,7 +176,7 @@ def _price(best: pd.DataFrame, a: GoodputAssumptions) -> Any:
         parts[np.isfinite(parts["value"])],
         part="part",
         title=f"{a.goodput_accelerator}: an hour of progress costs least {_where(first)}, "
-        f"at ${first['usd_per_productive_accelerator_hour']:.2f}",
+        f"at {price(first['usd_per_productive_accelerator_hour'])}",
         value_title="Price of a productive accelerator-hour",
         unit="USD/h",
         subtitle=f"A run on {a.run_accelerators:,} accelerators; cheapest offer of each provider and term",

@@ -10,10 +10,10 @@ from capplan.answers.plan import Plan, first_answer_of, headroom_of, hindsight_o
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.outputs import charts
-from capplan.outputs.text import money, words
 from capplan.outputs.views.plan_tables import decisions, in_plain_words, spend
 from capplan.outputs.views.view import View
 from capplan.questions.procurement.work.accelerators_needed import accelerators_needed
+from capplan.text import counted, money, words
 
 #: Assumptions that a purchase plan depends on, most telling first.
 FIELDS = (
@@ -198,23 +198,23 @@ def _spend_chart(plan: Plan) -> Any:
         value="amount",
         history=budget if len(budget) else None,
         history_name="Budget",
-        title=_spend_title(table),
+        title=_spend_title(table, plan.scenario.currency),
         value_title="P&L in the quarter",
         unit=plan.scenario.currency,
         subtitle="Whole ledger; bands over the paths of demand",
     )
 
 
-def _spend_title(table: pd.DataFrame) -> str:
+def _spend_title(table: pd.DataFrame, currency: str) -> str:
     """Say how the median spend stands to the budget."""
     known = table.dropna(subset="budget")
     if known.empty:
-        return f"Median spend goes from {money(float(table['p50'].iloc[0]))} to {money(float(table['p50'].iloc[-1]))} a quarter"
+        return f"Median spend goes from {money(float(table['p50'].iloc[0]), currency)} to {money(float(table['p50'].iloc[-1]), currency)} a quarter"
     over = known[known["over_p50"] > 0]
     if over.empty:
         return "Median spend stays within budget in every quarter"
     worst = over.loc[over["over_p50"].idxmax()]
-    return f"Median spend is above budget in {len(over)} of {len(known)} quarters, most in {worst['quarter']} ({money(float(worst['over_p50']))})"
+    return f"Median spend is above budget in {len(over)} of {len(known)} quarters, most in {worst['quarter']} ({money(float(worst['over_p50']), currency)})"
 
 
 def _contract_chart(book: Book, plan: Plan) -> dict[str, Any]:
@@ -246,7 +246,7 @@ def _contract_chart(book: Book, plan: Plan) -> dict[str, Any]:
     return {
         "contracts": charts.gantt(
             lines,
-            title=f"{int(bought['firm'].sum()) if len(bought) else 0} contracts to sign now, {len(signed)} signed already",
+            title=f"{counted(int(bought['firm'].sum()) if len(bought) else 0, 'contract')} to sign now, {len(signed)} signed already",
             today=plan.scenario.as_of,
             markers=markers if len(markers) else None,
             subtitle="Grey: signed already",

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.answers.plan import Plan
-from capplan.outputs.text import words
+from capplan.text import words
 from capplan.units import quarter_range
 
 

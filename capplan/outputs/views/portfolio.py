@@ -11,9 +11,9 @@ from capplan.answers.questions import portfolio_of
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.outputs import charts
-from capplan.outputs.text import money, words
 from capplan.outputs.views.view import View
 from capplan.questions.portfolio import Portfolio
+from capplan.text import money, words
 
 KEY = ["accelerator", "geography"]
 

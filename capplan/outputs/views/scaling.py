@@ -11,9 +11,9 @@ from capplan.book.book import Book
 from capplan.book.scenario import ScalingAssumptions as Assumptions
 from capplan.book.scenario import Scenario
 from capplan.outputs import charts
-from capplan.outputs.charts.theme import number_text
 from capplan.outputs.views.view import View
 from capplan.questions.scaling import ScalingFit, fit_scaling
+from capplan.text import number_text
 
 LAWS = {"usl": "Universal Scalability Law", "amdahl": "Amdahl's law", "gustafson": "Gustafson's law", "power": "Power law"}
 

@@ -13,12 +13,12 @@ from capplan.book.book import Book
 from capplan.book.scenario import PricingAssumptions, Scenario, ServingAssumptions
 from capplan.errors import CapplanError
 from capplan.outputs import charts
-from capplan.outputs.text import money, words
 from capplan.outputs.views.view import View
 from capplan.questions.ledger.tokens import service_usd, withdrawal_notes
 from capplan.questions.serving import Serving, plan_serving
 from capplan.questions.serving.choice import cheapest_hours
 from capplan.questions.serving.staffing import held_seconds
+from capplan.text import money, number_text, words
 
 #: Tables the answer rests on.
 TABLES = (
@@ -254,7 +254,7 @@ def _policies(answer: Serving) -> Any:
     data = pd.DataFrame(
         {
             "label": [
-                f"{row.policy}: {charts.number_text(row.accelerator_hours, 'accelerators')} accelerator-hours"
+                f"{row.policy}: {number_text(row.accelerator_hours, 'accelerators')} accelerator-hours"
                 for row in policies.itertuples()
             ],
             "value": 1 - policies["slo_share"],

@@ -11,10 +11,10 @@ from capplan.answers.store import remembered
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario, SplitAssumptions
 from capplan.outputs import charts
-from capplan.outputs.text import money
 from capplan.outputs.views.view import View
 from capplan.questions.cluster.measures import duration_words
 from capplan.questions.split import Split, serving_load, split_fleet
+from capplan.text import money
 
 FIELDS = (
     "added_accelerators",

@@ -11,9 +11,9 @@ from capplan.answers.questions import training_of
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario, TrainingAssumptions
 from capplan.outputs import charts
-from capplan.outputs.text import money, words
 from capplan.outputs.views.view import View
 from capplan.questions.training import RunStudy
+from capplan.text import money, words
 
 #: Kinds of machines drawn in one picture; more are in the table.
 DRAWN = 5

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from capplan.outputs import charts
-from capplan.outputs.text import readable
+from capplan.text import readable
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ import pandas as pd
 from capplan.answers.plan import Plan
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
-from capplan.outputs.text import words
 from capplan.outputs.views.plan_tables import stale_prices
 from capplan.outputs.workbook.sheet import Formula, Sheet, Styles
 from capplan.questions.ledger.quantity_times_price import Priced
 from capplan.questions.ledger.revalue import Revalued
+from capplan.text import words
 from capplan.units import HOURS_PER_YEAR, quarter_end, quarter_range, quarter_start
 
 SHEETS = (

@@ -6,13 +6,13 @@ from typing import Any
 
 import pandas as pd
 
-from capplan.outputs.text import words
 from capplan.outputs.views.plan_tables import decisions
 from capplan.outputs.workbook.assumptions import Draft
 from capplan.outputs.workbook.money import CENT, Lines
 from capplan.outputs.workbook.sheet import Formula, Sheet, address
 from capplan.questions.ledger.quantity_times_price import VIEWS
 from capplan.questions.ledger.revalue import DISCOUNTABLE
+from capplan.text import words
 
 PURCHASES = (
     ("Offer", "text"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from capplan.outputs.text import words
 from capplan.outputs.workbook.assumptions import Draft
 from capplan.outputs.workbook.sheet import Formula, Sheet, address, stacked_chart
+from capplan.text import words
 
 QUANTILES = {0.1: "P10", 0.5: "P50", 0.9: "P90"}
 #: Work and accelerators are whole where they differ by less than this share.

@@ -8,11 +8,11 @@ from typing import Any
 
 import pandas as pd
 
-from capplan.outputs.text import words
 from capplan.outputs.workbook.assumptions import Draft
 from capplan.outputs.workbook.sheet import Formula, Sheet, address
 from capplan.questions.ledger.quantity_times_price import VIEWS
 from capplan.questions.ledger.summaries import HELD
+from capplan.text import words
 from capplan.units import fiscal_year
 
 VIEW_SHEETS = {"cash": "Cash", "billed": "Billed", "p_and_l": "P&L"}

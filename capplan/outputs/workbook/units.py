@@ -6,12 +6,12 @@ from typing import Any
 
 import pandas as pd
 
-from capplan.outputs.text import words
 from capplan.outputs.workbook.assumptions import Draft
 from capplan.outputs.workbook.demand import units_of
 from capplan.outputs.workbook.money import Lines
 from capplan.outputs.workbook.sheet import Formula, Sheet, address
 from capplan.questions.ledger.costs import BY_USE
+from capplan.text import words
 from capplan.units import quarter_end, quarter_start
 
 

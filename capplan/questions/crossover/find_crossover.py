@@ -16,6 +16,7 @@ from capplan.questions.crossover.service_traffic_by_path import Load, load_of, s
 from capplan.questions.crossover.vendor import vendor_risk
 from capplan.questions.crossover.volumes import Timing, staircase_crossings, time_crossover
 from capplan.questions.crossover.ways_to_serve_volume import break_even_share
+from capplan.text import money
 from capplan.units import quarter_start
 
 Array = np.ndarray
@@ -359,9 +360,9 @@ def _headline(
     name = str(service.get("workload", "the service"))
     usd = ways.set_index("way")["expected_usd"]
     if best_own is None:
-        return f"{name} can only be called: the cheapest way is {str(best_call).replace('_', ' ')}, at {usd[best_call]:,.0f} USD over the horizon."
+        return f"{name} can only be called: the cheapest way is {str(best_call).replace('_', ' ')}, at {money(usd[best_call])} over the horizon."
     if best_call is None:
-        return f"{name} can only be hosted: {best_own.replace('_', ' ')} costs {usd[best_own]:,.0f} USD over the horizon."
+        return f"{name} can only be hosted: {best_own.replace('_', ' ')} costs {money(usd[best_own])} over the horizon."
     start = timing.best_start
     if start == "never":
         where = (
@@ -371,9 +372,9 @@ def _headline(
         )
         starts = timing.starts.iloc[:-1]
         best = starts.loc[starts["expected_usd"].idxmin(), "start"]
-        return f"Call {name} through {best_call.replace('_', ' ')}: it costs {-saving:,.0f} USD less over the horizon than hosting from {best} on, its best start; {where}."
-    waiting = f"; waiting until then is worth {timing.value_of_waiting_usd:,.0f} USD" if timing.value_of_waiting_usd > 0 else ""
+        return f"Call {name} through {best_call.replace('_', ' ')}: it costs {money(-saving)} less over the horizon than hosting from {best} on, its best start; {where}."
+    waiting = f"; waiting until then is worth {money(timing.value_of_waiting_usd)}" if timing.value_of_waiting_usd > 0 else ""
     return (
-        f"Host {name} from {start} on ({best_own.replace('_', ' ')}): it costs {saving:,.0f} USD less over the horizon than {best_call.replace('_', ' ')}, "
+        f"Host {name} from {start} on ({best_own.replace('_', ' ')}): it costs {money(saving)} less over the horizon than {best_call.replace('_', ' ')}, "
         f"and is cheaper in some quarter with a probability of {timing.crossing_share:.0%}{waiting}."
     )

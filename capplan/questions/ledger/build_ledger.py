@@ -27,6 +27,7 @@ from capplan.questions.ledger.schedules import Entry, as_incurred, entry_frame
 from capplan.questions.ledger.summaries import contract_table, idle_table, obligation_table, residual_table, spend_band
 from capplan.questions.ledger.teams import class_bearers, purchase_bearers
 from capplan.questions.ledger.tokens import api_spend
+from capplan.text import money
 from capplan.units import fiscal_year, quarter_end, quarter_of, quarter_range, quarter_start
 
 COSTS = ["path", "probability", "quarter", "component", "usd"]
@@ -306,8 +307,8 @@ def _headline(frame: pd.DataFrame, quarters: list[str], a: LedgerAssumptions) ->
     inside = frame[frame["quarter"].isin(quarters)].groupby("view")["amount"].sum()
     cash, billed, expense = (float(inside.get(view, 0.0)) for view in ("cash", "billed", "p_and_l"))
     return (
-        f"{quarters[0]} to {quarters[-1]}: {expense / 1e6:,.2f}M {a.currency} in the P&L, {billed / 1e6:,.2f}M {a.currency} invoiced and "
-        f"{cash / 1e6:,.2f}M {a.currency} paid."
+        f"{quarters[0]} to {quarters[-1]}: {money(expense, a.currency)} in the P&L, {money(billed, a.currency)} invoiced and "
+        f"{money(cash, a.currency)} paid."
     )
 
 
@@ -331,7 +332,7 @@ def _notes(
     bridged = float(bought["bridge_usd"].sum()) if "bridge_usd" in bought else 0.0
     if bridged >= 1:
         notes.append(
-            f"Contracts are booked from the day they are to start. The {bridged:,.0f} USD that deliveries which slip are expected to cost until they arrive count in "
+            f"Contracts are booked from the day they are to start. The {money(bridged)} that deliveries which slip are expected to cost until they arrive count in "
             "the plan's cost and are not booked: part of it may be work missed, which nobody invoices."
         )
     if a.hold_other_costs:
@@ -342,7 +343,7 @@ def _notes(
         )
         short = agreements[agreements["shortfall_usd"] > 0]
         notes += [
-            f"{row['agreement_id']} to {row['end']:%Y-%m-%d} falls {row['shortfall_usd']:,.0f} USD short and is paid for."
+            f"{row['agreement_id']} to {row['end']:%Y-%m-%d} falls {money(row['shortfall_usd'])} short and is paid for."
             for row in short.to_dict("records")
         ]
     if a.currency != "USD" and len(fx):
@@ -354,7 +355,7 @@ def _notes(
         month = reconciliation["month"].iloc[0]
         by_use = reconciliation[reconciliation["ties"].isna() & (reconciliation["view"] == "billed")]["bill_usd"].sum()
         if off.empty:
-            notes.append(f"All contracts tie to the bill of {month:%Y-%m}; another {by_use:,.0f} USD were billed by use in it.")
+            notes.append(f"All contracts tie to the bill of {month:%Y-%m}; another {money(by_use)} were billed by use in it.")
         notes += [
             f"Bill of {month:%Y-%m}, {row['line']} of {row['provider']} ({row['view']}): the ledger has {row['ledger_usd']:,.2f} USD, the bill {row['bill_usd']:,.2f} USD."
             for row in off.to_dict("records")

@@ -12,6 +12,7 @@ from capplan.questions.portfolio.periods import Periods, measured
 from capplan.questions.portfolio.pools import POOL, Pool, build_pools
 from capplan.questions.portfolio.portfolio_answer import Portfolio, Rehearsal
 from capplan.questions.portfolio.recommend import compare_rules, measured_load, play_again
+from capplan.text import money, whole_parts, words
 from capplan.units import HOURS_PER_YEAR
 
 #: Shares of the hours at which load-duration curves are read.
@@ -207,13 +208,13 @@ def _headline(answer: dict[str, pd.DataFrame]) -> str:
     by_pool = mix.groupby(POOL, sort=False)[["accelerators", "saving_usd_per_year"]].sum()
     best = by_pool["saving_usd_per_year"].idxmax()
     part = mix[(mix["accelerator"] == best[0]) & (mix["geography"] == best[1])]
-    words = " and ".join(
-        f"{row.accelerators:,.0f} on {str(row.term).replace('_', ' ')}"
-        for row in part.groupby("term", as_index=False)["accelerators"].sum().itertuples()
+    terms_of = " and ".join(
+        f"{count:,} on {words(str(name)).lower()}"
+        for name, count in whole_parts(part.groupby("term")["accelerators"].sum()).items()
     )
     return (
         f"Beyond what is held, commit to {mix['accelerators'].sum():,.0f} accelerators in {len(by_pool)} of {len(pools)} pools, most of all {best[0]} in {best[1]} "
-        f"({words}): together {mix['saving_usd_per_year'].sum():,.0f} USD a year less than spot and on demand alone, with work left undone at its price."
+        f"({terms_of}): together {money(mix['saving_usd_per_year'].sum())} a year less than spot and on demand alone, with work left undone at its price."
     )
 
 
@@ -232,7 +233,7 @@ def _remarks(answer: dict[str, pd.DataFrame], a: PortfolioAssumptions) -> list[s
             more = float(others[best] - sums["this_portfolio"])
             notes.append(
                 f"Played again on the last quarter of the history, the best rule that looks back ({best.replace('_', ' ')}) would have cost "
-                f"{abs(more):,.0f} USD {'more' if more >= 0 else 'less'} than the forecast's commitment; on demand alone {sums['nothing'] - sums['this_portfolio']:,.0f} USD more."
+                f"{money(abs(more))} {'more' if more >= 0 else 'less'} than the forecast's commitment; on demand alone {money(sums['nothing'] - sums['this_portfolio'])} more."
             )
     elif len(answer["recommenders"]) and a.rehearse:
         notes.append("The history is too short to play the rules again: it needs a quarter before the last one.")

@@ -10,7 +10,7 @@ from capplan.book.scenario import ProcurementAssumptions
 from capplan.optimize.program import blended_cost
 from capplan.questions.procurement.answer_tables import capacity_table, cost_table, dispatch_table
 from capplan.questions.procurement.decide import Decided
-from capplan.questions.procurement.explain.sentences import money
+from capplan.text import counted, money
 
 #: Gap at which a first answer may stop.
 FIRST_GAP = 5e-3
@@ -36,7 +36,7 @@ def first_answer(found: Decided, a: ProcurementAssumptions) -> FirstAnswer:
     expected = first + float(program.probability @ cost)
     bad = first + blended_cost(cost, program.probability, 1.0, a.tail_share)
     firm = found.purchases[found.purchases["firm"]]
-    what = f"{len(firm)} contracts to sign before the next review, worth {money(firm['usd'].sum())}" if len(firm) else "nothing to sign before the next review"
+    what = f"{counted(len(firm), 'contract')} to sign before the next review, worth {money(firm['usd'].sum())}" if len(firm) else "nothing to sign before the next review"
     headline = (
         f"First answer: {what}; {money(expected)} in expectation and {money(bad)} in the worst {100 * a.tail_share:g} % of cases, "
         f"proven within {100 * solution.gap_share:.2g} % of the best plan."

@@ -14,6 +14,7 @@ from capplan.questions.serving.memory import BYTES_PER_WEIGHT
 from capplan.questions.serving.request_time import RequestWork, phase_seconds, work_share
 from capplan.questions.serving.service_traffic import checked_traffic
 from capplan.questions.serving.staffing import cheapest_point, feasible_points
+from capplan.text import money
 
 #: Number format that smaller weights are held against.
 WIDE = "bf16"
@@ -142,7 +143,7 @@ def lever_savings(traffic: pd.DataFrame, bench: Bench, a: ServingAssumptions) ->
         if used:
             state, bill = move(state), after
         elif after > bill:
-            notes.append(f"{name} is left off: with the levers above it, it would cost {after - bill:,.0f} USD more than it saves.")
+            notes.append(f"{name} is left off: with the levers above it, it would cost {money(after - bill)} more than it saves.")
     table = pd.DataFrame(rows)
     together = base_usd - bill
     alone = float(table.loc[table["used"], "saving_usd"].sum())

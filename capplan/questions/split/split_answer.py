@@ -10,6 +10,7 @@ import pandas as pd
 from capplan.book.assumptions.split import SplitAssumptions
 from capplan.questions.cluster.measures import duration_words
 from capplan.questions.split.two_parts import LENDING, SEPARATE, SHARED, Fleet
+from capplan.text import money
 
 HOURS_PER_YEAR = 8760.0
 NAMES = {"separate": "two separate clusters", "shared": "one shared pool", "lending": "lending with reclaim"}
@@ -140,5 +141,5 @@ def headline_of(table: pd.DataFrame, gains: pd.DataFrame, chosen: str, searched:
     usd = float(other["total_usd_per_year"] - mine["total_usd_per_year"])
     return (
         f"{NAMES[chosen].capitalize()} is best: {int(mine['needed_accelerators']):,} accelerators meet {target}, {saved:,} fewer than two separate clusters, "
-        f"which saves ${usd / 1e6:,.2g}M a year; {fleet}."
+        f"which saves {money(usd)} a year; {fleet}."
     )

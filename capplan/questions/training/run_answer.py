@@ -27,6 +27,7 @@ from capplan.questions.training.plan_run import (
 from capplan.questions.training.storage import run_storage
 from capplan.questions.training.sweeps import plan_sweep
 from capplan.questions.training.ways import compare_ways
+from capplan.text import money
 
 DAY = pd.Timedelta(days=1)
 #: How far beyond the largest run a missed deadline is looked for.
@@ -233,10 +234,10 @@ def _headline(name: str, chosen: pd.Series, available: float, remedies: pd.DataF
     what = f"{int(chosen['accelerators']):,} {chosen['accelerator']} from {chosen['provider']}, {_term(chosen['term'])}"
     if chosen["meets_deadline"]:
         allowed = f"; the deadline allows {available:,.0f}" if np.isfinite(available) else ""
-        return f"{name}: the cheapest way in time is {what}: {_days(chosen['days'])} and {_money(chosen['usd'])}{allowed}."
+        return f"{name}: the cheapest way in time is {what}: {_days(chosen['days'])} and {money(chosen['usd'])}{allowed}."
     late = chosen["days"] - available
     helps = [text for text, possible in zip(remedies["says"], remedies["possible"], strict=True) if possible]
-    return f"{name}: the deadline is missed by {_days(late)}. The quickest is {what}, in {_days(chosen['days'])} for {_money(chosen['usd'])}. It would be met with {'; or '.join(helps)}."
+    return f"{name}: the deadline is missed by {_days(late)}. The quickest is {what}, in {_days(chosen['days'])} for {money(chosen['usd'])}. It would be met with {'; or '.join(helps)}."
 
 
 def _notes(
@@ -326,14 +327,6 @@ def _count(value: float) -> str:
 def _days(days: float) -> str:
     """Write a number of days: with a digit where it is small."""
     return f"{days:,.0f} days" if days >= 10 else f"{days:.1f} days"
-
-
-def _money(usd: float) -> str:
-    """Write an amount with three digits."""
-    for size, word in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if usd >= size:
-            return f"${usd / size:.3g}{word}"
-    return f"${usd:,.0f}"
 
 
 def _term(term: str) -> str:

@@ -11,7 +11,7 @@ import pandas as pd
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.optimize.program import Solution, expected_use_of_rows
 from capplan.questions.procurement.explain.alternatives import compare_alternatives, judge, value_information
-from capplan.questions.procurement.explain.sentences import money, within
+from capplan.questions.procurement.explain.sentences import within
 from capplan.questions.procurement.program.budget_proof import solve_within_budgets
 from capplan.questions.procurement.program.first_stage import Model
 from capplan.questions.procurement.program.second_stage import Recourse
@@ -20,6 +20,7 @@ from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.supply.market import Market
 from capplan.questions.procurement.work.load import Work
 from capplan.questions.procurement.work.scarcity import scarcity_notes
+from capplan.text import counted, money
 
 #: A share by which contracts must differ under another treatment of the horizon's end to be reported.
 NOTICEABLE_SHARE = 0.1
@@ -190,7 +191,7 @@ def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: Procur
     late = bought[bought["late"]]
     if len(late):
         notes.append(
-            f"{len(late)} purchase{'s' if len(late) > 1 else ''} should have been signed already ({', '.join(late['offer_id'].head(3))}): hasten the approval, or expect them late."
+            f"{counted(len(late), 'purchase')} should have been signed already ({', '.join(late['offer_id'].head(3))}): hasten the approval, or expect them late."
         )
     assumed = sorted(choices.table.loc[choices.table["renewal_assumed"], "offer_id"].str.removeprefix("renew "))
     if assumed:
@@ -216,7 +217,7 @@ def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: Procur
         )
     notes.append(
         f"Each purchase must be signed by the start of its quarter less the 90th percentile of its lead time (the median where that is not known) "
-        f"and {a.approval_days} days of approval; firm are those due before the next review in {a.review_interval_quarters} quarter(s)."
+        f"and {a.approval_days} days of approval; firm are those due before the next review in {counted(a.review_interval_quarters, 'quarter')}."
     )
     return tuple(notes)
 
@@ -259,7 +260,7 @@ def _headline(bought: pd.DataFrame, alternatives: pd.DataFrame, a: ProcurementAs
         return f"Buy nothing and renew nothing: {price}."
     if len(firm):
         when = "at once" if firm["late"].any() else f"by {firm['sign_by'].min():%Y-%m-%d}"
-        start = f"Sign {len(firm)} contract{'s' if len(firm) > 1 else ''} worth {money(firm['usd'].sum())}, the first {when}"
+        start = f"Sign {counted(len(firm), 'contract')} worth {money(firm['usd'].sum())}, the first {when}"
     else:
         later = f"the first of {len(bought)} later contracts" if len(bought) > 1 else "one later contract"
         start = f"Nothing must be signed before the next review; {later} is due by {bought['sign_by'].min():%Y-%m-%d}"

@@ -6,6 +6,7 @@ import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.questions.procurement.answer import Proof
+from capplan.text import money, price
 
 #: Limits, and offers that were not taken, that have a line of their own.
 LINES = 3
@@ -44,7 +45,7 @@ def in_words(
              if row.name != "plan"]  # fmt: skip
     rows += _limits(binding)
     rows += [
-        (f"not taken: {row.offer_id}", f"Offered at ${row.usd_per_hour:,.2f} an hour for {row.quarter}; {row.why}. {_entry(row.usd_per_hour, row.entry_usd_per_hour)}")
+        (f"not taken: {row.offer_id}", f"Offered at {price(row.usd_per_hour)} an hour for {row.quarter}; {row.why}. {_entry(row.usd_per_hour, row.entry_usd_per_hour)}")
         for row in rejected.head(LINES).itertuples()
     ]
     beyond = float(purchases["beyond_horizon_usd"].sum()) if len(purchases) else 0.0
@@ -115,7 +116,7 @@ def _limits(binding: pd.DataFrame) -> list[tuple[str, str]]:
 
 def _entry(usd: float, entry: float) -> str:
     """Say from which price on an offer would be taken."""
-    return f"It would begin to pay at ${entry:,.2f}." if entry < usd else "Its price is not what stands against it."
+    return f"It would begin to pay at {price(entry)}." if entry < usd else "Its price is not what stands against it."
 
 
 def _counted(a: ProcurementAssumptions) -> str:
@@ -123,18 +124,3 @@ def _counted(a: ProcurementAssumptions) -> str:
     if a.horizon_end == "truncate":
         return ", and its cost leaves them out: truncating hides them"
     return ", which its cost counts in full" if a.horizon_end == "count_in_full" else ", which its cost counts against what they then save"
-
-
-def money(usd: float) -> str:
-    """Write an amount in a sentence.
-
-    Examples
-    --------
-    >>> money(12_345_678), money(-4_200), money(18), money(0.25)
-    ('$12.3M', '-$4.2k', '$18', '$0.25')
-    """
-    sign, size = "-" if usd < 0 else "", abs(usd)
-    for unit, name in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if size >= unit:
-            return f"{sign}${size / unit:,.1f}{name}"
-    return f"{sign}${size:,.2f}" if 0.005 <= size < 10 and size != round(size) else f"{sign}${size:,.0f}"

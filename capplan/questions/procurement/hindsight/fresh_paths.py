@@ -17,9 +17,9 @@ from capplan.quantiles import weighted_quantiles
 from capplan.questions.pricing import completed
 from capplan.questions.procurement.decide import Stated, state_problem
 from capplan.questions.procurement.explain.alternatives import some_paths
-from capplan.questions.procurement.explain.sentences import money
 from capplan.questions.procurement.supply.choices import lots_of
 from capplan.questions.procurement.work.states import known_states, with_states
+from capplan.text import money
 
 CONFIDENCE = 0.95
 #: Gap of the batches' bounds, which are solved with parts of lots.

@@ -12,8 +12,8 @@ from capplan.book.scenario import FrontierAssumptions
 from capplan.optimize.program import Solution, blended_cost
 from capplan.questions.procurement.answer_tables import purchase_table
 from capplan.questions.procurement.decide import Decided, decide
-from capplan.questions.procurement.explain.sentences import money
 from capplan.questions.procurement.program.agreement_proof import QUICK, best_plan
+from capplan.text import money
 
 #: Proven gap at which the other points may stop; they are there to be compared, not to be signed.
 POINT_GAP = 3e-3

@@ -15,11 +15,11 @@ from capplan.optimize.two_stage import Warm
 from capplan.optimize.value_of_information import mean_program
 from capplan.questions.procurement.decide import Stated, state_problem
 from capplan.questions.procurement.explain.alternatives import some_paths, uncapped
-from capplan.questions.procurement.explain.sentences import money
 from capplan.questions.procurement.hindsight.fresh_paths import first_stage_of, split_paths, together, without_penalties
 from capplan.questions.procurement.hindsight.look_back import RULES, look_back_cases, look_back_levels
 from capplan.questions.procurement.program.budget_proof import solve_within_budgets
 from capplan.questions.procurement.work.states import GOLDEN, known_states, with_states
+from capplan.text import money
 
 #: Gap of the decisions of a rehearsal.
 ROLLING_GAP = 5e-3
