@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import resource
 import time
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,6 +21,7 @@ from capplan.optimize.extensive import extensive_arrays
 from capplan.optimize.program import Solution
 from capplan.optimize.solver import solve_arrays
 from capplan.optimize.two_stage import TwoStage, solve_two_stage
+from capplan.questions.procurement import Problem
 from capplan.questions.procurement.decide import Stated, state_problem
 from capplan.units import quarter_hours, quarter_range
 
@@ -34,8 +34,8 @@ TERMS = [("lease", 6, 0.78, 45.0), ("reserved_1y", 12, 0.62, 60.0), ("reserved_3
 ENDINGS = ("truncate", "hold_demand")
 
 
-def tables(scenarios: int, ending: str, seed: int = 1) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments of `plan_purchases`: demand as a random walk in load blocks, prices that differ by kind, term and offer."""
+def problem(scenarios: int, ending: str, seed: int = 1) -> Problem:
+    """State a purchase: demand as a random walk in load blocks, prices that differ by kind, term and offer."""
     rng = np.random.default_rng(seed)
     kinds, classes = [f"gpu{k}" for k in range(KINDS)], [f"work{c}" for c in range(CLASSES)]
     rent, quarters = np.linspace(2.0, 4.2, KINDS), list(quarter_range("2027Q1", QUARTERS))
@@ -67,13 +67,12 @@ def tables(scenarios: int, ending: str, seed: int = 1) -> tuple[tuple[Any, ...],
                                  "residency": None, "stage_kind": "serving", "shortfall_usd_per_unit": 25.0, "api": "self"}),
         "skus": pd.DataFrame({"sku": kinds, "provider": "cloud", "accelerator": kinds, "accelerator_count": 8, "power_kw": None, "source_id": "s"}),
     }  # fmt: skip
-    return (demand, speeds, pd.DataFrame(offers), None, pd.DataFrame(limits), a), named
+    return Problem(demand=demand, speeds=speeds, assumptions=a, offers=pd.DataFrame(offers), limits=pd.DataFrame(limits), **named)
 
 
 def stated(scenarios: int, ending: str) -> Stated:
     """Build the purchase program."""
-    given, named = tables(scenarios, ending)
-    return state_problem(*given, **named)
+    return state_problem(problem(scenarios, ending))
 
 
 def solved(program: TwoStage) -> tuple[float, Solution]:

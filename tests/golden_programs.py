@@ -18,7 +18,7 @@ from capplan.optimize.program import TwoStage, cost_states
 from capplan.optimize.solver import arrays
 from capplan.questions.procurement.decide import Stated, state_problem
 from capplan.questions.procurement.explain.demand_branches import demand_branches, later_columns
-from tests.procurement_cases import assumptions, commitment, demand, offer, sku, tables, work_class
+from tests.procurement_cases import assumptions, commitment, demand, offer, problem, sku, work_class
 
 FOLDER = Path(__file__).parent / "golden"
 ON_DEMAND = offer("od", "on_demand", 4.0)
@@ -42,8 +42,7 @@ def agreement(start: str, end: str, usd: float, **more: Any) -> dict[str, Any]:
 
 def state(*rows: Any, **more: Any) -> Stated:
     """Build a problem that is not solved yet."""
-    given, named = tables(*rows, **more)
-    return state_problem(*given, **named)
+    return state_problem(problem(*rows, **more))
 
 
 #: What each file shows, as its first line says: the rule, and the rows and columns in which it is written.
@@ -189,29 +188,29 @@ def written(stated: Stated, branched: bool = False) -> tuple[pulp.LpProblem, Two
     many = program.scenario.max() > 0
     points = [f" {labels[stage]}" + (f" path {path}" if many else "") for stage, path in zip(recourse.stage, program.scenario, strict=True)]
     points = _unlike(points) if len(points) > 1 else [""]
-    problem = pulp.LpProblem("purchases", pulp.LpMinimize)
+    lines = pulp.LpProblem("purchases", pulp.LpMinimize)
     x = [
-        problem.add_variable(name, low, None if np.isinf(high) else high, "Integer" if whole else "Continuous")
+        lines.add_variable(name, low, None if np.isinf(high) else high, "Integer" if whole else "Continuous")
         for name, low, high, whole in zip(columns, program.lower, program.upper, program.integer, strict=True)
     ]
     weight = program.weight * program.probability[program.scenario]
-    y = [[problem.add_variable(f"{name}{point}", 0) for name in used] for point in points]
+    y = [[lines.add_variable(f"{name}{point}", 0) for name in used] for point in points]
     costs, state_of = cost_states(program)
     states = state_of[program.technology]
     cost = [_sum(program.c, x)] + [_sum(weight[p] * costs[states[p]], y[p]) for p in range(len(points))]
-    problem += pulp.lpSum(cost), "cost"
+    lines += pulp.lpSum(cost), "cost"
     for name, entries, sense, side in zip(rows, program.A.toarray(), program.sense, program.b, strict=True):
-        problem += _rule(_sum(entries, x), sense, side), name
+        lines += _rule(_sum(entries, x), sense, side), name
     for row, about in zip(program.expected, stated.model.budgets.to_dict("records"), strict=True):
         mass = program.probability[program.scenario] * row.weight * row.points
         spent = [_sum(mass[p] * (row.g if np.ndim(row.g) == 1 else row.g[states[p]]), y[p]) for p in range(len(points))]
-        problem += pulp.lpSum([_sum(row.a, x), *spent]) <= row.limit, f"{about['limit_id']} {about['quarter']} with expected use"
+        lines += pulp.lpSum([_sum(row.a, x), *spent]) <= row.limit, f"{about['limit_id']} {about['quarter']} with expected use"
     W = program.W.toarray()
     for p, point in enumerate(points):
         given = program.T[program.technology[p]].toarray()
         for i, name in enumerate(kept):
-            problem += _rule(_sum(W[i], y[p]) + _sum(given[i], x), program.recourse_sense[i], program.h[p, i]), f"{name}{point}"
-    return problem, program
+            lines += _rule(_sum(W[i], y[p]) + _sum(given[i], x), program.recourse_sense[i], program.h[p, i]), f"{name}{point}"
+    return lines, program
 
 
 def _name(kind: str, row: dict[str, Any], work: list[str], pool: list[str], limit_id: str = "") -> str:

@@ -8,8 +8,10 @@ from typing import Any
 import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions
-from capplan.questions.procurement import Purchases, decide, plan_purchases
+from capplan.optimize.two_stage import Warm
+from capplan.questions.procurement import Problem, Purchases, decide, plan_purchases
 from capplan.questions.procurement.decide import Decided
+from capplan.questions.procurement.program.agreement_proof import FULL, Effort
 from capplan.units import quarter_hours, quarter_range
 
 DAY = pd.Timestamp("2027-01-01")
@@ -73,30 +75,33 @@ def blocks(quarter_loads: Sequence[Sequence[tuple[float, float]]], convention: s
     return pd.DataFrame(rows)
 
 
-def tables(
+def problem(
     work: pd.DataFrame, offers: Sequence[dict[str, Any]], a: ProcurementAssumptions | None = None, *, limits: Sequence[dict[str, Any]] = (),
     commitments: Sequence[dict[str, Any]] = (), skus: Sequence[dict[str, Any]] = (sku("gpu"),), classes: Sequence[dict[str, Any]] = (work_class(),),
     speeds: Sequence[tuple[str, str, float]] = (("work", "H100", 1.0),), **others: Any,
-) -> tuple[tuple[Any, ...], dict[str, Any]]:  # fmt: skip
-    """Arrange rows as the arguments of `plan_purchases`."""
-    frames = (
-        work, pd.DataFrame(list(speeds), columns=["class", "accelerator", "work_per_accelerator_hour"]), pd.DataFrame(list(offers)),
-        pd.DataFrame(list(commitments)) if commitments else None, pd.DataFrame(list(limits)) if limits else None,
-    )  # fmt: skip
-    a = a or assumptions(horizon_quarters=int(work["quarter"].nunique()))
-    return (*frames, a), {"classes": pd.DataFrame(list(classes)), "skus": pd.DataFrame(list(skus)), **others}
+) -> Problem:  # fmt: skip
+    """State a problem from rows."""
+    return Problem(
+        demand=work,
+        speeds=pd.DataFrame(list(speeds), columns=["class", "accelerator", "work_per_accelerator_hour"]),
+        classes=pd.DataFrame(list(classes)),
+        assumptions=a or assumptions(horizon_quarters=int(work["quarter"].nunique())),
+        offers=pd.DataFrame(list(offers)),
+        skus=pd.DataFrame(list(skus)),
+        commitments=pd.DataFrame(list(commitments)) if commitments else None,
+        limits=pd.DataFrame(list(limits)) if limits else None,
+        **others,
+    )
 
 
 def solve(*rows: Any, **more: Any) -> Purchases:
     """Plan through the public face."""
-    given, named = tables(*rows, **more)
-    return plan_purchases(*given, **named)
+    return plan_purchases(problem(*rows, **more))
 
 
-def settle(*rows: Any, **more: Any) -> Decided:
+def settle(*rows: Any, warm: Warm | None = None, proof: Effort | None = FULL, **more: Any) -> Decided:
     """Decide only, without the explanation."""
-    given, named = tables(*rows, **more)
-    return decide(*given, **named)
+    return decide(problem(*rows, **more), warm=warm, proof=proof)
 
 
 def commitment(name: str, machines: float, start: str, end: str, usd: float = 2.0, **more: Any) -> dict[str, Any]:

@@ -10,11 +10,9 @@ from capplan.book.assumptions.hindsight import HindsightAssumptions
 from capplan.errors import CapplanError
 from capplan.questions.procurement.hindsight.fresh_paths import judge_on_fresh_paths
 from capplan.questions.procurement.hindsight.rehearsal import rehearse_plan
-from tests.procurement_cases import BASE, demand, offer, sku, solve, work_class
+from tests.procurement_cases import BASE, demand, offer, problem, solve
 
 ROWS = [offer("hour", "on_demand", 4.0), offer("lease", "lease", 1.0, term_months=3), offer("year", "reserved_1y", 0.9)]
-SPEEDS = pd.DataFrame([("work", "H100", 1.0)], columns=["class", "accelerator", "work_per_accelerator_hour"])
-MORE = {"classes": pd.DataFrame([work_class()]), "skus": pd.DataFrame([sku("gpu")])}
 
 
 def settings(**values):
@@ -36,7 +34,7 @@ def test_the_statistical_gap_covers_the_true_one_and_shrinks_to_none_for_the_bes
     a = settings(risk_weight=0.2, fresh_batches=5)
     work, fresh = paths(40, 1), paths(200, 2, 1000)
     plan = bought(work, a)
-    found = judge_on_fresh_paths(plan.purchases, 0.0, work, fresh, SPEEDS, pd.DataFrame(ROWS), None, None, a, **MORE)
+    found = judge_on_fresh_paths(problem(work, ROWS, a), fresh, plan.purchases, 0.0, a)
     table = found.table.set_index("name")
     assert table.at["on_its_own_paths", "usd"] == pytest.approx(plan.proof.upper_usd, rel=1e-9)
     assert table.at["on_fresh_paths", "low_usd"] < table.at["on_fresh_paths", "usd"] < table.at["on_fresh_paths", "high_usd"]
@@ -48,7 +46,7 @@ def test_the_statistical_gap_covers_the_true_one_and_shrinks_to_none_for_the_bes
     assert exact.proof.upper_usd <= table.at["on_fresh_paths", "usd"] + 1e-6
     assert 0 <= true_gap <= table.at["statistical_gap", "high_usd"]
     # a plan that buys nothing is far from the best, and is seen to be
-    none = judge_on_fresh_paths(plan.purchases.head(0), 0.0, work, fresh, SPEEDS, pd.DataFrame(ROWS), None, None, a, **MORE)
+    none = judge_on_fresh_paths(problem(work, ROWS, a), fresh, plan.purchases.head(0), 0.0, a)
     assert none.table.set_index("name").at["statistical_gap", "usd"] > 10 * table.at["statistical_gap", "usd"]
     assert "95 % confidence" in found.headline
 
@@ -58,9 +56,9 @@ def test_fresh_paths_are_others_and_enough():
     work = paths(10, 1)
     plan = bought(work, a)
     with pytest.raises(CapplanError, match="it has not seen"):
-        judge_on_fresh_paths(plan.purchases, 0.0, work, work, SPEEDS, pd.DataFrame(ROWS), None, None, a, **MORE)
+        judge_on_fresh_paths(problem(work, ROWS, a), work, plan.purchases, 0.0, a)
     with pytest.raises(CapplanError, match="too few for 5 batches"):
-        judge_on_fresh_paths(plan.purchases, 0.0, work, paths(4, 2, 100), SPEEDS, pd.DataFrame(ROWS), None, None, a, **MORE)
+        judge_on_fresh_paths(problem(work, ROWS, a), paths(4, 2, 100), plan.purchases, 0.0, a)
 
 
 def test_a_rehearsal_learns_the_level_from_the_first_quarter():
@@ -68,7 +66,7 @@ def test_a_rehearsal_learns_the_level_from_the_first_quarter():
     work, unseen = paths(30, 3), paths(3, 4, 500)
     leases = [row for row in ROWS if row["offer_id"] != "year"]
     plan = solve(work, leases, a)
-    found = rehearse_plan(plan.purchases, work, unseen, SPEEDS, pd.DataFrame(leases), None, None, a, **MORE)
+    found = rehearse_plan(problem(work, leases, a), unseen, plan.purchases, a)
     cost = found.paths.pivot_table(index="path", columns="policy", values="realised_usd")
     assert (cost["clairvoyant"] <= cost.drop(columns="clairvoyant").min(axis=1) * (1 + 1e-9)).all()
     mean = found.summary.set_index("policy")["mean_usd"]
@@ -80,7 +78,7 @@ def test_a_rehearsal_learns_the_level_from_the_first_quarter():
     assert set(later["quarter"]) == {"2027Q2", "2027Q3"}
     for row in later.itertuples():
         assert abs(row.lots - level[row.path, row.quarter]) <= 3
-    again = rehearse_plan(plan.purchases, work, unseen, SPEEDS, pd.DataFrame(leases), None, None, a, **MORE)
+    again = rehearse_plan(problem(work, leases, a), unseen, plan.purchases, a)
     pd.testing.assert_frame_equal(found.paths, again.paths, check_exact=True)
 
 

@@ -12,7 +12,7 @@ from capplan.book.assumptions.hindsight import HindsightAssumptions
 from capplan.book.scenario import FrontierAssumptions
 from capplan.errors import CapplanError
 from capplan.questions.procurement import Purchases, judge_on_fresh_paths, plan_purchases, rehearse_plan, trace_frontier
-from tests.procurement_cases import BASE, assumptions, commitment, demand, offer, sku, solve, tables
+from tests.procurement_cases import BASE, assumptions, commitment, demand, offer, problem, sku, solve
 
 HOURS = 2190.0
 ON_DEMAND = offer("od", "on_demand", 4.0)
@@ -158,8 +158,8 @@ def test_to_sign_nothing_yet_costs_no_more_than_to_do_nothing() -> None:
 def test_every_point_of_the_frontier_pays_what_it_leaves_unspent() -> None:
     a = FrontierAssumptions(**(BASE | {"frontier_points": 3, "risk_weight": 0.2}))
     offers = [ON_DEMAND, offer("lease", "lease", 2.0, term_months=3), RIVAL | {"usd_per_hour": 1.5}]
-    given, named = tables(demand(LOADS), offers, a, skus=MACHINES, spend_agreements=pd.DataFrame([agreement(120_000.0)]))
-    table = trace_frontier(*given, **named).table
+    asked = problem(demand(LOADS), offers, a, skus=MACHINES, spend_agreements=pd.DataFrame([agreement(120_000.0)]))
+    table = trace_frontier(asked, a).table
     mean_only = table[table["risk_weight"] == 0].iloc[0]
     assert (table["expected_usd"] >= mean_only["lower_usd"] * (1 - 1e-9)).all()
     for row in table.itertuples():
@@ -173,11 +173,11 @@ def test_fresh_paths_and_rehearsal_leave_unspent_sums_out_on_both_sides() -> Non
     offers = [ON_DEMAND, offer("lease", "lease", 2.0, term_months=3)]
     fresh = demand([[4.0, 8.0], [7.0, 3.0], [5.0, 6.0], [9.0, 8.0]]).assign(path=lambda frame: frame["path"] + 10)
     limits = [{"limit_id": "b", "kind": "budget_usd", "amount": 20_000.0, "measure": "p_and_l", "hard": False}]
-    given, named = tables(demand(LOADS), offers, a, skus=MACHINES, limits=limits, spend_agreements=pd.DataFrame([agreement(900_000.0)]))
-    bought = plan_purchases(*given, **named).purchases
-    judged = judge_on_fresh_paths(bought, 0.0, given[0], fresh, *given[1:], **named)
+    asked = problem(demand(LOADS), offers, a, skus=MACHINES, limits=limits, spend_agreements=pd.DataFrame([agreement(900_000.0)]))
+    bought = plan_purchases(asked).purchases
+    judged = judge_on_fresh_paths(asked, fresh, bought, 0.0, a)
     assert judged.notes[-1] == "Left out on both sides: payments for what stays unspent of agreements and penalties of soft budgets."
-    played = rehearse_plan(bought, given[0], fresh, *given[1:], **named)
+    played = rehearse_plan(asked, fresh, bought, a)
     assert played.notes[-1] == judged.notes[-1]
     costs = played.paths.pivot_table(index="path", columns="policy", values="realised_usd")
     assert (costs["clairvoyant"] <= costs.drop(columns="clairvoyant").min(axis=1) * (1 + 1e-7)).all()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from capplan.errors import CapplanError
 from capplan.questions.procurement import plan_purchases
 from tests.conftest import SKUS, SOURCES
 from tests.golden_programs import LEASE, MACHINES, ON_DEMAND, OWN, limit
-from tests.procurement_cases import assumptions, commitment, demand, offer, solve, tables, work_class
+from tests.procurement_cases import assumptions, commitment, demand, offer, problem, solve, work_class
 
 ONE = demand([[10.0]])
 QUARTER = {"horizon_quarters": 1}
@@ -142,11 +143,11 @@ def test_tables_of_other_types_give_the_same_plan() -> None:
     texts = [row | {"as_of": "2027-01-01", "usd_per_hour": int(row["usd_per_hour"]), "available_from": day} for row, day in ((ON_DEMAND, None), (LEASE, dt.date(2027, 1, 1)))]
     empty = {"quarter": np.nan, "provider": None, "region": np.nan, "accelerator": None, "measure": None, "hard": None}
     quota = [limit("quota_accelerators", 20) | empty]
-    given, named = tables(ONE, [ON_DEMAND, LEASE], assumptions(**QUARTER), limits=quota)
-    plain = given[2]
+    asked = problem(ONE, [ON_DEMAND, LEASE], assumptions(**QUARTER), limits=quota)
+    plain = asked.offers
     frames = [pd.DataFrame(texts), plain.set_axis([7, 7]), plain.astype({"offer_id": "category", "term": "category"}), plain.convert_dtypes()]
     for offers in frames:
-        plan = plan_purchases(given[0].convert_dtypes(), given[1].convert_dtypes(), offers, *given[3:], **named)
+        plan = plan_purchases(replace(asked, demand=asked.demand.convert_dtypes(), speeds=asked.speeds.convert_dtypes(), offers=offers))
         assert plan.proof.upper_usd == pytest.approx(43_800.0)
 
 

@@ -12,9 +12,9 @@ from capplan.book.scenario import LedgerAssumptions
 from capplan.errors import CapplanError
 from capplan.questions.demand import class_table
 from capplan.questions.ledger import build_ledger
-from capplan.questions.procurement import Purchases, decide
+from capplan.questions.procurement import Purchases
 from capplan.questions.procurement.work.egress import crossings
-from tests.procurement_cases import assumptions, demand, offer, sku, solve, tables, work_class
+from tests.procurement_cases import assumptions, demand, offer, settle, sku, solve, work_class
 
 HOURS = 2190.0
 HOME = {"home_provider": "cloud", "home_region": "us"}
@@ -38,9 +38,8 @@ def moved(gib: float, rows: list[dict[str, Any]] = ROWS, prices: pd.DataFrame | 
 )
 def test_the_plan_moves_where_egress_outweighs_the_price_of_machines(gib: float, where: str, usd: float) -> None:
     """An hour does two units: the rival costs 2.5 + 0.18 g, Europe 3 + 0.1 g, home 4; they cross at g = 6.25 and 10."""
-    given, named = tables(demand([[10.0]], region="any"), ROWS, skus=MACHINES, classes=[work_class(egress_gib_per_unit=gib, **HOME)],
-                          speeds=[("work", "H100", 2.0)], egress_prices=PRICES)  # fmt: skip
-    found = decide(*given, **named)
+    found = settle(demand([[10.0]], region="any"), ROWS, skus=MACHINES, classes=[work_class(egress_gib_per_unit=gib, **HOME)],
+                   speeds=[("work", "H100", 2.0)], egress_prices=PRICES)  # fmt: skip
     columns = found.recourse.columns.assign(hours=np.ravel(found.solution.recourse.toarray()) * HOURS)
     ran = columns[(columns["source"] == "on_demand") & (columns["hours"] > 0)]
     place, provider, price = {"rival": ("us", "rival", 2.5), "eu": ("eu", "cloud", 3.0), "us": ("us", "cloud", 4.0)}[where]

@@ -5,26 +5,22 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from capplan.book.scenario import FrontierAssumptions
 from capplan.optimize.program import blended_cost
 from capplan.questions.procurement import trace_frontier
-from tests.procurement_cases import BASE, demand, offer, sku, work_class
+from tests.procurement_cases import BASE, demand, offer, problem
 
 HOURS = 2190.0
 LOADS = [[4.0, 6.0], [9.0, 3.0], [2.0, 14.0], [7.0, 7.0], [12.0, 10.0]]
 PROBABILITY = [0.3, 0.2, 0.1, 0.25, 0.15]
-SPEEDS = pd.DataFrame({"class": ["work"], "accelerator": ["H100"], "work_per_accelerator_hour": [1.0]})
 
 
 def frontier(**values: object):  # type: ignore[no-untyped-def]
-    offers = pd.DataFrame([offer("od", "on_demand", 4.0), offer("quarter", "lease", 2.2, term_months=3, lot_machines=2)])
+    offers = [offer("od", "on_demand", 4.0), offer("quarter", "lease", 2.2, term_months=3, lot_machines=2)]
     a = FrontierAssumptions(**(BASE | {"tail_share": 0.25, "risk_weight": 0.4} | values))
-    return trace_frontier(
-        demand(LOADS, PROBABILITY), SPEEDS, offers, None, None, a, classes=pd.DataFrame([work_class()]), skus=pd.DataFrame([sku("gpu")])
-    )
+    return trace_frontier(problem(demand(LOADS, PROBABILITY), offers, a), a)
 
 
 def test_every_point_is_the_best_of_all_purchases(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +14,7 @@ from capplan.errors import CapplanError
 from capplan.questions.procurement.decide import state_problem
 from capplan.questions.procurement.hindsight.fresh_paths import judge_on_fresh_paths, together
 from capplan.questions.procurement.hindsight.rehearsal import Rehearsal
-from tests.procurement_cases import assumptions, blocks, demand, offer, sku, solve, tables, work_class
+from tests.procurement_cases import assumptions, blocks, demand, offer, problem, sku, solve, work_class
 
 HOURS = 2190.0
 ON_DEMAND = offer("od", "on_demand", 4.0)
@@ -135,20 +137,20 @@ def test_a_share_that_cannot_be_is_refused(share: float) -> None:
 
 
 def test_a_plan_on_fresh_paths_meets_the_same_scarcity() -> None:
-    given, named = tables(demand([[8.0], [12.0]]), [ON_DEMAND, SPOT], classes=SOFT, limits=[cap("spot_accelerators", 5.0)])
+    asked = problem(demand([[8.0], [12.0]]), [ON_DEMAND, SPOT], classes=SOFT, limits=[cap("spot_accelerators", 5.0)])
     own = solve(demand([[8.0], [12.0]]), [ON_DEMAND, SPOT], classes=SOFT, limits=[cap("spot_accelerators", 5.0)])
     fresh = demand([[8.0], [12.0]] * 10).assign(path=lambda frame: frame["path"] + 2)
     a = assumptions(horizon_quarters=1).model_dump()
     hindsight = HindsightAssumptions(**a, fresh_batches=2)
-    found = judge_on_fresh_paths(own.purchases, 0.0, given[0], fresh, *given[1:-1], hindsight, **named).table.set_index("name")["usd"]
+    found = judge_on_fresh_paths(asked, fresh, own.purchases, 0.0, hindsight).table.set_index("name")["usd"]
     assert found[["on_its_own_paths", "on_fresh_paths"]].tolist() == pytest.approx([own.proof.upper_usd] * 2)
 
 
 def test_a_rehearsal_scales_what_is_left_with_the_demand_it_has_seen() -> None:
     """On the unseen path demand is twice the forecast's in the first quarter: seen from then on, the second quarter's is, and spot is gone for it."""
-    given, named = tables(demand([[8.0, 10.0], [12.0, 10.0]]), [ON_DEMAND, SPOT], classes=SOFT, limits=[cap("spot_accelerators", 5.0)])
+    asked = problem(demand([[8.0, 10.0], [12.0, 10.0]]), [ON_DEMAND, SPOT], classes=SOFT, limits=[cap("spot_accelerators", 5.0)])
     unseen = demand([[20.0, 20.0]]).assign(path=2)
-    stated = state_problem(together(given[0], unseen), *given[1:], **named)
+    stated = state_problem(replace(asked, demand=together(asked.demand, unseen)))
     a = HindsightAssumptions(**assumptions().model_dump(), rolling_neighbours=2)
     rehearsal = Rehearsal(stated, unseen, stated.model.first_stage(np.zeros(0)), a, {})
     seen = rehearsal._seen_at(2, 1)

@@ -17,7 +17,7 @@ from capplan.errors import CapplanError
 from capplan.questions.ledger.costs import site_entries
 from capplan.questions.procurement import Purchases
 from capplan.questions.procurement.hindsight.fresh_paths import judge_on_fresh_paths
-from tests.procurement_cases import assumptions, demand, offer, settle, sku, solve, tables
+from tests.procurement_cases import assumptions, demand, offer, problem, settle, sku, solve
 
 HOURS, MONTH = 2190.0, 730.0
 ON_DEMAND = offer("od", "on_demand", 4.0)
@@ -121,11 +121,11 @@ def test_a_late_machine_does_not_get_its_space_back() -> None:
 
 def test_plans_are_judged_on_fresh_paths_with_the_same_power() -> None:
     pins = {"pinned_purchases": (("own", "2027Q1", 3), ("own", "2027Q2", 0))}
-    given, named = tables(demand([[1.0, 2.0]]), [ON_DEMAND, own()], assumptions(**pins), skus=MACHINES, sites=room(5.0), assets=OLD)
+    asked = problem(demand([[1.0, 2.0]]), [ON_DEMAND, own()], assumptions(**pins), skus=MACHINES, sites=room(5.0), assets=OLD)
     plan = solve(demand([[1.0, 2.0]]), [ON_DEMAND, own()], assumptions(**pins), skus=MACHINES, sites=room(5.0), assets=OLD)
     fresh = demand([[1.0, 2.0]] * 4).assign(path=lambda frame: frame["path"] + 1)
     a = HindsightAssumptions(**assumptions(**pins).model_dump(), fresh_batches=2)
-    found = judge_on_fresh_paths(plan.purchases, 0.0, given[0], fresh, *given[1:-1], a, **named).table.set_index("name")["usd"]
+    found = judge_on_fresh_paths(asked, fresh, plan.purchases, 0.0, a).table.set_index("name")["usd"]
     assert found[["on_its_own_paths", "on_fresh_paths"]].tolist() == pytest.approx([plan.proof.upper_usd] * 2)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from capplan.book.scenario import DemandAssumptions, ProcurementAssumptions, build_scenario
 from capplan.questions.demand import class_demand, class_speeds, class_table, stated_demand
-from capplan.questions.procurement import Purchases, plan_purchases
+from capplan.questions.procurement import Problem, Purchases, plan_purchases
 from capplan.units import quarter_range
 
 QUARTERS = quarter_range("2027Q1", 8)
@@ -63,10 +63,10 @@ def solve(which: str = "all", **values: object) -> Purchases:
     tables = book()
     paths = PATHS if which == "all" else {"mid": (1.0, 1.0)}
     forecast = stated_demand(scenarios(paths), scenario.section(DemandAssumptions))
-    return plan_purchases(
-        class_demand(forecast.paths, forecast.blocks, tables["workloads"]), class_speeds(tables["speeds"], tables["workloads"]), tables["offers"],
-        tables["commitments"], tables["limits"], a, classes=class_table(tables["workloads"], tables["speeds"], a), skus=tables["skus"],
-    )  # fmt: skip
+    work, speeds = tables["workloads"], tables["speeds"]
+    named = {name: tables[name] for name in ("offers", "skus", "commitments", "limits")}
+    asked = Problem(class_demand(forecast.paths, forecast.blocks, work), class_speeds(speeds, work), class_table(work, speeds, a), a, **named)
+    return plan_purchases(asked)
 
 
 def test_deterministic() -> None:

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from capplan.errors import CapplanError
 from capplan.optimize.program import Solution, blended_cost
-from capplan.questions.procurement import decide
 from capplan.questions.procurement.program import budget_proof as budgets
 from capplan.questions.procurement.work.states import MOST_CROSSED, known_states, with_states
-from tests.procurement_cases import assumptions, demand, offer, sku, solve, work_class
+from tests.procurement_cases import assumptions, demand, offer, settle, solve, work_class
 
 HOURS = 2190.0
 ON_DEMAND = offer("od", "on_demand", 4.0)
@@ -174,11 +173,9 @@ def planned(case: dict[str, Any]) -> Solution:
     ]
     work = demand(case["loads"], [case["probability"], 1 - case["probability"]])
     states = prices(("as today", 1 - case["dear"], 1.0, 1.0), ("dear", case["dear"], *case["factors"]))
-    speeds = pd.DataFrame([("work", "H100", 1.0)], columns=["class", "accelerator", "work_per_accelerator_hour"])
-    classes = pd.DataFrame([work_class(interruptible=True, shortfall_usd_per_unit=case["shortfall"])])
+    classes = [work_class(interruptible=True, shortfall_usd_per_unit=case["shortfall"])]
     a = assumptions(risk_weight=case["risk"], tail_share=case["tail"], spot_scarcity=case["scarcity"])
-    return decide(work, speeds, pd.DataFrame(rows), None, pd.DataFrame(limits), a, classes=classes, skus=pd.DataFrame([sku("gpu")]),
-                  price_states=states, delivery_states=deliveries(case["late"], case["days"])).solution  # fmt: skip
+    return settle(work, rows, a, limits=limits, classes=classes, price_states=states, delivery_states=deliveries(case["late"], case["days"])).solution
 
 
 def cheapest(case: dict[str, Any]) -> float:

@@ -8,7 +8,7 @@ import pytest
 from capplan.book.assumptions.hindsight import HindsightAssumptions
 from capplan.errors import CapplanError
 from capplan.questions.procurement import Purchases, judge_on_fresh_paths, keep_decision, plan_purchases, rehearse_plan, signed_now
-from tests.procurement_cases import BASE, assumptions, demand, offer, sku, solve, tables
+from tests.procurement_cases import BASE, assumptions, demand, offer, problem, sku, solve
 
 HOURS = 2190.0
 ON_DEMAND = offer("od", "on_demand", 4.0)
@@ -67,13 +67,13 @@ def test_a_plan_with_tiers_is_read_back_from_its_purchases() -> None:
     steps = pd.DataFrame([{"offer_id": "c", "from_lots": lots, "usd_per_hour": usd} for lots, usd in STEPS])
     work, fresh = demand([[8.0], [9.0]]), demand([[7.0], [8.5], [9.0], [10.0]]).assign(path=lambda frame: frame["path"] + 10)
     a = HindsightAssumptions(**(BASE | {"horizon_quarters": 1, "fresh_batches": 2, "approval_days": 0}))
-    given, named = tables(work, [ON_DEMAND, LEASE], a, offer_tiers=steps)
-    plan = plan_purchases(*given, **named)
+    asked = problem(work, [ON_DEMAND, LEASE], a, offer_tiers=steps)
+    plan = plan_purchases(asked)
     assert plan.purchases["lots"].tolist() == [9]
-    assert keep_decision(signed_now(plan.purchases.assign(firm=True)), *given, **named).regret_share == pytest.approx(0.0, abs=1e-9)
-    judged = judge_on_fresh_paths(plan.purchases, 0.0, work, fresh, *given[1:], **named).table.set_index("name")
+    assert keep_decision(asked, signed_now(plan.purchases.assign(firm=True))).regret_share == pytest.approx(0.0, abs=1e-9)
+    judged = judge_on_fresh_paths(asked, fresh, plan.purchases, 0.0, a).table.set_index("name")
     assert judged.at["on_its_own_paths", "usd"] == pytest.approx(plan.proof.upper_usd, rel=1e-9)
-    costs = rehearse_plan(plan.purchases, work, fresh, *given[1:], **named).paths.pivot_table(
+    costs = rehearse_plan(asked, fresh, plan.purchases, a).paths.pivot_table(
         index="path", columns="policy", values="realised_usd"
     )
     assert (costs["clairvoyant"] <= costs["plan_kept"] * (1 + 1e-9)).all()

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import pandas as pd
 
-from capplan.answers.store import Answer, is_remembered, key_of, remembered
+from capplan.answers.store import is_remembered, key_of, remembered
 from capplan.book.book import Book
 from capplan.book.factors import scaled_limits
 from capplan.book.scenario import (
@@ -39,6 +38,7 @@ from capplan.questions.procurement import (
     Frontier,
     Kept,
     OutOfSample,
+    Problem,
     Purchases,
     Rolling,
     Signed,
@@ -51,6 +51,7 @@ from capplan.questions.procurement import (
     sample_paths,
     trace_frontier,
 )
+from capplan.questions.procurement.problem import BOOK_TABLES
 
 Progress = Callable[[str], None]
 #: Tables that decide the forecast.
@@ -156,42 +157,26 @@ def work_of(book: Book, scenario: Scenario) -> pd.DataFrame:
 
 
 #: Tables that decide what is bought.
-PURCHASE_TABLES = (
-    *DEMAND_TABLES,
-    "demand_scenarios", "skus", "offers", "commitments", "limits", "assets", "sites", "spend_agreements", "other_costs", "offer_tiers", "offer_payments",
-    "egress_prices", "price_states", "delivery_states", "services", "api_contracts", "jobs", "nodes",
-)
+PURCHASE_TABLES = tuple(dict.fromkeys((*DEMAND_TABLES, "demand_scenarios", *BOOK_TABLES, "services", "api_contracts", "jobs", "nodes")))
 
 
-def _asked(book: Book, scenario: Scenario, ask: Callable[..., Answer], kind: type[ProcurementAssumptions] = ProcurementAssumptions) -> Answer:
-    """Put the book's tables and a section of the scenario to a verb that takes the arguments of `plan_purchases`."""
+def problem_of(book: Book, scenario: Scenario) -> Problem:
+    """State what is to be bought, from the tables of a book under a scenario."""
     for field, table, column in (("providers", "skus", "provider"), ("geographies", "offers", "geography")):
         known = set(book.get(table)[column].dropna())
         for name in getattr(scenario, field):
             if name not in known:
                 raise CapplanError(f"{field} names {name!r}, which no offer has; {nearest(name, known)}")
-    a = scenario.section(kind)
+    a = scenario.section(ProcurementAssumptions)
     speeds = book.need("speeds", "The purchase plan")
     hosted = book.get("workloads").query("host != 'api'")
     calls = overflow_prices(hosted, book.get("services"), book.get("api_contracts"), pd.Timestamp(scenario.as_of))
-    return ask(
-        work_of(book, scenario),
-        class_speeds(speeds, hosted),
-        book.get("offers"),
-        book.get("commitments"),
-        book.get("limits"),
-        a,
+    return Problem(
+        demand=work_of(book, scenario),
+        speeds=class_speeds(speeds, hosted),
         classes=class_table(hosted, speeds, a).merge(calls, on="class", how="left"),
-        skus=book.get("skus"),
-        assets=book.get("assets"),
-        sites=book.get("sites"),
-        spend_agreements=book.get("spend_agreements"),
-        other_costs=book.get("other_costs"),
-        offer_tiers=book.get("offer_tiers"),
-        offer_payments=book.get("offer_payments"),
-        egress_prices=book.get("egress_prices"),
-        price_states=book.get("price_states"),
-        delivery_states=book.get("delivery_states"),
+        assumptions=a,
+        **{name: book.get(name) for name in (*BOOK_TABLES, "usage", "workloads")},
     )
 
 
@@ -199,8 +184,7 @@ def purchases_of(book: Book, scenario: Scenario) -> Purchases:
     """Decide what to buy, and explain it."""
     key = f"purchases-{work_digest(scenario)}"
     a = scenario.section(ProcurementAssumptions)
-    ask = partial(plan_purchases, usage=book.get("usage"), workloads=book.get("workloads"), tell=partial(_leave, book))
-    return remembered(key, book, PURCHASE_TABLES, a, lambda: _asked(book, scenario, ask))
+    return remembered(key, book, PURCHASE_TABLES, a, lambda: plan_purchases(problem_of(book, scenario), tell=partial(_leave, book)))
 
 
 def _leave(book: Book, found: Decided) -> None:
@@ -215,9 +199,9 @@ def first_answer_of(book: Book, scenario: Scenario) -> FirstAnswer | None:
     if is_remembered(full) or book.name not in _left:
         return None
     quick = scenario.replaced(gap_share=max(scenario.gap_share, FIRST_GAP))
-    found = _asked(book, quick, partial(decide, warm=_left[book.name], proof=QUICK))
+    found = decide(problem_of(book, quick), warm=_left[book.name], proof=QUICK)
     _leave(book, found)
-    return first_answer(found, quick.section(ProcurementAssumptions))
+    return first_answer(found)
 
 
 def unseen_of(book: Book, scenario: Scenario) -> pd.DataFrame:
@@ -239,16 +223,9 @@ def hindsight_of(book: Book, scenario: Scenario) -> tuple[OutOfSample, Rolling]:
     def compute() -> tuple[OutOfSample, Rolling]:
         fresh = unseen_of(book, scenario)
         few = sample_paths(fresh, a.rolling_paths, a.seed)
-        gap_usd = plan.proof.upper_usd - plan.proof.lower_usd
-
-        def ask(demand: pd.DataFrame, speeds: pd.DataFrame, offers: pd.DataFrame, *rest: Any, **more: Any) -> tuple[OutOfSample, Rolling]:
-            tables = (speeds, offers, *rest[:2], a)
-            return (
-                judge_on_fresh_paths(plan.purchases, gap_usd, demand, fresh, *tables, **more),
-                rehearse_plan(plan.purchases, demand, few, *tables, usage=book.get("usage"), workloads=book.get("workloads"), **more),
-            )
-
-        return _asked(book, scenario, ask)
+        problem = problem_of(book, scenario)
+        judged = judge_on_fresh_paths(problem, fresh, plan.purchases, plan.proof.upper_usd - plan.proof.lower_usd, a)
+        return judged, rehearse_plan(problem, few, plan.purchases, a)
 
     return remembered(f"hindsight-{work_digest(scenario)}", book, PURCHASE_TABLES, a, compute)
 
@@ -257,16 +234,12 @@ def frontier_of(book: Book, scenario: Scenario) -> Frontier:
     """Trace what each step of caution costs, and what it saves in the bad cases."""
     key = f"frontier-{work_digest(scenario)}"
     a = scenario.section(FrontierAssumptions)
-    return remembered(key, book, PURCHASE_TABLES, a, lambda: _asked(book, scenario, trace_frontier, FrontierAssumptions))
+    return remembered(key, book, PURCHASE_TABLES, a, lambda: trace_frontier(problem_of(book, scenario), a))
 
 
 def keep_in(book: Book, scenario: Scenario, signed: Signed) -> Callable[[], Kept]:
     """Return the question what it costs to sign under a scenario what another one's plan would sign; it can be asked in another process."""
-
-    def posed(*tables: Any, **more: Any) -> Callable[[], Kept]:
-        return partial(keep_decision, signed, *tables, **more)
-
-    return _asked(book, scenario, posed)
+    return partial(keep_decision, problem_of(book, scenario), signed)
 
 
 #: Tables of the book that the ledger reads under the same names.

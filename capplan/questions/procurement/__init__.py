@@ -8,6 +8,7 @@ from capplan.questions.procurement.hindsight.frontier import Frontier, trace_fro
 from capplan.questions.procurement.hindsight.kept_decision import Kept, Signed, keep_decision, signed_now
 from capplan.questions.procurement.hindsight.rehearsal import Rolling, rehearse_plan
 from capplan.questions.procurement.plan_purchases import plan_purchases
+from capplan.questions.procurement.problem import Problem
 from capplan.questions.procurement.program.agreement_proof import QUICK
 from capplan.questions.procurement.work.sampling import sample_paths
 
@@ -19,6 +20,7 @@ __all__ = [
     "Frontier",
     "Kept",
     "OutOfSample",
+    "Problem",
     "Proof",
     "Purchases",
     "Rolling",

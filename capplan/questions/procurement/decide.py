@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
-from capplan.book.scenario import ProcurementAssumptions
 from capplan.optimize.clock import time_limit
 from capplan.optimize.program import Solution
 from capplan.optimize.two_stage import Warm
 from capplan.questions.procurement.answer_tables import purchase_table
 from capplan.questions.procurement.explain.clashes import feasible, what_must_give
+from capplan.questions.procurement.problem import Problem
 from capplan.questions.procurement.program.agreement_proof import FULL, Effort, best_plan
 from capplan.questions.procurement.program.first_stage import Model, build_model
 from capplan.questions.procurement.program.limit_scope import known_limits
@@ -32,6 +32,7 @@ from capplan.questions.procurement.work.states import States, cut_points, known_
 class Stated:
     """A purchase program that is built and not yet solved."""
 
+    problem: Problem
     market: Market
     choices: Choices
     states: States
@@ -56,69 +57,30 @@ class Decided(Stated):
         return "time limit" if self.cut_short and self.solution.status == "limit" else self.solution.status
 
 
-def state_problem(
-    demand: pd.DataFrame,
-    speeds: pd.DataFrame,
-    offers: pd.DataFrame,
-    commitments: pd.DataFrame | None,
-    limits: pd.DataFrame | None,
-    a: ProcurementAssumptions,
-    *,
-    classes: pd.DataFrame,
-    skus: pd.DataFrame,
-    assets: pd.DataFrame | None = None,
-    sites: pd.DataFrame | None = None,
-    spend_agreements: pd.DataFrame | None = None,
-    other_costs: pd.DataFrame | None = None,
-    offer_tiers: pd.DataFrame | None = None,
-    offer_payments: pd.DataFrame | None = None,
-    egress_prices: pd.DataFrame | None = None,
-    price_states: pd.DataFrame | None = None,
-    delivery_states: pd.DataFrame | None = None,
-) -> Stated:
-    """Build the purchase program; the arguments are those of `plan_purchases`."""
-    caps = known_limits(limits, sites, a)
-    runs = speeds.loc[speeds["class"].isin(demand["class"]), "accelerator"]
-    market = build_market(offers, skus, commitments, assets, sites, runs, named_places(demand, classes, caps), a, offer_payments)
-    schedules = checked_instalments(offer_payments, market.contracts, offers)
-    states = known_states(price_states, delivery_states)
-    choices = list_choices(market, sites, a, checked_tiers(offer_tiers, market.contracts, offers, a.price_factor), schedules, states)
-    work = lay_out(with_states(demand, states, a.seed), speeds, classes, market, choices.timeline, a, egress_prices)
+def state_problem(problem: Problem) -> Stated:
+    """Build the purchase program."""
+    a, demand, classes, offers = problem.assumptions, problem.demand, problem.classes, problem.offers
+    caps = known_limits(problem.limits, problem.sites, a)
+    runs = problem.speeds.loc[problem.speeds["class"].isin(demand["class"]), "accelerator"]
+    market = build_market(problem, runs, named_places(demand, classes, caps))
+    schedules = checked_instalments(problem.offer_payments, market.contracts, offers)
+    states = known_states(problem.price_states, problem.delivery_states)
+    tiers = checked_tiers(problem.offer_tiers, market.contracts, offers, a.price_factor)
+    choices = list_choices(market, problem.sites, a, tiers, schedules, states)
+    work = lay_out(with_states(demand, states, a.seed), problem.speeds, classes, market, choices.timeline, a, problem.egress_prices)
     work = cut_points(work, segments(states.missing(choices.table, choices.timeline), choices.timeline.planned))
-    years = contract_years(spend_agreements, other_costs, market, choices, a)
+    years = contract_years(problem.spend_agreements, problem.other_costs, market, choices, a)
     recourse = build_recourse(work, market, choices, caps, a, states, [year.provider for year in years])
-    return Stated(market, choices, states, work, recourse, build_model(work, market, choices, recourse, caps, a, years))
+    return Stated(problem, market, choices, states, work, recourse, build_model(work, market, choices, recourse, caps, a, years))
 
 
-def decide(
-    demand: pd.DataFrame,
-    speeds: pd.DataFrame,
-    offers: pd.DataFrame,
-    commitments: pd.DataFrame | None,
-    limits: pd.DataFrame | None,
-    a: ProcurementAssumptions,
-    *,
-    classes: pd.DataFrame,
-    skus: pd.DataFrame,
-    assets: pd.DataFrame | None = None,
-    sites: pd.DataFrame | None = None,
-    spend_agreements: pd.DataFrame | None = None,
-    other_costs: pd.DataFrame | None = None,
-    offer_tiers: pd.DataFrame | None = None,
-    offer_payments: pd.DataFrame | None = None,
-    egress_prices: pd.DataFrame | None = None,
-    price_states: pd.DataFrame | None = None,
-    delivery_states: pd.DataFrame | None = None,
-    warm: Warm | None = None,
-    proof: Effort | None = FULL,
-) -> Decided:
+def decide(problem: Problem, *, warm: Warm | None = None, proof: Effort | None = FULL) -> Decided:
     """Build and solve the purchase program.
 
     Parameters
     ----------
-    demand, speeds, offers, commitments, limits, a, classes, skus, assets, sites, spend_agreements, other_costs, offer_tiers, offer_payments,
-    egress_prices, price_states, delivery_states
-        As for `plan_purchases`.
+    problem
+        Tables and assumptions.
     warm
         What an earlier decision left (`Decided.solution.warm`): its cuts hold where only first-stage costs, limits or the risk weight
         moved, its bases also where prices by the hour or demand did. Which of several plans within the gap is found may depend on it.
@@ -126,14 +88,11 @@ def decide(
         How much is done to bound what any plan could cost where spend agreements run (elsewhere the bounds come with the solution); None where bounds
         are not asked for.
     """
+    a = problem.assumptions
     solved: dict[tuple[tuple[str, float], ...], tuple[Stated, Model, Solution]] = {}
 
     def solve(factor: Mapping[str, float]) -> tuple[Work, Recourse, Solution]:
-        raised = _raised(classes, speeds, factor, a) if factor else classes
-        found = state_problem(demand, speeds, offers, commitments, limits, a, classes=raised, skus=skus, assets=assets, sites=sites,
-                              spend_agreements=spend_agreements, other_costs=other_costs, offer_tiers=offer_tiers,
-                              offer_payments=offer_payments, egress_prices=egress_prices, price_states=price_states,
-                              delivery_states=delivery_states)  # fmt: skip
+        found = state_problem(replace(problem, classes=_raised(problem, factor)) if factor else problem)
         feasible(found.model)
         model, solution = best_plan(found.model, a, warm, proof, exact=proof == FULL)
         solved[tuple(factor.items())] = found, model, solution
@@ -155,7 +114,8 @@ def decide(
     found, model, solution = solved[key]
     lots = model.lots(solution.x).round()
     bought = purchase_table(found.choices, lots)
-    return Decided(found.market, found.choices, found.states, found.work, found.recourse, model, solution, lots, bought, notes, clock.cut_short)
+    stated = replace(found, problem=problem, model=model)
+    return Decided(**vars(stated), solution=solution, lots=lots, purchases=bought, notes=notes, cut_short=clock.cut_short)
 
 
 def _clash(stated: Stated, level: float) -> str:
@@ -164,8 +124,9 @@ def _clash(stated: Stated, level: float) -> str:
     return f" It clashes with these limits, which must give at least so much: {'; '.join(map(str, found))}." if found else ""
 
 
-def _raised(classes: pd.DataFrame, speeds: pd.DataFrame, factor: Mapping[str, float], a: ProcurementAssumptions) -> pd.DataFrame:
+def _raised(problem: Problem, factor: Mapping[str, float]) -> pd.DataFrame:
     """Return the classes with their costs of shortfall multiplied."""
+    classes, speeds, a = problem.classes, problem.speeds, problem.assumptions
     fastest = speeds.groupby("class")["work_per_accelerator_hour"].max().reindex(classes["class"]).to_numpy()
     batch = classes["stage_kind"] == "batch"
     assumed = np.where(batch, a.batch_shortfall_usd_per_accelerator_hour, a.serving_shortfall_usd_per_accelerator_hour) / fastest

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from capplan.book.scenario import ProcurementAssumptions
 from capplan.optimize.program import blended_cost
 from capplan.questions.procurement.answer_tables import capacity_table, cost_table, dispatch_table
 from capplan.questions.procurement.decide import Decided
@@ -29,8 +28,9 @@ class FirstAnswer:
     notes: tuple[str, ...]
 
 
-def first_answer(found: Decided, a: ProcurementAssumptions) -> FirstAnswer:
+def first_answer(found: Decided) -> FirstAnswer:
     """Tabulate a decision, and say that it is a first answer, how good it is proven to be, and that it may differ from the full one."""
+    a = found.problem.assumptions
     program, solution = found.model.program, found.solution
     first, cost = float(program.c @ solution.x), solution.cost_by_scenario
     expected = first + float(program.probability @ cost)

@@ -7,8 +7,6 @@ from dataclasses import replace
 
 import pandas as pd
 
-from capplan.book.frames import check_frames
-from capplan.book.scenario import ProcurementAssumptions
 from capplan.questions.procurement.answer import Proof, Purchases
 from capplan.questions.procurement.answer_tables import capacity_table, cost_table, dispatch_table, path_table, service_table
 from capplan.questions.procurement.decide import Decided, decide
@@ -16,32 +14,11 @@ from capplan.questions.procurement.explain.demand_branches import COLUMNS, plan_
 from capplan.questions.procurement.explain.reasons import explain
 from capplan.questions.procurement.explain.sentences import in_words
 from capplan.questions.procurement.hindsight.look_back import look_back_cases, look_back_levels
+from capplan.questions.procurement.problem import Problem
 from capplan.questions.procurement.work.deferral import deferral_table, moved_load
 
 
-def plan_purchases(
-    demand: pd.DataFrame,
-    speeds: pd.DataFrame,
-    offers: pd.DataFrame,
-    commitments: pd.DataFrame | None,
-    limits: pd.DataFrame | None,
-    a: ProcurementAssumptions,
-    *,
-    classes: pd.DataFrame,
-    skus: pd.DataFrame,
-    assets: pd.DataFrame | None = None,
-    sites: pd.DataFrame | None = None,
-    spend_agreements: pd.DataFrame | None = None,
-    other_costs: pd.DataFrame | None = None,
-    offer_tiers: pd.DataFrame | None = None,
-    offer_payments: pd.DataFrame | None = None,
-    egress_prices: pd.DataFrame | None = None,
-    price_states: pd.DataFrame | None = None,
-    delivery_states: pd.DataFrame | None = None,
-    usage: pd.DataFrame | None = None,
-    workloads: pd.DataFrame | None = None,
-    tell: Callable[[Decided], None] | None = None,
-) -> Purchases:
+def plan_purchases(problem: Problem, *, tell: Callable[[Decided], None] | None = None) -> Purchases:
     r"""Decide what to buy in each quarter.
 
     .. math:: \min_x\ c^T x + (1-\lambda)\,E[C_s(x)] + \lambda\,\mathrm{CVaR}_\alpha(C_s(x))
@@ -52,19 +29,10 @@ def plan_purchases(
 
     Parameters
     ----------
-    demand : path, probability, class, region, quarter, block, hours, work_per_hour
-    speeds : class, accelerator, work_per_accelerator_hour
-    offers, commitments, limits, skus, assets, sites, spend_agreements, other_costs, offer_tiers, offer_payments, egress_prices, price_states,
-    delivery_states
-        Tables of the book; None or empty where it has none. Of other costs only those billed by the provider of a spend agreement count.
-    a
-        Assumptions.
-    usage, workloads
-        Measured work and its classes: then rules that only look back are held against the plan.
+    problem
+        Tables and assumptions.
     tell
         Told of the decision before it is explained.
-    classes : class, interruptible, residency, stage_kind, shortfall_usd_per_unit, api; optionally api_usd_per_unit, home_provider,
-        home_region, egress_gib_per_unit
 
     Returns
     -------
@@ -79,13 +47,8 @@ def plan_purchases(
     ------
     Birge and Louveaux, Introduction to Stochastic Programming (2011), chapters 1 and 4; Rockafellar and Uryasev (2000) for CVaR.
     """
-    check_frames({"offers": offers, "commitments": commitments, "limits": limits, "skus": skus, "assets": assets, "sites": sites,
-                  "spend_agreements": spend_agreements, "other_costs": other_costs, "offer_tiers": offer_tiers, "offer_payments": offer_payments,
-                  "egress_prices": egress_prices, "price_states": price_states, "delivery_states": delivery_states})  # fmt: skip
-    found = decide(demand, speeds, offers, commitments, limits, a, classes=classes, skus=skus, assets=assets, sites=sites,
-                   spend_agreements=spend_agreements, other_costs=other_costs, offer_tiers=offer_tiers,
-                   offer_payments=offer_payments, egress_prices=egress_prices, price_states=price_states,
-                   delivery_states=delivery_states)  # fmt: skip
+    a = problem.assumptions
+    found = decide(problem)
     if tell is not None:
         tell(found)
     work, market, choices, recourse, model = found.work, found.market, found.choices, found.recourse, found.model
@@ -96,8 +59,7 @@ def plan_purchases(
     )
     costs = cost_table(work, market, choices, recourse, solution.recourse, lots)
     signed = bool((market.holdings["kind"] == "contract").any())
-    said = look_back_levels(usage, workloads, demand, speeds, offers, market, work, a, classes=classes, skus=skus, sites=sites,
-                             offer_payments=offer_payments)  # fmt: skip
+    said = look_back_levels(problem, market, work)
     further = look_back_cases(said, choices, market, model)
     reasons = explain(work, market, choices, recourse, model, solution, bought, a, stopped_by=found.stopped_by, signed=signed, further=further)
     branches = plan_branches(work, choices, model, solution, bought, a)

@@ -17,6 +17,7 @@ from capplan.quantiles import weighted_quantiles
 from capplan.questions.pricing import completed
 from capplan.questions.procurement.decide import Stated, state_problem
 from capplan.questions.procurement.explain.alternatives import some_paths
+from capplan.questions.procurement.problem import Problem
 from capplan.questions.procurement.supply.choices import lots_of
 from capplan.questions.procurement.work.states import known_states, with_states
 from capplan.text import money
@@ -49,16 +50,7 @@ class OutOfSample:
 
 
 def judge_on_fresh_paths(
-    purchases: pd.DataFrame,
-    certified_gap_usd: float,
-    demand: pd.DataFrame,
-    fresh: pd.DataFrame,
-    speeds: pd.DataFrame,
-    offers: pd.DataFrame,
-    commitments: pd.DataFrame | None,
-    limits: pd.DataFrame | None,
-    a: HindsightAssumptions,
-    **tables: pd.DataFrame | None,
+    problem: Problem, fresh: pd.DataFrame, purchases: pd.DataFrame, certified_gap_usd: float, a: HindsightAssumptions
 ) -> OutOfSample:
     r"""Estimate what a plan really costs and how far it is from the best, with paths it has not seen.
 
@@ -71,14 +63,16 @@ def judge_on_fresh_paths(
 
     Parameters
     ----------
+    problem
+        What the plan was made from, with its own paths.
+    fresh : path, probability, class, region, quarter, block, hours, work_per_hour
+        Other paths; path numbers differ.
     purchases
         offer_id, quarter, lots of the plan, as in `answer.Purchases.purchases`.
     certified_gap_usd
         Proven gap of the plan on its own paths.
-    demand, fresh : path, probability, class, region, quarter, block, hours, work_per_hour
-        The plan's paths, and others; path numbers differ.
-    speeds, offers, commitments, limits, a, tables
-        As for `plan_purchases`.
+    a
+        Assumptions, instead of the problem's own.
 
     Raises
     ------
@@ -95,10 +89,7 @@ def judge_on_fresh_paths(
         raise CapplanError(
             f"{len(paths)} fresh paths are too few for {a.fresh_batches} batches of two or more; forecast more paths, plan on fewer, or lower fresh_batches"
         )
-    states = known_states(tables.get("price_states"), tables.get("delivery_states"))
-    both = together(with_states(demand, states, a.seed), with_states(fresh, states, a.seed))
-    limits, agreements, left_out = without_penalties(limits, tables.get("spend_agreements"))
-    stated = state_problem(both, speeds, offers, commitments, limits, a, **{**tables, "spend_agreements": agreements})
+    stated, left_out = state_on_both(problem, fresh, a)
     x = first_stage_of(stated, purchases)
     own, new = split_paths(stated, fresh)
     evaluator = Evaluator(some_paths(stated.model.program, new), a.tail_share, recourse_of(stated.model.program))
@@ -128,6 +119,14 @@ def judge_on_fresh_paths(
         *left_out,
     )
     return OutOfSample(table, headline, notes)
+
+
+def state_on_both(problem: Problem, fresh: pd.DataFrame, a: HindsightAssumptions) -> tuple[Stated, tuple[str, ...]]:
+    """State a problem over its own paths and fresh ones, without what depends on the mean of all paths; return it, and what was left out."""
+    states = known_states(problem.price_states, problem.delivery_states)
+    both = together(with_states(problem.demand, states, a.seed), with_states(fresh, states, a.seed))
+    limits, agreements, left_out = without_penalties(problem.limits, problem.spend_agreements)
+    return state_problem(replace(problem, demand=both, assumptions=a, limits=limits, spend_agreements=agreements)), left_out
 
 
 def without_penalties(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from capplan.book.scenario import FrontierAssumptions
 from capplan.optimize.program import Solution, blended_cost
 from capplan.questions.procurement.answer_tables import purchase_table
 from capplan.questions.procurement.decide import Decided, decide
+from capplan.questions.procurement.problem import Problem
 from capplan.questions.procurement.program.agreement_proof import QUICK, best_plan
 from capplan.text import money
 
@@ -50,15 +51,7 @@ class _Plan(NamedTuple):
     found: Solution
 
 
-def trace_frontier(
-    demand: pd.DataFrame,
-    speeds: pd.DataFrame,
-    offers: pd.DataFrame,
-    commitments: pd.DataFrame | None,
-    limits: pd.DataFrame | None,
-    a: FrontierAssumptions,
-    **tables: pd.DataFrame | None,
-) -> Frontier:
+def trace_frontier(problem: Problem, a: FrontierAssumptions) -> Frontier:
     r"""Say what each step of caution costs on average, and what it takes off the bad cases.
 
     .. math:: \min_x\ c^T x + (1-\lambda)\,E[C_s(x)] + \lambda\,\mathrm{CVaR}_\alpha(C_s(x)),\quad \lambda = 0, \dots, 1
@@ -68,15 +61,17 @@ def trace_frontier(
 
     Parameters
     ----------
-    demand, speeds, offers, commitments, limits, a, tables
-        As for `plan_purchases`.
+    problem
+        The tables.
+    a
+        Assumptions, instead of the problem's own.
 
     Source
     ------
     Rockafellar and Uryasev, "Optimization of conditional value-at-risk", Journal of Risk 2 (2000); the blends are the supported points of
     the efficient frontier (weighted sums, Geoffrion 1968).
     """
-    base = decide(demand, speeds, offers, commitments, limits, a, **tables)
+    base = decide(replace(problem, assumptions=a))
     weights = np.unique([*np.linspace(0.0, 1.0, a.frontier_points).round(6), a.risk_weight])
     found = {a.risk_weight: base.solution}
     for side in (weights[weights < a.risk_weight][::-1], weights[weights > a.risk_weight]):

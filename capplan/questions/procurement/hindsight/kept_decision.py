@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from capplan.book.scenario import ProcurementAssumptions
 from capplan.optimize.solver import InfeasibleError
 from capplan.questions.procurement.decide import decide
+from capplan.questions.procurement.problem import Problem
 from capplan.questions.procurement.program.agreement_proof import best_plan
 from capplan.questions.procurement.supply.choices import lots_of
 
@@ -41,20 +40,19 @@ def signed_now(purchases: pd.DataFrame) -> Signed:
     return dict(zip(zip(firm["offer_id"], firm["quarter"], strict=True), firm["lots"].astype(float), strict=True))
 
 
-def keep_decision(signed: Signed, *tables: Any, **more: Any) -> Kept:
+def keep_decision(problem: Problem, signed: Signed) -> Kept:
     r"""Ask what it costs to sign what was decided under other assumptions: later purchases and use by the hour adapt, what is signed now does not.
 
     .. math:: r = \frac{\min_{x:\,x_{now} = \bar x}\, z(x) - \min_x z(x)}{\min_x z(x)}
 
     Parameters
     ----------
+    problem
+        Tables, and the other assumptions.
     signed
         The decision.
-    tables, more
-        Arguments of `plan_purchases`, the assumptions among them.
     """
-    a = next(part for part in tables if isinstance(part, ProcurementAssumptions))
-    found = decide(*tables, proof=None, **more)
+    found = decide(problem, proof=None)
     program, table, best = found.model.program, found.choices.table, found.solution
     firm = table["firm"].to_numpy(bool)
     lots = lots_of(table, pd.Series(dict(signed), dtype=float))
@@ -69,7 +67,7 @@ def keep_decision(signed: Signed, *tables: Any, **more: Any) -> Kept:
     if possible:
         try:
             held = replace(found.model, program=replace(program, lower=lower, upper=upper))
-            kept = best_plan(held, a, best.warm, None, exact=False, seen=best)[1]
+            kept = best_plan(held, problem.assumptions, best.warm, None, exact=False, seen=best)[1]
             regret = max(kept.upper - best.upper, 0.0) / max(abs(best.upper), 1e-9)
         except InfeasibleError:
             pass

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from capplan.book.scenario import ProcurementAssumptions
 from capplan.errors import CapplanError
 from capplan.questions.portfolio import recommend_now
 from capplan.questions.pricing import price_hours
+from capplan.questions.procurement.problem import Problem
 from capplan.questions.procurement.program.first_stage import Model
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.supply.market import Market
@@ -21,18 +21,13 @@ RULES = {
 }
 
 
-def look_back_levels(
-    usage: pd.DataFrame | None, workloads: pd.DataFrame | None, demand: pd.DataFrame, speeds: pd.DataFrame, offers: pd.DataFrame, market: Market,
-    work: Work, a: ProcurementAssumptions, *, classes: pd.DataFrame, skus: pd.DataFrame, sites: pd.DataFrame | None, offer_payments: pd.DataFrame | None = None,
-) -> pd.DataFrame:  # fmt: skip
+def look_back_levels(problem: Problem, market: Market, work: Work) -> pd.DataFrame:
     """Say how many accelerators each rule would commit to today; no rows where nothing was measured or the rules cannot be applied.
 
     Parameters
     ----------
-    usage, workloads
-        Measured work, and its classes; a workload that is not listed is a class of its own.
-    demand, speeds, offers, classes, skus, sites, offer_payments, a
-        As for `plan_purchases`.
+    problem
+        Measured work and its classes (a workload that is not listed is a class of its own), demand, prices and assumptions.
     market, work
         Offers that may be bought, contracts there are, and the work that is planned for.
 
@@ -41,16 +36,17 @@ def look_back_levels(
     DataFrame
         As `recommend_now` returns it.
     """
+    usage, workloads, demand, classes, a = problem.usage, problem.workloads, problem.demand, problem.classes, problem.assumptions
     if usage is None or usage.empty:
         return pd.DataFrame(columns=["rule"])
     known = workloads if workloads is not None and len(workloads) else pd.DataFrame({"workload": usage["workload"].unique()})
     mine = demand[demand["class"].isin(work.rows["class"])]
     allowed = pd.concat([market.contracts["offer_id"], market.pools["on_demand_offer"], market.pools["spot_offer"]])
-    prices = price_hours(skus, offers, a, sites, offer_payments)
+    prices = price_hours(problem.skus, problem.offers, a, problem.sites, problem.offer_payments)
     prices = prices[prices["offer_id"].isin(set(allowed.dropna()))]
     priced = classes.assign(shortfall_usd_per_unit=classes["shortfall_usd_per_unit"].astype(float).fillna(0.0))
     try:
-        return recommend_now(usage, known, mine, speeds, prices, a, classes=priced, holdings=market.holdings)
+        return recommend_now(usage, known, mine, problem.speeds, prices, a, classes=priced, holdings=market.holdings)
     except CapplanError:  # work that only machines one would buy, or a capacity block, can do: such a rule knows neither
         return pd.DataFrame(columns=["rule"])
 

@@ -13,12 +13,13 @@ from capplan.optimize.evaluation import Evaluator, recourse_of
 from capplan.optimize.program import Solution, TwoStage
 from capplan.optimize.two_stage import Warm
 from capplan.optimize.value_of_information import mean_program
-from capplan.questions.procurement.decide import Stated, state_problem
+from capplan.questions.procurement.decide import Stated
 from capplan.questions.procurement.explain.alternatives import some_paths, uncapped
-from capplan.questions.procurement.hindsight.fresh_paths import first_stage_of, split_paths, together, without_penalties
+from capplan.questions.procurement.hindsight.fresh_paths import first_stage_of, split_paths, state_on_both
 from capplan.questions.procurement.hindsight.look_back import RULES, look_back_cases, look_back_levels
+from capplan.questions.procurement.problem import Problem
 from capplan.questions.procurement.program.budget_proof import solve_within_budgets
-from capplan.questions.procurement.work.states import GOLDEN, known_states, with_states
+from capplan.questions.procurement.work.states import GOLDEN
 from capplan.text import money
 
 #: Gap of the decisions of a rehearsal.
@@ -59,20 +60,7 @@ class Rolling:
     notes: tuple[str, ...]
 
 
-def rehearse_plan(
-    purchases: pd.DataFrame,
-    demand: pd.DataFrame,
-    unseen: pd.DataFrame,
-    speeds: pd.DataFrame,
-    offers: pd.DataFrame,
-    commitments: pd.DataFrame | None,
-    limits: pd.DataFrame | None,
-    a: HindsightAssumptions,
-    *,
-    usage: pd.DataFrame | None = None,
-    workloads: pd.DataFrame | None = None,
-    **tables: pd.DataFrame | None,
-) -> Rolling:
+def rehearse_plan(problem: Problem, unseen: pd.DataFrame, purchases: pd.DataFrame, a: HindsightAssumptions) -> Rolling:
     """Decide quarter by quarter on unseen paths, and count what that and its alternatives really cost.
 
     At each review the demand of the quarters before it is known. The future is then what the forecast's paths nearest to that demand did,
@@ -80,24 +68,22 @@ def rehearse_plan(
 
     Parameters
     ----------
+    problem
+        What the plan was made from, with the forecast's paths; with usage, rules that only look back are played too, signed once at the start.
+    unseen : path, probability, class, region, quarter, block, hours, work_per_hour
+        Paths on which it is tested; path numbers differ.
     purchases
         offer_id, quarter, lots of the plan made at the start.
-    demand, unseen : path, probability, class, region, quarter, block, hours, work_per_hour
-        Paths of the forecast, and paths on which it is tested; path numbers differ.
-    speeds, offers, commitments, limits, a, usage, workloads, tables
-        As for `plan_purchases`; with usage, rules that only look back are played too, signed once at the start.
+    a
+        Assumptions, instead of the problem's own.
 
     Source
     ------
     Birge and Louveaux, Introduction to Stochastic Programming, 2nd ed. (2011), section 1.2 (rolling horizon); the clairvoyant is its
     wait-and-see solution of each path.
     """
-    states = known_states(tables.get("price_states"), tables.get("delivery_states"))
-    both = together(with_states(demand, states, a.seed), with_states(unseen, states, a.seed))
-    limits, agreements, left_out = without_penalties(limits, tables.get("spend_agreements"))
-    stated = state_problem(both, speeds, offers, commitments, limits, a, **{**tables, "spend_agreements": agreements})
-    named = {key: tables.get(key) for key in ("classes", "skus", "sites", "offer_payments")}
-    said = look_back_levels(usage, workloads, demand, speeds, offers, stated.market, stated.work, a, **named)
+    stated, left_out = state_on_both(problem, unseen, a)
+    said = look_back_levels(replace(problem, assumptions=a), stated.market, stated.work)
     rules = {name: x for name, x, _ in look_back_cases(said, stated.choices, stated.market, stated.model)}
     found = Rehearsal(stated, unseen, first_stage_of(stated, purchases), a, rules).run()
     return replace(found, notes=(*found.notes, *left_out))

@@ -13,6 +13,7 @@ from capplan.book.scenario import ProcurementAssumptions
 from capplan.book.tables.registry import key_of
 from capplan.errors import CapplanError, nearest
 from capplan.questions.pricing import TERM_MONTHS, USAGE_TERMS, completed, price_hours
+from capplan.questions.procurement.problem import Problem
 from capplan.questions.procurement.work.timeline import Timeline
 
 #: Contracts that put a machine there, whatever their discount says.
@@ -107,40 +108,27 @@ def attached(
             yield offer, known.loc[offer], part.reset_index(drop=True)
 
 
-def build_market(
-    offers: pd.DataFrame,
-    skus: pd.DataFrame,
-    commitments: pd.DataFrame | None,
-    assets: pd.DataFrame | None,
-    sites: pd.DataFrame | None,
-    accelerators: Iterable[str],
-    named_places: Iterable[str],
-    a: ProcurementAssumptions,
-    offer_payments: pd.DataFrame | None = None,
-) -> Market:
+def build_market(problem: Problem, accelerators: Iterable[str], named_places: Iterable[str]) -> Market:
     """Group everything that can serve work into pools of one provider, accelerator and place.
 
     A place is a geography, or a provider's region where demand or a limit names that region.
 
     Parameters
     ----------
-    offers, skus, commitments, assets, sites
-        Tables of the book.
+    problem
+        Offers, machines, contracts, assets and sites; exclusions and price assumptions apply here.
     accelerators
         Accelerators on which some of the work runs; offers of others could never serve it and are left out.
     named_places
         Regions that demand, residency and limits name.
-    a
-        Assumptions; exclusions and price assumptions apply here.
-    offer_payments
-        Table of offers that are paid by a schedule.
 
     Raises
     ------
     CapplanError
         If an offer cannot be priced, an excluded offer or a SKU is unknown, or a contract does nothing.
     """
-    table = completed(offers, "offers")
+    a, skus, sites = problem.assumptions, problem.skus, problem.sites
+    table = completed(problem.offers, "offers")
     machines = completed(skus, "skus").set_index("sku")
     unknown = [name for name in a.excluded_offers if name not in set(table["offer_id"])]
     if unknown:
@@ -155,7 +143,7 @@ def build_market(
     if a.geographies:
         wanted &= table["geography"].isin(a.geographies)
     table = table[wanted].reset_index(drop=True)
-    prices = price_hours(skus, table, a, sites, offer_payments)
+    prices = price_hours(skus, table, a, sites, problem.offer_payments)
     extra = ["lot_machines", "minimum_lots", "maximum_lots", "lead_time_days_p50", "lead_time_days_p90", "available_from", "available_to",
              "discounts", "plan_id", "guarantees_capacity", "quote_expires", "upfront_share", "capex_usd"]  # fmt: skip
     priced = pd.concat([prices, table[extra]], axis=1)
@@ -166,7 +154,7 @@ def build_market(
     geography = dict(zip(table["region"], table["geography"], strict=True))
     if sites is not None and not sites.empty:
         geography |= dict(zip(sites["site"], sites["geography"], strict=True))
-    parts = [part for part in (_signed(commitments, machines), _owned(assets, machines, a)) if len(part)]
+    parts = [part for part in (_signed(problem.commitments, machines), _owned(problem.assets, machines, a)) if len(part)]
     holdings = pd.concat(parts, ignore_index=True) if parts else _empty_holdings().copy()
     holdings["geography"] = [geography.get(region, region) for region in holdings["region"]]
     holdings = _renewable(holdings, table) if a.renewal_without_price == "same_price" else holdings

@@ -1,0 +1,69 @@
+"""All that a purchase is decided from, as one value that is checked when it is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import pandas as pd
+
+from capplan.book.frames import check_frames
+from capplan.book.scenario import ProcurementAssumptions
+
+#: Tables that are made from the book's, by the demand's own rules; all others are the book's as they are.
+DERIVED = ("demand", "speeds", "classes", "usage", "workloads")
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """The tables and assumptions of a purchase.
+
+    Parameters
+    ----------
+    demand : path, probability, class, region, quarter, block, hours, work_per_hour
+        What must be served, on each path.
+    speeds : class, accelerator, work_per_accelerator_hour
+        What runs where, and how fast.
+    classes : class, interruptible, residency, stage_kind, shortfall_usd_per_unit, api; optionally api_usd_per_unit, api_units_per_hour, home_provider,
+        home_region, egress_gib_per_unit
+        Classes of work.
+    assumptions
+        Dates, horizon, risk and all else that no table states.
+    offers, skus, commitments, limits, assets, sites, spend_agreements, other_costs, offer_tiers, offer_payments, egress_prices, price_states,
+    delivery_states
+        Tables of the book; None or empty where it has none. Of other costs only those billed by the provider of a spend agreement count.
+    usage, workloads
+        Measured work and its classes: then rules that only look back are held against the plan.
+
+    Raises
+    ------
+    CapplanError
+        Naming every cell of the book's tables that is not allowed.
+    """
+
+    demand: pd.DataFrame
+    speeds: pd.DataFrame
+    classes: pd.DataFrame
+    assumptions: ProcurementAssumptions
+    offers: pd.DataFrame
+    skus: pd.DataFrame
+    commitments: pd.DataFrame | None = None
+    limits: pd.DataFrame | None = None
+    assets: pd.DataFrame | None = None
+    sites: pd.DataFrame | None = None
+    spend_agreements: pd.DataFrame | None = None
+    other_costs: pd.DataFrame | None = None
+    offer_tiers: pd.DataFrame | None = None
+    offer_payments: pd.DataFrame | None = None
+    egress_prices: pd.DataFrame | None = None
+    price_states: pd.DataFrame | None = None
+    delivery_states: pd.DataFrame | None = None
+    usage: pd.DataFrame | None = None
+    workloads: pd.DataFrame | None = None
+
+    def __post_init__(self) -> None:
+        """Check the book's tables."""
+        check_frames({name: getattr(self, name) for name in BOOK_TABLES})
+
+
+#: Tables of the book that a problem holds under their own names.
+BOOK_TABLES = tuple(field.name for field in fields(Problem) if field.name not in (*DERIVED, "assumptions"))
