@@ -3,12 +3,43 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+from capplan.answers.store import SHARED, forget
 
 ROOT = Path(__file__).resolve().parents[1]
+FOLDER = pytest.StashKey[str]()
+
+
+# the same cases in every run: a law that fails fails for everybody
+settings.register_profile("capplan", derandomize=True, deadline=None)
+settings.load_profile("capplan")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let all processes of the session, kernels and commands included, share what was answered once."""
+    if not hasattr(config, "workerinput"):
+        os.environ[SHARED] = config.stash[FOLDER] = tempfile.mkdtemp(prefix="capplan-tests-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Delete the shared answers."""
+    if FOLDER in config.stash:
+        shutil.rmtree(config.stash[FOLDER], ignore_errors=True)
+
+
+@pytest.fixture
+def cold(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Compute everything anew from here on, and again after each call: for tests of the computation itself, and of the caches."""
+    monkeypatch.delenv(SHARED, raising=False)
+    forget()
+    return forget
 
 
 def reference_file(*parts: str) -> Path:

@@ -20,6 +20,11 @@ def test_import_is_quick_and_light():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 
+def test_views_load_neither_what_only_some_answers_need_nor_what_no_chart_needs():
+    code = "import sys, capplan.outputs.views.all_questions; print([m for m in ('rfc3987_syntax', 'dask', 'scipy.stats', 'statsforecast', 'sklearn', 'duckdb', 'papermill', 'vl_convert') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
 def test_public_names_exist():
     import capplan
 

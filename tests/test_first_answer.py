@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from capplan.answers import plan, store
+from capplan.answers import plan
 from capplan.book.book import load_book
 from capplan.optimize import two_stage
 from capplan.questions.procurement import first_answer
@@ -36,8 +38,7 @@ def test_a_warm_decision_is_proven_on_its_own(moved: dict[str, float], monkeypat
 
 
 @pytest.mark.slow
-def test_the_full_answer_is_the_same_whatever_was_looked_at_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    store.forget()
+def test_the_full_answer_is_the_same_whatever_was_looked_at_before(monkeypatch: pytest.MonkeyPatch, cold: Callable[[], None]) -> None:
     monkeypatch.setattr(plan, "_left", {})
     book = load_book(ROOT / "data" / "enterprise")
     scenario = book.scenario_with(**SHORT)
@@ -49,7 +50,7 @@ def test_the_full_answer_is_the_same_whatever_was_looked_at_before(monkeypatch: 
     assert first is not None
     looked = plan.purchases_of(book, moved)
     assert first.expected_usd == pytest.approx(looked.alternatives.set_index("name").at["plan", "expected_usd"], rel=0.05)
-    store.forget()
+    cold()
     plan._left.clear()
     fresh = plan.purchases_of(book, moved)
     for name in ("purchases", "costs", "alternatives", "binding", "explanation"):

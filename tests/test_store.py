@@ -15,10 +15,8 @@ from tests.conftest import CONTRACTS, SKUS, SOURCES, hourly
 
 
 @pytest.fixture
-def asked(make_book, monkeypatch):
+def asked(make_book, cold):
     """Return a question that counts how often it is computed."""
-    monkeypatch.delenv(store.SHARED, raising=False)
-    store.forget()
     book = load_book(make_book(usage=hourly(), commitments=CONTRACTS, skus=SKUS, sources=SOURCES))
     computed = []
 

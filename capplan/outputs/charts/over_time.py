@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import altair as alt
 import pandas as pd
 from pandas.api.types import is_datetime64_any_dtype
 
 from capplan.outputs.charts import theme
+from capplan.outputs.charts.altair_quickly import alt
 from capplan.outputs.charts.theme import ChartError
 from capplan.text import compact
 from capplan.units import is_quarter, quarter_index, quarter_range

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import altair as alt
 import pandas as pd
 
 from capplan.errors import nearest
 from capplan.outputs.charts import theme
+from capplan.outputs.charts.altair_quickly import alt
 
 SIDES: dict[str, dict[str, Any]] = {
     "right": {"align": "left", "baseline": "middle", "dx": 10},

@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-import altair as alt
 import pandas as pd
 
 from capplan.outputs.charts import theme
+from capplan.outputs.charts.altair_quickly import alt
 from capplan.outputs.charts.theme import ChartError
 from capplan.text import number_text
 

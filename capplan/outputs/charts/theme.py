@@ -13,10 +13,10 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import altair as alt
 import pandas as pd
 
 from capplan.errors import CapplanError, nearest
+from capplan.outputs.charts.altair_quickly import alt
 from capplan.text import TERM_NAMES, currency_of, sign_of
 
 # Liberation Sans is on Debian and inside vl-convert, and has the widths of Arial, so that labels measured offline fit in a browser too.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy.special import ndtri, stdtrit
 
 from capplan.book.assumptions.hindsight import HindsightAssumptions
 from capplan.errors import CapplanError, SolveError
@@ -99,10 +99,10 @@ def judge_on_fresh_paths(
     mean = first + blended_cost(cost, probability, a.risk_weight, a.tail_share)
     terms = _terms(cost, probability, a)
     error = float(np.sqrt(probability**2 @ (terms - probability @ terms) ** 2))
-    near = float(stats.norm.ppf(0.5 + CONFIDENCE / 2))
+    near = float(ndtri(0.5 + CONFIDENCE / 2))
     gaps = _batch_gaps(stated, new, x, a)
     gap = float(gaps.mean())
-    reach = float(stats.t.ppf(CONFIDENCE, len(gaps) - 1) * gaps.std(ddof=1) / np.sqrt(len(gaps)))
+    reach = float(stdtrit(len(gaps) - 1, CONFIDENCE) * gaps.std(ddof=1) / np.sqrt(len(gaps)))
     rows = [
         ("on_its_own_paths", seen, seen, seen, "risk-weighted cost of the plan on the paths it was made for"),
         ("on_fresh_paths", mean, mean - near * error, mean + near * error, f"the same on {len(paths)} paths it has not seen, with a 95 % band"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.questions.procurement.supply.market import Market
@@ -45,7 +45,7 @@ def expected_slip_days(days: np.ndarray | float, p50: np.ndarray | float, p90: n
     middle, late = np.where(unsure, middle, 1.0), np.where(unsure, late, 2.0)
     sigma = np.log(late / middle) / NORMAL_P90
     d = (np.log(middle) + sigma**2 - np.log(np.maximum(wait, 1e-9))) / sigma
-    slip = middle * np.exp(sigma**2 / 2) * norm.cdf(d) - wait * norm.cdf(d - sigma)
+    slip = middle * np.exp(sigma**2 / 2) * ndtr(d) - wait * ndtr(d - sigma)
     return np.where(unsure, np.maximum(slip, 0.0), 0.0)
 
 
