@@ -46,6 +46,7 @@ _UNITS = {
     "_share_per_year": "share per year",
     "_share": "%",
     "_seconds": "s",
+    "_hours": "h",
     "_days": "days",
     "_gib": "GiB",
     "_kwh": "kWh",
@@ -294,6 +295,12 @@ def _cell(name: str, value: Any) -> str:
     return str(value)
 
 
+def _in_hours(frame: pd.DataFrame) -> pd.DataFrame:
+    """Turn columns of seconds into hours where a reader would: where some value is above two hours."""
+    long = [name for name in frame.columns if str(name).endswith("_seconds") and pd.api.types.is_numeric_dtype(frame[name]) and frame[name].max() > 7200]
+    return frame.assign(**{name: frame[name] / 3600 for name in long}).rename(columns={name: f"{name.removesuffix('_seconds')}_hours" for name in long})
+
+
 #: Columns whose values are names made of words, not names given by a person.
 _WORDED = ("term", "component", "source", "kind", "measure", "view", "stage", "basis")
 
@@ -310,7 +317,7 @@ def readable(frame: pd.DataFrame, rows: int | None = None, currency: str = "USD"
     currency
         Currency of columns that end in _amount.
     """
-    part = frame if rows is None else frame.head(rows)
+    part = _in_hours(frame if rows is None else frame.head(rows))
     shown = {
         name: [words(str(value)) if name in _WORDED and isinstance(value, str) else _cell(str(name), value) for value in part[name]]
         for name in part.columns

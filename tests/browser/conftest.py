@@ -15,7 +15,7 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -48,13 +48,15 @@ SETTINGS = {
 
 def chromium() -> str:
     """Return Debian's Chromium; skip where it is absent, fail where a build server must have it."""
-    found = next((path for path in CHROMIUM if Path(path).exists()), None)
-    if found is None:
-        message = "Chromium is not on this machine (Debian package chromium); browser tests need it"
-        if os.environ.get("CI") == "true":
-            pytest.fail(message)
-        pytest.skip(message)
-    return found
+    return next((path for path in CHROMIUM if Path(path).exists()), "") or needed("Chromium (Debian package chromium)")
+
+
+def needed(what: str) -> NoReturn:
+    """Skip a test for want of a program; fail it where a build server must have it."""
+    message = f"{what} is not on this machine; this test needs it"
+    if os.environ.get("CI") == "true":
+        pytest.fail(message)
+    pytest.skip(message)
 
 
 @pytest.fixture(scope="session")

@@ -6,9 +6,10 @@ Every function takes the finding as `title`, the assumption it rests on as `subt
 
 from capplan.outputs.charts.compare import bars, tornado, waterfall
 from capplan.outputs.charts.over_time import curve, fan, layers, staircase
+from capplan.outputs.charts.pictures import to_image, to_png, to_svg
 from capplan.outputs.charts.points import frontier, scatter
 from capplan.outputs.charts.rows import gantt, heat_map
-from capplan.outputs.charts.theme import ChartError, stacked, to_png, to_svg
+from capplan.outputs.charts.theme import ChartError, stacked
 
 __all__ = [
     "ChartError",
@@ -22,6 +23,7 @@ __all__ = [
     "scatter",
     "stacked",
     "staircase",
+    "to_image",
     "to_png",
     "to_svg",
     "tornado",

@@ -1,4 +1,4 @@
-"""How every picture looks: one colour per term, one number format, one font, one width; and how a picture becomes a file.
+"""How every picture looks: one colour per term, one number format, one font, one width.
 
 The colours were searched so that lightness falls in even steps (readable in grey print) and every pair stays apart for
 readers with protanopia and deuteranopia; a test holds both.
@@ -6,7 +6,6 @@ readers with protanopia and deuteranopia; a test holds both.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 import textwrap
@@ -294,22 +293,3 @@ def stacked(*charts: Any) -> Any:
         .resolve_scale(color="independent", strokeDash="independent", shape="independent")
         .properties(config=configuration())
     )
-
-
-def to_svg(chart: Any) -> str:
-    """Draw a picture as SVG text, offline; text out of a book is escaped and no link is followed or made.
-
-    Vega numbers its clip paths from zero in each picture; here they carry the picture's digest, so that several stand in one page.
-    """
-    import vl_convert
-
-    svg = vl_convert.vegalite_to_svg(chart.to_dict(), allowed_base_urls=[])
-    mark = hashlib.sha256(svg.encode()).hexdigest()[:10]
-    return re.sub(r'(\bid="|url\(#|xlink:href="#|\bhref="#)((?:clip|gradient)[\w-]*)', rf"\1c{mark}-\2", svg)
-
-
-def to_png(chart: Any, scale: float = 2.0) -> bytes:
-    """Draw a picture as PNG, offline; scale 2 gives 144 dots per inch."""
-    import vl_convert
-
-    return vl_convert.svg_to_png(to_svg(chart), scale=scale)

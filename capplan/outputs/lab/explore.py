@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import html
+import math
 import os
 import re
 import tempfile
@@ -26,7 +27,8 @@ from capplan.outputs.charts import to_svg
 from capplan.outputs.charts.theme import display_name
 from capplan.outputs.export.files import write_table
 from capplan.outputs.lab.controls import Control, control_for, label_of
-from capplan.outputs.views.view import View
+from capplan.outputs.views.view import NO_MATHEMATICS, View
+from capplan.questions.cluster.measures import duration_words
 from capplan.text import number_text, words
 
 WAIT_SECONDS = 0.35
@@ -170,7 +172,8 @@ class Explorer(ipywidgets.VBox):
             self._help(),
         ]
         super().__init__(children=children, layout=ipywidgets.Layout(width="auto", min_width="0", overflow="hidden"))
-        self.add_class("capplan-explorer")
+        for name in ("capplan-explorer", *NO_MATHEMATICS):
+            self.add_class(name)
 
     @property
     def scenario(self) -> Scenario:
@@ -336,6 +339,8 @@ class Explorer(ipywidgets.VBox):
         ]
         because = f"because {' and '.join(moved) if len(moved) < 3 else ', '.join(moved)}"
         step = view.value - self.baseline.value
+        if not math.isfinite(step):
+            return f"{_amount(view)} against the baseline's {_amount(self.baseline)}, {because}."
         if abs(step) <= 1e-9 * max(1.0, abs(self.baseline.value)):
             return f"No difference to the baseline ({_amount(self.baseline)}), {because.replace('because', 'although', 1)}."
         share = f", {number_text(step / abs(self.baseline.value), 'share', signed=True)}" if self.baseline.value else ""
@@ -354,7 +359,11 @@ def _parts(before: View, after: View) -> str:
 
 
 def _amount(view: View, value: float | None = None, *, signed: bool = False) -> str:
-    text = number_text(view.value if value is None else value, view.unit, signed=signed)
+    amount = view.value if value is None else value
+    if view.unit == "seconds":
+        sign = ("-" if amount < 0 else "+") if signed else ""
+        return sign + duration_words(abs(amount)) if math.isfinite(amount) else "no end"
+    text = number_text(amount, view.unit, signed=signed)
     return text if view.unit in ("", "share") or text[-1:] == "%" or any(sign in text for sign in "$€£¥") else f"{text} {view.unit}"
 
 

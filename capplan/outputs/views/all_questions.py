@@ -69,7 +69,7 @@ def show_book(book: Book, scenario: Scenario) -> View:
             )
         }
     )
-    return View(headline, pictures, table, float(len(book.own)), "tables", ("first_quarter", "horizon_quarters"), book.notes)
+    return View(headline, pictures, table, float(ending), "contracts ending", ("first_quarter", "horizon_quarters"), book.notes)
 
 
 def show_pricing(book: Book, scenario: Scenario) -> View:

@@ -90,7 +90,6 @@ def show_cluster(book: Book, scenario: Scenario) -> View:
         "by_team": schedule.by_team,
         "measures": schedule.measures,
     }
-    value = float(answer.curve.smallest if answer.curve.smallest is not None else schedule.measure("accelerators"))
     headline = f"{schedule.headline} {answer.curve.headline}"
     notes = (*book.notes, *schedule.notes, *answer.curve.notes)
     headroom = headroom_of(book, scenario)
@@ -100,7 +99,7 @@ def show_cluster(book: Book, scenario: Scenario) -> View:
         details |= {"queue_headroom": headroom.factors, "queue_headroom_levels": headroom.levels}
         if len(headroom.levels) > 1:
             pictures["headroom"] = _headroom(headroom, scenario)
-    return View(headline, pictures, schedule.by_size, value, "accelerators", FIELDS, notes, details)
+    return View(headline, pictures, schedule.by_size, float(schedule.measure("queue_p90")), "seconds", FIELDS, notes, details)
 
 
 def _curve(found: CapacityCurve, scenario: Scenario) -> Any:

@@ -13,6 +13,20 @@ import pandas as pd
 from capplan.outputs import charts
 from capplan.text import readable
 
+#: Classes that keep mathematics away: MathJax 2 (nbconvert's pages) knows the first, MathJax 3 and 4 (JupyterLab, Notebook, Voila) the second.
+NO_MATHEMATICS = ("tex2jax_ignore", "mathjax_ignore")
+
+
+def as_it_stands(inner: str) -> str:
+    """Wrap HTML so that no host takes what lies between two dollar signs, or after a backslash, for a formula.
+
+    Examples
+    --------
+    >>> as_it_stands("<p>From $1M to $2M</p>")
+    '<div class="tex2jax_ignore mathjax_ignore"><p>From $1M to $2M</p></div>'
+    """
+    return f'<div class="{" ".join(NO_MATHEMATICS)}">{inner}</div>'
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -39,7 +53,9 @@ class Shown:
             text = first + "".join(side + part for side, part in zip(itertools.cycle(sides), rest, strict=False))
         return text
 
-    _repr_html_ = to_html
+    def _repr_html_(self) -> str:
+        """Show the table in a notebook."""
+        return as_it_stands(self.to_html())
 
 
 def _shown(table: pd.DataFrame) -> Shown:
@@ -60,7 +76,7 @@ class View:
     table
         The main table, tidy.
     value, unit
-        The deciding number and its unit ("USD", "accelerators", ...), for differences between two scenarios.
+        The deciding number and its unit ("USD", "accelerators", "seconds", ...), for differences between two scenarios: one that the fields move.
     fields
         Assumptions that the answer depends on, most telling first: the sliders.
     notes
@@ -96,7 +112,7 @@ class View:
         return _shown(self.details[name])
 
     def _repr_html_(self) -> str:
-        """Show headline, charts and notes in a notebook: plain SVG, no script, all text escaped."""
-        pictures = "".join(f"<div>{charts.to_svg(chart)}</div>" for chart in self.charts.values())
+        """Show headline, charts and notes in a notebook: images and text, no script, all text escaped."""
+        pictures = "".join(f"<div>{charts.to_image(chart)}</div>" for chart in self.charts.values())
         notes = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
-        return f"<p><b>{html.escape(self.headline)}</b></p>{pictures}" + (f"<ul>{notes}</ul>" if notes else "")
+        return as_it_stands(f"<p><b>{html.escape(self.headline)}</b></p>{pictures}" + (f"<ul>{notes}</ul>" if notes else ""))

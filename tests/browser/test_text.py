@@ -1,0 +1,131 @@
+"""What is written is what is read: no host of a notebook takes text of a view for mathematics, Markdown or HTML."""
+
+from __future__ import annotations
+
+import mimetypes
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from tests.browser.conftest import needed
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+#: Debian's MathJax 2 (package libjs-mathjax), the one that nbconvert's pages ask for.
+MATHJAX = Path("/usr/share/javascript/mathjax")
+#: Where the page believes that MathJax lies; the test answers in its place.
+HOST = "https://mathjax.invalid"
+TEXTS = (
+    "Sign 6 contracts worth $11.2M, the first at once: the plan costs $3.4M",
+    "team_a_b and __init__, *stars* and `ticks`",
+    "1 < 2 & 3 > 2 <b>not bold</b> &amp; &lt;",
+    r"\(x_1\) \[y\] C:\new\table \$5 and \begin{equation}z\end{equation}",
+    "$$x^2$$ then $a$",
+)
+CODE = f"""
+import pandas as pd
+from IPython.display import HTML, display
+from capplan.book.scenario import Scenario
+from capplan.outputs import charts
+from capplan.outputs.lab.explore import explore
+from capplan.outputs.views.view import View
+
+TEXTS = {TEXTS!r}
+
+class Book:
+    scenario = Scenario()
+
+def show_texts(book, scenario):
+    drawn = charts.bars(pd.DataFrame({{"label": ["from $1M", "to $2M"], "value": [1.0, 2.0]}}), title=TEXTS[0], value_title="Cost", unit="USD")
+    return View(TEXTS[0], {{"cost": drawn}}, pd.DataFrame({{"workload": TEXTS}}), 1.0, "USD", ("risk_weight",), TEXTS)
+"""
+CELLS = (CODE, 'HTML("<p class=\'control\'>from $1M to $2M</p>")', "show_texts(Book, Book.scenario)", "show_texts(Book, Book.scenario).shown")
+
+
+def notebook(*cells: str) -> nbformat.NotebookNode:
+    """Make a notebook of these cells."""
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    made.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    return made
+
+
+def read(page: Any, within: str) -> dict[str, list[str]]:
+    """Return what a reader sees: headlines, cells, notes, and texts of charts that are drawn."""
+    return page.evaluate(
+        """within => Object.fromEntries(Object.entries({headlines: 'p b, h3', cells: 'td', notes: 'li', charts: 'svg text, img'}).map(([name, kind]) => [name,
+            [...document.querySelectorAll(within)].flatMap(part => [...part.querySelectorAll(kind)].map(found => (found.naturalWidth ? found.alt : found.innerText ?? found.textContent).trim()))]))""",
+        within,
+    )
+
+
+def as_written(found: dict[str, list[str]]) -> None:
+    """Check that every text stands as it was written."""
+    assert set(found["headlines"]) == {TEXTS[0]}
+    assert [text for text in TEXTS if text not in found["cells"]] == []
+    assert [text for text in TEXTS if text not in found["notes"]] == []
+    assert TEXTS[0] in " ".join(found["charts"])
+
+
+def mathematics(page: Any, within: str = "body") -> int:
+    """Count the formulas that MathJax has set."""
+    return page.evaluate("within => document.querySelectorAll(`${within} mjx-container, ${within} .MathJax, ${within} .mjx-chtml`).length", within)
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Execute the texts' notebook without a person."""
+    from capplan.outputs.run.notebooks import execute
+
+    folder = tmp_path_factory.mktemp("texts")
+    written = folder / "texts.ipynb"
+    nbformat.write(notebook(*CELLS), written)
+    return execute(written, {}, folder / "executed.ipynb")
+
+
+def test_the_lab_shows_text_as_it_is_written(lab: Any, page: Any, shot: Any) -> None:
+    nbformat.write(notebook(*CELLS, "explore(show_texts, Book, Book.scenario)"), lab.folder / "texts.ipynb")
+    lab.open(page, "texts.ipynb")
+    lab.run_all(page)
+    page.wait_for_selector(".jp-OutputArea-output .control mjx-container", timeout=30_000)
+    page.wait_for_function("() => document.querySelectorAll('.capplan-explorer .capplan-status').length && !document.querySelector('.capplan-busy')")
+    shot(page, "texts_lab", tall=True)
+    assert mathematics(page) == mathematics(page, ".control") > 0, "the control is a formula, and nothing else is"
+    as_written(read(page, ".jp-OutputArea-output .mathjax_ignore"))
+    explorer = read(page, ".capplan-explorer")
+    as_written(explorer)
+    assert {"from $1M", "to $2M"} <= set(explorer["charts"])
+
+
+def test_an_executed_notebook_shows_text_as_it_is_written(lab: Any, page: Any, executed: Path, shot: Any) -> None:
+    (lab.folder / "executed.ipynb").write_bytes(executed.read_bytes())
+    lab.open(page, "executed.ipynb")
+    page.wait_for_selector(".control mjx-container", timeout=30_000)
+    shot(page, "texts_executed", tall=True)
+    assert mathematics(page) == mathematics(page, ".control") > 0
+    as_written(read(page, ".jp-OutputArea-output .mathjax_ignore"))
+
+
+def test_a_converted_page_shows_text_as_it_is_written(page: Any, executed: Path, shot: Any) -> None:
+    if not MATHJAX.is_dir():
+        needed("MathJax 2 (Debian package libjs-mathjax)")
+    command = [sys.executable, "-m", "nbconvert", "--to", "html", f"--HTMLExporter.mathjax_url={HOST}/MathJax.js?config=TeX-AMS_CHTML-full,Safe"]
+    subprocess.run([*command, str(executed)], check=True, capture_output=True)
+
+    def serve(route: Any) -> None:
+        file = MATHJAX / route.request.url.removeprefix(f"{HOST}/").partition("?")[0]
+        if file.is_file():
+            route.fulfill(body=file.read_bytes(), content_type=mimetypes.guess_type(file.name)[0] or "text/plain")
+        else:
+            route.abort()
+
+    page.route(re.compile("^https://"), serve)
+    page.goto(executed.with_suffix(".html").as_uri())
+    page.wait_for_selector(".control .mjx-chtml", timeout=30_000)
+    page.wait_for_timeout(500)
+    shot(page, "texts_converted")
+    assert mathematics(page) == mathematics(page, ".control") > 0
+    as_written(read(page, ".tex2jax_ignore"))
