@@ -13,10 +13,10 @@ from typing import Annotated, Any
 import typer
 import yaml
 
+from capplan import __version__
 from capplan.errors import CapplanError, ScenarioError
 
 app = typer.Typer(
-    help="Capacity planning and economics of AI infrastructure: from a book of inputs to a dated purchase plan.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -30,6 +30,20 @@ Parameters = Annotated[
 ScenarioFile = Annotated[Path | None, typer.Option("--scenario", help="YAML file of assumptions to override.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print a machine-readable answer on standard output.")]
 Out = Annotated[Path, typer.Option("--out", help="Folder the reports go to.")]
+
+
+def _version(wanted: bool) -> None:
+    """Print the version and end."""
+    if wanted:
+        typer.echo(f"capplan {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _about(
+    version: Annotated[bool, typer.Option("--version", help="Show the version and end.", callback=_version, is_eager=True)] = False,
+) -> None:
+    """Capacity planning and economics of AI infrastructure: from a book of inputs to a dated purchase plan."""
 
 
 def say(text: str) -> None:
@@ -111,6 +125,15 @@ def run(
         list(found.view.notes),
         f"{found.view.headline}\nNotebook: {found.path}",
     )
+
+
+@app.command()
+def questions(as_json: AsJson = False) -> None:
+    """List the questions that `capplan run` answers."""
+    from capplan.outputs.run.notebooks import asked_by, notebooks
+
+    asked = {name: asked_by(path) for name, path in notebooks().items()}
+    typer.echo(json.dumps(asked) if as_json else "\n".join(f"{name:<12} {text}" for name, text in asked.items()))
 
 
 @app.command()

@@ -46,7 +46,6 @@ _UNITS = {
     "_share_per_year": "share per year",
     "_share": "%",
     "_seconds": "s",
-    "_hours": "h",
     "_days": "days",
     "_gib": "GiB",
     "_kwh": "kWh",
@@ -296,9 +295,15 @@ def _cell(name: str, value: Any) -> str:
 
 
 def _in_hours(frame: pd.DataFrame) -> pd.DataFrame:
-    """Turn columns of seconds into hours where a reader would: where some value is above two hours."""
+    """Turn columns of seconds into hours where a reader would: where some value is above two hours.
+
+    Examples
+    --------
+    >>> _in_hours(pd.DataFrame({"queue_p90_seconds": [127917.0], "save_seconds": [30.0]})).columns.tolist()
+    ['Queue p90 (h)', 'save_seconds']
+    """
     long = [name for name in frame.columns if str(name).endswith("_seconds") and pd.api.types.is_numeric_dtype(frame[name]) and frame[name].max() > 7200]
-    return frame.assign(**{name: frame[name] / 3600 for name in long}).rename(columns={name: f"{name.removesuffix('_seconds')}_hours" for name in long})
+    return frame.assign(**{name: frame[name] / 3600 for name in long}).rename(columns={name: f"{words(name.removesuffix('_seconds'))} (h)" for name in long})
 
 
 #: Columns whose values are names made of words, not names given by a person.

@@ -86,6 +86,19 @@ def test_no_folder_and_unknown_question(capplan, tmp_path, make_book):
     assert not (tmp_path / "out").exists()
 
 
+def test_version_and_questions_are_listed_whole(capplan, tmp_path, make_book):
+    from capplan import __version__
+    from capplan.outputs.views.all_questions import VIEWS
+
+    assert capplan("--version").stdout == f"capplan {__version__}\n"
+    listed = capplan("questions").stdout
+    assert {line.split()[0] for line in listed.splitlines()} == set(VIEWS)
+    assert "What do we sign this quarter?" in listed
+    refused = capplan("run", "zzz", make_book(usage=hourly()), "--out", tmp_path / "out").stderr
+    assert all(name in refused for name in VIEWS)
+    assert "..." not in refused
+
+
 def test_scenario_file_and_parameter(capplan, make_book, tmp_path):
     file = tmp_path / "s.yaml"
     file.write_text("risk_weight: 0.9\nseed: 3\n")

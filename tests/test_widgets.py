@@ -10,14 +10,17 @@ import ipywidgets
 import pandas as pd
 import pytest
 
-from capplan.book.book import Book
+from capplan.book.book import Book, load_book
 from capplan.book.scenario import Scenario
 from capplan.cli import overrides
 from capplan.errors import CapplanError, ScenarioError
 from capplan.outputs import charts
 from capplan.outputs.lab.controls import MOST_STEPS, bounds_of, control_for
+from capplan.outputs.lab.differences import difference_text
 from capplan.outputs.lab.explore import Explorer, explore
+from capplan.outputs.views.all_questions import show_cluster
 from capplan.outputs.views.view import View
+from tests.conftest import hourly
 
 HOSTILE = "<script>alert(1)</script>"
 FIELDS = ("risk_weight", "price_factor", "growth_share_per_year", "horizon_end", "providers")
@@ -346,3 +349,39 @@ def test_nothing_is_shown_without_a_person(monkeypatch: pytest.MonkeyPatch) -> N
     assert explore(show_cost, a_book(), Scenario()) is None
     monkeypatch.delenv("CAPPLAN_HEADLESS")
     assert isinstance(explore(show_cost, a_book(), Scenario()), Explorer)
+
+
+def test_a_larger_cluster_shortens_the_wait_that_is_shown(tmp_path: Path, make_book: Callable[..., Path]) -> None:
+    """Two jobs of all 8 accelerators at once: one waits for the other's hour; on 16 none waits."""
+    folder = make_book(
+        usage=hourly(10),
+        workloads="workload,stage,unit,host\nchat,serving,requests,self\n",
+        speeds="workload,accelerator,work_per_accelerator_hour,basis\nchat,H100,1,measured\n",
+        nodes="node,accelerator,accelerator_count,nodes\nn,H100,8,1\n",
+        jobs="job_id,submit,duration_seconds,accelerators\nj0,2026-01-02,36000,8\nj1,2026-01-02,36000,8\n",
+        book="as_of: 2026-02-01\nfirst_quarter: 2026Q2\nhorizon_quarters: 1\ncurve_sizes: 2\ncurve_resamples: 1\n",
+    )
+    clock, book = Clock(), load_book(folder)
+    shown = Explorer(show_cluster, book, book.scenario, folder=tmp_path, plan_action=clock)
+    assert shown.baseline is not None
+    assert shown.baseline.unit == "seconds"
+    assert shown.baseline.value == 32400, "nine tenths of the way from 0 to 36,000 s"
+    assert "Queue p90 (h)" in shown.table.value
+    shown.controls["added_accelerators"].widget.value = 8
+    clock.rest()
+    assert shown.view is not None
+    assert shown.view.value == 0
+    assert "-100% against the baseline" in shown.difference.value
+    assert shown.difference.value.startswith("-9 hours")
+
+
+def test_an_endless_wait_is_not_subtracted(tmp_path: Path) -> None:
+    clock = Clock()
+    shown = an_explorer(tmp_path, clock=clock)
+    baseline, view = shown.baseline, shown.view
+    assert baseline is not None
+    assert view is not None
+    shown.baseline = replace(baseline, value=float("inf"), unit="seconds")
+    before = shown.baseline_scenario
+    said = difference_text(shown.baseline, replace(view, value=7200.0, unit="seconds"), before, before.replaced(price_factor=2.0))
+    assert said == "2 hours against the baseline's no end, because price factor 1 → 2."

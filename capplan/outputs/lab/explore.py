@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import html
-import math
 import os
 import re
 import tempfile
@@ -24,12 +23,11 @@ from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.errors import CapplanError
 from capplan.outputs.charts import to_svg
-from capplan.outputs.charts.theme import display_name
 from capplan.outputs.export.files import write_table
 from capplan.outputs.lab.controls import Control, control_for, label_of
+from capplan.outputs.lab.differences import difference_text
 from capplan.outputs.views.view import NO_MATHEMATICS, View
-from capplan.questions.cluster.measures import duration_words
-from capplan.text import number_text, words
+from capplan.text import words
 
 WAIT_SECONDS = 0.35
 #: Rest after a first answer before the full one is computed, so that one can go on moving.
@@ -310,7 +308,7 @@ class Explorer(ipywidgets.VBox):
         names = list(view.charts)
         chosen = self._picked if self._picked in names else names[0]
         picture = to_svg(view.charts[chosen])
-        difference = self._difference(view, scenario)
+        difference = difference_text(self.baseline, view, self.baseline_scenario, scenario)
         self.view = view
         self._quiet = True
         self.which.options = [(words(name), name) for name in names]
@@ -327,61 +325,6 @@ class Explorer(ipywidgets.VBox):
         if not self._quiet and self.view is not None and self.which.value in self.view.charts:
             self._picked = self.which.value
             self.picture.value = to_svg(self.view.charts[self.which.value])
-
-    def _difference(self, view: View, scenario: Scenario) -> str:
-        """Say how far the deciding number is from the baseline, and what was moved."""
-        if self.baseline is None or scenario == self.baseline_scenario:
-            return "These are the baseline's assumptions."
-        moved = [
-            f"{_within(label_of(name))} {_value_text(getattr(self.baseline_scenario, name))} → {_value_text(getattr(scenario, name))}"
-            for name in Scenario.model_fields
-            if getattr(scenario, name) != getattr(self.baseline_scenario, name)
-        ]
-        because = f"because {' and '.join(moved) if len(moved) < 3 else ', '.join(moved)}"
-        step = view.value - self.baseline.value
-        if not math.isfinite(step):
-            return f"{_amount(view)} against the baseline's {_amount(self.baseline)}, {because}."
-        if abs(step) <= 1e-9 * max(1.0, abs(self.baseline.value)):
-            return f"No difference to the baseline ({_amount(self.baseline)}), {because.replace('because', 'although', 1)}."
-        share = f", {number_text(step / abs(self.baseline.value), 'share', signed=True)}" if self.baseline.value else ""
-        return f"{_amount(view, step, signed=True)}{share} against the baseline ({_amount(self.baseline)}), {because}{_parts(self.baseline, view)}."
-
-
-def _parts(before: View, after: View) -> str:
-    """Name the two components of the number that moved most, where the view lists them (details["components"]: component, usd)."""
-    if "components" not in before.details or "components" not in after.details:
-        return ""
-    old, new = (view.details["components"].groupby("component")["usd"].sum() for view in (before, after))
-    steps = new.sub(old, fill_value=0.0)
-    largest = steps[steps.abs() >= max(0.5, 0.05 * steps.abs().max())].sort_values(key=abs, ascending=False, kind="stable").head(2)
-    named = [f"{display_name(name).lower()} {number_text(step, after.unit, signed=True)}" for name, step in largest.items()]
-    return f": mostly {' and '.join(named)}" if named else ""
-
-
-def _amount(view: View, value: float | None = None, *, signed: bool = False) -> str:
-    amount = view.value if value is None else value
-    if view.unit == "seconds":
-        sign = ("-" if amount < 0 else "+") if signed else ""
-        return sign + duration_words(abs(amount)) if math.isfinite(amount) else "no end"
-    text = number_text(amount, view.unit, signed=signed)
-    return text if view.unit in ("", "share") or text[-1:] == "%" or any(sign in text for sign in "$€£¥") else f"{text} {view.unit}"
-
-
-def _within(label: str) -> str:
-    """Write a label within a sentence: a small letter first, unless it is an abbreviation."""
-    return label if label[:2].isupper() else label[:1].lower() + label[1:]
-
-
-def _value_text(value: Any) -> str:
-    if value is None:
-        return "as estimated"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:,.6g}"
-    if isinstance(value, tuple):
-        return ", ".join(str(part) for part in value) or "none"
-    return words(value) if isinstance(value, str) and "_" in value else str(value)
 
 
 def _error_text(message: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 import os
 import re
@@ -9,6 +10,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import nbformat
 
 from capplan.book.places import shipped
 from capplan.book.scenario import Scenario
@@ -24,11 +27,19 @@ def notebooks() -> dict[str, Path]:
     return {re.sub(r"^\d+_", "", path.stem): path for path in sorted(shipped("notebooks").glob("[0-9]*.ipynb"))}
 
 
+def asked_by(path: Path) -> str:
+    """Return what a notebook asks: its heading."""
+    first = nbformat.read(path, as_version=4).cells[0].source
+    return first.partition("\n")[0].lstrip("# ").strip()
+
+
 def notebook_of(question: str) -> Path:
     """Return the notebook that answers a question, or name the nearest one."""
     known = notebooks()
     if question not in known:
-        raise CapplanError(f"there is no notebook for {question!r}; {nearest(question, known)}")
+        guess = difflib.get_close_matches(question, known, n=1, cutoff=0.5)
+        hint = f"did you mean {guess[0]}? " if guess else ""
+        raise CapplanError(f"there is no question {question!r}; {hint}The questions are {', '.join(known)}.")
     return known[question]
 
 
