@@ -6,7 +6,8 @@ import pytest
 
 from capplan.book.scenario import DemandAssumptions
 from capplan.questions.demand import forecast_demand
-from capplan.questions.demand.history import demand_rows, read_histories
+from capplan.questions.demand.demand_rows import demand_rows
+from capplan.questions.demand.history import read_histories
 
 A = DemandAssumptions(horizon_quarters=2, paths=20, growth_band_share=0.0, season_band_share=0.0)
 

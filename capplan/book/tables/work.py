@@ -35,6 +35,9 @@ class Workloads(Table):
     egress_gib_per_unit: float = column(
         "Data that leaves its home for each unit of work done elsewhere.", unit="GiB/unit", optional=True, default=0.0, ge=0
     )
+    last_day: pd.Timestamp = column(
+        "Last day it is at work; a day in the past = it has ended, a day ahead = it is alive and ends then. Empty = found from its usage.", optional=True
+    )
     team: str = column("Team that owns it.", optional=True, default="shared")
     owner: str = column("Person or role that answers for it.", optional=True)
     cost_center: str = column("Cost centre it is booked to.", optional=True, default="shared")

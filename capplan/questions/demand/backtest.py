@@ -10,8 +10,9 @@ import pandas as pd
 from capplan.book.scenario import DemandAssumptions
 from capplan.questions.demand.accuracy import QUANTILES, finops_band, pinball_loss
 from capplan.questions.demand.backtest_summary import summarise
+from capplan.questions.demand.demand_rows import demand_rows
 from capplan.questions.demand.fitting import fit_usage
-from capplan.questions.demand.history import HOUR, demand_rows
+from capplan.questions.demand.grid import HOUR
 from capplan.questions.demand.paths import Cohort, draw_cohorts
 
 Array = np.ndarray

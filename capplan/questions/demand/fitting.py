@@ -33,7 +33,7 @@ class Fit:
 _fits: OrderedDict[str, Fit] = OrderedDict()
 
 
-def fit_usage(usage: pd.DataFrame | None, a: DemandAssumptions) -> Fit:
+def fit_usage(usage: pd.DataFrame | None, a: DemandAssumptions, ends: dict[str, pd.Timestamp] | None = None) -> Fit:
     """Repair and fit all series of a usage table, or take them from memory.
 
     The key is a digest of the rows (in any order) and of the assumptions that repair them, as_of, unmet_share and season_band_share.
@@ -44,6 +44,8 @@ def fit_usage(usage: pd.DataFrame | None, a: DemandAssumptions) -> Fit:
         The usage table, or None.
     a
         Assumptions.
+    ends
+        Last days of workloads, where they are known.
 
     Returns
     -------
@@ -52,11 +54,11 @@ def fit_usage(usage: pd.DataFrame | None, a: DemandAssumptions) -> Fit:
     """
     if usage is None or usage.empty:
         return Fit((), ())
-    key = _digest(usage, a)
+    key = _digest(usage, a, ends or {})
     if key in _fits:
         _fits.move_to_end(key)
         return _fits[key]
-    histories, notes = read_histories(usage, a)
+    histories, notes = read_histories(usage, a, ends)
     fit = Fit(tuple(_fit_all(histories, season_spread(a), a.workers)), tuple(notes))
     _fits[key] = fit
     while len(_fits) > KEPT_FITS:
@@ -77,9 +79,9 @@ def _fit_all(histories: list[History], spread_of_season: float, address: str | N
         return spread(partial(fit_level, season_spread=spread_of_season), histories)
 
 
-def _digest(usage: pd.DataFrame, a: DemandAssumptions) -> str:
+def _digest(usage: pd.DataFrame, a: DemandAssumptions, ends: dict[str, pd.Timestamp]) -> str:
     """Digest the usage and the assumptions that matter to a fit."""
     columns = sorted(usage.columns)
     rows = np.sort(pd.util.hash_pandas_object(usage[columns], index=False).to_numpy())
-    head = f"{columns}|{a.as_of}|{a.unmet_share!r}|{a.season_band_share!r}|".encode()
+    head = f"{columns}|{a.as_of}|{a.unmet_share!r}|{a.season_band_share!r}|{sorted(ends.items())}|".encode()
     return hashlib.sha256(head + rows.tobytes()).hexdigest()

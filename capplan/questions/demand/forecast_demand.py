@@ -119,7 +119,7 @@ def forecast_demand(
     Politis and Romano, The stationary bootstrap, JASA 1994; Makridakis, Spiliotis, Assimakopoulos, The M4 competition, IJF 2020;
     Murphy and Stoft on load-duration curves: S. Stoft, Power System Economics, 2002, part 1.
     """
-    fit = fit_usage(usage, a)
+    fit = fit_usage(usage, a, last_days(workloads))
     notes = list(fit.notes)
     quarters = quarter_range(a.first_quarter, a.horizon_quarters)
     horizon = (quarter_start(quarters[0]), quarter_end(quarters[-1]))
@@ -151,6 +151,14 @@ def forecast_demand(
         headline=headline,
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def last_days(workloads: pd.DataFrame | None) -> dict[str, pd.Timestamp]:
+    """Return the stated last day of each workload that has one."""
+    if workloads is None or "last_day" not in workloads:
+        return {}
+    stated = workloads.dropna(subset=["last_day"])
+    return {str(name): pd.Timestamp(day) for name, day in zip(stated["workload"], stated["last_day"], strict=True)}
 
 
 def stated_demand(demand_scenarios: pd.DataFrame, a: DemandAssumptions) -> Forecast:

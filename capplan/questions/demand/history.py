@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from capplan.book.scenario import DemandAssumptions
-from capplan.questions.demand.censoring import infer_plateau, slots_of
+from capplan.errors import CapplanError
+from capplan.questions.demand.activity import ENDED_DAYS, Rhythm, find_rhythm
+from capplan.questions.demand.demand_rows import demand_rows
+from capplan.questions.demand.grid import DAY, HOUR, Grid, make_grid
 
 Array = np.ndarray
-HOUR = pd.Timedelta(hours=1)
-DAY = pd.Timedelta(days=1)
 #: A level needs eight whole weeks before it is modelled by week; below that it is modelled by day.
 WEEKS_FOR_WEEKLY_LEVEL = 8
-#: A series that stops this long before the others is taken as ended.
-ENDED_DAYS = 28
+#: Silence of a workload this long is worth a question.
+SILENT_DAYS = 7
+#: The only workload of a table that is silent for longer before the plan's day has ended, up to this many days; a table older than that is an old one.
+OLD_TABLE_DAYS = 183
 #: Usage older than this against the plan's day is worth a note.
 OLD_DAYS = 45
-#: A missing share above this means that the table leaves out intervals without work.
-SPARSE_SHARE = 0.5
 #: A period counts as observed when at least this share of it was.
 OBSERVED_SHARE = 0.5
 
@@ -52,7 +53,11 @@ class History:
     peak_per_hour
         Highest hourly demand seen.
     kind
-        "regular", "intermittent", "zero" or "short".
+        "regular", "intermittent", "rhythm" (batch runs that return regularly), "zero" or "short".
+    rhythm
+        The regular runs, where there are such.
+    last_day
+        Last day of the workload where its end is known and lies ahead.
     """
 
     workload: str
@@ -69,34 +74,13 @@ class History:
     inferred: float
     peak_per_hour: float
     kind: str
+    rhythm: Rhythm | None = None
+    last_day: pd.Timestamp | None = None
 
 
-@dataclass(frozen=True)
-class Grid:
-    """Demand of one series on its own regular grid, before levels are formed."""
-
-    workload: str
-    region: str
-    start: pd.Timestamp
-    step: pd.Timedelta | None
-    values: Array
-    unmet: float
-    inferred: float
-
-    @property
-    def name(self) -> str:
-        """The series in words."""
-        return f"{self.workload} ({self.region})" if self.region != "any" else self.workload
-
-    @property
-    def end(self) -> pd.Timestamp:
-        """First instant after the last interval."""
-        if self.step is None:
-            return self.start + pd.offsets.MonthBegin(len(self.values))
-        return self.start + self.step * len(self.values)
-
-
-def read_histories(usage: pd.DataFrame, a: DemandAssumptions) -> tuple[list[History], list[str]]:
+def read_histories(
+    usage: pd.DataFrame, a: DemandAssumptions, ends: dict[str, pd.Timestamp] | None = None
+) -> tuple[list[History], list[str]]:
     r"""Turn usage rows into regular demand histories, and say what was repaired.
 
     Demand is served work plus what capacity hid. A queue is a stock: work that waits through ten intervals is
@@ -104,7 +88,8 @@ def read_histories(usage: pd.DataFrame, a: DemandAssumptions) -> tuple[list[Hist
 
     .. math:: d_t = \max\big(0,\; u_t + s\,(q_t - q_{t-1} + r_t)\big)
 
-    with u the quantity, q the queued and r the refused quantity, and s = ``a.unmet_share``.
+    with u the quantity, q the queued and r the refused quantity, and s = ``a.unmet_share``. What lies before the first and after the last work of
+    a series is no part of its history, whether the table says zero there or nothing; see `find_activity`.
 
     Parameters
     ----------
@@ -112,6 +97,8 @@ def read_histories(usage: pd.DataFrame, a: DemandAssumptions) -> tuple[list[Hist
         The usage table: time, workload, region, quantity, and where known queued_quantity and refused_quantity.
     a
         Assumptions; as_of and unmet_share are used.
+    ends
+        Last days of workloads, where they are known.
 
     Returns
     -------
@@ -120,164 +107,91 @@ def read_histories(usage: pd.DataFrame, a: DemandAssumptions) -> tuple[list[Hist
     notes
         Every repair, in words.
 
+    Raises
+    ------
+    CapplanError
+        If a workload was at work after its last day.
+
     Source
     ------
     The balance of a queue (arrivals = departures + growth of the queue).
     """
     notes: list[str] = []
     rows = demand_rows(usage, a, notes)
-    grids = [_grid(str(name[0]), str(name[1]), part, a.unmet_share, notes) for name, part in rows.groupby(["workload", "region"], sort=True)]
-    fine = [grid.end for grid in grids if grid.step is not None and grid.step < DAY]
-    daily = [grid.end for grid in grids if grid.step is not None]
-    common_end = max(fine or daily or [pd.Timestamp(a.as_of)]).floor("D")
-    months_end = max((grid.end for grid in grids if grid.step is None), default=common_end)
-    age = (pd.Timestamp(a.as_of) - max((grid.end for grid in grids), default=pd.Timestamp(a.as_of))) / DAY
+    grids = [
+        make_grid(str(name[0]), str(name[1]), part, a.unmet_share, notes) for name, part in rows.groupby(["workload", "region"], sort=True)
+    ]
+    if not grids:
+        return [], notes
+    _refuse_use_after_end(grids, ends or {})
+    common_end = _common_end(grids, a)
+    seen = rows["time"].max().floor("D") + DAY
+    age = (pd.Timestamp(a.as_of) - max(grid.end for grid in grids)) / DAY
     if age > OLD_DAYS:
         notes.append(f"The newest usage is {age:.0f} days older than the plan ({a.as_of}); what happened since is forecast, not known.")
-    return [_monthly(grid, months_end, notes) if grid.step is None else _history(grid, common_end, notes) for grid in grids], notes
+    if len(grids) == 1 and age <= OLD_TABLE_DAYS:
+        seen = max(seen, pd.Timestamp(a.as_of))
+    months_seen = max((grid.end for grid in grids if grid.step is None), default=seen)
+    found = []
+    for number, grid in enumerate(grids):
+        last_day = (ends or {}).get(grid.workload)
+        measured = months_seen - pd.Timedelta(days=31) if grid.step is None else seen
+        if _has_ended(grid, measured, last_day, pd.Timestamp(a.as_of), notes):
+            grids[number] = replace(grid, values=np.zeros(len(grid.values)))
+        history = _monthly(grids[number]) if grid.step is None else _history(grids[number], common_end, notes)
+        found.append(replace(history, last_day=last_day))
+    return found, notes
 
 
-def demand_rows(usage: pd.DataFrame, a: DemandAssumptions, notes: list[str]) -> pd.DataFrame:
-    """Sort usage rows, drop what cannot be used and add the demand that capacity hid.
-
-    Parameters
-    ----------
-    usage
-        The usage table.
-    a
-        Assumptions; as_of and unmet_share are used.
-    notes
-        Repairs are appended here, in words.
-
-    Returns
-    -------
-    pandas.DataFrame
-        workload, region, time, quantity, demand, unmet (demand minus quantity), queue_known, refused_known; sorted by the first three.
-    """
-    rows = usage[["time", "workload"]].copy()
-    rows["region"] = usage["region"].fillna("any") if "region" in usage else "any"
-    times = pd.to_datetime(rows["time"], utc=True) if getattr(rows["time"].dtype, "tz", None) is not None else rows["time"]
-    rows["time"] = times.dt.tz_localize(None) if getattr(times.dtype, "tz", None) is not None else times
-    for name in ("quantity", "queued_quantity", "refused_quantity"):
-        rows[name] = usage[name].to_numpy(dtype=float, na_value=np.nan) if name in usage else np.nan
-    rows["queue_known"] = rows["queued_quantity"].notna()
-    rows["refused_known"] = rows["refused_quantity"].notna()
-    future = rows["time"] >= pd.Timestamp(a.as_of) + DAY
-    if future.any():
-        notes.append(f"{int(future.sum())} usage rows lie after {a.as_of} and were left out: a forecast must not know its future.")
-        rows = rows[~future]
-    bad = ~np.isfinite(rows["quantity"])
-    if bad.any():
-        notes.append(f"{int(bad.sum())} usage rows have no finite quantity and were treated as gaps.")
-        rows = rows[~bad]
-    negative = rows["quantity"] < 0
-    if negative.any():
-        names = ", ".join(sorted(rows.loc[negative, "workload"].unique()))
-        notes.append(f"{int(negative.sum())} negative quantities ({names}) were set to zero: work cannot be negative; credits belong in the bill.")
-        rows["quantity"] = rows["quantity"].clip(lower=0.0)
-    key = ["workload", "region", "time"]
-    rows = rows.sort_values([*key, "quantity", "queued_quantity", "refused_quantity"], kind="stable").reset_index(drop=True)
-    duplicate = rows.duplicated(key, keep="last")
-    if duplicate.any():
-        names = ", ".join(sorted(rows.loc[duplicate, "workload"].unique()))
-        notes.append(f"{int(duplicate.sum())} rows repeat a time of the same workload and region ({names}); the largest quantity was kept.")
-        rows = rows[~duplicate]
-    growth = rows["queued_quantity"].fillna(0.0) - rows.groupby(["workload", "region"])["queued_quantity"].shift(fill_value=0.0).fillna(0.0)
-    first = ~rows.duplicated(["workload", "region"])
-    hidden = a.unmet_share * (growth.where(~first, 0.0) + rows["refused_quantity"].fillna(0.0))
-    rows["demand"] = (rows["quantity"] + hidden).clip(lower=0.0)
-    rows["unmet"] = rows["demand"] - rows["quantity"]
-    return rows.reset_index(drop=True)
+def _common_end(grids: list[Grid], a: DemandAssumptions) -> pd.Timestamp:
+    """Return the day up to which the newest work is known; workloads by the day end there together."""
+    alive = [grid for grid in grids if np.nansum(grid.values) > 0] or grids
+    fine = [grid.known_end for grid in alive if grid.step is not None and grid.step < DAY]
+    daily = [grid.end for grid in alive if grid.step is not None]
+    return max(fine or daily or [pd.Timestamp(a.as_of)]).floor("D")
 
 
-def _count(value: float) -> str:
-    """Write a quantity for people: three significant digits, thousands apart, no powers of ten.
-
-    Examples
-    --------
-    >>> _count(995216.4), _count(0.01234), _count(12.0)
-    ('995,000', '0.0123', '12')
-    """
-    digits = 2 - int(np.floor(np.log10(abs(value)))) if value else 0
-    text = f"{round(value, digits):,.{max(digits, 0)}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+def _refuse_use_after_end(grids: list[Grid], ends: dict[str, pd.Timestamp]) -> None:
+    """Refuse a workload that was at work after its last day."""
+    faults = [
+        f"{grid.name} ends on {ends[grid.workload].date()} and was used until {(grid.end - HOUR).date()}"
+        for grid in grids
+        if grid.workload in ends and np.nansum(grid.values) > 0 and grid.end - DAY > ends[grid.workload] and grid.step is not None
+    ]
+    if faults:
+        raise CapplanError(f"workloads: {'; '.join(faults)}. A last day must not lie before the last use: move last_day, or leave it empty")
 
 
-def _steps(times: pd.Series) -> pd.Timedelta | None:
-    """Find the interval of a series: the coarsest one that makes up a tenth of all; None for calendar months."""
-    gaps = times.diff().dropna()
-    if gaps.empty:
-        return DAY
-    if gaps.min() >= pd.Timedelta(days=28):
-        return None
-    counts = gaps.value_counts(normalize=True)
-    return pd.Timedelta(counts[counts >= 0.1].index.max() if (counts >= 0.1).any() else counts.index[0])
-
-
-def _grid(workload: str, region: str, part: pd.DataFrame, unmet_share: float, notes: list[str]) -> Grid:
-    """Put one series on a regular grid; missing intervals are NaN."""
-    name = f"{workload} ({region})" if region != "any" else workload
-    unmet = float(part["unmet"].sum())
-    asked = float(part["demand"].sum())
-    # Less than a thousandth of a percent is rounding of the queue's own figures.
-    if unmet > 1e-5 * asked:
-        notes.append(f"{name}: capacity hid {_count(unmet)} of {_count(asked)} demanded units; a queue counts once, when it grows.")
-    step = _steps(part["time"])
-    if len(part) == 1:
-        notes.append(f"{name}: a single row does not tell the length of its interval; it is taken as the work of a day.")
-    gaps = part["time"].diff().dropna()
-    if step is not None and not gaps.empty and (gaps < step).any():
-        notes.append(f"{name}: intervals of different length were summed to {_words(step)}.")
-    if step is None:
-        index = (part["time"].dt.year * 12 + part["time"].dt.month).to_numpy()
-        start = part["time"].iloc[0].to_period("M").to_timestamp()
-    else:
-        origin = part["time"].iloc[0].floor(step) if step <= DAY and DAY % step == pd.Timedelta(0) else part["time"].iloc[0]
-        index = ((part["time"] - origin) // step).to_numpy()
-        start = origin
-    index = index - index[0]
-    size = int(index[-1]) + 1
-    values = np.bincount(index, weights=part["demand"], minlength=size)
-    seen = np.bincount(index, minlength=size) > 0
-    missing = int((~seen).sum())
-    if missing > SPARSE_SHARE * size:
-        notes.append(f"{name}: {missing} of {size} intervals have no row; in a table this sparse they count as intervals without work.")
-    elif missing:
-        notes.append(f"{name}: {missing} of {size} intervals are missing and were filled from the level around them.")
-        values[~seen] = np.nan
-    inferred = 0.0
-    if not part["queue_known"].any() and not part["refused_known"].any():
-        values, inferred = _uncapped(name, values, start, step, unmet_share, notes)
-    return Grid(workload, region, start, step, values, unmet + inferred, inferred)
-
-
-def _uncapped(name: str, values: Array, start: pd.Timestamp, step: pd.Timedelta | None, unmet_share: float, notes: list[str]) -> tuple[Array, float]:
-    """Add what a ceiling hid, where usage stands at one and nobody measured a queue."""
-    plateau = infer_plateau(values, *slots_of(start, step, len(values)))
-    if plateau is None:
-        return values, 0.0
-    hidden = unmet_share * np.where(plateau.capped, plateau.demand - values, 0.0)
-    inferred = float(hidden.sum())
-    notes.append(
-        f"{name}: usage stands at its maximum of {_count(plateau.ceiling)} in {int(plateau.capped.sum())} of {len(values)} intervals, as if capped by capacity, and no queue was measured; "
-        f"the demand above it is inferred, not measured, from the intervals that were not capped: {_count(inferred)} units, {inferred / float(np.nansum(values + hidden)):.1%} of demand (unmet_share takes it back)."
-    )
-    return values + hidden, inferred
-
-
-def _words(step: pd.Timedelta) -> str:
-    hours = step / HOUR
-    return f"{hours:g} h" if hours >= 1 else f"{hours * 60:g} min"
+def _has_ended(grid: Grid, measured: pd.Timestamp, last_day: pd.Timestamp | None, as_of: pd.Timestamp, notes: list[str]) -> bool:
+    """Tell whether a series has ended, and ask where that is not certain."""
+    if np.nansum(grid.values) <= 0:
+        return False
+    silent = (measured - grid.end) / DAY
+    since = f"{grid.name}: nothing for {silent:.0f} days (since {grid.end.date()})"
+    if last_day is not None:
+        if last_day < as_of:
+            notes.append(f"{grid.name}: ended on {last_day.date()} as stated; no demand.")
+            return True
+        notes.append(f"{grid.name}: goes on until {last_day.date()} as stated, and has no demand after.")
+        return False
+    if silent > grid.longest_silence_days:
+        notes.append(
+            f"{since}: ended? It is taken as ended (no demand). If it lives on, give workloads.csv its last_day, or state its level as an event."
+        )
+        return True
+    if silent >= SILENT_DAYS and grid.longest_silence_days <= ENDED_DAYS:
+        notes.append(f"{since}: ended? It is taken as alive, at its last level. If it has ended, give workloads.csv its last_day.")
+    return False
 
 
 def _history(grid: Grid, common_end: pd.Timestamp, notes: list[str]) -> History:
     """Form the level of one series and classify it."""
     name, hours = grid.name, (grid.step or DAY) / HOUR
     days, hourly = _days(grid, common_end)
-    behind = (common_end - grid.end) / DAY
-    if behind > ENDED_DAYS:
-        notes.append(_ended(name, behind))
-        days, hourly = np.zeros_like(days), None
+    own = days[: max(0, round((grid.end.ceil("D") - common_end) / DAY) + len(days))]
+    rhythm = find_rhythm(own[np.isfinite(own).argmax() :]) if hours <= 24 and np.nansum(own) > 0 else None
+    if rhythm is not None:
+        return _regular_runs(grid, own, hourly, rhythm, notes)
     weeks = len(days) // 7
     factor = np.ones(7)
     if weeks >= WEEKS_FOR_WEEKLY_LEVEL or hours > 24:
@@ -292,7 +206,9 @@ def _history(grid: Grid, common_end: pd.Timestamp, notes: list[str]) -> History:
         factor = _weekday_factor(days, times)
         level, shape, cadence = days / factor[times.dayofweek], hourly, "day"
         if len(days) >= 14:
-            notes.append(f"{name}: {len(days)} days of history; its level is modelled by day, the weekdays' pattern rests on {len(days) // 7} weeks.")
+            notes.append(
+                f"{name}: {len(days)} days of history; its level is modelled by day, the weekdays' pattern rests on {len(days) // 7} weeks."
+            )
     known = np.flatnonzero(np.isfinite(level))
     if not len(days) or (not known.size and np.nansum(grid.values) > 0):
         # Less than half a day was measured: its rate is all that is known.
@@ -300,31 +216,86 @@ def _history(grid: Grid, common_end: pd.Timestamp, notes: list[str]) -> History:
         level, times, shape, cadence = np.array([rate]), pd.DatetimeIndex([common_end - DAY]), None, "day"
         notes.append(f"{name}: less than a day of usable history; its rate is carried forward as it is.")
     elif known.size:
-        level, times = level[known[0] :], times[known[0] :]
-        shape = shape[known[0] :] if shape is not None else None
+        part = _span(level, known)
+        level, times = level[part], times[part]
+        shape = shape[part] if shape is not None else None
     else:
         level = np.zeros(len(level))
-    peak = float(np.nanmax(grid.values) / hours) if np.isfinite(grid.values).any() else 0.0
-    total = float(np.nansum(grid.values))
     level = _filled(level)
-    return History(grid.workload, grid.region, cadence, level, times, common_end, shape, factor, hours, total, grid.unmet, grid.inferred, peak, _kind(level))
+    end = times[-1] + {"day": 1, "week": 7}[cadence] * DAY if len(times) else common_end
+    return History(
+        grid.workload,
+        grid.region,
+        cadence,
+        level,
+        times,
+        end,
+        shape,
+        factor,
+        hours,
+        grid.total,
+        grid.unmet,
+        grid.inferred,
+        _peak(grid, hours),
+        _kind(level),
+    )
 
 
-def _ended(name: str, behind: float) -> str:
-    return f"{name}: its last row is {behind:.0f} days older than the newest usage; it is taken as ended (no demand). If it lives on, state its level as an event."
+def _peak(grid: Grid, hours: float) -> float:
+    return float(np.nanmax(grid.values) / hours) if np.isfinite(grid.values).any() else 0.0
 
 
-def _monthly(grid: Grid, months_end: pd.Timestamp, notes: list[str]) -> History:
+def _span(level: Array, known: Array) -> slice:
+    """Return the part of a level that is modelled: from its first known period on.
+
+    Where demand is intermittent, both ends of its activity are at work by choice of what is called its start and end. The rate is that of whole
+    cycles: from the end of the first spell to the end of the last.
+    """
+    inner = level[known[0] : known[-1] + 1]
+    if _kind(inner) != "intermittent":
+        return slice(int(known[0]), len(level))
+    idle = np.flatnonzero(inner <= 0)
+    first = int(known[0] + idle[0])
+    later = known[0] + np.flatnonzero(inner > 0)
+    return slice(first, int(later[-1]) + 1) if (later > first).sum() >= 2 else slice(int(known[0]), int(known[-1]) + 1)
+
+
+def _regular_runs(grid: Grid, days: Array, hourly: Array | None, rhythm: Rhythm, notes: list[str]) -> History:
+    """Form the history of batch runs that return regularly, by day."""
+    end = grid.end.ceil("D")
+    times = pd.date_range(end - len(days) * DAY, periods=len(days), freq="D")
+    notes.append(
+        f"{grid.name}: a batch run every {rhythm.period_days:.3g} days ({len(rhythm.runs)} seen, {rhythm.held_share:.0%} of those due); "
+        f"it goes on at its own times, next on {(end + round(rhythm.due_days) * DAY).date()}."
+    )
+    hours = (grid.step or DAY) / HOUR
+    shape = hourly[: len(days)] if hourly is not None else None
+    return History(
+        grid.workload, grid.region, "day", np.nan_to_num(days), times, end, shape, np.ones(7), hours, grid.total, grid.unmet, grid.inferred,
+        _peak(grid, hours), "rhythm", rhythm,
+    )  # fmt: skip
+
+
+def _monthly(grid: Grid) -> History:
     """Form the level of a series measured by month: demand per day of each calendar month."""
     times = pd.date_range(grid.start, periods=len(grid.values), freq="MS")
     level = _filled(grid.values / times.days_in_month.to_numpy())
-    behind = (months_end - grid.end) / DAY
-    if behind > ENDED_DAYS + 31:
-        notes.append(_ended(grid.name, behind))
-        level = np.zeros(len(level))
     peak = float(level.max() / 24)
     return History(
-        grid.workload, grid.region, "month", level, times, grid.end, None, np.ones(7), 730.0, float(np.nansum(grid.values)), grid.unmet, grid.inferred, peak, _kind(level)
+        grid.workload,
+        grid.region,
+        "month",
+        level,
+        times,
+        grid.end,
+        None,
+        np.ones(7),
+        730.0,
+        grid.total,
+        grid.unmet,
+        grid.inferred,
+        peak,
+        _kind(level),
     )
 
 

@@ -103,6 +103,8 @@ def fit_level(history: History, season_spread: float = 0.0) -> LevelFit:
         mean = float(history.level.mean()) if len(history.level) else 0.0
         model = "zero" if mean <= 0 else "mean of a short history"
         return LevelFit(history, model, (), Scale(mean, 0.0), np.zeros(1), None, 0.0, np.zeros(1), years)
+    if history.kind == "rhythm":
+        return LevelFit(history, "regular runs", (), Scale(float(history.level.mean()), 0.0), np.zeros(1), None, 0.0, np.zeros(1), years)
     if history.kind == "intermittent":
         return _fit_intermittent(history, years)
     floor = FLOOR_SHARE * float(np.median(history.level[history.level > 0]))
@@ -222,18 +224,25 @@ def grown_years(years: Array, half_life_years: Array) -> Array:
 
 
 def _fit_intermittent(history: History, years: float) -> LevelFit:
-    """Choose a rate for demand with many empty periods; its noise is the history itself."""
-    scale = float(history.level.mean())
-    values = history.level / scale
+    """Choose a rate for demand with many empty periods: the mean of whole cycles, or nearer to what forecast clearly better; its noise is the history itself."""
+    begun = np.flatnonzero(np.diff(history.level > 0, prepend=False) & (history.level > 0))
+    gaps = np.diff(begun)
+    # Gaps that end inside a history are shorter than gaps are (the bias of one over a mean).
+    bias = 1 + float(gaps.var(ddof=1) / gaps.mean() ** 2) / len(gaps) if len(gaps) > 1 else 1.0
+    scale = float(history.level.mean()) / bias
+    # The history ends with a run, which lifts whatever leans on its newest periods: forecasts are made half a gap later.
+    later = round(float(gaps.mean()) / 2) if len(gaps) else 0
+    values = np.concatenate([history.level / scale, np.zeros(later)])
     horizon = min(HORIZON_PERIODS[history.cadence], max(1, len(values) // 3))
     origins = origins_of(len(values), horizon, MAXIMUM_ORIGINS)
     choice = choose(values, horizon, rate_candidates(WINDOW_PERIODS[history.cadence]), origins, lambda x: np.maximum(x, 0.0) * scale)
-    rate = max(0.0, float(choice.path.mean())) * scale
+    loss = {score.model: score.pinball for score in choice.scores}
+    gain = max(0.0, 1 - loss[choice.model] / loss["mean"]) if loss.get("mean", 0.0) > 0 else 0.0
+    belief = choice.independent * gain / (choice.independent * gain + HALF_BELIEVED_ORIGINS)
+    rate = max(0.0, 1 + belief * (float(choice.path.mean()) - 1)) * scale
     blocks = len(values) // RATE_BLOCK_PERIODS
     error = 1.0
     if blocks >= 2:
         sums = values[len(values) - blocks * RATE_BLOCK_PERIODS :].reshape(blocks, -1).mean(axis=1)
         error = min(1.0, float(np.sqrt(np.log1p(sums.var(ddof=1) / blocks))))
-    return LevelFit(
-        history, choice.model, choice.scores, Scale(rate, 0.0), np.zeros(1), None, error, np.zeros(1), years
-    )
+    return LevelFit(history, choice.model, choice.scores, Scale(rate, 0.0), np.zeros(1), None, error, np.zeros(1), years)

@@ -26,6 +26,8 @@ def assumption_notes(fit: Fit, runs: list[Run], paths: pd.DataFrame, a: DemandAs
             notes.append(
                 f"{name}: only {len(history.level)} {history.cadence}s of history; their mean is carried forward, with the stated growth band as its error. Not tested."
             )
+        elif history.kind == "rhythm":
+            continue
         elif history.kind == "intermittent":
             notes.append(f"{name}: intermittent demand; its rate is that of {level.model}, its swings are those of the history.")
         elif np.ptp(history.level) == 0:

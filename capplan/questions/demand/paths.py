@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from capplan.book.scenario import DemandAssumptions
+from capplan.questions.demand.activity import rhythm_levels
 from capplan.questions.demand.fitting import NORMAL_90
-from capplan.questions.demand.history import HOUR
+from capplan.questions.demand.grid import HOUR
 from capplan.questions.demand.models import PERIODS_PER_YEAR, LevelFit, expected_path, grown_years
 from capplan.questions.demand.shape import RECENT_SHAPES, shapes_of
 
@@ -140,9 +142,12 @@ def _cohort(fits: list[LevelFit], cadence: str, horizon_end: pd.Timestamp, a: De
             expected = fit.level.growth_per_year if fit.level is not None else 0.0
             own = np.log1p(a.growth_share_per_year) * (ahead - 0.5 / PERIODS_PER_YEAR[cadence]) + (0.0 if fit.extrapolated else own - expected * grown)
         factor = np.exp(own + normal[:, j, None] * spread * years)
-        if fit.history.kind == "intermittent":
+        if fit.history.rhythm is not None:
+            behind = round((start - fit.history.end) / pd.Timedelta(days=1))
+            levels[j] = factor * rhythm_levels(fit.history.rhythm, periods, a.paths, np.random.default_rng([a.seed, name_seed(fit), 6]), behind)
+        elif fit.history.kind == "intermittent":
             ratio = fit.history.level[lengths[j] - 1 - drawn % lengths[j]] / max(fit.history.level.mean(), 1e-300)
-            levels[j] = fit.scale.mean * factor * ratio * np.exp(normal[:, j, None] * fit.rate_error)
+            levels[j] = fit.scale.mean * factor * ratio * np.exp(normal[:, j, None] * fit.rate_error - 0.5 * fit.rate_error**2)
         elif fit.level is None:
             # Too little to see any noise: the level itself is known to within the band of one year's growth.
             levels[j] = fit.scale.mean * factor * np.exp(normal[:, j, None] * spread)
@@ -154,7 +159,16 @@ def _cohort(fits: list[LevelFit], cadence: str, horizon_end: pd.Timestamp, a: De
         for j, fit in enumerate(fits):
             levels[j] *= fit.history.weekday_factor[weekday]
         drawn = _same_kind_of_day(drawn, weekday, start, int(lengths.max()))
+    for j, fit in enumerate(fits):
+        if fit.history.last_day is not None:
+            left = ((fit.history.last_day - start) / HOUR + 24 - edges[:-1]) / np.diff(edges)
+            levels[j] *= np.clip(left, 0.0, 1.0)
     return Cohort(fits, start, edges, levels, drawn, [shapes_of(fit.history) for fit in fits])
+
+
+def name_seed(fit: LevelFit) -> int:
+    """Return a seed that belongs to a series: other series never change it."""
+    return zlib.crc32(f"{fit.history.workload} {fit.history.region}".encode())
 
 
 def growth_spread(fit: LevelFit, a: DemandAssumptions) -> float:

@@ -11,7 +11,8 @@ import pandas as pd
 from capplan.book.scenario import DemandAssumptions
 from capplan.questions.demand.accuracy import QUANTILES, interpolated_quantiles
 from capplan.questions.demand.events import Event, Run, apply_events, run_work
-from capplan.questions.demand.history import HOUR, History
+from capplan.questions.demand.grid import HOUR
+from capplan.questions.demand.history import History
 from capplan.questions.demand.paths import Cohort
 from capplan.questions.demand.shape import CURVE_SHARES, block_sizes, duration_curve, pooling
 from capplan.units import quarter_end, quarter_hours, quarter_start
