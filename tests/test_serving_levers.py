@@ -120,7 +120,8 @@ def test_prompt_cache_saves_the_prefill_and_no_more():
 def test_phases_by_hand():
     prefill, decode = work.phase_seconds(REQUEST, MODEL, H100, 4, 64)
     assert prefill == pytest.approx(2 * 70553706496 * 3500 / (0.6 * 1978.9e12), rel=1e-9)
-    step = (70553706496 + 64 * 327680 * 4100) / (4 * 0.8 * 3350e9)
+    # The cache that goes with 8-bit weights has 8 bit: 2 x 80 x 8 x 128 bytes a token.
+    step = (70553706496 + 64 * 163840 * 4100) / (4 * 0.8 * 3350e9)
     assert step > 2 * 70553706496 * 64 / (4 * 0.6 * 1978.9e12)
     assert decode == pytest.approx(1200 * step * 4 / 64, rel=1e-9)
 

@@ -139,9 +139,10 @@ def test_cache_bytes(model, value):
 
 def test_memory_of_a_replica_adds_up():
     row = memory.model_of(reference_tables()["models"], "Llama-3.1-70B")
-    found = memory.replica_memory(row, 80, 4, 8192, precision="fp8", reserve_share=0.1)
-    assert found.weights_gib + found.cache_gib + found.reserve_gib == pytest.approx(320)
-    assert found.concurrency * 8192 * 327680 <= found.cache_gib * 2**30 < (found.concurrency + 1) * 8192 * 327680
+    for asked, token_bytes in ((None, 163840), ("bf16", 327680)):
+        found = memory.replica_memory(row, 80, 4, 8192, precision="fp8", cache_precision=asked, reserve_share=0.1)
+        assert found.weights_gib + found.cache_gib + found.reserve_gib == pytest.approx(320)
+        assert found.concurrency * 8192 * token_bytes <= found.cache_gib * 2**30 < (found.concurrency + 1) * 8192 * token_bytes
     assert memory.replica_memory(row, 80, 1, 8192, precision="bf16").concurrency == 0
 
 

@@ -191,6 +191,11 @@ class ServingAssumptions(PerformanceAssumptions):
         le=0.9,
         step=0.05,
     )
+    cache_precision: Literal["as_weights", "bf16", "fp8"] = assumption(
+        "as_weights",
+        "Number format of the key-value cache, for memory and speed alike; as_weights = 8 bit where the weights have 8 bit or fewer, else 16 bit.",
+        "NVIDIA's published FP8 and FP4 checkpoints and results keep the cache in FP8; vLLM keeps 16 bit unless kv_cache_dtype is set.",
+    )
     exact_cache_share: float = assumption(
         0.05,
         "Share of requests answered from a cache of identical requests.",

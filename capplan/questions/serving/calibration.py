@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.questions.serving.features import CATEGORIES, features_of, parts_of
-from capplan.questions.serving.lawful import Rungs, no_better, rungs_of
+from capplan.questions.serving.lawful import Ladder, ladder_of, no_better
 from capplan.questions.serving.learners import Blend, Trees, Values, fit_blend, fit_trees
 from capplan.questions.serving.measured import METRICS, SAME_TOKENS_SHARE, TOKENS
 from capplan.questions.serving.roofline import roofline
@@ -81,10 +81,16 @@ class Evidence:
         """Column and value of each category measured."""
         return tuple((name, value) for name in CATEGORIES for value in sorted(self.runs[name].unique()))
 
-    def rungs(self, setups: pd.DataFrame, lawful: bool) -> Rungs:
-        """Lay out the loads of setups, and the accelerators that are no better where they count."""
-        worse = no_better(self.accelerators, sorted(self.runs["accelerator"].unique())) if lawful else {}
-        return rungs_of(setups, self.models, self.accelerators, self.known, worse)
+    def ladder(self, setups: pd.DataFrame, lawful: bool) -> Ladder:
+        """Lay out the loads of setups, and with them, where the law counts, all they are compared to."""
+        worse = no_better(self.accelerators, sorted(self.runs["accelerator"].unique())) if lawful else None
+        return ladder_of(setups, self.models, self.accelerators, self.known, worse)
+
+    def asked(self, setups: pd.DataFrame) -> pd.DataFrame:
+        """Return setups with the words by which the length of their requests is known, and version and day where they state none."""
+        setups = _dated(setups.reset_index(drop=True), self.runs)
+        setups["length"] = _lengths(setups, self.runs)
+        return setups
 
 
 @dataclass(frozen=True)
@@ -186,14 +192,14 @@ def left_out(evidence: Evidence, kind: str) -> pd.DataFrame:
 def predict(
     calibration: Calibration, setups: pd.DataFrame, roof: pd.DataFrame, share: float
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.Series]:
-    """Return the calibrated latencies of setups, and the factors to the ends of their bands.
+    """Return the calibrated latencies of setups each for itself, and the factors to the ends of their bands.
 
     Parameters
     ----------
     calibration
         From `calibrate`.
     setups, roof
-        Filled in by `complete`, and their roofline; the weights fit.
+        From `Evidence.asked`, and their roofline; the weights fit.
     share
         Share of measurements that a band should cover.
 
@@ -204,12 +210,11 @@ def predict(
         Values are empty where nothing tells how far off such a thing may be.
     """
     evidence, index = calibration.evidence, setups.index
-    setups, roof = _dated(setups.reset_index(drop=True), evidence.runs), roof.reset_index(drop=True)
-    setups["length"] = _lengths(setups, evidence.runs)
-    values, apart = evidence.rungs(setups, lawful=True).read(calibration.blends, np.ones(len(setups), dtype=bool))
+    setups, roof = setups.reset_index(drop=True), roof.reset_index(drop=True)
+    features = features_of(setups, roof, evidence.models, evidence.accelerators, evidence.known)
+    values, apart = _blended(calibration.blends, features, roof)
     values["output_tokens"] = setups["output_tokens"]
     values = pd.DataFrame({name: target_of(values, name) for name in TARGETS})
-    features = features_of(setups, roof, evidence.models, evidence.accelerators, evidence.known)
     seen = calibration.seen(setups, features, apart)
     curves = evidence.runs.groupby("model")["curve"].nunique()
     wider = 1 + WIDER_BY_CURVES / setups["model"].map(curves).fillna(1.0)
@@ -291,14 +296,25 @@ def _held_out(evidence: Evidence, fold: Values, *, lawful: bool) -> tuple[pd.Dat
     """Predict each fold by what the others say: the latencies with the output tokens, and how far the learners are apart."""
     runs, tables = evidence.runs, (evidence.models, evidence.accelerators)
     roof = roofline(runs, *tables)
-    features, rungs = features_of(runs, roof, *tables, evidence.known), evidence.rungs(runs, lawful)
+    features, ladder = features_of(runs, roof, *tables, evidence.known), evidence.ladder(runs, lawful)
     predicted, apart = runs[["output_tokens"]].copy(), np.empty((len(runs), len(METRICS)))
     for part in np.unique(fold):
         here = fold == part
-        found, apart[here] = rungs.read(_blends(evidence, roof, features, ~here), here)
-        for name in METRICS:
-            predicted.loc[here, name] = found[name].to_numpy()
+        rows = ladder.needed(here)
+        found, spread = _blended(_blends(evidence, roof, features, ~here), ladder.features[rows], ladder.roof[rows])
+        every = np.full((len(rows), 2 * len(METRICS)), np.nan)
+        every[rows] = np.column_stack([found[list(METRICS)].to_numpy(), spread])
+        for place, name in enumerate(METRICS):
+            predicted.loc[here, name] = ladder.read(ladder.settled(every[:, place]), here)
+            own = every[:, len(METRICS) + place].reshape(-1, ladder.steps)
+            apart[here, place] = ladder.read(own, here)
     return predicted, apart
+
+
+def _blended(blends: dict[str, Blend], features: pd.DataFrame, roof: pd.DataFrame) -> tuple[pd.DataFrame, Values]:
+    """Return the seconds of each row, and how far the learners are apart (one column a latency)."""
+    found = {name: blends[name].predict(features, np.log(roof[name]).to_numpy(), parts_of(roof, name)) for name in METRICS}
+    return pd.DataFrame({name: np.exp(logs) for name, (logs, _) in found.items()}), np.column_stack([spread for _, spread in found.values()])
 
 
 def _level(share: float, count: float) -> float:

@@ -58,7 +58,7 @@ def interpolate(setups: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """Return the measured value at each setup's load, or nothing where its curve was not measured around it.
 
     Between two measured points the logarithm of the latency is a straight line over the logarithm of the concurrency; several
-    measurements of one point are averaged (geometric mean).
+    measurements of one point are averaged (geometric mean), and a point under more load counts as no faster than one under less.
 
     Parameters
     ----------
@@ -87,7 +87,8 @@ def interpolate(setups: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
         near = pd.concat([np.abs(np.log(part[name] / setup[name])) for name in TOKENS], axis=1).max(axis=1)
         part = part[near <= min(near.min(), np.log1p(SAME_TOKENS_SHARE))]
         logs = pd.DataFrame({name: np.log(part[name].astype(float)) if name in part else np.nan for name in names}, index=part.index)
-        points = logs.groupby(part["concurrency"]).mean()
+        # Repeated measurements scatter; what happened to be measured faster under more load is no law.
+        points = logs.groupby(part["concurrency"]).mean().cummax()
         load = float(setup["concurrency"])
         below, above = points.index[points.index <= load], points.index[points.index >= load]
         for name in METRICS:

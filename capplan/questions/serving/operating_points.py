@@ -214,7 +214,7 @@ def _tried(
         )
         for width in (count for count in PARALLEL if count <= a.most_accelerators_per_replica):
             held = replica_memory(
-                model, float(machine["memory_gib"]), width, length, precision=precision, reserve_share=a.reserve_memory_share
+                model, float(machine["memory_gib"]), width, length, precision=precision, cache_precision=a.cache_precision, reserve_share=a.reserve_memory_share
             )
             setups += [
                 {"accelerator": name, "accelerators": width, "engine": engine, "concurrency": load}
@@ -230,6 +230,7 @@ def _tried(
                 largest,
                 length,
                 precision=precision,
+                cache_precision=a.cache_precision,
                 reserve_share=a.reserve_memory_share,
                 most_accelerators=a.most_accelerators_per_replica,
             )
@@ -237,6 +238,7 @@ def _tried(
     asked = pd.DataFrame(setups).assign(
         model=row["served_model"],
         precision=precision,
+        cache_precision=a.cache_precision,
         input_tokens=float(row["input_tokens"]),
         output_tokens=max(1.0, float(row["output_tokens"])),
     )

@@ -10,6 +10,8 @@ import pandas as pd
 from capplan.book.assumptions.performance import PerformanceAssumptions
 from capplan.errors import CapplanError
 from capplan.questions.serving.calibration import TARGETS, Evidence, calibrate, evidence_of, predict, target_of
+from capplan.questions.serving.gate import CORRECTED, ROUNDING, floors, hold
+from capplan.questions.serving.lawful import CALIBRATED, MODELLED, Ladder, beside_measured, ladder_of, no_better
 from capplan.questions.serving.measured import METRICS, TOKENS, interpolate, usable_runs
 from capplan.questions.serving.memory import BYTES_PER_GIB, BYTES_PER_WEIGHT
 from capplan.questions.serving.roofline import complete, roofline, rows_of
@@ -21,6 +23,7 @@ ROOFLINE_RATIO = {"first_token_seconds": (2.5, 6.0), "token_seconds": (1.6, 2.5)
 MEASURED_FACTOR = 1.1
 #: A load of an accelerator, or a length of prompt or answer, this far (factor) beyond all measured ones gets the roofline's band, too.
 FAR_FACTOR = 2.0
+ORDERED = "moved to where other measurements of the same replica put it: no narrower number format and no larger replica is slower"
 UNFINISHED = "rests on a measurement that its source calls work in progress"
 NORMAL_P95 = 1.6448536269514722
 NORMAL_P99 = 2.3263478740408408
@@ -79,27 +82,69 @@ def replica_performance(
             f"{row['accelerator']} hold beside their working memory; give the replica more accelerators, or a smaller number format"
         )
     width = band_width(a.performance_band_share)
-    values, lower, upper = modelled = _modelled(done, roof, width)
-    basis, note = pd.Series("modelled", index=done.index), pd.Series("", index=done.index)
-
     runs = usable_runs(serving_runs, a.use_unfinished_runs)
     found = interpolate(done, runs)
     known = found["token_seconds"].notna()
-    evidence = evidence_of(runs, models, accelerators) if not known.all() else None
-    if evidence is not None:
-        *calibrated, told = _calibrated(evidence, done[~known], roof[~known], modelled, a.performance_band_share)
-        learnt = told.index
-        for table, part in zip((values, lower, upper), calibrated, strict=True):
-            table.loc[learnt] = part
-        basis[learnt], note[learnt] = "calibrated", told
-    _beside_measured(values, lower, upper, done, found)
-    measured = found.loc[known, list(METRICS)].assign(output_tokens=done["output_tokens"])
+    parts = tuple(pd.DataFrame(np.nan, index=done.index, columns=list(TARGETS)) for _ in range(3))
+    basis, note = pd.Series("modelled", index=done.index), pd.Series("", index=done.index)
+    if not known.all():
+        evidence = evidence_of(runs, models, accelerators)
+        settled, calibrated, told = _settled(done[~known], evidence, models, accelerators, a.performance_band_share)
+        for table, part in zip(parts, settled, strict=True):
+            table.loc[~known] = part.to_numpy()
+        basis[~known], note[~known] = np.where(calibrated, "calibrated", "modelled"), told
+    values, lower, upper = parts
+    measured = found[list(METRICS)].assign(output_tokens=done["output_tokens"])
     for name in TARGETS:
-        values.loc[known, name] = target_of(measured, name)
-    lower[known], upper[known] = values[known] / MEASURED_FACTOR**width, values[known] * MEASURED_FACTOR**width
+        values.loc[known, name] = target_of(measured[known], name)
+        lower.loc[known, name], upper.loc[known, name] = (values.loc[known, name] * MEASURED_FACTOR**sign for sign in (-width, width))
     basis[known] = "measured"
     note[known & found["unfinished"].astype(bool)] = UNFINISHED
+    moved = _beside_measured(values, lower, upper, done, beside_measured(done, runs))
+    note[known & moved] = (note + f"; {ORDERED}").str.removeprefix("; ")
+    raised = hold((values, lower, upper), floors(done, roof, models, accelerators), done["output_tokens"])
+    note[raised] = (note[raised] + f"; {CORRECTED}").str.removeprefix("; ")
     return _answer(done, values, lower, upper, found, a).assign(basis=basis, note=note).reset_index(drop=True)
+
+
+def _settled(
+    done: pd.DataFrame, evidence: Evidence | None, models: pd.DataFrame, accelerators: pd.DataFrame, share: float
+) -> tuple[tuple[pd.DataFrame, ...], np.ndarray, list[str]]:
+    """Return latencies and the ends of their bands as the law orders them, which of them measured curves calibrate, and notes."""
+    if evidence is None:
+        ladder = ladder_of(done, models, accelerators, (), no_better(accelerators, []))
+    else:
+        done = evidence.asked(done)
+        ladder = evidence.ladder(done, lawful=True)
+    parts = _modelled(ladder.rows, ladder.roof, band_width(share))
+    rank, words = np.full(len(ladder.rows), MODELLED), pd.Series("", index=ladder.rows.index)
+    if evidence is not None:
+        *calibrated, told = _calibrated(evidence, ladder, parts, share)
+        for table, part in zip(parts, calibrated, strict=True):
+            table.loc[told.index] = part
+        rank[told.index], words[told.index] = CALIBRATED, told
+    at = ladder.place * ladder.steps + np.minimum(np.ceil(ladder.height - 1e-9).astype(int), ladder.steps - 1)
+    settled = tuple(_in_order(ladder, table, rank, summed=table is parts[0]) for table in parts)
+    for name in METRICS:
+        settled[1][name], settled[2][name] = np.minimum(settled[1][name], settled[0][name]), np.maximum(settled[2][name], settled[0][name])
+    return settled, rank[at] == CALIBRATED, list(words.iloc[at])
+
+
+def _in_order(ladder: Ladder, table: pd.DataFrame, rank: np.ndarray, *, summed: bool) -> pd.DataFrame:
+    """Return latencies of the setups asked, in order.
+
+    The parts of a value add up to its whole request: where that must be shorter, both are, where longer, the wait before the first token is. An end of a
+    band has no such sum.
+    """
+    steps = (ladder.rows["output_tokens"] - 1).clip(lower=0.0).to_numpy().reshape(-1, ladder.steps)
+    first, token = (ladder.settled(table[name].to_numpy(dtype=float), rank) for name in METRICS)
+    if not summed:
+        whole = ladder.settled(table["request_seconds"].to_numpy(dtype=float), rank, whole=True)
+        return pd.DataFrame({name: ladder.read(part) for name, part in zip(TARGETS, (first, token, whole), strict=True)})
+    own = first + steps * token
+    whole = ladder.settled(own.ravel(), rank, whole=True)
+    token = np.maximum.accumulate(token * np.minimum(1.0, whole / own), axis=1)
+    return pd.DataFrame({name: ladder.read(part) for name, part in zip(TARGETS, (whole - steps * token, token, whole), strict=True)})
 
 
 def _modelled(done: pd.DataFrame, roof: pd.DataFrame, width: float) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
@@ -112,23 +157,28 @@ def _modelled(done: pd.DataFrame, roof: pd.DataFrame, width: float) -> tuple[pd.
     return values, lower, values * factor
 
 
-def _beside_measured(values: pd.DataFrame, lower: pd.DataFrame, upper: pd.DataFrame, done: pd.DataFrame, found: pd.DataFrame) -> None:
-    """Move what lies beyond the ends of a measured curve, so that it is not faster than the curve under less load, nor slower than under more."""
+def _beside_measured(values: pd.DataFrame, lower: pd.DataFrame, upper: pd.DataFrame, done: pd.DataFrame, bounds: pd.DataFrame) -> pd.Series:
+    """Move what measurements beside it contradict: it is not faster than what was measured to be no worse, nor slower than what cannot be better.
+
+    Return which were moved.
+    """
     before, moved = values.copy(), values[list(METRICS)].assign(output_tokens=done["output_tokens"])
     for name in METRICS:
-        least, most = found[f"{name}_least"], found[f"{name}_most"]
+        least, most = bounds[f"{name}_least"], bounds[f"{name}_most"]
         moved[name] = moved[name].clip(lower=least.fillna(0.0)).clip(upper=most.fillna(np.inf))
     for name in TARGETS:
         values[name] = target_of(moved, name)
         lower[name] *= values[name] / before[name]
         upper[name] *= values[name] / before[name]
+    return (np.abs(values / before - 1) > ROUNDING).any(axis=1)
 
 
 def _calibrated(
-    evidence: Evidence, done: pd.DataFrame, roof: pd.DataFrame, modelled: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame], share: float
+    evidence: Evidence, ladder: Ladder, modelled: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame], share: float
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.Series]:
     """Return the latencies that measured curves let expect, the ends of their bands, and a note, where the curves can tell how far off they are."""
-    values, low, high, new = predict(calibrate(evidence), done, roof, share)
+    done = ladder.rows
+    values, low, high, new = predict(calibrate(evidence), done, ladder.roof, share)
     rows = values.dropna().index
     values, new, runs = values.loc[rows], new[rows], evidence.runs
     lower, upper = values * low.loc[rows], values * high.loc[rows]

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from capplan.errors import CapplanError, nearest
-from capplan.questions.serving.memory import BYTES_PER_WEIGHT, cache_bytes_per_token
+from capplan.questions.serving.memory import BYTES_PER_WEIGHT, cache_bytes_per_token, cache_format
+from capplan.questions.serving.roofline import peak_rate
 
-TERA, GIGA = 1e12, 1e9
+GIGA = 1e9
 #: Share of peak arithmetic and of peak bandwidth that serving engines reach; only their ratio matters, since the sum is scaled to the operating point.
 ARITHMETIC_SHARE, BANDWIDTH_SHARE = 0.6, 0.8
 
@@ -126,17 +127,15 @@ def phase_seconds(work: RequestWork, model: pd.Series, accelerator: pd.Series, a
     if not 0 <= work.cached_share <= 1:
         raise CapplanError(f"the cached share is {work.cached_share:g}; it is a share from 0 to 1, so 90 % is 0.9")
     bytes_per_weight = BYTES_PER_WEIGHT[work.precision]
-    peak = float(accelerator["bf16_tflops"]) * TERA
-    fast = accelerator.get("fp8_tflops")
-    if bytes_per_weight <= 1 and fast is not None and not pd.isna(fast):
-        peak = float(fast) * TERA
+    machine = pd.DataFrame([{name: accelerator.get(name, math.nan) for name in ("bf16_tflops", "fp8_tflops", "fp4_tflops")}], dtype=float)
+    peak = float(peak_rate(pd.Series([work.precision]), machine).iloc[0])
     arithmetic = ARITHMETIC_SHARE * peak
     bandwidth = BANDWIDTH_SHARE * float(accelerator["memory_bandwidth_gbps"]) * GIGA
     active = float(model["parameters_active"])
     prefill = 2 * active * work.input_tokens * (1 - work.cached_share) / arithmetic
     length = work.input_tokens + work.output_tokens / 2
     weights = touched_parameters(model, concurrency) * bytes_per_weight
-    memory = (weights + concurrency * cache_bytes_per_token(model) * length) / (accelerators * bandwidth)
+    memory = (weights + concurrency * cache_bytes_per_token(model, cache_format(work.precision), length) * length) / (accelerators * bandwidth)
     compute = 2 * active * concurrency * (work.draft_tokens + 1) / (accelerators * arithmetic)
     steps = work.output_tokens / tokens_per_step(work.acceptance_share, work.draft_tokens)
     decode = steps * max(memory, compute) * (1 + work.draft_tokens * work.draft_cost_share) * accelerators / concurrency

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.errors import CapplanError, nearest
-from capplan.questions.serving.memory import BYTES_PER_CACHE_VALUE, BYTES_PER_GIB, BYTES_PER_WEIGHT, cache_bytes_per_token
+from capplan.questions.serving.memory import BYTES_PER_GIB, BYTES_PER_WEIGHT, cache_bytes_per_token, cache_format
 
 #: What a measurement and a question have in common: how a model is served, and under which load.
 SETUP = ("model", "accelerator", "accelerators", "engine", "precision", "input_tokens", "output_tokens", "concurrency")
@@ -63,6 +63,8 @@ def complete(setups: pd.DataFrame) -> pd.DataFrame:
     unknown = sorted(set(done["precision"]) - set(BYTES_PER_WEIGHT))
     if unknown:
         raise CapplanError(f"weights have no number format {unknown[0]!r}; {nearest(unknown[0], BYTES_PER_WEIGHT)}")
+    asked = done["cache_precision"] if "cache_precision" in done else pd.Series(None, index=done.index, dtype=object)
+    done["cache_precision"] = [cache_format(*formats) for formats in zip(done["precision"], asked, strict=True)]
     return done
 
 
@@ -83,6 +85,35 @@ def expert_parameters(model: pd.DataFrame) -> pd.Series:
     return (hidden / share).fillna(0.0).clip(upper=model["parameters_total"])
 
 
+def peak_rate(precision: pd.Series, machine: pd.DataFrame) -> pd.Series:
+    """Return the dense peak of one accelerator in the format of the weights, or in the next wider one it has (operations a second)."""
+    peak = machine["bf16_tflops"]
+    peak = peak.where(~precision.isin(["fp8", "int8", "fp4"]), machine["fp8_tflops"].fillna(peak))
+    return peak.where(precision != "fp4", machine["fp4_tflops"].fillna(peak)) * TERA
+
+
+def cache_bytes(model: pd.DataFrame, formats: pd.Series, tokens: pd.Series) -> pd.Series:
+    """Return the bytes of a token in the cache of requests of those lengths, row by row."""
+    known: dict[tuple[str, str, float], float] = {}
+    of_model = {row["model"]: row for _, row in model.drop_duplicates("model").iterrows()}
+    for asked in set(zip(model["model"], formats, tokens, strict=True)):
+        known[asked] = cache_bytes_per_token(of_model[asked[0]], asked[1], asked[2])
+    return pd.Series([known[asked] for asked in zip(model["model"], formats, tokens, strict=True)], index=model.index, dtype=float)
+
+
+def attended_pairs(model: pd.DataFrame, tokens: pd.Series) -> pd.Series:
+    r"""Return how many pairs of tokens all layers look at in a prompt.
+
+    .. math:: L_f\frac{s^2}{2} + (L - L_f)\left(s\,w - \frac{w^2}{2}\right)
+
+    with a window w no longer than the prompt s; L_f layers look at all before them.
+    """
+    window = (model["window_tokens"] if "window_tokens" in model else pd.Series(np.nan, index=model.index)).fillna(np.inf)
+    full = (model["full_attention_layers"] if "full_attention_layers" in model else pd.Series(np.nan, index=model.index)).fillna(0.0)
+    full, seen = full.where(np.isfinite(window), model["layers"]), np.minimum(window, tokens)
+    return full * tokens**2 / 2 + (model["layers"] - full) * (tokens * seen - seen**2 / 2)
+
+
 def roofline(setups: pd.DataFrame, models: pd.DataFrame, accelerators: pd.DataFrame) -> pd.DataFrame:
     r"""Say how fast a replica could be at best, and from which part of the machine each second comes.
 
@@ -92,10 +123,10 @@ def roofline(setups: pd.DataFrame, models: pd.DataFrame, accelerators: pd.DataFr
         t_w = \frac{b\,(P - P_e + P_e\,(1-(1-k/E)^n))}{g\,B},\quad t_{kv} = \frac{n\,s\,m}{g\,B},\quad t_c = \frac{2 P_a n}{\eta\,g\,F}
 
         t_\text{first} = t_h + (1 + \alpha\,n)\,t_\text{prompt},\qquad
-        t_\text{prompt} = L\,t_0 + \frac{2 P_a n_\text{in} + 4 L d\,n_\text{in}^2/2}{\eta\,g\,F}
+        t_\text{prompt} = L\,t_0 + \frac{2 P_a n_\text{in} + 4 d\,A(n_\text{in})}{\eta\,g\,F}
 
     n requests share g accelerators of bandwidth B and rate F; a token reads the weights touched by the batch (b bytes each; a batch
-    touches more experts than a token), and the cache of s tokens of m bytes. Prompts of new requests are read in between (t_p) unless
+    touches more experts than a token), and the cache of s tokens of m bytes; A are the pairs of tokens that attention looks at. Prompts of new requests are read in between (t_p) unless
     they have accelerators of their own; t_x are two exchanges a layer. A prompt waits for the share alpha of the others' prompts, and
     requests that find no room in the cache wait until there is; both are part of the time to first token.
 
@@ -123,31 +154,27 @@ def roofline(setups: pd.DataFrame, models: pd.DataFrame, accelerators: pd.DataFr
     done = complete(setups)
     model, machine = rows_of(models, "model", done["model"]), rows_of(accelerators, "accelerator", done["accelerator"])
     bytes_per_weight = done["precision"].map(BYTES_PER_WEIGHT)
-    peak = machine["bf16_tflops"].copy()
-    narrow = done["precision"].isin(["fp8", "int8", "fp4"])
-    peak = peak.where(~narrow, machine["fp8_tflops"].fillna(peak))
-    peak = peak.where(done["precision"] != "fp4", machine["fp4_tflops"].fillna(peak)) * TERA * ARITHMETIC_SHARE
+    peak = peak_rate(done["precision"], machine) * ARITHMETIC_SHARE
     bandwidth, link = machine["memory_bandwidth_gbps"] * GIGA, machine["link_gbps"].fillna(64.0) * GIGA / 2
     together = ~done["separate"]
     decode_accelerators = _width(done, "").where(done["separate"], done["accelerators"])
     prefill_accelerators = _width(done, "prefill_").where(done["separate"], done["accelerators"])
 
-    cache_format = np.where(narrow | (done["precision"] == "int4"), "fp8", "bf16")
-    of_model = {row["model"]: cache_bytes_per_token(row) for _, row in model.drop_duplicates("model").iterrows()}
-    per_token = model["model"].map(of_model) * (pd.Series(cache_format).map(BYTES_PER_CACHE_VALUE) / BYTES_PER_CACHE_VALUE["bf16"])
+    length = done["input_tokens"] + done["output_tokens"] / 2
+    per_token = cache_bytes(model, done["cache_precision"], length)
     weights = model["parameters_total"] * bytes_per_weight
     room = (1 - RESERVE_SHARE) * machine["memory_gib"] * decode_accelerators * BYTES_PER_GIB - weights
     per_worker = done["concurrency"] / done["decode_workers"]
-    capacity = (room / (per_token * (done["input_tokens"] + done["output_tokens"] / 2))).clip(lower=1.0)
+    capacity = (room / (per_token * length)).clip(lower=1.0)
     held = np.minimum(per_worker, capacity)
 
     experts = expert_parameters(model)
     chosen = (model["experts_per_token"] / model["experts"]).fillna(1.0)
     touched = 1 - (1 - chosen) ** np.maximum(held, 1.0)
     weights_seconds = bytes_per_weight * (model["parameters_total"] - experts * (1 - touched)) / (decode_accelerators * bandwidth)
-    cache_seconds = held * per_token * (done["input_tokens"] + done["output_tokens"] / 2) / (decode_accelerators * bandwidth)
+    cache_seconds = held * per_token * length / (decode_accelerators * bandwidth)
     arithmetic_seconds = 2 * model["parameters_active"] * held / (decode_accelerators * peak)
-    attention = 2.0 * model["layers"] * model["attention_heads"] * model["head_size"] * done["input_tokens"] ** 2
+    attention = 4.0 * model["attention_heads"] * model["head_size"] * attended_pairs(model, done["input_tokens"])
     prompt = (2 * model["parameters_active"] * done["input_tokens"] + attention) / (prefill_accelerators * peak)
     prompt_seconds = (held * prompt / done["output_tokens"]).where(together, 0.0)
     exchanged = EXCHANGE_SECONDS + held / done["data_parallel"] * model["hidden_size"] * 2 * 2 / link

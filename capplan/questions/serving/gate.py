@@ -1,0 +1,93 @@
+"""The gate every answer about a served model passes: no chip computes faster than its peak, nor reads faster than its memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from capplan.questions.serving.measured import METRICS
+from capplan.questions.serving.memory import BYTES_PER_WEIGHT
+from capplan.questions.serving.roofline import GIGA, peak_rate, rows_of
+
+#: Differences below this share are rounding.
+ROUNDING = 1e-9
+CORRECTED = "held to what the chip can do (peak arithmetic and memory bandwidth)"
+
+
+def floors(done: pd.DataFrame, roof: pd.DataFrame, models: pd.DataFrame, accelerators: pd.DataFrame) -> pd.DataFrame:
+    r"""Return the least seconds that the accelerators of a replica need, at their full peak and bandwidth.
+
+    .. math::
+
+        t_\text{token} \ge \max\left(\frac{W + n\,m\,s}{g\,B},\; \frac{2 P_a n}{g\,F}\right),\qquad
+        t_\text{first} \ge \frac{2 P_a n_\text{in}}{g\,F},\qquad
+        t_\text{request} \ge \frac{n\,2 P_a (n_\text{in} + n_\text{out} - 1)}{g\,F}
+
+    by Little's law: n requests in progress that take t each are n/t a second, and each costs its operations. W are the bytes of the
+    weights that a step reads; where it is not known how many workers write, those of one token and all accelerators are taken.
+
+    Parameters
+    ----------
+    done
+        Setups, filled in by `complete`.
+    roof
+        Their roofline.
+    models, accelerators
+        Tables of these names.
+
+    Returns
+    -------
+    DataFrame
+        first_token_seconds, token_seconds, request_seconds.
+    """
+    model, machine = rows_of(models, "model", done["model"]), rows_of(accelerators, "accelerator", done["accelerator"])
+    rate, bandwidth = peak_rate(done["precision"], machine), machine["memory_bandwidth_gbps"] * GIGA
+    open_ended = done["separate"].astype(bool)
+    count = done["accelerators"].astype(float)
+    work = 2 * model["parameters_active"]
+    read = (roof["weights_seconds"] + roof["cache_seconds"]).where(
+        ~open_ended, model["parameters_active"] * done["precision"].map(BYTES_PER_WEIGHT) / (count * bandwidth)
+    )
+    held = roof["held"].where(~open_ended, 1.0)
+    return pd.DataFrame(
+        {
+            "first_token_seconds": work * done["input_tokens"] / (count * rate),
+            "token_seconds": np.maximum(read, work * held / (count * rate)),
+            "request_seconds": done["concurrency"] * work * (done["input_tokens"] + (done["output_tokens"] - 1).clip(lower=0.0)) / (count * rate),
+        },
+        index=done.index,
+    )
+
+
+def hold(parts: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame], least: pd.DataFrame, output_tokens: pd.Series) -> pd.Series:
+    """Raise latencies and both ends of their bands, in place, to what the accelerators need; say which values were raised.
+
+    Requests beyond what the chip computes wait: what a whole request lacks is added to its time to first token, so that the time of a token
+    keeps its order over loads.
+
+    Parameters
+    ----------
+    parts
+        Values, lower and upper ends; columns first_token_seconds, token_seconds, request_seconds.
+    least
+        From `floors`.
+    output_tokens
+        Of each request.
+    """
+    values, lower, upper = parts
+    raised = pd.Series(False, index=values.index)
+    for table in parts:
+        before = table.copy()
+        for name in METRICS:
+            table[name] = np.maximum(table[name], least[name])
+        steps = (output_tokens - 1).clip(lower=0.0)
+        if table is values:
+            whole = np.maximum(table["first_token_seconds"] + steps * table["token_seconds"], least["request_seconds"])
+            table["first_token_seconds"] = whole - steps * table["token_seconds"]
+            table["request_seconds"] = whole
+            raised = (table > before * (1 + ROUNDING)).any(axis=1)
+        else:
+            table["request_seconds"] = np.maximum(table["request_seconds"], least["request_seconds"])
+    for name in values:
+        lower[name], upper[name] = np.minimum(lower[name], values[name]), np.maximum(upper[name], values[name])
+    return raised
