@@ -33,11 +33,11 @@ FORMATS: dict[str, Format] = {
     "requests": Format("Request log: when, input tokens, output tokens.", "traffic", "read_requests", "RequestOptions"),
     "rates": Format("Rate series: when, requests per second.", "traffic", "read_rates", "RateOptions"),
     "jobs": Format("Job table: submitted, ran for, accelerators.", "jobs", "read_jobs", "JobOptions"),
-    "slurm": Format("Output of sacct --parsable2.", "slurm", "read_slurm", "JobOptions"),
+    "slurm": Format("Output of sacct --parsable2.", "slurm", "read_slurm", "SlurmOptions"),
     "prices": Format(
         "Price sheet: machine type, region, price on demand, as spot, reserved.", "prices", "read_prices", "PriceOptions", uses_book=True
     ),
-    "focus": Format("FOCUS billing export, 1.0 to 1.2.", "focus", "read_focus", "FocusOptions", uses_book=True),
+    "focus": Format("FOCUS billing export, 1.0 to 1.3.", "focus", "read_focus", "FocusOptions", uses_book=True),
 }
 
 

@@ -14,10 +14,15 @@ from capplan.ingest.opening import Sheet, quoted, text_literal
 
 #: Cells of one kind of fault that are looked up; a message shows at most forty in all.
 SHOWN = 40
+#: Rows from which it is judged what an optional column holds.
+SAMPLE = 10_000
 _ZONE_AT_THE_END = "(Z|z|UTC|GMT|[+-]\\d{2}(:?\\d{2})?)$"
 #: Unix times before September 1998 are taken for counts from an unknown start.
 _FIRST_UNIX_SECOND = 9.05e8
-_FIRST_UNIX_MILLISECOND = 1e11
+#: Unit of times that are numbers: the least that is taken for it, and how many are in a second.
+_UNITS = {"nanoseconds": (1e17, 1e9), "microseconds": (1e14, 1e6), "milliseconds": (1e11, 1e3), "seconds": (0.0, 1.0)}
+#: Times outside of these years are typing errors, or in another unit.
+FIRST_YEAR, LAST_YEAR = 1990, 2099
 
 
 @dataclass(frozen=True)
@@ -29,8 +34,8 @@ class Wanted:
     name
         Name that the format's SQL uses.
     kind
-        text, number (a decimal with twelve places, so that sums are exact), time (an instant in UTC), or clock (a duration like
-        1-02:03:04, in seconds).
+        text, number (a decimal with twelve places, so that sums are exact), money (a number that may have a currency sign and thousands
+        separators, and be negative in brackets), time (an instant in UTC), or clock (a duration like 1-02:03:04, in seconds).
     aliases
         Names under which files have it, the first that is there counts; case, blanks and signs do not matter.
     required
@@ -42,7 +47,7 @@ class Wanted:
     """
 
     name: str
-    kind: Literal["text", "number", "time", "clock"]
+    kind: Literal["text", "number", "money", "time", "clock"]
     aliases: tuple[str, ...] = ()
     required: bool = True
     filled: bool = True
@@ -91,7 +96,18 @@ def recognise(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
         for needed, found in given.items()
         if needed in known and found not in sheet.columns
     ]
-    by_plain = {_plain(name): name for name in reversed(sheet.columns)}
+    faults += [
+        Fault(sheet.file.name, 1, name, name, "ignore= names a column that the file does not have", nearest(name, sheet.columns).capitalize() + ".")
+        for name in sheet.options.ignore
+        if name not in sheet.columns
+    ]
+    numbers = {column.name for column in wanted if column.kind in ("number", "money")}
+    faults += [
+        Fault(sheet.file.name, 1, name, name, f"scale= names {name}, which is no number of this format", nearest(name, numbers).capitalize() + ".")
+        for name in sheet.options.scale
+        if name not in numbers
+    ]
+    by_plain = {_plain(name): name for name in reversed(sheet.columns) if name not in sheet.options.ignore}
     matched = {}
     for column in wanted:
         if column.name in given:
@@ -155,7 +171,8 @@ def convert(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
         With every cell that cannot be converted, and every row with too few or too many cells.
     """
     matched = recognise(sheet, wanted)
-    comma = _decimal_comma(sheet, [matched[column.name] for column in wanted if column.kind == "number" and column.name in matched])
+    _leave_out_misnamed(sheet, wanted, matched)
+    comma = _decimal_comma(sheet, [matched[column.name] for column in wanted if column.kind in ("number", "money") and column.name in matched])
     cells = []
     for column in wanted:
         if column.name not in matched:
@@ -163,9 +180,11 @@ def convert(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
         text = quoted(matched[column.name])
         if column.kind == "text":
             value, problems = text, []
-        elif column.kind == "number":
-            plain = f"replace({text}, ',', '.')" if comma else text
+        elif column.kind in ("number", "money"):
+            plain = _bare(text) if column.kind == "money" and not comma else f"replace({text}, ',', '.')" if comma else text
             value = f"try_cast({plain} as decimal(38, 12))"
+            if column.name in sheet.options.scale:
+                value = f"cast({value} * {sheet.options.scale[column.name]!r} as decimal(38, 12))"
             remedy = "Write plain numbers without thousands separators, units or currency signs" + (
                 "." if comma else ", with a decimal point."
             )
@@ -181,21 +200,49 @@ def convert(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
             ]
         else:
             value, problems = _instant(sheet, matched[column.name])
+            years = f"{FIRST_YEAR} to {LAST_YEAR}"
+            outside = f"not ({value} between timestamp '{FIRST_YEAR}-01-01' and timestamp '{LAST_YEAR}-12-31 23:59:59.999999')"
+            problems.append((outside, f"a time in the years {years} is needed", "Correct it, or say what the numbers count: time_unit=, start=."))
         if column.required and column.filled:
             problems.append((f"{text} is null", "the cell must not be empty", "Fill it in or delete the row."))
         if column.minimum is not None:
             problems.append(
                 (f"{value} < {column.minimum:g}", f"the value must be at least {column.minimum:g}", "Correct it or delete the row.")
             )
+        problems.append((f"contains({text}, chr(0))", "a cell must not hold a NUL character", "Export the file again: it is damaged here."))
         cells.append(_Cell(column, matched[column.name], text, value, tuple(problems)))
     faults = _faults(sheet, cells)
     if faults:
         raise BookError(sorted(faults, key=lambda fault: fault.row), shown=SHOWN, where=sheet.file.name)
     found = {cell.column.name: cell.value for cell in cells}
-    types = {"text": "varchar", "number": "decimal(38, 12)", "clock": "decimal(38, 12)", "time": "timestamp"}
+    types = {"text": "varchar", "number": "decimal(38, 12)", "money": "decimal(38, 12)", "clock": "decimal(38, 12)", "time": "timestamp"}
     chosen = ", ".join(f"cast({found.get(column.name, 'null')} as {types[column.kind]}) as {quoted(column.name)}" for column in wanted)
     sheet.connection.execute(f"create or replace view typed as select {chosen} from cells")  # noqa: S608
     return matched
+
+
+def _leave_out_misnamed(sheet: Sheet, wanted: Sequence[Wanted], matched: dict[str, str]) -> None:
+    """Leave out optional columns in which no cell fits: they only share a name with what is meant."""
+    tests = {"number": "try_cast({0} as double)", "money": "try_cast({0} as double)", "clock": "nullif(contains({0}, ':'), false)"}
+    doubtful = [
+        column for column in wanted if column.name in matched and not column.required and column.kind in tests and column.name not in sheet.options.columns
+    ]
+    if not doubtful:
+        return
+    counts = ", ".join(f"count({quoted(matched[column.name])}), count({tests[column.kind].format(quoted(matched[column.name]))})" for column in doubtful)
+    found = sheet.rows(f"select {counts} from (from cells limit {SAMPLE})")[0]  # noqa: S608
+    for place, column in enumerate(doubtful):
+        if found[2 * place] and not found[2 * place + 1] and column.kind != "money":
+            kind = "durations" if column.kind == "clock" else "numbers"
+            sheet.notes.append(f"The column {matched[column.name]} does not hold {kind}; it was not read as {column.name}.")
+            del matched[column.name]
+
+
+def _bare(text: str) -> str:
+    """Return SQL for the number in an amount of money like $1,234.50, -$5 or ($5.00)."""
+    amount = f"regexp_replace({text}, '[$€£]|\\s', '', 'g')"
+    grouped = f"case when regexp_full_match({amount}, '[(]?[+-]?\\d{{1,3}}(,\\d{{3}})+(\\.\\d*)?[)]?') then replace({amount}, ',', '') else {amount} end"
+    return f"case when try_cast({text} as double) is not null then {text} else regexp_replace({grouped}, '^[(](.*)[)]$', '-\\1') end"
 
 
 def _decimal_comma(sheet: Sheet, columns: list[str]) -> bool:
@@ -283,18 +330,22 @@ def _instant(sheet: Sheet, source: str) -> tuple[str, list[tuple[str, str, str]]
 
 
 def _counted(sheet: Sheet, source: str, low: float, high: float) -> str:
-    """Return SQL for instants that are counted in seconds or milliseconds."""
+    """Return SQL for instants that are counted in seconds to nanoseconds."""
     options, text = sheet.options, quoted(source)
-    by_name = "milliseconds" if re.search(r"(_ms|millis|milliseconds)$", source.lower()) else "seconds"
-    unit = options.time_unit if options.time_unit != "auto" else ("milliseconds" if high >= _FIRST_UNIX_MILLISECOND else by_name)
-    scale = 1000 if unit == "milliseconds" else 1_000_000
+    ending = re.search(r"(nanoseconds|nanos?|_ns|microseconds|micros|_us|milliseconds|millis|_ms)$", source.lower())
+    mark = ending[1].lstrip("_") if ending else ""
+    named = "seconds" if not mark else "nanoseconds" if mark[0] == "n" else "microseconds" if mark.startswith(("us", "mic")) else "milliseconds"
+    largest = max(abs(low), abs(high))
+    sized = next(unit for unit, (least, _) in _UNITS.items() if largest >= least)
+    unit = options.time_unit if options.time_unit != "auto" else (sized if sized != "seconds" else named)
+    per_second = _UNITS[unit][1]
     if options.start is not None:
         start = pd.Timestamp(options.start)
         start = start.tz_localize(options.timezone or "UTC") if start.tzinfo is None else start
         start = start.tz_convert("UTC").tz_localize(None)
         note = f"Times are {unit} from {start:%Y-%m-%d %H:%M} UTC on."
     else:
-        if low * scale / 1e6 < _FIRST_UNIX_SECOND:
+        if low / per_second < _FIRST_UNIX_SECOND:
             sheet.refuse(
                 f"times are counted in {unit} from a start that the file does not give",
                 "Give it: start=2026-01-05 (UTC, or with a zone).",
@@ -304,7 +355,10 @@ def _counted(sheet: Sheet, source: str, low: float, high: float) -> str:
         note = f"Times are Unix times in {unit}."
     if note not in sheet.notes:
         sheet.notes.append(note)
-    return f"(timestamp '{start}' + to_microseconds(cast(round(try_cast({text} as decimal(38, 6)) * {scale}) as bigint)))"
+    factor = 1e6 / per_second
+    micros = f"try_cast({text} as decimal(38, 6)) * {factor:.0f}" if factor >= 1 else f"try_cast({text} as decimal(38, 6)) / {1 / factor:.0f}"
+    bounded = f"case when abs({micros}) < 4e15 then {micros} end"
+    return f"(timestamp '{start}' + to_microseconds(cast(round({bounded}) as bigint)))"
 
 
 def _faults(sheet: Sheet, cells: list[_Cell]) -> list[Fault]:

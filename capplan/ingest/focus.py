@@ -1,21 +1,26 @@
-"""FOCUS billing exports (FinOps Open Cost and Usage Specification, 1.0 to 1.2), CSV or Parquet."""
+"""FOCUS billing exports (FinOps Open Cost and Usage Specification, 1.0 to 1.3), CSV or Parquet."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from pydantic import Field
 
 from capplan.book.tables.registry import key_of
 from capplan.errors import BookError, Fault
+from capplan.ingest.accounts import account, summed, told
 from capplan.ingest.cells import Wanted, convert
+from capplan.ingest.folding import pieces, usage_of
 from capplan.ingest.ingested import Ingested, Stage, WorkOptions, shaped, workload_rows
 from capplan.ingest.known import known_table, provider_named
+from capplan.ingest.machines import Recogniser
 from capplan.ingest.opening import Sheet, text_literal
 
 SECONDS_PER_HOUR, SECONDS_PER_DAY = 3600, 86400
 CATEGORIES = ("Usage", "Purchase", "Tax", "Credit", "Adjustment")
+NOTHING = ("NULL", "null", "Null", "(null)", "<null>", "None", "NaN", "nan")
 
 
 class FocusOptions(WorkOptions):
@@ -29,14 +34,16 @@ class FocusOptions(WorkOptions):
 
 FOCUS_COLUMNS = (
     Wanted("BillingPeriodStart", "time"),
-    Wanted("ChargePeriodStart", "time", required=False),
+    Wanted("BillingAccountId", "text", ("BillingAccountName",), required=False),
+    Wanted("ChargePeriodStart", "time", required=False, filled=False),
     Wanted("ChargePeriodEnd", "text", required=False),
     Wanted("ChargeCategory", "text"),
-    Wanted("BilledCost", "number"),
-    Wanted("EffectiveCost", "number"),
-    Wanted("ListCost", "number", required=False),
+    Wanted("ChargeClass", "text", required=False),
+    Wanted("BilledCost", "money", filled=False),
+    Wanted("EffectiveCost", "money", filled=False),
+    Wanted("ListCost", "money", required=False),
     Wanted("BillingCurrency", "text", required=False),
-    Wanted("ProviderName", "text", ("ServiceProviderName", "InvoiceIssuerName"), required=False),
+    Wanted("ProviderName", "text", ("ServiceProviderName", "HostProviderName", "InvoiceIssuerName"), required=False),
     Wanted("ServiceName", "text", required=False),
     Wanted("SubAccountName", "text", required=False),
     Wanted("SubAccountId", "text", ("BillingAccountId",), required=False),
@@ -44,26 +51,30 @@ FOCUS_COLUMNS = (
     Wanted("SkuId", "text", required=False),
     Wanted("PricingCategory", "text", required=False),
     Wanted("CommitmentDiscountStatus", "text", required=False),
+    Wanted("CommitmentDiscountId", "text", ("CommitmentDiscountName",), required=False),
+    Wanted("CapacityReservationStatus", "text", required=False),
     Wanted("PricingQuantity", "number", required=False),
     Wanted("PricingUnit", "text", required=False),
-    Wanted("ConsumedQuantity", "number", required=False),
-    Wanted("ConsumedUnit", "text", required=False),
+    Wanted("ConsumedQuantity", "number", ("UsageQuantity",), required=False),
+    Wanted("ConsumedUnit", "text", ("UsageUnit",), required=False),
     Wanted("ChargeDescription", "text", required=False),
-    Wanted("SkuMeter", "text", required=False),
-    Wanted("SkuPriceDetails", "text", required=False),
+    Wanted("SkuMeter", "text", ("x_UsageType",), required=False),
+    Wanted("MeterName", "text", ("x_SkuMeterName", "x_SkuMeter", "x_SkuDescription", "x_SkuName"), required=False),
+    Wanted("InstanceType", "text", ("x_InstanceType", "x_SkuInstanceType", "x_MachineType", "x_SkuServiceFamily"), required=False),
+    Wanted("SkuPriceDetails", "text", ("x_SkuDetails",), required=False),
     Wanted("ResourceType", "text", required=False),
 )
 
 
 def read_focus(file: Path, options: FocusOptions, book: Path | None = None) -> Ingested:
-    """Say what was billed each month, and how many accelerator-hours are in it.
+    """Say what was billed each month, which bucket every row is in, and how many accelerator-hours were used.
 
     Costs are summed as decimals with twelve places, so that a month is right to the cent however many rows it has.
 
     Parameters
     ----------
     file
-        FOCUS export; texts NULL and null are empty cells.
+        FOCUS export; texts NULL, null and (null) are empty cells.
     options
         How to read it; provider and currency for files without these columns.
     book
@@ -72,55 +83,68 @@ def read_focus(file: Path, options: FocusOptions, book: Path | None = None) -> I
     Returns
     -------
     Ingested
-        Tables billing, and usage with workloads where rows name a known machine type. A row is usage if it is a usage charge counted
-        in hours, and not the unused part of a commitment; it counts consumed hours x accelerators of the machine.
+        Tables billing (absent where the export states no costs), and usage with workloads where rows name a machine with a known accelerator.
+        Hours of machines and of corrections count, with their sign; `accounts` holds rows, dollars and hours by bucket.
     """
-    with Sheet(file, options, nulls=("NULL", "null", "Null")) as sheet:
+    with Sheet(file, options, nulls=NOTHING) as sheet:
         matched = convert(sheet, FOCUS_COLUMNS)
         _check_categories(sheet)
+        priced = _costs(sheet)
         for column, given, name in (("ProviderName", options.provider, "provider"), ("BillingCurrency", options.currency, "currency")):
             if column not in matched and given is None:
                 sheet.refuse(f"the file has no column {column}", f"Give {name}= instead.", column=column)
-        provider = f"coalesce(ProviderName, {text_literal(options.provider or 'unknown')})"
-        currency = f"coalesce(BillingCurrency, {text_literal(options.currency or '')})"
-        odd = f"select {currency} as currency, count(*) from typed where not regexp_full_match(currency, '[A-Z]{{3}}') group by 1"  # noqa: S608
-        bad = sheet.rows(f"{odd} order by 1")
-        if bad:
-            sheet.refuse(
-                f"{bad[0][1]} rows have a billing currency that is not three capital letters",
-                "Correct it.",
-                value=str(bad[0][0]),
-                column="BillingCurrency",
-            )
-        billing = sheet.connection.execute(
-            f"""
-            select date_trunc('month', BillingPeriodStart)::timestamp as month, {provider} as provider, coalesce(ServiceName, 'none') as service,
-                coalesce(SubAccountName, SubAccountId, 'none') as account, coalesce(RegionId, 'none') as region, coalesce(SkuId, 'none') as sku,
-                ChargeCategory as charge_category, coalesce(PricingCategory, 'none') as pricing_category,
-                coalesce(CommitmentDiscountStatus, 'none') as commitment_status, {currency} as currency,
-                sum(BilledCost) as billed_cost, sum(EffectiveCost) as effective_cost, sum(ListCost) as list_cost,
-                case when count(distinct PricingUnit) = 1 and count(PricingUnit) = count(*) then sum(PricingQuantity) end as quantity,
-                case when count(distinct PricingUnit) = 1 and count(PricingUnit) = count(*) then min(PricingUnit) end as quantity_unit
-            from typed group by all
-            """  # noqa: S608
-        ).df()
-        billing["provider"] = billing.provider.map(provider_named)
-        billing = billing.sort_values(key_of("billing"), ignore_index=True)
-        tables = {"billing": shaped(billing, "billing")}
-        hours = _accelerator_hours(sheet, options, book) if options.usage and "ChargePeriodStart" in matched else pd.DataFrame()
-        notes = list(sheet.notes)
-    if len(hours):
-        tables["usage"] = hours
-        tables["workloads"] = workload_rows(sorted(hours.workload.unique()), "accelerator_hours", options.stage)
-        notes.append(f"{hours.quantity.sum():,.1f} accelerator-hours of known machine types were taken as usage.")
-    elif options.usage:
-        notes.append("No usage charge names a machine type of the table skus in hours; only billing was taken.")
-    totals = billing.groupby("currency")[["billed_cost", "effective_cost"]].sum()
+        _check_currencies(sheet, options)
+        known = {table: known_table(table, book) for table in ("skus", "accelerators", "offers")}
+        account(sheet, Recogniser(known["skus"], known["accelerators"]), _cheapest(known["offers"], known["skus"]))
+        sheet.connection.execute(f"create temp table grouped as {_grouping(options)}")
+        accounts = summed(sheet)
+        billing = _billing(sheet) if priced else pd.DataFrame()
+        hours = _hours(sheet) if options.usage and "ChargePeriodStart" in matched else pd.DataFrame()
+        rows, first, last = sheet.rows('select sum("rows"), min(month), max(month) from grouped')[0]
+        notes = [*sheet.notes, *told(accounts)]
+    parts = {name: frame for name, frame in (("billing", billing), ("pieces", hours)) if len(frame)}
+    tables, more = tables_of(parts, options)
+    if "usage" not in tables and options.usage:
+        more.append("No usage charge names a machine with a known accelerator in hours; only billing was taken.")
     shown = "; ".join(
-        f"{row.billed_cost:,.2f} {currency} billed, {row.effective_cost:,.2f} effective" for currency, row in totals.iterrows()
+        f"{part.billed_cost.sum():,.2f} {currency} billed, {part.effective_cost.sum():,.2f} effective" for currency, part in accounts.groupby("currency")
     )
-    headline = f"{shown}, from {billing.month.min():%Y-%m} to {billing.month.max():%Y-%m}."
-    return Ingested(tables, tuple(notes), headline)
+    headline = f"{shown if priced else 'No costs are stated'}, from {first:%Y-%m} to {last:%Y-%m}."
+    period = (pd.Timestamp(first), pd.Timestamp(last) + pd.offsets.MonthBegin(1))
+    return Ingested(tables, (*notes, *more), headline, parts=parts, rows=int(rows), period=period, accounts=accounts)
+
+
+def tables_of(parts: dict[str, pd.DataFrame], options: FocusOptions) -> tuple[dict[str, pd.DataFrame], list[str]]:
+    """Make tables of what one bill or several hold.
+
+    Parameters
+    ----------
+    parts
+        billing (with the column scope) and pieces of accelerator-hours.
+    options
+        The stage of the workloads is used.
+    """
+    tables, notes = {}, []
+    if "billing" in parts:
+        tables["billing"] = billing_table(parts["billing"])
+    if "pieces" in parts:
+        usage = usage_of(parts["pieces"], None, notes)
+        tables["usage"] = usage
+        tables["workloads"] = workload_rows(sorted(usage.workload.unique()), "accelerator_hours", options.stage)
+        notes.append(f"{usage.quantity.sum():,.1f} accelerator-hours of known machine types were taken as usage.")
+    return tables, notes
+
+
+def billing_table(parts: pd.DataFrame) -> pd.DataFrame:
+    """Sum the charges of several files up by the key of the table billing."""
+    keys = key_of("billing")
+    single = parts.groupby(keys, dropna=False)["quantity_unit"].transform(lambda units: units.nunique() == 1 and units.notna().all())
+    parts = parts.assign(quantity=parts["quantity"].where(single), quantity_unit=parts["quantity_unit"].where(single))
+    sums = dict.fromkeys(("billed_cost", "effective_cost"), "sum")
+    whole = parts.groupby(keys, as_index=False).agg(
+        {**sums, "list_cost": lambda cost: cost.sum(min_count=1), "quantity": lambda amount: amount.sum(min_count=1), "quantity_unit": "first"}
+    ) if parts.duplicated(keys).any() else parts
+    return shaped(whole.sort_values(keys, ignore_index=True), "billing")
 
 
 def _check_categories(sheet: Sheet) -> None:
@@ -142,51 +166,107 @@ def _check_categories(sheet: Sheet) -> None:
         raise BookError(faults, where=sheet.file.name)
 
 
-def _accelerator_hours(sheet: Sheet, options: FocusOptions, book: Path | None) -> pd.DataFrame:
-    """Find known machine types in usage charges, and count consumed hours x accelerators."""
-    skus = known_table("skus", book)[["sku", "accelerator_count"]]
-    if skus.empty:
-        return pd.DataFrame()
-    sheet.connection.register("machines", skus.assign(sku=skus.sku.astype(str)))
-    described = "concat_ws(' ', SkuMeter, SkuPriceDetails, ResourceType, SkuId, ChargeDescription)"
-    is_hours = "lower({0}) in ('hours', 'hour', 'hrs', 'hr', 'instance-hours', 'instance-hour', 'vm-hours', 'machine-hours')"
-    amount = (
-        f"case when {is_hours.format('ConsumedUnit')} then ConsumedQuantity when {is_hours.format('PricingUnit')} then PricingQuantity end"
-    )
-    workload = text_literal(options.workload) if options.workload else "coalesce(SubAccountName, SubAccountId, 'cloud')"
-    rows = sheet.connection.execute(
-        f"""
-        with charges as (
-            select {described} as described, {amount} as hours, ChargePeriodStart as time, {workload} as workload,
-                coalesce(RegionId, {text_literal(options.region)}) as region,
-                coalesce(epoch(timezone('UTC', try_cast(ChargePeriodEnd as timestamptz))) - epoch(ChargePeriodStart), 3600) as seconds
-            from typed where ChargeCategory = 'Usage' and coalesce(CommitmentDiscountStatus, 'Used') <> 'Unused'
-        ), texts as (select distinct described from charges where hours > 0),
-        named as (
-            select described, arg_max(accelerator_count, length(sku)) as accelerators from texts join machines
-                on contains(described, sku) and regexp_matches(described, '(^|[^A-Za-z0-9.-])' || regexp_escape(sku) || '($|[^A-Za-z0-9-])') group by described
+def _costs(sheet: Sheet) -> bool:
+    """Say whether the file states costs; refuse one that states them in some rows only."""
+    total, billed, effective = sheet.rows("select count(*), count(BilledCost), count(EffectiveCost) from typed")[0]
+    if not billed and not effective:
+        sheet.notes.append("The export states no costs, only quantities; no billing was taken.")
+        return False
+    for column, filled in (("BilledCost", billed), ("EffectiveCost", effective)):
+        if 0 < filled < total:
+            sheet.refuse(f"the cell must not be empty, and {total - filled} of {total} rows have none", "Fill it in (0 where nothing was charged), or export it again.", column=column)
+    if not effective or not billed:
+        missing, other = ("EffectiveCost", "BilledCost") if billed else ("BilledCost", "EffectiveCost")
+        sheet.connection.execute(f"alter view typed rename to stated; create view typed as select * replace ({other} as {missing}) from stated")  # noqa: S608
+        sheet.notes.append(f"{missing} is empty throughout; it is taken as {other}.")
+    return True
+
+
+def _check_currencies(sheet: Sheet, options: FocusOptions) -> None:
+    currency = f"coalesce(BillingCurrency, {text_literal(options.currency or '')})"
+    odd = f"select {currency} as currency, count(*) from typed where not regexp_full_match({currency}, '[A-Z]{{3}}') group by 1"  # noqa: S608
+    bad = sheet.rows(f"{odd} order by 1")
+    if bad:
+        sheet.refuse(
+            f"{bad[0][1]} rows have a billing currency that is not three capital letters",
+            "Correct it.",
+            value=str(bad[0][0]),
+            column="BillingCurrency",
         )
-        select date_trunc('hour', time)::timestamp as time, workload, region, seconds, cast(sum(hours * accelerators) as double) as quantity
-        from charges join named using (described) where hours > 0 group by all order by workload, region, time
+    view = f"select * replace ({currency} as currency, coalesce(ProviderName, {text_literal(options.provider or 'unknown')}) as ProviderName)"
+    sheet.connection.execute(f"alter view typed rename to billed; create view typed as {view} from (select *, '' as currency from billed)")
+
+
+def _cheapest(offers: pd.DataFrame, skus: pd.DataFrame) -> pd.Series:
+    """Return the cheapest price of an hour of each accelerator on demand."""
+    listed = offers[offers["term"] == "on_demand"].merge(skus[["sku", "accelerator", "accelerator_count"]], on="sku")
+    return (listed["usd_per_hour"] / listed["accelerator_count"]).groupby(listed["accelerator"]).min()
+
+
+def _grouping(options: FocusOptions) -> str:
+    """Return SQL that sums charges up by all that billing and usage tell apart."""
+    workload = text_literal(options.workload) if options.workload else "coalesce(SubAccountName, SubAccountId, 'cloud')"
+    lasting = "coalesce(epoch(timezone('UTC', try_cast(ChargePeriodEnd as timestamptz))) - epoch(ChargePeriodStart), 3600)"
+    at = f"accelerator_hours is not null and {lasting} > 0"
+    return f"""
+        select date_trunc('month', BillingPeriodStart)::timestamp as month, ProviderName as provider, coalesce(BillingAccountId, 'none') as billing_account,
+            coalesce(ServiceName, 'none') as service, coalesce(SubAccountName, SubAccountId, 'none') as account, coalesce(RegionId, 'none') as region,
+            coalesce(SkuId, 'none') as sku, ChargeCategory as charge_category, coalesce(PricingCategory, 'none') as pricing_category,
+            coalesce(CommitmentDiscountStatus, 'none') as commitment_status, coalesce(CommitmentDiscountId, 'none') as commitment, machine, bucket, currency,
+            case when {at} then date_trunc('hour', ChargePeriodStart)::timestamp end as time, case when {at} then cast({lasting} as double) end as seconds,
+            case when {at} then {workload} end as workload, coalesce(RegionId, {text_literal(options.region)}) as place,
+            sum(BilledCost) as billed_cost, sum(EffectiveCost) as effective_cost, sum(ListCost) as list_cost, count(*) as "rows",
+            sum(PricingQuantity) as quantity, count(PricingQuantity) as filled, PricingUnit as quantity_unit,
+            cast(sum(accelerator_hours) as double) as accelerator_hours
+        from charges group by all
+        """  # noqa: S608
+
+
+def _billing(sheet: Sheet) -> pd.DataFrame:
+    """Return the charges of every month by the key of the table billing, with the scope that a restated bill replaces."""
+    names = ", ".join(name for name in key_of("billing"))
+    unit = "count(distinct quantity_unit) = 1 and count(quantity_unit) = count(*)"
+    frame = sheet.connection.execute(
+        f"""
+        select {names}, billing_account, sum(billed_cost) as billed_cost, sum(effective_cost) as effective_cost, sum(list_cost) as list_cost,
+            case when {unit} then sum(quantity) end as quantity, case when {unit} then min(quantity_unit) end as quantity_unit
+        from grouped group by all
         """  # noqa: S608
     ).df()
-    long = rows.seconds > SECONDS_PER_DAY
+    costs = dict.fromkeys(("billed_cost", "effective_cost", "list_cost", "quantity"), "float64")
+    frame = _scoped(frame).astype(costs)
+    return frame.sort_values([*key_of("billing"), "scope"], ignore_index=True)
+
+
+def _scoped(frame: pd.DataFrame) -> pd.DataFrame:
+    """Name the provider as the tables do, and what is replaced when a month is billed again: provider, billing account and month."""
+    named = frame.assign(provider=frame["provider"].map(provider_named))
+    scope = named["provider"] + "|" + named["billing_account"] + "|" + named["month"].dt.strftime("%Y-%m")
+    return named.assign(scope=scope).drop(columns="billing_account")
+
+
+def _hours(sheet: Sheet) -> pd.DataFrame:
+    """Return accelerator-hours as pieces of hours or days; longer charge periods are spread over their days."""
+    rows = sheet.connection.execute(
+        """
+        select month, provider, billing_account, time, seconds, workload, place as region, sum(accelerator_hours) as quantity
+        from grouped where time is not null group by all having sum(accelerator_hours) <> 0
+        order by month, provider, billing_account, workload, region, time, seconds
+        """
+    ).df()
+    if rows.empty:
+        return rows
+    rows = _scoped(rows).reset_index(drop=True)
+    long = rows["seconds"] > SECONDS_PER_DAY
     if long.any():
-        sheet.notes.append(
-            f"{rows.quantity[long].sum():,.1f} accelerator-hours are charged in periods longer than a day and were not taken as usage."
+        total = rows.loc[long, "quantity"].sum()
+        sheet.notes.append(f"{total:,.1f} accelerator-hours are charged in periods longer than a day; they are spread evenly over their days.")
+        days = np.ceil(rows.loc[long, "seconds"] / SECONDS_PER_DAY).astype(int)
+        spread = rows[long].loc[rows[long].index.repeat(days)]
+        turn = spread.groupby(level=0).cumcount()
+        spread = spread.assign(
+            time=spread["time"].dt.floor("D") + pd.to_timedelta(turn, unit="D"), quantity=spread["quantity"] / days.reindex(spread.index), seconds=float(SECONDS_PER_DAY)
         )
-    rows = rows[~long]
-    return shaped(_evenly(rows), "usage") if len(rows) else rows
-
-
-def _evenly(rows: pd.DataFrame) -> pd.DataFrame:
-    """Sum up by hour (by day, where a charge covers more than an hour); times without a charge are zero, since a bill is complete."""
-    step = "D" if (rows.seconds > SECONDS_PER_HOUR).any() else "h"
-    rows = rows.assign(time=rows.time.dt.floor(step)).groupby(["workload", "region", "time"], as_index=False).quantity.sum()
-    parts = []
-    for (workload, region), part in rows.groupby(["workload", "region"], sort=True):
-        times = pd.date_range(part.time.min(), part.time.max(), freq=step, name="time")
-        parts.append(
-            part.set_index("time")[["quantity"]].reindex(times, fill_value=0.0).reset_index().assign(workload=workload, region=region)
-        )
-    return pd.concat(parts, ignore_index=True)
+        rows = pd.concat([rows[~long], spread], ignore_index=True)
+    steps = np.where(rows["seconds"] > SECONDS_PER_HOUR, SECONDS_PER_DAY, SECONDS_PER_HOUR)
+    return pieces(rows.assign(seconds=steps), "bill")

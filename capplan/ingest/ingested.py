@@ -49,11 +49,23 @@ class Ingested:
         What was assumed, left out or repaired.
     headline
         What came out, in one sentence.
+    parts
+        What a book keeps of the file, so that it can be joined with others, replaced and taken back.
+    rows
+        Rows of the file.
+    period
+        First and last instant that the file covers; missing where it has no times.
+    accounts
+        Rows, dollars and accelerator-hours by bucket, for bills.
     """
 
     tables: dict[str, pd.DataFrame] = field(repr=False)
     notes: tuple[str, ...]
     headline: str
+    parts: dict[str, pd.DataFrame] = field(repr=False, default_factory=dict)
+    rows: int = 0
+    period: tuple[pd.Timestamp, pd.Timestamp] | None = None
+    accounts: pd.DataFrame | None = field(repr=False, default=None)
 
 
 def stem_of(file: Path) -> str:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import gzip
+import math
+import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +31,10 @@ class ReadingOptions(BaseModel):
     columns: dict[str, str] = Field(
         {}, description="Column of the file for a column that is needed, where the names differ: needed=found,needed=found."
     )
+    ignore: tuple[str, ...] = Field((), description="Columns of the file that are not what their names say, and are not read: name,name.")
+    scale: dict[str, float] = Field(
+        {}, description="What numbers of a column are multiplied with, where their unit differs: needed=factor,needed=factor."
+    )
     delimiter: str | None = Field(
         None, description="What separates columns; empty = found out from the header.", min_length=1, max_length=1
     )
@@ -39,7 +46,7 @@ class ReadingOptions(BaseModel):
     )
     timezone: str | None = Field(None, description="Zone of times that state none, like Europe/Berlin; empty = UTC.")
     time_format: str | None = Field(None, description="Pattern of times that are not ISO 8601, like %d.%m.%Y %H:%M.")
-    time_unit: Literal["auto", "seconds", "milliseconds"] = Field(
+    time_unit: Literal["auto", "seconds", "milliseconds", "microseconds", "nanoseconds"] = Field(
         "auto", description="Unit of times that are numbers; auto = by the column's name or size."
     )
     start: dt.datetime | None = Field(
@@ -47,15 +54,28 @@ class ReadingOptions(BaseModel):
     )
     memory_gib: float = Field(1.0, description="Memory that reading may take; what is larger goes through temporary files.", gt=0, le=4096)
 
-    @field_validator("columns", mode="before")
+    @field_validator("columns", "scale", mode="before")
     @classmethod
     def _pairs(cls, value: Any) -> Any:
         if isinstance(value, str):
             pairs = [part.partition("=") for part in value.split(",") if part.strip()]
             if not all(mark for _, mark, _ in pairs):
-                raise ValueError("write it like timestamp=ts,input_tokens=prompt")
+                raise ValueError("write it like timestamp=ts,input_tokens=prompt, or for scale like on_demand=0.001")
             return {needed.strip(): found.strip() for needed, _, found in pairs}
         return value
+
+    @field_validator("scale")
+    @classmethod
+    def _positive(cls, value: dict[str, float]) -> dict[str, float]:
+        wrong = [name for name, factor in value.items() if not 0 < factor < math.inf]
+        if wrong:
+            raise ValueError(f"the factor of {wrong[0]} must be above zero")
+        return value
+
+    @field_validator("ignore", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        return listed(value)
 
     @field_validator("timezone")
     @classmethod
@@ -66,6 +86,11 @@ class ReadingOptions(BaseModel):
             except (ZoneInfoNotFoundError, ValueError) as error:
                 raise ValueError("is no zone of the IANA list; write it like Europe/Berlin or UTC") from error
         return value
+
+
+def listed(value: Any) -> Any:
+    """Split a text at its commas; anything else stays as it is."""
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
 
 def quoted(name: str) -> str:
@@ -89,6 +114,8 @@ class Sheet:
         How to read it.
     nulls
         Texts that mean "nothing" in this format, besides the empty one.
+    free
+        Columns of free text; where rows are separated by bars and unquoted, a bar in the one that the file has does not end its cell.
 
     Attributes
     ----------
@@ -105,8 +132,8 @@ class Sheet:
         If the file is missing, empty, or not in an encoding that can be read.
     """
 
-    def __init__(self, file: Path, options: ReadingOptions, nulls: tuple[str, ...] = ()) -> None:
-        self.file, self.options, self.nulls = file, options, nulls
+    def __init__(self, file: Path, options: ReadingOptions, nulls: tuple[str, ...] = (), free: tuple[str, ...] = ()) -> None:
+        self.file, self.options, self.nulls, self.free = file, options, nulls, free
         self.notes: list[str] = []
         self.delimiter, self.encoding = ",", "utf-8"
         self.repeated: set[str] = set()
@@ -127,6 +154,7 @@ class Sheet:
             if file.stat().st_size == 0:
                 self.refuse("the file is empty", "Export it again.")
             self.parquet = file.name.lower().endswith((".parquet", ".pq"))
+            self._literal = self._without_patterns()
             self.columns = [name for name, *_ in self._execute(f"describe from {self._scan()}")] if self.parquet else self._recognise()
             chosen = ", ".join(f"{self._null_if(quoted(name))} as {quoted(name)}" for name in self.columns)
             self.connection.execute(f"create view cells as select {chosen} from {self._scan()}")  # noqa: S608
@@ -144,6 +172,13 @@ class Sheet:
         """Close the connection and remove its temporary files."""
         self.connection.close()
         self._scratch.cleanup()
+
+    def _without_patterns(self) -> str:
+        """Return a name of the file that no reader takes for a pattern: DuckDB reads *, ? and [ in names as wildcards, and = as a partition."""
+        kind = "".join(self.file.suffixes[-2:]).lower()
+        place = os.path.join(self._scratch.name, "input" + re.sub(r"[^a-z0-9.]", "", kind))
+        os.symlink(self.file.resolve(), place)
+        return place
 
     def refuse(self, rule: str, remedy: str, value: str = "", column: str = "") -> None:
         """Raise the one fault that keeps the file as a whole from being read."""
@@ -209,14 +244,16 @@ class Sheet:
         return [name if name not in names[:place] else f"{name}_{place + 1}" for place, name in enumerate(names)]
 
     def _first_line_through_duckdb(self) -> str:
-        query = f"from read_csv({text_literal(str(self.file))}, all_varchar=true, header=false, delim='\\0', quote='', columns={{'line': 'varchar'}}) limit 1"
+        query = f"from read_csv({text_literal(self._literal)}, all_varchar=true, header=false, delim='\\0', quote='', columns={{'line': 'varchar'}}) limit 1"
         rows = self._execute(query)
         return str(rows[0][0]) if rows else ""
 
     def _scan(self) -> str:
-        path = text_literal(str(self.file))
+        path = text_literal(self._literal)
         if self.parquet:
-            return f"read_parquet({path})"
+            return f"read_parquet({path}, hive_partitioning=false)"
+        if self._free_column() is not None:
+            return f"(select {self._split_lines()} from {self._lines()} where len(parts) >= {len(self.columns)})"
         quote, escape = ("''", "''") if self.delimiter == "|" else ("'\"'", "'\"'")
         columns = ", ".join(f"{text_literal(name)}: 'varchar'" for name in self.columns)
         return (
@@ -225,13 +262,40 @@ class Sheet:
             "store_rejects=true, rejects_limit=1000)"
         )
 
+    def _free_column(self) -> int | None:
+        """Return the place of the one column of free text in a file that separates by bars without quotes."""
+        places = [place for place, name in enumerate(self.columns) if name in self.free]
+        return places[0] if self.delimiter == "|" and len(places) == 1 else None
+
+    def _lines(self) -> str:
+        """Return SQL for the lines of the file, each split at every bar, with its number."""
+        path = text_literal(self._literal)
+        lines = f"read_csv({path}, columns={{'line': 'varchar'}}, auto_detect=false, header=true, delim=chr(1), quote='', escape='', encoding='{self.encoding}', hive_partitioning=false)"
+        return f"(select row_number() over () + 1 as line_number, string_split(rtrim(line, chr(13)), '|') as parts from {lines} where line is not null)"
+
+    def _split_lines(self) -> str:
+        """Return SQL for the columns of split lines: what is too many belongs to the column of free text."""
+        place, count = self._free_column() or 0, len(self.columns)
+        extra = f"(len(parts) - {count})"
+        chosen = [
+            f"parts[{index + 1}]" if index < place else f"array_to_string(parts[{place + 1}:{place + 1} + {extra}], '|')" if index == place else f"parts[{index + 1} + {extra}]"
+            for index in range(count)
+        ]
+        return ", ".join(f"{text} as {quoted(name)}" for text, name in zip(chosen, self.columns, strict=True))
+
     def ragged_rows(self) -> list[Fault]:
         """List rows that do not have as many cells as the header, once all columns in use have been read."""
         if self.parquet:
             return []
+        if self._free_column() is not None:
+            short = self._execute(f"select line_number from {self._lines()} where len(parts) < {len(self.columns)} order by 1 limit 40")
+            return [Fault(self.file.name, int(line), "", "", "the row has fewer cells than the header", "Export it again.") for (line,) in short]
         found = self._execute("select distinct line, error_type from reject_errors order by line")
         if any(kind == "INVALID ENCODING" for _, kind in found):
             self.refuse(f"the file is not {self.encoding.upper()}", "Save it as 'CSV UTF-8', or give encoding=latin-1 or encoding=utf-16.")
+        remedy = "Quote texts that contain the delimiter; write numbers without thousands separators."
+        if self.free and self.delimiter == "|":
+            remedy = f"sacct quotes nothing: export only one of {', '.join(name for name in self.columns if name in self.free) or 'the free texts'}, or give sacct --delimiter another sign."
         plain = {"MISSING COLUMNS": "fewer cells than the header", "TOO MANY COLUMNS": "more cells than the header"}
         return [
             Fault(
@@ -240,14 +304,14 @@ class Sheet:
                 "",
                 "",
                 f"the row has {plain[kind]}" if kind in plain else f"the row cannot be read ({str(kind).lower()})",
-                "Quote texts that contain the delimiter; write numbers without thousands separators.",
+                remedy,
             )
             for line, kind in found
         ]
 
     def spreadsheet_rows(self, ordinals: list[int]) -> dict[int, int]:
         """Say in which row of a spreadsheet the n-th data row stands (blank lines count, the header is 1)."""
-        if self.parquet or not ordinals or self.file.name.lower().endswith(".zst"):
+        if self.parquet or not ordinals or self.file.name.lower().endswith(".zst") or self._free_column() is not None:
             return {ordinal: ordinal + 1 for ordinal in ordinals}
         wanted, last, found, seen = set(ordinals), max(ordinals), {}, -1
         lines, bare = self.text_lines(), self.delimiter == "|"

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pydantic import Field
+
 from capplan.ingest.cells import Wanted, convert
 from capplan.ingest.ingested import Ingested
 from capplan.ingest.jobs import JobOptions, accelerator_hours
+from capplan.ingest.machines import SLICES, SLICES_OF_FOUR
 from capplan.ingest.opening import Sheet
 
 #: What sacct writes for an instant or amount that is not there (yet).
 NOTHING = ("Unknown", "None", "None assigned", "N/A", "NONE", "INVALID", "UNLIMITED", "Partition_Limit")
+#: Columns whose text is free, so that it may hold the delimiter, which sacct does not quote.
+FREE = ("JobName", "Comment", "AdminComment", "SystemComment", "SubmitLine", "WorkDir", "WCKey")
+
+
+class SlurmOptions(JobOptions):
+    """Options of sacct."""
+
+    shards_per_accelerator: int | None = Field(
+        None, description="Shards (gres/shard) that one accelerator is cut into, as gres.conf says; empty = jobs on shards are left out.", ge=1, le=1024
+    )
+
+
 SLURM_COLUMNS = (
     Wanted("JobID", "text"),
     Wanted("Submit", "time"),
@@ -20,23 +35,35 @@ SLURM_COLUMNS = (
     Wanted("ElapsedRaw", "number", required=False, minimum=0),
     Wanted("AllocTRES", "text", ("AllocGRES",), filled=False, required=False),
     Wanted("ReqTRES", "text", ("ReqGRES",), filled=False, required=False),
+    Wanted("Nodes", "number", ("AllocNodes", "NNodes"), filled=False, required=False),
     Wanted("Account", "text", ("Partition", "User"), required=False),
     Wanted("State", "text", required=False),
 )
 
 
-def _accelerators(tres: str) -> str:
+def _accelerators(tres: str, nodes: str) -> str:
     """Return SQL for the accelerators in a list of trackable resources.
 
-    The untyped entry (gres/gpu=8) counts all; only where it is missing are typed ones (gres/gpu:h100=8) summed up.
+    The untyped entry (gres/gpu=8) counts all; only where it is missing are typed ones (gres/gpu:h100=8) summed up. A slice of Multi-Instance
+    GPU (gres/gpu:1g.10gb=1) counts as its share of an accelerator instead of one. Old entries (gpu:4) are for one node.
     """
     untyped = f"try_cast(nullif(regexp_extract({tres}, '(?:^|,)gres/gpu=(\\d+)', 1), '') as bigint)"
     typed = f"list_sum([x::bigint for x in regexp_extract_all({tres}, '(?:^|,)gres/gpu:[^=,]+=(\\d+)', 1)])"
-    old = f"list_sum([x::bigint for x in regexp_extract_all({tres}, '(?:^|,)gpu(?::[A-Za-z][^:=,]*)?:(\\d+)', 1)])"
-    return f"coalesce({untyped}, {typed}, {old})"
+    old = f"list_sum([x::bigint for x in regexp_extract_all({tres}, '(?:^|,)gpu(?::[A-Za-z][^:=,]*)?:(\\d+)', 1)]) * coalesce({nodes}, 1)"
+    slices = f"list_sum([{_slice_loss('x')} for x in regexp_extract_all({tres}, '(?:^|,)gres/gpu:([^=,]*\\dg\\.\\d+gb[^=,]*=\\d+)', 1)])"
+    return f"coalesce({untyped}, {typed}, {old}) - coalesce({slices}, 0)"
 
 
-def read_slurm(file: Path, options: JobOptions) -> Ingested:
+def _slice_loss(entry: str) -> str:
+    """Return SQL for what an entry of slices (1g.10gb=2) is less than its count."""
+    count = f"regexp_extract({entry}, '=(\\d+)$', 1)::bigint"
+    size, memory = (f"regexp_extract({entry}, '(\\d)g\\.(\\d+)gb', {group})" for group in (1, 2))
+    fours = ", ".join(f"'{slices}g{gib}'" for slices, gib in sorted(SLICES_OF_FOUR))
+    parts = f"case when {size} || 'g' || {memory} in ({fours}) then 4 else {SLICES} end"
+    return f"{count} * (1 - {size}::decimal(38, 12) / {parts})"
+
+
+def read_slurm(file: Path, options: SlurmOptions) -> Ingested:
     """Say which Slurm jobs ran, and what each account used in every hour.
 
     Parameters
@@ -53,7 +80,7 @@ def read_slurm(file: Path, options: JobOptions) -> Ingested:
     Ingested
         Tables jobs, usage (accelerator_hours by account) and workloads.
     """
-    with Sheet(file, options, nulls=NOTHING) as sheet:
+    with Sheet(file, options, nulls=NOTHING, free=FREE) as sheet:
         matched = convert(sheet, SLURM_COLUMNS)
         if "AllocTRES" not in matched and "ReqTRES" not in matched:
             sheet.refuse(
@@ -68,12 +95,14 @@ def read_slurm(file: Path, options: JobOptions) -> Ingested:
             sheet.notes.append(f"{steps} job steps were skipped; their jobs count.")
         if arrays:
             sheet.notes.append(f"{arrays} waiting array jobs were skipped; their tasks have no rows of their own yet.")
+        _name_shards(sheet, options)
         ran = 'coalesce(ElapsedRaw, Elapsed, epoch("End") - epoch(Start))'
         sheet.connection.execute(
             f"""
             create view jobs as
             with plain as (
-                select *, {ran} as lasted, coalesce(nullif({_accelerators("AllocTRES")}, 0), {_accelerators("ReqTRES")}, 0) as held from typed
+                select *, {ran} as lasted, 
+                    coalesce(nullif({_accelerators("AllocTRES", "Nodes")}, 0), {_accelerators("ReqTRES", "Nodes")}, {_shards(options)}, 0) as held from typed
                 where not contains(JobID, '.') and not contains(JobID, '[')
             ), judged as (
                 select *, (Start is null or (coalesce(lasted, 0) = 0 and (State like 'CANCELLED%' or State = 'PENDING'))) as waited from plain
@@ -85,3 +114,21 @@ def read_slurm(file: Path, options: JobOptions) -> Ingested:
             """  # noqa: S608
         )
         return accelerator_hours(sheet, options, starts_known=True)
+
+
+_SHARDS = "try_cast(nullif(regexp_extract(coalesce(AllocTRES, ReqTRES), '(?:^|,)gres/shard(?::[^=,]+)?=(\\d+)', 1), '') as bigint)"
+
+
+def _shards(options: SlurmOptions) -> str:
+    """Return SQL for the accelerators that shards are, where it is known how many make one."""
+    return "null" if options.shards_per_accelerator is None else f"cast({_SHARDS} as decimal(38, 12)) / {options.shards_per_accelerator}"
+
+
+def _name_shards(sheet: Sheet, options: SlurmOptions) -> None:
+    """Say which jobs held shards of accelerators, and leave them out where their size is not known."""
+    jobs, shards = sheet.rows(f"select count(*), sum({_SHARDS}) from typed where {_SHARDS} > 0 and not contains(JobID, '.')")[0]  # noqa: S608
+    if jobs and options.shards_per_accelerator is None:
+        sheet.notes.append(f"{jobs} jobs hold {shards} shards (gres/shard) of accelerators; sacct does not say how many make one. They are left out: give shards_per_accelerator=.")
+        sheet.connection.execute(f"alter view typed rename to sharded; create view typed as select * from sharded where not coalesce({_SHARDS} > 0, false)")
+    elif jobs:
+        sheet.notes.append(f"{jobs} jobs hold {shards} shards; {options.shards_per_accelerator} of them count as one accelerator.")

@@ -9,11 +9,17 @@ import pandas as pd
 from pydantic import Field, field_validator
 
 from capplan.ingest.cells import Wanted, convert
+from capplan.ingest.folding import bounded, pieces, usage_of
 from capplan.ingest.ingested import Ingested, Stage, WorkOptions, shaped, stem_of, workload_rows
 from capplan.ingest.opening import Sheet, text_literal
 
 #: HTTP answers that mean "not now": too many requests, unavailable, overloaded.
-REFUSED = (429, 503, 529)
+REFUSED = ("429", "503", "529", "rate_limited", "ratelimited", "throttled", "overloaded", "rejected", "refused")
+#: Words and numbers in a column of statuses that mean that nothing was served.
+FAILED = r"(?:[45]\d\d(?:\.0+)?|(?:status_code_)?error|fail(?:ed|ure)?|exception|time(?:d_?)?out|cancell?ed|aborted|internal_error|[2-9]|1[0-6])"
+#: Calls that give no text, so that they have no output tokens even when they are served.
+WITHOUT_OUTPUT = "embed|rerank|moderation|transcription|speech|image|score|classif|pooling"
+TRUE = ("true", "t", "yes", "y", "1", "1.0", "hit")
 SECONDS_PER_HOUR = 3600
 
 
@@ -41,18 +47,24 @@ class RateOptions(WorkOptions):
 
 
 REQUEST_COLUMNS = (
-    Wanted("timestamp", "time", ("time", "ts", "datetime", "created_at", "request_time", "arrival_time", "arrived_at", "start_time", "timestamp_ms", "arrival_timestamp")),
+    Wanted("timestamp", "time", ("time", "ts", "datetime", "created_at", "request_time", "arrival_time", "arrived_at", "start_time", "timestamp_ms", "arrival_timestamp",
+                                 "start_time_unix_nano", "timestamp_ns", "timestamp_us", "request_timestamp")),
     Wanted(
-        "input_tokens", "number", ("ContextTokens", "prompt_tokens", "input_length", "num_prefill_tokens", "tokens_in", "request_tokens", "input"),
+        "input_tokens", "number", ("ContextTokens", "prompt_tokens", "input_length", "num_prefill_tokens", "tokens_in", "request_tokens", "input", "gen_ai.usage.input_tokens",
+                                   "gen_ai.usage.prompt_tokens", "num_prompt_tokens", "prompt_len", "attributes.gen_ai.usage.input_tokens"),
         filled=False, minimum=0,
     ),
     Wanted(
-        "output_tokens", "number", ("GeneratedTokens", "completion_tokens", "output_length", "num_decode_tokens", "tokens_out", "response_tokens", "output"),
+        "output_tokens", "number", ("GeneratedTokens", "completion_tokens", "output_length", "num_decode_tokens", "tokens_out", "response_tokens", "output",
+                                    "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "num_generation_tokens", "output_len", "attributes.gen_ai.usage.output_tokens"),
         filled=False, minimum=0,
     ),
-    Wanted("workload", "text", ("service", "deployment", "endpoint", "application", "app", "model"), required=False),
+    Wanted("workload", "text", ("service", "service.name", "deployment", "endpoint", "application", "app", "model", "gen_ai.request.model", "attributes.gen_ai.request.model"), required=False),
     Wanted("region", "text", ("location",), required=False),
-    Wanted("status", "number", ("status_code", "http_status", "response_code"), required=False),
+    Wanted("status", "text", ("status_code", "http_status", "response_code", "http.response.status_code", "status.code", "otel.status_code", "finish_status"), required=False),
+    Wanted("cached", "text", ("cache_hit", "from_cache", "is_cached", "cache_hit_flag"), required=False),
+    Wanted("call", "text", ("call_type", "gen_ai.operation.name", "request_type", "endpoint_type"), required=False),
+    Wanted("request_id", "text", ("requestid", "span_id", "id", "request", "litellm_call_id"), required=False),
 )  # fmt: skip
 RATE_COLUMNS = (
     Wanted("time", "time", ("timestamp", "ts", "datetime", "seconds_from_start", "seconds", "time_s", "elapsed_seconds", "interval_start")),
@@ -75,13 +87,58 @@ def _labels(sheet: Sheet, options: WorkOptions) -> tuple[str, str]:
     return name, f"coalesce(region, {text_literal(options.region)})"
 
 
+def _outcomes(matched: dict[str, str]) -> str:
+    """Return SQL for what became of a request: served by the model, refused, failed, or cached (answered without the model).
+
+    A request without output tokens failed, unless its kind of call gives none, or its workload never has any.
+    """
+    state = "lower(trim(status))"
+    refused = f"regexp_replace({state}, '\\.0+$', '') in {REFUSED}"
+    failed = f"regexp_full_match({state}, '{FAILED}')"
+    cached = f"lower(trim(cached)) in {TRUE}"
+    text = f"coalesce(call, '') || ' ' || {'workload' if 'workload' in matched else chr(39) * 2}"
+    silent = f"output_tokens = 0 and has_output and not regexp_matches(lower({text}), '{WITHOUT_OUTPUT}')"
+    return f"case when coalesce({refused}, false) then 'refused' when coalesce({failed}, false) or coalesce({silent}, false) then 'failed' when coalesce({cached}, false) then 'cached' else 'served' end"
+
+
+def _grouped_requests(sheet: Sheet, options: RequestOptions, matched: dict[str, str]) -> pd.DataFrame:
+    """Sum a log up by workload, region and interval."""
+    workload, region = _labels(sheet, options)
+    sheet.connection.execute(
+        f"create or replace view labelled as select * replace ({workload} as workload, {region} as region) from typed"  # noqa: S608
+    )
+    quiet = [
+        name for name, most in sheet.rows("select workload, coalesce(max(output_tokens), 0) from labelled group by workload") if not most
+    ]
+    sheet.connection.register("quiet", pd.DataFrame({"workload": pd.Series(quiet, dtype=object)}))
+    sheet.connection.execute(
+        f"""
+        create or replace view requests as select *, {_outcomes(matched)} as outcome
+        from (select *, workload not in (select workload from quiet) as has_output from labelled)
+        """  # noqa: S608
+    )
+    kept = "outcome = 'served'"
+    return sheet.connection.execute(
+        f"""
+        select time_bucket(interval '{options.interval_minutes} minutes', "timestamp") as time, workload, region,
+            count(*) filter ({kept}) as requests, count(*) filter (outcome = 'refused') as refused, count(*) filter (outcome = 'failed') as failed,
+            count(*) filter (outcome = 'cached') as cached,
+            coalesce(sum(input_tokens) filter ({kept}), 0) as input_tokens, coalesce(sum(output_tokens) filter ({kept}), 0) as output_tokens,
+            count(*) filter ({kept} and (input_tokens is null or output_tokens is null)) as unknown,
+            min("timestamp") as earliest, max("timestamp") as latest
+        from requests group by all order by workload, region, time
+        """  # noqa: S608
+    ).df()
+
+
 def read_requests(file: Path, options: RequestOptions) -> Ingested:
     """Say how many requests and tokens came in each interval.
 
     Parameters
     ----------
     file
-        One row a request: when, input tokens, output tokens; where there is a status, 429, 503 and 529 count as refused.
+        One row a request: when, input tokens, output tokens. Where there is a status, 429, 503 and 529 count as refused; requests that failed
+        or were answered from a cache are no work of the model and are named in a note.
     options
         How to read it, and what usage counts.
 
@@ -90,60 +147,80 @@ def read_requests(file: Path, options: RequestOptions) -> Ingested:
     Ingested
         Tables requests, usage and workloads. Intervals without a request between the first and the last are zero: a log is complete.
     """
-    with Sheet(file, options, nulls=("NULL", "null", "None", "nan", "NaN")) as sheet:
+    with Sheet(file, options, nulls=("NULL", "null", "None", "nan", "NaN", "(null)")) as sheet:
         matched = convert(sheet, REQUEST_COLUMNS)
-        workload, region = _labels(sheet, options)
-        refused = f"coalesce(status in {REFUSED}, false)"
-        rows = sheet.connection.execute(
-            f"""
-            select time_bucket(interval '{options.interval_minutes} minutes', "timestamp") as time, {workload} as workload, {region} as region,
-                count(*) filter (not {refused}) as requests, count(*) filter ({refused}) as refused,
-                coalesce(sum(input_tokens) filter (not {refused}), 0) as input_tokens, coalesce(sum(output_tokens) filter (not {refused}), 0) as output_tokens,
-                count(*) filter (not {refused} and (input_tokens is null or output_tokens is null)) as unknown,
-                min("timestamp") as earliest, max("timestamp") as latest
-            from typed group by all order by workload, region, time
-            """  # noqa: S608
-        ).df()
+        rows = _grouped_requests(sheet, options, matched)
         notes = list(sheet.notes)
+    if not rows.requests.sum() and not rows.refused.sum():
+        sheet.refuse("no request was served: all failed or came from a cache", "Check the columns of status and output tokens, or give ignore=.")
+    counts = rows[["requests", "refused", "failed", "cached"]].sum()
     step = pd.Timedelta(minutes=options.interval_minutes)
-    earliest, latest = rows.earliest.min(), rows.latest.max()
-    head, tail = (rows.time.min() + step - earliest) / step, (latest - rows.time.max()) / step
+    first, last = _span(rows)
+    head, tail = ((rows.time.min() + step - first) / step, (last - rows.time.max()) / step)
     notes.append(
-        f"The log reaches from {earliest:%Y-%m-%d %H:%M:%S} to {latest:%Y-%m-%d %H:%M:%S} UTC; it covers {head:.0%} of its first interval and {tail:.0%} of its last."
+        f"The log reaches from {rows.earliest.min():%Y-%m-%d %H:%M:%S} to {rows.latest.max():%Y-%m-%d %H:%M:%S} UTC; it covers {min(head, 1):.0%} of its first interval "
+        f"and {min(tail, 1):.0%} of its last."
     )
-    unknown, turned_away = int(rows.unknown.sum()), int(rows.refused.sum())
+    if counts.failed or counts.cached:
+        notes.append(
+            f"{int(counts.requests):,} requests were served by the model; {int(counts.failed):,} failed and {int(counts.cached):,} were answered from a cache, which is no work of the model."
+        )
+    unknown = int(rows.unknown.sum())
     if unknown:
         notes.append(f"{unknown} requests state no input or output tokens; they count as requests without tokens.")
-    measures = ["requests", "refused", "input_tokens", "output_tokens"]
-    parts = []
-    for (name, place), part in rows.groupby(["workload", "region"], sort=True):
-        times = pd.date_range(part.time.min(), part.time.max(), freq=step, name="time")
-        parts.append(part.set_index("time")[measures].reindex(times, fill_value=0).reset_index().assign(workload=name, region=place))
-    full = pd.concat(parts, ignore_index=True)
-    if len(full) > len(rows):
-        notes.append(f"{len(full) - len(rows)} intervals without a request were added as zero.")
-    amount = full.input_tokens + full.output_tokens if options.unit == "tokens" else full[options.unit]
-    usage = full.assign(quantity=amount.astype(float))
-    if "status" in matched:
-        served = full.groupby("workload").requests.transform("sum")
-        per_request = amount.groupby(full.workload).transform("sum") / served.where(served > 0)
-        usage["refused_quantity"] = (full.refused * per_request).fillna(0.0)
-        if turned_away and options.unit != "requests":
-            notes.append(f"{turned_away} refused requests count with the mean {options.unit} of the served ones.")
-    total = full.groupby(["workload", "time"], as_index=False)[["requests", "input_tokens", "output_tokens"]].sum()
-    names = sorted(full.workload.unique())
-    tables = {
-        "workloads": workload_rows(names, options.unit, options.stage),
-        "usage": shaped(usage, "usage"),
-        "requests": shaped(total, "requests"),
-    }
-    served_all = full[measures].sum()
+    parts = _request_parts(rows, options)
+    tables, more = tables_of(parts, options)
+    full, total = tables["usage"], rows[["input_tokens", "output_tokens"]].sum()
     headline = (
-        f"{int(served_all.requests):,} requests"
-        + (f" ({turned_away:,} more refused)" if turned_away else "")
-        + f" with {served_all.input_tokens:,.0f} input and {served_all.output_tokens:,.0f} output tokens, in {len(full):,} intervals of {options.interval_minutes} minutes."
+        f"{int(counts.requests):,} requests"
+        + (f" ({int(counts.refused):,} more refused)" if counts.refused else "")
+        + f" with {total.input_tokens:,.0f} input and {total.output_tokens:,.0f} output tokens, in {len(full):,} intervals of {options.interval_minutes} minutes."
     )
-    return Ingested(tables, tuple(notes), headline)
+    if counts.refused and options.unit != "requests":
+        notes.append(f"{int(counts.refused)} refused requests count with the mean {options.unit} of the served ones.")
+    read = int(counts.sum())
+    return Ingested(tables, (*notes, *more), headline, parts=parts, rows=read, period=(rows.earliest.min(), rows.latest.max()))
+
+
+def _request_parts(rows: pd.DataFrame, options: RequestOptions) -> dict[str, pd.DataFrame]:
+    """Make pieces of work, sums of requests, and the span that the log covers."""
+    amount = rows.input_tokens + rows.output_tokens if options.unit == "tokens" else rows[options.unit]
+    work = rows.assign(quantity=amount.astype(float), seconds=60.0 * options.interval_minutes, scope="")
+    if rows.refused.any():
+        served = rows.groupby("workload").requests.transform("sum")
+        per_request = amount.astype(float).groupby(rows.workload).transform("sum") / served.where(served > 0)
+        work["refused_quantity"] = (rows.refused * per_request).fillna(0.0)
+    requests = rows.groupby(["workload", "time"], as_index=False)[["requests", "input_tokens", "output_tokens"]].sum()
+    first, last = _span(rows)
+    spans = rows[["workload", "region"]].drop_duplicates(ignore_index=True).assign(earliest=first, latest=last)
+    return {"pieces": pieces(work, "requests"), "requests": requests.astype({"requests": "float64"}), "spans": spans}
+
+
+def _span(rows: pd.DataFrame) -> tuple[pd.Timestamp, pd.Timestamp]:
+    """Return what a log covers: from about one gap between requests before its first to one after its last."""
+    first, last = rows.earliest.min(), rows.latest.max()
+    gap = (last - first) / max(1, int(rows[["requests", "refused", "failed", "cached"]].sum().sum()) - 1)
+    return first - gap, last + gap
+
+
+def tables_of(parts: dict[str, pd.DataFrame], options: RequestOptions | RateOptions) -> tuple[dict[str, pd.DataFrame], list[str]]:
+    """Make tables of what one log or several hold.
+
+    Parameters
+    ----------
+    parts
+        pieces, spans and, for logs of requests, sums of requests.
+    options
+        Unit and stage of the workloads are used.
+    """
+    notes: list[str] = []
+    usage = usage_of(parts["pieces"], parts["spans"], notes)
+    tables = {"workloads": workload_rows(sorted(usage.workload.unique()), options.unit, options.stage), "usage": usage}
+    if "requests" in parts:
+        sums = parts["requests"].groupby(["workload", "time"], as_index=False)[["requests", "input_tokens", "output_tokens"]].sum()
+        grid = usage[["workload", "time"]].drop_duplicates().merge(sums, how="left", on=["workload", "time"]).fillna(0.0)
+        tables["requests"] = shaped(grid.sort_values(["workload", "time"], ignore_index=True), "requests")
+    return tables, notes
 
 
 def read_rates(file: Path, options: RateOptions) -> Ingested:
@@ -168,26 +245,27 @@ def read_rates(file: Path, options: RateOptions) -> Ingested:
     BookError
         If intervals are missing or occur twice, or if their length neither divides the hour nor is made of hours.
     """
-    with Sheet(file, options, nulls=("NULL", "null", "None", "nan", "NaN")) as sheet:
+    with Sheet(file, options, nulls=("NULL", "null", "None", "nan", "NaN", "(null)")) as sheet:
         matched = convert(sheet, RATE_COLUMNS)
         workload, region = _labels(sheet, options)
         sheet.connection.execute(f"create view series as select time, {workload} as workload, {region} as region, rate from typed")  # noqa: S608
-        parts = []
+        found, spans = [], []
         for name, place in sheet.rows("select distinct workload, region from series order by all"):
             one = "select time, cast(rate as double) as rate from series where workload = ? and region = ? order by time"
             filled, length = _even(sheet, sheet.connection.execute(one, [name, place]).df(), options, matched["rate"])
             hours = max(length, pd.Timedelta(hours=1))
             filled["quantity"] = filled.rate.to_numpy(dtype=float) * length.total_seconds()
             hourly = filled.groupby(filled.time.dt.floor("h") if hours > length else filled.time).quantity.sum()
-            parts.append(hourly.rename_axis("time").reset_index().assign(workload=name, region=place))
-            covered = len(filled) * (length / hours) / len(hourly)
-            if covered < 1:
-                sheet.notes.append(f"{name}: the first or last hour is not covered in full; its requests are those of its intervals.")
+            found.append(hourly.rename_axis("time").reset_index().assign(workload=name, region=place, seconds=hours.total_seconds(), scope=""))
+            spans.append((name, place, filled.time.iloc[0], filled.time.iloc[-1] + length))
+        rows = sheet.rows("select count(*) from series")[0][0]
         notes = tuple(sheet.notes)
-    usage = shaped(pd.concat(parts, ignore_index=True), "usage")
-    tables = {"workloads": workload_rows(sorted(usage.workload.unique()), options.unit, options.stage), "usage": usage}
+    ends = pd.DataFrame(spans, columns=["workload", "region", "earliest", "latest"])
+    parts = {"pieces": pieces(pd.concat(found, ignore_index=True), "rates"), "spans": ends}
+    tables, more = tables_of(parts, options)
+    usage = tables["usage"]
     headline = f"{usage.quantity.sum():,.0f} {options.unit} in {len(usage):,} hourly intervals from {usage.time.min():%Y-%m-%d} to {usage.time.max():%Y-%m-%d}."
-    return Ingested(tables, notes, headline)
+    return Ingested(tables, (*notes, *more), headline, parts=parts, rows=int(rows), period=(ends.earliest.min(), ends.latest.max()))
 
 
 def _even(sheet: Sheet, part: pd.DataFrame, options: RateOptions, rate: str) -> tuple[pd.DataFrame, pd.Timedelta]:
@@ -212,6 +290,7 @@ def _even(sheet: Sheet, part: pd.DataFrame, options: RateOptions, rate: str) -> 
             value=f"{seconds:g} s",
             column="time",
         )
+    bounded([(part.time.iloc[0], part.time.iloc[-1], seconds)])
     times = pd.date_range(part.time.iloc[0], part.time.iloc[-1], freq=length, name="time")
     off_grid = part.time[~part.time.isin(times)]
     if len(off_grid):

@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pandera.pandas as pa
+
+
+def _without_dask() -> None:
+    """Let pandera find its types of tables without loading dask, which it would only want to tell dask's tables from pandas'."""
+    absent = "dask.dataframe" not in sys.modules
+    if absent:
+        sys.modules["dask.dataframe"] = None  # type: ignore[assignment]
+    try:
+        from pandera.typing import get_index_types, get_series_types
+
+        get_index_types()
+        get_series_types()
+    finally:
+        if absent:
+            del sys.modules["dask.dataframe"]
+
+
+_without_dask()
 
 #: Types a column may have, as the annotation of a table class and as words for a reader.
 KINDS = {"str": "text", "float64": "a number", "int64": "a whole number", "bool": "true or false", "datetime64[ns]": "a date"}

@@ -54,6 +54,7 @@ class Usage(Table):
     quantity: float = column("Work done in the interval, in the workload's unit.", unit="workload unit", ge=0)
     queued_quantity: float = column("Work that waited because capacity was short.", unit="workload unit", optional=True, ge=0)
     refused_quantity: float = column("Work that was refused (rate limits, shed load).", unit="workload unit", optional=True, ge=0)
+    covered_share: float = column("Share of the interval that the log covers; empty = all of it.", optional=True, gt=0, le=1)
 
 
 class Events(Table):

@@ -1,0 +1,155 @@
+"""Join pieces of measured work, from one file or many, into the even series that the table usage holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+
+from capplan.errors import CapplanError
+from capplan.ingest.ingested import shaped
+
+#: Columns of a piece: work of an interval that starts at `time` and is `seconds` long; corrections are negative. `family` is the kind of source,
+#: `scope` what is replaced when it is stated again.
+PIECE = ("time", "seconds", "workload", "region", "quantity", "queued_quantity", "refused_quantity", "family", "scope")
+AMOUNTS = ("quantity", "queued_quantity", "refused_quantity")
+#: Intervals that a file, or a book's files together, may fill.
+MOST_INTERVALS = 5_000_000
+#: An interval of which at least this share was seen counts as whole.
+WHOLE_SHARE = 0.99
+
+
+def pieces(frame: pd.DataFrame, family: str) -> pd.DataFrame:
+    """Return work in the columns of PIECE; what the frame lacks is missing."""
+    return frame.assign(family=family).reindex(columns=list(PIECE)).astype(dict.fromkeys(("seconds", *AMOUNTS), "float64"))
+
+
+def bounded(series: Iterable[tuple[pd.Timestamp, pd.Timestamp, float]]) -> None:
+    """Refuse to fill more intervals than a plan can use.
+
+    Parameters
+    ----------
+    series
+        First and last instant and step in seconds of every series.
+
+    Raises
+    ------
+    CapplanError
+        With the span that asks for too many.
+    """
+    counts = [((last - first).total_seconds() / step + 1, first, last, step) for first, last, step in series]
+    total = sum(count for count, *_ in counts)
+    if total > MOST_INTERVALS:
+        _, first, last, step = max(counts)
+        raise CapplanError(
+            f"the times reach from {first} to {last}: filled every {step / 60:g} minutes, the series would have {total:,.0f} intervals, and {MOST_INTERVALS:,} are "
+            "the most. Correct the first or last time, or give longer intervals (interval_minutes=60 or 1440)."
+        )
+
+
+def usage_of(parts: pd.DataFrame, spans: pd.DataFrame | None, notes: list[str]) -> pd.DataFrame:
+    """Sum pieces up to one even series for each workload and region; intervals without a piece are zero.
+
+    Parameters
+    ----------
+    parts
+        Pieces (PIECE), in the order in which their files came.
+    spans
+        What a log really covers: workload, region, earliest, latest (instants); None for sources that are whole.
+    notes
+        Receives what was assumed.
+
+    Returns
+    -------
+    DataFrame
+        Table usage, with covered_share in intervals that were only seen in part.
+    """
+    measured = [name for name in AMOUNTS if parts[name].notna().any()]
+    chosen = [_one_family(part, notes) for _, part in parts.groupby(["workload", "region"], sort=True)]
+    steps = [part.loc[part["quantity"].fillna(0.0) >= 0, "seconds"].max() for part in chosen]
+    steps = [part["seconds"].max() if np.isnan(step) else step for part, step in zip(chosen, steps, strict=True)]
+    bounded((part["time"].min(), part["time"].max(), step) for part, step in zip(chosen, steps, strict=True))
+    found, added = [], 0
+    for part, step in zip(chosen, steps, strict=True):
+        series, filled = _series(part, step, measured, notes)
+        added += filled
+        name, place = part["workload"].iloc[0], part["region"].iloc[0]
+        if spans is not None:
+            seen = spans[(spans["workload"] == name) & (spans["region"] == place)]
+            series["covered_share"] = _covered(series["time"], step, seen)
+        found.append(series.assign(workload=name, region=place))
+    if added:
+        notes.append(f"{added} intervals without work were added as zero.")
+    usage = pd.concat(found, ignore_index=True)
+    if "covered_share" in usage and usage["covered_share"].notna().any():
+        notes.append(
+            f"{int(usage['covered_share'].notna().sum())} first and last intervals are covered in part only; the column covered_share says how far."
+        )
+    return shaped(usage, "usage")
+
+
+def _one_family(part: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Where sources of several kinds measure the same work at the same time, the one that came last counts."""
+    families = list(dict.fromkeys(part["family"]))
+    for place, family in enumerate(families[1:], start=1):
+        newer = part.loc[part["family"] == family, "time"]
+        older = part["family"].isin(families[:place]) & part["time"].between(newer.min(), newer.max())
+        if older.any():
+            name = part["workload"].iloc[0]
+            notes.append(f"{name}: {', '.join(families[:place])} and {family} measure the same hours; those of {family} count, from {newer.min()} to {newer.max()}.")
+            part = part[~older]
+    return part
+
+
+def _floored(times: pd.Series, step: float) -> pd.Series:
+    return times.dt.floor(pd.Timedelta(seconds=step))
+
+
+def _series(part: pd.DataFrame, step: float, measured: list[str], notes: list[str]) -> tuple[pd.DataFrame, int]:
+    """Sum one workload's pieces up by interval, net of corrections; return it without gaps, and how many intervals were added."""
+    wide = (part["quantity"] < 0) & (part["seconds"] > step)
+    net = part[~wide].assign(time=_floored(part.loc[~wide, "time"], step)).groupby("time")[measured].sum()
+    for row in part[wide].itertuples():
+        inside = net[(net.index >= row.time) & (net.index < row.time + pd.Timedelta(seconds=row.seconds)) & (net["quantity"] > 0)]
+        if inside.empty:
+            first = pd.Timestamp(row.time).floor(pd.Timedelta(seconds=step))
+            net.loc[first, "quantity"] = net["quantity"].get(first, 0.0) + row.quantity
+        else:
+            net.loc[inside.index, "quantity"] += row.quantity * inside["quantity"] / inside["quantity"].sum()
+    net = _without_negatives(net.sort_index().fillna(0.0), str(part["workload"].iloc[0]), notes)
+    times = pd.date_range(net.index.min(), net.index.max(), freq=pd.Timedelta(seconds=step), name="time")
+    return net.reindex(times, fill_value=0.0).reset_index(), len(times) - len(net)
+
+
+def _without_negatives(net: pd.DataFrame, workload: str, notes: list[str]) -> pd.DataFrame:
+    """Take what corrections leave below zero from the other hours of the same month."""
+    quantity = net["quantity"].copy()
+    quantity[quantity.abs() < 1e-9] = 0.0
+    lost = 0.0
+    for _, month in quantity.groupby(quantity.index.to_period("M")):
+        owed = -month[month < 0].sum()
+        if owed:
+            has = month[month > 0]
+            taken = min(owed, has.sum())
+            quantity[month.index] = month.clip(lower=0.0)
+            if taken:
+                quantity[has.index] = has * (1 - taken / has.sum())
+            lost += owed - taken
+    if lost > 1e-9:
+        notes.append(f"{workload}: corrections of {lost:,.1f} accelerator-hours find no hours of their month to take from.")
+    return net.assign(quantity=quantity)
+
+
+def _covered(times: pd.Series, step: float, seen: pd.DataFrame) -> np.ndarray:
+    """Return the share of the first and last intervals that the logs cover; missing where an interval is whole."""
+    starts = times.to_numpy(dtype="datetime64[ns]").astype("int64") / 1e9
+    covered = np.zeros(len(starts))
+    reached = -np.inf
+    for first, last in sorted(zip(seen["earliest"], seen["latest"], strict=True)):
+        begin, end = max(first.timestamp(), reached), last.timestamp()
+        covered += np.clip(np.minimum(end, starts + step) - np.maximum(begin, starts), 0.0, None)
+        reached = max(reached, end)
+    share = covered / step
+    share[1:-1] = 1.0
+    return np.where((share > 0) & (share < WHOLE_SHARE), share, np.nan)
