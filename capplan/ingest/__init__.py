@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -110,4 +111,4 @@ def ingest(format: str, file: Path | str, into: Path | str | None = None, *, rep
     from capplan.ingest.writing import write_tables
 
     written = write_tables(found.tables, book, replace=replace)
-    return Ingested(found.tables, (*found.notes, *written), found.headline)
+    return dataclasses.replace(found, notes=(*found.notes, *written))

@@ -31,7 +31,7 @@ KIND = (
 WORDS = ("InstanceType", "SkuMeter", "MeterName", "SkuPriceDetails", "ResourceType", "SkuId", "ChargeDescription")
 _FEE = re.compile(
     r"marketplace|software|licen[cs]e|\bEMR\b|elastic ?mapreduce|surcharge|uplift|\bsupport\b|EBS-?optimi[sz]ed|(?:management|service|platform|orchestration)[ -]fee|"
-    r"databricks|\bDBUs?\b|\bAI Enterprise\b|subscription|^commitment v\d|commitment fee|heavyusage|auto ?mode|managed ?instances?|add-?on\b",
+    r"databricks|\bDBUs?\b|\bAI Enterprise\b|subscription|\bcommitment v\d|commitment fee|heavyusage|auto ?mode|managed ?instances?|add-?on\b",
     re.IGNORECASE,
 )
 _FEE_SERVICE = re.compile(r"marketplace|mapreduce|kubernetes service|elastic container service|parallel computing|guardduty|inspector|systems manager|cloudwatch|support", re.IGNORECASE)

@@ -124,7 +124,8 @@ def tables_of(parts: dict[str, pd.DataFrame], options: FocusOptions) -> tuple[di
     options
         The stage of the workloads is used.
     """
-    tables, notes = {}, []
+    tables: dict[str, pd.DataFrame] = {}
+    notes: list[str] = []
     if "billing" in parts:
         tables["billing"] = billing_table(parts["billing"])
     if "pieces" in parts:
@@ -194,7 +195,7 @@ def _check_currencies(sheet: Sheet, options: FocusOptions) -> None:
             column="BillingCurrency",
         )
     view = f"select * replace ({currency} as currency, coalesce(ProviderName, {text_literal(options.provider or 'unknown')}) as ProviderName)"
-    sheet.connection.execute(f"alter view typed rename to billed; create view typed as {view} from (select *, '' as currency from billed)")
+    sheet.connection.execute(f"alter view typed rename to billed; create view typed as {view} from (select *, '' as currency from billed)")  # noqa: S608
 
 
 def _cheapest(offers: pd.DataFrame, skus: pd.DataFrame) -> pd.Series:

@@ -9,6 +9,7 @@ import pandas as pd
 from pydantic import Field
 
 from capplan.ingest.cells import Wanted, convert
+from capplan.ingest.folding import bounded
 from capplan.ingest.ingested import Ingested, Stage, WorkOptions, shaped, stem_of, workload_rows
 from capplan.ingest.opening import Sheet, text_literal
 
@@ -116,6 +117,7 @@ def _pieces(begin: str, seconds: str, where: str) -> str:
 
 def _hourly(sheet: Sheet, pieces: str) -> pd.DataFrame:
     """Sum pieces (accelerator-microseconds and accelerators) up to accelerator-hours by team and hour."""
+    bounded((first, last, 3600.0) for _, first, last in sheet.rows(f"select team, min(hour), max(hour) from ({pieces}) group by team"))  # noqa: S608
     return sheet.connection.execute(
         f"""
         with pieces as ({pieces}),

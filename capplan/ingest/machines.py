@@ -15,8 +15,8 @@ from capplan.ingest.known import accelerator_named
 SLICES, SLICES_OF_FOUR = 7, {(1, 6), (2, 12), (4, 24), (2, 48), (4, 96)}
 _MIG = re.compile(r"(?<![0-9a-z])(?:(\d)c\.)?(\d)g\.(\d+)gb", re.IGNORECASE)
 _AWS = re.compile(r"(?<![a-z0-9-])(?:ml\.)?((?:p|g|trn|inf|dl|vt|gr)\d[a-z0-9]*(?:-[a-z]+\d+)?)\.(\w+)(?![a-z0-9])", re.IGNORECASE)
-_AWS_SIZES = {"12xlarge": 4, "24xlarge": 4, "48xlarge": 8, "metal": 8}
-_EIGHT = {"24xlarge": 8, "48xlarge": 8}
+_AWS_SIZES: dict[str, float] = {"12xlarge": 4, "24xlarge": 4, "48xlarge": 8, "metal": 8}
+_EIGHT: dict[str, float] = {"24xlarge": 8, "48xlarge": 8}
 #: AWS family -> accelerator, accelerators by size (one where a size is not listed).
 _AWS_FAMILIES: dict[str, tuple[str, dict[str, float]]] = {
     "p4d": ("A100-40GB", _EIGHT), "p4de": ("A100-80GB", _EIGHT), "p5": ("H100", _EIGHT), "p5e": ("H200", _EIGHT), "p5en": ("H200", _EIGHT),

@@ -253,7 +253,7 @@ class Sheet:
         if self.parquet:
             return f"read_parquet({path}, hive_partitioning=false)"
         if self._free_column() is not None:
-            return f"(select {self._split_lines()} from {self._lines()} where len(parts) >= {len(self.columns)})"
+            return f"(select {self._split_lines()} from {self._lines()} where len(parts) >= {len(self.columns)})"  # noqa: S608
         quote, escape = ("''", "''") if self.delimiter == "|" else ("'\"'", "'\"'")
         columns = ", ".join(f"{text_literal(name)}: 'varchar'" for name in self.columns)
         return (
@@ -271,7 +271,7 @@ class Sheet:
         """Return SQL for the lines of the file, each split at every bar, with its number."""
         path = text_literal(self._literal)
         lines = f"read_csv({path}, columns={{'line': 'varchar'}}, auto_detect=false, header=true, delim=chr(1), quote='', escape='', encoding='{self.encoding}', hive_partitioning=false)"
-        return f"(select row_number() over () + 1 as line_number, string_split(rtrim(line, chr(13)), '|') as parts from {lines} where line is not null)"
+        return f"(select row_number() over () + 1 as line_number, string_split(rtrim(line, chr(13)), '|') as parts from {lines} where line is not null)"  # noqa: S608
 
     def _split_lines(self) -> str:
         """Return SQL for the columns of split lines: what is too many belongs to the column of free text."""
@@ -288,7 +288,7 @@ class Sheet:
         if self.parquet:
             return []
         if self._free_column() is not None:
-            short = self._execute(f"select line_number from {self._lines()} where len(parts) < {len(self.columns)} order by 1 limit 40")
+            short = self._execute(f"select line_number from {self._lines()} where len(parts) < {len(self.columns)} order by 1 limit 40")  # noqa: S608
             return [Fault(self.file.name, int(line), "", "", "the row has fewer cells than the header", "Export it again.") for (line,) in short]
         found = self._execute("select distinct line, error_type from reject_errors order by line")
         if any(kind == "INVALID ENCODING" for _, kind in found):

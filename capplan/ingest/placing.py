@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pandas as pd
 
 from capplan.ingest.ingested import Ingested, WorkOptions
@@ -22,13 +24,11 @@ def placed(found: Ingested, options: WorkOptions) -> Ingested:
     Ingested
         With shifted times, and a speeds table with the basis "stated".
     """
-    tables, notes = dict(found.tables), list(found.notes)
+    tables, parts, period, notes = dict(found.tables), dict(found.parts), found.period, list(found.notes)
     if options.shift_days:
-        for name, frame in tables.items():
-            if name == "billing":  # a bill's months stay: a shift by days would leave the first of the month
-                continue
-            times = [column for column in frame.columns if pd.api.types.is_datetime64_any_dtype(frame[column])]
-            tables[name] = frame.assign(**{column: frame[column] + pd.Timedelta(days=options.shift_days) for column in times})
+        shift = pd.Timedelta(days=options.shift_days)
+        tables, parts = _moved(tables, shift), _moved(parts, shift)
+        period = period and (period[0] + shift, period[1] + shift)
         notes.append(f"All times were moved by {options.shift_days} days: they are not the days on which this was measured.")
     if options.accelerator is not None and "workloads" in tables:
         names = tables["workloads"]["workload"]
@@ -43,4 +43,12 @@ def placed(found: Ingested, options: WorkOptions) -> Ingested:
         notes.append(
             f"Stated, not measured: one hour of {options.accelerator} does {options.work_per_accelerator_hour:g} of each workload's unit."
         )
-    return Ingested(tables, tuple(notes), found.headline)
+    return replace(found, tables=tables, parts=parts, period=period, notes=tuple(notes))
+
+
+def _moved(tables: dict[str, pd.DataFrame], shift: pd.Timedelta) -> dict[str, pd.DataFrame]:
+    """Move all times; a bill's months stay, since a shift by days would leave the first of the month."""
+    return {
+        name: frame if name == "billing" else frame.assign(**{column: frame[column] + shift for column in frame.select_dtypes("datetime").columns})
+        for name, frame in tables.items()
+    }

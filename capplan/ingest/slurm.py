@@ -101,7 +101,7 @@ def read_slurm(file: Path, options: SlurmOptions) -> Ingested:
             f"""
             create view jobs as
             with plain as (
-                select *, {ran} as lasted, 
+                select *, {ran} as lasted,
                     coalesce(nullif({_accelerators("AllocTRES", "Nodes")}, 0), {_accelerators("ReqTRES", "Nodes")}, {_shards(options)}, 0) as held from typed
                 where not contains(JobID, '.') and not contains(JobID, '[')
             ), judged as (
@@ -129,6 +129,6 @@ def _name_shards(sheet: Sheet, options: SlurmOptions) -> None:
     jobs, shards = sheet.rows(f"select count(*), sum({_SHARDS}) from typed where {_SHARDS} > 0 and not contains(JobID, '.')")[0]  # noqa: S608
     if jobs and options.shards_per_accelerator is None:
         sheet.notes.append(f"{jobs} jobs hold {shards} shards (gres/shard) of accelerators; sacct does not say how many make one. They are left out: give shards_per_accelerator=.")
-        sheet.connection.execute(f"alter view typed rename to sharded; create view typed as select * from sharded where not coalesce({_SHARDS} > 0, false)")
+        sheet.connection.execute(f"alter view typed rename to sharded; create view typed as select * from sharded where not coalesce({_SHARDS} > 0, false)")  # noqa: S608
     elif jobs:
         sheet.notes.append(f"{jobs} jobs hold {shards} shards; {options.shards_per_accelerator} of them count as one accelerator.")

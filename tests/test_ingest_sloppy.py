@@ -1,0 +1,125 @@
+"""Sloppy and hostile files: names that look like patterns, NUL bytes, absurd times, columns that share a name, and what logs do not serve."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from capplan.errors import BookError, CapplanError
+from capplan.ingest import ingest
+
+HEADER = "timestamp,input_tokens,output_tokens\n"
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", ["log[1].csv", "s*.csv", "q?.csv", "month=7.csv", "it's.csv", "{a,b}.csv"])
+def test_names_are_literal(tmp_path, name):
+    for other in ("log1.csv", "secret.csv", "qa.csv", "a.csv"):
+        write(tmp_path, other, HEADER + "2026-01-01T00:00:00Z,797,1\n")
+    path = write(tmp_path, name, HEADER + "2026-01-01T00:00:00Z,30,1\n")
+    assert ingest("requests", path).tables["requests"].input_tokens.tolist() == [30]
+    import duckdb
+
+    parquet = tmp_path / name.replace(".csv", ".parquet")
+    duckdb.connect().sql("select timestamp '2026-01-01' as timestamp, 3 as input_tokens, 2 as output_tokens").write_parquet(str(tmp_path / "plain.bin"))
+    (tmp_path / "plain.bin").rename(parquet)
+    assert ingest("requests", parquet).tables["requests"].input_tokens.tolist() == [3]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_nul_is_named_with_its_row(tmp_path, packed):
+    raw = (HEADER + "2026-01-01T00:00:00Z,12,1\n2026-01-01T00:00:00Z,12\x0034,1\n").encode()
+    path = tmp_path / ("log.csv.gz" if packed else "log.csv")
+    path.write_bytes(gzip.compress(raw) if packed else raw)
+    with pytest.raises(BookError) as caught:
+        ingest("requests", path)
+    assert any(fault.row == 3 and "NUL" in fault.rule for fault in caught.value.faults)
+
+
+def test_times_far_apart_or_of_no_year_are_refused(tmp_path):
+    wide = write(tmp_path, "wide.csv", HEADER + "1995-01-01T00:00:00Z,1,1\n2095-01-01T00:00:00Z,1,1\n")
+    with pytest.raises(CapplanError, match="intervals"):
+        ingest("requests", wide, interval_minutes=5)
+    for year in ("3026", "0001", "1826"):
+        with pytest.raises(BookError, match="years 1990 to 2099"):
+            ingest("requests", write(tmp_path, "year.csv", HEADER + f"{year}-01-01T00:00:00Z,1,1\n"))
+    jobs = write(tmp_path, "jobs.csv", "name,submit_time,duration,gpus\n" + "".join(f"{n},1990-01-01,1,1\n{n},2099-01-01,1,1\n" for n in "abcdefgh"))
+    with pytest.raises(CapplanError, match="intervals"):
+        ingest("jobs", jobs, columns="team=name")
+
+
+@pytest.mark.parametrize(("factor", "unit"), [(1, "seconds"), (10**3, "milliseconds"), (10**6, "microseconds"), (10**9, "nanoseconds")])
+def test_unix_times_of_every_unit(tmp_path, factor, unit):
+    path = write(tmp_path, "log.csv", HEADER + f"{1788220800 * factor},5,1\n{1788224400 * factor},7,2\n")
+    found = ingest("requests", path)
+    assert [str(time) for time in found.tables["usage"].time] == ["2026-09-01 00:00:00", "2026-09-01 01:00:00"]
+    assert any(unit in note for note in found.notes)
+
+
+def test_failed_and_cached_requests_are_no_work(tmp_path):
+    rows = [("200", "False", 10), ("500", "False", 10), ("429", "False", 10), ("200", "True", 10), ("200", "False", 0)]
+    text = "ts,prompt_tokens,completion_tokens,status_code,cache_hit\n" + "".join(
+        f"2026-01-01T00:{minute:02d}:00Z,100,{output},{status},{hit}\n" for minute, (status, hit, output) in enumerate(rows)
+    )
+    found = ingest("requests", write(tmp_path, "log.csv", text))
+    usage = found.tables["usage"]
+    assert (usage.quantity.tolist(), usage.refused_quantity.tolist()) == ([1], [1])
+    assert found.rows == 5
+    assert any("1 requests were served by the model; 2 failed and 1 were answered from a cache" in note for note in found.notes)
+    words = text.replace(",200,", ",success,").replace(",500,", ",failure,").replace(",429,", ",rate_limited,")
+    assert ingest("requests", write(tmp_path, "words.csv", words)).tables["usage"].refused_quantity.tolist() == [1]
+    silent = "ts,prompt_tokens,completion_tokens,model\n2026-01-01T00:00:00Z,9,0,embed-1\n2026-01-01T00:00:01Z,9,5,chat\n"
+    assert ingest("requests", write(tmp_path, "silent.csv", silent)).tables["usage"].quantity.tolist() == [1, 1]
+    failed = "ts,prompt_tokens,completion_tokens,status\n2026-01-01T00:00:00Z,9,5,failure\n"
+    with pytest.raises(BookError, match="no request was served"):
+        ingest("requests", write(tmp_path, "failed.csv", failed))
+
+
+def test_first_and_last_hours_that_a_log_covers_in_part(tmp_path):
+    rows = "".join(f"2026-01-01T{minute // 60:02d}:{minute % 60:02d}:00Z,1,1\n" for minute in range(45, 135))
+    usage = ingest("requests", write(tmp_path, "log.csv", HEADER + rows)).tables["usage"]
+    assert usage.quantity.tolist() == [15, 60, 15]
+    assert usage.covered_share.tolist() == pytest.approx([16 / 60, float("nan"), 15 / 60], nan_ok=True, abs=1e-9)
+
+
+def test_columns_can_be_ignored_and_scaled(tmp_path):
+    path = write(tmp_path, "log.csv", "ts,prompt_tokens,completion_tokens,status\n2026-01-01T00:00:00Z,2,1,500\n")
+    found = ingest("requests", path, ignore="status", scale="input_tokens=1000")
+    assert found.tables["requests"].input_tokens.tolist() == [2000]
+    with pytest.raises(BookError, match="ignore= names a column that the file does not have"):
+        ingest("requests", path, ignore="state")
+    with pytest.raises(BookError, match="no number of this format"):
+        ingest("requests", path, scale="status=2")
+    with pytest.raises(CapplanError, match="above zero"):
+        ingest("requests", path, scale="input_tokens=0")
+
+
+SACCT = "JobID|JobName|Account|State|Submit|Start|End|Elapsed|AllocTRES\n"
+
+
+def job(number: int, tres: str, name: str = "train", hours: int = 2) -> str:
+    return f"{number}|{name}|vision|COMPLETED|2026-09-01T00:00:00|2026-09-01T00:00:00|2026-09-01T{hours:02d}:00:00|{hours:02d}:00:00|{tres}\n"
+
+
+def test_slices_shards_and_bars_in_job_names(tmp_path):
+    slices = job(1, "gres/gpu:1g.10gb=2,gres/gpu=2", hours=7) + job(2, "gres/gpu:a100_3g.20gb=1") + job(3, "gres/gpu:a30_2g.12gb=1,gres/gpu=1")
+    found = ingest("slurm", write(tmp_path, "mig.txt", SACCT + slices))
+    assert found.tables["usage"].quantity.sum() == pytest.approx(7 * 2 / 7 + 2 * 3 / 7 + 2 / 2)
+    bars = ingest("slurm", write(tmp_path, "bars.txt", SACCT + job(1, "gres/gpu=4") + job(2, "gres/gpu=8", "grid a|b||c")))
+    assert bars.tables["usage"].quantity.tolist() == [12, 12]
+    shards = write(tmp_path, "shards.txt", SACCT + job(1, "gres/gpu=1") + job(2, "cpu=4,gres/shard=2"))
+    named = ingest("slurm", shards)
+    assert named.tables["usage"].quantity.tolist() == [1, 1]
+    assert any("1 jobs hold 2 shards" in note for note in named.notes)
+    assert not any("without accelerators" in note for note in named.notes)
+    assert ingest("slurm", shards, shards_per_accelerator=4).tables["usage"].quantity.tolist() == [1.5, 1.5]
+    two = "JobID|JobName|Comment|State|Submit|Start|End|Elapsed|AllocTRES\n1|a|b|c|COMPLETED|2026-09-01T00:00:00|2026-09-01T00:00:00|2026-09-01T02:00:00|02:00:00|gres/gpu=1\n"
+    with pytest.raises(BookError, match="only one of JobName, Comment"):
+        ingest("slurm", write(tmp_path, "two.txt", two))
