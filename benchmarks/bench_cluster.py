@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from capplan.book.policies import policy_named
 from capplan.book.scenario import ClusterAssumptions
 from capplan.questions.cluster import capacity_curve, simulate_cluster
 from capplan.questions.cluster.arrays import Prepared, prepare
-from capplan.questions.cluster.policies import policy_named
 from capplan.questions.cluster.simulate_cluster import queue_seconds, run_events
 from tests.conftest import reference_file
 

@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from capplan.answers.serving import serving_of
 from capplan.book.book import load_book
 from capplan.book.scenario import Change, Scenario
 from capplan.errors import CapplanError, MissingTableError, ScenarioError
-from capplan.outputs.views.serving import FIELDS, serving_of, show_serving
+from capplan.outputs.views.serving import FIELDS, show_serving
 from capplan.questions.serving import choice, hosted
 from tests.conftest import ROOT
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from capplan.answers.questions import training_of
+from capplan.answers.training import training_of
 from capplan.book.assumptions.scaling import ScalingAssumptions
 from capplan.book.assumptions.training import TrainingAssumptions
 from capplan.book.book import load_book

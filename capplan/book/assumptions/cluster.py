@@ -5,29 +5,18 @@ from __future__ import annotations
 from typing import Literal
 
 from capplan.book.assumptions.base import Spread, assumption
+from capplan.book.policies import PLACEMENTS, POLICIES
 
 
 class ClusterAssumptions(Spread):
     """How long jobs wait."""
 
-    cluster_policy: Literal[
-        "fifo",
-        "shortest_first",
-        "shortest_remaining",
-        "easy_backfill",
-        "conservative_backfill",
-        "priority",
-        "fair_share",
-        "quota_borrowing",
-        "least_attained",
-        "deadline_first",
-        "time_slicing",
-    ] = assumption(
+    cluster_policy: Literal[tuple(POLICIES)] = assumption(  # type: ignore[valid-type]
         "easy_backfill",
         "Policy by which waiting jobs are ordered and started.",
         "EASY backfill: Lifka, The ANL/IBM SP scheduling system, 1995. A judgement: Slurm's backfill plugin promises starts to more of the queue, between this and conservative backfill.",
     )
-    placement_rule: Literal["pack", "spread", "balanced", "locality"] = assumption(
+    placement_rule: Literal[tuple(PLACEMENTS)] = assumption(  # type: ignore[valid-type]
         "pack",
         "Which nodes a job takes: the tightest fit, the emptiest node, the least loaded share, or one rack.",
         "Packing keeps whole nodes free for large jobs.",

@@ -6,6 +6,7 @@ from typing import Literal
 
 from capplan.book.assumptions.base import assumption
 from capplan.book.assumptions.cluster import ClusterAssumptions
+from capplan.book.policies import POLICIES
 
 
 class SplitAssumptions(ClusterAssumptions):
@@ -20,7 +21,7 @@ class SplitAssumptions(ClusterAssumptions):
         le=1_000_000,
         step=8,
     )
-    training_policy: Literal["fifo", "shortest_first", "shortest_remaining", "easy_backfill", "priority", "fair_share", "least_attained", "deadline_first"] = assumption(
+    training_policy: Literal[tuple(name for name, policy in POLICIES.items() if policy.on_a_changing_fleet)] = assumption(  # type: ignore[valid-type]
         "easy_backfill", "Policy by which training jobs are started.", "Backfill is Slurm's default scheduler (SchedulerType=sched/backfill)."
     )
     reclaim_delay_minutes: float = assumption(

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from capplan.answers.cluster import waits_of
 from capplan.answers.plan import headroom_of
-from capplan.answers.store import remembered
 from capplan.book.book import Book
-from capplan.book.scenario import ClusterAssumptions, Scenario
+from capplan.book.scenario import Scenario
 from capplan.outputs import charts
 from capplan.outputs.views.view import View
-from capplan.questions.cluster import CapacityCurve, Headroom, Schedule, capacity_curve, resized, simulate_cluster
+from capplan.questions.cluster import CapacityCurve, Headroom, Schedule
 from capplan.questions.cluster.measures import duration_words
 from capplan.text import words
 
@@ -37,40 +36,8 @@ FIELDS = (
     "curve_sizes",
     "curve_resamples",
 )
-#: Policies that are compared on the same jobs.
-COMPARED = ("fifo", "shortest_first", "easy_backfill", "conservative_backfill", "priority", "fair_share", "least_attained")
-#: Tables the answer rests on.
-TABLES = ("jobs", "nodes", "speeds")
 #: Steps of the occupancy chart.
 STEPS = 400
-
-
-@dataclass(frozen=True)
-class _Waits:
-    """What is shown: the schedule, the capacity curve, and the policies side by side."""
-
-    schedule: Schedule
-    curve: CapacityCurve
-    policies: pd.DataFrame
-
-
-def waits_of(book: Book, scenario: Scenario) -> _Waits:
-    """Simulate the book's jobs on its nodes."""
-    a = scenario.section(ClusterAssumptions)
-
-    def compute() -> _Waits:
-        jobs, nodes = (book.need(name, "The cluster") for name in TABLES[:2])
-        speeds = book.get("speeds")
-        cluster = resized(nodes, a.added_accelerators - a.serving_kept_accelerators)
-        rows = []
-        for policy in dict.fromkeys((a.cluster_policy, *COMPARED)):
-            found = simulate_cluster(jobs, cluster, policy, a, speeds=speeds)
-            rows.append({"policy": policy, **dict(zip(found.measures["measure"], found.measures["value"], strict=True))})
-            if policy == a.cluster_policy:
-                schedule = found
-        return _Waits(schedule, capacity_curve(jobs, cluster, a.cluster_policy, a, speeds=speeds), pd.DataFrame(rows))
-
-    return remembered("cluster", book, TABLES, a, compute)
 
 
 def show_cluster(book: Book, scenario: Scenario) -> View:

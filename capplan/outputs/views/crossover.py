@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from capplan.answers.questions import crossover_of
+from capplan.answers.crossover import crossover_of
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.outputs import charts

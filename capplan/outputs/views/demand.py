@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import pandas as pd
 
-from capplan.answers.plan import demand_of, prices_of
-from capplan.answers.store import remembered
+from capplan.answers.demand import backtest_of
+from capplan.answers.plan import demand_of
 from capplan.book.book import Book
-from capplan.book.scenario import DemandAssumptions, Scenario
+from capplan.book.scenario import Scenario
 from capplan.errors import ScenarioError, nearest
 from capplan.outputs import charts
 from capplan.outputs.views.view import View
-from capplan.questions.demand import Backtest, Forecast, backtest_demand, unit_prices
+from capplan.questions.demand import Backtest, Forecast
 from capplan.questions.demand.accuracy import FINOPS_BANDS
 from capplan.questions.demand.forecast_demand import growth_of
 from capplan.text import words
@@ -33,8 +32,6 @@ FIELDS = (
     "paths",
     "backtest_origins",
 )
-#: Assumptions that no past forecast depends on: moving them tests nothing anew.
-UNTESTED = ("event_strength", "demand_factor", "load_blocks", "hours_convention", "horizon_quarters", "first_quarter")
 COLUMNS = {
     "ahead": "periods_ahead",
     "coverage_share": "inside_90_percent_band_share",
@@ -81,15 +78,6 @@ def show_demand(book: Book, scenario: Scenario) -> View:
         details,
         {"shown_workloads": names},
     )
-
-
-def backtest_of(book: Book, scenario: Scenario) -> Backtest:
-    """Test past forecasts of a book's demand, in work and in spend at today's price on demand."""
-    a = scenario.section(DemandAssumptions)
-    a = a.model_copy(update={name: DemandAssumptions.model_fields[name].default for name in UNTESTED})
-    prices = unit_prices(prices_of(book, scenario), book.get("speeds")) if {"speeds", "offers"} <= set(book.tables) else {}
-    step = f"backtest-{scenario.backtest_origins}-{hashlib.sha256(repr(sorted(prices.items())).encode()).hexdigest()[:16]}"
-    return remembered(step, book, ("usage",), a, lambda: backtest_demand(book.get("usage"), a, scenario.backtest_origins, prices or None))
 
 
 def _picked(wanted: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:

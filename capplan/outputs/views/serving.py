@@ -7,38 +7,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from capplan.answers.plan import prices_of
-from capplan.answers.store import remembered
+from capplan.answers.serving import serving_of
 from capplan.book.book import Book
-from capplan.book.scenario import PricingAssumptions, Scenario, ServingAssumptions
-from capplan.errors import CapplanError
+from capplan.book.scenario import Scenario
 from capplan.outputs import charts
 from capplan.outputs.views.view import View
-from capplan.questions.ledger.tokens import service_usd, withdrawal_notes
-from capplan.questions.serving import Serving, plan_serving
-from capplan.questions.serving.choice import cheapest_hours
+from capplan.questions.serving import Serving
 from capplan.questions.serving.staffing import held_seconds
 from capplan.text import money, number_text, words
 
-#: Tables the answer rests on.
-TABLES = (
-    "services",
-    "api_contracts",
-    "workloads",
-    "usage",
-    "requests",
-    "serving_runs",
-    "models",
-    "accelerators",
-    "speeds",
-    "surfaces",
-    "latency_parts",
-    "other_costs",
-    "skus",
-    "offers",
-    "sites",
-)
-#: What the sliders move, most telling first.
 FIELDS = (
     "burst_factor",
     "headroom_share",
@@ -114,52 +91,6 @@ def _table(answer: Serving) -> pd.DataFrame:
     costs["cost_usd_per_month"] = costs.pop("usd") / MONTHS_PER_FOUR_WEEKS
     table = table.merge(costs, on="workload", how="outer").sort_values("cost_usd_per_month", ascending=False, ignore_index=True)
     return table.fillna({"accelerator": "API", "basis": "price list"})
-
-
-def serving_of(book: Book, scenario: Scenario) -> tuple[Serving, tuple[str, ...]]:
-    """Answer for a book: from memory where neither its tables nor the assumptions have changed; with notes on prices that are missing."""
-    services = book.need("services", "The serving view")
-    book.need("usage", "The serving view")
-    a, prices = scenario.section(ServingAssumptions), scenario.section(PricingAssumptions)
-    called, notes = _api_prices(book, services, scenario)
-
-    def compute() -> Serving:
-        other = book.get("other_costs")
-        month = pd.Timestamp(scenario.as_of).replace(day=1)
-        past = other[other["month"] < month]
-        latest = past[past["month"] == past["month"].max()] if len(past) else other.head(0)
-        return plan_serving(
-            services,
-            book.get("workloads"),
-            book.get("usage"),
-            book.get("serving_runs"),
-            book.get("models"),
-            book.get("accelerators"),
-            cheapest_hours(prices_of(book, scenario), scenario.geographies, scenario.providers),
-            book.get("speeds"),
-            a,
-            surfaces=book.get("surfaces"),
-            latency_parts=book.get("latency_parts"),
-            other_costs=latest,
-            api_usd_per_request=called,
-            requests=book.get("requests"),
-        )
-
-    key = f"serving-{prices.digest()}-{','.join((*scenario.geographies, *scenario.providers))}"
-    return remembered(key, book, TABLES, a, compute), tuple(notes)
-
-
-def _api_prices(book: Book, services: pd.DataFrame, scenario: Scenario) -> tuple[dict[str, float], list[str]]:
-    """Price a request of each service that is called and not hosted; what has no price is left out, and said."""
-    hosts = book.get("workloads").set_index("workload")["host"]
-    found: dict[str, float] = {}
-    notes = withdrawal_notes(services, book.get("api_contracts"), book.get("workloads"), pd.Timestamp(scenario.as_of))
-    for row in services[services["workload"].map(hosts) == "api"].to_dict("records"):
-        try:
-            found[str(row["workload"])] = service_usd(row, pd.Timestamp(scenario.as_of))
-        except CapplanError as error:
-            notes.append(f"{row['workload']} is left out of the costs: {error}")
-    return found, notes
 
 
 def _fleet(answer: Serving) -> Any:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
-from capplan.answers.store import remembered
+from capplan.answers.split import split_of
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario, SplitAssumptions
 from capplan.outputs import charts
 from capplan.outputs.views.view import View
 from capplan.questions.cluster.measures import duration_words
-from capplan.questions.split import Split, serving_load, split_fleet
+from capplan.questions.split import Split
 from capplan.text import money
 
 FIELDS = (
@@ -34,23 +33,6 @@ FIELDS = (
 NAMES = {"separate": "Two separate clusters", "shared": "One shared pool", "lending": "Lending with reclaim"}
 #: A week of the trace is drawn.
 DRAWN = pd.Timedelta(days=7)
-
-
-#: Tables that decide how a fleet is divided.
-TABLES = ("jobs", "nodes", "usage", "workloads", "speeds")
-
-
-def split_of(book: Book, scenario: Scenario) -> Split:
-    """Divide the fleet of the nodes table between the served workloads and the jobs."""
-    a = scenario.section(SplitAssumptions)
-
-    def compute() -> Split:
-        jobs, nodes, usage, workloads, speeds = (book.need(name, "The split of a fleet") for name in TABLES)
-        load, notes = serving_load(usage, workloads, speeds, nodes, a.cluster_region)
-        found = split_fleet(load, jobs, nodes, a, speeds=speeds)
-        return replace(found, notes=(*notes, *found.notes))
-
-    return remembered("split", book, TABLES, a, compute)
 
 
 def show_split(book: Book, scenario: Scenario) -> View:

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from capplan.book.assumptions.cluster import ClusterAssumptions
+from capplan.book.policies import BACKFILLS, ORDERS, PLACEMENTS, PREEMPTIONS, Policy
 from capplan.errors import CapplanError, nearest
-from capplan.questions.cluster.policies import BACKFILLS, ORDERS, PLACEMENTS, PREEMPTIONS, Policy
 from capplan.questions.cluster.reading import instants, machines_of, read_jobs
 from capplan.questions.cluster.state import BY_URGENCY, GROWING, SHRINKING, WHOLE, Nodes, Rules, Trace
 

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from capplan.book.assumptions.cluster import ClusterAssumptions
+from capplan.book.policies import policy_named
 from capplan.errors import CapplanError
 from capplan.questions.cluster.arrays import Prepared, prepare
 from capplan.questions.cluster.capacity import nine_of_ten
 from capplan.questions.cluster.measures import duration_words, mean_accelerators
-from capplan.questions.cluster.policies import policy_named
 from capplan.questions.cluster.reading import checked_jobs, checked_nodes
 from capplan.questions.cluster.simulate_cluster import queue_seconds, run_events
 

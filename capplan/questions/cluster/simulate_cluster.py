@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from capplan.book.assumptions.cluster import ClusterAssumptions
+from capplan.book.policies import Policy, policy_named
 from capplan.questions.cluster.arrays import Prepared, prepare
 from capplan.questions.cluster.measures import by_size, by_team, cluster_measures, headline, occupancy
-from capplan.questions.cluster.policies import Policy, policy_named
 from capplan.questions.cluster.state import (
     END,
     ENDED,

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 
 from capplan.book.assumptions.split import SplitAssumptions
+from capplan.book.policies import policy_named
 from capplan.errors import CapplanError
 from capplan.questions.cluster import Schedule, resized, simulate_cluster
 from capplan.questions.cluster.arrays import prepare
 from capplan.questions.cluster.capacity import nine_of_ten
-from capplan.questions.cluster.policies import policy_named
 from capplan.questions.cluster.reading import checked_jobs, checked_nodes
 from capplan.questions.cluster.simulate_cluster import queue_seconds, run_events
 from capplan.questions.split.inference_load import Load, lay_load

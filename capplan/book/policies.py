@@ -50,6 +50,13 @@ class Policy:
             raise CapplanError("policy: conservative backfill fixes every start, so it goes with neither displacing, fair share nor quotas")
 
 
+    @property
+    def on_a_changing_fleet(self) -> bool:
+        """May nodes come and go under it? Not where starts are fixed ahead, quotas are shares of a fixed fleet, or turns are taken."""
+        return self.backfill != "conservative" and not self.quotas and self.order != "round_robin"
+
+
+#: The policies by name: the choices of the assumptions, and what the simulation is run under.
 POLICIES = {
     "fifo": Policy(),
     "shortest_first": Policy(order="expected"),
