@@ -11,7 +11,8 @@ HOURS_PER_AVERAGE_QUARTER = HOURS_PER_YEAR / 4
 HOURS_PER_AVERAGE_MONTH = HOURS_PER_YEAR / 12
 #: Average days of a month, for terms that are no whole number of months.
 DAYS_PER_MONTH = 365 / 12
-QUARTER_PATTERN = r"^\d{4}Q[1-4]$"
+#: A quarter of this century or the next: beyond that a year is a slip.
+QUARTER_PATTERN = r"^2[01]\d{2}Q[1-4]$"
 
 
 def is_quarter(label: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import shutil
 import tempfile
@@ -16,6 +17,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
+from capplan.book.gate import MOST_MEGABYTES, read_text
 from capplan.book.places import example_books, shipped
 from capplan.book.reader import empty_table, read_table
 from capplan.book.rules import check_tables
@@ -24,7 +26,9 @@ from capplan.book.tables.registry import REFERENCE_TABLES, TABLES, columns_of, k
 from capplan.errors import BookError, CapplanError, Fault, MissingTableError, nearest
 from capplan.units import quarter_end, quarter_of
 
-BOOK_KEYS = ("name", "description")
+BOOK_KEYS = ("name", "description", "most_megabytes")
+#: Largest book.yaml: it holds a few assumptions.
+MOST_YAML_MEGABYTES = 1
 
 
 @dataclass(frozen=True)
@@ -174,11 +178,14 @@ def _joined(own: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
 
 def _read_yaml(path: Path) -> tuple[dict[str, Any], list[Fault]]:
     """Read book.yaml as plain data."""
-    if not path.is_file():
+    if not os.path.lexists(path):
         return {}, []
+    text, refused = read_text(path, most_megabytes=MOST_YAML_MEGABYTES)
+    if refused:
+        return {}, refused
     try:
-        entries = yaml.safe_load(path.read_text(encoding="utf-8-sig")) or {}
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        entries = yaml.safe_load(text) or {}
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         return {}, [
             Fault(path.name, mark.line + 1 if mark else 0, "", "", "the file must be YAML in UTF-8", "Write one `name: value` a line.")
@@ -215,20 +222,22 @@ def load_book(path: str | Path) -> Book:
         )
     entries, faults = _read_yaml(folder / "book.yaml")
     own: dict[str, pd.DataFrame] = {}
-    for file in sorted(folder.glob("*.csv")):
-        if file.stem not in TABLES:
-            faults.append(
-                Fault(
-                    file.name,
-                    0,
-                    "",
-                    "",
-                    f"{file.stem} is not a table; {nearest(file.stem, TABLES)}",
-                    "Rename the file, or move it out of the book.",
-                )
-            )
+    most = entries.get("most_megabytes", MOST_MEGABYTES)
+    if isinstance(most, bool) or not isinstance(most, int | float) or not 0 < most < math.inf:
+        faults.append(Fault("book.yaml", 0, "most_megabytes", str(most), "must be a number above 0", "Write for example `most_megabytes: 4000`."))
+        most = MOST_MEGABYTES
+    for file in sorted(folder.iterdir()):
+        name = file.name.casefold()
+        if name in ("book.yml", "book.yaml") and file.name != "book.yaml":
+            faults.append(Fault(file.name, 0, "", "", "the book's own file is called book.yaml", "Rename it."))
+        if not name.endswith(".csv"):
             continue
-        own[file.stem], found = read_table(file, file.stem)
+        if file.stem not in TABLES or file.suffix != ".csv":
+            exact = f"{file.stem.casefold()}.csv"
+            known_as = f"table files are written in small letters, {exact}" if exact.removesuffix(".csv") in TABLES else f"{file.stem} is not a table; {nearest(file.stem, TABLES)}"
+            faults.append(Fault(file.name, 0, "", "", known_as, "Rename the file, or move it out of the book."))
+            continue
+        own[file.stem], found = read_table(file, file.stem, most)
         faults += found
     if not own and not faults:
         raise BookError(

@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from capplan.book.gate import MOST_MEGABYTES, UNSEEN, composed, read_text
 from capplan.book.tables.registry import TABLES, Column, columns_of, key_of
 from capplan.errors import Fault, nearest, sentence
 
 #: Faults of one kind in one column that are listed one by one; the rest is counted in one line.
 SHOWN_ALIKE = 5
+#: No amount, count or price of a plan reaches this; a cell that does is a slip.
+BEYOND_MEANING = 1e18
 _DATE = re.compile(r"^\d{4}-\d{2}-\d{2}$")
 _INSTANT = re.compile(r"^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?(?:Z|[+-]\d{2}:?\d{2})?$")
 _ZONE = re.compile(r"(?:Z|[+-]\d{2}:?\d{2})$")
@@ -47,8 +50,8 @@ def _limited(faults: list[Fault]) -> list[Fault]:
 class _TableReader:
     """One file on its way to a checked frame."""
 
-    def __init__(self, path: Path, table: str) -> None:
-        self.file, self.path, self.table = path.name, path, table
+    def __init__(self, path: Path, table: str, most_megabytes: float = MOST_MEGABYTES) -> None:
+        self.file, self.path, self.table, self.most_megabytes = path.name, path, table, most_megabytes
         self.faults: list[Fault] = []
 
     def fault(self, row: int, column: str, value: str, rule: str, remedy: str) -> None:
@@ -56,17 +59,18 @@ class _TableReader:
 
     def cells(self) -> pd.DataFrame | None:
         """Return all cells as text, or None where the file as a whole cannot be read."""
-        raw = self.path.read_bytes()
-        try:
-            text = raw.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            line = raw[: error.start].count(b"\n") + 1
-            self.fault(line, "", repr(raw[error.start : error.start + 4]), "the file must be UTF-8", "Save it as 'CSV UTF-8'.")
+        text, refused = read_text(self.path, most_megabytes=self.most_megabytes)
+        if refused:
+            self.faults += refused
             return None
         if not text.strip():
             self.fault(0, "", "", "the file is empty", "Write at least the header line, or delete the file.")
             return None
-        header = next(csv.reader(io.StringIO(text)))
+        try:
+            header = next(csv.reader(io.StringIO(text)))
+        except csv.Error as error:
+            self.fault(1, "", "", f"the header is not CSV: {error}", "Check the quotes around names.")
+            return None
         names = [name.strip() for name in header]
         if len(header) == 1 and ";" in header[0]:
             self.fault(
@@ -133,7 +137,7 @@ class _TableReader:
 
     def number(self, column: Column, text: pd.Series) -> pd.Series:
         value = pd.to_numeric(text.where(text != ""), errors="coerce").astype(float)
-        bad = (text != "") & ~np.isfinite(value)
+        bad = (text != "") & ~(value.abs() < BEYOND_MEANING)
         if column.kind == "int64":
             bad |= (text != "") & ~bad & (value != value.round())
         self.refuse(column, text, bad)
@@ -169,7 +173,9 @@ class _TableReader:
         if not column.optional:
             self.refuse(column, text, empty, "the cell must not be empty", f"Fill it in: {column.meaning}")
         if column.kind == "str":
-            value: pd.Series = text.where(~empty, None)
+            unseen = text.str.contains(UNSEEN)
+            self.refuse(column, text, unseen, "a character that nobody sees stands in the cell", "Type the name again; copied text often carries one.")
+            value: pd.Series = text.map(composed).where(~empty, None)
         elif column.kind == "bool":
             value = self.boolean(column, text)
         elif column.kind == "datetime64[ns]":
@@ -306,7 +312,7 @@ def _remedy(column: Column, value: str) -> str:
     return f"Correct it: {column.meaning}"
 
 
-def read_table(path: Path, table: str) -> tuple[pd.DataFrame, list[Fault]]:
+def read_table(path: Path, table: str, most_megabytes: float = MOST_MEGABYTES) -> tuple[pd.DataFrame, list[Fault]]:
     """Read and check one table.
 
     Parameters
@@ -315,6 +321,8 @@ def read_table(path: Path, table: str) -> tuple[pd.DataFrame, list[Fault]]:
         CSV file: UTF-8 (with or without a byte-order mark), any line ends, commas, decimal points.
     table
         Name of the table.
+    most_megabytes
+        Largest file that is read.
 
     Returns
     -------
@@ -324,6 +332,6 @@ def read_table(path: Path, table: str) -> tuple[pd.DataFrame, list[Fault]]:
     faults
         Everything that is wrong; the frame must not be used unless the list is empty.
     """
-    reader = _TableReader(path, table)
+    reader = _TableReader(path, table, most_megabytes)
     frame = reader.frame()
     return frame, reader.faults

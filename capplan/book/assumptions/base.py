@@ -35,6 +35,8 @@ class Timeline(Section):
         dt.date(2026, 12, 1),
         "Day the plan is made; nothing reads the clock.",
         "Set by the book: the day its prices and usage were collected.",
+        ge=dt.date(2000, 1, 1),
+        lt=dt.date(2200, 1, 1),
     )
     first_quarter: str = assumption(
         "2027Q1", "First quarter that is planned.", "Set by the book: the first quarter that starts after as_of.", pattern=QUARTER_PATTERN
