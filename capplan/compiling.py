@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from capplan.private import make_private
+
 
 @cache
 def kept_in(sources: Path) -> Path | None:
@@ -27,8 +29,9 @@ def kept_in(sources: Path) -> Path | None:
     try:
         root = Path(os.environ.get("CAPPLAN_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "capplan")
         folder = root / "compiled" / hashlib.sha256(content).hexdigest()[:16]
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return folder if os.access(folder, os.W_OK | os.X_OK) else None
+        # what lies there is loaded as code
+        private = all(make_private(place) for place in (root, folder.parent, folder))
+        return folder if private and os.access(folder, os.W_OK | os.X_OK) else None
     except (OSError, RuntimeError):
         return None
 

@@ -47,9 +47,17 @@ def test_code_is_compiled_once_with_and_without_a_folder(place, monkeypatch, wri
 
 
 def test_the_loop_over_events_is_compiled_once():
-    from capplan.questions.cluster import kernel, lists, placing, reserving, resizing
+    from capplan.questions.cluster import kernel, lists, node_choice, reserving, resizing
 
-    for module in (kernel, lists, placing, reserving, resizing):
+    for module in (kernel, lists, node_choice, reserving, resizing):
         made = [found for found in vars(module).values() if hasattr(found, "signatures")]
         assert made
         assert {len(found.signatures) for found in made} == {1}
+
+
+def test_a_folder_others_may_write_to_is_closed_before_anything_is_kept_there(place):
+    (place / "kept" / "compiled").mkdir(parents=True)
+    (place / "kept").chmod(0o777)
+    (place / "kept" / "compiled").chmod(0o777)
+    assert kept_in.__wrapped__(place / "package") is not None
+    assert (place / "kept").stat().st_mode & 0o077 == (place / "kept" / "compiled").stat().st_mode & 0o077 == 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
-import stat
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from typing import Any, TypeVar
 from capplan.book.book import Book
 from capplan.book.scenario import Section
 from capplan.errors import CapplanError
+from capplan.private import is_private
 
 Answer = TypeVar("Answer")
 #: Names the folder that the processes of one run share.
@@ -88,8 +88,6 @@ def _file(key: str) -> Path | None:
     place = Path(folder)
     if not place.is_dir():
         raise CapplanError(f"{SHARED} names {folder}, which is not a folder; unset it, or make the folder with mode 700")
-    if os.name == "posix":
-        about = place.stat()
-        if about.st_uid != os.getuid() or stat.S_IMODE(about.st_mode) & 0o077:
-            raise CapplanError(f"{SHARED} names {folder}, which others may write to; it must be your own, with mode 700")
+    if not is_private(place):
+        raise CapplanError(f"{SHARED} names {folder}, which others may write to; it must be your own, with mode 700")
     return place / f"{key}.pickle"
