@@ -26,6 +26,8 @@ from capplan.book.tables.registry import REFERENCE_TABLES, TABLES, columns_of, k
 from capplan.errors import BookError, CapplanError, Fault, MissingTableError, nearest
 from capplan.units import quarter_end, quarter_of
 
+#: Terms that price sheets list; a sheet's offer takes the place of the reference's.
+SHEET_TERMS = ("on_demand", "spot", "reserved_1y", "reserved_3y", "savings_plan_1y", "savings_plan_3y")
 BOOK_KEYS = ("name", "description", "most_megabytes")
 #: Largest book.yaml: it holds a few assumptions.
 MOST_YAML_MEGABYTES = 1
@@ -172,8 +174,17 @@ def _joined(own: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
         key = key_of(name)
         taken = pd.MultiIndex.from_frame(own[name][key])
         rest = facts[~pd.MultiIndex.from_frame(facts[key]).isin(taken)]
+        if name == "offers":
+            rest = rest[~_restated(rest, own[name])]
         tables[name] = pd.concat([own[name], rest.astype(own[name].dtypes.to_dict())], ignore_index=True)
     return tables
+
+
+def _restated(facts: pd.DataFrame, own: pd.DataFrame) -> pd.Series:
+    """Say which reference offers the book's price sheets state again: the same machine, place and term; quotes with a last day stand beside the list price."""
+    place = ["sku", "region", "term"]
+    listed = own[own["quote_expires"].isna() & own["term"].isin(SHEET_TERMS)]
+    return pd.Series(pd.MultiIndex.from_frame(facts[place]).isin(pd.MultiIndex.from_frame(listed[place])), index=facts.index)
 
 
 def _read_yaml(path: Path) -> tuple[dict[str, Any], list[Fault]]:

@@ -6,15 +6,16 @@ import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from capplan.ingest.cells import Wanted, convert
 from capplan.ingest.ingested import DatedOptions, Ingested, day_of, shaped, stem_of
 from capplan.ingest.known import accelerator_named, geography_of, known_table, provider_named
-from capplan.ingest.opening import Sheet
+from capplan.ingest.opening import Sheet, listed
+from capplan.ingest.price_sanity import named_apart, refuse_far_prices
 from capplan.units import HOURS_PER_AVERAGE_MONTH, HOURS_PER_YEAR
 
 #: Google's catalogue has regions in which it sells no accelerator; their spot price is that of processors and memory only.
@@ -30,7 +31,15 @@ class PriceOptions(DatedOptions):
     minimum_spot_share: float | None = Field(
         None, description="Spot prices below this share of the price on demand are left out; empty = 0.2 for gcp, else 0.", ge=0, le=1
     )
+    confirm: tuple[str, ...] = Field((), description="Machines whose prices are right although they are far from those elsewhere: name,name; or all.")
+    leave_out: tuple[str, ...] = Field((), description="Machines whose prices are not taken: name,name.")
     currency: Literal["USD"] = Field("USD", description="Currency of the prices; offers are in US dollars.")
+
+
+    @field_validator("confirm", "leave_out", mode="before")
+    @classmethod
+    def _names(cls, value: Any) -> Any:
+        return listed(value)
 
 
 @dataclass(frozen=True)
@@ -56,21 +65,24 @@ class PriceColumn:
 
 
 PRICE_COLUMNS = (
-    Wanted("sku", "text", ("instance_type", "machine_type", "instance", "machine", "vm_size", "sku_name")),
+    Wanted("sku", "text", ("instance_type", "instance_name", "machine_type", "instance", "machine", "vm_size", "sku_name", "api_name"), filled=False),
     Wanted("provider", "text", ("cloud", "vendor"), required=False),
     Wanted("accelerator", "text", ("gpu", "gpu_model", "gpu_name", "accelerator_name"), required=False),
     Wanted("accelerator_count", "number", ("gpus", "gpu_count", "num_gpus"), required=False, minimum=0),
     Wanted("vcpus", "number", ("vcpu", "cpus"), required=False, minimum=0),
     Wanted("memory", "text", ("memory_gib", "memory_gb", "ram_gib"), required=False),
     Wanted("region", "text", ("regions", "location"), required=False),
+    Wanted("zone", "text", ("availability_zone", "az"), required=False),
+    Wanted("system", "text", ("operating_system", "os", "platform"), required=False),
+    Wanted("is_spot", "text", ("spot", "preemptible", "interruptible"), required=False),
     Wanted(
         "on_demand",
         "number",
-        ("on_demand_usd_per_hour", "ondemand_usd_per_hour", "usd_per_hour", "price_per_hour"),
+        ("on_demand_usd_per_hour", "ondemand_usd_per_hour", "usd_per_hour", "price_per_hour", "price", "hourly_price", "on_demand_price", "linux_on_demand_cost"),
         required=False,
         minimum=0,
     ),
-    Wanted("spot", "number", ("spot_usd_per_hour", "preemptible_usd_per_hour", "interruptible_usd_per_hour"), required=False, minimum=0),
+    Wanted("spot", "number", ("spot_price", "spot_usd_per_hour", "preemptible_usd_per_hour", "interruptible_usd_per_hour"), required=False, minimum=0),
     Wanted(
         "reserved_1y", "number", ("reserved_1y_usd_per_hour", "reserved_1y_standard_no_upfront_usd_per_hour"), required=False, minimum=0
     ),
@@ -121,6 +133,10 @@ def read_prices(file: Path, options: PriceOptions, book: Path | None = None) -> 
                 value=", ".join(sheet.columns[:30]),
             )
         rows = sheet.connection.execute("select * from typed").df()
+        _check_names(sheet, rows)
+        rows = _linux(_spot_rows(rows, sheet.notes), sheet.notes)
+        if rows.spot.notna().any() and "spot" not in {price.name for price in priced}:
+            priced.append(next(price for price in TERM_OF if price.name == "spot"))
         rows["provider"] = _providers(sheet, rows, matched, options)
         as_of, notes = day_of(sheet, options.as_of), list(sheet.notes)
     rows = _machines(rows, book, notes)
@@ -131,7 +147,9 @@ def read_prices(file: Path, options: PriceOptions, book: Path | None = None) -> 
     rows = rows.explode("region", ignore_index=True)
     rows["region"] = rows.region.str.strip().where(~rows.region.str.contains(r"^all\b", case=False), "any")
     rows["geography"] = [geography_of(region) for region in rows.region]
-    offers = _offers(rows, priced, options, notes).assign(as_of=as_of, source_id=source)
+    offers = _offers(rows[~rows.machine.isin(options.leave_out)], priced, options, notes).assign(as_of=as_of, source_id=source)
+    refuse_far_prices(sheet.file.name, offers, options.confirm, book)
+    offers = named_apart(offers)
     skus = _with_facts(rows.drop_duplicates("sku").sort_values("sku").assign(source_id=source), book, notes)
     digest = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
     sources = pd.DataFrame(
@@ -142,6 +160,51 @@ def read_prices(file: Path, options: PriceOptions, book: Path | None = None) -> 
     return Ingested(tables, tuple(notes), headline)
 
 
+def _check_names(sheet: Sheet, rows: pd.DataFrame) -> None:
+    """Refuse rows that name neither a machine nor an accelerator."""
+    nameless = rows.index[rows.sku.isna() & rows.accelerator.isna()]
+    if len(nameless):
+        sheet.refuse(f"{len(nameless)} rows name neither a machine nor an accelerator, the first is row {nameless[0] + 2}", "Fill one in or delete the row.", column="sku")
+
+
+def _spot_rows(rows: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Where a column only says whether a row's price is that of spot capacity, take it as the price of spot."""
+    words = rows.is_spot.dropna().str.lower()
+    if words.empty or not words.isin(["true", "false", "t", "f", "yes", "no", "1", "0", "spot", "on-demand", "on_demand", "ondemand"]).all():
+        return rows
+    flagged = rows.is_spot.str.lower().isin(["true", "t", "yes", "1", "spot"])
+    notes.append(f"{int(flagged.sum())} rows are prices of spot capacity, as their column says.")
+    return rows.assign(spot=rows.on_demand.where(flagged, rows.spot), on_demand=rows.on_demand.mask(flagged))
+
+
+def _linux(rows: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Leave out prices with another system's licence in them, where the same machine is also sold without."""
+    licensed = rows.system.notna() & ~rows.system.str.lower().str.contains("linux|ubuntu|none|any", na=False)
+    plain = rows[~licensed]
+    doubled = licensed & rows.sku.isin(plain.sku)
+    if doubled.any():
+        notes.append(f"{int(doubled.sum())} prices with a licence in them ({_some(sorted(rows.system[doubled].unique()))}) were left out.")
+    return rows[~doubled].reset_index(drop=True)
+
+
+def _with_accelerators(rows: pd.DataFrame, facts: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Add the price of accelerators to that of their host, where a sheet lists the two apart; accelerators alone are no machine."""
+    alone = rows.sku.isna()
+    if not alone.any():
+        return rows
+    place = ["accelerator", "accelerator_count", "region", "zone"]
+    prices = ["on_demand", "spot"]
+    parts = rows[alone].drop_duplicates(place).set_index(place)[prices]
+    hosts = rows[~alone].copy()
+    key = hosts.sku.map(facts["accelerator"]), hosts.sku.map(facts["accelerator_count"]).astype(float), hosts.region, hosts.zone
+    bare = hosts.accelerator.isna()
+    added = parts.reindex(pd.MultiIndex.from_arrays(key)).set_axis(hosts.index)[bare]
+    joined = added.index[added.on_demand.notna()]
+    hosts.loc[joined, prices] = hosts.loc[joined, prices] + added.loc[joined, prices]
+    notes.append(f"{len(joined)} machines are listed apart from their accelerators; the two prices were added. {int(alone.sum())} rows of accelerators alone are no machines.")
+    return hosts
+
+
 def _providers(sheet: Sheet, rows: pd.DataFrame, matched: dict[str, str], options: PriceOptions) -> pd.Series:
     """Say who sells each machine: as given, as the column says, or as the layout shows."""
     if options.provider:
@@ -150,7 +213,7 @@ def _providers(sheet: Sheet, rows: pd.DataFrame, matched: dict[str, str], option
         return rows.provider.map(provider_named, na_action="ignore").fillna("unknown")
     if any("cud_" in name for name in matched.values()):
         found = "gcp"
-    elif rows.sku.str.fullmatch(r"[a-z]+\d[a-z0-9-]*\.(metal|\d*x?(large|medium|small))").all():
+    elif rows.sku.dropna().str.fullmatch(r"[a-z]+\d[a-z0-9-]*\.(metal|\d*x?(large|medium|small))").all():
         found = "aws"
     else:
         sheet.refuse("the file does not say who sells these machines", "Give it: provider=aws (or another).")
@@ -161,6 +224,7 @@ def _providers(sheet: Sheet, rows: pd.DataFrame, matched: dict[str, str], option
 def _machines(rows: pd.DataFrame, book: Path | None, notes: list[str]) -> pd.DataFrame:
     """Name machines and accelerators as the tables do; leave out what is not known."""
     skus, accelerators = known_table("skus", book), known_table("accelerators", book)
+    rows = _with_accelerators(rows, skus.set_index("sku"), notes)
     bare = rows.accelerator.isna() & rows.accelerator_count.isna()
     if bare.any():
         facts = skus.set_index("sku")
@@ -253,12 +317,12 @@ def _offers(rows: pd.DataFrame, priced: list[PriceColumn], options: PriceOptions
         offers.sku.str.startswith(tuple(f"{name}-" for name in offers.provider.unique())), offers.provider + "-" + offers.sku
     )
     offers["offer_id"] = local + "-" + offers.region + "-" + offers.term.str.replace("_", "-")
+    offers = offers.sort_values(["offer_id", "usd_per_hour"], kind="stable", ignore_index=True)
     repeated = offers.duplicated("offer_id")
     if repeated.any():
-        notes.append(
-            f"{int(repeated.sum())} rows repeat a machine, region and term; the first counts: {_some(offers.offer_id[repeated].unique())}."
-        )
-    return offers[~repeated].sort_values("offer_id", ignore_index=True)
+        where = "zone" if offers.zone.notna().any() else "row"
+        notes.append(f"{int(repeated.sum())} rows repeat a machine, region and term; the cheapest {where} counts: {_some(offers.offer_id[repeated].unique())}.")
+    return offers[~repeated].reset_index(drop=True)
 
 
 def _some(names: object, shown: int = 8) -> str:
