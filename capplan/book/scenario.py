@@ -19,6 +19,7 @@ from capplan.book.assumptions.goodput import GoodputAssumptions
 from capplan.book.assumptions.hindsight import HindsightAssumptions
 from capplan.book.assumptions.ledger import LedgerAssumptions
 from capplan.book.assumptions.performance import PerformanceAssumptions
+from capplan.book.assumptions.placement import PlacementAssumptions
 from capplan.book.assumptions.portfolio import PortfolioAssumptions
 from capplan.book.assumptions.pricing import PricingAssumptions
 from capplan.book.assumptions.procurement import ProcurementAssumptions
@@ -40,6 +41,7 @@ __all__ = [
     "HindsightAssumptions",
     "LedgerAssumptions",
     "PerformanceAssumptions",
+    "PlacementAssumptions",
     "PortfolioAssumptions",
     "PricingAssumptions",
     "ProcurementAssumptions",
@@ -93,6 +95,7 @@ class Scenario(
     GoodputAssumptions,
     SplitAssumptions,
     ClusterAssumptions,
+    PlacementAssumptions,
     CrossoverAssumptions,
     ServingAssumptions,
     PerformanceAssumptions,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from capplan.book.tables import contracts, facts, money, offers, serving, traces, training, work
+from capplan.book.tables import contracts, facts, money, offers, placement, serving, traces, training, work
 from capplan.book.tables.columns import KINDS, Table
 
 TABLES: dict[str, type[Table]] = {
@@ -35,6 +35,10 @@ TABLES: dict[str, type[Table]] = {
     "jobs": traces.Jobs,
     "nodes": traces.Nodes,
     "requests": traces.Requests,
+    "tasks": placement.Tasks,
+    "task_edges": placement.TaskEdges,
+    "task_durations": placement.TaskDurations,
+    "links": placement.Links,
     "scaling_runs": training.ScalingRuns,
     "failures": training.Failures,
     "spot_availability": training.SpotAvailability,

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from capplan.book.tables.columns import Table, column
+from capplan.book.terms import STAGES
+
+STORAGE = ["local", "network"]
 
 
 class Jobs(Table):
@@ -23,6 +26,11 @@ class Jobs(Table):
     least_accelerators: float = column("Accelerators an elastic job can start with, and shrink to where others need room; it takes more once nobody waits. Empty = all of them.", optional=True, ge=1)
     priority: float = column("Higher goes first.", optional=True, default=0.0)
     deadline: pd.Timestamp = column("When it should be done, in UTC.", optional=True, instant=True)
+    utilisation_share: float = column("Mean utilisation of its accelerators while it ran.", optional=True, ge=0, le=1)
+    data_wait_share: float = column("Share of its time in which it waited for data.", optional=True, ge=0, le=1)
+    racks: float = column("Racks its nodes stood in.", optional=True, ge=1)
+    storage: str = column("Where its data lay.", optional=True, isin=STORAGE)
+    stage: str = column("Where in a model's life it stands; empty = as its workload.", optional=True, isin=STAGES)
 
 
 class Nodes(Table):
@@ -33,6 +41,18 @@ class Nodes(Table):
     accelerator_count: int = column("Accelerators in one node.", ge=0)
     nodes: int = column("How many nodes are like this.", optional=True, default=1, ge=1)
     domain: str = column("Rack or network block it stands in; a gang inside one is not slowed down.", optional=True)
+    kind: str = column("Kind of node, as durations of tasks name it; empty = its accelerator.", optional=True)
+    cpus: float = column("CPUs (cores or vCPUs) of one node; empty = not counted.", optional=True, ge=0)
+    cpu_threads: float = column("CPU threads of one node; empty = as many as CPUs.", optional=True, ge=0)
+    memory_gib: float = column("Main memory of one node; empty = not counted.", unit="GiB", optional=True, ge=0)
+    local_ssd_gib: float = column("Local flash storage of one node; empty = not counted.", unit="GiB", optional=True, ge=0)
+    site: str = column("Site it stands in.", optional=True)
+    geography: str = column("Part of the world the site lies in.", optional=True)
+    usd_per_hour: float = column("Price of one node for one hour.", unit="USD/h", optional=True, ge=0)
+    taken_until: pd.Timestamp = column("Until when other work takes it, in UTC.", optional=True, instant=True)
+    taken_share: float = column("Share of it that is taken until then.", optional=True, default=1.0, gt=0, le=1)
+    away_from: pd.Timestamp = column("When it goes away (maintenance), in UTC.", optional=True, instant=True)
+    away_to: pd.Timestamp = column("When it is back, in UTC.", optional=True, instant=True)
 
 
 class Requests(Table):

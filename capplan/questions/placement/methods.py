@@ -1,0 +1,240 @@
+"""Heuristics: HEFT, CPOP, OLB, HEFT that looks at the data it moves, and draws around them."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+import numpy as np
+
+from capplan.errors import CapplanError
+from capplan.questions.placement.problem import Problem
+from capplan.questions.placement.ranks import by_rank, downward, mean_delays, mean_hours, upward
+from capplan.questions.placement.state import RESOURCES, Books, Floats, Rule, Whole
+
+#: Weights of finish, start, hours of transfers and USD.
+SOONEST_END, SOONEST_START, LEAST_MOVED, CHEAPEST = (1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (1.0, 0.0, 1.0, 0.0), (0.0, 0.0, 0.0, 1.0)
+#: Steps of a profile to begin with; doubled where they are not enough.
+ROOM = 64
+
+
+@dataclass(frozen=True)
+class Found:
+    """A schedule as arrays.
+
+    Parameters
+    ----------
+    start, end, group : (tasks,)
+        Hours, and the group of nodes.
+    nodes : tuple of arrays
+        Nodes of each task.
+    sent, came, sender, receiver, path : (edges,)
+        Transfers; `came` is the end on the link, `path` the link.
+    """
+
+    start: Floats
+    end: Floats
+    group: Whole
+    nodes: tuple[Whole, ...]
+    sent: Floats
+    came: Floats
+    sender: Whole
+    receiver: Whole
+    path: Whole
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """What the heuristics know before they begin: mean durations, mean transfers and upward ranks."""
+
+    hours: Floats
+    delays: Floats
+    up: Floats
+
+
+def ranked(problem: Problem, due: Floats) -> Ranked:
+    """Rank the tasks towards their due dates."""
+    hours, delays = mean_hours(problem), mean_delays(problem)
+    return Ranked(hours, delays, upward(problem, hours, delays, due))
+
+
+def run(problem: Problem, order: Whole, weights: tuple[float, ...] = SOONEST_END, *, limit: Floats | None = None, fixed: dict[int, tuple[int, Whole]] | None = None) -> Found:
+    """Schedule all tasks in an order, predecessors first.
+
+    Parameters
+    ----------
+    order : (tasks,)
+    weights
+        What is liked: see Rule.
+    limit : (tasks,), optional
+        Hours by which tasks should end: choices that keep it go first.
+    fixed
+        Group and nodes that a task must take.
+
+    Raises
+    ------
+    CapplanError
+        Where a task finds no nodes to which its data can come.
+    """
+    from capplan.questions.placement.kernel import schedule
+
+    work, ground = problem.work, problem.ground
+    if limit is not None:
+        work = work._replace(limit=np.ascontiguousarray(limit, dtype=float))
+    given = fixed or {}
+    count = len(order)
+    fixed_from = np.concatenate([[0], np.cumsum([len(given[task][1]) if task in given else 0 for task in range(count)])]).astype(np.int64) if given else np.zeros(count + 1, dtype=np.int64)
+    chosen = np.concatenate([given[task][1] for task in sorted(given)]).astype(np.int64) if given else np.zeros(1, dtype=np.int64)
+    groups = np.zeros(count, dtype=np.int64)
+    for task, (group, _) in given.items():
+        groups[task] = group
+    rule = Rule(np.ascontiguousarray(order), np.array(weights), np.array([int(limit is not None)], dtype=np.int64), groups, fixed_from, chosen)
+    books = new_books(problem)
+    done = schedule(work, ground, rule, books, 0)
+    while 0 <= done < count:
+        books = _wider(books)
+        done = schedule(work, ground, rule, books, done)
+    if done < 0:
+        raise CapplanError(f"tasks: {problem.tasks['task_id'].iloc[-1 - done]} finds no node to which all its data can come; add links between the sites where its predecessors may run")
+    nodes = tuple(books.taken[books.taken_from[task] : books.taken_from[task] + work.members[task, books.group[task]]] for task in range(count))
+    return Found(books.start, books.end, books.group, nodes, books.sent, books.came, books.sender, books.receiver, books.path)
+
+
+def new_books(problem: Problem) -> Books:
+    """Return empty profiles: all nodes free but when they are away, all links free."""
+    machines, work = problem.machines, problem.work
+    count, nodes, edges = len(work.release), len(machines.nodes), len(work.source)
+    rows = 2 * nodes + len(problem.links.names) if problem.ground.shared[0] else nodes
+    away = machines.away
+    most = int(away.groupby("node").size().max()) if len(away) else 0
+    room = ROOM + 4 * most + 2 * int(np.diff(work.before).max(initial=0))
+    times, free, gone = np.zeros((rows, room)), np.zeros((rows, room, len(RESOURCES))), np.zeros((rows, room), dtype=np.int64)
+    steps = np.ones(rows, dtype=np.int64)
+    free[:nodes, 0] = machines.capacity
+    free[nodes:, 0, 0] = 1.0
+    for node, spans in away.groupby("node"):
+        marks = np.unique(np.concatenate([[0.0], spans["start"], spans["end"]]))
+        steps[node], times[node, : len(marks)] = len(marks), marks
+        taken = np.array([max((span.share for span in spans.itertuples() if span.start <= mark < span.end), default=0.0) for mark in marks])
+        # who keeps a node while it is away still holds what it holds there
+        gone[node, : len(marks)] = taken >= 1.0
+        left = machines.capacity[node] * (1 - np.where(taken >= 1.0, 0.0, taken))[:, None]
+        left[:, RESOURCES.index("accelerators")] = np.floor(left[:, RESOURCES.index("accelerators")] + 1e-9)
+        free[node, : len(marks)] = left
+    largest = np.maximum(work.members.max(axis=1), 1)
+    taken_from = np.concatenate([[0], np.cumsum(largest)]).astype(np.int64)
+    scratch = max(3 * len(problem.links.hours_per_gb), 1)
+    return Books(
+        times, free, gone, steps,
+        np.zeros(count), np.zeros(count), np.zeros(count, dtype=np.int64), taken_from, np.zeros(int(taken_from[-1]), dtype=np.int64),
+        np.zeros(edges), np.zeros(edges), np.zeros(edges, dtype=np.int64), np.zeros(edges, dtype=np.int64), np.full(edges, -1, dtype=np.int64),
+        np.zeros(nodes), np.zeros(len(problem.ground.group_node)), np.zeros(nodes), np.zeros(nodes), np.zeros(len(RESOURCES)),
+        np.zeros(edges, dtype=np.int64), np.zeros(scratch), np.zeros(max(int(largest.max(initial=1)), 1), dtype=np.int64),
+    )  # fmt: skip
+
+
+def _wider(books: Books) -> Books:
+    """Return the same with twice the room in every profile."""
+    room = books.times.shape[1]
+    wide = {name: np.concatenate([getattr(books, name), np.zeros_like(getattr(books, name))], axis=1) for name in ("times", "free", "away")}
+    assert wide["times"].shape[1] == 2 * room
+    return books._replace(**wide)
+
+
+def heft(problem: Problem, known: Ranked) -> Found:
+    """Heterogeneous Earliest Finish Time: by upward rank, each to the node where it ends first, gaps used."""
+    return run(problem, by_rank(problem, known.up))
+
+
+def locality(problem: Problem, known: Ranked) -> Found:
+    """HEFT that counts the hours its transfers keep links busy as if they were its own."""
+    return run(problem, by_rank(problem, known.up), LEAST_MOVED)
+
+
+def olb(problem: Problem, _known: Ranked) -> Found:
+    """Opportunistic load balancing: in the table's order, each to the node that can begin it first, however long it takes there."""
+    return run(problem, problem.order, SOONEST_START)
+
+
+def cpop(problem: Problem, known: Ranked) -> Found:
+    """Critical Path On a Processor: ready tasks by both ranks; those on the critical path go to the one node that runs it fastest."""
+    both = np.round(known.up + downward(problem, known.hours, known.delays), 6)
+    path = critical_path(problem, both)
+    group, node = _fastest(problem, path)
+    fixed = {task: (group, np.array([node])) for task in path if problem.work.members[task, group] == 1} if node >= 0 else {}
+    return run(problem, _ready_order(problem, both), fixed=fixed)
+
+
+def critical_path(problem: Problem, both: Floats) -> list[int]:
+    """Return a longest path: from an entry task with the largest sum of ranks, on to successors with the same sum."""
+    work = problem.work
+    successors: list[list[int]] = [[] for _ in both]
+    for task in range(len(both)):
+        for edge in range(work.before[task], work.before[task + 1]):
+            successors[work.source[edge]].append(task)
+    entries = [task for task in range(len(both)) if work.before[task] == work.before[task + 1]]
+    path = [max(entries, key=lambda task: (both[task], -task))]
+    while successors[path[-1]]:
+        following = max(successors[path[-1]], key=lambda task: (both[task], -task))
+        if both[following] < both[path[0]] - 1e-6:
+            break
+        path.append(following)
+    return path
+
+
+def _fastest(problem: Problem, path: list[int]) -> tuple[int, int]:
+    """Return group and first node that run most of a path's tasks, in the least time; -1 where none of it runs on a single node."""
+    single = problem.work.members[path] == 1
+    if not single.any():
+        return -1, -1
+    runs, hours = single.sum(axis=0), np.where(single, problem.work.hours[path], 0.0).sum(axis=0)
+    group = int(np.lexsort((np.arange(len(runs)), hours, -runs))[0])
+    return group, int(problem.machines.members[group][0])
+
+
+def _ready_order(problem: Problem, priority: Floats) -> Whole:
+    """Return the order in which a queue of ready tasks gives out the one of the highest priority."""
+    work = problem.work
+    waiting = np.diff(work.before)
+    target = np.repeat(np.arange(len(priority)), waiting)
+    by_source = np.argsort(work.source, kind="stable")
+    after = np.searchsorted(work.source[by_source], np.arange(len(priority) + 1))
+    waiting = waiting.copy()
+    queue = [(-float(priority[task]), int(task)) for task in np.flatnonzero(waiting == 0)]
+    heapq.heapify(queue)
+    order = []
+    while queue:
+        task = heapq.heappop(queue)[1]
+        order.append(task)
+        for edge in by_source[after[task] : after[task + 1]]:
+            waiting[target[edge]] -= 1
+            if waiting[target[edge]] == 0:
+                heapq.heappush(queue, (-float(priority[target[edge]]), int(target[edge])))
+    return np.array(order, dtype=np.int64)
+
+
+#: Heuristics by name.
+HEURISTICS = {"heft": heft, "cpop": cpop, "olb": olb, "locality": locality}
+
+
+def draws(problem: Problem, known: Ranked, due: Floats, seed: int, tries: int, limit: Floats | None, money: bool) -> list[Found]:
+    """Return schedules by ranks of drawn durations and transfers: HEFT's order shaken, which often finds a better one.
+
+    Parameters
+    ----------
+    due : (tasks,)
+        Due dates that ranks look towards.
+    tries
+        How many; one in four looks at the data it moves, and where money is judged, three in four at the price.
+    """
+    generator = np.random.default_rng(seed)
+    found = []
+    for number in range(tries):
+        hours = known.hours * generator.uniform(0.3, 1.7, len(known.hours))
+        delays = known.delays * generator.uniform(0.0, 2.0, len(known.delays))
+        order = by_rank(problem, upward(problem, hours, delays, due))
+        weights = SOONEST_END if number % 4 else LEAST_MOVED
+        if money and number % 4:
+            weights = CHEAPEST
+        found.append(run(problem, order, weights, limit=limit if money else None))
+    return found

@@ -1,0 +1,125 @@
+"""The arrays that the list scheduler works on."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+#: What a task takes of a node and a node has, in this order.
+RESOURCES = ("cpus", "threads", "memory_gib", "accelerators", "local_ssd_gib")
+ACCELERATORS = RESOURCES.index("accelerators")
+#: What a link is, where it is no row of the links table: no link at all, or the network card of the node that sends.
+NO_LINK, CARD = -2, -1
+#: Instants closer than this are one (hours).
+INSTANT = 1e-9
+
+
+class Work(NamedTuple):
+    """Tasks. The predecessors of task t are entries before[t] to before[t + 1] of `source` and `gigabytes`.
+
+    Parameters
+    ----------
+    need : (tasks, resources)
+        What the whole task takes; members of a gang take equal parts, whole accelerators each.
+    release, limit : (tasks,)
+        Hours from which it may run, and by which it should be done.
+    pausable : (tasks,)
+        1 where a single node may go away and come back under it.
+    hours, usd, members : (tasks, groups)
+        Duration, price and number of nodes in each group of equal nodes; 0 members where it cannot run.
+    """
+
+    need: Any
+    release: Any
+    limit: Any
+    pausable: Any
+    before: Any
+    source: Any
+    gigabytes: Any
+    hours: Any
+    usd: Any
+    members: Any
+
+
+class Ground(NamedTuple):
+    """Nodes and links. The nodes of group g are entries group_from[g] to group_from[g + 1] of `group_node`.
+
+    Parameters
+    ----------
+    place : (nodes,)
+        Place of each node; all nodes of a place reach others alike.
+    hours_per_gb, latency_hours, usd_per_gb, link : (places, places)
+        From the row's place to the column's, between two different nodes; infinite hours where data cannot pass.
+    inside : (1,)
+        Hours a gigabyte takes inside a node.
+    shared : (1,)
+        1 where transfers on one link take turns.
+    """
+
+    group_from: Any
+    group_node: Any
+    place: Any
+    hours_per_gb: Any
+    latency_hours: Any
+    usd_per_gb: Any
+    link: Any
+    inside: Any
+    shared: Any
+
+
+class Rule(NamedTuple):
+    """How a place is chosen. `weights` are those of finish, start, hours of transfers and USD; `use_limit` puts keeping the limit first.
+
+    `fixed_node` holds, from fixed_from[t] to fixed_from[t + 1], the nodes a task must take, all in group fixed_group[t]; none where it is free.
+    """
+
+    order: Any
+    weights: Any
+    use_limit: Any
+    fixed_group: Any
+    fixed_from: Any
+    fixed_node: Any
+
+
+class Books(NamedTuple):
+    """What is free when, and what was decided.
+
+    Row r of `times`, `free` and `away` is the profile of node r, or of a link behind the nodes: `count[r]` steps, each from its time to the next one's.
+
+    Parameters
+    ----------
+    start, end, group : (tasks,)
+        When and in which group.
+    taken_from, taken : (tasks + 1,), (members in all,)
+        Nodes of each task.
+    sent, came, sender, receiver, path : (edges,)
+        Start and end of each transfer, its slowest pair of nodes, and the link row, -1 where it took none.
+    """
+
+    times: Any
+    free: Any
+    away: Any
+    count: Any
+    start: Any
+    end: Any
+    group: Any
+    taken_from: Any
+    taken: Any
+    sent: Any
+    came: Any
+    sender: Any
+    receiver: Any
+    path: Any
+    ready: Any
+    slot: Any
+    fee: Any
+    moved: Any
+    want: Any
+    turn: Any
+    tail: Any
+    picked: Any
