@@ -20,6 +20,7 @@ import yaml
 from capplan.book.gate import MOST_MEGABYTES, read_text
 from capplan.book.places import example_books, shipped
 from capplan.book.reader import empty_table, read_table
+from capplan.book.roadmap import fill_parameters
 from capplan.book.rules import check_tables
 from capplan.book.scenario import Change, Scenario, build_scenario
 from capplan.book.tables.registry import REFERENCE_TABLES, TABLES, columns_of, key_of, meaning_of
@@ -254,11 +255,11 @@ def load_book(path: str | Path) -> Book:
         raise BookError(
             [Fault(str(folder), 0, "", "", "the book has no tables", "Add usage.csv and commitments.csv, or start with `capplan new`.")]
         )
+    notes = fill_parameters(own, _joined(own)["models"], faults)
     known = _joined(own)
     faults += check_tables({name: frame for name, frame in own.items() if not any(fault.file == f"{name}.csv" for fault in faults)}, known)
     _raise_faults(faults)
     known = {name: frame.reset_index(drop=True) for name, frame in known.items()}
-    notes: list[str] = []
     _assume_workloads(own, known, notes)
     _assume_speeds(known, notes)
     scenario = build_scenario(_assumptions(entries, known, notes), where=f"{folder / 'book.yaml'}")

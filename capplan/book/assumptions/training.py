@@ -23,14 +23,39 @@ class TrainingAssumptions(GoodputAssumptions):
         le=200_000,
         step=64,
     )
-    mfu_share: float = assumption(
-        0.4,
-        "Share of the peak rate that a small run of this kind reaches, before it loses to scaling, pipelines, failures and waiting.",
-        "Dubey et al., The Llama 3 Herd of Models (2024), table 4: 38 to 43 % in bf16 on H100; 8-bit runs reach a smaller share of their higher peak.",
+    mfu_share: float | None = assumption(
+        None,
+        "Share of the peak rate that a small run of this kind reaches, before it loses to scaling, pipelines, failures and waiting; empty = worked out "
+        "for its architecture, number format, accelerator and layout from measured runs.",
+        "Empty: NVIDIA, Megatron-Bridge performance summary (2026), and MosaicML, llm-foundry benchmarks; models held out: 7 % median error dense, 14 % mixture.",
         unit="share",
         gt=0,
         le=1,
         step=0.01,
+    )
+    run_software: Literal["as_published", "tuned"] = assumption(
+        "as_published",
+        "How well the software of the run uses its accelerators: as published runs of their generation, or tuned as today's benchmarks are.",
+        "Narayanan et al. (2021) and BLOOM (2022): runs on A100 reached 0.75 (median of nine) of what today's software would; of later accelerators benchmarks "
+        "and published runs agree.",
+    )
+    scale_loss_share: float = assumption(
+        0.03,
+        "Share of the speed that each doubling of the accelerators costs (stragglers, busy networks), beyond those of the measured runs.",
+        "Chowdhery et al., PaLM (2022): two pods reach 97 % of twice one; Dubey et al., Llama 3 (2024), table 4: 430 and 400 TFLOP/s on 8,192 and 16,384.",
+        unit="share",
+        ge=0,
+        lt=0.5,
+        step=0.005,
+    )
+    scale_loss_from: float = assumption(
+        512.0,
+        "Accelerators from which on that counts.",
+        "The largest of most measured runs behind the speed (MosaicML: 512; NVIDIA: 64 to 1,024).",
+        unit="accelerators",
+        ge=1,
+        le=1_000_000,
+        step=64,
     )
     operations_counted: Literal["hardware", "model"] = assumption(
         "hardware",

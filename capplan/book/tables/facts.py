@@ -34,6 +34,7 @@ class Accelerators(Table):
         optional=True,
         gt=0,
     )
+    link_domain_accelerators: float = column("Accelerators that fast links join; empty = those of one machine.", optional=True, ge=1)
     as_of: pd.Timestamp = column("Day the figures held.")
     source_id: str = column("Source of the row.", refers="sources.source_id")
 

@@ -78,7 +78,8 @@ class TrainingRuns(Table):
 
     run_id: str = column("Name of the run.", key=True)
     workload: str = column("Workload it belongs to.", refers="workloads.workload")
-    parameters: float = column("Parameters that are active for a token.", optional=True, gt=0)
+    parameters: float = column("Parameters that work on a token; empty = those of the model, or the share of parameters_total that its architecture has.", optional=True, gt=0)
+    parameters_total: float = column("Parameters in all, which take memory; empty = as the model's architecture has them, or the same.", optional=True, gt=0)
     tokens: float = column("Training tokens.", optional=True, gt=0)
     quantity: float = column(
         "Work in the workload's unit; empty = 6 x parameters x tokens, for workloads in exaflop.", unit="workload unit", optional=True, gt=0
@@ -86,7 +87,7 @@ class TrainingRuns(Table):
     model: str = column(
         "Architecture the run has, for its memory; empty = the usual dense one of its size.", optional=True, refers="models.model"
     )
-    precision: str = column("Number format.", optional=True, default="bf16", isin=["fp32", "bf16", "fp16", "fp8"])
+    precision: str = column("Number format.", optional=True, default="bf16", isin=["fp32", "bf16", "fp16", "fp8", "fp4"])
     start: pd.Timestamp = column("Planned first day.")
     deadline: pd.Timestamp = column("Day it must be done.")
     latest_start: pd.Timestamp = column("Last day it may move to; empty = it may not move.", optional=True)

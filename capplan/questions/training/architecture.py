@@ -15,9 +15,11 @@ GIB = 2.0**30
 #: Width over layers of the usual dense model, its head size and its vocabulary.
 WIDTH_PER_LAYER, HEAD_SIZE, VOCABULARY = 128, 128, 128_000
 #: Bytes of a parameter: in the forward pass, of its gradient, of the optimiser (a 4-byte copy and Adam's two moments).
-PARAMETER_BYTES = {"bf16": (2, 2, 12), "fp16": (2, 2, 12), "fp8": (2, 2, 12), "fp32": (4, 4, 8)}
+PARAMETER_BYTES = {"bf16": (2, 2, 12), "fp16": (2, 2, 12), "fp8": (2, 2, 12), "fp4": (2, 2, 12), "fp32": (4, 4, 8)}
 #: Bytes that activations of a token and unit of width take in a layer: all of them, and what is left with everything computed again.
 ACTIVATION_BYTES, INPUT_BYTES = 34, 2
+#: In a mixture of experts: of attention and its norms; of a token sent to an expert and back; and of the inner layer of a gated expert, per unit.
+ATTENTION_BYTES, ROUTED_BYTES, INNER_BYTES = 15, 4, 6
 #: Bytes of attention scores for a head and pair of tokens, as a multiple of s.
 SCORE_BYTES = 5
 LOGIT_BYTES = 4
@@ -37,6 +39,10 @@ class Shape:
         Heads x head size.
     note
         What was assumed.
+    kv_width
+        Key-value heads x head size.
+    experts, experts_per_token
+        Routed experts of a layer and those a token passes; 0 = dense.
     """
 
     parameters: float
@@ -47,9 +53,27 @@ class Shape:
     vocabulary: int
     attention_width: int
     note: str = ""
+    kv_width: int = 0
+    experts: float = 0.0
+    experts_per_token: float = 0.0
+
+    @property
+    def expert_parameters(self) -> float:
+        """Parameters of all routed experts: what a token does not touch is the share of experts it does not pass."""
+        if not self.experts or self.experts_per_token >= self.experts:
+            return 0.0
+        return min(self.parameters, (self.parameters - self.active) / (1 - self.experts_per_token / self.experts))
+
+    @property
+    def token_values(self) -> float:
+        """Bytes of activations that a token leaves in a layer: 34 h in a dense model; in a mixture those of attention, and of its copies at its experts."""
+        if not self.expert_parameters:
+            return float(ACTIVATION_BYTES * self.width)
+        inner = self.expert_parameters / (3 * self.experts * self.layers * self.width)
+        return ATTENTION_BYTES * self.width + self.experts_per_token * (ROUTED_BYTES * self.width + INNER_BYTES * inner)
 
 
-def shape_of(parameters: float, model: str | None = None, models: pd.DataFrame | None = None) -> Shape:
+def shape_of(parameters: float, model: str | None = None, models: pd.DataFrame | None = None, total: float | None = None) -> Shape:
     r"""Return the architecture of a run: the model's, or the usual dense one of its size.
 
     .. math:: h = \left(\frac{128\,P}{12}\right)^{1/3},\qquad L = \frac{P}{12 h^2}
@@ -64,6 +88,8 @@ def shape_of(parameters: float, model: str | None = None, models: pd.DataFrame |
         Name in the table of models; None or empty = the usual one.
     models
         Table of models.
+    total
+        Parameters in all, where they are stated; else in the proportion of the model.
 
     Raises
     ------
@@ -88,9 +114,9 @@ def shape_of(parameters: float, model: str | None = None, models: pd.DataFrame |
         note = ""
         if abs(parameters / row["parameters_active"] - 1) > 0.1:
             note = f"The run has {parameters:.3g} parameters and its architecture {model} {row['parameters_active']:.3g}: memory is the run's size in that shape."
-        total = float(parameters) * float(row["parameters_total"]) / float(row["parameters_active"])
+        in_all = float(parameters) * float(row["parameters_total"]) / float(row["parameters_active"])
         return Shape(
-            total,
+            in_all if total is None else max(float(total), float(parameters)),
             float(parameters),
             int(row["layers"]),
             int(row["hidden_size"]),
@@ -98,6 +124,8 @@ def shape_of(parameters: float, model: str | None = None, models: pd.DataFrame |
             int(row["vocabulary"]),
             int(row["attention_heads"] * row["head_size"]),
             note,
+            int(row["kv_heads"] * row["head_size"]),
+            *(0.0 if name not in row or pd.isna(row[name]) else float(row[name]) for name in ("experts", "experts_per_token")),
         )
     wanted = (WIDTH_PER_LAYER * parameters / 12) ** (1 / 3)
     # Widths of large models are multiples of eight heads, so that they divide over a node.
@@ -105,7 +133,7 @@ def shape_of(parameters: float, model: str | None = None, models: pd.DataFrame |
     width = max(step, step * round(wanted / step))
     layers = max(1, round(parameters / (12 * width**2)))
     note = f"No architecture is named for the run: a dense one of {layers} layers and a width of {width:,} is taken for its memory."
-    return Shape(float(parameters), float(parameters), layers, width, width // HEAD_SIZE, VOCABULARY, width, note)
+    return Shape(max(float(parameters), float(total or 0.0)), float(parameters), layers, width, width // HEAD_SIZE, VOCABULARY, width, note, width)
 
 
 def parameter_bytes(precision: str) -> tuple[int, int, int]:
@@ -166,11 +194,12 @@ def state_bytes(parameters: Any, precision: str, data: Any = 1, stage: Any = 0) 
 
 
 def activation_bytes(
-    shape: Shape, sequence_length: int, micro_batch: int, recompute: Recompute, tensor: Any = 1, pipeline: Any = 1, micro_batches: Any = np.inf
-) -> Any:
+    shape: Shape, sequence_length: int, micro_batch: int, recompute: Recompute, tensor: Any = 1, pipeline: Any = 1, micro_batches: Any = np.inf,
+    context: Any = 1, interleaved: Any = 1,
+) -> Any:  # fmt: skip
     r"""Say what activations take on one accelerator of the first pipeline stage.
 
-    .. math:: A = \frac{L}{p}\min(p, m)\,\frac{s b h}{t}\left(34 + 5\frac{a s}{h}\right)
+    .. math:: A = \frac{L}{p}\min\left(p\left(1 + \frac{p - 1}{p\,v}[v > 1]\right), m\right)\,\frac{s b h}{t\,c}\left(34 + 5\frac{a s}{h}\right)
 
     without the second term where attention is computed again, and with 2 s b h a layer (plus one layer at work) where all is. The output
     layer adds 4 s b h (1 + V/h) / t where the first stage is also the last. Sequence parallelism is taken for granted.
@@ -181,8 +210,9 @@ def activation_bytes(
     sequence_length, micro_batch : s, b
     recompute
         none, selective (attention), full.
-    tensor, pipeline, micro_batches : t, p, m
-        Degrees of parallelism, and micro-batches that a step sends through a pipeline.
+    tensor, pipeline, micro_batches, context, interleaved : t, p, m, c, v
+        Degrees of parallelism, micro-batches that a step sends through a pipeline, accelerators that share a sequence, and parts of the model
+        that a stage holds.
 
     Source
     ------
@@ -194,10 +224,13 @@ def activation_bytes(
     >>> round(float(1 - activation_bytes(gpt3, 2048, 1, "selective", pipeline=8) / activation_bytes(gpt3, 2048, 1, "none", pipeline=8)), 2)
     0.7
     """
-    token_bytes = sequence_length * micro_batch * shape.width
-    scores = SCORE_BYTES * shape.heads * sequence_length / shape.width if recompute == "none" else 0.0
-    in_flight = np.minimum(pipeline, micro_batches) * shape.layers / np.asarray(pipeline, dtype=float)
-    layer = token_bytes / np.asarray(tensor, dtype=float) * (ACTIVATION_BYTES + scores)
-    held = in_flight * token_bytes * INPUT_BYTES / np.asarray(tensor, dtype=float) + layer if recompute == "full" else in_flight * layer
-    output = np.where(np.asarray(pipeline) == 1, LOGIT_BYTES * token_bytes * (1 + shape.vocabulary / shape.width) / np.asarray(tensor, dtype=float), 0.0)
+    shared = np.asarray(tensor, dtype=float) * np.asarray(context, dtype=float)
+    tokens = sequence_length * micro_batch / shared
+    scores = SCORE_BYTES * shape.heads * sequence_length if recompute == "none" else 0.0
+    stages, parts = np.asarray(pipeline, dtype=float), np.asarray(interleaved, dtype=float)
+    waiting = np.where(parts > 1, stages + (stages - 1) / parts, stages)
+    in_flight = np.minimum(waiting, micro_batches) * shape.layers / stages
+    layer = tokens * (shape.token_values + scores)
+    held = in_flight * tokens * shape.width * INPUT_BYTES + layer if recompute == "full" else in_flight * layer
+    output = np.where(stages == 1, LOGIT_BYTES * tokens * (shape.width + shape.vocabulary), 0.0)
     return (held + output)[()]

@@ -8,19 +8,23 @@ import numpy as np
 import pandas as pd
 
 from capplan.book.assumptions.training import TrainingAssumptions
+from capplan.book.roadmap import with_active_parameters
 from capplan.errors import CapplanError, nearest
 from capplan.questions.scaling import ScalingFit
 from capplan.questions.training.architecture import Shape, shape_of
 from capplan.questions.training.flops import EXA, TERA, check_tokens, operations_per_token
 from capplan.questions.training.layout import Machine, checked_counts, chosen_layouts, layouts
+from capplan.questions.training.speed import BANDS, Chip, basis_of
 from capplan.units import HOURS_PER_AVERAGE_MONTH
 
 DAY = pd.Timedelta(days=1)
-PEAKS = {"bf16": "bf16_tflops", "fp16": "bf16_tflops", "fp8": "fp8_tflops"}
+PEAKS = {"bf16": "bf16_tflops", "fp16": "bf16_tflops", "fp8": "fp8_tflops", "fp4": "fp4_tflops"}
 #: Numbers of machines that are looked at for a kind of machine, at most.
 STEPS = 200
-COLUMNS = ["sku", "provider", "accelerator", "accelerators", "machines", "offer_id", "term", "rung", "tensor", "pipeline", "data", "stage",
-           "memory_gib", "bubble_share", "kept_share", "scaling_share", "goodput_share", "tflops_per_accelerator", "days", "accelerator_hours",
+COLUMNS = ["sku", "provider", "accelerator", "accelerators", "machines", "offer_id", "term", "rung", "tensor", "pipeline", "interleaved",
+           "context", "expert", "data", "stage",
+           "memory_gib", "bubble_share", "kept_share", "scaling_share", "goodput_share", "tflops_per_accelerator", "mfu_share", "basis", "days",
+           "days_lower", "days_upper", "accelerator_hours",
            "usd_per_accelerator_hour", "usd", "energy_mwh", "meets_deadline", "efficient"]  # fmt: skip
 
 
@@ -38,10 +42,10 @@ def plan_run(
 ) -> pd.DataFrame:
     r"""Say what a training run takes on each kind of machine: accelerators, days and money, and whether it meets its deadline.
 
-    .. math:: T = \frac{C}{86400\;n\;X\,u\,k(n)\,e(n)\,g(n)},\qquad \text{USD} = 24\,n\,p\left(T' + (1-\rho)(\lceil T'/L \rceil L - T')\right)
+    .. math:: T = \frac{C}{86400\;n\;X(n)\,e(n)\,g(n)},\qquad \text{USD} = 24\,n\,p\left(T' + (1-\rho)(\lceil T'/L \rceil L - T')\right)
 
-    with C the operations, X the peak of the number format, u the utilisation, k what the layout keeps (bubble, idle accelerators, traffic), e the
-    efficiency of scaling, g the goodput; T' the paid days, idle ones between runs included, p the price of a paid accelerator-hour, L the
+    with C the operations, X the rate of an accelerator in its layout (`layouts`: from measured runs, or the stated utilisation of the peak less
+    bubble, idle accelerators and traffic), e a measured scaling curve over what the layout keeps (at most 1: losses count once), g the goodput; T' the paid days, idle ones between runs included, p the price of a paid accelerator-hour, L the
     length of a contract in days and rho the share of its rest that other work uses. Terms without a length pay for the run alone.
 
     Parameters
@@ -52,7 +56,7 @@ def plan_run(
         Machines one can have; with the accelerators table beside, or with accelerator_memory_gib, the peak rates, link_gbps and power_w
         of their accelerators as columns.
     scaling : e
-        Fitted scaling, or None = linear. The utilisation holds for its smallest run.
+        Fitted scaling, or None = what the layout says alone.
     goodput : g
         What `measure_goodput` returns: offer_id, goodput_share; with rows for several `accelerators` it is read between them by the logarithm.
         One share holds for all offers; None = nothing is lost but what the price of spot says.
@@ -69,8 +73,9 @@ def plan_run(
     -------
     DataFrame
         One row a kind of machine and count that the run fits, on its cheapest offer: sku, provider, accelerator, accelerators, machines,
-        offer_id, term, rung, tensor, pipeline, data, stage, memory_gib (of one accelerator), bubble_share, kept_share, scaling_share,
-        goodput_share, tflops_per_accelerator (in a paid hour, all of these included), days, accelerator_hours (paid), usd_per_accelerator_hour, usd,
+        offer_id, term, rung, tensor, pipeline, interleaved, context, expert, data, stage, memory_gib (of one accelerator), bubble_share, kept_share, scaling_share,
+        goodput_share, tflops_per_accelerator (in a paid hour, all of these included), mfu_share (of the peak, before goodput), basis (stated, calibrated,
+        modelled), days, days_lower and days_upper (nine in ten), accelerator_hours (paid), usd_per_accelerator_hour, usd,
         energy_mwh, meets_deadline, efficient (no other row is both quicker and cheaper); by sku and count.
 
     Raises
@@ -84,9 +89,9 @@ def plan_run(
     D. Narayanan et al., SC21, equation 4; FinOps Foundation, FOCUS (contracts are paid used or not).
     """
     goodput = _as_table(goodput, prices)
-    row = as_run(run)
+    row = as_run(run, models)
     precision = checked_precision(row)
-    shape = shape_of(float(row["parameters"]), row.get("model"), models)
+    shape = shape_of(float(row["parameters"]), row.get("model"), models, row.get("parameters_total"))
     exaflop = run_work(row, shape, a)
     available = days_available(row)
     machines = machine_table(skus, accelerators, prices, precision)
@@ -101,7 +106,7 @@ def plan_run(
             layout_of[described] = chosen_layouts(shape, precision, described, n, a)
         chosen = layout_of[described]
         if len(chosen["accelerators"]):
-            parts.append(_costed(machine, chosen, offers[machine["sku"]], described, exaflop, scaling, useful, a))
+            parts.append(_costed(machine, chosen, offers[machine["sku"]], described, (exaflop, precision, shape.expert_parameters > 0), scaling, useful, a))
     if not parts:
         raise CapplanError(_nowhere(shape, precision, machines, a))
     table = pd.DataFrame({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
@@ -110,8 +115,8 @@ def plan_run(
     return table.sort_values(["sku", "accelerators"], kind="stable", ignore_index=True)[COLUMNS]
 
 
-def as_run(run: Any) -> dict[str, Any]:
-    """Return a run as a mapping, whatever it was given as: a row, a table of one row, or a mapping.
+def as_run(run: Any, models: pd.DataFrame | None = None) -> dict[str, Any]:
+    """Return a run as a mapping, whatever it was given as: a row, a table of one row, or a mapping; with both kinds of parameters where its model is known.
 
     Raises
     ------
@@ -122,6 +127,7 @@ def as_run(run: Any) -> dict[str, Any]:
         if len(run) != 1:
             raise CapplanError(f"plan_run plans one run at a time; got {len(run)} rows of training_runs. Choose one by its run_id")
         run = run.iloc[0]
+    run = with_active_parameters(pd.DataFrame([dict(run)]), models)[0].iloc[0]
     row = {name: value for name, value in dict(run).items() if value is not None and not pd.isna(value)}
     name = row.get("run_id", "the run")
     if "parameters" not in row:
@@ -185,9 +191,25 @@ def machine_of(machine: dict[str, Any], a: TrainingAssumptions) -> Machine:
     link = link if np.isfinite(link) else 0.0
     stated = float(machine.get("network_gbps", np.nan))
     usual = count * (a.fabric_gbps_per_accelerator if link else a.ethernet_gbps_per_accelerator)
-    return Machine(
-        float(machine["accelerator_memory_gib"]), count, link, stated if np.isfinite(stated) else usual, float(machine["peak_tflops"]) * a.mfu_share
-    )
+    network = stated if np.isfinite(stated) else usual
+    peak, memory = float(machine["peak_tflops"]), float(machine["accelerator_memory_gib"])
+    if a.mfu_share is not None:
+        return Machine(memory, count, link, network, peak * a.mfu_share)
+    bf16 = float(machine["bf16_tflops"])
+    fp8 = _or(machine["fp8_tflops"], bf16)
+    domain = _or(machine.get("link_domain_accelerators"), count)
+    chip = Chip(str(machine["accelerator"]), bf16, fp8, _or(machine["fp4_tflops"], fp8), float(machine["memory_bandwidth_gbps"]), float(machine["power_w"]), domain)
+    if not np.isfinite([chip.bandwidth_gbps, chip.power_w]).all():
+        raise CapplanError(
+            f"the speed of {chip.name} is worked out from its memory_bandwidth_gbps and power_w, and the table accelerators does not state both. Add them, or "
+            "state mfu_share"
+        )
+    return Machine(memory, count, link, network, peak, chip)
+
+
+def _or(value: Any, otherwise: float) -> float:
+    """Return a number, or another where there is none."""
+    return otherwise if value is None or pd.isna(value) else float(value)
 
 
 def machine_table(skus: pd.DataFrame, accelerators: pd.DataFrame | None, prices: pd.DataFrame, precision: str) -> pd.DataFrame:
@@ -208,7 +230,7 @@ def machine_table(skus: pd.DataFrame, accelerators: pd.DataFrame | None, prices:
     table = table[table["sku"].isin(prices["sku"])].copy()
     table["accelerator_memory_gib"] = table["accelerator"].map(facts["memory_gib"])
     table["peak_tflops"] = table["accelerator"].map(facts[peak])
-    for name in ("link_gbps", "power_w"):
+    for name in ("link_gbps", "link_domain_accelerators", "power_w", "memory_bandwidth_gbps", *dict.fromkeys(PEAKS.values())):
         table[name] = table["accelerator"].map(facts[name]) if name in facts else np.nan
     table = table[table["peak_tflops"].notna()]
     if table.empty:
@@ -244,17 +266,21 @@ def _costed(
     chosen: dict[str, np.ndarray],
     offers: pd.DataFrame,
     described: Machine,
-    exaflop: float,
+    run: tuple[float, str, bool],
     scaling: ScalingFit | None,
     useful: dict[str, tuple[np.ndarray, np.ndarray, float]],
     a: TrainingAssumptions,
 ) -> dict[str, np.ndarray]:
     """Days and money of one kind of machine at each count, on its cheapest offer."""
+    exaflop, precision, mixture = run
     n = chosen["accelerators"].astype(float)
-    scaled = np.ones_like(n) if scaling is None else scaling.efficiency(n, curve_of(scaling, a))
+    # The layout's losses and those of a measured curve are the same ones: the larger counts.
+    kept = np.minimum(1.0, chosen["rate_tflops"] / chosen["rate_tflops"].max()) if described.chip else chosen["kept_share"]
+    scaled = np.ones_like(n) if scaling is None else np.minimum(1.0, scaling.efficiency(n, curve_of(scaling, a)) / kept)
     share, idle = _goodput(offers, useful, n)
     price, length = offers["paid"].to_numpy(dtype=float), offers["term_months"].to_numpy(dtype=float)[:, None] * HOURS_PER_AVERAGE_MONTH
-    tflops = described.tflops * chosen["kept_share"] * scaled
+    # Accelerators that would slow a run down are left idle.
+    tflops = np.maximum.accumulate(chosen["rate_tflops"] * scaled * n) / n
     with np.errstate(divide="ignore"):
         paid = exaflop * EXA / (tflops * TERA * 3600 * n) / share
     ends = np.isfinite(length) & np.isfinite(paid)
@@ -268,20 +294,36 @@ def _costed(
     days = paid[at] * (1 - idle[best]) / 24
     result = {
         **{name: np.full(len(n), machine[name], dtype=object) for name in ("sku", "provider", "accelerator")},
-        **{name: chosen[name] for name in ("rung", "tensor", "pipeline", "data", "stage", "memory_gib", "bubble_share", "kept_share", "accelerators")},
+        **{name: chosen[name] for name in ("rung", "tensor", "pipeline", "interleaved", "context", "expert", "data", "stage", "memory_gib", "bubble_share", "kept_share", "accelerators")},
         "machines": chosen["accelerators"] // described.accelerators,
         "offer_id": offers["offer_id"].to_numpy()[best],
         "term": offers["term"].to_numpy()[best],
         "scaling_share": scaled,
         "goodput_share": share[at],
         "tflops_per_accelerator": tflops * share[at],
-        "days": days,
+        **_sureness(described, tflops, days, precision, mixture, a),
         "accelerator_hours": billed[at],
         "usd_per_accelerator_hour": price[best],
         "usd": usd[at],
         "energy_mwh": n * days * 24 * float(machine["power_w"]) / 1e6 * a.pue,
     }
     return {name: values[possible] for name, values in result.items()}
+
+
+def _sureness(described: Machine, tflops: np.ndarray, days: np.ndarray, precision: str, mixture: bool, a: TrainingAssumptions) -> dict[str, np.ndarray]:
+    """Return on what a speed rests, its share of the peak, and the days with their band; no end of it is faster than the peak."""
+    chip = described.chip
+    peak = chip.peak(precision) if chip else described.tflops / (a.mfu_share or 1.0)
+    basis = basis_of(chip.name, precision) if chip else "stated"
+    factor = BANDS[basis, mixture] if chip else 1.0
+    share = tflops / peak
+    return {
+        "mfu_share": share,
+        "basis": np.full(len(days), basis, dtype=object),
+        "days": days,
+        "days_lower": days * np.maximum(1 / factor, np.minimum(1.0, share)),
+        "days_upper": days * factor,
+    }
 
 
 def curve_of(scaling: ScalingFit, a: TrainingAssumptions) -> str:

@@ -101,9 +101,9 @@ def study_run(
     CapplanError
         As `plan_run`; and where no machine fits the run on the count the scenario sets.
     """
-    row = as_run(run)
+    row = as_run(run, models)
     precision, available = checked_precision(row), days_available(row)
-    shape = shape_of(float(row["parameters"]), row.get("model"), models)
+    shape = shape_of(float(row["parameters"]), row.get("model"), models, row.get("parameters_total"))
     exaflop = run_work(row, shape, a)
     tokens = float(row["tokens"]) if "tokens" in row else exaflop * EXA / float(operations_per_token(shape.active))
     frontier = plan_run(row, skus, scaling, goodput, prices, a, accelerators=accelerators, models=models)
@@ -156,7 +156,7 @@ def study_run(
         sweeps=plan_sweep(usd / float(chosen["goodput_share"]), a),
         ways=compare_ways(shape, precision, exaflop, float(chosen["tflops_per_accelerator"]), usd, room, a),
         headline=_headline(name, chosen, available, remedies),
-        notes=(*_notes(row, shape, chosen, frontier, scaling, goodput, exaflop, a), _storage_note(storage, int(chosen["machines"]), a)),
+        notes=(*_notes(shape, chosen, frontier, scaling, goodput, exaflop, a), _storage_note(storage, int(chosen["machines"]), a)),
     )
 
 
@@ -173,7 +173,8 @@ def _rungs(shape: Shape, precision: str, sku: pd.Series, count: int, chosen: pd.
     """Lay the run out on the chosen machines in every way; of each rung the fastest that fits, or the smallest."""
     described = machine_of(sku.to_dict(), a)
     table = layouts(shape, precision, described, [count], a)
-    taken = (table[["rung", "tensor", "pipeline"]] == chosen[["rung", "tensor", "pipeline"]].to_numpy()).all(axis=1)
+    degrees = ["rung", "tensor", "pipeline", "interleaved", "context", "expert"]
+    taken = (table[degrees] == chosen[degrees].to_numpy()).all(axis=1)
     room = described.memory_gib * (1 - a.memory_reserve_share)
     table = table.assign(chosen=taken, room_gib=room, network_gbps=described.network_gbps, link_gbps=described.link_gbps)
     table["order"] = np.where(table["fits"], -table["kept_share"], table["memory_gib"])
@@ -219,8 +220,9 @@ def _remedies(
         rows.append(("accelerators", now, count, True, what))
     else:
         rows.append(("accelerators", now, np.nan, False, "no number of the machines offered"))
-    share = a.mfu_share * ratio
-    rows.append(("utilisation", a.mfu_share, share, share <= HIGHEST_MFU, f"a utilisation of {share:.0%} instead of {a.mfu_share:.0%}"))
+    kept = float(chosen["mfu_share"] / (chosen["kept_share"] * chosen["scaling_share"])) if a.mfu_share is None else a.mfu_share
+    share = kept * ratio
+    rows.append(("utilisation", kept, share, share <= HIGHEST_MFU, f"a utilisation of {share:.0%} instead of {kept:.0%}"))
     rows.append(("tokens", tokens, tokens / ratio, True, f"{_count(tokens / ratio)} tokens instead of {_count(tokens)}"))
     late = float(np.ceil(chosen["days"] - available))
     if "deadline" in row:
@@ -241,7 +243,6 @@ def _headline(name: str, chosen: pd.Series, available: float, remedies: pd.DataF
 
 
 def _notes(
-    row: dict[str, Any],
     shape: Shape,
     chosen: pd.Series,
     frontier: pd.DataFrame,
@@ -279,10 +280,21 @@ def _notes(
     if not frontier["accelerator"].nunique() > 1:
         notes.append(f"Only {chosen['accelerator']} is offered in this number format.")
     if shape.parameters > shape.active * 1.01:
-        notes.append("In a mixture of experts all parameters take memory and some of them work on a token; activations are taken as those of a dense model of this width.")
-    if row.get("precision") == "fp8":
-        notes.append("The utilisation is a share of the 8-bit peak; published 8-bit runs reach a smaller share than 16-bit ones.")
+        notes.append("In a mixture of experts all parameters take memory and some of them work on a token; its experts may be spread over accelerators that each hold some of a layer's.")
+    notes.append(_speed_note(chosen))
     return tuple(notes)
+
+
+def _speed_note(chosen: pd.Series) -> str:
+    """Say on what the speed rests, and how sure the days are."""
+    reached = f"{chosen['tflops_per_accelerator']:,.0f} TFLOP/s in a paid hour"
+    if chosen["basis"] == "stated":
+        return f"The speed rests on the stated utilisation: {reached}."
+    measured = "measured runs of other models" if chosen["basis"] == "calibrated" else "measured runs on other accelerators or in other number formats"
+    return (
+        f"The speed ({reached}, {chosen['basis']}) is worked out from {measured}; nine in ten such answers lie between {_days(chosen['days_lower'])} and "
+        f"{_days(chosen['days_upper'])}."
+    )
 
 
 def _storage_note(storage: pd.DataFrame, machines: int, a: TrainingAssumptions) -> str:
