@@ -48,6 +48,7 @@ _PUBLIC = {
     "show_scaling": "capplan.outputs.views.all_questions",
     "show_goodput": "capplan.outputs.views.all_questions",
     "show_plan": "capplan.outputs.views.all_questions",
+    "check_parameters": "capplan.outputs.lab.given",
     "explore": "capplan.outputs.lab.explore",
     "run_notebook": "capplan.outputs.run.report",
 }

@@ -211,17 +211,24 @@ def export(
 
 
 @app.command()
-def lab(book: BookFolder, port: Annotated[int, typer.Option(help="Port of the notebook server.")] = 8888) -> None:
+def lab(
+    book: BookFolder,
+    more: Annotated[list[str] | None, typer.Argument(metavar="[-- ARGUMENTS]", help="For JupyterLab, such as --allow-root --no-browser --ip=0.0.0.0.")] = None,
+    port: Annotated[int, typer.Option(help="Port of the notebook server.")] = 8888,
+) -> None:
     """Open the notebooks on BOOK in JupyterLab."""
-    from capplan.outputs.run.report import open_lab
+    from capplan.outputs.run.open_lab import open_lab
 
-    open_lab(book, port)
+    open_lab(book, port, more or (), say)
 
 
 def main() -> None:
     """Run the command line; every expected failure is one message and a non-zero exit."""
+    from capplan.outputs.run.stopping import stoppable
+
     try:
-        app()
+        with stoppable(say):
+            app()
     except CapplanError as error:
         say(f"capplan: {error}")
         sys.exit(1)

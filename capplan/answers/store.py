@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
-import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from capplan.book.book import Book
 from capplan.book.scenario import Section
 from capplan.errors import CapplanError
 from capplan.private import is_private
+from capplan.scratch import scratch
 
 Answer = TypeVar("Answer")
 #: Names the folder that the processes of one run share.
@@ -72,10 +72,10 @@ def shared_answers() -> Iterator[Path]:
     if os.environ.get(SHARED):
         yield Path(os.environ[SHARED])
         return
-    with tempfile.TemporaryDirectory(prefix="capplan-answers-") as folder:
-        os.environ[SHARED] = folder
+    with scratch("capplan-answers-") as folder:
+        os.environ[SHARED] = str(folder)
         try:
-            yield Path(folder)
+            yield folder
         finally:
             del os.environ[SHARED]
 

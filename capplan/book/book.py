@@ -6,7 +6,6 @@ import hashlib
 import math
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -25,6 +24,7 @@ from capplan.book.rules import check_tables
 from capplan.book.scenario import Change, Scenario, build_scenario
 from capplan.book.tables.registry import REFERENCE_TABLES, TABLES, columns_of, key_of, meaning_of
 from capplan.errors import BookError, CapplanError, Fault, MissingTableError, nearest
+from capplan.scratch import scratch
 from capplan.units import quarter_end, quarter_of
 
 #: Terms that price sheets list; a sheet's offer takes the place of the reference's.
@@ -376,8 +376,8 @@ def new_book(folder: Path, source: str | None = None, as_of: str = "") -> str:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise CapplanError(f"{folder} exists already and is not empty; choose another name")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".new-") as name:
-        fresh = Path(name) / "book"
+    with scratch(".new-", folder.parent) as place:
+        fresh = place / "book"
         if source is not None:
             examples = example_books()
             if source not in examples:

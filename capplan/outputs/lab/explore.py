@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import html
-import os
 import re
 import tempfile
 import time
@@ -26,6 +25,7 @@ from capplan.outputs.charts import to_svg
 from capplan.outputs.export.files import write_table
 from capplan.outputs.lab.controls import Control, control_for, label_of
 from capplan.outputs.lab.differences import difference_text
+from capplan.outputs.lab.given import somebody_is_there
 from capplan.outputs.views.view import NO_MATHEMATICS, View
 from capplan.text import words
 
@@ -72,14 +72,14 @@ def explore(show: Show, book: Book, scenario: Scenario, *, fields: Sequence[str]
     Returns
     -------
     Explorer or None
-        A widget to be shown as a cell's last value; None where nobody is there to move it (CAPPLAN_HEADLESS is set).
+        A widget to be shown as a cell's last value; None where nobody is there to move it.
 
     Raises
     ------
     ScenarioError
         If a field is no assumption.
     """
-    if os.environ.get("CAPPLAN_HEADLESS"):
+    if not somebody_is_there():
         return None
     return Explorer(show, book, scenario, fields, first=first)
 

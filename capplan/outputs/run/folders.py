@@ -1,12 +1,58 @@
-"""Folders that appear whole or not at all."""
+"""Folders that appear whole or not at all, in places that can be written to."""
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from capplan.errors import ReportError
+from capplan.scratch import scratch, sweep
+
+#: Room that must be free before a run begins: several times what a large report takes.
+NEEDED_BYTES = 64 * 2**20
+#: What to do about the usual refusals of a file system.
+_REMEDIES = {
+    errno.ENOSPC: "Make room, or choose another place with --out.",
+    errno.EDQUOT: "Your quota is used up: make room, or choose another place with --out.",
+    errno.EFBIG: "Files may not grow that large here: raise the limit, or choose another place with --out.",
+    errno.EROFS: "Choose a place that can be written to with --out.",
+    errno.EACCES: "Ask for write access, or choose another place with --out.",
+    errno.EPERM: "Ask for write access, or choose another place with --out.",
+    errno.ENOTDIR: "A file stands where a folder is needed: choose another place with --out.",
+    errno.EEXIST: "A file stands where a folder is needed: choose another place with --out.",
+}
+
+
+@contextmanager
+def refused(target: Path) -> Iterator[None]:
+    """Turn a refusal of the file system into one message about what was to be written."""
+    try:
+        yield
+    except OSError as error:
+        remedy = _REMEDIES.get(error.errno or 0)
+        if remedy is None:
+            raise
+        where = f" ({error.filename})" if error.filename and str(error.filename) != str(target) else ""
+        raise ReportError(f"{target} cannot be written{where}: {error.strerror}. {remedy} What was there before is untouched.") from error
+
+
+def check_room(target: Path) -> None:
+    """Find out before anything is computed whether files can be written to a folder (that need not exist yet) and to the system's temporary one.
+
+    Raises
+    ------
+    ReportError
+        Where it is read-only, full, or no folder.
+    """
+    for place in (target, Path(tempfile.gettempdir())):
+        with refused(place), made(place), tempfile.TemporaryFile(dir=place) as probe:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(probe.fileno(), 0, NEEDED_BYTES)
 
 
 @contextmanager
@@ -28,18 +74,16 @@ def replaced_whole(target: Path) -> Iterator[Path]:
 
     An interruption between the two renames leaves the old folder under a hidden name; the next run puts it back.
     """
-    with made(target.parent):
+    with refused(target), made(target.parent):
         aside = target.parent / f".{target.name}.before"
         if aside.exists() and not target.exists():
             aside.rename(target)
         shutil.rmtree(aside, ignore_errors=True)
-        draft = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.draft-"))
-        try:
+        sweep(".*.draft-", target.parent)
+        with scratch(f".{target.name}.draft-", target.parent) as draft:
             yield draft
             draft.chmod(0o755)
             if target.exists():
                 target.rename(aside)
             draft.rename(target)
             shutil.rmtree(aside, ignore_errors=True)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)

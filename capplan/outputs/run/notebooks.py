@@ -6,8 +6,8 @@ import difflib
 import logging
 import os
 import re
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ import nbformat
 from capplan.book.places import shipped
 from capplan.book.scenario import Scenario
 from capplan.errors import CapplanError, ReportError, ScenarioError, nearest
-from capplan.outputs.run.folders import made
+from capplan.outputs.run.folders import made, refused
+from capplan.scratch import scratch
 
 #: Parameters of every notebook that are no assumptions: where the book is, and assumptions the notebook does not list.
 PLAIN_PARAMETERS = ("book", "more")
@@ -102,26 +103,18 @@ def execute(path: Path, parameters: Mapping[str, Any], out: Path) -> Path:
     # papermill logs every cell through the root logger; errors come as exceptions, and progress is ours to show
     logging.getLogger("papermill").setLevel(logging.ERROR)
     # sockets as files in a private folder: no port is opened, and no network is needed
-    sockets = tempfile.TemporaryDirectory(prefix="capplan-kernel-")
-    transport = {"transport": "ipc", "ip": f"{sockets.name}/kernel"} if os.name == "posix" else {}
-    environment = {
-        "CAPPLAN_HEADLESS": "1",
-        "JUPYTER_RUNTIME_DIR": sockets.name,
-        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-    }
-    before = {name: os.environ.get(name) for name in environment}
-    os.environ.update(environment)
     try:
-        with made(out.parent), sockets, tempfile.TemporaryDirectory(dir=out.parent, prefix=".run-") as folder:
-            draft = Path(folder) / out.name
+        with refused(out), made(out.parent), scratch("capplan-kernel-") as sockets, scratch(".run-", out.parent) as folder, _environment(sockets):
+            manager = {"connection_file": str(sockets / "kernel.json"), **({"transport": "ipc", "ip": str(sockets / "kernel")} if os.name == "posix" else {})}
+            draft = folder / out.name
             papermill.execute_notebook(
                 str(path),
                 str(draft),
                 parameters=dict(parameters),
                 kernel_name="python3",
                 progress_bar=False,
-                cwd=folder,
-                config=Config(KernelManager=transport),
+                cwd=str(folder),
+                config=Config(KernelManager=manager),
                 request_save_on_cell_execute=False,
             )
             draft.replace(out)
@@ -129,7 +122,17 @@ def execute(path: Path, parameters: Mapping[str, Any], out: Path) -> Path:
         raise ReportError(f"{path.name}, cell {error.exec_count}: {error.ename}: {error.evalue}") from error
     except RuntimeError as error:
         raise ReportError(f"{path.name}: the notebook's kernel did not start: {error}") from error
+    return out
+
+
+@contextmanager
+def _environment(runtime: Path) -> Iterator[None]:
+    """Set what a kernel without a person needs, for as long as the block lasts."""
+    wanted = {"CAPPLAN_HEADLESS": "1", "JUPYTER_RUNTIME_DIR": str(runtime), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
     finally:
         for name, value in before.items():
             os.environ.pop(name, None) if value is None else os.environ.update({name: value})
-    return out

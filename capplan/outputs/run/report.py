@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import re
-import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,13 +19,11 @@ from capplan.answers.gaps import gap_note, rank_gaps
 from capplan.answers.plan import Plan, quarterly_plan
 from capplan.answers.store import shared_answers
 from capplan.book.book import Book, load_book
-from capplan.book.places import shipped
 from capplan.book.scenario import Scenario
-from capplan.errors import CapplanError, ReportError
 from capplan.outputs.export.budget import write_budget
 from capplan.outputs.export.files import write_chart, write_table
 from capplan.outputs.page.plan_page import plan_page
-from capplan.outputs.run.folders import replaced_whole
+from capplan.outputs.run.folders import check_room, replaced_whole
 from capplan.outputs.run.notebooks import execute, notebook_of, notebook_parameters
 from capplan.outputs.views import plan_tables
 from capplan.outputs.views.all_questions import VIEWS, View, show_plan
@@ -141,6 +135,7 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
     book, scenario, parameters, notebook = _prepare(book_path, values, "plan")
     target = out / folder_name(book_path) / scenario.first_quarter
     say(f"capplan: planning {book.name}, {scenario.first_quarter} and {scenario.horizon_quarters - 1} more quarters")
+    check_room(target)
     steps = Steps(say)
     with shared_answers(), replaced_whole(target) as draft:
         plan = quarterly_plan(book, scenario, steps)
@@ -201,6 +196,7 @@ def answer_question(question: str, book_path: Path, values: Mapping[str, Any], o
     """
     book, scenario, parameters, notebook = _prepare(book_path, values, question)
     path = out / folder_name(book_path) / f"{scenario.first_quarter}-notebooks" / f"{question}.ipynb"
+    check_room(path.parent)
     say(f"capplan: answering {question} for {book.name}")
     with shared_answers():
         view = VIEWS[question](book, scenario)
@@ -215,21 +211,3 @@ def run_notebook(question: str, book: Path, scenario: Scenario | Mapping[str, An
     """Run a question's notebook on a book and return the executed file (see `answer_question`)."""
     values = scenario.model_dump(exclude_unset=True, mode="json") if isinstance(scenario, Scenario) else dict(scenario)
     return answer_question(question, Path(book), values, out, lambda _: None).path
-
-
-def open_lab(book_path: Path, port: int) -> None:
-    """Copy the notebooks beside nothing of ours and open them in JupyterLab on a book.
-
-    The notebooks are copied into the folder `capplan-notebooks` of the working directory, where they may be edited.
-    """
-    load_book(book_path)
-    place = Path.cwd() / "capplan-notebooks"
-    if not place.exists():
-        shutil.copytree(shipped("notebooks"), place)
-    command = [sys.executable, "-m", "jupyterlab", f"--port={port}", f"--notebook-dir={place}"]
-    try:
-        code = subprocess.run(command, env={**os.environ, "CAPPLAN_BOOK": str(book_path.resolve())}, check=False).returncode
-    except OSError as error:
-        raise ReportError(f"JupyterLab cannot be started: {error}") from error
-    if code:
-        raise CapplanError(f"JupyterLab ended with code {code}; see its messages above")

@@ -1,0 +1,78 @@
+"""What a notebook was given: parameters that papermill put into it, and whether a person is there to move anything."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import os
+from collections.abc import Sequence
+
+from capplan.book.scenario import Scenario
+from capplan.errors import ScenarioError, nearest
+
+#: How papermill begins the cell that it puts behind a notebook's parameters.
+INJECTED = "# Parameters\n"
+
+
+def check_parameters(cells: Sequence[str]) -> None:
+    r"""Refuse a parameter that the notebook does not have: papermill itself takes it in silence and runs with the defaults.
+
+    Parameters
+    ----------
+    cells
+        The cells that ran so far, as IPython keeps them in `In`; they are read, not run.
+
+    Raises
+    ------
+    ScenarioError
+        Naming every such parameter, and the way to pass an assumption that the notebook does not list.
+
+    Examples
+    --------
+    >>> check_parameters(["", "seed: int = None", "# Parameters\nseed = 3\n"])
+    >>> check_parameters(["", "seed: int = None", "# Parameters\nsede = 3\n"])
+    Traceback (most recent call last):
+    ...
+    capplan.errors.ScenarioError: sede is not a parameter of this notebook; did you mean seed?
+    """
+    faults = []
+    for before, cell in itertools.pairwise(cells):
+        if not cell.startswith(INJECTED):
+            continue
+        listed = _assigned(before)
+        for name in _assigned(cell):
+            if name in listed:
+                continue
+            if name in Scenario.model_fields:
+                faults.append(f"{name} is an assumption that this notebook does not list: pass it within more, as -y 'more: {{{name}: ...}}'")
+            else:
+                faults.append(f"{name} is not a parameter of this notebook; {nearest(name, listed)}")
+    if faults:
+        raise ScenarioError("; ".join(faults))
+
+
+def _assigned(cell: str) -> list[str]:
+    """Return the names that a cell of plain assignments sets, in order."""
+    found = []
+    for statement in ast.parse(cell).body:
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target] if isinstance(statement, ast.AnnAssign) else []
+        found += [target.id for target in targets if isinstance(target, ast.Name)]
+    return found
+
+
+def somebody_is_there() -> bool:
+    """Tell whether a person can move what a cell shows: not in a headless run, nor where the client that runs the cells takes no input.
+
+    Voila's client takes no input, either, but shows the widgets to people; it names itself in the environment.
+    """
+    if os.environ.get("CAPPLAN_HEADLESS"):
+        return False
+    if os.environ.get("SERVER_SOFTWARE", "").startswith("voila"):
+        return True
+    try:
+        from IPython import get_ipython
+    except ImportError:
+        return True
+    kernel = getattr(get_ipython(), "kernel", None)
+    request = kernel.get_parent("shell") if kernel is not None else {}
+    return bool(request.get("content", {}).get("allow_stdin", True))

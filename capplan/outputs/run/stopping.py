@@ -1,0 +1,89 @@
+"""A run that is ended from outside says so once and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import psutil
+
+from capplan.scratch import drop_all
+
+#: Seconds that a run has to unwind by itself, before it is cleared away from outside: the optimiser answers no signal while it solves.
+PATIENCE_SECONDS = 4.0
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
+
+
+class Stopped(SystemExit):
+    """The run was ended from outside; its code is 128 plus the signal's number, as a shell reports it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+        self.said = f"stopped by {signal.Signals(number).name}; nothing was left behind, and what was there before is untouched"
+
+
+@contextmanager
+def stoppable(say: Callable[[str], None]) -> Iterator[None]:
+    """Turn the signals that end a program into one message, one exit code, and no leftovers.
+
+    The signal unwinds the run like an error. Where that takes too long, because compiled code does not listen, a thread removes the
+    run's temporary folders and ends the process.
+
+    Parameters
+    ----------
+    say
+        Called with the message when the process is ended from the thread; `Stopped.said` holds it otherwise.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+
+    def stop(number: int, _: Any) -> None:
+        for each in SIGNALS:
+            signal.signal(each, signal.SIG_IGN)
+        _end_children()
+        raise Stopped(number)
+
+    before = {each: signal.signal(each, stop) for each in SIGNALS}
+    wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    finished = threading.Event()
+    threading.Thread(target=_end, args=(reading, finished, say), daemon=True).start()
+    try:
+        yield
+    except Stopped as stopped:
+        say(f"capplan: {stopped.said}")
+        finished.set()
+        raise
+    finally:
+        signal.set_wakeup_fd(wakeup)
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def _end_children() -> None:
+    """Ask the kernel and the workers of this run to end; they need not see their folders vanish."""
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            child.terminate()
+
+
+def _end(reading: int, finished: threading.Event, say: Callable[[str], None]) -> None:
+    """Wait for a signal that ends the program; then for the program's end, and no longer than that."""
+    while True:
+        number = int.from_bytes(os.read(reading, 1), "big")
+        if number in SIGNALS:
+            break
+    if not finished.wait(PATIENCE_SECONDS):
+        _end_children()
+        drop_all()
+        say(f"capplan: {Stopped(number).said}")
+        os._exit(128 + number)
+    time.sleep(PATIENCE_SECONDS)
+    os._exit(128 + number)

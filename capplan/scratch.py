@@ -1,0 +1,90 @@
+"""Temporary folders that outlive nobody: held by a lock while their process lives, and swept once it is gone, however it went."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+#: A folder younger than this may belong to a process that has not locked it yet.
+YOUNG_SECONDS = 5.0
+#: Folders of this process that are still there.
+_held: dict[Path, int] = {}
+
+
+@contextmanager
+def scratch(prefix: str, inside: Path | None = None) -> Iterator[Path]:
+    """Give a private folder for as long as the block lasts; what dead processes left under the same prefix is swept first.
+
+    The folder itself carries the lock, so it stays held when it is renamed, and the system drops the lock with the process,
+    even one that was killed. Systems without such locks (Windows) sweep nothing.
+
+    Parameters
+    ----------
+    prefix
+        Beginning of the folder's name.
+    inside
+        Folder to make it in; the system's place for temporary files where none is given.
+    """
+    place = inside or Path(tempfile.gettempdir())
+    sweep(prefix, place)
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+    _held[folder] = _locked(folder) or -1
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        _release(folder)
+
+
+def sweep(prefix: str, place: Path) -> list[Path]:
+    """Remove the folders of this prefix whose process is gone, and return them; folders of other users are let be."""
+    gone = []
+    for folder in sorted(place.glob(f"{prefix}*")):
+        with suppress(OSError):
+            if folder.is_symlink() or not folder.is_dir() or time.time() - folder.stat().st_mtime < YOUNG_SECONDS or not _is_own(folder):
+                continue
+            lock = _locked(folder)
+            if lock is None:
+                continue
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(lock)
+            gone.append(folder)
+    return gone
+
+
+def drop_all() -> None:
+    """Remove what this process still holds: the last thing before it is ended from outside."""
+    for folder in list(_held):
+        shutil.rmtree(folder, ignore_errors=True)
+        _release(folder)
+
+
+def _is_own(folder: Path) -> bool:
+    return os.name != "posix" or folder.stat().st_uid == os.geteuid()
+
+
+def _locked(folder: Path) -> int | None:
+    """Lock a folder for this process; None where another process holds it, or the system knows no such lock."""
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
+
+
+def _release(folder: Path) -> None:
+    handle = _held.pop(folder, -1)
+    if handle >= 0:
+        with suppress(OSError):
+            os.close(handle)
