@@ -162,20 +162,21 @@ def new(
 
 @app.command()
 def ingest(
-    format_: Annotated[str, typer.Argument(metavar="FORMAT", help="requests, rates, jobs, slurm, prices or focus.")],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to read.")],
-    into: Annotated[Path, typer.Option("--into", help="Book that receives the tables.")],
+    format_: Annotated[str | None, typer.Argument(metavar="FORMAT", help="auto, requests, rates, jobs, slurm, prices or focus; nothing = list what came in.")] = None,
+    files: Annotated[list[str] | None, typer.Argument(metavar="FILE...", help="Files, folders, or patterns in quotes.")] = None,
+    into: Annotated[Path | None, typer.Option("--into", help="Book that receives the tables; without it the files are only read.")] = None,
     option: Annotated[
         list[str] | None,
         typer.Option("-o", "--option", metavar="NAME=VALUE", help="Option of the format, such as workload=chat; repeat for more."),
     ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Put the files in the place of all earlier ones of their format.")] = False,
+    undo: Annotated[str | None, typer.Option("--undo", metavar="FILE", help="Take a file back, by name or number.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Turn a foreign file into tables of a book."""
-    from capplan.ingest import ingest as read
+    """Turn foreign files into tables of a book: parts are added, each job and row counts once, a restated bill replaces."""
+    from capplan.ingest.command import ingest_command
 
-    options = overrides(option, None)
-    found = read(format_, file, into, **options)
+    found = ingest_command(format_, files or [], into, overrides(option, None), replace=replace, undo=undo)
     answer(as_json, found.headline, {}, found.tables, list(found.notes))
 
 

@@ -616,7 +616,7 @@ def test_into_a_book_adds_and_replaces_by_key(tmp_path):
     found = ingest("requests", log(tmp_path, "b.csv", {1: 5, 2: 3}), book)
     usage, faults = read_table(book / "usage.csv", "usage")
     assert not faults
-    assert usage.quantity.tolist() == [1, 5, 3]  # the newer file counts where both have an hour
+    assert usage.quantity.tolist() == [1, 5, 3]  # two rows of that hour are in both files, and count once
     assert any("usage.csv: 1 rows added, 1 with a known key replaced" in note for note in found.notes)
     before = (book / "usage.csv").read_bytes()
     ingest("requests", tmp_path / "b.csv", book)
@@ -644,11 +644,11 @@ def test_a_broken_book_or_a_crash_changes_nothing(tmp_path, monkeypatch):
     book = tmp_path / "book"
     book.mkdir()
     ingest("requests", path, book)
-    good = {file.name: file.read_bytes() for file in book.iterdir()}
+    good = {str(file): file.read_bytes() for file in book.rglob("*") if file.is_file()}
     (book / "usage.csv").write_text("time,workload,quantity\n2026-01-01,chat,minus one\n")
     with pytest.raises(BookError, match=r"usage\.csv"):
         ingest("requests", log(tmp_path, "b.csv", {5: 1}), book)
-    (book / "usage.csv").write_bytes(good["usage.csv"])
+    (book / "usage.csv").write_bytes(good[str(book / "usage.csv")])
     written = []
     real_fsync = os.fsync
 
@@ -661,7 +661,7 @@ def test_a_broken_book_or_a_crash_changes_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="disk full"):
         ingest("requests", tmp_path / "b.csv", book)
-    assert {file.name: file.read_bytes() for file in book.iterdir()} == good
+    assert {str(file): file.read_bytes() for file in book.rglob("*") if file.is_file()} == good
 
 
 def test_tables_are_checked_before_they_are_written(tmp_path):

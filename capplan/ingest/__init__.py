@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
+import glob
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from pydantic import ValidationError
 
 from capplan.errors import CapplanError, nearest
+from capplan.ingest.folding import fold
 from capplan.ingest.ingested import Ingested, WorkOptions
 from capplan.ingest.opening import ReadingOptions
 from capplan.ingest.placing import placed
@@ -21,17 +24,18 @@ __all__ = ["FORMATS", "Format", "Ingested", "ingest", "options_of"]
 
 @dataclass(frozen=True)
 class Format:
-    """A foreign format: what it is, where its reader and its options are, and whether it looks machine types up in the book."""
+    """A foreign format: what it is, where its reader and its options are, whether it looks machine types up in the book, and whether it knows rows again."""
 
     meaning: str
     module: str
     reader: str
     options: str
     uses_book: bool = False
+    knows_rows: bool = False
 
 
 FORMATS: dict[str, Format] = {
-    "requests": Format("Request log: when, input tokens, output tokens.", "traffic", "read_requests", "RequestOptions"),
+    "requests": Format("Request log: when, input tokens, output tokens.", "traffic", "read_requests", "RequestOptions", knows_rows=True),
     "rates": Format("Rate series: when, requests per second.", "traffic", "read_rates", "RateOptions"),
     "jobs": Format("Job table: submitted, ran for, accelerators.", "jobs", "read_jobs", "JobOptions"),
     "slurm": Format("Output of sacct --parsable2.", "slurm", "read_slurm", "SlurmOptions"),
@@ -60,15 +64,81 @@ def options_of(format: str) -> type[ReadingOptions]:
     return found
 
 
-def ingest(format: str, file: Path | str, into: Path | str | None = None, *, replace: bool = False, **options: Any) -> Ingested:
-    """Say what a foreign file holds, as tables of a book.
+def expanded(files: Sequence[Path | str] | Path | str) -> list[Path]:
+    """Return the files that names, folders and patterns stand for; a name that exists is itself, whatever signs are in it.
+
+    Parameters
+    ----------
+    files
+        Files; folders, of which every file is taken that is no hidden one; and patterns with *, ? and [ for files that do not exist by that name.
+
+    Raises
+    ------
+    CapplanError
+        If a pattern or folder has no file.
+    """
+    found: list[Path] = []
+    for name in [files] if isinstance(files, str | Path) else files:
+        path = Path(name)
+        if path.is_dir():
+            inside = sorted(place for place in path.rglob("*") if place.is_file() and not any(part.startswith((".", "_")) for part in place.relative_to(path).parts))
+        elif not path.exists() and any(sign in str(name) for sign in "*?["):
+            inside = sorted(Path(place) for place in glob.glob(str(name), recursive=True) if Path(place).is_file())
+        else:
+            inside = [path]
+        if not inside:
+            raise CapplanError(f"{name} stands for no file; check the path")
+        found += inside
+    return list(dict.fromkeys(found))
+
+
+def checked_options(format: str, options: dict[str, Any]) -> ReadingOptions:
+    """Check the options of a format by name and value.
+
+    Raises
+    ------
+    CapplanError
+        Naming every option that is unknown or does not fit.
+    """
+    model = options_of(format)
+    unknown = [
+        f"{name} is not an option of {format}; {nearest(name, model.model_fields)}" for name in options if name not in model.model_fields
+    ]
+    if unknown:
+        raise CapplanError("; ".join(unknown))
+    try:
+        return model(**options)
+    except ValidationError as error:
+        parts = [
+            f"{'.'.join(map(str, item['loc']))} = {item['input']!r}: {item['msg'].removeprefix('Value error, ')}" for item in error.errors()
+        ]
+        raise CapplanError(f"options of {format}: " + "; ".join(parts)) from error
+
+
+def _read(format: str, file: Path, checked: ReadingOptions, book: Path | None, identities: dict[str, Any] | None = None) -> Ingested:
+    """Read one file."""
+    reader: Callable[..., Ingested] = _part(format, FORMATS[format].reader)
+    more: dict[str, Any] = {"book": book} if FORMATS[format].uses_book else {}
+    if FORMATS[format].knows_rows and identities is not None:
+        from capplan.ingest.identities import Identities
+
+        more["identities"] = Identities(identities["keep"], tuple(identities["known"]))
+    found = reader(file, checked, **more)
+    return placed(found, checked) if isinstance(checked, WorkOptions) else found
+
+
+def ingest(
+    format: str, file: Sequence[Path | str] | Path | str, into: Path | str | None = None, *, replace: bool = False, **options: Any
+) -> Ingested:
+    """Say what foreign files hold, as tables of a book.
 
     Parameters
     ----------
     format
         requests, rates, jobs, slurm, prices or focus.
     file
-        CSV (also .gz or .zst) or Parquet; it may be larger than memory.
+        CSV (also .gz or .zst) or Parquet, which may be larger than memory; or several files, folders and patterns. What they hold is added, a
+        job or row that is in two of them counts once, and a bill of a month that the book has already replaces it.
     into
         Folder of the book to write the tables into; None = only read.
     replace
@@ -79,36 +149,38 @@ def ingest(format: str, file: Path | str, into: Path | str | None = None, *, rep
     Returns
     -------
     Ingested
-        Tables, notes, headline.
+        Tables, notes, headline; with a book, the tables that follow from all files it has.
 
     Raises
     ------
     BookError
-        With all faults of the file at once; nothing is written then.
+        With all faults of a file at once; nothing is written then.
     CapplanError
         If the format or an option is unknown.
     """
-    model = options_of(format)
-    unknown = [
-        f"{name} is not an option of {format}; {nearest(name, model.model_fields)}" for name in options if name not in model.model_fields
-    ]
-    if unknown:
-        raise CapplanError("; ".join(unknown))
-    try:
-        checked = model(**options)
-    except ValidationError as error:
-        parts = [
-            f"{'.'.join(map(str, item['loc']))} = {item['input']!r}: {item['msg'].removeprefix('Value error, ')}" for item in error.errors()
-        ]
-        raise CapplanError(f"options of {format}: " + "; ".join(parts)) from error
-    reader: Callable[..., Ingested] = _part(format, FORMATS[format].reader)
-    book = None if into is None else Path(into)
-    found = reader(Path(file), checked, book) if FORMATS[format].uses_book else reader(Path(file), checked)
-    if isinstance(checked, WorkOptions):
-        found = placed(found, checked)
+    checked = checked_options(format, options)
+    files, book = expanded(file), None if into is None else Path(into)
     if book is None:
-        return found
-    from capplan.ingest.writing import write_tables
+        found = [_read(format, path, checked, None) for path in files]
+        if len(found) == 1:
+            return found[0]
+        tables, notes = fold([part.parts for part in found])
+        return _together(tables, found, [*(note for part in found for note in part.notes), *notes], [])
+    from capplan.ingest.ledger import into_book
 
-    written = write_tables(found.tables, book, replace=replace)
-    return dataclasses.replace(found, notes=(*found.notes, *written))
+    readings = [(path, partial(_read, format, path, checked, book)) for path in files]
+    tables, found, notes = into_book(book, format, readings, checked.model_dump(mode="json", exclude_defaults=True), replace_all=replace)
+    return _together(tables, found, [], notes)
+
+
+def _together(tables: dict[str, pd.DataFrame], found: list[Ingested], before: list[str], after: list[str]) -> Ingested:
+    """Say what several files hold."""
+    headline = found[0].headline if len(found) == 1 else f"{len(found)} files: " + " ".join(part.headline for part in found[:3]) + (" ..." if len(found) > 3 else "")
+    accounts = [part.accounts for part in found if part.accounts is not None]
+    notes = tuple(dict.fromkeys([*before, *after]))
+    if not found:
+        return Ingested(tables, notes, "Nothing is new: the book is as it was.")
+    joined = pd.concat(accounts, ignore_index=True).groupby(["bucket", "currency"], as_index=False, sort=False).sum() if accounts else None
+    periods = [part.period for part in found if part.period is not None]
+    period = (min(first for first, _ in periods), max(last for _, last in periods)) if periods else None
+    return Ingested(tables, notes, headline, rows=sum(part.rows for part in found), period=period, accounts=joined)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -12,8 +13,8 @@ from capplan.book.tables.registry import key_of
 from capplan.errors import BookError, Fault
 from capplan.ingest.accounts import account, summed, told
 from capplan.ingest.cells import Wanted, convert
-from capplan.ingest.folding import pieces, usage_of
-from capplan.ingest.ingested import Ingested, Stage, WorkOptions, shaped, workload_rows
+from capplan.ingest.folding import fold, pieces
+from capplan.ingest.ingested import Ingested, Stage, WorkOptions, workload_rows
 from capplan.ingest.known import known_table, provider_named
 from capplan.ingest.machines import Recogniser
 from capplan.ingest.opening import Sheet, text_literal
@@ -28,6 +29,9 @@ class FocusOptions(WorkOptions):
 
     provider: str | None = Field(None, description="Provider, where the file has no column for it.", min_length=1)
     currency: str | None = Field(None, description="Billing currency, where the file has no column for it.", pattern=r"^[A-Z]{3}$")
+    restated: Literal["auto", "replace", "add"] = Field(
+        "auto", description="What a bill of a month that the book has already does: replace it, or add to it; auto = numbered parts of one export add, others replace."
+    )
     usage: bool = Field(True, description="Take accelerator-hours of known machine types as usage.")
     stage: Stage = Field("serving", description="Stage of the workloads that usage makes.")
 
@@ -103,7 +107,11 @@ def read_focus(file: Path, options: FocusOptions, book: Path | None = None) -> I
         rows, first, last = sheet.rows('select sum("rows"), min(month), max(month) from grouped')[0]
         notes = [*sheet.notes, *told(accounts)]
     parts = {name: frame for name, frame in (("billing", billing), ("pieces", hours)) if len(frame)}
-    tables, more = tables_of(parts, options)
+    if "pieces" in parts:
+        parts["workloads"] = workload_rows(sorted(hours.workload.unique()), "accelerator_hours", options.stage)
+    tables, more = fold([parts])
+    if "usage" in tables:
+        more.append(f"{tables['usage'].quantity.sum():,.1f} accelerator-hours of known machine types were taken as usage.")
     if "usage" not in tables and options.usage:
         more.append("No usage charge names a machine with a known accelerator in hours; only billing was taken.")
     shown = "; ".join(
@@ -112,40 +120,6 @@ def read_focus(file: Path, options: FocusOptions, book: Path | None = None) -> I
     headline = f"{shown if priced else 'No costs are stated'}, from {first:%Y-%m} to {last:%Y-%m}."
     period = (pd.Timestamp(first), pd.Timestamp(last) + pd.offsets.MonthBegin(1))
     return Ingested(tables, (*notes, *more), headline, parts=parts, rows=int(rows), period=period, accounts=accounts)
-
-
-def tables_of(parts: dict[str, pd.DataFrame], options: FocusOptions) -> tuple[dict[str, pd.DataFrame], list[str]]:
-    """Make tables of what one bill or several hold.
-
-    Parameters
-    ----------
-    parts
-        billing (with the column scope) and pieces of accelerator-hours.
-    options
-        The stage of the workloads is used.
-    """
-    tables: dict[str, pd.DataFrame] = {}
-    notes: list[str] = []
-    if "billing" in parts:
-        tables["billing"] = billing_table(parts["billing"])
-    if "pieces" in parts:
-        usage = usage_of(parts["pieces"], None, notes)
-        tables["usage"] = usage
-        tables["workloads"] = workload_rows(sorted(usage.workload.unique()), "accelerator_hours", options.stage)
-        notes.append(f"{usage.quantity.sum():,.1f} accelerator-hours of known machine types were taken as usage.")
-    return tables, notes
-
-
-def billing_table(parts: pd.DataFrame) -> pd.DataFrame:
-    """Sum the charges of several files up by the key of the table billing."""
-    keys = key_of("billing")
-    single = parts.groupby(keys, dropna=False)["quantity_unit"].transform(lambda units: units.nunique() == 1 and units.notna().all())
-    parts = parts.assign(quantity=parts["quantity"].where(single), quantity_unit=parts["quantity_unit"].where(single))
-    sums = dict.fromkeys(("billed_cost", "effective_cost"), "sum")
-    whole = parts.groupby(keys, as_index=False).agg(
-        {**sums, "list_cost": lambda cost: cost.sum(min_count=1), "quantity": lambda amount: amount.sum(min_count=1), "quantity_unit": "first"}
-    ) if parts.duplicated(keys).any() else parts
-    return shaped(whole.sort_values(keys, ignore_index=True), "billing")
 
 
 def _check_categories(sheet: Sheet) -> None:

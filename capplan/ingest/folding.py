@@ -7,8 +7,9 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
+from capplan.book.tables.registry import key_of
 from capplan.errors import CapplanError
-from capplan.ingest.ingested import shaped
+from capplan.ingest.ingested import KEPT, shaped
 
 #: Columns of a piece: work of an interval that starts at `time` and is `seconds` long; corrections are negative. `family` is the kind of source,
 #: `scope` what is replaced when it is stated again.
@@ -16,6 +17,10 @@ PIECE = ("time", "seconds", "workload", "region", "quantity", "queued_quantity",
 AMOUNTS = ("quantity", "queued_quantity", "refused_quantity")
 #: Intervals that a file, or a book's files together, may fill.
 MOST_INTERVALS = 5_000_000
+#: Region of work whose place is not stated.
+ANYWHERE = "any"
+#: Kinds of source that may start and end inside an interval.
+LOGS = ("requests", "rates")
 #: An interval of which at least this share was seen counts as whole.
 WHOLE_SHARE = 0.99
 
@@ -66,7 +71,8 @@ def usage_of(parts: pd.DataFrame, spans: pd.DataFrame | None, notes: list[str]) 
         Table usage, with covered_share in intervals that were only seen in part.
     """
     measured = [name for name in AMOUNTS if parts[name].notna().any()]
-    chosen = [_one_family(part, notes) for _, part in parts.groupby(["workload", "region"], sort=True)]
+    parts = pd.concat([_one_family(part, notes) for _, part in parts.groupby("workload", sort=True)])
+    chosen = [part for _, part in parts.groupby(["workload", "region"], sort=True)]
     steps = [part.loc[part["quantity"].fillna(0.0) >= 0, "seconds"].max() for part in chosen]
     steps = [part["seconds"].max() if np.isnan(step) else step for part, step in zip(chosen, steps, strict=True)]
     bounded((part["time"].min(), part["time"].max(), step) for part, step in zip(chosen, steps, strict=True))
@@ -75,7 +81,7 @@ def usage_of(parts: pd.DataFrame, spans: pd.DataFrame | None, notes: list[str]) 
         series, filled = _series(part, step, measured, notes)
         added += filled
         name, place = part["workload"].iloc[0], part["region"].iloc[0]
-        if spans is not None:
+        if spans is not None and part["family"].iloc[-1] in LOGS:
             seen = spans[(spans["workload"] == name) & (spans["region"] == place)]
             series["covered_share"] = _covered(series["time"], step, seen)
         found.append(series.assign(workload=name, region=place))
@@ -89,15 +95,82 @@ def usage_of(parts: pd.DataFrame, spans: pd.DataFrame | None, notes: list[str]) 
     return shaped(usage, "usage")
 
 
+def fold(files: list[dict[str, pd.DataFrame]]) -> tuple[dict[str, pd.DataFrame], list[str]]:
+    """Make tables of what one file or several hold.
+
+    Parameters
+    ----------
+    files
+        Parts of each file by name, in the order in which they came: pieces and spans of work, sums of requests, jobs, charges (billing), and rows of
+        tables as they are.
+
+    Returns
+    -------
+    tables
+        By name of the table.
+    notes
+        What was assumed.
+    """
+    from capplan.ingest.jobs import each_job_once, jobs_table, pieces_of_jobs
+
+    joined: dict[str, list[pd.DataFrame]] = {}
+    for place, parts in enumerate(files):
+        for name, frame in parts.items():
+            joined.setdefault(name, []).append(frame.assign(file=place) if name == "jobs" else frame)
+    tables: dict[str, pd.DataFrame] = {}
+    notes: list[str] = []
+    work = {place: parts["pieces"] for place, parts in enumerate(files) if "pieces" in parts}
+    joined.pop("pieces", None)
+    spans = joined.pop("spans", [])
+    if "jobs" in joined:
+        jobs = each_job_once(pd.concat(joined.pop("jobs"), ignore_index=True))
+        newest = int(jobs["file"].max())
+        work[newest] = pd.concat([frame for frame in (work.get(newest), pieces_of_jobs(jobs)) if frame is not None])
+        tables["jobs"] = jobs_table(jobs, notes)
+    for name, frames in joined.items():
+        rows = pd.concat(frames, ignore_index=True)
+        if name == "billing":
+            tables[name] = billing_table(rows)
+        elif name == "requests":
+            tables[name] = rows.groupby(["workload", "time"], as_index=False)[["requests", "input_tokens", "output_tokens"]].sum()
+        else:
+            tables[name] = rows.drop_duplicates(key_of(name), keep="first" if name in KEPT else "last").reset_index(drop=True)
+    measured = [work[place] for place in sorted(work) if len(work[place])]
+    if measured:
+        tables["usage"] = usage_of(pd.concat(measured, ignore_index=True), pd.concat(spans, ignore_index=True) if spans else None, notes)
+    if "requests" in tables:
+        grid = tables["usage"].loc[tables["usage"]["workload"].isin(tables["requests"]["workload"]), ["workload", "time"]].drop_duplicates()
+        full = grid.merge(tables["requests"], how="left", on=["workload", "time"]).fillna(0.0)
+        tables["requests"] = shaped(full.sort_values(["workload", "time"], ignore_index=True), "requests")
+    return tables, notes
+
+
+def billing_table(parts: pd.DataFrame) -> pd.DataFrame:
+    """Sum the charges of several files up by the key of the table billing."""
+    keys = key_of("billing")
+    if parts.duplicated(keys).any():
+        units = parts.groupby(keys)["quantity_unit"]
+        single = (units.transform("nunique") == 1) & (units.transform("count") == units.transform("size"))
+        parts = parts.assign(quantity=parts["quantity"].where(single), quantity_unit=parts["quantity_unit"].where(single))
+        groups = parts.groupby(keys, as_index=False)
+        sums = groups[["billed_cost", "effective_cost"]].sum()
+        parts = sums.assign(**{name: groups[name].sum(min_count=1)[name] for name in ("list_cost", "quantity")}, quantity_unit=groups["quantity_unit"].first()["quantity_unit"])
+    return shaped(parts.sort_values(keys, ignore_index=True), "billing")
+
+
 def _one_family(part: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    """Where sources of several kinds measure the same work at the same time, the one that came last counts."""
+    """Where sources of several kinds measure the same work at the same time and place, the one that came last counts; no stated place is any place."""
     families = list(dict.fromkeys(part["family"]))
     for place, family in enumerate(families[1:], start=1):
-        newer = part.loc[part["family"] == family, "time"]
-        older = part["family"].isin(families[:place]) & part["time"].between(newer.min(), newer.max())
+        newer = part[part["family"] == family]
+        regions = set(newer["region"])
+        same = part["region"].isin({*regions, ANYWHERE}) | (ANYWHERE in regions)
+        older = same & part["family"].isin(families[:place]) & part["time"].between(newer["time"].min(), newer["time"].max())
         if older.any():
             name = part["workload"].iloc[0]
-            notes.append(f"{name}: {', '.join(families[:place])} and {family} measure the same hours; those of {family} count, from {newer.min()} to {newer.max()}.")
+            notes.append(
+                f"{name}: {', '.join(families[:place])} and {family} measure the same hours; those of {family} count, from {newer['time'].min()} to {newer['time'].max()}."
+            )
             part = part[~older]
     return part
 

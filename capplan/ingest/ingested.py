@@ -17,6 +17,10 @@ from capplan.ingest.opening import ReadingOptions, Sheet
 Stage = Literal["data_preparation", "pretraining", "alignment", "deployment", "serving", "tuning", "evaluation"]
 
 
+#: Tables in which the book's own row stays when a file brings one with the same key; others take the new row.
+KEPT = ("sources", "accelerators", "skus", "workloads", "models")
+
+
 class WorkOptions(ReadingOptions):
     """Options of formats that give usage."""
 
@@ -57,6 +61,8 @@ class Ingested:
         First and last instant that the file covers; missing where it has no times.
     accounts
         Rows, dollars and accelerator-hours by bucket, for bills.
+    leaves_out
+        Numbers of earlier files in the book that have rows of this file, which count there.
     """
 
     tables: dict[str, pd.DataFrame] = field(repr=False)
@@ -66,6 +72,7 @@ class Ingested:
     rows: int = 0
     period: tuple[pd.Timestamp, pd.Timestamp] | None = None
     accounts: pd.DataFrame | None = field(repr=False, default=None)
+    leaves_out: tuple[int, ...] = ()
 
 
 def stem_of(file: Path) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 from pydantic import Field
 
 from capplan.ingest.cells import Wanted, convert
-from capplan.ingest.folding import bounded
+from capplan.ingest.folding import bounded, fold, pieces
 from capplan.ingest.ingested import Ingested, Stage, WorkOptions, shaped, stem_of, workload_rows
 from capplan.ingest.opening import Sheet, text_literal
 
@@ -76,7 +76,7 @@ def read_jobs(file: Path, options: JobOptions) -> Ingested:
         lasted = f"coalesce(duration, {until_end})" if "duration" in matched else until_end
         sheet.connection.execute(
             f"""
-            create view jobs as select coalesce(job_id, {text_literal(stem_of(file))} || '-' || lpad(ordinal::varchar, 8, '0')) as job_id, submit, start, "end",
+            create view jobs as select coalesce(job_id, {text_literal(stem_of(file))} || '-' || lpad(ordinal::varchar, 8, '0')) as job_id, job_id is not null as named, submit, start, "end",
                 case when {never} then null else cast({lasted} as decimal(18, 6)) end as seconds,
                 cast(accelerators * coalesce(share_thousandths, 1000) / 1000 as decimal(18, 6)) as accelerators, team, state
             from (select row_number() over () as ordinal, * from typed)
@@ -115,10 +115,11 @@ def _pieces(begin: str, seconds: str, where: str) -> str:
     """  # noqa: S608
 
 
-def _hourly(sheet: Sheet, pieces: str) -> pd.DataFrame:
+def _hourly(connection: Any, pieces: str) -> pd.DataFrame:
     """Sum pieces (accelerator-microseconds and accelerators) up to accelerator-hours by team and hour."""
-    bounded((first, last, 3600.0) for _, first, last in sheet.rows(f"select team, min(hour), max(hour) from ({pieces}) group by team"))  # noqa: S608
-    return sheet.connection.execute(
+    ends = connection.execute(f"select min(hour), max(hour) from ({pieces}) group by team").fetchall()  # noqa: S608
+    bounded((first, last, 3600.0) for first, last in ends)
+    frame: pd.DataFrame = connection.execute(
         f"""
         with pieces as ({pieces}),
         changes as (select team, hour, sum(cast(part as decimal(38, 6))) as part, sum(cast(level as decimal(38, 6))) as level from pieces group by all),
@@ -130,6 +131,72 @@ def _hourly(sheet: Sheet, pieces: str) -> pd.DataFrame:
         from grid left join changes using (team, hour) order by grid.team, grid.hour
         """  # noqa: S608
     ).df()
+    return frame
+
+
+def work_of_jobs(connection: Any, *, starts_known: bool) -> pd.DataFrame:
+    """Turn jobs into pieces of work, hour by hour.
+
+    Parameters
+    ----------
+    connection
+        DuckDB connection with a table or view jobs[team, begin, submit, start, "end", seconds, accelerators].
+    starts_known
+        Is it known when jobs started, so that waiting can be told?
+
+    Returns
+    -------
+    DataFrame
+        team, time, quantity (accelerator-hours) and, where starts are known, queued_quantity; hours with neither are left out.
+    """
+    work = _hourly(connection, _pieces("begin", "seconds", "seconds > 0"))
+    if starts_known:
+        waiting = _hourly(connection, _pieces("submit", '(epoch_us("end") - epoch_us(submit)) / 1e6', 'start is null and "end" > submit'))
+        work = work.merge(waiting.rename(columns={"quantity": "queued_quantity"}), on=["team", "time"], how="outer").fillna(0.0)
+    measured = [column for column in ("quantity", "queued_quantity") if column in work]
+    return work[(work[measured] > 0).any(axis=1)]
+
+
+def pieces_of_jobs(jobs: pd.DataFrame) -> pd.DataFrame:
+    """Return the work of the jobs of several files, each job once: the one of the newest file counts.
+
+    Parameters
+    ----------
+    jobs
+        Jobs as `accelerator_hours` keeps them, in the order of their files.
+    """
+    import duckdb
+
+    found = []
+    for (region, known), part in jobs.groupby(["region", "starts_known"], sort=True):
+        with duckdb.connect() as connection:
+            connection.register("jobs", part)
+            work = work_of_jobs(connection, starts_known=bool(known))
+        found.append(work.rename(columns={"team": "workload"}).assign(region=region, seconds=3600.0, scope=""))
+    return pieces(pd.concat(found, ignore_index=True), "jobs")
+
+
+def each_job_once(jobs: pd.DataFrame) -> pd.DataFrame:
+    """Keep a job that is in several files once, as its newest file has it: jobs by name and submission, unnamed ones by all that is known of them."""
+    named = ["job_id", "submit"]
+    unnamed = ["submit", "start", "seconds", "accelerators", "team"]
+    keys = pd.DataFrame(
+        {"name": jobs["job_id"].where(jobs["named"], ""), **{column: jobs[column].mask(jobs["named"]) if column != "submit" else jobs[column] for column in unnamed}}
+    )
+    columns = [*named[1:], "name", *unnamed[1:]]
+    turn = keys.assign(file=jobs["file"]).groupby(["file", *columns], dropna=False).cumcount()
+    return jobs[~keys.assign(turn=turn).duplicated([*columns, "turn"], keep="last")]
+
+
+def jobs_table(jobs: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Return the table jobs; names that occur more than once are numbered."""
+    ordered = jobs.sort_values(["submit", "start", "job_id"], kind="stable")
+    turn = ordered.groupby("job_id").cumcount() + 1
+    if (turn > 1).any():
+        notes.append(f"{int((turn > 1).sum())} rows repeat a job_id; the later ones are marked #2, #3, ...")
+    name = ordered["job_id"].where(turn == 1, ordered["job_id"] + "#" + turn.astype(str))
+    frame = ordered.assign(job_id=name, duration_seconds=ordered["seconds"]).sort_values(["submit", "job_id"], kind="stable")
+    return shaped(frame, "jobs")
 
 
 def accelerator_hours(sheet: Sheet, options: JobOptions, *, starts_known: bool) -> Ingested:
@@ -138,7 +205,7 @@ def accelerator_hours(sheet: Sheet, options: JobOptions, *, starts_known: bool) 
     Parameters
     ----------
     sheet
-        With a view jobs[job_id, submit, start, end, seconds, accelerators, team, state]; seconds is NULL for jobs that never ran.
+        With a view jobs[job_id, named, submit, start, end, seconds, accelerators, team, state]; seconds is NULL for jobs that never ran.
     options
         Options of the job table.
     starts_known
@@ -168,43 +235,27 @@ def accelerator_hours(sheet: Sheet, options: JobOptions, *, starts_known: bool) 
         sheet.notes.append(f"{running} jobs have started but state neither duration nor end; they are in jobs but not in usage.")
     if not starts_known:
         sheet.notes.append("The file does not say when jobs started: their work counts from submission on, and waiting cannot be seen.")
-    connection.execute(f"create or replace temp table kept as select * replace ({team} as team) from jobs where accelerators > 0")  # noqa: S608
-    connection.execute("create or replace view jobs as select * from kept")
     begin = "submit" if options.place == "submit" else "coalesce(start, submit)"
-    usage = _hourly(sheet, _pieces(begin, "seconds", "seconds > 0"))
+    kept = f"select * replace ({team} as team, cast(seconds as double) as seconds, cast(accelerators as double) as accelerators), {begin} as begin"
+    connection.execute(f"create or replace temp table kept as {kept} from jobs where accelerators > 0")
+    connection.execute("create or replace view jobs as select * from kept")
     if starts_known:
-        waiting = _hourly(sheet, _pieces("submit", '(epoch_us("end") - epoch_us(submit)) / 1e6', 'start is null and "end" > submit'))
-        usage = usage.merge(waiting.rename(columns={"quantity": "queued_quantity"}), on=["team", "time"], how="outer")
         _say_waiting(sheet, options)
-    usage = usage.fillna({"quantity": 0.0, "queued_quantity": 0.0}) if starts_known else usage
-    full = []
-    measured = [column for column in ("quantity", "queued_quantity") if column in usage]
-    for label, part in usage[(usage[measured] > 0).any(axis=1)].groupby("team", sort=True):
-        times = pd.date_range(part.time.min(), part.time.max(), freq="h", name="time")
-        full.append(part.drop(columns="team").set_index("time").reindex(times, fill_value=0.0).reset_index().assign(workload=label))
-    if not full:
-        sheet.refuse("no job used or waited for an accelerator for any time", "Check the columns of start, end and duration.")
-    hourly = shaped(pd.concat(full, ignore_index=True).assign(region=options.region), "usage")
-    tables = {
-        "workloads": workload_rows(sorted(hourly.workload.unique()), "accelerator_hours", options.stage, deferrable=True, by_team=True),
-        "usage": hourly,
-    }
-    count, doubled = sheet.rows("select count(*), count(*) - count(distinct job_id) from jobs")[0]
-    if count <= options.maximum_jobs:
-        if doubled:
-            sheet.notes.append(f"{doubled} rows repeat a job_id; the later ones are marked #2, #3, ...")
-        tables["jobs"] = shaped(
-            connection.execute(
-                """select case when turn = 1 then job_id else job_id || '#' || turn end as job_id, submit, start, cast(seconds as double) as duration_seconds,
-                    cast(accelerators as double) as accelerators, team, state
-                from (select *, row_number() over (partition by job_id order by submit, start) as turn from jobs) order by submit, job_id"""
-            ).df(),
-            "jobs",
-        )
+    rows, teams, first, last = sheet.rows('select count(*), list(distinct team), min(submit), max(coalesce("end", start, submit)) from jobs')[0]
+    parts = {"workloads": workload_rows(sorted(teams), "accelerator_hours", options.stage, deferrable=True, by_team=True)}
+    if rows <= options.maximum_jobs:
+        parts["jobs"] = connection.execute("select * from jobs order by submit, job_id").df().assign(region=options.region, starts_known=starts_known)
     else:
-        sheet.notes.append(f"{count:,} jobs are more than maximum_jobs={options.maximum_jobs:,}: only usage was taken.")
-    headline = f"{count:,} jobs of {hourly.workload.nunique()} teams used {hourly.quantity.sum():,.0f} accelerator-hours from {hourly.time.min():%Y-%m-%d} to {hourly.time.max():%Y-%m-%d}."
-    return Ingested(tables, tuple(sheet.notes), headline)
+        sheet.notes.append(f"{rows:,} jobs are more than maximum_jobs={options.maximum_jobs:,}: only usage was taken, and a job that another file has too counts twice.")
+        work = work_of_jobs(connection, starts_known=starts_known).rename(columns={"team": "workload"})
+        parts["pieces"] = pieces(work.assign(region=options.region, seconds=3600.0, scope=""), "jobs")
+    tables, more = fold([parts])
+    if "usage" not in tables:
+        sheet.refuse("no job used or waited for an accelerator for any time", "Check the columns of start, end and duration.")
+    hourly = tables["usage"]
+    tables["workloads"] = tables["workloads"][tables["workloads"]["workload"].isin(hourly["workload"])].reset_index(drop=True)
+    headline = f"{rows:,} jobs of {hourly.workload.nunique()} teams used {hourly.quantity.sum():,.0f} accelerator-hours from {hourly.time.min():%Y-%m-%d} to {hourly.time.max():%Y-%m-%d}."
+    return Ingested(tables, (*sheet.notes, *more), headline, parts={**parts, "workloads": tables["workloads"]}, rows=int(total), period=(pd.Timestamp(first), pd.Timestamp(last)))
 
 
 def _say_waiting(sheet: Sheet, options: JobOptions) -> None:

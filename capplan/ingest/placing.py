@@ -40,6 +40,7 @@ def placed(found: Ingested, options: WorkOptions) -> Ingested:
                 "basis": "stated",
             }
         )
+        parts["speeds"] = tables["speeds"]
         notes.append(
             f"Stated, not measured: one hour of {options.accelerator} does {options.work_per_accelerator_hour:g} of each workload's unit."
         )

@@ -157,7 +157,7 @@ def read_prices(file: Path, options: PriceOptions, book: Path | None = None) -> 
     )
     tables = {"sources": shaped(sources, "sources"), "skus": shaped(skus, "skus"), "offers": shaped(offers, "offers")}
     headline = f"{len(offers):,} offers for {skus.sku.nunique()} machine types of {', '.join(sorted(skus.provider.unique()))}, as of {as_of:%Y-%m-%d}."
-    return Ingested(tables, tuple(notes), headline)
+    return Ingested(tables, tuple(notes), headline, parts=dict(tables), rows=len(rows), period=(as_of, as_of))
 
 
 def _check_names(sheet: Sheet, rows: pd.DataFrame) -> None:

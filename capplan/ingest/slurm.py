@@ -107,7 +107,7 @@ def read_slurm(file: Path, options: SlurmOptions) -> Ingested:
             ), judged as (
                 select *, (Start is null or (coalesce(lasted, 0) = 0 and (State like 'CANCELLED%' or State = 'PENDING'))) as waited from plain
             )
-            select JobID as job_id, Submit as submit, case when not waited then Start end as start, "End" as "end",
+            select JobID as job_id, true as named, Submit as submit, case when not waited then Start end as start, "End" as "end",
                 case when not waited then cast(lasted as decimal(18, 6)) end as seconds, cast(held as decimal(18, 6)) as accelerators,
                 Account as team, State as state
             from judged

@@ -9,8 +9,9 @@ import pandas as pd
 from pydantic import Field, field_validator
 
 from capplan.ingest.cells import Wanted, convert
-from capplan.ingest.folding import bounded, pieces, usage_of
-from capplan.ingest.ingested import Ingested, Stage, WorkOptions, shaped, stem_of, workload_rows
+from capplan.ingest.folding import bounded, fold, pieces
+from capplan.ingest.identities import Identities, leave_out_known
+from capplan.ingest.ingested import Ingested, Stage, WorkOptions, stem_of, workload_rows
 from capplan.ingest.opening import Sheet, text_literal
 
 #: HTTP answers that mean "not now": too many requests, unavailable, overloaded.
@@ -101,8 +102,8 @@ def _outcomes(matched: dict[str, str]) -> str:
     return f"case when coalesce({refused}, false) then 'refused' when coalesce({failed}, false) or coalesce({silent}, false) then 'failed' when coalesce({cached}, false) then 'cached' else 'served' end"
 
 
-def _grouped_requests(sheet: Sheet, options: RequestOptions, matched: dict[str, str]) -> pd.DataFrame:
-    """Sum a log up by workload, region and interval."""
+def _judge_requests(sheet: Sheet, options: RequestOptions, matched: dict[str, str]) -> None:
+    """Create the view `requests`: the rows of a log with workload, region and outcome."""
     workload, region = _labels(sheet, options)
     sheet.connection.execute(
         f"create or replace view labelled as select * replace ({workload} as workload, {region} as region) from typed"  # noqa: S608
@@ -117,6 +118,10 @@ def _grouped_requests(sheet: Sheet, options: RequestOptions, matched: dict[str, 
         from (select *, workload not in (select workload from quiet) as has_output from labelled)
         """  # noqa: S608
     )
+
+
+def _grouped_requests(sheet: Sheet, options: RequestOptions) -> pd.DataFrame:
+    """Sum a log up by workload, region and interval."""
     kept = "outcome = 'served'"
     return sheet.connection.execute(
         f"""
@@ -131,7 +136,7 @@ def _grouped_requests(sheet: Sheet, options: RequestOptions, matched: dict[str, 
     ).df()
 
 
-def read_requests(file: Path, options: RequestOptions) -> Ingested:
+def read_requests(file: Path, options: RequestOptions, identities: Identities | None = None) -> Ingested:
     """Say how many requests and tokens came in each interval.
 
     Parameters
@@ -141,6 +146,8 @@ def read_requests(file: Path, options: RequestOptions) -> Ingested:
         or were answered from a cache are no work of the model and are named in a note.
     options
         How to read it, and what usage counts.
+    identities
+        Rows of earlier files, which do not count again, and where to keep those of this one.
 
     Returns
     -------
@@ -149,8 +156,12 @@ def read_requests(file: Path, options: RequestOptions) -> Ingested:
     """
     with Sheet(file, options, nulls=("NULL", "null", "None", "nan", "NaN", "(null)")) as sheet:
         matched = convert(sheet, REQUEST_COLUMNS)
-        rows = _grouped_requests(sheet, options, matched)
+        _judge_requests(sheet, options, matched)
+        left_out = leave_out_known(sheet, identities) if identities else ()
+        rows = _grouped_requests(sheet, options)
         notes = list(sheet.notes)
+    if rows.empty:
+        return Ingested({}, tuple(notes), "No request that is not in the book already.", leaves_out=left_out)
     if not rows.requests.sum() and not rows.refused.sum():
         sheet.refuse("no request was served: all failed or came from a cache", "Check the columns of status and output tokens, or give ignore=.")
     counts = rows[["requests", "refused", "failed", "cached"]].sum()
@@ -169,7 +180,7 @@ def read_requests(file: Path, options: RequestOptions) -> Ingested:
     if unknown:
         notes.append(f"{unknown} requests state no input or output tokens; they count as requests without tokens.")
     parts = _request_parts(rows, options)
-    tables, more = tables_of(parts, options)
+    tables, more = fold([parts])
     full, total = tables["usage"], rows[["input_tokens", "output_tokens"]].sum()
     headline = (
         f"{int(counts.requests):,} requests"
@@ -179,7 +190,7 @@ def read_requests(file: Path, options: RequestOptions) -> Ingested:
     if counts.refused and options.unit != "requests":
         notes.append(f"{int(counts.refused)} refused requests count with the mean {options.unit} of the served ones.")
     read = int(counts.sum())
-    return Ingested(tables, (*notes, *more), headline, parts=parts, rows=read, period=(rows.earliest.min(), rows.latest.max()))
+    return Ingested(tables, (*notes, *more), headline, parts=parts, rows=read, period=(rows.earliest.min(), rows.latest.max()), leaves_out=left_out)
 
 
 def _request_parts(rows: pd.DataFrame, options: RequestOptions) -> dict[str, pd.DataFrame]:
@@ -193,7 +204,8 @@ def _request_parts(rows: pd.DataFrame, options: RequestOptions) -> dict[str, pd.
     requests = rows.groupby(["workload", "time"], as_index=False)[["requests", "input_tokens", "output_tokens"]].sum()
     first, last = _span(rows)
     spans = rows[["workload", "region"]].drop_duplicates(ignore_index=True).assign(earliest=first, latest=last)
-    return {"pieces": pieces(work, "requests"), "requests": requests.astype({"requests": "float64"}), "spans": spans}
+    names = workload_rows(sorted(rows.workload.unique()), options.unit, options.stage)
+    return {"workloads": names, "pieces": pieces(work, "requests"), "requests": requests.astype({"requests": "float64"}), "spans": spans}
 
 
 def _span(rows: pd.DataFrame) -> tuple[pd.Timestamp, pd.Timestamp]:
@@ -201,26 +213,6 @@ def _span(rows: pd.DataFrame) -> tuple[pd.Timestamp, pd.Timestamp]:
     first, last = rows.earliest.min(), rows.latest.max()
     gap = (last - first) / max(1, int(rows[["requests", "refused", "failed", "cached"]].sum().sum()) - 1)
     return first - gap, last + gap
-
-
-def tables_of(parts: dict[str, pd.DataFrame], options: RequestOptions | RateOptions) -> tuple[dict[str, pd.DataFrame], list[str]]:
-    """Make tables of what one log or several hold.
-
-    Parameters
-    ----------
-    parts
-        pieces, spans and, for logs of requests, sums of requests.
-    options
-        Unit and stage of the workloads are used.
-    """
-    notes: list[str] = []
-    usage = usage_of(parts["pieces"], parts["spans"], notes)
-    tables = {"workloads": workload_rows(sorted(usage.workload.unique()), options.unit, options.stage), "usage": usage}
-    if "requests" in parts:
-        sums = parts["requests"].groupby(["workload", "time"], as_index=False)[["requests", "input_tokens", "output_tokens"]].sum()
-        grid = usage[["workload", "time"]].drop_duplicates().merge(sums, how="left", on=["workload", "time"]).fillna(0.0)
-        tables["requests"] = shaped(grid.sort_values(["workload", "time"], ignore_index=True), "requests")
-    return tables, notes
 
 
 def read_rates(file: Path, options: RateOptions) -> Ingested:
@@ -261,8 +253,9 @@ def read_rates(file: Path, options: RateOptions) -> Ingested:
         rows = sheet.rows("select count(*) from series")[0][0]
         notes = tuple(sheet.notes)
     ends = pd.DataFrame(spans, columns=["workload", "region", "earliest", "latest"])
-    parts = {"pieces": pieces(pd.concat(found, ignore_index=True), "rates"), "spans": ends}
-    tables, more = tables_of(parts, options)
+    names = workload_rows(sorted(ends.workload.unique()), options.unit, options.stage)
+    parts = {"workloads": names, "pieces": pieces(pd.concat(found, ignore_index=True), "rates"), "spans": ends}
+    tables, more = fold([parts])
     usage = tables["usage"]
     headline = f"{usage.quantity.sum():,.0f} {options.unit} in {len(usage):,} hourly intervals from {usage.time.min():%Y-%m-%d} to {usage.time.max():%Y-%m-%d}."
     return Ingested(tables, (*notes, *more), headline, parts=parts, rows=int(rows), period=(ends.earliest.min(), ends.latest.max()))
