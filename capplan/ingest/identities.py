@@ -49,7 +49,7 @@ def leave_out_known(sheet: Sheet, identities: Identities) -> tuple[int, ...]:
     """
     connection = sheet.connection
     first, last, named = sheet.rows('select min("timestamp"), max("timestamp"), count(request_id) = count(*) from requests')[0]
-    connection.execute(f"copy (select {_IDENTITY} as identity, requests.timestamp as at from requests) to {text_literal(str(identities.keep))} (format parquet)")  # noqa: S608
+    connection.execute(f"copy (select {_IDENTITY} as identity, requests.timestamp as moment from requests) to {text_literal(str(identities.keep))} (format parquet)")  # noqa: S608
     left: list[int] = []
     for number, path, begin, end in identities.known:
         if end < first or begin > last:
@@ -61,7 +61,7 @@ def leave_out_known(sheet: Sheet, identities: Identities) -> tuple[int, ...]:
             continue
         common = f"between timestamp '{max(begin, pd.Timestamp(first))}' and timestamp '{min(end, pd.Timestamp(last))}'"
         here, there = (
-            int(sheet.rows(f"select count(*) from read_parquet({text_literal(str(place))}) where at {common}")[0][0]) for place in (identities.keep, path)  # noqa: S608
+            int(sheet.rows(f"select count(*) from read_parquet({text_literal(str(place))}) where moment {common}")[0][0]) for place in (identities.keep, path)  # noqa: S608
         )
         if not named and equal < SAME_LOG_SHARE * min(here, there):
             sheet.notes.append(f"{equal} rows are equal to rows of file {number}, of {min(here, there)} in the time that both cover: they are taken as other requests, and count.")
