@@ -181,6 +181,25 @@ def ingest(
 
 
 @app.command()
+def sweep(
+    book: BookFolder,
+    vary: Annotated[list[str] | None, typer.Option("--vary", metavar="FIELD=VALUES", help="Assumption and its values: a,b,c or low:high:count; repeat for more.")] = None,
+    sample: Annotated[str, typer.Option("--sample", metavar="sobol:N", help="Take N evenly spread points of the ranges instead of every combination.")] = "",
+    parameter: Parameters = None,
+    scenario: ScenarioFile = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder the sweep goes to; the same command goes on where it was stopped.")] = Path("reports/sweep"),
+    most: Annotated[int, typer.Option("--most", min=1, help="Points that are taken at most.")] = 2000,
+    as_json: AsJson = False,
+) -> None:
+    """Decide at many points at once: what moves the cost, where the decision changes, which decision stands."""
+    from capplan.sweep import write_sweep
+
+    found = write_sweep(book, vary or [], sample, overrides(parameter, scenario), out, most, say)
+    tables = {"points": found.points, "decisions": found.decisions, "regrets": found.regrets}
+    answer(as_json, found.headline, overrides(parameter, scenario), tables, [], f"{found.headline}\nSweep: {out}/sweep.html")
+
+
+@app.command()
 def accept(
     report: Annotated[Path, typer.Argument(metavar="REPORT", help="Folder of a finished report.")],
     reason: Annotated[str, typer.Option(help="Why this plan is right; kept beside it.")],

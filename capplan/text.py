@@ -158,6 +158,21 @@ def day(when: dt.date) -> str:
     return f"{when:%Y-%m-%d}"
 
 
+def duration_words(seconds: float) -> str:
+    """Write a duration in the unit a reader would use.
+
+    Examples
+    --------
+    >>> duration_words(42), duration_words(5400), duration_words(200000)
+    ('42 seconds', '1.5 hours', '2.31 days')
+    """
+    seconds = 0.0 if abs(seconds) < 1e-3 else seconds
+    for limit, unit, name in ((120, 1, "seconds"), (5400, 60, "minutes"), (172800, 3600, "hours")):
+        if seconds < limit:
+            return f"{seconds / unit:.3g} {name}"
+    return f"{seconds / 86400:.3g} days"
+
+
 def sign_of(currency: str) -> str:
     """Return what stands before an amount: the currency's sign, or its code and a space where it has no sign of its own.
 

@@ -74,3 +74,20 @@ def spread(work: Callable[[Piece], Answer], pieces: Iterable[Piece]) -> list[Ans
     import joblib
 
     return list(joblib.Parallel()(joblib.delayed(work)(piece) for piece in pieces))
+
+
+def spread_as_done(work: Callable[[Piece], Answer], pieces: Iterable[Piece]) -> Iterator[Answer]:
+    """Do a piece of work for every piece as `spread` does, and give each answer as soon as it is there, in no order.
+
+    Raises
+    ------
+    CapplanError
+        If a worker ends before its piece is done.
+    """
+    import joblib
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    try:
+        yield from joblib.Parallel(return_as="generator_unordered")(joblib.delayed(work)(piece) for piece in pieces)
+    except TerminatedWorkerError as error:
+        raise CapplanError("a worker process ended before its work was done, most often for lack of memory; take fewer cores, or smaller pieces") from error

@@ -65,6 +65,15 @@ class Book:
     digests: Mapping[str, str]
     notes: tuple[str, ...]
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs."""
+        return {name: dict(value) if isinstance(value, MappingProxyType) else value for name, value in vars(self).items()}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """Come to life in another process, as unchangeable as before."""
+        for name, value in state.items():
+            object.__setattr__(self, name, MappingProxyType(value) if name in ("tables", "digests") else value)
+
     def need(self, table: str, question: str) -> pd.DataFrame:
         """Return a table, or say which question cannot be answered without it."""
         if table not in self.tables:

@@ -120,13 +120,16 @@ def heat_map(
     x_title: str = "",
     y_title: str = "",
     middle: float | None = None,
+    name: str | None = None,
 ) -> Any:
     """Show one number for every pair: darker is more, and the number stands in its cell.
 
     Parameters
     ----------
     data
-        x, y (names, in the order they come), value.
+        x, y (names, in the order they come), value, and the name of each pair if there is one.
+    name
+        Column whose names give the colour instead of the number, and stand above it: what is best there.
     middle
         Value at which the colour turns (break-even); without it one hue runs from light to dark.
 
@@ -135,13 +138,13 @@ def heat_map(
     ChartError
         If columns or rows do not fit, or a pair comes twice.
     """
-    table = theme.checked(data, [x, y, value], "heat map", [value]).set_axis(["x", "y", "value"], axis=1)
+    columns = [x, y, value, *([name] if name else [])]
+    table = theme.checked(data, columns, "heat map", [value]).set_axis(["x", "y", "value", "name"][: len(columns)], axis=1)
     twice = table.duplicated(["x", "y"])
     if twice.any():
         row = table[twice].iloc[0]
         raise ChartError(f"heat map: the pair {row['x']!r}, {row['y']!r} comes twice")
-    columns = table["x"].nunique()
-    wide = max(6, int(600 / columns / 6.5))
+    wide = max(6, int(600 / table["x"].nunique() / 6.5))
     across = [theme.lines(theme.display_name(name), wide) for name in dict.fromkeys(table["x"])]
     down = [theme.lines(theme.display_name(name)) for name in dict.fromkeys(table["y"])]
     least, most = float(table["value"].min()), float(table["value"].max())
@@ -171,7 +174,14 @@ def heat_map(
         titleOrient="left",
         tickCount=4,
     )
-    cells = base.mark_rect(stroke="#ffffff", strokeWidth=1.5).encode(color=alt.Color("value:Q", scale=scale, legend=legend))
+    colour = alt.Color("value:Q", scale=scale, legend=legend)
+    if name:
+        shades = theme.colours(list(dict.fromkeys(table["name"])))
+        colour = alt.Color("name:N", scale=alt.Scale(domain=list(shades), range=list(shades.values())), legend=alt.Legend(title=None, orient="bottom"))
+        table["text"] = [theme.lines(f"{label}: {text}", wide) for label, text in zip(table["name"], table["text"], strict=True)]
+        table["ink"] = "#ffffff"
+        base.data = table
+    cells = base.mark_rect(stroke="#ffffff", strokeWidth=1.5).encode(color=colour)
     words = base.mark_text().encode(text="text:N", color=alt.Color("ink:N", scale=None, legend=None))
     return theme.finish(
         alt.layer(cells, words).resolve_scale(color="independent"), title, subtitle, height=110 + theme.rows_height(down, 32)

@@ -9,8 +9,7 @@ from capplan.book.scenario import Scenario
 from capplan.outputs.charts.theme import display_name
 from capplan.outputs.lab.controls import label_of
 from capplan.outputs.views.view import View
-from capplan.questions.cluster.measures import duration_words
-from capplan.text import number_text, words
+from capplan.text import duration_words, number_text, words
 
 
 def difference_text(baseline: View | None, view: View, before: Scenario, after: Scenario) -> str:

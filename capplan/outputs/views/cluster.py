@@ -14,8 +14,7 @@ from capplan.book.scenario import Scenario
 from capplan.outputs import charts
 from capplan.outputs.views.view import View
 from capplan.questions.cluster import CapacityCurve, Headroom, Schedule
-from capplan.questions.cluster.measures import duration_words
-from capplan.text import words
+from capplan.text import duration_words, words
 
 FIELDS = (
     "added_accelerators",

@@ -11,9 +11,8 @@ from capplan.book.book import Book
 from capplan.book.scenario import Scenario, SplitAssumptions
 from capplan.outputs import charts
 from capplan.outputs.views.view import View
-from capplan.questions.cluster.measures import duration_words
 from capplan.questions.split import Split
-from capplan.text import money
+from capplan.text import duration_words, money
 
 FIELDS = (
     "added_accelerators",

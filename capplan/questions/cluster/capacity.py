@@ -11,10 +11,11 @@ from capplan.book.assumptions.cluster import ClusterAssumptions
 from capplan.book.policies import Policy, policy_named
 from capplan.errors import CapplanError
 from capplan.questions.cluster.arrays import prepare
-from capplan.questions.cluster.measures import allocated_share, duration_words, window_of
+from capplan.questions.cluster.measures import allocated_share, window_of
 from capplan.questions.cluster.reading import checked_jobs, checked_nodes
 from capplan.questions.cluster.simulate_cluster import queue_seconds, run_events
 from capplan.questions.cluster.state import LOGGED
+from capplan.text import duration_words
 from capplan.workers import spread, workers
 
 #: Jobs, over all simulations of a curve, from which on other processes are worth their start.

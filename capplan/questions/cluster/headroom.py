@@ -13,9 +13,10 @@ from capplan.book.policies import policy_named
 from capplan.errors import CapplanError
 from capplan.questions.cluster.arrays import Prepared, prepare
 from capplan.questions.cluster.capacity import nine_of_ten
-from capplan.questions.cluster.measures import duration_words, mean_accelerators
+from capplan.questions.cluster.measures import mean_accelerators
 from capplan.questions.cluster.reading import checked_jobs, checked_nodes
 from capplan.questions.cluster.simulate_cluster import queue_seconds, run_events
+from capplan.text import duration_words
 
 #: Sizes are tried in steps of this share of the mean load, or of a node where that is more.
 STEP_SHARE = 0.01

@@ -20,6 +20,7 @@ from capplan.questions.cluster.state import (
     State,
     Trace,
 )
+from capplan.text import duration_words
 
 
 def occupancy(jobs: pd.DataFrame, held: pd.DataFrame, origin: pd.Timestamp) -> pd.DataFrame:
@@ -170,21 +171,6 @@ def cluster_measures(prepared: Prepared, state: State, jobs: pd.DataFrame, steps
         ("busiest", float(steps["accelerators"].max()), "accelerators"),
     ]
     return pd.DataFrame(rows, columns=["measure", "value", "unit"])
-
-
-def duration_words(seconds: float) -> str:
-    """Write a duration in the unit a reader would use.
-
-    Examples
-    --------
-    >>> duration_words(42), duration_words(5400), duration_words(200000)
-    ('42 seconds', '1.5 hours', '2.31 days')
-    """
-    seconds = 0.0 if abs(seconds) < 1e-3 else seconds
-    for limit, unit, name in ((120, 1, "seconds"), (5400, 60, "minutes"), (172800, 3600, "hours")):
-        if seconds < limit:
-            return f"{seconds / unit:.3g} {name}"
-    return f"{seconds / 86400:.3g} days"
 
 
 def headline(jobs: pd.DataFrame, measures: pd.DataFrame) -> str:

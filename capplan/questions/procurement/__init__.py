@@ -5,7 +5,7 @@ from capplan.questions.procurement.decide import Decided, decide
 from capplan.questions.procurement.first_answer import FIRST_GAP, FirstAnswer, first_answer
 from capplan.questions.procurement.hindsight.fresh_paths import OutOfSample, judge_on_fresh_paths
 from capplan.questions.procurement.hindsight.frontier import Frontier, trace_frontier
-from capplan.questions.procurement.hindsight.kept_decision import Kept, Signed, keep_decision, signed_now
+from capplan.questions.procurement.hindsight.kept_decision import Kept, Signed, keep_decision, regret_of, signed_now
 from capplan.questions.procurement.hindsight.rehearsal import Rolling, rehearse_plan
 from capplan.questions.procurement.plan_purchases import plan_purchases
 from capplan.questions.procurement.problem import Problem
@@ -30,6 +30,7 @@ __all__ = [
     "judge_on_fresh_paths",
     "keep_decision",
     "plan_purchases",
+    "regret_of",
     "rehearse_plan",
     "sample_paths",
     "signed_now",

@@ -24,6 +24,7 @@ class FirstAnswer:
     dispatch: pd.DataFrame
     costs: pd.DataFrame
     expected_usd: float
+    bad_usd: float
     headline: str
     notes: tuple[str, ...]
 
@@ -48,6 +49,7 @@ def first_answer(found: Decided) -> FirstAnswer:
         dispatch_table(found.work, found.market, found.choices, found.recourse, solution.recourse),
         cost_table(found.work, found.market, found.choices, found.recourse, solution.recourse, found.lots),
         expected,
+        bad,
         headline,
         (*notes, *found.notes),
     )

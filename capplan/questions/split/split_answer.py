@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 
 from capplan.book.assumptions.split import SplitAssumptions
-from capplan.questions.cluster.measures import duration_words
 from capplan.questions.split.two_parts import LENDING, SEPARATE, SHARED, Fleet
-from capplan.text import money
+from capplan.text import duration_words, money
 
 HOURS_PER_YEAR = 8760.0
 NAMES = {"separate": "two separate clusters", "shared": "one shared pool", "lending": "lending with reclaim"}

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pandas as pd
 
 from capplan.optimize.solver import InfeasibleError
-from capplan.questions.procurement.decide import decide
+from capplan.questions.procurement.decide import Decided, decide
 from capplan.questions.procurement.problem import Problem
 from capplan.questions.procurement.program.agreement_proof import best_plan
 from capplan.questions.procurement.supply.choices import lots_of
@@ -53,6 +52,11 @@ def keep_decision(problem: Problem, signed: Signed) -> Kept:
         The decision.
     """
     found = decide(problem, proof=None)
+    return Kept(regret_of(found, signed), signed_now(found.purchases))
+
+
+def regret_of(found: Decided, signed: Signed) -> float:
+    """Return what signing something else costs above a plan that was found, as a share of it; infinite where it cannot be signed."""
     program, table, best = found.model.program, found.choices.table, found.solution
     firm = table["firm"].to_numpy(bool)
     lots = lots_of(table, pd.Series(dict(signed), dtype=float))
@@ -62,13 +66,12 @@ def keep_decision(problem: Problem, signed: Signed) -> Kept:
     possible = ((lots[firm] >= lower[place]) & (lots[firm] <= upper[place])).all() and set(signed) <= set(
         zip(table["offer_id"][firm], table["quarter"][firm], strict=True)
     )
+    if not possible:
+        return float("inf")
     lower[place] = upper[place] = lots[firm]
-    regret = np.inf
-    if possible:
-        try:
-            held = replace(found.model, program=replace(program, lower=lower, upper=upper))
-            kept = best_plan(held, problem.assumptions, best.warm, None, exact=False, seen=best)[1]
-            regret = max(kept.upper - best.upper, 0.0) / max(abs(best.upper), 1e-9)
-        except InfeasibleError:
-            pass
-    return Kept(float(regret), signed_now(found.purchases))
+    try:
+        held = replace(found.model, program=replace(program, lower=lower, upper=upper))
+        kept = best_plan(held, found.problem.assumptions, best.warm, None, exact=False, seen=best)[1]
+    except InfeasibleError:
+        return float("inf")
+    return float(max(kept.upper - best.upper, 0.0) / max(abs(best.upper), 1e-9))

@@ -1,0 +1,73 @@
+"""A sweep from a book to a folder: one tidy Parquet file, and a page."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from capplan.book.book import load_book
+from capplan.errors import ReportError, ScenarioError
+from capplan.sweep.page import regret_table, sweep_page
+from capplan.sweep.points import parse_axis, points_of
+from capplan.sweep.run import Sweep, sweep_book
+
+
+def write_sweep(book_path: Path, vary: Sequence[str], sample: str, values: Mapping[str, Any], out: Path, most: int, say: Callable[[str], None]) -> Sweep:
+    """Sweep a book, and leave points.parquet, decisions.parquet, sweep.json and sweep.html; parts of an unfinished sweep stay in the folder `parts`.
+
+    Parameters
+    ----------
+    book_path
+        Folder of the book.
+    vary
+        Assumptions and their values, as in `points.parse_axis`.
+    sample
+        "sobol:256" for a sample of the ranges; empty for every combination.
+    values
+        Assumptions to override at every point.
+    out
+        Folder to write.
+    most
+        Points that are taken at most.
+    say
+        Called with progress.
+
+    Raises
+    ------
+    CapplanError
+        If the book, a value, or the folder is wrong, before anything is decided.
+    """
+    axes = [parse_axis(text) for text in vary]
+    book = load_book(book_path)
+    scenario = book.scenario_with(**values)
+    points = points_of(axes, _sampled(sample), scenario.seed)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "parts").mkdir(exist_ok=True)
+        probe = out / "parts" / ".probe"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ReportError(f"{out} cannot be written: {error.strerror or error}; choose another folder with --out") from error
+    say(f"capplan: {book.name}, a sweep of {len(points):,} points")
+    found = sweep_book(book, scenario, points, out, most=most, say=say)
+    found.points.to_parquet(out / "points.parquet", index=False)
+    regret_table(found).to_parquet(out / "decisions.parquet", index=False)
+    record = {"book": book.name, "headline": found.headline, "vary": list(vary), "sample": sample, "parameters": scenario.model_dump(mode="json"), "digests": dict(book.digests)}
+    (out / "sweep.json").write_text(json.dumps(record, indent=1, default=str) + "\n", encoding="utf-8")
+    (out / "sweep.html").write_text(sweep_page(book.name, found, axes, scenario.currency), encoding="utf-8")
+    shutil.rmtree(out / "parts", ignore_errors=True)
+    return found
+
+
+def _sampled(text: str) -> int:
+    """Read how many points are sampled; 0 for none."""
+    if not text:
+        return 0
+    kind, _, count = text.partition(":")
+    if kind != "sobol" or not count.isdigit() or int(count) < 2:
+        raise ScenarioError(f"--sample {text}: write sobol:N with at least 2 points, such as sobol:256")
+    return int(count)

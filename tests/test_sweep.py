@@ -1,0 +1,238 @@
+"""Sweeps: the points asked for, the same numbers whoever does them, what is done is kept, and which decision stands."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from capplan.book.book import load_book
+from capplan.errors import CapplanError, ScenarioError
+from capplan.sweep import Axis, parse_axis, points_of, sweep_book, write_sweep
+from capplan.sweep import run as sweeping
+from capplan.sweep.page import effects, regret_table, steps_of
+from capplan.workers import workers
+from tests.conftest import CONTRACTS, SKUS, SOURCES
+
+OFFERS = (
+    "offer_id,sku,region,geography,term,usd_per_hour,lead_time_days_p50,discounts,guarantees_capacity,as_of,source_id\n"
+    "od,test.8x,us-1,us,on_demand,32,0,none,false,2026-12-01,s1\n"
+    "one,test.8x,us-1,us,reserved_1y,20,10,units,true,2026-12-01,s1\n"
+)
+STATED = "scenario,probability,workload,quarter,quantity\n" + "".join(
+    f"{name},{p},chat,2027Q{q},{size * q}\n" for name, p, size in (("low", 0.5, 30000), ("high", 0.5, 60000)) for q in (1, 2)
+)
+VALUES = {"price_factor": (0.8, 1.0, 1.2), "risk_weight": (0.0, 0.2, 0.5, 0.8)}
+
+
+BOOK = "as_of: 2026-12-01\nfirst_quarter: 2027Q1\nhorizon_quarters: 2\nproviders: [aws]\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("sweep") / "tiny"
+    place.mkdir()
+    tables = {"demand_scenarios": STATED, "commitments": CONTRACTS, "skus": SKUS, "sources": SOURCES, "offers": OFFERS}
+    for name, text in tables.items():
+        (place / f"{name}.csv").write_text(text)
+    (place / "book.yaml").write_text(BOOK)
+    return place
+
+
+@pytest.fixture(scope="module")
+def book(folder):
+    return load_book(folder)
+
+
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch):
+    """Points of these tests take less time than a process to start."""
+    monkeypatch.setattr(sweeping, "workers", lambda address: workers(address, 1))
+
+
+def grid(**values):
+    return points_of([Axis(name, tuple(found)) for name, found in values.items()])
+
+
+def quiet(_: str) -> None:
+    pass
+
+
+# ---------------------------------------------------------------- the points
+
+
+def test_lists_and_ranges_are_crossed():
+    points = points_of([parse_axis("price_factor=0.5:1.5:3"), parse_axis("horizon_quarters=2:4:3"), parse_axis("seed=1,2")])
+    assert len(points) == 18
+    assert [point["price_factor"] for point in points[::6]] == [0.5, 1.0, 1.5]
+    assert {type(point["horizon_quarters"]) for point in points} == {int}
+
+
+def test_a_sample_is_even_and_the_same_for_the_same_seed():
+    axes = [parse_axis("price_factor=0.5:1.5"), parse_axis("risk_weight=0:1"), parse_axis("seed=1,2")]
+    points = points_of(axes, 64, seed=3)
+    assert points == points_of(axes, 64, seed=3)
+    assert points != points_of(axes, 64, seed=4)
+    assert len(points) == 128
+    frame = pd.DataFrame(points[:64])
+    # 64 points of a Sobol net: one in each 64th of every axis
+    for name, low in (("price_factor", 0.5), ("risk_weight", 0.0)):
+        assert sorted(((frame[name] - low) * 64).astype(int)) == list(range(64))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("risk_wieght=0,1", "did you mean risk_weight"),
+        ("=1", "nothing is not an assumption"),
+        ("risk_weight", "write a list, risk_weight=a,b,c, or a range"),
+        ("risk_weight=1:0:3", "low below high"),
+        ("risk_weight=0:1:1", "2 to 1000 points"),
+        ("risk_weight=0:1:2:3", "a range is low:high"),
+        ("risk_weight=a:b", "a range is low:high"),
+        ("risk_weight=0:inf:3", "a range is low:high"),
+    ],
+)
+def test_a_wrong_axis_says_what_is_allowed(text, said):
+    with pytest.raises(ScenarioError, match=said):
+        parse_axis(text)
+
+
+def test_wrong_points_are_refused_before_anything_runs(folder, book, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweeping, "decide", lambda *_, **__: pytest.fail("nothing may run"))
+    with pytest.raises(ScenarioError, match="price_factor is given twice"):
+        points_of([parse_axis("price_factor=1,2"), parse_axis("price_factor=0.5:1.5:3")])
+    with pytest.raises(ScenarioError, match="needs at least one range"):
+        points_of([parse_axis("seed=1,2")], 8)
+    with pytest.raises(ScenarioError, match=r"point risk weight 2: .*risk_weight"):
+        sweep_book(book, book.scenario, grid(risk_weight=(0.1, 2)), tmp_path, say=quiet)
+    with pytest.raises(ScenarioError, match="sobol:N"):
+        write_sweep(folder, ["price_factor=0.5:1.5"], "halton:8", {}, tmp_path / "out", 10, quiet)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CapplanError, match="cannot be written"):
+        write_sweep(folder, ["price_factor=0.5:1.5:3"], "", {}, tmp_path / "file", 10, quiet)
+
+
+def test_too_many_points_say_how_long_they_would_take(book, tmp_path):
+    with pytest.raises(CapplanError, match=r"12 points are more than 10; at about .* a point and core they take .*--most 12"):
+        sweep_book(book, book.scenario, grid(**VALUES), tmp_path, most=10, say=quiet)
+
+
+# ---------------------------------------------------------------- the numbers
+
+
+@pytest.fixture(scope="module")
+def found(book, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sweeping, "workers", lambda address: workers(address, 1))
+        return sweep_book(book, book.scenario, grid(**VALUES), tmp_path_factory.mktemp("found"), say=quiet)
+
+
+def test_a_point_is_what_a_plan_of_its_own_says(book, found):
+    from capplan.answers.plan import purchases_of
+
+    for row in (found.points.iloc[0], found.points.iloc[7]):
+        plan = purchases_of(book, book.scenario.replaced(price_factor=float(row["price_factor"]), risk_weight=float(row["risk_weight"])))
+        # both are proven within their gaps of the same optimum
+        assert row["lower_usd"] <= plan.proof.upper_usd * (1 + 1e-9)
+        assert plan.proof.lower_usd <= row["upper_usd"] * (1 + 1e-9)
+        assert row["status"] == "proven"
+
+
+@pytest.mark.slow
+def test_numbers_do_not_depend_on_the_number_of_workers(book, found, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweeping, "workers", lambda _: workers(None, 2))
+    again = sweep_book(book, book.scenario, grid(**VALUES), tmp_path, say=quiet)
+    for name in ("points", "decisions", "regrets"):
+        pd.testing.assert_frame_equal(getattr(again, name), getattr(found, name), check_exact=True)
+
+
+def test_dearer_prices_never_cost_less_and_regrets_are_costs(found):
+    ordered = found.points.sort_values("price_factor")
+    for _, rows in ordered.groupby("risk_weight"):
+        assert (rows["lower_usd"].to_numpy()[:-1] <= rows["upper_usd"].to_numpy()[1:] * (1 + 1e-9)).all()
+    assert (found.regrets["regret_share"] >= 0).all()
+    # what is best at a point costs nothing above the best there
+    best = found.regrets.merge(found.points[["point", "decision"]], on=["point", "decision"])
+    assert best["regret_share"].max() <= 2 * found.points["gap_share"].max() + 1e-9
+
+
+def test_a_point_that_fails_says_why_and_stops_nobody(book, tmp_path):
+    points = [{"excluded_offers": ["od"]}, {"excluded_offers": ["no-such-offer"]}, {"price_factor": 0.9}]
+    result = sweep_book(book, book.scenario, points, tmp_path, say=quiet).points
+    assert (result["status"] != "failed").sum() >= 1
+    for message in result.loc[result["status"] == "failed", "message"]:
+        assert message
+    with pytest.raises(CapplanError, match="no point could be decided; the first says"):
+        sweep_book(book, book.scenario, [{"providers": ["nobody"]}], tmp_path, say=quiet)
+
+
+# ---------------------------------------------------------------- stopped and gone on
+
+
+def test_what_is_done_is_kept_and_gone_on_with(book, found, tmp_path):
+    def stopped(text: str) -> None:
+        if "of 12 points" in text:
+            raise KeyboardInterrupt
+
+    with pytest.raises(CapplanError, match="stopped after 8 of 12 points; what is done is kept"):
+        sweep_book(book, book.scenario, grid(**VALUES), tmp_path / "two", say=stopped)
+    assert len(list((tmp_path / "two" / "parts").glob("*.json"))) == 1
+    heard = []
+    again = sweep_book(book, book.scenario, grid(**VALUES), tmp_path / "two", say=heard.append)
+    assert "8 points were done before" in heard[0]
+    pd.testing.assert_frame_equal(again.points, found.points, check_exact=True)
+    # another book is another sweep
+    other = book.with_rows("offers", book.get("offers").assign(usd_per_hour=lambda rows: rows["usd_per_hour"] * 1.5))
+    assert not sweep_book(other, book.scenario, grid(**VALUES), tmp_path / "two", say=quiet).points.equals(found.points)
+
+
+@pytest.mark.slow
+def test_a_cluster_of_two_processes_gives_the_same_when_one_is_killed(book, found, tmp_path):
+    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed (capplan[dask])")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+        killed = []
+
+        def say(_: str) -> None:
+            if not killed:
+                killed.append(next(iter(cluster.scheduler_info["workers"].values()))["nanny"])
+                os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
+
+        scenario = book.scenario.replaced(workers=cluster.scheduler_address)
+        result = sweep_book(book, scenario, grid(**VALUES), tmp_path / "dask", say=say)
+        assert killed
+    for name in ("points", "decisions", "regrets"):
+        pd.testing.assert_frame_equal(getattr(result, name), getattr(found, name), check_exact=True)
+
+
+# ---------------------------------------------------------------- what is shown
+
+
+def test_effects_are_means_over_the_other_assumptions():
+    points = pd.DataFrame([(a, b, 10 * a + b) for a in (1.0, 2.0, 3.0) for b in (0.0, 4.0)], columns=["price_factor", "risk_weight", "upper_usd"])
+    table = effects(points, [Axis("risk_weight", ()), Axis("price_factor", ())]).set_index("assumption")
+    assert list(table.index) == ["price_factor", "risk_weight"]
+    assert table.loc["price_factor", ["low_usd", "high_usd", "moves_usd"]].tolist() == [12.0, 32.0, 20.0]
+    assert table.loc["risk_weight", "moves_usd"] == 4.0
+    assert steps_of(pd.Series(np.linspace(0, 1, 100))).nunique() == 5
+
+
+def test_the_folder_holds_one_tidy_file_and_a_page_without_scripts(folder, tmp_path):
+    out = tmp_path / "out"
+    found = write_sweep(folder, ["price_factor=0.8:1.2:3", "risk_weight=0,0.5"], "", {}, out, 100, quiet)
+    assert sorted(path.name for path in out.iterdir()) == ["decisions.parquet", "points.parquet", "sweep.html", "sweep.json"]
+    stored = pd.read_parquet(out / "points.parquet")
+    assert len(stored) == 6
+    assert {"point", "price_factor", "risk_weight", "upper_usd", "decision", "gap_share"} <= set(stored)
+    page = (out / "sweep.html").read_text()
+    assert "<script" not in page
+    assert found.headline.split(";")[0] in page
+    assert json.loads((out / "sweep.json").read_text())["vary"] == ["price_factor=0.8:1.2:3", "risk_weight=0,0.5"]
+    table = regret_table(found)
+    assert table["worst_regret_share"].is_monotonic_increasing or (table["impossible_points"] > 0).any()
+    assert not (table["worst_regret_share"] == math.inf).any()
