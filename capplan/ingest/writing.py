@@ -166,7 +166,7 @@ def write_tables(
                 continue
             if table == "workloads":
                 faults += _other_units(there, new, path.name)
-            whole, taken, said = _joined(there.reset_index(drop=True), old, new, own.get(table), table)
+            whole, taken, said = _joined(there.reset_index(drop=True), empty_table(table) if replace else old, new, own.get(table), table)
             if said:
                 notes.append(f"{path.name}: {said}")
             if whole is None:

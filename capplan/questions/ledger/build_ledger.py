@@ -22,7 +22,7 @@ from capplan.questions.ledger.costs import (
 from capplan.questions.ledger.currency import converted
 from capplan.questions.ledger.hourly_commitments import burn_down
 from capplan.questions.ledger.payments import payments_by_day
-from capplan.questions.ledger.reconcile import against_budgets, reconcile
+from capplan.questions.ledger.reconcile import OLD_DAYS, against_budgets, reconcile
 from capplan.questions.ledger.schedules import Entry, as_incurred, entry_frame
 from capplan.questions.ledger.summaries import contract_table, idle_table, obligation_table, residual_table, spend_band
 from capplan.questions.ledger.teams import class_bearers, purchase_bearers
@@ -357,9 +357,12 @@ def _notes(
         if off.empty:
             notes.append(f"All contracts tie to the bill of {month:%Y-%m}; another {money(by_use)} were billed by use in it.")
         notes += [
-            f"Bill of {month:%Y-%m}, {row['line']} of {row['provider']} ({row['view']}): the ledger has {row['ledger_usd']:,.2f} USD, the bill {row['bill_usd']:,.2f} USD."
+            f"Bill of {month:%Y-%m}, {row['line']} of {row['provider']} ({row['view']}): the ledger has {row['ledger_usd']:,.2f} USD, the bill {row['bill_usd']:,.2f} USD: {row['why']}."
             for row in off.to_dict("records")
         ]
+        days = int(reconciliation["days_old"].iloc[0])
+        if days > OLD_DAYS:
+            notes.append(f"The last bill is old: {month:%Y-%m} ended {days} days before the plan's date. It says nothing of contracts and prices since; ingest a newer one.")
     renewed = set(bought["offer_id"]) if len(bought) else set()
     passed = signed[signed["renews"].astype(bool) & (signed["notice_date"] < pd.Timestamp(a.as_of))] if len(signed) else signed
     notes += [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
 from capplan.errors import CapplanError
@@ -11,6 +13,11 @@ from capplan.units import quarter_of
 #: A line ties where ledger and bill differ by less than this share of the bill, or by less than a dollar.
 TIES_SHARE = 0.005
 TIES_USD = 1.0
+#: What ends the name of a line of all contracts of one machine.
+UNDER_CONTRACT = " under contract"
+#: A bill that ended longer ago than this is called old.
+OLD_DAYS = 62
+COLUMNS = ["month", "view", "provider", "line", "ledger_usd", "bill_usd", "difference_usd", "ties", "used_usd", "unused_usd", "why", "days_old"]
 #: Budget measure -> the view it is counted in.
 MEASURES = {"p_and_l": "p_and_l", "cash": "cash", "capex": "cash"}
 
@@ -20,8 +27,9 @@ def reconcile(
 ) -> pd.DataFrame:
     """Hold the ledger against the last full month of the bill.
 
-    Signed contracts must tie line by line: what was invoiced for them (bills) and what was expensed (effective cost, unused part included). What is used by
-    the hour or the token is in the bill only; its line shows the run rate the plan starts from.
+    Signed contracts must tie line by line: what was invoiced for them (bills) and what was expensed (effective cost, unused part included). A charge belongs
+    to the contract that its commitment names; where no contract has that name, to those of its machine that run in the month. What is used by the hour or
+    the token is in the bill only; its line shows the run rate the plan starts from.
 
     Parameters
     ----------
@@ -41,39 +49,100 @@ def reconcile(
     Returns
     -------
     DataFrame
-        month, view (billed, p_and_l), provider, line, ledger_usd, bill_usd, difference_usd, ties (empty for lines that only the bill has).
+        month, view (billed, p_and_l), provider, line, ledger_usd, bill_usd, difference_usd, ties (empty for lines that only the bill has), used_usd and
+        unused_usd (parts of bill_usd), why (a line does not tie), days_old (from the month's end to `as_of`).
     """
-    columns = ["month", "view", "provider", "line", "ledger_usd", "bill_usd", "difference_usd", "ties"]
     full = billing[billing["month"] + pd.offsets.MonthEnd(0) < as_of]
     if full.empty:
-        return pd.DataFrame(columns=columns)
+        return pd.DataFrame(columns=COLUMNS)
     month = full["month"].max()
-    bill = full[full["month"] == month].copy()
-    for column in ("billed_cost", "effective_cost"):
-        parts = [
-            part[column] * (1 / converted(pd.Series(1.0, part.index), part["month"], str(name), fx))
-            for name, part in bill.groupby("currency")
-        ]
-        bill[column] = pd.concat(parts)
+    bill = _in_usd(full[full["month"] == month].reset_index(drop=True), fx)
     names = commitments.assign(provider=commitments["sku"].map(providers))
-    bound = bill["charge_category"].eq("Purchase") | bill["pricing_category"].eq("Committed")
+    running = names[(names["start"] <= month + pd.offsets.MonthEnd(0)) & (names["end"] >= month)]
+    bill["line"] = _lines(bill, running)
+    booked = entries[(entries["month"] == month) & (entries["component"] == "commitment")]
+    line_of = _line_of_contracts(names, bill)
     rows = []
     for view, column in (("billed", "billed_cost"), ("p_and_l", "effective_cost")):
-        booked = entries[(entries["view"] == view) & (entries["month"] == month) & (entries["component"] == "commitment")]
-        for (provider, sku), part in names.groupby(["provider", "sku"], sort=True):
-            ledger = booked.loc[booked["contract_id"].isin(part["commitment_id"]), "usd"].sum()
-            charged = bill.loc[bound & (bill["provider"] == provider) & (bill["sku"] == sku), column].sum()
-            if ledger or charged:
-                rows.append((month, view, provider, f"{sku} under contract", ledger, charged))
-        known = set(zip(names["provider"], names["sku"], strict=True))
-        rest = bill[~(bound & pd.Series([key in known for key in zip(bill["provider"], bill["sku"], strict=True)], index=bill.index))]
+        ledger = booked[booked["view"] == view].groupby("contract_id")["usd"].sum()
+        for (provider, line), part in names.groupby([names["provider"], line_of], sort=True):
+            ours = float(ledger.reindex(part["commitment_id"]).sum())
+            mine = bill[(bill["line"] == line) & (bill["provider"] == provider)]
+            if ours or mine[column].sum():
+                rows.append((month, view, provider, line, ours, mine[column].sum(), *_used_parts(mine, column), _why(part, mine, month, column)))
+        rest = bill[bill["line"].isna()]
         for (provider, service), part in rest.groupby(["provider", "service"], sort=True):
-            rows.append((month, view, provider, f"{service} by use", float("nan"), part[column].sum()))
-    frame = pd.DataFrame(rows, columns=columns[:-2])
+            rows.append((month, view, provider, f"{service} by use", float("nan"), part[column].sum(), *_used_parts(part, column), ""))
+    frame = pd.DataFrame(rows, columns=[name for name in COLUMNS if name not in ("difference_usd", "ties", "days_old")])
     frame["difference_usd"] = frame["ledger_usd"] - frame["bill_usd"]
     close = frame["difference_usd"].abs() <= (TIES_SHARE * frame["bill_usd"].abs()).clip(lower=TIES_USD)
     frame["ties"] = close.astype(object).where(frame["ledger_usd"].notna(), None)
-    return frame
+    frame["why"] = frame["why"].where(frame["ties"].eq(False), "")
+    frame["days_old"] = (as_of - (month + pd.offsets.MonthEnd(0))).days
+    return frame[COLUMNS]
+
+
+def _in_usd(bill: pd.DataFrame, fx: pd.DataFrame) -> pd.DataFrame:
+    """Convert a bill's costs to US dollars."""
+    for column in ("billed_cost", "effective_cost"):
+        parts = [
+            part[column] * (1 / converted(pd.Series(1.0, part.index), part["month"], str(name), fx)) for name, part in bill.groupby("currency")
+        ]
+        bill[column] = pd.concat(parts)
+    return bill
+
+
+def _lines(bill: pd.DataFrame, running: pd.DataFrame) -> pd.Series:
+    """Say to which contract line each charge belongs; missing for charges by use.
+
+    A commitment's name is the provider's (often a long path whose last part is the contract's name); a charge under a commitment that no contract has by
+    name goes to its machine, where a contract of it runs.
+    """
+    of_contract = bill["charge_category"].eq("Purchase") | bill["pricing_category"].eq("Committed") | bill["commitment_status"].isin(["Used", "Unused"])
+    own = {str(row.commitment_id).lower(): _named_line(row) for row in running[["commitment_id", "sku"]].itertuples(index=False)}
+    short = bill["commitment"].str.lower().str.split(r"[/:]").str[-1]
+    by_name = bill["commitment"].str.lower().map(own).fillna(short.map(own))
+    machines = set(zip(running["provider"], running["sku"], strict=True))
+    known = pd.Series([(provider, machine) in machines for provider, machine in zip(bill["provider"], bill["machine"], strict=True)], bill.index, dtype=bool)
+    machine = bill["machine"].where(known, bill["sku"])
+    covered = pd.Series([pair in machines for pair in zip(bill["provider"], machine, strict=True)], bill.index, dtype=bool)
+    by_machine = (machine + UNDER_CONTRACT).where(covered & of_contract)
+    return by_name.fillna(by_machine)
+
+
+def _named_line(row: Any) -> str:
+    return f"{row.commitment_id} ({row.sku})"
+
+
+def _line_of_contracts(names: pd.DataFrame, bill: pd.DataFrame) -> pd.Series:
+    """Return the line of each contract: its own where the bill names it, else that of its machine."""
+    found = set(bill["line"].dropna())
+    own = names.apply(_named_line, axis=1) if len(names) else pd.Series([], dtype=object, index=names.index)
+    return own.where(own.isin(found), names["sku"] + UNDER_CONTRACT)
+
+
+def _used_parts(part: pd.DataFrame, column: str) -> tuple[float, float]:
+    unused = part["commitment_status"].eq("Unused") | part["bucket"].isin(["unused_commitment", "unused_reservation"])
+    return float(part.loc[~unused, column].sum()), float(part.loc[unused, column].sum())
+
+
+def _why(contracts: pd.DataFrame, charges: pd.DataFrame, month: pd.Timestamp, column: str) -> str:
+    """Say what may keep a line from tying."""
+    last = month + pd.offsets.MonthEnd(0)
+    reasons = []
+    if charges.empty:
+        reasons.append("the bill names neither this contract nor its machine under a commitment")
+    partly = contracts[(contracts["start"] > month) & (contracts["start"] <= last) | (contracts["end"] >= month) & (contracts["end"] < last)]
+    if len(partly):
+        reasons.append(f"{', '.join(partly['commitment_id'])} starts or ends inside the month")
+    over = contracts[(contracts["start"] > last) | (contracts["end"] < month)]
+    if len(over):
+        reasons.append(f"{', '.join(over['commitment_id'])} does not run in the month")
+    if column == "billed_cost" and (contracts["upfront_paid_usd"] > 0).any():
+        reasons.append("part of the price was paid at signing")
+    if not reasons:
+        reasons.append("price, machines or hours of the contract differ from the bill's")
+    return "; ".join(reasons)
 
 
 def against_budgets(entries: pd.DataFrame, limits: pd.DataFrame, quarters: list[str]) -> pd.DataFrame:
