@@ -20,6 +20,7 @@ from capplan.questions.ledger import (
     build_ledger,
     burn_down,
     commitment_charges,
+    depreciation_convention,
     draw_dollar_plan,
     expected_work,
     internal_rate_of_return,
@@ -31,6 +32,7 @@ from capplan.questions.ledger import (
     net_present_value,
     request_usd,
     straight_line,
+    tax_depreciation,
 )
 from capplan.questions.ledger.currency import rates_by_month
 from capplan.units import fiscal_year
@@ -96,6 +98,40 @@ def test_finance_rows():
         for step, amount in enumerate(macrs(100, years), start=1):
             assert amount == value[f"macrs{years}_{step}"]
         assert sum(macrs(100, years)) == pytest.approx(100)
+
+
+#: IRS Publication 946, Tables A-2 to A-5: recovery period, quarter, percent of each year.
+MID_QUARTER = {
+    (3, 1): (58.33, 27.78, 12.35, 1.54), (3, 2): (41.67, 38.89, 14.14, 5.30), (3, 3): (25.00, 50.00, 16.67, 8.33), (3, 4): (8.33, 61.11, 20.37, 10.19),
+    (5, 1): (35.00, 26.00, 15.60, 11.01, 11.01, 1.38), (5, 2): (25.00, 30.00, 18.00, 11.37, 11.37, 4.26),
+    (5, 3): (15.00, 34.00, 20.40, 12.24, 11.30, 7.06), (5, 4): (5.00, 38.00, 22.80, 13.68, 10.94, 9.58),
+    (7, 1): (25.00, 21.43, 15.31, 10.93, 8.75, 8.74, 8.75, 1.09), (7, 4): (3.57, 27.55, 19.68, 14.06, 10.04, 8.73, 8.73, 7.64),
+}  # fmt: skip
+
+
+def test_mid_quarter_percentages_as_printed():
+    for (years, quarter), percents in MID_QUARTER.items():
+        found = macrs(100, years, quarter)
+        assert found == pytest.approx(percents, abs=0.011), (years, quarter)
+        assert sum(found) == pytest.approx(100)
+    with pytest.raises(CapplanError, match="quarters 1 to 4"):
+        macrs(100, 5, 5)
+
+
+def test_the_convention_of_a_tax_year_follows_the_forty_percent_rule():
+    """Publication 946: more than 40 % of the basis in the last three months calls for the mid-quarter convention."""
+    assert depreciation_convention([600, 0, 0, 400]) == "half_year"
+    assert depreciation_convention([599, 0, 0, 401]) == "mid_quarter"
+    assert depreciation_convention([0, 0, 0, 1]) == "mid_quarter"
+    assert depreciation_convention([0, 0, 0, 0]) == "half_year"
+    with pytest.raises(CapplanError, match="four amounts"):
+        depreciation_convention([1, 2, 3])
+    years = tax_depreciation([(2027, 2, 1000.0), (2027, 4, 1000.0), (2028, 1, 500.0)], 5)
+    late = [sum(pair) for pair in zip(macrs(1000, 5, 2), macrs(1000, 5, 4), strict=True)]
+    early = macrs(500, 5)
+    assert years[2027] == pytest.approx(late[0])
+    assert years[2028] == pytest.approx(late[1] + early[0])
+    assert sum(years.values()) == pytest.approx(2500)
 
 
 def test_finance_refuses_nonsense():

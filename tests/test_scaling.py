@@ -146,6 +146,67 @@ def test_measured_training_curves_with_the_largest_run_held_out():
     assert held.median() <= 0.05
 
 
+def families():
+    """MLPerf Training: curves of one submitter, accelerator and benchmark in a round with four counts or more; and MosaicML's with a batch that grows."""
+    table = pd.read_csv(reference_file("data", "training_scaling", "mlperf_training_time_to_train.csv"))
+    table = table[(table["division"] == "closed") & (table["accelerators_total"] > 0)].dropna(subset=["mean_minutes_without_fastest_and_slowest"])
+    found = []
+    for _, part in table.groupby(["round", "submitter", "accelerator", "benchmark"]):
+        mean = part.groupby("accelerators_total")["mean_minutes_without_fastest_and_slowest"].mean()
+        if len(mean) >= 4:
+            found.append(pd.DataFrame({"curve": "c", "accelerators": mean.index, "throughput": mean.to_numpy(), "unit": "minutes"}))
+    return found
+
+
+def test_largest_runs_of_mlperf_held_out():
+    """The efficiency of the largest run, from the measured base, and how often it lies in the band of a new run."""
+    errors, inside = [], []
+    for runs in families():
+        largest, smallest = runs.iloc[-1], runs.iloc[0]
+        fit = fit_scaling(runs.iloc[:-1], A)
+        found = (smallest["throughput"] * smallest["accelerators"]) / (largest["throughput"] * largest["accelerators"])
+        errors.append(fit.efficiency(largest["accelerators"])[0] / found - 1)
+        row = fit.at(largest["accelerators"], 0.95).iloc[0]
+        inside.append(row["lower"] <= 1 / largest["throughput"] <= row["upper"])
+    assert len(errors) >= 25
+    assert abs(np.median(errors)) < 0.05
+    assert np.median(np.abs(errors)) < 0.12
+    assert 0.90 <= np.mean(inside) <= 0.98
+
+
+def test_efficiency_starts_at_the_measured_run_and_small_runs_count_as_much():
+    # The smallest run lies a third above the law of the others: absolute least squares hardly sees it.
+    runs = pd.DataFrame({"accelerators": [8, 64, 128, 256, 512], "throughput": [8.0, 48.0, 92.0, 170.0, 300.0], "unit": "tokens/s"})
+    fit = fit_scaling(runs, A)
+    assert fit.efficiency(np.array([1.0, 8.0])).tolist() == [1.0, 1.0]
+    assert fit.efficiency(512.0)[0] == pytest.approx(300 / 512, rel=0.10)
+    assert fit.at(512.0).iloc[0]["efficiency_share"] == pytest.approx(fit.efficiency(512.0)[0])
+    assert (np.diff(fit.efficiency(np.geomspace(8, 4096, 30))) <= 1e-12).all()
+
+
+def test_few_points_never_claim_more_than_their_scatter_allows():
+    """A band holds new runs as often as it says, for three points as for ten, where runs scatter as public ones do; and more scatter widens it."""
+    rng = np.random.default_rng(5)
+    for counts in ([8, 16, 32], [8, 16, 32, 64, 128], [8, 12, 16, 24, 32, 48, 64, 96, 128, 192]):
+        n, inside = np.array(counts, dtype=float), 0
+        for _ in range(60):
+            exact = usl_throughput(n, 0.004, 1e-6, 10)
+            fit = fit_scaling(pd.DataFrame({"accelerators": n, "throughput": exact * np.exp(rng.normal(0, 0.06, len(n))), "unit": "tokens/s"}), A)
+            at = n.max() * 1.5
+            new = usl_throughput(at, 0.004, 1e-6, 10) * np.exp(rng.normal(0, 0.06))
+            row = fit.at(at, 0.95).iloc[0]
+            inside += row["lower"] <= new <= row["upper"]
+        assert inside / 60 >= 0.9, counts
+    widths = []
+    for scatter in (0.0, 0.1, 0.3):
+        x = 10 * np.array([8.0, 16, 32]) ** 0.9 * np.exp(scatter * np.array([1, -1, 1]))
+        row = fit_scaling(pd.DataFrame({"accelerators": [8, 16, 32], "throughput": x, "unit": "tokens/s"}), A).at(32.0).iloc[0]
+        widths.append(row["upper"] / row["lower"])
+    assert widths[0] < widths[1] < widths[2]
+    # Three points on a line prove no law: the band is no narrower than that of runs that scatter as public ones do.
+    assert widths[0] > np.exp(2 * 1.96 * 0.04)
+
+
 def test_times_to_train_say_that_the_batch_differs():
     table = pd.read_csv(reference_file("data", "training_scaling", "mlperf_training_time_to_train.csv"))
     table = table.rename(

@@ -53,7 +53,7 @@ class PricingAssumptions(Timeline):
         step=0.05,
     )
     usd_per_kwh: float = assumption(
-        0.085,
+        0.09,
         "Price of electricity where a site states none.",
         "U.S. EIA, Electric Power Monthly, table 5.6, April 2025: industrial customers paid 8.7 cents in the East North Central and 9.0 in the Middle Atlantic states.",
         unit="USD/kWh",

@@ -64,9 +64,9 @@ class ProcurementAssumptions(PricingAssumptions):
         step=1,
     )
     batch_shortfall_usd_per_accelerator_hour: float = assumption(
-        12.0,
+        18.0,
         "Cost of missing, for training and other batch work, what the fastest accelerator its speeds name does in an hour, where the workload states none.",
-        "A judgement: about twice the on-demand price, since delay costs less than loss.",
+        "A judgement: above every listed on-demand price of an accelerator-hour (14.28 USD for a B200 at AWS), so that such work is done where it can be; delay costs less than loss.",
         unit="USD/h",
         gt=0,
         le=1000,

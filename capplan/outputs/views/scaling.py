@@ -93,7 +93,7 @@ def _throughput(fit: ScalingFit, curve: str, here: pd.Series, limits: pd.Series,
         y_title="Throughput",
         x_unit="accelerators",
         unit=unit,
-        subtitle=f"{law} through {len(runs)} runs ({limits['scaling']} scaling){', with the confidence band of the fit' if banded else ''}; "
+        subtitle=f"{law} through {len(runs)} runs ({limits['scaling']} scaling){', with the band that a new run lies in' if banded else ''}; "
         f"{number_text(each)} {unit} for each accelerator at the count asked for",
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from capplan.questions.ledger.build_ledger import Ledger, build_ledger
 from capplan.questions.ledger.finance import (
     annuity_factor,
+    depreciation_convention,
     internal_rate_of_return,
     loan_payment,
     loan_periods,
@@ -12,6 +13,7 @@ from capplan.questions.ledger.finance import (
     modified_rate_of_return,
     net_present_value,
     straight_line,
+    tax_depreciation,
 )
 from capplan.questions.ledger.hourly_commitments import PlanDraw, burn_down, commitment_charges, draw_dollar_plan
 from capplan.questions.ledger.reconcile import against_budgets, reconcile
@@ -31,6 +33,7 @@ __all__ = [
     "build_ledger",
     "burn_down",
     "commitment_charges",
+    "depreciation_convention",
     "draw_dollar_plan",
     "expected_work",
     "internal_rate_of_return",
@@ -43,5 +46,6 @@ __all__ = [
     "reconcile",
     "request_usd",
     "straight_line",
+    "tax_depreciation",
     "withdrawal_notes",
 ]

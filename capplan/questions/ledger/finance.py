@@ -16,6 +16,10 @@ MACRS_PERCENT = {
 }
 
 
+#: More than this share of a tax year's basis placed in service in its last quarter calls for the mid-quarter convention.
+MID_QUARTER_SHARE = 0.4
+
+
 def net_present_value(rate: float, cash_flows: Sequence[float]) -> float:
     r"""Discount evenly spaced cash flows to the first of them.
 
@@ -151,23 +155,102 @@ def straight_line(cost_usd: float, residual_usd: float, years: float) -> float:
     return (cost_usd - residual_usd) / years
 
 
-def macrs(cost_usd: float, recovery_years: int) -> tuple[float, ...]:
-    """Return the tax depreciation of each year (United States, MACRS, half-year convention): a tax view only, never in the P&L.
+def macrs(cost_usd: float, recovery_years: int, quarter: int | None = None) -> tuple[float, ...]:
+    r"""Return the tax depreciation of each year (United States, MACRS): a tax view only, never in the P&L.
+
+    .. math:: d_1 = \frac{2}{N}\,f,\qquad d_t = \max\left(\frac{2}{N}\,b_t,\; \frac{b_t}{N - f - (t - 2)}\right)
+
+    with b_t what is left, and f the part of the first year that counts: a half, or in the mid-quarter convention 7/8, 5/8, 3/8, 1/8 by the
+    quarter of the tax year in which the property was placed in service.
+
+    Parameters
+    ----------
+    cost_usd
+        Its basis.
+    recovery_years : N
+        3, 5 (computers) or 7.
+    quarter
+        Quarter of the tax year, 1 to 4, for the mid-quarter convention; None = the half-year convention, by its printed table.
 
     Raises
     ------
     CapplanError
-        For a recovery period other than 3, 5 or 7 years.
+        For a recovery period other than 3, 5 or 7 years, or a quarter that is none.
 
     Source
     ------
-    IRS Publication 946, Table A-1.
+    IRS Publication 946, Table A-1; Tables A-2 to A-5 round the mid-quarter formula to two digits.
 
     Examples
     --------
     >>> macrs(1000, 5)
     (200.0, 320.0, 192.0, 115.2, 115.2, 57.6)
+    >>> [round(usd, 1) for usd in macrs(1000, 5, quarter=4)]
+    [50.0, 380.0, 228.0, 136.8, 109.4, 95.8]
     """
     if recovery_years not in MACRS_PERCENT:
         raise CapplanError(f"recovery_years = {recovery_years}: MACRS tables are there for {', '.join(map(str, MACRS_PERCENT))} years")
-    return tuple(round(cost_usd * percent / 100, 10) for percent in MACRS_PERCENT[recovery_years])
+    if quarter is None:
+        return tuple(round(cost_usd * percent / 100, 10) for percent in MACRS_PERCENT[recovery_years])
+    if quarter not in (1, 2, 3, 4):
+        raise CapplanError(f"quarter = {quarter!r}: a tax year has the quarters 1 to 4")
+    first = (9 - 2 * quarter) / 8
+    shares = [2 / recovery_years * first]
+    for year in range(recovery_years):
+        left, life = 1 - sum(shares), recovery_years - first - year
+        shares.append(left if life <= 1 else max(2 / recovery_years * left, left / life))
+    return tuple(cost_usd * share for share in shares)
+
+
+def depreciation_convention(usd_by_quarter: Sequence[float]) -> str:
+    """Say by which convention the property of a tax year is depreciated: mid_quarter where more than 40 % of its basis came in the last quarter.
+
+    Parameters
+    ----------
+    usd_by_quarter
+        Basis placed in service in each of the four quarters of the tax year.
+
+    Raises
+    ------
+    CapplanError
+        If there are not four amounts of 0 or more.
+
+    Source
+    ------
+    IRS Publication 946, chapter 4, "Which convention applies?".
+
+    Examples
+    --------
+    >>> depreciation_convention([60, 0, 0, 40]), depreciation_convention([59, 0, 0, 41])
+    ('half_year', 'mid_quarter')
+    """
+    amounts = np.asarray(usd_by_quarter, dtype=float)
+    if amounts.shape != (4,) or not (amounts >= 0).all():
+        raise CapplanError(f"usd_by_quarter = {list(usd_by_quarter)!r}: state four amounts of 0 or more, one a quarter of the tax year")
+    return "mid_quarter" if amounts[3] > MID_QUARTER_SHARE * amounts.sum() else "half_year"
+
+
+def tax_depreciation(purchases: Sequence[tuple[int, int, float]], recovery_years: int) -> dict[int, float]:
+    """Return the tax depreciation by year of all property, each tax year's by the convention that its own purchases call for.
+
+    Parameters
+    ----------
+    purchases
+        Tax year, quarter (1 to 4) and basis in USD of each purchase.
+    recovery_years
+        As in `macrs`.
+
+    Examples
+    --------
+    >>> {year: round(usd, 1) for year, usd in tax_depreciation([(2027, 1, 500.0), (2027, 4, 500.0)], 3).items()}
+    {2027: 333.3, 2028: 444.5, 2029: 163.6, 2030: 58.6}
+    """
+    found: dict[int, float] = {}
+    for year in sorted({year for year, _, _ in purchases}):
+        own = [(quarter, usd) for when, quarter, usd in purchases if when == year]
+        by_quarter = [sum(usd for quarter, usd in own if quarter == place) for place in (1, 2, 3, 4)]
+        late = depreciation_convention(by_quarter) == "mid_quarter"
+        for quarter, usd in own:
+            for step, amount in enumerate(macrs(usd, recovery_years, quarter if late else None)):
+                found[year + step] = found.get(year + step, 0.0) + amount
+    return dict(sorted(found.items()))

@@ -11,6 +11,7 @@ from capplan.book.assumptions.scaling import ScalingAssumptions
 from capplan.errors import CapplanError, nearest
 from capplan.questions.scaling.laws import FORMS, Law, fit_law
 from capplan.questions.scaling.measured_runs import MINIMUM_COUNTS, measured_points
+from capplan.questions.scaling.new_run import NewRun, predictor
 
 #: How far beyond the largest run the curve is drawn, and in how many steps.
 REACH, STEPS = 4.0, 60
@@ -29,15 +30,17 @@ class ScalingFit:
         curve, law, chosen, points, residual_standard_error, held_out_accelerators, held_out_error_share (the largest count predicted from the
         others; empty with fewer than four counts).
     curve
-        curve, law, accelerators, throughput, lower, upper (empty without a point to spare), efficiency_share (of the smallest run's throughput per
-        accelerator), marginal_share (what one more adds, of the same), of the chosen law, up to four times the largest run.
+        curve, law, accelerators, throughput, lower, upper (where a new run will lie), efficiency_share (of the smallest run's measured throughput per
+        accelerator), all of `NewRun`; marginal_share (what one more adds by the chosen law, of the law's smallest run); up to four times the largest run.
     limits
         curve, law, scaling, smallest_accelerators, largest_accelerators, peak_accelerators, peak_throughput, knee_accelerators, worthwhile_accelerators,
         limit_throughput; empty where the law has none.
     runs
         curve, accelerators, throughput, fitted, efficiency_share (measured, of the law's throughput of one).
     laws
-        The chosen law by curve, for predictions.
+        The chosen law by curve, fitted as it is published (least squares on throughput): its parameters, peak and knee.
+    new_runs
+        By curve, what a new run will give: fitted by relative residuals, from the measured base, with a band for the run.
     headline, notes
     """
 
@@ -47,6 +50,7 @@ class ScalingFit:
     limits: pd.DataFrame
     runs: pd.DataFrame
     laws: tuple[tuple[str, Law], ...]
+    new_runs: tuple[tuple[str, NewRun], ...]
     headline: str
     notes: tuple[str, ...]
 
@@ -72,8 +76,8 @@ class ScalingFit:
         Returns
         -------
         DataFrame
-            curve, law, accelerators, throughput, lower, upper, efficiency_share (of the smallest run's throughput per accelerator),
-            marginal_share (what one more adds, of the same), beyond_measured.
+            curve, law, accelerators, throughput, lower, upper (of a new run), efficiency_share (of the smallest run's measured throughput per
+            accelerator), marginal_share (what one more adds by the law, of its smallest run), beyond_measured.
 
         Raises
         ------
@@ -84,21 +88,20 @@ class ScalingFit:
             raise CapplanError(f"accelerators = {accelerators!r}: a run has at least 1")
         rows = []
         known = self.limits.set_index("curve")
-        for name, law in self.laws:
+        for (name, law), (_, new) in zip(self.laws, self.new_runs, strict=True):
             count = np.array([float(accelerators)])
-            lower, upper = law.band(count, confidence_share)
+            lower, upper = new.band(count, confidence_share)
             smallest = float(known.loc[name, "smallest_accelerators"])
-            each = float(law.throughput(smallest)[0]) / smallest
             rows.append(
                 {
                     "curve": name,
                     "law": law.name,
                     "accelerators": float(accelerators),
-                    "throughput": float(law.throughput(count)[0]),
+                    "throughput": float(new.throughput(count)[0]),
                     "lower": float(lower[0]),
                     "upper": float(upper[0]),
-                    "efficiency_share": min(float(law.throughput(count)[0]) / float(accelerators) / each, 1.0),
-                    "marginal_share": float(law.marginal(count)[0]) / each,
+                    "efficiency_share": float(new.efficiency(count)[0]),
+                    "marginal_share": float(law.marginal(count)[0]) / (float(law.throughput(smallest)[0]) / smallest),
                     "beyond_measured": bool(accelerators > known.loc[name, "largest_accelerators"]),
                 }
             )
@@ -109,12 +112,12 @@ class ScalingFit:
         return self.law(curve).throughput(accelerators)
 
     def efficiency(self, accelerators: np.ndarray | float, curve: str | None = None) -> np.ndarray:
-        """Throughput per accelerator, as a share of that in the smallest run; at most 1, and 1 below it."""
-        law = self.law(curve)
-        name = curve if curve is not None else self.laws[0][0]
-        smallest = float(self.limits.set_index("curve").loc[name, "smallest_accelerators"])
-        n = np.maximum(np.atleast_1d(np.asarray(accelerators, dtype=float)), smallest)
-        return np.minimum(law.throughput(n) / n / (law.throughput(smallest)[0] / smallest), 1.0)
+        """Throughput per accelerator of a new run, as a share of that measured in the smallest one; at most 1, and 1 below it."""
+        known = dict(self.new_runs)
+        name = curve if curve is not None else self.new_runs[0][0]
+        if name not in known:
+            raise CapplanError(f"curve {name!r} was not fitted; {nearest(str(name), known)}")
+        return known[name].efficiency(accelerators)
 
 
 def fit_scaling(runs: pd.DataFrame, a: ScalingAssumptions) -> ScalingFit:
@@ -123,7 +126,9 @@ def fit_scaling(runs: pd.DataFrame, a: ScalingAssumptions) -> ScalingFit:
     .. math:: X(N) = \frac{\gamma N}{1 + \alpha(N-1) + \beta N(N-1)},\quad N_\text{peak} = \sqrt{\frac{1-\alpha}{\beta}},\quad
               N_\text{knee} = \frac{1}{\alpha},\quad X_\infty = \frac{\gamma}{\alpha}\ (\beta = 0)
 
-    beside Amdahl's law (beta = 0), Gustafson's and a power law, each by bounded least squares.
+    beside Amdahl's law (beta = 0), Gustafson's and a power law, each by bounded least squares, as they are published. What a new run will give is
+    read from relative residuals: the law that is asked for, or the geometric mean of the Universal Scalability Law, which saturates, and the
+    power law, which never does; public curves lie between the two.
 
     Parameters
     ----------
@@ -148,6 +153,7 @@ def fit_scaling(runs: pd.DataFrame, a: ScalingAssumptions) -> ScalingFit:
     points, kinds, notes = measured_points(runs)
     parameters, quality, curves, limits, measured = [], [], [], [], []
     chosen: dict[str, Law] = {}
+    new_runs: dict[str, NewRun] = {}
     remarks = list(notes)
     for curve, part in points.groupby("curve", sort=True):
         name = str(curve)
@@ -156,6 +162,7 @@ def fit_scaling(runs: pd.DataFrame, a: ScalingAssumptions) -> ScalingFit:
         held = {law: _held_out(law, n, x) for law in FORMS}
         main = _choice(a, kinds[name], held)
         chosen[name] = laws[main]
+        new_runs[name] = predictor(n, x, kinds[name], None if a.scaling_law == "auto" and main == "usl" else main)
         for law, fitted in laws.items():
             errors = fitted.parameter_errors()
             parameters += [
@@ -164,12 +171,12 @@ def fit_scaling(runs: pd.DataFrame, a: ScalingAssumptions) -> ScalingFit:
             quality.append(
                 (name, law, law == main, len(n), fitted.residual_standard_error, n.max() if held[law] is not None else np.nan, held[law])
             )
-        curves.append(_drawn(name, laws[main], n, a))
+        curves.append(_drawn(name, laws[main], new_runs[name], n, a))
         limits.append(_limits(name, kinds[name], laws[main], n, a))
         one = laws[main].throughput(1.0)[0]
         measured.append(part.assign(fitted=laws[main].throughput(n), efficiency_share=x / (one * n)))
         if laws[main].freedom < 1:
-            remarks.append(f"{name}: as many parameters as points; no band can be given.")
+            remarks.append(f"{name}: as many parameters as points; its band rests on the scatter of public curves alone.")
         if x[n == n.max()].mean() / n.max() > x[n == n.min()].mean() / n.min() * 1.02:
             remarks.append(
                 f"{name}: larger runs do more per accelerator than the smallest, which no law continues; the fit takes scaling as linear."
@@ -185,6 +192,7 @@ def fit_scaling(runs: pd.DataFrame, a: ScalingAssumptions) -> ScalingFit:
         limits=table,
         runs=pd.concat(measured, ignore_index=True)[["curve", "accelerators", "throughput", "fitted", "efficiency_share"]],
         laws=tuple(chosen.items()),
+        new_runs=tuple(new_runs.items()),
         headline=_headline(table.iloc[_place(a.scaling_curve, chosen)], a),
         notes=tuple(remarks),
     )
@@ -208,22 +216,20 @@ def _choice(a: ScalingAssumptions, kind: str, held: dict[str, float | None]) -> 
     return "usl"
 
 
-def _drawn(name: str, law: Law, n: np.ndarray, a: ScalingAssumptions) -> pd.DataFrame:
-    """Tabulate a law between the smallest run and some way beyond the largest."""
+def _drawn(name: str, law: Law, new: NewRun, n: np.ndarray, a: ScalingAssumptions) -> pd.DataFrame:
+    """Tabulate what new runs will give between the smallest run and some way beyond the largest."""
     counts = np.unique(np.concatenate([np.round(np.geomspace(n.min(), REACH * n.max(), STEPS)), n]))
-    lower, upper = law.band(counts, a.confidence_share)
-    each = law.throughput(n.min())[0] / n.min()
-    middle = law.throughput(counts)
+    lower, upper = new.band(counts, a.confidence_share)
     return pd.DataFrame(
         {
             "curve": name,
             "law": law.name,
             "accelerators": counts,
-            "throughput": middle,
+            "throughput": new.throughput(counts),
             "lower": lower,
             "upper": upper,
-            "efficiency_share": middle / counts / each,
-            "marginal_share": law.marginal(counts) / each,
+            "efficiency_share": new.efficiency(counts),
+            "marginal_share": law.marginal(counts) / (law.throughput(n.min())[0] / n.min()),
         }
     )
 

@@ -240,6 +240,31 @@ def fit_law(name: str, accelerators: np.ndarray, throughput: np.ndarray) -> Law:
     return Law(name, coefficients, covariance, freedom, float(np.sqrt(residual / freedom)) if freedom > 0 else float("nan"))
 
 
+def fit_relative(name: str, accelerators: np.ndarray, throughput: np.ndarray) -> np.ndarray:
+    r"""Return the coefficients of a law that are least off in proportion: small runs count as much as large ones.
+
+    .. math:: \min \sum_i \left(\ln X(N_i) - \ln x_i\right)^2
+
+    Parameters
+    ----------
+    name, accelerators, throughput
+        As `fit_law`.
+    """
+    from scipy.optimize import least_squares
+
+    n, x = np.asarray(accelerators, dtype=float), np.asarray(throughput, dtype=float)
+    form, typical = FORMS[name][0], _sizes(name, n, x)
+    upper = np.array([1 / typical[0], np.inf]) if name == "power" else np.inf
+    starts = [fit_law(name, n, x).coefficients / typical, np.array([0.9, *[0.1] * (len(typical) - 1)]), np.array([0.5, 0.5, 1e-3][: len(typical)])]
+    found = [
+        least_squares(
+            lambda u: np.log(form(n, u * typical) / x), np.clip(start, 1e-9, upper), bounds=(0.0, upper), xtol=1e-12, ftol=1e-12, gtol=1e-12, max_nfev=2000
+        )
+        for start in starts
+    ]
+    return np.asarray(min(found, key=lambda one: one.cost).x * typical)
+
+
 def _sizes(name: str, n: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Sizes of the coefficients at which each term alone would explain the largest run."""
     top = int(np.argmax(n))

@@ -271,4 +271,4 @@ def _as_changed(setups: pd.DataFrame, found: list[tuple[int, str, str, float]]) 
 def _words(setups: pd.DataFrame, names: list[str]) -> pd.Series:
     """Return what a combination is, as words."""
     numbers = setups[names].astype({name: float for name in names if name in ("accelerators", *TOKENS) or name.endswith("_parallel")})
-    return numbers.astype(str).agg(" ".join, axis=1) if len(setups) else pd.Series(dtype=str)
+    return pd.Series([" ".join(row) for row in numbers.astype(str).itertuples(index=False, name=None)], index=setups.index, dtype=object)

@@ -51,7 +51,8 @@ def usable_runs(serving_runs: pd.DataFrame, use_unfinished: bool) -> pd.DataFram
 
 def curve_of(runs: pd.DataFrame) -> pd.Series:
     """Return the name of each row's curve."""
-    return runs[list(CURVE)].astype(str).agg(" ".join, axis=1) if len(runs) else pd.Series(dtype=str)
+    rows = runs[list(CURVE)].astype(str).itertuples(index=False, name=None)
+    return pd.Series([" ".join(row) for row in rows], index=runs.index, dtype=object)
 
 
 def interpolate(setups: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
@@ -75,32 +76,44 @@ def interpolate(setups: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
         latencies the largest measured under no more load (_least) and the smallest under no less (_most), where the curve has such.
     """
     names = [*METRICS, *(f"{name}_p99" for name in METRICS)]
-    ends_of = [f"{name}_{end}" for name in METRICS for end in ("least", "most")]
-    found = pd.DataFrame(np.nan, index=setups.index, columns=[*names, *ends_of, "points"])
-    found["points"], found["unfinished"] = 0, False
+    found = {name: np.full(len(setups), np.nan) for name in (*names, *(f"{name}_{end}" for name in METRICS for end in ("least", "most")), "points")}
+    found["points"][:] = 0
+    found["unfinished"] = np.zeros(len(setups), dtype=bool)
     curves = dict(tuple(runs.groupby("curve"))) if len(runs) else {}
-    for row, curve in curve_of(setups).items():
-        part = curves.get(curve)
-        if part is None:
-            continue
-        setup = setups.loc[row]
-        near = pd.concat([np.abs(np.log(part[name] / setup[name])) for name in TOKENS], axis=1).max(axis=1)
-        part = part[near <= min(near.min(), np.log1p(SAME_TOKENS_SHARE))]
-        logs = pd.DataFrame({name: np.log(part[name].astype(float)) if name in part else np.nan for name in names}, index=part.index)
-        # Repeated measurements scatter; what happened to be measured faster under more load is no law.
-        points = logs.groupby(part["concurrency"]).mean().cummax()
-        load = float(setup["concurrency"])
-        below, above = points.index[points.index <= load], points.index[points.index >= load]
-        for name in METRICS:
-            found.loc[row, f"{name}_least"] = np.exp(points.loc[below, name].max())
-            found.loc[row, f"{name}_most"] = np.exp(points.loc[above, name].min())
-        if not len(below) or not len(above) or above[0] / below[-1] > LARGEST_GAP:
-            continue
-        ends = [below[-1], above[0]]
-        share = 0.0 if ends[0] == ends[1] else np.log(load / ends[0]) / np.log(ends[1] / ends[0])
-        found.loc[row, names] = np.exp((1 - share) * points.loc[ends[0]] + share * points.loc[ends[1]])
-        used = part["concurrency"].isin(ends)
-        found.loc[row, "points"] = int(used.sum())
-        if "work_in_progress" in part:
-            found.loc[row, "unfinished"] = bool(part.loc[used, "work_in_progress"].eq(True).any())
-    return found
+    words = curve_of(setups).to_numpy()
+    asked = setups[[*TOKENS, "concurrency"]].to_numpy(dtype=float)
+    for curve in set(words) & set(curves):
+        of_curve = np.flatnonzero(words == curve)
+        for tokens in np.unique(asked[of_curve, :2], axis=0):
+            rows = of_curve[(asked[of_curve, :2] == tokens).all(axis=1)]
+            _read_curve(curves[curve], tokens, asked[rows, 2], rows, names, found)
+    return pd.DataFrame(found, index=setups.index)
+
+
+def _read_curve(part: pd.DataFrame, tokens: np.ndarray, loads: np.ndarray, rows: np.ndarray, names: list[str], found: dict[str, np.ndarray]) -> None:
+    """Read the points of one curve whose requests are as long as asked at some loads, into the rows of what was found."""
+    near = np.abs(np.log(part[list(TOKENS)].to_numpy(dtype=float) / tokens)).max(axis=1)
+    part = part[near <= min(near.min(), np.log1p(SAME_TOKENS_SHARE))]
+    if part.empty:
+        return
+    logs = pd.DataFrame({name: np.log(part[name].astype(float)) if name in part else np.nan for name in names}, index=part.index)
+    # Repeated measurements scatter; what happened to be measured faster under more load is no law.
+    points = logs.groupby(part["concurrency"]).mean().cummax()
+    at, values = points.index.to_numpy(dtype=float), points.to_numpy(dtype=float)
+    below, above = np.searchsorted(at, loads, side="right") - 1, np.searchsorted(at, loads, side="left")
+    for place, name in enumerate(METRICS):
+        found[f"{name}_least"][rows] = np.where(below >= 0, np.exp(values[np.maximum(below, 0), place]), np.nan)
+        found[f"{name}_most"][rows] = np.where(above < len(at), np.exp(values[np.minimum(above, len(at) - 1), place]), np.nan)
+    inside = (below >= 0) & (above < len(at))
+    low, high = np.maximum(below, 0), np.minimum(above, len(at) - 1)
+    inside &= at[high] / at[low] <= LARGEST_GAP
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(low == high, 0.0, np.log(loads / at[low]) / np.log(at[high] / at[low]))[:, None]
+    read = np.exp((1 - share) * values[low] + share * values[high])
+    counts = part.groupby("concurrency").size().reindex(at).to_numpy()
+    wip = part["work_in_progress"].eq(True) if "work_in_progress" in part else pd.Series(False, index=part.index)
+    open_ends = wip.groupby(part["concurrency"]).any().reindex(at).to_numpy(dtype=bool)
+    for place, name in enumerate(names):
+        found[name][rows[inside]] = read[inside, place]
+    found["points"][rows[inside]] = np.where(low == high, counts[low], counts[low] + counts[high])[inside]
+    found["unfinished"][rows[inside]] = (open_ends[low] | open_ends[high])[inside]
