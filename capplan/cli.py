@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 
 from capplan import __version__
+from capplan.book.plain_yaml import NotYamlError, read_yaml
 from capplan.errors import CapplanError, ScenarioError
 
 app = typer.Typer(
@@ -56,8 +56,8 @@ def overrides(parameters: list[str] | None, scenario_file: Path | None) -> dict[
     values: dict[str, Any] = {}
     if scenario_file is not None:
         try:
-            loaded = yaml.safe_load(scenario_file.read_text(encoding="utf-8-sig"))
-        except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+            loaded = read_yaml(scenario_file.read_text(encoding="utf-8-sig"))
+        except (OSError, NotYamlError, UnicodeDecodeError) as error:
             raise ScenarioError(f"{scenario_file} cannot be read as YAML: {error}") from error
         if not isinstance(loaded, dict):
             raise ScenarioError(f"{scenario_file} must hold `name: value` lines")
@@ -67,9 +67,9 @@ def overrides(parameters: list[str] | None, scenario_file: Path | None) -> dict[
         if not equals:
             raise ScenarioError(f"-p {text}: write it as name=value, for example -p risk_weight=0.3")
         try:
-            values[name.strip()] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise ScenarioError(f"-p {text}: the value cannot be read; quote texts with special characters") from error
+            values[name.strip()] = read_yaml(value)
+        except NotYamlError as error:
+            raise ScenarioError(f"-p {text[:80]}: the value cannot be read ({error}); quote texts with special characters") from error
     return values
 
 

@@ -16,8 +16,10 @@ from typing import Any
 import pandas as pd
 import yaml
 
+from capplan.book.changed_tables import changed_table, without_orphans
 from capplan.book.gate import MOST_MEGABYTES, read_text
 from capplan.book.places import example_books, shipped
+from capplan.book.plain_yaml import NotYamlError, read_yaml
 from capplan.book.reader import empty_table, read_table
 from capplan.book.roadmap import fill_parameters
 from capplan.book.rules import check_tables
@@ -99,14 +101,16 @@ class Book:
         raise AttributeError(name)
 
     def with_changes(self, changes: tuple[Change, ...]) -> Book:
-        """Return the book with single cells changed, checked like new."""
+        """Return the book with what-ifs applied one after another, checked like new."""
         if not changes:
             return self
-        tables = dict(self.tables)
+        tables, touched = dict(self.tables), set()
         for change in changes:
-            tables[change.table] = _changed(change, tables)
+            name, after = changed_table(change, tables)
+            changed = without_orphans(name, tables[name], after, tables, self.own) if change.remove else {}
+            tables |= {**changed, name: after}
+            touched |= {*changed, name}
         _raise_faults(check_tables({name: _numbered(tables[name]) for name in self.own}, tables))
-        touched = {change.table for change in changes}
         digests = {**self.digests, **{name: _digest(tables[name]) for name in touched}}
         return replace(self, tables=MappingProxyType(tables), digests=MappingProxyType(digests))
 
@@ -120,38 +124,6 @@ class Book:
 def _numbered(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the rows numbered as they stand in a file: the header is row 1."""
     return frame.set_axis(range(2, len(frame) + 2))
-
-
-def _changed(change: Change, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Apply one change to a copy of its table."""
-    if change.table not in tables:
-        raise CapplanError(f"change of {change.table}: the book has no such table; {nearest(change.table, tables)}")
-    frame = tables[change.table].copy()
-    columns = {column.name: column for column in columns_of(change.table)}
-    if change.column not in columns:
-        raise CapplanError(f"change of {change.table}.{change.column}: there is no such column; {nearest(change.column, columns)}")
-    column, key = columns[change.column], key_of(change.table)[0]
-    rows = pd.Series(True, index=frame.index) if change.key == "*" else frame[key].astype(str) == change.key
-    if not rows.any():
-        raise CapplanError(
-            f"change of {change.table}.{change.column}: no row has {key} = {change.key}; {nearest(change.key, frame[key].astype(str))}"
-        )
-    if change.multiply is not None:
-        if column.kind not in ("float64", "int64"):
-            raise CapplanError(f"change of {change.table}.{change.column}: {column.rule} cannot be multiplied; use set")
-        value: Any = frame.loc[rows, change.column] * change.multiply
-    elif column.kind == "datetime64[ns]":
-        value = pd.Timestamp(str(change.set))
-    else:
-        value = change.set
-    frame.loc[rows, change.column] = value
-    try:
-        frame[change.column] = frame[change.column].astype("object" if column.kind == "str" else column.kind)
-        return TABLES[change.table].to_schema().validate(frame)
-    except Exception as error:
-        raise CapplanError(
-            f"change of {change.table}.{change.column} for {change.key}: {change.set if change.multiply is None else change.multiply!r} does not fit; it must be {column.rule}"
-        ) from error
 
 
 def _digest(frame: pd.DataFrame) -> str:
@@ -205,12 +177,9 @@ def _read_yaml(path: Path) -> tuple[dict[str, Any], list[Fault]]:
     if refused:
         return {}, refused
     try:
-        entries = yaml.safe_load(text) or {}
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        return {}, [
-            Fault(path.name, mark.line + 1 if mark else 0, "", "", "the file must be YAML in UTF-8", "Write one `name: value` a line.")
-        ]
+        entries = read_yaml(text) or {}
+    except NotYamlError as error:
+        return {}, [Fault(path.name, error.line, "", "", f"the file must be YAML in UTF-8: {error}", "Write one `name: value` a line.")]
     if not isinstance(entries, dict):
         return {}, [Fault(path.name, 1, "", str(entries)[:40], "the file must hold `name: value` lines", "Write one `name: value` a line.")]
     return {str(key): value for key, value in entries.items()}, []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -189,8 +190,10 @@ class _TableReader:
     def frame(self) -> pd.DataFrame:
         """Return the table, with faults collected in `.faults`."""
         cells = self.cells()
-        if cells is None:
-            return empty_table(self.table)
+        return empty_table(self.table) if cells is None else self.checked(cells)
+
+    def checked(self, cells: pd.DataFrame) -> pd.DataFrame:
+        """Turn cells of text into the table."""
         lines = cells.index.to_numpy() + 2
         found: dict[str, pd.Series] = {}
         for column in columns_of(self.table):
@@ -264,6 +267,12 @@ class _TableReader:
         names = [column.name for column in columns_of(self.table) if column.name in check.split()]
         shown = ", ".join(f"{name}={frame.loc[index, name]}" for name in names).replace(" 00:00:00", "")
         return Fault(self.file, row, " + ".join(names), shown, check, "Correct one of the two.")
+
+
+def read_cells(table: str, cells: pd.DataFrame, columns: Sequence[Column]) -> tuple[pd.DataFrame, list[Fault]]:
+    """Convert cells of text of some columns, checked one by one like those of a file; rules between cells are the caller's."""
+    reader = _TableReader(Path(f"{table}.csv"), table)
+    return pd.DataFrame({column.name: reader.column(column, cells[column.name]) for column in columns}), reader.faults
 
 
 def check_rows(frame: pd.DataFrame, table: str, lines: np.ndarray) -> list[Fault]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import ValidationError, field_validator, model_validator
 
 from capplan.book.assumptions.base import Section, Timeline, assumption
 from capplan.book.assumptions.cluster import ClusterAssumptions
@@ -27,6 +27,7 @@ from capplan.book.assumptions.scaling import ScalingAssumptions
 from capplan.book.assumptions.serving import ServingAssumptions
 from capplan.book.assumptions.split import SplitAssumptions
 from capplan.book.assumptions.training import TrainingAssumptions
+from capplan.book.changes import Change
 from capplan.errors import ScenarioError, nearest
 from capplan.units import quarter_start
 
@@ -57,31 +58,6 @@ __all__ = [
 SectionType = TypeVar("SectionType", bound=Section)
 
 
-class Change(BaseModel):
-    """One what-if on a table: this run slips, this quote is 25 % prepaid.
-
-    Parameters
-    ----------
-    table, key, column
-        The cell: key is the value of the table's (first) key column, or * for every row.
-    set, multiply
-        New value, or factor on the old one; exactly one of them.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    table: str
-    key: str
-    column: str
-    set: str | float | bool | None = None
-    multiply: float | None = None
-
-    @model_validator(mode="after")
-    def _one_action(self) -> Self:
-        if (self.set is None) == (self.multiply is None):
-            raise ValueError("give exactly one of set and multiply")
-        return self
-
-
 class Scenario(
     DemandAssumptions,
     DemandViewAssumptions,
@@ -105,7 +81,12 @@ class Scenario(
     flip_search: bool = assumption(
         True, "Does the report search for the values at which the decision flips?", "On: it takes about as long as the plan itself."
     )
-    changes: tuple[Change, ...] = assumption((), "What-if changes of single cells of the book.", "None.")
+    changes: tuple[Change, ...] = assumption((), "What-ifs on the book's tables, each a line such as: where term=spot multiply usd_per_hour 2.", "None.")
+
+    @field_validator("changes", mode="before")
+    @classmethod
+    def _one_line(cls, given: Any) -> Any:
+        return (given,) if isinstance(given, str) else given
 
     @model_validator(mode="after")
     def _time_order(self) -> Self:
@@ -130,6 +111,15 @@ class Scenario(
         return build_scenario({**self.model_dump(exclude_unset=True), **values})
 
 
+def _is_switch_for_number(name: str, value: Any) -> bool:
+    """Tell whether true or false was given, anywhere in a value, to an assumption that holds numbers or names (Python takes true for 1)."""
+    if name == "changes":
+        return False
+    if isinstance(value, (list, tuple)):
+        return any(_is_switch_for_number(name, part) for part in value)
+    return isinstance(value, bool) and "bool" not in str(Scenario.model_fields[name].annotation)
+
+
 def build_scenario(values: dict[str, Any], where: str = "scenario") -> Scenario:
     """Check a mapping of assumptions and build a Scenario.
 
@@ -149,10 +139,11 @@ def build_scenario(values: dict[str, Any], where: str = "scenario") -> Scenario:
         f"{name} is not an assumption; {nearest(name, Scenario.model_fields)}" for name in values if name not in Scenario.model_fields
     ]
     known = {name: value for name, value in values.items() if name in Scenario.model_fields}
+    faults += [f"{name} = {str(value).lower()}: true and false are no numbers" for name, value in known.items() if _is_switch_for_number(name, value)]
+    scenario = None
     try:
         scenario = Scenario(**known)
     except ValidationError as error:
-        scenario = None
         for item in error.errors():
             place = ".".join(str(part) for part in item["loc"])
             shown = f"{place} = {item['input']!r}: " if place else ""

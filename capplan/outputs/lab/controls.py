@@ -13,6 +13,7 @@ import annotated_types
 import ipywidgets
 import yaml
 
+from capplan.book.plain_yaml import NotYamlError, read_yaml
 from capplan.book.scenario import Scenario
 from capplan.errors import ScenarioError, nearest
 from capplan.text import words
@@ -160,8 +161,8 @@ def _bare(value: Any) -> Any:
 
 def _from_yaml(name: str, text: str) -> Any:
     try:
-        return yaml.safe_load(text) if text.strip() else []
-    except yaml.YAMLError as error:
+        return read_yaml(text) if text.strip() else []
+    except NotYamlError as error:
         raise ScenarioError(f"{name}: {text!r} cannot be read; write a list like [[offer, 2027Q1, 2]] or []") from error
 
 

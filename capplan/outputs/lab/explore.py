@@ -218,7 +218,7 @@ class Explorer(ipywidgets.VBox):
     def overrides(self) -> dict[str, Any]:
         """Return the assumptions that differ from the book, as a scenario file holds them."""
         scenario = self.scenario
-        plain = scenario.model_dump(mode="json")
+        plain = {**scenario.model_dump(mode="json"), "changes": [change.line for change in scenario.changes]}
         return {name: plain[name] for name in Scenario.model_fields if getattr(scenario, name) != getattr(self._book.scenario, name)}
 
     def save_scenario(self) -> str:
