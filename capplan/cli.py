@@ -138,13 +138,14 @@ def questions(as_json: AsJson = False) -> None:
 
 @app.command()
 def check(book: BookFolder, parameter: Parameters = None, scenario: ScenarioFile = None, as_json: AsJson = False) -> None:
-    """Check all tables of BOOK, and list every fault at once."""
+    """Check all tables of BOOK and whether a plan can start, and list every fault at once."""
+    from capplan.answers.readiness import require_ready
     from capplan.book.book import load_book
 
     loaded = load_book(book)
     chosen = loaded.scenario.replaced(**overrides(parameter, scenario))
-    loaded.with_changes(chosen.changes)
-    headline = f"{loaded.name}: its {len(loaded.own)} tables are in order ({', '.join(loaded.own)})."
+    require_ready(loaded.with_changes(chosen.changes), chosen)
+    headline = f"{loaded.name}: its {len(loaded.own)} tables are in order, and a plan can start ({', '.join(loaded.own)})."
     answer(as_json, headline, chosen.model_dump(mode="json"), {}, list(loaded.notes))
 
 

@@ -8,6 +8,7 @@ from functools import partial
 
 import pandas as pd
 
+from capplan.answers.readiness import named_in_offers
 from capplan.answers.store import is_remembered, key_of, remembered
 from capplan.book.book import Book
 from capplan.book.factors import scaled_limits
@@ -21,7 +22,7 @@ from capplan.book.scenario import (
     ProcurementAssumptions,
     Scenario,
 )
-from capplan.errors import CapplanError, MissingTableError, nearest
+from capplan.errors import CapplanError, MissingTableError
 from capplan.optimize.two_stage import Warm
 from capplan.questions.cluster import Headroom, queue_headroom
 from capplan.questions.crossover import overflow_prices
@@ -162,11 +163,7 @@ PURCHASE_TABLES = tuple(dict.fromkeys((*DEMAND_TABLES, "demand_scenarios", *BOOK
 
 def problem_of(book: Book, scenario: Scenario) -> Problem:
     """State what is to be bought, from the tables of a book under a scenario."""
-    for field, table, column in (("providers", "skus", "provider"), ("geographies", "offers", "geography")):
-        known = set(book.get(table)[column].dropna())
-        for name in getattr(scenario, field):
-            if name not in known:
-                raise CapplanError(f"{field} names {name!r}, which no offer has; {nearest(name, known)}")
+    named_in_offers(book, scenario)
     a = scenario.section(ProcurementAssumptions)
     speeds = book.need("speeds", "The purchase plan")
     hosted = book.get("workloads").query("host != 'api'")

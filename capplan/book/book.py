@@ -17,6 +17,7 @@ import pandas as pd
 import yaml
 
 from capplan.book.changed_tables import changed_table, without_orphans
+from capplan.book.defaults import assume_speeds, assume_workloads, assumptions
 from capplan.book.gate import MOST_MEGABYTES, read_text
 from capplan.book.places import example_books, shipped
 from capplan.book.plain_yaml import NotYamlError, read_yaml
@@ -27,11 +28,9 @@ from capplan.book.scenario import Change, Scenario, build_scenario
 from capplan.book.tables.registry import REFERENCE_TABLES, TABLES, columns_of, key_of, meaning_of
 from capplan.errors import BookError, CapplanError, Fault, MissingTableError, nearest
 from capplan.scratch import scratch
-from capplan.units import quarter_end, quarter_of
 
 #: Terms that price sheets list; a sheet's offer takes the place of the reference's.
 SHEET_TERMS = ("on_demand", "spot", "reserved_1y", "reserved_3y", "savings_plan_1y", "savings_plan_3y")
-BOOK_KEYS = ("name", "description", "most_megabytes")
 #: Largest book.yaml: it holds a few assumptions.
 MOST_YAML_MEGABYTES = 1
 
@@ -238,9 +237,9 @@ def load_book(path: str | Path) -> Book:
     faults += check_tables({name: frame for name, frame in own.items() if not any(fault.file == f"{name}.csv" for fault in faults)}, known)
     _raise_faults(faults)
     known = {name: frame.reset_index(drop=True) for name, frame in known.items()}
-    _assume_workloads(own, known, notes)
-    _assume_speeds(known, notes)
-    scenario = build_scenario(_assumptions(entries, known, notes), where=f"{folder / 'book.yaml'}")
+    assume_workloads(own, known, notes)
+    assume_speeds(known, notes)
+    scenario = build_scenario(assumptions(entries, own, known, notes), where=f"{folder / 'book.yaml'}")
     if scenario.currency != "USD" and not (known.get("fx", empty_table("fx"))["currency"] == scenario.currency).any():
         raise BookError(
             [
@@ -269,69 +268,6 @@ def load_book(path: str | Path) -> Book:
 def open_book(path: str | Path | None = None) -> Book:
     """Load the book a notebook works on: the one named, else the one `capplan lab` was given, else the example."""
     return load_book(path or os.environ.get("CAPPLAN_BOOK") or shipped("data") / "enterprise")
-
-
-def _assumptions(entries: dict[str, Any], known: dict[str, pd.DataFrame], notes: list[str]) -> dict[str, Any]:
-    """Take the overrides of book.yaml; where it states no dates, they follow from the last usage."""
-    values = {name: value for name, value in entries.items() if name not in BOOK_KEYS}
-    if "as_of" not in values:
-        usage = known.get("usage")
-        if usage is None or usage.empty:
-            raise BookError(
-                [
-                    Fault(
-                        "book.yaml", 0, "as_of", "", "a book without usage must state its date", "Write `as_of: 2026-12-01` into book.yaml."
-                    )
-                ]
-            )
-        last = usage["time"].max()
-        values["as_of"] = (last.normalize() + pd.Timedelta(days=1)).date().isoformat()
-        notes.append(f"book.yaml states no as_of: taken as {values['as_of']}, the day after the last usage.")
-    if "first_quarter" not in values:
-        as_of = pd.to_datetime(str(values["as_of"]), errors="coerce")
-        if pd.isna(as_of):
-            return values
-        values["first_quarter"] = quarter_of(as_of if as_of == as_of.to_period("Q").start_time else quarter_end(quarter_of(as_of)))
-        notes.append(f"book.yaml states no first_quarter: taken as {values['first_quarter']}, the first one that starts on or after as_of.")
-    return values
-
-
-def _assume_workloads(own: dict[str, pd.DataFrame], known: dict[str, pd.DataFrame], notes: list[str]) -> None:
-    """Give workloads that only occur in usage a plain row: self-hosted accelerator hours that cannot wait."""
-    if "workloads" in own or not ({"usage", "demand_scenarios"} & set(own)):
-        return
-    names = sorted(set().union(*(own[name]["workload"].dropna() for name in ("usage", "demand_scenarios", "training_runs") if name in own)))
-    frame = pd.DataFrame({"workload": names, "stage": "serving", "unit": "accelerator_hours"})
-    for column in columns_of("workloads"):
-        if column.name not in frame:
-            frame[column.name] = column.default
-    known["workloads"] = frame
-    notes.append(
-        "The book has no workloads table: every workload is taken as serving that is measured in accelerator hours and must not wait."
-    )
-
-
-def _assume_speeds(known: dict[str, pd.DataFrame], notes: list[str]) -> None:
-    """Let a workload measured in accelerator hours run at speed 1 on the accelerators the company has, where no speed is stated."""
-    if "workloads" not in known:
-        return
-    workloads = known["workloads"]
-    speeds = known.get("speeds", empty_table("speeds"))
-    plain = workloads[
-        (workloads["unit"] == "accelerator_hours") & (workloads["host"] != "api") & ~workloads["workload"].isin(speeds["workload"])
-    ]
-    held = [known[name]["sku"] for name in ("commitments", "assets") if name in known]
-    accelerators = sorted(set(known["skus"].set_index("sku")["accelerator"].reindex(pd.concat(held)).dropna())) if held else []
-    if plain.empty or not accelerators:
-        return
-    rows = pd.DataFrame(
-        [(name, accelerator) for name in plain["workload"] for accelerator in accelerators], columns=["workload", "accelerator"]
-    )
-    rows = rows.assign(work_per_accelerator_hour=1.0, basis="stated", as_of=pd.NaT, source_id=None)
-    known["speeds"] = rows if speeds.empty else pd.concat([speeds, rows], ignore_index=True)
-    notes.append(
-        f"No speeds are stated for {', '.join(plain['workload'])}: an hour counts the same on every accelerator the company has ({', '.join(accelerators)})."
-    )
 
 
 def new_book(folder: Path, source: str | None = None, as_of: str = "") -> str:

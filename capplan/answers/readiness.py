@@ -1,0 +1,103 @@
+"""Whether a plan of a book can start: what the purchase plan needs, tried without forecasting or solving."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from capplan.book.book import Book
+from capplan.book.scenario import Scenario
+from capplan.errors import CapplanError, nearest
+
+#: Tables of which a plan needs one, to know what work there will be.
+WORK_TABLES = ("usage", "training_runs", "demand_scenarios")
+
+
+def readiness(book: Book, scenario: Scenario) -> list[str]:
+    """Say what keeps a plan of a book from starting.
+
+    Parameters
+    ----------
+    book
+        The book, loaded and checked.
+    scenario
+        Assumptions of the plan.
+
+    Returns
+    -------
+    list of str
+        Every reason that was found; empty where the plan can start.
+    """
+    found: list[str] = []
+    hosted = book.get("workloads").query("host != 'api'")
+    if not set(WORK_TABLES) & set(book.own):
+        found.append(f"the plan needs one of the tables {', '.join(WORK_TABLES)}; ingest usage: capplan ingest auto FILE --into {book.path}")
+    elif hosted.empty:
+        found.append("no workload is self-hosted: every one runs through an API. Set host to self or either in workloads.csv")
+    found += _without_speed(book, hosted)
+    found += _unknown_names(book, scenario)
+    return found or _supply(book, scenario)
+
+
+def require_ready(book: Book, scenario: Scenario) -> None:
+    """Raise one error with all that keeps a plan from starting."""
+    found = readiness(book, scenario)
+    if found:
+        raise CapplanError(f"the tables of {book.name} are in order, but a plan cannot start: " + "; ".join(found))
+
+
+def named_in_offers(book: Book, scenario: Scenario) -> None:
+    """Refuse providers and geographies that no offer has."""
+    found = _unknown_names(book, scenario)
+    if found:
+        raise CapplanError("; ".join(found))
+
+
+def _unknown_names(book: Book, scenario: Scenario) -> list[str]:
+    """Name providers, geographies and excluded offers that no table has."""
+    found = []
+    for field, table, column in (("providers", "skus", "provider"), ("geographies", "offers", "geography"), ("excluded_offers", "offers", "offer_id")):
+        known = set(book.get(table)[column].dropna())
+        found += [f"{field} names {name!r}, which no offer has; {nearest(name, known)}" for name in getattr(scenario, field) if name not in known]
+    return found
+
+
+def _without_speed(book: Book, hosted: pd.DataFrame) -> list[str]:
+    """Name workloads of which it is not known how fast they run on any accelerator."""
+    speeds = book.get("speeds")
+    classes = hosted.assign(work_class=hosted["work_class"].fillna(hosted["workload"]))
+    fast = set(speeds["workload"])
+    known = set(classes.loc[classes["workload"].isin(fast), "work_class"])
+    slow = classes.loc[~classes["work_class"].isin(known), ["workload", "unit"]]
+    if slow.empty:
+        return []
+    names = ", ".join(slow["workload"])
+    unit = slow["unit"].iloc[0]
+    return [
+        f"no speed is known for {names}: add rows to speeds.csv (workload, accelerator, work_per_accelerator_hour in {unit} an hour, basis), or give "
+        "accelerator= and work_per_accelerator_hour= when ingesting; a model that serving_runs has is measured there"
+    ]
+
+
+def _supply(book: Book, scenario: Scenario) -> list[str]:
+    """Say whether anything can be had for the work, and name capacity blocks that have begun before they can be delivered."""
+    speeds, machines = book.get("speeds"), book.get("skus").drop_duplicates("sku").set_index("sku")
+    offers = book.get("offers").reset_index(drop=True)
+    provider, accelerator = offers["sku"].map(machines["provider"]), offers["sku"].map(machines["accelerator"])
+    wanted = accelerator.isin(speeds["accelerator"]) & ~offers["offer_id"].isin(scenario.excluded_offers)
+    for names, column in ((scenario.providers, provider), (scenario.geographies, offers["geography"])):
+        wanted &= column.isin(names) | (len(names) == 0)
+    held = pd.concat([book.get(name)["sku"] for name in ("commitments", "assets")]).map(machines["accelerator"])
+    if not wanted.any() and not held.isin(speeds["accelerator"]).any():
+        return [
+            f"nothing can be had for this work: no offer of {', '.join(scenario.providers) or 'any provider'}"
+            f"{' in ' + ', '.join(scenario.geographies) if scenario.geographies else ''} has an accelerator that speeds.csv names, and nothing is held; "
+            "add offers or speeds, or state other providers"
+        ]
+    earliest = pd.Timestamp(scenario.as_of) + pd.to_timedelta(offers["lead_time_days_p50"].fillna(0.0), unit="D")
+    late = wanted & (offers["term"] == "capacity_block") & (offers["available_from"] < earliest)
+    rows = {name: place + 2 for place, name in enumerate(book.get("offers")["offer_id"])}
+    return [
+        f"offers.csv, row {rows[row.offer_id]}, column available_from: the capacity block {row.offer_id} starts on {row.available_from:%Y-%m-%d} and can be had on "
+        f"{earliest[row.Index]:%Y-%m-%d} at the earliest; delete the row, correct available_from, or write `excluded_offers: [{row.offer_id}]` into book.yaml"
+        for row in offers[late].itertuples()
+    ]
