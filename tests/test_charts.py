@@ -124,7 +124,13 @@ def scatter(names: tuple[str, ...] = ("a", "b")) -> Any:
     )
 
 
-KINDS: list[Callable[..., Any]] = [fan, layers, curve, staircase, bars, waterfall, tornado, gantt, heat_map, frontier, scatter]
+def schedule(names: tuple[str, ...] = ("one", "two")) -> Any:
+    data = pd.DataFrame({"row": names, "label": names, "kind": names, "start": 0.0, "end": 9.0, "marked": [place == 0 for place in range(len(names))]})
+    moves = pd.DataFrame({"row": [names[-1]], "start": [3.0], "end": [5.0]})
+    return charts.schedule(data, title="Tasks", moves=moves, limit=8.0)
+
+
+KINDS: list[Callable[..., Any]] = [fan, layers, curve, staircase, bars, waterfall, tornado, gantt, heat_map, frontier, scatter, schedule]
 
 
 def texts(svg: str) -> list[str]:

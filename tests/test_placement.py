@@ -14,7 +14,7 @@ from capplan.questions.placement import place_tasks
 from tests.placement_checker import brute_force, check, random_pipeline
 
 #: 8 Gbit/s move a gigabyte in a second; data that stays on its node takes no time, as in the textbook.
-TEXTBOOK = PlacementAssumptions(rack_gbit_per_second=8.0, site_gbit_per_second=8.0, node_gbit_per_second=None, shared_links=False)
+TEXTBOOK = PlacementAssumptions(rack_gbit_per_second=8.0, site_gbit_per_second=8.0, node_gbit_per_second=None, shared_links=False, proof_gap_share=0.0)
 A = PlacementAssumptions()
 ORIGIN = pd.Timestamp("2026-12-01")
 

@@ -73,7 +73,10 @@ class PlacementAssumptions(Spread):
         step=100,
     )
     proof_search_nodes: int = assumption(
-        2000, "Nodes of the search tree after which the proof stops with its gap; counted, not timed, so that the answer is the same everywhere.", "A judgement: seconds to a minute.", ge=1, le=10_000_000, step=500
+        1000, "Nodes of the search tree after which a round of the proof stops with its gap; counted, not timed, so that the answer is the same everywhere.", "A judgement: seconds to a minute.", ge=1, le=10_000_000, step=500
+    )
+    proof_gap_share: float = assumption(
+        1e-4, "Relative gap to the proven bound at which a schedule counts as the best.", "A judgement: a quarter of an hour in a hundred days.", unit="share", ge=0, le=0.5, step=1e-4
     )
     low_utilisation_share: float = assumption(
         0.7, "Accelerator utilisation below which a job wastes its accelerators.", "A judgement: half of it is common in shared clusters (Jeon et al., USENIX ATC 2019: 52 % on average), and well-fed training runs above 0.9.", unit="share", gt=0, le=1, step=0.05

@@ -9,6 +9,7 @@ from capplan.outputs.charts.over_time import curve, fan, layers, staircase
 from capplan.outputs.charts.pictures import to_image, to_png, to_svg
 from capplan.outputs.charts.points import frontier, scatter
 from capplan.outputs.charts.rows import gantt, heat_map
+from capplan.outputs.charts.schedule import schedule
 from capplan.outputs.charts.theme import ChartError, stacked
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "heat_map",
     "layers",
     "scatter",
+    "schedule",
     "stacked",
     "staircase",
     "to_image",

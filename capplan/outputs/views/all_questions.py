@@ -16,6 +16,7 @@ from capplan.outputs.views.crossover import show_crossover
 from capplan.outputs.views.demand import show_demand
 from capplan.outputs.views.frontier import show_frontier
 from capplan.outputs.views.goodput import show_goodput
+from capplan.outputs.views.placement import show_placement
 from capplan.outputs.views.plan import show_plan, show_procurement, show_procurement_at_once
 from capplan.outputs.views.portfolio import show_portfolio
 from capplan.outputs.views.scaling import show_scaling
@@ -128,7 +129,7 @@ def show_pricing(book: Book, scenario: Scenario) -> View:
     )
 
 
-__all__ = ["VIEWS", "View", "show_book", "show_cluster", "show_crossover", "show_demand", "show_frontier", "show_goodput", "show_plan", "show_portfolio", "show_pricing", "show_procurement", "show_procurement_at_once", "show_scaling", "show_serving", "show_split", "show_training"]
+__all__ = ["VIEWS", "View", "show_book", "show_cluster", "show_crossover", "show_demand", "show_frontier", "show_goodput", "show_placement", "show_plan", "show_portfolio", "show_pricing", "show_procurement", "show_procurement_at_once", "show_scaling", "show_serving", "show_split", "show_training"]
 #: Views by question: the stems of the notebooks.
 VIEWS: dict[str, Callable[[Book, Scenario], View]] = {
     "start_here": show_book,
@@ -142,6 +143,7 @@ VIEWS: dict[str, Callable[[Book, Scenario], View]] = {
     "crossover": show_crossover,
     "cluster": show_cluster,
     "split": show_split,
+    "placement": show_placement,
     "procurement": show_procurement,
     "plan": show_plan,
 }

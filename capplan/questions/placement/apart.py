@@ -37,7 +37,7 @@ class Apart:
         """Return what a task takes of a node: the least over its groups there."""
         if task in self.spans:
             return self.spans[task][3]
-        groups = [group for group in np.flatnonzero(self.program.problem.allowed[task]) if (task, group, node) in self.program.on]
+        groups = [group for group in np.flatnonzero(self.program.allowed[task]) if (task, group, node) in self.program.on]
         return np.min([member_need(self.program.problem, task, int(group)) for group in groups], axis=0)
 
     def here(self, task: int, node: int) -> tuple[dict[int, float], float]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from capplan.questions.placement.methods import Found
+from capplan.questions.placement.methods import Found, free_from
 from capplan.questions.placement.problem import Problem
 from capplan.questions.placement.state import Floats
 
@@ -114,7 +114,7 @@ def least(problem: Problem, goal: Goal) -> Span:
     work = problem.work
     hours = np.where(problem.allowed, work.hours, np.inf).min(axis=1)
     delay = least_delays(problem)
-    earliest = work.release.copy()
+    earliest = np.maximum(work.release, _there(problem))
     forward(problem.order, work.before, work.source, hours, delay, earliest)
     ends = []
     for due in (goal.due, goal.must):
@@ -124,6 +124,17 @@ def least(problem: Problem, goal: Goal) -> Span:
     return Span(hours, delay, earliest, *ends)
 
 
+def _there(problem: Problem) -> Floats:
+    """Return the hour from which enough nodes are there for each task."""
+    free, work = free_from(problem), problem.work
+    soonest = np.full(work.members.shape, np.inf)
+    for group, inside in enumerate(problem.machines.members):
+        ordered = np.sort(free[inside])
+        able = work.members[:, group] > 0
+        soonest[able, group] = ordered[work.members[able, group] - 1]
+    return np.asarray(soonest.min(axis=1))
+
+
 def least_delays(problem: Problem) -> Floats:
     """Return the shortest time of each transfer over the nodes on which its two tasks may run."""
     work, links, members = problem.work, problem.links, problem.machines.members
@@ -131,6 +142,9 @@ def least_delays(problem: Problem) -> Floats:
     inside = float(problem.ground.inside[0])
     shortest = links.hours_per_gb.min(initial=np.inf)
     meets = (problem.allowed[work.source].astype(float) @ _same(members).astype(float) * problem.allowed[target]).sum(axis=1) > 0
+    # the slowest pair of nodes of a gang is always one of two different nodes
+    gang = (work.members != 1).all(axis=1)
+    meets &= ~(gang[work.source] | gang[target])
     low = np.full(len(work.source), min(inside, shortest))
     if len(members) <= 40:
         places = [np.unique(links.place[group]) for group in members]

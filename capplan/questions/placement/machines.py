@@ -109,6 +109,39 @@ def _away(frame: pd.DataFrame, origin: pd.Timestamp) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["node", "start", "end", "share"])
 
 
+@dataclass(frozen=True)
+class Profiles:
+    """What is free on each node from when on, before anything is placed: (nodes, steps), (nodes, steps, resources), (nodes, steps), (nodes,)."""
+
+    times: Floats
+    free: Floats
+    away: Whole
+    count: Whole
+
+
+def profiles_of(machines: Machines) -> Profiles:
+    """Write down when nodes are partly taken or away."""
+    away, nodes = machines.away, len(machines.nodes)
+    number, begin, end, share = (away[column].to_numpy() for column in ("node", "start", "end", "share"))
+    room = 1 + 2 * int(np.bincount(number.astype(int), minlength=1).max()) if len(away) else 1
+    times, gone, count = np.zeros((nodes, room)), np.zeros((nodes, room), dtype=np.int64), np.ones(nodes, dtype=np.int64)
+    free = np.repeat(machines.capacity[:, None, :], room, axis=1)
+    accelerators = RESOURCES.index("accelerators")
+    for node in np.unique(number).astype(int):
+        mine = number == node
+        marks = np.unique(np.concatenate([[0.0], begin[mine], end[mine]]))
+        holds = (begin[mine][None, :] <= marks[:, None]) & (marks[:, None] < end[mine][None, :])
+        taken = np.where(holds, share[mine][None, :], 0.0).max(axis=1)
+        steps = len(marks)
+        count[node], times[node, :steps] = steps, marks
+        # who rests while a node is away still holds what it holds there
+        gone[node, :steps] = taken >= 1.0
+        left = machines.capacity[node] * (1 - np.where(taken >= 1.0, 0.0, taken))[:, None]
+        left[:, accelerators] = np.floor(left[:, accelerators] + 1e-9)
+        free[node, :steps] = left
+    return Profiles(times, free, gone, count)
+
+
 def links_of(machines: Machines, links: pd.DataFrame, a: PlacementAssumptions, faults: Faults) -> Links:
     """Find the bandwidth, latency and price between any two nodes: the most specific row of the table, or the default of its level.
 

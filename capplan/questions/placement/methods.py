@@ -102,25 +102,16 @@ def run(problem: Problem, order: Whole, weights: tuple[float, ...] = SOONEST_END
 
 def new_books(problem: Problem) -> Books:
     """Return empty profiles: all nodes free but when they are away, all links free."""
-    machines, work = problem.machines, problem.work
-    count, nodes, edges = len(work.release), len(machines.nodes), len(work.source)
+    work = problem.work
+    count, nodes, edges = len(work.release), len(problem.machines.nodes), len(work.source)
     rows = 2 * nodes + len(problem.links.names) if problem.ground.shared[0] else nodes
-    away = machines.away
-    most = int(away.groupby("node").size().max()) if len(away) else 0
-    room = ROOM + 4 * most + 2 * int(np.diff(work.before).max(initial=0))
+    first = problem.profiles
+    wide = first.times.shape[1]
+    room = ROOM + 2 * wide + 2 * int(np.diff(work.before).max(initial=0))
     times, free, gone = np.zeros((rows, room)), np.zeros((rows, room, len(RESOURCES))), np.zeros((rows, room), dtype=np.int64)
     steps = np.ones(rows, dtype=np.int64)
-    free[:nodes, 0] = machines.capacity
+    times[:nodes, :wide], free[:nodes, :wide], gone[:nodes, :wide], steps[:nodes] = first.times, first.free, first.away, first.count
     free[nodes:, 0, 0] = 1.0
-    for node, spans in away.groupby("node"):
-        marks = np.unique(np.concatenate([[0.0], spans["start"], spans["end"]]))
-        steps[node], times[node, : len(marks)] = len(marks), marks
-        taken = np.array([max((span.share for span in spans.itertuples() if span.start <= mark < span.end), default=0.0) for mark in marks])
-        # who keeps a node while it is away still holds what it holds there
-        gone[node, : len(marks)] = taken >= 1.0
-        left = machines.capacity[node] * (1 - np.where(taken >= 1.0, 0.0, taken))[:, None]
-        left[:, RESOURCES.index("accelerators")] = np.floor(left[:, RESOURCES.index("accelerators")] + 1e-9)
-        free[node, : len(marks)] = left
     largest = np.maximum(work.members.max(axis=1), 1)
     taken_from = np.concatenate([[0], np.cumsum(largest)]).astype(np.int64)
     scratch = max(3 * len(problem.links.hours_per_gb), 1)
@@ -189,7 +180,18 @@ def _fastest(problem: Problem, path: list[int]) -> tuple[int, int]:
         return -1, -1
     runs, hours = single.sum(axis=0), np.where(single, problem.work.hours[path], 0.0).sum(axis=0)
     group = int(np.lexsort((np.arange(len(runs)), hours, -runs))[0])
-    return group, int(problem.machines.members[group][0])
+    # of equal nodes the one that is there soonest
+    inside = problem.machines.members[group]
+    return group, int(inside[np.argmin(free_from(problem)[inside])])
+
+
+def free_from(problem: Problem) -> Floats:
+    """Return the hour from which each node is there: the end of an absence that holds from the start, or 0."""
+    hours = np.zeros(len(problem.machines.nodes))
+    away = problem.machines.away
+    for span in away[(away["share"] >= 1) & (away["start"] <= 0)].itertuples(index=False):
+        hours[span.node] = max(hours[span.node], span.end)
+    return hours
 
 
 def _ready_order(problem: Problem, priority: Floats) -> Whole:

@@ -129,7 +129,7 @@ def _chosen(problem: Problem, goal: Goal, solved: Solved | None, asked: tuple[De
         # another schedule keeps the deadlines; how good it is for the goal is open
         assert solved is not None
         return found, goal, replace(solved, found=found, method="deadline")
-    return found, late, Solved(found, "deadline", deadline.bound_hours, by_method, True)
+    return found, late, Solved(found, "deadline", deadline.bound_hours, by_method, True, a.proof_gap_share)
 
 
 def _answer(problem: Problem, goal: Goal, solved: Solved, found: Found, deadline: Deadline | None, a: PlacementAssumptions) -> Placement:
@@ -151,7 +151,7 @@ def _proof_notes(goal: Goal, solved: Solved, gap: float, problem: Problem, a: Pl
     """Say how far the schedule is proven."""
     what = {"makespan": "end", "lateness": "lateness", "cost": "cost", "cost_under_deadline": "cost under the deadline"}[goal.kind]
     if gap == 0.0:
-        return [f"The {what} is proven: no schedule is better."]
+        return [f"The {what} is proven: no schedule is better{f' by more than {a.proof_gap_share:.2%}' if a.proof_gap_share else ''}."]
     size = len(problem.order) * len(problem.machines.nodes)
     why = f"the search stopped after {a.proof_search_nodes:,} nodes (proof_search_nodes)" if solved.tried else f"{size:,} tasks times nodes are more than proof_size, or a heuristic was chosen"
     far = f"at most {gap:.1%} above the best" if np.isfinite(gap) else f"at least {solved.bound:.4g} is proven"

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.book.assumptions.placement import PlacementAssumptions
-from capplan.questions.placement.machines import BITS, SECONDS, UNKNOWN, Links, Machines, links_of, machines_of
+from capplan.questions.placement.machines import BITS, SECONDS, UNKNOWN, Links, Machines, Profiles, links_of, machines_of, profiles_of
 from capplan.questions.placement.reading import Faults, check_names, check_times, read, suggestion
 from capplan.questions.placement.state import ACCELERATORS, RESOURCES, Floats, Ground, Whole, Work
 
@@ -28,6 +28,8 @@ class Problem:
         Nodes, groups and what lies between them.
     work, ground
         The same as arrays.
+    profiles
+        What is free when, before anything is placed.
     due : (tasks,)
         Hours by which each must be done; infinite where nothing is due.
     order : (tasks,)
@@ -42,6 +44,7 @@ class Problem:
     links: Links
     work: Work
     ground: Ground
+    profiles: Profiles
     due: Floats
     order: Whole
     origin: pd.Timestamp
@@ -236,7 +239,7 @@ def _arrays(jobs: pd.DataFrame, edges: pd.DataFrame, machines: Machines, links: 
     inside = BITS / a.node_gbit_per_second / SECONDS if a.node_gbit_per_second else 0.0
     ground = Ground(bounds, nodes, links.place, links.hours_per_gb, links.latency_hours, links.usd_per_gb, links.link, np.array([inside]), np.array([int(a.shared_links)], dtype=np.int64))
     edges = edges.iloc[by_end].reset_index(drop=True)
-    return Problem(jobs, edges, machines, links, work, ground, due, sorted_tasks(before, source), origin, tuple(notes))
+    return Problem(jobs, edges, machines, links, work, ground, profiles_of(machines), due, sorted_tasks(before, source), origin, tuple(notes))
 
 
 def dominant(need: Floats, members: Whole, machines: Machines) -> Floats:

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from capplan.optimize.solver import Arrays
 from capplan.questions.placement.goals import Goal, Span
+from capplan.questions.placement.methods import free_from
 from capplan.questions.placement.problem import Problem
 from capplan.questions.placement.state import ACCELERATORS, Floats, Whole
 
@@ -87,6 +88,8 @@ class Program:
     turns: dict[tuple[int, int], int] = field(default_factory=dict)
     dear: dict[int, int] = field(default_factory=dict)
     absent: dict[tuple[int, int, int], tuple[int, int, int]] = field(default_factory=dict)
+    inside: tuple[Whole, ...] = ()
+    allowed: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     lengths: list[int] = field(default_factory=list)
 
     @property
@@ -96,12 +99,12 @@ class Program:
 
     def here(self, task: int, node: int) -> dict[int, float]:
         """Return the columns whose sum tells whether a task is on a node."""
-        groups = np.flatnonzero(self.problem.allowed[task]).tolist()
+        groups = np.flatnonzero(self.allowed[task]).tolist()
         return {self.on[task, group, node]: 1.0 for group in groups if (task, group, node) in self.on}
 
     def nodes(self, task: int) -> Whole:
         """Return the nodes on which a task may be."""
-        inside = [self.problem.machines.members[group] for group in np.flatnonzero(self.problem.allowed[task])]
+        inside = [self.inside[group] for group in np.flatnonzero(self.allowed[task])]
         return np.unique(np.concatenate(inside))
 
 
@@ -125,6 +128,9 @@ def new_program(problem: Problem, goal: Goal, span: Span, horizon: Floats, upper
         Figure of the best schedule known.
     """
     program = Program(Rows(), problem, goal, horizon, span)
+    use = usable(program)
+    program.inside = tuple(inside[use[inside]] for inside in problem.machines.members)
+    program.allowed = problem.allowed & (problem.work.members <= np.array([len(inside) for inside in program.inside])[None, :])
     _where(program)
     if program.clock:
         _when(program, upper)
@@ -135,12 +141,26 @@ def new_program(problem: Problem, goal: Goal, span: Span, horizon: Floats, upper
     return program
 
 
+def usable(program: Program) -> np.ndarray:
+    """Tell which nodes can matter: those that are there before the horizon; for money alone, of each place as many as the largest gang has members."""
+    problem = program.problem
+    count = len(problem.machines.nodes)
+    if program.clock:
+        return np.asarray(free_from(problem) < float(program.horizon.max()))
+    use = np.zeros(count, dtype=bool)
+    for group, inside in enumerate(problem.machines.members):
+        most = int(problem.work.members[:, group].max(initial=0))
+        for place in np.unique(problem.links.place[inside]):
+            use[inside[problem.links.place[inside] == place][:most]] = True
+    return use
+
+
 def _where(program: Program) -> None:
     """Each task runs in one group, on as many nodes as it has members there."""
-    rows, work, members = program.rows, program.problem.work, program.problem.machines.members
+    rows, work, members = program.rows, program.problem.work, program.inside
     money = not program.goal.timed
     for task in range(len(work.release)):
-        groups = np.flatnonzero(program.problem.allowed[task])
+        groups = np.flatnonzero(program.allowed[task])
         gang = (work.members[task, groups] > 1).any()
         total: dict[int, float] = {}
         for group in groups:
@@ -160,7 +180,7 @@ def _where(program: Program) -> None:
 
 def _one_of_equals(program: Program) -> None:
     """Of nodes that nothing tells apart, a task takes a later one only where an earlier task takes the one before."""
-    for first, second in equals(program.problem):
+    for first, second in equals(program.problem, program.inside):
         for task in range(len(program.problem.work.release)):
             later = program.here(task, second)
             if not later:
@@ -173,13 +193,15 @@ def _one_of_equals(program: Program) -> None:
             program.rows.row(terms, "<", 0.0)
 
 
-def equals(problem: Problem) -> list[tuple[int, int]]:
+def equals(problem: Problem, members: tuple[Whole, ...]) -> list[tuple[int, int]]:
     """Return pairs of neighbouring nodes that are alike in everything."""
     away = set(problem.machines.away["node"])
     alike: dict[tuple[object, ...], list[int]] = {}
     for node in range(len(problem.machines.nodes)):
         if node not in away:
-            groups = tuple(number for number, inside in enumerate(problem.machines.members) if node in inside)
+            groups = tuple(number for number, inside in enumerate(members) if node in inside)
+            if not groups:
+                continue
             alike.setdefault((groups, int(problem.links.place[node])), []).append(node)
     return [pair for nodes in alike.values() for pair in pairwise(nodes)]
 
@@ -198,9 +220,9 @@ def _when(program: Program, upper: float) -> None:
             rows.row({program.worst: 1.0, program.end[judged]: -1.0}, ">", -float(span.latest[judged]))
     for task in range(count):
         terms = {program.end[task]: 1.0, program.start[task]: -1.0}
-        for group in np.flatnonzero(program.problem.allowed[task]).tolist():
+        for group in np.flatnonzero(program.allowed[task]).tolist():
             hours = -float(work.hours[task, group])
-            chosen = [program.groups[task, group]] if (task, group) in program.groups else [program.on[task, group, int(node)] for node in program.problem.machines.members[group]]
+            chosen = [program.groups[task, group]] if (task, group) in program.groups else [program.on[task, group, int(node)] for node in program.inside[group]]
             terms |= dict.fromkeys(chosen, hours)
         program.lengths.append(len(rows.b))
         rows.row(terms, "=", 0.0)

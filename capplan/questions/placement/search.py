@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from capplan.book.assumptions.placement import PlacementAssumptions
 from capplan.errors import SolveError
 from capplan.optimize.solver import InfeasibleError, Solved, solve_arrays
 from capplan.questions.placement.apart import Apart
@@ -15,7 +16,7 @@ from capplan.questions.placement.problem import Problem
 from capplan.questions.placement.program import Program, equals, new_program, travel
 from capplan.questions.placement.state import Floats
 
-#: Relative gap at which a schedule counts as proven.
+#: Relative size of what rounding leaves.
 PROVEN = 1e-6
 #: Rounds of rows written after the first solution.
 ROUNDS = 60
@@ -60,15 +61,15 @@ def horizons(problem: Problem, goal: Goal, span: Span, best: Found, upper: float
     return np.minimum(judged, span.last)
 
 
-def prove(problem: Problem, goal: Goal, span: Span, best: Found, search_nodes: int) -> Proof:
+def prove(problem: Problem, goal: Goal, span: Span, best: Found, a: PlacementAssumptions) -> Proof:
     """Search for the best schedule from the best known one.
 
     Parameters
     ----------
     best
         A schedule to begin with; it need not keep the deadlines.
-    search_nodes
-        Nodes of the search tree in all rounds together.
+    a
+        Gap at which it stops, and nodes of the search tree in each round.
 
     Raises
     ------
@@ -86,11 +87,11 @@ def prove(problem: Problem, goal: Goal, span: Span, best: Found, search_nodes: i
     apart = Apart(program, ancestors_of(problem))
     if program.clock:
         apart.pairs()
-    bound, left = -np.inf, search_nodes
+    bound, enough = -np.inf, max(a.proof_gap_share, PROVEN)
     for _ in range(ROUNDS):
         start = _start(program, apart, best) if keeps else None
         try:
-            solved = solve_arrays(program.rows.arrays(), PROVEN, start=start, node_limit=max(left, 1))
+            solved = solve_arrays(program.rows.arrays(), enough, start=start, node_limit=a.proof_search_nodes)
         except InfeasibleError:
             return Proof(best if keeps else None, np.inf if not keeps else upper)
         except SolveError as error:
@@ -100,7 +101,7 @@ def prove(problem: Problem, goal: Goal, span: Span, best: Found, search_nodes: i
         bound = max(bound, solved.bound)
         best, keeps = _better(program, solved, best, keeps)
         upper = goal.value(problem, best)
-        if (keeps and upper - bound <= PROVEN * max(abs(upper), 1.0)) or solved.status == "limit":
+        if (keeps and upper - bound <= enough * max(abs(upper), PROVEN)) or solved.status == "limit":
             break
         if not program.clock or not _cut(program, apart, solved):
             break
@@ -159,7 +160,7 @@ def _start(program: Program, apart: Apart, found: Found) -> Floats:
     """Return the point of a known schedule."""
     problem, rows = program.problem, program.rows
     x = np.array([max(low, 0.0) if np.isfinite(low) else 0.0 for low in rows.lower])
-    nodes = _renamed(problem, found)
+    nodes = _renamed(problem, found, program)
     for task, taken in enumerate(nodes):
         for node in taken:
             x[program.on[task, int(found.group[task]), int(node)]] = 1.0
@@ -191,9 +192,9 @@ def _start(program: Program, apart: Apart, found: Found) -> Floats:
     return x
 
 
-def _renamed(problem: Problem, found: Found) -> tuple[np.ndarray, ...]:
+def _renamed(problem: Problem, found: Found, program: Program) -> tuple[np.ndarray, ...]:
     """Rename nodes that nothing tells apart so that tasks take the first of them first."""
-    neighbours = equals(problem)
+    neighbours = equals(problem, program.inside)
     following = dict(neighbours)
     head = {node: node for node in range(len(problem.machines.nodes))}
     for first, second in neighbours:
@@ -206,8 +207,3 @@ def _renamed(problem: Problem, found: Found) -> tuple[np.ndarray, ...]:
                 name[node] = fresh[head[node]]
                 fresh[head[node]] = following.get(fresh[head[node]], -1)
     return tuple(np.array([name[int(node)] for node in taken]) for taken in found.nodes)
-
-
-def bounded(proof: Proof, bound: float) -> Proof:
-    """Return a proof with the better of two bounds."""
-    return replace(proof, bound=max(proof.bound, bound))

@@ -30,6 +30,8 @@ class Solved:
         Schedules of the heuristics.
     tried
         Was the proof tried?
+    enough
+        Gap below which a schedule counts as proven.
     """
 
     found: Found
@@ -37,10 +39,11 @@ class Solved:
     bound: float
     by_method: dict[str, Found]
     tried: bool
+    enough: float
 
     def gap(self, value: float) -> float:
-        """Return how far a figure may be above the best, relative to it; infinite where the bound says nothing."""
-        if value - self.bound <= PROVEN * max(abs(value), 1.0):
+        """Return how far a figure may be above the best, relative to it; 0 where it counts as proven, infinite where the bound says nothing."""
+        if value - self.bound <= max(self.enough, PROVEN) * max(abs(value), PROVEN):
             return 0.0
         return (value - self.bound) / self.bound if self.bound > 0 else np.inf
 
@@ -59,7 +62,7 @@ def quick(problem: Problem, goal: Goal, span: Span, a: PlacementAssumptions, tri
 def _until(problem: Problem, goal: Goal, span: Span, known: Ranked, a: PlacementAssumptions, tries: int, limit: np.ndarray, have: list[Found]) -> list[Found]:
     """Draw schedules unless one of those at hand is already as good as any can be."""
     best = min(goal.key(problem, found)[:2] for found in have)
-    if best[0] == 0 and best[1] - simple_bound(problem, goal, span) <= PROVEN * max(abs(best[1]), 1.0):
+    if best[0] == 0 and best[1] - simple_bound(problem, goal, span) <= max(a.proof_gap_share, PROVEN) * max(abs(best[1]), PROVEN):
         return []
     return draws(problem, known, _towards(goal), a.seed, tries, limit if goal.kind == "cost_under_deadline" else None, not goal.timed)
 
@@ -85,13 +88,13 @@ def best_schedule(problem: Problem, goal: Goal, a: PlacementAssumptions, *, proo
         named = [(a.placement_method, by_method[a.placement_method])]
     method, found = min(named, key=lambda item: goal.key(problem, item[1]))
     bound = simple_bound(problem, goal, span)
-    open_gap = goal.missed(found) > 0 or goal.value(problem, found) - bound > PROVEN * max(abs(bound), 1.0)
+    open_gap = goal.missed(found) > 0 or goal.value(problem, found) - bound > max(a.proof_gap_share, PROVEN) * max(abs(bound), PROVEN)
     size = len(problem.order) * len(problem.machines.nodes)
     if not (proof and open_gap and size <= a.proof_size and a.placement_method in ("best", "milp")):
-        return Solved(found, method, bound, by_method, False)
-    proved = prove(problem, goal, span, found, a.proof_search_nodes)
+        return Solved(found, method, bound, by_method, False, a.proof_gap_share)
+    proved = prove(problem, goal, span, found, a)
     if proved.found is None and proved.bound == np.inf:
         return None
     if proved.found is not None and proved.found is not found:
         method, found = "milp", proved.found
-    return Solved(found, method, max(bound, proved.bound), by_method, True)
+    return Solved(found, method, max(bound, proved.bound), by_method, True, a.proof_gap_share)
