@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,8 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from capplan.book.assumptions.placement import PlacementAssumptions
+from capplan.book.assumptions.training import TrainingAssumptions
+from capplan.book.book import load_book
 from capplan.errors import BookError, CapplanError
-from capplan.questions.placement import place_tasks
+from capplan.questions.placement import diagnose_placement, place_tasks, stage_guide
+from tests.conftest import ROOT
 from tests.placement_checker import brute_force, check, random_pipeline
 
 #: 8 Gbit/s move a gigabyte in a second; data that stays on its node takes no time, as in the textbook.
@@ -226,3 +231,150 @@ def test_every_schedule_keeps_every_rule(method, shared, seed):
     assert found.bound <= found.makespan_hours + 1e-6
     if method == "best":
         assert (found.makespan_hours <= found.methods["makespan_hours"] + 1e-6).all()
+
+
+SMALL = changed(TEXTBOOK, site_gbit_per_second=4.0, proof_search_nodes=3000)
+
+
+@settings(FEW, max_examples=8)
+@given(seed=st.integers(0, 10_000))
+def test_more_bandwidth_or_another_node_never_raises_the_proven_end(seed):
+    tasks, edges, nodes = random_pipeline(np.random.default_rng(seed), 6, 2, plain=True)
+    now = place_tasks(tasks, edges, nodes, None, SMALL)
+    faster = place_tasks(tasks, edges, nodes, None, changed(SMALL, bandwidth_factor=2.0))
+    larger = place_tasks(tasks, edges, pd.concat([nodes, nodes.head(1).assign(node="more")], ignore_index=True), None, SMALL)
+    assert now.proven
+    for better in (faster, larger):
+        assert better.proven
+        assert better.makespan_hours <= now.makespan_hours + 1e-6
+    # a node that nothing can use, and another site that no link reaches, change nothing
+    useless = pd.concat([nodes, nodes.head(1).assign(node="tiny", cpus=0.5, memory_gib=0.5, usd_per_hour=0.01)], ignore_index=True)
+    assert place_tasks(tasks, edges, useless, None, SMALL).makespan_hours == pytest.approx(now.makespan_hours)
+
+
+@settings(FEW, max_examples=6)
+@given(seed=st.integers(0, 10_000))
+def test_money_is_least_without_a_deadline_and_rises_as_it_comes_nearer(seed):
+    tasks, edges, nodes = random_pipeline(np.random.default_rng(seed), 5, 3, plain=True)
+    nodes["cpus"], nodes["usd_per_hour"] = [10.0, 12.0, 16.0], [3.0, 9.0, 20.0]
+    end = place_tasks(tasks, edges, nodes, None, SMALL).makespan_hours
+    free = place_tasks(tasks, edges, nodes, None, changed(SMALL, placement_objective="cost"))
+    assert free.proven
+    spent = [free.usd]
+    for slack in (3.0, 1.5, 1.0):
+        a = changed(SMALL, placement_objective="cost_under_deadline", deadline=(ORIGIN + pd.Timedelta(hours=end * slack + 0.001)).ceil("s").to_pydatetime())
+        found = place_tasks(tasks, edges, nodes, None, a)
+        check(found, tasks, edges, nodes, None, a)
+        assert found.deadline.met
+        assert (found.schedule["late_hours"] <= 1e-6).all()
+        spent.append(found.usd)
+    assert spent == sorted(spent) or np.allclose(spent, sorted(spent))
+
+
+def test_a_deadline_that_cannot_be_met_says_when_and_what_would_meet_it():
+    """Two hours of work for two tasks on one node, and data of an hour between the sites of two others."""
+    tasks = pd.DataFrame({"task_id": ["a", "b"], "cpus": 8.0, "duration_hours": 2.0})
+    nodes = pd.DataFrame({"node": ["n"], "accelerator": "", "accelerator_count": 0, "cpus": 8.0, "kind": ["big"]})
+    a = changed(deadline=dt.datetime(2026, 12, 1, 3))
+    found = place_tasks(tasks, None, nodes, None, a)
+    assert found.deadline.met is False
+    assert found.deadline.late_hours == pytest.approx(1.0)
+    assert found.headline.startswith("No: the earliest end of b is Tue 2026-12-01 04:00, 1 hour after its deadline Tue 2026-12-01 03:00; one more node of kind big would make it.")
+    tasks = pd.DataFrame({"task_id": ["a", "b"], "duration_hours": 1.0, "residency": ["east", "west"]})
+    edges = pd.DataFrame({"from_task": ["a"], "to_task": ["b"], "data_gb": [450.0]})
+    nodes = pd.DataFrame({"node": ["e", "w"], "accelerator": "", "accelerator_count": 0, "site": ["east", "west"]})
+    links = pd.DataFrame({"from_place": ["east"], "to_place": ["west"], "gbit_per_second": [1.0]})
+    found = place_tasks(tasks, edges, nodes, links, a)
+    assert found.makespan_hours == pytest.approx(3.0)
+    assert found.deadline.met
+    found = place_tasks(tasks, edges, nodes, links, changed(deadline=dt.datetime(2026, 12, 1, 2, 30)))
+    assert found.deadline.met is False
+    assert "2.5 Gbit/s on the link east to west would make it" in found.headline
+    assert found.deadline.earliest == pd.Timestamp("2026-12-01 03:00")
+
+
+def test_transfers_on_one_link_take_turns_only_where_links_are_shared():
+    """One task sends 450 GB to each of two others over 1 Gbit/s: an hour each."""
+    tasks = pd.DataFrame({"task_id": ["a", "b", "c"], "duration_hours": 1.0, "residency": ["east", "west", "west"]})
+    edges = pd.DataFrame({"from_task": ["a", "a"], "to_task": ["b", "c"], "data_gb": 450.0})
+    nodes = pd.DataFrame({"node": ["e", "w"], "accelerator": "", "accelerator_count": 0, "site": ["east", "west"]})
+    links = pd.DataFrame({"from_place": ["east"], "to_place": ["west"], "gbit_per_second": [1.0]})
+    for shared, end in ((False, 3.0), (True, 4.0)):
+        a = changed(shared_links=shared)
+        found = place_tasks(tasks, edges, nodes, links, a)
+        check(found, tasks, edges, nodes, links, a)
+        assert found.makespan_hours == pytest.approx(end)
+        assert found.proven
+        assert any(("shared" in note) == shared for note in found.notes if note.startswith("Links"))
+
+
+def test_only_an_interruptible_task_rests_while_its_node_is_away():
+    nodes = pd.DataFrame({"node": ["n"], "accelerator": "", "accelerator_count": 0, "away_from": [ORIGIN + pd.Timedelta(hours=1)], "away_to": [ORIGIN + pd.Timedelta(hours=4)]})
+    for interruptible, end in ((True, 5.0), (False, 6.0)):
+        tasks = pd.DataFrame({"task_id": ["a"], "duration_hours": 2.0, "interruptible": interruptible})
+        found = place_tasks(tasks, None, nodes, None, A)
+        check(found, tasks, None, nodes, None, A)
+        assert found.makespan_hours == pytest.approx(end)
+
+
+def test_the_same_tables_give_the_same_bytes():
+    tasks, edges, nodes = random_pipeline(np.random.default_rng(3), 8, 3)
+    first, second = (place_tasks(tasks, edges, nodes, None, changed(proof_search_nodes=50)) for _ in range(2))
+    for name in ("schedule", "transfers", "critical_path", "methods"):
+        assert getattr(first, name).to_csv() == getattr(second, name).to_csv()
+
+
+def judged(**columns):
+    jobs = pd.DataFrame({"job_id": ["j"], "duration_seconds": [36000.0], "accelerators": [8.0], **{name: [value] for name, value in columns.items()}})
+    nodes = pd.DataFrame({"node": ["n"], "accelerator": ["H100"], "accelerator_count": [8], "nodes": [2], "domain": ["rack"], "usd_per_hour": [40.0]})
+    return diagnose_placement(jobs, nodes, None, A)
+
+
+@pytest.mark.parametrize(
+    ("sign", "columns", "saving"),
+    [
+        # 10 hours of 8 accelerators at $5 are $400
+        ("low_utilisation", {"utilisation_share": 0.35}, 200.0),
+        ("evaluation_idle", {"utilisation_share": 0.35, "stage": "evaluation"}, 200.0),
+        ("data_wait", {"data_wait_share": 0.6}, 240.0),
+        ("scattered", {"racks": 2.0}, 80.0),
+        ("cpu_only", {"utilisation_share": 0.01}, 360.0),
+        ("network_storage", {"storage": "network", "stage": "data_preparation", "data_wait_share": 0.3}, 120.0),
+    ],
+)
+def test_each_sign_of_bad_placement_has_its_evidence_and_saving(sign, columns, saving):
+    found = judged(**columns)
+    assert found.signs["sign"].tolist() == [sign]
+    assert found.saving_usd == pytest.approx(saving)
+    assert found.signs["usd"].tolist() == pytest.approx([400.0])
+    if sign == "data_wait":
+        assert "an hour of computing costs $12.50 an accelerator" in found.signs["evidence"].iloc[0]
+
+
+def test_a_well_placed_job_shows_no_sign_and_telemetry_goes_before_the_column():
+    assert judged(utilisation_share=0.95, data_wait_share=0.05, racks=1.0, storage="local").signs.empty
+    jobs = pd.DataFrame({"job_id": ["j"], "duration_seconds": [36000.0], "accelerators": [8.0], "utilisation_share": [0.9]})
+    nodes = pd.DataFrame({"node": ["n"], "accelerator": ["H100"], "accelerator_count": [8], "usd_per_hour": [40.0]})
+    telemetry = pd.DataFrame({"job_id": ["j", "j"], "time": [ORIGIN, ORIGIN + pd.Timedelta(hours=1)], "utilisation_share": [0.3, 0.4]})
+    assert diagnose_placement(jobs, nodes, telemetry, A).signs["sign"].tolist() == ["low_utilisation"]
+    with pytest.raises(CapplanError, match=r"telemetry: x is no job_id of jobs"):
+        diagnose_placement(jobs, nodes, telemetry.assign(job_id="x"), A)
+
+
+def test_the_stage_guide_follows_from_the_facts():
+    book = load_book(ROOT / "data" / "enterprise")
+    facts = [book.get(name) for name in ("skus", "offers", "accelerators", "models", "serving_runs")]
+    guide = stage_guide(*facts, ("Llama-3.1-8B", "Llama-3.1-405B"), TrainingAssumptions())
+    assert set(guide["stage"]) == {"data_preparation", "pretraining", "alignment", "tuning", "deployment", "evaluation", "serving"}
+    assert (guide["fits"] == (guide["reason"] == "")).all()
+    rows = guide.set_index(["stage", "model", "sku"])
+    # 405 billion parameters in 8 bits are 378 GiB: more than 90 % of 8 x 24 GiB, less than that of 8 x 80 GiB
+    assert rows.loc[("serving", "Llama-3.1-405B", "g6.48xlarge"), "reason"] == "memory: weights in fp8 take 378 GiB, and 8 accelerators have room for 173"
+    assert rows.loc[("serving", "Llama-3.1-405B", "p5.48xlarge"), "fits"]
+    # one machine of eight H100 at the MFU of the assumptions: 8 x 989.4 TFLOP/s x 0.4 for an hour
+    one = rows.loc[("pretraining", "Llama-3.1-8B", "p5.48xlarge")]
+    assert one["machines"] == 1
+    assert one["speed"] == pytest.approx(8 * 989.4e12 * 0.4 * 3600 / 1e18)
+    assert one["usd_per_unit"] == pytest.approx(55.04 / one["speed"])
+    # the state of training takes 16 bytes a parameter, so 405 billion need several machines
+    assert rows.loc[("pretraining", "Llama-3.1-405B", "p5.48xlarge"), "machines"] * 8 * 80 > 16 * 405.85e9 / 2**30

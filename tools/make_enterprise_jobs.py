@@ -89,6 +89,22 @@ def make_jobs() -> pd.DataFrame:
     )
     frame = frame.sort_values("submit", kind="stable").reset_index(drop=True)
     frame.insert(0, "job_id", [f"Q{index + 1:05d}" for index in range(JOBS)])
+    return _with_evidence(frame)
+
+
+def _with_evidence(frame: pd.DataFrame) -> pd.DataFrame:
+    """Add what the monitoring of the last four weeks saw: utilisation (52 % on average on Philly, Jeon et al.), waits for data, racks, storage."""
+    generator = np.random.default_rng(SEED + 1)
+    seen = (frame["submit"] >= frame["submit"].max() - pd.Timedelta(days=28)).to_numpy()
+    work = frame["workload"].to_numpy()
+    used = np.where(work == "evaluation", generator.beta(3, 6, JOBS), generator.beta(6, 4, JOBS))
+    used = np.where(generator.random(JOBS) < 0.04, generator.uniform(0, 0.03, JOBS), used)
+    waits = np.round((1 - used) * generator.beta(2, 3, JOBS), 2)
+    racks = np.where(frame["accelerators"].to_numpy() > 8, np.where(generator.random(JOBS) < 0.3, 2, 1), 1)
+    frame["utilisation_share"] = pd.Series(np.round(used, 2)).where(seen)
+    frame["data_wait_share"] = pd.Series(waits).where(seen)
+    frame["racks"] = pd.Series(racks, dtype="Int64").where(seen)
+    frame["storage"] = pd.Series(np.where(generator.random(JOBS) < 0.25, "network", "local")).where(seen)
     return frame
 
 

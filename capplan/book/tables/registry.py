@@ -35,6 +35,7 @@ TABLES: dict[str, type[Table]] = {
     "jobs": traces.Jobs,
     "nodes": traces.Nodes,
     "requests": traces.Requests,
+    "telemetry": traces.Telemetry,
     "tasks": placement.Tasks,
     "task_edges": placement.TaskEdges,
     "task_durations": placement.TaskDurations,

@@ -63,3 +63,11 @@ class Requests(Table):
     requests: float = column("Requests in the interval.", ge=0)
     input_tokens: float = column("Input tokens in the interval.", unit="tokens", ge=0)
     output_tokens: float = column("Output tokens in the interval.", unit="tokens", ge=0)
+
+
+class Telemetry(Table):
+    """How busy the accelerators of a job were at a moment."""
+
+    job_id: str = column("Job.", refers="jobs.job_id", key=True)
+    time: pd.Timestamp = column("When it was read, in UTC.", key=True, instant=True)
+    utilisation_share: float = column("Mean utilisation of the job's accelerators.", ge=0, le=1)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from capplan.answers.placement import placement_of
+from capplan.answers.placement import diagnosis_of, guide_of, placement_of
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.outputs import charts
@@ -49,7 +49,17 @@ def show_placement(book: Book, scenario: Scenario) -> View:
     if answer.deadline is not None and len(answer.deadline.remedies):
         details["remedies"] = answer.deadline.remedies
     notes = (*book.notes, *answer.notes, _colocated(answer))
+    diagnosis = diagnosis_of(book, scenario)
+    if diagnosis is not None:
+        details |= {"diagnosis": diagnosis.summary, "misplaced_jobs": diagnosis.signs}
+        notes = (*notes, diagnosis.headline, *diagnosis.notes)
+    details["stage_guide"] = _short(guide_of(book, scenario))
     return View(answer.headline, pictures, answer.schedule, answer.makespan_hours, "hours", FIELDS, notes, details)
+
+
+def _short(guide: pd.DataFrame) -> pd.DataFrame:
+    """Keep the cheapest that fits of each stage and model, and one that does not, with its reason."""
+    return guide.groupby(["stage", "model", "fits"], sort=False).head(1).reset_index(drop=True)
 
 
 def _colocated(answer: Placement) -> str:

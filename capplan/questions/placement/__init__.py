@@ -1,6 +1,8 @@
-"""Placement: which task runs where and when, and what moving the data costs."""
+"""Placement: which task runs where and when, what moving the data costs, what is misplaced, and which machine fits which stage."""
 
 from capplan.questions.placement.deadline import Deadline
+from capplan.questions.placement.diagnose_placement import Diagnosis, diagnose_placement
 from capplan.questions.placement.place_tasks import Placement, place_tasks
+from capplan.questions.placement.stage_guide import stage_guide
 
-__all__ = ["Deadline", "Placement", "place_tasks"]
+__all__ = ["Deadline", "Diagnosis", "Placement", "diagnose_placement", "place_tasks", "stage_guide"]

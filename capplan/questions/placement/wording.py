@@ -15,11 +15,11 @@ def when(instant: pd.Timestamp) -> str:
 
 def hours_words(hours: float) -> str:
     """Write a span in the unit a reader would take."""
-    if abs(hours) < 1 / 60:
-        return f"{hours * 3600:.3g} seconds"
-    if abs(hours) < 1:
-        return f"{hours * 60:.3g} minutes"
-    return f"{hours:.3g} hours"
+    for size, unit in ((1.0, "hour"), (1 / 60, "minute"), (1 / 3600, "second")):
+        if abs(hours) >= size or unit == "second":
+            text = f"{hours / size:.3g}"
+            return f"{text} {unit}{'' if text == '1' else 's'}"
+    raise AssertionError("a span always has a unit")
 
 
 def words_of_links(a: PlacementAssumptions) -> str:
