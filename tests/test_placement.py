@@ -364,7 +364,7 @@ def test_a_well_placed_job_shows_no_sign_and_telemetry_goes_before_the_column():
 def test_the_stage_guide_follows_from_the_facts():
     book = load_book(ROOT / "data" / "enterprise")
     facts = [book.get(name) for name in ("skus", "offers", "accelerators", "models", "serving_runs")]
-    guide = stage_guide(*facts, ("Llama-3.1-8B", "Llama-3.1-405B"), TrainingAssumptions())
+    guide = stage_guide(*facts, ("Llama-3.1-8B", "Llama-3.1-405B"), TrainingAssumptions(mfu_share=0.4))
     assert set(guide["stage"]) == {"data_preparation", "pretraining", "alignment", "tuning", "deployment", "evaluation", "serving"}
     assert (guide["fits"] == (guide["reason"] == "")).all()
     rows = guide.set_index(["stage", "model", "sku"])

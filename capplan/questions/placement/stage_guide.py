@@ -11,7 +11,9 @@ from capplan.book.assumptions.training import TrainingAssumptions
 from capplan.errors import CapplanError
 from capplan.questions.serving.memory import model_of, smallest_replica, weight_gib
 from capplan.questions.serving.roofline import RESERVE_SHARE, TERA, roofline
-from capplan.questions.training import Machine, chosen_layouts, shape_of
+from capplan.questions.training import Shape, chosen_layouts, shape_of
+from capplan.questions.training.plan_run import machine_of
+from capplan.questions.training.speed import basis_of
 
 #: Machines that a run may take until it fits.
 MACHINES = (1, 2, 4, 8, 16, 32, 64)
@@ -19,15 +21,15 @@ MACHINES = (1, 2, 4, 8, 16, 32, 64)
 INPUT_TOKENS, OUTPUT_TOKENS, CONCURRENCY = 1024, 256, 32
 #: An exaflop.
 EXA = 1e18
-#: Bandwidth of a link that is not there (GB/s, Gbit/s): whatever has to cross it takes for ever.
-NOTHING = 1e-9
+#: Memory of an accelerator on which any state fits: adapters have little of it.
+ENOUGH_GIB = 1e6
 COLUMNS = ("stage", "model", "sku", "accelerator", "machines", "fits", "reason", "speed", "unit", "basis", "usd_per_unit")
 
 
 def stage_guide(skus: pd.DataFrame, offers: pd.DataFrame, accelerators: pd.DataFrame, models: pd.DataFrame, serving_runs: pd.DataFrame, names: tuple[str, ...], a: TrainingAssumptions) -> pd.DataFrame:
     r"""Hold every machine against every stage and model.
 
-    Training takes the fewest machines on which the optimiser's state fits, and does :math:`n\,F\,\text{MFU}\,\kappa` with the layout's kept share; alignment holds a frozen
+    Training takes the fewest machines on which the optimiser's state fits, and does the rate that the training question works out for its layout; alignment holds a frozen
     copy of the model besides, tuning trains adapters on frozen weights. Serving and evaluation take the smallest replica, at its measured rate where there is one and the roofline
     where there is none. Deployment converts weights in main memory; data preparation counts virtual CPUs.
 
@@ -43,7 +45,7 @@ def stage_guide(skus: pd.DataFrame, offers: pd.DataFrame, accelerators: pd.DataF
     Returns
     -------
     DataFrame
-        [stage, model, sku, accelerator, machines, fits, reason (why not), speed (of those machines, an hour), unit, basis ("measured", "modelled", "stated"), usd_per_unit],
+        [stage, model, sku, accelerator, machines, fits, reason (why not), speed (of those machines, an hour), unit, basis ("measured", "calibrated", "modelled", "stated"), usd_per_unit],
         for each stage and model the cheapest first, what does not fit last.
 
     Raises
@@ -99,23 +101,27 @@ def _preparation(machine: dict) -> Rating:
 
 def _training(machine: dict, name: str, model: pd.Series, models: pd.DataFrame, stage: str, a: TrainingAssumptions) -> Rating:
     """Take the fewest machines on which the state fits."""
-    shape = shape_of(float(model["parameters_active"]), name, models)
-    count, tflops = int(machine["accelerator_count"]), float(machine["bf16_tflops"]) * a.mfu_share
-    weights = weight_gib(float(model["parameters_total"]), "bf16")
-    link, network = (float(machine[column]) if machine[column] > 0 else NOTHING for column in ("link_gbps", "network_gbps"))
+    shape = shape_of(float(model["parameters_active"]), name, models, float(model["parameters_total"]))
+    count, weights = int(machine["accelerator_count"]), weight_gib(float(model["parameters_total"]), "bf16")
+    basis = "stated" if a.mfu_share is not None else basis_of(str(machine["accelerator"]), "bf16")
     if stage == "tuning":
         room = float(machine["memory_gib_accelerator"]) * count * (1 - a.memory_reserve_share)
         reason = "" if weights <= room else f"memory: frozen weights take {weights:,.0f} GiB, and {_counted(count)} room for {room:,.0f}"
-        return 1, reason, count * tflops * TERA * 3600 / EXA, "modelled"
+        return 1, reason, np.nan if reason else _exaflop_per_hour(machine, shape, count, ENOUGH_GIB, a), basis
     for machines in MACHINES:
-        if machines > 1 and network == NOTHING:
-            return machines, "one machine has too little memory, and its network is not stated", np.nan, "modelled"
         used = machines * count
         memory = float(machine["memory_gib_accelerator"]) - (weights / used if stage == "alignment" else 0.0)
-        kept = chosen_layouts(shape, "bf16", Machine(memory, count, link, network, tflops), [used], a)["kept_share"] if memory > 0 else np.zeros(0)
-        if len(kept):
-            return machines, "", used * tflops * float(kept[0]) * TERA * 3600 / EXA, "modelled"
-    return MACHINES[-1], f"memory: the state does not fit on {MACHINES[-1]} machines", np.nan, "modelled"
+        speed = _exaflop_per_hour(machine, shape, used, memory, a) if memory > 0 else 0.0
+        if speed > 0:
+            return machines, "", speed, basis
+    return MACHINES[-1], f"memory: the state does not fit on {MACHINES[-1]} machines", np.nan, basis
+
+
+def _exaflop_per_hour(machine: dict, shape: Shape, used: int, memory_gib: float, a: TrainingAssumptions) -> float:
+    """Return what the layout of a run does in an hour; 0 where none fits."""
+    described = machine_of({**machine, "accelerator_memory_gib": memory_gib, "peak_tflops": machine["bf16_tflops"]}, a)
+    rate = chosen_layouts(shape, "bf16", described, [used], a)["rate_tflops"]
+    return used * float(rate[0]) * TERA * 3600 / EXA if len(rate) else 0.0
 
 
 def _counted(accelerators: int) -> str:
