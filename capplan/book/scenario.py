@@ -28,7 +28,7 @@ from capplan.book.assumptions.serving import ServingAssumptions
 from capplan.book.assumptions.split import SplitAssumptions
 from capplan.book.assumptions.training import TrainingAssumptions
 from capplan.book.changes import Change
-from capplan.errors import ScenarioError, nearest
+from capplan.errors import ScenarioError, nearest, shortened
 from capplan.units import quarter_start
 
 __all__ = [
@@ -146,8 +146,8 @@ def build_scenario(values: dict[str, Any], where: str = "scenario") -> Scenario:
     except ValidationError as error:
         for item in error.errors():
             place = ".".join(str(part) for part in item["loc"])
-            shown = f"{place} = {item['input']!r}: " if place else ""
-            faults.append(f"{shown}{item['msg'].removeprefix('Value error, ')}")
+            shown = f"{place} = {shortened(repr(item['input']))}: " if place else ""
+            faults.append(f"{shown}{shortened(item['msg'].removeprefix('Value error, '), 500)}")
     if faults or scenario is None:
         raise ScenarioError(f"{where}: " + "; ".join(faults))
     return scenario
