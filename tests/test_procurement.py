@@ -231,11 +231,11 @@ def test_lots_and_minimum_purchases() -> None:
 
 
 def test_contracts_live_on_after_the_horizon_against_contracting_again() -> None:
-    """A 3-year contract is worth what it saves against the 1-year rate in the 8 quarters beyond the year that is planned."""
+    """A 3-year contract saves against the 1-year rate in the 8 quarters beyond the year that is planned; in the year after it the work is done at that rate."""
     rows = [ON_DEMAND, offer("one", "reserved_1y", 2.0), offer("three", "reserved_3y", 1.5)]
     plan = solve(demand([[8.0] * 4]), rows, assumptions(horizon_quarters=4, horizon_end="hold_demand"))
     assert lots(plan) == {("three", "2027Q1"): 8}
-    assert plan.proof.upper_usd == pytest.approx(HOURS * 8 * (4 * 1.5 + 8 * (1.5 - 2.0)))
+    assert plan.proof.upper_usd == pytest.approx(HOURS * 8 * (12 * 1.5 + 4 * 2.0))
     dear = solve(
         demand([[8.0] * 4]), [*rows[:2], offer("three", "reserved_3y", 2.1)], assumptions(horizon_quarters=4, horizon_end="hold_demand")
     )

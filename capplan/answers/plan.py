@@ -171,7 +171,7 @@ def problem_of(book: Book, scenario: Scenario) -> Problem:
     return Problem(
         demand=work_of(book, scenario),
         speeds=class_speeds(speeds, hosted),
-        classes=class_table(hosted, speeds, a).merge(calls, on="class", how="left"),
+        classes=class_table(hosted, None, a).merge(calls, on="class", how="left"),
         assumptions=a,
         **{name: book.get(name) for name in (*BOOK_TABLES, "usage", "workloads")},
     )

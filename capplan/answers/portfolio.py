@@ -31,13 +31,14 @@ def portfolio_of(book: Book, scenario: Scenario) -> Portfolio:
         allowed = ~prices["offer_id"].isin(a.excluded_offers)
         allowed &= prices["provider"].isin(a.providers) | (len(a.providers) == 0)
         allowed &= prices["geography"].isin(a.geographies) | (len(a.geographies) == 0)
+        holdings = holdings_of(book.get("commitments"), book.get("assets"), skus, offers, book.get("sites"), a.useful_life_years)
         return mix_portfolio(
             work_of(book, scenario),
             class_speeds(speeds, hosted),
             prices[allowed],
             a,
-            classes=class_table(hosted, speeds, a),
-            holdings=holdings_of(book.get("commitments"), book.get("assets"), skus, offers, book.get("sites"), a.useful_life_years),
+            classes=class_table(hosted, speeds, a, {*prices.loc[allowed, "accelerator"], *holdings["accelerator"]}),
+            holdings=holdings,
             limits=book.get("limits"),
             usage=book.get("usage") if "usage" in book.tables else None,
             workloads=hosted,

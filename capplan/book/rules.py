@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from capplan.book.tables.registry import columns_of
+from capplan.book.terms import COUNTS
 from capplan.errors import Fault, nearest, sentence
 
 Tables = dict[str, pd.DataFrame]
@@ -180,6 +181,10 @@ def check_work(tables: Tables) -> list[Fault]:
             "a budget must say what it counts",
             "Write p_and_l, cash or capex.",
         )
+        if "counts" in limits:
+            others = limits["counts"].notna() & ~limits["kind"].isin(list(COUNTS.values()))
+            remedy = f"Leave it empty, or make the limit one of {', '.join(dict.fromkeys(COUNTS.values()))}."
+            faults += _rows("limits", limits, others, "counts", "only limits on accelerators count something of their own", remedy)
         share = limits["kind"].isin(["spot_share", "provider_share"])
         faults += _rows("limits", limits, share & (limits["amount"] > 1), "amount", "a share lies between 0 and 1", "Write 0.2 for 20 %.")
     if "demand_scenarios" in tables and len(stated := tables["demand_scenarios"]):

@@ -14,6 +14,8 @@ LIMIT_KINDS = [
     "budget_usd",
     "provider_share",
 ]
+#: What a limit on accelerators counts, and the kind of limit that counts just that unless it says otherwise.
+COUNTS = {"purchases": "quota_accelerators", "on_demand": "on_demand_accelerators", "spot": "spot_accelerators", "running": "quota_accelerators", "all": "quota_accelerators"}
 MEASURES = ["p_and_l", "cash", "capex"]
 REGION = "Where: a geography (us, eu, apac, ...), a provider's own region, or any."
 CROSSINGS = ["same_geography", "other_geography", "other_provider"]

@@ -47,7 +47,7 @@ class Timeline(Section):
         "Two budget years: a yearly budget is set up to a year ahead, and one-year terms must be seen to their end.",
         unit="quarters",
         ge=1,
-        le=12,
+        le=20,
         step=1,
     )
     hours_convention: Literal["calendar", "average"] = assumption(

@@ -56,7 +56,7 @@ class ProcurementAssumptions(PricingAssumptions):
     )  # fmt: skip
     serving_shortfall_usd_per_accelerator_hour: float = assumption(
         25.0,
-        "Cost of missing, for serving, what the fastest accelerator its speeds name does in an hour, where the workload states none.",
+        "Cost of missing, for serving, what the fastest accelerator that can be had for it does in an hour, where the workload states none.",
         "A judgement: several times the on-demand price, since unserved customers leave.",
         unit="USD/h",
         gt=0,
@@ -65,7 +65,7 @@ class ProcurementAssumptions(PricingAssumptions):
     )
     batch_shortfall_usd_per_accelerator_hour: float = assumption(
         18.0,
-        "Cost of missing, for training and other batch work, what the fastest accelerator its speeds name does in an hour, where the workload states none.",
+        "Cost of missing, for training and other batch work, what the fastest accelerator that can be had for it does in an hour, where the workload states none.",
         "A judgement: above every listed on-demand price of an accelerator-hour (14.28 USD for a B200 at AWS), so that such work is done where it can be; delay costs less than loss.",
         unit="USD/h",
         gt=0,
@@ -109,8 +109,17 @@ class ProcurementAssumptions(PricingAssumptions):
     )  # fmt: skip
     horizon_end: Literal["hold_demand", "truncate", "count_in_full"] = assumption(
         "hold_demand",
-        "Contracts that outlive the horizon: costed to their end against demand held at the last quarter, cut off there, or counted in full as if useless afterwards.",
-        "Truncation hides liabilities, counting in full forbids long terms; holding demand does neither.",
+        "Contracts that outlive the horizon: costed on, while the last quarter's demand is still served in the years after it, cut off there, or counted in full as if useless afterwards.",
+        "Truncation hides liabilities, counting in full forbids long terms; serving demand on does neither.",
+    )
+    years_after_horizon: int = assumption(
+        3,
+        "Years after the horizon in which the last quarter's demand is served at the prices of that time, where it is held; whatever runs longer is cut off there.",
+        "Three: the longest common term, signed in the last planned quarter, is seen to its end. The same whatever is offered, so that no offer makes a plan longer and dearer.",
+        unit="years",
+        ge=0,
+        le=10,
+        step=1,
     )
     reuse_share: float = assumption(
         0.0,

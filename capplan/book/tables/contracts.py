@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from capplan.book.tables.columns import Table, column, order_rule
-from capplan.book.terms import DISCOUNTS, LIMIT_KINDS, MEASURES, REGION, TERMS
+from capplan.book.terms import COUNTS, DISCOUNTS, LIMIT_KINDS, MEASURES, REGION, TERMS
 from capplan.units import QUARTER_PATTERN
 
 
@@ -104,6 +104,12 @@ class Limits(Table):
     provider: str = column("Provider it holds for; empty = all together.", optional=True)
     region: str = column("Region or geography it holds for; empty = all together.", optional=True)
     accelerator: str = column("Accelerator it holds for; empty = all together.", optional=True, refers="accelerators.accelerator")
+    counts: str = column(
+        "What a limit on accelerators counts: purchases (contracts and machines that give capacity), on_demand or spot (what runs by the hour), running (purchases and "
+        "on demand, as quotas of running machines do) or all. Empty = purchases for quota_accelerators, on_demand for on_demand_accelerators, spot for spot_accelerators.",
+        optional=True,
+        isin=list(COUNTS),
+    )
     measure: str = column("For budgets: what is counted (p_and_l, cash or capex).", optional=True, isin=MEASURES)
     hard: bool = column("Hard limits are never broken; soft ones at a price.", optional=True, default=True)
     team: str = column("For budgets: team it holds for; empty = the company.", optional=True)

@@ -1,7 +1,7 @@
 """Demand: how much work will come, and how sure is that."""
 
 from capplan.questions.demand.backtest import Backtest, backtest_demand
-from capplan.questions.demand.classes import batch_workloads, class_demand, class_speeds, class_table, work_growth
+from capplan.questions.demand.classes import batch_workloads, class_demand, class_speeds, class_table, shortfall_usd_per_unit, work_growth
 from capplan.questions.demand.forecast_demand import Forecast, forecast_demand, stated_demand, total_demand
 from capplan.questions.demand.series import SeriesForecasts, forecast_series
 from capplan.questions.demand.spend import unit_prices
@@ -17,6 +17,7 @@ __all__ = [
     "class_table",
     "forecast_demand",
     "forecast_series",
+    "shortfall_usd_per_unit",
     "stated_demand",
     "total_demand",
     "unit_prices",

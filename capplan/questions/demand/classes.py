@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pandas as pd
 
@@ -20,7 +22,9 @@ def batch_workloads(workloads: pd.DataFrame) -> list[str]:
     return list(workloads.loc[~workloads["stage"].isin(SERVING_STAGES) & hosted, "workload"])
 
 
-def class_table(workloads: pd.DataFrame, speeds: pd.DataFrame | None, a: ProcurementAssumptions) -> pd.DataFrame:
+def class_table(
+    workloads: pd.DataFrame, speeds: pd.DataFrame | None, a: ProcurementAssumptions, accelerators: Iterable[str] | None = None
+) -> pd.DataFrame:
     """List the classes of work that are planned together, and what holds for all of a class.
 
     Parameters
@@ -31,13 +35,14 @@ def class_table(workloads: pd.DataFrame, speeds: pd.DataFrame | None, a: Procure
         The speeds table; workloads of a class must run equally fast.
     a
         Assumptions; the shortfall costs of serving and batch work are used where a class states none.
+    accelerators
+        Accelerators that can be had; all that speeds name where not given.
 
     Returns
     -------
     pandas.DataFrame
         class, unit, interruptible, deferrable, residency (empty = anywhere), stage_kind ("serving" or "batch"), shortfall_usd_per_unit
-        (as stated; else the scenario's price of an accelerator-hour over the work of an hour of the fastest accelerator; empty
-        where no speed is known), api ("self", "api" or "either"), home_provider, home_region, egress_gib_per_unit; one row a class, in
+        (as `shortfall_usd_per_unit` prices it; empty where nothing is stated and no speed is known), api ("self", "api" or "either"), home_provider, home_region, egress_gib_per_unit; one row a class, in
         alphabetical order.
 
     Raises
@@ -69,12 +74,28 @@ def class_table(workloads: pd.DataFrame, speeds: pd.DataFrame | None, a: Procure
         home_region=("home_region", "first"),
         egress_gib_per_unit=("egress_gib_per_unit", "first"),
     )
-    fastest = class_speeds(speeds, workloads).groupby("class")["work_per_accelerator_hour"].max().reindex(result.index)
-    price = np.where(
-        result["stage_kind"] == "serving", a.serving_shortfall_usd_per_accelerator_hour, a.batch_shortfall_usd_per_accelerator_hour
-    )
-    result["shortfall_usd_per_unit"] = result["shortfall_usd_per_unit"].astype(float).fillna(price / fastest)
+    known = class_speeds(speeds, workloads)
+    known = known if accelerators is None else known[known["accelerator"].isin(set(accelerators))]
+    fastest = known.groupby("class")["work_per_accelerator_hour"].max().reindex(result.index)
+    result["shortfall_usd_per_unit"] = shortfall_usd_per_unit(result, fastest, a)
     return result.reset_index()
+
+
+def shortfall_usd_per_unit(classes: pd.DataFrame, fastest: pd.Series, a: ProcurementAssumptions) -> pd.Series:
+    r"""Price a unit of work that is not done: as stated, else :math:`p_c = s_k / v_c`.
+
+    Parameters
+    ----------
+    classes
+        stage_kind, shortfall_usd_per_unit (empty where none is stated); one row a class.
+    fastest
+        v, work that the fastest accelerator does in an hour among those that can be had for the class; same index. What cannot be had counts for nothing.
+    a
+        s, cost of missing what that accelerator does in an hour, for serving and for batch work.
+    """
+    serving = classes["stage_kind"] == "serving"
+    price = np.where(serving, a.serving_shortfall_usd_per_accelerator_hour, a.batch_shortfall_usd_per_accelerator_hour)
+    return classes["shortfall_usd_per_unit"].astype(float).fillna(price / fastest)
 
 
 def class_speeds(speeds: pd.DataFrame | None, workloads: pd.DataFrame) -> pd.DataFrame:

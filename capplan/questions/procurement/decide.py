@@ -25,7 +25,7 @@ from capplan.questions.procurement.supply.market import Market, build_market
 from capplan.questions.procurement.supply.tiers import checked_tiers
 from capplan.questions.procurement.work.load import Work, lay_out, named_places
 from capplan.questions.procurement.work.service_levels import hold_level, level_notes
-from capplan.questions.procurement.work.states import States, cut_points, known_states, segments, with_states
+from capplan.questions.procurement.work.states import States, cut_points, known_states, with_states
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def state_problem(problem: Problem) -> Stated:
     tiers = checked_tiers(problem.offer_tiers, market.contracts, offers, a.price_factor)
     choices = list_choices(market, problem.sites, a, tiers, schedules, states)
     work = lay_out(with_states(demand, states, a.seed), problem.speeds, classes, market, choices.timeline, a, problem.egress_prices)
-    work = cut_points(work, segments(states.missing(choices.table, choices.timeline), choices.timeline.planned))
+    work = cut_points(work, choices.spans)
     years = contract_years(problem.spend_agreements, problem.other_costs, market, choices, a)
     recourse = build_recourse(work, market, choices, caps, a, states, [year.provider for year in years])
     return Stated(problem, market, choices, states, work, recourse, build_model(work, market, choices, recourse, caps, a, years))
@@ -92,7 +92,7 @@ def decide(problem: Problem, *, warm: Warm | None = None, proof: Effort | None =
     solved: dict[tuple[tuple[str, float], ...], tuple[Stated, Model, Solution]] = {}
 
     def solve(factor: Mapping[str, float]) -> tuple[Work, Recourse, Solution]:
-        found = state_problem(replace(problem, classes=_raised(problem, factor)) if factor else problem)
+        found = state_problem(replace(problem, classes=problem.classes.assign(shortfall_factor=problem.classes["class"].map(factor))) if factor else problem)
         feasible(found.model)
         model, solution = best_plan(found.model, a, warm, proof, exact=proof == FULL)
         solved[tuple(factor.items())] = found, model, solution
@@ -122,13 +122,3 @@ def _clash(stated: Stated, level: float) -> str:
     """Name what stands against a service level, in a sentence; empty where nothing that could give does."""
     found = what_must_give(stated.model, stated.recourse, stated.work, stated.choices.timeline.horizon, level)
     return f" It clashes with these limits, which must give at least so much: {'; '.join(map(str, found))}." if found else ""
-
-
-def _raised(problem: Problem, factor: Mapping[str, float]) -> pd.DataFrame:
-    """Return the classes with their costs of shortfall multiplied."""
-    classes, speeds, a = problem.classes, problem.speeds, problem.assumptions
-    fastest = speeds.groupby("class")["work_per_accelerator_hour"].max().reindex(classes["class"]).to_numpy()
-    batch = classes["stage_kind"] == "batch"
-    assumed = np.where(batch, a.batch_shortfall_usd_per_accelerator_hour, a.serving_shortfall_usd_per_accelerator_hour) / fastest
-    usd = classes["shortfall_usd_per_unit"].astype(float).fillna(pd.Series(assumed, index=classes.index))
-    return classes.assign(shortfall_usd_per_unit=usd * classes["class"].map(factor).astype(float).fillna(1.0))

@@ -106,10 +106,10 @@ def _objective(row: Mapping[str, object]) -> float:
 
 
 def uncapped(program: TwoStage, recourse: Recourse, work: Work) -> TwoStage:
-    """Return the program if on demand had no cap in the planned quarters; later points are credited with what they cost within today's caps."""
+    """Return the program if on demand had no cap."""
     lifted = program.h.copy()
     caps = (recourse.rows["kind"] == "on_demand_accelerators").to_numpy()
-    lifted[np.ix_(recourse.planned, caps)] = (1 + need_accelerators(work).sum()) * recourse.W[np.flatnonzero(caps)].toarray().max(initial=1.0)
+    lifted[:, caps] = (1 + need_accelerators(work).sum()) * recourse.W[np.flatnonzero(caps)].toarray().max(initial=1.0)
     return replace(program, h=lifted)
 
 

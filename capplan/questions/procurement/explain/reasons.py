@@ -168,7 +168,7 @@ def _other_endings(choices: Choices, recourse: Recourse, model: Model, solution:
             continue
         counted = choices.timeline.planned if ending == "truncate" else len(choices.timeline.quarters)
         cost = program.c.copy()
-        cost[model.position] = choices.present_usd[:, :counted].sum(axis=1) + choices.present_bridge_usd
+        cost[model.position] = choices.present_cost_usd(ending)
         cost[model.power_columns] = [extra.usd if extra.quarter < counted else 0.0 for extra in model.power.extras]
         other = model.lots(
             solve_within_budgets(replace(near, c=cost), model.soft, a.risk_weight, a.tail_share, max(a.gap_share, 1e-3), solution.warm, exact=False).x

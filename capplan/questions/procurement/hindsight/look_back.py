@@ -36,7 +36,7 @@ def look_back_levels(problem: Problem, market: Market, work: Work) -> pd.DataFra
     DataFrame
         As `recommend_now` returns it.
     """
-    usage, workloads, demand, classes, a = problem.usage, problem.workloads, problem.demand, problem.classes, problem.assumptions
+    usage, workloads, demand, a = problem.usage, problem.workloads, problem.demand, problem.assumptions
     if usage is None or usage.empty:
         return pd.DataFrame(columns=["rule"])
     known = workloads if workloads is not None and len(workloads) else pd.DataFrame({"workload": usage["workload"].unique()})
@@ -44,7 +44,8 @@ def look_back_levels(problem: Problem, market: Market, work: Work) -> pd.DataFra
     allowed = pd.concat([market.contracts["offer_id"], market.pools["on_demand_offer"], market.pools["spot_offer"]])
     prices = price_hours(problem.skus, problem.offers, a, problem.sites, problem.offer_payments)
     prices = prices[prices["offer_id"].isin(set(allowed.dropna()))]
-    priced = classes.assign(shortfall_usd_per_unit=classes["shortfall_usd_per_unit"].astype(float).fillna(0.0))
+    missed = (work.rows["shortfall_usd"] / work.rows["fastest"]).groupby(work.rows["class"]).first()
+    priced = problem.classes.assign(shortfall_usd_per_unit=problem.classes["class"].map(missed).fillna(0.0))
     try:
         return recommend_now(usage, known, mine, problem.speeds, prices, a, classes=priced, holdings=market.holdings)
     except CapplanError:  # work that only machines one would buy, or a capacity block, can do: such a rule knows neither

@@ -42,7 +42,7 @@ class Rolling:
     Parameters
     ----------
     paths
-        path, policy, realised_usd: discounted, to the contracts' ends, less what demand held after the horizon costs without contracts.
+        path, policy, realised_usd: discounted, with what serving the last quarter's demand after the horizon costs where demand is held.
     summary
         policy, mean_usd, worst_usd, regret_usd (mean, against the clairvoyant), meaning; cheapest first.
     decisions
@@ -121,10 +121,8 @@ class Rehearsal:
         self.review = np.searchsorted(pd.DatetimeIndex(dates).to_numpy(), sign_by.to_numpy(), side="right")
         self.reviews = int(self.review.max(initial=0)) + 1
         rows = stated.recourse.rows
-        self.held = np.flatnonzero(rows["kind"] == "held_demand")
         self.scaled = np.flatnonzero(rows["kind"].isin(["work", "spot_share"]))
         self.scaled_row = rows["row"].to_numpy(int)[self.scaled]
-        self.credit = recourse_of(self.program) if len(self.held) else None
         hours = stated.work.load * stated.work.points["hours"].to_numpy()[:, None]
         cell = stated.work.points["path"].to_numpy() * self.planned + stated.work.points["quarter"].to_numpy()
         size = len(stated.work.paths) * self.planned
@@ -200,11 +198,6 @@ class Rehearsal:
         h[:, self.scaled] *= factor[scenario][:, self.scaled_row]
         scarcity = self.stated.recourse.scarcity
         h[:, scarcity.rows] = scarcity.left(h[:, : scarcity.serves.shape[1]], future)
-        if self.credit is not None:
-            later = np.flatnonzero(~self.stated.recourse.planned[future])
-            h[np.ix_(later, self.held)] = 0.0
-            kind = program.technology[future][later]
-            h[later, self.held[0]] = self.credit.costs(h[later], self.credit.evaluate(h[later], kind).basis)
         rows = [replace(row, points=row.points[future], weight=row.weight[future]) for row in program.expected]
         return replace(
             program, h=h, technology=program.technology[future], weight=program.weight[future], scenario=scenario,
@@ -236,7 +229,7 @@ class Rehearsal:
             f"never revised {money(costs['plan_kept'])}, doing nothing {money(costs['do_nothing'])}; knowing the path would have cost {money(costs['clairvoyant'])}."
         )
         notes = (
-            "Costs are discounted, to the contracts' ends; demand after the horizon is held at the path's last quarter.",
+            "Costs are discounted; after the horizon demand is served as the forecast has it in the last quarter.",
             f"At each review the {self.a.rolling_neighbours} forecast paths nearest to what was seen stand for the future; a real forecast would be made anew.",
         )
         return Rolling(paths, summary, decisions, headline, notes)

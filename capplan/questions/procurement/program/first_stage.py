@@ -24,6 +24,8 @@ from capplan.questions.procurement.supply.market import Market
 from capplan.questions.procurement.supply.sites import PaidPower
 from capplan.questions.procurement.work.deferral import deferrals
 from capplan.questions.procurement.work.load import Work
+from capplan.questions.procurement.work.spans import YEAR
+from capplan.questions.procurement.work.timeline import years_after
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,7 @@ def build_model(
 
     .. math:: \min_x \sum_{j} c_j x_j + \text{risk-weighted recourse},\quad x_j \in \{0\} \cup [l_j, u_j] \text{ whole lots}
 
-    with c_j the value today of what one lot pays: to the contract's end, or within the planned quarters where the horizon's end is
-    "truncate".
+    with c_j the value today of what one lot is charged (`Choices.present_cost_usd`).
 
     Parameters
     ----------
@@ -160,8 +161,8 @@ def build_model(
 
     table, timeline = choices.table, choices.timeline
     planned = timeline.planned
-    counted = planned if a.horizon_end == "truncate" else len(timeline.quarters)
-    cost = choices.present_usd[:, :counted].sum(axis=1) + choices.present_bridge_usd
+    counted = planned if a.horizon_end == "truncate" else len(timeline.quarters) if a.horizon_end == "count_in_full" else planned + YEAR * years_after(a)
+    cost = choices.present_cost_usd(a.horizon_end)
     problem = modelling.LpProblem("purchases", modelling.LpMinimize)
     highest = _most_lots(need_accelerators(work) * (1 + a.deferral_quarters), market, choices)
     pins = {(offer_id, quarter): lots for offer_id, quarter, lots in a.pinned_purchases}

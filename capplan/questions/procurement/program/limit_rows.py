@@ -33,22 +33,34 @@ def limit_rows(
     """
     from capplan.optimize import modelling
 
-    table, timeline = choices.table, choices.timeline
-    owned = held(market, timeline)[:, : timeline.planned]
+    table, timeline, spans = choices.table, choices.timeline, choices.moments
+    there = (spans.covered(table["start"], table["end"])[:, : spans.planned] > 0) * 1.0
+    owned = held(market, spans)[:, : spans.planned]
     holdings = market.holdings
     full_signed = (holdings["role"] == "full").to_numpy()[:, None] if len(holdings) else np.zeros((0, 1))
-    bought = table["lot_accelerators"].to_numpy(float)[:, None] * choices.covered[:, : timeline.planned]
+    bought = table["lot_accelerators"].to_numpy(float)[:, None] * there
     bought = bought * np.isin(table["role"], ["full", "reserve"])[:, None]
     rows: list[tuple[Any, str, dict[str, Any]]] = []
     soft: dict[Any, float] = {}
     budgets: list[tuple[dict[str, Any], dict[Any, float]]] = []
     notes: list[str] = []
 
-    def add(limit: dict[Any, Any], quarter: str, coefficients: np.ndarray, room: float) -> None:
+    def add(limit: dict[Any, Any], quarter: str, coefficients: np.ndarray, room: float, since: str = "") -> None:
         used = {lots[j]: float(coefficients[j]) for j in np.flatnonzero(coefficients)}
         if used:
             about = {"limit_id": limit["limit_id"], "kind": limit["kind"], "quarter": quarter, "limit": float(limit["amount"])}
-            rows.append((modelling.LpAffineExpression(used) <= room, f"{limit['limit_id']} {quarter}", about))
+            rows.append((modelling.LpAffineExpression(used) <= room, f"{limit['limit_id']} {quarter}{since}", about))
+
+    def add_spans(limit: dict[Any, Any], coefficients: np.ndarray, room: np.ndarray) -> None:
+        """Write a limit for every part of the quarters in which it holds, (n, spans) and (spans,), once where parts of a quarter do not differ."""
+        seen: set[tuple[int, bytes, float]] = set()
+        for k in np.flatnonzero(holds_in(limit, timeline.horizon)[spans.quarter[: spans.planned]]).tolist():
+            q = int(spans.quarter[k])
+            key = (q, coefficients[:, k].tobytes(), float(room[k]))
+            if key not in seen:
+                since = f" from {spans.starts[k]:%Y-%m-%d}" if k != spans.first[q] and any(before[0] == q for before in seen) else ""
+                seen.add(key)
+                add(limit, timeline.quarters[q], coefficients[:, k], float(room[k]), since)
 
     for limit in limits.to_dict("records"):
         kind, amount = limit["kind"], float(limit["amount"])
@@ -56,12 +68,11 @@ def limit_rows(
         when = np.flatnonzero(holds_in(limit, timeline.horizon))
         if kind == "quota_accelerators":
             taken = (owned * full_signed)[theirs].sum(axis=0)
-            if (taken[when] > amount).any():
+            if (taken[np.isin(spans.quarter[: spans.planned], when)] > amount).any():
                 notes.append(
                     f"{limit['limit_id']}: contracts already signed exceed the quota of {amount:g} accelerators, so nothing is added while they do."
                 )
-            for q in when:
-                add(limit, timeline.quarters[q], bought[:, q] * mine, max(amount - float(taken[q]), 0.0))
+            add_spans(limit, bought * mine[:, None], np.maximum(amount - taken, 0.0))
         elif kind == "new_accelerators":
             fresh = mine & (table["kind"] == "offer").to_numpy()
             for q in when:
@@ -72,27 +83,20 @@ def limit_rows(
                     amount,
                 )
         elif kind == "power_kw":
-            running = timeline.covered(holdings["start"], holdings["end"])[:, : timeline.planned] if len(holdings) else owned
-            drawn = (running * holdings["power_kw"].to_numpy(float)[:, None])[theirs].sum(axis=0)
+            running = spans.covered(holdings["start"], holdings["end"])[:, : spans.planned] if len(holdings) else owned
+            drawn = ((running > 0) * holdings["power_kw"].to_numpy(float)[:, None])[theirs].sum(axis=0)
             power = table["lot_kw"].to_numpy(float) * mine * (table["term"] == "owned").to_numpy()
-            for q in when:
-                add(limit, timeline.quarters[q], power * (choices.covered[:, q] > 0), max(amount - float(drawn[q]), 0.0))
+            add_spans(limit, power[:, None] * there, np.maximum(amount - drawn, 0.0))
         elif kind == "provider_share":
             providers = [limit["provider"]] if stated(limit["provider"]) else sorted(set(table["provider"]))
             anywhere_mine, anywhere_theirs = in_scope({**limit, "provider": None}, table), in_scope({**limit, "provider": None}, holdings)
+            signed = owned * full_signed
             for provider in providers:
                 own = anywhere_mine & (table["provider"] == provider).to_numpy()
-                signed = owned * full_signed
-                for q in when:
-                    total = float(signed[anywhere_theirs, q].sum())
-                    has = float(signed[anywhere_theirs & (holdings["provider"] == provider).to_numpy(), q].sum())
-                    slope = bought[:, q] * (own * 1.0 - amount * anywhere_mine)
-                    add(
-                        {**limit, "limit_id": f"{limit['limit_id']} {provider}"},
-                        timeline.quarters[q],
-                        slope,
-                        max(amount * total - has, 0.0),
-                    )
+                total = signed[anywhere_theirs].sum(axis=0)
+                has = signed[anywhere_theirs & (holdings["provider"] == provider).to_numpy()].sum(axis=0)
+                slope = bought * (own * 1.0 - amount * anywhere_mine)[:, None]
+                add_spans({**limit, "limit_id": f"{limit['limit_id']} {provider}"}, slope, np.maximum(amount * total - has, 0.0))
         elif kind == "budget_usd":
             if stated(limit["team"]):
                 notes.append(f"{limit['limit_id']}: a budget of one team is reported in the ledger but does not steer shared purchases.")

@@ -9,6 +9,7 @@ import pandas as pd
 
 from capplan.book.factors import scaled_limits
 from capplan.book.scenario import ProcurementAssumptions
+from capplan.book.terms import COUNTS
 from capplan.questions.pricing import completed
 from capplan.questions.procurement.supply.market import ANYWHERE
 
@@ -17,9 +18,10 @@ USAGE_KINDS = ("on_demand_accelerators", "spot_accelerators", "spot_share")
 
 
 def known_limits(limits: pd.DataFrame | None, sites: pd.DataFrame | None, a: ProcurementAssumptions) -> pd.DataFrame:
-    """Return the table of limits with all its columns, scaled, and the power of each site that no limit names; empty where a book has none."""
+    """Return the table of limits with all its columns, scaled, each of the kind that what it counts makes it, and the power of each site that no limit names; empty where a book has none."""
     empty = pd.DataFrame({"limit_id": pd.Series(dtype=object), "kind": pd.Series(dtype=object), "amount": pd.Series(dtype=float)})
     table = scaled_limits(completed(empty if limits is None or limits.empty else limits, "limits"), a)
+    table["kind"] = table["counts"].map(COUNTS).fillna(table["kind"])
     if sites is None or sites.empty:
         return table
     free = sites[~sites["site"].isin(table.loc[table["kind"] == "power_kw", "region"])]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,14 +10,16 @@ import pandas as pd
 from scipy import sparse
 
 from capplan.book.scenario import ProcurementAssumptions
-from capplan.optimize.separable import SeparableRecourse
+from capplan.questions.procurement.program.stages import Stages, Technologies, group_years, technologies_of, there
 from capplan.questions.procurement.program.ways_to_serve import Sheet, Sources
 from capplan.questions.procurement.supply.choices import Choices
-from capplan.questions.procurement.supply.market import Market, held
+from capplan.questions.procurement.supply.market import Market
 from capplan.questions.procurement.work.load import Work
 from capplan.questions.procurement.work.scarcity import Scarcity, lay_out_scarcity
-from capplan.questions.procurement.work.states import States, segments
+from capplan.questions.procurement.work.states import States
 
+#: Levels of demand that stand for its distribution after the horizon.
+LATER_LEVELS = 10
 #: Columns that pay the price on demand.
 ON_DEMAND = ("on_demand", "on_demand_bill", "agreement_draw")
 
@@ -31,7 +32,7 @@ class Recourse:
     ----------
     columns
         One row a recourse variable: source (committed, on_demand, on_demand_bill, spot, api, shortfall, discount, late_delivery,
-        replacement, resale, held_demand), row (of the work, -1
+        replacement, resale), row (of the work, -1
         for none), pool (-1 for none), usd (cost per hour at stated prices), spend (the part of it that is paid in money), work (fastest accelerators
         served per unit), egress (the part of usd and spend that is paid for data that leaves its home). Planned spend under an agreement (agreement_draw) costs nothing here and spends the rate on demand.
     rows
@@ -39,7 +40,7 @@ class Recourse:
     W : (m, r)
         Coefficients.
     T : one (m, n) a technology
-        What one lot adds to the right-hand side, negated. A technology is a stage, or a segment of it, under a state of prices and deliveries.
+        What one lot adds to the right-hand side, negated. A technology is a stage, or a span of it, under a state of prices and deliveries.
     usd, spend : (technologies, r)
         Cost and spend per hour of each column.
     stage_of : (technologies,)
@@ -47,7 +48,7 @@ class Recourse:
     h : (P, m)
         Right-hand sides without purchases.
     stage, technology : (P,)
-        Stage (planned quarter or group of equal later quarters) and technology of each point.
+        Stage (planned quarter, or group of equal years after the horizon) and technology of each point.
     weight : (P,)
         Discounted hours.
     planned : (P,) bool
@@ -83,27 +84,6 @@ class Recourse:
         return total
 
 
-@dataclass(frozen=True)
-class _Stages:
-    """Planned quarters, then groups of later quarters in which exactly the same contracts run."""
-
-    first: list[int]
-    weight: list[float]
-    later: int
-
-
-@dataclass(frozen=True)
-class _Technologies:
-    """Each stage, segment and state, once where nothing differs: stage, share covered and refund of each choice, price factors; number of each triple."""
-
-    stage: np.ndarray
-    covered: np.ndarray
-    refund: np.ndarray
-    on_demand: np.ndarray
-    spot: np.ndarray
-    number: np.ndarray
-
-
 def build_recourse(
     work: Work, market: Market, choices: Choices, limits: pd.DataFrame, a: ProcurementAssumptions, states: States, agreed: Sequence[str] = ()
 ) -> Recourse:
@@ -133,67 +113,18 @@ def build_recourse(
     agreed
         Providers with which a spend agreement runs.
     """
-    missing, factors = states.missing(choices.table, choices.timeline), states.factors(choices.timeline)
-    stages = _stages(market, choices, a, [*missing, *factors])
-    technologies = _technologies(stages, choices, missing, *factors)
-    refund = technologies.refund if technologies.refund.any() else None
-    sources = Sources(work, market, choices, limits, a, stages.first, agreed, refund)
-    return _assemble(sources.build(), work, choices, stages, sources, technologies)
+    spans, timeline = choices.spans, choices.timeline
+    nominal = there(market, choices, choices.table["start"])
+    arrived = np.stack([there(market, choices, start) for start in states.arrivals(choices.table)])
+    factors = [each[:, spans.quarter] for each in states.factors(timeline)]
+    stages = group_years(market, choices, [arrived, *factors])
+    technologies = technologies_of(stages, choices, nominal, arrived, *factors)
+    sources = Sources(work, market, choices, limits, a, stages, technologies, agreed)
+    return _assemble(sources.build(), work, stages, sources, technologies)
 
 
-def _technologies(stages: _Stages, choices: Choices, missing: np.ndarray, on_demand: np.ndarray, spot: np.ndarray) -> _Technologies:
-    """Join stages with states and segments; a machine that is late is not there and not paid for. After the horizon lateness counts by its share."""
-    planned = choices.timeline.planned
-    owned = (choices.table["term"] == "owned").to_numpy()[:, None]
-    # The space for a machine is there, and paid, from the day on that it should have been.
-    paid = np.where(owned, choices.recurring_usd - choices.space_usd, choices.expense_usd) / choices.timeline.hours
-    begins = segments(missing, planned)
-    seen: dict[tuple[object, ...], int] = {}
-    number = np.zeros((len(stages.first), max(map(len, begins)), len(missing)), dtype=int)
-    found = []
-    for (s, q), k in itertools.product(enumerate(stages.first), range(len(missing))):
-        for i, begin in enumerate(begins[q] if q < planned else [0.0]):
-            gone = (missing[k, :, q] > begin) * 1.0 if q < planned else missing[k, :, q]
-            covered, refund = choices.covered[:, q] * (1 - gone), paid[:, q] * gone
-            key = (s, on_demand[k, q], spot[k, q], covered.tobytes())
-            if key not in seen:
-                seen[key] = len(seen)
-                found.append((s, covered, refund, on_demand[k, q], spot[k, q]))
-            number[s, i if q < planned else slice(None), k] = seen[key]
-    stage, covered, refund, by_hour, by_spot = (np.array(part) for part in zip(*found, strict=True))
-    return _Technologies(stage, covered.T, refund.T, by_hour, by_spot, number)
-
-
-def _stages(market: Market, choices: Choices, a: ProcurementAssumptions, varying: list[np.ndarray]) -> _Stages:
-    """Group later quarters in which exactly the same contracts run in every state: they have one recourse, with weights added."""
-    timeline = choices.timeline
-    planned, total = timeline.planned, len(timeline.quarters)
-    first = list(range(planned))
-    weight = [float(timeline.discount[q]) for q in range(planned)]
-    if a.horizon_end != "hold_demand" or total == planned:
-        return _Stages(first, weight, 0)
-    running = np.vstack([choices.covered, held(market, timeline), *varying])
-    seen: dict[bytes, int] = {}
-    for q in range(planned, total):
-        # Weights of later quarters are in planned-quarter lengths: the last quarter's blocks are stretched to this one's hours.
-        stretch = float(timeline.discount[q] * timeline.hours[q] / timeline.hours[planned - 1])
-        key = running[:, q].tobytes()
-        if key in seen:
-            weight[seen[key]] += stretch
-        else:
-            seen[key] = len(first)
-            first.append(q)
-            weight.append(stretch)
-    return _Stages(first, weight, len(first) - planned)
-
-
-def _assemble(sheet: Sheet, work: Work, choices: Choices, stages: _Stages, sources: Sources, technologies: _Technologies) -> Recourse:
-    """Turn the sheet into matrices, and copy the last quarter's points to the later stages.
-
-    Each later point is credited with what it costs without this plan's contracts, so that only what they save or cost against that
-    remains.
-    """
-    share_rows, held_demand = sources.share_rows, sources.held_demand
+def _assemble(sheet: Sheet, work: Work, stages: Stages, sources: Sources, technologies: Technologies) -> Recourse:
+    """Turn the sheet into matrices; after the horizon every path meets the whole distribution of the last quarter's demand, so that risk is that of the planned quarters."""
     columns = pd.DataFrame(sheet.columns, columns=["source", "row", "pool", "usd", "spend", "work", "egress"])
     rows = pd.DataFrame(sheet.rows, columns=["kind", "row", "pool", "limit_id", "sense"])
     i, j, value = zip(*sheet.entries, strict=True)
@@ -201,31 +132,49 @@ def _assemble(sheet: Sheet, work: Work, choices: Choices, stages: _Stages, sourc
     lots = np.stack([lot if lot.ndim == 2 else lot[:, None] * technologies.covered for lot in sheet.lots])
     T = [sparse.csr_matrix(-lots[:, :, t]) for t in range(len(technologies.stage))]
     usd, spend = _by_state(columns, technologies)
-    planned = choices.timeline.planned
-    quarter = work.points["quarter"].to_numpy()
-    last = np.flatnonzero(quarter == planned - 1)
-    index = np.concatenate([np.arange(len(quarter)), *([last] * stages.later)])
-    stage = np.concatenate([quarter, np.repeat(np.arange(planned, planned + stages.later), len(last))])
-    h = np.stack(sheet.base)[:, stage].T.copy()
-    load = work.load[index]
+    quarter, paths = work.points["quarter"].to_numpy(), len(work.paths)
+    later, levels, hours = np.flatnonzero(stages.later), *later_levels(work, sources.choices.timeline.planned - 1)
+    # one point a path, group of later years and level of demand
+    beyond = np.repeat(later, paths * len(hours))
+    level = np.tile(np.arange(len(hours)), paths * len(later))
+    member = sparse.vstack([sparse.eye(len(quarter), format="csr"), levels[level]]).tocsr()
+    place = np.concatenate([sources.choices.spans.first[quarter] + work.points["segment"].to_numpy(int), beyond])
+    path = np.concatenate([work.points["path"].to_numpy(), np.tile(np.repeat(np.arange(paths), len(hours)), len(later))])
+    stage = stages.stage[place]
+    h = np.stack(sheet.base)[:, place].T.copy()
+    load = member @ work.load
     h[:, : len(work.rows)] = load
-    for place in sorted({row for found in share_rows.values() for row in found}):
-        h[:, place] *= load[:, rows["row"][place]]
-    scarcity = lay_out_scarcity(sources.spot_caps, stage, index, work, sources.a.spot_scarcity, sources.ample)
+    for row in sorted({row for found in sources.share_rows.values() for row in found}):
+        h[:, row] *= load[:, rows["row"][row]]
+    scarcity = lay_out_scarcity(sources.spot_caps, place, member, work, sources.a.spot_scarcity, sources.ample)
     h[:, scarcity.rows] = scarcity.left(load)
-    planned_points = np.arange(len(index)) < len(quarter)
-    path = work.points["path"].to_numpy()[index]
-    technology = technologies.number[stage, work.points["segment"].to_numpy(int)[index], work.paths["state"].to_numpy(int)[path]]
-    if held_demand >= 0:
-        beyond = np.flatnonzero(~planned_points)
-        prices, state = np.unique(usd, axis=0, return_inverse=True)
-        library = SeparableRecourse(prices, W, rows["sense"].to_numpy(str), np.ravel(state))
-        h[beyond, held_demand] = library.costs(h[beyond], library.evaluate(h[beyond], technology[beyond]).basis)
-    weight = work.points["hours"].to_numpy()[index] * np.array(stages.weight)[stage]
-    return Recourse(columns, rows, W, T, usd, spend, technologies.stage, h, stage, technology, weight, planned_points, path, sources.draws, scarcity)
+    technology = technologies.number[place, work.paths["state"].to_numpy(int)[path]]
+    weight = np.concatenate([work.points["hours"].to_numpy(), hours[level]]) * stages.weight[stage]
+    planned = np.arange(len(place)) < len(quarter)
+    return Recourse(columns, rows, W, T, usd, spend, technologies.stage, h, stage, technology, weight, planned, path, sources.draws, scarcity)
 
 
-def _by_state(columns: pd.DataFrame, technologies: _Technologies) -> tuple[np.ndarray, np.ndarray]:
+def later_levels(work: Work, quarter: int) -> tuple[sparse.csr_matrix, np.ndarray]:
+    """Return the distribution of a quarter's demand in a few levels: weights of the work's points in each, (levels, points), and its hours.
+
+    Points are put in order of all work they bring and cut into `LATER_LEVELS` parts of about equal expected hours; each stands for its mean.
+    """
+    own = np.flatnonzero(work.points["quarter"].to_numpy() == quarter)
+    mass = (work.paths["probability"].to_numpy(float)[work.points["path"]] * work.points["hours"].to_numpy(float))[own]
+    own, mass = own[mass > 0], mass[mass > 0]
+    value, group = np.unique(np.round(work.load[own], 9), axis=0, return_inverse=True)
+    group = np.ravel(group)
+    if len(value) > LATER_LEVELS:
+        scale = work.load[own].max(axis=0)
+        order = np.argsort((work.load[own] / np.where(scale > 0, scale, 1.0)).sum(axis=1), kind="stable")
+        reached = np.cumsum(mass[order]) - mass[order] / 2
+        group[order] = np.minimum((LATER_LEVELS * reached / mass.sum()).astype(int), LATER_LEVELS - 1)
+        group = np.unique(group, return_inverse=True)[1]
+    hours = np.bincount(group, weights=mass)
+    return sparse.csr_matrix((mass / hours[group], (group, own)), shape=(len(hours), len(work.points))), hours
+
+
+def _by_state(columns: pd.DataFrame, technologies: Technologies) -> tuple[np.ndarray, np.ndarray]:
     """Return cost and spend of each column under each technology; planned spend under an agreement counts at stated prices, the difference is paid on top."""
     source = columns["source"].to_numpy()
     usd, spend, egress = (columns[name].to_numpy(float) for name in ("usd", "spend", "egress"))

@@ -10,6 +10,7 @@ import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.questions.procurement.program.limit_scope import holds_in, in_scope
+from capplan.questions.procurement.program.stages import Stages, Technologies
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.supply.market import ANYWHERE, Market, held
 from capplan.questions.procurement.work.load import Work
@@ -56,12 +57,10 @@ class Sources:
     ----------
     work, market, choices, limits, a
         As in `recourse.build_recourse`.
-    stages : list of int
-        Quarter that stands for each stage; planned quarters come first.
+    stages, technologies
+        Spans with right-hand sides of their own, and what runs in each of them in each state.
     agreed
         Providers with which a spend agreement runs.
-    refund : (n, technologies), optional
-        Dollars an hour that a lot of each choice does not pay while it is delivered late.
 
     Attributes
     ----------
@@ -72,17 +71,19 @@ class Sources:
     """
 
     def __init__(
-        self, work: Work, market: Market, choices: Choices, limits: pd.DataFrame, a: ProcurementAssumptions, stages: list[int],
-        agreed: Sequence[str] = (), refund: np.ndarray | None = None,
+        self, work: Work, market: Market, choices: Choices, limits: pd.DataFrame, a: ProcurementAssumptions, stages: Stages,
+        technologies: Technologies, agreed: Sequence[str] = (),
     ) -> None:  # fmt: skip
-        self.agreed, self.refund = agreed, refund
+        self.agreed, self.technologies = agreed, technologies
         self.draws: dict[str, int] = {}
         self.work, self.market, self.choices, self.limits, self.a = work, market, choices, limits, a
         self.sheet = Sheet()
-        self.stages = stages
         self.planned = choices.timeline.planned
-        self.none, self.zero = np.zeros(len(choices.table)), np.zeros(len(stages))
-        self.later = np.arange(len(stages)) >= self.planned
+        self.spans = stages.span
+        self.quarter = np.minimum(stages.stage, self.planned - 1)
+        self.none, self.zero = np.zeros(len(choices.table)), np.zeros(len(stages.span))
+        self.later = stages.later
+        self.held = held(market, choices.spans)[:, stages.span]
         self.had = market.pools["on_demand_available_share"].to_numpy(float)
         most = float((work.load.max(axis=0, initial=0.0) / _slowest(work, market)).sum())
         self.ample = 1 + 2 * (1 + a.deferral_quarters) * most / np.nanmin(self.had, initial=1.0)
@@ -95,8 +96,8 @@ class Sources:
         )
         self.share_rows: dict[tuple[int, int], list[int]] = {}
         self.spot_caps: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        self.held_demand = -1
         self._cap_rows: dict[tuple[str, int], list[int]] = {}
+        self._quotas: dict[tuple[str, int], list[int]] = {}
         self._exchange: dict[str, int] = {}
         self._rates: dict[str, int] = {}
         self._bills: dict[int, list[tuple[int, float]]] = {}
@@ -107,11 +108,10 @@ class Sources:
         self._add_caps("on_demand_accelerators", ~np.isnan(self.on_demand_usd), self.a.on_demand_accelerators)
         self._add_caps("spot_accelerators", ~np.isnan(self.spot_usd), self.a.spot_accelerators)
         self._add_shares()
+        self._add_quotas()
         if self.later.any():
             self._exchange["replacement"] = self.sheet.add_row("replacement", np.where(self.later, self.ample, 0.0), self.none)
-            if self.a.reuse_share > 0:
-                self._exchange["resale"] = self.sheet.add_row("resale", np.where(self.later, self.ample * 10, 0.0), self.none)
-        discounts = _discounts(self.market, self.choices)
+        discounts = _discounts(self.market, self.choices, self.held)
         billed = {p for targets, _, _ in discounts for p in targets} | set(self.pool_of[self.choices.table["lot_reserve"].to_numpy() > 0])
         billed |= set(np.flatnonzero(~np.isnan(self.rediscount_usd)).tolist())
         rented = {provider: self._rented(provider) for provider in sorted(set(self.agreed))}
@@ -126,17 +126,14 @@ class Sources:
             self._add_discount(targets, base, lots)
         for provider, pools in rented.items():
             self._add_draw(provider, pools)
-        if self.refund is not None:
-            late = self.sheet.add_row("late_delivery", self.zero, self.refund)
+        if self.technologies.refund.any():
+            late = self.sheet.add_row("late_delivery", self.zero, self.technologies.refund)
             self.sheet.add_column("late_delivery", -1, -1, -1.0, [(late, 1.0)])
         for d, row in enumerate(self.work.rows.to_dict("records")):
             if not np.isnan(row["api_usd"]):
                 rate = [] if np.isnan(row["api_most"]) else [(self._rate_limit(row["class"], row["api_most"]), 1.0)]
                 self.sheet.add_column("api", d, -1, row["api_usd"], [(self._work_rows[d], 1.0), *rate], work=1.0)
             self.sheet.add_column("shortfall", d, -1, row["shortfall_usd"], [(self._work_rows[d], 1.0)], paid=False)
-        if self.later.any():
-            self.held_demand = self.sheet.add_row("held_demand", self.zero, self.none)
-            self.sheet.add_column("held_demand", -1, -1, -1.0, [(self.held_demand, 1.0)], paid=False)
         return self.sheet
 
     def _rate_limit(self, name: str, most: float) -> int:
@@ -158,7 +155,7 @@ class Sources:
         if not (full.any() or signed.any() or replaced):
             return
         lots = np.where(full, table["lot_accelerators"].to_numpy(float), 0.0)
-        existing = held(self.market, self.choices.timeline)[signed][:, self.stages].sum(axis=0)
+        existing = self.held[signed].sum(axis=0)
         capacity = self.sheet.add_row("committed", self.zero + existing, lots, pool=p)
         for d in self._served(p):
             speed = self.work.speed[d, p]
@@ -167,11 +164,20 @@ class Sources:
         if replaced:
             entries = [(capacity, -1.0), (self._exchange["replacement"], 1.0)]
             self.sheet.add_column("replacement", -1, p, self.replacement_usd[p], entries, paid=False)
-        if "resale" in self._exchange and full.any():
-            # At the pool's cheapest rate, so that no contract is taken only to be let.
-            offered = self.market.contracts[self.market.contracts["pool"] == p]
-            usd = -self.a.reuse_share * float(offered["effective_usd_per_accelerator_hour"].min())
-            self.sheet.add_column("resale", -1, p, usd, [(capacity, 1.0), (self._exchange["resale"], 1.0)], paid=False)
+        if self.later.any() and self.a.reuse_share > 0:
+            self._add_resale(p, capacity, full)
+
+    def _add_resale(self, p: int, capacity: int, full: np.ndarray) -> None:
+        """Add what unused hours of each offer bring back after the horizon: a share of what that offer itself costs, so that no other price moves it."""
+        table, later = self.choices.table, self.technologies.stage >= self.planned
+        rate = self.market.contracts.set_index("offer_id")["effective_usd_per_accelerator_hour"]
+        own = (table["usd_per_hour"] * table["lot_machines"] / table["lot_accelerators"]).where(table["term"] != "owned")
+        for offer in sorted(set(table["offer_id"][full])):
+            mine = full & (table["offer_id"] == offer).to_numpy()
+            usd = float(np.fmin(own[mine].min(), rate.get(offer, np.nan)))
+            lots = np.where(mine, table["lot_accelerators"].to_numpy(float), 0.0)[:, None] * self.technologies.covered * later
+            room = self.sheet.add_row("resale", self.zero, lots, pool=p)
+            self.sheet.add_column("resale", -1, p, -self.a.reuse_share * usd, [(capacity, 1.0), (room, 1.0)], paid=False)
 
     def _add_on_demand(self, p: int, billed: bool) -> None:
         """Add use by the hour; where discounts or reservations exist, a bill is split off that they can pay."""
@@ -180,6 +186,7 @@ class Sources:
         billing = [(bill, 1.0)] if billed else []
         # What is asked for is capped, what is had is used and paid.
         caps = [(i, 1 / self.had[p]) for i in self._cap_rows.get(("on_demand_accelerators", p), [])]
+        caps += [(i, 1.0) for i in self._quotas.get(("on_demand", p), [])]
         for d in self._served(p):
             speed = self.work.speed[d, p]
             self.sheet.add_column("on_demand", d, p, usd, [(self._work_rows[d], speed), *caps, *billing], work=speed,
@@ -204,7 +211,7 @@ class Sources:
     def _add_spot(self, p: int) -> None:
         """Add spot use of work that can be interrupted."""
         useful = float(self.market.pools["spot_useful_share"][p])
-        caps = [(i, 1.0) for i in self._cap_rows.get(("spot_accelerators", p), [])]
+        caps = [(i, 1.0) for i in [*self._cap_rows.get(("spot_accelerators", p), []), *self._quotas.get(("spot", p), [])]]
         for d in self._served(p):
             if self.work.rows["interruptible"][d]:
                 served = self.work.speed[d, p] * useful
@@ -214,7 +221,7 @@ class Sources:
 
     def _add_discount(self, targets: dict[int, float], base: np.ndarray, lots: np.ndarray) -> None:
         """Add a discount that pays the bills of some pools at their rates."""
-        room = self.sheet.add_row("discount", base[self.stages], lots, pool=min(targets))
+        room = self.sheet.add_row("discount", base, lots, pool=min(targets))
         for p, rate in targets.items():
             self.sheet.add_column("discount", -1, p, 0.0, [(room, rate), *self._bills[p]])
 
@@ -267,9 +274,26 @@ class Sources:
                     for p in here:
                         self.share_rows.setdefault((d, p), []).append(row)
 
+    def _add_quotas(self) -> None:
+        """Add a row for each quota that counts what runs by the hour beside what is bought: the latter leaves less of it."""
+        table, holdings, kinds = self.choices.table, self.market.holdings, {"running": ("on_demand",), "all": ("on_demand", "spot")}
+        gives = np.isin(table["role"], ["full", "reserve"]) * table["lot_accelerators"].to_numpy(float)
+        for limit in self.limits[self.limits["counts"].isin(list(kinds))].to_dict("records"):
+            when = holds_in(limit, self.choices.timeline.horizon)
+            full = in_scope(limit, holdings) & (holdings["role"] == "full").to_numpy()
+            room = np.maximum(float(limit["amount"]) - self.held[full].sum(axis=0), 0.0)
+            stage = self.technologies.stage
+            counted = when[np.minimum(stage, self.planned - 1)] & (stage < self.planned)
+            lots = -(gives * in_scope(limit, table))[:, None] * self.technologies.covered * counted
+            base = np.where(when[self.quarter] & ~self.later, np.minimum(room, self.ample), self.ample)
+            row = self.sheet.add_row("quota_accelerators", base, lots, limit_id=str(limit["limit_id"]))
+            for p in np.flatnonzero(in_scope(limit, self.market.pools)).tolist():
+                for kind in kinds[limit["counts"]]:
+                    self._quotas.setdefault((kind, p), []).append(row)
+
     def _held(self, by_quarter: np.ndarray) -> np.ndarray:
-        """Extend a limit by quarter to the later stages, where that of the last planned quarter holds on."""
-        return np.concatenate([by_quarter, np.full(len(self.stages) - self.planned, by_quarter[-1])])
+        """Spread a limit by quarter over spans; after the horizon that of the last planned quarter holds on."""
+        return np.asarray(by_quarter[self.quarter])
 
 
 def _slowest(work: Work, market: Market) -> np.ndarray:
@@ -278,10 +302,9 @@ def _slowest(work: Work, market: Market) -> np.ndarray:
     return np.where(work.speed > 0, work.speed * useful, np.inf).min(axis=1)
 
 
-def _discounts(market: Market, choices: Choices) -> list[tuple[dict[int, float], np.ndarray, np.ndarray]]:
-    """List discounts without capacity: pools with the rate at which they draw, what is signed by quarter, and what a lot adds."""
+def _discounts(market: Market, choices: Choices, signed: np.ndarray) -> list[tuple[dict[int, float], np.ndarray, np.ndarray]]:
+    """List discounts without capacity: pools with the rate at which they draw, what is signed by span, and what a lot adds."""
     table, holdings, pools = choices.table, market.holdings, market.pools
-    signed = held(market, choices.timeline)
     found: list[tuple[dict[int, float], np.ndarray, np.ndarray]] = []
     units = (table["role"] == "units").to_numpy()
     units_signed = (holdings["role"] == "units").to_numpy() if len(holdings) else np.zeros(0, dtype=bool)

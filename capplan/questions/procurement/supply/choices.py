@@ -17,8 +17,9 @@ from capplan.questions.procurement.supply.instalments import due
 from capplan.questions.procurement.supply.market import Market
 from capplan.questions.procurement.supply.sites import PaidPower, paid_power, rises, site_ends, space_usd
 from capplan.questions.procurement.supply.tiers import with_tiers
+from capplan.questions.procurement.work.spans import YEAR, Spans, lay_out_spans
 from capplan.questions.procurement.work.states import States
-from capplan.questions.procurement.work.timeline import Timeline, make_timeline
+from capplan.questions.procurement.work.timeline import Timeline, make_timeline, years_after
 from capplan.units import DAYS_PER_MONTH, add_months, quarter_of, quarter_range, quarter_start
 
 
@@ -37,6 +38,8 @@ class Choices:
         site_end (first instant after the contract of the site in which a machine one buys stands).
     timeline
         Planned quarters and those until the last contract ends.
+    spans, moments
+        Parts of the planned quarters in which the same machines are there, and years after them; the same cut at short capacity blocks as well, for limits.
     covered : (n, Q)
         Share of each quarter in which the contract runs.
     bridge_usd : (n,)
@@ -53,6 +56,8 @@ class Choices:
 
     table: pd.DataFrame
     timeline: Timeline
+    spans: Spans
+    moments: Spans
     covered: np.ndarray
     recurring_usd: np.ndarray
     upfront_usd: np.ndarray
@@ -79,6 +84,23 @@ class Choices:
         """Value today of bridging the slipped delivery of one lot, (n,)."""
         begins = np.argmax(self.covered > 0, axis=1)
         return np.asarray(self.bridge_usd * self.timeline.discount_start[begins])
+
+    def present_cost_usd(self, ending: str) -> np.ndarray:
+        """Value today of what one lot of each choice is charged, (n,): as it falls within the planned quarters, to its end, or within the years in which demand is held.
+
+        In the last case a contract that runs longer is charged the part of its payments at and after signing that the part of its hours until then is.
+        """
+        timeline = self.timeline
+        counted = {"truncate": timeline.planned, "count_in_full": len(timeline.quarters)}.get(ending)
+        if counted is not None:
+            return np.asarray(self.present_usd[:, :counted].sum(axis=1) + self.present_bridge_usd)
+        hours = self.covered * timeline.hours
+        until = timeline.planned + YEAR * (len(self.spans.quarter) - self.spans.planned)
+        share = hours[:, :until].sum(axis=1) / hours.sum(axis=1)
+        at_once = (self.upfront_usd * timeline.discount_start + self._scheduled("present_usd")).sum(axis=1)
+        recurring = (self.recurring_usd * timeline.discount)[:, :until].sum(axis=1)
+        kept = np.where(share < 1, self.residual_usd.sum(axis=1) * timeline.discount[until - 1], self.residual_usd @ timeline.discount)
+        return np.asarray(recurring + (at_once - kept) * share + self.present_bridge_usd)
 
     @property
     def present_usd(self) -> np.ndarray:
@@ -138,6 +160,12 @@ def list_choices(
     table = table.reindex(columns=list(_COLUMNS)).astype({name: kind for name, kind in _COLUMNS.items() if kind})
     timeline = make_timeline(a, table["end"].max() if len(table) else quarter_start(quarters[-1]))
     _check_pins(table, market, a)
+    arrivals = [] if states is None else states.arrivals(table)
+    ends = site_ends(table["region"].where(table["term"] == "owned"), sites)
+    moved = market.pools["movable_only"].to_numpy(bool)[table["pool"].to_numpy(int)]
+    cuts = [ends, market.holdings["start"], market.holdings["end"]]
+    spans = lay_out_spans(timeline, [*cuts, *(each[~moved] for each in (table["start"], table["end"], *arrivals))], years_after(a))
+    moments = lay_out_spans(timeline, [*cuts, table["start"], table["end"]], 0)
     covered = timeline.covered(table["start"], table["end"])
     hours = covered * timeline.hours
     lots = table["lot_machines"].to_numpy(float)[:, None]
@@ -145,9 +173,9 @@ def list_choices(
     share = table["upfront_share"].to_numpy(float)[:, None]
     whole = price * lots * hours
     begins = (np.cumsum(covered > 0, axis=1) == 1) & (covered > 0)
-    ends = begins[:, ::-1] * False
+    last_quarter = begins[:, ::-1] * False
     last = covered.shape[1] - 1 - np.argmax(covered[:, ::-1] > 0, axis=1)
-    ends[np.arange(len(table)), last] = True
+    last_quarter[np.arange(len(table)), last] = True
     recurring = whole * (1 - share)
     upfront = begins * (whole * share).sum(axis=1, keepdims=True)
     payments = due(schedules or {}, table, whole.sum(axis=1), timeline)
@@ -165,7 +193,7 @@ def list_choices(
         recurring[owned] = ((running - upkeep) * rise + upkeep) * lots[owned] * hours[owned]
         capex = machine["capex_usd"].to_numpy()[:, None] * lots[owned]
         upfront[owned] = begins[owned] * capex
-        residual[owned] = ends[owned] * capex * a.residual_share
+        residual[owned] = last_quarter[owned] * capex * a.residual_share
         expense[owned] = recurring[owned] + capex * (1 - a.residual_share) * covered[owned] / covered[owned].sum(axis=1, keepdims=True)
     reserve = (table["role"] == "reserve").to_numpy()
     if reserve.any():
@@ -176,8 +204,8 @@ def list_choices(
     bridge = bridge_usd(table, market, a)
     if states is not None:
         bridge[states.known_deliveries(table)] = 0.0
-    power = paid_power(table, covered, market.holdings, sites, timeline, a)
-    return Choices(table, timeline, covered, recurring, upfront, residual, expense, bridge, payments, space, power)
+    power = paid_power(table, market.holdings, sites, timeline, spans, a)
+    return Choices(table, timeline, spans, moments, covered, recurring, upfront, residual, expense, bridge, payments, space, power)
 
 
 def _bought(contracts: pd.DataFrame) -> pd.DataFrame:

@@ -65,7 +65,7 @@ def bridge_usd(table: pd.DataFrame, market: Market, a: ProcurementAssumptions) -
         `as_of` and the shortfall price.
     """
     pools = market.pools
-    elsewhere = pools.groupby("accelerator")["on_demand_usd_per_hour"].max()
+    elsewhere = pools[pools["reachable"]].groupby("accelerator")["on_demand_usd_per_hour"].max()
     rate = pools["on_demand_usd_per_hour"].fillna(pools["accelerator"].map(elsewhere)).fillna(a.serving_shortfall_usd_per_accelerator_hour)
     p50 = table["lead_time_days_p50"].fillna(0.0).to_numpy(float)
     p90 = table["lead_time_days_p90"].astype(float).fillna(table["lead_time_days_p50"]).fillna(0.0).to_numpy(float)

@@ -14,6 +14,7 @@ from capplan.book.tables.registry import key_of
 from capplan.errors import CapplanError, nearest
 from capplan.questions.pricing import TERM_MONTHS, USAGE_TERMS, completed, price_hours
 from capplan.questions.procurement.problem import Problem
+from capplan.questions.procurement.work.spans import Spans
 from capplan.questions.procurement.work.timeline import Timeline
 
 #: Contracts that put a machine there, whatever their discount says.
@@ -23,6 +24,8 @@ SHORT_BLOCK_MONTHS = 3.0
 #: Terms that a provider renews; a capacity block is booked anew, and what is owned stays.
 RENEWABLE_TERMS = (*TERM_MONTHS, "lease")
 ANYWHERE = "any"
+#: What a year costs against an equal one of a longer contract: list prices of one-year terms stand 1.3 to 1.5 times above those of three years at the large clouds.
+FREE_AFTER_A_YEAR = 1.5
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Market:
     Parameters
     ----------
     pools
-        provider, accelerator, place, geography, movable_only (short capacity blocks), on_demand_offer, on_demand_usd_per_hour,
+        provider, accelerator, place, geography, movable_only (short capacity blocks), reachable (some of the work may run there), on_demand_offer, on_demand_usd_per_hour,
         on_demand_available_share (of what is asked for), spot_offer,
         spot_usd_per_hour, spot_useful_share, replacement_usd_per_hour and rediscount_usd_per_hour (what a short contract for capacity, or
         for a discount only,
@@ -70,6 +73,15 @@ def role_of(term: str, discounts: str, guarantees_capacity: bool, name: str) -> 
     raise CapplanError(
         f"{name} gives neither a discount nor capacity; set its discounts to units or usd_per_hour, or guarantees_capacity to true, or delete it"
     )
+
+
+def reaches(where: Iterable[str], pools: pd.DataFrame) -> np.ndarray:
+    """Tell which pools (place, geography) stand where work of a region and a residency may be done."""
+    mask = np.ones(len(pools), dtype=bool)
+    for place in where:
+        if place != ANYWHERE:
+            mask &= ((pools["place"] == place) | (pools["geography"] == place) | (pools["place"] == ANYWHERE)).to_numpy()
+    return mask
 
 
 def attached(
@@ -168,6 +180,7 @@ def build_market(problem: Problem, accelerators: Iterable[str], named_places: It
     index = pd.MultiIndex.from_frame(pools)
     for frame in (priced, holdings):
         frame["pool"] = index.get_indexer(pd.MultiIndex.from_frame(frame[key]))
+    pools["reachable"] = _reachable(problem, pools)
     rate = "effective_usd_per_accelerator_hour"
     for term, share in (("on_demand", "available_share"), ("spot", "useful_share")):
         cheapest = priced[priced["term"] == term].sort_values([rate, "offer_id"]).drop_duplicates("pool").set_index("pool")
@@ -187,15 +200,26 @@ def build_market(problem: Problem, accelerators: Iterable[str], named_places: It
     return Market(pools, contracts, holdings, tuple(_notes(holdings, geography, table)))
 
 
-def _short_term(contracts: pd.DataFrame) -> pd.Series:
-    """Cheapest effective rate of each pool's contracts of up to a year, or of all where none is so short.
+def _reachable(problem: Problem, pools: pd.DataFrame) -> np.ndarray:
+    """Tell which pools some of the work may run in."""
+    found = np.zeros(len(pools), dtype=bool)
+    residency = dict(zip(problem.classes["class"], problem.classes["residency"], strict=True)) if "residency" in problem.classes else {}
+    for row in problem.demand[["class", "region"]].drop_duplicates().to_dict("records"):
+        runs = problem.speeds.loc[problem.speeds["class"] == row["class"], "accelerator"]
+        where = [place for place in (row["region"], residency.get(row["class"])) if isinstance(place, str) and place]
+        found |= pools["accelerator"].isin(runs).to_numpy() & reaches(where, pools)
+    return found
 
-    Machines one would buy do not count: their capital, power and space, which the planned quarters limit, are not free of limits later.
+
+def _short_term(contracts: pd.DataFrame) -> pd.Series:
+    """Cheapest effective rate of each pool's contracts of up to a year; longer ones count at the price of being free of them after a year.
+
+    One more offer, or a cheaper one, never raises it. Machines one would buy do not count: their capital, power and space, which the planned quarters
+    limit, are not free of limits later.
     """
-    usable = contracts[~contracts["movable_only"] & (contracts["term"] != "owned")].copy()
-    usable["long"] = usable["term_months"] > 12
-    usable = usable.sort_values(["pool", "long", "effective_usd_per_accelerator_hour"])
-    return usable.drop_duplicates("pool").set_index("pool")["effective_usd_per_accelerator_hour"]
+    usable = contracts[~contracts["movable_only"] & (contracts["term"] != "owned")]
+    rate = usable["effective_usd_per_accelerator_hour"]
+    return rate.where(usable["term_months"] <= 12, rate * FREE_AFTER_A_YEAR).groupby(usable["pool"]).min()
 
 
 def _renewable(holdings: pd.DataFrame, offers: pd.DataFrame) -> pd.DataFrame:
@@ -320,8 +344,8 @@ def _notes(holdings: pd.DataFrame, geography: dict[str, str], offers: pd.DataFra
     ]
 
 
-def held(market: Market, timeline: Timeline) -> np.ndarray:
-    """Accelerators of each holding in each quarter, (holdings, Q): whole quarters in full, others by the share covered."""
+def held(market: Market, times: Timeline | Spans) -> np.ndarray:
+    """Accelerators of each holding in each quarter or span, (holdings, Q): whole ones in full, others by the share covered."""
     if market.holdings.empty:
-        return np.zeros((0, len(timeline.quarters)))
-    return market.holdings["accelerators"].to_numpy(float)[:, None] * timeline.covered(market.holdings["start"], market.holdings["end"])
+        return np.zeros((0, len(times.starts)))
+    return market.holdings["accelerators"].to_numpy(float)[:, None] * times.covered(market.holdings["start"], market.holdings["end"])

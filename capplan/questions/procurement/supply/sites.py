@@ -10,6 +10,7 @@ import pandas as pd
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.questions.pricing import completed, kilowatt_usd_per_hour
 from capplan.questions.procurement.program.other_decisions import Extra
+from capplan.questions.procurement.work.spans import Spans
 from capplan.questions.procurement.work.timeline import Timeline
 
 
@@ -74,8 +75,9 @@ def site_ends(site: pd.Series, sites: pd.DataFrame | None) -> pd.Series:
 
 
 def paid_power(
-    table: pd.DataFrame, covered: np.ndarray, holdings: pd.DataFrame, sites: pd.DataFrame | None, timeline: Timeline, a: ProcurementAssumptions
-) -> PaidPower:
+    table: pd.DataFrame, holdings: pd.DataFrame, sites: pd.DataFrame | None, timeline: Timeline, spans: Spans,
+    a: ProcurementAssumptions,
+) -> PaidPower:  # fmt: skip
     r"""List the power that is committed, not drawn by machines owned, and can be taken over by machines bought.
 
     .. math:: r_{sq} \le \max(C_s - U_{sq}, 0),\quad r_{sq} \le \sum_j k_j \phi_{jq} x_j
@@ -85,14 +87,14 @@ def paid_power(
 
     Parameters
     ----------
-    table, covered
-        Choices, and the share of each quarter in which each runs.
+    table
+        Choices.
     holdings
         Machines owned among them.
     sites
         Table of sites.
-    timeline, a
-        Quarters, and the price of space where a site states none.
+    timeline, spans, a
+        Quarters, their parts, and the price of space where a site states none.
     """
     owned = (table["term"] == "owned").to_numpy()
     found: dict[tuple[object, ...], tuple[Extra, np.ndarray]] = {}
@@ -100,17 +102,24 @@ def paid_power(
         rooms = completed(sites, "sites").reset_index(drop=True)
         usd = space_usd(rooms["site"], sites, timeline, a)
         ends = site_ends(rooms["site"], sites).fillna(timeline.starts[-1] + pd.DateOffset(months=3))
-        open_share = timeline.covered(pd.Series(timeline.starts[0], index=rooms.index), ends)
-        running = timeline.covered(holdings["start"], holdings["end"]) if len(holdings) else np.zeros((0, len(timeline.quarters)))
+        begins = pd.Series(timeline.starts[0], index=rooms.index)
+        parts = [(q, int(k), spans.covered) for k, q in enumerate(spans.quarter[: spans.planned].tolist())]
+        parts += [(q, q, timeline.covered) for q in range(timeline.planned, len(timeline.quarters))]
         for s, room in enumerate(rooms.to_dict("records")):
             here = table["lot_kw"].to_numpy(float) * (owned & (table["region"] == room["site"]).to_numpy())
             drawn = holdings["power_kw"].to_numpy(float) * (holdings["region"] == room["site"]).to_numpy()
-            free = np.maximum(room["committed_kw"] - drawn @ running, 0.0) * open_share[s]
-            for q in np.flatnonzero((free > 0) & (usd[s] > 0) & (here @ covered > 0)).tolist():
-                draws = here * covered[:, q]
-                own = Extra(f"paid power of {room['site']} {timeline.quarters[q]}", room["site"], q, float(free[q]),
-                            float(-usd[s, q] * timeline.discount[q]), float(-usd[s, q]), {})  # fmt: skip
-                key = (s, q) if q < timeline.planned else (s, "later", own.most, draws.tobytes())
+            for q, place, within in parts:
+                running = drawn @ within(holdings["start"], holdings["end"])[:, place] if len(holdings) else 0.0
+                free = max(room["committed_kw"] - running, 0.0) * within(begins, ends)[s, place]
+                draws = here * within(table["start"], table["end"])[:, place]
+                if not (free > 0 and usd[s, q] > 0 and draws.any()):
+                    continue
+                share = spans.share[place] if q < timeline.planned else 1.0
+                name = f"paid power of {room['site']} {timeline.quarters[q]}"
+                if q < timeline.planned and place != spans.first[q]:
+                    name += f" from {spans.starts[place]:%Y-%m-%d}"
+                own = Extra(name, room["site"], q, float(free), float(-usd[s, q] * share * timeline.discount[q]), float(-usd[s, q] * share), {})
+                key = (s, place) if q < timeline.planned else (s, "later", own.most, draws.tobytes())
                 first = found.setdefault(key, (replace(own, usd=0.0, billed_usd=0.0), draws))[0]
                 found[key] = replace(first, usd=first.usd + own.usd, billed_usd=first.billed_usd + own.billed_usd), draws
     return PaidPower(tuple(extra for extra, _ in found.values()), np.array([draws for _, draws in found.values()]).reshape(len(found), len(table)))

@@ -9,7 +9,8 @@ import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.errors import CapplanError
-from capplan.questions.procurement.supply.market import ANYWHERE, Market
+from capplan.questions.demand import shortfall_usd_per_unit
+from capplan.questions.procurement.supply.market import ANYWHERE, Market, reaches
 from capplan.questions.procurement.work.egress import egress_usd
 from capplan.questions.procurement.work.timeline import Timeline
 
@@ -32,7 +33,7 @@ class Work:
     speed : (D, pools)
         Work of a pool's accelerator relative to the fastest; 0 where it may not or cannot serve the row.
     points
-        quarter (index), path (index), block, hours, segment (part of the quarter between arrivals of late deliveries).
+        quarter (index), path (index), block, hours, segment (which of the quarter's spans).
     egress_usd : (D, pools)
         What an hour of a pool's accelerator moves out of the home of a row's data, in dollars.
     load : (points, D)
@@ -93,8 +94,8 @@ def lay_out(
         raise CapplanError(
             f"demand of class {row['class']!r} in {row['quarter']}, path {row['path']}, is {row['work_per_hour']}; demand is 0 or more. Correct its source"
         )
-    rate = speeds["work_per_accelerator_hour"].astype(float)
-    slow = speeds[~((rate > 0) & np.isfinite(rate)) & speeds["class"].isin(demand["class"])]
+    pace = speeds["work_per_accelerator_hour"].astype(float)
+    slow = speeds[~((pace > 0) & np.isfinite(pace)) & speeds["class"].isin(demand["class"])]
     if len(slow):
         row = slow.iloc[0]
         raise CapplanError(
@@ -117,8 +118,9 @@ def lay_out(
         index=["quarter", "path", "block"], columns=["class", "region"], values="work_per_hour", aggfunc="sum", fill_value=0.0
     )
     rows = wide.columns.to_frame(index=False)
-    rows = _priced_rows(rows, known, speeds, market, a)
-    speed = _match(rows, speeds, market)
+    rate = _rates(rows, known, speeds, market.pools)
+    rows = _priced_rows(rows, known, rate, a)
+    speed = rate / rows["fastest"].to_numpy()[:, None]
     planned = pd.MultiIndex.from_product(
         [timeline.horizon, paths["path"], sorted(hours["block"].unique())], names=["quarter", "path", "block"]
     )
@@ -179,22 +181,45 @@ def _hours(demand: pd.DataFrame, timeline: Timeline) -> pd.DataFrame:
     return hours.reset_index(drop=True)
 
 
-def _priced_rows(rows: pd.DataFrame, known: pd.DataFrame, speeds: pd.DataFrame, market: Market, a: ProcurementAssumptions) -> pd.DataFrame:
-    """Add traits and shortfall prices to the rows of demand."""
-    offered = speeds[speeds["accelerator"].isin(market.pools["accelerator"])]
-    fastest = offered.groupby("class")["work_per_accelerator_hour"].max()
-    slow = sorted(set(rows["class"]) - set(fastest.index))
-    if slow:
-        have = sorted(speeds.loc[speeds["class"] == slow[0], "accelerator"])
-        raise CapplanError(
-            f"no offer can serve class {slow[0]!r}: its speeds name {', '.join(have) or 'no accelerator'}, the offers have "
-            f"{', '.join(sorted(set(market.pools['accelerator']))) or 'none'}. Add an offer or a speed"
-        )
+def _rates(rows: pd.DataFrame, known: pd.DataFrame, speeds: pd.DataFrame, pools: pd.DataFrame) -> np.ndarray:
+    """Return the work an accelerator-hour of each pool does of each row, (D, pools); 0 where it may not serve it.
+
+    Raises
+    ------
+    CapplanError
+        If nothing may serve a row.
+    """
+    rate = speeds.set_index(["class", "accelerator"])["work_per_accelerator_hour"].astype(float)
+    found = np.zeros((len(rows), len(pools)))
+    for d, row in enumerate(rows.to_dict("records")):
+        runs = speeds.loc[speeds["class"] == row["class"], "accelerator"]
+        if not pools["accelerator"].isin(runs).any():
+            raise CapplanError(
+                f"no offer can serve class {row['class']!r}: its speeds name {', '.join(sorted(runs)) or 'no accelerator'}, the offers have "
+                f"{', '.join(sorted(set(pools['accelerator']))) or 'none'}. Add an offer or a speed"
+            )
+        where = list(dict.fromkeys(place for place in (row["region"], known.at[row["class"], "residency"]) if isinstance(place, str) and place))
+        reachable = reaches(where, pools)
+        if known.at[row["class"], "stage_kind"] != "batch":
+            reachable &= ~pools["movable_only"].to_numpy(bool)
+        keys = pd.MultiIndex.from_arrays([[row["class"]] * len(pools), pools["accelerator"]])
+        found[d] = np.where(reachable, rate.reindex(keys).fillna(0.0).to_numpy(), 0.0)
+        if not found[d].any():
+            offered = ", ".join(sorted(set(pools.loc[pools["accelerator"].isin(runs), "place"]))) or "no place"
+            raise CapplanError(
+                f"no offer can serve class {row['class']!r} in {' and '.join(where)}: its accelerators are offered in {offered}. "
+                "Add an offer there, or change the region or residency"
+            )
+    return found
+
+
+def _priced_rows(rows: pd.DataFrame, known: pd.DataFrame, rate: np.ndarray, a: ProcurementAssumptions) -> pd.DataFrame:
+    """Add traits and shortfall prices to the rows of demand; the fastest accelerator of a class is the fastest that any of its rows may run on."""
     traits = known.reindex(rows["class"]).reset_index(drop=True)
+    fast = pd.Series(rate.max(axis=1)).groupby(rows["class"]).transform("max").to_numpy()
+    factor = traits["shortfall_factor"].astype(float).fillna(1.0).to_numpy() if "shortfall_factor" in traits else 1.0
+    missed = shortfall_usd_per_unit(traits, pd.Series(fast), a).to_numpy() * fast * factor
     batch = (traits["stage_kind"] == "batch").to_numpy()
-    fast = fastest.reindex(rows["class"]).to_numpy()
-    assumed = np.where(batch, a.batch_shortfall_usd_per_accelerator_hour, a.serving_shortfall_usd_per_accelerator_hour)
-    stated = traits["shortfall_usd_per_unit"].astype(float).to_numpy() * fast
     api = traits["api_usd_per_unit"].astype(float).to_numpy() * fast if "api_usd_per_unit" in traits else np.full(len(rows), np.nan)
     limit = traits["api_units_per_hour"].astype(float).to_numpy() / fast if "api_units_per_hour" in traits else np.full(len(rows), np.nan)
     return rows.assign(
@@ -203,36 +228,11 @@ def _priced_rows(rows: pd.DataFrame, known: pd.DataFrame, speeds: pd.DataFrame, 
         deferrable=batch & traits["deferrable"].astype(bool).to_numpy() if "deferrable" in traits else False,
         residency=traits["residency"].to_numpy() if "residency" in traits else None,
         fastest=fast,
-        shortfall_usd=np.where(np.isnan(stated), assumed, stated),
+        shortfall_usd=missed,
         api_usd=np.where((traits["api"] == "either").to_numpy(), api, np.nan),
         api_most=limit,
         home_provider=traits["home_provider"].to_numpy() if "home_provider" in traits else None,
     )
-
-
-def _match(rows: pd.DataFrame, speeds: pd.DataFrame, market: Market) -> np.ndarray:
-    """Return the relative speed of each pool for each row, 0 where it may not serve it."""
-    rate = speeds.set_index(["class", "accelerator"])["work_per_accelerator_hour"]
-    pools = market.pools
-    speed = np.zeros((len(rows), len(pools)))
-    for d, row in enumerate(rows.itertuples()):
-        reachable = np.ones(len(pools), dtype=bool)
-        for where in (row.region, row.residency):
-            if isinstance(where, str) and where and where != ANYWHERE:
-                reachable &= ((pools["place"] == where) | (pools["geography"] == where) | (pools["place"] == ANYWHERE)).to_numpy()
-        if not row.movable:
-            reachable &= ~pools["movable_only"].to_numpy(bool)
-        keys = pd.MultiIndex.from_arrays([[rows.at[d, "class"]] * len(pools), pools["accelerator"]])
-        speed[d] = np.where(reachable, rate.reindex(keys).fillna(0.0).to_numpy() / row.fastest, 0.0)
-        if not speed[d].any():
-            where = " and ".join(dict.fromkeys(text for text in (row.region, row.residency) if isinstance(text, str) and text))
-            fits = pools["accelerator"].isin(speeds.loc[speeds["class"] == rows.at[d, "class"], "accelerator"])
-            raise CapplanError(
-                f"no offer can serve class {rows.at[d, 'class']!r} in {where}: its accelerators are offered in "
-                f"{', '.join(sorted(set(pools.loc[fits, 'place']))) or 'no place'}. "
-                "Add an offer there, or change the region or residency"
-            )
-    return speed
 
 
 def _cheap_to_miss(rows: pd.DataFrame, speed: np.ndarray, market: Market) -> list[str]:

@@ -50,7 +50,7 @@ class Scarcity:
 
 
 def lay_out_scarcity(
-    caps: Mapping[int, tuple[np.ndarray, np.ndarray]], stage: np.ndarray, point: np.ndarray, work: Work, share: float, ample: float
+    caps: Mapping[int, tuple[np.ndarray, np.ndarray]], place: np.ndarray, member: sparse.csr_matrix, work: Work, share: float, ample: float
 ) -> Scarcity:
     r"""Say what is left of each cap: :math:`S_p = S \max(0,\ 1 - \kappa \max(0,\ D_p / E[D] - 1))`.
 
@@ -59,9 +59,11 @@ def lay_out_scarcity(
     Parameters
     ----------
     caps
-        For each recourse row of a cap: the rows of work it concerns, and the cap by stage.
-    stage, point : (P,)
-        Stage of each recourse point, and the point of the work that it stands for.
+        For each recourse row of a cap: the rows of work it concerns, and the cap by span.
+    place : (P,)
+        Span of each recourse point.
+    member : (P, points)
+        Weights of the work's points in each recourse point.
     work
         Demand at every point.
     share, ample
@@ -69,13 +71,13 @@ def lay_out_scarcity(
     """
     rows = np.array(sorted(caps), dtype=int)
     serves = np.array([caps[row][0] for row in rows.tolist()], dtype=float).reshape(len(rows), len(work.rows))
-    stated = np.array([caps[row][1][stage] for row in rows.tolist()], dtype=float).reshape(len(rows), len(stage)).T
+    stated = np.array([caps[row][1][place] for row in rows.tolist()], dtype=float).reshape(len(rows), len(place)).T
     need = work.load @ serves.T
     cell = pd.MultiIndex.from_frame(work.points[["quarter", "block"]]).factorize()[0]
     weight = work.paths["probability"].to_numpy(float)[work.points["path"]] * work.points["hours"].to_numpy(float)
     total = np.bincount(cell, weights=weight)
     mean = np.stack([np.bincount(cell, weights=weight * column) / total for column in need.T], axis=1) if len(rows) else np.zeros((len(total), 0))
-    return Scarcity(rows, serves, stated, np.where(np.isinf(stated), np.inf, mean[cell[point]]), share, ample)
+    return Scarcity(rows, serves, stated, np.where(np.isinf(stated), np.inf, member @ mean[cell]), share, ample)
 
 
 def scarcity_notes(scarcity: Scarcity, h: np.ndarray, W: sparse.csr_matrix, weight: np.ndarray, decisions: sparse.csr_matrix) -> list[str]:

@@ -14,6 +14,7 @@ from capplan.questions.procurement.supply.delivery import delivered
 from capplan.questions.procurement.supply.market import ANYWHERE
 from capplan.questions.procurement.work.load import Work
 from capplan.questions.procurement.work.sampling import total_by_path
+from capplan.questions.procurement.work.spans import Spans
 from capplan.questions.procurement.work.timeline import Timeline
 from capplan.units import quarter_index
 
@@ -22,8 +23,6 @@ PROBABILITY_TOLERANCE = 1e-6
 MOST_CROSSED = 400
 #: Fractions of multiples of the golden ratio spread evenly, for any number of them.
 GOLDEN = (np.sqrt(5) - 1) / 2
-#: Shares of a quarter that agree in so many digits are one.
-DIGITS = 9
 
 
 @dataclass(frozen=True)
@@ -64,40 +63,23 @@ class States:
             days[own] = np.maximum(days[own], here)
         return days
 
-    def missing(self, choices: pd.DataFrame, timeline: Timeline) -> np.ndarray:
-        """Return which part of its share of a quarter each choice is missing, from the quarter's start on, (states, n, Q)."""
-        covered = timeline.covered(choices["start"], choices["end"])
-        found = np.zeros((len(self.table), *covered.shape))
-        for k, days in enumerate(self.late_days(choices)):
-            there = timeline.covered(choices["start"] + pd.to_timedelta(days, "D"), choices["end"])
-            found[k] = 1 - np.divide(there, covered, out=np.ones(covered.shape), where=covered > 0)
-        return np.round(found, DIGITS)
+    def arrivals(self, choices: pd.DataFrame) -> list[pd.Series]:
+        """Return from when on each choice is there, in each state."""
+        return [choices["start"] + pd.to_timedelta(days, "D") for days in self.late_days(choices)]
 
     def known_deliveries(self, choices: pd.DataFrame) -> np.ndarray:
         """Tell which choices may be delivered late by what is stated, (n,)."""
         return np.asarray((self.late_days(choices) > 0).any(axis=0))
 
 
-def segments(missing: np.ndarray, planned: int) -> list[np.ndarray]:
-    """Cut each planned quarter at every moment at which a late delivery arrives: starts of its segments, as shares of the quarter from 0 on.
-
-    Parameters
-    ----------
-    missing : (states, n, Q)
-        What `States.missing` returns.
-    planned
-        Planned quarters.
-    """
-    return [np.unique(np.append(missing[:, :, q][missing[:, :, q] < 1], 0.0)) for q in range(planned)]
-
-
-def cut_points(work: Work, begins: list[np.ndarray]) -> Work:
-    """Cut every point of a quarter into the quarter's segments; its load is spread evenly over them."""
+def cut_points(work: Work, spans: Spans) -> Work:
+    """Cut every point of a quarter into the quarter's spans; its load is spread evenly over them."""
     quarter = work.points["quarter"].to_numpy(int)
-    count = np.array([len(begin) for begin in begins])[quarter]
+    number = np.append(spans.first, spans.planned)
+    count = np.diff(number)[quarter]
     index = np.repeat(np.arange(len(quarter)), count)
     segment = np.arange(len(index)) - np.repeat(np.cumsum(count) - count, count)
-    share = np.concatenate([np.diff(np.append(begins[q], 1.0)) for q in quarter]) if len(quarter) else np.zeros(0)
+    share = spans.share[number[quarter[index]] + segment]
     points = work.points.iloc[index].reset_index(drop=True)
     return replace(work, points=points.assign(hours=points["hours"] * share, segment=segment), load=work.load[index])
 

@@ -69,8 +69,13 @@ class Timeline:
         return np.clip(overlap, 0, None) / (last - first)
 
 
+def years_after(a: ProcurementAssumptions) -> int:
+    """Years after the horizon in which the last quarter's demand is served: the same whatever is offered, so that no offer makes a plan longer."""
+    return a.years_after_horizon if a.horizon_end == "hold_demand" else 0
+
+
 def make_timeline(a: ProcurementAssumptions, last_end: pd.Timestamp) -> Timeline:
-    """Lay out the quarters from the first planned one to the one in which the last contract ends.
+    """Lay out the quarters from the first planned one to the one in which the last contract ends, and at least as far as demand is held.
 
     Parameters
     ----------
@@ -80,7 +85,7 @@ def make_timeline(a: ProcurementAssumptions, last_end: pd.Timestamp) -> Timeline
         First instant after the last contract that can be bought.
     """
     first = quarter_index(a.first_quarter)
-    count = a.horizon_quarters
+    count = a.horizon_quarters + 4 * years_after(a)
     while quarter_start(quarter_label(first + count)) < last_end:
         count += 1
     quarters = tuple(quarter_label(first + step) for step in range(count))

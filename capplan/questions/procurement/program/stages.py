@@ -1,0 +1,113 @@
+"""What runs when: stages of the second stage, the spans in them, and which machines are there in each state."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from capplan.questions.procurement.supply.choices import Choices
+from capplan.questions.procurement.supply.market import Market, held
+from capplan.questions.procurement.work.spans import YEAR
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Planned quarters, then years after them, those in which exactly the same machines run and prices hold as one.
+
+    Parameters
+    ----------
+    span : (k,)
+        Spans (index in `Choices.spans`) that have right-hand sides of their own: all planned ones, then one of each group of years.
+    stage : (k,)
+        Stage of each.
+    weight : (stages,)
+        What an hour of each stage counts.
+    planned
+        Planned spans; later ones follow.
+    """
+
+    span: np.ndarray
+    stage: np.ndarray
+    weight: np.ndarray
+    planned: int
+
+    @property
+    def later(self) -> np.ndarray:
+        """Which spans lie after the horizon."""
+        return np.arange(len(self.span)) >= self.planned
+
+
+@dataclass(frozen=True)
+class Technologies:
+    """Each stage, span and state, once where nothing differs: stage, share covered and refund of each choice, price factors; number of each span and state."""
+
+    stage: np.ndarray
+    covered: np.ndarray
+    refund: np.ndarray
+    on_demand: np.ndarray
+    spot: np.ndarray
+    number: np.ndarray
+
+
+def there(market: Market, choices: Choices, start: pd.Series) -> np.ndarray:
+    """Share of each span in which each choice is there if it begins at some instants, (n, k).
+
+    Work that can be moved within its quarter runs in the weeks of a short capacity block: that is there at its mean, the whole quarter long.
+    """
+    spans, table = choices.spans, choices.table
+    moved = market.pools["movable_only"].to_numpy(bool)[table["pool"].to_numpy(int)][:, None] & (np.arange(len(spans.quarter)) < spans.planned)
+    return np.where(moved, choices.timeline.covered(start, table["end"])[:, spans.quarter], spans.covered(start, table["end"]))
+
+
+def group_years(market: Market, choices: Choices, varying: list[np.ndarray]) -> Stages:
+    """Group the years after the horizon in which exactly the same machines run in every state: they have one recourse, with weights added."""
+    timeline, spans = choices.timeline, choices.spans
+    span, stage = list(range(spans.planned)), spans.quarter[: spans.planned].tolist()
+    weight = timeline.discount[: timeline.planned].tolist()
+    running = np.vstack([held(market, spans), *(each.reshape(-1, len(spans.quarter)) for each in varying)])
+    seen: dict[bytes, int] = {}
+    for k in range(spans.planned, len(spans.quarter)):
+        quarters = slice(spans.quarter[k], spans.quarter[k] + YEAR)
+        # A later year is counted in lengths of the last planned quarter, whose hours its points have.
+        length = float((timeline.discount * timeline.hours)[quarters].sum() / timeline.hours[timeline.planned - 1])
+        place = seen.setdefault(running[:, k].tobytes(), len(weight))
+        if place == len(weight):
+            span.append(k)
+            stage.append(place)
+            weight.append(0.0)
+        weight[place] += length
+    return Stages(np.array(span), np.array(stage), np.array(weight), spans.planned)
+
+
+def technologies_of(
+    stages: Stages, choices: Choices, nominal: np.ndarray, arrived: np.ndarray, on_demand: np.ndarray, spot: np.ndarray
+) -> Technologies:
+    """Join spans with states; a machine that is late is not there and not paid for."""
+    paid = _paid_per_hour(choices)
+    seen: dict[tuple[object, ...], int] = {}
+    number = np.zeros((len(stages.span), len(arrived)), dtype=int)
+    found = []
+    for (place, k), state in itertools.product(enumerate(stages.span.tolist()), range(len(arrived))):
+        covered = arrived[state][:, k]
+        key = (stages.stage[place], on_demand[state, k], spot[state, k], covered.tobytes())
+        if key not in seen:
+            seen[key] = len(seen)
+            refund = paid[:, k] * (nominal[:, k] - covered)
+            found.append((stages.stage[place], covered, refund, on_demand[state, k], spot[state, k]))
+        number[place, state] = seen[key]
+    stage, covered, refund, by_hour, by_spot = (np.array(part) for part in zip(*found, strict=True))
+    return Technologies(stage, covered.T, refund.T, by_hour, by_spot, number)
+
+
+def _paid_per_hour(choices: Choices) -> np.ndarray:
+    """Return what a lot of each choice costs in an hour in which it is there, by span, (n, k)."""
+    timeline, spans = choices.timeline, choices.spans
+    owned = (choices.table["term"] == "owned").to_numpy()[:, None]
+    # The space for a machine is there, and paid, from the day on that it should have been.
+    usd, hours = np.where(owned, choices.recurring_usd - choices.space_usd, choices.expense_usd), choices.covered * timeline.hours
+    last = np.append(spans.quarter[: spans.planned] + 1, spans.quarter[spans.planned :] + YEAR)
+    total, there = (np.stack([each[:, q:end].sum(axis=1) for q, end in zip(spans.quarter, last, strict=True)], axis=1) for each in (usd, hours))
+    return np.divide(total, there, out=np.zeros_like(total), where=there > 0)
