@@ -210,18 +210,34 @@ def test_a_contract_that_ends_within_a_quarter_counts_by_its_share() -> None:
     assert plan.capacity["accelerators"].tolist() == [pytest.approx(3.0 * 45 / 90)]
 
 
-def test_a_renewal_is_taken_whole_or_not() -> None:
-    old = commitment("old", 4.0, "2026-01-01", "2026-12-31", renewal_usd_per_hour=2.0)
-    old |= {"start": pd.Timestamp("2026-04-01"), "end": pd.Timestamp("2027-03-31")}
-    taken = solve(demand([[4.0] * 4]), [ON_DEMAND], commitments=[old])
-    assert lots(taken) == {("renew old", "2027Q2"): 1}
-    assert taken.purchases["accelerators"].tolist() == [4.0]
-    assert solve(demand([[4.0, 1.0, 1.0, 1.0]]), [ON_DEMAND], commitments=[old]).purchases.empty
+def test_a_contract_is_renewed_for_as_many_machines_as_are_needed_each_time_it_ends() -> None:
+    """Ten machines to the end of the first quarter, at 2 where on demand costs 4: renewed each year, for ten or for six of them."""
+    old = commitment("old", 10.0, "2026-04-01", "2027-03-31", renewal_usd_per_hour=2.0)
+    taken = solve(demand([[10.0] * 8]), [ON_DEMAND], commitments=[old])
+    assert taken.proof.upper_usd == pytest.approx(306_600)
+    assert lots(taken) == {("renew old", "2027Q2"): 10, ("renew old", "2028Q2"): 10}
+    assert taken.purchases["accelerators"].tolist() == [10.0, 10.0]
+    fewer = solve(demand([[10.0] + [6.0] * 4]), [ON_DEMAND], commitments=[old])
+    assert fewer.proof.upper_usd == pytest.approx(105_120)
+    assert lots(fewer) == {("renew old", "2027Q2"): 6}
+
+
+def test_only_what_was_renewed_the_last_time_can_be_renewed_again() -> None:
+    old = commitment("old", 10.0, "2026-04-01", "2027-03-31", renewal_usd_per_hour=2.0)
+    found = solve(demand([[10.0] + [6.0] * 4 + [10.0] * 3]), [ON_DEMAND], commitments=[old])
+    # Four more, idle for four quarters at 2, cost 32; in the three quarters after them they would save 4 x 2 x 3 = 24.
+    assert lots(found) == {("renew old", "2027Q2"): 6, ("renew old", "2028Q2"): 6}
+
+
+def test_notice_of_a_later_renewal_is_due_as_long_before_its_end_as_that_of_the_first() -> None:
+    old = commitment("old", 10.0, "2026-04-01", "2027-03-31", renewal_usd_per_hour=2.0, notice_date=pd.Timestamp("2027-03-02"))
+    bought = solve(demand([[10.0] * 8]), [ON_DEMAND], commitments=[old]).purchases
+    assert bought["sign_by"].tolist() == [pd.Timestamp("2027-03-02"), pd.Timestamp("2028-03-02")]
 
 
 def test_a_renewal_whose_notice_has_passed_cannot_be_stopped() -> None:
     old = commitment("old", 4.0, "2026-04-01", "2027-03-31", renewal_usd_per_hour=9.0, renews=True, notice_date=pd.Timestamp("2026-12-01"))
-    assert lots(solve(demand([[4.0] * 4]), [ON_DEMAND], commitments=[old])) == {("renew old", "2027Q2"): 1}
+    assert lots(solve(demand([[4.0] * 4]), [ON_DEMAND], commitments=[old])) == {("renew old", "2027Q2"): 4}
 
 
 def test_lots_and_minimum_purchases() -> None:
@@ -543,7 +559,7 @@ def test_a_contract_without_a_renewal_price_may_be_renewed_at_todays_price() -> 
     work = demand([[4.0] * 4])
     a = assumptions(horizon_quarters=4, renewal_without_price="same_price")
     plan = solve(work, [ON_DEMAND], a, commitments=[old])
-    assert lots(plan) == {("renew old", "2027Q2"): 1}
+    assert lots(plan) == {("renew old", "2027Q2"): 4}
     assert plan.purchases["usd_per_hour"].tolist() == [1.5]
     assert {"plan", "renew_all"} <= set(plan.alternatives["name"])
     assert any(note.startswith("old: no renewal price is stated") for note in plan.notes)

@@ -21,9 +21,9 @@ def test_a_contract_of_fifty_years_is_costed_to_its_end_or_cut_as_told() -> None
     assert cut.purchases["beyond_horizon_usd"].tolist() == pytest.approx([HOURS * 5 * 198 * 1.0])
     assert "long" not in set(full.purchases["offer_id"])
     assert full.proof.upper_usd == pytest.approx(HOURS * 5 * 2 * 4.0)
-    # Beyond the horizon each quarter saves the difference to a year's contract.
+    # Demand is held for three years, and the contract is charged for as long.
     assert held.purchases["offer_id"].tolist() == ["long"]
-    assert held.proof.upper_usd == pytest.approx(HOURS * 5 * (2 * 1.0 + 198 * (1.0 - 2.0)))
+    assert held.proof.upper_usd == pytest.approx(HOURS * 5 * 14 * 1.0)
 
 
 def test_a_dollar_plan_pays_for_reserved_hours() -> None:

@@ -162,3 +162,85 @@ def test_what_runs_past_the_last_year_is_charged_for_its_part_until_then() -> No
     three = offer("three", "reserved_3y", 1.0, upfront_share=0.5)
     plan = solve(demand([[6.0]]), [ON_DEMAND, three], assumptions(horizon_quarters=1, horizon_end="hold_demand", years_after_horizon=1))
     assert plan.proof.upper_usd == pytest.approx(6 * HOURS * 5)
+
+
+# --- prices that move ------------------------------------------------------------------------------------------------------------------
+
+PATH = {"path": "p"}
+
+
+def moving(*rows: dict[str, object]) -> pd.DataFrame:
+    return pd.DataFrame(rows)
+
+
+def test_a_later_purchase_is_made_at_the_price_of_its_day() -> None:
+    """A quarter's lease costs 2 today, 5 to 10 % less for the second quarter; on demand moves with the middle of the quarter."""
+    rows = [ON_DEMAND | {"usd_per_hour": 9.0}, LEASE]
+    plan = solve(demand([[10.0, 10.0]]), rows, price_paths=moving(PATH | {"change_share_per_year": -0.3, "term": "lease"}))
+    later = 2 * 0.7 ** (90 / 365.25)
+    assert plan.purchases["usd_per_hour"].tolist() == pytest.approx([2.0, later])
+    assert plan.proof.upper_usd == pytest.approx(HOURS * 10 * (2 + later))
+    hourly = solve(demand([[10.0, 10.0]]), [ON_DEMAND], price_paths=moving(PATH | {"change_share_per_year": -0.3}))
+    assert hourly.proof.upper_usd == pytest.approx(HOURS * 40 * (0.7 ** (45 / 365.25) + 0.7 ** (135.5 / 365.25)))
+
+
+def test_a_quote_that_holds_and_a_right_to_renew_keep_their_price() -> None:
+    quoted = LEASE | {"negotiated_usd_per_hour": 1.9, "quote_expires": pd.Timestamp("2027-12-31")}
+    old = commitment("old", 3.0, "2026-04-01", "2027-03-31", renewal_usd_per_hour=1.0)
+    a = assumptions(horizon_quarters=2)
+    plan = solve(demand([[10.0, 10.0]]), [ON_DEMAND, quoted], a, commitments=[old], price_paths=moving(PATH | {"change_share_per_year": -0.3}))
+    assert set(plan.purchases["usd_per_hour"]) == {1.9, 1.0}
+
+
+def test_a_cut_that_was_announced_and_may_not_come_is_taken_at_its_expectation() -> None:
+    cut = PATH | {"step_date": pd.Timestamp("2027-03-01"), "step_share": -0.44, "probability": 0.5, "accelerator": "H*", "provider": "cloud"}
+    plan = solve(demand([[10.0, 10.0]]), [ON_DEMAND], price_paths=moving(cut))
+    assert plan.proof.upper_usd == pytest.approx(HOURS * 40 * (1 + 0.78))
+
+
+def test_prices_of_specialised_clouds_fall_where_nothing_else_is_said_and_those_of_large_ones_do_not() -> None:
+    for provider, factor in (("aws", 1.0), ("nebius", 0.9), ("somebody", 1.0)):
+        found = settle(demand([[10.0, 10.0]]), [ON_DEMAND | {"usd_per_hour": 9.0}, LEASE], skus=[sku("gpu", provider=provider)])
+        assert found.choices.table["usd_per_hour"].tolist() == pytest.approx([2.0, 2.0 * factor ** (90 / 365.25)])
+
+
+def test_falling_prices_shorten_terms_and_keeping_today_s_prices_in_mind_costs() -> None:
+    """One- and three-year terms: the faster prices fall, the fewer machines are taken for three years; what is best at today's prices costs ever more than the best."""
+    rows = [offer("od", "on_demand", 4.0), offer("one", "reserved_1y", 2.4), offer("three", "reserved_3y", 2.0)]
+    work = demand([[14.0, 16.0, 18.0, 20.0], [18.0, 20.0, 24.0, 26.0]])
+    a = assumptions(horizon_quarters=4, horizon_end="hold_demand")
+    flat = settle(work, rows, a).purchases
+    pins = tuple((row.offer_id, row.quarter, int(row.lots)) for row in flat.itertuples())
+    none = tuple((name, f"2027Q{q}", 0) for name in ("one", "three") for q in range(1, 5) if (name, f"2027Q{q}") not in set(zip(flat["offer_id"], flat["quarter"], strict=True)))
+    long, regret = [], []
+    for fall in (0.0, 0.15, 0.25, 0.35):
+        path = moving(PATH | {"change_share_per_year": -fall})
+        best = settle(work, rows, a, price_paths=path)
+        kept = settle(work, rows, a.model_copy(update={"pinned_purchases": pins + none}), price_paths=path)
+        long.append(float(best.purchases.loc[best.purchases["offer_id"] == "three", "lots"].sum()))
+        regret.append(kept.solution.upper / best.solution.lower - 1)
+    assert long == sorted(long, reverse=True)
+    assert long[0] >= 15
+    assert long[-1] <= 2
+    assert regret == pytest.approx(sorted(regret))
+    assert regret[0] == pytest.approx(0.0, abs=1e-9)
+    assert regret[-1] > 0.05
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"change_share_per_year": 30.0}, "change_share_per_year"),  # 30 % written as 30
+        ({"step_share": -0.44}, "a step happens on a day"),
+        ({"probability": 1.5}, "probability"),
+    ],
+)
+def test_paths_that_cannot_be_meant_are_refused(row: dict[str, object], words: str) -> None:
+    with pytest.raises(CapplanError, match=words):
+        solve(demand([[1.0]]), [ON_DEMAND], price_paths=moving(PATH | row))
+
+
+def test_a_path_about_nothing_that_is_offered_is_a_note_and_no_effect() -> None:
+    plan = solve(demand([[1.0]]), [ON_DEMAND], price_paths=moving(PATH | {"accelerator": "MI300X", "change_share_per_year": -0.3}))
+    assert plan.proof.upper_usd == pytest.approx(4 * HOURS)
+    assert any(note.startswith("p: nothing is offered that this price path is about") for note in plan.notes)

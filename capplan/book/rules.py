@@ -171,6 +171,10 @@ def check_work(tables: Tables) -> list[Fault]:
     if "training_runs" in tables and len(runs := tables["training_runs"]):
         vague = runs["quantity"].isna() & (runs["parameters"].isna() | runs["tokens"].isna())
         faults += _rows("training_runs", runs, vague, "quantity", "a run needs its quantity, or parameters and tokens", "Fill them in.")
+    if "price_paths" in tables and len(paths := tables["price_paths"]) and "step_share" in paths:
+        undated = paths["step_date"].isna() if "step_date" in paths else pd.Series(True, index=paths.index)
+        half = undated & (paths["step_share"].fillna(0.0) != 0)
+        faults += _rows("price_paths", paths, half, "step_share", "a step happens on a day", "Fill in the day, or leave step_share empty.")
     if "limits" in tables and len(limits := tables["limits"]):
         budget = limits["kind"] == "budget_usd"
         faults += _rows(

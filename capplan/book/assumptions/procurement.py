@@ -140,6 +140,24 @@ class ProcurementAssumptions(PricingAssumptions):
         "Reservations, leases and savings plans that state no renewal price and that no offer could replace like for like: renewable at today's price, or not.",
         "A judgement: until a quote is in, today's price is the best guess; the plan names each such contract.",
     )
+    hyperscaler_price_change_share_per_year: float = assumption(
+        0.0,
+        "Change of prices a year at large clouds (aws, azure, gcp, oci), for contracts not yet signed, where no price path says otherwise.",
+        "Public price list of Google Cloud, 2022 to 2026: on demand and commitments of A100, H100 and L4 flat to +1 % a year. Cuts come as steps (AWS, p5 by up to 45 % in June 2025): state them.",
+        unit="share/year",
+        ge=-0.95,
+        le=1,
+        step=0.01,
+    )
+    specialist_price_change_share_per_year: float = assumption(
+        -0.1,
+        "Change of prices a year at specialised clouds (coreweave, nebius, lambda, ...), for contracts not yet signed, where no price path says otherwise.",
+        "One-year H100 contracts: about 2.85 USD/h early in 2024, 1.70 in October 2025, 2.35 in March 2026 (Latent Space; SemiAnalysis): 9 % a year, with swings of 40 % either way.",
+        unit="share/year",
+        ge=-0.95,
+        le=1,
+        step=0.01,
+    )
     soft_limit_penalty_share: float = assumption(
         0.25,
         "Price of breaking a soft budget, per dollar over it.",

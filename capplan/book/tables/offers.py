@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from capplan.book.tables.columns import Table, column, order_rule
-from capplan.book.terms import CROSSINGS, DISCOUNTS, TERMS
+from capplan.book.terms import CROSSINGS, DISCOUNTS, PROVIDER_KINDS, TERMS
 from capplan.units import QUARTER_PATTERN
 
 
@@ -93,6 +93,19 @@ class EgressPrices(Table):
     )
     usd_per_gib: float = column("Price of a GiB.", unit="USD/GiB", ge=0)
     source_id: str = column("Source of the price.", optional=True, refers="sources.source_id")
+
+
+class PricePaths(Table):
+    """How prices of the market move from the plan's day on: a change a year, a step, or both. Paths that fit the same offer multiply; where none fits, the assumption for its kind of provider holds."""
+
+    path: str = column("Name of the path.", key=True)
+    provider: str = column(f"Provider it is about, or a kind of provider ({', '.join(PROVIDER_KINDS)}); empty = all.", optional=True)
+    accelerator: str = column("Accelerator it is about; * stands for any letters (H*); empty = all.", optional=True)
+    term: str = column("Kind of offer it is about; empty = all.", optional=True, isin=TERMS)
+    change_share_per_year: float = column("Change of the price a year: -0.3 = it falls by 30 % each year.", optional=True, default=0.0, ge=-0.95, le=1)
+    step_date: pd.Timestamp = column("Day of a step, such as a cut that has been announced.", optional=True)
+    step_share: float = column("Change of the price on that day: -0.44 = a cut by 44 %.", optional=True, default=0.0, ge=-0.95, le=1)
+    probability: float = column("How likely it is; the plan takes the expected price.", optional=True, default=1.0, gt=0, le=1)
 
 
 class PriceStates(Table):

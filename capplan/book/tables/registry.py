@@ -19,6 +19,7 @@ TABLES: dict[str, type[Table]] = {
     "offer_tiers": offers.OfferTiers,
     "offer_payments": offers.OfferPayments,
     "egress_prices": offers.EgressPrices,
+    "price_paths": offers.PricePaths,
     "price_states": offers.PriceStates,
     "delivery_states": offers.DeliveryStates,
     "limits": contracts.Limits,

@@ -75,7 +75,8 @@ def compare_alternatives(
     ]
     if signed:
         words = "every contract that ends is renewed" if renewals.any() else "no contract ends in time to be renewed"
-        renewed = model.first_stage(np.maximum(program.lower[model.position], renewals))
+        all_of_them = np.where(renewals, choices.table["maximum_lots"].to_numpy(float), 0.0)
+        renewed = model.first_stage(np.maximum(program.lower[model.position], all_of_them))
         cases.insert(1, ("renew_all", renewed, evaluator, f"{words}, nothing else is bought"))
     rows = [_case("plan", "this plan", solution.x, solution.cost_by_scenario, solution.recourse, choices, recourse, model, work, a)]
     later = _waiting(choices, model, solution, a)

@@ -170,6 +170,7 @@ def build_model(
     rules: list[tuple[Any, str]] = []
     tiers: dict[tuple[str, str], list[Any]] = {}
     below: dict[tuple[str, str], tuple[Any, float]] = {}
+    place = {name: j for j, name in enumerate(table["name"])}
     for j, row in enumerate(table.to_dict("records")):
         low, high = 0.0, float(highest[j])
         pin = pins.get((row["offer_id"], row["quarter"]))
@@ -177,9 +178,12 @@ def build_model(
             elsewhere = row["tiered"] and not row["minimum_lots"] <= pin <= (high if np.isnan(row["maximum_lots"]) else row["maximum_lots"])
             low = high = 0.0 if elsewhere else float(pin)
         elif row["forced"]:
-            low = high = 1.0
+            low = high = float(row["maximum_lots"])
         variable = problem.add_variable(f"buy {row['name']}", low, high, "Integer")
         lots.append(variable)
+        if row["follows"]:
+            # Only what was renewed the last time is there to be renewed.
+            rules.append((variable <= lots[place[row["follows"]]], f"no more than before {row['name']}"))
         if row["minimum_lots"] > 1 and pin is None:
             chosen = problem.add_variable(f"any {variable.name}", 0, 1, "Integer")
             rules.append((variable >= row["minimum_lots"] * chosen, f"minimum {row['name']}"))
@@ -214,11 +218,11 @@ def build_model(
     position = np.array([index[id(variable)] for variable in lots], dtype=int)
     moved = [index[id(amount)] for amount in amounts]
     later = np.split(np.array(moved, dtype=int), [len(planned_use), len(planned_use) + len(deferred)])
-    place = sparse.csr_matrix((np.ones(len(lots)), (np.arange(len(lots)), position)), shape=(len(lots), len(matrices.c)))
+    spread = sparse.csr_matrix((np.ones(len(lots)), (np.arange(len(lots)), position)), shape=(len(lots), len(matrices.c)))
     both, found = np.unique(np.hstack([*discounted(recourse, market, years), recourse.spend]), axis=0, return_inverse=True)
     costs, spend, listed = np.split(both, 3, axis=1)
     T = [
-        sparse.csr_matrix(matrix @ place + technology_of(extras, moved, int(stage), (matrix.shape[0], place.shape[1])))
+        sparse.csr_matrix(matrix @ spread + technology_of(extras, moved, int(stage), (matrix.shape[0], spread.shape[1])))
         for stage, matrix in zip(recourse.stage_of, recourse.T, strict=True)
     ]
     expected = [_expected_row(about, coefficients, spend, recourse, work, index, T) for about, coefficients in budgets]

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import sparse
 
 from capplan.book.scenario import ProcurementAssumptions
-from capplan.questions.procurement.program.stages import Stages, Technologies, group_years, technologies_of, there
+from capplan.questions.procurement.program.stages import Stages, Technologies, group_years, moving_prices, technologies_of, there
 from capplan.questions.procurement.program.ways_to_serve import Sheet, Sources
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.supply.market import Market
@@ -117,8 +117,9 @@ def build_recourse(
     nominal = there(market, choices, choices.table["start"])
     arrived = np.stack([there(market, choices, start) for start in states.arrivals(choices.table)])
     factors = [each[:, spans.quarter] for each in states.factors(timeline)]
-    stages = group_years(market, choices, [arrived, *factors])
-    technologies = technologies_of(stages, choices, nominal, arrived, *factors)
+    prices = moving_prices(market, choices, a)
+    stages = group_years(market, choices, [arrived, *factors, *prices.values()])
+    technologies = technologies_of(stages, choices, nominal, arrived, prices, dict(zip(("on_demand", "spot"), factors, strict=True)))
     sources = Sources(work, market, choices, limits, a, stages, technologies, agreed)
     return _assemble(sources.build(), work, stages, sources, technologies)
 
@@ -176,11 +177,12 @@ def later_levels(work: Work, quarter: int) -> tuple[sparse.csr_matrix, np.ndarra
 
 def _by_state(columns: pd.DataFrame, technologies: Technologies) -> tuple[np.ndarray, np.ndarray]:
     """Return cost and spend of each column under each technology; planned spend under an agreement counts at stated prices, the difference is paid on top."""
-    source = columns["source"].to_numpy()
+    source, pool = columns["source"].to_numpy(), np.maximum(columns["pool"].to_numpy(int), 0)
     usd, spend, egress = (columns[name].to_numpy(float) for name in ("usd", "spend", "egress"))
     rise = np.zeros((len(technologies.stage), len(columns)))
-    rise[:, np.isin(source, ON_DEMAND)] = technologies.on_demand[:, None] - 1
-    rise[:, source == "spot"] = technologies.spot[:, None] - 1
+    for name, moves in technologies.prices.items():
+        mine = np.isin(source, ON_DEMAND) if name == "on_demand" else source == name
+        rise[:, mine] = moves[:, pool[mine]] - 1
     drawn = source == "agreement_draw"
     return usd + rise * (np.where(drawn, spend, usd) - egress), spend + rise * (spend - egress)
 

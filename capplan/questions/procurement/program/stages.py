@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from capplan.book.scenario import ProcurementAssumptions
 from capplan.questions.procurement.supply.choices import Choices
-from capplan.questions.procurement.supply.market import Market, held
+from capplan.questions.procurement.supply.market import REPLACED, Market, held, short_term
+from capplan.questions.procurement.supply.price_paths import price_factors
 from capplan.questions.procurement.work.spans import YEAR
 
 
@@ -42,14 +44,40 @@ class Stages:
 
 @dataclass(frozen=True)
 class Technologies:
-    """Each stage, span and state, once where nothing differs: stage, share covered and refund of each choice, price factors; number of each span and state."""
+    """Each stage, span and state, once where nothing differs.
+
+    Parameters
+    ----------
+    stage : (T,)
+        Stage of each.
+    covered, refund : (n, T)
+        Share in which each choice is there, and what a lot of it does not pay while it is late.
+    prices : {source: (T, pools)}
+        What multiplies prices on demand, of spot, of what replaces contracts after the horizon, and of unused hours then.
+    number : (spans, states)
+        Which of them holds.
+    """
 
     stage: np.ndarray
     covered: np.ndarray
     refund: np.ndarray
-    on_demand: np.ndarray
-    spot: np.ndarray
+    prices: dict[str, np.ndarray]
     number: np.ndarray
+
+
+def moving_prices(market: Market, choices: Choices, a: ProcurementAssumptions) -> dict[str, np.ndarray]:
+    """Return what multiplies prices by pool in each span, (pools, k): at the middle of its quarter, or of its year."""
+    spans, timeline, pools = choices.spans, choices.timeline, market.pools
+    later = np.arange(len(spans.quarter)) >= spans.planned
+    days = timeline.middles[spans.quarter].where(~later, timeline.starts[np.minimum(spans.quarter + YEAR // 2, len(timeline.quarters) - 1)])
+    found = {term: price_factors(pools.assign(term=term), market.price_paths, days, a) for term in ("on_demand", "spot")}
+    found["resale"] = price_factors(pools.assign(term=""), market.price_paths, days, a)
+    for word, roles in REPLACED.items():
+        own = market.contracts[market.contracts["role"].isin(roles)]
+        moves, today = price_factors(own, market.price_paths, days, a), pools[f"{word}_usd_per_hour"].to_numpy(float)
+        then = np.stack([short_term(own, moves[:, k]).reindex(pools.index).to_numpy(float) for k in range(len(days))], axis=1)
+        found[word] = np.where(today[:, None] > 0, then / np.where(today > 0, today, 1.0)[:, None], 1.0)
+    return found
 
 
 def there(market: Market, choices: Choices, start: pd.Series) -> np.ndarray:
@@ -83,23 +111,35 @@ def group_years(market: Market, choices: Choices, varying: list[np.ndarray]) -> 
 
 
 def technologies_of(
-    stages: Stages, choices: Choices, nominal: np.ndarray, arrived: np.ndarray, on_demand: np.ndarray, spot: np.ndarray
+    stages: Stages, choices: Choices, nominal: np.ndarray, arrived: np.ndarray, prices: dict[str, np.ndarray], states: dict[str, np.ndarray]
 ) -> Technologies:
-    """Join spans with states; a machine that is late is not there and not paid for."""
+    """Join spans with states: what is there and at what price; a machine that is late is not there and not paid for.
+
+    Parameters
+    ----------
+    stages, choices
+        Spans and decisions.
+    nominal : (n, k); arrived : (states, n, k)
+        Share of each span in which each choice should be there, and is.
+    prices : {source: (pools, k)}
+        What multiplies prices as time passes.
+    states : {source: (states, k)}
+        What multiplies them in each state.
+    """
     paid = _paid_per_hour(choices)
     seen: dict[tuple[object, ...], int] = {}
     number = np.zeros((len(stages.span), len(arrived)), dtype=int)
     found = []
     for (place, k), state in itertools.product(enumerate(stages.span.tolist()), range(len(arrived))):
         covered = arrived[state][:, k]
-        key = (stages.stage[place], on_demand[state, k], spot[state, k], covered.tobytes())
+        price = {source: moves[:, k] * (states[source][state, k] if source in states else 1.0) for source, moves in prices.items()}
+        key = (stages.stage[place], *(value.tobytes() for value in price.values()), covered.tobytes())
         if key not in seen:
             seen[key] = len(seen)
-            refund = paid[:, k] * (nominal[:, k] - covered)
-            found.append((stages.stage[place], covered, refund, on_demand[state, k], spot[state, k]))
+            found.append((stages.stage[place], covered, paid[:, k] * (nominal[:, k] - covered), price))
         number[place, state] = seen[key]
-    stage, covered, refund, by_hour, by_spot = (np.array(part) for part in zip(*found, strict=True))
-    return Technologies(stage, covered.T, refund.T, by_hour, by_spot, number)
+    stage, covered, refund = (np.array(part) for part in list(zip(*found, strict=True))[:3])
+    return Technologies(stage, covered.T, refund.T, {source: np.stack([each[3][source] for each in found]) for source in prices}, number)
 
 
 def _paid_per_hour(choices: Choices) -> np.ndarray:

@@ -206,7 +206,7 @@ class Sources:
             self.sheet.add_column("on_demand_bill", -1, p, self.on_demand_usd[p], pays)
             if not np.isnan(self.rediscount_usd[p]):
                 entries = [*pays, (self._exchange["replacement"], 1.0)]
-                self.sheet.add_column("replacement", -1, p, self.rediscount_usd[p], entries, paid=False)
+                self.sheet.add_column("rediscount", -1, p, self.rediscount_usd[p], entries, paid=False)
 
     def _add_spot(self, p: int) -> None:
         """Add spot use of work that can be interrupted."""

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.errors import CapplanError, nearest
-from capplan.questions.pricing import TERM_MONTHS, owned_running_usd_per_hour
+from capplan.questions.pricing import owned_running_usd_per_hour
 from capplan.questions.procurement.supply.delivery import bridge_usd
 from capplan.questions.procurement.supply.instalments import due
 from capplan.questions.procurement.supply.market import Market
+from capplan.questions.procurement.supply.price_paths import price_factors
 from capplan.questions.procurement.supply.sites import PaidPower, paid_power, rises, site_ends, space_usd
+from capplan.questions.procurement.supply.starts import renewals_of, starts_of
 from capplan.questions.procurement.supply.tiers import with_tiers
 from capplan.questions.procurement.work.spans import YEAR, Spans, lay_out_spans
 from capplan.questions.procurement.work.states import States
 from capplan.questions.procurement.work.timeline import Timeline, make_timeline, years_after
-from capplan.units import DAYS_PER_MONTH, add_months, quarter_of, quarter_range, quarter_start
+from capplan.units import quarter_range, quarter_start
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Choices:
         One row a decision: name, offer_id, kind (offer, renewal), sku, provider, accelerator, region, geography, place, pool, term, role,
         quarter, start, end,
         lot_machines, lot_accelerators, lot_kw, lot_reserve (accelerators reserved without a discount),
-        lot_usd_per_hour (dollars an hour of a savings plan), minimum_lots, maximum_lots, forced (renews by itself), renewal_assumed
+        lot_usd_per_hour (dollars an hour of a savings plan), minimum_lots, maximum_lots, forced (renews by itself), follows (name of the renewal of which it renews what is left), renewal_assumed
         (at today's price, since the contract states none), requoted (rests on a quote that must be given again), tiered (one of several price tiers), usd_per_hour (one machine), sign_by, late, firm,
         site_end (first instant after the contract of the site in which a machine one buys stands).
     timeline
@@ -144,15 +145,16 @@ def list_choices(
     rows = [
         tier
         for offer in _bought(market.contracts).to_dict("records")
-        for row in _starts(offer, quarters, as_of, a)
+        for row in starts_of(offer, quarters, as_of, a)
         for tier in with_tiers(row, None if row["listed"] else steps.get(offer["offer_id"]), a.price_factor)
     ]
     closed = site_ends(pd.Series([row["region"] for row in rows], dtype=object), sites)
     rows = [row | {"site_end": end if row["term"] == "owned" else pd.NaT} for row, end in zip(rows, closed, strict=True)]
     rows = [row for row in rows if not row["start"] >= row["site_end"]]
-    rows += [row for holding in market.holdings.to_dict("records") for row in _renewal(holding, quarters, a)]
+    rows += [row for holding in market.holdings.to_dict("records") for row in renewals_of(holding, quarters, a)]
     table = pd.DataFrame(rows) if rows else pd.DataFrame(columns=list(_COLUMNS))
     if rows:
+        table = _at_the_price_of_its_day(table, market, a)
         dollars = table["role"] == "dollars"
         sure = (table["role"] == "reserve") | (dollars & (table["guarantees_capacity"] == True))  # noqa: E712 - empty cells are False
         table["lot_reserve"] = table["lot_accelerators"].where(sure, 0.0)
@@ -193,19 +195,32 @@ def list_choices(
         recurring[owned] = ((running - upkeep) * rise + upkeep) * lots[owned] * hours[owned]
         capex = machine["capex_usd"].to_numpy()[:, None] * lots[owned]
         upfront[owned] = begins[owned] * capex
-        residual[owned] = last_quarter[owned] * capex * a.residual_share
-        expense[owned] = recurring[owned] + capex * (1 - a.residual_share) * covered[owned] / covered[owned].sum(axis=1, keepdims=True)
+        days = pd.DatetimeIndex(sorted(set(machine["end"])))
+        worth = price_factors(machine, market.price_paths, days, a)[np.arange(len(machine)), days.get_indexer(pd.DatetimeIndex(machine["end"]))][:, None]
+        kept = np.minimum(a.residual_share * worth, 1.0)
+        residual[owned] = last_quarter[owned] * capex * kept
+        expense[owned] = recurring[owned] + capex * (1 - kept) * covered[owned] / covered[owned].sum(axis=1, keepdims=True)
     reserve = (table["role"] == "reserve").to_numpy()
     if reserve.any():
         # The hours of a reservation are billed on demand in the recourse; only a premium above that price is a cost of the contract itself.
-        by_hour = market.pools["on_demand_usd_per_hour"].to_numpy()[table["pool"].to_numpy()[reserve].astype(int)]
-        premium = (price[reserve] * lots[reserve] - (by_hour * table["lot_accelerators"].to_numpy()[reserve])[:, None]) * hours[reserve]
+        own = table["pool"].to_numpy()[reserve].astype(int)
+        moves = price_factors(market.pools.iloc[own].assign(term="on_demand"), market.price_paths, timeline.middles, a)
+        by_hour = market.pools["on_demand_usd_per_hour"].to_numpy()[own][:, None] * moves
+        premium = (price[reserve] * lots[reserve] - by_hour * table["lot_accelerators"].to_numpy()[reserve][:, None]) * hours[reserve]
         recurring[reserve], upfront[reserve], expense[reserve] = premium, 0.0, premium
     bridge = bridge_usd(table, market, a)
     if states is not None:
         bridge[states.known_deliveries(table)] = 0.0
     power = paid_power(table, market.holdings, sites, timeline, spans, a)
     return Choices(table, timeline, spans, moments, covered, recurring, upfront, residual, expense, bridge, payments, space, power)
+
+
+def _at_the_price_of_its_day(table: pd.DataFrame, market: Market, a: ProcurementAssumptions) -> pd.DataFrame:
+    """Price what no quote and no right to renew holds at the prices of the day on which it begins."""
+    days = pd.DatetimeIndex(sorted(set(table["start"])))
+    factor = price_factors(table, market.price_paths, days, a)[np.arange(len(table)), days.get_indexer(pd.DatetimeIndex(table["start"]))]
+    factor = np.where(table["quoted"].to_numpy(bool), 1.0, factor)
+    return table.assign(usd_per_hour=table["usd_per_hour"] * factor, capex_usd=table["capex_usd"] * factor)
 
 
 def _bought(contracts: pd.DataFrame) -> pd.DataFrame:
@@ -237,6 +252,7 @@ _COLUMNS = dict.fromkeys(
     "lead_time_days_p90": "float64",
     "capex_usd": "float64",
     "power_kw": "float64",
+    "follows": "",
     "forced": "bool",
     "renewal_assumed": "bool",
     "requoted": "bool",
@@ -244,102 +260,6 @@ _COLUMNS = dict.fromkeys(
     "late": "bool",
     "firm": "bool",
 }
-
-
-def _starts(offer: dict[Hashable, Any], quarters: list[str], as_of: pd.Timestamp, a: ProcurementAssumptions) -> list[dict[Hashable, Any]]:
-    """List the starts of one offer within the planned quarters."""
-    lead = pd.Timedelta(days=offer["lead_time_days_p50"])
-    careful = offer["lead_time_days_p50"] if pd.isna(offer["lead_time_days_p90"]) else offer["lead_time_days_p90"]
-    opens, closes = offer["available_from"], offer["available_to"]
-    block = offer["term"] == "capacity_block" and not pd.isna(opens)
-    if block and opens < as_of + lead:
-        raise CapplanError(
-            f"capacity block {offer['offer_id']} starts on {opens:%Y-%m-%d}, but can be delivered on {as_of + lead:%Y-%m-%d} at the earliest; "
-            "delete it, exclude it, or correct available_from"
-        )
-    starts = [opens] if block else [quarter_start(quarter) for quarter in quarters]
-    earliest = as_of if block or pd.isna(opens) else max(as_of, opens)
-    window = [] if block or pd.isna(closes) else [closes]
-    owned = offer["term"] == "owned"
-    expires = offer["quote_expires"] if offer["negotiated"] or owned else pd.NaT
-    # The quarter in which a machine ordered on the quote's last day first is there still has the quoted price.
-    covers = (
-        expires
-        if pd.isna(expires) or expires < as_of
-        else quarter_start(quarter_of(expires + lead - pd.Timedelta(days=1))) + pd.DateOffset(months=3)
-    )
-    count = float(offer["accelerator_count"] * offer["lot_machines"])
-    found = []
-    for start in starts:
-        quoted, lapsed = start <= covers, start > covers
-        listed = lapsed and a.later_quotes == "list_price" and not owned
-        price = 0.0 if owned else offer["list_usd_per_hour"] if listed else offer["machine_usd_per_hour"]
-        gone = any(when < earliest for when in window) or (listed and not price > 0)
-        if quarter_of(start) not in quarters or start < earliest + lead or gone:
-            continue
-        wanted = start - pd.Timedelta(days=careful + a.approval_days)
-        found.append(
-            offer
-            | {
-                "name": f"{offer['offer_id']} {quarter_of(start)}",
-                "kind": "offer",
-                "quarter": quarter_of(start),
-                "start": start,
-                "end": add_months(start, offer["term_months"]),
-                "lot_accelerators": count,
-                "usd_per_hour": price,
-                "forced": False,
-                "renewal_assumed": False,
-                "requoted": lapsed and not listed,
-                "listed": listed,
-                "capex_usd": 0.0 if pd.isna(offer["capex_usd"]) else offer["capex_usd"] * a.price_factor,
-                "lot_kw": 0.0 if pd.isna(offer["power_kw"]) else offer["lot_machines"] * offer["power_kw"],
-            }
-            | _signing(min([wanted, *window, *([expires] if quoted else [])]), as_of, a)
-        )
-    return found
-
-
-def _renewal(holding: dict[Hashable, Any], quarters: list[str], a: ProcurementAssumptions) -> list[dict[Hashable, Any]]:
-    """List the renewal of one signed contract, where it has a price and falls into the planned quarters."""
-    end = holding["end"]
-    if pd.isna(holding["renewal_usd_per_hour"]) or quarter_of(end) not in quarters:
-        return []
-    as_of = pd.Timestamp(a.as_of)
-    months = TERM_MONTHS.get(holding["term"], max(round((end - holding["start"]).days / DAYS_PER_MONTH), 1))
-    notice = holding["notice_date"]
-    stated = not pd.isna(notice)
-    return [
-        holding
-        | {
-            "name": f"renew {holding['name']}",
-            "offer_id": f"renew {holding['name']}",
-            "kind": "renewal",
-            "quarter": quarter_of(end),
-            "start": end,
-            "end": add_months(end, months),
-            "lot_machines": holding["machines"],
-            "lot_accelerators": holding["accelerators"],
-            "lot_kw": 0.0,
-            "minimum_lots": 0.0,
-            "maximum_lots": 1.0,
-            "usd_per_hour": holding["renewal_usd_per_hour"] * a.price_factor,
-            "upfront_share": 0.0,
-            "capex_usd": 0.0,
-            "forced": bool(holding["renews"]) and stated and notice < as_of,
-            "requoted": False,
-            "tiered": False,
-            "plan_id": None,
-            "guarantees_capacity": True,
-        }
-        | _signing(notice if stated else end - pd.Timedelta(days=a.approval_days), as_of, a)
-    ]
-
-
-def _signing(sign_by: pd.Timestamp, as_of: pd.Timestamp, a: ProcurementAssumptions) -> dict[Hashable, Any]:
-    """Tell by when a decision must be signed, whether that day is past, and whether it falls before the next review."""
-    review = as_of + pd.DateOffset(months=3 * a.review_interval_quarters)
-    return {"sign_by": sign_by, "late": sign_by < as_of, "firm": sign_by < review}
 
 
 def _check_pins(table: pd.DataFrame, market: Market, a: ProcurementAssumptions) -> None:

@@ -14,6 +14,7 @@ from capplan.book.tables.registry import key_of
 from capplan.errors import CapplanError, nearest
 from capplan.questions.pricing import TERM_MONTHS, USAGE_TERMS, completed, price_hours
 from capplan.questions.procurement.problem import Problem
+from capplan.questions.procurement.supply.price_paths import path_notes
 from capplan.questions.procurement.work.spans import Spans
 from capplan.questions.procurement.work.timeline import Timeline
 
@@ -24,6 +25,8 @@ SHORT_BLOCK_MONTHS = 3.0
 #: Terms that a provider renews; a capacity block is booked anew, and what is owned stays.
 RENEWABLE_TERMS = (*TERM_MONTHS, "lease")
 ANYWHERE = "any"
+#: What a contract free after a year replaces once the horizon is over, by roles of contracts.
+REPLACED = {"replacement": ("full",), "rediscount": ("units", "dollars")}
 #: What a year costs against an equal one of a longer contract: list prices of one-year terms stand 1.3 to 1.5 times above those of three years at the large clouds.
 FREE_AFTER_A_YEAR = 1.5
 
@@ -46,12 +49,15 @@ class Market:
         Signed contracts and owned machines: name, pool, role, accelerators, start, end, usd_per_hour and more.
     notes
         What was assumed on the way.
+    price_paths
+        How prices move.
     """
 
     pools: pd.DataFrame
     contracts: pd.DataFrame
     holdings: pd.DataFrame
     notes: tuple[str, ...]
+    price_paths: pd.DataFrame | None = None
 
 
 def role_of(term: str, discounts: str, guarantees_capacity: bool, name: str) -> str:
@@ -195,9 +201,10 @@ def build_market(problem: Problem, accelerators: Iterable[str], named_places: It
     by_hour = contracts["pool"].map(pools["on_demand_usd_per_hour"]) * contracts["accelerator_count"]
     paid = (contracts["role"] == "reserve") & ~(contracts["machine_usd_per_hour"] >= by_hour)
     contracts.loc[paid, "role"] = "full"
-    for word, roles in (("replacement", ("full",)), ("rediscount", ("units", "dollars"))):
-        pools[f"{word}_usd_per_hour"] = _short_term(contracts[contracts["role"].isin(roles)]).reindex(pools.index)
-    return Market(pools, contracts, holdings, tuple(_notes(holdings, geography, table)))
+    for word, roles in REPLACED.items():
+        pools[f"{word}_usd_per_hour"] = short_term(contracts[contracts["role"].isin(roles)]).reindex(pools.index)
+    notes = [*_notes(holdings, geography, table), *path_notes(problem.price_paths, priced)]
+    return Market(pools, contracts, holdings, tuple(notes), problem.price_paths)
 
 
 def _reachable(problem: Problem, pools: pd.DataFrame) -> np.ndarray:
@@ -211,14 +218,15 @@ def _reachable(problem: Problem, pools: pd.DataFrame) -> np.ndarray:
     return found
 
 
-def _short_term(contracts: pd.DataFrame) -> pd.Series:
+def short_term(contracts: pd.DataFrame, factor: np.ndarray | float = 1.0) -> pd.Series:
     """Cheapest effective rate of each pool's contracts of up to a year; longer ones count at the price of being free of them after a year.
 
-    One more offer, or a cheaper one, never raises it. Machines one would buy do not count: their capital, power and space, which the planned quarters
+    Each rate counts at a factor, that of the prices of a later day. One more offer, or a cheaper one, never raises it. Machines one would buy do not count: their capital, power and space, which the planned quarters
     limit, are not free of limits later.
     """
+    contracts = contracts.assign(rate=contracts["effective_usd_per_accelerator_hour"] * factor)
     usable = contracts[~contracts["movable_only"] & (contracts["term"] != "owned")]
-    rate = usable["effective_usd_per_accelerator_hour"]
+    rate = usable["rate"]
     return rate.where(usable["term_months"] <= 12, rate * FREE_AFTER_A_YEAR).groupby(usable["pool"]).min()
 
 

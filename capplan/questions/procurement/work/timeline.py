@@ -46,6 +46,11 @@ class Timeline:
         """First instant of each quarter."""
         return pd.DatetimeIndex([quarter_start(quarter) for quarter in self.quarters])
 
+    @property
+    def middles(self) -> pd.DatetimeIndex:
+        """Middle of each quarter."""
+        return self.starts + (pd.DatetimeIndex([quarter_end(quarter) for quarter in self.quarters]) - self.starts) / 2
+
     def when(self, date: pd.Timestamp) -> tuple[int, float]:
         """Return the quarter (index) of a day, and the value today of a dollar paid on it."""
         quarter = min(max(quarter_index(quarter_of(date)) - quarter_index(self.quarters[0]), 0), len(self.quarters) - 1)

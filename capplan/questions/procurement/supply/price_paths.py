@@ -1,0 +1,68 @@
+"""Prices that move: what an offer costs on the day it is taken, against today."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+import numpy as np
+import pandas as pd
+
+from capplan.book.scenario import ProcurementAssumptions
+from capplan.book.terms import PROVIDER_KINDS
+from capplan.questions.pricing import USAGE_TERMS, completed
+
+DAYS_PER_YEAR = 365.25
+
+
+def price_factors(about: pd.DataFrame, paths: pd.DataFrame | None, when: pd.DatetimeIndex, a: ProcurementAssumptions) -> np.ndarray:
+    r"""Return the expected price on some days against that of the plan's day, (rows, days).
+
+    .. math:: f(t) = \prod_k \left(1 + p_k \left[(1+g_k)^{t}\,(1+s_k\,[t \ge t_k]) - 1\right]\right)
+
+    over the paths k that fit an offer, with g the change a year, s a step on day :math:`t_k` and p the probability; t is in years from the plan's day.
+    Where none fits, a contract of a known kind of provider changes by its assumption, and everything else costs what it costs today.
+
+    Parameters
+    ----------
+    about
+        provider, accelerator, term of each row.
+    paths
+        Table price_paths; None where a book has none.
+    when
+        Days; before the plan's day prices are today's.
+    a
+        The plan's day, and changes by kind of provider.
+    """
+    years = np.maximum((when - pd.Timestamp(a.as_of)) / pd.Timedelta(days=DAYS_PER_YEAR), 0.0)
+    rows = [] if paths is None or paths.empty else completed(paths, "price_paths").to_dict("records")
+    found = np.ones((len(about), len(when)))
+    for i, offer in enumerate(about.to_dict("records")):
+        mine = [row for row in rows if fits(row, offer)]
+        for row in mine:
+            step = 0.0 if pd.isna(row["step_date"]) else row["step_share"] * (when >= row["step_date"])
+            found[i] *= 1 + row["probability"] * ((1 + row["change_share_per_year"]) ** years * (1 + step) - 1)
+        if not mine and offer["term"] not in (*USAGE_TERMS, "owned"):
+            found[i] *= (1 + _usual_change(offer["provider"], a)) ** years
+    return found
+
+
+def fits(path: dict[str, object], offer: dict[str, object]) -> bool:
+    """Tell whether a path is about an offer: provider, accelerator, term."""
+    provider, accelerator, term = (path[name] if isinstance(path[name], str) else "" for name in ("provider", "accelerator", "term"))
+    named = provider in ("", offer["provider"]) or offer["provider"] in PROVIDER_KINDS.get(str(provider), ())
+    return named and fnmatchcase(str(offer["accelerator"]), str(accelerator) or "*") and term in ("", offer["term"])
+
+
+def _usual_change(provider: object, a: ProcurementAssumptions) -> float:
+    """Return the change a year of a provider's kind."""
+    usual = {"hyperscaler": a.hyperscaler_price_change_share_per_year, "specialist": a.specialist_price_change_share_per_year}
+    return next((usual[kind] for kind, names in PROVIDER_KINDS.items() if provider in names), 0.0)
+
+
+def path_notes(paths: pd.DataFrame | None, offers: pd.DataFrame) -> list[str]:
+    """Name the paths that are about nothing that is offered (provider, accelerator, term)."""
+    if paths is None or paths.empty:
+        return []
+    known = offers[["provider", "accelerator", "term"]].drop_duplicates().to_dict("records")
+    lost = [row["path"] for row in completed(paths, "price_paths").to_dict("records") if not any(fits(row, offer) for offer in known)]
+    return [f"{', '.join(lost)}: nothing is offered that this price path is about, so it changes nothing."] if lost else []

@@ -1,0 +1,228 @@
+"""A second statement of a purchase, from the data dictionary alone: every contract, hour and path written out in one program.
+
+Nothing of capplan's model is used here. It covers: paths with load blocks and risk (CVaR), several classes and accelerators, contracts with lots, minima, lead
+times and prepayment, signed contracts that end on any day and may be renewed, prices by the hour with caps, quotas by what they count, budgets, prices that
+move, discounting, and the three treatments of the horizon's end.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+from math import log
+from typing import Any
+
+import pandas as pd
+import pulp
+
+TERM_MONTHS = {"reserved_1y": 12, "reserved_3y": 36}
+BY_HOUR = ("on_demand", "spot")
+
+
+def quarter_day(label: str, step: int = 0) -> pd.Timestamp:
+    """First day of a quarter, or of one some quarters later."""
+    return pd.Timestamp(int(label[:4]), 3 * int(label[5]) - 2, 1) + pd.DateOffset(months=3 * step)
+
+
+def records(frame: pd.DataFrame | None) -> list[dict[str, Any]]:
+    """Rows of a table without their empty cells."""
+    return [] if frame is None else [{key: value for key, value in row.items() if not pd.isna(value)} for row in frame.to_dict("records")]
+
+
+class Checker:
+    """One program; `solve` returns its optimum and the machines taken by (offer, first day)."""
+
+    def __init__(self, problem: Any) -> None:
+        self.p, self.a = problem, problem.assumptions
+        self.count = self.a.horizon_quarters
+        self.years = self.a.years_after_horizon if self.a.horizon_end == "hold_demand" else 0
+        self.days = [quarter_day(self.a.first_quarter, step) for step in range(self.count + 4 * self.years + 200)]
+        self.end = self.days[self.count]
+        self.machines = {row["sku"]: row for row in records(problem.skus)}
+        self.limits = records(problem.limits)
+        self.paths = records(problem.price_paths)
+        self.model = pulp.LpProblem("check", pulp.LpMinimize)
+        self.cost: list[Any] = []
+        self.contracts = [*self.signed(), *self.offered()]
+
+    # --- what is there -----------------------------------------------------------------------------------------------------------------
+
+    def move(self, row: dict[str, Any], day: pd.Timestamp) -> float:
+        """Price of a day against today's."""
+        years, factor = max((day - pd.Timestamp(self.a.as_of)).days / 365.25 + (day - day.normalize()).seconds / 86400 / 365.25, 0.0), 1.0
+        for path in self.paths:
+            if path.get("term") in (None, row["term"]) and path.get("accelerator") in (None, self.machines[row["sku"]]["accelerator"]):
+                step = path["step_share"] if path.get("step_date") is not None and day >= path["step_date"] else 0.0
+                factor *= 1 + path.get("probability", 1.0) * ((1 + path["change_share_per_year"]) ** years * (1 + step) - 1)
+        return factor
+
+    def signed(self) -> list[dict[str, Any]]:
+        """Contracts there are, and their renewals: any number of machines, each time the contract ends, of those that are left."""
+        found = []
+        for row in records(self.p.commitments):
+            end = row["end"] + pd.Timedelta(days=1)
+            count = self.machines[row["sku"]]["accelerator_count"]
+            found.append(row | {"last": end, "taken": row["machines"], "size": count, "paid": False, "from": row["start"]})
+            before: Any = row["machines"]
+            while row.get("renewal_usd_per_hour") is not None and self.days[0] <= end < self.end:
+                taken = self.model.add_variable(f"renew {row['commitment_id']} {end:%Y%m%d}", 0, row["machines"], "Integer")
+                self.model += taken <= before
+                before, last = taken, end + pd.DateOffset(months=TERM_MONTHS[row["term"]])
+                found.append(row | {"last": last, "taken": taken, "size": count, "paid": True, "from": end, "usd_per_hour": row["renewal_usd_per_hour"], "upfront_share": 0.0})
+                end = last
+        return found
+
+    def offered(self) -> list[dict[str, Any]]:
+        """Offers in each planned quarter that begins late enough."""
+        found = []
+        for row in records(self.p.offers):
+            if row["term"] in BY_HOUR:
+                continue
+            for day in self.days[: self.count]:
+                if day < pd.Timestamp(self.a.as_of) + pd.Timedelta(days=row.get("lead_time_days_p50") or 0.0):
+                    continue
+                lot, least = int(row.get("lot_machines") or 1), int(row.get("minimum_lots") or 0)
+                most = int(row.get("maximum_lots") or 200)
+                taken = self.model.add_variable(f"take {row['offer_id']} {day:%Y%m%d}", 0, most, "Integer")
+                if least > 1:
+                    some = self.model.add_variable(f"some {row['offer_id']} {day:%Y%m%d}", 0, 1, "Integer")
+                    self.model += taken >= least * some
+                    self.model += taken <= most * some
+                months = TERM_MONTHS.get(row["term"]) or int(row["term_months"])
+                found.append(row | {"last": day + pd.DateOffset(months=months), "taken": lot * taken, "size": self.machines[row["sku"]]["accelerator_count"],
+                                    "paid": True, "from": day, "usd_per_hour": row["usd_per_hour"] * self.move(row, day), "upfront_share": row.get("upfront_share") or 0.0})  # fmt: skip
+        return found
+
+    # --- what it costs -----------------------------------------------------------------------------------------------------------------
+
+    def part(self, q: int, first: pd.Timestamp, last: pd.Timestamp) -> float:
+        """Share of a quarter between two days."""
+        begin, end = self.days[q], self.days[q + 1]
+        return max((min(last, end) - max(first, begin)) / (end - begin), 0.0)
+
+    def pay(self) -> None:
+        """Add what contracts cost: evenly over their quarters, prepaid at the start of the first; cut off, in full, or by the part until demand is held."""
+        growth = 1 + self.a.discount_rate_per_year
+        until = {"truncate": self.count, "count_in_full": len(self.days) - 1}.get(self.a.horizon_end, self.count + 4 * self.years)
+        for row in self.contracts:
+            if not row["paid"]:
+                continue
+            hours = [2190 * self.part(q, row["from"], row["last"]) for q in range(len(self.days) - 1)]
+            first = next(q for q, amount in enumerate(hours) if amount)
+            kept = 1.0 if self.a.horizon_end == "truncate" else sum(hours[:until]) / sum(hours)
+            evenly = sum(amount * growth ** (-(q + 0.5) / 4) for q, amount in enumerate(hours[:until]))
+            usd = (1 - row["upfront_share"]) * evenly + row["upfront_share"] * sum(hours) * kept * growth ** (-first / 4)
+            self.cost.append(row["usd_per_hour"] * usd * row["taken"])
+
+    # --- what is done ------------------------------------------------------------------------------------------------------------------
+
+    def there(self, accelerator: str, first: pd.Timestamp, last: pd.Timestamp) -> Any:
+        """Accelerators of a kind under contract from one day to another, at their mean."""
+        return pulp.lpSum(
+            row["size"] * row["taken"] * max((min(last, row["last"]) - max(first, row["from"])) / (last - first), 0.0)
+            for row in self.contracts if self.machines[row["sku"]]["accelerator"] == accelerator
+        )  # fmt: skip
+
+    def held_in_year(self, accelerator: str, q: int) -> Any:
+        """The mean of a year's quarters, which have the same hours."""
+        return pulp.lpSum(0.25 * self.there(accelerator, self.days[q + i], self.days[q + i + 1]) for i in range(4))
+
+    def cap(self, kind: str, accelerator: str, default: float) -> float:
+        mine = [limit["amount"] for limit in self.limits if limit["kind"] == kind and limit.get("counts") is None and limit.get("accelerator") in (None, accelerator)]
+        return min(mine) if mine else default
+
+    def hour(self, name: str, need: dict[str, float], day: pd.Timestamp, held: dict[str, Any], *, later: bool) -> tuple[Any, Any]:
+        """Serve one hour; return what it costs, and what of that is paid in money."""
+        usd, money, done = [], [], defaultdict(list)
+        classes = {row["class"]: row for row in records(self.p.classes)}
+        speed = {(row["class"], row["accelerator"]): row["work_per_accelerator_hour"] for row in records(self.p.speeds)}
+        running = {}
+        for accelerator, own in held.items():
+            offers = {row["term"]: row for row in records(self.p.offers) if self.machines[row["sku"]]["accelerator"] == accelerator and row["term"] in BY_HOUR}
+            for way in ("contract", *offers):
+                use = {c: self.model.add_variable(f"{way} {accelerator} {c} {name}", 0) for c in need
+                       if (c, accelerator) in speed and (way != "spot" or classes[c]["interruptible"])}  # fmt: skip
+                for c, amount in use.items():
+                    done[c].append(speed[c, accelerator] * amount)
+                total = running[accelerator, way] = pulp.lpSum(use.values())
+                if way == "contract":
+                    again = self.model.add_variable(f"again {accelerator} {name}", 0, None if later and self.again(accelerator, day) else 0)
+                    self.model += total <= own + again
+                    usd.append((self.again(accelerator, day) or 0.0) * again)
+                else:
+                    price = offers[way]["usd_per_hour"] / self.machines[offers[way]["sku"]]["accelerator_count"] * self.move(offers[way], day)
+                    self.model += total <= self.cap(f"{way}_accelerators", accelerator, getattr(self.a, f"{way}_accelerators"))
+                    usd.append(price * total)
+                    money.append(price * total)
+        for limit in [] if later else self.limits:
+            ways = {"running": ("on_demand",), "all": BY_HOUR}.get(limit.get("counts") or "", ())
+            if limit["kind"] == "quota_accelerators":
+                mine = [accelerator for accelerator in held if limit.get("accelerator") in (None, accelerator)]
+                by_hour = [running[accelerator, way] for accelerator in mine for way in ways if (accelerator, way) in running]
+                self.model += pulp.lpSum([held[accelerator] for accelerator in mine]) + pulp.lpSum(by_hour) <= limit["amount"]
+        for c, amount in need.items():
+            missed = self.model.add_variable(f"missed {c} {name}", 0)
+            self.model += pulp.lpSum(done[c]) + missed >= amount
+            usd.append(classes[c]["shortfall_usd_per_unit"] * missed)
+        return pulp.lpSum(usd), pulp.lpSum(money)
+
+    def again(self, accelerator: str, day: pd.Timestamp) -> float | None:
+        """Cheapest contract for an hour after the horizon, with what its prepayment costs in capital; a longer one than a year counts at one and a half times its price."""
+        rates = []
+        for row in records(self.p.offers):
+            if row["term"] not in BY_HOUR and self.machines[row["sku"]]["accelerator"] == accelerator:
+                years, growth = (TERM_MONTHS.get(row["term"]) or row["term_months"]) / 12, 1 + self.a.discount_rate_per_year
+                worth = years if growth == 1 else (1 - growth**-years) / log(growth)
+                prepaid = row.get("upfront_share", 0.0)
+                rate = row["usd_per_hour"] / self.machines[row["sku"]]["accelerator_count"] * (1 - prepaid + prepaid * years / worth)
+                rates.append(rate * self.move(row, day) * (1.0 if years <= 1 else 1.5))
+        return min(rates, default=None)
+
+    def solve(self) -> float:
+        """Return the least risk-weighted cost."""
+        growth, demand = 1 + self.a.discount_rate_per_year, self.p.demand
+        kinds = sorted({row["accelerator"] for row in self.machines.values()})
+        cuts = sorted({*self.days[: self.count + 1], *(day for row in self.contracts for day in (row["from"], row["last"]) if self.days[0] < day < self.end)})
+        path_cost, spent = defaultdict(list), defaultdict(list)
+        chance = demand.drop_duplicates("path").set_index("path")["probability"].to_dict()
+        for first, last in pairwise(cuts):
+            q = max(step for step in range(self.count) if self.days[step] <= first)
+            held = {kind: self.there(kind, first, last) for kind in kinds}
+            middle = self.days[q] + (self.days[q + 1] - self.days[q]) / 2
+            label = f"{self.days[q].year}Q{(self.days[q].month + 2) // 3}"
+            for (path, block), part in demand[demand["quarter"] == label].groupby(["path", "block"]):
+                need = dict(zip(part["class"], part["work_per_hour"], strict=True))
+                usd, money = self.hour(f"{first:%Y%m%d} {path} {block}", need, middle, held, later=False)
+                hours = part["hours"].iloc[0] * self.part(q, first, last)
+                path_cost[path].append(hours * growth ** (-(q + 0.5) / 4) * usd)
+                spent[label].append(chance[path] * hours * money)
+        self.pay()
+        self.budgets(spent)
+        last_label = f"{self.days[self.count - 1].year}Q{(self.days[self.count - 1].month + 2) // 3}"
+        for year in range(self.years):
+            q = self.count + 4 * year
+            held = {kind: self.held_in_year(kind, q) for kind in kinds}
+            length = sum(growth ** (-(q + i + 0.5) / 4) for i in range(4))
+            for (path, block), part in demand[demand["quarter"] == last_label].groupby(["path", "block"]):
+                usd, _ = self.hour(f"after {year} {path} {block}", dict(zip(part["class"], part["work_per_hour"], strict=True)), self.days[q + 2], held, later=True)
+                self.cost.append(chance[path] * part["hours"].iloc[0] * length * usd)
+        weight, share = self.a.risk_weight, self.a.tail_share
+        worst = self.model.add_variable("worst")
+        over = {path: self.model.add_variable(f"over {path}", 0) for path in chance}
+        for path, parts in path_cost.items():
+            self.model += over[path] >= pulp.lpSum(parts) - worst
+        mean = pulp.lpSum(chance[path] * pulp.lpSum(parts) for path, parts in path_cost.items())
+        tail = worst + pulp.lpSum(chance[path] / share * over[path] for path in chance)
+        self.model += pulp.lpSum(self.cost) + (1 - weight) * mean + weight * tail
+        self.model.solve(pulp.HiGHS(msg=False, gapRel=1e-9, threads=1))
+        assert pulp.LpStatus[self.model.status] == "Optimal"
+        return float(pulp.value(self.model.objective))
+
+    def budgets(self, spent: dict[str, list[Any]]) -> None:
+        """Keep what contracts cost in each quarter, with the expected use by the hour, within each hard budget."""
+        for limit in self.limits:
+            if limit["kind"] == "budget_usd":
+                for q in range(self.count):
+                    label = f"{self.days[q].year}Q{(self.days[q].month + 2) // 3}"
+                    committed = pulp.lpSum(row["usd_per_hour"] * 2190 * self.part(q, row["from"], row["last"]) * row["taken"] for row in self.contracts)
+                    self.model += committed + pulp.lpSum(spent[label]) <= limit["amount"]
