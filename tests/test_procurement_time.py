@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from capplan.errors import CapplanError
+from capplan.text import money
 from tests.procurement_cases import assumptions, commitment, demand, offer, settle, sku, solve, work_class
 
 HOURS = 2190.0
@@ -162,6 +163,40 @@ def test_what_runs_past_the_last_year_is_charged_for_its_part_until_then() -> No
     three = offer("three", "reserved_3y", 1.0, upfront_share=0.5)
     plan = solve(demand([[6.0]]), [ON_DEMAND, three], assumptions(horizon_quarters=1, horizon_end="hold_demand", years_after_horizon=1))
     assert plan.proof.upper_usd == pytest.approx(6 * HOURS * 5)
+
+
+def test_the_plan_says_of_each_purchase_that_is_signed_now_whether_another_end_would_change_it() -> None:
+    """Three-year contracts are firm here; cut off at the horizon as many are taken, counted in full none."""
+    rows = [ON_DEMAND, offer("one", "reserved_1y", 2.8), offer("three", "reserved_3y", 1.5)]
+    plan = solve(demand([[10.0] * 4]), rows, assumptions(horizon_quarters=4, horizon_end="hold_demand"))
+    said = [note for note in plan.notes if "signed now" in note]
+    assert said == [
+        "Another end of the horizon would change what is signed now: three from 2027Q1: 10 lots, 0 with contracts counted in full, with no use after the horizon."
+    ]
+    sure = solve(demand([[10.0] * 4]), [ON_DEMAND, LEASE], assumptions(horizon_quarters=4, horizon_end="hold_demand"))
+    assert "What is signed now would be signed under every treatment of the horizon's end." in sure.notes
+
+
+@pytest.mark.parametrize(
+    ("usd", "share", "loads", "left", "quarters", "saved"),
+    [
+        (6.0, 0.0, [10.0, 10.0], 10, 2, 2 * 10 * (6.0 - 4.0)),  # on demand is cheaper
+        (6.0, 0.5, [10.0, 10.0], 0, 0, 0.0),  # half of what is owed is less than on demand
+        (6.0, 0.5, [10.0, 4.0], 6, 1, 6 * 3.0),  # six are idle from April on
+        (6.0, 0.25, [4.0, 4.0], 10, 2, 2 * (10 * 4.5 - 4 * 4.0)),
+        (3.0, 0.25, [4.0, 4.0], 6, 2, 2 * 6 * 2.25),  # six idle ones only
+    ],
+)
+def test_a_contract_that_is_better_left_early_is_named(usd: float, share: float, loads: list[float], left: int, quarters: int, saved: float) -> None:
+    """Ten machines until the end of June; leaving costs a share of what is owed, and what is missing is rented at 4."""
+    old = commitment("old", 10.0, "2026-07-01", "2027-06-30", usd, exit_cost_share=share)
+    plan = solve(demand([loads]), [ON_DEMAND], assumptions(approval_days=0), commitments=[old])
+    said = [note for note in plan.notes if note.startswith("Leaving ")]
+    if left == 0:
+        assert not said
+    else:
+        day, cost = {2: "2027-01-01", 1: "2027-04-01"}[quarters], HOURS * quarters * left * usd * share
+        assert said == [f"Leaving {left} of 10 machines of old on {day} saves at least {money(HOURS * saved)}, its exit cost of {money(cost)} paid."]
 
 
 # --- prices that move ------------------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -11,8 +11,9 @@ import pandas as pd
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.optimize.program import Solution, expected_use_of_rows
 from capplan.questions.procurement.explain.alternatives import compare_alternatives, judge, value_information
+from capplan.questions.procurement.explain.endings import other_endings
+from capplan.questions.procurement.explain.leaving import leaving_notes
 from capplan.questions.procurement.explain.sentences import within
-from capplan.questions.procurement.program.budget_proof import solve_within_budgets
 from capplan.questions.procurement.program.first_stage import Model
 from capplan.questions.procurement.program.second_stage import Recourse
 from capplan.questions.procurement.program.spend_agreements import agreement_table
@@ -22,10 +23,6 @@ from capplan.questions.procurement.work.load import Work
 from capplan.questions.procurement.work.scarcity import scarcity_notes
 from capplan.text import counted, money
 
-#: A share by which contracts must differ under another treatment of the horizon's end to be reported.
-NOTICEABLE_SHARE = 0.1
-#: Contracts longer than this many months are long.
-LONG_MONTHS = 13
 #: A value of one more unit below this is rounding.
 NOTICEABLE_USD = 0.01
 #: A slack below this share of its limit is rounding.
@@ -83,7 +80,7 @@ def explain(
     planned = np.flatnonzero(recourse.planned)
     weight = work.paths["probability"].to_numpy(float)[work.points["path"]] * work.points["hours"].to_numpy(float)
     scarce = scarcity_notes(recourse.scarcity, program.h[planned], program.W, weight, solution.recourse[planned])
-    notes = (*scarce, *_site_notes(choices, lots), *_notes(choices, bought, solution, a, stopped_by, agreed=bool(model.years)), *_agreement_notes(agreements), *_other_endings(choices, recourse, model, solution, a))
+    notes = (*scarce, *_site_notes(choices, lots), *_notes(choices, bought, solution, a, stopped_by, agreed=bool(model.years)), *_agreement_notes(agreements), *other_endings(choices, recourse, model, solution, a), *leaving_notes(market, choices, recourse, model, solution, a))
     return Reasons(
         _binding(choices, recourse, model, solution, slope),
         _rejected(choices, model, lots, solution),
@@ -147,38 +144,6 @@ def _rejected(choices: Choices, model: Model, lots: np.ndarray, solution: Soluti
     frame["why"] = np.where(reduced > 0, "costs more than what it would replace", "held back by a limit, its maximum or whole lots")
     frame = frame[~frame["offer_id"].isin(bought)].sort_values(["share", "quarter", "offer_id"])
     return frame.drop_duplicates("offer_id").drop(columns="share").reset_index(drop=True)
-
-
-def _other_endings(choices: Choices, recourse: Recourse, model: Model, solution: Solution, a: ProcurementAssumptions) -> list[str]:
-    """Say what the plan would hold if contracts were cut off at the horizon, or counted in full, where that differs; parts of lots are allowed there."""
-    program, lots = model.program, model.lots(solution.x).round()
-    planned = np.flatnonzero(recourse.planned)
-    expected = tuple(replace(row, points=row.points[planned], weight=row.weight[planned]) for row in program.expected)
-    near = replace(
-        program, h=program.h[planned], technology=program.technology[planned], weight=program.weight[planned], scenario=program.scenario[planned],
-        integer=np.zeros_like(program.integer), expected=expected,
-    )  # fmt: skip
-    months = (choices.table["end"] - choices.table["start"]).dt.days.to_numpy() / 30
-    long = months > LONG_MONTHS
-    size = choices.table["lot_accelerators"].to_numpy(float)
-    held = float((lots * size)[long].sum())
-    notes = []
-    for ending, words in (("truncate", "cut off at the horizon"), ("count_in_full", "counted in full, with no use after the horizon")):
-        if ending == a.horizon_end:
-            continue
-        counted = choices.timeline.planned if ending == "truncate" else len(choices.timeline.quarters)
-        cost = program.c.copy()
-        cost[model.position] = choices.present_cost_usd(ending)
-        cost[model.power_columns] = [extra.usd if extra.quarter < counted else 0.0 for extra in model.power.extras]
-        other = model.lots(
-            solve_within_budgets(replace(near, c=cost), model.soft, a.risk_weight, a.tail_share, max(a.gap_share, 1e-3), solution.warm, exact=False).x
-        )
-        amount = float((other * size)[long].sum())
-        if abs(amount - held) > NOTICEABLE_SHARE * max(held, amount, 1.0):
-            notes.append(
-                f"The treatment of the horizon's end matters: with contracts {words}, the plan would take {amount:,.0f} accelerators on terms above a year, not {held:,.0f}."
-            )
-    return notes
 
 
 def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: ProcurementAssumptions, stopped_by: str, *, agreed: bool) -> tuple[str, ...]:

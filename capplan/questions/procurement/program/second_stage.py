@@ -51,6 +51,8 @@ class Recourse:
         Stage (planned quarter, or group of equal years after the horizon) and technology of each point.
     weight : (P,)
         Discounted hours.
+    span : (P,)
+        Span of each point, in `Choices.spans`; the first of a group of equal years.
     planned : (P,) bool
         Points of planned quarters, in the order of the work's points; later ones follow.
     scenario : (P,)
@@ -72,6 +74,7 @@ class Recourse:
     stage: np.ndarray
     technology: np.ndarray
     weight: np.ndarray
+    span: np.ndarray
     planned: np.ndarray
     scenario: np.ndarray
     draws: dict[str, int]
@@ -152,7 +155,7 @@ def _assemble(sheet: Sheet, work: Work, stages: Stages, sources: Sources, techno
     technology = technologies.number[place, work.paths["state"].to_numpy(int)[path]]
     weight = np.concatenate([work.points["hours"].to_numpy(), hours[level]]) * stages.weight[stage]
     planned = np.arange(len(place)) < len(quarter)
-    return Recourse(columns, rows, W, T, usd, spend, technologies.stage, h, stage, technology, weight, planned, path, sources.draws, scarcity)
+    return Recourse(columns, rows, W, T, usd, spend, technologies.stage, h, stage, technology, weight, stages.span[place], planned, path, sources.draws, scarcity)
 
 
 def later_levels(work: Work, quarter: int) -> tuple[sparse.csr_matrix, np.ndarray]:

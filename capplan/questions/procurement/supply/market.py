@@ -273,6 +273,7 @@ def _signed(commitments: pd.DataFrame | None, machines: pd.DataFrame) -> pd.Data
             "renewal_assumed": False,
             "renews": table["renews"].astype(bool),
             "notice_date": table["notice_date"],
+            "exit_cost_share": table["exit_cost_share"].astype(float),
         }
     )
 
@@ -314,6 +315,7 @@ def _owned(assets: pd.DataFrame | None, machines: pd.DataFrame, a: ProcurementAs
             "renewal_assumed": False,
             "renews": False,
             "notice_date": pd.NaT,
+            "exit_cost_share": 1.0,
         }
     )
 
@@ -324,7 +326,7 @@ def _empty_holdings() -> pd.DataFrame:
     text = ["name", "kind", "sku", "provider", "accelerator", "region", "term", "role"]
     types = (
         dict.fromkeys(text, "object")
-        | dict.fromkeys(["machines", "accelerators", "usd_per_hour", "prepaid_share", "power_kw", "renewal_usd_per_hour"], "float64")
+        | dict.fromkeys(["machines", "accelerators", "usd_per_hour", "prepaid_share", "power_kw", "renewal_usd_per_hour", "exit_cost_share"], "float64")
         | dict.fromkeys(["start", "end", "notice_date"], "datetime64[ns]")
         | {"renews": "bool", "renewal_assumed": "bool"}
     )

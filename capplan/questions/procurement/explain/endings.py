@@ -1,0 +1,61 @@
+"""Whether another end of the horizon would change the plan, and which of the contracts that are signed now."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from capplan.book.scenario import ProcurementAssumptions
+from capplan.optimize.program import Solution
+from capplan.questions.procurement.program.budget_proof import solve_within_budgets
+from capplan.questions.procurement.program.first_stage import Model
+from capplan.questions.procurement.program.second_stage import Recourse
+from capplan.questions.procurement.supply.choices import Choices
+
+#: Other treatments than serving demand on, in words.
+ENDINGS = {"truncate": "cut off at the horizon", "count_in_full": "counted in full, with no use after the horizon"}
+#: A share by which contracts must differ under another treatment of the horizon's end to be reported.
+NOTICEABLE_SHARE = 0.1
+#: Contracts longer than this many months are long.
+LONG_MONTHS = 13
+#: Parts of lots are allowed under another end; less than so much of a lot is no other purchase.
+NOTICEABLE_LOTS = 0.5
+
+
+def other_endings(choices: Choices, recourse: Recourse, model: Model, solution: Solution, a: ProcurementAssumptions) -> list[str]:
+    """Say what the plan would hold if contracts were cut off at the horizon, or counted in full, where that differs, and what of it would not be signed now."""
+    lots, table = model.lots(solution.x).round(), choices.table
+    found = {ending: _lots_under(ending, choices, recourse, model, solution, a) for ending in ENDINGS if ending != a.horizon_end}
+    long = (table["end"] - table["start"]).dt.days.to_numpy() / 30 > LONG_MONTHS
+    size = table["lot_accelerators"].to_numpy(float)
+    held = float((lots * size)[long].sum())
+    notes = []
+    for ending, other in found.items():
+        amount = float((other * size)[long].sum())
+        if abs(amount - held) > NOTICEABLE_SHARE * max(held, amount, 1.0):
+            notes.append(
+                f"The treatment of the horizon's end matters: with contracts {ENDINGS[ending]}, the plan would take {amount:,.0f} accelerators on terms above a year, not {held:,.0f}."
+            )
+    firm = np.flatnonzero((lots > 0) & table["firm"].to_numpy(bool))
+    moved = {j: [f"{other[j]:.3g} with contracts {ENDINGS[ending]}" for ending, other in found.items() if abs(other[j] - lots[j]) > NOTICEABLE_LOTS] for j in firm.tolist()}
+    said = [f"{table['offer_id'].iloc[j]} from {table['quarter'].iloc[j]}: {lots[j]:.0f} lots, {' and '.join(words)}" for j, words in moved.items() if words]
+    if said:
+        notes.append(f"Another end of the horizon would change what is signed now: {'; '.join(said)}.")
+    elif len(firm):
+        notes.append("What is signed now would be signed under every treatment of the horizon's end.")
+    return notes
+
+
+def _lots_under(ending: str, choices: Choices, recourse: Recourse, model: Model, solution: Solution, a: ProcurementAssumptions) -> np.ndarray:
+    """Return the lots that would be taken under another treatment of the horizon's end; parts of lots are allowed."""
+    program, planned = model.program, np.flatnonzero(recourse.planned)
+    expected = tuple(replace(row, points=row.points[planned], weight=row.weight[planned]) for row in program.expected)
+    cost, counted = program.c.copy(), choices.timeline.planned if ending == "truncate" else len(choices.timeline.quarters)
+    cost[model.position] = choices.present_cost_usd(ending)
+    cost[model.power_columns] = [extra.usd if extra.quarter < counted else 0.0 for extra in model.power.extras]
+    near = replace(
+        program, c=cost, h=program.h[planned], technology=program.technology[planned], weight=program.weight[planned], scenario=program.scenario[planned],
+        integer=np.zeros_like(program.integer), expected=expected,
+    )  # fmt: skip
+    return model.lots(solve_within_budgets(near, model.soft, a.risk_weight, a.tail_share, max(a.gap_share, 1e-3), solution.warm, exact=False).x)
