@@ -100,6 +100,8 @@ def heading(name: str, currency: str = "USD") -> str:
     """
     if name == "amount":
         return f"Amount ({currency})"
+    if name.startswith("amount_per_"):
+        return f"Price ({currency} per {name.removeprefix('amount_per_').replace('_', ' ')})"
     if name.endswith("_amount"):
         return f"{words(name.removesuffix('_amount'))} ({currency})"
     for ending, unit in _UNITS.items():
@@ -108,6 +110,17 @@ def heading(name: str, currency: str = "USD") -> str:
         if name.endswith(ending):
             return f"{words(name.removesuffix(ending))} ({unit})"
     return words(name)
+
+
+def whole_words(text: str) -> str:
+    """Begin a text with a capital letter.
+
+    Examples
+    --------
+    >>> whole_words("head of infrastructure")
+    'Head of infrastructure'
+    """
+    return text[:1].upper() + text[1:]
 
 
 def counted(number: float, noun: str, plural: str | None = None) -> str:
@@ -304,7 +317,7 @@ def _cell(name: str, value: Any) -> str:
         if "usd_per" in name or "amount_per" in name:
             return f"{number:,.3f}"
         if name.endswith(("usd", "amount")) or abs(number) >= 1000:
-            return f"{number:,.0f}"
+            return f"{number:,.0f}".replace("-0", "0") if abs(number) < 0.5 else f"{number:,.0f}"
         return f"{number:,.0f}" if number == round(number) else f"{number:.3g}"
     return str(value)
 

@@ -11,7 +11,7 @@ from capplan.answers.plan import quarterly_plan
 from capplan.book.book import load_book
 from capplan.errors import CapplanError
 from capplan.outputs.run.accepted import accept, drift
-from capplan.outputs.views import plan_tables
+from capplan.outputs.views import decision_tables, plan_tables
 from tests.conftest import ROOT
 
 SAMPLE = ROOT / "reports" / "sample"
@@ -29,7 +29,7 @@ def test_the_plan_is_the_accepted_one():
         moved = drift(pd.read_csv(SAMPLE / f"{name}.csv"), today, key)
         large = moved[(moved["change_share"] > 0.01) & (moved[["old", "new"]].abs().max(axis=1) > 1000)]
         assert large.empty, f"{name} moved; if this is right, `capplan accept` it with a reason:\n{large}"
-    firm = plan_tables.decisions(plan)
+    firm = decision_tables.decisions(plan)
     accepted = pd.read_csv(SAMPLE / "decisions.csv")
     columns = ["offer_id", "quarter", "machines"]
     assert firm.loc[firm["firm"], columns].values.tolist() == accepted.loc[accepted["firm"], columns].values.tolist()

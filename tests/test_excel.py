@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
-import os
-import shutil
+import html
+import re
 import subprocess
 import zipfile
 from pathlib import Path
@@ -17,10 +18,15 @@ from capplan.book.book import load_book
 from capplan.book.scenario import LedgerAssumptions
 from capplan.errors import CapplanError
 from capplan.outputs.export.budget import write_budget
+from capplan.outputs.page.html import MemoPart, TableBlock, render_page
+from capplan.outputs.views import decision_tables, plan_tables, unit_tables
+from capplan.outputs.views.bridges import budget_bridge, cost_bridge, gap_of, plan_bridge
+from capplan.outputs.views.memo import headline, memo_blocks
 from capplan.outputs.workbook.workbook import priced_plan, revalue_plan, write_workbook
 from capplan.questions.ledger import build_ledger
 from capplan.questions.ledger.teams import expected_work
 from tests.conftest import SOURCES
+from tests.office import office, recalculated
 
 CENT = 0.005
 LINK, SUM = '=HYPERLINK("x")', "@SUM(1)"
@@ -88,33 +94,8 @@ def made(tmp_path_factory) -> dict[str, tuple[Plan, object, Path, Path]]:
 
 @pytest.fixture(scope="module")
 def recalculate(tmp_path_factory):
-    """Return what turns a workbook into the values LibreOffice calculates for it."""
-    program = shutil.which("soffice") or shutil.which("libreoffice")
-    if program is None:
-        message = "LibreOffice is not installed (Debian: apt-get install libreoffice-calc)"
-        if os.environ.get("CI", "").lower() == "true":
-            pytest.fail(message)
-        pytest.skip(message)
-    home = tmp_path_factory.mktemp("office")
-
-    def run(path: Path):
-        import openpyxl
-
-        out = tmp_path_factory.mktemp("calculated")
-        command = [
-            program,
-            f"-env:UserInstallation={(home / 'profile').as_uri()}",
-            "--headless",
-            "--convert-to",
-            "xlsx",
-            "--outdir",
-            str(out),
-            str(path),
-        ]
-        subprocess.run(command, check=True, capture_output=True, timeout=300)
-        return openpyxl.load_workbook(out / path.name, data_only=True)
-
-    return run
+    """Return what turns a workbook into the values LibreOffice calculates for it, stored results taken out."""
+    return lambda path: recalculated(path, tmp_path_factory.mktemp("office"))
 
 
 def formulas(path: Path):
@@ -346,7 +327,9 @@ def test_the_workbook_is_ready_for_finance(made):
     book = openpyxl.load_workbook(made["EUR"][2])
     assert book.sheetnames == [
         "Summary",
+        "Memo",
         "Decisions",
+        "Bridges",
         "Purchases",
         "Cash",
         "Billed",
@@ -364,7 +347,7 @@ def test_the_workbook_is_ready_for_finance(made):
     for sheet in book:
         assert sheet.page_setup.orientation == "landscape"
         assert sheet.sheet_properties.pageSetUpPr.fitToPage
-        if sheet.title not in ("Summary", "Unit economics", "Sources"):
+        if sheet.title not in ("Summary", "Memo", "Bridges", "Unit economics", "Sources"):
             assert sheet.freeze_panes, sheet.title
             assert sheet.print_title_rows, sheet.title
     assert sum(len(sheet._charts) for sheet in book) >= 4
@@ -397,3 +380,87 @@ def test_a_plan_that_buys_nothing_has_a_workbook_too(make_book, tmp_path):
     path = write_workbook(plan, book, tmp_path / "plan.xlsx")
     written = {(sheet, cell): value for sheet, cell, _, value in formulas(path)}
     assert all(value is True for (sheet, _), value in written.items() if sheet == "Checks")
+
+
+@pytest.mark.parametrize("currency", ["USD", "EUR"])
+def test_every_sum_shown_is_the_ledgers(made, currency):
+    """No check here shares a filter with what it checks: the ledger's entries and payments are summed anew."""
+    plan, _, _, _ = made[currency]
+    entries, quarters = plan.ledger.entries, plan_tables.quarters_of(plan)
+    inside = entries[(entries["view"] == "p_and_l") & entries["quarter"].isin(quarters)]
+    compute = inside[(inside["status"] != "stated") & (inside["component"] != "tokens")]
+    assert unit_tables.unit_costs(plan)["amount"].sum() == pytest.approx(compute["amount"].sum(), abs=CENT)
+    by_quarter = unit_tables.coverage(plan).set_index("quarter")["compute_amount"].to_dict()
+    assert by_quarter == pytest.approx(compute.groupby("quarter")["amount"].sum().to_dict(), abs=CENT)
+    assert plan_tables.teams(plan)["amount"].sum() == pytest.approx(inside["amount"].sum(), abs=CENT)
+    years = plan_tables.fiscal_years(plan).set_index("fiscal_year")
+    assert years.loc["total", "p_and_l_amount"] == pytest.approx(inside["amount"].sum(), abs=CENT)
+    assert years.drop(index="total")["p_and_l_amount"].sum() == pytest.approx(inside["amount"].sum(), abs=CENT)
+    assert years.drop(index="total")["budget_amount"].sum() == pytest.approx(plan_tables.spend(plan)["budget"].sum(), abs=CENT)
+    owed = plan.ledger.payments[plan.ledger.payments["date"] >= pd.Timestamp(plan.scenario.as_of)]
+    rate = plan_tables.usd_rates(plan)
+    month = owed["date"].dt.to_period("M").dt.to_timestamp()
+    amount = (owed["usd"] / month.map(rate)).sum()
+    for by in ("quarter", "fiscal_year"):
+        assert plan_tables.cash(plan, by)["total_amount"].sum() == pytest.approx(amount, abs=CENT), by
+    for bridge in (budget_bridge(plan), cost_bridge(plan), plan_bridge(plan, plan_tables.spend(plan).assign(expected=lambda t: t["expected"] * 0.9))):
+        assert len(bridge) > 3
+        assert gap_of(bridge) < CENT
+    cash = entries[(entries["view"] == "cash") & entries["quarter"].isin(quarters)]["amount"].sum()
+    assert cost_bridge(plan)["amount"].iloc[-1] == pytest.approx(cash, abs=CENT)
+
+
+def test_a_raised_plan_price_raises_the_price_of_an_hour(made):
+    plan, _, _, _ = made["USD"]
+    before = unit_tables.coverage(plan).set_index("quarter")["amount_per_accelerator_hour"]
+    dearer = plan.ledger.work_costs.copy()
+    dearer.loc[dearer["basis"].str.startswith("plan "), "amount"] *= 1.25
+    after = unit_tables.coverage(dataclasses.replace(plan, ledger=dataclasses.replace(plan.ledger, work_costs=dearer))).set_index("quarter")
+    bought = plan.purchases.purchases
+    assert (bought["gives"] == "price").any(), "the book buys a plan that only discounts"
+    assert (after["amount_per_accelerator_hour"] > before + 1e-9).any()
+
+
+def test_no_cash_before_a_signature_and_no_signature_before_it_is_asked_for(made):
+    for plan, _, _, _ in made.values():
+        table = decision_tables.decisions(plan)
+        assert (table["sign_by"] - table["submit_by"]).dt.days.min() >= 0
+        assert (table["submit_by"] >= pd.Timestamp(plan.scenario.as_of)).all()
+        bought = plan.purchases.purchases
+        for row in bought.to_dict("records"):
+            paid = plan.ledger.payments[plan.ledger.payments["contract_id"] == f"{row['offer_id']} {row['quarter']}"]
+            assert paid["date"].min() >= row["signed_on"]
+            assert row["signed_on"] >= pd.Timestamp(plan.scenario.as_of) + pd.Timedelta(days=plan.scenario.approval_days)
+
+
+@pytest.mark.parametrize("currency", ["USD", "EUR"])
+def test_each_figure_on_page_one_is_its_cell(made, currency):
+    import openpyxl
+
+    plan, book, path, _ = made[currency]
+    parts = [
+        MemoPart(f"memo_{part.key}", part.title, part.sentences, TableBlock(part.table, currency=currency) if len(part.table) else None, part.half)
+        for part in memo_blocks(plan, book, None)
+    ]
+    page = render_page("t", "", headline(plan), [], [], parts)
+    shown = dict(re.findall(r'<td id="(memo_\w+)"[^>]*>(.*?)</td>', page))
+    cells = openpyxl.load_workbook(path, data_only=True)
+    assert len(shown) > 40
+    for key, text in shown.items():
+        sheet, where = next(iter(cells.defined_names[key].destinations))
+        value = cells[sheet][where.replace("$", "")].value
+        wanted = "" if value is None else f"{value:%Y-%m-%d}" if isinstance(value, dt.datetime) else value
+        if isinstance(wanted, (int, float)):
+            assert text == f"{0.0 if abs(wanted) < 0.5 else wanted:,.0f}", key
+        else:
+            assert html.unescape(text) == str(wanted), key
+    assert ("€" if currency == "EUR" else "$") in headline(plan)
+    assert ("$" in headline(plan)) == (currency == "USD")
+
+
+@pytest.mark.office
+def test_the_workbook_prints_on_few_pages(made, tmp_path):
+    path = made["EUR"][2]
+    subprocess.run([office(), f"-env:UserInstallation={(tmp_path / 'profile').as_uri()}", "--headless", "--convert-to", "pdf", "--outdir", str(tmp_path), str(path)], check=True, capture_output=True, timeout=300)  # fmt: skip
+    pages = len(re.findall(rb"/Type\s*/Page\b", (tmp_path / path.with_suffix(".pdf").name).read_bytes()))
+    assert 8 <= pages <= 25

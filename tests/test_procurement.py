@@ -174,7 +174,9 @@ def test_lead_times_push_the_first_start(days: float, first: str) -> None:
 def test_sign_by_counts_the_careful_lead_time_and_the_approval() -> None:
     row = offer("c", "reserved_1y", 1.0, lead_time_days_p50=80.0, lead_time_days_p90=100.0)
     bought = solve(demand([[5.0, 5.0]]), [ON_DEMAND, row], assumptions(approval_days=10)).purchases.iloc[0]
-    assert bought["sign_by"] == pd.Timestamp("2027-04-01") - pd.Timedelta(days=110)
+    assert bought["sign_by"] == pd.Timestamp("2027-04-01") - pd.Timedelta(days=100)
+    assert bought["submit_by"] == pd.Timestamp("2027-04-01") - pd.Timedelta(days=110)
+    assert bought["signed_on"] == pd.Timestamp("2027-01-11")
     assert bought["late"]
     assert bought["firm"]
 

@@ -167,21 +167,21 @@ def make_usage() -> pd.DataFrame:
 def make_other_costs() -> pd.DataFrame:
     """Make the monthly costs beside accelerators, three months of history and the whole horizon."""
     lines = (
-        ("object-storage", "storage", 61_000, 1.30, "data", "CC-510", "6310"),
-        ("internet-egress", "egress", 21_500, 1.35, "assistant", "CC-410", "6320"),
-        ("private-network", "network", 9_200, 1.00, "platform", "CC-530", "6320"),
-        ("cloud-support", "support", 38_000, 1.10, "platform", "CC-530", "6330"),
-        ("infrastructure-staff", "people", 318_000, 1.06, "platform", "CC-530", "5100"),
-        ("monitoring-and-scheduler", "software", 27_000, 1.05, "platform", "CC-530", "6340"),
-        ("human-evaluation", "evaluation", 19_000, 1.15, "research", "CC-520", "6350"),
+        ("object-storage", "storage", 61_000, 1.30, "data", "CC-510", "6310", "aws"),
+        ("internet-egress", "egress", 21_500, 1.35, "assistant", "CC-410", "6320", "aws"),
+        ("private-network", "network", 9_200, 1.00, "platform", "CC-530", "6320", "aws"),
+        ("cloud-support", "support", 38_000, 1.10, "platform", "CC-530", "6330", "aws"),
+        ("infrastructure-staff", "people", 318_000, 1.06, "platform", "CC-530", "5100", ""),
+        ("monitoring-and-scheduler", "software", 27_000, 1.05, "platform", "CC-530", "6340", ""),
+        ("human-evaluation", "evaluation", 19_000, 1.15, "research", "CC-520", "6350", ""),
     )
     months = pd.date_range(f"{BILLED_MONTHS[0]}-01", f"{LAST_COST_MONTH}-01", freq="MS", inclusive="left")
     rows = [
-        (name, month.strftime("%Y-%m-%d"), kind, round(usd * yearly ** (step / 12), -2), team, center, account)
-        for name, kind, usd, yearly, team, center, account in lines
+        (name, month.strftime("%Y-%m-%d"), kind, round(usd * yearly ** (step / 12), -2), team, center, account, provider)
+        for name, kind, usd, yearly, team, center, account, provider in lines
         for step, month in enumerate(months)
     ]
-    return pd.DataFrame(rows, columns=["cost_id", "month", "kind", "usd", "team", "cost_center", "account"])
+    return pd.DataFrame(rows, columns=["cost_id", "month", "kind", "usd", "team", "cost_center", "account", "provider"])
 
 
 def main(book: Path = BOOK, source: Path = BOOK) -> None:

@@ -53,6 +53,7 @@ from capplan.questions.procurement import (
     trace_frontier,
 )
 from capplan.questions.procurement.problem import BOOK_TABLES
+from capplan.text import counted, money
 
 Progress = Callable[[str], None]
 #: Tables that decide the forecast.
@@ -136,7 +137,7 @@ def headroom_of(book: Book, scenario: Scenario) -> Headroom | None:
 def work_digest(scenario: Scenario) -> str:
     """Return a digest of the assumptions that decide the work to be planned."""
     kinds = (DemandAssumptions,) if scenario.training_delay_target_hours is None else (DemandAssumptions, ClusterAssumptions)
-    return "-".join(scenario.section(kind).digest() for kind in kinds)
+    return "-".join([*(scenario.section(kind).digest() for kind in kinds), str(scenario.hold_other_costs)])
 
 
 def _classed(book: Book, scenario: Scenario, paths: pd.DataFrame, hosted: pd.DataFrame) -> pd.DataFrame:
@@ -158,7 +159,25 @@ def work_of(book: Book, scenario: Scenario) -> pd.DataFrame:
 
 
 #: Tables that decide what is bought.
-PURCHASE_TABLES = tuple(dict.fromkeys((*DEMAND_TABLES, "demand_scenarios", *BOOK_TABLES, "services", "api_contracts", "jobs", "nodes")))
+#: Tables of the book that the ledger reads under the same names.
+LEDGER_TABLES = (
+    "commitments",
+    "payments",
+    "offer_payments",
+    "skus",
+    "workloads",
+    "services",
+    "assets",
+    "sites",
+    "spend_agreements",
+    "other_costs",
+    "billing",
+    "limits",
+    "fx",
+)
+PURCHASE_TABLES = tuple(dict.fromkeys((*DEMAND_TABLES, "demand_scenarios", *BOOK_TABLES, *LEDGER_TABLES, "api_contracts", "jobs", "nodes")))
+#: Components of the ledger that no purchase and no dispatch decides, beside what is stated.
+BESIDE = ("tokens", "power", "space")
 
 
 def problem_of(book: Book, scenario: Scenario) -> Problem:
@@ -168,12 +187,62 @@ def problem_of(book: Book, scenario: Scenario) -> Problem:
     speeds = book.need("speeds", "The purchase plan")
     hosted = book.get("workloads").query("host != 'api'")
     calls = overflow_prices(hosted, book.get("services"), book.get("api_contracts"), pd.Timestamp(scenario.as_of))
+    beside = beside_compute(book, scenario)
+    own = {name: book.get(name) for name in (*BOOK_TABLES, "usage", "workloads")}
+    own |= {"other_costs": beside.billed}
     return Problem(
         demand=work_of(book, scenario),
         speeds=class_speeds(speeds, hosted),
         classes=class_table(hosted, None, a).merge(calls, on="class", how="left"),
         assumptions=a,
-        **{name: book.get(name) for name in (*BOOK_TABLES, "usage", "workloads")},
+        **own,
+    )
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What is spent beside the compute that is decided on.
+
+    Parameters
+    ----------
+    spent
+        P&L by quarter in USD: other costs, people, API tokens, rooms and power.
+    billed
+        What providers bill beside contracts and planned use, by month, as rows of the table other_costs.
+    """
+
+    spent: pd.Series
+    billed: pd.DataFrame
+
+
+def beside_compute(book: Book, scenario: Scenario) -> Beside:
+    """Book all that no decision changes, so that spend agreements count what their providers bill beside the decision."""
+    a = scenario.section(LedgerAssumptions)
+
+    def compute() -> Beside:
+        work = expected_work(demand_of(book, scenario).paths)
+        fixed = build_ledger(a, work=work, **{name: book.get(name) for name in LEDGER_TABLES if name != "limits"}).entries
+        beside = fixed[(fixed["status"] == "stated") | fixed["component"].isin(BESIDE)]
+        spent = beside[beside["view"] == "p_and_l"].groupby("quarter")["usd"].sum()
+        open_ = fixed[(fixed["view"] == "billed") & (fixed["month"] >= pd.Timestamp(a.as_of).replace(day=1)) & (fixed["provider"] != "")]
+        rows = open_[(open_["status"] == "stated") | (open_["component"] == "use_before_plan")]
+        billed = rows.groupby(["provider", "month"], as_index=False)["usd"].sum()
+        return Beside(spent, billed.assign(cost_id="billed by " + billed["provider"], kind="other")[["cost_id", "month", "kind", "usd", "provider"]])
+
+    return remembered(f"beside-{work_digest(scenario)}", book, (*DEMAND_TABLES, "demand_scenarios", *LEDGER_TABLES), a, compute)
+
+
+def budget_notes(ledger: Ledger, beside: Beside) -> tuple[str, ...]:
+    """Say where the company's P&L budget counts more than the decision was held to: compute only steers it, and the rest of the P&L takes its share first."""
+    whole = ledger.budgets[(ledger.budgets["measure"] == "p_and_l") & ledger.budgets["team"].fillna("").eq("")]
+    if whole.empty:
+        return ()
+    held = whole.groupby("quarter")[["budget_usd", "planned_usd"]].min()
+    over = held[held["planned_usd"] > held["budget_usd"]]
+    taken = float(beside.spent.reindex(held.index).fillna(0.0).sum())
+    return (
+        f"P&L budgets hold the decision by its compute alone. Of {money(float(held['budget_usd'].sum()))} they also pay {money(taken)} of people, model APIs, rooms and "
+        f"other costs, which no purchase changes; counted whole, {len(over)} of {counted(len(held), 'quarter')} {'is' if len(over) == 1 else 'are'} over.",
     )
 
 
@@ -239,24 +308,6 @@ def keep_in(book: Book, scenario: Scenario, signed: Signed) -> Callable[[], Kept
     return partial(keep_decision, problem_of(book, scenario), signed)
 
 
-#: Tables of the book that the ledger reads under the same names.
-LEDGER_TABLES = (
-    "commitments",
-    "payments",
-    "offer_payments",
-    "skus",
-    "workloads",
-    "services",
-    "assets",
-    "sites",
-    "spend_agreements",
-    "other_costs",
-    "billing",
-    "limits",
-    "fx",
-)
-
-
 def ledger_of(book: Book, scenario: Scenario) -> Ledger:
     """Book the plan in cash, billed, P&L and economic terms."""
     bought = purchases_of(book, scenario)
@@ -312,5 +363,5 @@ def quarterly_plan(book: Book, scenario: Scenario | None = None, progress: Progr
         purchases=purchases,
         ledger=ledger,
         headline=purchases.headline,
-        warnings=(*book.notes, *forecast.notes, *(headroom.notes if headroom else ()), *purchases.notes, *ledger.notes, *ended),
+        warnings=(*book.notes, *forecast.notes, *(headroom.notes if headroom else ()), *purchases.notes, *ledger.notes, *budget_notes(ledger, beside_compute(book, scenario)), *ended),
     )

@@ -11,8 +11,27 @@ import pytest
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
-def test_the_page_opens_from_disk_with_every_chart(report: Path, page: Any, shot: Any) -> None:
+def open_whole(page: Any, report: Path) -> None:
+    """Open the page with every appendix."""
     page.goto((report / "plan.html").as_uri())
+    page.evaluate("() => document.querySelectorAll('details').forEach(part => { part.open = true; })")
+
+
+def test_the_memo_is_one_printed_page_with_nothing_cut(report: Path, page: Any, tmp_path: Path) -> None:
+    page.goto((report / "plan.html").as_uri())
+    file = tmp_path / "memo.pdf"
+    page.pdf(path=str(file), prefer_css_page_size=True)
+    assert len(re.findall(rb"/Type\s*/Page\b", file.read_bytes())) == 1
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 710, "height": 1000})  # A4 upright less its margins, at 96 dots an inch
+    wide = page.evaluate("() => [...document.querySelectorAll('div.memo table')].filter(part => part.getBoundingClientRect().right > window.innerWidth + 1).length")
+    assert wide == 0
+    ids = page.evaluate("() => [...document.querySelectorAll('div.memo td')].map(part => part.id)")
+    assert len(ids) == len(set(ids)) > 20
+
+
+def test_the_page_opens_from_disk_with_every_chart(report: Path, page: Any, shot: Any) -> None:
+    open_whole(page, report)
     figures = page.evaluate(
         "() => [...document.querySelectorAll('figure')].map(part => part.querySelectorAll('svg .role-mark path[d], svg .role-mark line').length)"
     )
@@ -25,7 +44,7 @@ def test_the_page_opens_from_disk_with_every_chart(report: Path, page: Any, shot
 
 
 def test_the_page_reads_like_a_paper_not_like_a_table_dump(report: Path, page: Any) -> None:
-    page.goto((report / "plan.html").as_uri())
+    open_whole(page, report)
     headings = page.evaluate("() => [...document.querySelectorAll('th, h1, h2, summary')].map(part => part.textContent.trim())")
     assert [text for text in headings if "_" in text] == [], "no raw column name"
     cells = page.evaluate("() => [...document.querySelectorAll('td.number, div.card b')].map(part => part.textContent.trim())")
@@ -35,7 +54,7 @@ def test_the_page_reads_like_a_paper_not_like_a_table_dump(report: Path, page: A
 
 
 def test_no_text_of_a_chart_is_cut_or_covers_another(report: Path, page: Any) -> None:
-    page.goto((report / "plan.html").as_uri())
+    open_whole(page, report)
     cut = page.evaluate(
         """() => [...document.querySelectorAll('figure svg')].flatMap(svg => { const frame = svg.getBoundingClientRect();
             return [...svg.querySelectorAll('text')].filter(part => part.textContent.trim() && part.getAttribute('opacity') !== '0')
@@ -57,6 +76,6 @@ def test_no_text_of_a_chart_is_cut_or_covers_another(report: Path, page: Any) ->
 
 def test_the_page_fits_a_narrow_window(report: Path, page: Any, shot: Any) -> None:
     page.set_viewport_size({"width": 420, "height": 900})
-    page.goto((report / "plan.html").as_uri())
+    open_whole(page, report)
     assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth + 1")
     shot(page, "plan_page_narrow")

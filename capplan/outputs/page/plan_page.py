@@ -1,6 +1,8 @@
-"""The content of the plan's page: what to sign, what it costs, what else could be done, what was assumed."""
+"""The content of the plan's page: the memo that is signed, and the appendices behind it."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pandas as pd
 
@@ -9,14 +11,18 @@ from capplan.answers.plan import Plan
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.outputs.charts import to_svg
-from capplan.outputs.page.html import PageSection, TableBlock, render_page
-from capplan.outputs.views import plan_tables
+from capplan.outputs.page.html import MemoPart, PageSection, TableBlock, render_page
+from capplan.outputs.views import decision_tables, plan_tables, unit_tables
 from capplan.outputs.views.all_questions import show_demand, show_pricing
+from capplan.outputs.views.bridges import budget_bridge, cost_bridge, plan_bridge
+from capplan.outputs.views.memo import headline, memo_blocks
 from capplan.outputs.views.view import View
 from capplan.text import counted, money, words
 
 
-def plan_page(plan: Plan, book: Book, view: View, gaps: pd.DataFrame, flips: pd.DataFrame | None, warnings: tuple[str, ...]) -> str:
+def plan_page(
+    plan: Plan, book: Book, view: View, gaps: pd.DataFrame, flips: pd.DataFrame | None, warnings: tuple[str, ...], last: pd.DataFrame | None = None
+) -> str:
     """Render the page of a plan.
 
     Parameters
@@ -33,124 +39,127 @@ def plan_page(plan: Plan, book: Book, view: View, gaps: pd.DataFrame, flips: pd.
         Values at which the decision flips (see `flips.find_flips`); None where they were not searched.
     warnings
         What the reader must know, in sentences.
+    last
+        The table spend of the last plan, where there is one.
 
     Returns
     -------
     str
         HTML that needs nothing else.
     """
-    scenario, bought = plan.scenario, plan.purchases
-    demand, pricing = show_demand(book, scenario.replaced(backtest_origins=0)), show_pricing(book, scenario)
+    scenario = plan.scenario
     pictures = {name: to_svg(chart) for name, chart in view.charts.items()}
-    drawn = {name: [pictures[name]] if name in pictures else [] for name in ("capacity", "costs", "alternatives", "contracts", "spend")}
-    signed = plan_tables.decisions(plan)
-    firm = signed[signed["firm"]].drop(columns="firm")
-    later = signed[~signed["firm"]].drop(columns="firm")
-    stale, notices, bill = plan_tables.stale_prices(plan), plan_tables.notices(plan), plan.ledger.reconciliation
-    binding = bought.binding[bought.binding["usd_per_unit"].abs() > 0.005].sort_values("usd_per_unit", ascending=False)
+    memo = [
+        MemoPart(f"memo_{part.key}", part.title, part.sentences, TableBlock(part.table, currency=scenario.currency) if len(part.table) else None, part.half)
+        for part in memo_blocks(plan, book, flips, last)
+    ]
     sections = [
-        PageSection(
-            "Decisions to sign",
-            _decision_text(firm, later, scenario),
-            tables=[TableBlock(firm, "Firm: must be signed before the next review.", "tables/decisions.csv")] * bool(len(firm))
-            + [TableBlock(later, "Indicative: can wait, and will be decided anew.", "tables/decisions.csv", folded=len(firm) > 0)]
-            * bool(len(later)),
-        ),
-        PageSection(
-            "Spend against budget",
-            f"What will be expensed, by quarter, in {scenario.currency}: contracts over their service, whether used or not, owned machines in "
-            "a straight line, usage, APIs, power, people and the rest. Half of the futures lie above P50, one in ten above P90. "
-            "Work left undone is no expense and is not in it.",
-            drawn["spend"],
-            [TableBlock(plan_tables.spend(plan)), TableBlock(plan_tables.cash(plan), f"What leaves the bank, in {scenario.currency}.")],
-        ),
-        PageSection(
-            "What is owed",
-            "Payments owed under contracts signed already, and under the firm decisions above, by fiscal year; "
-            "the last column is the part beyond the planned quarters.",
-            tables=[
-                TableBlock(plan_tables.obligations(plan)),
-                *[TableBlock(notices, "Signed contracts that want notice, or renew: decide before the date.")] * bool(len(notices)),
-                *[TableBlock(bill, "The last billed month: what the ledger says of it, and what the bill says.", folded=True)]
-                * bool(len(bill)),
-            ],
-        ),
-        PageSection(
-            "Capacity against demand",
-            "" if drawn["capacity"] else "No contract is held and none is planned: all work runs on demand or as spot.",
-            drawn["capacity"],
-            [
-                TableBlock(
-                    plan_tables.coverage(plan),
-                    "How much of the work runs on contracts, how much of what is paid for in any case does work, and what an hour of work costs.",
-                )
-            ],
-        ),
-        PageSection(
-            "What else could be done",
-            "Each alternative was run over the same futures. The bad cases are the average of the worst "
-            f"{100 * scenario.tail_share:.0f} % of them. Regret is what an alternative costs more than this plan; "
-            "unserved work is counted at its price.",
-            [*drawn["costs"], *drawn["alternatives"]],
-            [
-                TableBlock(plan_tables.in_plain_words(bought.alternatives), file="tables/alternatives.csv"),
-                TableBlock(bought.explanation, "The same in plain words, a line for each number.", shown=60),
-            ],
-        ),
-        PageSection(
-            "What would change the decision",
-            "The limits that hold the plan back, and what it would save if the limit were one unit looser. "
-            "Then the offers that were not taken, and the price at which each would be.",
-            tables=[
-                *_flip_tables(flips),
-                TableBlock(plan_tables.in_plain_words(binding), file="tables/limits.csv", shown=12),
-                TableBlock(plan_tables.in_plain_words(bought.rejected), file="tables/rejected_offers.csv", shown=12),
-                *[
-                    TableBlock(
-                        gaps, "Tables the book does not have, and what the plan's cost would move by if they said what is supposed here."
-                    )
-                ]
-                * bool(len(gaps)),
-            ],
-        ),
+        _decisions(plan),
+        _money(plan, pictures),
+        PageSection("Bridges", "Each adds up to the cent.", tables=[_block(plan, frame, caption) for caption, frame in bridges_of(plan, last) if len(frame)]),
+        _desk(plan, book, pictures),
+        _capacity(plan, pictures),
         PageSection(
             "What the work costs, and who bears it",
-            "Compute only, over the planned quarters, for a thousand units of each class of work; then the whole P&L by team.",
-            tables=[TableBlock(plan_tables.unit_costs(plan)), TableBlock(plan_tables.teams(plan))],
+            "Compute over the planned quarters by class of work, and what no work bears: together the compute P&L. Then the whole P&L by team.",
+            tables=[_block(plan, unit_tables.unit_costs(plan)), _block(plan, plan_tables.teams(plan))],
         ),
+        *_demand_and_prices(plan, book),
+        _how_decided(plan, pictures, gaps, flips),
         PageSection(
-            "Demand",
-            demand.headline,
-            [to_svg(chart) for chart in demand.charts.values()],
-            [TableBlock(demand.table, "Work by quarter", "tables/demand_quantiles.csv", folded=True)],
-        ),
-        PageSection(
-            "Prices",
-            pricing.headline,
-            [to_svg(chart) for chart in pricing.charts.values()],
-            [TableBlock(stale, f"Prices this plan rests on that are older than {scenario.stale_after_days} days: ask for new ones.")]
-            * bool(len(stale)),
-        ),
-        PageSection("Contracts over time", "", drawn["contracts"]),
-        PageSection(
-            "Assumptions and notes",
-            "",
-            tables=[TableBlock(_assumptions(scenario), "All assumptions of this plan", folded=True, shown=100)],
-            notes=warnings,
+            "Assumptions and notes", "", tables=[TableBlock(_assumptions(scenario), "All assumptions of this plan", folded=True, shown=100)], notes=warnings
         ),
     ]
-    subtitle = f"{book.description} Made as of {scenario.as_of}; {scenario.first_quarter} and {scenario.horizon_quarters - 1} more quarters; all money in {scenario.currency} unless it says otherwise."
-    return render_page(
-        f"{book.name}: capacity plan {scenario.first_quarter}", subtitle.strip(), plan.headline, _cards(plan, firm), sections
+    subtitle = f"{book.description} Made as of {scenario.as_of}; {scenario.first_quarter} and {counted(scenario.horizon_quarters - 1, 'more quarter')}; all money in {scenario.currency} unless it says otherwise."
+    return render_page(f"{book.name}: capacity plan {scenario.first_quarter}", subtitle.strip(), headline(plan), [], sections, memo)
+
+
+def bridges_of(plan: Plan, last: pd.DataFrame | None) -> list[tuple[str, pd.DataFrame]]:
+    """Return the bridges with their captions."""
+    return [
+        ("From the P&L budget to this plan.", budget_bridge(plan)),
+        ("From the last plan to this one.", plan_bridge(plan, last)),
+        ("From the cost that the decision makes small to spend, P&L and cash.", cost_bridge(plan)),
+    ]
+
+
+def _block(plan: Plan, frame: pd.DataFrame, caption: str = "", file: str = "", **more: Any) -> TableBlock:
+    return TableBlock(frame, caption, file, currency=plan.scenario.currency, **more)
+
+
+def _decisions(plan: Plan) -> PageSection:
+    table = decision_tables.decisions(plan)
+    firm, later = table[table["firm"]].drop(columns="firm"), table[~table["firm"]].drop(columns="firm")
+    tables = [_block(plan, firm, "Firm: to be submitted before the next review.", "tables/decisions.csv")] * bool(len(firm))
+    tables += [_block(plan, later, "Indicative: can wait, and will be decided anew.", "tables/decisions.csv")] * bool(len(later))
+    text = f"{counted(len(firm), 'contract')} to sign now for {money(float(firm['value_amount'].sum()), plan.scenario.currency)} in all; {counted(len(later), 'later purchase')} can wait."
+    return PageSection("Decisions", text, tables=tables)
+
+
+def _money(plan: Plan, pictures: dict[str, str]) -> PageSection:
+    currency, bill = plan.scenario.currency, plan.ledger.reconciliation
+    return PageSection(
+        "Spend, budget, cash and what is owed",
+        f"P&L in {currency}: contracts over their service, whether used or not, owned machines in a straight line, usage, APIs, power, people and the rest. "
+        "Half of the futures lie above P50, one in ten above P90. Work left undone is no expense and is not in it.",
+        [pictures[name] for name in ("spend",) if name in pictures],
+        [
+            _block(plan, plan_tables.spend(plan)),
+            _block(plan, plan_tables.cash(plan), "What leaves the bank from the day of the plan on; later is what is paid after the planned quarters."),
+            _block(plan, plan_tables.obligations(plan), "Owed under contracts, by fiscal year: signed already, and under the firm decisions; the last column is the part after the planned quarters."),
+            *[_block(plan, bill, "The last billed month: what the ledger says of it, and what the bill says.", folded=True)] * bool(len(bill)),
+        ],
     )
 
 
-def _decision_text(firm: pd.DataFrame, later: pd.DataFrame, scenario: Scenario) -> str:
-    if firm.empty:
-        return f"Nothing must be signed before the next review in {counted(scenario.review_interval_quarters, 'quarter')}; {counted(len(later), 'later purchase')} can wait."
-    first = firm["sign_by"].min()
-    due = "sign at once" if first <= pd.Timestamp(scenario.as_of) else f"the first signature is due by {first:%Y-%m-%d}"
-    return f"{counted(len(firm), 'contract')} for {money(float(firm['usd'].sum()))} in all; {due}."
+def _desk(plan: Plan, book: Book, pictures: dict[str, str]) -> PageSection:
+    tables = (
+        ("Signed contracts that end or want a notice, the first date first.", decision_tables.renewals(plan, book)),
+        ("Spend agreements: how far each contract year is used up.", decision_tables.agreements(plan)),
+        ("Spend agreements by quarter.", decision_tables.burn_down_by_quarter(plan)),
+        ("Every commitment, and the share that is used of what contracts like it hold or can discount.", decision_tables.commitment_desk(plan, book)),
+        ("Capacity that ends.", decision_tables.renewal_calendar(plan, book)),
+    )
+    return PageSection("Commitment desk", "", [pictures["contracts"]] if "contracts" in pictures else [], [_block(plan, frame, caption) for caption, frame in tables if len(frame)])
+
+
+def _capacity(plan: Plan, pictures: dict[str, str]) -> PageSection:
+    drawn = [pictures["capacity"]] if "capacity" in pictures else []
+    text = "" if drawn else "No contract is held and none is planned: all work runs on demand or as spot."
+    caption = "How much of the work commitments cover, how well what is held is used, and what an hour of work costs: compute P&L of the ledger over the hours."
+    return PageSection("Capacity against demand", text, drawn, [_block(plan, unit_tables.coverage(plan), caption)])
+
+
+def _demand_and_prices(plan: Plan, book: Book) -> list[PageSection]:
+    scenario = plan.scenario
+    demand, pricing = show_demand(book, scenario.replaced(backtest_origins=0)), show_pricing(book, scenario)
+    stale = plan_tables.stale_prices(plan)
+    old = [TableBlock(stale, f"Prices this plan rests on that are older than {scenario.stale_after_days} days: ask for new ones.")] * bool(len(stale))
+    rows = [TableBlock(demand.table, "Work by quarter", "tables/demand_quantiles.csv", folded=True)]
+    return [
+        PageSection("Demand", demand.headline, [to_svg(chart) for chart in demand.charts.values()], rows),
+        PageSection("Prices", pricing.headline, [to_svg(chart) for chart in pricing.charts.values()], old),
+    ]
+
+
+def _how_decided(plan: Plan, pictures: dict[str, str], gaps: pd.DataFrame, flips: pd.DataFrame | None) -> PageSection:
+    bought = plan.purchases
+    binding = bought.binding[bought.binding["usd_per_unit"].abs() > 0.005].sort_values("usd_per_unit", ascending=False)
+    return PageSection(
+        "How it was decided",
+        f"{bought.headline} Each alternative was run over the same futures, in US dollars. The bad cases are the average of the worst "
+        f"{100 * plan.scenario.tail_share:.0f} % of them. Regret is what an alternative costs more than this plan, the average and the bad cases weighed "
+        f"{1 - plan.scenario.risk_weight:g} to {plan.scenario.risk_weight:g}; unserved work is counted at its price. Then the limits that hold the plan back, and the offers that were not taken.",
+        [pictures[name] for name in ("costs", "alternatives") if name in pictures],
+        [
+            TableBlock(plan_tables.in_plain_words(bought.alternatives), file="tables/alternatives.csv"),
+            TableBlock(bought.explanation, "The same in plain words, a line for each number.", shown=60),
+            *_flip_tables(flips),
+            TableBlock(plan_tables.in_plain_words(binding), file="tables/limits.csv", shown=12),
+            TableBlock(plan_tables.in_plain_words(bought.rejected), file="tables/rejected_offers.csv", shown=12),
+            *[TableBlock(gaps, "Tables the book does not have, and what the plan's cost would move by if they said what is supposed here.")] * bool(len(gaps)),
+        ],
+    )
 
 
 def _flip_tables(flips: pd.DataFrame | None) -> list[TableBlock]:
@@ -161,21 +170,6 @@ def _flip_tables(flips: pd.DataFrame | None) -> list[TableBlock]:
         f"Judged on {FLIP_PATHS} of the plan's paths, each value within {FLIP_GAP_SHARE:.2%} of the best; between the two values named the decision may go either way."
     )
     return [TableBlock(flips.assign(assumption=flips["assumption"].map(words)), caption)]
-
-
-def _cards(plan: Plan, firm: pd.DataFrame) -> list[tuple[str, str]]:
-    """Return the few numbers at the top."""
-    first, currency = plan_tables.spend(plan).iloc[0], plan.scenario.currency
-    weight = plan.purchases.costs.groupby("path")["probability"].first()
-    service = plan.purchases.service.merge(weight.rename("weight").reset_index(), on="path")
-    served = (service["served_share"] * service["weight"]).sum() / service["weight"].sum()
-    budget = f", budget {money(float(first['budget']), currency)}" if pd.notna(first["budget"]) else ""
-    return [
-        ("to sign now, whole contracts", money(float(firm["usd"].sum()))),
-        (f"P&L in {first['quarter']}, P10 to P90{budget}", f"{money(float(first['p10']), currency)} to {money(float(first['p90']), currency)}"),
-        ("of the work is served, mean over classes and quarters", f"{100 * served:.1f} %"),
-        ("at most, by which a better plan could be cheaper", f"{100 * plan.purchases.proof.gap_share:.2f} %"),
-    ]
 
 
 def _assumptions(scenario: Scenario) -> pd.DataFrame:

@@ -54,6 +54,16 @@ def accept(report: Path, reason: str, into: Path) -> str:
     return f"Accepted {run['headline']}"
 
 
+def last_plan(book: str, *folders: Path) -> pd.DataFrame | None:
+    """Return the table spend of the last plan of a book: that of the first folder, accepted or a report, that holds one; None where none does."""
+    for folder in folders:
+        record = folder / "run.json"
+        table = next((path for path in (folder / "spend.csv", folder / "tables" / "spend.csv") if path.is_file()), None)
+        if record.is_file() and table is not None and json.loads(record.read_text(encoding="utf-8")).get("book") == book:
+            return pd.read_csv(table)
+    return None
+
+
 def drift(old: pd.DataFrame, new: pd.DataFrame, key: str) -> pd.DataFrame:
     """Compare the numbers of two tables.
 

@@ -23,11 +23,14 @@ from capplan.book.scenario import Scenario
 from capplan.outputs.export.budget import write_budget
 from capplan.outputs.export.files import write_chart, write_table
 from capplan.outputs.page.plan_page import plan_page
+from capplan.outputs.run.accepted import last_plan
 from capplan.outputs.run.folders import check_room, replaced_whole
 from capplan.outputs.run.notebooks import execute, notebook_of, notebook_parameters
-from capplan.outputs.views import plan_tables
+from capplan.outputs.views import decision_tables, plan_tables, unit_tables
 from capplan.outputs.views.all_questions import VIEWS, View, show_plan
+from capplan.outputs.views.memo import headline
 from capplan.outputs.workbook.workbook import write_workbook
+from capplan.text import counted
 
 Say = Callable[[str], None]
 #: Packages whose versions decide what a plan looks like.
@@ -91,12 +94,12 @@ def tables_of(plan: Plan) -> dict[str, pd.DataFrame]:
     """Return every table of a plan that the report keeps, by file name."""
     bought, forecast = plan.purchases, plan.forecast
     return {
-        "decisions": plan_tables.decisions(plan),
+        "decisions": decision_tables.decisions(plan),
         "spend": plan_tables.spend(plan),
         "cash": plan_tables.cash(plan),
         "obligations": plan_tables.obligations(plan),
-        "coverage": plan_tables.coverage(plan),
-        "unit_costs": plan_tables.unit_costs(plan),
+        "coverage": unit_tables.coverage(plan),
+        "unit_costs": unit_tables.unit_costs(plan),
         "ledger": plan.ledger.entries,
         "purchases": bought.purchases,
         "capacity": bought.capacity,
@@ -134,8 +137,9 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
     """
     book, scenario, parameters, notebook = _prepare(book_path, values, "plan")
     target = out / folder_name(book_path) / scenario.first_quarter
-    say(f"capplan: planning {book.name}, {scenario.first_quarter} and {scenario.horizon_quarters - 1} more quarters")
+    say(f"capplan: planning {book.name}, {scenario.first_quarter} and {counted(scenario.horizon_quarters - 1, 'more quarter')}")
     check_room(target)
+    last = last_plan(book.name, out / "sample", target)
     steps = Steps(say)
     with shared_answers(), replaced_whole(target) as draft:
         plan = quarterly_plan(book, scenario, steps)
@@ -153,7 +157,7 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
         gaps = rank_gaps(book, scenario, steps)
         flips = find_flips(book, scenario, steps) if scenario.flip_search else None
         warnings = tuple(filter(None, (gap_note(gaps), *plan.warnings)))
-        (draft / "plan.html").write_text(plan_page(plan, book, view, gaps, flips, warnings), encoding="utf-8")
+        (draft / "plan.html").write_text(plan_page(plan, book, view, gaps, flips, warnings, last), encoding="utf-8")
         steps("running the notebook")
         execute(notebook, parameters, draft / "plan.ipynb")
         steps.end()
@@ -168,7 +172,7 @@ def _record(plan: Plan, book: Book, scenario: Scenario, seconds: Mapping[str, fl
     proof = plan.purchases.proof
     return {
         "book": book.name,
-        "headline": plan.headline,
+        "headline": headline(plan),
         "parameters": scenario.model_dump(mode="json"),
         "digests": dict(book.digests),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}},

@@ -10,7 +10,9 @@ from capplan.answers.plan import Plan, first_answer_of, headroom_of, hindsight_o
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.outputs import charts
-from capplan.outputs.views.plan_tables import decisions, in_plain_words, spend
+from capplan.outputs.views.decision_tables import decisions
+from capplan.outputs.views.memo import headline
+from capplan.outputs.views.plan_tables import in_plain_words, spend
 from capplan.outputs.views.view import View
 from capplan.questions.procurement.work.accelerators_needed import accelerators_needed
 from capplan.text import counted, money, words
@@ -184,7 +186,7 @@ def show_plan(book: Book, scenario: Scenario) -> View:
     plan = quarterly_plan(book, scenario)
     inner = show_procurement(book, scenario)
     pictures = {**inner.charts, "spend": _spend_chart(plan), **_contract_chart(book, plan)}
-    return View(plan.headline, pictures, decisions(plan), inner.value, "USD", inner.fields, plan.warnings, inner.details)
+    return View(headline(plan), pictures, decisions(plan), inner.value, "USD", inner.fields, plan.warnings, inner.details)
 
 
 def _spend_chart(plan: Plan) -> Any:

@@ -1,4 +1,4 @@
-"""The tables of page one, drawn from a plan: what to sign, spend against budget, cash, obligations, coverage, teams."""
+"""Money of a plan as tables: spend against budget, cash, fiscal years, obligations, teams, prices that are old."""
 
 from __future__ import annotations
 
@@ -6,54 +6,17 @@ import numpy as np
 import pandas as pd
 
 from capplan.answers.plan import Plan
+from capplan.questions.ledger.summaries import OWED
 from capplan.text import words
-from capplan.units import quarter_range
+from capplan.units import fiscal_year, quarter_end, quarter_of, quarter_range, quarter_start
+
+#: What is paid after the planned quarters.
+LATER = "later"
 
 
 def quarters_of(plan: Plan) -> list[str]:
     """Return the planned quarters."""
     return quarter_range(plan.scenario.first_quarter, plan.scenario.horizon_quarters)
-
-
-def approver_of(usd: float, approvers: tuple[tuple[str, float], ...]) -> str:
-    """Return the first role that may sign so much; the last one signs what is above all limits.
-
-    Examples
-    --------
-    >>> approver_of(300_000, (("head", 250_000), ("board", 1e12)))
-    'board'
-    """
-    return next((role for role, limit in approvers if usd <= limit), approvers[-1][0] if approvers else "")
-
-
-def decisions(plan: Plan) -> pd.DataFrame:
-    """Return the purchases as decisions to sign, the firm ones first.
-
-    Returns
-    -------
-    DataFrame
-        firm, sign_by, approver, machines, accelerators, accelerator, provider, region, term, quarter, end_quarter, upfront_usd, usd (whole contract),
-        exit_usd (what leaving on the first day of service would still cost), offer_id.
-    """
-    table = plan.purchases.purchases.sort_values(["firm", "sign_by", "offer_id"], ascending=[False, True, True]).reset_index(drop=True)
-    table["approver"] = [approver_of(usd, plan.scenario.approvers) for usd in table["usd"]]
-    # offers state no exit right, so a contract is owed in full; a machine can be sold for what the scenario says it keeps
-    kept = 1.0 - plan.scenario.residual_share
-    table["exit_usd"] = np.where(table["term"] == "owned", table["upfront_usd"] * kept, table["usd"])
-    columns = [
-        "firm",
-        "sign_by",
-        "approver",
-        "machines",
-        "accelerators",
-        "accelerator",
-        "provider",
-        "region",
-        "term",
-        "quarter",
-        "end_quarter",
-    ]
-    return table[[*columns, "upfront_usd", "usd", "exit_usd", "offer_id"]]
 
 
 def spend(plan: Plan) -> pd.DataFrame:
@@ -81,25 +44,94 @@ def spend(plan: Plan) -> pd.DataFrame:
     return table.reset_index()
 
 
-def cash(plan: Plan) -> pd.DataFrame:
-    """Return what leaves the bank by quarter: capex, contracts, usage, the rest.
+def usd_rates(plan: Plan) -> pd.Series:
+    """Return US dollars for one unit of the book's currency by month, as the ledger was booked: 1 in a book in dollars."""
+    sums = plan.ledger.entries[plan.ledger.entries["amount"] != 0].assign(rate=lambda rows: rows["usd"] / rows["amount"])
+    return sums.groupby("month")["rate"].median()
+
+
+def in_currency(plan: Plan, usd: pd.Series, days: pd.Series | pd.Timestamp) -> pd.Series:
+    """Convert dollars to the book's currency at the rates of some days; days without an entry take the rate before them, or the first one."""
+    if plan.scenario.currency == "USD":
+        return usd.astype(float)
+    rates = usd_rates(plan)
+    wanted = pd.to_datetime(pd.Series(days, index=usd.index)).dt.to_period("M").dt.to_timestamp()
+    place = rates.index.searchsorted(wanted, side="right") - 1
+    return usd.astype(float) / rates.to_numpy()[place.clip(min=0)]
+
+
+CASH_KINDS = {
+    **dict.fromkeys(("capex", "residual"), "capex_amount"),
+    **dict.fromkeys(("commitment", "purchase", "agreement_shortfall"), "contracts_amount"),
+    **dict.fromkeys(("on_demand", "spot", "api", "egress", "agreement_discount", "late_delivery", "use_before_plan"), "usage_amount"),
+    **dict.fromkeys(("tokens", "tokens_before_plan"), "model_apis_amount"),
+}
+CASH_COLUMNS = ["capex_amount", "contracts_amount", "usage_amount", "model_apis_amount", "other_amount"]
+
+
+def cash(plan: Plan, by: str = "quarter") -> pd.DataFrame:
+    """Return all that leaves the bank from the day of the plan on: capex less what machines are sold for, contracts, usage, APIs, the rest.
+
+    Parameters
+    ----------
+    plan
+        A finished plan.
+    by
+        quarter or fiscal_year.
 
     Returns
     -------
     DataFrame
-        quarter, capex, contracts, usage, other, total (in the book's currency).
+        quarter or fiscal_year (`later` is what is paid after the last planned one), and amounts in the book's currency: capex, contracts, usage, model_apis,
+        other, total. The total of the column is all cash still to be paid.
     """
-    kinds = {
-        **dict.fromkeys(("capex",), "capex"),
-        **dict.fromkeys(("commitment", "purchase", "agreement_shortfall"), "contracts"),
-        **dict.fromkeys(("on_demand", "spot", "api", "agreement_discount"), "usage"),
-    }
-    rows = plan.ledger.entries[plan.ledger.entries["view"] == "cash"]
-    table = (
-        rows.assign(kind=rows["component"].map(kinds).fillna("other")).groupby(["quarter", "kind"])["amount"].sum().unstack(fill_value=0.0)
+    rows = plan.ledger.payments[plan.ledger.payments["date"] >= pd.Timestamp(plan.scenario.as_of)].copy()
+    rows["amount"] = in_currency(plan, rows["usd"], rows["date"])
+    after = quarter_end(quarters_of(plan)[-1])
+    first_month = plan.scenario.fiscal_year_first_month
+    if by == "quarter":
+        rows["label"] = [quarter_of(day) if day < after else LATER for day in rows["date"]]
+    else:
+        rows["label"] = [fiscal_year(day, first_month) if day < after else LATER for day in rows["date"]]
+    rows["kind"] = rows["component"].map(CASH_KINDS).where(rows["status"] != "stated").fillna("other_amount")
+    table = rows.groupby(["label", "kind"])["amount"].sum().unstack(fill_value=0.0).reindex(columns=CASH_COLUMNS, fill_value=0.0)
+    return table.assign(total_amount=table.sum(axis=1)).rename_axis(index=by, columns=None).reset_index()
+
+
+def fiscal_years(plan: Plan) -> pd.DataFrame:
+    """Return the P&L of the planned quarters by fiscal year against the budget, and the cash and capex of each year.
+
+    A budget of a quarter that two fiscal years share is divided by its months.
+
+    Returns
+    -------
+    DataFrame
+        fiscal_year (and `total`), p_and_l_amount, budget_amount (missing where a month has none), over_amount, cash_amount, capex_amount (from the day of the
+        plan to the end of the planned quarters), months.
+    """
+    a, quarters = plan.scenario, quarters_of(plan)
+    months = pd.date_range(quarter_start(quarters[0]), quarter_end(quarters[-1]), freq="MS", inclusive="left")
+    table = pd.DataFrame({"month": months, "fiscal_year": [fiscal_year(month, a.fiscal_year_first_month) for month in months]})
+    rows = plan.ledger.entries[plan.ledger.entries["view"] == "p_and_l"]
+    table["p_and_l_amount"] = table["month"].map(rows.groupby("month")["amount"].sum()).fillna(0.0)
+    budgets = spend(plan).set_index("quarter")["budget"]
+    table["budget_amount"] = [budgets[quarter_of(month)] / 3 for month in months]
+    sums = table.groupby("fiscal_year").agg(
+        p_and_l_amount=("p_and_l_amount", "sum"), budget_amount=("budget_amount", lambda part: part.sum(skipna=False)), months=("month", "size")
     )
-    table = table.reindex(index=quarters_of(plan), columns=["capex", "contracts", "usage", "other"], fill_value=0.0)
-    return table.assign(total=table.sum(axis=1)).rename_axis(columns=None).reset_index()
+    paid = cash(plan, "fiscal_year").set_index("fiscal_year")
+    paid = paid[paid.index != LATER]
+    result = sums.reindex(sorted(set(sums.index) | set(paid.index)))
+    result["p_and_l_amount"], result["months"] = result["p_and_l_amount"].fillna(0.0), result["months"].fillna(0).astype(int)
+    result["cash_amount"], result["capex_amount"] = paid["total_amount"], paid["capex_amount"]
+    result = result.fillna({"cash_amount": 0.0, "capex_amount": 0.0}).rename_axis("fiscal_year").reset_index()
+    known = budgets.notna().all()
+    whole = {"fiscal_year": "total", **result[["p_and_l_amount", "cash_amount", "capex_amount", "months"]].sum().to_dict()}
+    whole["budget_amount"] = float(budgets.sum()) if known else np.nan
+    result = pd.concat([result, pd.DataFrame([whole])], ignore_index=True)
+    result["over_amount"] = result["p_and_l_amount"] - result["budget_amount"]
+    order = ["fiscal_year", "p_and_l_amount", "budget_amount", "over_amount", "cash_amount", "capex_amount", "months"]
+    return result[order].astype({"months": int})
 
 
 def obligations(plan: Plan) -> pd.DataFrame:
@@ -108,34 +140,21 @@ def obligations(plan: Plan) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        fiscal_year, signed_usd, firm_usd, beyond_horizon_usd.
+        fiscal_year, signed_amount, firm_amount, beyond_horizon_amount (book's currency).
     """
-    rows = plan.ledger.obligations
-    rows = rows[rows["status"].isin(["signed", "firm"])]
-    usd = rows["usd"].astype(float)
+    rows = plan.ledger.payments[plan.ledger.payments["date"] >= pd.Timestamp(plan.scenario.as_of)]
+    rows = rows[rows["status"].isin(["signed", "firm"]) & rows["component"].isin(OWED)].copy()
+    rows["amount"] = in_currency(plan, rows["usd"], rows["date"])
+    after = quarter_end(quarters_of(plan)[-1])
     parts = pd.DataFrame(
         {
-            "fiscal_year": rows["fiscal_year"],
-            "signed_usd": usd.where(rows["status"] == "signed", 0.0),
-            "firm_usd": usd.where(rows["status"] == "firm", 0.0),
-            "beyond_horizon_usd": usd.where(rows["beyond_horizon"].astype(bool), 0.0),
+            "fiscal_year": [fiscal_year(day, plan.scenario.fiscal_year_first_month) for day in rows["date"]],
+            "signed_amount": rows["amount"].where(rows["status"] == "signed", 0.0),
+            "firm_amount": rows["amount"].where(rows["status"] == "firm", 0.0),
+            "beyond_horizon_amount": rows["amount"].where(rows["date"] >= after, 0.0),
         }
     )
-    return parts.groupby("fiscal_year", as_index=False)[["signed_usd", "firm_usd", "beyond_horizon_usd"]].sum()
-
-
-def notices(plan: Plan) -> pd.DataFrame:
-    """Return signed contracts that must be given notice, or renew, after the day of the plan; the first date first.
-
-    Returns
-    -------
-    DataFrame
-        contract_id, notice_date, owed_usd (still to be paid), exit_usd (what leaving today would cost).
-    """
-    rows = plan.ledger.contracts
-    open_ = rows[rows["notice_date"].notna() & (rows["notice_date"] >= pd.Timestamp(plan.scenario.as_of))]
-    table = open_.rename(columns={"exit_cost_usd": "exit_usd"})[["contract_id", "notice_date", "owed_usd", "exit_usd"]]
-    return table.sort_values("notice_date", ignore_index=True)
+    return parts.groupby("fiscal_year", as_index=False)[["signed_amount", "firm_amount", "beyond_horizon_amount"]].sum()
 
 
 def in_plain_words(frame: pd.DataFrame) -> pd.DataFrame:
@@ -153,30 +172,6 @@ def in_plain_words(frame: pd.DataFrame) -> pd.DataFrame:
     return renamed
 
 
-def coverage(plan: Plan) -> pd.DataFrame:
-    """Return, by quarter, how much of the work contracts cover, how well they are used, and what an hour costs.
-
-    Returns
-    -------
-    DataFrame
-        quarter, coverage_share (accelerator-hours on contracts over all), used_share (of the hours paid for in any case),
-        usd_per_accelerator_hour (P&L of compute per hour that did work).
-    """
-    ran = plan.purchases.dispatch
-    hours = ran[ran["source"] != "shortfall"].groupby(["quarter", "source"])["expected_accelerator_hours"].sum().unstack(fill_value=0.0)
-    total = hours.sum(axis=1)
-    idle = plan.ledger.idle.groupby("quarter")[["held_accelerator_hours", "used_accelerator_hours", "p_and_l_usd"]].sum()
-    by_use = ran[ran["source"].isin(["on_demand", "spot"])].groupby("quarter")["expected_usd"].sum()
-    table = pd.DataFrame(index=quarters_of(plan))
-    committed = hours["committed"] if "committed" in hours else pd.Series(0.0, index=hours.index)
-    table["coverage_share"] = committed / total
-    table["used_share"] = idle["used_accelerator_hours"] / idle["held_accelerator_hours"]
-    table["usd_per_accelerator_hour"] = (
-        idle["p_and_l_usd"].reindex(table.index).fillna(0.0) + by_use.reindex(table.index).fillna(0.0)
-    ) / total
-    return table.rename_axis("quarter").reset_index()
-
-
 def teams(plan: Plan) -> pd.DataFrame:
     """Return P&L spend by team over the horizon, largest first.
 
@@ -189,31 +184,6 @@ def teams(plan: Plan) -> pd.DataFrame:
     rows = rows[(rows["view"] == "p_and_l") & rows["quarter"].isin(quarters_of(plan))]
     table = rows.groupby("team", as_index=False)["amount"].sum().sort_values("amount", ascending=False, ignore_index=True)
     return table.assign(amount_share=table["amount"] / table["amount"].sum())
-
-
-def unit_costs(plan: Plan) -> pd.DataFrame:
-    """Return what a unit of each class of work costs in compute, over the horizon.
-
-    Committed hours carry the mean P&L cost of the contracts on their accelerator at their provider.
-
-    Returns
-    -------
-    DataFrame
-        class, work (expected, in the class's unit), usd, usd_per_thousand_units, served_share.
-    """
-    held = plan.ledger.idle.set_index(["quarter", "provider", "accelerator"])
-    rate = held["p_and_l_usd"] / held["used_accelerator_hours"].where(held["used_accelerator_hours"] > 1e-6)
-    ran = plan.purchases.dispatch.merge(rate.rename("rate").reset_index(), how="left", on=["quarter", "provider", "accelerator"])
-    on_contract = ran["source"] == "committed"
-    ran["usd"] = np.where(on_contract, ran["rate"].fillna(0.0) * ran["expected_accelerator_hours"], ran["expected_usd"])
-    paid = ran[ran["source"] != "shortfall"].groupby("class", as_index=False)[["expected_work", "usd"]].sum()
-    paid["usd_per_thousand_units"] = 1000 * paid["usd"] / paid["expected_work"].where(paid["expected_work"] > 0)
-    weight = plan.purchases.costs.groupby("path")["probability"].first()
-    service = plan.purchases.service
-    service = service.assign(weight=service["path"].map(weight))
-    totals = (service[["demanded", "served"]].mul(service["weight"], axis=0)).groupby(service["class"]).sum()
-    paid["served_share"] = paid["class"].map(totals["served"] / totals["demanded"].where(totals["demanded"] > 0))
-    return paid.rename(columns={"expected_work": "work"})
 
 
 def stale_prices(plan: Plan) -> pd.DataFrame:

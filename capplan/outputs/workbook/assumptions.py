@@ -22,7 +22,9 @@ from capplan.units import HOURS_PER_YEAR, quarter_end, quarter_range, quarter_st
 
 SHEETS = (
     "Summary",
+    "Memo",
     "Decisions",
+    "Bridges",
     "Purchases",
     "Cash",
     "Billed",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from capplan.outputs.views.plan_tables import decisions
+from capplan.outputs.views.decision_tables import agreements, burn_down_by_quarter, commitment_desk, decisions, renewal_calendar, renewals
 from capplan.outputs.workbook.assumptions import Draft
 from capplan.outputs.workbook.money import CENT, Lines
 from capplan.outputs.workbook.sheet import Formula, Sheet, address
@@ -219,78 +219,50 @@ def _write_contracts(draft: Draft, lines: Lines, sheet: Sheet) -> None:
     draft.check("Contracts: over a whole life cash = billed = P&L, in USD", f"=AND({flags})", every)
 
 
-def write_decisions(draft: Draft, lines: Lines) -> None:
-    """Write what must be signed, by when and by whom; and which contracts want a notice."""
+def write_decisions(draft: Draft) -> None:
+    """Write what must be signed, by when and by whom; which contracts end or want a notice; how agreements are used up; and every commitment."""
     sheet, rows = draft.sheets["Decisions"], purchase_rows(draft)
-    purchases = draft.sheets["Purchases"]
-    sheet.title(
-        "Decisions",
-        draft.plan.headline,
-        "Firm: must be signed before the next review. Indicative: can wait, and will be decided anew.",
-        across=12,
-    )
-    heads = [
-        "Status",
-        "Sign by",
-        "Who signs",
-        "Offer",
-        "Provider",
-        "Accelerator",
-        "Region",
-        "Term",
-        "From",
-        "To",
-        "Machines",
-        "Accelerators",
-    ]
-    heads += ["Paid at signing (USD)", "Contract value (USD)", "Exit cost, share", "Exit cost (USD)"]
-    styles = ["text", "date", *["text"] * 8, "number", "number", "usd", "usd", "share", "usd"]
+    sheet.title("Decisions", "Firm: to be submitted before the next review. Indicative: can wait, and will be decided anew.", across=12)
+    heads = ["Status", "Submit by", "Sign by", "Who signs", "Offer", "Provider", "Accelerator", "Term", "Starts", "Ends", "Machines", "Accelerators"]
+    heads += [f"{name} ({draft.currency})" for name in ("Paid at signing", "Contract value", "Exit cost")] + ["Price", "Because"]
+    styles = ["text", "date", "date", "text", "text", "text", "text", "text", "date", "date", "number", "number", "money", "money", "money", "text", "text"]
     head = sheet.row
     sheet.head(heads, styles)
     for row in decisions(draft.plan).to_dict("records"):
-        at, place = sheet.row, rows[str(row["offer_id"]), str(row["quarter"])]
-        values: list[Any] = ["firm" if row["firm"] else "indicative", row["sign_by"], str(row["approver"]), str(row["offer_id"])]
-        values += [str(row[name]) for name in ("provider", "accelerator", "region")] + [words(str(row["term"]))]
-        values += [str(row["quarter"]), str(row["end_quarter"]), row["machines"], row["accelerators"]]
-        values += [
-            Formula(f"={purchases.cell(place, UPFRONT)}", row["upfront_usd"]),
-            Formula(f"={purchases.cell(place, VALUE)}", row["usd"]),
-        ]
-        values += [row["exit_usd"] / row["usd"] if row["usd"] else 0.0]
-        values += [Formula(f"={address(at, 13, '')}*{address(at, 14, '')}", row["exit_usd"])]
+        place = rows[str(row["offer_id"]), str(row["quarter"])]
+        values: list[Any] = ["firm" if row["firm"] else "indicative", row["submit_by"], row["sign_by"], str(row["approver"]), str(row["offer_id"])]
+        values += [str(row[name]) for name in ("provider", "accelerator")] + [words(str(row["term"])), row["starts"], row["ends"]]
+        values += [row["machines"], row["accelerators"], *_decision_amounts(draft, row, place), str(row["price"]), str(row["because"])]
         sheet.rows([values], styles)
     if not rows:
         sheet.note("Nothing is bought: contracts that are signed and use by the hour carry the work.", 12)
     sheet.row += 1
-    _write_notices(draft, lines, sheet)
-    sheet.finish(head, 0, wide=True, widths={2: 26})
+    for title, table in (
+        ("Signed contracts that end or want a notice", renewals(draft.plan, draft.book)),
+        ("Spend agreements: how far each contract year is used up", agreements(draft.plan)),
+        ("Spend agreements by quarter", burn_down_by_quarter(draft.plan)),
+        ("Every commitment: dates, what is owed, and the share that is used", commitment_desk(draft.plan, draft.book)),
+        ("Capacity that ends", renewal_calendar(draft.plan, draft.book)),
+    ):
+        if len(table):
+            sheet.section(title)
+            sheet.table(table, draft.currency)
+            sheet.row += 1
+    sheet.finish(head, 0, wide=True, widths={0: 24, 3: 24, 4: 30})
 
 
-def _write_notices(draft: Draft, lines: Lines, sheet: Sheet) -> None:
-    """Write contracts that can or must be given notice of, with what is still owed."""
-    table = draft.plan.ledger.contracts
-    table = table[table["notice_date"].notna() & (table["notice_date"] >= pd.Timestamp(draft.plan.scenario.as_of))].sort_values(
-        "notice_date"
-    )
-    if table.empty:
-        return
-    sheet.section("Contracts that want a decision on renewal")
-    styles = ["text", "date", "text", "text", "key", "usd", "share", "usd"]
-    sheet.head(["Status", "Notice by", "", "Contract", "No.", "Still owed (USD)", "Exit cost, share", "Exit cost (USD)"], styles)
-    for row in table.to_dict("records"):
-        at, number = sheet.row, lines.keys["contract_key"][row["contract_id"], row["status"]]
-        owed = lines.sum_where("usd", "cash", contract_key=address(at, 4, "c"), date='">="&as_of')
-        share = row["exit_cost_usd"] / row["owed_usd"] if row["owed_usd"] else 0.0
-        values: list[Any] = [
-            str(row["status"]),
-            row["notice_date"],
-            "",
-            str(row["contract_id"]),
-            number,
-            Formula(f"={owed}", row["owed_usd"]),
-            share,
-        ]
-        values.append(
-            Formula(f"={address(at, 5, '')}*{address(at, 6, '')}", row["exit_cost_usd"]) if pd.notna(row["exit_cost_usd"]) else None
-        )
-        sheet.rows([values], styles)
+def _decision_amounts(draft: Draft, row: dict[Any, Any], place: int) -> list[Any]:
+    """Return what is paid at signing, the whole value, and the exit cost, as formulas on the sheet Purchases and the exchange rate of the signature's month."""
+    purchases, month = draft.sheets["Purchases"], pd.Timestamp(row["sign_by"]).to_period("M").to_timestamp()
+    rates = draft.priced.rates
+    known = [stamp for stamp in rates.index if stamp <= month] or [rates.index[0]]
+    rate = draft.exchange.get(known[-1])
+    by = f"/{rate}" if rate else ""
+    upfront, value = purchases.cell(place, UPFRONT), purchases.cell(place, VALUE)
+    kept = 1.0 - draft.plan.scenario.residual_share
+    leaving = f"={upfront}*{kept!r}{by}" if row["term"] == "owned" else f"={value}{by}"
+    return [
+        Formula(f"={upfront}{by}", row["upfront_amount"]),
+        Formula(f"={value}{by}", row["value_amount"]),
+        Formula(leaving, row["exit_amount"]),
+    ]

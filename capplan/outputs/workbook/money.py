@@ -11,7 +11,7 @@ import pandas as pd
 from capplan.outputs.workbook.assumptions import Draft
 from capplan.outputs.workbook.sheet import Formula, Sheet, address
 from capplan.questions.ledger.quantity_times_price import VIEWS
-from capplan.questions.ledger.summaries import HELD
+from capplan.questions.ledger.work_costs import basis_of
 from capplan.text import words
 from capplan.units import fiscal_year
 
@@ -43,10 +43,12 @@ COLUMNS = (
     ("team_key", "Team no.", "key"),
     ("account_key", "Account no.", "key"),
     ("provider_key", "Provider no.", "key"),
-    ("pool_key", "Pool no.", "key"),
+    ("basis_key", "Basis no.", "key"),
 )
 PLACE = {name: col for col, (name, _, _) in enumerate(COLUMNS)}
 HEAD_ROW = 4
+#: Lines that are printed: a sample, since all of them fill a hundred pages.
+PRINTED_LINES = 55
 #: Components whose names say too little; others are written in words.
 NAMES = {
     "commitment": "Contracts signed",
@@ -82,11 +84,9 @@ class Lines:
     def frame(self) -> pd.DataFrame:
         """Lines of the plan with their keys."""
         frame = self.draft.now.lines.copy()
-        pools = held_pools(self.draft)
-        held = frame["component"].isin(HELD)
-        frame["pool"] = [
-            pools.get(str(name), ("", "")) if inside else ("", "") for name, inside in zip(frame["contract_id"], held, strict=True)
-        ]
+        pools = self.draft.plan.ledger.pools
+        about = zip(frame["component"], frame["contract_id"], frame["provider"], frame["status"], strict=True)
+        frame["basis"] = [basis_of(str(part), str(name), str(maker), str(status), pools) for part, name, maker, status in about]
         frame["bearer"] = list(zip(frame["team"], frame["cost_center"], strict=True))
         frame["contract"] = list(zip(frame["contract_id"], frame["status"], strict=True))
         for key, column in (
@@ -95,9 +95,11 @@ class Lines:
             ("team_key", "bearer"),
             ("account_key", "account"),
             ("provider_key", "provider"),
-            ("pool_key", "pool"),
+            ("basis_key", "basis"),
         ):
-            self.keys[key] = {value: place for place, value in enumerate(sorted(set(frame[column])), 1)}
+            # What stands on no basis has the number 0.
+            first = 0 if column == "basis" and (frame[column] == "").any() else 1
+            self.keys[key] = {value: place for place, value in enumerate(sorted(set(frame[column])), first)}
             frame[key] = frame[column].map(self.keys[key])
         return frame
 
@@ -135,20 +137,6 @@ class Lines:
 def component_name(component: str) -> str:
     """Return what a component is called on paper."""
     return NAMES.get(component) or words(component)
-
-
-def held_pools(draft: Draft) -> dict[str, tuple[str, str]]:
-    """Return provider and accelerator of each contract, machine and purchase that is paid for in any case."""
-    book = draft.book
-    skus = book.get("skus").set_index("sku")
-    found: dict[str, tuple[str, str]] = {}
-    for table, name in (("commitments", "commitment_id"), ("assets", "asset_id")):
-        for row in book.get(table).to_dict("records"):
-            if row["sku"] in skus.index:
-                found[str(row[name])] = (str(skus.loc[row["sku"], "provider"]), str(skus.loc[row["sku"], "accelerator"]))
-    for row in draft.plan.purchases.purchases.to_dict("records"):
-        found[f"{row['offer_id']} {row['quarter']}"] = (str(row["provider"]), str(row["accelerator"]))
-    return found
 
 
 def write_lines(draft: Draft, lines: Lines) -> None:
@@ -189,6 +177,7 @@ def write_lines(draft: Draft, lines: Lines) -> None:
         sheet.rows([values], styles)
     sheet.sheet.autofilter(HEAD_ROW, 0, sheet.row - 1, len(COLUMNS) - 1)
     sheet.finish(HEAD_ROW, wide=True)
+    sheet.print_to(min(sheet.row, HEAD_ROW + PRINTED_LINES), PLACE["present"])
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from typing import Any
 import pandas as pd
 
 from capplan.errors import ReportError
+from capplan.text import heading, words
+from capplan.units import is_quarter
 
 #: Longest text a cell takes.
 LONGEST_TEXT = 32767
@@ -201,21 +203,21 @@ class Sheet:
     def head(self, headings: Sequence[Any], styles: Sequence[str]) -> int:
         """Write the headings of a table and return the row below them."""
         tall = [
-            len(heading)
-            for heading, style in zip(headings, styles, strict=True)
-            if isinstance(heading, str) and not style.startswith("text")
+            len(text_of)
+            for text_of, style in zip(headings, styles, strict=True)
+            if isinstance(text_of, str) and not style.startswith("text")
         ]
         if max(tall, default=0) > ONE_LINE:
             self.sheet.set_row(self.row, 15 * min(3, math.ceil(max(tall) / (ONE_LINE - 3))))
-        for col, (heading, style) in enumerate(zip(headings, styles, strict=True)):
+        for col, (text_of, style) in enumerate(zip(headings, styles, strict=True)):
             kind = (
                 "head_month"
-                if isinstance(heading, pd.Timestamp)
+                if isinstance(text_of, pd.Timestamp)
                 else "head"
                 if style.startswith(("text", "key", "flag", "date"))
                 else "head_number"
             )
-            self.put(self.row, col, heading, kind)
+            self.put(self.row, col, text_of, kind)
         self.row += 1
         return self.row
 
@@ -226,12 +228,26 @@ class Sheet:
                 self.put(self.row, col, value, style)
             self.row += 1
 
+    def table(self, frame: pd.DataFrame, currency: str) -> None:
+        """Write a table of values as it is, headings and styles by the names of its columns."""
+        styles = [_style_of(str(name), frame[name]) for name in frame.columns]
+        self.head([heading(str(name), currency) for name in frame.columns], styles)
+        rows = [
+            [words(value) if name == "term" and isinstance(value, str) else value for name, value in zip(frame.columns, row, strict=True)]
+            for row in frame.astype(object).itertuples(index=False, name=None)
+        ]
+        self.rows(rows, styles)
+
     def wrapped(self, row: int, first: int, last: int, text: str, characters: int) -> None:
         """Write text over some columns of a row, which becomes as high as the text needs."""
         self.sheet.merge_range(row, first, row, last, "", self.styles("text+wrap"))
         self.sheet.write_string(row, first, text[:LONGEST_TEXT], self.styles("text+wrap"))
         if len(text) > characters:
             self.sheet.set_row(row, 15 * math.ceil(len(text) / characters))
+
+    def print_to(self, row: int, last_col: int) -> None:
+        """Print rows up to this one only: what follows is looked up on the screen."""
+        self.sheet.print_area(0, 0, row, last_col)
 
     def not_negative(self, first: int, last: int, col: int) -> None:
         """Let a person type only numbers of 0 or more into some cells."""
@@ -283,6 +299,17 @@ class Sheet:
         self.sheet.set_margins(left=0.4, right=0.4, top=0.5, bottom=0.6)
         self.sheet.set_footer("&L&A&RPage &P of &N")
         self.sheet.hide_gridlines(2)
+
+
+def _style_of(name: str, column: pd.Series) -> str:
+    """Return the style of a column of a table: by its name, its unit's ending, and its kind."""
+    if pd.api.types.is_datetime64_any_dtype(column):
+        return "date"
+    if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
+        return "text"
+    if name.endswith("_amount") or name == "amount":
+        return "money"
+    return "share" if name.endswith("_share") or is_quarter(name) else "decimal" if name.startswith("amount_per_") else "number"
 
 
 def address(row: int, col: int, fixed: str = "rc") -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from capplan.outputs.views.memo import headline
 from capplan.outputs.views.plan_tables import spend
 from capplan.outputs.workbook.assumptions import REVALUES, Draft
 from capplan.outputs.workbook.money import CENT, FIRST_MONTH, VIEW_SHEETS, Lines, ViewBlock
@@ -49,8 +50,7 @@ def write_summary(draft: Draft, lines: Lines, blocks: Blocks) -> None:
     sheet.sheet.set_row(0, 24)
     sheet.put(1, 0, draft.book.name, "section")
     sheet.row = 2
-    sheet.note(plan.headline, NOTE_COLUMNS, "headline", 100)
-    sheet.note(plan.ledger.headline, NOTE_COLUMNS, "text+wrap")
+    sheet.note(f"As made on {scenario.as_of}: {headline(plan)}", NOTE_COLUMNS, "headline", 100)
     sheet.note(REVALUES, NOTE_COLUMNS)
     sheet.row += 1
     sheet.put(sheet.row, 0, "Checks", "text+total")

@@ -14,6 +14,7 @@ from capplan.book.scenario import LedgerAssumptions
 from capplan.outputs.workbook.assumptions import SHEETS, Draft, write_assumptions, write_sources
 from capplan.outputs.workbook.decisions import place_agreements, write_decisions, write_purchases
 from capplan.outputs.workbook.demand import write_demand
+from capplan.outputs.workbook.memo import write_bridges, write_memo
 from capplan.outputs.workbook.money import CENT, HEAD_ROW, PLACE, Lines, write_lines, write_views
 from capplan.outputs.workbook.sheet import Sheet, Styles
 from capplan.outputs.workbook.summary import write_checks, write_summary
@@ -91,7 +92,9 @@ def write_workbook(plan: Plan, book: Book, path: Path) -> Path:
         write_lines(draft, lines)
         blocks = write_views(draft, lines)
         write_purchases(draft, lines)
-        write_decisions(draft, lines)
+        write_decisions(draft)
+        write_memo(draft)
+        write_bridges(draft)
         write_demand(draft)
         write_units(draft, lines)
         _check_signs(draft, lines)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from capplan.book.scenario import LedgerAssumptions
 from capplan.book.tables.registry import columns_of
+from capplan.questions.ledger.bill import before_plan_entries, open_months, sorted_bill
 from capplan.questions.ledger.costs import (
     asset_entries,
     late_entries,
@@ -22,11 +24,12 @@ from capplan.questions.ledger.costs import (
 from capplan.questions.ledger.currency import converted
 from capplan.questions.ledger.hourly_commitments import burn_down
 from capplan.questions.ledger.payments import payments_by_day
-from capplan.questions.ledger.reconcile import OLD_DAYS, against_budgets, reconcile
+from capplan.questions.ledger.reconcile import against_budgets, reconcile, reconciliation_notes
 from capplan.questions.ledger.schedules import Entry, as_incurred, entry_frame
 from capplan.questions.ledger.summaries import contract_table, idle_table, obligation_table, residual_table, spend_band
 from capplan.questions.ledger.teams import class_bearers, purchase_bearers
 from capplan.questions.ledger.tokens import api_spend
+from capplan.questions.ledger.work_costs import work_costs
 from capplan.text import money
 from capplan.units import fiscal_year, quarter_end, quarter_of, quarter_range, quarter_start
 
@@ -82,6 +85,10 @@ class Ledger:
         contract_id, month, low_usd, expected_usd, high_usd: what owned machines may bring at the end of their life.
     idle
         Use and cost of what is paid for in any case (see `summaries.idle_table`).
+    pools
+        Provider, accelerator, and whether capacity is held, of each contract, machine and purchase.
+    work_costs
+        The compute P&L by class of work (see `work_costs.work_costs`).
     band
         Quantiles of P&L spend over the paths (see `summaries.spend_band`).
     reconciliation
@@ -101,6 +108,8 @@ class Ledger:
     agreements: pd.DataFrame
     residuals: pd.DataFrame
     idle: pd.DataFrame
+    pools: Mapping[str, tuple[str, str, bool]]
+    work_costs: pd.DataFrame
     band: pd.DataFrame
     reconciliation: pd.DataFrame
     budgets: pd.DataFrame
@@ -194,7 +203,8 @@ def build_ledger(
         _table(assets, "assets"),
         _table(sites, "sites"),
     )
-    jobs, rates, bill = _table(workloads, "workloads"), _table(fx, "fx"), _table(billing, "billing")
+    jobs, rates, others = _table(workloads, "workloads"), _table(fx, "fx"), _table(other_costs, "other_costs")
+    bill = sorted_bill(_table(billing, "billing"), signed, machines, rooms, others, rates)
     bought, runs = _frame(purchases, PURCHASES), _frame(dispatch, DISPATCH)
     expected = _frame(work, ["workload", "quarter", "quantity"])
     as_of, quarters = pd.Timestamp(a.as_of), quarter_range(a.first_quarter, a.horizon_quarters)
@@ -210,8 +220,8 @@ def build_ledger(
     ]
     entries += purchase_entries(bought, _table(offer_payments, "offer_payments"), purchase_bearers(bought, runs, classes), a)
     entries += usage_entries(runs, classes, a) + late_entries(_frame(costs, COSTS), a) + token_entries(spend, jobs, a)
-    entries += asset_entries(own, a) + site_entries(rooms, own, machines, bought, months, a)
-    entries += other_entries(_table(other_costs, "other_costs"), months, a)
+    entries += asset_entries(own, a) + site_entries(rooms, own, machines, bought, months.union(open_months(bill, a)), a)
+    entries += other_entries(others, months, a) + before_plan_entries(bill, a)
     agreements = burn_down(_table(spend_agreements, "spend_agreements"), _charges(entries, as_of), as_of)
     entries += _agreement_entries(entries, agreements, as_of, a)
 
@@ -219,8 +229,8 @@ def build_ledger(
     frame["quarter"] = [quarter_of(month) for month in frame["month"]]
     frame["fiscal_year"] = [fiscal_year(month, a.fiscal_year_first_month) for month in frame["month"]]
     frame["amount"] = converted(frame["usd"], frame["month"], a.currency, rates)
-    end = quarter_end(quarters[-1])
-    reconciliation = reconcile(bill, frame, signed, providers, as_of, rates)
+    end, pools = quarter_end(quarters[-1]), held_pools(signed, own, bought, machines)
+    reconciliation = reconcile(bill, frame, signed, providers, as_of)
     return Ledger(
         entries=frame,
         payments=payments_by_day(entries),
@@ -228,7 +238,9 @@ def build_ledger(
         obligations=obligation_table(entries, as_of, end, a),
         agreements=agreements,
         residuals=residual_table(entries, own, a),
-        idle=idle_table(frame, _holdings(signed, own, bought, machines), _frame(capacity, CAPACITY), runs, a),
+        idle=idle_table(frame, pools, _frame(capacity, CAPACITY), runs, a),
+        pools=pools,
+        work_costs=work_costs(frame, pools, runs, quarters),
         band=spend_band(frame, _frame(costs, COSTS), quarters),
         reconciliation=reconciliation,
         budgets=against_budgets(frame, _table(limits, "limits"), quarters),
@@ -238,16 +250,18 @@ def build_ledger(
     )
 
 
-def _holdings(signed: pd.DataFrame, own: pd.DataFrame, bought: pd.DataFrame, skus: pd.DataFrame) -> pd.DataFrame:
-    """Say which accelerators each contract, asset and purchase holds."""
-    bare = pd.concat([signed.rename(columns={"commitment_id": "contract_id"}), own.rename(columns={"asset_id": "contract_id"})])[
-        ["contract_id", "sku"]
-    ]
-    known = bare.merge(skus[["sku", "provider", "accelerator"]], on="sku")[["contract_id", "provider", "accelerator"]]
-    if bought.empty:
-        return known
-    names = [purchase_name(row) for row in bought.to_dict("records")]
-    return pd.concat([known, bought[["provider", "accelerator"]].assign(contract_id=names)], ignore_index=True)
+def held_pools(signed: pd.DataFrame, own: pd.DataFrame, bought: pd.DataFrame, skus: pd.DataFrame) -> dict[str, tuple[str, str, bool]]:
+    """Say which accelerators each contract, asset and purchase is for, and whether it holds capacity or only a price."""
+    about = skus.set_index("sku")[["provider", "accelerator"]]
+    found = {}
+    for row in (*signed.to_dict("records"), *own.to_dict("records")):
+        if row["sku"] in about.index:
+            maker, accelerator = about.loc[row["sku"]]
+            holds = row.get("guarantees_capacity", True)
+            found[str(row.get("commitment_id", row.get("asset_id")))] = (str(maker), str(accelerator), bool(holds) if pd.notna(holds) else True)
+    for row in bought.to_dict("records"):
+        found[purchase_name(row)] = (str(row["provider"]), str(row["accelerator"]), row.get("gives") != "price")
+    return found
 
 
 def _requests(work: pd.DataFrame, workloads: pd.DataFrame) -> pd.DataFrame:
@@ -322,12 +336,12 @@ def _notes(
 ) -> tuple[str, ...]:
     """State what was assumed, and what the reader must know."""
     notes = [
-        f"Invoices are dated at the end of their month and paid {a.payment_terms_days} days later; upfront and scheduled payments on their day.",
+        f"Invoices are dated at the end of their month and paid {a.payment_terms_days} days later, thirty days being a month; upfront and scheduled payments on their day.",
         "Owned machines are written off in a straight line; residual values are a band. MACRS is a tax view and not part of the ledger.",
     ]
     if quarter_start(a.first_quarter) > pd.Timestamp(a.as_of):
         notes.append(
-            f"From {a.as_of} to the start of {a.first_quarter} contracts, rooms and other costs are booked; what is used by the hour is not planned."
+            f"From {a.as_of} to the start of {a.first_quarter} contracts, rooms and other costs are booked, and use by the hour and the token goes on at the last bill's rate by day."
         )
     bridged = float(bought["bridge_usd"].sum()) if "bridge_usd" in bought else 0.0
     if bridged >= 1:
@@ -350,19 +364,7 @@ def _notes(
         notes.append(
             "Months after the last exchange rate use the last one, months before the first use the first; moving rates let the views differ by exchange gains."
         )
-    if len(reconciliation):
-        off = reconciliation[reconciliation["ties"].eq(False)]
-        month = reconciliation["month"].iloc[0]
-        by_use = reconciliation[reconciliation["ties"].isna() & (reconciliation["view"] == "billed")]["bill_usd"].sum()
-        if off.empty:
-            notes.append(f"All contracts tie to the bill of {month:%Y-%m}; another {money(by_use)} were billed by use in it.")
-        notes += [
-            f"Bill of {month:%Y-%m}, {row['line']} of {row['provider']} ({row['view']}): the ledger has {row['ledger_usd']:,.2f} USD, the bill {row['bill_usd']:,.2f} USD: {row['why']}."
-            for row in off.to_dict("records")
-        ]
-        days = int(reconciliation["days_old"].iloc[0])
-        if days > OLD_DAYS:
-            notes.append(f"The last bill is old: {month:%Y-%m} ended {days} days before the plan's date. It says nothing of contracts and prices since; ingest a newer one.")
+    notes += reconciliation_notes(reconciliation)
     renewed = set(bought["offer_id"]) if len(bought) else set()
     passed = signed[signed["renews"].astype(bool) & (signed["notice_date"] < pd.Timestamp(a.as_of))] if len(signed) else signed
     notes += [

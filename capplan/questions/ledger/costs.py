@@ -79,7 +79,8 @@ def purchase_entries(
     Parameters
     ----------
     purchases
-        offer_id, provider, term, quarter, end_quarter, upfront_usd, usd (whole contract, upfront part included), sign_by, firm; `starts` and `ends` where
+        offer_id, provider, term, quarter, end_quarter, upfront_usd, usd (whole contract, upfront part included), sign_by, firm; `signed_on` where a
+        signature comes later than it should, and `starts` and `ends` where
         service does not begin and end with the quarters.
     offer_payments
         The table of this name: offers that are paid by a schedule.
@@ -94,7 +95,8 @@ def purchase_entries(
         name, status = purchase_name(row), "firm" if row["firm"] else "indicative"
         first = row["starts"] if pd.notna(row.get("starts")) else quarter_start(str(row["quarter"]))
         last = row["ends"] if pd.notna(row.get("ends")) else quarter_end(str(row["end_quarter"])) - pd.Timedelta(days=1)
-        signed = max(as_of, row["sign_by"]) if pd.notna(row.get("sign_by")) else first
+        known = next((row[name] for name in ("signed_on", "sign_by") if pd.notna(row.get(name))), first)
+        signed = max(as_of, known)
         for bearer, share in bearers.get(name, [(Bearer(), 1.0)]):
             upfront, usd = row["upfront_usd"] * share, row["usd"] * share
             if row["term"] == "owned":

@@ -12,6 +12,7 @@ from capplan.book.scenario import LedgerAssumptions
 from capplan.questions.ledger.build_ledger import Ledger
 from capplan.questions.ledger.costs import BY_USE, purchase_name
 from capplan.questions.ledger.currency import rates_by_month
+from capplan.questions.ledger.schedules import paid_on, service_months
 from capplan.units import HOURS_PER_YEAR, quarter_of
 
 VIEWS = ("cash", "billed", "p_and_l")
@@ -201,7 +202,7 @@ def _use(dispatch: pd.DataFrame, a: LedgerAssumptions) -> tuple[pd.DataFrame, Pr
 def _by_accelerator(lines: pd.DataFrame, composition: pd.DataFrame, a: LedgerAssumptions) -> pd.DataFrame:
     """Split what is paid by use into accelerators, and the discounts of agreements like the use they are given on."""
     cash = lines["view"] == "cash"
-    service = lines["date"].where(~cash, lines["date"] - pd.Timedelta(days=a.payment_terms_days))
+    service = lines["date"].where(~cash, service_months(lines["date"], a.payment_terms_days))
     lines = lines.assign(service=service.to_numpy().astype("datetime64[M]").astype("datetime64[ns]"))
     of_use, off = lines["component"].isin(BY_USE), lines["component"] == "agreement_discount"
     use = lines[of_use].assign(quarter=[quarter_of(month) for month in lines.loc[of_use, "service"]])
@@ -242,7 +243,7 @@ def _shortfall_lines(agreements: pd.DataFrame, a: LedgerAssumptions) -> pd.DataF
         if year["end"] < pd.Timestamp(a.as_of) or (bool(year["rolls_over"]) and following):
             continue
         month = year["end"].replace(day=1).normalize()
-        paid = month + pd.offsets.MonthEnd(0) + pd.Timedelta(days=a.payment_terms_days)
+        paid = paid_on(month + pd.offsets.MonthEnd(0), a.payment_terms_days)
         about = (
             "agreement_shortfall",
             str(year["agreement_id"]),

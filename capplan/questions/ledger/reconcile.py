@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from capplan.errors import CapplanError
-from capplan.questions.ledger.currency import converted
+from capplan.text import money
 from capplan.units import quarter_of
 
 #: A line ties where ledger and bill differ by less than this share of the bill, or by less than a dollar.
@@ -23,7 +23,7 @@ MEASURES = {"p_and_l": "p_and_l", "cash": "cash", "capex": "cash"}
 
 
 def reconcile(
-    billing: pd.DataFrame, entries: pd.DataFrame, commitments: pd.DataFrame, providers: pd.Series, as_of: pd.Timestamp, fx: pd.DataFrame
+    bill: pd.DataFrame, entries: pd.DataFrame, commitments: pd.DataFrame, providers: pd.Series, as_of: pd.Timestamp
 ) -> pd.DataFrame:
     """Hold the ledger against the last full month of the bill.
 
@@ -52,15 +52,14 @@ def reconcile(
         month, view (billed, p_and_l), provider, line, ledger_usd, bill_usd, difference_usd, ties (empty for lines that only the bill has), used_usd and
         unused_usd (parts of bill_usd), why (a line does not tie), days_old (from the month's end to `as_of`).
     """
-    full = billing[billing["month"] + pd.offsets.MonthEnd(0) < as_of]
+    full = bill[bill["month"] + pd.offsets.MonthEnd(0) < as_of]
     if full.empty:
         return pd.DataFrame(columns=COLUMNS)
     month = full["month"].max()
-    bill = _in_usd(full[full["month"] == month].reset_index(drop=True), fx)
+    bill = full[full["month"] == month].reset_index(drop=True)
     names = commitments.assign(provider=commitments["sku"].map(providers))
-    running = names[(names["start"] <= month + pd.offsets.MonthEnd(0)) & (names["end"] >= month)]
-    bill["line"] = _lines(bill, running)
-    booked = entries[(entries["month"] == month) & (entries["component"] == "commitment")]
+    inside = entries[entries["month"] == month]
+    booked = inside[inside["component"] == "commitment"]
     line_of = _line_of_contracts(names, bill)
     rows = []
     for view, column in (("billed", "billed_cost"), ("p_and_l", "effective_cost")):
@@ -70,7 +69,8 @@ def reconcile(
             mine = bill[(bill["line"] == line) & (bill["provider"] == provider)]
             if ours or mine[column].sum():
                 rows.append((month, view, provider, line, ours, mine[column].sum(), *_used_parts(mine, column), _why(part, mine, month, column)))
-        rest = bill[bill["line"].isna()]
+        rows += _rooms_and_other_costs(bill, inside[inside["view"] == view], month, view, column)
+        rest = bill[bill["part"].isin(["machines", "other"])]
         for (provider, service), part in rest.groupby(["provider", "service"], sort=True):
             rows.append((month, view, provider, f"{service} by use", float("nan"), part[column].sum(), *_used_parts(part, column), ""))
     frame = pd.DataFrame(rows, columns=[name for name in COLUMNS if name not in ("difference_usd", "ties", "days_old")])
@@ -82,17 +82,22 @@ def reconcile(
     return frame[COLUMNS]
 
 
-def _in_usd(bill: pd.DataFrame, fx: pd.DataFrame) -> pd.DataFrame:
-    """Convert a bill's costs to US dollars."""
-    for column in ("billed_cost", "effective_cost"):
-        parts = [
-            part[column] * (1 / converted(pd.Series(1.0, part.index), part["month"], str(name), fx)) for name, part in bill.groupby("currency")
-        ]
-        bill[column] = pd.concat(parts)
-    return bill
+def _rooms_and_other_costs(bill: pd.DataFrame, booked: pd.DataFrame, month: pd.Timestamp, view: str, column: str) -> list[tuple[Any, ...]]:
+    """Hold rooms against what is billed for them, and other costs against what their providers bill beside machines."""
+    rows: list[tuple[Any, ...]] = []
+    differs = "the book states another amount for the month"
+    for site, part in bill[bill["part"] == "site"].groupby("about"):
+        ours = booked.loc[booked["component"].isin(["space", "power"]) & (booked["contract_id"] == site), "usd"].sum()
+        rows.append((month, view, "own", f"{site}, space and power", float(ours), part[column].sum(), *_used_parts(part, column), differs))
+    stated = booked[(booked["status"] == "stated") & (booked["provider"] != "")].groupby("provider")["usd"].sum()
+    services = bill[bill["part"] == "services"]
+    for provider in sorted(set(stated.index) | set(services["provider"])):
+        part = services[services["provider"] == provider]
+        rows.append((month, view, provider, "other costs", float(stated.get(provider, 0.0)), part[column].sum(), *_used_parts(part, column), differs))
+    return rows
 
 
-def _lines(bill: pd.DataFrame, running: pd.DataFrame) -> pd.Series:
+def contract_lines(bill: pd.DataFrame, running: pd.DataFrame) -> pd.Series:
     """Say to which contract line each charge belongs; missing for charges by use.
 
     A commitment's name is the provider's (often a long path whose last part is the contract's name); a charge under a commitment that no contract has by
@@ -101,13 +106,14 @@ def _lines(bill: pd.DataFrame, running: pd.DataFrame) -> pd.Series:
     of_contract = bill["charge_category"].eq("Purchase") | bill["pricing_category"].eq("Committed") | bill["commitment_status"].isin(["Used", "Unused"])
     own = {str(row.commitment_id).lower(): _named_line(row) for row in running[["commitment_id", "sku"]].itertuples(index=False)}
     short = bill["commitment"].str.lower().str.split(r"[/:]").str[-1]
-    by_name = bill["commitment"].str.lower().map(own).fillna(short.map(own))
+    whole, last = bill["commitment"].str.lower().map(own).astype(object), short.map(own).astype(object)
+    by_name = whole.where(whole.notna(), last)
     machines = set(zip(running["provider"], running["sku"], strict=True))
     known = pd.Series([(provider, machine) in machines for provider, machine in zip(bill["provider"], bill["machine"], strict=True)], bill.index, dtype=bool)
     machine = bill["machine"].where(known, bill["sku"])
     covered = pd.Series([pair in machines for pair in zip(bill["provider"], machine, strict=True)], bill.index, dtype=bool)
     by_machine = (machine + UNDER_CONTRACT).where(covered & of_contract)
-    return by_name.fillna(by_machine)
+    return by_name.where(by_name.notna(), by_machine.astype(object))
 
 
 def _named_line(row: Any) -> str:
@@ -143,6 +149,29 @@ def _why(contracts: pd.DataFrame, charges: pd.DataFrame, month: pd.Timestamp, co
     if not reasons:
         reasons.append("price, machines or hours of the contract differ from the bill's")
     return "; ".join(reasons)
+
+
+def reconciliation_notes(table: pd.DataFrame) -> list[str]:
+    """Say how much of the last bill the ledger was held against, what does not tie, and whether the bill is old."""
+    if table.empty:
+        return []
+    month, billed = table["month"].iloc[0], table[table["view"] == "billed"]
+    whole, held = float(billed["bill_usd"].sum()), billed[billed["ties"].notna()]
+    tied = float(held.loc[held["ties"].eq(True), "bill_usd"].sum())
+    share = f" ({tied / whole:.0%} of it)" if whole > 0 else ""
+    by_use = float(billed.loc[billed["ties"].isna(), "bill_usd"].sum())
+    notes = [
+        f"Bill of {month:%Y-%m}, {money(whole)}: contracts, rooms and other costs of {money(tied)}{share} tie to the ledger; "
+        f"{money(by_use)} were billed by use, which the ledger of that month does not hold."
+    ]
+    notes += [
+        f"Bill of {month:%Y-%m}, {row['line']} of {row['provider']} ({row['view']}): the ledger has {row['ledger_usd']:,.2f} USD, the bill {row['bill_usd']:,.2f} USD: {row['why']}."
+        for row in table[table["ties"].eq(False)].to_dict("records")
+    ]
+    days = int(table["days_old"].iloc[0])
+    if days > OLD_DAYS:
+        notes.append(f"The last bill is old: {month:%Y-%m} ended {days} days before the plan's date. It says nothing of contracts and prices since; ingest a newer one.")
+    return notes
 
 
 def against_budgets(entries: pd.DataFrame, limits: pd.DataFrame, quarters: list[str]) -> pd.DataFrame:

@@ -10,6 +10,8 @@ import pandas as pd
 from capplan.errors import CapplanError
 
 HOURS_PER_DAY = 24
+#: Days of payment terms that make a month.
+DAYS_OF_TERMS = 30
 #: A schedule and a contract's value may differ by this for cents that were rounded.
 ROUNDING_USD = 0.05
 VIEWS = ("cash", "billed", "p_and_l", "economic")
@@ -18,6 +20,8 @@ ACCOUNTS = {
     "purchase": "cloud commitments",
     "on_demand": "cloud usage",
     "spot": "cloud usage",
+    "use_before_plan": "cloud usage",
+    "tokens_before_plan": "model APIs",
     "api": "model APIs",
     "egress": "network",
     "tokens": "model APIs",
@@ -109,6 +113,28 @@ def month_end(month: pd.Timestamp) -> pd.Timestamp:
     return month + pd.offsets.MonthEnd(0)
 
 
+def paid_on(invoiced: pd.Timestamp, payment_terms_days: int) -> pd.Timestamp:
+    """Return the day an invoice dated at a month's end is paid, so that every month pays exactly one month's invoices.
+
+    Thirty days of payment terms are a month: what is dated at the end of January on 30 days is paid at the end of February, not on 2 March together
+    with February's. What is left of the terms is a day of the month after.
+
+    Examples
+    --------
+    >>> [str(paid_on(pd.Timestamp(end), 30).date()) for end in ("2027-01-31", "2027-02-28")], str(paid_on(pd.Timestamp("2027-01-31"), 45).date())
+    (['2027-02-28', '2027-03-31'], '2027-03-15')
+    """
+    months, days = divmod(payment_terms_days, DAYS_OF_TERMS)
+    month = invoiced.replace(day=1) + pd.DateOffset(months=months + (days > 0))
+    return month_end(month) if days == 0 else month + pd.Timedelta(days=min(days, month.days_in_month) - 1)
+
+
+def service_months(paid: pd.Series, payment_terms_days: int) -> pd.Series:
+    """Return the months whose invoices are paid on some days (see `paid_on`)."""
+    months, days = divmod(payment_terms_days, DAYS_OF_TERMS)
+    return (paid.dt.to_period("M") - (months + (days > 0))).dt.to_timestamp()
+
+
 @dataclass(frozen=True)
 class Contract:
     """A contract as finance sees it.
@@ -159,7 +185,7 @@ class Contract:
         .. math:: \sum \text{cash} = \sum \text{billed} = \sum \text{P\&L}
 
         Upfront payments are billed and paid on their day, scheduled ones on the day they are due; the rest is invoiced at the end of each month of
-        service and paid `payment_terms_days` later. The P&L takes the whole value evenly over the days of service, used or not.
+        service and paid after the payment terms (see `paid_on`). The P&L takes the whole value evenly over the days of service, used or not.
         """
         settled = self.upfront_usd + sum(usd for _, usd in self.payments)
         rounded = bool(self.payments) or abs(self.usd - settled) <= ROUNDING_USD
@@ -172,14 +198,14 @@ class Contract:
             if not rounded:
                 fee, invoiced = (usd - self.upfront_usd) * share, month_end(month)
                 found.append(replace(blank, date=invoiced, view="billed", usd=fee))
-                found.append(replace(blank, date=invoiced + pd.Timedelta(days=payment_terms_days), view="cash", usd=fee))
+                found.append(replace(blank, date=paid_on(invoiced, payment_terms_days), view="cash", usd=fee))
         return found
 
 
 def as_incurred(entry: Entry, payment_terms_days: int) -> list[Entry]:
-    """Book a cost of one month: expensed and invoiced in it, paid `payment_terms_days` after its end."""
+    """Book a cost of one month: expensed and invoiced in it, paid after the payment terms."""
     month = entry.date.replace(day=1).normalize()
-    paid = month_end(month) + pd.Timedelta(days=payment_terms_days)
+    paid = paid_on(month_end(month), payment_terms_days)
     return [
         replace(entry, date=month, view="p_and_l"),
         replace(entry, date=month_end(month), view="billed"),

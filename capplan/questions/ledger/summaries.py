@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pandas as pd
 
 from capplan.book.scenario import LedgerAssumptions
 from capplan.quantiles import weighted_quantiles
 from capplan.questions.ledger.schedules import Entry
+from capplan.questions.ledger.work_costs import HELD
 from capplan.units import fiscal_year, quarter_hours
 
-#: Components that pay for capacity, used or not; rooms and their power are paid by the site, whichever machine stands in them.
-HELD = ("commitment", "purchase", "depreciation", "running", "support")
 #: Components that differ from path to path, as the cost table of a purchase plan names them.
 BY_PATH = ("on_demand", "spot", "api", "late_delivery")
 QUANTILES = (0.1, 0.5, 0.9)
@@ -89,7 +90,7 @@ def residual_table(entries: list[Entry], assets: pd.DataFrame, a: LedgerAssumpti
 
 
 def idle_table(
-    frame: pd.DataFrame, machines: pd.DataFrame, capacity: pd.DataFrame, dispatch: pd.DataFrame, a: LedgerAssumptions
+    frame: pd.DataFrame, pools: Mapping[str, tuple[str, str, bool]], capacity: pd.DataFrame, dispatch: pd.DataFrame, a: LedgerAssumptions
 ) -> pd.DataFrame:
     r"""Say how much of what is paid for in any case is used, and what the unused part costs.
 
@@ -99,8 +100,8 @@ def idle_table(
     ----------
     frame
         Ledger entries, with quarters.
-    machines
-        contract_id, provider, accelerator: what each contract and asset holds.
+    pools
+        What each contract and asset holds; what only discounts use holds nothing and is not here.
     capacity
         quarter, provider, accelerator, accelerators: what is surely there.
     dispatch
@@ -121,6 +122,7 @@ def idle_table(
     table = pd.DataFrame({"held_accelerator_hours": held, "used_accelerator_hours": used}).astype(float).fillna(0.0)
     table = table[table["held_accelerator_hours"] > 0]
     expense = frame[(frame["view"] == "p_and_l") & frame["component"].isin(HELD)]
+    machines = pd.DataFrame([(name, *pool[:2]) for name, pool in pools.items() if pool[2]], columns=["contract_id", *keys[1:]])
     expense = expense.drop(columns="provider").merge(machines, on="contract_id", how="inner").groupby(keys)["usd"].sum()
     table["p_and_l_usd"] = expense.reindex(table.index).fillna(0.0)
     table.insert(2, "used_share", (table["used_accelerator_hours"] / table["held_accelerator_hours"]).clip(upper=1.0))

@@ -68,7 +68,9 @@ def purchase_table(choices: Choices, lots: np.ndarray) -> pd.DataFrame:
             "bridge_usd": choices.bridge_usd[chosen] * count,
             "beyond_horizon_usd": beyond,
             "requoted": part["requoted"],
+            "submit_by": part["submit_by"],
             "sign_by": part["sign_by"],
+            "signed_on": part["signed_on"],
             "late": part["late"],
             "firm": part["firm"],
         }

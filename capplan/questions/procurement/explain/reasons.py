@@ -156,7 +156,7 @@ def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: Procur
     late = bought[bought["late"]]
     if len(late):
         notes.append(
-            f"{counted(len(late), 'purchase')} should have been signed already ({', '.join(late['offer_id'].head(3))}): hasten the approval, or expect them late."
+            f"{counted(len(late), 'purchase')} should have been submitted already ({', '.join(late['offer_id'].head(3))}): hasten the approval, or expect them late."
         )
     assumed = sorted(choices.table.loc[choices.table["renewal_assumed"], "offer_id"].str.removeprefix("renew "))
     if assumed:
@@ -181,8 +181,8 @@ def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: Procur
             f"This plan is not proven to be optimal ({within(solution.gap_share)}): {why}, so that what no plan can undercut is known less closely."
         )
     notes.append(
-        f"Each purchase must be signed by the start of its quarter less the 90th percentile of its lead time (the median where that is not known) "
-        f"and {a.approval_days} days of approval; firm are those due before the next review in {counted(a.review_interval_quarters, 'quarter')}."
+        f"Each purchase must be signed by the start of its quarter less the 90th percentile of its lead time (the median where that is not known), "
+        f"and submitted {a.approval_days} days of approval before; firm are those to be submitted before the next review in {counted(a.review_interval_quarters, 'quarter')}."
     )
     return tuple(notes)
 
@@ -224,9 +224,9 @@ def _headline(bought: pd.DataFrame, alternatives: pd.DataFrame, a: ProcurementAs
     if len(bought) == 0:
         return f"Buy nothing and renew nothing: {price}."
     if len(firm):
-        when = "at once" if firm["late"].any() else f"by {firm['sign_by'].min():%Y-%m-%d}"
+        when = "at once" if firm["late"].any() else f"by {firm['sign_by'].min():%Y-%m-%d} (submitted by {firm['submit_by'].min():%Y-%m-%d})"
         start = f"Sign {counted(len(firm), 'contract')} worth {money(firm['usd'].sum())}, the first {when}"
     else:
         later = f"the first of {len(bought)} later contracts" if len(bought) > 1 else "one later contract"
-        start = f"Nothing must be signed before the next review; {later} is due by {bought['sign_by'].min():%Y-%m-%d}"
+        start = f"Nothing must be signed before the next review; {later} is to be submitted by {bought['submit_by'].min():%Y-%m-%d}"
     return f"{start}: {price}, {saved}."

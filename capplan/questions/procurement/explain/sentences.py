@@ -58,10 +58,10 @@ def _next(purchases: pd.DataFrame) -> str:
     """Name what must be signed first, and by when."""
     if purchases.empty:
         return "Nothing is to be signed."
-    first = purchases["sign_by"].min()
-    due = purchases[purchases["sign_by"] == first]
+    first = purchases["submit_by"].min()
+    due = purchases[purchases["submit_by"] == first]
     what = ", ".join(f"{row.lots} x {row.offer_id} from {row.quarter}" for row in due.itertuples())
-    when = "now; the day for it has passed" if due["late"].all() else f"by {first:%Y-%m-%d}"
+    when = "now; the day for it has passed" if due["late"].all() else f"by {due['sign_by'].min():%Y-%m-%d}, submitted by {first:%Y-%m-%d}"
     after = "" if due["firm"].any() else " It falls after the next review, so nothing has to be signed before."
     return f"Sign {what} ({money(due['usd'].sum())}) {when}.{after}"
 

@@ -115,10 +115,10 @@ class Rehearsal:
         self.new = self._one_state_each(self.new)
         self.step = a.review_interval_quarters
         self.planned = stated.choices.timeline.planned
-        sign_by = pd.DatetimeIndex(stated.choices.table["sign_by"])
+        submit_by = pd.DatetimeIndex(stated.choices.table["submit_by"])
         dates = [pd.Timestamp(a.as_of) + pd.DateOffset(months=3 * quarter) for quarter in range(self.step, self.planned, self.step)]
-        # review of each choice: the last one before its signature is due
-        self.review = np.searchsorted(pd.DatetimeIndex(dates).to_numpy(), sign_by.to_numpy(), side="right")
+        # review of each choice: the last one before it must be submitted
+        self.review = np.searchsorted(pd.DatetimeIndex(dates).to_numpy(), submit_by.to_numpy(), side="right")
         self.reviews = int(self.review.max(initial=0)) + 1
         rows = stated.recourse.rows
         self.scaled = np.flatnonzero(rows["kind"].isin(["work", "spot_share"]))

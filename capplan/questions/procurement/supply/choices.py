@@ -35,7 +35,8 @@ class Choices:
         quarter, start, end,
         lot_machines, lot_accelerators, lot_kw, lot_reserve (accelerators reserved without a discount),
         lot_usd_per_hour (dollars an hour of a savings plan), minimum_lots, maximum_lots, forced (renews by itself), follows (name of the renewal of which it renews what is left), renewal_assumed
-        (at today's price, since the contract states none), requoted (rests on a quote that must be given again), tiered (one of several price tiers), usd_per_hour (one machine), sign_by, late, firm,
+        (at today's price, since the contract states none), requoted (rests on a quote that must be given again), tiered (one of several price tiers), usd_per_hour (one machine), sign_by (day of signature),
+        submit_by (day it must be asked for), signed_on (day it is signed, if asked for at once where that day is past), late, firm,
         site_end (first instant after the contract of the site in which a machine one buys stands).
     timeline
         Planned quarters and those until the last contract ends.
@@ -238,6 +239,8 @@ _COLUMNS = dict.fromkeys(
     "start": "datetime64[ns]",
     "end": "datetime64[ns]",
     "sign_by": "datetime64[ns]",
+    "submit_by": "datetime64[ns]",
+    "signed_on": "datetime64[ns]",
     "site_end": "datetime64[ns]",
     "lot_machines": "float64",
     "lot_accelerators": "float64",

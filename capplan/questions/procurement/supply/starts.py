@@ -44,7 +44,7 @@ def starts_of(offer: dict[Hashable, Any], quarters: list[str], as_of: pd.Timesta
         gone = any(when < earliest for when in window) or (listed and not price > 0)
         if quarter_of(start) not in quarters or start < earliest + lead or gone:
             continue
-        wanted = start - pd.Timedelta(days=careful + a.approval_days)
+        wanted = start - pd.Timedelta(days=careful)
         found.append(
             offer
             | {
@@ -79,7 +79,7 @@ def renewals_of(holding: dict[Hashable, Any], quarters: list[str], a: Procuremen
         return []
     months = TERM_MONTHS.get(holding["term"], max(round((end - holding["start"]).days / DAYS_PER_MONTH), 1))
     stated = not pd.isna(holding["notice_date"])
-    notice = end - holding["notice_date"] if stated else pd.Timedelta(days=a.approval_days)
+    notice = end - holding["notice_date"] if stated else pd.Timedelta(0)
     # A machine is renewed at a time, unless the contract is for a part of one.
     count = holding["machines"] if float(holding["machines"]).is_integer() else 1.0
     found: list[dict[Hashable, Any]] = []
@@ -119,4 +119,6 @@ def renewals_of(holding: dict[Hashable, Any], quarters: list[str], a: Procuremen
 def _signing(sign_by: pd.Timestamp, as_of: pd.Timestamp, a: ProcurementAssumptions) -> dict[Hashable, Any]:
     """Tell by when a decision must be signed, whether that day is past, and whether it falls before the next review."""
     review = as_of + pd.DateOffset(months=3 * a.review_interval_quarters)
-    return {"sign_by": sign_by, "late": sign_by < as_of, "firm": sign_by < review}
+    submit_by = sign_by - pd.Timedelta(days=a.approval_days)
+    signed_on = max(sign_by, as_of + pd.Timedelta(days=a.approval_days))
+    return {"sign_by": sign_by, "submit_by": submit_by, "signed_on": signed_on, "late": submit_by < as_of, "firm": submit_by < review}

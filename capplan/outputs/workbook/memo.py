@@ -1,0 +1,57 @@
+"""The sheets Memo and Bridges: page one figure by figure under the names its ids have, and the bridges with their totals as sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from capplan.outputs.views.bridges import TOTAL, budget_bridge, cost_bridge
+from capplan.outputs.views.memo import headline, memo_blocks
+from capplan.outputs.workbook.assumptions import Draft
+from capplan.outputs.workbook.sheet import Formula, address
+
+AS_MADE = "Values of the plan as it was made: they do not follow changes on the sheet Assumptions. Each figure has the name of its id on the page."
+
+
+def write_memo(draft: Draft) -> None:
+    """Write page one as values, each cell of a table named as on the page."""
+    sheet = draft.sheets["Memo"]
+    sheet.title("Memo", f"As made on {draft.plan.scenario.as_of}: {headline(draft.plan)}", AS_MADE, across=11)
+    for block in memo_blocks(draft.plan, draft.book, None):
+        sheet.section(block.title)
+        if len(block.table):
+            top = sheet.row + 1
+            sheet.table(block.table, draft.currency)
+            for row in range(len(block.table)):
+                for col in range(block.table.shape[1]):
+                    sheet.named(f"memo_{block.key}_{row}_{col}", top + row, col)
+        for text in block.sentences:
+            sheet.note(text, 11, "text+wrap")
+        sheet.row += 1
+    sheet.finish(None, widths={0: 44, 9: 34})
+    sheet.sheet.fit_to_pages(1, 1)
+
+
+def write_bridges(draft: Draft) -> None:
+    """Write the bridges; a total is the sum of all steps above it."""
+    sheet = draft.sheets["Bridges"]
+    sheet.title(f"Bridges in {draft.currency}", "Steps are values of the plan as it was made; totals are their sums.", across=4)
+    for title, bridge in (("From the P&L budget to this plan", budget_bridge(draft.plan)), ("From cost to spend, P&L and cash", cost_bridge(draft.plan))):
+        if bridge.empty:
+            continue
+        sheet.section(title)
+        sheet.head(["Step", "Amount"], ["text", "money"])
+        _steps(sheet, bridge)
+        sheet.row += 1
+    sheet.finish(None, widths={0: 74})
+
+
+def _steps(sheet: Any, bridge: pd.DataFrame) -> None:
+    above: list[str] = []
+    for row in bridge.to_dict("records"):
+        total = row["kind"] == TOTAL
+        amount: Any = Formula(f"={'+'.join(above)}", float(row["amount"])) if total and above else float(row["amount"])
+        if not total:
+            above.append(address(sheet.row, 1, ""))
+        sheet.rows([[row["step"], amount]], ["text+total", "money+total"] if total else ["text", "money"])
