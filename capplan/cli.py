@@ -163,7 +163,7 @@ def new(
 
 @app.command()
 def ingest(
-    format_: Annotated[str | None, typer.Argument(metavar="FORMAT", help="auto, requests, rates, jobs, slurm, prices or focus; nothing = list what came in.")] = None,
+    format_: Annotated[str | None, typer.Argument(metavar="FORMAT", help="auto, requests, rates, jobs, slurm, prices, contracts or focus; nothing = list what came in.")] = None,
     files: Annotated[list[str] | None, typer.Argument(metavar="FILE...", help="Files, folders, or patterns in quotes.")] = None,
     into: Annotated[Path | None, typer.Option("--into", help="Book that receives the tables; without it the files are only read.")] = None,
     option: Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import glob
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ FORMATS: dict[str, Format] = {
     "prices": Format(
         "Price sheet: machine type, region, price on demand, as spot, reserved.", "prices", "read_prices", "PriceOptions", uses_book=True
     ),
+    "contracts": Format("List of signed contracts.", "contracts", "read_contracts", "ContractOptions", uses_book=True),
     "focus": Format("FOCUS billing export, 1.0 to 1.3.", "focus", "read_focus", "FocusOptions", uses_book=True),
 }
 
@@ -135,7 +137,7 @@ def ingest(
     Parameters
     ----------
     format
-        requests, rates, jobs, slurm, prices or focus.
+        requests, rates, jobs, slurm, prices, contracts or focus; auto = recognised by the names of the columns.
     file
         CSV (also .gz or .zst) or Parquet, which may be larger than memory; or several files, folders and patterns. What they hold is added, a
         job or row that is in two of them counts once, and a bill of a month that the book has already replaces it.
@@ -158,8 +160,10 @@ def ingest(
     CapplanError
         If the format or an option is unknown.
     """
-    checked = checked_options(format, options)
     files, book = expanded(file), None if into is None else Path(into)
+    if format == "auto":
+        return _of_any_form(files, book, replace, options)
+    checked = checked_options(format, options)
     if book is None:
         found = [_read(format, path, checked, None) for path in files]
         if len(found) == 1:
@@ -171,6 +175,25 @@ def ingest(
     readings = [(path, partial(_read, format, path, checked, book)) for path in files]
     tables, found, notes = into_book(book, format, readings, checked.model_dump(mode="json", exclude_defaults=True), replace_all=replace)
     return _together(tables, found, [], notes)
+
+
+def _of_any_form(files: list[Path], book: Path | None, replace: bool, options: dict[str, Any]) -> Ingested:
+    """Recognise the form of each file, and read those of one form together."""
+    from capplan.ingest.forms import form_of
+
+    groups: dict[tuple[str, str], tuple[list[Path], dict[str, Any]]] = {}
+    notes = []
+    for path in files:
+        taken = form_of(path, options)
+        notes.append(f"{path.name} is taken for {taken.name}: ingest {taken.format}" + "".join(f" -o {name}={value}" for name, value in taken.options.items()) + ".")
+        mine = {name: value for name, value in options.items() if name in options_of(taken.format).model_fields} if len(files) > 1 else options
+        groups.setdefault((taken.format, repr(taken.options)), ([], {**taken.options, **mine}))[0].append(path)
+    found = [ingest(format, paths, book, replace=replace, **chosen) for (format, _), (paths, chosen) in groups.items()]
+    if len(found) == 1:
+        return dataclasses.replace(found[0], notes=(*notes, *found[0].notes))
+    tables = {name: frame for part in found for name, frame in part.tables.items()}
+    headline = " ".join(part.headline for part in found)
+    return Ingested(tables, (*notes, *(note for part in found for note in part.notes)), headline, rows=sum(part.rows for part in found))
 
 
 def _together(tables: dict[str, pd.DataFrame], found: list[Ingested], before: list[str], after: list[str]) -> Ingested:

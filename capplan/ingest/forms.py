@@ -1,0 +1,143 @@
+"""Recognise the form of a file by the names of its columns: which format reads it, whose export it is, and with which options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from capplan.errors import CapplanError
+from capplan.ingest.cells import Wanted
+from capplan.ingest.contracts import CONTRACT_COLUMNS
+from capplan.ingest.focus import FOCUS_COLUMNS
+from capplan.ingest.jobs import JOB_COLUMNS
+from capplan.ingest.known import PROVIDERS
+from capplan.ingest.opening import ReadingOptions, Sheet
+from capplan.ingest.prices import PRICE_COLUMNS, TERM_OF
+from capplan.ingest.slurm import SLURM_COLUMNS
+from capplan.ingest.traffic import RATE_COLUMNS, REQUEST_COLUMNS
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The export of a known system.
+
+    Parameters
+    ----------
+    name
+        Whose export it is.
+    format
+        Format that reads it.
+    signs
+        Columns that give it away (small letters and digits only); all must be there.
+    options
+        Options that the format needs for it.
+    """
+
+    name: str
+    format: str
+    signs: tuple[str, ...]
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+#: Known exports, the most particular first.
+PROFILES = (
+    Profile("a FOCUS billing export", "focus", ("chargecategory", "billingperiodstart")),
+    Profile("output of Slurm's sacct", "slurm", ("jobid", "submit", "start", "end", "alloctres")),
+    Profile("output of Slurm's sacct", "slurm", ("jobid", "submit", "start", "end", "reqtres")),
+    Profile("output of Slurm's sacct (GRES)", "slurm", ("jobid", "submit", "start", "end", "allocgres")),
+    Profile("a LiteLLM spend log", "requests", ("starttime", "prompttokens", "completiontokens", "spend")),
+    Profile("OpenTelemetry spans of model calls", "requests", ("genaiusageinputtokens", "genaiusageoutputtokens")),
+    Profile("OpenTelemetry spans of model calls", "requests", ("attributesgenaiusageinputtokens",)),
+    Profile("a BurstGPT trace", "requests", ("timestamp", "requesttokens", "responsetokens", "logtype")),
+    Profile("an Azure LLM inference trace", "requests", ("contexttokens", "generatedtokens")),
+    Profile("a Mooncake trace", "requests", ("timestamp", "inputlength", "outputlength", "hashids"), {"time_unit": "milliseconds"}),
+    Profile("a vLLM request log", "requests", ("arrivaltime", "numprompttokens", "numgenerationtokens")),
+    Profile("an Alibaba GPU trace (2023)", "jobs", ("numgpu", "gpumilli", "creationtime")),
+    Profile("a Helios trace", "jobs", ("jobid", "gpunum", "submittime", "vc", "duration")),
+    Profile("a Philly trace", "jobs", ("cluster", "gputime", "submittime")),
+    Profile("a gpuhunt catalogue", "prices", ("instancename", "location", "price", "gpuname", "spot")),
+    Profile("a SkyPilot catalogue", "prices", ("instancetype", "acceleratorname", "price", "spotprice")),
+    Profile("a Vantage price list", "prices", ("apiname", "linuxondemandcost"), {"columns": {"sku": "API Name"}}),
+)
+#: Columns of each format, tried in this order where no known export is recognised.
+FORMS: tuple[tuple[str, str, Sequence[Wanted]], ...] = (
+    ("focus", "a FOCUS billing export", FOCUS_COLUMNS),
+    ("slurm", "output of Slurm's sacct", SLURM_COLUMNS),
+    ("contracts", "a list of contracts", CONTRACT_COLUMNS),
+    ("requests", "a request log", REQUEST_COLUMNS),
+    ("jobs", "a table of jobs", JOB_COLUMNS),
+    ("rates", "a series of request rates", RATE_COLUMNS),
+    ("prices", "a price sheet", PRICE_COLUMNS),
+)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a file was taken for.
+
+    Parameters
+    ----------
+    format, name, options
+        Format that reads it, whose export it is, and options for it.
+    """
+
+    format: str
+    name: str
+    options: dict[str, Any]
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def form_of(file: Path, options: dict[str, Any] | None = None) -> Taken:
+    """Say what a file is, from the names of its columns.
+
+    Parameters
+    ----------
+    file
+        CSV or Parquet.
+    options
+        Options the reader was given; those about reading (delimiter, encoding, columns) are used here.
+
+    Raises
+    ------
+    CapplanError
+        If the columns are those of no format; it lists them.
+    """
+    given = dict(options or {})
+    reading = ReadingOptions(**{name: value for name, value in given.items() if name in ReadingOptions.model_fields})
+    with Sheet(file, reading) as sheet:
+        columns = list(sheet.columns)
+    plain = {_plain(name) for name in columns}
+    for profile in PROFILES:
+        if set(profile.signs) <= plain:
+            return Taken(profile.format, profile.name, {**profile.options, **_seller(profile.format, file, plain, given)})
+    named = set(reading.columns)
+    for format, name, wanted in FORMS:
+        needed = [column for column in wanted if column.required or (format == "prices" and column.name == "sku")]
+        if all(column.name in named or {_plain(alias) for alias in (column.name, *column.aliases)} & plain for column in needed):
+            if format == "jobs" and not plain & {_plain(alias) for column in wanted if column.name in ("duration", "end") for alias in (column.name, *column.aliases)}:
+                continue
+            prices = {_plain(alias) for column in PRICE_COLUMNS if column.name in {price.name for price in TERM_OF} for alias in (column.name, *column.aliases)}
+            if format == "prices" and not plain & prices and not named & {price.name for price in TERM_OF}:
+                continue
+            return Taken(format, name, _seller(format, file, plain, given))
+    shown = ", ".join(columns[:30]) + (", ..." if len(columns) > 30 else "")
+    raise CapplanError(
+        f"{file.name}: these columns are those of no form that capplan knows: {shown}. Say the format (requests, rates, jobs, slurm, prices, focus, contracts), "
+        "and which column is which: -o columns=NEEDED=FOUND"
+    )
+
+
+def _seller(format: str, file: Path, plain: set[str], given: dict[str, Any]) -> dict[str, Any]:
+    """Take the provider of a price sheet from the file's name, where the sheet has no column for it."""
+    if format != "prices" or "provider" in given or plain & {"provider", "cloud", "vendor"}:
+        return {}
+    known = {*PROVIDERS.values(), "lambda", "nebius", "runpod", "crusoe", "coreweave", "hyperstack"}
+    words = re.split(r"[^a-z0-9]+", file.stem.lower())
+    found = next((PROVIDERS.get(word, word) for word in words if PROVIDERS.get(word, word) in known), None)
+    return {"provider": found} if found else {}
