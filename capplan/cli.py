@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -159,6 +159,37 @@ def new(
     from capplan.book.book import new_book
 
     typer.echo(new_book(folder, source, as_of))
+
+
+@app.command()
+def start(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Bills, logs, job tables, price sheets, lists of contracts, tables; folders and patterns too.")],
+    book: Annotated[Path, typer.Option("--book", help="Folder of the book to make.")] = Path("mybook"),
+    model: Annotated[
+        list[str] | None, typer.Option("--model", metavar="WORKLOAD=MODEL", help="Model that serves a workload counted in requests or tokens; repeat for more.")
+    ] = None,
+    option: Annotated[list[str] | None, typer.Option("-o", "--option", metavar="NAME=VALUE", help="Option for reading, such as timezone=Europe/Berlin.")] = None,
+    parameter: Parameters = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a first book of the files you have, and a first plan in seconds, with all that was assumed."""
+    from capplan.outputs.run.start import start as begin
+
+    def ask(question: str, answers: Sequence[str]) -> str:
+        say(f"{question} {', '.join(answers)}")
+        return str(typer.prompt("Model", err=True))
+
+    there = sys.stdin.isatty() and sys.stderr.isatty()
+    found = begin(files, book, models=named_pairs(model, "--model"), options=overrides(option, None), values=overrides(parameter, None), ask=ask if there else None, say=say)
+    answer(as_json, found.plan.headline, found.plan.scenario.model_dump(mode="json"), {"assumed": found.assumed, "gaps": found.gaps}, list(found.notes), found.text)
+
+
+def named_pairs(texts: list[str] | None, flag: str) -> dict[str, str]:
+    """Split name=value texts of a flag."""
+    wrong = [text for text in texts or [] if "=" not in text]
+    if wrong:
+        raise CapplanError(f"{flag} {wrong[0]}: write it as name=value")
+    return dict(text.split("=", 1) for text in texts or [])
 
 
 @app.command()

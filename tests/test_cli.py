@@ -40,12 +40,12 @@ def test_the_installed_command_works():
 def test_check_says_so(capplan, make_book):
     done = capplan("check", make_book(usage=hourly(), commitments=CONTRACTS, skus=SKUS, sources=SOURCES))
     assert done.returncode == 0
-    assert done.stdout == "tiny: its 4 tables are in order (commitments, skus, sources, usage).\n"
+    assert done.stdout == "tiny: its 4 tables are in order, and a plan can start (commitments, skus, sources, usage).\n"
     assert "note: The book has no workloads table" in done.stderr
 
 
 def test_json_answer(capplan, make_book):
-    done = capplan("check", make_book(usage=hourly()), "-p", "risk_weight=0.4", "--json")
+    done = capplan("check", make_book(usage=hourly(), commitments=CONTRACTS, skus=SKUS, sources=SOURCES), "-p", "risk_weight=0.4", "--json")
     found = json.loads(done.stdout)
     assert set(found) == {"headline", "scenario", "tables", "warnings"}
     assert found["scenario"]["risk_weight"] == 0.4
@@ -102,7 +102,7 @@ def test_version_and_questions_are_listed_whole(capplan, tmp_path, make_book):
 def test_scenario_file_and_parameter(capplan, make_book, tmp_path):
     file = tmp_path / "s.yaml"
     file.write_text("risk_weight: 0.9\nseed: 3\n")
-    found = json.loads(capplan("check", make_book(usage=hourly()), "--scenario", file, "-p", "seed=4", "--json").stdout)
+    found = json.loads(capplan("check", make_book(usage=hourly(), commitments=CONTRACTS, skus=SKUS, sources=SOURCES), "--scenario", file, "-p", "seed=4", "--json").stdout)
     assert (found["scenario"]["risk_weight"], found["scenario"]["seed"]) == (0.9, 4)
 
 

@@ -92,7 +92,8 @@ def read_contracts(file: Path, options: ContractOptions, book: Path | None = Non
     rows["discounts"] = rows["discounts"].fillna(kind.map({"savings_plan": "usd_per_hour", "reserved": "units"}))
     if options.region is None and rows["region"].isna().any():
         sheet.refuse(f"{int(rows['region'].isna().sum())} contracts state no region", "Give it: region=us-east-1, or fill in the column.", column="region")
-    rows["region"] = rows["region"].fillna(options.region)
+    if options.region is not None:
+        rows["region"] = rows["region"].fillna(options.region)
     numbered = pd.Series([f"{stem_of(file)}-{place + 1}" for place in rows.index], index=rows.index)
     frame = rows.assign(sku=names, commitment_id=rows["commitment_id"].fillna(numbered), start=rows["start"].dt.floor("D"), end=rows["end"].dt.floor("D"))
     given = frame[[name for name in frame.columns if frame[name].notna().any()]]
