@@ -70,6 +70,40 @@ def problem(scenarios: int, ending: str, seed: int = 1) -> Problem:
     return Problem(demand=demand, speeds=speeds, assumptions=a, offers=pd.DataFrame(offers), limits=pd.DataFrame(limits), **named)
 
 
+def coarse_tables(quarters: int, paths: int = 20, level: float = 15.0, seed: int = 1) -> Problem:
+    """Return a book in which whole lots bite: few machines of eight accelerators for four classes of work in each of two regions.
+
+    Twelve contracts of half a year to three years beside spot and on demand within caps, three load blocks, work after the horizon.
+    """
+    rng, kinds, classes, places = np.random.default_rng(seed), [f"gpu{k}" for k in range(3)], [f"work{c}" for c in range(4)], ["us", "eu"]
+    rent, blocks, hours = np.linspace(2.0, 3.6, len(kinds)), 3, quarter_hours("2027Q1", "average") / 3
+    walk = level * np.exp(np.cumsum(rng.normal(0.04, 0.12, (paths, quarters, len(classes), len(places))), axis=1))
+    shape = 1 + (np.linspace(1.7, 0.4, blocks)[:, None] - 1) * rng.uniform(0.2, 1, len(classes))
+    index = pd.MultiIndex.from_product([range(paths), quarter_range("2027Q1", quarters), range(blocks), classes, places], names=["path", "quarter", "block", "class", "region"])
+    demand = pd.DataFrame({"work_per_hour": (walk[:, :, None] * shape[:, :, None]).ravel()}, index=index).reset_index()
+    speeds = pd.DataFrame([(c, k, rng.uniform(0.3, 1.0)) for c in classes for k in kinds], columns=["class", "accelerator", "work_per_accelerator_hour"])
+    offers = []
+    for place in places:
+        base = {"region": f"{place}-1", "geography": place, "as_of": pd.Timestamp(DAY), "source_id": "s"}
+        offers += [base | {"offer_id": f"{term}-{k}-{place}", "sku": k, "term": term, "usd_per_hour": 8 * price * usd, "interruptions_per_hour": 0.05,
+                           "discounts": "none", "guarantees_capacity": False}
+                   for k, usd in zip(kinds, rent, strict=True) for term, price in (("on_demand", 1.0), ("spot", 0.45))]  # fmt: skip
+        for j in range(6):
+            k, (term, months, price, lead) = j % len(kinds), TERMS[j // len(kinds) + (place == "eu")]
+            offers.append(base | {"offer_id": f"{term}-{j}-{place}", "sku": kinds[k], "term": term, "term_months": months, "discounts": "units", "guarantees_capacity": True,
+                                  "lead_time_days_p50": lead, "lead_time_days_p90": lead + 60, "usd_per_hour": 8 * rent[k] * price * rng.uniform(0.95, 1.05)})  # fmt: skip
+    limits = [{"limit_id": f"{kind}-{k}-{place}", "kind": f"{kind}_accelerators", "amount": most, "accelerator": k, "region": place}
+              for k in kinds for place in places for kind, most in (("on_demand", 40.0), ("spot", 60.0))]  # fmt: skip
+    return Problem(
+        demand=demand.assign(probability=1 / paths, hours=hours), speeds=speeds, offers=pd.DataFrame(offers), limits=pd.DataFrame(limits),
+        classes=pd.DataFrame({"class": classes, "unit": "accelerator_hours", "interruptible": [True, False, True, False], "deferrable": False, "residency": None,
+                              "stage_kind": "serving", "shortfall_usd_per_unit": 25.0, "api": "self"}),
+        skus=pd.DataFrame({"sku": kinds, "provider": "cloud", "accelerator": kinds, "accelerator_count": 8, "power_kw": None, "source_id": "s"}),
+        assumptions=ProcurementAssumptions(as_of=DAY, first_quarter="2027Q1", horizon_quarters=quarters, hours_convention="average", risk_weight=RISK,
+                                           tail_share=TAIL, horizon_end="hold_demand"),
+    )  # fmt: skip
+
+
 def stated(scenarios: int, ending: str) -> Stated:
     """Build the purchase program."""
     return state_problem(problem(scenarios, ending))
@@ -119,3 +153,20 @@ def test_growth_with_scenarios(benchmark, ending):
     benchmark.extra_info.update(seconds=times, last_per_scenario_against_first=per_scenario[-1] / per_scenario[0])
     print(f"\n{ending}: " + ", ".join(f"{count}: {spent:.1f} s" for count, spent in zip(counts, times, strict=True))
           + f"; time per scenario, most against fewest: {per_scenario[-1] / per_scenario[0]:.2f}")  # fmt: skip
+
+
+def test_growth_with_quarters(benchmark):
+    """At the default gap, where whole lots bite."""
+    counts = (4, 8, 12, 16, 20) if FULL else (4, 8, 12)
+    gap = ProcurementAssumptions.model_fields["gap_share"].default
+
+    def seconds(quarters: int) -> float:
+        program = state_problem(coarse_tables(quarters)).model.program
+        begin = time.process_time()
+        solution = solve_two_stage(program, RISK, TAIL, gap, method="l_shaped")
+        assert solution.gap_share <= gap
+        return time.process_time() - begin
+
+    times = benchmark.pedantic(lambda: [seconds(count) for count in counts], rounds=1)
+    benchmark.extra_info.update(cpu_seconds=times)
+    print("\n" + ", ".join(f"{count} quarters: {spent:.1f} CPU s" for count, spent in zip(counts, times, strict=True)))

@@ -88,12 +88,16 @@ def answer(
 
 @app.command()
 def plan(
-    book: BookFolder, parameter: Parameters = None, scenario: ScenarioFile = None, out: Out = Path("reports"), as_json: AsJson = False
-) -> None:
+    book: BookFolder, parameter: Parameters = None, scenario: ScenarioFile = None, out: Out = Path("reports"), as_json: AsJson = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Only the decision with its page, tables and workbook: no search for flips, no notebook.")] = False,
+    thorough: Annotated[bool, typer.Option("--thorough", help="Prove the plan within 0.05 % and rehearse it on unseen paths.")] = False,
+) -> None:  # fmt: skip
     """Make the quarterly plan of BOOK and leave the report (the main job)."""
     from capplan.outputs.run.report import write_report
 
-    report = write_report(book, overrides(parameter, scenario), out, say)
+    if quick and thorough:
+        raise CapplanError("--quick and --thorough were both given; give one of them, or none")
+    report = write_report(book, overrides(parameter, scenario), out, say, "quick" if quick else "thorough" if thorough else "usual")
     answer(
         as_json,
         report.plan.headline,

@@ -8,12 +8,13 @@ from typing import Any
 
 import pandas as pd
 
-from capplan.answers.plan import purchases_of
+from capplan.answers.plan import cost_of
 from capplan.book.book import Book
 from capplan.book.scenario import Change, Scenario
 from capplan.errors import CapplanError
 from capplan.text import money
 
+COLUMNS = ["table", "supposed", "change_usd", "change_share"]
 #: Paths that are enough to rank what-ifs.
 RANKING_PATHS = 20
 
@@ -75,22 +76,26 @@ def rank_gaps(book: Book, scenario: Scenario, progress: Callable[[str], None] = 
         The change is in expected cost blended with risk, as the plan minimises it.
     """
     missing = [what for what in WHAT_IFS if what.table not in book.own and all(change.table in book.tables for change in what.changes)]
-    columns = ["table", "supposed", "change_usd", "change_share"]
     if not missing:
-        return pd.DataFrame(columns=columns).astype({"change_usd": float, "change_share": float})
+        return no_gaps()
     quick = scenario.replaced(plan_paths=min(scenario.plan_paths, RANKING_PATHS))
-    base = purchases_of(book, quick).proof.upper_usd
+    base, warm = cost_of(book, quick)
     rows = []
     for what in missing:
         progress(f"asking what {what.table} could change")
         try:
-            changed = purchases_of(book.with_changes(what.changes), quick.replaced(**dict(what.values))).proof.upper_usd
+            changed, _ = cost_of(book.with_changes(what.changes), quick.replaced(**dict(what.values)), warm)
         except CapplanError as error:
             rows.append((what.table, f"{what.supposed} (no plan exists then: {error})", float("inf"), float("inf")))
             continue
         rows.append((what.table, what.supposed, changed - base, (changed - base) / base if base else 0.0))
-    frame = pd.DataFrame(rows, columns=columns)
+    frame = pd.DataFrame(rows, columns=COLUMNS)
     return frame.sort_values("change_usd", key=lambda usd: -usd.abs(), kind="stable").reset_index(drop=True)
+
+
+def no_gaps() -> pd.DataFrame:
+    """Return the table of a book in which nothing is missing, or of a run in which nobody asked."""
+    return pd.DataFrame(columns=COLUMNS).astype({"change_usd": float, "change_share": float})
 
 
 def gap_note(gaps: pd.DataFrame) -> str:

@@ -253,6 +253,12 @@ def purchases_of(book: Book, scenario: Scenario) -> Purchases:
     return remembered(key, book, PURCHASE_TABLES, a, lambda: plan_purchases(problem_of(book, scenario), tell=partial(_leave, book)))
 
 
+def cost_of(book: Book, scenario: Scenario, warm: Warm | None = None) -> tuple[float, Warm | None]:
+    """Decide only: what the best plan costs, within the scenario's gap and risk-weighted, and what the decision leaves for the next one like it."""
+    found = decide(problem_of(book, scenario), warm=warm, proof=None)
+    return found.solution.upper, found.solution.warm
+
+
 def _leave(book: Book, found: Decided) -> None:
     """Keep what a decision leaves for the next one about the same book."""
     if found.solution.warm is not None:

@@ -159,7 +159,7 @@ class CoupledEvaluator:
         self.active: dict[int, dict[int, Array | None]] = {c: dict.fromkeys(numbers) for c, numbers in self.always.items()}
         self.free = self._free()
 
-    def evaluate(self, x: Array, open_share: float = 0.0, others: Sequence[Price] = ()) -> Coupled:
+    def evaluate(self, x: Array, open_share: float = 0.0, others: Sequence[Price] = (), worth: float = np.inf) -> Coupled:
         """Return the best dispatch of x and the cut that supports it.
 
         Parameters
@@ -170,12 +170,15 @@ class CoupledEvaluator:
             How far the whole search still is from its end; while it is far, a dispatch need not be exact.
         others
             Prices at which cuts are asked for too, as good as the levels at hand make them.
+        worth
+            Cost of the whole program from which on it does not matter how much more x costs: the cut then says that it costs as much, and the dispatch is
+            left as it is.
         """
         problem, self.visits = self.problem, self.visits + 1
         x = np.asarray(x, dtype=float).copy()
         x[self.free] = 0.0
         room = np.array([row.limit - float(row.a @ x) for row in problem.expected])
-        fixed = self._fixed(x)
+        fixed, first = self._fixed(x), float(problem.c @ x)
         levels = {c: [self._level(x, c, number, basis) for number, basis in self.active[c].items()] for c in self.coupled}
         bound, best = -np.inf, Price(np.zeros(len(room)), problem.probability)
         mix = self._mix(levels, fixed, room)
@@ -195,7 +198,7 @@ class CoupledEvaluator:
             if found > bound:
                 bound, best = found, mix.price
             tolerance = max(INNER_SHARE * self.gap_share, OPEN_SHARE * open_share) * max(abs(value), 1e-12)
-            if value - bound <= tolerance or not self._refine(x, levels, mix.price, low, tolerance):
+            if value - bound <= tolerance or first + bound >= worth or not self._refine(x, levels, mix.price, low, tolerance):
                 break
         kept = mix.over <= 1e-7 * max(1.0, float(np.abs(room).max(initial=0.0)))
         self._keep(levels, mix, best)

@@ -126,6 +126,15 @@ class Evaluator:
             return Evaluated(by_scenario, mean, worst, reference, rays, [], np.zeros(2))
         return Evaluated(by_scenario, mean, worst, reference, rays, *self._chords(self.lattice, shift, mean, reference))
 
+    def planes(self, shift: Array) -> tuple[Cut, Cut | None] | None:
+        """Return the cuts of mean and reference where right-hand sides are shifted by so much, whether or not by a first stage, (G, m); None where a point is infeasible."""
+        found = self._rest(shift)
+        if (found.ray >= 0).any():
+            return None
+        weights = [self.problem.probability] if self.reference is None else [self.problem.probability, self.reference]
+        cuts = self._cuts(found.basis, weights)
+        return cuts[0], cuts[1] if len(cuts) > 1 else None
+
     def _cuts(self, basis: Array, scenario_weights: list[Array]) -> list[Cut]:
         """Sum the points' duals by technology under each set of scenario weights."""
         problem = self.problem

@@ -13,16 +13,26 @@ from capplan.errors import SolveError
 from capplan.optimize.clock import TOO_SOON, OutOfTimeError, time_is_up
 from capplan.optimize.coupled import CoupledEvaluator, Price, priced_rows
 from capplan.optimize.evaluation import Cut, Evaluated, Evaluator, aggregate, recourse_of
-from capplan.optimize.lattice import find_lattice
+from capplan.optimize.lattice import find_lattice, nearby, whole_steps
 from capplan.optimize.master import Master
-from capplan.optimize.program import Marginals, Solution, TwoStage, blended_cost, cost_states, expected_excess, risk_weights
+from capplan.optimize.program import Marginals, Solution, TwoStage, blended_cost, cost_states, expected_excess, risk_weights, shifts
 from capplan.optimize.separable import SeparableRecourse
 from capplan.optimize.solver import InfeasibleError, UnboundedError
 
 Array = np.ndarray
 RELAXED_ITERATIONS = 400
-WHOLE_ITERATIONS = 40
-NEAR_ITERATIONS = 6
+#: Rounds of a search with integers and cuts at what it proposes.
+WHOLE_ITERATIONS = 60
+#: Nodes of the first such search, and of the last.
+FIRST_NODES, MOST_NODES = 4_000, 20_000
+#: Times that the relaxation is rounded step by step.
+DIVES = 3
+#: At most this many whole neighbours of a first stage are cut at, and fewer where they would have more points than this in all.
+NEIGHBOURS, NEIGHBOUR_POINTS = 40, 400_000
+#: A number this near to a whole one is whole.
+WHOLE = 1e-6
+#: A dive takes about this many steps to halve what is left to round.
+DIVE_STEPS = 12
 CLOSE_SHARE = 0.25
 FAR_SHARE = 0.05
 PRICED_VISITS = (3, 8, 16, 24, 32)
@@ -114,6 +124,7 @@ class LShaped:
                                      problem.scenario, problem.probability, lattice.row, lattice.step)  # fmt: skip
         self.same_program = warm is not None and warm.program == self.program_digest and warm.tail_share == tail_share
         self.evaluator = Evaluator(problem, tail_share, self.library, lattice if lattice.any else None)
+        self.steps = whole_steps(problem)
         self.master = Master(problem, risk_weight, self.library.row_part)
         self.coupled: CoupledEvaluator | None = None
         self.cuts: list[tuple[Cut, Cut | None, Cut | None]] = []
@@ -210,8 +221,11 @@ class LShaped:
         """Return the objective with the chords in place of the recourse cost, which the relaxation can reach at most."""
         return self._value(problem, x, found) + float(np.array([1 - self.risk_weight, self.risk_weight]) @ found.raised)
 
-    def _visit(self, evaluator: Evaluator, x: Array) -> tuple[Array, Evaluated]:
-        """Evaluate a first stage and add its cuts; under expected rows, with the best dispatch that keeps them and what it lets the first stage leave out."""
+    def _visit(self, evaluator: Evaluator, x: Array, worth: float = np.inf) -> tuple[Array, Evaluated]:
+        """Evaluate a first stage and add its cuts; under expected rows, with the best dispatch that keeps them and what it lets the first stage leave out.
+
+        From a cost of `worth` on, how much more it costs need not be known.
+        """
         found = evaluator.evaluate(x)
         if len(found.rays):
             self.rays.append(found.rays)
@@ -221,7 +235,7 @@ class LShaped:
                 self.cuts.append(cuts)
                 self.master.add(*cuts)
             return x, found
-        joint = self.coupled.evaluate(x, self.open_share, self.prices)
+        joint = self.coupled.evaluate(x, self.open_share, self.prices, worth)
         price = priced_rows(self.problem, joint.price)
         self.master.add_joint(joint.cut, *price)
         for number, cut in enumerate(joint.others):
@@ -258,7 +272,7 @@ class LShaped:
             if time_is_up():
                 return proposal.x if np.isinf(value) else best
             inside = proposal.x if np.isinf(value) else IN_OUT_SHARE * proposal.x + (1 - IN_OUT_SHARE) * best
-            inside, seen = self._visit(evaluator, inside)
+            inside, seen = self._visit(evaluator, inside, value)
             found = self._raised_value(problem, inside, seen)
             if found < value:
                 best, value = inside, found
@@ -272,15 +286,53 @@ class LShaped:
         if not self._proven() and time_is_up():
             self._offer_simple(np.round(relaxed), np.floor(relaxed + 1e-6), np.zeros(len(relaxed)))
             return
-        near = problem.integer
-        self.master.bound_by(
-            np.where(near, np.maximum(np.floor(relaxed + 1e-6), problem.lower), problem.lower),
-            np.where(near, np.minimum(np.floor(relaxed + 1e-6) + 1, problem.upper), problem.upper),
-        )
-        with contextlib.suppress(InfeasibleError):
-            self._propose(guess, NEAR_ITERATIONS, bounds_hold=False)
-        self.master.bound_by(problem.lower, problem.upper)
-        self._propose(guess, WHOLE_ITERATIONS, bounds_hold=True)
+        for _ in range(DIVES):
+            if self._proven() or time_is_up():
+                return
+            best = self.upper
+            found = self._dive(relaxed)
+            if found is None or (self._offer_point(found) >= best and np.isfinite(best)):
+                break
+            relaxed = self._bounded()
+        if not self._proven():
+            self._surround(relaxed, NEIGHBOURS)
+            self._propose(guess)
+
+    def _bounded(self) -> Array:
+        """Solve the relaxation with the cuts there are; return its point."""
+        proposal = self.master.relax()
+        self.lower = max(self.lower, proposal.bound)
+        return proposal.x
+
+    def _dive(self, relaxed: Array) -> Array | None:
+        """Round the relaxation step by step: fix what is nearest to a whole number, let the rest follow; None where that leads to no first stage."""
+        problem, x = self.problem, relaxed
+        lower, upper = problem.lower.copy(), problem.upper.copy()
+        try:
+            while True:
+                off = np.where(problem.integer, np.abs(x - np.round(x)), 0.0)
+                open_ = np.flatnonzero(off > WHOLE)
+                if not len(open_):
+                    return np.where(problem.integer, np.round(x), x)
+                nearest = open_[np.argsort(off[open_], kind="stable")][: 1 + len(open_) // DIVE_STEPS]
+                lower[nearest] = upper[nearest] = np.round(x[nearest])
+                self.master.bound_by(lower, upper)
+                x = self.master.relax().x
+        except InfeasibleError:
+            return None
+        finally:
+            self.master.bound_by(problem.lower, problem.upper)
+
+    def _surround(self, x: Array, count: int) -> None:
+        """Cut at whole neighbours of a first stage, each technology on its own, so that the master knows the recourse wherever it may go next."""
+        if self.coupled is not None:
+            return
+        count = min(count, NEIGHBOUR_POINTS // max(len(self.problem.technology), 1))
+        for shift in nearby(self.problem, self.steps, shifts(self.problem, x), count, len(self.cuts)):
+            planes = self.evaluator.planes(shift)
+            if planes is not None:
+                self.cuts.append((planes[0], None, planes[1]))
+                self.master.add(*self.cuts[-1])
 
     def _offer_simple(self, *points: Array) -> None:
         """Offer points with these whole numbers, each with the rest as the cuts so far like it best."""
@@ -292,45 +344,53 @@ class LShaped:
                 self._offer_point(self.master.relax().x)
         self.master.bound_by(problem.lower, problem.upper)
 
-    def _propose(self, guess: Array, iterations: int, bounds_hold: bool) -> None:
-        """Let the master propose, evaluate, cut. Precision of the master is raised only where it, and not the cuts, holds back the bounds.
+    def _propose(self, guess: Array) -> None:
+        """Let the master propose, evaluate, cut, until the bounds meet.
 
-        `bounds_hold` says whether the master's bound is one of the whole program.
+        The master looks only for first stages that would beat the best one, and stops where it knows that none does by more than the gap, or after some nodes
+        for closer cuts. Its precision,
+        or its nodes, are raised only where they, and not the cuts, hold back the bounds.
         """
-        precision, seen = PRECISION_SHARE * self.gap_share, set()
-        for _ in range(iterations):
+        precision, nodes, seen = PRECISION_SHARE * self.gap_share, FIRST_NODES, set()
+        for _ in range(WHOLE_ITERATIONS):
             if self._proven() or time_is_up():
                 return
             self.open_share = _open_share(self.upper, self.lower)
+            known = np.isfinite(self.upper)
+            enough = self.upper - max(self.gap_share, FINEST_GAP) * abs(self.upper)
             try:
-                proposal = self.master.whole(max(precision, FINEST_GAP), self.x if np.isfinite(self.upper) else guess)
+                proposal = self.master.whole(max(precision, FINEST_GAP), self.x if known else guess, self.upper, enough, nodes)
             except InfeasibleError:
                 raise
             except SolveError:
                 if time_is_up():
                     return
-                if self.coupled is None or not np.isfinite(self.upper):
+                if self.coupled is None or not known:
                     raise
                 # The cuts at budget prices leave the master short of digits: what is found and proven so far stands.
                 return
-            if bounds_hold:
-                self.lower = max(self.lower, proposal.bound)
-            value = self._offer_point(proposal.x)
-            key = proposal.x.tobytes()
-            if not bounds_hold and self.upper - proposal.bound <= self.gap_share * abs(self.upper):
-                return
-            close = value - proposal.value < CLOSE_SHARE * self.gap_share * max(abs(value), 1e-12)
-            if close and not bounds_hold:
-                return
-            if close or key in seen:
+            self.lower = max(self.lower, proposal.bound)
+            limited = proposal.value - proposal.bound > max(precision, FINEST_GAP) * abs(proposal.value) + 1e-9
+            if proposal.x is None:
+                value, stalled = np.inf, True
+            else:
+                value = self._offer_point(proposal.x)
+                close = value - proposal.value < CLOSE_SHARE * self.gap_share * max(abs(value), 1e-12)
+                stalled = close or proposal.x.tobytes() in seen
+                seen.add(proposal.x.tobytes())
+                self._surround(proposal.x, NEIGHBOURS // 4)
+            if limited:
+                if nodes >= MOST_NODES and stalled:
+                    return
+                nodes = min(2 * nodes, MOST_NODES)
+            elif stalled:
                 if precision <= FINEST_GAP:
                     return
-                precision /= 2 if close else 4
-            seen.add(key)
+                precision /= 4
 
     def _offer_point(self, x: Array) -> float:
         """Evaluate a first stage that keeps the integers, cut, and keep it if it is the best; return its value, infinite where infeasible."""
-        x, found = self._visit(self.evaluator, x)
+        x, found = self._visit(self.evaluator, x, self.upper)
         value = self._value(self.problem, x, found)
         if self._keeps_rows(x):
             self._offer(x, value, found.cost_by_scenario)

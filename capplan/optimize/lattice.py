@@ -13,6 +13,8 @@ Array = np.ndarray
 #: A step is looked for down to this share of the smallest coefficient.
 FINEST_SHARE = 1 / 64
 ROUNDING = 1e-9
+#: How often at least a row is moved to the farther of the two whole steps around it.
+RARELY = 0.2
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,19 @@ class Lattice:
         return constant, slope
 
 
+def whole_steps(problem: TwoStage) -> Array:
+    """Return the step in which whole first stages move each row of each technology, z = T x; 0 where they move it otherwise, or not at all, (G, m)."""
+    steps = np.zeros((len(problem.T), problem.W.shape[0]))
+    for t, technology in enumerate(problem.T):
+        matrix = sparse.csr_matrix(technology)
+        for i in np.flatnonzero(np.diff(matrix.indptr)).tolist():
+            own = slice(matrix.indptr[i], matrix.indptr[i + 1])
+            size = np.abs(matrix.data[own])
+            if problem.integer[matrix.indices[own][size > 0]].all():
+                steps[t, i] = common_step(size[size > 0])
+    return steps
+
+
 def find_lattice(problem: TwoStage, row_part: Array) -> Lattice:
     """Find the groups in which one row with whole steps links the first stage to the recourse.
 
@@ -87,20 +102,13 @@ def find_lattice(problem: TwoStage, row_part: Array) -> Lattice:
         Independent part of each recourse row.
     """
     parts = int(row_part.max(initial=0)) + 1
-    row, step = np.full((len(problem.T), parts), -1), np.ones((len(problem.T), parts))
+    row, step, steps = np.full((len(problem.T), parts), -1), np.ones((len(problem.T), parts)), whole_steps(problem)
     for t, technology in enumerate(problem.T):
-        matrix = sparse.csr_matrix(technology)
-        linked = np.flatnonzero(np.diff(matrix.indptr))
+        linked = np.flatnonzero(np.diff(sparse.csr_matrix(technology).indptr))
         for k, count in zip(*np.unique(row_part[linked], return_counts=True), strict=True):
-            if count != 1:
-                continue
             i = int(linked[row_part[linked] == k][0])
-            own = slice(matrix.indptr[i], matrix.indptr[i + 1])
-            size = np.abs(matrix.data[own])
-            columns = matrix.indices[own][size > 0]
-            found = common_step(size[size > 0]) if problem.integer[columns].all() else 0.0
-            if found > 0:
-                row[t, k], step[t, k] = i, found
+            if count == 1 and steps[t, i] > 0:
+                row[t, k], step[t, k] = i, steps[t, i]
     return Lattice(row, step)
 
 
@@ -123,3 +131,39 @@ def common_step(sizes: Array) -> float:
         if b > ROUNDING * sizes.max():
             return 0.0
     return float(step) if step >= FINEST_SHARE * sizes.min() else 0.0
+
+
+def nearby(problem: TwoStage, steps: Array, shift: Array, count: int, seed: int) -> list[Array]:
+    """Return shifts of whole first stages around one in parts: each row is moved to one of the whole steps on its sides, the nearer one oftener; (G, m) each.
+
+    A row that no first stage moves below, or above, zero is not moved there.
+
+    Parameters
+    ----------
+    problem, steps
+        The program, and what `whole_steps` returns.
+    shift : (G, m)
+        T x.
+    count, seed
+        How many, and where the draws begin.
+    """
+    draws, whole = np.random.default_rng(seed), steps > 0
+    least, most = (np.array([np.asarray(part(T)).ravel() for T in problem.T])[whole] for part in (_least, _most))
+    low = np.floor(shift[whole] / steps[whole] + ROUNDING)
+    share = np.clip(shift[whole] / steps[whole] - low, RARELY, 1 - RARELY)
+    result = []
+    for _ in range(count):
+        moved = shift.copy()
+        moved[whole] = np.clip((low + (draws.random(len(low)) < share)) * steps[whole], least, most)
+        result.append(moved)
+    return result
+
+
+def _least(matrix: sparse.csr_matrix) -> Array:
+    """Return the least each row can be where no column is negative: zero, or without end."""
+    return np.where((sparse.csr_matrix(matrix) < 0).sum(axis=1) > 0, -np.inf, 0.0)
+
+
+def _most(matrix: sparse.csr_matrix) -> Array:
+    """Return the most each row can be where no column is negative: zero, or without end."""
+    return np.where((sparse.csr_matrix(matrix) > 0).sum(axis=1) > 0, np.inf, 0.0)

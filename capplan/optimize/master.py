@@ -14,15 +14,21 @@ from capplan.optimize.program import TwoStage, cost_states
 from capplan.optimize.solver import Arrays, judge, load, run
 
 Array = np.ndarray
-MOST_NODES = 20_000
 #: Options that are tried one after another where a search with integers ends in an error.
 RESCUES = (("simplex_strategy", 1), ("presolve", "off"), ("primal_feasibility_tolerance", 1e-7))
 
 
-class Proposal(NamedTuple):
-    """A first stage that the master proposes, the proven bound it comes with, and what the master thinks it costs."""
+class Relaxed(NamedTuple):
+    """The master's first stage in parts, and what it costs, which no first stage undercuts."""
 
     x: Array
+    bound: float
+
+
+class Proposal(NamedTuple):
+    """A first stage that the master proposes, the proven bound it comes with, and what the master thinks it costs; none, at an infinite cost, where none was found."""
+
+    x: Array | None
     bound: float
     value: float
 
@@ -105,7 +111,8 @@ class Master:
         lower = np.where(unused, 0.0, np.concatenate([problem.lower, -free]))
         upper = np.where(unused, 0.0, np.concatenate([problem.upper, free]))
         # Cuts are dense in the values they hold up, so that presolve only undoes the structure; and a good first stage is known
-        # before integers are asked for, so that the dearest searches for one are not worth their time.
+        # before integers are asked for, so that the dearest searches for one are not worth their time. Nodes are many and each of them
+        # has all cuts already, so that the solver's own are looked for at the root alone.
         self.highs: Any = load(
             Arrays(
                 cost,
@@ -117,8 +124,11 @@ class Master:
                 np.zeros(columns, dtype=bool),
             )
         )
-        for name, value in (("presolve", "off"), ("mip_heuristic_run_rens", False), ("mip_heuristic_run_rins", False)):
+        for name, value in (("presolve", "off"), ("mip_heuristic_run_rens", False), ("mip_heuristic_run_rins", False),
+                            ("mip_allow_cut_separation_at_nodes", False)):
             self.highs.setOptionValue(name, value)
+        self.enough, self.reached = np.inf, -np.inf
+        self.highs.cbMipInterrupt.subscribe(self._end_with_enough)
 
     def add(self, mean: Cut, tail: Cut | None, reference: Cut | None) -> None:
         """Add one cut for each group's expected cost, one for CVaR, and one for each group's part of CVaR; cuts that are there already once."""
@@ -182,7 +192,7 @@ class Master:
             rows.append(ray[-2] / size, len(self.problem.c) + own, ray[self.linked_row[own]] / size)
         rows.hand_over(self.highs)
 
-    def relax(self) -> Proposal:
+    def relax(self) -> Relaxed:
         """Solve without integers, from the last basis."""
         import highspy
 
@@ -194,8 +204,7 @@ class Master:
         run(self.highs)
         judge(self.highs)
         x = np.clip(np.array(self.highs.getSolution().col_value)[: len(self.problem.c)], self.problem.lower, self.problem.upper)
-        value = self.highs.getInfo().objective_function_value * self.unit
-        return Proposal(x, value, value)
+        return Relaxed(x, self.highs.getInfo().objective_function_value * self.unit)
 
     def duals(self) -> tuple[Array, Array]:
         """Return the duals of A and the reduced costs of x of the last relaxation."""
@@ -208,32 +217,60 @@ class Master:
         n = len(lower)
         self.highs.changeColsBounds(n, np.arange(n, dtype=np.int32), lower, upper)
 
-    def whole(self, gap_share: float, start: Array | None) -> Proposal:
-        """Solve with integers to a relative gap, from a known first stage."""
+    def whole(self, gap_share: float, start: Array | None, best: float = np.inf, enough: float = np.inf, nodes: int = 2**30) -> Proposal:
+        """Solve with integers, from a known first stage.
+
+        Parameters
+        ----------
+        gap_share
+            Relative gap of the master's own bounds at which the search ends.
+        start : (n,) or None
+            A first stage that is known.
+        best
+            Only first stages are looked for that cost less in the master; by reduced costs it fixes what none of these can have.
+        enough
+            Bound at which the search ends, because no more is wanted.
+        nodes
+            Nodes after which it ends with what it has.
+        """
         import highspy
 
+        highs, ends = self.highs, highspy.HighsModelStatus
         whole = np.flatnonzero(self.problem.integer).astype(np.int32)
-        self.highs.changeColsIntegrality(len(whole), whole, [highspy.HighsVarType.kInteger] * len(whole))
-        self.mixed = True
-        self.highs.setOptionValue("mip_rel_gap", float(gap_share))
-        self.highs.setOptionValue("mip_max_nodes", MOST_NODES)
-        self.highs.setOptionValue("time_limit", seconds_left())
+        highs.changeColsIntegrality(len(whole), whole, [highspy.HighsVarType.kInteger] * len(whole))
+        self.mixed, self.enough, self.reached = True, enough / self.unit, -np.inf
+        limits = {"mip_rel_gap": float(gap_share), "mip_max_nodes": nodes, "time_limit": seconds_left(), "objective_bound": best / self.unit}
+        for option, limit in limits.items():
+            highs.setOptionValue(option, limit)
         if start is not None:
-            self.highs.setSolution(len(start), np.arange(len(start), dtype=np.int32), start)
-        run(self.highs)
+            highs.setSolution(len(start), np.arange(len(start), dtype=np.int32), start)
+        run(highs)
         for name, value in RESCUES:
-            if self.highs.getModelStatus() not in (highspy.HighsModelStatus.kSolveError, highspy.HighsModelStatus.kUnknown):
+            if highs.getModelStatus() not in (ends.kSolveError, ends.kUnknown):
                 break
             # What is left from another search can lead astray: the solver begins anew, then with coarser ways too.
-            self.highs.setOptionValue(name, value)
-            self.highs.clearSolver()
-            run(self.highs)
-        if self.highs.getModelStatus() == highspy.HighsModelStatus.kTimeLimit:
+            highs.setOptionValue(name, value)
+            highs.clearSolver()
+            run(highs)
+        highs.setOptionValue("objective_bound", np.inf)
+        status, info = highs.getModelStatus(), highs.getInfo()
+        if status == ends.kTimeLimit:
             cut_short()
-        judge(self.highs)
-        x = np.array(self.highs.getSolution().col_value)[: len(self.problem.c)]
-        x = np.clip(np.where(self.problem.integer, np.round(x), x), self.problem.lower, self.problem.upper)
-        bound = self.highs.getInfo().mip_dual_bound
+        bound = min(best, max(info.mip_dual_bound, self.reached) * self.unit)
+        if status == ends.kInfeasible and np.isfinite(best):
+            return Proposal(None, best, np.inf)
+        if status in (ends.kSolutionLimit, ends.kInterrupt) and info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
+            return Proposal(None, bound, np.inf)
+        judge(highs)
         if not np.isfinite(bound):
             raise SolveError("the master program ended without a bound; look for coefficients of very different size")
-        return Proposal(x, bound * self.unit, self.highs.getInfo().objective_function_value * self.unit)
+        x = np.array(highs.getSolution().col_value)[: len(self.problem.c)]
+        x = np.clip(np.where(self.problem.integer, np.round(x), x), self.problem.lower, self.problem.upper)
+        return Proposal(x, bound, info.objective_function_value * self.unit)
+
+    def _end_with_enough(self, event: Any) -> None:
+        """End a search whose bound is enough; the solver remembers from one search to the next that it was told to end."""
+        enough = event.data_out.mip_dual_bound >= self.enough
+        if enough:
+            self.reached = event.data_out.mip_dual_bound
+        event.interrupt(enough)

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
 from capplan.answers.flips import find_flips
-from capplan.answers.gaps import gap_note, rank_gaps
+from capplan.answers.gaps import gap_note, no_gaps, rank_gaps
 from capplan.answers.plan import Plan, quarterly_plan
 from capplan.answers.store import shared_answers
 from capplan.book.book import Book, load_book
@@ -33,6 +33,13 @@ from capplan.outputs.workbook.workbook import write_workbook
 from capplan.text import counted
 
 Say = Callable[[str], None]
+Depth = Literal["quick", "usual", "thorough"]
+#: Assumptions that each depth of a run sets; what a run states itself goes before.
+DEPTHS: Mapping[Depth, Mapping[str, Any]] = {
+    "quick": {"flip_search": False, "rolling_test": False},
+    "usual": {},
+    "thorough": {"flip_search": True, "rolling_test": True, "gap_share": 0.0005},
+}
 #: Packages whose versions decide what a plan looks like.
 _VERSIONS = ("capplan", "numpy", "pandas", "scipy", "highspy", "PuLP", "statsforecast", "altair", "papermill")
 
@@ -116,8 +123,11 @@ def tables_of(plan: Plan) -> dict[str, pd.DataFrame]:
     }
 
 
-def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say = print) -> Report:
+def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say = print, depth: Depth = "usual") -> Report:
     """Make the plan of a book and leave its report, all at once or not at all.
+
+    A quick run leaves the decision with its page, tables and workbook, and does not ask what could change it, nor run the notebook; a thorough one proves it
+    more closely, and rehearses it on unseen paths.
 
     Parameters
     ----------
@@ -129,13 +139,15 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
         Folder of all reports; the report goes to out/<book>/<first quarter>.
     say
         Called with progress.
+    depth
+        How much is done.
 
     Raises
     ------
     CapplanError
         With one clear message; a previous report stays as it was.
     """
-    book, scenario, parameters, notebook = _prepare(book_path, values, "plan")
+    book, scenario, parameters, notebook = _prepare(book_path, {**DEPTHS[depth], **values}, "plan")
     target = out / folder_name(book_path) / scenario.first_quarter
     say(f"capplan: planning {book.name}, {scenario.first_quarter} and {counted(scenario.horizon_quarters - 1, 'more quarter')}")
     check_room(target)
@@ -154,12 +166,13 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
         write_budget(plan, draft / "budget.csv")
         for name, chart in view.charts.items():
             write_chart(chart, draft / "charts" / name)
-        gaps = rank_gaps(book, scenario, steps)
+        gaps = no_gaps() if depth == "quick" else rank_gaps(book, scenario, steps)
         flips = find_flips(book, scenario, steps) if scenario.flip_search else None
         warnings = tuple(filter(None, (gap_note(gaps), *plan.warnings)))
         (draft / "plan.html").write_text(plan_page(plan, book, view, gaps, flips, warnings, last), encoding="utf-8")
-        steps("running the notebook")
-        execute(notebook, parameters, draft / "plan.ipynb")
+        if depth != "quick":
+            steps("running the notebook")
+            execute(notebook, parameters, draft / "plan.ipynb")
         steps.end()
         (draft / "run.json").write_text(
             json.dumps(_record(plan, book, scenario, steps.seconds, warnings), indent=1, default=str) + "\n", encoding="utf-8"
