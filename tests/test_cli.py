@@ -99,6 +99,12 @@ def test_version_and_questions_are_listed_whole(capplan, tmp_path, make_book):
     assert "..." not in refused
 
 
+def test_quick_and_thorough_exclude_each_other(capplan, make_book):
+    done = capplan("plan", make_book(), "--quick", "--thorough")
+    assert done.returncode != 0
+    assert "--quick and --thorough were both given" in done.stderr
+
+
 def test_scenario_file_and_parameter(capplan, make_book, tmp_path):
     file = tmp_path / "s.yaml"
     file.write_text("risk_weight: 0.9\nseed: 3\n")

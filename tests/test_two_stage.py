@@ -15,9 +15,11 @@ from scipy.optimize import linprog
 from capplan.errors import SolveError
 from capplan.optimize.bases import BasisStore
 from capplan.optimize.bunching import RecourseLibrary
+from capplan.optimize.evaluation import Evaluator, recourse_of
 from capplan.optimize.l_shaped import LShaped
+from capplan.optimize.lattice import nearby, whole_steps
 from capplan.optimize.priced import envelope_weights, priced_program
-from capplan.optimize.program import expected_excess, right_hand_sides
+from capplan.optimize.program import expected_excess, right_hand_sides, shifts
 from capplan.optimize.solver import InfeasibleError, UnboundedError
 from capplan.optimize.two_stage import ExpectedRow, TwoStage, blended_cost, solve_two_stage
 
@@ -425,3 +427,37 @@ def test_bases_that_were_let_go_come_back_the_same(monkeypatch):
     assert (again.basis == first.basis).all()
     assert (library.duals[again.basis] == before).all()
     assert solve_two_stage(problem, 0.3, 0.3, 1e-7, method="l_shaped").upper == pytest.approx(plain.upper, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", [11, 12])
+def test_whole_neighbours_are_whole_first_stages_and_their_planes_hold_everywhere(seed):
+    problem = fleet(seed, quarters=3, classes=2, pools=2, scenarios=5, most=6)
+    draws = np.random.default_rng(seed)
+    steps, parts = whole_steps(problem), np.where(problem.integer, draws.uniform(0, 3, len(problem.c)), 0.0)
+    evaluator = Evaluator(problem, 0.2, recourse_of(problem))
+    found = nearby(problem, steps, shifts(problem, parts), 6, 0)
+    whole = steps > 0
+    assert whole.any()
+    others = [np.where(problem.integer, draws.integers(0, 4, len(problem.c)), 0.0) for _ in range(8)]
+    for shift in found:
+        assert np.abs(shift[whole] / steps[whole] - np.round(shift[whole] / steps[whole])).max() < 1e-9
+        assert (np.abs(shift - shifts(problem, parts))[whole] <= steps[whole] * (1 + 1e-9)).all()
+        assert (shift[whole] <= 0).all()  # capacity is bought, never sold
+        cut, _ = evaluator.planes(shift)
+        for x in others:
+            at = cut.constant.sum() - (cut.slope * shifts(problem, x)).sum()
+            cost = evaluator.evaluate(x).cost_by_scenario
+            assert at <= problem.probability @ cost + 1e-7 * abs(at)
+
+
+@pytest.mark.parametrize("seed", [21, 22, 23])
+def test_a_search_that_ends_with_enough_proves_no_more_than_is_so(seed):
+    problem = fleet(seed, quarters=4, classes=3, pools=3, blocks=2, scenarios=4, most=8)
+    exact = solve_two_stage(problem, 0.0, 0.2, 1e-7, method="extensive")
+    search = LShaped(problem, 0.0, 0.2, 1e-2)
+    search.solve()
+    optimum, slack = exact.upper, 1e-6 * abs(exact.upper)
+    for best, enough in ((np.inf, np.inf), (optimum * 1.01, optimum * 0.99), (optimum * 0.98, np.inf), (optimum * 1.01, optimum * 0.5)):
+        found = search.master.whole(1e-9, None, best, enough)
+        assert found.bound <= min(best, optimum) + slack
+        assert found.x is None or (problem.A @ found.x <= problem.b + 1e-7)[problem.sense == "<"].all()

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import sparse
 
 from capplan.errors import SolveError
 from capplan.optimize.clock import TOO_SOON, OutOfTimeError, time_is_up
 from capplan.optimize.coupled import CoupledEvaluator, Price, priced_rows
 from capplan.optimize.evaluation import Cut, Evaluated, Evaluator, aggregate, recourse_of
+from capplan.optimize.fingerprint import digest
 from capplan.optimize.lattice import find_lattice, nearby, whole_steps
 from capplan.optimize.master import Master
 from capplan.optimize.program import Marginals, Solution, TwoStage, blended_cost, cost_states, expected_excess, risk_weights, shifts
+from capplan.optimize.rounding import dive
 from capplan.optimize.separable import SeparableRecourse
 from capplan.optimize.solver import InfeasibleError, UnboundedError
 
@@ -29,10 +29,6 @@ FIRST_NODES, MOST_NODES = 4_000, 20_000
 DIVES = 3
 #: At most this many whole neighbours of a first stage are cut at, and fewer where they would have more points than this in all.
 NEIGHBOURS, NEIGHBOUR_POINTS = 40, 400_000
-#: A number this near to a whole one is whole.
-WHOLE = 1e-6
-#: A dive takes about this many steps to halve what is left to round.
-DIVE_STEPS = 12
 CLOSE_SHARE = 0.25
 FAR_SHARE = 0.05
 PRICED_VISITS = (3, 8, 16, 24, 32)
@@ -290,7 +286,7 @@ class LShaped:
             if self._proven() or time_is_up():
                 return
             best = self.upper
-            found = self._dive(relaxed)
+            found = dive(self.master, relaxed)
             if found is None or (self._offer_point(found) >= best and np.isfinite(best)):
                 break
             relaxed = self._bounded()
@@ -303,25 +299,6 @@ class LShaped:
         proposal = self.master.relax()
         self.lower = max(self.lower, proposal.bound)
         return proposal.x
-
-    def _dive(self, relaxed: Array) -> Array | None:
-        """Round the relaxation step by step: fix what is nearest to a whole number, let the rest follow; None where that leads to no first stage."""
-        problem, x = self.problem, relaxed
-        lower, upper = problem.lower.copy(), problem.upper.copy()
-        try:
-            while True:
-                off = np.where(problem.integer, np.abs(x - np.round(x)), 0.0)
-                open_ = np.flatnonzero(off > WHOLE)
-                if not len(open_):
-                    return np.where(problem.integer, np.round(x), x)
-                nearest = open_[np.argsort(off[open_], kind="stable")][: 1 + len(open_) // DIVE_STEPS]
-                lower[nearest] = upper[nearest] = np.round(x[nearest])
-                self.master.bound_by(lower, upper)
-                x = self.master.relax().x
-        except InfeasibleError:
-            return None
-        finally:
-            self.master.bound_by(problem.lower, problem.upper)
 
     def _surround(self, x: Array, count: int) -> None:
         """Cut at whole neighbours of a first stage, each technology on its own, so that the master knows the recourse wherever it may go next."""
@@ -416,23 +393,3 @@ class LShaped:
 def _open_share(upper: float, lower: float) -> float:
     """Return how far two bounds are apart, as a share; no more than is far."""
     return min((upper - lower) / max(abs(upper), 1e-12), FAR_SHARE) if np.isfinite(upper) else FAR_SHARE
-
-
-def digest(*parts: str | Array | sparse.csr_matrix) -> str:
-    """Return a fingerprint of arrays, sparse matrices and texts."""
-    state = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        if isinstance(part, str):
-            state.update(part.encode())
-        elif isinstance(part, np.ndarray):
-            _feed(state, part)
-        else:
-            for array in (part.indptr, part.indices, part.data):
-                _feed(state, array)
-    return state.hexdigest()
-
-
-def _feed(state: hashlib.blake2b, array: Array) -> None:
-    """Add type, shape and content of an array to a fingerprint."""
-    state.update(f"{array.dtype}{array.shape}".encode())
-    state.update(np.ascontiguousarray(array).tobytes())
