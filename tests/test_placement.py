@@ -378,3 +378,37 @@ def test_the_stage_guide_follows_from_the_facts():
     assert one["usd_per_unit"] == pytest.approx(55.04 / one["speed"])
     # the state of training takes 16 bytes a parameter, so 405 billion need several machines
     assert rows.loc[("pretraining", "Llama-3.1-405B", "p5.48xlarge"), "machines"] * 8 * 80 > 16 * 405.85e9 / 2**30
+
+
+def test_a_pipeline_can_be_taken_as_demand_and_a_missed_deadline_stands_in_the_plan():
+    from capplan.answers.placement import deadline_notes, placement_of
+    from capplan.book.frames import check_frames
+    from capplan.questions.placement import as_training_runs, demand_by_stage, egress
+
+    book = load_book(ROOT / "data" / "enterprise")
+    found = placement_of(book, book.scenario_with())
+    check(found, book.get("tasks"), book.get("task_edges"), book.get("nodes"), book.get("links"), book.scenario_with(), book.get("task_durations"))
+    assert found.proven
+    by_stage = demand_by_stage(found.schedule)
+    # 64 accelerators for 150 hours, 32 for 70
+    assert by_stage.set_index("stage")["accelerator_hours"]["pretraining"] == pytest.approx(64 * 150 + 32 * 70)
+    assert by_stage["usd"].sum() + egress(found.transfers, found.schedule["start"].iloc[0])["usd"].sum() == pytest.approx(found.usd)
+    over = found.schedule.head(1).assign(start=pd.Timestamp("2027-03-31 18:00"), end=pd.Timestamp("2027-04-01 06:00"), accelerator_hours=24.0)
+    assert demand_by_stage(over)[["quarter", "accelerator_hours"]].to_numpy().tolist() == [["2027Q1", 12.0], ["2027Q2", 12.0]]
+    runs = as_training_runs(found.schedule, book.get("tasks"), book.get("speeds"))
+    check_frames({"training_runs": runs})
+    speeds = book.get("speeds").query("accelerator == 'H100'").set_index("workload")["work_per_accelerator_hour"]
+    pretrain = runs.set_index("run_id").loc["assistant-v3-pretrain"]
+    assert pretrain["quantity"] == pytest.approx(64 * 150 * speeds["alignment"])
+    assert deadline_notes(book, book.scenario_with()) == ()
+    assert deadline_notes(book, book.scenario_with(deadline="2027-02-05T18:00")) == ()
+    (note,) = deadline_notes(book, book.scenario_with(deadline="2027-02-04T18:00"))
+    assert note.startswith("Pipelines: No: the earliest end of tune-embedder is Fri 2027-02-05 07:37")
+
+
+def test_the_deadline_of_a_command_line_is_an_instant_in_utc():
+    book = load_book(ROOT / "data" / "enterprise")
+    for text in ("2027-02-05T18:00", "2027-02-05T20:00+02:00", "2027-02-05T18:00Z"):
+        from capplan.questions.placement.problem import instant
+
+        assert instant(book.scenario_with(deadline=text).deadline) == pd.Timestamp("2027-02-05 18:00")

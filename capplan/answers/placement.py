@@ -8,6 +8,7 @@ from capplan.answers.store import remembered
 from capplan.book.book import Book
 from capplan.book.scenario import PlacementAssumptions, Scenario, TrainingAssumptions
 from capplan.questions.placement import Diagnosis, Placement, diagnose_placement, place_tasks, stage_guide
+from capplan.questions.placement.wording import deadline_words
 
 #: Tables that decide where tasks run.
 TABLES = ("tasks", "task_edges", "task_durations", "nodes", "links")
@@ -25,6 +26,15 @@ def placement_of(book: Book, scenario: Scenario) -> Placement:
         return place_tasks(tasks, book.get("task_edges"), nodes, book.get("links"), a, durations=book.get("task_durations"))
 
     return remembered("placement", book, TABLES, a, compute)
+
+
+def deadline_notes(book: Book, scenario: Scenario) -> tuple[str, ...]:
+    """Say on the plan's first page where a pipeline's deadline cannot be met, and what would meet it."""
+    due = scenario.deadline is not None or ("tasks" in book.tables and book.get("tasks")["deadline"].notna().any())
+    if not due or "tasks" not in book.tables or "nodes" not in book.tables:
+        return ()
+    deadline = placement_of(book, scenario).deadline
+    return () if deadline is None or deadline.met else (f"Pipelines: {deadline_words(deadline)}",)
 
 
 def diagnosis_of(book: Book, scenario: Scenario) -> Diagnosis | None:

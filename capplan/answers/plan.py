@@ -8,6 +8,7 @@ from functools import partial
 
 import pandas as pd
 
+from capplan.answers.placement import deadline_notes
 from capplan.answers.readiness import named_in_offers
 from capplan.answers.store import is_remembered, key_of, remembered
 from capplan.book.book import Book
@@ -369,5 +370,5 @@ def quarterly_plan(book: Book, scenario: Scenario | None = None, progress: Progr
         purchases=purchases,
         ledger=ledger,
         headline=purchases.headline,
-        warnings=(*book.notes, *forecast.notes, *(headroom.notes if headroom else ()), *purchases.notes, *ledger.notes, *budget_notes(ledger, beside_compute(book, scenario)), *ended),
+        warnings=(*book.notes, *forecast.notes, *(headroom.notes if headroom else ()), *purchases.notes, *ledger.notes, *budget_notes(ledger, beside_compute(book, scenario)), *ended, *deadline_notes(book, scenario)),
     )

@@ -12,7 +12,7 @@ from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.outputs import charts
 from capplan.outputs.views.view import View
-from capplan.questions.placement import Placement
+from capplan.questions.placement import Placement, as_training_runs, demand_by_stage, egress
 from capplan.text import words
 
 FIELDS = (
@@ -49,12 +49,18 @@ def show_placement(book: Book, scenario: Scenario) -> View:
     if answer.deadline is not None and len(answer.deadline.remedies):
         details["remedies"] = answer.deadline.remedies
     notes = (*book.notes, *answer.notes, _colocated(answer))
+    details |= {"demand_by_stage": demand_by_stage(answer.schedule), "egress": egress(answer.transfers, _begin(answer)), "training_runs": as_training_runs(answer.schedule, book.get("tasks"), book.get("speeds"))}
     diagnosis = diagnosis_of(book, scenario)
     if diagnosis is not None:
         details |= {"diagnosis": diagnosis.summary, "misplaced_jobs": diagnosis.signs}
         notes = (*notes, diagnosis.headline, *diagnosis.notes)
     details["stage_guide"] = _short(guide_of(book, scenario))
     return View(answer.headline, pictures, answer.schedule, answer.makespan_hours, "hours", FIELDS, notes, details)
+
+
+def _begin(answer: Placement) -> pd.Timestamp:
+    """Return hour 0."""
+    return answer.schedule["start"].iloc[0] - pd.Timedelta(hours=float(answer.schedule["start_hours"].iloc[0]))
 
 
 def _short(guide: pd.DataFrame) -> pd.DataFrame:
@@ -100,8 +106,7 @@ def _schedule(answer: Placement) -> Any:
     moves = pd.DataFrame({"row": moved["to_task"].map(known), "start": moved["start_hours"], "end": moved["end_hours"]})
     limit = None
     if answer.deadline is not None:
-        begin = answer.schedule["start"].iloc[0] - pd.Timedelta(hours=float(answer.schedule["start_hours"].iloc[0]))
-        limit = (answer.deadline.asked - begin) / pd.Timedelta(hours=1)
+        limit = (answer.deadline.asked - _begin(answer)) / pd.Timedelta(hours=1)
     busiest = answer.binding.iloc[0]
     what = {"busy": "nodes of kind {} that other tasks hold", "duration": "the tasks on {} themselves", "link": "the link {}", "wait": "{}"}[busiest["what"]].format(busiest["name"])
     return charts.schedule(

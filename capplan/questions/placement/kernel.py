@@ -11,6 +11,8 @@ from capplan.compiling import compiled
 from capplan.questions.placement.state import ACCELERATORS, CARD, INSTANT, NO_LINK, Books, Ground, Rule, Work
 
 COUNT, REAL = types.int64, types.float64
+#: An end that nothing has.
+NEVER = 1e17
 _COUNTS, _REALS, _TABLE, _CUBE, _GRID = types.int64[::1], types.float64[::1], types.float64[:, ::1], types.float64[:, :, ::1], types.int64[:, ::1]
 _WORK = types.NamedTuple([_TABLE, _REALS, _REALS, _COUNTS, _COUNTS, _COUNTS, _REALS, _TABLE, _TABLE, _GRID], Work)
 _GROUND = types.NamedTuple([_COUNTS, _COUNTS, _COUNTS, _TABLE, _TABLE, _TABLE, _GRID, _REALS, _COUNTS], Ground)
@@ -43,13 +45,18 @@ def _fits(books, row, step):  # type: ignore[no-untyped-def]
     return short == 0
 
 
-@compiled(_BOOKS, COUNT, REAL, REAL, COUNT, source=__file__)
-def _earliest(books, row, ready, hours, pausable):  # type: ignore[no-untyped-def]
-    """Return the earliest start from `ready` on, and the end, of something that takes books.want for some hours; it rests while the node is away."""
+@compiled(_BOOKS, COUNT, REAL, REAL, COUNT, REAL, source=__file__)
+def _earliest(books, row, ready, hours, pausable, cutoff):  # type: ignore[no-untyped-def]
+    """Return the earliest start from `ready` on, and the end, of something that takes books.want for some hours; it rests while the node is away.
+
+    What could only end after the cutoff is not looked for.
+    """
     step, last = _step(books, row, ready), books.count[row] - 1
     start, left = -1.0, hours
     while True:
         begin = max(books.times[row, step], ready)
+        if start < 0.0 and begin + hours > cutoff:
+            return 1e18, 1e18
         fits = _fits(books, row, step)
         if books.away[row, step] == 1:
             if start >= 0.0 and not (pausable == 1 and fits):
@@ -86,6 +93,22 @@ def _cut(books, row, when):  # type: ignore[no-untyped-def]
     return step + 1
 
 
+@compiled(_BOOKS, COUNT, COUNT, source=__file__)
+def _join(books, row, step):  # type: ignore[no-untyped-def]
+    """Make one step of two neighbours in which the same is free, so that full stretches are passed at once."""
+    if step <= 0 or step >= books.count[row] or books.away[row, step] != books.away[row, step - 1]:
+        return
+    for resource in range(books.want.shape[0]):
+        if books.free[row, step, resource] != books.free[row, step - 1, resource]:
+            return
+    books.count[row] -= 1
+    for at in range(step, books.count[row]):
+        books.times[row, at] = books.times[row, at + 1]
+        books.away[row, at] = books.away[row, at + 1]
+        for resource in range(books.want.shape[0]):
+            books.free[row, at, resource] = books.free[row, at + 1, resource]
+
+
 @compiled(_BOOKS, COUNT, REAL, REAL, source=__file__)
 def _take(books, row, start, end):  # type: ignore[no-untyped-def]
     """Take books.want of a row from start to end."""
@@ -96,6 +119,8 @@ def _take(books, row, start, end):  # type: ignore[no-untyped-def]
     for step in range(first, last):
         for resource in range(books.want.shape[0]):
             books.free[row, step, resource] -= books.want[resource]
+    _join(books, row, last)
+    _join(books, row, first)
 
 
 @compiled(_WORK, _BOOKS, COUNT, COUNT, source=__file__)
@@ -188,7 +213,7 @@ def _send(work, ground, books, task, members, keep):  # type: ignore[no-untyped-
                 if hours + late > busy + latency:
                     sender, receiver, busy, latency = books.taken[at], books.picked[member], hours, late
         begin, row = books.end[source], -1
-        if sender != receiver and work.gigabytes[edge] > 0.0 and busy < 1e17:
+        if sender != receiver and work.gigabytes[edge] > 0.0 and busy < NEVER:
             kind = ground.link[ground.place[sender], ground.place[receiver]]
             row = nodes + sender if kind == CARD else (-1 if kind == NO_LINK else 2 * nodes + kind)
         if ground.shared[0] == 1 and row >= 0:
@@ -196,7 +221,7 @@ def _send(work, ground, books, task, members, keep):  # type: ignore[no-untyped-
                 # those of this task that use the same link go before
                 if books.path[books.turn[back]] == row:
                     begin = max(begin, books.came[books.turn[back]])
-            begin, _end = _earliest(books, row, begin, busy, 0)
+            begin, _end = _earliest(books, row, begin, busy, 0, NEVER)
         books.sent[edge], books.came[edge], books.sender[edge], books.receiver[edge], books.path[edge] = begin, begin + busy, sender, receiver, row
         if keep == 1 and ground.shared[0] == 1 and row >= 0:
             _take(books, row, begin, begin + busy)
@@ -225,7 +250,7 @@ def _gang(ground, books, members, first, last, hours):  # type: ignore[no-untype
         # the m-th smallest start, by repeated selection into picked
         for at in range(first, last):
             node = ground.group_node[at]
-            start, _end = _earliest(books, node, max(instant, books.ready[node]), hours, 0)
+            start, _end = _earliest(books, node, max(instant, books.ready[node]), hours, 0, NEVER)
             books.slot[at] = start
         latest = 0.0
         for member in range(members):
@@ -236,7 +261,7 @@ def _gang(ground, books, members, first, last, hours):  # type: ignore[no-untype
             books.picked[member] = ground.group_node[best]
             latest = max(latest, books.slot[best])
             books.slot[best] = 2e18
-        if latest <= instant + INSTANT or latest >= 1e17:
+        if latest <= instant + INSTANT or latest >= NEVER:
             return latest
         instant = latest
 
@@ -248,9 +273,9 @@ def _together(books, members, ready, hours, pausable):  # type: ignore[no-untype
     while True:
         latest, finish = instant, 0.0
         for member in range(members):
-            start, end = _earliest(books, books.picked[member], instant, hours, pausable)
+            start, end = _earliest(books, books.picked[member], instant, hours, pausable, NEVER)
             latest, finish = max(latest, start), max(finish, end)
-        if latest <= instant + INSTANT or latest >= 1e17:
+        if latest <= instant + INSTANT or latest >= NEVER:
             return latest, finish
         instant = latest
 
@@ -258,7 +283,7 @@ def _together(books, members, ready, hours, pausable):  # type: ignore[no-untype
 @compiled(_WORK, _RULE, COUNT, REAL, REAL, REAL, REAL, source=__file__)
 def _score(work, rule, task, start, finish, moved, usd):  # type: ignore[no-untyped-def]
     """Rate a choice; less is better."""
-    if finish >= 1e17 or usd >= 1e17:
+    if finish >= NEVER or usd >= NEVER:
         return 1e30
     score = rule.weights[0] * finish + rule.weights[1] * start + rule.weights[2] * moved + rule.weights[3] * usd
     if rule.use_limit[0] == 1 and finish > work.limit[task] + INSTANT:
@@ -271,6 +296,8 @@ def _choose(work, ground, rule, books, task):  # type: ignore[no-untyped-def]
     """Choose group and nodes of a task; the nodes are left in books.picked."""
     _arrivals(work, ground, books, task)
     best_group, best_node, best, best_finish = -1, -1, 1e29, 1e29
+    # where the end alone counts, a node on which it would come later needs no further look
+    only_finish = rule.use_limit[0] == 0 and rule.weights[1] == 0.0 and rule.weights[2] == 0.0 and rule.weights[3] == 0.0
     for group in range(work.members.shape[1]):
         members = work.members[task, group]
         if members == 0:
@@ -282,12 +309,12 @@ def _choose(work, ground, rule, books, task):  # type: ignore[no-untyped-def]
             for at in range(first, last):
                 node = ground.group_node[at]
                 ready = books.ready[node]
-                if ready >= 1e17:
+                if ready >= NEVER:
                     continue
                 if ground.shared[0] == 1 and work.before[task + 1] > work.before[task]:
                     books.picked[0] = node
                     ready = _send_for(work, ground, books, task, 1, group, 0)
-                start, finish = _earliest(books, node, ready, hours, work.pausable[task])
+                start, finish = _earliest(books, node, ready, hours, work.pausable[task], best_finish if only_finish else NEVER)
                 score = _score(work, rule, task, start, finish, books.moved[node], work.usd[task, group] + books.fee[node])
                 if score < best - INSTANT or (score <= best + INSTANT and finish < best_finish - INSTANT):
                     best_group, best_node, best, best_finish = group, node, score, finish
@@ -334,7 +361,7 @@ def schedule(work, ground, rule, books, done):  # type: ignore[no-untyped-def]
         members = work.members[task, group]
         ready = _send_for(work, ground, books, task, members, group, 1)
         start, end = _together(books, members, ready, work.hours[task, group], work.pausable[task] if members == 1 else 0)
-        if end >= 1e17:
+        if end >= NEVER:
             return -1 - task
         books.start[task], books.end[task], books.group[task] = start, end, group
         base = books.taken_from[task]

@@ -25,7 +25,7 @@ class Placement:
     Parameters
     ----------
     schedule
-        [task_id, pipeline, stage, nodes, kind, site, start, end, start_hours, end_hours, transfer_in_hours (until its data was there, after its last predecessor ended),
+        [task_id, pipeline, stage, nodes, kind, accelerator, site, geography, start, end, start_hours, end_hours, accelerator_hours, transfer_in_hours (until its data was there, after its last predecessor ended),
         usd, deadline, late_hours, critical], by start; hours count from the start of the plan.
     transfers
         [from_task, to_task, data_gb, from_node, to_node, link, start_hours, end_hours, hours, usd], those that move something.
@@ -195,11 +195,14 @@ def schedule_of(problem: Problem, found: Found, chain: pd.DataFrame) -> pd.DataF
             "stage": tasks["stage"],
             "nodes": [", ".join(names[sorted(nodes)]) for nodes in found.nodes],
             "kind": groups["kind"],
+            "accelerator": groups["accelerator"],
             "site": groups["site"],
+            "geography": groups["geography"],
             "start": problem.origin + pd.to_timedelta(found.start, unit="h").round("s"),
             "end": problem.origin + pd.to_timedelta(found.end, unit="h").round("s"),
             "start_hours": found.start,
             "end_hours": found.end,
+            "accelerator_hours": tasks["accelerators"] * work.hours[np.arange(count), found.group],
             "transfer_in_hours": np.maximum(there - ended, 0.0),
             "usd": work.usd[np.arange(count), found.group],
             "deadline": problem.origin + pd.to_timedelta(due, unit="h").round("s"),
