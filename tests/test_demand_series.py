@@ -133,6 +133,18 @@ def test_plain_series_have_a_fallback(values):
     assert len(answer.quantiles) == 6 * len(QUANTILES)
 
 
+@pytest.mark.parametrize("zeros", [0.02, 0.04, 0.15, 0.24])
+def test_quantiles_of_series_with_zeros_and_spikes_stay_finite(zeros):
+    """Lognormal steps with some zeros and a few spikes: high quantiles are of the size of what was seen, and hold what comes."""
+    generator = np.random.default_rng(int(100 * zeros))
+    y = generator.lognormal(3, 0.8, 460) * (generator.random(460) > zeros)
+    y[::97] *= 5
+    forecast, _ = forecast_values(y[:400], 60, (24,), (*QUANTILES[:-1], 0.95, 0.975))
+    assert (forecast[:, -1] <= 2 * y[:400].max()).all()
+    assert (forecast >= 0).all()
+    assert 0.85 <= np.mean((y[400:] >= forecast[:, 0]) & (y[400:] <= forecast[:, -2])) <= 1.0
+
+
 def test_bad_calls():
     with pytest.raises(CapplanError, match="at least one step"):
         forecast_series(frame(np.ones(5)), 0)

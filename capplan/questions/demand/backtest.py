@@ -185,9 +185,15 @@ def _headline(pooled: pd.DataFrame, months: int) -> str:
         return f"{months} months of history allow no test of quarter totals; nothing here may be called backtested."
     row = quarters.iloc[0]
     beside = "better than" if row["owa"] < 1 else "no better than"
+    farthest = pooled[pooled["grain"] == "quarter"].iloc[-1]
+    later = (
+        f" At quarter {int(farthest['ahead'])}, the farthest that could be tested, {farthest['coverage_share']:.0%} of {int(farthest['outcomes'])} were inside."
+        if farthest["ahead"] > 1
+        else " No later quarter could be tested."
+    )
     return (
         f"One quarter ahead, {row['crawl_share']:.0%} of {int(row['outcomes'])} past totals came within 20 % of the forecast and the 90 % bands held "
-        f"{row['coverage_share']:.0%} of them; {beside} repeating the last quarter (OWA {row['owa']:.2f})."
+        f"{row['coverage_share']:.0%} of them; {beside} repeating the last quarter (OWA {row['owa']:.2f}).{later}"
     )
 
 

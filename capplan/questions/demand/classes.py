@@ -13,7 +13,17 @@ from capplan.errors import CapplanError
 #: Stages whose work is served to somebody who waits; all others are batch work.
 SERVING_STAGES = ("serving", "deployment")
 #: What workloads of one class must have in common, besides their speeds.
-SHARED = ("unit", "interruptible", "residency", "stage_kind", "host", "shortfall_usd_per_unit", "home_provider", "home_region", "egress_gib_per_unit")
+SHARED = (
+    "unit",
+    "interruptible",
+    "residency",
+    "stage_kind",
+    "host",
+    "shortfall_usd_per_unit",
+    "home_provider",
+    "home_region",
+    "egress_gib_per_unit",
+)
 
 
 def batch_workloads(workloads: pd.DataFrame) -> list[str]:
@@ -142,9 +152,7 @@ def class_speeds(speeds: pd.DataFrame | None, workloads: pd.DataFrame) -> pd.Dat
     return rows.drop_duplicates(["class", "accelerator"])[columns].reset_index(drop=True)
 
 
-def class_demand(
-    paths: pd.DataFrame, blocks: pd.DataFrame, workloads: pd.DataFrame, headroom: pd.DataFrame | None = None
-) -> pd.DataFrame:
+def class_demand(paths: pd.DataFrame, blocks: pd.DataFrame, workloads: pd.DataFrame, headroom: pd.DataFrame | None = None) -> pd.DataFrame:
     r"""Add up how much work of each class comes in each load block.
 
     .. math:: w_{cb} = \sum_{j \in c} f_{jq} Q_{jb} / H_b

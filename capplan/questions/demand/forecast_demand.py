@@ -13,6 +13,7 @@ from capplan.questions.demand.accuracy import QUANTILES, interpolated_quantiles
 from capplan.questions.demand.events import read_events, read_runs
 from capplan.questions.demand.fitting import Fit, fit_usage
 from capplan.questions.demand.notes import assumption_notes, idle_events
+from capplan.questions.demand.outlook import outlook_notes, outlook_table
 from capplan.questions.demand.paths import draw_cohorts
 from capplan.questions.demand.quarters import Ranking, simulate_quarters
 from capplan.questions.demand.shape import hour_of_week_profile
@@ -54,6 +55,8 @@ class Forecast:
         Median demand of the last quarter over that of the first, over all workloads, weighted as the notes say.
     weights
         What a unit of each workload counts for in sums over workloads.
+    outlook
+        workload, region, kind, probability, times_median, and tests and inside of quarters 1, 4 and 8: see `outlook_table`.
     headline, notes
         The answer in a sentence; what was repaired and assumed.
     """
@@ -71,6 +74,7 @@ class Forecast:
     pooling: pd.DataFrame
     growth: float
     weights: dict[str, float]
+    outlook: pd.DataFrame
     headline: str
     notes: tuple[str, ...]
 
@@ -127,11 +131,13 @@ def forecast_demand(
     known_events = read_events(events, a, horizon[1], notes)
     runs = read_runs(training_runs, units, horizon, notes)
     if not fit.levels and not runs and not any(np.isfinite(event.level) for event in known_events):
-        raise CapplanError("demand: there is no usage, no training run and no event with a level inside the horizon. Give a usage table, or state demand_scenarios")
+        raise CapplanError(
+            "demand: there is no usage, no training run and no event with a level inside the horizon. Give a usage table, or state demand_scenarios"
+        )
     cohorts = draw_cohorts(list(fit.levels), horizon[1], a)
     ranking = Ranking.build([level.history for level in fit.levels], known_events, runs, workloads, speeds, a, notes)
     simulated = simulate_quarters(cohorts, known_events, runs, ranking, quarters, a)
-    notes += assumption_notes(fit, runs, simulated.paths, a) + idle_events(known_events, simulated.paths, fit)
+    notes += outlook_notes(fit) + assumption_notes(fit, runs, simulated.paths, a) + idle_events(known_events, simulated.paths, fit)
     quantiles = path_quantiles(simulated.paths, ["workload", "region"])
     growth, headline = growth_of(simulated.paths, ranking.weights)
     return Forecast(
@@ -148,6 +154,7 @@ def forecast_demand(
         pooling=simulated.pooling,
         growth=growth,
         weights=ranking.weights,
+        outlook=outlook_table(fit),
         headline=headline,
         notes=tuple(dict.fromkeys(notes)),
     )
@@ -186,7 +193,9 @@ def stated_demand(demand_scenarios: pd.DataFrame, a: DemandAssumptions) -> Forec
     per_scenario = rows.groupby("scenario", sort=True)["probability"].agg(["min", "max"])
     unequal = per_scenario.index[~np.isclose(per_scenario["min"], per_scenario["max"], rtol=1e-9)]
     if len(unequal):
-        raise CapplanError(f"demand_scenarios: {', '.join(map(str, unequal))} state more than one probability; a scenario has one, equal in all its rows")
+        raise CapplanError(
+            f"demand_scenarios: {', '.join(map(str, unequal))} state more than one probability; a scenario has one, equal in all its rows"
+        )
     total = float(per_scenario["min"].sum())
     if not np.isclose(total, 1.0, atol=1e-6):
         listed = ", ".join(f"{name} {value:g}" for name, value in per_scenario["min"].items())
@@ -198,16 +207,25 @@ def stated_demand(demand_scenarios: pd.DataFrame, a: DemandAssumptions) -> Forec
         notes.append(f"Stated demand of {', '.join(outside)} lies outside the horizon {quarters[0]} to {quarters[-1]} and was left out.")
         rows = rows[rows["quarter"].isin(quarters)]
     if rows.empty:
-        raise CapplanError(f"demand_scenarios: no row lies in the horizon {quarters[0]} to {quarters[-1]}; move first_quarter or state these quarters")
+        raise CapplanError(
+            f"demand_scenarios: no row lies in the horizon {quarters[0]} to {quarters[-1]}; move first_quarter or state these quarters"
+        )
     names = list(per_scenario.index)
     series = rows[["workload", "region"]].drop_duplicates()
     grid = pd.MultiIndex.from_tuples(
-        [(scenario, *pair, quarter) for scenario in names for pair in sorted(series.itertuples(index=False, name=None)) for quarter in quarters],
+        [
+            (scenario, *pair, quarter)
+            for scenario in names
+            for pair in sorted(series.itertuples(index=False, name=None))
+            for quarter in quarters
+        ],
         names=["scenario", "workload", "region", "quarter"],
     )
     stated = rows.groupby(["scenario", "workload", "region", "quarter"])["quantity"].sum().reindex(grid)
     if stated.isna().any():
-        notes.append(f"{int(stated.isna().sum())} combinations of scenario, workload, region and quarter are not stated and count as no demand.")
+        notes.append(
+            f"{int(stated.isna().sum())} combinations of scenario, workload, region and quarter are not stated and count as no demand."
+        )
     table = stated.fillna(0.0).rename("quantity").reset_index()
     table["path"] = table["scenario"].map({name: number for number, name in enumerate(names)})
     table["probability"] = table["scenario"].map(per_scenario["min"]) / total
@@ -233,6 +251,7 @@ def stated_demand(demand_scenarios: pd.DataFrame, a: DemandAssumptions) -> Forec
         pooling=_empty("quarter", "sum_of_peaks", "peak_of_sum", "pooling_gain_share"),
         growth=growth,
         weights=weights,
+        outlook=outlook_table(Fit((), ())),
         headline=headline,
         notes=tuple(notes),
     )
@@ -255,7 +274,9 @@ def path_quantiles(paths: pd.DataFrame, by: list[str], quantiles: tuple[float, .
     pandas.DataFrame
         `by`, quarter, quantile, quantity.
     """
-    totals = paths.groupby([*by, "quarter", "path"], sort=True, observed=True).agg(quantity=("quantity", "sum"), probability=("probability", "first"))
+    totals = paths.groupby([*by, "quarter", "path"], sort=True, observed=True).agg(
+        quantity=("quantity", "sum"), probability=("probability", "first")
+    )
     frames = []
     for key, part in totals.groupby([*by, "quarter"], sort=True, observed=True):
         values = interpolated_quantiles(part["quantity"].to_numpy(), part["probability"].to_numpy(), np.array(quantiles))
@@ -286,7 +307,19 @@ def total_demand(paths: pd.DataFrame, workloads: pd.DataFrame, by: str) -> pd.Da
 
 
 def _scores(fit: Fit) -> pd.DataFrame:
-    columns = ["workload", "region", "model", "pinball", "mase", "coverage_share", "bias_share", "origins", "horizon_days", "chosen", "extrapolated"]
+    columns = [
+        "workload",
+        "region",
+        "model",
+        "pinball",
+        "mase",
+        "coverage_share",
+        "bias_share",
+        "origins",
+        "horizon_days",
+        "chosen",
+        "extrapolated",
+    ]
     days = {"day": 1.0, "week": 7.0, "month": 365.25 / 12}
     rows = [
         (
@@ -315,7 +348,15 @@ def _history_table(fit: Fit) -> pd.DataFrame:
         days = history.times.days_in_month if history.cadence == "month" else (7 if history.cadence == "week" else 1)
         factor = history.weekday_factor[history.times.dayofweek] if history.cadence == "day" else 1.0
         frames.append(
-            pd.DataFrame({"workload": history.workload, "region": history.region, "time": history.times, "days": days, "quantity_per_day": history.level * factor})
+            pd.DataFrame(
+                {
+                    "workload": history.workload,
+                    "region": history.region,
+                    "time": history.times,
+                    "days": days,
+                    "quantity_per_day": history.level * factor,
+                }
+            )
         )
     return pd.concat(frames, ignore_index=True) if frames else _empty("workload", "region", "time", "days", "quantity_per_day")
 

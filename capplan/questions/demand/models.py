@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from capplan.questions.demand.candidates import level_candidates, rate_candidates
+from capplan.questions.demand.growth_level import GrowthLevel, growth_level
 from capplan.questions.demand.history import History
 from capplan.questions.demand.level import LevelPosterior, Scale, level_posterior
 from capplan.questions.demand.selection import Choice, Forecaster, Score, choose, fenced, origins_of
@@ -22,6 +23,8 @@ YEARS_FOR_SEASON = 2.0
 #: Before any data, sine and cosine of the yearly and the half-yearly wave of a season have these deviations on the logarithmic scale.
 SEASON_SPREADS = (0.25, 0.12)
 MAXIMUM_ORIGINS = 6
+#: Name of the growth kinds among the candidates, and the share of paths from which on they lead the forecast.
+GROWTH, LEADING_SHARE = "kinds of growth", 0.5
 #: Levels below this share of the median positive level are raised to it before logarithms are taken.
 FLOOR_SHARE = 0.01
 #: A candidate no better than the mean-reverting level, on this many independent origins, is believed half.
@@ -56,6 +59,8 @@ class LevelFit:
         One-step errors of the level, one for each period: they tell how workloads move together.
     years
         Length of the history.
+    growth
+        The kinds of growth that lead its paths, where it is longer than a year.
     """
 
     history: History
@@ -67,6 +72,7 @@ class LevelFit:
     rate_error: float
     innovations: Array
     years: float
+    growth: GrowthLevel | None = None
 
     @property
     def extrapolated(self) -> bool:
@@ -121,16 +127,31 @@ def fit_level(history: History, season_spread: float = 0.0) -> LevelFit:
     season, coming = (level.weight @ level.season(known, when) for when in (np.arange(1 - len(values), 1), ahead))
     plain, horizon = values - centre - season, len(ahead)
     origins = origins_of(len(plain), horizon, MAXIMUM_ORIGINS)
+    growth = growth_level(history, years)
+    known_season = np.concatenate([season, coming])
+
+    def kinds_of_growth(past: Array, steps: int) -> Array:
+        """Forecast like the growth kinds, beside the season that was taken out."""
+        count = len(past)
+        then = growth_level(replace(history, level=history.level[:count]), count / per_year)
+        if then is None:
+            return np.full(steps, past[-1])
+        return np.asarray(scale.log(then.median(steps)) - centre - known_season[count : count + steps])
+
     candidates = {
         **level_candidates(WINDOW_PERIODS[history.cadence], SEASON_PERIODS[history.cadence] if seen else None),
         "mean-reverting level": _mean_reverting(per_year, hidden),
+        **({GROWTH: kinds_of_growth} if growth is not None and growth.share >= LEADING_SHARE else {}),
     }
     choice = choose(plain, horizon, candidates, origins, lambda x: scale.unit(x + centre))
     if years < ROBUST_BELOW_YEARS:
         level = replace(level, growth_per_year=_robust_growth(level.growth_per_year, plain, per_year))
     departure = _belief(choice) * (choice.path + coming - level.path(horizon) - level.growth_per_year * ahead / per_year)
     innovations = np.diff(plain, prepend=plain[0]) if len(plain) < 8 else one_step_errors(plain)
-    return LevelFit(history, choice.model, choice.scores, scale, departure, _moved(level, centre), 0.0, innovations, years)
+    fit = LevelFit(history, choice.model, choice.scores, scale, departure, _moved(level, centre), 0.0, innovations, years, growth)
+    if GROWTH not in candidates:
+        return fit
+    return replace(fit, model=GROWTH, scores=tuple(replace(score, chosen=score.model == GROWTH) for score in choice.scores))
 
 
 def _belief(choice: Choice) -> float:

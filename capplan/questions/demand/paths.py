@@ -12,6 +12,8 @@ from capplan.book.scenario import DemandAssumptions
 from capplan.questions.demand.activity import rhythm_levels
 from capplan.questions.demand.fitting import NORMAL_90
 from capplan.questions.demand.grid import HOUR
+from capplan.questions.demand.growth_kinds import AHEAD
+from capplan.questions.demand.growth_level import GrowthLevel
 from capplan.questions.demand.models import PERIODS_PER_YEAR, LevelFit, expected_path, grown_years
 from capplan.questions.demand.shape import RECENT_SHAPES, shapes_of
 
@@ -128,7 +130,10 @@ def _cohort(fits: list[LevelFit], cadence: str, horizon_end: pd.Timestamp, a: De
     years = np.cumsum(np.diff(edges)) / 24 / 365.25
     root = _correlation_root(fits, sizes)
     normal = np.random.default_rng([a.seed, len(cadence), 2]).standard_normal((a.paths, len(fits))) @ root.T
-    wander, slope = _wander(fits, root, periods, a, cadence)
+    shocks = np.random.default_rng([a.seed, len(cadence), 4]).standard_normal((a.paths, periods + STATES, len(fits))) @ root.T
+    later = np.random.default_rng([a.seed, len(cadence), 7]).standard_normal((a.paths, AHEAD, len(fits))) @ root.T
+    wander, slope = _wander(fits, shocks, periods, a, cadence)
+    numbers = np.random.default_rng([a.seed, len(cadence), 8]).random(a.paths)
     half_life = HALF_LIFE_FACTOR ** np.random.default_rng([a.seed, len(cadence), 5]).standard_normal(a.paths)
     levels = np.empty((len(fits), a.paths, periods))
     for j, fit in enumerate(fits):
@@ -140,11 +145,15 @@ def _cohort(fits: list[LevelFit], cadence: str, horizon_end: pd.Timestamp, a: De
         own = slope[j][:, None] * grown
         if a.growth_share_per_year is not None:
             expected = fit.level.growth_per_year if fit.level is not None else 0.0
-            own = np.log1p(a.growth_share_per_year) * (ahead - 0.5 / PERIODS_PER_YEAR[cadence]) + (0.0 if fit.extrapolated else own - expected * grown)
+            own = np.log1p(a.growth_share_per_year) * (ahead - 0.5 / PERIODS_PER_YEAR[cadence]) + (
+                0.0 if fit.extrapolated else own - expected * grown
+            )
         factor = np.exp(own + normal[:, j, None] * spread * years)
         if fit.history.rhythm is not None:
             behind = round((start - fit.history.end) / pd.Timedelta(days=1))
-            levels[j] = factor * rhythm_levels(fit.history.rhythm, periods, a.paths, np.random.default_rng([a.seed, name_seed(fit), 6]), behind)
+            levels[j] = factor * rhythm_levels(
+                fit.history.rhythm, periods, a.paths, np.random.default_rng([a.seed, name_seed(fit), 6]), behind
+            )
         elif fit.history.kind == "intermittent":
             ratio = fit.history.level[lengths[j] - 1 - drawn % lengths[j]] / max(fit.history.level.mean(), 1e-300)
             levels[j] = fit.scale.mean * factor * ratio * np.exp(normal[:, j, None] * fit.rate_error - 0.5 * fit.rate_error**2)
@@ -154,6 +163,10 @@ def _cohort(fits: list[LevelFit], cadence: str, horizon_end: pd.Timestamp, a: De
         else:
             noise = fit.level.noise[sizes[j] - 1 - drawn % sizes[j]]
             levels[j] = fit.scale.unit(path + wander[j] + noise) * factor
+            if fit.growth is not None and a.growth_share_per_year is None:
+                growing = _growing(fit.growth, numbers, later[:, :, j], drawn, periods, late)
+                middle = fit.scale.unit(path) * np.exp(fit.level.growth_per_year * grown_years(ahead, np.array([GROWTH_HALF_LIFE_YEARS])))
+                levels[j] = _blended(levels[j], growing, middle, fit.growth, periods, late)
     if cadence == "day":
         weekday = (start.dayofweek + np.arange(periods)) % 7
         for j, fit in enumerate(fits):
@@ -164,6 +177,27 @@ def _cohort(fits: list[LevelFit], cadence: str, horizon_end: pd.Timestamp, a: De
             left = ((fit.history.last_day - start) / HOUR + 24 - edges[:-1]) / np.diff(edges)
             levels[j] *= np.clip(left, 0.0, 1.0)
     return Cohort(fits, start, edges, levels, drawn, [shapes_of(fit.history) for fit in fits])
+
+
+def _blended(short: Array, growing: Array, middle: Array, growth: GrowthLevel, periods: int, late: int) -> Array:
+    """Blend paths of the mean-reverting level with paths of growth, in logarithms around both middles; independent deviations keep their size.
+
+    A band then changes smoothly from the one to the other with the length of the history.
+    """
+    if growth.share >= 1:
+        return growing
+    own, other = growth.share, 1 - growth.share
+    floor = 1e-3 * float(middle.max())
+    centre = other * np.log(np.maximum(middle, floor)) + own * np.log(np.maximum(growth.median(periods + late)[late:], floor))
+    mixed = other * np.log(np.maximum(short, floor)) + own * np.log(np.maximum(growing, floor))
+    return np.asarray(np.exp(centre + (mixed - centre) / np.hypot(own, other)))
+
+
+def _growing(growth: GrowthLevel, numbers: Array, shocks: Array, drawn: Array, periods: int, late: int) -> Array:
+    """Draw levels that follow the kinds of growth, with the swings of past periods around them (paths x periods)."""
+    smooth = growth.paths(numbers, shocks, periods + late)[:, late:]
+    size = len(growth.ratio)
+    return smooth * growth.ratio[size - 1 - drawn % size]
 
 
 def name_seed(fit: LevelFit) -> int:
@@ -212,10 +246,9 @@ def _same_kind_of_day(drawn: Array, weekday: Array, start: pd.Timestamp, size: i
     return result
 
 
-def _wander(fits: list[LevelFit], root: Array, periods: int, a: DemandAssumptions, cadence: str) -> tuple[Array, Array]:
+def _wander(fits: list[LevelFit], shocks: Array, periods: int, a: DemandAssumptions, cadence: str) -> tuple[Array, Array]:
     """Draw what is not known of each level: series x paths x periods around the expected path, and the yearly growth (series x paths)."""
     numbers = np.random.default_rng([a.seed, len(cadence), 3]).random(a.paths)
-    shocks = np.random.default_rng([a.seed, len(cadence), 4]).standard_normal((a.paths, periods + STATES, len(fits))) @ root.T
     result, slope = np.zeros((len(fits), a.paths, periods)), np.zeros((len(fits), a.paths))
     for j, fit in enumerate(fits):
         if fit.level is None:

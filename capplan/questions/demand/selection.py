@@ -17,6 +17,8 @@ Forecaster = Callable[[Array, int], Array]
 SCORED_QUANTILES = np.array([0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95])
 #: A combination within this factor of the best candidate's loss is preferred: it is the safer bet.
 TIE = 1.05
+#: A chosen candidate of the same loss as the plain one is believed half, and one of a lower loss by this power of their ratio more.
+GUARD_POWER = 4.0
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ def choose(
     origins: list[int],
     natural: Callable[[Array], Array],
     steps: int | None = None,
+    guard: str | None = None,
 ) -> Choice:
     """Judge candidates on rolling origins by pinball loss, and forecast with the best.
 
@@ -129,6 +132,8 @@ def choose(
         From the candidates' scale to the unit of the series, where scores are taken.
     steps
         Length of the returned path, where it is longer than the tested horizon.
+    guard
+        A plain candidate that the chosen one leans on, the more the less it was better: a few origins do not prove that it goes on to be.
 
     Returns
     -------
@@ -163,7 +168,13 @@ def choose(
     )
     path = _attempts(candidates, values, steps or horizon)
     chosen = np.tensordot(_weights(losses[:-1].mean(axis=1, keepdims=True))[:, 0], path, axes=1) if best == len(names) - 1 else path[best]
-    return Choice(names[best], scores, actual - point[best], independent, chosen)
+    errors = actual - point[best]
+    if guard is not None and guard in names:
+        plain = names.index(guard)
+        ratio = float(mean[best] / mean[plain]) if mean[plain] > 0 else 1.0
+        lean = ratio**GUARD_POWER / (1 + ratio**GUARD_POWER)
+        chosen, errors = (1 - lean) * chosen + lean * path[plain], (1 - lean) * errors + lean * (actual - point[plain])
+    return Choice(names[best], scores, errors, independent, chosen)
 
 
 def _attempts(candidates: dict[str, Forecaster], values: Array, horizon: int) -> Array:

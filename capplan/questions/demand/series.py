@@ -10,12 +10,15 @@ import pandas as pd
 from capplan.errors import CapplanError
 from capplan.questions.demand.accuracy import QUANTILES
 from capplan.questions.demand.candidates import level_candidates, rate_candidates, seasonal_candidates
+from capplan.questions.demand.level import Scale
 from capplan.questions.demand.selection import Choice, Score, choose, error_quantiles, fenced, origins_of
 
 Array = np.ndarray
 FLOOR_SHARE = 0.01
 #: Rolling origins: cheap candidates on fine series are tried more often.
 ORIGINS, ORIGINS_COARSE = 12, 6
+#: No quantile lies beyond this multiple of the largest value of its history.
+AT_MOST = 10.0
 SERIES_PER_TASK = 25
 
 
@@ -123,8 +126,8 @@ def forecast_values(
 ) -> tuple[Array, tuple[Score, ...]]:
     """Forecast one series.
 
-    Positive series are modelled as logarithms (values under 1 % of the median are raised to it), series with many zeros by their rate, others as they are. Bands
-    come from the errors of up to twelve rolling origins.
+    Positive series are modelled as logarithms, those with values under 1 % of their median on a scale that is linear near zero (see `Scale`), series with many zeros
+    by their rate, others as they are. No quantile lies beyond ten times the largest value seen. Bands come from the errors of up to twelve rolling origins.
 
     Parameters
     ----------
@@ -154,7 +157,13 @@ def forecast_values(
     if (values >= 0).all() and zeros > 0.25:
         return _intermittent(values, horizon, q)
     floor = FLOOR_SHARE * float(np.median(positive)) if (values >= 0).all() else 0.0
-    if floor > 0:
+    if floor > 0 and (values < floor).any():
+        # Zeros and values near zero would stretch logarithms without end: the scale is linear there.
+        scale = Scale.of(values)
+        logs = scale.log(values)
+        centre = float(logs.mean())
+        scaled, natural = logs - centre, lambda x: scale.unit(x + centre)
+    elif floor > 0:
         logs = fenced(np.log(np.maximum(values, floor)))
         centre = float(logs.mean())
         scaled, natural = logs - centre, lambda x: np.exp(np.minimum(x + centre, 700.0))
@@ -169,8 +178,10 @@ def forecast_values(
     candidates = seasonal_candidates(held, origins[0] if origins else len(values)) if held else {}
     if not held:
         candidates = level_candidates(min(4, len(values)))
-    choice = choose(scaled, tested, candidates, origins, natural, horizon)
-    return natural(choice.path[:, None] + _bands(choice, scaled, horizon, q)), choice.scores
+    choice = choose(scaled, tested, candidates, origins, natural, horizon, f"seasonal naive {held[0]}" if held else None)
+    answer = natural(choice.path[:, None] + _bands(choice, scaled, horizon, q))
+    reach = AT_MOST * float(np.abs(values).max())
+    return np.clip(answer, -reach, reach), choice.scores
 
 
 def _bands(choice: Choice, scaled: Array, horizon: int, q: Array) -> Array:

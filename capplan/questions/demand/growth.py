@@ -1,0 +1,292 @@
+"""Growth over years: all kinds of growth weighed by how well they foretold a history, tested on its own past, and drawn as paths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from capplan.questions.demand.growth_kinds import (
+    AHEAD,
+    COMBINATIONS,
+    KINDS,
+    POWERS,
+    bucket,
+    factors,
+    interventions,
+    kind_of,
+    log_prior,
+    quarter_roots,
+)
+from capplan.questions.demand.selection import attempt
+
+Array = np.ndarray
+#: Periods of history that are used at most, and the fewest of an origin that is tested.
+LONGEST, FIRST_ORIGIN = 96, 18
+QUARTERS_TESTED = 8
+#: Levels below this share of the median are raised to it.
+FLOOR_SHARE = 0.02
+#: Before a history's own tests, bands of quarter 1 to 8 are this factor wider than the kinds say, as if learned on so many tests (it is what makes 90 % bands
+#: hold 90 % on the M3 series); a test counts at most so many deviations.
+PRIOR_WIDENING, PRIOR_TESTS, CLIPPED = np.linspace(1.05, 0.86, 8), 12.0, 2.5
+#: The Theta method is tried on at most so many origins; what it says below this share of the last year's level counts as that.
+THETA_ORIGINS, THETA_FLOOR = 6, 0.05
+NORMAL_95 = 1.6448536269514722
+#: Before any data, a step or an outlier has this log deviation; it is believed from these odds on, and only so many of them.
+STEP_DEVIATION, STEP_LOG_ODDS, MOST_STEPS = 0.7, 3.0, 3
+
+
+@dataclass(frozen=True)
+class GrowthFit:
+    """What a history says of its growth.
+
+    Parameters
+    ----------
+    values
+        History over `scale`, steps and outliers taken out.
+    scale
+        Geometric mean of the last year.
+    periods_per_year
+        Periods in a year.
+    power, combination, weight
+        The likeliest powers and combinations, with their probabilities.
+    widening
+        Factor on the deviations of each quarter ahead, from the tests.
+    tests, inside
+        Tests of each quarter ahead on the history's own past, and how many outcomes lay inside the 90 % band.
+    steps
+        Periods of found steps and their log sizes.
+    shift
+        What is added to the logarithm of each period ahead: how far the Theta method is believed beside the kinds.
+    """
+
+    values: Array
+    scale: float
+    periods_per_year: float
+    power: Array
+    combination: Array
+    weight: Array
+    widening: Array
+    tests: Array
+    inside: Array
+    steps: tuple[tuple[int, float], ...]
+    shift: Array
+
+    @property
+    def kinds(self) -> dict[str, float]:
+        """Probability of each kind of growth, likeliest first."""
+        share = np.bincount(kind_of(self.combination), self.weight, len(KINDS))
+        order = np.argsort(-share, kind="stable")
+        return {KINDS[k].name: float(share[k]) for k in order}
+
+
+def _on_scale(values: Array, power: float) -> Array:
+    """Go from a level to the scale of a power."""
+    return np.log(values) if power == 0 else (values**power - 1) / power
+
+
+def _off_scale(values: Array, power: Array) -> Array:
+    """Go back from the scales of powers (broadcast) to a level."""
+    safe = np.where(power == 0, 1.0, power)
+    return np.where(power == 0, np.exp(np.minimum(values, 50.0)), np.maximum(safe * values + 1, 1e-9) ** (1 / safe))
+
+
+def _white(values: Array, size: int, periods_per_year: float) -> Array:
+    """Return the whitened history on each scale (powers x combinations x periods)."""
+    inverse = factors(size, periods_per_year).inverse[:, : len(values), : len(values)]
+    return np.moveaxis(inverse @ np.stack([_on_scale(values, power) for power in POWERS], axis=1), 2, 0)
+
+
+def _log_weights(white: Array, values: Array, origin: int, size: int, periods_per_year: float) -> Array:
+    """Return the log probability of powers and combinations at an origin (powers x combinations), from one-step forecasts up to it."""
+    base = factors(size, periods_per_year).log_determinant
+    spread = base[:, origin - 1] - base[:, 0]
+    slope = (np.array(POWERS) - 1) * np.log(values[1:origin]).sum()
+    score = -0.5 * (white[:, :, 1:origin] ** 2).sum(axis=2) - spread + slope[:, None] + log_prior()
+    return np.asarray(score - score.max())
+
+
+def fit_growth(level: Array, periods_per_year: float) -> GrowthFit:
+    """Weigh all kinds of growth for a level by month or by four weeks, and test them on its past.
+
+    Parameters
+    ----------
+    level
+        Demand a day in each period, oldest first, with a positive mean.
+    periods_per_year
+        Periods in a year.
+
+    Returns
+    -------
+    GrowthFit
+        Probabilities, tests and widths.
+    """
+    recent = level[-LONGEST:]
+    raw = np.maximum(recent, FLOOR_SHARE * float(np.median(recent[recent > 0])))
+    scale = float(np.exp(np.log(raw[-12:]).mean()))
+    raw = raw / scale
+    size = bucket(len(raw))
+    tests, inside, widening = _tested(raw, size, periods_per_year)
+    values, steps = _without_steps(raw, size, periods_per_year)
+    weight = np.exp(_log_weights(_white(values, size, periods_per_year), values, len(values), size, periods_per_year))
+    power, combination = np.divmod(np.flatnonzero(weight.ravel() > 1e-5), COMBINATIONS)
+    kept = weight[power, combination]
+    order = np.argsort(combination, kind="stable")
+    fit = GrowthFit(
+        values,
+        scale,
+        periods_per_year,
+        power[order],
+        combination[order],
+        kept[order] / kept.sum(),
+        widening,
+        tests,
+        inside,
+        steps,
+        np.zeros(AHEAD),
+    )
+    belief = _theta_belief(values, size, periods_per_year)
+    if belief == 0:
+        return fit
+    theta = np.log(np.maximum(_theta(values, AHEAD, periods_per_year), THETA_FLOOR))
+    return replace(fit, shift=belief * (theta - np.log(growth_median(fit, AHEAD) / scale)))
+
+
+def _theta(values: Array, ahead: int, periods_per_year: float) -> Array:
+    """Forecast by the Theta method of statsforecast, with its seasonal adjustment where there is a season.
+
+    Source
+    ------
+    Assimakopoulos and Nikolopoulos, The theta model: a decomposition approach to forecasting, IJF 2000 (best of the M3 competition).
+    """
+    from statsforecast.models import Theta
+
+    return attempt(
+        lambda past, steps: np.asarray(Theta(season_length=round(periods_per_year)).forecast(y=past, h=steps)["mean"]), values, ahead
+    )
+
+
+def _theta_belief(values: Array, size: int, periods_per_year: float) -> float:
+    r"""Say how far the Theta method is believed beside the kinds of growth, from their squared log errors on up to four quarters after past origins.
+
+    .. math:: w = \frac{n}{n+1}\; \frac{m_k^2}{m_k^2 + m_\theta^2}
+
+    with n the origins and m the mean squared errors of the kinds and of Theta.
+    """
+    origins = list(range(len(values) - 3, 2 * round(periods_per_year) - 1, -6))[:THETA_ORIGINS]
+    if not origins:
+        return 0.0
+    white = _white(values, size, periods_per_year)
+    errors = np.zeros(2)
+    for origin in origins:
+        quarters = min(4, (len(values) - origin) // 3)
+        weight = np.exp(_log_weights(white, values, origin, size, periods_per_year))
+        means, _ = quarter_roots(size, periods_per_year, origin, quarters)
+        expected = np.einsum("cqt,pct->pcq", means, white[:, :, :origin])
+        logs = np.log(_off_scale(expected, np.array(POWERS)[:, None, None]))
+        own = np.einsum("pc,pcq->q", weight / weight.sum(), logs)
+        theta = _theta(values[:origin], 3 * quarters, periods_per_year).reshape(quarters, 3).mean(axis=1)
+        outcome = np.log(values[origin : origin + 3 * quarters].reshape(quarters, 3).mean(axis=1))
+        errors += [np.mean((own - outcome) ** 2), np.mean((np.log(np.maximum(theta, THETA_FLOOR)) - outcome) ** 2)]
+    kinds, rival = (errors / len(origins)) ** 2 + 1e-12
+    return float(len(origins) / (len(origins) + 1) * kinds / (kinds + rival))
+
+
+def _tested(values: Array, size: int, periods_per_year: float) -> tuple[Array, Array, Array]:
+    r"""Test the kinds on a history's own past: tests and hits by quarter ahead, and the factors on the width that follow.
+
+    .. math:: f_q = \sqrt{(m\,p_q^2 + n_q\,\overline{u_q^2}) / (m + n_q)}
+
+    u is the outcome as a normal score of what was foretold, n the tests without overlap, m = 12 and p the factors found on public series.
+    """
+    from scipy.special import ndtr, ndtri
+
+    last = len(values)
+    white = _white(values, size, periods_per_year)
+    scores = []
+    for origin in range(last - 3, FIRST_ORIGIN - 1, -3):
+        quarters = min(QUARTERS_TESTED, (last - origin) // 3)
+        weight = np.exp(_log_weights(white, values, origin, size, periods_per_year))
+        means, deviation = quarter_roots(size, periods_per_year, origin, quarters)
+        outcome = values[origin : origin + 3 * quarters].reshape(quarters, 3).mean(axis=1)
+        expected = np.einsum("cqt,pct->pcq", means, white[:, :, :origin])
+        score = ndtr((np.stack([_on_scale(outcome, power) for power in POWERS])[:, None] - expected) / deviation)
+        below = np.einsum("pc,pcq->q", weight / weight.sum(), score)
+        scores.append(np.pad(ndtri(np.clip(below, 1e-6, 1 - 1e-6)), (0, QUARTERS_TESTED - quarters), constant_values=np.nan))
+    found = np.array(scores).reshape(-1, QUARTERS_TESTED)
+    tests = np.isfinite(found).sum(axis=0)
+    inside = (np.abs(np.where(np.isfinite(found), found, np.inf)) <= NORMAL_95).sum(axis=0)
+    square = np.nansum(np.clip(found, -CLIPPED, CLIPPED) ** 2, axis=0) / np.maximum(tests, 1)
+    apart = np.where(tests > 0, 1 + (tests - 1) / np.arange(1, QUARTERS_TESTED + 1), 0.0)
+    return tests, inside, np.sqrt((PRIOR_TESTS * PRIOR_WIDENING**2 + apart * square) / (PRIOR_TESTS + apart))
+
+
+def _without_steps(values: Array, size: int, periods_per_year: float) -> tuple[Array, tuple[tuple[int, float], ...]]:
+    """Find steps and single outliers that explain a history better than any growth, and take them out: what lies before a step is moved to its level."""
+    count, found = len(values), []
+    if count < FIRST_ORIGIN:
+        return values, ()
+    shapes, lengths = interventions(size, periods_per_year)
+    shapes, lengths = shapes[:, :, :count, :count], lengths[:, :, count - 1, :count] + STEP_DEVIATION**-2
+    values = values.copy()
+    for _ in range(MOST_STEPS):
+        white = _white(values, size, periods_per_year)
+        prior = _log_weights(white, values, count, size, periods_per_year)[0]
+        prior -= np.logaddexp.reduce(prior)
+        size_of = np.einsum("ct,ictb->icb", white[0], shapes) / lengths
+        joint = 0.5 * size_of**2 * lengths - 0.5 * np.log(STEP_DEVIATION**2 * lengths) + prior[:, None]
+        top = joint.max(axis=1)
+        odds = np.log(np.exp(joint - top[:, None]).sum(axis=1)) + top - np.log(2 * count)
+        odds[0, [0, 1, 2, count - 2, count - 1]] = -np.inf
+        odds[1, count - 1] = -np.inf
+        kind, begin = np.unravel_index(int(odds.argmax()), odds.shape)
+        if odds[kind, begin] < STEP_LOG_ODDS:
+            break
+        likely = np.exp(joint[kind, :, begin] - top[kind, begin])
+        effect = float(likely @ size_of[kind, :, begin] / likely.sum())
+        if kind == 0:
+            values[:begin] *= np.exp(effect)
+            found.append((int(begin), effect))
+        else:
+            values[begin] *= np.exp(-effect)
+    return values, tuple(found)
+
+
+def growth_paths(fit: GrowthFit, numbers: Array, shocks: Array) -> Array:
+    """Draw paths of the level (paths x periods).
+
+    Parameters
+    ----------
+    fit
+        What the history says.
+    numbers
+        A uniform number for each path: which power and combination it follows.
+    shocks
+        Standard normal shocks, paths x periods.
+    """
+    count, ahead = len(fit.values), shocks.shape[1]
+    base = factors(bucket(count), fit.periods_per_year)
+    pick = np.minimum(np.searchsorted(np.cumsum(fit.weight), numbers), len(fit.weight) - 1)
+    used, place = np.unique(pick, return_inverse=True)
+    combination, power = fit.combination[used], np.array(POWERS)[fit.power[used]]
+    history = np.stack([_on_scale(fit.values, p) for p in POWERS])[fit.power[used]]
+    white = np.einsum("cst,ct->cs", base.inverse[combination, :count, :count], history)
+    span = base.root[combination, count : count + ahead]
+    expected = np.einsum("cht,ct->ch", span[:, :, :count], white)
+    drawn = expected[place] + np.einsum("pht,pt->ph", span[place, :, count : count + ahead], shocks)
+    levels = _off_scale(drawn, power[place][:, None]) * fit.scale
+    middle = growth_median(fit, ahead) * np.exp(-fit.shift[:ahead])
+    quarter = np.minimum(np.arange(ahead) / 3, QUARTERS_TESTED - 1)
+    factor = np.interp(quarter, np.arange(QUARTERS_TESTED), fit.widening)
+    return np.asarray(middle * np.exp(np.log(levels / middle) * factor + fit.shift[:ahead]))
+
+
+def growth_median(fit: GrowthFit, ahead: int) -> Array:
+    """Return the middle of what is expected of the level in each period ahead (the mean logarithm over all kinds)."""
+    count = len(fit.values)
+    base = factors(bucket(count), fit.periods_per_year)
+    history = np.stack([_on_scale(fit.values, power) for power in POWERS])[fit.power]
+    white = np.einsum("cst,ct->cs", base.inverse[fit.combination, :count, :count], history)
+    expected = np.einsum("cht,ct->ch", base.root[fit.combination, count : count + ahead, :count], white)
+    logs = np.log(_off_scale(expected, np.array(POWERS)[fit.power][:, None]))
+    return np.asarray(fit.scale * np.exp(fit.weight @ logs + fit.shift[:ahead]))
