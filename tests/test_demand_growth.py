@@ -6,7 +6,7 @@ import pytest
 
 from capplan.book.scenario import DemandAssumptions
 from capplan.questions.demand import forecast_demand
-from capplan.questions.demand.growth import fit_growth, growth_median, growth_paths
+from capplan.questions.demand.growth import courses_of, fit_growth, growth_median, growth_paths
 from capplan.questions.demand.growth_kinds import COMBINATIONS, KINDS, POWER_SHARES, factors, log_prior
 from tests.conftest import reference_file
 from tests.demand_kinds import KINDS as MADE_UP
@@ -51,8 +51,9 @@ def test_weights_and_forecasts_are_those_of_the_joint_normal():
     assert kept.sum() > 200
     assert (log_weight - ours)[kept] == pytest.approx(np.full(kept.sum(), (log_weight - ours)[kept].mean()), abs=1e-6)
     top = int(np.argmax(ours))
-    only = type(fit)(**{**fit.__dict__, "power": np.array([0]), "combination": np.array([top]), "weight": np.array([1.0])})
-    assert growth_median(only, 3) / fit.scale == pytest.approx(np.exp(means[top]), rel=1e-6)
+    only = courses_of(fit.values, 12.0, np.array([0]), np.array([top]), np.array([1.0])).sum(axis=0)
+    assert only[:3] == pytest.approx(means[top], abs=1e-6)
+    assert growth_median(fit, 5) == pytest.approx(fit.scale * np.exp(fit.courses.sum(axis=0)[:5]))
 
 
 def test_shares_are_probabilities():

@@ -3,10 +3,10 @@
 import pandas as pd
 import pytest
 
+from capplan.answers import demand as answers_demand
 from capplan.book.book import load_book
 from capplan.errors import ScenarioError
 from capplan.outputs.lab.controls import control_for
-from capplan.outputs.views import demand as views_demand
 from capplan.outputs.views.demand import show_demand
 from capplan.questions.demand import fitting
 from tests.conftest import ROOT
@@ -54,7 +54,7 @@ def test_a_misspelt_workload_names_the_nearest(book, scenario):
 def test_events_and_quantiles_neither_fit_nor_test_anew(book, scenario, view, monkeypatch):
     calls = []
     monkeypatch.setattr(fitting, "fit_level", lambda history: calls.append("fit"))
-    monkeypatch.setattr(views_demand, "backtest_demand", lambda *_: calls.append("test"))
+    monkeypatch.setattr(answers_demand, "backtest_demand", lambda *_: calls.append("test"))
     for change in ({"event_strength": 2.0}, {"shown_quantile": "P75"}, {"shown_workloads": ("chat",)}, {"horizon_quarters": 2}):
         show_demand(book, scenario.replaced(**change))
     assert calls == []

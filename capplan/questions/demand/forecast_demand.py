@@ -11,6 +11,7 @@ from capplan.book.scenario import DemandAssumptions
 from capplan.errors import CapplanError
 from capplan.questions.demand.accuracy import QUANTILES, interpolated_quantiles
 from capplan.questions.demand.events import read_events, read_runs
+from capplan.questions.demand.fit_tables import history_table, scores_table, unmet_table
 from capplan.questions.demand.fitting import Fit, fit_usage
 from capplan.questions.demand.notes import assumption_notes, idle_events
 from capplan.questions.demand.outlook import outlook_notes, outlook_table
@@ -144,11 +145,11 @@ def forecast_demand(
         paths=simulated.paths,
         quantiles=quantiles,
         blocks=simulated.blocks,
-        scores=_scores(fit),
+        scores=scores_table(fit),
         peaks=simulated.peaks,
         months=simulated.months,
-        history=_history_table(fit),
-        unmet=_unmet_table(fit),
+        history=history_table(fit),
+        unmet=unmet_table(fit),
         profile=hour_of_week_profile([level.history for level in fit.levels]),
         duration=simulated.duration,
         pooling=simulated.pooling,
@@ -241,11 +242,11 @@ def stated_demand(demand_scenarios: pd.DataFrame, a: DemandAssumptions) -> Forec
         paths=paths,
         quantiles=quantiles,
         blocks=blocks,
-        scores=_scores(Fit((), ())),
+        scores=scores_table(Fit((), ())),
         peaks=peaks.drop(columns=["quantity", "hours"]),
         months=_empty("workload", "region", "month", "quantile", "quantity"),
-        history=_history_table(Fit((), ())),
-        unmet=_unmet_table(Fit((), ())),
+        history=history_table(Fit((), ())),
+        unmet=unmet_table(Fit((), ())),
         profile=hour_of_week_profile([]),
         duration=_empty("workload", "region", "quarter", "hours_share", "work_per_hour"),
         pooling=_empty("quarter", "sum_of_peaks", "peak_of_sum", "pooling_gain_share"),
@@ -304,76 +305,6 @@ def total_demand(paths: pd.DataFrame, workloads: pd.DataFrame, by: str) -> pd.Da
     columns = list(dict.fromkeys(["workload", by, "unit"]))
     rows = paths.merge(workloads[columns].fillna({by: "none"}), on="workload", how="left")
     return path_quantiles(rows, list(dict.fromkeys([by, "unit"])))
-
-
-def _scores(fit: Fit) -> pd.DataFrame:
-    columns = [
-        "workload",
-        "region",
-        "model",
-        "pinball",
-        "mase",
-        "coverage_share",
-        "bias_share",
-        "origins",
-        "horizon_days",
-        "chosen",
-        "extrapolated",
-    ]
-    days = {"day": 1.0, "week": 7.0, "month": 365.25 / 12}
-    rows = [
-        (
-            level.history.workload,
-            level.history.region,
-            score.model,
-            score.pinball,
-            score.mase,
-            score.coverage_share,
-            score.bias_share,
-            score.origins,
-            len(level.departure) * days[level.history.cadence],
-            score.chosen,
-            level.extrapolated,
-        )
-        for level in fit.levels
-        for score in level.scores
-    ]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def _history_table(fit: Fit) -> pd.DataFrame:
-    frames = []
-    for level in fit.levels:
-        history = level.history
-        days = history.times.days_in_month if history.cadence == "month" else (7 if history.cadence == "week" else 1)
-        factor = history.weekday_factor[history.times.dayofweek] if history.cadence == "day" else 1.0
-        frames.append(
-            pd.DataFrame(
-                {
-                    "workload": history.workload,
-                    "region": history.region,
-                    "time": history.times,
-                    "days": days,
-                    "quantity_per_day": history.level * factor,
-                }
-            )
-        )
-    return pd.concat(frames, ignore_index=True) if frames else _empty("workload", "region", "time", "days", "quantity_per_day")
-
-
-def _unmet_table(fit: Fit) -> pd.DataFrame:
-    rows = [
-        (
-            level.history.workload,
-            level.history.region,
-            level.history.demand,
-            level.history.unmet,
-            level.history.unmet / level.history.demand if level.history.demand > 0 else 0.0,
-            level.history.inferred,
-        )
-        for level in fit.levels
-    ]
-    return pd.DataFrame(rows, columns=["workload", "region", "demand", "unmet", "unmet_share", "inferred"])
 
 
 def growth_of(paths: pd.DataFrame, weights: dict[str, float], upper: float = 0.9) -> tuple[float, str]:

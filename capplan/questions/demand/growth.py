@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -31,6 +31,8 @@ FLOOR_SHARE = 0.02
 PRIOR_WIDENING, PRIOR_TESTS, CLIPPED = np.linspace(1.05, 0.86, 8), 12.0, 2.5
 #: The Theta method is tried on at most so many origins; what it says below this share of the last year's level counts as that.
 THETA_ORIGINS, THETA_FLOOR = 6, 0.05
+#: Combinations with less than this share of the likeliest one's probability are left out.
+LEAST_WEIGHT = 1e-3
 NORMAL_95 = 1.6448536269514722
 #: Before any data, a step or an outlier has this log deviation; it is believed from these odds on, and only so many of them.
 STEP_DEVIATION, STEP_LOG_ODDS, MOST_STEPS = 0.7, 3.0, 3
@@ -56,6 +58,8 @@ class GrowthFit:
         Tests of each quarter ahead on the history's own past, and how many outcomes lay inside the 90 % band.
     steps
         Periods of found steps and their log sizes.
+    courses
+        What each kind expects of the logarithm of the level over `scale` in each period ahead, times its probability (kinds x periods).
     shift
         What is added to the logarithm of each period ahead: how far the Theta method is believed beside the kinds.
     """
@@ -70,6 +74,7 @@ class GrowthFit:
     tests: Array
     inside: Array
     steps: tuple[tuple[int, float], ...]
+    courses: Array
     shift: Array
 
     @property
@@ -129,27 +134,16 @@ def fit_growth(level: Array, periods_per_year: float) -> GrowthFit:
     tests, inside, widening = _tested(raw, size, periods_per_year)
     values, steps = _without_steps(raw, size, periods_per_year)
     weight = np.exp(_log_weights(_white(values, size, periods_per_year), values, len(values), size, periods_per_year))
-    power, combination = np.divmod(np.flatnonzero(weight.ravel() > 1e-5), COMBINATIONS)
+    power, combination = np.divmod(np.flatnonzero(weight.ravel() > LEAST_WEIGHT), COMBINATIONS)
     kept = weight[power, combination]
     order = np.argsort(combination, kind="stable")
-    fit = GrowthFit(
-        values,
-        scale,
-        periods_per_year,
-        power[order],
-        combination[order],
-        kept[order] / kept.sum(),
-        widening,
-        tests,
-        inside,
-        steps,
-        np.zeros(AHEAD),
-    )
+    power, combination, kept = power[order], combination[order], kept[order] / kept.sum()
+    courses = courses_of(values, periods_per_year, power, combination, kept)
     belief = _theta_belief(values, size, periods_per_year)
-    if belief == 0:
-        return fit
-    theta = np.log(np.maximum(_theta(values, AHEAD, periods_per_year), THETA_FLOOR))
-    return replace(fit, shift=belief * (theta - np.log(growth_median(fit, AHEAD) / scale)))
+    shift = np.zeros(AHEAD)
+    if belief > 0:
+        shift = belief * (np.log(np.maximum(_theta(values, AHEAD, periods_per_year), THETA_FLOOR)) - courses.sum(axis=0))
+    return GrowthFit(values, scale, periods_per_year, power, combination, kept, widening, tests, inside, steps, courses, shift)
 
 
 def _theta(values: Array, ahead: int, periods_per_year: float) -> Array:
@@ -281,12 +275,17 @@ def growth_paths(fit: GrowthFit, numbers: Array, shocks: Array) -> Array:
     return np.asarray(middle * np.exp(np.log(levels / middle) * factor + fit.shift[:ahead]))
 
 
+def courses_of(values: Array, periods_per_year: float, power: Array, combination: Array, weight: Array) -> Array:
+    """Return what each kind expects of the logarithm of the level in each period ahead, times its probability (kinds x periods)."""
+    count, base = len(values), factors(bucket(len(values)), periods_per_year)
+    history = np.stack([_on_scale(values, p) for p in POWERS], axis=1)
+    expected = base.root[:, count : count + AHEAD, :count] @ (base.inverse[:, :count, :count] @ history)
+    logs = np.log(_off_scale(expected[combination, :, power], np.array(POWERS)[power][:, None]))
+    courses = np.zeros((len(KINDS), AHEAD))
+    np.add.at(courses, kind_of(combination), weight[:, None] * logs)
+    return courses
+
+
 def growth_median(fit: GrowthFit, ahead: int) -> Array:
     """Return the middle of what is expected of the level in each period ahead (the mean logarithm over all kinds)."""
-    count = len(fit.values)
-    base = factors(bucket(count), fit.periods_per_year)
-    history = np.stack([_on_scale(fit.values, power) for power in POWERS])[fit.power]
-    white = np.einsum("cst,ct->cs", base.inverse[fit.combination, :count, :count], history)
-    expected = np.einsum("cht,ct->ch", base.root[fit.combination, count : count + ahead, :count], white)
-    logs = np.log(_off_scale(expected, np.array(POWERS)[fit.power][:, None]))
-    return np.asarray(fit.scale * np.exp(fit.weight @ logs + fit.shift[:ahead]))
+    return np.asarray(fit.scale * np.exp(fit.courses.sum(axis=0)[:ahead] + fit.shift[:ahead]))

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from capplan.questions.demand.fitting import Fit
-from capplan.questions.demand.growth import GrowthFit, growth_median
-from capplan.questions.demand.growth_kinds import AHEAD, KINDS, kind_of
+from capplan.questions.demand.growth import GrowthFit
+from capplan.questions.demand.growth_kinds import KINDS
 from capplan.questions.demand.models import LevelFit
 
 #: Quarters ahead whose tests are told.
@@ -48,12 +48,9 @@ def outlook_table(fit: Fit) -> pd.DataFrame:
 def _times(fit: GrowthFit, kind: str) -> float:
     """Return demand two years ahead under one kind over that of all kinds."""
     number = [known.name for known in KINDS].index(kind)
-    own = kind_of(fit.combination) == number
-    part = GrowthFit(
-        **{**fit.__dict__, "power": fit.power[own], "combination": fit.combination[own], "weight": fit.weight[own] / fit.weight[own].sum()}
-    )
-    ahead = min(AHEAD, round(2 * fit.periods_per_year))
-    return float(np.exp(np.log(growth_median(part, ahead)[-3:] / growth_median(fit, ahead)[-3:]).mean()))
+    course = fit.courses[number] / fit.kinds[kind] - fit.courses.sum(axis=0) - fit.shift
+    ahead = round(2 * fit.periods_per_year)
+    return float(np.exp(course[ahead - 3 : ahead].mean()))
 
 
 def outlook_notes(fit: Fit) -> list[str]:
