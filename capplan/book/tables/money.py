@@ -28,6 +28,14 @@ class OtherCosts(Table):
     provider: str = column("Provider that bills it, where it counts towards a spend agreement.", optional=True)
 
 
+class AccountMap(Table):
+    """The account of the company's books that a component of the ledger goes to."""
+
+    component: str = column("Component of the ledger, such as on_demand, commitment, depreciation; or a kind of other costs.", key=True)
+    account: str = column("Account in the company's books, such as 6300.")
+    account_name: str = column("What the account is called.", optional=True, default="")
+
+
 class Billing(Table):
     """One month of one charge, from a FOCUS billing export."""
 

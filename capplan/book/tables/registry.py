@@ -32,6 +32,7 @@ TABLES: dict[str, type[Table]] = {
     "assets": contracts.Assets,
     "other_costs": money.OtherCosts,
     "fx": money.Fx,
+    "account_map": money.AccountMap,
     "billing": money.Billing,
     "jobs": traces.Jobs,
     "nodes": traces.Nodes,

@@ -1,4 +1,4 @@
-"""The budget file: P&L of the plan by month, team, cost centre and account."""
+"""The budget file: P&L of the planned months by account, team and cost centre, in a neutral layout and in those of usual planning systems."""
 
 from __future__ import annotations
 
@@ -7,24 +7,106 @@ from pathlib import Path
 import pandas as pd
 
 from capplan.answers.plan import Plan
+from capplan.errors import CapplanError, nearest
 from capplan.outputs.export.files import write_table
+from capplan.questions.ledger.schedules import ACCOUNTS
+from capplan.units import fiscal_year, quarter_end, quarter_range, quarter_start
+
+KEYS = ["version", "entity", "fiscal_year", "month", "account", "account_name", "cost_center", "team"]
 
 
-def budget_table(plan: Plan) -> pd.DataFrame:
-    """Return the P&L as planning systems take it in.
+def mapped_accounts(entries: pd.DataFrame, account_map: pd.DataFrame) -> pd.DataFrame:
+    """Return the account and its name of each entry: by the account map, else the account that other costs state, else our own words.
+
+    Raises
+    ------
+    CapplanError
+        Where the book has an account map that leaves a component out, naming all of them.
+    """
+    table = account_map.set_index("component") if len(account_map) else pd.DataFrame(columns=["account", "account_name"])
+    account = entries["component"].map(table["account"])
+    name = entries["component"].map(table["account_name"] if "account_name" in table else pd.Series(dtype=object)).fillna("")
+    stated = (entries["status"] == "stated") & (entries["account"] != "other")
+    if len(account_map):
+        missing = sorted(set(entries.loc[account.isna() & ~stated, "component"]))
+        if missing:
+            raise CapplanError(
+                f"account_map.csv has no account for {', '.join(missing)}; add a row component,account for each. "
+                f"{nearest(missing[0], list(table.index))}"
+            )
+    own = entries["component"].map(ACCOUNTS).fillna(entries["component"])
+    words = name.where(name != "", own.where(~stated, entries["component"]))
+    return pd.DataFrame({"account": account.fillna(entries["account"]), "account_name": words}, index=entries.index)
+
+
+def budget_table(plan: Plan, account_map: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Return the P&L of the planned months as planning systems take it in.
+
+    Parameters
+    ----------
+    plan
+        A finished plan.
+    account_map
+        The book's table of this name; None where it has none.
 
     Returns
     -------
     DataFrame
-        month (YYYY-MM), team, cost_center, account, amount (book's currency), currency; whole lives of contracts, so that it adds up to the ledger.
+        version, entity, fiscal_year, month (YYYY-MM), account, account_name, cost_center, team, amount (book's currency), currency.
     """
-    table = plan.ledger.by_month("p_and_l")
-    table["month"] = table["month"].dt.strftime("%Y-%m")
-    return table.assign(currency=plan.scenario.currency)
+    scenario = plan.scenario
+    quarters = quarter_range(scenario.first_quarter, scenario.horizon_quarters)
+    rows = plan.ledger.entries
+    inside = (rows["view"] == "p_and_l") & (rows["month"] >= quarter_start(quarters[0])) & (rows["month"] < quarter_end(quarters[-1]))
+    rows = rows[inside].reset_index(drop=True)
+    accounts = mapped_accounts(rows, pd.DataFrame() if account_map is None else account_map)
+    table = pd.DataFrame(
+        {
+            "version": scenario.budget_version,
+            "entity": scenario.entity,
+            "fiscal_year": [fiscal_year(month, scenario.fiscal_year_first_month) for month in rows["month"]],
+            "month": rows["month"].dt.strftime("%Y-%m"),
+            "account": accounts["account"].astype(str),
+            "account_name": accounts["account_name"].astype(str),
+            "cost_center": rows["cost_center"],
+            "team": rows["team"],
+            "amount": rows["amount"],
+        }
+    )
+    return table.groupby(KEYS, as_index=False, sort=True)["amount"].sum().assign(currency=scenario.currency)
 
 
-def write_budget(plan: Plan, path: Path) -> Path:
-    """Write the budget file.
+def layouts(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return a budget in the layouts in which planning systems load data; amounts are the same.
+
+    Returns
+    -------
+    dict
+        anaplan: one row an amount, by the names of its dimensions; adaptive: accounts and levels down, months across; oracle_epm: one row for each account,
+        cost centre and fiscal year, its months across, the other dimensions in the point of view.
+    """
+    when = pd.to_datetime(table["month"] + "-01")
+    order = list(dict.fromkeys(when.sort_values().dt.strftime("%b %Y")))
+    anaplan = pd.DataFrame(
+        {
+            "Version": table["version"], "Entity": table["entity"], "Account": table["account"], "Cost Center": table["cost_center"], "Team": table["team"],
+            "Time": when.dt.strftime("%b %y"), "Amount": table["amount"],
+        }
+    )  # fmt: skip
+    wide = table.assign(time=when.dt.strftime("%b %Y"), level=table["entity"] + "/" + table["cost_center"])
+    adaptive = wide.pivot_table(index=["account", "account_name", "level", "team"], columns="time", values="amount", aggfunc="sum", fill_value=0.0)
+    adaptive = adaptive[order].rename_axis(columns=None).reset_index()
+    adaptive.columns = ["Account Code", "Account Name", "Level", "Team", *order]
+    months = list(dict.fromkeys(when.sort_values().dt.strftime("%b")))
+    wide = wide.assign(time=when.dt.strftime("%b"), view=[f"{v},{e},{y},{t}" for v, e, y, t in table[["version", "entity", "fiscal_year", "team"]].itertuples(index=False)])
+    epm = wide.pivot_table(index=["account", "cost_center", "view"], columns="time", values="amount", aggfunc="sum", fill_value=0.0)
+    epm = epm[months].rename_axis(columns=None).reset_index()
+    epm["Point-of-View"] = epm.pop("view")
+    return {"anaplan": anaplan, "adaptive": adaptive, "oracle_epm": epm.rename(columns={"account": "Account", "cost_center": "Cost Center"})}
+
+
+def write_budget(plan: Plan, path: Path, account_map: pd.DataFrame | None = None) -> Path:
+    """Write the budget file, and beside it those of planning systems (budget-anaplan.csv and so on).
 
     Parameters
     ----------
@@ -32,5 +114,10 @@ def write_budget(plan: Plan, path: Path) -> Path:
         A finished plan.
     path
         CSV file to write; its folder must exist.
+    account_map
+        The book's table of this name; None where it has none.
     """
-    return write_table(budget_table(plan), path)
+    table = budget_table(plan, account_map)
+    for name, frame in layouts(table).items():
+        write_table(frame, path.with_name(f"{path.stem}-{name.replace('_', '-')}.csv"))
+    return write_table(table, path)

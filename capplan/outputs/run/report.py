@@ -20,6 +20,7 @@ from capplan.answers.plan import Plan, quarterly_plan
 from capplan.answers.store import shared_answers
 from capplan.book.book import Book, load_book
 from capplan.book.scenario import Scenario
+from capplan.outputs.export.accounting import lease_flags, postings, roll_forward
 from capplan.outputs.export.budget import write_budget
 from capplan.outputs.export.files import write_chart, write_table
 from capplan.outputs.page.plan_page import plan_page
@@ -28,6 +29,7 @@ from capplan.outputs.run.folders import check_room, replaced_whole
 from capplan.outputs.run.notebooks import execute, notebook_of, notebook_parameters
 from capplan.outputs.views import decision_tables, plan_tables, unit_tables
 from capplan.outputs.views.all_questions import VIEWS, View, show_plan
+from capplan.outputs.views.bridges import budget_bridge, cost_bridge
 from capplan.outputs.views.memo import headline
 from capplan.outputs.workbook.workbook import write_workbook
 from capplan.text import counted
@@ -123,6 +125,20 @@ def tables_of(plan: Plan) -> dict[str, pd.DataFrame]:
     }
 
 
+def accounting_pack(plan: Plan, book: Book) -> dict[str, pd.DataFrame]:
+    """Return the tables for the accountants, by file name."""
+    return {
+        "leases": lease_flags(plan, book),
+        "roll_forward": roll_forward(plan),
+        "postings": postings(plan, book.get("account_map")),
+        "commitment_desk": decision_tables.commitment_desk(plan, book),
+        "renewals": decision_tables.renewals(plan, book),
+        "agreements": decision_tables.agreements(plan),
+        "cost_bridge": cost_bridge(plan),
+        "budget_bridge": budget_bridge(plan),
+    }
+
+
 def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say = print, depth: Depth = "usual") -> Report:
     """Make the plan of a book and leave its report, all at once or not at all.
 
@@ -163,7 +179,9 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
         for name, frame in tables.items():
             write_table(frame, draft / "tables" / f"{name}.csv")
         write_workbook(plan, book, draft / "plan.xlsx")
-        write_budget(plan, draft / "budget.csv")
+        write_budget(plan, draft / "budget.csv", book.get("account_map"))
+        for name, frame in accounting_pack(plan, book).items():
+            write_table(frame, draft / "tables" / f"{name}.csv")
         for name, chart in view.charts.items():
             write_chart(chart, draft / "charts" / name)
         gaps = no_gaps() if depth == "quick" else rank_gaps(book, scenario, steps)

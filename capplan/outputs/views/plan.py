@@ -16,6 +16,7 @@ from capplan.outputs.views.plan_tables import in_plain_words, spend
 from capplan.outputs.views.view import View
 from capplan.questions.procurement.work.accelerators_needed import accelerators_needed
 from capplan.text import counted, money, words
+from capplan.units import quarter_of
 
 #: Assumptions that a purchase plan depends on, most telling first.
 FIELDS = (
@@ -38,9 +39,23 @@ FIELDS = (
 )
 
 
-def _capacity_chart(plan_capacity: pd.DataFrame, purchases: pd.DataFrame, need: pd.DataFrame) -> Any:
+def _changes(book: Book, purchases: pd.DataFrame, quarters: list[str]) -> pd.DataFrame:
+    """Return what capacity arrives and what ends in each quarter, each contract whole and once: quarter, change. What only lowers a price is no capacity."""
+    size = book.get("skus").set_index("sku")["accelerator_count"]
+    signed = book.get("commitments")
+    signed = signed[signed["guarantees_capacity"].fillna(True).astype(bool)] if "guarantees_capacity" in signed else signed
+    rows = [(row["end"] + pd.Timedelta(days=1), -row["machines"] * float(size.get(row["sku"], 0.0))) for row in signed.to_dict("records")]
+    held = purchases[purchases["gives"] != "price"] if len(purchases) else purchases
+    for row in held.to_dict("records"):
+        rows += [(row["starts"], row["accelerators"]), (row["ends"] + pd.Timedelta(days=1), -row["accelerators"])]
+    table = pd.DataFrame([(quarter_of(day), change) for day, change in rows], columns=["quarter", "change"])
+    table = table[table["quarter"].isin(quarters) & (table["change"].abs() >= 0.5)]
+    table = table.assign(up=table["change"] > 0).groupby(["quarter", "up"], as_index=False)["change"].sum()
+    return table[["quarter", "change"]].round()
+
+
+def _capacity_chart(book: Book, plan_capacity: pd.DataFrame, purchases: pd.DataFrame, need: pd.DataFrame) -> Any:
     """Draw capacity by kind against the demand band."""
-    bought = purchases.groupby(["quarter", "term"])["accelerators"].sum() if len(purchases) else pd.Series(dtype=float)
     existing = (
         plan_capacity[plan_capacity["source"] == "existing"]
         .groupby("quarter", as_index=False)["accelerators"]
@@ -56,11 +71,9 @@ def _capacity_chart(plan_capacity: pd.DataFrame, purchases: pd.DataFrame, need: 
     )
     first, last = band["quarter"].iloc[0], band["quarter"].iloc[-1]
     title = f"Contracts hold {held_share.iloc[0]:.0%} of the median peak need in {first}, {held_share.iloc[-1]:.0%} in {last}"
-    arrivals = bought.groupby("quarter").sum() if len(bought) else pd.Series(dtype=float)
-    held = existing.set_index("quarter")["accelerators"]
-    expiries = held.diff().clip(upper=0.0)
-    changes = pd.DataFrame({"quarter": [*arrivals.index, *expiries.index], "change": [*arrivals, *expiries.fillna(0.0)]})
-    changes = changes[changes["change"].abs() >= 0.5].assign(change=lambda frame: frame["change"].round())
+    changes = _changes(book, purchases, list(band["quarter"]))
+    kinds = plan_capacity["accelerator"].nunique()
+    unlike = f"; {kinds} kinds of accelerators are counted one for one" if kinds > 1 else ""
     return charts.layers(
         data,
         title=title,
@@ -68,7 +81,7 @@ def _capacity_chart(plan_capacity: pd.DataFrame, purchases: pd.DataFrame, need: 
         unit="accelerators",
         band=band,
         changes=changes if len(changes) else None,
-        subtitle="Band: accelerators needed in the peak hours, 10th to 90th percentile; the rest is rented on demand or as spot",
+        subtitle=f"Band: accelerators needed in the peak hours, 10th to 90th percentile; the rest is rented on demand or as spot{unlike}. Triangles: contracts that arrive and end, savings plans left out",
     )
 
 
@@ -79,7 +92,7 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
     need = accelerators_needed(work_of(book, scenario), bought.dispatch)
     others = bought.alternatives.assign(label=bought.alternatives["name"].map(words))
     pictures = {
-        **({"capacity": _capacity_chart(bought.capacity, bought.purchases, need)} if len(bought.capacity) else {}),
+        **({"capacity": _capacity_chart(book, bought.capacity, bought.purchases, need)} if len(bought.capacity) else {}),
         "alternatives": charts.frontier(
             others,
             x="expected_usd",
@@ -133,7 +146,7 @@ def show_procurement_at_once(book: Book, scenario: Scenario) -> View | None:
     if found is None or found.capacity.empty:
         return None
     need = accelerators_needed(work_of(book, scenario), found.dispatch)
-    picture = {"capacity": _capacity_chart(found.capacity, found.purchases, need)}
+    picture = {"capacity": _capacity_chart(book, found.capacity, found.purchases, need)}
     details = {"components": _components(found.costs, found.expected_usd)}
     return View(found.headline, picture, found.purchases, found.expected_usd, "USD", FIELDS, found.notes, details)
 

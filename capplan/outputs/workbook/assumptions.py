@@ -135,6 +135,7 @@ def write_assumptions(draft: Draft) -> None:
     sheet.row += 2
     _write_prices(draft, sheet, taken | {"as_of"})
     _write_exchange(draft, sheet)
+    printed = sheet.row - 2
     sheet.section("All other assumptions (facts of this plan: a change needs a new run)")
     sheet.head(["Assumption", "Value", "", "Unit", "Meaning"], ["text"] * 5)
     for name, info in Scenario.model_fields.items():
@@ -149,6 +150,7 @@ def write_assumptions(draft: Draft) -> None:
         sheet.wrapped(sheet.row, 4, 7, str(info.description), MEANING)
         sheet.row += 1
     sheet.finish(head, 1, widths={0: 44, 1: 13, 2: 13, 3: 38, 4: 22, 5: 12, 6: 12, 7: 14})
+    sheet.print_to(printed, 7)
 
 
 def _label(name: str) -> str:

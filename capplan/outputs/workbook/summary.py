@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from capplan.outputs.export.budget import budget_table
 from capplan.outputs.views.memo import headline
 from capplan.outputs.views.plan_tables import spend
 from capplan.outputs.workbook.assumptions import REVALUES, Draft
@@ -93,14 +94,13 @@ def _write_totals(draft: Draft, lines: Lines, sheet: Sheet, blocks: Blocks) -> N
         block, source = blocks[view]["component_key"], draft.sheets[VIEW_SHEETS[view]]
         cell = source.cell(block.total, FIRST_MONTH + months + 1)
         rows.append((f"{VIEW_SHEETS[view]}, contracts' whole lives", f"={cell}", float(block.values.to_numpy().sum())))
-    for label, formula, value in rows:
+    planned, value = sheet.cell(sheet.row, 1), rows[0][2]
+    for label, formula, amount in rows:
         at = sheet.row
-        cells = [label, value, Formula(formula, value), Formula(f"={address(at, 2, '')}-{address(at, 1, '')}", 0.0)]
+        cells = [label, amount, Formula(formula, amount), Formula(f"={address(at, 2, '')}-{address(at, 1, '')}", 0.0)]
         sheet.rows([cells], ["text", "money", "money", "money"])
-    budget = float(draft.plan.ledger.by_month("p_and_l")["amount"].sum())
-    planned = sheet.cell(sheet.row - 1, 1)
-    value = float(blocks["p_and_l"]["component_key"].values.to_numpy().sum())
-    draft.check("Budget file: its total is the P&L as planned", f"=ABS({budget!r}-{planned})<{CENT}", abs(budget - value) < CENT)
+    budget = float(budget_table(draft.plan, draft.book.get("account_map"))["amount"].sum())
+    draft.check("Budget file: its total is the P&L of the planned quarters, as planned", f"=ABS({budget!r}-{planned})<{CENT}", abs(budget - value) < CENT)
     sheet.row += 1
 
 
