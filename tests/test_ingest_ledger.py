@@ -220,3 +220,39 @@ def test_bills_and_jobs_of_one_team_are_not_added(tmp_path, book):
     assert any("measure the same hours" in note for note in found.notes)
     away = ingest("focus", bill(tmp_path, {**other, "RegionId": "us-east-1", "SubAccountName": "edge"}, name="oct.csv"), book, restated="add")
     assert away.tables["usage"].groupby(["workload", "region"]).quantity.sum().to_dict() == {("vision", "any"): 12, ("edge", "us-east-1"): 8}
+
+
+def test_months_that_no_file_covers_are_no_zeros(tmp_path, book):
+    july = {"BillingPeriodStart": "2026-07-01T00:00:00Z", "ChargePeriodStart": "2026-07-02T00:00:00Z", "ChargePeriodEnd": "2026-07-02T01:00:00Z"}
+    june = {"BillingPeriodStart": "2026-06-01T00:00:00Z", "ChargePeriodStart": "2026-06-30T23:00:00Z", "ChargePeriodEnd": "2026-07-01T00:00:00Z", "SubAccountName": "other"}
+    ingest("focus", bill(tmp_path, {}, name="may.csv"), book)
+    found = ingest("focus", bill(tmp_path, july, name="july.csv"), book)
+    times = pd.to_datetime(usage(book).time)
+    assert not ((times >= "2026-06-01") & (times < "2026-07-01")).any()
+    assert any("no file covers 720 intervals" in note for note in found.notes)
+    ingest("focus", bill(tmp_path, june, name="june.csv"), book)  # a bill without this team's hours says that they were zero
+    mine = usage(book).query("workload == 'lab'")
+    assert len(mine) == (pd.Timestamp("2026-07-02") - pd.Timestamp("2026-05-04")) / pd.Timedelta(hours=1) + 1
+    assert mine.quantity.sum() == 16
+
+
+def test_an_hour_that_two_logs_cover_in_turn_is_whole(tmp_path, book):
+    first, second = log(tmp_path, "a.csv", list(range(30, 90))), log(tmp_path, "b.csv", list(range(90, 150)))
+    ingest("requests", first, book, workload="chat")
+    assert usage(book).covered_share.notna().sum() == 2
+    ingest("requests", second, book, workload="chat")
+    frame = usage(book)
+    assert frame.quantity.tolist() == [30, 60, 30]
+    assert frame.covered_share.round(1).fillna(1.0).tolist() == [0.5, 1.0, 0.5]
+
+
+def test_demand_scales_hours_that_were_seen_in_part():
+    from capplan.book.assumptions.demand import DemandAssumptions
+    from capplan.questions.demand.demand_rows import demand_rows
+
+    times = pd.date_range("2026-09-01", periods=4, freq="h")
+    frame = pd.DataFrame({"time": times, "workload": "chat", "region": "any", "quantity": [6.0, 10.0, 10.0, 1.0], "covered_share": [0.6, None, None, 0.1]})
+    notes: list[str] = []
+    rows = demand_rows(frame, DemandAssumptions(as_of="2026-12-01", first_quarter="2027Q1"), notes)
+    assert rows.quantity.tolist() == [10, 10, 10]
+    assert len(notes) >= 2

@@ -46,7 +46,7 @@ def test_a_contract_ties_by_its_machine_where_the_bill_has_a_product_code(tmp_pa
         row = table.loc[(view, "p5.48xlarge under contract")]
         assert (row.ledger_usd, row.bill_usd, row.ties) == (PRICE, PRICE, True)
     assert not table.index.get_level_values("line").str.contains("by use").any()
-    assert any("All contracts tie to the bill of 2026-06" in note for note in notes)
+    assert any("Bill of 2026-06" in note and "tie to the ledger" in note for note in notes)
 
 
 def test_the_commitments_name_comes_first_and_the_unused_part_is_told(tmp_path):

@@ -105,9 +105,11 @@ def read_focus(file: Path, options: FocusOptions, book: Path | None = None) -> I
         billing = _billing(sheet) if priced else pd.DataFrame()
         hours = _hours(sheet) if options.usage and "ChargePeriodStart" in matched else pd.DataFrame()
         rows, first, last = sheet.rows('select sum("rows"), min(month), max(month) from grouped')[0]
+        months = [pd.Timestamp(month) for (month,) in sheet.rows("select distinct month from grouped order by month")]
         notes = [*sheet.notes, *told(accounts)]
     parts = {name: frame for name, frame in (("billing", billing), ("pieces", hours)) if len(frame)}
     if "pieces" in parts:
+        parts["spans"] = _billed_months(hours, months)
         parts["workloads"] = workload_rows(sorted(hours.workload.unique()), "accelerator_hours", options.stage)
     tables, more = fold([parts])
     if "usage" in tables:
@@ -120,6 +122,13 @@ def read_focus(file: Path, options: FocusOptions, book: Path | None = None) -> I
     headline = f"{shown if priced else 'No costs are stated'}, from {first:%Y-%m} to {last:%Y-%m}."
     period = (pd.Timestamp(first), pd.Timestamp(last) + pd.offsets.MonthBegin(1))
     return Ingested(tables, (*notes, *more), headline, parts=parts, rows=int(rows), period=period, accounts=accounts)
+
+
+def _billed_months(hours: pd.DataFrame, months: list[pd.Timestamp]) -> pd.DataFrame:
+    """Return what a bill covers: its months, and the days that its charges are for."""
+    ends = [(month, month + pd.offsets.MonthBegin(1)) for month in months]
+    ends += [(hours["time"].min(), hours["time"].min() + pd.Timedelta(days=1)), (hours["time"].max(), hours["time"].max() + pd.Timedelta(days=1))]
+    return pd.DataFrame(ends, columns=["earliest", "latest"]).assign(family="bill", workload="", region="")
 
 
 def _check_categories(sheet: Sheet) -> None:

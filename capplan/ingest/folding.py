@@ -61,7 +61,7 @@ def usage_of(parts: pd.DataFrame, spans: pd.DataFrame | None, notes: list[str]) 
     parts
         Pieces (PIECE), in the order in which their files came.
     spans
-        What a log really covers: workload, region, earliest, latest (instants); None for sources that are whole.
+        What files really cover: family, workload and region (of logs), earliest, latest (instants); None for sources that are whole.
     notes
         Receives what was assumed.
 
@@ -81,9 +81,13 @@ def usage_of(parts: pd.DataFrame, spans: pd.DataFrame | None, notes: list[str]) 
         series, filled = _series(part, step, measured, notes)
         added += filled
         name, place = part["workload"].iloc[0], part["region"].iloc[0]
-        if spans is not None and part["family"].iloc[-1] in LOGS:
-            seen = spans[(spans["workload"] == name) & (spans["region"] == place)]
-            series["covered_share"] = _covered(series["time"], step, seen)
+        families = set(part["family"])
+        ours = spans[spans["family"].isin(families)] if spans is not None and len(families) == 1 else None
+        if ours is not None and len(ours):
+            if families & set(LOGS):
+                share = _covered(series["time"], step, ours[(ours["workload"] == name) & (ours["region"] == place)])
+                series["covered_share"] = np.where((share > 0) & (share < WHOLE_SHARE), share, np.nan)
+            series = _without_unseen(series, _covered(series["time"], step, ours), str(name), notes)
         found.append(series.assign(workload=name, region=place))
     if added:
         notes.append(f"{added} intervals without work were added as zero.")
@@ -215,7 +219,7 @@ def _without_negatives(net: pd.DataFrame, workload: str, notes: list[str]) -> pd
 
 
 def _covered(times: pd.Series, step: float, seen: pd.DataFrame) -> np.ndarray:
-    """Return the share of the first and last intervals that the logs cover; missing where an interval is whole."""
+    """Return the share of each interval that files cover."""
     starts = times.to_numpy(dtype="datetime64[ns]").astype("int64") / 1e9
     covered = np.zeros(len(starts))
     reached = -np.inf
@@ -223,6 +227,16 @@ def _covered(times: pd.Series, step: float, seen: pd.DataFrame) -> np.ndarray:
         begin, end = max(first.timestamp(), reached), last.timestamp()
         covered += np.clip(np.minimum(end, starts + step) - np.maximum(begin, starts), 0.0, None)
         reached = max(reached, end)
-    share = covered / step
-    share[1:-1] = 1.0
-    return np.where((share > 0) & (share < WHOLE_SHARE), share, np.nan)
+    share: np.ndarray = covered / step
+    return share
+
+
+def _without_unseen(series: pd.DataFrame, share: np.ndarray, workload: str, notes: list[str]) -> pd.DataFrame:
+    """Leave out intervals that no file covers: nothing is known of them, and zero would be a claim."""
+    unseen = (share <= 0) & (series["quantity"] == 0).to_numpy()
+    if unseen.any():
+        first, last = series.loc[unseen, "time"].min(), series.loc[unseen, "time"].max()
+        notes.append(
+            f"{workload}: no file covers {int(unseen.sum())} intervals between {first} and {last}. They were left out: ingest what is missing, or take back what lies before."
+        )
+    return series[~unseen]

@@ -203,7 +203,7 @@ def _request_parts(rows: pd.DataFrame, options: RequestOptions) -> dict[str, pd.
         work["refused_quantity"] = (rows.refused * per_request).fillna(0.0)
     requests = rows.groupby(["workload", "time"], as_index=False)[["requests", "input_tokens", "output_tokens"]].sum()
     first, last = _span(rows)
-    spans = rows[["workload", "region"]].drop_duplicates(ignore_index=True).assign(earliest=first, latest=last)
+    spans = rows[["workload", "region"]].drop_duplicates(ignore_index=True).assign(family="requests", earliest=first, latest=last)
     names = workload_rows(sorted(rows.workload.unique()), options.unit, options.stage)
     return {"workloads": names, "pieces": pieces(work, "requests"), "requests": requests.astype({"requests": "float64"}), "spans": spans}
 
@@ -252,7 +252,7 @@ def read_rates(file: Path, options: RateOptions) -> Ingested:
             spans.append((name, place, filled.time.iloc[0], filled.time.iloc[-1] + length))
         rows = sheet.rows("select count(*) from series")[0][0]
         notes = tuple(sheet.notes)
-    ends = pd.DataFrame(spans, columns=["workload", "region", "earliest", "latest"])
+    ends = pd.DataFrame(spans, columns=["workload", "region", "earliest", "latest"]).assign(family="rates")
     names = workload_rows(sorted(ends.workload.unique()), options.unit, options.stage)
     parts = {"workloads": names, "pieces": pieces(pd.concat(found, ignore_index=True), "rates"), "spans": ends}
     tables, more = fold([parts])

@@ -8,6 +8,9 @@ import pandas as pd
 from capplan.book.scenario import DemandAssumptions
 from capplan.questions.demand.grid import DAY
 
+#: An interval of which a log covers less than this says too little of the whole.
+LEAST_COVERED_SHARE = 0.5
+
 
 def demand_rows(usage: pd.DataFrame, a: DemandAssumptions, notes: list[str]) -> pd.DataFrame:
     """Sort usage rows, drop what cannot be used and add the demand that capacity hid.
@@ -42,6 +45,7 @@ def demand_rows(usage: pd.DataFrame, a: DemandAssumptions, notes: list[str]) -> 
     if bad.any():
         notes.append(f"{int(bad.sum())} usage rows have no finite quantity and were treated as gaps.")
         rows = rows[~bad]
+    rows = _whole_intervals(rows, usage, notes)
     negative = rows["quantity"] < 0
     if negative.any():
         names = ", ".join(sorted(rows.loc[negative, "workload"].unique()))
@@ -62,3 +66,18 @@ def demand_rows(usage: pd.DataFrame, a: DemandAssumptions, notes: list[str]) -> 
     rows["demand"] = (rows["quantity"] + hidden).clip(lower=0.0)
     rows["unmet"] = rows["demand"] - rows["quantity"]
     return rows.reset_index(drop=True)
+
+
+def _whole_intervals(rows: pd.DataFrame, usage: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Scale intervals that a log covers in part up to the whole, and leave out those of which it covers too little to say."""
+    if "covered_share" not in usage:
+        return rows
+    share = usage["covered_share"].reindex(rows.index).astype(float).fillna(1.0)
+    part, little = (share < 1) & (share >= LEAST_COVERED_SHARE), share < LEAST_COVERED_SHARE
+    if part.any():
+        notes.append(f"{int(part.sum())} intervals that a log covers in part were scaled up to the whole interval.")
+    if little.any():
+        notes.append(f"{int(little.sum())} intervals of which a log covers less than half were left out.")
+    for name in ("quantity", "queued_quantity", "refused_quantity"):
+        rows[name] = rows[name] / share
+    return rows[~little]
