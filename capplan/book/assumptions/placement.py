@@ -65,9 +65,9 @@ class PlacementAssumptions(Spread):
         200, "Schedules that are tried with ranks drawn around those of HEFT, before anything is proven.", "A judgement: a fraction of a second for a pipeline of 30 tasks.", unit="schedules", ge=0, le=100_000, step=50
     )
     proof_size: int = assumption(
-        1500,
-        "Tasks times nodes up to which a schedule is proven; above it only a bound of the longest path and of the work is given.",
-        "A judgement: about what HiGHS handles in minutes.",
+        600,
+        "Size of the program up to which a schedule is proven: tasks times nodes, or a thirtieth of transfers times pairs of nodes; above it only a bound of the longest path and of the work is given.",
+        "A judgement: twice 30 tasks on 8 nodes, which take seconds to a minute.",
         ge=0,
         le=100_000,
         step=100,

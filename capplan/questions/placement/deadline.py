@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -83,6 +83,16 @@ def ask_deadline(problem: Problem, tables: Tables, a: PlacementAssumptions, know
     remedies = _remedies(problem, tables, a, found) if late > LATE else _no_remedies()
     earliest = problem.origin + pd.Timedelta(hours=float(found.end[task]))
     return Deadline(met, str(problem.tasks["task_id"].iloc[task]), asked, earliest, late, bound, remedies), found
+
+
+def shown_deadline(problem: Problem, deadline: Deadline, found: Found) -> Deadline:
+    """Return the answer with the figures of the schedule that is shown, where that keeps the deadlines, too."""
+    late = float((found.end - problem.due).max())
+    if not deadline.met or late > LATE:
+        return deadline
+    task = int(np.argmax(found.end - problem.due))
+    asked, end = (problem.origin + pd.Timedelta(hours=float(hours[task])) for hours in (problem.due, found.end))
+    return replace(deadline, task=str(problem.tasks["task_id"].iloc[task]), asked=asked, earliest=end, late_hours=late)
 
 
 def _no_remedies() -> pd.DataFrame:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from capplan.book.assumptions.placement import PlacementAssumptions
 from capplan.errors import CapplanError
-from capplan.questions.placement.deadline import Deadline, Tables, ask_deadline
+from capplan.questions.placement.deadline import Deadline, Tables, ask_deadline, shown_deadline
 from capplan.questions.placement.goals import Goal, cost_of, goal_of, transfer_usd
 from capplan.questions.placement.methods import Found, run
 from capplan.questions.placement.paths import arrivals, binding, critical_chain, link_name, targets
@@ -105,7 +105,8 @@ def place_tasks(
     known = [] if solved is None else [solved.found, *solved.by_method.values()]
     asked = ask_deadline(problem, Tables(tasks, edges, nodes, links, durations), a, known) if known else _asked_again(problem, Tables(tasks, edges, nodes, links, durations), a)
     found, goal, solved = _chosen(problem, goal, solved, asked, a)
-    return _answer(problem, goal, solved, found, None if asked is None else asked[0], a)
+    deadline = None if asked is None else shown_deadline(problem, asked[0], found)
+    return _answer(problem, goal, solved, found, deadline, a)
 
 
 def _asked_again(problem: Problem, tables: Tables, a: PlacementAssumptions) -> tuple[Deadline, Found] | None:
@@ -141,19 +142,18 @@ def _answer(problem: Problem, goal: Goal, solved: Solved, found: Found, deadline
     transfers, schedule = transfers_of(problem, found), schedule_of(problem, found, chain)
     saving = colocation(problem, found, a)
     methods = _methods(problem, goal, solved, found)
-    notes = (*problem.notes, words_of_links(a), *_proof_notes(goal, solved, gap, problem, a))
+    notes = (*problem.notes, words_of_links(a), *_proof_notes(goal, solved, gap, a))
     makespan, usd = float(found.end.max()), cost_of(problem, found)
     answer = Placement(schedule, transfers, chain, binding(chain), methods, makespan, usd, solved.bound, gap, gap == 0.0, saving, deadline, "", notes)
     return replace(answer, headline=_headline(answer, goal, problem))
 
 
-def _proof_notes(goal: Goal, solved: Solved, gap: float, problem: Problem, a: PlacementAssumptions) -> list[str]:
+def _proof_notes(goal: Goal, solved: Solved, gap: float, a: PlacementAssumptions) -> list[str]:
     """Say how far the schedule is proven."""
     what = {"makespan": "end", "lateness": "lateness", "cost": "cost", "cost_under_deadline": "cost under the deadline"}[goal.kind]
     if gap == 0.0:
         return [f"The {what} is proven: no schedule is better{f' by more than {a.proof_gap_share:.2%}' if a.proof_gap_share else ''}."]
-    size = len(problem.order) * len(problem.machines.nodes)
-    why = f"the search stopped after {a.proof_search_nodes:,} nodes (proof_search_nodes)" if solved.tried else f"{size:,} tasks times nodes are more than proof_size, or a heuristic was chosen"
+    why = f"the search stopped after {a.proof_search_nodes:,} nodes a round (proof_search_nodes)" if solved.tried else "a heuristic was chosen, or the program would be larger than proof_size"
     far = f"at most {gap:.1%} above the best" if np.isfinite(gap) else f"at least {solved.bound:.4g} is proven"
     return [f"The {what} is not proven to be the best: {far}; {why}."]
 

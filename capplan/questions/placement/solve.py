@@ -8,7 +8,7 @@ import numpy as np
 
 from capplan.book.assumptions.placement import PlacementAssumptions
 from capplan.questions.placement.goals import Goal, Span, least, simple_bound
-from capplan.questions.placement.methods import CHEAPEST, HEURISTICS, Found, Ranked, draws, ranked, run
+from capplan.questions.placement.methods import CHEAPEST, HEURISTICS, Found, Ranked, draws, free_from, ranked, run
 from capplan.questions.placement.problem import Problem
 from capplan.questions.placement.ranks import by_rank
 from capplan.questions.placement.search import PROVEN, prove
@@ -89,8 +89,7 @@ def best_schedule(problem: Problem, goal: Goal, a: PlacementAssumptions, *, proo
     method, found = min(named, key=lambda item: goal.key(problem, item[1]))
     bound = simple_bound(problem, goal, span)
     open_gap = goal.missed(found) > 0 or goal.value(problem, found) - bound > max(a.proof_gap_share, PROVEN) * max(abs(bound), PROVEN)
-    size = len(problem.order) * len(problem.machines.nodes)
-    if not (proof and open_gap and size <= a.proof_size and a.placement_method in ("best", "milp")):
+    if not (proof and open_gap and _size(problem, goal, found) <= a.proof_size and a.placement_method in ("best", "milp")):
         return Solved(found, method, bound, by_method, False, a.proof_gap_share)
     proved = prove(problem, goal, span, found, a)
     if proved.found is None and proved.bound == np.inf:
@@ -98,3 +97,11 @@ def best_schedule(problem: Problem, goal: Goal, a: PlacementAssumptions, *, proo
     if proved.found is not None and proved.found is not found:
         method, found = "milp", proved.found
     return Solved(found, method, max(bound, proved.bound), by_method, True, a.proof_gap_share)
+
+
+def _size(problem: Problem, goal: Goal, found: Found) -> float:
+    """Return how large the program would be: tasks times nodes that can matter, or a thirtieth of the pairs of nodes for its transfers, whichever is more."""
+    nodes = len(problem.machines.nodes)
+    if goal.kind != "cost":
+        nodes = int((free_from(problem) < float(found.end.max())).sum())
+    return max(len(problem.order) * nodes, int((problem.work.gigabytes > 0).sum()) * nodes**2 / 30)
