@@ -173,6 +173,8 @@ def test_the_plan_says_of_each_purchase_that_is_signed_now_whether_another_end_w
     assert said == [
         "Another end of the horizon would change what is signed now: three from 2027Q1: 10 lots, 0 with contracts counted in full, with no use after the horizon."
     ]
+    # two years of contracts still running, and one of ten machines at 2.25, three years' price with the freedom to leave after one
+    assert f"Of the plan's cost {money(HOURS * 4 * 10 * 1.5 * 1.5)} is use beside its contracts in the 3 years after the horizon, in which the last quarter's demand is served on." in plan.notes
     sure = solve(demand([[10.0] * 4]), [ON_DEMAND, LEASE], assumptions(horizon_quarters=4, horizon_end="hold_demand"))
     assert "What is signed now would be signed under every treatment of the horizon's end." in sure.notes
 

@@ -38,7 +38,7 @@ def waiting(plan: Plan) -> pd.DataFrame:
     -------
     DataFrame
         if_instead, more_spend_amount (undiscounted, planned quarters), more_unserved_amount (imputed: nobody invoices it), more_in_all_amount (expected,
-        discounted, to the contracts' ends: what the decision rests on).
+        discounted, with the years after the horizon where demand is held: what the decision rests on).
     """
     table = plan.purchases.alternatives.set_index("name")
     chosen, rows = table.loc["plan"], []

@@ -14,7 +14,8 @@ class Proof:
     Parameters
     ----------
     lower_usd, upper_usd
-        The best plan costs at least the first; this plan costs the second (risk-weighted, discounted, to the contracts' ends).
+        The best plan costs at least the first; this plan costs the second (risk-weighted, discounted, gross; where demand is held, with what serving
+        it costs in the years after the horizon).
     gap_share
         (upper - lower) / upper.
     stopped_by
@@ -64,9 +65,8 @@ class Purchases:
         offer_id, quarter, usd_per_hour, reduced_cost_usd (what one lot more would add to cost), entry_usd_per_hour (price at which it
         would begin to pay).
     alternatives
-        name, expected_usd, cvar_usd, p10_usd, p90_usd, worst_usd, objective_usd (all discounted, to the contracts' ends, less what the
-        demand held after the
-        horizon costs without this plan's contracts), spend_usd, shortfall_usd (undiscounted, planned quarters), beyond_horizon_usd,
+        name, expected_usd, cvar_usd, p10_usd, p90_usd, worst_usd, objective_usd (all discounted and gross; where demand is held,
+        with what serving it costs in the years after the horizon), spend_usd, shortfall_usd (undiscounted, planned quarters), beyond_horizon_usd,
         regret_usd (objective less the plan's), meaning.
     information
         name, usd, meaning: value of a perfect forecast (EVPI), of planning with scenarios (VSS), and cost of waiting.

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from capplan.book.scenario import ProcurementAssumptions
-from capplan.optimize.program import Solution
+from capplan.optimize.program import Solution, point_costs
 from capplan.questions.procurement.program.budget_proof import solve_within_budgets
 from capplan.questions.procurement.program.first_stage import Model
 from capplan.questions.procurement.program.second_stage import Recourse
 from capplan.questions.procurement.supply.choices import Choices
+from capplan.text import counted, money
 
 #: Other treatments than serving demand on, in words.
 ENDINGS = {"truncate": "cut off at the horizon", "count_in_full": "counted in full, with no use after the horizon"}
@@ -37,6 +38,11 @@ def other_endings(choices: Choices, recourse: Recourse, model: Model, solution: 
             notes.append(
                 f"The treatment of the horizon's end matters: with contracts {ENDINGS[ending]}, the plan would take {amount:,.0f} accelerators on terms above a year, not {held:,.0f}."
             )
+    later = ~recourse.planned
+    if later.any():
+        share = model.program.weight * model.program.probability[model.program.scenario] * later
+        usd = float(share @ point_costs(model.program, solution.recourse))
+        notes.insert(0, f"Of the plan's cost {money(usd)} is use beside its contracts in the {counted(a.years_after_horizon, 'year')} after the horizon, in which the last quarter's demand is served on.")
     firm = np.flatnonzero((lots > 0) & table["firm"].to_numpy(bool))
     moved = {j: [f"{other[j]:.3g} with contracts {ENDINGS[ending]}" for ending, other in found.items() if abs(other[j] - lots[j]) > NOTICEABLE_LOTS] for j in firm.tolist()}
     said = [f"{table['offer_id'].iloc[j]} from {table['quarter'].iloc[j]}: {lots[j]:.0f} lots, {' and '.join(words)}" for j, words in moved.items() if words]
@@ -51,9 +57,9 @@ def _lots_under(ending: str, choices: Choices, recourse: Recourse, model: Model,
     """Return the lots that would be taken under another treatment of the horizon's end; parts of lots are allowed."""
     program, planned = model.program, np.flatnonzero(recourse.planned)
     expected = tuple(replace(row, points=row.points[planned], weight=row.weight[planned]) for row in program.expected)
-    cost, counted = program.c.copy(), choices.timeline.planned if ending == "truncate" else len(choices.timeline.quarters)
+    cost, until = program.c.copy(), choices.timeline.planned if ending == "truncate" else len(choices.timeline.quarters)
     cost[model.position] = choices.present_cost_usd(ending)
-    cost[model.power_columns] = [extra.usd if extra.quarter < counted else 0.0 for extra in model.power.extras]
+    cost[model.power_columns] = [extra.usd if extra.quarter < until else 0.0 for extra in model.power.extras]
     near = replace(
         program, c=cost, h=program.h[planned], technology=program.technology[planned], weight=program.weight[planned], scenario=program.scenario[planned],
         integer=np.zeros_like(program.integer), expected=expected,
