@@ -195,7 +195,7 @@ def build_model(
     for key, chosen in tiers.items():
         first, most = below.get(key, (None, 1.0))
         rules.append((modelling.lpSum(chosen) * most + (0 if first is None else first) <= most, f"one tier {' '.join(key)}"))
-    named, soft, budgets, notes = limit_rows(problem, choices, market, limits, lots, a)
+    limited = limit_rows(problem, choices, market, limits, lots, a)
     planned_use = pledges(years, timeline, recourse.draws, most_rented(market, need_accelerators(work)))
     deferred, power = deferrals(work, timeline, a), choices.paid_power
     extras = [*planned_use, *deferred, *power.extras]
@@ -206,14 +206,14 @@ def build_model(
         rules.append((modelling.LpAffineExpression({amount: 1.0} | taken) <= 0, f"drawn of {extra.name}"))
     agreed, unspent = agreement_rules(problem, years, lots, planned_use, amounts[: len(planned_use)], timeline)
     rules += agreed
-    problem += modelling.LpAffineExpression(dict(zip(lots, cost, strict=True)) | soft | paid | unspent), "cost"
+    problem += modelling.LpAffineExpression(dict(zip(lots, cost, strict=True)) | limited.soft | paid | unspent), "cost"
     for rule, name in rules:
         problem += rule, name
-    for rule, name, _ in named:
+    for rule, name, _ in limited.rows:
         problem += rule, name
     matrices = arrays(problem)
     place_of = {name: i for i, name in enumerate(matrices.row_names)}
-    described = [{"row": place_of[rule.name], **about} for rule, _, about in named]
+    described = [{"row": place_of[rule.name], **about} for rule, _, about in limited.rows]
     index = {id(variable): j for j, variable in enumerate(problem.variables())}
     position = np.array([index[id(variable)] for variable in lots], dtype=int)
     moved = [index[id(amount)] for amount in amounts]
@@ -225,7 +225,7 @@ def build_model(
         sparse.csr_matrix(matrix @ spread + technology_of(extras, moved, int(stage), (matrix.shape[0], spread.shape[1])))
         for stage, matrix in zip(recourse.stage_of, recourse.T, strict=True)
     ]
-    expected = [_expected_row(about, coefficients, spend, recourse, work, index, T) for about, coefficients in budgets]
+    expected = [_expected_row(about, coefficients, spend, recourse, work, index, T) for about, coefficients in limited.budgets]
     several = len(both) > 1
     program = TwoStage(
         c=matrices.c, A=matrices.A, b=matrices.b, sense=matrices.sense, lower=matrices.lower, upper=matrices.upper, integer=matrices.integer,
@@ -237,7 +237,7 @@ def build_model(
     )  # fmt: skip
     rows = pd.DataFrame(described, columns=["row", "limit_id", "kind", "quarter", "limit"])
     keys = ["limit_id", "kind", "quarter", "limit", "soft"]
-    frame = pd.DataFrame([tuple(about[key] for key in keys) for about, _ in budgets], columns=keys)
+    frame = pd.DataFrame([tuple(about[key] for key in keys) for about, _ in limited.budgets], columns=keys)
     spend_rows = np.array([place_of[rule.name] for rule, _ in agreed], dtype=int)
     pledged = np.zeros((len(years), len(matrices.c)))
     for k, year in enumerate(years):
@@ -248,7 +248,7 @@ def build_model(
     counts = agreement_rows(years, position, left, len(matrices.c), work, recourse, market, listed)
     drawn = (recourse.columns["source"] == "agreement_draw").to_numpy()
     return Model(problem, program, position, rows, frame, tuple(years), spend_rows, left, pledged, counts, drawn,
-                 tuple(deferred), later[1], power, later[2], tuple(notes))  # fmt: skip
+                 tuple(deferred), later[1], power, later[2], tuple(limited.notes))  # fmt: skip
 
 
 def _most_lots(need: np.ndarray, market: Market, choices: Choices) -> np.ndarray:

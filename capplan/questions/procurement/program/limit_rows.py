@@ -1,7 +1,9 @@
-"""Limits on what is signed, as rows of the first stage."""
+"""Limits on what is signed, as rows of the first stage: one function a kind of limit, with its equation."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,11 +14,12 @@ from capplan.questions.procurement.program.limit_scope import holds_in, in_scope
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.supply.market import Market, held
 
+Limit = dict[Any, Any]
 
-def limit_rows(
-    problem: Any, choices: Choices, market: Market, limits: pd.DataFrame, lots: list[Any], a: ProcurementAssumptions
-) -> tuple[list[tuple[Any, str, dict[str, Any]]], dict[Any, float], list[tuple[dict[str, Any], dict[Any, float]]], list[str]]:
-    """Write the first-stage rows of all limits; return them, the price of soft ones, the budgets to be joined with usage, and notes.
+
+@dataclass
+class LimitRows:
+    """The first-stage rows of all limits under construction.
 
     Parameters
     ----------
@@ -24,35 +27,51 @@ def limit_rows(
         The first stage; excesses over soft budgets are added to it.
     choices, market
         Decisions, and what is signed or owned already.
-    limits
-        Quotas, new accelerators, power, provider shares and budgets.
     lots
         Variable of each choice.
     a
         Penalty of soft budgets.
+    rows
+        Rule, name, and what it is about: limit_id, kind, quarter, limit.
+    soft
+        Price of each excess.
+    budgets
+        What is to be joined with expected use by the hour, and the coefficients of what is signed.
+    notes
+        What must be said.
     """
-    from capplan.optimize import modelling
 
-    table, timeline, spans = choices.table, choices.timeline, choices.moments
-    there = (spans.covered(table["start"], table["end"])[:, : spans.planned] > 0) * 1.0
-    owned = held(market, spans)[:, : spans.planned]
-    holdings = market.holdings
-    full_signed = (holdings["role"] == "full").to_numpy()[:, None] if len(holdings) else np.zeros((0, 1))
-    bought = table["lot_accelerators"].to_numpy(float)[:, None] * there
-    bought = bought * np.isin(table["role"], ["full", "reserve"])[:, None]
-    rows: list[tuple[Any, str, dict[str, Any]]] = []
-    soft: dict[Any, float] = {}
-    budgets: list[tuple[dict[str, Any], dict[Any, float]]] = []
-    notes: list[str] = []
+    problem: Any
+    choices: Choices
+    market: Market
+    lots: list[Any]
+    a: ProcurementAssumptions
+    rows: list[tuple[Any, str, dict[str, Any]]] = field(default_factory=list)
+    soft: dict[Any, float] = field(default_factory=dict)
+    budgets: list[tuple[dict[str, Any], dict[Any, float]]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
-    def add(limit: dict[Any, Any], quarter: str, coefficients: np.ndarray, room: float, since: str = "") -> None:
-        used = {lots[j]: float(coefficients[j]) for j in np.flatnonzero(coefficients)}
+    def __post_init__(self) -> None:
+        """Say which machines are there at each moment, by choice and by holding."""
+        table, spans, holdings = self.choices.table, self.choices.moments, self.market.holdings
+        self.there = (spans.covered(table["start"], table["end"])[:, : spans.planned] > 0) * 1.0
+        gives = np.isin(table["role"], ["full", "reserve"])[:, None]
+        self.bought = table["lot_accelerators"].to_numpy(float)[:, None] * self.there * gives
+        full = (holdings["role"] == "full").to_numpy()[:, None] if len(holdings) else np.zeros((0, 1))
+        self.signed = held(self.market, spans)[:, : spans.planned] * full
+
+    def add(self, limit: Limit, quarter: str, coefficients: np.ndarray, room: float, since: str = "") -> None:
+        """Write one row: what the choices take of a limit in a quarter is at most the room that is left of it."""
+        from capplan.optimize import modelling
+
+        used = {self.lots[j]: float(coefficients[j]) for j in np.flatnonzero(coefficients)}
         if used:
             about = {"limit_id": limit["limit_id"], "kind": limit["kind"], "quarter": quarter, "limit": float(limit["amount"])}
-            rows.append((modelling.LpAffineExpression(used) <= room, f"{limit['limit_id']} {quarter}{since}", about))
+            self.rows.append((modelling.LpAffineExpression(used) <= room, f"{limit['limit_id']} {quarter}{since}", about))
 
-    def add_spans(limit: dict[Any, Any], coefficients: np.ndarray, room: np.ndarray) -> None:
+    def add_moments(self, limit: Limit, coefficients: np.ndarray, room: np.ndarray) -> None:
         """Write a limit for every part of the quarters in which it holds, (n, spans) and (spans,), once where parts of a quarter do not differ."""
+        spans, timeline = self.choices.moments, self.choices.timeline
         seen: set[tuple[int, bytes, float]] = set()
         for k in np.flatnonzero(holds_in(limit, timeline.horizon)[spans.quarter[: spans.planned]]).tolist():
             q = int(spans.quarter[k])
@@ -60,60 +79,88 @@ def limit_rows(
             if key not in seen:
                 since = f" from {spans.starts[k]:%Y-%m-%d}" if k != spans.first[q] and any(before[0] == q for before in seen) else ""
                 seen.add(key)
-                add(limit, timeline.quarters[q], coefficients[:, k], float(room[k]), since)
+                self.add(limit, timeline.quarters[q], coefficients[:, k], float(room[k]), since)
 
+
+def quota(limit: Limit, given: LimitRows) -> None:
+    r"""Accelerators that are there under contract: :math:`\sum_j a_j \phi_{jt} x_j \le Q - K_t` at every moment t, with K what is signed; nothing is added where K exceeds Q."""
+    spans = given.choices.moments
+    mine, theirs = in_scope(limit, given.choices.table), in_scope(limit, given.market.holdings)
+    taken, amount = given.signed[theirs].sum(axis=0), float(limit["amount"])
+    counts = holds_in(limit, given.choices.timeline.horizon)[spans.quarter[: spans.planned]]
+    if (taken[counts] > amount).any():
+        given.notes.append(
+            f"{limit['limit_id']}: contracts already signed exceed the quota of {amount:g} accelerators, so nothing is added while they do."
+        )
+    given.add_moments(limit, given.bought * mine[:, None], np.maximum(amount - taken, 0.0))
+
+
+def new_accelerators(limit: Limit, given: LimitRows) -> None:
+    r"""Accelerators of offers that begin in a quarter: :math:`\sum_{j: q_j = q} a_j x_j \le N`."""
+    table, timeline = given.choices.table, given.choices.timeline
+    fresh = in_scope(limit, table) & (table["kind"] == "offer").to_numpy()
+    for q in np.flatnonzero(holds_in(limit, timeline.horizon)):
+        begins = (table["quarter"] == timeline.quarters[q]).to_numpy()
+        given.add(limit, timeline.quarters[q], table["lot_accelerators"].to_numpy() * fresh * begins, float(limit["amount"]))
+
+
+def power(limit: Limit, given: LimitRows) -> None:
+    r"""Kilowatts that machines one owns draw: :math:`\sum_j k_j \phi_{jt} x_j \le P - D_t` at every moment t, with D what those there draw."""
+    table, holdings, spans = given.choices.table, given.market.holdings, given.choices.moments
+    running = spans.covered(holdings["start"], holdings["end"])[:, : spans.planned] if len(holdings) else given.signed
+    drawn = ((running > 0) * holdings["power_kw"].to_numpy(float)[:, None])[in_scope(limit, holdings)].sum(axis=0)
+    own = table["lot_kw"].to_numpy(float) * in_scope(limit, table) * (table["term"] == "owned").to_numpy()
+    given.add_moments(limit, own[:, None] * given.there, np.maximum(float(limit["amount"]) - drawn, 0.0))
+
+
+def provider_share(limit: Limit, given: LimitRows) -> None:
+    r"""Accelerators with one provider against all: :math:`\sum_{j \in p} a_j \phi_{jt} x_j - s \sum_j a_j \phi_{jt} x_j \le s K_t - K_{pt}`, or 0 where that is less."""
+    table, holdings, share = given.choices.table, given.market.holdings, float(limit["amount"])
+    providers = [limit["provider"]] if stated(limit["provider"]) else sorted(set(table["provider"]))
+    anywhere = {**limit, "provider": None}
+    mine, theirs = in_scope(anywhere, table), in_scope(anywhere, holdings)
+    for provider in providers:
+        own = mine & (table["provider"] == provider).to_numpy()
+        total = given.signed[theirs].sum(axis=0)
+        has = given.signed[theirs & (holdings["provider"] == provider).to_numpy()].sum(axis=0)
+        slope = given.bought * (own * 1.0 - share * mine)[:, None]
+        given.add_moments({**limit, "limit_id": f"{limit['limit_id']} {provider}"}, slope, np.maximum(share * total - has, 0.0))
+
+
+def budget(limit: Limit, given: LimitRows) -> None:
+    r"""Dollars of a quarter: :math:`\sum_j p_{jq} x_j + E[\text{use by the hour}] \le B - S_q` with S what is signed; over it at a price where it is soft."""
+    if stated(limit["team"]):
+        given.notes.append(f"{limit['limit_id']}: a budget of one team is reported in the ledger but does not steer shared purchases.")
+        return
+    for q in np.flatnonzero(holds_in(limit, given.choices.timeline.horizon)):
+        _budget(limit, int(q), given)
+
+
+#: The function that writes each kind of limit on what is signed; what caps use by the hour stands in the second stage.
+LIMITS: dict[str, Callable[[Limit, LimitRows], None]] = {
+    "quota_accelerators": quota,
+    "new_accelerators": new_accelerators,
+    "power_kw": power,
+    "provider_share": provider_share,
+    "budget_usd": budget,
+}
+
+
+def limit_rows(problem: Any, choices: Choices, market: Market, limits: pd.DataFrame, lots: list[Any], a: ProcurementAssumptions) -> LimitRows:
+    """Write the first-stage rows of all limits, in the order of the table."""
+    given = LimitRows(problem, choices, market, lots, a)
     for limit in limits.to_dict("records"):
-        kind, amount = limit["kind"], float(limit["amount"])
-        mine, theirs = in_scope(limit, table), in_scope(limit, holdings)
-        when = np.flatnonzero(holds_in(limit, timeline.horizon))
-        if kind == "quota_accelerators":
-            taken = (owned * full_signed)[theirs].sum(axis=0)
-            if (taken[np.isin(spans.quarter[: spans.planned], when)] > amount).any():
-                notes.append(
-                    f"{limit['limit_id']}: contracts already signed exceed the quota of {amount:g} accelerators, so nothing is added while they do."
-                )
-            add_spans(limit, bought * mine[:, None], np.maximum(amount - taken, 0.0))
-        elif kind == "new_accelerators":
-            fresh = mine & (table["kind"] == "offer").to_numpy()
-            for q in when:
-                add(
-                    limit,
-                    timeline.quarters[q],
-                    table["lot_accelerators"].to_numpy() * fresh * (table["quarter"] == timeline.quarters[q]).to_numpy(),
-                    amount,
-                )
-        elif kind == "power_kw":
-            running = spans.covered(holdings["start"], holdings["end"])[:, : spans.planned] if len(holdings) else owned
-            drawn = ((running > 0) * holdings["power_kw"].to_numpy(float)[:, None])[theirs].sum(axis=0)
-            power = table["lot_kw"].to_numpy(float) * mine * (table["term"] == "owned").to_numpy()
-            add_spans(limit, power[:, None] * there, np.maximum(amount - drawn, 0.0))
-        elif kind == "provider_share":
-            providers = [limit["provider"]] if stated(limit["provider"]) else sorted(set(table["provider"]))
-            anywhere_mine, anywhere_theirs = in_scope({**limit, "provider": None}, table), in_scope({**limit, "provider": None}, holdings)
-            signed = owned * full_signed
-            for provider in providers:
-                own = anywhere_mine & (table["provider"] == provider).to_numpy()
-                total = signed[anywhere_theirs].sum(axis=0)
-                has = signed[anywhere_theirs & (holdings["provider"] == provider).to_numpy()].sum(axis=0)
-                slope = bought * (own * 1.0 - amount * anywhere_mine)[:, None]
-                add_spans({**limit, "limit_id": f"{limit['limit_id']} {provider}"}, slope, np.maximum(amount * total - has, 0.0))
-        elif kind == "budget_usd":
-            if stated(limit["team"]):
-                notes.append(f"{limit['limit_id']}: a budget of one team is reported in the ledger but does not steer shared purchases.")
-                continue
-            for q in when:
-                _budget(problem, limit, int(q), choices, market, lots, mine, theirs, a, rows, soft, budgets)
-    return rows, soft, budgets, notes
+        if limit["kind"] in LIMITS:
+            LIMITS[limit["kind"]](limit, given)
+    return given
 
 
-def _budget(
-    problem: Any, limit: dict[Any, Any], q: int, choices: Choices, market: Market, lots: list[Any], mine: np.ndarray, theirs: np.ndarray,
-    a: ProcurementAssumptions, rows: list[tuple[Any, str, dict[str, Any]]], soft: dict[Any, float], budgets: list[tuple[dict[str, Any], dict[Any, float]]],
-) -> None:  # fmt: skip
+def _budget(limit: Limit, q: int, given: LimitRows) -> None:
     """Write one quarter of a budget: committed spend within it for sure, and committed plus expected usage within it."""
     from capplan.optimize import modelling
 
-    timeline, holdings = choices.timeline, market.holdings
+    choices, timeline, holdings = given.choices, given.choices.timeline, given.market.holdings
+    mine, theirs = in_scope(limit, choices.table), in_scope(limit, holdings)
     quarter = timeline.quarters[q]
     measure = limit["measure"] if stated(limit["measure"]) else "p_and_l"
     if measure == "capex":
@@ -124,16 +171,16 @@ def _budget(
         running = timeline.covered(holdings["start"], holdings["end"])[:, q] if len(holdings) else np.zeros(0)
         counted = theirs if measure == "p_and_l" else theirs & (holdings["kind"] == "contract").to_numpy()
         signed = float((running * holdings["usd_per_hour"].to_numpy(float) * counted).sum() * timeline.hours[q])
-    used = {lots[j]: float(spend[j]) for j in np.flatnonzero(spend * mine)}
+    used = {given.lots[j]: float(spend[j]) for j in np.flatnonzero(spend * mine)}
     name = f"{limit['limit_id']} {quarter}"
     if not limit["hard"]:
-        over = problem.add_variable(f"over {name}", 0)
+        over = given.problem.add_variable(f"over {name}", 0)
         used[over] = -1.0
-        soft[over] = float(a.soft_limit_penalty_share * timeline.discount[q])
+        given.soft[over] = float(given.a.soft_limit_penalty_share * timeline.discount[q])
     room = float(limit["amount"]) - signed
     about = {"limit_id": limit["limit_id"], "kind": "budget_usd", "quarter": quarter, "limit": float(limit["amount"])}
-    rows.append((modelling.LpAffineExpression(used) <= room, name, about))
+    given.rows.append((modelling.LpAffineExpression(used) <= room, name, about))
     if measure != "capex":
         everything = not any(stated(limit[key]) for key in ("provider", "region", "accelerator"))
-        scope = {"q": q, "room": room, "soft": not limit["hard"], "scope": in_scope(limit, market.pools), "everything": everything}
-        budgets.append((about | scope, used))
+        scope = {"q": q, "room": room, "soft": not limit["hard"], "scope": in_scope(limit, given.market.pools), "everything": everything}
+        given.budgets.append((about | scope, used))
