@@ -165,36 +165,7 @@ def build_model(
     cost = choices.present_cost_usd(a.horizon_end)
     problem = modelling.LpProblem("purchases", modelling.LpMinimize)
     highest = _most_lots(need_accelerators(work) * (1 + a.deferral_quarters), market, choices)
-    pins = {(offer_id, quarter): lots for offer_id, quarter, lots in a.pinned_purchases}
-    lots: list[Any] = []
-    rules: list[tuple[Any, str]] = []
-    tiers: dict[tuple[str, str], list[Any]] = {}
-    below: dict[tuple[str, str], tuple[Any, float]] = {}
-    place = {name: j for j, name in enumerate(table["name"])}
-    for j, row in enumerate(table.to_dict("records")):
-        low, high = 0.0, float(highest[j])
-        pin = pins.get((row["offer_id"], row["quarter"]))
-        if pin is not None:
-            elsewhere = row["tiered"] and not row["minimum_lots"] <= pin <= (high if np.isnan(row["maximum_lots"]) else row["maximum_lots"])
-            low = high = 0.0 if elsewhere else float(pin)
-        elif row["forced"]:
-            low = high = float(row["maximum_lots"])
-        variable = problem.add_variable(f"buy {row['name']}", low, high, "Integer")
-        lots.append(variable)
-        if row["follows"]:
-            # Only what was renewed the last time is there to be renewed.
-            rules.append((variable <= lots[place[row["follows"]]], f"no more than before {row['name']}"))
-        if row["minimum_lots"] > 1 and pin is None:
-            chosen = problem.add_variable(f"any {variable.name}", 0, 1, "Integer")
-            rules.append((variable >= row["minimum_lots"] * chosen, f"minimum {row['name']}"))
-            rules.append((variable <= high * chosen, f"none or minimum {row['name']}"))
-            if row["tiered"]:
-                tiers.setdefault((row["offer_id"], row["quarter"]), []).append(chosen)
-        elif row["tiered"] and pin is None:
-            below[row["offer_id"], row["quarter"]] = (variable, high)
-    for key, chosen in tiers.items():
-        first, most = below.get(key, (None, 1.0))
-        rules.append((modelling.lpSum(chosen) * most + (0 if first is None else first) <= most, f"one tier {' '.join(key)}"))
+    lots, rules = _lot_columns(problem, table, highest, a)
     limited = limit_rows(problem, choices, market, limits, lots, a)
     planned_use = pledges(years, timeline, recourse.draws, most_rented(market, need_accelerators(work)))
     deferred, power = deferrals(work, timeline, a), choices.paid_power
@@ -249,6 +220,54 @@ def build_model(
     drawn = (recourse.columns["source"] == "agreement_draw").to_numpy()
     return Model(problem, program, position, rows, frame, tuple(years), spend_rows, left, pledged, counts, drawn,
                  tuple(deferred), later[1], power, later[2], tuple(limited.notes))  # fmt: skip
+
+
+def _lot_columns(problem: Any, table: pd.DataFrame, highest: np.ndarray, a: ProcurementAssumptions) -> tuple[list[Any], list[tuple[Any, str]]]:
+    r"""Add a column of whole lots for each choice, and the rules between them.
+
+    .. math::
+
+        & l_j z_j \le x_j \le u_j z_j,\quad z_j \in \{0, 1\} && \text{none, or at least the minimum} \\
+        & u \textstyle\sum_k z_k + x_1 \le u && \text{at most one price tier of a purchase} \\
+        & x_j \le x_{j'} && \text{a renewal, of what was renewed the last time} \\
+        & x_j = \bar x_j && \text{pinned, or renewed since notice is past}
+    """
+    from capplan.optimize import modelling
+
+    pins = {(offer_id, quarter): lots for offer_id, quarter, lots in a.pinned_purchases}
+    lots: list[Any] = []
+    rules: list[tuple[Any, str]] = []
+    tiers: dict[tuple[str, str], list[Any]] = {}
+    below: dict[tuple[str, str], tuple[Any, float]] = {}
+    place = {name: j for j, name in enumerate(table["name"])}
+    for row, most in zip(table.to_dict("records"), highest.tolist(), strict=True):
+        pin = pins.get((row["offer_id"], row["quarter"]))
+        low, high = _bounds(row, most, pin)
+        variable = problem.add_variable(f"buy {row['name']}", low, high, "Integer")
+        lots.append(variable)
+        if row["follows"]:
+            rules.append((variable <= lots[place[row["follows"]]], f"no more than before {row['name']}"))
+        if row["minimum_lots"] > 1 and pin is None:
+            chosen = problem.add_variable(f"any {variable.name}", 0, 1, "Integer")
+            rules.append((variable >= row["minimum_lots"] * chosen, f"minimum {row['name']}"))
+            rules.append((variable <= high * chosen, f"none or minimum {row['name']}"))
+            if row["tiered"]:
+                tiers.setdefault((row["offer_id"], row["quarter"]), []).append(chosen)
+        elif row["tiered"] and pin is None:
+            below[row["offer_id"], row["quarter"]] = (variable, high)
+    for key, chosen in tiers.items():
+        first, top = below.get(key, (None, 1.0))
+        rules.append((modelling.lpSum(chosen) * top + (0 if first is None else first) <= top, f"one tier {' '.join(key)}"))
+    return lots, rules
+
+
+def _bounds(row: dict[Any, Any], high: float, pin: float | None) -> tuple[float, float]:
+    """Return the least and the most lots of a choice; of a pinned purchase with tiers only the tier that it falls into is taken."""
+    if pin is not None:
+        most = high if np.isnan(row["maximum_lots"]) else row["maximum_lots"]
+        elsewhere = row["tiered"] and not row["minimum_lots"] <= pin <= most
+        return (0.0, 0.0) if elsewhere else (float(pin), float(pin))
+    return (float(row["maximum_lots"]), float(row["maximum_lots"])) if row["forced"] else (0.0, float(high))
 
 
 def _most_lots(need: np.ndarray, market: Market, choices: Choices) -> np.ndarray:
