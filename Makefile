@@ -5,7 +5,7 @@ READY := .venv/.ready
 BOOK ?= data/enterprise
 LAB ?= $(BOOK)
 
-.PHONY: plan test quick lab bench lock clean
+.PHONY: plan test quick lab bench facts lock clean
 
 plan: $(READY)
 	$(BIN)/capplan plan $(BOOK)
@@ -22,6 +22,9 @@ quick: $(READY)
 
 lab: $(READY)
 	$(BIN)/capplan lab $(LAB)
+
+facts: $(READY)
+	PYTHONPATH=. $(BIN)/python tools/check_facts.py
 
 bench: $(READY)
 	$(BIN)/python -m pytest benchmarks --benchmark-group-by=group --benchmark-columns=mean,stddev,rounds --benchmark-sort=name

@@ -41,7 +41,8 @@ class Company:
         self.services = pd.read_csv(book / "services.csv")
         self.site = pd.read_csv(book / "sites.csv").iloc[0]
         self.discount = pd.read_csv(book / "spend_agreements.csv")["discount_share"].iloc[0]
-        self.price = pd.read_csv(book.parent / "reference" / "offers.csv").set_index("offer_id")["usd_per_hour"]
+        sheets = [pd.read_csv(file) for file in sorted((book.parent / "reference" / "prices").glob("*.csv"))]
+        self.price = pd.concat(sheets).set_index("offer_id")["usd_per_hour"]
         machines = pd.read_csv(book / "assets.csv").merge(pd.read_csv(book.parent / "reference" / "skus.csv"), on="sku")
         self.own_accelerators = int((machines["machines"] * machines["accelerator_count"]).sum())
         self.own_kw = float((machines["machines"] * machines["power_kw"]).sum())

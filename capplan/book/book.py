@@ -18,6 +18,7 @@ import yaml
 
 from capplan.book.changed_tables import changed_table, without_orphans
 from capplan.book.defaults import assume_speeds, assume_workloads, assumptions
+from capplan.book.facts import read_facts
 from capplan.book.gate import MOST_MEGABYTES, read_text
 from capplan.book.places import example_books, shipped
 from capplan.book.plain_yaml import NotYamlError, read_yaml
@@ -139,7 +140,7 @@ def reference_tables() -> Mapping[str, pd.DataFrame]:
     """Read and check the reference facts that every book can use."""
     tables, faults = {}, []
     for name in REFERENCE_TABLES:
-        tables[name], found = read_table(shipped("data") / "reference" / f"{name}.csv", name)
+        tables[name], found = read_facts(shipped("data") / "reference", name)
         faults += found
     _raise_faults(faults or check_tables(tables, tables))
     return MappingProxyType({name: frame.reset_index(drop=True) for name, frame in tables.items()})

@@ -52,6 +52,7 @@ only the tables of the questions it asks; a usage file and a list of contracts a
 - `book.yaml` holds `name`, `description` and any assumption of the last chapter that the book overrides, as `name: value`.
 
 `reference/` holds facts that every book can use: {reference}. A row of a book with the same key overrides the fact. Every fact names its source and its date; prices
+stand in one file a provider (`reference/prices/`), owned machines in `offers.csv`, and `make facts` checks them; prices
 that the plan uses although they are old are listed in the plan. `enterprise/` is an example book of an invented company.
 """
 

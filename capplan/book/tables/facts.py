@@ -27,7 +27,7 @@ class Accelerators(Table):
     bf16_tflops: float = column("Peak dense bf16 rate, without sparsity.", unit="TFLOP/s", gt=0)
     fp8_tflops: float = column("Peak dense 8-bit floating point rate, where the accelerator has one.", unit="TFLOP/s", optional=True, gt=0)
     fp4_tflops: float = column("Peak dense 4-bit floating point rate, where the accelerator has one.", unit="TFLOP/s", optional=True, gt=0)
-    power_w: float = column("Board power at full load.", unit="W", gt=0)
+    power_w: float = column("Board power at full load; empty where its maker states none.", unit="W", optional=True, gt=0)
     link_gbps: float = column(
         "Bandwidth of the fast links to its neighbours, both directions together; empty where there are none.",
         unit="GB/s",

@@ -21,9 +21,11 @@ def floors(done: pd.DataFrame, roof: pd.DataFrame, models: pd.DataFrame, acceler
 
         t_\text{token} \ge \max\left(\frac{W + n\,m\,s}{g\,B},\; \frac{2 P_a n}{g\,F}\right),\qquad
         t_\text{first} \ge \frac{2 P_a n_\text{in}}{g\,F},\qquad
-        t_\text{request} \ge \frac{n\,2 P_a (n_\text{in} + n_\text{out} - 1)}{g\,F}
+        t_\text{request} \ge \max\left(\frac{N\,2 P_a (n_\text{in} + n_\text{out} - 1)}{g\,F},\;
+        t_\text{first} + \frac{N}{n}(n_\text{out} - 1)\,t_\text{token}\right)
 
-    by Little's law: n requests in progress that take t each are n/t a second, and each costs its operations. W are the bytes of the
+    by Little's law: N requests in progress that take t each are N/t a second, and each costs its operations; n of them are held in the cache at
+    once, and the others wait for a place. W are the bytes of the
     weights that a step reads; where it is not known how many workers write, those of one token and all accelerators are taken.
 
     Parameters
@@ -49,14 +51,11 @@ def floors(done: pd.DataFrame, roof: pd.DataFrame, models: pd.DataFrame, acceler
         ~open_ended, model["parameters_active"] * done["precision"].map(BYTES_PER_WEIGHT) / (count * bandwidth)
     )
     held = roof["held"].where(~open_ended, 1.0)
-    return pd.DataFrame(
-        {
-            "first_token_seconds": work * done["input_tokens"] / (count * rate),
-            "token_seconds": np.maximum(read, work * held / (count * rate)),
-            "request_seconds": done["concurrency"] * work * (done["input_tokens"] + (done["output_tokens"] - 1).clip(lower=0.0)) / (count * rate),
-        },
-        index=done.index,
-    )
+    steps = (done["output_tokens"] - 1).clip(lower=0.0)
+    first, token = work * done["input_tokens"] / (count * rate), np.maximum(read, work * held / (count * rate))
+    turns = (done["concurrency"] / done["decode_workers"] / roof["held"]).clip(lower=1.0).where(~open_ended, 1.0)
+    whole = np.maximum(done["concurrency"] * work * (done["input_tokens"] + steps) / (count * rate), first + turns * steps * token)
+    return pd.DataFrame({"first_token_seconds": first, "token_seconds": token, "request_seconds": whole}, index=done.index)
 
 
 def hold(parts: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame], least: pd.DataFrame, output_tokens: pd.Series) -> pd.Series:
@@ -82,7 +81,8 @@ def hold(parts: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame], least: pd.DataF
             table[name] = np.maximum(table[name], least[name])
         steps = (output_tokens - 1).clip(lower=0.0)
         if table is values:
-            whole = np.maximum(table["first_token_seconds"] + steps * table["token_seconds"], least["request_seconds"])
+            # A token that must take longer leaves less of the same request to the wait before the first.
+            whole = np.maximum(before["first_token_seconds"] + steps * before["token_seconds"], least["request_seconds"])
             table["first_token_seconds"] = whole - steps * table["token_seconds"]
             table["request_seconds"] = whole
             raised = (table > before * (1 + ROUNDING)).any(axis=1)

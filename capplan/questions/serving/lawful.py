@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from capplan.questions.serving.features import features_of
 from capplan.questions.serving.learners import Values
 from capplan.questions.serving.measured import CURVE, METRICS, TOKENS, interpolate
-from capplan.questions.serving.memory import PARALLEL
+from capplan.questions.serving.memory import PARALLEL, cache_format
 from capplan.questions.serving.roofline import roofline
 
 #: In what an accelerator can be better than another.
@@ -260,6 +260,9 @@ def _as_changed(setups: pd.DataFrame, found: list[tuple[int, str, str, float]]) 
     places = np.array([place for place, *_ in found], dtype=np.int64)
     table = setups.iloc[places].reset_index(drop=True)
     if found:
+        # A cache in the format that goes with the weights changes with them; one that was asked for stays.
+        formats = zip(table["precision"], [each[2] for each in found], table["cache_precision"], strict=True)
+        table["cache_precision"] = [cache_format(new) if cache == cache_format(old) else cache for old, new, cache in formats]
         table["accelerator"], table["precision"] = [each[1] for each in found], [each[2] for each in found]
         counts = np.array([each[3] for each in found])
         changed = counts != table["accelerators"].to_numpy(dtype=float)

@@ -14,7 +14,7 @@ from capplan.questions.scaling import ScalingFit
 from capplan.questions.training.architecture import Shape, shape_of
 from capplan.questions.training.flops import EXA, TERA, check_tokens, operations_per_token
 from capplan.questions.training.layout import Machine, checked_counts, chosen_layouts, layouts
-from capplan.questions.training.speed import BANDS, Chip, basis_of
+from capplan.questions.training.speed import BANDS, WATTS_PER_TFLOPS, Chip, basis_of
 from capplan.units import HOURS_PER_AVERAGE_MONTH
 
 DAY = pd.Timedelta(days=1)
@@ -198,12 +198,13 @@ def machine_of(machine: dict[str, Any], a: TrainingAssumptions) -> Machine:
     bf16 = float(machine["bf16_tflops"])
     fp8 = _or(machine["fp8_tflops"], bf16)
     domain = _or(machine.get("link_domain_accelerators"), count)
-    chip = Chip(str(machine["accelerator"]), bf16, fp8, _or(machine["fp4_tflops"], fp8), float(machine["memory_bandwidth_gbps"]), float(machine["power_w"]), domain)
-    if not np.isfinite([chip.bandwidth_gbps, chip.power_w]).all():
+    bandwidth = float(machine["memory_bandwidth_gbps"])
+    if not np.isfinite(bandwidth):
         raise CapplanError(
-            f"the speed of {chip.name} is worked out from its memory_bandwidth_gbps and power_w, and the table accelerators does not state both. Add them, or "
-            "state mfu_share"
+            f"the speed of {machine['accelerator']} is worked out from its memory_bandwidth_gbps, and the table accelerators states none. Add it, or state mfu_share"
         )
+    power = _or(machine["power_w"], WATTS_PER_TFLOPS * bf16)
+    chip = Chip(str(machine["accelerator"]), bf16, fp8, _or(machine["fp4_tflops"], fp8), bandwidth, power, domain)
     return Machine(memory, count, link, network, peak, chip)
 
 
