@@ -103,7 +103,9 @@ def demand_of(book: Book, scenario: Scenario) -> Forecast:
     if "usage" not in book.tables and "training_runs" not in book.tables:
         book.need("usage", "The demand forecast")
     usage, events, runs, workloads, speeds = (book.get(name) for name in DEMAND_TABLES)
-    forecast = remembered("demand", book, DEMAND_TABLES, a, lambda: forecast_demand(usage, events, runs, a, workloads, speeds))
+    stated_growth = book.get("growth_statements") if "growth_statements" in book.tables else None
+    tables = (*DEMAND_TABLES, "growth_statements")
+    forecast = remembered("demand", book, tables, a, lambda: forecast_demand(usage, events, runs, a, workloads, speeds, stated_growth))
     return scaled_forecast(forecast, scenario.demand_factor)
 
 

@@ -28,6 +28,7 @@ TABLES: dict[str, type[Table]] = {
     "speeds": work.Speeds,
     "services": work.Services,
     "demand_scenarios": work.DemandScenarios,
+    "growth_statements": work.GrowthStatements,
     "sites": contracts.Sites,
     "assets": contracts.Assets,
     "other_costs": money.OtherCosts,

@@ -143,6 +143,21 @@ class Speeds(Table):
     source_id: str = column("Source of the row.", optional=True, refers="sources.source_id")
 
 
+class GrowthStatements(Table):
+    """Growth or a cap that somebody states, as a weight beside what the history says."""
+
+    statement_id: str = column("Name of the statement.", key=True)
+    workload: str = column("Workload it speaks of.", refers="workloads.workload")
+    kind: str = column("A yearly rate (growth), or the most there can be (cap: a market, a quota).", isin=["growth", "cap"])
+    value: float = column("The rate or the cap, in its unit.")
+    unit: str = column(
+        "Unit of the value: growth as a share a year (0.5 = half more) or in times a year (1.5), a cap in workload units a day.",
+        isin=["share_per_year", "times_per_year", "units_per_day"],
+    )
+    weight: float = column("How far it is believed beside the history; 1 = alone.", optional=True, default=0.5, ge=0, le=1)
+    said_by: str = column("Who states it: roadmap, sales plan, market study.", optional=True)
+
+
 class DemandScenarios(Table):
     """A demand somebody states instead of a forecast."""
 

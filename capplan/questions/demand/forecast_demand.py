@@ -18,6 +18,7 @@ from capplan.questions.demand.outlook import outlook_notes, outlook_table
 from capplan.questions.demand.paths import draw_cohorts
 from capplan.questions.demand.quarters import Ranking, simulate_quarters
 from capplan.questions.demand.shape import hour_of_week_profile
+from capplan.questions.demand.statements import read_statements
 from capplan.units import quarter_end, quarter_hours, quarter_range, quarter_start
 
 PATH_KEYS = ["path", "probability", "workload", "region", "quarter", "block"]
@@ -87,6 +88,7 @@ def forecast_demand(
     a: DemandAssumptions,
     workloads: pd.DataFrame | None = None,
     speeds: pd.DataFrame | None = None,
+    growth_statements: pd.DataFrame | None = None,
 ) -> Forecast:
     """Forecast how much work will come in each quarter, and say how sure that is.
 
@@ -108,6 +110,8 @@ def forecast_demand(
         The workloads table, or None; gives units (for runs in exaflop, and for ranking hours).
     speeds
         The speeds table, or None; lets hours be ranked by accelerators instead of by normalised load.
+    growth_statements
+        The growth_statements table, or None: growth or caps that people state.
 
     Returns
     -------
@@ -135,7 +139,7 @@ def forecast_demand(
         raise CapplanError(
             "demand: there is no usage, no training run and no event with a level inside the horizon. Give a usage table, or state demand_scenarios"
         )
-    cohorts = draw_cohorts(list(fit.levels), horizon[1], a)
+    cohorts = draw_cohorts(list(fit.levels), horizon[1], a, read_statements(growth_statements, notes))
     ranking = Ranking.build([level.history for level in fit.levels], known_events, runs, workloads, speeds, a, notes)
     simulated = simulate_quarters(cohorts, known_events, runs, ranking, quarters, a)
     notes += outlook_notes(fit) + assumption_notes(fit, runs, simulated.paths, a) + idle_events(known_events, simulated.paths, fit)

@@ -16,6 +16,7 @@ from capplan.questions.demand.growth_kinds import AHEAD
 from capplan.questions.demand.growth_level import GrowthLevel
 from capplan.questions.demand.models import PERIODS_PER_YEAR, LevelFit, expected_path, grown_years
 from capplan.questions.demand.shape import RECENT_SHAPES, shapes_of
+from capplan.questions.demand.statements import Statement, apply_statements
 
 Array = np.ndarray
 #: Mean length of the blocks of neighbouring periods that are drawn together.
@@ -76,7 +77,9 @@ class Cohort:
         return work[:, offset : offset + hours], shape[:, offset : offset + hours]
 
 
-def draw_cohorts(fits: list[LevelFit], horizon_end: pd.Timestamp, a: DemandAssumptions) -> list[Cohort]:
+def draw_cohorts(
+    fits: list[LevelFit], horizon_end: pd.Timestamp, a: DemandAssumptions, statements: list[Statement] | None = None
+) -> list[Cohort]:
     r"""Draw sample paths of the level of all series, cadence by cadence.
 
     Demand a day of series j on a path, h periods after the history, is
@@ -97,6 +100,8 @@ def draw_cohorts(fits: list[LevelFit], horizon_end: pd.Timestamp, a: DemandAssum
         First instant after the horizon.
     a
         Assumptions; paths, seed, growth and its band are used.
+    statements
+        What people state of growth.
 
     Returns
     -------
@@ -104,7 +109,7 @@ def draw_cohorts(fits: list[LevelFit], horizon_end: pd.Timestamp, a: DemandAssum
         One a cadence.
     """
     return [
-        _cohort([fit for fit in fits if fit.history.cadence == cadence], cadence, horizon_end, a)
+        _cohort([fit for fit in fits if fit.history.cadence == cadence], cadence, horizon_end, a, statements or [])
         for cadence in ("day", "week", "month")
         if any(fit.history.cadence == cadence for fit in fits)
     ]
@@ -120,7 +125,7 @@ def _edges(cadence: str, start: pd.Timestamp, horizon_end: pd.Timestamp) -> Arra
     return np.arange(periods + 1) * width
 
 
-def _cohort(fits: list[LevelFit], cadence: str, horizon_end: pd.Timestamp, a: DemandAssumptions) -> Cohort:
+def _cohort(fits: list[LevelFit], cadence: str, horizon_end: pd.Timestamp, a: DemandAssumptions, statements: list[Statement]) -> Cohort:
     start = max(fit.history.end for fit in fits)
     edges = _edges(cadence, start, horizon_end)
     periods = len(edges) - 1
@@ -173,10 +178,18 @@ def _cohort(fits: list[LevelFit], cadence: str, horizon_end: pd.Timestamp, a: De
             levels[j] *= fit.history.weekday_factor[weekday]
         drawn = _same_kind_of_day(drawn, weekday, start, int(lengths.max()))
     for j, fit in enumerate(fits):
+        stated = [statement for statement in statements if statement.workload == fit.history.workload]
+        levels[j] = apply_statements(levels[j], years, _share_of(fit, fits), stated, a.seed)
         if fit.history.last_day is not None:
             left = ((fit.history.last_day - start) / HOUR + 24 - edges[:-1]) / np.diff(edges)
             levels[j] *= np.clip(left, 0.0, 1.0)
     return Cohort(fits, start, edges, levels, drawn, [shapes_of(fit.history) for fit in fits])
+
+
+def _share_of(fit: LevelFit, fits: list[LevelFit]) -> float:
+    """Return the share of its workload's newest demand that a series carries."""
+    newest = [float(other.history.level[-13:].mean()) for other in fits if other.history.workload == fit.history.workload]
+    return float(fit.history.level[-13:].mean()) / sum(newest) if sum(newest) > 0 else 1 / len(newest)
 
 
 def _blended(short: Array, growing: Array, middle: Array, growth: GrowthLevel, periods: int, late: int) -> Array:
