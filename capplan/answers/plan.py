@@ -161,6 +161,8 @@ def work_of(book: Book, scenario: Scenario) -> pd.DataFrame:
     return _classed(book, scenario, sample_paths(paths, scenario.plan_paths, scenario.seed), hosted)
 
 
+#: Paths at most on which purchases are held against waiting.
+VERDICT_PATHS = 160
 #: Tables that decide what is bought.
 #: Tables of the book that the ledger reads under the same names.
 LEDGER_TABLES = (
@@ -253,7 +255,19 @@ def purchases_of(book: Book, scenario: Scenario) -> Purchases:
     """Decide what to buy, and explain it."""
     key = f"purchases-{work_digest(scenario)}"
     a = scenario.section(ProcurementAssumptions)
-    return remembered(key, book, PURCHASE_TABLES, a, lambda: plan_purchases(problem_of(book, scenario), tell=partial(_leave, book)))
+
+    def compute() -> Purchases:
+        return plan_purchases(problem_of(book, scenario), tell=partial(_leave, book), fresh=_fresh(book, scenario))
+
+    return remembered(key, book, PURCHASE_TABLES, a, compute)
+
+
+def _fresh(book: Book, scenario: Scenario) -> pd.DataFrame | None:
+    """Return work on some paths of the forecast that the plan is not made for; None where it looks at them all."""
+    try:
+        return sample_paths(unseen_of(book, scenario), VERDICT_PATHS, scenario.seed)
+    except CapplanError:
+        return None
 
 
 def cost_of(book: Book, scenario: Scenario, warm: Warm | None = None) -> tuple[float, Warm | None]:

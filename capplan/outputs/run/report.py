@@ -118,6 +118,7 @@ def tables_of(plan: Plan) -> dict[str, pd.DataFrame]:
         "limits": bought.binding,
         "rejected_offers": bought.rejected,
         "alternatives": bought.alternatives,
+        "verdicts": bought.verdicts,
         "demand_quantiles": forecast.quantiles,
         "demand_scores": forecast.scores,
         "load_blocks": forecast.blocks,

@@ -119,6 +119,7 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
         "branches": bought.branches,
         "information": bought.information,
         "explanation": bought.explanation,
+        "verdicts": bought.verdicts,
     }
     notes = bought.notes
     headroom = headroom_of(book, scenario)

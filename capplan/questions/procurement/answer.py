@@ -84,6 +84,9 @@ class Purchases:
         if later purchases may follow the demand seen by the next review; empty where paths do not differ by then.
     explanation
         about, words: a line in plain words for each number the plan rests on.
+    verdicts
+        offer_id, quarter, lots, usd, verdict (sign, wait, too close to call), saves_usd, saves_low_usd, saves_high_usd, paths: what signing each purchase due now
+        saves against waiting for it, on paths the plan has not seen; empty where there are none.
     """
 
     purchases: pd.DataFrame
@@ -103,3 +106,4 @@ class Purchases:
     agreements: pd.DataFrame = field(default_factory=pd.DataFrame)
     branches: pd.DataFrame = field(default_factory=pd.DataFrame)
     explanation: pd.DataFrame = field(default_factory=pd.DataFrame)
+    verdicts: pd.DataFrame = field(default_factory=pd.DataFrame)

@@ -14,11 +14,13 @@ from capplan.questions.procurement.explain.demand_branches import COLUMNS, plan_
 from capplan.questions.procurement.explain.reasons import explain
 from capplan.questions.procurement.explain.sentences import in_words
 from capplan.questions.procurement.hindsight.look_back import look_back_cases, look_back_levels
+from capplan.questions.procurement.hindsight.verdicts import COLUMNS as VERDICTS
+from capplan.questions.procurement.hindsight.verdicts import follow_verdicts, judge_purchases, verdict_words
 from capplan.questions.procurement.problem import Problem
 from capplan.questions.procurement.work.deferral import deferral_table, moved_load
 
 
-def plan_purchases(problem: Problem, *, tell: Callable[[Decided], None] | None = None) -> Purchases:
+def plan_purchases(problem: Problem, *, tell: Callable[[Decided], None] | None = None, fresh: pd.DataFrame | None = None) -> Purchases:
     r"""Decide what to buy in each quarter.
 
     .. math:: \min_x\ c^T x + (1-\lambda)\,E[C_s(x)] + \lambda\,\mathrm{CVaR}_\alpha(C_s(x))
@@ -33,6 +35,8 @@ def plan_purchases(problem: Problem, *, tell: Callable[[Decided], None] | None =
         Tables and assumptions.
     tell
         Told of the decision before it is explained.
+    fresh
+        Demand on paths that the problem does not have: then each purchase due now gets a verdict from them.
 
     Returns
     -------
@@ -64,6 +68,7 @@ def plan_purchases(problem: Problem, *, tell: Callable[[Decided], None] | None =
     reasons = explain(work, market, choices, recourse, model, solution, bought, a, stopped_by=found.stopped_by, signed=signed, further=further)
     branches = plan_branches(work, choices, model, solution, bought, a)
     information = reasons.information if branches is None or branches.information.empty else pd.concat([reasons.information, branches.information], ignore_index=True)
+    verdicts = pd.DataFrame(columns=VERDICTS) if fresh is None else judge_purchases(found, fresh)
     explanation = in_words(bought, reasons.alternatives, information, reasons.binding, reasons.rejected, proof, a)
     return Purchases(
         purchases=bought,
@@ -76,11 +81,12 @@ def plan_purchases(problem: Problem, *, tell: Callable[[Decided], None] | None =
         alternatives=reasons.alternatives,
         information=information,
         proof=proof,
-        headline=reasons.headline,
+        headline=follow_verdicts(reasons.headline, verdicts),
         notes=(*market.notes, *work.notes, *model.notes, *found.notes, *reasons.notes, *(branches.notes if branches else ())),
         agreements=reasons.agreements,
         deferrals=deferral_table(work, choices.timeline, list(model.deferred), put_off),
         branches=pd.DataFrame(columns=COLUMNS) if branches is None else branches.table,
         paths=path_table(work, found.states),
-        explanation=explanation,
+        explanation=pd.concat([explanation, verdict_words(verdicts)], ignore_index=True),
+        verdicts=verdicts,
     )

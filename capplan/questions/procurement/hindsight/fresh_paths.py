@@ -9,6 +9,7 @@ import pandas as pd
 from scipy.special import ndtri, stdtrit
 
 from capplan.book.assumptions.hindsight import HindsightAssumptions
+from capplan.book.scenario import ProcurementAssumptions
 from capplan.errors import CapplanError, SolveError
 from capplan.optimize.evaluation import Evaluator, recourse_of
 from capplan.optimize.program import TwoStage, blended_cost
@@ -97,7 +98,7 @@ def judge_on_fresh_paths(
     cost, probability = evaluator.evaluate(x).cost_by_scenario, evaluator.problem.probability
     first = float(stated.model.program.c @ x)
     mean = first + blended_cost(cost, probability, a.risk_weight, a.tail_share)
-    terms = _terms(cost, probability, a)
+    terms = risk_terms(cost, probability, a)
     error = float(np.sqrt(probability**2 @ (terms - probability @ terms) ** 2))
     near = float(ndtri(0.5 + CONFIDENCE / 2))
     gaps = _batch_gaps(stated, new, x, a)
@@ -121,7 +122,7 @@ def judge_on_fresh_paths(
     return OutOfSample(table, headline, notes)
 
 
-def state_on_both(problem: Problem, fresh: pd.DataFrame, a: HindsightAssumptions) -> tuple[Stated, tuple[str, ...]]:
+def state_on_both(problem: Problem, fresh: pd.DataFrame, a: ProcurementAssumptions) -> tuple[Stated, tuple[str, ...]]:
     """State a problem over its own paths and fresh ones, without what depends on the mean of all paths; return it, and what was left out."""
     states = known_states(problem.price_states, problem.delivery_states)
     both = together(with_states(problem.demand, states, a.seed), with_states(fresh, states, a.seed))
@@ -190,7 +191,7 @@ def _objective(program: TwoStage, x: np.ndarray, a: HindsightAssumptions) -> flo
     return float(program.c @ x) + blended_cost(cost, program.probability, a.risk_weight, a.tail_share)
 
 
-def _terms(cost: np.ndarray, probability: np.ndarray, a: HindsightAssumptions) -> np.ndarray:
+def risk_terms(cost: np.ndarray, probability: np.ndarray, a: ProcurementAssumptions) -> np.ndarray:
     """Return one term a scenario whose mean is the blend of expectation and CVaR."""
     at_risk = -float(weighted_quantiles(-cost, probability, (a.tail_share,))[0])
     return np.asarray((1 - a.risk_weight) * cost + a.risk_weight * (at_risk + np.maximum(cost - at_risk, 0.0) / a.tail_share))
