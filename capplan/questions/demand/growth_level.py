@@ -52,8 +52,8 @@ class GrowthLevel:
 
 
 def growth_level(history: History, years: float) -> GrowthLevel | None:
-    """Weigh the growth of a history; None where it is too short."""
-    if history.cadence not in WIDTHS or years <= FIRST_YEARS:
+    """Weigh the growth of a history; None where it is too short, or constant."""
+    if history.cadence not in WIDTHS or years <= FIRST_YEARS or np.ptp(history.level) <= 1e-9 * float(history.level.mean()):
         return None
     width = WIDTHS[history.cadence]
     count = len(history.level) // width
