@@ -52,6 +52,7 @@ _PUBLIC = {
     "show_plan": "capplan.outputs.views.all_questions",
     "check_parameters": "capplan.outputs.lab.given",
     "explore": "capplan.outputs.lab.explore",
+    "meeting": "capplan.outputs.lab.board",
     "run_notebook": "capplan.outputs.run.report",
 }
 

@@ -89,9 +89,9 @@ class Change(BaseModel):
     def line(self) -> str:
         """The what-if as one line, which reads back as the same."""
         if self.add is not None:
-            like = f" like {_quoted(self.like)}" if self.like is not None else ""
+            like = f" like {quoted(self.like)}" if self.like is not None else ""
             return f"add {self.table}{like} {{{', '.join(f'{name}: {_scalar(value)}' for name, value in self.add.items())}}}"
-        target = self.table + (f".{_quoted(self.key)}" if self.key != "*" else "")
+        target = self.table + (f".{quoted(self.key)}" if self.key != "*" else "")
         where = "where " + " and ".join(f"{name}={_scalar(value)}" for name, value in self.where.items()) if self.where else ""
         verb = (
             f"set {self.column} {_scalar(self.set)}" if self.set is not None
@@ -263,12 +263,12 @@ def _table(name: str) -> str:
 
 def _scalar(value: Value | None) -> str:
     if isinstance(value, str):
-        return _quoted(value, plain=False)
+        return quoted(value, plain=False)
     return "null" if value is None else "true" if value is True else "false" if value is False else repr(value)
 
 
-def _quoted(text: str, *, plain: bool = True) -> str:
-    """Write a text so that it reads back as this text."""
+def quoted(text: str, *, plain: bool = True) -> str:
+    """Write a text so that it reads back as this text; `plain` where only texts can stand."""
     if _BARE.fullmatch(text) and (plain or read_yaml(text) == text) and not text.startswith(("+", "-")) and ": " not in text and not text.endswith(":"):
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

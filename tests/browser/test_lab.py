@@ -118,7 +118,7 @@ def test_an_explorer_follows_the_keyboard(lab: Any, page: Any, small: str, shot:
     page.wait_for_function("() => document.querySelector('.capplan-headline').innerText.includes('1400000')", timeout=30_000)
     settled(page)
     assert text_of(page, "capplan-difference") == "+$200.0k, +16.7% against the baseline ($1.2M), because risk weight 0.2 → 0.4."
-    assert int(page.locator(".capplan-explorer .capplan-table ~ ul").inner_text().split()[-1]) <= 5, (
+    assert int(page.locator(".capplan-explorer .capplan-table ~ details ul").text_content().split()[-1]) <= 5, (
         "four presses of a key are not four runs"
     )
     shot(page, "explorer_small", part=".capplan-explorer")

@@ -57,7 +57,7 @@ def read(page: Any, within: str) -> dict[str, list[str]]:
     """Return what a reader sees: headlines, cells, notes, and texts of charts that are drawn."""
     return page.evaluate(
         """within => Object.fromEntries(Object.entries({headlines: 'p b, h3', cells: 'td', notes: 'li', charts: 'svg text, img'}).map(([name, kind]) => [name,
-            [...document.querySelectorAll(within)].flatMap(part => [...part.querySelectorAll(kind)].map(found => (found.naturalWidth ? found.alt : found.innerText ?? found.textContent).trim()))]))""",
+            [...document.querySelectorAll(within)].flatMap(part => [...part.querySelectorAll(kind)].map(found => (found.naturalWidth ? found.alt : found.closest('details') ? found.textContent : found.innerText ?? found.textContent).trim()))]))""",
         within,
     )
 

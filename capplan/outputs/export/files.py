@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pandas as pd
@@ -44,6 +45,14 @@ def write_table(frame: pd.DataFrame, path: Path) -> Path:
     """
     inert_frame(frame).to_csv(path, index=False, float_format="%.10g", date_format="%Y-%m-%d", lineterminator="\n", encoding="utf-8")
     return path
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that a reader never finds half of it."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False, suffix=".part") as file:
+        file.write(content)
+    Path(file.name).chmod(0o644)
+    Path(file.name).replace(path)
 
 
 def write_chart(chart: object, stem: Path) -> tuple[Path, Path]:

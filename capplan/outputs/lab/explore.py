@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import html
 import re
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,16 +21,20 @@ from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.errors import CapplanError
 from capplan.outputs.charts import to_svg
-from capplan.outputs.export.files import write_table
+from capplan.outputs.export.files import write_table, write_whole
 from capplan.outputs.lab.controls import Control, control_for, label_of
 from capplan.outputs.lab.differences import difference_text
 from capplan.outputs.lab.given import somebody_is_there
-from capplan.outputs.views.view import NO_MATHEMATICS, View
+from capplan.outputs.views.view import NO_MATHEMATICS, View, folded
 from capplan.text import words
 
 WAIT_SECONDS = 0.35
 #: Rest after a first answer before the full one is computed, so that one can go on moving.
 REST_SECONDS = 2.0
+#: Controls in view; a meeting reads no more.
+MOST_CONTROLS = 8
+#: Assumptions about how it is computed, not about the world.
+TECHNICAL = frozenset(("paths", "plan_paths", "gap_share", "time_limit_seconds", "seed", "load_blocks", "backtest_origins", "curve_sizes", "curve_resamples"))
 SPINNER = (
     "<style>@keyframes capplan-turn{to{transform:rotate(360deg)}} .capplan-turning{display:inline-block;width:12px;height:12px;margin-right:6px;"
     "border:2px solid #bbb;border-top-color:#0045a5;border-radius:50%;animation:capplan-turn .8s linear infinite}</style>"
@@ -161,7 +164,7 @@ class Explorer(ipywidgets.VBox):
         children = [
             self.headline,
             self.difference,
-            ipywidgets.VBox([control.widget for control in self.controls.values()]),
+            *self._groups(),
             ipywidgets.HBox(list(self.buttons.values())),
             self.status,
             self.which,
@@ -172,6 +175,14 @@ class Explorer(ipywidgets.VBox):
         super().__init__(children=children, layout=ipywidgets.Layout(width="auto", min_width="0", overflow="hidden"))
         for name in ("capplan-explorer", *NO_MATHEMATICS):
             self.add_class(name)
+
+    def _groups(self) -> list[ipywidgets.Widget]:
+        """Put the few controls that move the answer most in view, and the rest, with all technical ones, under More."""
+        telling = [name for name in self.controls if name not in TECHNICAL][:MOST_CONTROLS]
+        rest = [control.widget for name, control in self.controls.items() if name not in telling]
+        more = ipywidgets.Accordion(children=[ipywidgets.VBox(rest)], selected_index=None)
+        more.set_title(0, f"More ({len(rest)})")
+        return [ipywidgets.VBox([self.controls[name].widget for name in telling]), *([more] if rest else [])]
 
     @property
     def scenario(self) -> Scenario:
@@ -226,15 +237,15 @@ class Explorer(ipywidgets.VBox):
         path = self._folder / "scenario.yaml"
         changed = self.overrides()
         text = yaml.safe_dump(changed, sort_keys=True, allow_unicode=True) if changed else "{}\n"
-        _write_whole(path, "# Assumptions that differ from the book. Use: capplan plan BOOK --scenario scenario.yaml\n" + text)
+        write_whole(path, ("# Assumptions that differ from the book. Use: capplan plan BOOK --scenario scenario.yaml\n" + text).encode())
         return f"Saved {path.name} with {len(changed)} assumption{'' if len(changed) == 1 else 's'} that differ from the book."
 
     def export_chart(self) -> str:
         """Write the chart that is shown as SVG."""
         if self.view is None:
             raise CapplanError("There is no chart to export; mend the assumptions first.")
-        path = self._folder / f"{self._stem()}_{_file_name(str(self.which.value))}.svg"
-        _write_whole(path, to_svg(self.view.charts[self.which.value]))
+        path = self._folder / f"{self._stem()}_{file_name(str(self.which.value))}.svg"
+        write_whole(path, to_svg(self.view.charts[self.which.value]).encode())
         return f"Wrote {path.name}."
 
     def export_table(self) -> str:
@@ -244,7 +255,7 @@ class Explorer(ipywidgets.VBox):
         return f"Wrote {write_table(self.view.table, self._folder / f'{self._stem()}.csv').name}."
 
     def _stem(self) -> str:
-        return _file_name(getattr(self._show, "__name__", "view").removeprefix("show_"))
+        return file_name(getattr(self._show, "__name__", "view").removeprefix("show_"))
 
     def _button(self, text: str, help_text: str, action: Callable[[], str | None]) -> ipywidgets.Button:
         button = ipywidgets.Button(description=text, tooltip=help_text)
@@ -253,7 +264,7 @@ class Explorer(ipywidgets.VBox):
             try:
                 said = action()
             except (CapplanError, OSError) as error:
-                self.status.value = _error_text(str(error))
+                self.status.value = error_text(str(error))
             else:
                 if said:
                     self.status.value = html.escape(said)
@@ -300,7 +311,7 @@ class Explorer(ipywidgets.VBox):
 
     def _fail(self, message: str) -> None:
         self.view = None
-        self.status.value = _error_text(message)
+        self.status.value = error_text(message)
         for part in (self.headline, self.difference, self.picture, self.table):
             part.value = ""
 
@@ -319,7 +330,7 @@ class Explorer(ipywidgets.VBox):
         self.difference.value = html.escape(difference)
         self.picture.value = picture
         notes = "".join(f"<li>{html.escape(note)}</li>" for note in view.notes)
-        self.table.value = f"{TABLE_STYLE}<div class='capplan-table'>{view.shown.to_html()}</div>" + (f"<ul>{notes}</ul>" if notes else "")
+        self.table.value = f"{TABLE_STYLE}<div class='capplan-table'>{view.shown.to_html()}</div>" + folded(notes, len(view.notes))
 
     def _draw(self, _: object) -> None:
         if not self._quiet and self.view is not None and self.which.value in self.view.charts:
@@ -327,18 +338,12 @@ class Explorer(ipywidgets.VBox):
             self.picture.value = to_svg(self.view.charts[self.which.value])
 
 
-def _error_text(message: str) -> str:
+def error_text(message: str) -> str:
+    """Write what went wrong, where an answer would stand."""
     lines = html.escape(message).replace("\n", "<br>")
     return f"<div class='capplan-error' style='color:#9c0011;border-left:3px solid #9c0011;padding-left:8px'>{lines}</div>"
 
 
-def _file_name(text: str) -> str:
+def file_name(text: str) -> str:
     """Return a text as part of a file name."""
     return re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_")[:60] or "view"
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Write a file so that a reader never finds half of it."""
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False, suffix=".part") as file:
-        file.write(text)
-    Path(file.name).replace(path)

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from capplan.outputs import charts
-from capplan.text import readable
+from capplan.text import counted, readable
 
 #: Classes that keep mathematics away: MathJax 2 (nbconvert's pages) knows the first, MathJax 3 and 4 (JupyterLab, Notebook, Voila) the second.
 NO_MATHEMATICS = ("tex2jax_ignore", "mathjax_ignore")
@@ -26,6 +26,11 @@ def as_it_stands(inner: str) -> str:
     '<div class="tex2jax_ignore mathjax_ignore"><p>From $1M to $2M</p></div>'
     """
     return f'<div class="{" ".join(NO_MATHEMATICS)}">{inner}</div>'
+
+
+def folded(items: str, count: int) -> str:
+    """Fold a list of notes into one line that opens; nothing where there are none."""
+    return f"<details><summary>{counted(count, 'note')}</summary><ul>{items}</ul></details>" if count else ""
 
 
 @dataclass(frozen=True)
@@ -115,4 +120,4 @@ class View:
         """Show headline, charts and notes in a notebook: images and text, no script, all text escaped."""
         pictures = "".join(f"<div>{charts.to_image(chart)}</div>" for chart in self.charts.values())
         notes = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
-        return as_it_stands(f"<p><b>{html.escape(self.headline)}</b></p>{pictures}" + (f"<ul>{notes}</ul>" if notes else ""))
+        return as_it_stands(f"<p><b>{html.escape(self.headline)}</b></p>{pictures}" + folded(notes, len(self.notes)))

@@ -1,0 +1,120 @@
+"""What-ifs side by side: the numbers a meeting decides by, of a first and of a full answer, in one column each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from capplan.answers.plan import Plan, first_answer_of, keep_in, quarterly_plan
+from capplan.book.book import Book
+from capplan.book.scenario import Scenario
+from capplan.questions.procurement import FirstAnswer, Purchases, Signed, signed_now
+
+
+@dataclass(frozen=True)
+class Column:
+    """One answer on the board.
+
+    Parameters
+    ----------
+    name
+        What was asked.
+    scenario
+        The assumptions it was answered under: a run without a person under them gives the same numbers.
+    headline
+        The plan's sentence.
+    measures
+        Value by measure; the ending of the name tells the unit (_usd, _amount: the book's currency, _share), counts have none.
+    decisions : offer_id, quarter, accelerators, usd
+        What would be signed before the next review.
+    full
+        Is it the full answer, or a first one that stops early?
+    signed
+        The decision, as `keep_decision` takes it.
+    """
+
+    name: str
+    scenario: Scenario
+    headline: str
+    measures: Mapping[str, float]
+    decisions: pd.DataFrame
+    full: bool
+    signed: Signed = field(default_factory=dict)
+
+
+def first_column(name: str, book: Book, scenario: Scenario) -> Column | None:
+    """Answer from where the last decision left off and stop early; None where the full answer is known or nothing is left to start from."""
+    found = first_answer_of(book.with_changes(scenario.changes), scenario)
+    if found is None:
+        return None
+    measures = {"expected_usd": found.expected_usd, "bad_cases_usd": found.bad_usd, **_bought(found)}
+    return Column(name, scenario, found.headline, measures, _firm(found.purchases), False)
+
+
+def full_column(name: str, book: Book, scenario: Scenario, today: Signed | None = None) -> Column:
+    """Answer in full, as a run without a person does.
+
+    Parameters
+    ----------
+    name, book, scenario
+        What is asked.
+    today
+        What would be signed without the what-if; the column then says what signing that would cost under it.
+    """
+    plan = quarterly_plan(book, scenario)
+    signed = signed_now(plan.purchases.purchases)
+    measures = _measures(plan)
+    if today is not None and dict(today) != dict(signed):
+        regret = keep_in(book.with_changes(scenario.changes), scenario, today)().regret_share
+        measures["todays_signatures_cost_more_usd"] = regret * measures["expected_usd"]
+    return Column(name, scenario, plan.headline, measures, _firm(plan.purchases.purchases), True, signed)
+
+
+def _measures(plan: Plan) -> dict[str, float]:
+    """Return the numbers of a plan by which a meeting decides."""
+    bought = plan.purchases
+    chosen = bought.alternatives.set_index("name").loc["plan"]
+    found = {"expected_usd": float(chosen["expected_usd"]), "bad_cases_usd": float(chosen["cvar_usd"]), **_bought(bought)}
+    for view, name in (("p_and_l", "p_and_l"), ("cash", "cash")):
+        rows = plan.ledger.entries[plan.ledger.entries["view"] == view]
+        years = rows.groupby("fiscal_year", sort=True)["amount"].sum()
+        found |= {f"{name}_{year}_amount": float(amount) for year, amount in years.items()}
+    return found
+
+
+def _bought(found: FirstAnswer | Purchases) -> dict[str, float]:
+    """Return what is signed now and later, and the share of work that nothing serves."""
+    purchases, dispatch = found.purchases, found.dispatch
+    firm = purchases[purchases["firm"].astype(bool)]
+    hours = dispatch.groupby("source")["expected_accelerator_hours"].sum()
+    return {
+        "contracts_to_sign": float(len(firm)),
+        "signed_now_usd": float(firm["usd"].sum()),
+        "accelerators_bought": float(purchases["accelerators"].sum()),
+        "unserved_share": float(hours.get("shortfall", 0.0) / hours.sum()) if hours.sum() else 0.0,
+    }
+
+
+def _firm(purchases: pd.DataFrame) -> pd.DataFrame:
+    """Return what is signed before the next review."""
+    return purchases.loc[purchases["firm"].astype(bool), ["offer_id", "quarter", "accelerators", "usd"]].reset_index(drop=True)
+
+
+def compared(before: Column, after: Column) -> pd.DataFrame:
+    """Set two columns beside each other.
+
+    Returns
+    -------
+    DataFrame
+        measure, before, after, difference; then decisions that only one of them signs, as "offer, quarter" with their accelerators.
+    """
+    names = list(dict.fromkeys((*before.measures, *after.measures)))
+    rows = [(name, before.measures.get(name), after.measures.get(name)) for name in names]
+    old, new = (column.decisions.groupby(["offer_id", "quarter"])["accelerators"].sum() for column in (before, after))
+    both = pd.concat([old, new], axis=1, keys=["before", "after"]).fillna(0.0)
+    moved = both[both["before"] != both["after"]]
+    rows += [(f"{offer}, {quarter}", float(row["before"]), float(row["after"])) for (offer, quarter), row in moved.iterrows()]
+    table = pd.DataFrame(rows, columns=["measure", "before", "after"]).astype({"before": float, "after": float})
+    return table.assign(difference=table["after"] - table["before"])

@@ -1,0 +1,229 @@
+"""The board of a meeting: questions as cards, each one click and one number; every answer stays as a column."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import ipywidgets
+
+from capplan.answers.board import Column, first_column, full_column
+from capplan.book.book import Book, load_book
+from capplan.book.scenario import Scenario
+from capplan.errors import CapplanError
+from capplan.outputs import charts
+from capplan.outputs.export.files import write_whole
+from capplan.outputs.lab.background import Background, Runs
+from capplan.outputs.lab.board_table import board_chart, board_html, comparison_html, scenario_text, workbook_bytes
+from capplan.outputs.lab.cards import CARDS, Card
+from capplan.outputs.lab.explore import error_text, file_name
+from capplan.outputs.lab.given import somebody_is_there
+from capplan.outputs.views.view import NO_MATHEMATICS
+
+TODAY = "Today"
+
+
+@dataclass
+class Asked:
+    """A question on the board, and how far its answer is."""
+
+    title: str
+    scenario: Scenario
+    column: Column | None = None
+    state: str = "computing"
+
+
+def meeting(book: Book, scenario: Scenario) -> Board | None:
+    """Answer what a meeting asks: put the cards and their answers under the plan; None where nobody is there to click.
+
+    Parameters
+    ----------
+    book, scenario
+        What is planned today.
+    """
+    return Board(book, scenario) if somebody_is_there() else None
+
+
+class Board(ipywidgets.VBox):
+    """Cards, the chart, and the answers side by side.
+
+    Parameters
+    ----------
+    book, scenario
+        What is planned today.
+    folder
+        Where scenarios, workbook and picture are saved.
+    runs
+        How work is done: beside the kernel, or at once in tests.
+    """
+
+    def __init__(self, book: Book, scenario: Scenario, *, folder: Path | None = None, runs: Runs | None = None) -> None:
+        """Show today's plan, and ask for it in full."""
+        self._book, self._today, self._folder, self._runs = book, scenario, folder or Path.cwd(), runs or Background()
+        self._stamp = _stamp(book.path)
+        self.asked: list[Asked] = []
+        self.headline, self.status, self.picture, self.table, self.comparison = (ipywidgets.HTML(layout=ipywidgets.Layout(width="auto")) for _ in range(5))
+        for part, name in ((self.headline, "headline"), (self.status, "status"), (self.picture, "picture"), (self.table, "table")):
+            part.add_class(f"capplan-{name}")
+        self.cards = {card.name: self._card(card) for card in CARDS}
+        self.onto = ipywidgets.Dropdown(options=[TODAY], description="On top of", layout=ipywidgets.Layout(width="330px"))
+        self.first, self.second = (ipywidgets.Dropdown(options=[], description=name, layout=ipywidgets.Layout(width="330px")) for name in ("Compare", "with"))
+        self.buttons = {
+            "compare": self._button("Show the difference", self.compare),
+            "save": self._button("Save scenario", self.save),
+            "excel": self._button("Export Excel", self.export_workbook),
+            "picture": self._button("Export PNG", self.export_picture),
+            "clear": self._button("Clear the board", self.clear),
+            "reload": self._button("Reload the book", self.reload),
+        }
+        cards = ipywidgets.VBox([self.onto, *(row for row, _, _ in self.cards.values())], layout=ipywidgets.Layout(flex="0 0 500px", max_height="430px", overflow="auto"))
+        cards.add_class("capplan-cards")
+        self.picture.layout.flex, self.picture.layout.min_width = "1 1 0", "0"
+        top = ipywidgets.HBox([self.picture, cards])
+        choose = ipywidgets.HBox([self.first, self.second, *self.buttons.values()], layout=ipywidgets.Layout(flex_flow="row wrap"))
+        super().__init__(children=[self.headline, self.status, top, self.table, choose, self.comparison], layout=ipywidgets.Layout(width="auto", min_width="0"))
+        for name in ("capplan-meeting", *NO_MATHEMATICS):
+            self.add_class(name)
+        self._put(Asked(TODAY, scenario))
+
+    def ask(self, name: str, number: float = 0.0, pick: str = "") -> None:
+        """Ask a card's question on top of the chosen column, as a click on it does."""
+        card = next(card for card in CARDS if card.name == name)
+        if _stamp(self._book.path) != self._stamp:
+            raise CapplanError("The book has changed on disk since it was loaded: press Reload the book; the answers on the board are those of before.")
+        ground = next((asked for asked in self.asked if asked.title == self.onto.value), self.asked[0])
+        scenario = card.ask(self._book, ground.scenario, number, pick)
+        title = card.title(number, pick) + (f", on top of: {ground.title}" if ground.title != TODAY else "")
+        self._book.with_changes(scenario.changes)
+        before = next((asked for asked in self.asked if asked.title == title), None)
+        if before is not None and before.state in ("computing", "first answer"):
+            raise CapplanError(f"{title} is being computed already.")
+        if before is not None:
+            self.asked.remove(before)
+        self._put(Asked(title, scenario))
+
+    def _put(self, asked: Asked) -> None:
+        """Set a question on the board, and ask for its first and its full answer."""
+        self.asked.append(asked)
+        self._draw()
+        self.second.value = asked.title
+        today = self.asked[0].column.signed if self.asked[0].column and asked.title != TODAY else None
+        if asked.title != TODAY:
+            self._runs("first", partial(first_column, asked.title, self._book, asked.scenario), partial(self._answered, asked, "first answer"))
+        self._runs("full", partial(full_column, asked.title, self._book, asked.scenario, today), partial(self._answered, asked, "full answer"))
+
+    def _answered(self, asked: Asked, state: str, column: Column | None, error: BaseException | None) -> None:
+        """Take an answer; a first one never takes the place of a full one, and what fails in it is said by the full one."""
+        if asked not in self.asked or (state == "first answer" and (column is None or asked.state == "full answer")):
+            return
+        if error is not None:
+            asked.column, asked.state = None, str(error) if isinstance(error, CapplanError) else f"failed ({type(error).__name__}: {error})"
+        else:
+            asked.column, asked.state = column, state
+        self._draw()
+
+    def _draw(self) -> None:
+        """Show everything as it stands."""
+        currency = self._today.currency
+        columns = [asked.column for asked in self.asked if asked.column is not None]
+        self.table.value = board_html([(asked.title, asked.column, asked.state) for asked in self.asked], self._today, currency)
+        titles = [asked.title for asked in self.asked]
+        for chooser in (self.onto, self.first, self.second):
+            kept = chooser.value
+            chooser.options = titles
+            chooser.value = kept if kept in titles else titles[-1] if chooser is self.second else titles[0]
+        waiting = [asked.title for asked in self.asked if asked.state in ("computing", "first answer")]
+        self.status.value = html.escape(f"Computing in full: {'; '.join(waiting)}. You can go on." if waiting else "All answers are full ones: a run without a person gives the same.")
+        if columns:
+            self.headline.value = f"<h3 style='margin:4px 0'>{html.escape(columns[-1].headline)}</h3>"
+            self.picture.value = charts.to_svg(board_chart(columns))
+
+    def _card(self, card: Card) -> tuple[ipywidgets.Widget, ipywidgets.Widget | None, ipywidgets.Widget | None]:
+        """Build a card: a button, a number, and what can be picked."""
+        button = ipywidgets.Button(description=card.name, tooltip=f"Ask: {card.name}", layout=ipywidgets.Layout(width="210px"))
+        number = ipywidgets.FloatText(value=card.start, layout=ipywidgets.Layout(width="70px"), tooltip=f"{card.name} ({card.unit})") if card.unit else None
+        picks = card.picks(self._book) if card.picks else ()
+        pick = ipywidgets.Dropdown(options=picks, layout=ipywidgets.Layout(width="150px"), tooltip=card.name) if card.picks else None
+        button.disabled = bool(card.picks and not picks)
+        button.on_click(lambda _: self._pressed(lambda: self.ask(card.name, number.value if number else 0.0, str(pick.value) if pick else "")))
+        unit = ipywidgets.HTML(html.escape(card.unit))
+        row = ipywidgets.HBox([part for part in (button, number, unit if card.unit else None, pick) if part is not None])
+        row.layout.flex = "0 0 auto"
+        return row, number, pick
+
+    def _button(self, text: str, action: Callable[[], str | None]) -> ipywidgets.Button:
+        button = ipywidgets.Button(description=text, tooltip=text, layout=ipywidgets.Layout(width="auto"))
+        button.on_click(lambda _: self._pressed(action))
+        return button
+
+    def _pressed(self, action: Callable[[], Any]) -> None:
+        """Do what a button says; what goes wrong is said in its place."""
+        try:
+            said = action()
+        except (CapplanError, OSError) as error:
+            self.status.value = error_text(str(error))
+        else:
+            if said:
+                self.status.value = html.escape(said)
+
+    def _chosen(self, title: str) -> Column:
+        column = next((asked.column for asked in self.asked if asked.title == title and asked.column), None)
+        if column is None:
+            raise CapplanError(f"{title} has no answer yet.")
+        return column
+
+    def compare(self) -> str:
+        """Show two columns and their difference."""
+        before, after = self._chosen(self.first.value), self._chosen(self.second.value)
+        self.comparison.value = comparison_html(before, after, self._today.currency)
+        return f"{after.name} against {before.name}."
+
+    def save(self) -> str:
+        """Write the assumptions of the second chosen column as a file that `capplan plan --scenario` takes."""
+        column = self._chosen(self.second.value)
+        path = self._folder / f"scenario_{file_name(column.name)}.yaml"
+        write_whole(path, scenario_text(column, self._book).encode())
+        return f"Saved {path.name}: capplan plan {self._book.path} --scenario {path.name} gives the same numbers."
+
+    def export_workbook(self) -> str:
+        """Write the board as an Excel workbook."""
+        columns = {asked.title: asked.column for asked in self.asked if asked.column is not None}
+        if not columns:
+            raise CapplanError("There is no answer yet.")
+        write_whole(self._folder / "board.xlsx", workbook_bytes(columns, self._today, self._today.currency))
+        return "Wrote board.xlsx."
+
+    def export_picture(self) -> str:
+        """Write the chart as PNG."""
+        columns = [asked.column for asked in self.asked if asked.column is not None]
+        if not columns:
+            raise CapplanError("There is no answer yet.")
+        write_whole(self._folder / "board.png", charts.to_png(board_chart(columns)))
+        return "Wrote board.png."
+
+    def clear(self) -> None:
+        """Take every what-if from the board; today's plan stays."""
+        del self.asked[1:]
+        self.comparison.value = ""
+        self._draw()
+
+    def reload(self) -> str:
+        """Read the book again, and plan today anew; the what-ifs were answers about another book and go."""
+        self._book = load_book(self._book.path)
+        self._stamp = _stamp(self._book.path)
+        self.asked.clear()
+        self.comparison.value = ""
+        self._put(Asked(TODAY, self._today))
+        return "The book was read again."
+
+
+def _stamp(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """Tell a book's files as they lie on disk from those of another moment."""
+    if not folder.is_dir():
+        return ()
+    files = [path for path in sorted(folder.iterdir()) if path.suffix in (".csv", ".yaml")]
+    return tuple((path.name, path.stat().st_mtime_ns, path.stat().st_size) for path in files)
