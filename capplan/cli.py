@@ -109,6 +109,21 @@ def plan(
 
 
 @app.command()
+def trace(
+    report: Annotated[Path, typer.Argument(help="Folder of a finished report.")],
+    figure: Annotated[str, typer.Argument(help="A cell, such as 'plan.xlsx!P&L!D12', or the id of a figure on the page.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show the lines, prices, contracts, assumptions and sources behind a figure of REPORT."""
+    from capplan.outputs.run.trace import trace_figure
+
+    found = trace_figure(report, figure)
+    tables = {"lines": found.lines, "prices": found.prices, "assumptions": found.assumptions}
+    whole = "\n\n".join([found.headline, *(frame.to_string(index=False) for frame in tables.values() if len(frame))])
+    answer(as_json, found.headline, {}, tables, [], whole)
+
+
+@app.command()
 def run(
     question: Annotated[str, typer.Argument(help="Question to answer: the stem of a notebook, such as demand or plan.")],
     book: BookFolder,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import html
+import json
 import re
 import subprocess
 import zipfile
@@ -19,7 +20,9 @@ from capplan.book.scenario import LedgerAssumptions
 from capplan.errors import CapplanError
 from capplan.outputs.export.accounting import lease_flags, postings, roll_forward
 from capplan.outputs.export.budget import KEYS, budget_table, layouts, write_budget
+from capplan.outputs.export.files import write_table
 from capplan.outputs.page.html import MemoPart, TableBlock, render_page
+from capplan.outputs.run.trace import trace_figure
 from capplan.outputs.views import decision_tables, plan_tables, unit_tables
 from capplan.outputs.views.bridges import budget_bridge, cost_bridge, gap_of, plan_bridge
 from capplan.outputs.views.memo import headline, memo_blocks
@@ -518,3 +521,39 @@ def test_the_accounting_pack_adds_up(made):
         owned = flags[flags["term"] == "owned"]
         assert len(owned)
         assert owned["proposal"].str.startswith("no lease").all()
+
+
+@pytest.mark.parametrize("currency", ["USD", "EUR"])
+def test_every_figure_can_be_traced_to_lines_that_add_up_to_it(made, tmp_path, currency):
+    import openpyxl
+
+    plan, book, _, _ = made[currency]
+    behind: dict[str, pd.DataFrame] = {}
+    path = write_workbook(plan, book, tmp_path / "plan.xlsx", behind)
+    (tmp_path / "tables").mkdir()
+    for name, frame in behind.items():
+        write_table(frame, tmp_path / "tables" / f"{name}.csv")
+    (tmp_path / "run.json").write_text(json.dumps({"parameters": plan.scenario.model_dump(mode="json")}))
+    cells = openpyxl.load_workbook(path, data_only=True)
+    figures = behind["figures"]["figure"]
+    pages = [name for name in figures if name.startswith("memo_")]
+    assert len(pages) > 5
+    for name in [*pages, *figures[~figures.isin(pages)].iloc[:: max(1, len(figures) // 25)]]:
+        if name.startswith("memo_"):
+            sheet, where = next(iter(cells.defined_names[name].destinations))
+            value = cells[sheet][where.replace("$", "")].value
+        else:
+            sheet, where = name.split("!")
+            value = cells[sheet][where].value
+        found = trace_figure(tmp_path, f"plan.xlsx!{name}" if "!" in name else name)
+        if name.startswith("memo_ask") and currency == "EUR":
+            continue  # a contract's value stands at the rate of its signature, its invoices at those of their months
+        assert found.amount == pytest.approx(value, abs=0.02), name
+    one = trace_figure(tmp_path, "memo_ask_0_3" if pages else pages[0])
+    assert len(one.lines)
+    assert set(one.prices["table"]) == {"offers"}
+    assert one.prices["source_id"].ne("").all()
+    with pytest.raises(CapplanError, match="nothing is recorded behind 'P&L!ZZ9'"):
+        trace_figure(tmp_path, "P&L!ZZ9")
+    with pytest.raises(CapplanError, match="is no report that can be traced"):
+        trace_figure(tmp_path / "tables", "P&L!D12")

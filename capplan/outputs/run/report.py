@@ -179,9 +179,10 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
             (draft / name).mkdir()
         for name, frame in tables.items():
             write_table(frame, draft / "tables" / f"{name}.csv")
-        write_workbook(plan, book, draft / "plan.xlsx")
+        behind: dict[str, pd.DataFrame] = {}
+        write_workbook(plan, book, draft / "plan.xlsx", behind)
         write_budget(plan, draft / "budget.csv", book.get("account_map"))
-        for name, frame in accounting_pack(plan, book).items():
+        for name, frame in (accounting_pack(plan, book) | behind).items():
             write_table(frame, draft / "tables" / f"{name}.csv")
         for name, chart in view.charts.items():
             write_chart(chart, draft / "charts" / name)

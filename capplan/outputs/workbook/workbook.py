@@ -14,6 +14,7 @@ from capplan.book.scenario import LedgerAssumptions
 from capplan.outputs.workbook.assumptions import SHEETS, Draft, write_assumptions, write_sources
 from capplan.outputs.workbook.decisions import place_agreements, write_decisions, write_purchases
 from capplan.outputs.workbook.demand import write_demand
+from capplan.outputs.workbook.figures import figure_table, price_table
 from capplan.outputs.workbook.memo import write_bridges, write_memo
 from capplan.outputs.workbook.money import CENT, HEAD_ROW, PLACE, Lines, write_lines, write_views
 from capplan.outputs.workbook.sheet import Sheet, Styles
@@ -57,7 +58,7 @@ def revalue_plan(
     )
 
 
-def write_workbook(plan: Plan, book: Book, path: Path) -> Path:
+def write_workbook(plan: Plan, book: Book, path: Path, behind: dict[str, pd.DataFrame] | None = None) -> Path:
     """Write the plan as a workbook whose amounts are formulas on its assumptions.
 
     Parameters
@@ -68,6 +69,8 @@ def write_workbook(plan: Plan, book: Book, path: Path) -> Path:
         The book it was made from.
     path
         File to write; its folder must exist.
+    behind
+        Filled with what stands behind the figures: figures, lines, line_prices (see `figures`).
 
     Returns
     -------
@@ -101,6 +104,8 @@ def write_workbook(plan: Plan, book: Book, path: Path) -> Path:
         write_summary(draft, lines, blocks)
         write_checks(draft)
         write_sources(draft)
+        if behind is not None:
+            behind |= {"figures": figure_table(draft, lines, blocks), "lines": draft.now.lines, "line_prices": price_table(draft)}
         sheets["Summary"].sheet.activate()
     return path
 
