@@ -29,7 +29,7 @@ COLUMNS = ("stage", "model", "sku", "accelerator", "machines", "fits", "reason",
 def stage_guide(skus: pd.DataFrame, offers: pd.DataFrame, accelerators: pd.DataFrame, models: pd.DataFrame, serving_runs: pd.DataFrame, names: tuple[str, ...], a: TrainingAssumptions) -> pd.DataFrame:
     r"""Hold every machine against every stage and model.
 
-    Training takes the fewest machines on which the optimiser's state fits, and does the rate that the training question works out for its layout; alignment holds a frozen
+    Training takes the fewest machines on which the optimiser's state fits, at the rate that the training question works out for its layout; alignment holds a frozen
     copy of the model besides, tuning trains adapters on frozen weights. Serving and evaluation take the smallest replica, at its measured rate where there is one and the roofline
     where there is none. Deployment converts weights in main memory; data preparation counts virtual CPUs.
 
