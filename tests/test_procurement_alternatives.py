@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -211,3 +212,18 @@ def test_one_future_has_no_better_forecast() -> None:
     budget = {"limit_id": "b", "kind": "budget_usd", "amount": HOURS * 20.0, "measure": "p_and_l", "hard": True}
     worth = solve(demand([[12.0]]), [ON_DEMAND, offer("lease", "lease", 2.5, term_months=3)], limits=[budget]).information.set_index("name")["usd"]
     assert worth[["evpi", "vss"]].tolist() == pytest.approx([0.0, 0.0], abs=1e-6)
+
+
+def test_a_perfect_forecast_of_many_small_paths_is_worth_what_trying_everything_says() -> None:
+    """Forty paths, each planned for on its own by trying all whole lots."""
+    draws = np.random.default_rng(3)
+    loads = draws.integers(5, 40, (40, 2)).astype(float)
+    a = assumptions(horizon_quarters=2, approval_days=0, gap_share=0.0025)
+    plan = solve(demand(loads.tolist()), [ON_DEMAND, offer("year", "reserved_1y", 2.4)], a)
+    known = [
+        min(HOURS * (2.4 * (2 * first + then) + 4 * max(one - first, 0.0) + 4 * max(two - first - then, 0.0)) for first in range(41) for then in range(41 - first))
+        for one, two in loads
+    ]
+    worth = plan.information.set_index("name").loc["evpi"]
+    assert worth["meaning"].startswith("what a perfect forecast")
+    assert worth["usd"] == pytest.approx(against(plan).loc["plan", "expected_usd"] - float(np.mean(known)), rel=1e-6)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from capplan.errors import CapplanError
 from capplan.optimize.program import Solution, blended_cost
+from capplan.questions.procurement.explain import alternatives
 from capplan.questions.procurement.program import budget_proof as budgets
 from capplan.questions.procurement.work.states import MOST_CROSSED, known_states, with_states
 from tests.procurement_cases import assumptions, demand, offer, settle, solve, work_class
@@ -226,15 +227,21 @@ def test_more_machines_do_not_arrive_earlier() -> None:
     assert plan.service.groupby("path")["served_share"].first().tolist() == pytest.approx([1.0, 0.8])
 
 
-def test_values_of_information_count_states() -> None:
+def test_values_of_information_count_states(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody who knew the price would lease at 5 only where on demand costs 8, not 4: 5 x 1.0 x half of the time is saved."""
     rows, states = [ON_DEMAND, offer("c", "lease", 5.0, term_months=3)], prices(("as today", 0.5, 1.0, 1.0), ("dear", 0.5, 2.0, 1.0))
     worth = solve(demand([[5.0]]), rows, price_states=states).information.set_index("name")["usd"]
     assert worth["evpi"] == pytest.approx(HOURS * 5 * 0.5)
     many = demand([[float(load)] for load in range(1, 13)])
+    plan = solve(many, rows, price_states=states)
+    exact = plan.information.set_index("name").loc["evpi"]
+    assert exact["meaning"].startswith("what a perfect forecast")
+    # whoever knows path and price pays 4 or 5 an hour for what is used, 6.5 on average
+    assert exact["usd"] == pytest.approx(plan.alternatives.set_index("name").loc["plan", "expected_usd"] - HOURS * 6.5 * 4.5)
+    monkeypatch.setattr(alternatives, "SMALL_PATHS", 0)
     bound = solve(many, rows, price_states=states).information.set_index("name").loc["evpi"]
     assert bound["meaning"].startswith("at most")
-    assert bound["usd"] >= HOURS * 6.5 * 0.5 - 1e-6
+    assert bound["usd"] >= exact["usd"] - 1e-6
 
 
 @pytest.mark.parametrize("large", [False, True])

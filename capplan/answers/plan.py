@@ -162,7 +162,7 @@ def work_of(book: Book, scenario: Scenario) -> pd.DataFrame:
 
 
 #: Paths at most on which purchases are held against waiting.
-VERDICT_PATHS = 160
+VERDICT_PATHS = 80
 #: Tables that decide what is bought.
 #: Tables of the book that the ledger reads under the same names.
 LEDGER_TABLES = (

@@ -24,8 +24,10 @@ from capplan.questions.procurement.program.second_stage import Recourse
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.work.load import Work
 
-#: With more paths than this, the value of a perfect forecast is bounded by plans that may buy parts of lots.
+#: With more paths than this, the value of a perfect forecast is bounded by plans that may buy parts of lots; unless the program of a path is small.
 EXACT_PATHS = 10
+#: Recourse columns of a path up to which it is small, paths of that size that are planned one by one, and how closely each of them is proven at least.
+SMALL_COLUMNS, SMALL_PATHS, KNOWN_GAP = 1_000, 100, 1e-4
 #: Gap of what the plan is compared with, as a multiple of the plan's own.
 BESIDE = 2.0
 NOT_YET = "nothing is signed before the next review; the best plan from then on"
@@ -192,7 +194,7 @@ def _case(
 def value_information(model: Model, solution: Solution, alternatives: pd.DataFrame, a: ProcurementAssumptions) -> pd.DataFrame:
     r"""Value a perfect forecast (EVPI) and planning with scenarios instead of their mean (VSS).
 
-    With many paths, the mean of the best plans is bounded from below: the best cost with parts of lots is convex in demand, so the paths
+    Few paths, or small ones, are planned for one by one. With many, the mean of the best plans is bounded from below: the best cost with parts of lots is convex in demand, so the paths
     of a group
     cost at least what their mean costs (Jensen), :math:`\sum_{s \in G} p_s v(h_s) \ge p_G v(\bar h_G)`; EVPI is then at most what is
     stated.
@@ -219,17 +221,19 @@ def value_information(model: Model, solution: Solution, alternatives: pd.DataFra
     if shared:  # expected use is not a path's own: agreements and budgets are paid for at a price instead, which no plan for a path undercuts
         whole = model.whole() if model.years else program
         program, constant = priced_program(whole, row_prices(model, whole, solution), whole.probability)
-    exact = len(likely) <= EXACT_PATHS and not model.years
+    small = len(program.h) * len(program.q) <= SMALL_COLUMNS * len(program.probability) and len(likely) <= SMALL_PATHS
+    exact = (len(likely) <= EXACT_PATHS or small) and not model.years
+    gap_share = min(a.gap_share, KNOWN_GAP) if exact else a.gap_share
     order = likely[np.argsort(solution.cost_by_scenario[likely], kind="stable")]
     known = -constant
     kind = alike(program)[order]
     parts = [order[kind == k] for k in np.unique(kind)]
-    for group in [group for part in parts for group in np.array_split(part, min(len(part), EXACT_PATHS if exact else GROUPS))]:
+    for group in [group for part in parts for group in np.array_split(part, len(part) if exact else min(len(part), GROUPS))]:
         single = mean_program(some_paths(program, group))
         if not exact:
             single = replace(single, integer=np.zeros_like(single.integer))
         known += (
-            program.probability[group].sum() * solve_within_budgets(single, model.soft, 0.0, a.tail_share, a.gap_share, solution.warm, exact=False).lower
+            program.probability[group].sum() * solve_within_budgets(single, model.soft, 0.0, a.tail_share, gap_share, solution.warm, exact=False).lower
         )
     costs = alternatives.set_index("name")
     expected = float(costs.at["plan", "expected_usd"])
