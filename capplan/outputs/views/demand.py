@@ -60,6 +60,7 @@ def show_demand(book: Book, scenario: Scenario) -> View:
     }
     details = {
         "scores": forecast.scores,
+        "growth": forecast.outlook,
         "unmet": forecast.unmet,
         "pooling": forecast.pooling,
         "blocks": forecast.blocks,
