@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -66,3 +67,24 @@ def test_the_plan_is_the_optimum_of_a_second_statement(seed: int) -> None:
     right = Checker(asked).solve()
     assert found.lower <= right * (1 + 1e-6) + 1e-2
     assert found.upper == pytest.approx(right, rel=1e-6)
+
+
+@pytest.mark.parametrize("risk", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("ending", ["hold_demand", "truncate", "count_in_full"])
+@pytest.mark.parametrize("seed", [3, 10, 104])
+def test_cheaper_looser_or_further_never_costs_more(seed: int, ending: str, risk: float) -> None:
+    """A cheaper offer, a looser limit, one more offer (of any length): the new lower bound is at most the old upper one, however the horizon ends."""
+    asked = rich(seed)
+    a = asked.assumptions.model_copy(update={"horizon_end": ending, "risk_weight": risk, "reuse_share": 0.5})
+    asked = replace(asked, assumptions=a)
+    upper = decide(asked).solution.upper
+    offers, limits = asked.offers, asked.limits
+    cheaper = {name: offers.assign(usd_per_hour=offers["usd_per_hour"].where(offers["offer_id"] != name, 0.8 * offers["usd_per_hour"])) for name in ("od", "year", "three")}
+    further = {months: offer(f"new {months}", "lease", 2.2, term_months=months) for months in (9, 60)}
+    helped = {
+        **{f"a cheaper {name}": replace(asked, offers=table) for name, table in cheaper.items()},
+        **{f"one more offer of {months} months": replace(asked, offers=pd.DataFrame([*offers.to_dict("records"), row])) for months, row in further.items()},
+        "looser limits": replace(asked, limits=limits.assign(amount=limits["amount"] * 1.3)),
+    }
+    for what, other in helped.items():
+        assert decide(other).solution.lower <= upper * (1 + 1e-9) + 1e-3, what
