@@ -91,13 +91,21 @@ def plan(
     book: BookFolder, parameter: Parameters = None, scenario: ScenarioFile = None, out: Out = Path("reports"), as_json: AsJson = False,
     quick: Annotated[bool, typer.Option("--quick", help="Only the decision with its page, tables and workbook: no search for flips, no notebook.")] = False,
     thorough: Annotated[bool, typer.Option("--thorough", help="Prove the plan within 0.05 % and rehearse it on unseen paths.")] = False,
+    told: Annotated[str, typer.Option("--notify", metavar="COMMAND", help="Run after success, failure or a changed decision; it gets JSON on its standard input.")] = "",
+    changed_code: Annotated[int, typer.Option("--changed-code", min=0, max=125, help="Exit code where other contracts are signed than in the report before.")] = 0,
 ) -> None:  # fmt: skip
     """Make the quarterly plan of BOOK and leave the report (the main job)."""
+    from capplan.outputs.run.notify import notify
     from capplan.outputs.run.report import write_report
 
     if quick and thorough:
         raise CapplanError("--quick and --thorough were both given; give one of them, or none")
-    report = write_report(book, overrides(parameter, scenario), out, say, "quick" if quick else "thorough" if thorough else "usual")
+    try:
+        report = write_report(book, overrides(parameter, scenario), out, say, "quick" if quick else "thorough" if thorough else "usual")
+    except CapplanError as error:
+        if told:
+            notify(told, "failure", {"book": book, "message": str(error)}, say)
+        raise
     answer(
         as_json,
         report.plan.headline,
@@ -106,6 +114,10 @@ def plan(
         list(report.warnings),
         f"{report.plan.headline}\nReport: {report.folder}/plan.html",
     )
+    if told:
+        notify(told, "changed" if report.changed else "success", {"book": book, "headline": report.plan.headline, "report": report.folder}, say)
+    if report.changed and changed_code:
+        raise typer.Exit(changed_code)
 
 
 @app.command()

@@ -26,6 +26,13 @@ def test_every_notebook_has_a_view_and_every_view_a_notebook():
     assert set(notebooks()) == set(VIEWS)
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("[0-9]*.ipynb")), ids=lambda path: path.stem)
+def test_every_notebook_refuses_parameters_it_does_not_have_before_it_opens_the_book(path):
+    cells = ["".join(cell["source"]) for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]]
+    opening = next(cell for cell in cells if "open_book(" in cell)
+    assert opening.index("check_parameters(In)") < opening.index("open_book(book)")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("question", sorted(VIEWS))
 def test_headless_run_says_what_the_view_says(question, tmp_path):

@@ -27,6 +27,7 @@ from capplan.outputs.page.plan_page import plan_page
 from capplan.outputs.run.accepted import last_plan
 from capplan.outputs.run.folders import check_room, replaced_whole
 from capplan.outputs.run.notebooks import execute, notebook_of, notebook_parameters
+from capplan.outputs.run.notify import signatures_in
 from capplan.outputs.views import decision_tables, plan_tables, unit_tables
 from capplan.outputs.views.all_questions import VIEWS, View, show_plan
 from capplan.outputs.views.bridges import budget_bridge, cost_bridge
@@ -48,13 +49,14 @@ _VERSIONS = ("capplan", "numpy", "pandas", "scipy", "highspy", "PuLP", "statsfor
 
 @dataclass(frozen=True)
 class Report:
-    """A finished report: its folder, the plan, its warnings, the tables in it, and the assumptions as plain data."""
+    """A finished report: its folder, the plan, its warnings, the tables in it, the assumptions as plain data, and whether it signs something else than the report it replaces."""
 
     folder: Path
     plan: Plan
     warnings: tuple[str, ...]
     tables: Mapping[str, pd.DataFrame]
     scenario: Mapping[str, Any]
+    changed: bool = False
 
 
 @dataclass(frozen=True)
@@ -169,7 +171,7 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
     say(f"capplan: planning {book.name}, {scenario.first_quarter} and {counted(scenario.horizon_quarters - 1, 'more quarter')}")
     check_room(target)
     last = last_plan(book.name, out / "sample", target)
-    steps = Steps(say)
+    before, steps = signatures_in(target), Steps(say)
     with shared_answers(), replaced_whole(target) as draft:
         plan = quarterly_plan(book, scenario, steps)
         steps("drawing charts and writing tables")
@@ -197,7 +199,8 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
         (draft / "run.json").write_text(
             json.dumps(_record(plan, book, scenario, steps.seconds, warnings), indent=1, default=str) + "\n", encoding="utf-8"
         )
-    return Report(target, plan, warnings, tables, scenario.model_dump(mode="json"))
+    changed = before is not None and signatures_in(target) != before
+    return Report(target, plan, warnings, tables, scenario.model_dump(mode="json"), changed)
 
 
 def _record(plan: Plan, book: Book, scenario: Scenario, seconds: Mapping[str, float], warnings: tuple[str, ...]) -> dict[str, Any]:
