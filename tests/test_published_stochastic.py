@@ -10,8 +10,8 @@ import pytest
 from scipy import sparse
 
 from capplan.optimize.two_stage import TwoStage, solve_two_stage
-from capplan.optimize.value_of_information import value_of_information
 from tests.conftest import reference_file
+from tests.stochastic_values import value_of_information
 
 FARMER_YIELDS = ((3.0, 3.6, 24.0), (2.5, 3.0, 20.0), (2.0, 2.4, 16.0))
 

@@ -14,10 +14,11 @@ from scipy import sparse
 from capplan.optimize.bases import FIRST_ROOM, BasisStore
 from capplan.optimize.evaluation import Evaluator, recourse_of
 from capplan.optimize.lattice import find_lattice
+from capplan.optimize.mean_program import mean_program
 from capplan.optimize.program import cost_states, point_costs, right_hand_sides
 from capplan.optimize.separable import independent_parts
 from capplan.optimize.two_stage import TwoStage, blended_cost, solve_two_stage
-from capplan.optimize.value_of_information import mean_program, value_of_information
+from tests.stochastic_values import value_of_information
 from tests.test_two_stage import fleet
 from tests.test_two_stage import point_costs as alone
 

@@ -10,9 +10,9 @@ import numpy as np
 from scipy import sparse
 
 from capplan.optimize.extensive import extensive_arrays
+from capplan.optimize.mean_program import mean_program
 from capplan.optimize.program import TwoStage
 from capplan.optimize.solver import Arrays, InfeasibleError, Solved, arrays, solve_arrays
-from capplan.optimize.value_of_information import mean_program
 
 Array = np.ndarray
 TOLERANCE = 1e-7

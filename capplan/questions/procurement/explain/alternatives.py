@@ -11,10 +11,10 @@ from scipy import sparse
 
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.optimize.evaluation import Evaluator, recourse_of
+from capplan.optimize.mean_program import alike, mean_program
 from capplan.optimize.priced import priced_program
 from capplan.optimize.program import Solution, TwoStage, blended_cost, expected_excess, slack_columns
 from capplan.optimize.solver import InfeasibleError
-from capplan.optimize.value_of_information import alike, mean_program
 from capplan.quantiles import weighted_quantiles
 from capplan.questions.procurement.answer_tables import expected_use
 from capplan.questions.procurement.program.agreement_proof import QUICK, best_plan, paid, row_prices

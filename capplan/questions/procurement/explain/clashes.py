@@ -11,9 +11,9 @@ from scipy import sparse
 from capplan.errors import CapplanError
 from capplan.optimize.extensive import solve_extensive
 from capplan.optimize.infeasible import WRITTEN_OUT_COLUMNS, Change, explain_infeasibility
+from capplan.optimize.mean_program import mean_program
 from capplan.optimize.program import ExpectedRow
 from capplan.optimize.solver import InfeasibleError, arrays, solve_arrays
-from capplan.optimize.value_of_information import mean_program
 from capplan.questions.procurement.program.first_stage import Model
 from capplan.questions.procurement.program.second_stage import Recourse
 from capplan.questions.procurement.work.load import Work

@@ -10,9 +10,9 @@ import pandas as pd
 
 from capplan.book.assumptions.hindsight import HindsightAssumptions
 from capplan.optimize.evaluation import Evaluator, recourse_of
+from capplan.optimize.mean_program import mean_program
 from capplan.optimize.program import Solution, TwoStage
 from capplan.optimize.two_stage import Warm
-from capplan.optimize.value_of_information import mean_program
 from capplan.questions.procurement.decide import Stated
 from capplan.questions.procurement.explain.alternatives import some_paths, uncapped
 from capplan.questions.procurement.hindsight.fresh_paths import first_stage_of, split_paths, state_on_both
