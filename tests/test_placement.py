@@ -412,3 +412,11 @@ def test_the_deadline_of_a_command_line_is_an_instant_in_utc():
         from capplan.questions.placement.problem import instant
 
         assert instant(book.scenario_with(deadline=text).deadline) == pd.Timestamp("2027-02-05 18:00")
+
+
+def test_nodes_without_accelerators_leave_the_cluster_question_as_it_is():
+    from capplan.questions.cluster import resized
+
+    nodes = pd.DataFrame({"node": ["gpu", "cpu"], "accelerator": ["H100", "none"], "accelerator_count": [8, 0], "nodes": [4, 2]})
+    for change in (-16, 0, 16):
+        assert (resized(nodes, change)["accelerator_count"] * resized(nodes, change)["nodes"]).sum() == 32 + change

@@ -65,6 +65,8 @@ def resized(nodes: pd.DataFrame, added_accelerators: int) -> pd.DataFrame:
     left = -added_accelerators
     for row in range(len(frame) - 1, -1, -1):
         size, count = int(frame.loc[row, "accelerator_count"]), int(frame.loc[row, "nodes"])
+        if size == 0:  # nodes without accelerators have none to give
+            continue
         gone = min(count, -(-left // size) if left > 0 else 0)
         frame.loc[row, "nodes"] = count - gone
         left -= gone * size
