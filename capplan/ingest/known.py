@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Set
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -102,7 +103,13 @@ def known_table(table: str, book: Path | None) -> pd.DataFrame:
 
     Faults of the book's table are left to the check of the book.
     """
-    places = [shipped("data") / "reference" / f"{table}.csv", *([book / f"{table}.csv"] if book else [])]
-    frames = [read_table(place, table)[0] for place in reversed(places) if place.is_file()]
-    filled = [frame for frame in frames if len(frame)]
+    frames = [read_table(book / f"{table}.csv", table)[0]] if book and (book / f"{table}.csv").is_file() else []
+    filled = [frame for frame in (*frames, _shipped_table(table)) if len(frame)]
     return pd.concat(filled, ignore_index=True).drop_duplicates(key_of(table)) if filled else empty_table(table)
+
+
+@cache
+def _shipped_table(table: str) -> pd.DataFrame:
+    """Read the reference facts of a table once."""
+    place = shipped("data") / "reference" / f"{table}.csv"
+    return read_table(place, table)[0] if place.is_file() else empty_table(table)
