@@ -123,3 +123,30 @@ def test_slices_shards_and_bars_in_job_names(tmp_path):
     two = "JobID|JobName|Comment|State|Submit|Start|End|Elapsed|AllocTRES\n1|a|b|c|COMPLETED|2026-09-01T00:00:00|2026-09-01T00:00:00|2026-09-01T02:00:00|02:00:00|gres/gpu=1\n"
     with pytest.raises(BookError, match="only one of JobName, Comment"):
         ingest("slurm", write(tmp_path, "two.txt", two))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_endless_line_is_named_and_not_dropped(tmp_path, packed):
+    raw = (HEADER + "2026-01-01T00:00:00Z,1,1\n" * 2).encode() + b"x" * 40_000_000
+    path = tmp_path / ("log.csv.gz" if packed else "log.csv")
+    path.write_bytes(gzip.compress(raw, 1) if packed else raw)
+    with pytest.raises(BookError, match="the line after line 3 is longer than"):
+        ingest("requests", path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("junk.parquet", b"PAR1junkjunkPAR1"),
+        ("cut.csv.gz", gzip.compress((HEADER + "2026-01-01T00:00:00Z,1,1\n" * 5000).encode())[:-20]),
+        ("header.csv", f"timestamp,input_tokens,{'a' * 1_100_000},output_tokens\n2026-01-01T00:00:00Z,1,1,1\n".encode()),
+        ("number.csv", (HEADER + f"2026-01-01T00:00:00Z,{'9' * 900_000},1\n").encode()),
+    ],
+)
+def test_what_cannot_be_read_is_one_short_fault(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(BookError) as caught:
+        ingest("requests", path)
+    assert name in str(caught.value)
+    assert len(str(caught.value)) < 4000

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import glob
-from collections.abc import Callable, Sequence
+import gzip
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -14,7 +18,7 @@ from typing import Any
 import pandas as pd
 from pydantic import ValidationError
 
-from capplan.errors import CapplanError, nearest
+from capplan.errors import BookError, CapplanError, Fault, nearest
 from capplan.ingest.folding import fold
 from capplan.ingest.ingested import Ingested, WorkOptions
 from capplan.ingest.opening import ReadingOptions
@@ -117,6 +121,22 @@ def checked_options(format: str, options: dict[str, Any]) -> ReadingOptions:
         raise CapplanError(f"options of {format}: " + "; ".join(parts)) from error
 
 
+@contextmanager
+def _plainly(file: Path) -> Iterator[None]:
+    """Turn what a reader of files, numbers or dates raises into one fault of the file."""
+    import duckdb
+
+    try:
+        yield
+    except (duckdb.OutOfMemoryException, MemoryError) as error:
+        raise BookError([Fault(file.name, 0, "", "", "reading it takes more memory than memory_gib allows", "Give more: memory_gib=4.")], where=file.name) from error
+    except (duckdb.Error, csv.Error, pd.errors.OutOfBoundsDatetime, OverflowError, gzip.BadGzipFile, EOFError, OSError) as error:
+        rule = str(error).split("\n", maxsplit=1)[0][:160].replace(str(file), file.name)
+        rule = re.sub(r"'[^']*capplan-ingest-[^']*'", file.name, rule)
+        remedy = "Check that the file is complete and of the kind its name says."
+        raise BookError([Fault(file.name, 0, "", "", f"it cannot be read: {rule}", remedy)], where=file.name) from error
+
+
 def _read(format: str, file: Path, checked: ReadingOptions, book: Path | None, identities: dict[str, Any] | None = None) -> Ingested:
     """Read one file."""
     reader: Callable[..., Ingested] = _part(format, FORMATS[format].reader)
@@ -125,7 +145,8 @@ def _read(format: str, file: Path, checked: ReadingOptions, book: Path | None, i
         from capplan.ingest.identities import Identities
 
         more["identities"] = Identities(identities["keep"], tuple(identities["known"]))
-    found = reader(file, checked, **more)
+    with _plainly(file):
+        found = reader(file, checked, **more)
     return placed(found, checked) if isinstance(checked, WorkOptions) else found
 
 

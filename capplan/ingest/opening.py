@@ -20,6 +20,9 @@ from capplan.errors import BookError, Fault
 
 #: Delimiters that are tried, in this order where two occur equally often in the header.
 DELIMITERS = (",", ";", "\t", "|")
+#: A line without an end for this many bytes is damage: the reader would drop what it cannot hold without a word.
+LONGEST_LINE = 1 << 20
+csv.field_size_limit(LONGEST_LINE)
 MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
@@ -52,7 +55,7 @@ class ReadingOptions(BaseModel):
     start: dt.datetime | None = Field(
         None, description="Instant from which times that are numbers are counted; empty = 1970 for Unix times."
     )
-    memory_gib: float = Field(1.0, description="Memory that reading may take; what is larger goes through temporary files.", gt=0, le=4096)
+    memory_gib: float = Field(1.0, description="Memory that reading may take; what is larger goes through temporary files.", ge=0.06, le=4096)
 
     @field_validator("columns", "scale", mode="before")
     @classmethod
@@ -231,6 +234,7 @@ class Sheet:
                 self.refuse("the file is binary, not CSV", "Give a CSV file, or a Parquet file whose name ends in .parquet.")
             found = next((encoding for mark, encoding in MARKS.items() if head.startswith(mark)), "utf-8")
             self.encoding = found if self.options.encoding == "auto" else self.options.encoding
+            self._refuse_endless_lines(opener)
             header = next((line for line in self.text_lines() if line.strip()), "")
         if not header.strip():
             self.refuse("the file has no header line", "Write the names of the columns into the first line.")
@@ -242,6 +246,17 @@ class Sheet:
         names = [name.strip() or "unnamed" for name in next(csv.reader([header.rstrip("\r\n")], delimiter=self.delimiter))]
         self.repeated = {name for name in names if names.count(name) > 1}
         return [name if name not in names[:place] else f"{name}_{place + 1}" for place, name in enumerate(names)]
+
+    def _refuse_endless_lines(self, opener: Any) -> None:
+        """Refuse a file with a line that is longer than any row can be."""
+        seen, blocks = 0, 0
+        with opener(self.file, "rb") as raw:
+            while block := raw.read(LONGEST_LINE):
+                ends = block.count(b"\n") or block.count(b"\r")
+                blocks = 0 if ends else blocks + 1
+                seen += ends
+                if blocks > 1:
+                    self.refuse(f"the line after line {seen} is longer than {LONGEST_LINE:,} bytes", "The file is damaged there, or is no CSV: export it again.")
 
     def _first_line_through_duckdb(self) -> str:
         query = f"from read_csv({text_literal(self._literal)}, all_varchar=true, header=false, delim='\\0', quote='', columns={{'line': 'varchar'}}) limit 1"
