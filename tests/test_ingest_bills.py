@@ -51,7 +51,7 @@ KINDS = [
         ({"ChargeCategory": "Credit", "BilledCost": -5}, "credit", 0),
         ({"BilledCost": -5, "EffectiveCost": -5}, "credit", 0),  # a discount on hours that another row counts
         ({"SkuMeter": "BoxUsage:p3.16xlarge"}, "unknown_accelerator", 0),
-        ({"SkuMeter": "BoxUsage:trn1.32xlarge"}, "unknown_accelerator", 0),
+        ({"SkuMeter": "BoxUsage:dl2q.24xlarge"}, "unknown_accelerator", 0),
         ({"SkuMeter": "BoxUsage:m7i.large"}, "not_a_machine", 0),
         ({"SkuMeter": "p5.48xlarge local traffic", "ConsumedUnit": "GB", "PricingUnit": "GB"}, "not_a_machine", 0),
         ({"ServiceName": "Amazon SageMaker", "SkuMeter": "USE1-Train:ml.p4d.24xlarge"}, "machine_hours", 8),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from capplan.book.facts import read_facts
 from capplan.book.places import shipped
 from capplan.book.reader import empty_table, read_table
 from capplan.book.tables.registry import key_of
@@ -111,5 +112,4 @@ def known_table(table: str, book: Path | None) -> pd.DataFrame:
 @cache
 def _shipped_table(table: str) -> pd.DataFrame:
     """Read the reference facts of a table once."""
-    place = shipped("data") / "reference" / f"{table}.csv"
-    return read_table(place, table)[0] if place.is_file() else empty_table(table)
+    return read_facts(shipped("data") / "reference", table)[0]
