@@ -144,3 +144,9 @@ def test_a_job_that_cannot_be_stops_the_run_with_one_message(capplan, make_book,
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert not list((tmp_path / "out").rglob("*.ipynb"))
+
+
+def test_a_figure_is_traced_in_a_report_only(capplan, tmp_path):
+    done = capplan("trace", tmp_path, "plan.xlsx!P&L!D12")
+    assert done.returncode == 1
+    assert "is no report that can be traced: it has no run.json" in done.stderr

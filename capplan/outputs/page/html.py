@@ -27,7 +27,7 @@ div.card b { display: block; font-size: 20px; } div.card span { color: #57606a; 
  body { max-width: none; padding: 0; font-size: 10.5px; line-height: 1.32; } h1 { font-size: 14px; } h2 { font-size: 11.5px; margin: 7px 0 1px; } p.headline { font-size: 12.5px; margin: 5px 0; } p.quiet, li.quiet { font-size: 8.5px; } p { margin: 2px 0; }
  div.memo { column-gap: 14px; display: grid; } table { font-size: 8.3px; margin: 2px 0; } th, td { padding: 1px 5px 1px 0; } td.long { min-width: 0; } th { white-space: normal; } div.wide { overflow: visible; }
  details.appendix { display: none; page: appendix; break-before: page; } details.appendix[open] { display: block; } details.appendix > summary { list-style: none; } h2, summary { break-after: avoid; } tr, figure { break-inside: avoid; }
- details.appendix td { white-space: normal; } details.appendix figure svg { max-height: 165mm; } p.screen { display: none; }
+ details.appendix td { white-space: normal; } details.appendix figure svg { max-height: 138mm; } details.appendix > p { break-after: avoid; } p.screen { display: none; }
 }
 """
 
