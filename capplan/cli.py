@@ -18,7 +18,6 @@ from capplan.errors import CapplanError, ScenarioError
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -150,3 +151,10 @@ def test_a_figure_is_traced_in_a_report_only(capplan, tmp_path):
     done = capplan("trace", tmp_path, "plan.xlsx!P&L!D12")
     assert done.returncode == 1
     assert "is no report that can be traced: it has no run.json" in done.stderr
+
+
+def test_a_shell_completes_commands():
+    environment = {**os.environ, "_CAPPLAN_COMPLETE": "complete_bash", "COMP_WORDS": "capplan que", "COMP_CWORD": "1"}
+    code = "import sys; sys.argv[0] = 'capplan'; from capplan.cli import app; app(prog_name='capplan')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert done.stdout.split() == ["questions"]
