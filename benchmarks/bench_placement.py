@@ -15,7 +15,7 @@ from capplan.book.assumptions.placement import PlacementAssumptions
 from capplan.questions.placement import place_tasks
 from capplan.questions.placement.methods import heft, ranked
 from capplan.questions.placement.problem import build
-from tests.placement_checker import random_pipeline
+from tests.cases.placement_checker import random_pipeline
 
 #: 8 Gbit/s are a gigabyte a second; nothing is taken for what stays on its node.
 FREE = PlacementAssumptions(rack_gbit_per_second=8.0, site_gbit_per_second=8.0, node_gbit_per_second=None, shared_links=False)

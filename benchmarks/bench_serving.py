@@ -22,8 +22,8 @@ from capplan.questions.serving.calibration import calibrate
 from capplan.questions.serving.measured import CURVE, METRICS, usable_runs
 from capplan.questions.serving.performance import replica_performance
 from capplan.questions.serving.roofline import roofline
+from tests.cases.serving_cases import silicon_runs
 from tests.conftest import reference_file
-from tests.serving_cases import silicon_runs
 
 DEALS = tuple(range(12))
 A = PerformanceAssumptions()

@@ -11,7 +11,7 @@ import pytest
 
 from capplan.book.scenario import SplitAssumptions
 from capplan.questions.split import split_fleet
-from tests.test_split import nodes_of, philly
+from tests.questions.test_split import nodes_of, philly
 
 LYRA = {"mean queue delay": 1.53, "mean time to completion": 1.48, "use of the fleet": 1.25}
 #: Days of the trace, training's own nodes of eight, policy; inference's own 400 accelerators are its peak.

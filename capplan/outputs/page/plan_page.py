@@ -19,6 +19,12 @@ from capplan.outputs.views.memo import headline, memo_blocks
 from capplan.outputs.views.view import View
 from capplan.text import counted, money, words
 
+#: What the table of verdicts says.
+VERDICT_CAPTION = (
+    "Each purchase that is due now against waiting for it, on demand that the plan has not seen: what signing now saves, with its 95 % interval. "
+    "Sign or wait where the interval lies on one side of nothing, else too close to call."
+)
+
 
 def plan_page(
     plan: Plan, book: Book, view: View, gaps: pd.DataFrame, flips: pd.DataFrame | None, warnings: tuple[str, ...], last: pd.DataFrame | None = None
@@ -154,6 +160,7 @@ def _how_decided(plan: Plan, pictures: dict[str, str], gaps: pd.DataFrame, flips
         [
             TableBlock(plan_tables.in_plain_words(bought.alternatives), file="tables/alternatives.csv"),
             TableBlock(bought.explanation, "The same in plain words, a line for each number.", shown=60),
+            *[TableBlock(bought.verdicts, VERDICT_CAPTION, file="tables/verdicts.csv")] * bool(len(bought.verdicts)),
             *_flip_tables(flips),
             TableBlock(plan_tables.in_plain_words(binding), file="tables/limits.csv", shown=12),
             TableBlock(plan_tables.in_plain_words(bought.rejected), file="tables/rejected_offers.csv", shown=12),

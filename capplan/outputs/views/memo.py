@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from capplan.book.book import Book
 from capplan.outputs.views.bridges import plan_bridge
 from capplan.outputs.views.decision_tables import agreements, decisions, renewals
 from capplan.outputs.views.plan_tables import fiscal_years, in_currency, quarters_of
+from capplan.questions.procurement.hindsight.verdicts import CLOSE, SIGN, WAIT
 from capplan.text import counted, day, listed, money, whole_words, words
 
 #: Rows that page one has room for.
@@ -52,26 +54,39 @@ def waiting(plan: Plan) -> pd.DataFrame:
     return found
 
 
-def verdict(plan: Plan) -> str:
-    """Say sign, wait, or too close to call: by what waiting for the next review would cost in expectation, held against what is proven."""
+def verdicts_of(plan: Plan, firm: pd.DataFrame) -> tuple[list[str], list[float], str]:
+    """Return a verdict and what waiting costs for each firm purchase, and the verdict on all together.
+
+    They come from demand the plan has not seen (`Purchases.verdicts`); where there was none left, from what signing nothing before the next review costs, held against
+    what is proven.
+    """
+    found = plan.purchases.verdicts
+    if found.empty:
+        return [_proven(plan)] * len(firm), [float("nan")] * len(firm), _proven(plan)
+    own = {(row["offer_id"], row["quarter"]): (str(row["verdict"]), float(row["saves_usd"])) for row in found.to_dict("records")}
+    whole = str(found.iloc[-1]["verdict"])
+    pairs = [own.get((row["offer_id"], row["quarter"]), (whole, float("nan"))) for row in firm.to_dict("records")]
+    return [said for said, _ in pairs], [saves if math.isfinite(saves) else float("nan") for _, saves in pairs], whole
+
+
+def _proven(plan: Plan) -> str:
+    """Say sign, wait, or too close to call by the plan's own paths."""
     table = plan.purchases.alternatives.set_index("name")
     if not plan.purchases.purchases["firm"].any():
-        return "wait"
+        return WAIT
     if "sign_nothing_yet" not in table.index:
-        return "sign"
+        return SIGN
     cost = float(table.loc["sign_nothing_yet", "regret_usd"])
     proof = plan.purchases.proof
     unsure = max(proof.upper_usd - proof.lower_usd, CLOSE_SHARE * abs(proof.upper_usd))
-    return "sign" if cost > unsure else "too close to call" if cost > -unsure else "wait"
+    return SIGN if cost > unsure else CLOSE if cost > -unsure else WAIT
 
 
 def asked(plan: Plan) -> pd.DataFrame:
     """Return the firm decisions as page one shows them, with their sum."""
     table = decisions(plan)
     firm = table[table["firm"]].reset_index(drop=True)
-    own = plan.purchases.purchases
-    said = own.set_index(["offer_id", "quarter"])["verdict"].to_dict() if "verdict" in own else {}
-    whole = verdict(plan)
+    said, saved, _ = verdicts_of(plan, firm)
     shown = pd.DataFrame(
         {
             "what": [f"{counted(row['machines'], 'machine')}, {row['accelerators']:g} {row['accelerator']}, {row['provider']}, {words(row['term']).lower()}" for row in firm.to_dict("records")],
@@ -84,7 +99,8 @@ def asked(plan: Plan) -> pd.DataFrame:
             "who_signs": firm["approver"],
             "price": firm["price"],
             "because": firm["because"],
-            "verdict": [str(said.get((row["offer_id"], row["quarter"]), whole)) for row in firm.to_dict("records")],
+            "verdict": said,
+            "waiting_costs_amount": in_currency(plan, pd.Series(saved, dtype=float), pd.Timestamp(plan.scenario.as_of)),
         }
     )
     if len(shown) <= ASKED:
@@ -110,6 +126,12 @@ def headline(plan: Plan) -> str:
     first = f"P&L from {quarters[0]} to {quarters[-1]}: {spent}, {against}."
     if firm.empty:
         return f"{first} Nothing has to be signed before the next review."
+    said, _, together = verdicts_of(plan, firm)
+    if together != SIGN and SIGN not in said:
+        worth = money(float(firm["value_amount"].sum()), currency)
+        why = "waiting is better" if together == WAIT else "too close to call, so wait"
+        return f"{first} Sign nothing yet: {counted(len(firm), 'contract')} worth {worth} could be signed before the next review, and {why}."
+    firm = firm[[one == SIGN for one in said]] if SIGN in said else firm
     whole = money(float(firm["value_amount"].sum()), currency)
     ask = f"Sign {counted(len(firm), 'contract')} worth {whole}: submit by {day(firm['submit_by'].min())}, sign from {day(firm['sign_by'].min())} on"
     later = next(iter(wait), None)

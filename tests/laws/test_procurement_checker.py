@@ -1,0 +1,90 @@
+"""The plan's proven cost against a second statement of the same purchase that shares no code with it, on random books."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from capplan.questions.procurement import Problem, decide
+from tests.cases.procurement_cases import assumptions, commitment, demand, offer, problem, sku, work_class
+from tests.cases.procurement_checker import Checker
+
+HOURS = 2190.0
+
+
+def rich(seed: int) -> Problem:
+    """A random book: two accelerators and classes, contracts of all kinds, dates in the middle of quarters, limits, risk and moving prices."""
+    rng = np.random.default_rng(seed)
+
+    def pick(*values: Any) -> Any:
+        return values[int(rng.integers(len(values)))]
+
+    quarters, paths = int(rng.integers(2, 5)), int(rng.integers(1, 4))
+    loads = rng.integers(0, 25, (paths, quarters)).astype(float).tolist()
+    work = demand(loads, name="work")
+    if pick(True, False):
+        work = pd.concat([work.assign(hours=0.25 * HOURS, work_per_hour=work["work_per_hour"] * 1.6), work.assign(block=1, hours=0.75 * HOURS)])
+    batch = demand(rng.integers(0, 10, (paths, quarters)).astype(float).tolist(), name="batch")
+    batch = pd.concat([batch.assign(block=block, hours=hours) for block, hours in work[["block", "hours"]].drop_duplicates().to_numpy().tolist()])
+    price = lambda low, high: round(float(rng.uniform(low, high)), 2)  # noqa: E731
+    rows = [
+        offer("od", "on_demand", price(3, 5)), offer("od-old", "on_demand", price(1, 3), sku="old"), offer("spot", "spot", price(1, 3)),
+        offer("year", "reserved_1y", price(1.5, 3.5), upfront_share=pick(0.0, 0.5), lead_time_days_p50=pick(0.0, 40.0), lead_time_days_p90=None),
+        offer("three", "reserved_3y", price(1, 3), lot_machines=pick(1, 4), minimum_lots=pick(0, 2), upfront_share=pick(0.0, 1.0)),
+        offer("half", "lease", 2 * price(0.5, 2), term_months=6, sku="old", lot_machines=pick(1, 3)),
+    ]  # fmt: skip
+    held = [
+        commitment("a", float(rng.integers(1, 9)), "2026-05-10", str(pick("2027-02-14", "2027-05-20", "2027-03-31")), renewal_usd_per_hour=pick(None, price(1, 3))),
+        commitment("b", float(rng.integers(1, 5)), "2026-08-01", "2027-07-31", sku="old", renewal_usd_per_hour=pick(None, price(1, 3))),
+    ]
+    limits = [
+        {"limit_id": "od", "kind": "on_demand_accelerators", "amount": float(rng.integers(0, 12)), "accelerator": "H100"},
+        {"limit_id": "spot", "kind": "spot_accelerators", "amount": float(rng.integers(0, 6)), "accelerator": "H100"},
+        {"limit_id": "quota", "kind": "quota_accelerators", "amount": 30.0 + float(rng.integers(0, 10)), "counts": pick(None, "purchases", "running", "all")},
+    ]
+    if pick(True, False):
+        limits.append({"limit_id": "budget", "kind": "budget_usd", "amount": HOURS * 130.0, "measure": "p_and_l", "hard": True})
+    moving = pd.DataFrame([{"path": "p", "change_share_per_year": pick(0.0, -0.2, -0.35), "probability": pick(1.0, 0.5)}]) if pick(True, True, False) else None
+    a = assumptions(
+        horizon_quarters=quarters, horizon_end=pick("hold_demand", "hold_demand", "truncate", "count_in_full"), years_after_horizon=pick(1, 3), risk_weight=pick(0.0, 0.3, 1.0),
+        tail_share=pick(0.3, 0.6), discount_rate_per_year=pick(0.0, 0.09), spot_scarcity=0.0, gap_share=1e-9, approval_days=0,
+    )  # fmt: skip
+    return problem(
+        pd.concat([work, batch], ignore_index=True), rows, a, limits=limits, commitments=held, skus=[sku("gpu"), sku("old", "A100", 2)], price_paths=moving,
+        classes=[work_class(), work_class("batch", stage_kind="batch", interruptible=True, shortfall_usd_per_unit=12.0)],
+        speeds=[("work", "H100", 1.0), ("work", "A100", 0.4), ("batch", "H100", 1.0), ("batch", "A100", 0.6)],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_the_plan_is_the_optimum_of_a_second_statement(seed: int) -> None:
+    asked = rich(seed)
+    found = decide(asked).solution
+    right = Checker(asked).solve()
+    assert found.lower <= right * (1 + 1e-6) + 1e-2
+    assert found.upper == pytest.approx(right, rel=1e-6)
+
+
+@pytest.mark.parametrize("risk", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("ending", ["hold_demand", "truncate", "count_in_full"])
+@pytest.mark.parametrize("seed", [3, 10, 104])
+def test_cheaper_looser_or_further_never_costs_more(seed: int, ending: str, risk: float) -> None:
+    """A cheaper offer, a looser limit, one more offer (of any length): the new lower bound is at most the old upper one, however the horizon ends."""
+    asked = rich(seed)
+    a = asked.assumptions.model_copy(update={"horizon_end": ending, "risk_weight": risk, "reuse_share": 0.5})
+    asked = replace(asked, assumptions=a)
+    upper = decide(asked).solution.upper
+    offers, limits = asked.offers, asked.limits
+    cheaper = {name: offers.assign(usd_per_hour=offers["usd_per_hour"].where(offers["offer_id"] != name, 0.8 * offers["usd_per_hour"])) for name in ("od", "year", "three")}
+    further = {months: offer(f"new {months}", "lease", 2.2, term_months=months) for months in (9, 60)}
+    helped = {
+        **{f"a cheaper {name}": replace(asked, offers=table) for name, table in cheaper.items()},
+        **{f"one more offer of {months} months": replace(asked, offers=pd.DataFrame([*offers.to_dict("records"), row])) for months, row in further.items()},
+        "looser limits": replace(asked, limits=limits.assign(amount=limits["amount"] * 1.3)),
+    }
+    for what, other in helped.items():
+        assert decide(other).solution.lower <= upper * (1 + 1e-9) + 1e-3, what
