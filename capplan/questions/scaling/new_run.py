@@ -14,7 +14,8 @@ AVERAGED = ("usl", "power")
 #: curves scatter by 3 to 10 % around their laws.
 PRIOR_SCATTER, PRIOR_POINTS = 0.06, 4.0
 #: How far off a law is beyond the largest run, per unit of the logarithm of how far beyond (standard deviation): strong scaling changes its batch and
-#: parallelism on the way, weak scaling hardly. Chosen on every other family of MLPerf Training v3.0 to v5.1 and of MosaicML's benchmarks.
+#: parallelism on the way, weak scaling hardly. Chosen while looking at the families of
+#: MLPerf Training v3.0 to v5.1 and MosaicML's benchmarks, so that their coverage is partly in-sample.
 BEYOND = {"strong": 0.25, "mixed": 0.25, "weak": 0.06}
 
 
