@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from tests.conftest import ROOT
+from tests.house.too_large import LONG, WIDE
 
 MODULES = sorted((ROOT / "capplan").rglob("*.py"))
 
@@ -40,6 +41,36 @@ def test_a_module_has_one_subject(path):
     assert text.count("\n") <= 400, "a module above 400 lines holds two subjects"
     assert "TYPE_CHECKING" not in text
     assert not re.search(r"\b(TODO|FIXME|XXX|HACK)\b", text)
+
+
+#: Parameters and lines of code (docstring aside) that a function may have.
+MOST_PARAMETERS, MOST_LINES = 7, 60
+
+
+def test_functions_are_narrow_and_short_and_the_exceptions_only_get_fewer():
+    wide, long = set(), set()
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            name = f"{path.relative_to(ROOT / 'capplan').as_posix()}:{node.name}"
+            given = [one for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs) if one.arg not in ("self", "cls")]
+            told = (ast.get_docstring(node, clean=False) or "").count("\n") + 1
+            wide |= {name} if len(given) > MOST_PARAMETERS else set()
+            long |= {name} if (node.end_lineno or 0) - node.lineno + 1 - told > MOST_LINES else set()
+    assert wide == WIDE, f"new: {sorted(wide - WIDE)}; take off the list: {sorted(WIDE - wide)}"
+    assert long == LONG, f"new: {sorted(long - LONG)}; take off the list: {sorted(LONG - long)}"
+
+
+def test_questions_have_no_back_doors_and_no_module_takes_anothers_private_name():
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("capplan"):
+                private = [one.name for one in node.names if one.name.startswith("_") and not one.name.startswith("__")]
+                assert not private or path.parent.name == "cluster", f"{path.name}: {private}"
+            if isinstance(node, ast.FunctionDef) and "questions" in path.parts and not node.name.startswith("_"):
+                assert not (node.args.vararg and node.args.vararg.arg in ("args", "rest", "tables")), f"{path.name}:{node.name}"
+                assert not (node.args.kwarg and node.args.kwarg.arg in ("kwargs", "more", "tables")), f"{path.name}:{node.name}"
 
 
 def _calls(path):
