@@ -73,7 +73,7 @@ class Fault:
 
     def __str__(self) -> str:
         """Return the fault as one line: where, what, what is allowed, what to do."""
-        where = self.file + (f", row {self.row}" if self.row else "") + (f", column {self.column}" if self.column else "")
+        where = self.file + (f", row {self.row}" if self.row else "") + (f", column {shortened(self.column)}" if self.column else "")
         found = f": found {shortened(self.value)!r}" if self.value else ""
         return f"{where}{found}; {self.rule}. {self.remedy}"
 

@@ -43,10 +43,11 @@ def show_cost(book, scenario):
 
 
 def marks_in(page: Any, within: str) -> int:
-    """Count the drawn marks (paths, lines, canvases) of the charts in a part of the page."""
+    """Count the drawn marks (paths, lines, canvases) of the charts in a part of the page; a chart that is an image counts as one, once it is loaded."""
     return page.evaluate(
         """within => [...document.querySelectorAll(within)].reduce((sum, part) => sum
             + part.querySelectorAll('svg .role-mark path[d], svg .role-mark line').length
+            + [...part.querySelectorAll('img')].filter(found => found.naturalWidth > 0).length
             + [...part.querySelectorAll('canvas')].filter(found => found.width > 0).length, 0)""",
         within,
     )

@@ -242,8 +242,8 @@ def tax_depreciation(purchases: Sequence[tuple[int, int, float]], recovery_years
 
     Examples
     --------
-    >>> {year: round(usd, 1) for year, usd in tax_depreciation([(2027, 1, 500.0), (2027, 4, 500.0)], 3).items()}
-    {2027: 333.3, 2028: 444.5, 2029: 163.6, 2030: 58.6}
+    >>> {year: round(usd) for year, usd in tax_depreciation([(2027, 1, 500.0), (2027, 4, 500.0)], 3).items()}
+    {2027: 333, 2028: 444, 2029: 164, 2030: 59}
     """
     found: dict[int, float] = {}
     for year in sorted({year for year, _, _ in purchases}):
