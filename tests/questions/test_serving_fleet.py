@@ -14,7 +14,7 @@ from capplan.errors import CapplanError
 from capplan.questions.serving import operating_points as points
 from capplan.questions.serving import queueing, size_fleet, staffing
 from capplan.questions.serving import service_traffic as traffic
-from capplan.questions.serving import size_fleet as fleet
+from capplan.questions.serving.size_fleet import staff_fleet, token_nodes, unit_costs
 from tests.cases.serving_cases import silicon_runs
 from tests.conftest import reference_file
 
@@ -68,9 +68,9 @@ def truth():
 def test_deepseek_day_closes():
     values = truth()
     number = {name: float(values[name]) for name in ("ds_in_tok", "ds_out_tok", "ds_prefill", "ds_decode", "ds_avg_nodes")}
-    nodes = fleet.token_nodes(number["ds_in_tok"], number["ds_out_tok"], number["ds_prefill"], number["ds_decode"])
+    nodes = token_nodes(number["ds_in_tok"], number["ds_out_tok"], number["ds_prefill"], number["ds_decode"])
     assert nodes == pytest.approx(number["ds_avg_nodes"], rel=0.005)
-    found = fleet.unit_costs(number["ds_avg_nodes"] * 8 * 24, 2.0, 0.0, 1, number["ds_out_tok"])
+    found = unit_costs(number["ds_avg_nodes"] * 8 * 24, 2.0, 0.0, 1, number["ds_out_tok"])
     assert found["usd"] == 87072.0
     assert found["usd_per_million_tokens"] == pytest.approx(0.5182857142857142, rel=1e-12)
 
@@ -102,9 +102,9 @@ def test_unmet_target_says_which_part_breaks(targets, part):
 @given(st.floats(1, 2e5), st.floats(1, 1.6), st.floats(0.5, 5.0))
 def test_laws_of_size(requests, more, target):
     point = POINTS.iloc[1]
-    sized = fleet.staff_fleet(hours(requests, requests * more), point, 500, target, A)
+    sized = staff_fleet(hours(requests, requests * more), point, 500, target, A)
     assert sized.hours["replicas"].is_monotonic_increasing
-    tighter = fleet.staff_fleet(hours(requests), point, 500, 0.4 + 0.5 * (target - 0.4), A)
+    tighter = staff_fleet(hours(requests), point, 500, 0.4 + 0.5 * (target - 0.4), A)
     assert tighter.hours["replicas"][0] >= sized.hours["replicas"][0]
     assert (sized.hours["slo_share"] >= 0.95 - 1e-9).all()
     assert (sized.hours["busy_share"] <= 0.85).all()
@@ -190,11 +190,11 @@ def test_square_root_rule_as_a_policy():
     held = staffing.held_seconds(point, 500)
     requests = 3600 * 100 / held  # a load of 100 busy slots
     for beta, slots in ((0.5, 105), (1.0, 110), (1.5, 115)):
-        sized = fleet.staff_fleet(hours(requests), point, 500, 2.0, a.model_copy(update={"square_root_beta": beta}))
+        sized = staff_fleet(hours(requests), point, 500, 2.0, a.model_copy(update={"square_root_beta": beta}))
         assert sized.hours["replicas"].tolist() == [slots]
-    bursty = fleet.staff_fleet(hours(requests), point, 500, 2.0, a.model_copy(update={"arrival_cv2": 7.0}))
+    bursty = staff_fleet(hours(requests), point, 500, 2.0, a.model_copy(update={"arrival_cv2": 7.0}))
     assert bursty.hours["replicas"].tolist() == [120]
-    assert fleet.staff_fleet(hours(requests), point, 500, 2.0, a.model_copy(update={"headroom_share": 0.2})).hours["replicas"].tolist() == [
+    assert staff_fleet(hours(requests), point, 500, 2.0, a.model_copy(update={"headroom_share": 0.2})).hours["replicas"].tolist() == [
         125
     ]
 
@@ -213,7 +213,7 @@ def test_no_traffic_needs_nothing():
     table = size_fleet(SERVICE, hours(0, 0), RUNS, A)
     assert (table[["replicas", "accelerators", "busy_share", "replicas_upper"]] == 0).all().all()
     assert (table["slo_share"] == 1).all()
-    assert "no replica" in fleet.staff_fleet(hours(0), POINTS.iloc[0], 500, 2.0, A).headline
+    assert "no replica" in staff_fleet(hours(0), POINTS.iloc[0], 500, 2.0, A).headline
 
 
 def test_without_a_target_only_the_load_counts():

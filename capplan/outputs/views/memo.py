@@ -129,7 +129,7 @@ def headline(plan: Plan) -> str:
     said, _, together = verdicts_of(plan, firm)
     if together != SIGN and SIGN not in said:
         worth = money(float(firm["value_amount"].sum()), currency)
-        why = "waiting is better" if together == WAIT else "too close to call, so wait"
+        why = "waiting is better" if together == WAIT else "it is too close to call, so wait"
         return f"{first} Sign nothing yet: {counted(len(firm), 'contract')} worth {worth} could be signed before the next review, and {why}."
     firm = firm[[one == SIGN for one in said]] if SIGN in said else firm
     whole = money(float(firm["value_amount"].sum()), currency)
