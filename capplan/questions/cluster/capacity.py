@@ -51,7 +51,7 @@ def resized(nodes: pd.DataFrame, added_accelerators: int) -> pd.DataFrame:
     Raises
     ------
     CapplanError
-        Where more is taken than there is; one node must be left.
+        Where more is taken than there is; one node with accelerators must be left.
     """
     frame = nodes.reset_index(drop=True).copy()
     if added_accelerators == 0:
@@ -70,9 +70,9 @@ def resized(nodes: pd.DataFrame, added_accelerators: int) -> pd.DataFrame:
         gone = min(count, -(-left // size) if left > 0 else 0)
         frame.loc[row, "nodes"] = count - gone
         left -= gone * size
-    if left > 0 or not frame["nodes"].any():
+    if left > 0 or not (frame["nodes"] * frame["accelerator_count"]).any():
         total = int((nodes["accelerator_count"] * nodes.get("nodes", 1)).sum())
-        raise CapplanError(f"{-added_accelerators} accelerators cannot be taken away: the cluster has only {total}, and one node must be left")
+        raise CapplanError(f"{-added_accelerators} accelerators cannot be taken away: the cluster has only {total}, and one node with accelerators must be left")
     return frame[frame["nodes"] > 0].reset_index(drop=True)
 
 
