@@ -220,7 +220,7 @@ def test_a_search_that_meets_its_limit_is_labelled_with_its_proven_gap(monkeypat
     best = solve(work, rows, a)
     monkeypatch.setattr(two_stage, "EXTENSIVE_COLUMNS", 0)
     monkeypatch.setattr(budgets, "EXACT_COLUMNS", 0)
-    for name, most in (("RELAXED_ITERATIONS", 1), ("NEAR_ITERATIONS", 0), ("WHOLE_ITERATIONS", 0)):
+    for name, most in (("RELAXED_ITERATIONS", 1), ("WHOLE_ITERATIONS", 0)):
         monkeypatch.setattr(l_shaped, name, most)
     found = solve(work, rows, a)
     assert best.proof.stopped_by == "optimal"

@@ -171,7 +171,8 @@ def test_it_is_shown_up_to_which_burst_the_formulas_hold(answer, book):
     assert table["valid"].iloc[0]
     assert (table["simulated_share"] <= table["formula_share"] + 0.02).all()
     first = table[~table["valid"]].iloc[0]
-    assert first["formula_share"] > 0.99 > first["simulated_share"] + 0.02
+    assert first["formula_share"] > 0.99
+    assert first["formula_share"] - first["simulated_share"] > 0.02
     assert any("trust the replay" in note for note in answer.notes)
     assert "formulas" in show_serving(book, book.scenario).charts
 
