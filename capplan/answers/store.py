@@ -87,7 +87,8 @@ def _file(key: str) -> Path | None:
         return None
     place = Path(folder)
     if not place.is_dir():
-        raise CapplanError(f"{SHARED} names {folder}, which is not a folder; unset it, or make the folder with mode 700")
+        # a worker process may outlive the run whose folder it was started with: it computes for itself then
+        return None
     if not is_private(place):
         raise CapplanError(f"{SHARED} names {folder}, which others may write to; it must be your own, with mode 700")
     return place / f"{key}.pickle"
