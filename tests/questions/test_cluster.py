@@ -595,7 +595,7 @@ def test_bad_input_is_named():
     with pytest.raises(CapplanError, match="has only"):
         resized(nodes, -16)
     with pytest.raises(CapplanError, match="one node with accelerators must be left"):
-        resized(pd.concat([nodes, nodes.head(1).assign(node="cpus", accelerator_count=0)], ignore_index=True), -int(nodes["accelerator_count"].sum()))
+        resized(pd.concat([nodes, nodes.head(1).assign(node="cpus", accelerator_count=0)], ignore_index=True), -int((nodes["accelerator_count"] * nodes.get("nodes", 1)).sum()))
     found = simulate_cluster(trace([5, 0], [1, np.nan], [1, 1]), nodes, "fifo", A)
     assert found.jobs["predicted"].tolist() == [True, False]
     assert len(found.notes) == 2
