@@ -11,6 +11,7 @@ plan: $(READY)
 	$(BIN)/capplan plan $(BOOK)
 
 test: $(READY)
+	$(BIN)/ruff format --check capplan tests benchmarks tools
 	$(BIN)/ruff check capplan tests benchmarks tools
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy

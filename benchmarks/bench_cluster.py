@@ -24,8 +24,15 @@ A = ClusterAssumptions()
 
 
 def philly() -> pd.DataFrame:
-    raw = pd.read_csv(reference_file("data", "gpu_jobs", "philly_jobs.csv.gz"), parse_dates=["timestamp"]).sort_values("timestamp", kind="stable")
-    columns = {"submit": raw["timestamp"], "duration_seconds": raw["duration"], "accelerators": raw["num_gpus"] * 1.0, "team": raw["cluster"]}
+    raw = pd.read_csv(reference_file("data", "gpu_jobs", "philly_jobs.csv.gz"), parse_dates=["timestamp"]).sort_values(
+        "timestamp", kind="stable"
+    )
+    columns = {
+        "submit": raw["timestamp"],
+        "duration_seconds": raw["duration"],
+        "accelerators": raw["num_gpus"] * 1.0,
+        "team": raw["cluster"],
+    }
     return pd.DataFrame({"job_id": raw.index.astype(str), **columns}).reset_index(drop=True)
 
 
@@ -73,8 +80,8 @@ def test_the_same_waits_as_simpy_at_least_fifty_times_as_fast():
         theirs = np.array(waits(*columns, nodes=count, size=size, easy=policy != "fifo", depth=A.backfill_depth))
         peer = time.process_time() - before
         ours = queue_seconds(prepared, run_events(prepared))
-        mine = spent(lambda: run_events(prepared), 7)  # noqa: B023
-        whole = spent(lambda: simulate_cluster(jobs, nodes_of(count, size), policy, A), 2)  # noqa: B023
+        mine = spent(lambda: run_events(prepared), 7)
+        whole = spent(lambda: simulate_cluster(jobs, nodes_of(count, size), policy, A), 2)
         assert ours == pytest.approx(theirs, abs=1e-6)
         rows.append((f"{count} x {size}", policy, float((ours > 1).mean()), ours.mean() / 3600, peer / mine, peer / whole))
     table = pd.DataFrame(rows, columns=["nodes", "policy", "jobs that wait", "mean wait, h", "times as fast", "with all tables"])
@@ -89,10 +96,13 @@ def test_a_million_jobs_take_hardly_longer_each(count, size):
         trace = weeks_of(jobs, number)
         for policy in ("fifo", "easy_backfill"):
             prepared = prepare(trace, nodes_of(count, size), policy_named(policy), A)
-            found[policy, number] = spent(lambda: run_events(prepared), 3) / number  # noqa: B023
-        found["all tables", number] = spent(lambda: simulate_cluster(trace, nodes_of(count, size), "fifo", A), 1) / number  # noqa: B023
+            found[policy, number] = spent(lambda: run_events(prepared), 3) / number
+        found["all tables", number] = spent(lambda: simulate_cluster(trace, nodes_of(count, size), "fifo", A), 1) / number
     ratios = {name: found[name, 1_000_000] / found[name, len(jobs)] for name in ("fifo", "easy_backfill", "all tables")}
-    print(f"\n{count} x {size}: time for each of 1,000,000 jobs against each of {len(jobs):,}: " + ", ".join(f"{k} {v:.2f}" for k, v in ratios.items()))
+    print(
+        f"\n{count} x {size}: time for each of 1,000,000 jobs against each of {len(jobs):,}: "
+        + ", ".join(f"{k} {v:.2f}" for k, v in ratios.items())
+    )
     assert max(ratios.values()) < 2
 
 
@@ -101,7 +111,10 @@ def test_memory_grows_with_the_jobs():
     for number in (100_000, 400_000):
         trace = weeks_of(jobs, number)
         prepared = prepare(trace, nodes_of(309, 8), policy_named("easy_backfill"), A)
-        for name, work in (("simulation", lambda: run_events(prepared)), ("with all tables", lambda: simulate_cluster(trace, nodes_of(309, 8), "easy_backfill", A))):  # noqa: B023
+        for name, work in (
+            ("simulation", lambda: run_events(prepared)),
+            ("with all tables", lambda: simulate_cluster(trace, nodes_of(309, 8), "easy_backfill", A)),
+        ):
             tracemalloc.start()
             work()
             peaks[name, number] = tracemalloc.get_traced_memory()[1] / number
@@ -128,7 +141,9 @@ def test_a_curve_of_twenty_sizes_on_all_cores():
 
 
 @pytest.mark.benchmark(group="cluster")
-@pytest.mark.parametrize("policy", ["fifo", "easy_backfill", "conservative_backfill", "shortest_remaining", "fair_share", "quota_borrowing"])
+@pytest.mark.parametrize(
+    "policy", ["fifo", "easy_backfill", "conservative_backfill", "shortest_remaining", "fair_share", "quota_borrowing"]
+)
 def test_philly_by_policy(benchmark, policy):
     prepared: Prepared = prepare(philly(), nodes_of(300, 3), policy_named(policy), A)
     benchmark.pedantic(run_events, args=(prepared,), rounds=3, warmup_rounds=1)

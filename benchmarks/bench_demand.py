@@ -3,7 +3,8 @@
     python benchmarks/bench_demand.py [--series 414] [--monthly 10000]      everything, a quarter of an hour
     pytest benchmarks/bench_demand.py --benchmark-only -s                   a sample of the series; all of them with CAPPLAN_BENCH_FULL=1
 
-The public series are read from the reference data beside the project (CAPPLAN_SHARED); a part whose files are absent says so and is left out. Ratios of one
+The public series are read from the reference data beside the project (CAPPLAN_SHARED); a part whose files are absent says so and is left
+out. Ratios of one
 run are printed and kept in `extra_info`; nothing is asserted on time.
 """
 
@@ -98,7 +99,8 @@ def m4_hourly(count: int) -> dict[str, float]:
         print(f"  {name:48s} sMAPE {s:7.3f}  MASE {m:6.3f}  OWA {owa(s, m, *NAIVE2_HOURLY):6.3f}  90 % band held {held}  {seconds:7.1f} s")
     (own_owa, own_inside, own_seconds), (_, _, mstl_seconds), (_, _, winters_seconds) = (found[list(methods)[k]] for k in (0, 2, 3))
     print(
-        f"  time of the default over MSTL + AutoETS {own_seconds / mstl_seconds:.2f}, over Holt-Winters of statsmodels {own_seconds / winters_seconds:.2f}"
+        f"  time of the default over MSTL + AutoETS {own_seconds / mstl_seconds:.2f}, over Holt-Winters of statsmodels"
+        f" {own_seconds / winters_seconds:.2f}"
     )
     return {
         "owa": own_owa,
@@ -129,7 +131,8 @@ def request_rates() -> None:
                 naive.append(pinball_loss(outcome[:, None], bands, q))
                 held.append(coverage(outcome, forecast[:, 0], forecast[:, -1]))
             print(
-                f"ServeGen {name}, {days} days ahead, 12 origins: pinball {np.mean(own):7.2f} (seasonal naive {np.mean(naive):7.2f}), 90 % band held {np.mean(held):.3f}"
+                f"ServeGen {name}, {days} days ahead, 12 origins: pinball {np.mean(own):7.2f} (seasonal naive {np.mean(naive):7.2f}), 90 %"
+                f" band held {np.mean(held):.3f}"
             )
 
 
@@ -147,7 +150,8 @@ def monthly(count: int) -> float:
     with workers(None):
         _, seconds = timed(lambda: forecast_series(frame(series), 6, (12,)))
     print(
-        f"{count} monthly series of 60 months, 6 ahead, {os.cpu_count()} cores: {seconds:.1f} s, {10_000 * seconds / count / 60:.1f} minutes for ten thousand"
+        f"{count} monthly series of 60 months, 6 ahead, {os.cpu_count()} cores: {seconds:.1f} s, {10_000 * seconds / count / 60:.1f}"
+        " minutes for ten thousand"
     )
     return 10_000 * seconds / count / 60
 
@@ -189,7 +193,8 @@ def enterprise() -> float:
     _, first = timed(lambda: forecast_demand(usage, events, None, a))
     _, again = timed(lambda: forecast_demand(usage, events, None, a.model_copy(update={"event_strength": 2.0})))
     print(
-        f"forecast_demand, 8 workloads x 13 months hourly, 8 quarters, 200 paths, 5 blocks: {first:.1f} s; with another event strength (no refit): {again:.1f} s"
+        f"forecast_demand, 8 workloads x 13 months hourly, 8 quarters, 200 paths, 5 blocks: {first:.1f} s; with another event strength (no"
+        f" refit): {again:.1f} s"
     )
     return first / again
 

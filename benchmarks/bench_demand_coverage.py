@@ -2,8 +2,10 @@
 
     python benchmarks/bench_demand_coverage.py [--months 3 6 13 36] [--series 30]
 
-Prints, by kind, length of history and quarter ahead: the share of totals inside the nominal 90 % band, the band's width beside that of an oracle
-(the spread of log outcomes around their medians over many futures is not known from one history; the oracle is the spread of errors of the median), and the
+Prints, by kind, length of history and quarter ahead: the share of totals inside the nominal 90 % band, the band's width beside that of an
+oracle
+(the spread of log outcomes around their medians over many futures is not known from one history; the oracle is the spread of errors of the
+median), and the
 bias of the median.
 """
 

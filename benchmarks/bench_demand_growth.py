@@ -2,8 +2,10 @@
 
     python benchmarks/bench_demand_growth.py [--every 6] [--months 24 36 48] [--arima]
 
-Prints, by months of history and for quarters 1, 4, 6 and 8 ahead: the share of totals inside 90 % bands, the interval score and the error of the median, both over
-the mean of the last year, and the seconds a series. The series are half of the monthly ones of the M3 competition, read from the reference data beside the project.
+Prints, by months of history and for quarters 1, 4, 6 and 8 ahead: the share of totals inside 90 % bands, the interval score and the error
+of the median, both over
+the mean of the last year, and the seconds a series. The series are half of the monthly ones of the M3 competition, read from the reference
+data beside the project.
 """
 
 from __future__ import annotations

@@ -47,12 +47,10 @@ def log():
 
     with tempfile.TemporaryDirectory(prefix="capplan-bench-") as folder:
         path = Path(folder) / "requests.csv"
-        duckdb.connect().execute(
-            f"""
+        duckdb.connect().execute(f"""
             copy (select timestamp '2026-01-01' + to_milliseconds(n * 1555) as timestamp, (hash(n) % 4000)::int + 1 as input_tokens,
                 (hash(n + 7) % 800)::int + 1 as output_tokens from range({ROWS}) t(n)) to '{path}' (header, delimiter ',')
-            """
-        )
+            """)
         yield path
 
 

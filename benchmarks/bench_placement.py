@@ -1,6 +1,7 @@
 """Placement: the list scheduler against HEFT in plain Python, its growth, and the program against OR-tools CP-SAT on the same ten pipelines.
 
-Every figure is a ratio or a gap within one run. HEFT in plain Python follows Topcuoglu, Hariri and Wu (2002) line by line; both must give the same makespan.
+Every figure is a ratio or a gap within one run. HEFT in plain Python follows Topcuoglu, Hariri and Wu (2002) line by line; both must give
+the same makespan.
 """
 
 from __future__ import annotations
@@ -30,9 +31,24 @@ def pipeline(count: int, machines: int, seed: int = 1):
     source = np.maximum(target - generator.integers(1, 400, len(target)), 0)
     edges = pd.DataFrame({"one": source, "other": target}).drop_duplicates(ignore_index=True)
     edges["data_gb"] = generator.integers(1, 20, len(edges)) * 3600.0
-    nodes = pd.DataFrame({"node": [f"n{at}" for at in range(machines)], "accelerator": "", "accelerator_count": 0, "cpus": 1.0, "domain": "rack", "kind": [f"kind-{at % KINDS}" for at in range(machines)]})
+    nodes = pd.DataFrame(
+        {
+            "node": [f"n{at}" for at in range(machines)],
+            "accelerator": "",
+            "accelerator_count": 0,
+            "cpus": 1.0,
+            "domain": "rack",
+            "kind": [f"kind-{at % KINDS}" for at in range(machines)],
+        }
+    )
     hours = generator.integers(5, 40, (count, KINDS)).astype(float)
-    durations = pd.DataFrame({"task_id": np.repeat(tasks["task_id"], KINDS).to_numpy(), "runs_on": np.tile([f"kind-{at}" for at in range(KINDS)], count), "duration_hours": hours.ravel()})
+    durations = pd.DataFrame(
+        {
+            "task_id": np.repeat(tasks["task_id"], KINDS).to_numpy(),
+            "runs_on": np.tile([f"kind-{at}" for at in range(KINDS)], count),
+            "duration_hours": hours.ravel(),
+        }
+    )
     names = edges.assign(from_task=tasks["task_id"].to_numpy()[edges["one"]], to_task=tasks["task_id"].to_numpy()[edges["other"]])
     return tasks, names[["from_task", "to_task", "data_gb"]], nodes, durations, hours, edges
 
@@ -85,7 +101,10 @@ def test_heft_beside_the_textbook_in_plain_python():
     begin = time.process_time()
     makespan = textbook_heft(hours, plain, 200)
     textbook = time.process_time() - begin
-    print(f"\nHEFT, 10,000 tasks on 200 nodes: {min(ours):.3f} s, plain Python {textbook:.2f} s, {textbook / min(ours):.0f} times; makespan {found.end.max():g} and {makespan:g}")
+    print(
+        f"\nHEFT, 10,000 tasks on 200 nodes: {min(ours):.3f} s, plain Python {textbook:.2f} s, {textbook / min(ours):.0f} times; makespan"
+        f" {found.end.max():g} and {makespan:g}"
+    )
     assert found.end.max() == pytest.approx(makespan)
     assert textbook / min(ours) >= 20
 
@@ -101,7 +120,11 @@ def test_growth_is_near_linear():
         heft(problem, ranked(problem, np.zeros(count)))
         seconds[count] = time.process_time() - begin
     assert seconds[100_000] / seconds[10_000] < 20
-    print("\nHEFT on 200 nodes: " + ", ".join(f"{count:,} tasks {value:.2f} s" for count, value in seconds.items()) + f"; ten times the tasks take {seconds[100_000] / seconds[10_000]:.1f} times as long")
+    print(
+        "\nHEFT on 200 nodes: "
+        + ", ".join(f"{count:,} tasks {value:.2f} s" for count, value in seconds.items())
+        + f"; ten times the tasks take {seconds[100_000] / seconds[10_000]:.1f} times as long"
+    )
 
 
 def instance(seed: int):
@@ -110,7 +133,14 @@ def instance(seed: int):
     nodes["kind"] = [f"kind-{at % 3}" for at in range(8)]
     nodes["cpus"] = [(8.0, 10.0, 16.0)[at % 3] for at in range(8)]
     factor = {"kind-0": 1.0, "kind-1": 1.5, "kind-2": 2.0}
-    durations = pd.DataFrame([(task, kind, float(round(hours * share))) for task, hours in zip(tasks["task_id"], tasks["duration_hours"], strict=True) for kind, share in factor.items()], columns=["task_id", "runs_on", "duration_hours"])
+    durations = pd.DataFrame(
+        [
+            (task, kind, float(round(hours * share)))
+            for task, hours in zip(tasks["task_id"], tasks["duration_hours"], strict=True)
+            for kind, share in factor.items()
+        ],
+        columns=["task_id", "runs_on", "duration_hours"],
+    )
     return tasks, edges, nodes, durations
 
 
@@ -127,7 +157,13 @@ def cp_sat(tasks: pd.DataFrame, edges: pd.DataFrame, nodes: pd.DataFrame, durati
             if task.cpus > node.cpus or task.memory_gib > node.memory_gib:
                 continue
             here = on[task.task_id, node.node] = model.new_bool_var("")
-            inside[node.node].append((model.new_optional_interval_var(start[task.task_id], int(hours[task.task_id, node.kind]), end[task.task_id], here, ""), int(task.cpus), int(task.memory_gib)))
+            inside[node.node].append(
+                (
+                    model.new_optional_interval_var(start[task.task_id], int(hours[task.task_id, node.kind]), end[task.task_id], here, ""),
+                    int(task.cpus),
+                    int(task.memory_gib),
+                )
+            )
         model.add_exactly_one(on[task.task_id, node] for node in nodes["node"] if (task.task_id, node) in on)
     for node in nodes.itertuples(index=False):
         spans = [span for span, _, _ in inside[node.node]]
@@ -157,9 +193,23 @@ def test_the_program_beside_cp_sat():
         ours = place_tasks(tasks, edges, nodes, None, FREE, durations=durations)
         seconds = time.perf_counter() - begin
         value, bound = cp_sat(tasks, edges, nodes, durations, max(seconds, 10.0))
-        rows.append((seed, len(edges), seconds, ours.makespan_hours, ours.bound, 1 - ours.bound / ours.makespan_hours, value, bound, 1 - bound / value))
+        rows.append(
+            (
+                seed,
+                len(edges),
+                seconds,
+                ours.makespan_hours,
+                ours.bound,
+                1 - ours.bound / ours.makespan_hours,
+                value,
+                bound,
+                1 - bound / value,
+            )
+        )
         print(rows[-1], flush=True)
-    table = pd.DataFrame(rows, columns=["seed", "edges", "seconds", "HiGHS end", "HiGHS bound", "HiGHS gap", "CP-SAT end", "CP-SAT bound", "CP-SAT gap"])
+    table = pd.DataFrame(
+        rows, columns=["seed", "edges", "seconds", "HiGHS end", "HiGHS bound", "HiGHS gap", "CP-SAT end", "CP-SAT bound", "CP-SAT gap"]
+    )
     print("\n" + table.round(3).to_string(index=False))
     print(f"proven: HiGHS {(table['HiGHS gap'] < 1e-4).sum()} of 10, CP-SAT {(table['CP-SAT gap'] < 1e-4).sum()} of 10")
     # neither may contradict the other: no schedule is below the other's bound

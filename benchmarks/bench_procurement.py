@@ -1,7 +1,9 @@
 """The whole purchase model, built from tables, at the size at which it can no longer be written out.
 
-Run: pytest benchmarks/bench_procurement.py --benchmark-only -s. Six classes of work, five accelerators, forty contracts (leases, reservations, savings plans)
-beside spot and on demand, lead times, quotas, a limit on new machines and work after the horizon; twelve quarters of twelve load blocks. Ratios of one run are
+Run: pytest benchmarks/bench_procurement.py --benchmark-only -s. Six classes of work, five accelerators, forty contracts (leases,
+reservations, savings plans)
+beside spot and on demand, lead times, quotas, a limit on new machines and work after the horizon; twelve quarters of twelve load blocks.
+Ratios of one run are
 printed and kept in `extra_info`. The smaller size is the default; CAPPLAN_BENCH_FULL=1 asks for the full one.
 """
 
@@ -45,28 +47,71 @@ def problem(scenarios: int, ending: str, seed: int = 1) -> Problem:
     index = pd.MultiIndex.from_product([range(scenarios), quarters, range(BLOCKS), classes], names=["path", "quarter", "block", "class"])
     demand = pd.DataFrame({"work_per_hour": (level[:, :, None, :] * shape).ravel()}, index=index).reset_index()
     demand = demand.assign(probability=1 / scenarios, region="us", hours=hours)
-    speeds = pd.DataFrame([(c, k, rng.uniform(0.3, 1.0)) for c in classes for k in kinds], columns=["class", "accelerator", "work_per_accelerator_hour"])
-    base = {"region": "us-1", "geography": "us", "discounts": "none", "guarantees_capacity": False, "as_of": pd.Timestamp(DAY), "source_id": "s"}
-    offers = [base | {"offer_id": f"{term}-{k}", "sku": k, "term": term, "usd_per_hour": 8 * price * usd, "interruptions_per_hour": 0.05}
-              for k, usd in zip(kinds, rent, strict=True) for term, price in (("on_demand", 1.0), ("spot", 0.45))]  # fmt: skip
+    speeds = pd.DataFrame(
+        [(c, k, rng.uniform(0.3, 1.0)) for c in classes for k in kinds], columns=["class", "accelerator", "work_per_accelerator_hour"]
+    )
+    base = {
+        "region": "us-1",
+        "geography": "us",
+        "discounts": "none",
+        "guarantees_capacity": False,
+        "as_of": pd.Timestamp(DAY),
+        "source_id": "s",
+    }
+    offers = [
+        base | {"offer_id": f"{term}-{k}", "sku": k, "term": term, "usd_per_hour": 8 * price * usd, "interruptions_per_hour": 0.05}
+        for k, usd in zip(kinds, rent, strict=True)
+        for term, price in (("on_demand", 1.0), ("spot", 0.45))
+    ]
     for j in range(CONTRACTS):
         k, (term, months, price, lead) = j % KINDS, TERMS[j // KINDS % len(TERMS)]
         plan = term.startswith("savings_plan")
-        offers.append(base | {"offer_id": f"{term}-{j}", "sku": kinds[k], "term": term, "term_months": months, "discounts": "usd_per_hour" if plan else "units",
-                              "plan_id": f"plan-{j}" if plan else None, "guarantees_capacity": not plan, "lead_time_days_p50": lead, "lead_time_days_p90": lead + 60,
-                              "usd_per_hour": 8 * rent[k] * price * rng.uniform(0.95, 1.05)})  # fmt: skip
+        offers.append(
+            base
+            | {
+                "offer_id": f"{term}-{j}",
+                "sku": kinds[k],
+                "term": term,
+                "term_months": months,
+                "discounts": "usd_per_hour" if plan else "units",
+                "plan_id": f"plan-{j}" if plan else None,
+                "guarantees_capacity": not plan,
+                "lead_time_days_p50": lead,
+                "lead_time_days_p90": lead + 60,
+                "usd_per_hour": 8 * rent[k] * price * rng.uniform(0.95, 1.05),
+            }
+        )
     limits = [{"limit_id": f"on-demand-{k}", "kind": "on_demand_accelerators", "amount": 320.0, "accelerator": k} for k in kinds]
     limits += [{"limit_id": f"spot-{k}", "kind": "spot_accelerators", "amount": 480.0, "accelerator": k} for k in kinds]
     limits += [{"limit_id": f"quota-{k}", "kind": "quota_accelerators", "amount": 2400.0, "accelerator": k} for k in kinds[:2]]
     limits += [{"limit_id": "new", "kind": "new_accelerators", "amount": 3200.0}]
     a = ProcurementAssumptions(
-        as_of=DAY, first_quarter="2027Q1", horizon_quarters=QUARTERS, hours_convention="average", risk_weight=RISK, tail_share=TAIL, gap_share=GAP, horizon_end=ending
+        as_of=DAY,
+        first_quarter="2027Q1",
+        horizon_quarters=QUARTERS,
+        hours_convention="average",
+        risk_weight=RISK,
+        tail_share=TAIL,
+        gap_share=GAP,
+        horizon_end=ending,
     )
     named = {
-        "classes": pd.DataFrame({"class": classes, "unit": "accelerator_hours", "interruptible": [c % 2 == 0 for c in range(CLASSES)], "deferrable": False,
-                                 "residency": None, "stage_kind": "serving", "shortfall_usd_per_unit": 25.0, "api": "self"}),
-        "skus": pd.DataFrame({"sku": kinds, "provider": "cloud", "accelerator": kinds, "accelerator_count": 8, "power_kw": None, "source_id": "s"}),
-    }  # fmt: skip
+        "classes": pd.DataFrame(
+            {
+                "class": classes,
+                "unit": "accelerator_hours",
+                "interruptible": [c % 2 == 0 for c in range(CLASSES)],
+                "deferrable": False,
+                "residency": None,
+                "stage_kind": "serving",
+                "shortfall_usd_per_unit": 25.0,
+                "api": "self",
+            }
+        ),
+        "skus": pd.DataFrame(
+            {"sku": kinds, "provider": "cloud", "accelerator": kinds, "accelerator_count": 8, "power_kw": None, "source_id": "s"}
+        ),
+    }
     return Problem(demand=demand, speeds=speeds, assumptions=a, offers=pd.DataFrame(offers), limits=pd.DataFrame(limits), **named)
 
 
@@ -79,29 +124,83 @@ def coarse_tables(quarters: int, paths: int = 20, level: float = 15.0, seed: int
     rent, blocks, hours = np.linspace(2.0, 3.6, len(kinds)), 3, quarter_hours("2027Q1", "average") / 3
     walk = level * np.exp(np.cumsum(rng.normal(0.04, 0.12, (paths, quarters, len(classes), len(places))), axis=1))
     shape = 1 + (np.linspace(1.7, 0.4, blocks)[:, None] - 1) * rng.uniform(0.2, 1, len(classes))
-    index = pd.MultiIndex.from_product([range(paths), quarter_range("2027Q1", quarters), range(blocks), classes, places], names=["path", "quarter", "block", "class", "region"])
+    index = pd.MultiIndex.from_product(
+        [range(paths), quarter_range("2027Q1", quarters), range(blocks), classes, places],
+        names=["path", "quarter", "block", "class", "region"],
+    )
     demand = pd.DataFrame({"work_per_hour": (walk[:, :, None] * shape[:, :, None]).ravel()}, index=index).reset_index()
-    speeds = pd.DataFrame([(c, k, rng.uniform(0.3, 1.0)) for c in classes for k in kinds], columns=["class", "accelerator", "work_per_accelerator_hour"])
+    speeds = pd.DataFrame(
+        [(c, k, rng.uniform(0.3, 1.0)) for c in classes for k in kinds], columns=["class", "accelerator", "work_per_accelerator_hour"]
+    )
     offers = []
     for place in places:
         base = {"region": f"{place}-1", "geography": place, "as_of": pd.Timestamp(DAY), "source_id": "s"}
-        offers += [base | {"offer_id": f"{term}-{k}-{place}", "sku": k, "term": term, "usd_per_hour": 8 * price * usd, "interruptions_per_hour": 0.05,
-                           "discounts": "none", "guarantees_capacity": False}
-                   for k, usd in zip(kinds, rent, strict=True) for term, price in (("on_demand", 1.0), ("spot", 0.45))]  # fmt: skip
+        offers += [
+            base
+            | {
+                "offer_id": f"{term}-{k}-{place}",
+                "sku": k,
+                "term": term,
+                "usd_per_hour": 8 * price * usd,
+                "interruptions_per_hour": 0.05,
+                "discounts": "none",
+                "guarantees_capacity": False,
+            }
+            for k, usd in zip(kinds, rent, strict=True)
+            for term, price in (("on_demand", 1.0), ("spot", 0.45))
+        ]
         for j in range(6):
             k, (term, months, price, lead) = j % len(kinds), TERMS[j // len(kinds) + (place == "eu")]
-            offers.append(base | {"offer_id": f"{term}-{j}-{place}", "sku": kinds[k], "term": term, "term_months": months, "discounts": "units", "guarantees_capacity": True,
-                                  "lead_time_days_p50": lead, "lead_time_days_p90": lead + 60, "usd_per_hour": 8 * rent[k] * price * rng.uniform(0.95, 1.05)})  # fmt: skip
-    limits = [{"limit_id": f"{kind}-{k}-{place}", "kind": f"{kind}_accelerators", "amount": most, "accelerator": k, "region": place}
-              for k in kinds for place in places for kind, most in (("on_demand", 40.0), ("spot", 60.0))]  # fmt: skip
+            offers.append(
+                base
+                | {
+                    "offer_id": f"{term}-{j}-{place}",
+                    "sku": kinds[k],
+                    "term": term,
+                    "term_months": months,
+                    "discounts": "units",
+                    "guarantees_capacity": True,
+                    "lead_time_days_p50": lead,
+                    "lead_time_days_p90": lead + 60,
+                    "usd_per_hour": 8 * rent[k] * price * rng.uniform(0.95, 1.05),
+                }
+            )
+    limits = [
+        {"limit_id": f"{kind}-{k}-{place}", "kind": f"{kind}_accelerators", "amount": most, "accelerator": k, "region": place}
+        for k in kinds
+        for place in places
+        for kind, most in (("on_demand", 40.0), ("spot", 60.0))
+    ]
     return Problem(
-        demand=demand.assign(probability=1 / paths, hours=hours), speeds=speeds, offers=pd.DataFrame(offers), limits=pd.DataFrame(limits),
-        classes=pd.DataFrame({"class": classes, "unit": "accelerator_hours", "interruptible": [True, False, True, False], "deferrable": False, "residency": None,
-                              "stage_kind": "serving", "shortfall_usd_per_unit": 25.0, "api": "self"}),
-        skus=pd.DataFrame({"sku": kinds, "provider": "cloud", "accelerator": kinds, "accelerator_count": 8, "power_kw": None, "source_id": "s"}),
-        assumptions=ProcurementAssumptions(as_of=DAY, first_quarter="2027Q1", horizon_quarters=quarters, hours_convention="average", risk_weight=RISK,
-                                           tail_share=TAIL, horizon_end="hold_demand"),
-    )  # fmt: skip
+        demand=demand.assign(probability=1 / paths, hours=hours),
+        speeds=speeds,
+        offers=pd.DataFrame(offers),
+        limits=pd.DataFrame(limits),
+        classes=pd.DataFrame(
+            {
+                "class": classes,
+                "unit": "accelerator_hours",
+                "interruptible": [True, False, True, False],
+                "deferrable": False,
+                "residency": None,
+                "stage_kind": "serving",
+                "shortfall_usd_per_unit": 25.0,
+                "api": "self",
+            }
+        ),
+        skus=pd.DataFrame(
+            {"sku": kinds, "provider": "cloud", "accelerator": kinds, "accelerator_count": 8, "power_kw": None, "source_id": "s"}
+        ),
+        assumptions=ProcurementAssumptions(
+            as_of=DAY,
+            first_quarter="2027Q1",
+            horizon_quarters=quarters,
+            hours_convention="average",
+            risk_weight=RISK,
+            tail_share=TAIL,
+            horizon_end="hold_demand",
+        ),
+    )
 
 
 def stated(scenarios: int, ending: str) -> Stated:
@@ -140,9 +239,11 @@ def test_many_scenarios_against_the_extensive_form(benchmark, ending):
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     theirs, gap = written_out(stated(few, ending).model.program, 10 * spent)
     benchmark.extra_info.update(ratio=spent / theirs, peak_gib=memory, extensive_gap_share=gap)
-    print(f"\n{ending}: {len(program.h):,} points of {many} scenarios built in {building:.1f} s, solved in {spent:.1f} s, gap {solution.gap_share:.1e}, "
-          f"peak memory {memory:.2f} GiB; extensive form, {few} scenarios: {theirs:.1f} s, gap {gap:.2g}{' when stopped' if gap > GAP else ''}; "
-          f"ratio {spent / theirs:.3f}{' at most' if gap > GAP else ''}")  # fmt: skip
+    print(
+        f"\n{ending}: {len(program.h):,} points of {many} scenarios built in {building:.1f} s, solved in {spent:.1f} s, gap"
+        f" {solution.gap_share:.1e}, peak memory {memory:.2f} GiB; extensive form, {few} scenarios: {theirs:.1f} s, gap"
+        f" {gap:.2g}{' when stopped' if gap > GAP else ''}; ratio {spent / theirs:.3f}{' at most' if gap > GAP else ''}"
+    )
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -151,8 +252,11 @@ def test_growth_with_scenarios(benchmark, ending):
     times = benchmark.pedantic(lambda: [solved(stated(count, ending).model.program)[0] for count in counts], rounds=1)
     per_scenario = [spent / count for spent, count in zip(times, counts, strict=True)]
     benchmark.extra_info.update(seconds=times, last_per_scenario_against_first=per_scenario[-1] / per_scenario[0])
-    print(f"\n{ending}: " + ", ".join(f"{count}: {spent:.1f} s" for count, spent in zip(counts, times, strict=True))
-          + f"; time per scenario, most against fewest: {per_scenario[-1] / per_scenario[0]:.2f}")  # fmt: skip
+    print(
+        f"\n{ending}: "
+        + ", ".join(f"{count}: {spent:.1f} s" for count, spent in zip(counts, times, strict=True))
+        + f"; time per scenario, most against fewest: {per_scenario[-1] / per_scenario[0]:.2f}"
+    )
 
 
 def test_growth_with_quarters(benchmark):

@@ -65,12 +65,23 @@ def two_stage(instance: Instance) -> TwoStage:
     h = np.zeros((points, rows))
     h[:, :REGIONS], h[:, 2 * REGIONS :] = np.moveaxis(instance.demand, 0, 1).reshape(points, REGIONS), CAP
     return TwoStage(
-        c=instance.cost, A=sparse.csr_matrix(LOT * instance.active), b=np.full(QUARTERS, instance.quota), sense=np.full(QUARTERS, "<"),
-        lower=np.zeros(n), upper=np.full(n, float(MOST_LOTS)), integer=np.ones(n, dtype=bool),
-        q=np.array(q), W=sparse.csr_matrix(np.array(columns).T), recourse_sense=np.array([">"] * REGIONS + ["<"] * (2 * REGIONS)),
-        T=T, technology=np.repeat(np.arange(QUARTERS), SCENARIOS), h=h, weight=np.full(points, HOURS),
-        scenario=np.tile(np.arange(SCENARIOS), QUARTERS), probability=np.full(SCENARIOS, 1 / SCENARIOS),
-    )  # fmt: skip
+        c=instance.cost,
+        A=sparse.csr_matrix(LOT * instance.active),
+        b=np.full(QUARTERS, instance.quota),
+        sense=np.full(QUARTERS, "<"),
+        lower=np.zeros(n),
+        upper=np.full(n, float(MOST_LOTS)),
+        integer=np.ones(n, dtype=bool),
+        q=np.array(q),
+        W=sparse.csr_matrix(np.array(columns).T),
+        recourse_sense=np.array([">"] * REGIONS + ["<"] * (2 * REGIONS)),
+        T=T,
+        technology=np.repeat(np.arange(QUARTERS), SCENARIOS),
+        h=h,
+        weight=np.full(points, HOURS),
+        scenario=np.tile(np.arange(SCENARIOS), QUARTERS),
+        probability=np.full(SCENARIOS, 1 / SCENARIOS),
+    )
 
 
 def by_cbc(instance: Instance) -> tuple[float, float]:
@@ -111,9 +122,16 @@ def by_pypsa(instance: Instance) -> tuple[float, float]:
     contracts = [f"contract {j}" for j in range(len(instance.cost))]
     network.add("Bus", places)
     network.add("Load", loads, bus=places, p_set=instance.demand[0])
-    network.add("Generator", contracts, bus=[places[r] for r in instance.region], p_nom_extendable=True, p_nom_mod=LOT,
-                p_nom_max=MOST_LOTS * LOT, capital_cost=instance.cost / LOT,
-                p_max_pu=pd.DataFrame(instance.active.astype(float), index=network.snapshots, columns=contracts))  # fmt: skip
+    network.add(
+        "Generator",
+        contracts,
+        bus=[places[r] for r in instance.region],
+        p_nom_extendable=True,
+        p_nom_mod=LOT,
+        p_nom_max=MOST_LOTS * LOT,
+        capital_cost=instance.cost / LOT,
+        p_max_pu=pd.DataFrame(instance.active.astype(float), index=network.snapshots, columns=contracts),
+    )
     network.add("Generator", [f"rent {r}" for r in range(REGIONS)], bus=places, p_nom=CAP, marginal_cost=instance.rent)
     network.add("Generator", [f"short {r}" for r in range(REGIONS)], bus=places, p_nom=1e5, marginal_cost=SHORTFALL)
     network.set_scenarios({f"s{s}": 1 / SCENARIOS for s in range(SCENARIOS)})
@@ -140,8 +158,10 @@ def test_against_a_specialised_model_with_cbc(benchmark, quota):
     theirs, cost = by_cbc(instance)
     assert solution.lower <= cost * (1 + 1e-6)
     benchmark.extra_info.update(ratio=theirs / spent)
-    print(f"\nquota {quota:g}: ours {spent:.2f} s, {solution.upper:,.0f}, gap {solution.gap_share:.1e}; CBC {theirs:.1f} s, {cost:,.0f}"
-          f"{' (stopped)' if theirs >= CBC_SECONDS else ''}; {theirs / spent:.0f} times as fast")  # fmt: skip
+    print(
+        f"\nquota {quota:g}: ours {spent:.2f} s, {solution.upper:,.0f}, gap {solution.gap_share:.1e}; CBC {theirs:.1f} s, {cost:,.0f}"
+        f"{' (stopped)' if theirs >= CBC_SECONDS else ''}; {theirs / spent:.0f} times as fast"
+    )
 
 
 def test_against_pypsa(benchmark):
@@ -151,4 +171,7 @@ def test_against_pypsa(benchmark):
     assert solution.lower <= cost * (1 + 1e-6)
     assert cost <= solution.upper * (1 + 1e-3)
     benchmark.extra_info.update(ratio=theirs / spent)
-    print(f"\nours {spent:.2f} s, {solution.upper:,.0f}, gap {solution.gap_share:.1e}; PyPSA {theirs:.1f} s, {cost:,.0f}; {theirs / spent:.0f} times as fast")
+    print(
+        f"\nours {spent:.2f} s, {solution.upper:,.0f}, gap {solution.gap_share:.1e}; PyPSA {theirs:.1f} s, {cost:,.0f};"
+        f" {theirs / spent:.0f} times as fast"
+    )

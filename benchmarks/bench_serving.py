@@ -1,9 +1,12 @@
 """How far off is a calibrated latency? Half of the public curves predict the others, and five kinds of accelerator the sixth.
 
 Run: pytest benchmarks/bench_serving.py --benchmark-only -s. Curves (model, accelerator, engine, number format, parallelism) of the public
-measurements are dealt into halves at random; one half calibrates, the other is only looked at. Printed by model, over all deals: median and 90th
-percentile of the error (difference over measured), share of held-out points inside the stated bands of nine in ten, and the width of the bands
-(upper over lower end). The peer in the same run is gradient boosting of scikit-learn on the plain columns, without roofline. Then each kind of accelerator is left out
+measurements are dealt into halves at random; one half calibrates, the other is only looked at. Printed by model, over all deals: median
+and 90th
+percentile of the error (difference over measured), share of held-out points inside the stated bands of nine in ten, and the width of the
+bands
+(upper over lower end). The peer in the same run is gradient boosting of scikit-learn on the plain columns, without roofline. Then each
+kind of accelerator is left out
 altogether: the error, what the stated band covers, and the factor that nine in ten really need. Time is given as a ratio to the peer's.
 """
 
@@ -63,7 +66,13 @@ def boosted(known: pd.DataFrame, asked: pd.DataFrame) -> pd.DataFrame:
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     plain = pd.concat([known, asked], ignore_index=True)
-    numbers = [*[name for name in CURVE if name.endswith(("parallel", "workers"))], "accelerators", "input_tokens", "output_tokens", "concurrency"]
+    numbers = [
+        *[name for name in CURVE if name.endswith(("parallel", "workers"))],
+        "accelerators",
+        "input_tokens",
+        "output_tokens",
+        "concurrency",
+    ]
     table = pd.get_dummies(plain[["model", "accelerator", "engine", "precision", "separate"]].astype(str)).astype(float)
     table[numbers] = np.log(plain[numbers].astype(float))
     values, found = table.to_numpy(), {}
@@ -110,7 +119,12 @@ def test_curves_held_out(benchmark, runs, facts):
     by_deal = points.groupby(["latency", "deal"])["error"].median().groupby("latency").agg(["mean", "std"])
     peer_by_deal = peer.groupby(["latency", "deal"])["error"].median().groupby("latency").agg(["mean", "std"])
     print("\nby model, all deals\n", summary(points, ["latency", "model"]).to_string())
-    print("\nmedian error, mean and spread over deals\n", by_deal.round(4).to_string(), "\ngradient boosting\n", peer_by_deal.round(4).to_string())
+    print(
+        "\nmedian error, mean and spread over deals\n",
+        by_deal.round(4).to_string(),
+        "\ngradient boosting\n",
+        peer_by_deal.round(4).to_string(),
+    )
     print(f"time beside gradient boosting: {seconds['ours'] / seconds['peer']:.1f} times")
     benchmark.extra_info.update({f"{name} median error": float(value) for name, value in by_deal["mean"].items()})
     calibrate.cache_clear()

@@ -1,6 +1,7 @@
 """The autoscaling replay beside SimPy and beside an event-by-event queue in Python, on the same requests in one run.
 
-Run: pytest benchmarks/bench_serving_replay.py --benchmark-only -s. Ratios are printed and kept in `extra_info`; nothing is asserted on time, but
+Run: pytest benchmarks/bench_serving_replay.py --benchmark-only -s. Ratios are printed and kept in `extra_info`; nothing is asserted on
+time, but
 all three must find the same waits.
 """
 
@@ -70,5 +71,6 @@ def test_replay(benchmark, peer):
         requests=len(arrivals), ratio=ratio, share_in_time=found.slo_share, share_in_time_of_peer=float((waits <= 0.5).mean())
     )
     print(
-        f"{len(arrivals):,} requests: the peer takes {ratio:.0f} times as long; answered in time {found.slo_share:.4f} against {(waits <= 0.5).mean():.4f}"
+        f"{len(arrivals):,} requests: the peer takes {ratio:.0f} times as long; answered in time {found.slo_share:.4f} against"
+        f" {(waits <= 0.5).mean():.4f}"
     )

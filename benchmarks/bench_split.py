@@ -1,6 +1,7 @@
 """Lending against a static split on Philly and ServeGen m-large, beside the figures that Lyra reports.
 
-Every gain is a ratio to the static split in the same run. Lyra (EuroSys 2023): 1.53x less queueing, 1.48x shorter completion, up to 25 % more use,
+Every gain is a ratio to the static split in the same run. Lyra (EuroSys 2023): 1.53x less queueing, 1.48x shorter completion, up to 25 %
+more use,
 on a trace of its own (15 days, more than 50,000 jobs), with elastic jobs.
 """
 
@@ -34,7 +35,17 @@ def test_lending_beside_lyra():
         found = split_fleet(load, jobs, nodes_of(training + 50), SplitAssumptions(training_policy=policy), search=False)
         gains = found.gains.set_index("measure")["ratio"]
         served = found.measure("lending", "slo_share")
-        rows.append((f"days {first} to {first + days}", len(jobs), 8 * training, policy, *gains[list(LYRA)], served, found.measure("separate", "used_share")))
+        rows.append(
+            (
+                f"days {first} to {first + days}",
+                len(jobs),
+                8 * training,
+                policy,
+                *gains[list(LYRA)],
+                served,
+                found.measure("separate", "used_share"),
+            )
+        )
     table = pd.DataFrame(rows, columns=["trace", "jobs", "training", "policy", *LYRA, "load served", "use when apart"])
     print("\n" + table.round(3).to_string(index=False))
     print("Lyra, its own trace: " + ", ".join(f"{name} {value}" for name, value in LYRA.items()))
@@ -48,7 +59,9 @@ def test_where_lending_loses():
         for delay in (10.0, 240.0):
             a = SplitAssumptions(training_policy="fifo", preemption_cost_minutes=cost, reclaim_delay_minutes=delay)
             found = split_fleet(load, jobs, nodes_of(110), a, search=False)
-            rows.append((cost, delay, *found.gains["ratio"], found.measure("lending", "slo_share"), found.measure("lending", "goodput_share")))
+            rows.append(
+                (cost, delay, *found.gains["ratio"], found.measure("lending", "slo_share"), found.measure("lending", "goodput_share"))
+            )
     table = pd.DataFrame(rows, columns=["preemption cost, minutes", "reclaim delay, minutes", *LYRA, "load served", "goodput"])
     print("\n" + table.round(3).to_string(index=False))
     assert table["mean time to completion"].min() < 1 < table["mean time to completion"].max()
@@ -57,4 +70,10 @@ def test_where_lending_loses():
 @pytest.mark.benchmark(group="split")
 def test_three_arrangements(benchmark):
     load, jobs = philly(30, 15)
-    benchmark.pedantic(split_fleet, args=(load, jobs, nodes_of(110), SplitAssumptions(training_policy="fifo")), kwargs={"search": False}, rounds=3, warmup_rounds=1)
+    benchmark.pedantic(
+        split_fleet,
+        args=(load, jobs, nodes_of(110), SplitAssumptions(training_policy="fifo")),
+        kwargs={"search": False},
+        rounds=3,
+        warmup_rounds=1,
+    )

@@ -1,7 +1,9 @@
 """The frontier of a run over 20 kinds of machines and 200 counts, as a ratio to an empty callback of the same sliders.
 
-Run: pytest benchmarks/bench_training.py --benchmark-only -s. The empty callback is an explorer around a view that is already made: it reads the
-sliders, checks the scenario and draws headline, chart and table, and asks nothing. The ratio says how much of a slider's wait is the question.
+Run: pytest benchmarks/bench_training.py --benchmark-only -s. The empty callback is an explorer around a view that is already made: it
+reads the
+sliders, checks the scenario and draws headline, chart and table, and asks nothing. The ratio says how much of a slider's wait is the
+question.
 Nothing is asserted on time.
 """
 

@@ -1,6 +1,7 @@
 """How the L-shaped method compares with the extensive form, and how it grows with scenarios.
 
-Run: pytest benchmarks/bench_two_stage.py --benchmark-only -s. Ratios of one run are printed and kept in `extra_info`; nothing is asserted on time.
+Run: pytest benchmarks/bench_two_stage.py --benchmark-only -s. Ratios of one run are printed and kept in `extra_info`; nothing is asserted
+on time.
 The full comparison (1,000 scenarios against the extensive form at 50) takes minutes and is asked for by CAPPLAN_BENCH_FULL=1.
 """
 
@@ -62,12 +63,22 @@ def market(scenarios: int, seed: int = 1) -> TwoStage:
     n = len(offer)
     return TwoStage(
         c=lot * 2190 * (rent[pool] * price_share)[offer] * active.sum(axis=0),
-        A=sparse.csr_matrix((0, n)), b=np.zeros(0), sense=np.zeros(0, dtype="<U1"),
-        lower=np.zeros(n), upper=np.where(start >= lead[offer], 50.0, 0.0), integer=np.ones(n, dtype=bool),
-        q=np.array(cost), W=sparse.csr_matrix(np.array(columns).T), recourse_sense=np.array([">"] * CLASSES + ["<"] * (3 * POOLS)),
-        T=T, technology=np.repeat(np.arange(QUARTERS), scenarios * BLOCKS), h=h, weight=np.full(len(demand), hours),
-        scenario=np.tile(np.repeat(np.arange(scenarios), BLOCKS), QUARTERS), probability=np.full(scenarios, 1 / scenarios),
-    )  # fmt: skip
+        A=sparse.csr_matrix((0, n)),
+        b=np.zeros(0),
+        sense=np.zeros(0, dtype="<U1"),
+        lower=np.zeros(n),
+        upper=np.where(start >= lead[offer], 50.0, 0.0),
+        integer=np.ones(n, dtype=bool),
+        q=np.array(cost),
+        W=sparse.csr_matrix(np.array(columns).T),
+        recourse_sense=np.array([">"] * CLASSES + ["<"] * (3 * POOLS)),
+        T=T,
+        technology=np.repeat(np.arange(QUARTERS), scenarios * BLOCKS),
+        h=h,
+        weight=np.full(len(demand), hours),
+        scenario=np.tile(np.repeat(np.arange(scenarios), BLOCKS), QUARTERS),
+        probability=np.full(scenarios, 1 / scenarios),
+    )
 
 
 def seconds(scenarios: int, method: str) -> float:
@@ -97,8 +108,10 @@ def test_many_scenarios_against_the_extensive_form(benchmark):
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     extensive, gap = written_out(few, 10 * decomposed)
     benchmark.extra_info.update(ratio=decomposed / extensive, peak_gib=memory, extensive_gap_share=gap)
-    print(f"\nL-shaped, {many} scenarios: {decomposed:.1f} s, peak memory {memory:.2f} GiB; extensive form, {few} scenarios: {extensive:.1f} s, "
-          f"gap {gap:.2g}{' when stopped' if gap > 1e-3 else ''}; ratio {decomposed / extensive:.3f}{' at most' if gap > 1e-3 else ''}")  # fmt: skip
+    print(
+        f"\nL-shaped, {many} scenarios: {decomposed:.1f} s, peak memory {memory:.2f} GiB; extensive form, {few} scenarios: {extensive:.1f}"
+        f" s, gap {gap:.2g}{' when stopped' if gap > 1e-3 else ''}; ratio {decomposed / extensive:.3f}{' at most' if gap > 1e-3 else ''}"
+    )
 
 
 def test_growth_with_scenarios(benchmark):
@@ -106,8 +119,11 @@ def test_growth_with_scenarios(benchmark):
     times = benchmark.pedantic(lambda: [seconds(count, "l_shaped") for count in counts], rounds=1)
     per_scenario = [spent / count for spent, count in zip(times, counts, strict=True)]
     benchmark.extra_info.update(seconds=times, last_per_scenario_against_first=per_scenario[-1] / per_scenario[0])
-    print("\n" + ", ".join(f"{count}: {spent:.1f} s" for count, spent in zip(counts, times, strict=True))
-          + f"; time per scenario, most against fewest: {per_scenario[-1] / per_scenario[0]:.2f}")  # fmt: skip
+    print(
+        "\n"
+        + ", ".join(f"{count}: {spent:.1f} s" for count, spent in zip(counts, times, strict=True))
+        + f"; time per scenario, most against fewest: {per_scenario[-1] / per_scenario[0]:.2f}"
+    )
 
 
 @pytest.mark.parametrize("change", ["risk", "price"])

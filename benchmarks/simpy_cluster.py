@@ -1,6 +1,7 @@
 """The simulator's model of a cluster written with SimPy, as its peer: equal nodes, compact gangs, first come first served, with or without EASY backfill.
 
-Written the way a SimPy user would: a process for each job, and a scheduler that is called when a job comes or ends. Nodes are kept by how many of their
+Written the way a SimPy user would: a process for each job, and a scheduler that is called when a job comes or ends. Nodes are kept by how
+many of their
 accelerators are free, so that a place is found without a search over all nodes; on equal nodes that picks the same places.
 """
 
@@ -160,7 +161,9 @@ def arrivals(env: simpy.Environment, jobs: Sequence[Job]):
         env.process(job.live())
 
 
-def waits(submit: Sequence[float], length: Sequence[float], need: Sequence[int], nodes: int, size: int, easy: bool, depth: int = 500) -> list[float]:
+def waits(
+    submit: Sequence[float], length: Sequence[float], need: Sequence[int], nodes: int, size: int, easy: bool, depth: int = 500
+) -> list[float]:
     """Return how long each job waits, in seconds."""
     env = simpy.Environment()
     cluster = Cluster(env, nodes, size, easy, depth)

@@ -16,11 +16,7 @@ from capplan import __version__
 from capplan.book.plain_yaml import NotYamlError, read_yaml
 from capplan.errors import CapplanError, ScenarioError
 
-app = typer.Typer(
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 BookFolder = Annotated[Path, typer.Argument(metavar="BOOK", help="Folder of the book.")]
 Parameters = Annotated[
@@ -87,12 +83,25 @@ def answer(
 
 @app.command()
 def plan(
-    book: BookFolder, parameter: Parameters = None, scenario: ScenarioFile = None, out: Out = Path("reports"), as_json: AsJson = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Only the decision with its page, tables and workbook: no search for flips, no notebook.")] = False,
+    book: BookFolder,
+    parameter: Parameters = None,
+    scenario: ScenarioFile = None,
+    out: Out = Path("reports"),
+    as_json: AsJson = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Only the decision with its page, tables and workbook: no search for flips, no notebook.")
+    ] = False,
     thorough: Annotated[bool, typer.Option("--thorough", help="Prove the plan within 0.05 % and rehearse it on unseen paths.")] = False,
-    told: Annotated[str, typer.Option("--notify", metavar="COMMAND", help="Run after success, failure or a changed decision; it gets JSON on its standard input.")] = "",
-    changed_code: Annotated[int, typer.Option("--changed-code", min=0, max=125, help="Exit code where other contracts are signed than in the report before.")] = 0,
-) -> None:  # fmt: skip
+    told: Annotated[
+        str,
+        typer.Option(
+            "--notify", metavar="COMMAND", help="Run after success, failure or a changed decision; it gets JSON on its standard input."
+        ),
+    ] = "",
+    changed_code: Annotated[
+        int, typer.Option("--changed-code", min=0, max=125, help="Exit code where other contracts are signed than in the report before.")
+    ] = 0,
+) -> None:
     """Make the quarterly plan of BOOK and leave the report (the main job)."""
     from capplan.outputs.run.notify import notify
     from capplan.outputs.run.report import write_report
@@ -114,7 +123,9 @@ def plan(
         f"{report.plan.headline}\nReport: {report.folder}/plan.html",
     )
     if told:
-        notify(told, "changed" if report.changed else "success", {"book": book, "headline": report.plan.headline, "report": report.folder}, say)
+        notify(
+            told, "changed" if report.changed else "success", {"book": book, "headline": report.plan.headline, "report": report.folder}, say
+        )
     if report.changed and changed_code:
         raise typer.Exit(changed_code)
 
@@ -193,12 +204,22 @@ def new(
 
 @app.command()
 def start(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Bills, logs, job tables, price sheets, lists of contracts, tables; folders and patterns too.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE...", help="Bills, logs, job tables, price sheets, lists of contracts, tables; folders and patterns too."
+        ),
+    ],
     book: Annotated[Path, typer.Option("--book", help="Folder of the book to make.")] = Path("mybook"),
     model: Annotated[
-        list[str] | None, typer.Option("--model", metavar="WORKLOAD=MODEL", help="Model that serves a workload counted in requests or tokens; repeat for more.")
+        list[str] | None,
+        typer.Option(
+            "--model", metavar="WORKLOAD=MODEL", help="Model that serves a workload counted in requests or tokens; repeat for more."
+        ),
     ] = None,
-    option: Annotated[list[str] | None, typer.Option("-o", "--option", metavar="NAME=VALUE", help="Option for reading, such as timezone=Europe/Berlin.")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("-o", "--option", metavar="NAME=VALUE", help="Option for reading, such as timezone=Europe/Berlin.")
+    ] = None,
     parameter: Parameters = None,
     as_json: AsJson = False,
 ) -> None:
@@ -210,8 +231,23 @@ def start(
         return str(typer.prompt("Model", err=True))
 
     there = sys.stdin.isatty() and sys.stderr.isatty()
-    found = begin(files, book, models=named_pairs(model, "--model"), options=overrides(option, None), values=overrides(parameter, None), ask=ask if there else None, say=say)
-    answer(as_json, found.plan.headline, found.plan.scenario.model_dump(mode="json"), {"assumed": found.assumed, "gaps": found.gaps}, list(found.notes), found.text)
+    found = begin(
+        files,
+        book,
+        models=named_pairs(model, "--model"),
+        options=overrides(option, None),
+        values=overrides(parameter, None),
+        ask=ask if there else None,
+        say=say,
+    )
+    answer(
+        as_json,
+        found.plan.headline,
+        found.plan.scenario.model_dump(mode="json"),
+        {"assumed": found.assumed, "gaps": found.gaps},
+        list(found.notes),
+        found.text,
+    )
 
 
 def named_pairs(texts: list[str] | None, flag: str) -> dict[str, str]:
@@ -224,7 +260,12 @@ def named_pairs(texts: list[str] | None, flag: str) -> dict[str, str]:
 
 @app.command()
 def ingest(
-    format_: Annotated[str | None, typer.Argument(metavar="FORMAT", help="auto, requests, rates, jobs, slurm, prices, contracts or focus; nothing = list what came in.")] = None,
+    format_: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="FORMAT", help="auto, requests, rates, jobs, slurm, prices, contracts or focus; nothing = list what came in."
+        ),
+    ] = None,
     files: Annotated[list[str] | None, typer.Argument(metavar="FILE...", help="Files, folders, or patterns in quotes.")] = None,
     into: Annotated[Path | None, typer.Option("--into", help="Book that receives the tables; without it the files are only read.")] = None,
     option: Annotated[
@@ -245,11 +286,18 @@ def ingest(
 @app.command()
 def sweep(
     book: BookFolder,
-    vary: Annotated[list[str] | None, typer.Option("--vary", metavar="FIELD=VALUES", help="Assumption and its values: a,b,c or low:high:count; repeat for more.")] = None,
-    sample: Annotated[str, typer.Option("--sample", metavar="sobol:N", help="Take N evenly spread points of the ranges instead of every combination.")] = "",
+    vary: Annotated[
+        list[str] | None,
+        typer.Option("--vary", metavar="FIELD=VALUES", help="Assumption and its values: a,b,c or low:high:count; repeat for more."),
+    ] = None,
+    sample: Annotated[
+        str, typer.Option("--sample", metavar="sobol:N", help="Take N evenly spread points of the ranges instead of every combination.")
+    ] = "",
     parameter: Parameters = None,
     scenario: ScenarioFile = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder the sweep goes to; the same command goes on where it was stopped.")] = Path("reports/sweep"),
+    out: Annotated[Path, typer.Option("--out", help="Folder the sweep goes to; the same command goes on where it was stopped.")] = Path(
+        "reports/sweep"
+    ),
     most: Annotated[int, typer.Option("--most", min=1, help="Points that are taken at most.")] = 2000,
     as_json: AsJson = False,
 ) -> None:
@@ -275,7 +323,9 @@ def accept(
 
 @app.command()
 def export(
-    format_: Annotated[str, typer.Argument(metavar="FORMAT", help="kueue (ClusterQueues and cohorts; kueue-v1beta1 for older ones) or slurm (partitions).")],
+    format_: Annotated[
+        str, typer.Argument(metavar="FORMAT", help="kueue (ClusterQueues and cohorts; kueue-v1beta1 for older ones) or slurm (partitions).")
+    ],
     report: Annotated[Path, typer.Argument(metavar="REPORT", help="Folder with the answer to `capplan run split BOOK`.")],
     file: Annotated[Path | None, typer.Option("--to", metavar="FILE", help="File to write; without it the text is printed.")] = None,
     as_json: AsJson = False,
@@ -289,13 +339,22 @@ def export(
             file.write_text(found.text, encoding="utf-8")
         except OSError as error:
             raise CapplanError(f"{file} cannot be written: {error}") from error
-    answer(as_json, found.headline, {}, {"quotas": found.quotas}, [], found.text.rstrip("\n") if file is None else f"{found.headline}\nWritten to {file}")
+    answer(
+        as_json,
+        found.headline,
+        {},
+        {"quotas": found.quotas},
+        [],
+        found.text.rstrip("\n") if file is None else f"{found.headline}\nWritten to {file}",
+    )
 
 
 @app.command()
 def lab(
     book: BookFolder,
-    more: Annotated[list[str] | None, typer.Argument(metavar="[-- ARGUMENTS]", help="For JupyterLab, such as --allow-root --no-browser --ip=0.0.0.0.")] = None,
+    more: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- ARGUMENTS]", help="For JupyterLab, such as --allow-root --no-browser --ip=0.0.0.0.")
+    ] = None,
     port: Annotated[int, typer.Option(help="Port of the notebook server.")] = 8888,
 ) -> None:
     """Open the notebooks on BOOK in JupyterLab."""

@@ -17,7 +17,8 @@ from capplan.private import make_private
 def kept_in(sources: Path) -> Path | None:
     """Return the private folder that keeps compiled code of a package, or None where none can be written.
 
-    Compiled code calls other compiled code, so what is kept holds for all sources of the package together: the folder is named after their content.
+    Compiled code calls other compiled code, so what is kept holds for all sources of the package together: the folder is named after their
+    content.
     The package's own folder is never written to; it may belong to somebody else.
 
     Parameters
@@ -62,7 +63,13 @@ def compiled(*arguments: Any, source: str, entry: bool = False, inside: bool = F
         numba.config.CACHE_DIR = str(folder or "")
         try:
             made: Callable[..., Any] = numba.njit(
-                arguments, cache=folder is not None, no_cpython_wrapper=not entry, no_cfunc_wrapper=True, error_model="numpy", forceinline=inside, _nrt=False
+                arguments,
+                cache=folder is not None,
+                no_cpython_wrapper=not entry,
+                no_cfunc_wrapper=True,
+                error_model="numpy",
+                forceinline=inside,
+                _nrt=False,
             )(function)
         finally:
             numba.config.CACHE_DIR = before

@@ -330,8 +330,14 @@ def _in_hours(frame: pd.DataFrame) -> pd.DataFrame:
     >>> _in_hours(pd.DataFrame({"queue_p90_seconds": [127917.0], "save_seconds": [30.0]})).columns.tolist()
     ['Queue p90 (h)', 'save_seconds']
     """
-    long = [name for name in frame.columns if str(name).endswith("_seconds") and pd.api.types.is_numeric_dtype(frame[name]) and frame[name].max() > 7200]
-    return frame.assign(**{name: frame[name] / 3600 for name in long}).rename(columns={name: f"{words(name.removesuffix('_seconds'))} (h)" for name in long})
+    long = [
+        name
+        for name in frame.columns
+        if str(name).endswith("_seconds") and pd.api.types.is_numeric_dtype(frame[name]) and frame[name].max() > 7200
+    ]
+    return frame.assign(**{name: frame[name] / 3600 for name in long}).rename(
+        columns={name: f"{words(name.removesuffix('_seconds'))} (h)" for name in long}
+    )
 
 
 #: Columns whose values are names made of words, not names given by a person.

@@ -52,7 +52,8 @@ def workers(address: str | None, cores: int = -1) -> Iterator[None]:
         client = distributed.Client(address, timeout="10s", set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         raise CapplanError(
-            f"workers: no Dask scheduler answers at {address} ({type(error).__name__}); give an address like tcp://host:8786, or leave workers empty"
+            f"workers: no Dask scheduler answers at {address} ({type(error).__name__}); give an address like tcp://host:8786, or leave"
+            " workers empty"
         ) from error
     try:
         with joblib.parallel_config(backend="dask", client=client, wait_for_workers_timeout=30):
@@ -90,4 +91,6 @@ def spread_as_done(work: Callable[[Piece], Answer], pieces: Iterable[Piece]) -> 
     try:
         yield from joblib.Parallel(return_as="generator_unordered")(joblib.delayed(work)(piece) for piece in pieces)
     except TerminatedWorkerError as error:
-        raise CapplanError("a worker process ended before its work was done, most often for lack of memory; take fewer cores, or smaller pieces") from error
+        raise CapplanError(
+            "a worker process ended before its work was done, most often for lack of memory; take fewer cores, or smaller pieces"
+        ) from error

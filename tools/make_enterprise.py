@@ -1,19 +1,24 @@
 """Make the generated tables of data/enterprise: usage, other costs and the billing export of the invented company.
 
-Run it with `python tools/make_enterprise.py`; the same seed gives the same bytes. The small tables of the book (workloads, contracts, quotations,
+Run it with `python tools/make_enterprise.py`; the same seed gives the same bytes. The small tables of the book (workloads, contracts,
+quotations,
 limits, ...) are kept by hand; `enterprise_bill` reads them, so that the bill follows from contracts, prices and usage.
 
 What the shapes follow (figures measured on the public traces, hour by hour):
 
-- ServeGen m-large, 14 days (arXiv 2505.09999): peak over mean 1.86, 99th percentile over mean 1.82, trough over mean 0.30; the mean day runs from
+- ServeGen m-large, 14 days (arXiv 2505.09999): peak over mean 1.86, 99th percentile over mean 1.82, trough over mean 0.30; the mean day
+runs from
   0.79 to 1.14 of its mean, daily totals from 0.54 to 1.43; around day and hour the logarithm has a standard deviation of 0.24 with a lag-1
   correlation of 0.70.
 - ServeGen m-small, 14 days: peak over mean 2.06, 99th percentile 1.89; the mean day runs from 0.66 to 1.46.
-- Microsoft Philly, accelerators in use, 10 October to 15 December 2017: peak over mean 2.30, standard deviation over mean 0.47, correlation from
+- Microsoft Philly, accelerators in use, 10 October to 15 December 2017: peak over mean 2.30, standard deviation over mean 0.47,
+correlation from
   hour to hour 0.976; weekdays from 0.79 (Monday) to 1.13 (Thursday), hours of the day between 0.97 and 1.06.
 
-Served traffic is level x growth x hour of the day x day of the week x autocorrelated noise x holiday dip. Batch work is level x growth x day of the
-week x slow autocorrelated noise; what exceeds the team's share of the fleet waits in a queue and runs later, what exceeds the serving capacity of a
+Served traffic is level x growth x hour of the day x day of the week x autocorrelated noise x holiday dip. Batch work is level x growth x
+day of the
+week x slow autocorrelated noise; what exceeds the team's share of the fleet waits in a queue and runs later, what exceeds the serving
+capacity of a
 region is refused. `queued_quantity` is the queue at the end of the hour.
 """
 

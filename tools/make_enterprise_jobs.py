@@ -111,21 +111,52 @@ def _with_evidence(frame: pd.DataFrame) -> pd.DataFrame:
 def make_nodes() -> pd.DataFrame:
     """Return the cluster: racks of eight-accelerator nodes in the United States that serve `chat` and run the jobs, and a few nodes without accelerators.
 
-    Capacities and prices of the nodes with accelerators are those of p5.48xlarge (data/reference, skus.csv and offers.csv; its 8 x 3.84 TB of local SSD as Amazon states them).
+    Capacities and prices of the nodes with accelerators are those of p5.48xlarge (data/reference, skus.csv and offers.csv; its 8 x 3.84 TB
+    of local SSD as Amazon states them).
     """
     racks = [f"rack-{index + 1:02d}" for index in range(8)]
-    size = {"kind": "p5.48xlarge", "cpus": 192, "memory_gib": 2048, "local_ssd_gib": 28610, "site": "virginia", "geography": "us", "usd_per_hour": 55.04}
+    size = {
+        "kind": "p5.48xlarge",
+        "cpus": 192,
+        "memory_gib": 2048,
+        "local_ssd_gib": 28610,
+        "site": "virginia",
+        "geography": "us",
+        "usd_per_hour": 55.04,
+    }
     # serving and other teams keep most racks in the weeks for which the example pipeline is placed
     until = pd.to_datetime(["2027-04-01 00:00"] * 6 + ["2027-02-02 12:00", None])
-    h100 = pd.DataFrame({"node": [f"us-{rack}" for rack in racks], "accelerator": "H100", "accelerator_count": 8, "nodes": 8, "domain": racks, **size, "taken_until": until})
+    h100 = pd.DataFrame(
+        {
+            "node": [f"us-{rack}" for rack in racks],
+            "accelerator": "H100",
+            "accelerator_count": 8,
+            "nodes": 8,
+            "domain": racks,
+            **size,
+            "taken_until": until,
+        }
+    )
     cpu = pd.DataFrame(
         {
-            "node": ["us-cpu", "eu-cpu"], "accelerator": "none", "accelerator_count": 0, "nodes": [2, 1], "domain": ["rack-09", "eu-rack-01"], "kind": "cpu-96", "cpus": 96,
-            "memory_gib": 768, "local_ssd_gib": 7000, "site": ["virginia", "frankfurt"], "geography": ["us", "eu"], "usd_per_hour": 5.5,
+            "node": ["us-cpu", "eu-cpu"],
+            "accelerator": "none",
+            "accelerator_count": 0,
+            "nodes": [2, 1],
+            "domain": ["rack-09", "eu-rack-01"],
+            "kind": "cpu-96",
+            "cpus": 96,
+            "memory_gib": 768,
+            "local_ssd_gib": 7000,
+            "site": ["virginia", "frankfurt"],
+            "geography": ["us", "eu"],
+            "usd_per_hour": 5.5,
         }
-    )  # fmt: skip
+    )
     away = cpu["node"].eq("us-cpu")
-    cpu["away_from"], cpu["away_to"] = (pd.Series(pd.NaT, index=cpu.index).mask(away, pd.Timestamp(f"2027-01-31 {hour}:00")) for hour in ("02", "06"))
+    cpu["away_from"], cpu["away_to"] = (
+        pd.Series(pd.NaT, index=cpu.index).mask(away, pd.Timestamp(f"2027-01-31 {hour}:00")) for hour in ("02", "06")
+    )
     return pd.concat([h100, cpu], ignore_index=True)
 
 

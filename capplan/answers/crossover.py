@@ -9,12 +9,7 @@ import pandas as pd
 from capplan.answers.plan import PURCHASE_TABLES, demand_of, prices_of
 from capplan.answers.store import remembered
 from capplan.book.book import Book
-from capplan.book.scenario import (
-    CrossoverAssumptions,
-    DemandAssumptions,
-    PricingAssumptions,
-    Scenario,
-)
+from capplan.book.scenario import CrossoverAssumptions, DemandAssumptions, PricingAssumptions, Scenario
 from capplan.errors import CapplanError, nearest
 from capplan.questions.crossover import Crossover, Replica, api_ways, find_crossover, peak_over_block, terms_of
 from capplan.questions.demand import Forecast
@@ -22,14 +17,7 @@ from capplan.questions.serving.choice import cheapest_hours
 from capplan.questions.serving.hosted import host_service
 
 #: Tables that decide between hosting and calling.
-CROSSOVER_TABLES = (
-    *PURCHASE_TABLES,
-    "serving_runs",
-    "models",
-    "accelerators",
-    "surfaces",
-    "latency_parts",
-)
+CROSSOVER_TABLES = (*PURCHASE_TABLES, "serving_runs", "models", "accelerators", "surfaces", "latency_parts")
 
 
 def crossover_of(book: Book, scenario: Scenario) -> tuple[str, Crossover]:
@@ -64,11 +52,21 @@ def crossover_of(book: Book, scenario: Scenario) -> tuple[str, Crossover]:
             terms = terms_of(prices, str(hosted.point["accelerator"]))
         paths = forecast.paths[forecast.paths["workload"] == name]
         if paths.empty:
-            raise CapplanError(f"The crossover of {name} needs its usage, and usage.csv has none; {nearest(name, set(forecast.paths['workload']))}")
+            raise CapplanError(
+                f"The crossover of {name} needs its usage, and usage.csv has none; {nearest(name, set(forecast.paths['workload']))}"
+            )
         traffic = paths.merge(forecast.blocks, on=["quarter", "block"]).rename(columns={"quantity": "requests"})
         missed = row["shortfall_usd_per_unit"] if not pd.isna(row["shortfall_usd_per_unit"]) else row["value_usd_per_unit"]
         found = find_crossover(
-            row, traffic, ways, replica, terms, a, peak_factor=peak_over_block(forecast, name), may_wait=bool(row["deferrable"]), unserved_usd_per_request=float(missed)
+            row,
+            traffic,
+            ways,
+            replica,
+            terms,
+            a,
+            peak_factor=peak_over_block(forecast, name),
+            may_wait=bool(row["deferrable"]),
+            unserved_usd_per_request=float(missed),
         )
         return replace(found, notes=(*notes, *found.notes))
 
@@ -81,7 +79,9 @@ def _crossover_workload(services: pd.DataFrame, workloads: pd.DataFrame, forecas
     known = services["workload"].tolist()
     if a.crossover_workload is not None:
         if a.crossover_workload not in known:
-            raise CapplanError(f"crossover_workload is {a.crossover_workload!r}, which services.csv does not have; {nearest(a.crossover_workload, known)}")
+            raise CapplanError(
+                f"crossover_workload is {a.crossover_workload!r}, which services.csv does not have; {nearest(a.crossover_workload, known)}"
+            )
         return a.crossover_workload
     host = workloads.set_index("workload")["host"]
     both = [name for name in known if host.get(name) == "either"] or known

@@ -139,7 +139,9 @@ def find_flips(book: Book, scenario: Scenario, progress: Callable[[str], None] =
         [assumption, now, flips_below, flips_above, then]: the nearest values that were found to flip the decision (missing: none up to
         the end of the search, which `then` states).
     """
-    quick = scenario.replaced(plan_paths=min(scenario.plan_paths, FLIP_PATHS), gap_share=max(scenario.gap_share, FLIP_GAP_SHARE), time_limit_seconds=0.0)
+    quick = scenario.replaced(
+        plan_paths=min(scenario.plan_paths, FLIP_PATHS), gap_share=max(scenario.gap_share, FLIP_GAP_SHARE), time_limit_seconds=0.0
+    )
     signed = signed_now(purchases_of(book, scenario).purchases)
 
     def ask(cases: list[tuple[str, float]]) -> list[Kept | None]:
@@ -163,17 +165,22 @@ def find_flips(book: Book, scenario: Scenario, progress: Callable[[str], None] =
         open_still = [search for search in searches if search.flips]
         progress(f"asking where they flip it, {step + 1} of {STEPS}")
         values = [search.middle() for search in open_still]
-        for search, value, kept in zip(open_still, values, ask([(s.field, v) for s, v in zip(open_still, values, strict=True)]), strict=True):
+        for search, value, kept in zip(
+            open_still, values, ask([(s.field, v) for s, v in zip(open_still, values, strict=True)]), strict=True
+        ):
             search.learn(value, kept, allowed)
     rows = []
     for probe in PROBES:
         own = [search for search in searches if search.field == probe.field]
         found = {search.side: search.changed for search in own if search.flips}
         words = [
-            f"holds to {search.holds:.3g}" + (f", and from {search.changed:.3g} on: {_difference(signed, search.other)}" if search.flips else "")
+            f"holds to {search.holds:.3g}"
+            + (f", and from {search.changed:.3g} on: {_difference(signed, search.other)}" if search.flips else "")
             for search in own
         ]
-        rows.append((probe.field, float(getattr(scenario, probe.field)), found.get("flips_below"), found.get("flips_above"), "; ".join(words)))
+        rows.append(
+            (probe.field, float(getattr(scenario, probe.field)), found.get("flips_below"), found.get("flips_above"), "; ".join(words))
+        )
     frame = pd.DataFrame(rows, columns=["assumption", "now", "flips_below", "flips_above", "then"])
     return frame.astype({"flips_below": float, "flips_above": float})
 
@@ -191,7 +198,9 @@ def _difference(signed: Signed, other: Kept | None) -> str:
     if other is None:
         return "no plan exists"
     offers = sorted({offer for offer, _ in (*signed, *other.signed)})
-    before, after = ({offer: sum(n for (name, _), n in lots.items() if name == offer) for offer in offers} for lots in (signed, other.signed))
+    before, after = (
+        {offer: sum(n for (name, _), n in lots.items() if name == offer) for offer in offers} for lots in (signed, other.signed)
+    )
     parts = []
     for offer in offers:
         if after[offer] == before[offer]:

@@ -43,7 +43,13 @@ def diagnosis_of(book: Book, scenario: Scenario) -> Diagnosis | None:
         return None
     a, workloads = scenario.section(PlacementAssumptions), book.get("workloads")
     stages = dict(zip(workloads["workload"], workloads["stage"], strict=True))
-    return remembered("diagnosis", book, ("jobs", "nodes", "workloads", "telemetry"), a, lambda: diagnose_placement(book.get("jobs"), book.get("nodes"), book.get("telemetry"), a, stages=stages))
+    return remembered(
+        "diagnosis",
+        book,
+        ("jobs", "nodes", "workloads", "telemetry"),
+        a,
+        lambda: diagnose_placement(book.get("jobs"), book.get("nodes"), book.get("telemetry"), a, stages=stages),
+    )
 
 
 def guide_of(book: Book, scenario: Scenario) -> pd.DataFrame:

@@ -156,7 +156,8 @@ def work_of(book: Book, scenario: Scenario) -> pd.DataFrame:
     paths = forecast.paths[forecast.paths["workload"].isin(hosted["workload"])]
     if paths.empty:
         raise MissingTableError(
-            f"The plan of {book.name} has no self-hosted work: every workload runs through an API. Set host to self or either in workloads.csv."
+            f"The plan of {book.name} has no self-hosted work: every workload runs through an API. Set host to self or either in"
+            " workloads.csv."
         )
     return _classed(book, scenario, sample_paths(paths, scenario.plan_paths, scenario.seed), hosted)
 
@@ -232,7 +233,9 @@ def beside_compute(book: Book, scenario: Scenario) -> Beside:
         open_ = fixed[(fixed["view"] == "billed") & (fixed["month"] >= pd.Timestamp(a.as_of).replace(day=1)) & (fixed["provider"] != "")]
         rows = open_[(open_["status"] == "stated") | (open_["component"] == "use_before_plan")]
         billed = rows.groupby(["provider", "month"], as_index=False)["usd"].sum()
-        return Beside(spent, billed.assign(cost_id="billed by " + billed["provider"], kind="other")[["cost_id", "month", "kind", "usd", "provider"]])
+        return Beside(
+            spent, billed.assign(cost_id="billed by " + billed["provider"], kind="other")[["cost_id", "month", "kind", "usd", "provider"]]
+        )
 
     return remembered(f"beside-{work_digest(scenario)}", book, (*DEMAND_TABLES, "demand_scenarios", *LEDGER_TABLES), a, compute)
 
@@ -246,8 +249,11 @@ def budget_notes(ledger: Ledger, beside: Beside) -> tuple[str, ...]:
     over = held[held["planned_usd"] > held["budget_usd"]]
     taken = float(beside.spent.reindex(held.index).fillna(0.0).sum())
     return (
-        f"P&L budgets hold the decision by its compute alone. Of {money(float(held['budget_usd'].sum()))} they also pay {money(taken)} of people, model APIs, rooms and "
-        f"other costs, which no purchase changes; counted whole, {len(over)} of {counted(len(held), 'quarter')} {'is' if len(over) == 1 else 'are'} over.",
+        (
+            f"P&L budgets hold the decision by its compute alone. Of {money(float(held['budget_usd'].sum()))} they also pay {money(taken)}"
+            f" of people, model APIs, rooms and other costs, which no purchase changes; counted whole, {len(over)} of"
+            f" {counted(len(held), 'quarter')} {'is' if len(over) == 1 else 'are'} over."
+        ),
     )
 
 
@@ -386,5 +392,14 @@ def quarterly_plan(book: Book, scenario: Scenario | None = None, progress: Progr
         purchases=purchases,
         ledger=ledger,
         headline=purchases.headline,
-        warnings=(*book.notes, *forecast.notes, *(headroom.notes if headroom else ()), *purchases.notes, *ledger.notes, *budget_notes(ledger, beside_compute(book, scenario)), *ended, *deadline_notes(book, scenario)),
+        warnings=(
+            *book.notes,
+            *forecast.notes,
+            *(headroom.notes if headroom else ()),
+            *purchases.notes,
+            *ledger.notes,
+            *budget_notes(ledger, beside_compute(book, scenario)),
+            *ended,
+            *deadline_notes(book, scenario),
+        ),
     )

@@ -7,10 +7,7 @@ import pandas as pd
 from capplan.answers.plan import PURCHASE_TABLES, prices_of, work_digest, work_of
 from capplan.answers.store import remembered
 from capplan.book.book import Book
-from capplan.book.scenario import (
-    PortfolioAssumptions,
-    Scenario,
-)
+from capplan.book.scenario import PortfolioAssumptions, Scenario
 from capplan.questions.demand import class_speeds, class_table
 from capplan.questions.portfolio import Portfolio, Rehearsal, holdings_of, mix_portfolio
 from capplan.units import quarter_index, quarter_label, quarter_of, quarter_start

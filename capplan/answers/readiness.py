@@ -30,7 +30,9 @@ def readiness(book: Book, scenario: Scenario) -> list[str]:
     found: list[str] = []
     hosted = book.get("workloads").query("host != 'api'")
     if not set(WORK_TABLES) & set(book.own):
-        found.append(f"the plan needs one of the tables {', '.join(WORK_TABLES)}; ingest usage: capplan ingest auto FILE --into {book.path}")
+        found.append(
+            f"the plan needs one of the tables {', '.join(WORK_TABLES)}; ingest usage: capplan ingest auto FILE --into {book.path}"
+        )
     elif hosted.empty:
         found.append("no workload is self-hosted: every one runs through an API. Set host to self or either in workloads.csv")
     found += _without_speed(book, hosted)
@@ -55,9 +57,15 @@ def named_in_offers(book: Book, scenario: Scenario) -> None:
 def _unknown_names(book: Book, scenario: Scenario) -> list[str]:
     """Name providers, geographies and excluded offers that no table has."""
     found = []
-    for field, table, column in (("providers", "skus", "provider"), ("geographies", "offers", "geography"), ("excluded_offers", "offers", "offer_id")):
+    for field, table, column in (
+        ("providers", "skus", "provider"),
+        ("geographies", "offers", "geography"),
+        ("excluded_offers", "offers", "offer_id"),
+    ):
         known = set(book.get(table)[column].dropna())
-        found += [f"{field} names {name!r}, which no offer has; {nearest(name, known)}" for name in getattr(scenario, field) if name not in known]
+        found += [
+            f"{field} names {name!r}, which no offer has; {nearest(name, known)}" for name in getattr(scenario, field) if name not in known
+        ]
     return found
 
 
@@ -73,8 +81,8 @@ def _without_speed(book: Book, hosted: pd.DataFrame) -> list[str]:
     names = ", ".join(slow["workload"])
     unit = slow["unit"].iloc[0]
     return [
-        f"no speed is known for {names}: add rows to speeds.csv (workload, accelerator, work_per_accelerator_hour in {unit} an hour, basis), or give "
-        "accelerator= and work_per_accelerator_hour= when ingesting; a model that serving_runs has is measured there"
+        f"no speed is known for {names}: add rows to speeds.csv (workload, accelerator, work_per_accelerator_hour in {unit} an hour,"
+        " basis), or give accelerator= and work_per_accelerator_hour= when ingesting; a model that serving_runs has is measured there"
     ]
 
 
@@ -89,15 +97,16 @@ def _supply(book: Book, scenario: Scenario) -> list[str]:
     held = pd.concat([book.get(name)["sku"] for name in ("commitments", "assets")]).map(machines["accelerator"])
     if not wanted.any() and not held.isin(speeds["accelerator"]).any():
         return [
-            f"nothing can be had for this work: no offer of {', '.join(scenario.providers) or 'any provider'}"
-            f"{' in ' + ', '.join(scenario.geographies) if scenario.geographies else ''} has an accelerator that speeds.csv names, and nothing is held; "
-            "add offers or speeds, or state other providers"
+            "nothing can be had for this work: no offer of"
+            f" {', '.join(scenario.providers) or 'any provider'}{' in ' + ', '.join(scenario.geographies) if scenario.geographies else ''}"
+            " has an accelerator that speeds.csv names, and nothing is held; add offers or speeds, or state other providers"
         ]
     earliest = pd.Timestamp(scenario.as_of) + pd.to_timedelta(offers["lead_time_days_p50"].fillna(0.0), unit="D")
     late = wanted & (offers["term"] == "capacity_block") & (offers["available_from"] < earliest)
     rows = {name: place + 2 for place, name in enumerate(book.get("offers")["offer_id"])}
     return [
-        f"offers.csv, row {rows[row.offer_id]}, column available_from: the capacity block {row.offer_id} starts on {row.available_from:%Y-%m-%d} and can be had on "
-        f"{earliest[row.Index]:%Y-%m-%d} at the earliest; delete the row, correct available_from, or write `excluded_offers: [{row.offer_id}]` into book.yaml"
+        f"offers.csv, row {rows[row.offer_id]}, column available_from: the capacity block {row.offer_id} starts on"
+        f" {row.available_from:%Y-%m-%d} and can be had on {earliest[row.Index]:%Y-%m-%d} at the earliest; delete the row, correct"
+        f" available_from, or write `excluded_offers: [{row.offer_id}]` into book.yaml"
         for row in offers[late].itertuples()
     ]

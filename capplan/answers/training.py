@@ -9,12 +9,7 @@ import pandas as pd
 from capplan.answers.plan import prices_of
 from capplan.answers.store import remembered
 from capplan.book.book import Book
-from capplan.book.scenario import (
-    GoodputAssumptions,
-    ScalingAssumptions,
-    Scenario,
-    TrainingAssumptions,
-)
+from capplan.book.scenario import GoodputAssumptions, ScalingAssumptions, Scenario, TrainingAssumptions
 from capplan.errors import CapplanError
 from capplan.questions.goodput import measure_goodput
 from capplan.questions.scaling import ScalingFit, fit_scaling
@@ -70,6 +65,9 @@ def _goodput_of(book: Book, scenario: Scenario) -> pd.DataFrame | None:
 
     def compute() -> pd.DataFrame:
         prices = prices_of(book, scenario)
-        return pd.concat([measure_goodput(failures, a.model_copy(update={"run_accelerators": count}), prices) for count in GOODPUT_COUNTS], ignore_index=True)
+        return pd.concat(
+            [measure_goodput(failures, a.model_copy(update={"run_accelerators": count}), prices) for count in GOODPUT_COUNTS],
+            ignore_index=True,
+        )
 
     return remembered("goodput", book, ("failures", "skus", "offers", "sites"), a, compute) if len(failures) else None

@@ -208,13 +208,16 @@ def load_book(path: str | Path) -> Book:
     folder = Path(path)
     if not folder.is_dir():
         raise CapplanError(
-            f"{folder} is not a folder; a book is a folder with book.yaml and CSV tables. `capplan new {folder} --from enterprise` makes one."
+            f"{folder} is not a folder; a book is a folder with book.yaml and CSV tables. `capplan new {folder} --from enterprise` makes"
+            " one."
         )
     entries, faults = _read_yaml(folder / "book.yaml")
     own: dict[str, pd.DataFrame] = {}
     most = entries.get("most_megabytes", MOST_MEGABYTES)
     if isinstance(most, bool) or not isinstance(most, int | float) or not 0 < most < math.inf:
-        faults.append(Fault("book.yaml", 0, "most_megabytes", str(most), "must be a number above 0", "Write for example `most_megabytes: 4000`."))
+        faults.append(
+            Fault("book.yaml", 0, "most_megabytes", str(most), "must be a number above 0", "Write for example `most_megabytes: 4000`.")
+        )
         most = MOST_MEGABYTES
     for file in sorted(folder.iterdir()):
         name = file.name.casefold()
@@ -224,7 +227,11 @@ def load_book(path: str | Path) -> Book:
             continue
         if file.stem not in TABLES or file.suffix != ".csv":
             exact = f"{file.stem.casefold()}.csv"
-            known_as = f"table files are written in small letters, {exact}" if exact.removesuffix(".csv") in TABLES else f"{file.stem} is not a table; {nearest(file.stem, TABLES)}"
+            known_as = (
+                f"table files are written in small letters, {exact}"
+                if exact.removesuffix(".csv") in TABLES
+                else f"{file.stem} is not a table; {nearest(file.stem, TABLES)}"
+            )
             faults.append(Fault(file.name, 0, "", "", known_as, "Rename the file, or move it out of the book."))
             continue
         own[file.stem], found = read_table(file, file.stem, most)

@@ -53,7 +53,9 @@ def changed_table(change: Change, tables: Mapping[str, pd.DataFrame]) -> tuple[s
     return table, _validated(change, table, frame, [columns[name] for name in names])
 
 
-def without_orphans(table: str, before: pd.DataFrame, after: pd.DataFrame, tables: Mapping[str, pd.DataFrame], own: Sequence[str]) -> dict[str, pd.DataFrame]:
+def without_orphans(
+    table: str, before: pd.DataFrame, after: pd.DataFrame, tables: Mapping[str, pd.DataFrame], own: Sequence[str]
+) -> dict[str, pd.DataFrame]:
     """Return the book's own tables that named rows which are gone: such rows go, too, or lose the name where it may be empty."""
     found: dict[str, pd.DataFrame] = {}
     for name in own:
@@ -64,7 +66,11 @@ def without_orphans(table: str, before: pd.DataFrame, after: pd.DataFrame, table
             frame = found.get(name, tables[name])
             orphans = frame[column.name].isin(set(before[key]) - set(after[key]))
             if orphans.any():
-                found[name] = frame.assign(**{column.name: frame[column.name].mask(orphans, None)}) if column.optional else frame[~orphans].reset_index(drop=True)
+                found[name] = (
+                    frame.assign(**{column.name: frame[column.name].mask(orphans, None)})
+                    if column.optional
+                    else frame[~orphans].reset_index(drop=True)
+                )
     return found
 
 
@@ -73,11 +79,16 @@ def _only_table(change: Change, tables: Mapping[str, pd.DataFrame]) -> str:
     wanted = {*change.where, *([change.column] if change.column else [])}
     having = [name for name in tables if wanted and wanted <= set(tables[name])]
     if not having:
-        raise CapplanError(f"what-if {change.line!r}: no table of the book has the columns {', '.join(sorted(wanted)) or '(none named)'}; name the table")
+        raise CapplanError(
+            f"what-if {change.line!r}: no table of the book has the columns {', '.join(sorted(wanted)) or '(none named)'}; name the table"
+        )
     found = [name for name in having if _matching(change, tables[name]).any()]
     if len(found) != 1:
         which = found or having
-        raise CapplanError(f"what-if {change.line!r}: {'no row fits in' if not found else 'rows fit in'} {', '.join(which)}; write {which[0]} in front of it")
+        raise CapplanError(
+            f"what-if {change.line!r}: {'no row fits in' if not found else 'rows fit in'} {', '.join(which)}; write {which[0]} in front"
+            " of it"
+        )
     return found[0]
 
 
@@ -103,10 +114,14 @@ def _rows(change: Change, table: str, frame: pd.DataFrame) -> pd.Series:
     if change.key != "*":
         named = frame[key].astype(str) == change.key
         if not named.any():
-            raise CapplanError(f"change of {table}.{change.column or key}: no row has {key} = {change.key}; {nearest(change.key, frame[key].astype(str))}")
+            raise CapplanError(
+                f"change of {table}.{change.column or key}: no row has {key} = {change.key}; {nearest(change.key, frame[key].astype(str))}"
+            )
         rows &= named
     if not rows.any():
-        said = ", ".join(f"{name} = {value}; {nearest(str(value), frame[name].dropna().astype(str))}" for name, value in change.where.items())
+        said = ", ".join(
+            f"{name} = {value}; {nearest(str(value), frame[name].dropna().astype(str))}" for name, value in change.where.items()
+        )
         raise CapplanError(f"change of {table}.{change.column or key}: no row has {said or 'any cells'}")
     return rows
 
@@ -140,12 +155,17 @@ def _validated(change: Change, table: str, frame: pd.DataFrame, columns: list[Co
         return TABLES[table].to_schema().validate(frame)
     except Exception as error:
         rule = " and ".join(dict.fromkeys(column.rule for column in columns))
-        raise CapplanError(f"change of {table}.{change.column or 'days'} for {change.key}: {change.line!r} does not fit; it must be {rule}") from error
+        raise CapplanError(
+            f"change of {table}.{change.column or 'days'} for {change.key}: {change.line!r} does not fit; it must be {rule}"
+        ) from error
 
 
 def _with_row(change: Change, table: str, frame: pd.DataFrame | None) -> pd.DataFrame:
     """Add a row whose cells are checked like those of a file."""
-    cells = {name: "" if value is None else str(value).lower() if isinstance(value, bool) else str(value) for name, value in (change.add or {}).items()}
+    cells = {
+        name: "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in (change.add or {}).items()
+    }
     columns = columns_of(table)
     for column in columns:
         given = (change.add or {}).get(column.name)
@@ -161,7 +181,9 @@ def _with_row(change: Change, table: str, frame: pd.DataFrame | None) -> pd.Data
         base = alike.iloc[0].to_dict()
     missing = [column for column in columns if not column.optional and column.name not in cells and column.name not in base]
     if missing:
-        raise CapplanError(f"what-if {change.line!r}: the new row of {table} needs {', '.join(f'{column.name} ({column.rule})' for column in missing)}")
+        raise CapplanError(
+            f"what-if {change.line!r}: the new row of {table} needs {', '.join(f'{column.name} ({column.rule})' for column in missing)}"
+        )
     named = [column for column in columns if column.name in cells or column.name not in base]
     read, faults = read_cells(table, pd.DataFrame({column.name: [cells.get(column.name, "")] for column in named}), named)
     if faults:

@@ -5,7 +5,8 @@ The line has one grammar for the sliders, scenario files, -p and Python:
     [TABLE[.KEY]] [where COLUMN=VALUE [and COLUMN=VALUE ...]] VERB ...
     VERB [TABLE[.KEY]] [where ...] ...
 
-with the verbs `set COLUMN VALUE`, `multiply COLUMN NUMBER`, `shift [COLUMN] +2 quarters`, `remove` and `add TABLE [like KEY] {COLUMN: VALUE, ...}`.
+with the verbs `set COLUMN VALUE`, `multiply COLUMN NUMBER`, `shift [COLUMN] +2 quarters`, `remove` and
+`add TABLE [like KEY] {COLUMN: VALUE, ...}`.
 """
 
 from __future__ import annotations
@@ -94,11 +95,16 @@ class Change(BaseModel):
         target = self.table + (f".{quoted(self.key)}" if self.key != "*" else "")
         where = "where " + " and ".join(f"{name}={_scalar(value)}" for name, value in self.where.items()) if self.where else ""
         verb = (
-            f"set {self.column} {_scalar(self.set)}" if self.set is not None
-            else f"multiply {self.column} {self.multiply!r}" if self.multiply is not None
-            else f"shift {self.column} {self.shift}".replace("  ", " ") if self.shift is not None
-            else "remove"
-        )  # fmt: skip
+            f"set {self.column} {_scalar(self.set)}"
+            if self.set is not None
+            else (
+                f"multiply {self.column} {self.multiply!r}"
+                if self.multiply is not None
+                else f"shift {self.column} {self.shift}".replace("  ", " ")
+                if self.shift is not None
+                else "remove"
+            )
+        )
         return " ".join(part for part in (target, where, verb) if part)
 
     @property
@@ -106,7 +112,10 @@ class Change(BaseModel):
         """The what-if as a reader would say it."""
         if self.add is not None:
             like = f", otherwise like {self.like}" if self.like is not None else ""
-            return f"One more row of {_named(self.table)}: {', '.join(f'{heading(name)} {_said(value)}' for name, value in self.add.items())}{like}."
+            return (
+                f"One more row of {_named(self.table)}:"
+                f" {', '.join(f'{heading(name)} {_said(value)}' for name, value in self.add.items())}{like}."
+            )
         rows = f"{_named(self.table)} {self.key}".strip() if self.key != "*" else f"All {_named(self.table) or 'rows'}"
         rows += " with " + " and ".join(f"{heading(name)} {_said(value)}" for name, value in self.where.items()) if self.where else ""
         rows = rows[:1].upper() + rows[1:]
@@ -224,7 +233,9 @@ class _Line:
         if self.peek() not in ("", "where", *VERBS) and not (verb == "shift" and self.peek()[:1] in "+-"):
             name, dot, key = self.take("a table").partition(".")
             found["table"] = _table(name)
-            if (dot and not key and self.place < len(self.tokens) and self.tokens[self.place][2]) or (verb == "remove" and not dot and self.place < len(self.tokens) and self.peek() != "where"):
+            if (dot and not key and self.place < len(self.tokens) and self.tokens[self.place][2]) or (
+                verb == "remove" and not dot and self.place < len(self.tokens) and self.peek() != "where"
+            ):
                 key = self.take("a key")
             found |= {"key": key} if key else {}
         if self.peek() == "where":
@@ -269,7 +280,13 @@ def _scalar(value: Value | None) -> str:
 
 def quoted(text: str, *, plain: bool = True) -> str:
     """Write a text so that it reads back as this text; `plain` where only texts can stand."""
-    if _BARE.fullmatch(text) and (plain or read_yaml(text) == text) and not text.startswith(("+", "-")) and ": " not in text and not text.endswith(":"):
+    if (
+        _BARE.fullmatch(text)
+        and (plain or read_yaml(text) == text)
+        and not text.startswith(("+", "-"))
+        and ": " not in text
+        and not text.endswith(":")
+    ):
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
@@ -279,4 +296,14 @@ def _named(table: str) -> str:
 
 
 def _said(value: Value | None) -> str:
-    return "empty" if value is None else "yes" if value is True else "no" if value is False else f"{value:,}" if isinstance(value, int) else str(value)
+    return (
+        "empty"
+        if value is None
+        else "yes"
+        if value is True
+        else "no"
+        if value is False
+        else f"{value:,}"
+        if isinstance(value, int)
+        else str(value)
+    )

@@ -41,8 +41,9 @@ def assumptions(entries: dict[str, Any], own: dict[str, pd.DataFrame], known: di
     if "providers" not in values:
         values["providers"] = providers_at_hand(own, known)
         notes.append(
-            f"book.yaml states no providers: {', '.join(values['providers'])} may be bought from, those of the book's own contracts, offers and bills, or all where it has "
-            "none; machines of one's own only with a site. Write `providers: [aws, nebius]` to say which, or `providers: []` for all."
+            f"book.yaml states no providers: {', '.join(values['providers'])} may be bought from, those of the book's own contracts, offers"
+            " and bills, or all where it has none; machines of one's own only with a site. Write `providers: [aws, nebius]` to say which,"
+            " or `providers: []` for all."
         )
     return values
 
@@ -50,7 +51,8 @@ def assumptions(entries: dict[str, Any], own: dict[str, pd.DataFrame], known: di
 def providers_at_hand(own: dict[str, pd.DataFrame], known: dict[str, pd.DataFrame]) -> list[str]:
     """Return the providers a company has to do with.
 
-    These are those of its contracts, offers, machines and of machine hours in its bills; all where it has none of these; its own machines only with sites.
+    These are those of its contracts, offers, machines and of machine hours in its bills; all where it has none of these; its own machines
+    only with sites.
 
     Parameters
     ----------
@@ -105,5 +107,6 @@ def assume_speeds(known: dict[str, pd.DataFrame], notes: list[str]) -> None:
     rows = rows.assign(work_per_accelerator_hour=1.0, basis="stated", as_of=pd.NaT, source_id=None)
     known["speeds"] = rows if speeds.empty else pd.concat([speeds, rows], ignore_index=True)
     notes.append(
-        f"No speeds are stated for {', '.join(plain['workload'])}: an hour counts the same on every accelerator the company has ({', '.join(accelerators)})."
+        f"No speeds are stated for {', '.join(plain['workload'])}: an hour counts the same on every accelerator the company has"
+        f" ({', '.join(accelerators)})."
     )

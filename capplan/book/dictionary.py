@@ -139,7 +139,10 @@ def dictionary() -> str:
     lines += [
         "## Assumptions",
         "",
-        "Defaults of a plan. They are keys of `book.yaml`, parameters of every command (`-p risk_weight=0.3`) and of every notebook, and the sliders.",
+        (
+            "Defaults of a plan. They are keys of `book.yaml`, parameters of every command (`-p risk_weight=0.3`) and of every notebook,"
+            " and the sliders."
+        ),
         "",
     ]
     already: set[str] = set()

@@ -14,7 +14,13 @@ from capplan.errors import Fault
 #: Prices stand in one file a provider, so that an update is one file; owned machines in the table itself.
 SHEETS = {"offers": "prices"}
 #: Terms whose price must not rise: the left is no dearer than the right, in one region.
-NO_DEARER = (("spot", "on_demand"), ("reserved_1y", "on_demand"), ("reserved_3y", "reserved_1y"), ("savings_plan_1y", "on_demand"), ("savings_plan_3y", "savings_plan_1y"))
+NO_DEARER = (
+    ("spot", "on_demand"),
+    ("reserved_1y", "on_demand"),
+    ("reserved_3y", "reserved_1y"),
+    ("savings_plan_1y", "on_demand"),
+    ("savings_plan_3y", "savings_plan_1y"),
+)
 #: Peaks of a data sheet in units of the 16-bit one: with a factor outside these a figure is a sparse one, or in another unit.
 PEAK_RATIOS = {"fp8_tflops": (1.0, 4.0), "fp4_tflops": (1.8, 8.0)}
 #: Prices of a machine in different regions of a provider differ by less than this factor.
@@ -57,7 +63,14 @@ def check_facts(tables: Mapping[str, pd.DataFrame], today: pd.Timestamp) -> tupl
     faults, old
         Sentences; exceptions that are listed are left out.
     """
-    faults = [*_units(tables["accelerators"]), *_machines(tables["skus"]), *_terms(tables["offers"]), *_regions(tables["offers"]), *_windows(tables), *_models(tables["models"])]
+    faults = [
+        *_units(tables["accelerators"]),
+        *_machines(tables["skus"]),
+        *_terms(tables["offers"]),
+        *_regions(tables["offers"]),
+        *_windows(tables),
+        *_models(tables["models"]),
+    ]
     offers = tables["offers"]
     age = (today - offers["as_of"]).dt.days
     old = [
@@ -72,7 +85,12 @@ def _units(chips: pd.DataFrame) -> list[str]:
     faults = []
     for row in chips.to_dict("records"):
         name = row["accelerator"]
-        for column, least, most in (("memory_gib", 8, 2000), ("memory_bandwidth_gbps", 100, 50_000), ("bf16_tflops", 20, 20_000), ("power_w", 30, 5000)):
+        for column, least, most in (
+            ("memory_gib", 8, 2000),
+            ("memory_bandwidth_gbps", 100, 50_000),
+            ("bf16_tflops", 20, 20_000),
+            ("power_w", 30, 5000),
+        ):
             if pd.notna(row[column]) and not least <= row[column] <= most:
                 faults.append(f"{name}: {column} is {row[column]:g}; accelerators have {least:,} to {most:,}: is its unit another?")
         for column, (low, high) in PEAK_RATIOS.items():
@@ -100,7 +118,10 @@ def _terms(offers: pd.DataFrame) -> list[str]:
     for cheap, dear in NO_DEARER:
         if cheap in price and dear in price:
             both = price[[cheap, dear]].dropna()
-            faults += [f"{sku} in {region}: {cheap} at {row[cheap]:g} is dearer than {dear} at {row[dear]:g}" for (sku, region), row in both[both[cheap] > both[dear]].iterrows()]
+            faults += [
+                f"{sku} in {region}: {cheap} at {row[cheap]:g} is dearer than {dear} at {row[dear]:g}"
+                for (sku, region), row in both[both[cheap] > both[dear]].iterrows()
+            ]
     return faults
 
 
@@ -125,7 +146,10 @@ def _windows(tables: Mapping[str, pd.DataFrame]) -> list[str]:
             licence = WINDOWS_USD_PER_VCPU_HOUR * row["vcpus"]
             extra = row["usd_per_hour"] - first["usd_per_hour"] / first["accelerator_count"] * row["accelerator_count"]
             if abs(extra - licence) < 0.02 * licence:
-                faults.append(f"{row['offer_id']}: {row['usd_per_hour']:g} is {extra:.3g} above its smaller sibling, a Windows licence for {row['vcpus']:g} virtual CPUs")
+                faults.append(
+                    f"{row['offer_id']}: {row['usd_per_hour']:g} is {extra:.3g} above its smaller sibling, a Windows licence for"
+                    f" {row['vcpus']:g} virtual CPUs"
+                )
     return faults
 
 
@@ -137,6 +161,9 @@ def _models(models: pd.DataFrame) -> list[str]:
         least = row["layers"] * row["hidden_size"] * wide * 0.5
         if not least < row["parameters_active"] * 3:
             faults.append(f"{row['model']}: {row['parameters_active']:.3g} active parameters are fewer than its attention has")
-        if pd.notna(row["window_tokens"]) and not 0 <= (row["full_attention_layers"] if pd.notna(row["full_attention_layers"]) else 0) < row["layers"]:
+        if (
+            pd.notna(row["window_tokens"])
+            and not 0 <= (row["full_attention_layers"] if pd.notna(row["full_attention_layers"]) else 0) < row["layers"]
+        ):
             faults.append(f"{row['model']}: with a window some layers, not all, look at the whole context")
     return faults

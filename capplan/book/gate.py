@@ -10,7 +10,8 @@ from pathlib import Path
 
 from capplan.errors import Fault
 
-#: A larger file is refused unless the book raises the limit (`most_megabytes` in book.yaml): it would not fit beside its own table in memory.
+#: A larger file is refused unless the book raises the limit (`most_megabytes` in book.yaml): it would not fit beside its own table in
+#: memory.
 MOST_MEGABYTES = 2_000
 _KINDS = (
     (stat.S_ISDIR, "a folder"),

@@ -49,7 +49,6 @@ class Policy:
         if self.backfill == "conservative" and (self.preempt != "none" or self.fair_share or self.quotas):
             raise CapplanError("policy: conservative backfill fixes every start, so it goes with neither displacing, fair share nor quotas")
 
-
     @property
     def on_a_changing_fleet(self) -> bool:
         """May nodes come and go under it? Not where starts are fixed ahead, quotas are shares of a fixed fleet, or turns are taken."""

@@ -125,12 +125,7 @@ class _TableReader:
         rows = text[bad]
         found = [
             Fault(
-                self.file,
-                int(index) + 2,
-                column.name,
-                str(value),
-                rule or f"must be {column.rule}",
-                remedy or _remedy(column, str(value)),
+                self.file, int(index) + 2, column.name, str(value), rule or f"must be {column.rule}", remedy or _remedy(column, str(value))
             )
             for index, value in rows.items()
         ]
@@ -175,7 +170,13 @@ class _TableReader:
             self.refuse(column, text, empty, "the cell must not be empty", f"Fill it in: {column.meaning}")
         if column.kind == "str":
             unseen = text.str.contains(UNSEEN)
-            self.refuse(column, text, unseen, "a character that nobody sees stands in the cell", "Type the name again; copied text often carries one.")
+            self.refuse(
+                column,
+                text,
+                unseen,
+                "a character that nobody sees stands in the cell",
+                "Type the name again; copied text often carries one.",
+            )
             value: pd.Series = text.map(composed).where(~empty, None)
         elif column.kind == "bool":
             value = self.boolean(column, text)
@@ -291,7 +292,8 @@ def check_rows(frame: pd.DataFrame, table: str, lines: np.ndarray) -> list[Fault
     for item in columns_of(table):
         if item.name in frame and not item.optional and item.kind != "str":
             reader.faults += [
-                Fault(reader.file, int(line), item.name, "", f"must be {item.rule}", f"Fill it in: {item.meaning}") for line in lines[frame[item.name].isna()]
+                Fault(reader.file, int(line), item.name, "", f"must be {item.rule}", f"Fill it in: {item.meaning}")
+                for line in lines[frame[item.name].isna()]
             ]
     reader.check(frame, lines, tolerant=True)
     return reader.faults

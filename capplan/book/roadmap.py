@@ -51,7 +51,8 @@ def with_active_parameters(runs: pd.DataFrame, models: pd.DataFrame | None) -> t
             active = model["parameters_active"]
         if pd.isna(total) and ratio < 1 - SAME_SHARE and abs(active / model["parameters_total"] - 1) <= SAME_SHARE:
             notes.append(
-                f"Training run {row.get('run_id', '')} states {active:.4g} parameters, which are all of {row['model']}: {active * ratio:.4g} of them work on a token."
+                f"Training run {row.get('run_id', '')} states {active:.4g} parameters, which are all of {row['model']}:"
+                f" {active * ratio:.4g} of them work on a token."
             )
             active, total = active * ratio, active
         elif pd.isna(active):

@@ -14,7 +14,8 @@ FREE_TERMS = ("owned",)
 TERM_MONTHS = {"reserved_1y": 12.0, "reserved_3y": 36.0, "savings_plan_1y": 12.0, "savings_plan_3y": 36.0}
 STATED_LENGTH = ("lease", "capacity_block")
 PROBABILITY_TOLERANCE = 1e-6
-#: Fewer parameters or tokens of a training run than this are billions or trillions typed without their zeros: the column, the least, the unit, its name.
+#: Fewer parameters or tokens of a training run than this are billions or trillions typed without their zeros: the column, the least, the
+#: unit, its name.
 LEAST_COUNTS = {"parameters": (1e5, 1e9, "billions"), "tokens": (1e5, 1e12, "trillions")}
 
 
@@ -251,7 +252,15 @@ def check_training_runs(runs: pd.DataFrame) -> list[Fault]:
         small = runs[name] < least
         for value in runs.loc[small, name].unique():
             remedy = f"Was it typed in {words}? Then write {value * unit:.6g}."
-            faults += _rows("training_runs", runs, small & (runs[name] == value), name, f"must be counted in units, {least:,.0f} or more", remedy, shown=1)
+            faults += _rows(
+                "training_runs",
+                runs,
+                small & (runs[name] == value),
+                name,
+                f"must be counted in units, {least:,.0f} or more",
+                remedy,
+                shown=1,
+            )
     return faults
 
 

@@ -81,7 +81,9 @@ class Scenario(
     flip_search: bool = assumption(
         True, "Does the report search for the values at which the decision flips?", "On: it takes about as long as the plan itself."
     )
-    changes: tuple[Change, ...] = assumption((), "What-ifs on the book's tables, each a line such as: where term=spot multiply usd_per_hour 2.", "None.")
+    changes: tuple[Change, ...] = assumption(
+        (), "What-ifs on the book's tables, each a line such as: where term=spot multiply usd_per_hour 2.", "None."
+    )
 
     @field_validator("changes", mode="before")
     @classmethod
@@ -139,7 +141,11 @@ def build_scenario(values: dict[str, Any], where: str = "scenario") -> Scenario:
         f"{name} is not an assumption; {nearest(name, Scenario.model_fields)}" for name in values if name not in Scenario.model_fields
     ]
     known = {name: value for name, value in values.items() if name in Scenario.model_fields}
-    faults += [f"{name} = {str(value).lower()}: true and false are no numbers" for name, value in known.items() if _is_switch_for_number(name, value)]
+    faults += [
+        f"{name} = {str(value).lower()}: true and false are no numbers"
+        for name, value in known.items()
+        if _is_switch_for_number(name, value)
+    ]
     scenario = None
     try:
         scenario = Scenario(**known)

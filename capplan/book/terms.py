@@ -15,9 +15,18 @@ LIMIT_KINDS = [
     "provider_share",
 ]
 #: What a limit on accelerators counts, and the kind of limit that counts just that unless it says otherwise.
-COUNTS = {"purchases": "quota_accelerators", "on_demand": "on_demand_accelerators", "spot": "spot_accelerators", "running": "quota_accelerators", "all": "quota_accelerators"}
+COUNTS = {
+    "purchases": "quota_accelerators",
+    "on_demand": "on_demand_accelerators",
+    "spot": "spot_accelerators",
+    "running": "quota_accelerators",
+    "all": "quota_accelerators",
+}
 #: Kinds of provider whose prices have moved differently; others are taken to stay where they are.
-PROVIDER_KINDS = {"hyperscaler": ("aws", "azure", "gcp", "oci"), "specialist": ("coreweave", "crusoe", "hyperstack", "lambda", "nebius", "runpod", "together", "voltage_park")}
+PROVIDER_KINDS = {
+    "hyperscaler": ("aws", "azure", "gcp", "oci"),
+    "specialist": ("coreweave", "crusoe", "hyperstack", "lambda", "nebius", "runpod", "together", "voltage_park"),
+}
 MEASURES = ["p_and_l", "cash", "capex"]
 REGION = "Where: a geography (us, eu, apac, ...), a provider's own region, or any."
 CROSSINGS = ["same_geography", "other_geography", "other_provider"]

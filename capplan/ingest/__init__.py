@@ -76,7 +76,8 @@ def expanded(files: Sequence[Path | str] | Path | str) -> list[Path]:
     Parameters
     ----------
     files
-        Files; folders, of which every file is taken that is no hidden one; and patterns with *, ? and [ for files that do not exist by that name.
+        Files; folders, of which every file is taken that is no hidden one; and patterns with *, ? and [ for files that do not exist by
+        that name.
 
     Raises
     ------
@@ -87,7 +88,11 @@ def expanded(files: Sequence[Path | str] | Path | str) -> list[Path]:
     for name in [files] if isinstance(files, str | Path) else files:
         path = Path(name)
         if path.is_dir():
-            inside = sorted(place for place in path.rglob("*") if place.is_file() and not any(part.startswith((".", "_")) for part in place.relative_to(path).parts))
+            inside = sorted(
+                place
+                for place in path.rglob("*")
+                if place.is_file() and not any(part.startswith((".", "_")) for part in place.relative_to(path).parts)
+            )
         elif not path.exists() and any(sign in str(name) for sign in "*?["):
             inside = sorted(Path(place) for place in glob.glob(str(name), recursive=True) if Path(place).is_file())
         else:
@@ -129,7 +134,10 @@ def _plainly(file: Path) -> Iterator[None]:
     try:
         yield
     except (duckdb.OutOfMemoryException, MemoryError) as error:
-        raise BookError([Fault(file.name, 0, "", "", "reading it takes more memory than memory_gib allows", "Give more: memory_gib=4.")], where=file.name) from error
+        raise BookError(
+            [Fault(file.name, 0, "", "", "reading it takes more memory than memory_gib allows", "Give more: memory_gib=4.")],
+            where=file.name,
+        ) from error
     except (duckdb.Error, csv.Error, pd.errors.OutOfBoundsDatetime, OverflowError, gzip.BadGzipFile, EOFError, OSError) as error:
         rule = str(error).split("\n", maxsplit=1)[0][:160].replace(str(file), file.name)
         rule = re.sub(r"'[^']*capplan-ingest-[^']*'", file.name, rule)
@@ -160,7 +168,8 @@ def ingest(
     format
         requests, rates, jobs, slurm, prices, contracts or focus; auto = recognised by the names of the columns.
     file
-        CSV (also .gz or .zst) or Parquet, which may be larger than memory; or several files, folders and patterns. What they hold is added, a
+        CSV (also .gz or .zst) or Parquet, which may be larger than memory; or several files, folders and patterns. What they hold is
+        added, a
         job or row that is in two of them counts once, and a bill of a month that the book has already replaces it.
     into
         Folder of the book to write the tables into; None = only read.
@@ -206,8 +215,14 @@ def _of_any_form(files: list[Path], book: Path | None, replace: bool, options: d
     notes = []
     for path in files:
         taken = form_of(path, options)
-        notes.append(f"{path.name} is taken for {taken.name}: ingest {taken.format}" + "".join(f" -o {name}={value}" for name, value in taken.options.items()) + ".")
-        mine = {name: value for name, value in options.items() if name in options_of(taken.format).model_fields} if len(files) > 1 else options
+        notes.append(
+            f"{path.name} is taken for {taken.name}: ingest {taken.format}"
+            + "".join(f" -o {name}={value}" for name, value in taken.options.items())
+            + "."
+        )
+        mine = (
+            {name: value for name, value in options.items() if name in options_of(taken.format).model_fields} if len(files) > 1 else options
+        )
         groups.setdefault((taken.format, repr(taken.options)), ([], {**taken.options, **mine}))[0].append(path)
     found = [ingest(format, paths, book, replace=replace, **chosen) for (format, _), (paths, chosen) in groups.items()]
     if len(found) == 1:
@@ -219,7 +234,11 @@ def _of_any_form(files: list[Path], book: Path | None, replace: bool, options: d
 
 def _together(tables: dict[str, pd.DataFrame], found: list[Ingested], before: list[str], after: list[str]) -> Ingested:
     """Say what several files hold."""
-    headline = found[0].headline if len(found) == 1 else f"{len(found)} files: " + " ".join(part.headline for part in found[:3]) + (" ..." if len(found) > 3 else "")
+    headline = (
+        found[0].headline
+        if len(found) == 1
+        else f"{len(found)} files: " + " ".join(part.headline for part in found[:3]) + (" ..." if len(found) > 3 else "")
+    )
     accounts = [part.accounts for part in found if part.accounts is not None]
     notes = tuple(dict.fromkeys([*before, *after]))
     if not found:

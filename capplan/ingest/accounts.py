@@ -25,19 +25,42 @@ BUCKETS = {
 LEAST_PRICE_SHARE = 0.03
 #: Columns that say what a charge is; rows that agree in all of them are judged once.
 KIND = (
-    "ProviderName", "ServiceName", "ChargeCategory", "ChargeClass", "CommitmentDiscountStatus", "CapacityReservationStatus", "PricingUnit", "ConsumedUnit",
-    "SkuMeter", "SkuPriceDetails", "InstanceType", "MeterName", "ResourceType", "SkuId", "ChargeDescription",
-)  # fmt: skip
+    "ProviderName",
+    "ServiceName",
+    "ChargeCategory",
+    "ChargeClass",
+    "CommitmentDiscountStatus",
+    "CapacityReservationStatus",
+    "PricingUnit",
+    "ConsumedUnit",
+    "SkuMeter",
+    "SkuPriceDetails",
+    "InstanceType",
+    "MeterName",
+    "ResourceType",
+    "SkuId",
+    "ChargeDescription",
+)
 WORDS = ("InstanceType", "SkuMeter", "MeterName", "SkuPriceDetails", "ResourceType", "SkuId", "ChargeDescription")
 _FEE = re.compile(
-    r"marketplace|software|licen[cs]e|\bEMR\b|elastic ?mapreduce|surcharge|uplift|\bsupport\b|EBS-?optimi[sz]ed|(?:management|service|platform|orchestration)[ -]fee|"
-    r"databricks|\bDBUs?\b|\bAI Enterprise\b|subscription|\bcommitment v\d|commitment fee|heavyusage|auto ?mode|managed ?instances?|add-?on\b",
+    r"marketplace|software|licen[cs]e|\bEMR\b|elastic"
+    r" ?mapreduce|surcharge|uplift|\bsupport\b|EBS-?optimi[sz]ed|(?:management|service|platform|orchestration)[ -]fee|"
+    r"databricks|\bDBUs?\b|\bAI Enterprise\b|subscription|\bcommitment v\d|commitment fee|heavyusage|auto ?mode|managed"
+    r" ?instances?|add-?on\b",
     re.IGNORECASE,
 )
-_FEE_SERVICE = re.compile(r"marketplace|mapreduce|kubernetes service|elastic container service|parallel computing|guardduty|inspector|systems manager|cloudwatch|support", re.IGNORECASE)
+_FEE_SERVICE = re.compile(
+    r"marketplace|mapreduce|kubernetes service|elastic container service|parallel computing|guardduty|inspector|systems"
+    r" manager|cloudwatch|support",
+    re.IGNORECASE,
+)
 _UNUSED = re.compile(r"unused ?(?:box|ded|host|reservation|capacity)|unused.{0,40}reservation|reservation.{0,40}unused", re.IGNORECASE)
 _RESERVATION_ONLY = re.compile(r"(?:^|[-\s])Reservation:|\bDedicatedRes(?:ervation)?:", re.IGNORECASE)
-_PART_OF_HOST = re.compile(r"\binstance (?:core|ram)\b|\b(?:core|ram|vcpu|memory) running in\b|\blocal ssd\b|\b(?:disk|storage|snapshot|volume|egress|ingress|ip address)\b", re.IGNORECASE)
+_PART_OF_HOST = re.compile(
+    r"\binstance (?:core|ram)\b|\b(?:core|ram|vcpu|memory) running in\b|\blocal ssd\b|\b(?:disk|storage|snapshot|volume|egress|ingress|ip"
+    r" address)\b",
+    re.IGNORECASE,
+)
 _UNKNOWN = re.compile(r"(?<![A-Za-z])(?:gpus?|tpus?|accelerators?|trainium|inferentia|gaudi|npus?)(?![A-Za-z])", re.IGNORECASE)
 
 
@@ -78,7 +101,8 @@ def judged(kinds: pd.DataFrame, recogniser: Recogniser, cheapest: pd.Series) -> 
     Returns
     -------
     DataFrame
-        bucket, machine, accelerator, per_consumed, per_priced (accelerator-hours a unit; missing where the unit is no time), by row of `kinds`.
+        bucket, machine, accelerator, per_consumed, per_priced (accelerator-hours a unit; missing where the unit is no time), by row of
+        `kinds`.
     """
     found = []
     for row in kinds.to_dict("records"):
@@ -94,7 +118,9 @@ def judged(kinds: pd.DataFrame, recogniser: Recogniser, cheapest: pd.Series) -> 
             amount = (per_consumed or 0.0) * row["consumed"] or (per_priced or 0.0) * row["priced"]
             if amount > 0 and 0 < row["usd"] / amount < LEAST_PRICE_SHARE * cheapest.get(machine.accelerator, 0.0):
                 bucket = "fee_or_software"
-        counts = known and bucket in ("machine_hours", "correction") and not _FEE.search(words) and not _FEE_SERVICE.search(row["ServiceName"])
+        counts = (
+            known and bucket in ("machine_hours", "correction") and not _FEE.search(words) and not _FEE_SERVICE.search(row["ServiceName"])
+        )
         found.append(
             (
                 bucket,
@@ -118,28 +144,24 @@ def account(sheet: Sheet, recogniser: Recogniser, cheapest: pd.Series) -> None:
         As for `judged`.
     """
     key = "concat_ws(chr(31), " + ", ".join(f"coalesce({name}, '')" for name in KIND) + ")"
-    kinds = sheet.connection.execute(
-        f"""
+    kinds = sheet.connection.execute(f"""
         select {key} as kind, cast(coalesce(sum(ConsumedQuantity) filter (ConsumedQuantity > 0), 0) as double) as consumed,
             cast(coalesce(sum(PricingQuantity) filter (PricingQuantity > 0), 0) as double) as priced,
             cast(greatest(coalesce(sum(abs(ListCost)), 0), coalesce(sum(abs(EffectiveCost)), 0), coalesce(sum(abs(BilledCost)), 0)) as double) as usd
         from typed group by 1 order by 1
-        """  # noqa: S608
-    ).df()
+        """).df()
     parts = kinds["kind"].str.split("\x1f", expand=True).set_axis(list(KIND), axis=1)
     verdicts = judged(pd.concat([parts, kinds[["consumed", "priced", "usd"]]], axis=1), recogniser, cheapest).assign(kind=kinds["kind"])
     sheet.connection.register("verdicts", verdicts.astype({"per_consumed": "float64", "per_priced": "float64"}))
     hours = "coalesce(ConsumedQuantity * per_consumed, PricingQuantity * per_priced)"
     refund = "ChargeCategory = 'Usage' and BilledCost < 0"
     less = "coalesce(ConsumedQuantity, PricingQuantity, 0) < 0"
-    sheet.connection.execute(
-        f"""
+    sheet.connection.execute(f"""
         create or replace view charges as select typed.*, machine, accelerator,
             case when bucket not in ('machine_hours', 'not_a_machine', 'unknown_accelerator') then bucket when {less} then 'correction' when {refund} then 'credit' else bucket end as bucket,
             case when ChargeClass = 'Correction' and BilledCost < 0 then -abs({hours}) when {refund} and not {less} then null else {hours} end as accelerator_hours
         from typed join verdicts on {key} = verdicts.kind
-        """  # noqa: S608
-    )
+        """)
 
 
 def summed(sheet: Sheet) -> pd.DataFrame:
@@ -161,9 +183,8 @@ def summed(sheet: Sheet) -> pd.DataFrame:
 def told(accounts: pd.DataFrame) -> list[str]:
     """Write the buckets as lines for the reader."""
     lines = [
-        f"{row.bucket.replace('_', ' ')}: {row.rows:,} rows, {row.billed_cost:,.2f} {row.currency} billed, {row.effective_cost:,.2f} effective"
-        + (f", {row.accelerator_hours:,.1f} accelerator-hours" if row.accelerator_hours else "")
-        + f" ({BUCKETS[row.bucket]})."
+        f"{row.bucket.replace('_', ' ')}: {row.rows:,} rows, {row.billed_cost:,.2f} {row.currency} billed, {row.effective_cost:,.2f}"
+        " effective" + (f", {row.accelerator_hours:,.1f} accelerator-hours" if row.accelerator_hours else "") + f" ({BUCKETS[row.bucket]})."
         for row in accounts.itertuples()
     ]
     total = f"All {accounts['rows'].sum():,} rows of the bill are in one of {len(accounts)} buckets."

@@ -97,13 +97,27 @@ def recognise(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
         if needed in known and found not in sheet.columns
     ]
     faults += [
-        Fault(sheet.file.name, 1, name, name, "ignore= names a column that the file does not have", nearest(name, sheet.columns).capitalize() + ".")
+        Fault(
+            sheet.file.name,
+            1,
+            name,
+            name,
+            "ignore= names a column that the file does not have",
+            nearest(name, sheet.columns).capitalize() + ".",
+        )
         for name in sheet.options.ignore
         if name not in sheet.columns
     ]
     numbers = {column.name for column in wanted if column.kind in ("number", "money")}
     faults += [
-        Fault(sheet.file.name, 1, name, name, f"scale= names {name}, which is no number of this format", nearest(name, numbers).capitalize() + ".")
+        Fault(
+            sheet.file.name,
+            1,
+            name,
+            name,
+            f"scale= names {name}, which is no number of this format",
+            nearest(name, numbers).capitalize() + ".",
+        )
         for name in sheet.options.scale
         if name not in numbers
     ]
@@ -172,7 +186,9 @@ def convert(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
     """
     matched = recognise(sheet, wanted)
     _leave_out_misnamed(sheet, wanted, matched)
-    comma = _decimal_comma(sheet, [matched[column.name] for column in wanted if column.kind in ("number", "money") and column.name in matched])
+    comma = _decimal_comma(
+        sheet, [matched[column.name] for column in wanted if column.kind in ("number", "money") and column.name in matched]
+    )
     cells = []
     for column in wanted:
         if column.name not in matched:
@@ -202,7 +218,9 @@ def convert(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
             value, problems = _instant(sheet, matched[column.name])
             years = f"{FIRST_YEAR} to {LAST_YEAR}"
             outside = f"not ({value} between timestamp '{FIRST_YEAR}-01-01' and timestamp '{LAST_YEAR}-12-31 23:59:59.999999')"
-            problems.append((outside, f"a time in the years {years} is needed", "Correct it, or say what the numbers count: time_unit=, start=."))
+            problems.append(
+                (outside, f"a time in the years {years} is needed", "Correct it, or say what the numbers count: time_unit=, start=.")
+            )
         if column.required and column.filled:
             problems.append((f"{text} is null", "the cell must not be empty", "Fill it in or delete the row."))
         if column.minimum is not None:
@@ -217,7 +235,7 @@ def convert(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
     found = {cell.column.name: cell.value for cell in cells}
     types = {"text": "varchar", "number": "decimal(38, 12)", "money": "decimal(38, 12)", "clock": "decimal(38, 12)", "time": "timestamp"}
     chosen = ", ".join(f"cast({found.get(column.name, 'null')} as {types[column.kind]}) as {quoted(column.name)}" for column in wanted)
-    sheet.connection.execute(f"create or replace view typed as select {chosen} from cells")  # noqa: S608
+    sheet.connection.execute(f"create or replace view typed as select {chosen} from cells")
     return matched
 
 
@@ -225,12 +243,16 @@ def _leave_out_misnamed(sheet: Sheet, wanted: Sequence[Wanted], matched: dict[st
     """Leave out optional columns in which no cell fits: they only share a name with what is meant."""
     tests = {"number": "try_cast({0} as double)", "money": "try_cast({0} as double)", "clock": "nullif(contains({0}, ':'), false)"}
     doubtful = [
-        column for column in wanted if column.name in matched and not column.required and column.kind in tests and column.name not in sheet.options.columns
+        column
+        for column in wanted
+        if column.name in matched and not column.required and column.kind in tests and column.name not in sheet.options.columns
     ]
     if not doubtful:
         return
-    counts = ", ".join(f"count({quoted(matched[column.name])}), count({tests[column.kind].format(quoted(matched[column.name]))})" for column in doubtful)
-    found = sheet.rows(f"select {counts} from (from cells limit {SAMPLE})")[0]  # noqa: S608
+    counts = ", ".join(
+        f"count({quoted(matched[column.name])}), count({tests[column.kind].format(quoted(matched[column.name]))})" for column in doubtful
+    )
+    found = sheet.rows(f"select {counts} from (from cells limit {SAMPLE})")[0]
     for place, column in enumerate(doubtful):
         if found[2 * place] and not found[2 * place + 1] and column.kind != "money":
             kind = "durations" if column.kind == "clock" else "numbers"
@@ -241,7 +263,10 @@ def _leave_out_misnamed(sheet: Sheet, wanted: Sequence[Wanted], matched: dict[st
 def _bare(text: str) -> str:
     """Return SQL for the number in an amount of money like $1,234.50, -$5 or ($5.00)."""
     amount = f"regexp_replace({text}, '[$€£]|\\s', '', 'g')"
-    grouped = f"case when regexp_full_match({amount}, '[(]?[+-]?\\d{{1,3}}(,\\d{{3}})+(\\.\\d*)?[)]?') then replace({amount}, ',', '') else {amount} end"
+    grouped = (
+        f"case when regexp_full_match({amount}, '[(]?[+-]?\\d{{1,3}}(,\\d{{3}})+(\\.\\d*)?[)]?') then replace({amount}, ',', '') else"
+        f" {amount} end"
+    )
     return f"case when try_cast({text} as double) is not null then {text} else regexp_replace({grouped}, '^[(](.*)[)]$', '-\\1') end"
 
 
@@ -256,7 +281,7 @@ def _decimal_comma(sheet: Sheet, columns: list[str]) -> bool:
         " + ".join(f"count(*) filter ({test.format(quoted(column))})" for column in columns)
         for test in ("contains({0}, ',')", "contains({0}, '.')", shape)
     ]
-    commas, dots, grouped = sheet.rows(f"select {', '.join(counts)} from cells")[0]  # noqa: S608
+    commas, dots, grouped = sheet.rows(f"select {', '.join(counts)} from cells")[0]
     if not commas or dots:
         return False
     if grouped == commas:
@@ -282,7 +307,7 @@ def _instant(sheet: Sheet, source: str) -> tuple[str, list[tuple[str, str, str]]
     is_zoned = f"(contains({text}, ':') and regexp_matches(right({text}, 6), '{_ZONE_AT_THE_END}'))"
     number = f"try_cast({text} as double)"
     filled, numeric, zoned, low, high = sheet.rows(
-        f"select count({text}), count({number}), count(*) filter ({is_zoned}), min({number}) filter (isfinite({number})), "  # noqa: S608
+        f"select count({text}), count({number}), count(*) filter ({is_zoned}), min({number}) filter (isfinite({number})), "
         f"max({number}) filter (isfinite({number})) from cells"
     )[0]
     remedy = "Write instants like 2023-11-16T18:17:03 in UTC or with a zone, or give their pattern: time_format=%d.%m.%Y %H:%M."
@@ -316,10 +341,11 @@ def _instant(sheet: Sheet, source: str) -> tuple[str, list[tuple[str, str, str]]
     universal = f"timezone('UTC', timezone({place}, {naive}))"
     back = f"timezone({place}, timezone({place}, {naive}))"
     twice = " or ".join(f"timezone({place}, timezone({place}, {naive}) {sign} interval 1 hour) = {naive}" for sign in "+-")
-    doubled = sheet.rows(f"select count(*) from cells where {twice}")[0][0]  # noqa: S608
+    doubled = sheet.rows(f"select count(*) from cells where {twice}")[0][0]
     if doubled:
         sheet.notes.append(
-            f"{doubled} times of {source} lie in an hour that {zone} has twice (end of summer time); they are taken as its second pass, winter time."
+            f"{doubled} times of {source} lie in an hour that {zone} has twice (end of summer time); they are taken as its second pass,"
+            " winter time."
         )
     missing = (
         f"{back} <> {naive}",
@@ -334,7 +360,9 @@ def _counted(sheet: Sheet, source: str, low: float, high: float) -> str:
     options, text = sheet.options, quoted(source)
     ending = re.search(r"(nanoseconds|nanos?|_ns|microseconds|micros|_us|milliseconds|millis|_ms)$", source.lower())
     mark = ending[1].lstrip("_") if ending else ""
-    named = "seconds" if not mark else "nanoseconds" if mark[0] == "n" else "microseconds" if mark.startswith(("us", "mic")) else "milliseconds"
+    named = (
+        "seconds" if not mark else "nanoseconds" if mark[0] == "n" else "microseconds" if mark.startswith(("us", "mic")) else "milliseconds"
+    )
     largest = max(abs(low), abs(high))
     sized = next(unit for unit, (least, _) in _UNITS.items() if largest >= least)
     unit = options.time_unit if options.time_unit != "auto" else (sized if sized != "seconds" else named)
@@ -356,7 +384,9 @@ def _counted(sheet: Sheet, source: str, low: float, high: float) -> str:
     if note not in sheet.notes:
         sheet.notes.append(note)
     factor = 1e6 / per_second
-    micros = f"try_cast({text} as decimal(38, 6)) * {factor:.0f}" if factor >= 1 else f"try_cast({text} as decimal(38, 6)) / {1 / factor:.0f}"
+    micros = (
+        f"try_cast({text} as decimal(38, 6)) * {factor:.0f}" if factor >= 1 else f"try_cast({text} as decimal(38, 6)) / {1 / factor:.0f}"
+    )
     bounded = f"case when abs({micros}) < 4e15 then {micros} end"
     return f"(timestamp '{start}' + to_microseconds(cast(round({bounded}) as bigint)))"
 
@@ -368,7 +398,7 @@ def _faults(sheet: Sheet, cells: list[_Cell]) -> list[Fault]:
     tallies = ", ".join(
         ["count(*)", *(f"count({cell.text})" for cell in cells), *(f"count(*) filter ({condition})" for _, condition, _, _ in checks)]
     )
-    rows_found, *counts = sheet.rows(f"select {tallies} from cells")[0]  # noqa: S608
+    rows_found, *counts = sheet.rows(f"select {tallies} from cells")[0]
     ragged = sheet.ragged_rows()
     if rows_found == 0 and not ragged:
         sheet.refuse("the file has a header and no rows", "Export it again.")
@@ -376,7 +406,7 @@ def _faults(sheet: Sheet, cells: list[_Cell]) -> list[Fault]:
     for count, (cell, condition, rule, remedy) in zip(counts[len(cells) :], checks, strict=True):
         if count:
             hits = sheet.rows(
-                f"select ordinal, {cell.text} from (select row_number() over () as ordinal, * from cells) where {condition} order by ordinal limit {SHOWN}"  # noqa: S608
+                f"select ordinal, {cell.text} from (select row_number() over () as ordinal, * from cells) where {condition} order by ordinal limit {SHOWN}"
             )
             found += [(int(ordinal), cell, "" if text is None else str(text), rule, remedy) for ordinal, text in hits]
             if count > SHOWN:

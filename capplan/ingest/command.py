@@ -46,7 +46,10 @@ def ingest_command(
         return _taken_back(into, undo)
     if format is None:
         if into is None:
-            raise CapplanError("say which format and files, and the book: capplan ingest auto FILE --into BOOK; or list what came in: capplan ingest --into BOOK")
+            raise CapplanError(
+                "say which format and files, and the book: capplan ingest auto FILE --into BOOK; or list what came in: capplan ingest"
+                " --into BOOK"
+            )
         return listed(into)
     if not files:
         raise CapplanError(f"say which files: capplan ingest {format} FILE... --into BOOK")
@@ -64,10 +67,12 @@ def listed(book: Path) -> Ingested:
         raise CapplanError(f"there is no book at {book}; make one with: capplan new {book}")
     entries = Ledger(book).entries
     lines = [
-        f"{entry.number}. {entry.file} ({entry.format}, {entry.rows:,} rows, {entry.period_start[:16]} to {entry.period_end[:16]}, {entry.sha256[:12]}): "
-        + (entry.totals if entry.state == "counts" else entry.state)
+        f"{entry.number}. {entry.file} ({entry.format}, {entry.rows:,} rows, {entry.period_start[:16]} to {entry.period_end[:16]},"
+        f" {entry.sha256[:12]}): " + (entry.totals if entry.state == "counts" else entry.state)
         for entry in entries
     ]
     frame = pd.DataFrame([vars(entry) for entry in entries])
     counted = sum(entry.state == "counts" for entry in entries)
-    return Ingested({"files": frame} if entries else {}, (), "\n".join([f"{len(entries)} files came into {book}; {counted} count.", *lines]))
+    return Ingested(
+        {"files": frame} if entries else {}, (), "\n".join([f"{len(entries)} files came into {book}; {counted} count.", *lines])
+    )

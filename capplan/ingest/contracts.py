@@ -24,10 +24,27 @@ class ContractOptions(ReadingOptions):
 CONTRACT_COLUMNS = (
     Wanted("sku", "text", ("instance_type", "machine_type", "machine", "vm_size", "instance")),
     Wanted("machines", "number", ("instance_count", "count", "instances", "nodes", "machine_count"), minimum=0),
-    Wanted("usd_per_hour", "money", ("hourly_price", "hourly_rate", "hourly_cost", "effective_hourly_rate", "price_per_hour", "recurring_hourly_charge", "committed_usd_per_hour")),
+    Wanted(
+        "usd_per_hour",
+        "money",
+        (
+            "hourly_price",
+            "hourly_rate",
+            "hourly_cost",
+            "effective_hourly_rate",
+            "price_per_hour",
+            "recurring_hourly_charge",
+            "committed_usd_per_hour",
+        ),
+    ),
     Wanted("start", "time", ("start_date", "starts", "from", "start_time", "effective_date", "valid_from")),
     Wanted("end", "time", ("end_date", "ends", "until", "expiry", "expires", "expiration_date", "end_time", "valid_to")),
-    Wanted("commitment_id", "text", ("contract", "contract_id", "reservation_id", "reserved_instances_id", "id", "name", "savings_plan_id"), required=False),
+    Wanted(
+        "commitment_id",
+        "text",
+        ("contract", "contract_id", "reservation_id", "reserved_instances_id", "id", "name", "savings_plan_id"),
+        required=False,
+    ),
     Wanted("region", "text", ("location", "availability_zone"), required=False),
     Wanted("term", "text", ("kind", "offering_class"), required=False),
     Wanted("discounts", "text", (), required=False),
@@ -46,7 +63,8 @@ def read_contracts(file: Path, options: ContractOptions, book: Path | None = Non
     Parameters
     ----------
     file
-        One row a contract: machine type, machines, price of one machine for one hour, first and last day; optionally its name, region and term.
+        One row a contract: machine type, machines, price of one machine for one hour, first and last day; optionally its name, region and
+        term.
     options
         How to read it.
     book
@@ -69,9 +87,13 @@ def read_contracts(file: Path, options: ContractOptions, book: Path | None = Non
     recogniser = Recogniser(known_table("skus", book), known_table("accelerators", book))
     known = set(known_table("skus", book)["sku"])
     found = [recogniser.find(str(name)) for name in rows["sku"]]
-    names = [name if name in known else machine.name if machine is not None else name for name, machine in zip(rows["sku"], found, strict=True)]
+    names = [
+        name if name in known else machine.name if machine is not None else name for name, machine in zip(rows["sku"], found, strict=True)
+    ]
     faults = [
-        Fault(file.name, place + 2, "sku", str(rows["sku"][place]), "no table has this machine type", "Add it to skus.csv of the book first.")
+        Fault(
+            file.name, place + 2, "sku", str(rows["sku"][place]), "no table has this machine type", "Add it to skus.csv of the book first."
+        )
         for place, name in enumerate(names)
         if name not in known
     ]
@@ -85,17 +107,25 @@ def read_contracts(file: Path, options: ContractOptions, book: Path | None = Non
     term = rows["term"].str.lower().str.replace(r"[^a-z0-9]+", "_", regex=True)
     kind = pd.Series(["savings_plan" if isinstance(text, str) and "savings" in text else "reserved" for text in term], index=rows.index)
     by_length = kind + pd.Series(["_1y" if length <= ONE_YEAR_DAYS else "_3y" for length in days], index=rows.index)
-    stated = term.isin(["on_demand", "spot", "reserved_1y", "reserved_3y", "savings_plan_1y", "savings_plan_3y", "lease", "capacity_block", "owned"])
+    stated = term.isin(
+        ["on_demand", "spot", "reserved_1y", "reserved_3y", "savings_plan_1y", "savings_plan_3y", "lease", "capacity_block", "owned"]
+    )
     rows["term"] = term.where(stated, by_length)
     if not stated.all():
         notes.append(f"{int((~stated).sum())} contracts state no term that capplan knows; it was taken from their length.")
     rows["discounts"] = rows["discounts"].fillna(kind.map({"savings_plan": "usd_per_hour", "reserved": "units"}))
     if options.region is None and rows["region"].isna().any():
-        sheet.refuse(f"{int(rows['region'].isna().sum())} contracts state no region", "Give it: region=us-east-1, or fill in the column.", column="region")
+        sheet.refuse(
+            f"{int(rows['region'].isna().sum())} contracts state no region",
+            "Give it: region=us-east-1, or fill in the column.",
+            column="region",
+        )
     if options.region is not None:
         rows["region"] = rows["region"].fillna(options.region)
     numbered = pd.Series([f"{stem_of(file)}-{place + 1}" for place in rows.index], index=rows.index)
-    frame = rows.assign(sku=names, commitment_id=rows["commitment_id"].fillna(numbered), start=rows["start"].dt.floor("D"), end=rows["end"].dt.floor("D"))
+    frame = rows.assign(
+        sku=names, commitment_id=rows["commitment_id"].fillna(numbered), start=rows["start"].dt.floor("D"), end=rows["end"].dt.floor("D")
+    )
     given = frame[[name for name in frame.columns if frame[name].notna().any()]]
     commitments = shaped(given.fillna({"upfront_paid_usd": 0.0, "team": "shared", "cost_center": "shared"}), "commitments")
     total = (commitments["machines"] * commitments["usd_per_hour"]).sum()

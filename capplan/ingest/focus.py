@@ -30,7 +30,11 @@ class FocusOptions(WorkOptions):
     provider: str | None = Field(None, description="Provider, where the file has no column for it.", min_length=1)
     currency: str | None = Field(None, description="Billing currency, where the file has no column for it.", pattern=r"^[A-Z]{3}$")
     restated: Literal["auto", "replace", "add"] = Field(
-        "auto", description="What a bill of a month that the book has already does: replace it, or add to it; auto = numbered parts of one export add, others replace."
+        "auto",
+        description=(
+            "What a bill of a month that the book has already does: replace it, or add to it; auto = numbered parts of one export add,"
+            " others replace."
+        ),
     )
     usage: bool = Field(True, description="Take accelerator-hours of known machine types as usage.")
     stage: Stage = Field("serving", description="Stage of the workloads that usage makes.")
@@ -87,7 +91,8 @@ def read_focus(file: Path, options: FocusOptions, book: Path | None = None) -> I
     Returns
     -------
     Ingested
-        Tables billing (absent where the export states no costs), and usage with workloads where rows name a machine with a known accelerator.
+        Tables billing (absent where the export states no costs), and usage with workloads where rows name a machine with a known
+        accelerator.
         Hours of machines and of corrections count, with their sign; `accounts` holds rows, dollars and hours by bucket.
     """
     with Sheet(file, options, nulls=NOTHING) as sheet:
@@ -117,7 +122,8 @@ def read_focus(file: Path, options: FocusOptions, book: Path | None = None) -> I
     if "usage" not in tables and options.usage:
         more.append("No usage charge names a machine with a known accelerator in hours; only billing was taken.")
     shown = "; ".join(
-        f"{part.billed_cost.sum():,.2f} {currency} billed, {part.effective_cost.sum():,.2f} effective" for currency, part in accounts.groupby("currency")
+        f"{part.billed_cost.sum():,.2f} {currency} billed, {part.effective_cost.sum():,.2f} effective"
+        for currency, part in accounts.groupby("currency")
     )
     headline = f"{shown if priced else 'No costs are stated'}, from {first:%Y-%m} to {last:%Y-%m}."
     period = (pd.Timestamp(first), pd.Timestamp(last) + pd.offsets.MonthBegin(1))
@@ -127,14 +133,17 @@ def read_focus(file: Path, options: FocusOptions, book: Path | None = None) -> I
 def _billed_months(hours: pd.DataFrame, months: list[pd.Timestamp]) -> pd.DataFrame:
     """Return what a bill covers: its months, and the days that its charges are for."""
     ends = [(month, month + pd.offsets.MonthBegin(1)) for month in months]
-    ends += [(hours["time"].min(), hours["time"].min() + pd.Timedelta(days=1)), (hours["time"].max(), hours["time"].max() + pd.Timedelta(days=1))]
+    ends += [
+        (hours["time"].min(), hours["time"].min() + pd.Timedelta(days=1)),
+        (hours["time"].max(), hours["time"].max() + pd.Timedelta(days=1)),
+    ]
     return pd.DataFrame(ends, columns=["earliest", "latest"]).assign(family="bill", workload="", region="")
 
 
 def _check_categories(sheet: Sheet) -> None:
     """Refuse charge categories that the specification does not have."""
     allowed = ", ".join(CATEGORIES)
-    found = sheet.rows(f"select ChargeCategory, count(*) from typed where ChargeCategory not in {CATEGORIES} group by 1 order by 1")  # noqa: S608
+    found = sheet.rows(f"select ChargeCategory, count(*) from typed where ChargeCategory not in {CATEGORIES} group by 1 order by 1")
     faults = [
         Fault(
             sheet.file.name,
@@ -158,17 +167,23 @@ def _costs(sheet: Sheet) -> bool:
         return False
     for column, filled in (("BilledCost", billed), ("EffectiveCost", effective)):
         if 0 < filled < total:
-            sheet.refuse(f"the cell must not be empty, and {total - filled} of {total} rows have none", "Fill it in (0 where nothing was charged), or export it again.", column=column)
+            sheet.refuse(
+                f"the cell must not be empty, and {total - filled} of {total} rows have none",
+                "Fill it in (0 where nothing was charged), or export it again.",
+                column=column,
+            )
     if not effective or not billed:
         missing, other = ("EffectiveCost", "BilledCost") if billed else ("BilledCost", "EffectiveCost")
-        sheet.connection.execute(f"alter view typed rename to stated; create view typed as select * replace ({other} as {missing}) from stated")  # noqa: S608
+        sheet.connection.execute(
+            f"alter view typed rename to stated; create view typed as select * replace ({other} as {missing}) from stated"
+        )
         sheet.notes.append(f"{missing} is empty throughout; it is taken as {other}.")
     return True
 
 
 def _check_currencies(sheet: Sheet, options: FocusOptions) -> None:
     currency = f"coalesce(BillingCurrency, {text_literal(options.currency or '')})"
-    odd = f"select {currency} as currency, count(*) from typed where not regexp_full_match({currency}, '[A-Z]{{3}}') group by 1"  # noqa: S608
+    odd = f"select {currency} as currency, count(*) from typed where not regexp_full_match({currency}, '[A-Z]{{3}}') group by 1"
     bad = sheet.rows(f"{odd} order by 1")
     if bad:
         sheet.refuse(
@@ -177,8 +192,10 @@ def _check_currencies(sheet: Sheet, options: FocusOptions) -> None:
             value=str(bad[0][0]),
             column="BillingCurrency",
         )
-    view = f"select * replace ({currency} as currency, coalesce(ProviderName, {text_literal(options.provider or 'unknown')}) as ProviderName)"
-    sheet.connection.execute(f"alter view typed rename to billed; create view typed as {view} from (select *, '' as currency from billed)")  # noqa: S608
+    view = (
+        f"select * replace ({currency} as currency, coalesce(ProviderName, {text_literal(options.provider or 'unknown')}) as ProviderName)"
+    )
+    sheet.connection.execute(f"alter view typed rename to billed; create view typed as {view} from (select *, '' as currency from billed)")
 
 
 def _cheapest(offers: pd.DataFrame, skus: pd.DataFrame) -> pd.Series:
@@ -203,20 +220,18 @@ def _grouping(options: FocusOptions) -> str:
             sum(PricingQuantity) as quantity, count(PricingQuantity) as filled, PricingUnit as quantity_unit,
             cast(sum(accelerator_hours) as double) as accelerator_hours
         from charges group by all
-        """  # noqa: S608
+        """
 
 
 def _billing(sheet: Sheet) -> pd.DataFrame:
     """Return the charges of every month by the key of the table billing, with the scope that a restated bill replaces."""
     names = ", ".join(name for name in key_of("billing"))
     unit = "count(distinct quantity_unit) = 1 and count(quantity_unit) = count(*)"
-    frame = sheet.connection.execute(
-        f"""
+    frame = sheet.connection.execute(f"""
         select {names}, billing_account, sum(billed_cost) as billed_cost, sum(effective_cost) as effective_cost, sum(list_cost) as list_cost,
             case when {unit} then sum(quantity) end as quantity, case when {unit} then min(quantity_unit) end as quantity_unit
         from grouped group by all
-        """  # noqa: S608
-    ).df()
+        """).df()
     costs = dict.fromkeys(("billed_cost", "effective_cost", "list_cost", "quantity"), "float64")
     frame = _scoped(frame).astype(costs)
     return frame.sort_values([*key_of("billing"), "scope"], ignore_index=True)
@@ -231,25 +246,27 @@ def _scoped(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _hours(sheet: Sheet) -> pd.DataFrame:
     """Return accelerator-hours as pieces of hours or days; longer charge periods are spread over their days."""
-    rows = sheet.connection.execute(
-        """
+    rows = sheet.connection.execute("""
         select month, provider, billing_account, time, seconds, workload, place as region, sum(accelerator_hours) as quantity
         from grouped where time is not null group by all having sum(accelerator_hours) <> 0
         order by month, provider, billing_account, workload, region, time, seconds
-        """
-    ).df()
+        """).df()
     if rows.empty:
         return rows
     rows = _scoped(rows).reset_index(drop=True)
     long = rows["seconds"] > SECONDS_PER_DAY
     if long.any():
         total = rows.loc[long, "quantity"].sum()
-        sheet.notes.append(f"{total:,.1f} accelerator-hours are charged in periods longer than a day; they are spread evenly over their days.")
+        sheet.notes.append(
+            f"{total:,.1f} accelerator-hours are charged in periods longer than a day; they are spread evenly over their days."
+        )
         days = np.ceil(rows.loc[long, "seconds"] / SECONDS_PER_DAY).astype(int)
         spread = rows[long].loc[rows[long].index.repeat(days)]
         turn = spread.groupby(level=0).cumcount()
         spread = spread.assign(
-            time=spread["time"].dt.floor("D") + pd.to_timedelta(turn, unit="D"), quantity=spread["quantity"] / days.reindex(spread.index), seconds=float(SECONDS_PER_DAY)
+            time=spread["time"].dt.floor("D") + pd.to_timedelta(turn, unit="D"),
+            quantity=spread["quantity"] / days.reindex(spread.index),
+            seconds=float(SECONDS_PER_DAY),
         )
         rows = pd.concat([rows[~long], spread], ignore_index=True)
     steps = np.where(rows["seconds"] > SECONDS_PER_HOUR, SECONDS_PER_DAY, SECONDS_PER_HOUR)

@@ -11,7 +11,8 @@ from capplan.book.tables.registry import key_of
 from capplan.errors import CapplanError
 from capplan.ingest.ingested import KEPT, shaped
 
-#: Columns of a piece: work of an interval that starts at `time` and is `seconds` long; corrections are negative. `family` is the kind of source,
+#: Columns of a piece: work of an interval that starts at `time` and is `seconds` long; corrections are negative. `family` is the kind of
+#: source,
 #: `scope` what is replaced when it is stated again.
 PIECE = ("time", "seconds", "workload", "region", "quantity", "queued_quantity", "refused_quantity", "family", "scope")
 AMOUNTS = ("quantity", "queued_quantity", "refused_quantity")
@@ -48,8 +49,8 @@ def bounded(series: Iterable[tuple[pd.Timestamp, pd.Timestamp, float]]) -> None:
     if total > MOST_INTERVALS:
         _, first, last, step = max(counts)
         raise CapplanError(
-            f"the times reach from {first} to {last}: filled every {step / 60:g} minutes, the series would have {total:,.0f} intervals, and {MOST_INTERVALS:,} are "
-            "the most. Correct the first or last time, or give longer intervals (interval_minutes=60 or 1440)."
+            f"the times reach from {first} to {last}: filled every {step / 60:g} minutes, the series would have {total:,.0f} intervals, and"
+            f" {MOST_INTERVALS:,} are the most. Correct the first or last time, or give longer intervals (interval_minutes=60 or 1440)."
         )
 
 
@@ -94,7 +95,8 @@ def usage_of(parts: pd.DataFrame, spans: pd.DataFrame | None, notes: list[str]) 
     usage = pd.concat(found, ignore_index=True)
     if "covered_share" in usage and usage["covered_share"].notna().any():
         notes.append(
-            f"{int(usage['covered_share'].notna().sum())} first and last intervals are covered in part only; the column covered_share says how far."
+            f"{int(usage['covered_share'].notna().sum())} first and last intervals are covered in part only; the column covered_share says"
+            " how far."
         )
     return shaped(usage, "usage")
 
@@ -105,7 +107,8 @@ def fold(files: list[dict[str, pd.DataFrame]]) -> tuple[dict[str, pd.DataFrame],
     Parameters
     ----------
     files
-        Parts of each file by name, in the order in which they came: pieces and spans of work, sums of requests, jobs, charges (billing), and rows of
+        Parts of each file by name, in the order in which they came: pieces and spans of work, sums of requests, jobs, charges (billing),
+        and rows of
         tables as they are.
 
     Returns
@@ -158,7 +161,10 @@ def billing_table(parts: pd.DataFrame) -> pd.DataFrame:
         parts = parts.assign(quantity=parts["quantity"].where(single), quantity_unit=parts["quantity_unit"].where(single))
         groups = parts.groupby(keys, as_index=False)
         sums = groups[["billed_cost", "effective_cost"]].sum()
-        parts = sums.assign(**{name: groups[name].sum(min_count=1)[name] for name in ("list_cost", "quantity")}, quantity_unit=groups["quantity_unit"].first()["quantity_unit"])
+        parts = sums.assign(
+            **{name: groups[name].sum(min_count=1)[name] for name in ("list_cost", "quantity")},
+            quantity_unit=groups["quantity_unit"].first()["quantity_unit"],
+        )
     return shaped(parts.sort_values(keys, ignore_index=True), "billing")
 
 
@@ -173,7 +179,8 @@ def _one_family(part: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         if older.any():
             name = part["workload"].iloc[0]
             notes.append(
-                f"{name}: {', '.join(families[:place])} and {family} measure the same hours; those of {family} count, from {newer['time'].min()} to {newer['time'].max()}."
+                f"{name}: {', '.join(families[:place])} and {family} measure the same hours; those of {family} count, from"
+                f" {newer['time'].min()} to {newer['time'].max()}."
             )
             part = part[~older]
     return part
@@ -237,6 +244,7 @@ def _without_unseen(series: pd.DataFrame, share: np.ndarray, workload: str, note
     if unseen.any():
         first, last = series.loc[unseen, "time"].min(), series.loc[unseen, "time"].max()
         notes.append(
-            f"{workload}: no file covers {int(unseen.sum())} intervals between {first} and {last}. They were left out: ingest what is missing, or take back what lies before."
+            f"{workload}: no file covers {int(unseen.sum())} intervals between {first} and {last}. They were left out: ingest what is"
+            " missing, or take back what lies before."
         )
     return series[~unseen]

@@ -120,16 +120,23 @@ def form_of(file: Path, options: dict[str, Any] | None = None) -> Taken:
     for format, name, wanted in FORMS:
         needed = [column for column in wanted if column.required or (format == "prices" and column.name == "sku")]
         if all(column.name in named or {_plain(alias) for alias in (column.name, *column.aliases)} & plain for column in needed):
-            if format == "jobs" and not plain & {_plain(alias) for column in wanted if column.name in ("duration", "end") for alias in (column.name, *column.aliases)}:
+            if format == "jobs" and not plain & {
+                _plain(alias) for column in wanted if column.name in ("duration", "end") for alias in (column.name, *column.aliases)
+            }:
                 continue
-            prices = {_plain(alias) for column in PRICE_COLUMNS if column.name in {price.name for price in TERM_OF} for alias in (column.name, *column.aliases)}
+            prices = {
+                _plain(alias)
+                for column in PRICE_COLUMNS
+                if column.name in {price.name for price in TERM_OF}
+                for alias in (column.name, *column.aliases)
+            }
             if format == "prices" and not plain & prices and not named & {price.name for price in TERM_OF}:
                 continue
             return Taken(format, name, _seller(format, file, plain, given))
     shown = ", ".join(columns[:30]) + (", ..." if len(columns) > 30 else "")
     raise CapplanError(
-        f"{file.name}: these columns are those of no form that capplan knows: {shown}. Say the format (requests, rates, jobs, slurm, prices, focus, contracts), "
-        "and which column is which: -o columns=NEEDED=FOUND"
+        f"{file.name}: these columns are those of no form that capplan knows: {shown}. Say the format (requests, rates, jobs, slurm,"
+        " prices, focus, contracts), and which column is which: -o columns=NEEDED=FOUND"
     )
 
 

@@ -49,35 +49,44 @@ def leave_out_known(sheet: Sheet, identities: Identities) -> tuple[int, ...]:
     """
     connection = sheet.connection
     first, last, named = sheet.rows('select min("timestamp"), max("timestamp"), count(request_id) = count(*) from requests')[0]
-    connection.execute(f"copy (select {_IDENTITY} as identity, requests.timestamp as moment from requests) to {text_literal(str(identities.keep))} (format parquet)")  # noqa: S608
+    connection.execute(
+        f"copy (select {_IDENTITY} as identity, requests.timestamp as moment from requests) to {text_literal(str(identities.keep))} (format"
+        " parquet)"
+    )
     left: list[int] = []
     for number, path, begin, end in identities.known:
         if end < first or begin > last:
             continue
-        theirs = f"(select identity, count(*) as copies from read_parquet({text_literal(str(path))}) group by identity)"  # noqa: S608
-        mine = f"(select identity, count(*) as copies from read_parquet({text_literal(str(identities.keep))}) group by identity)"  # noqa: S608
-        equal = int(sheet.rows(f"select coalesce(sum(least(mine.copies, theirs.copies)), 0) from {mine} mine join {theirs} theirs using (identity)")[0][0])  # noqa: S608
+        theirs = f"(select identity, count(*) as copies from read_parquet({text_literal(str(path))}) group by identity)"
+        mine = f"(select identity, count(*) as copies from read_parquet({text_literal(str(identities.keep))}) group by identity)"
+        equal = int(
+            sheet.rows(
+                f"select coalesce(sum(least(mine.copies, theirs.copies)), 0) from {mine} mine join {theirs} theirs using (identity)"
+            )[0][0]
+        )
         if not equal:
             continue
         common = f"between timestamp '{max(begin, pd.Timestamp(first))}' and timestamp '{min(end, pd.Timestamp(last))}'"
         here, there = (
-            int(sheet.rows(f"select count(*) from read_parquet({text_literal(str(place))}) where moment {common}")[0][0]) for place in (identities.keep, path)  # noqa: S608
+            int(sheet.rows(f"select count(*) from read_parquet({text_literal(str(place))}) where moment {common}")[0][0])
+            for place in (identities.keep, path)
         )
         if not named and equal < SAME_LOG_SHARE * min(here, there):
-            sheet.notes.append(f"{equal} rows are equal to rows of file {number}, of {min(here, there)} in the time that both cover: they are taken as other requests, and count.")
+            sheet.notes.append(
+                f"{equal} rows are equal to rows of file {number}, of {min(here, there)} in the time that both cover: they are taken as"
+                " other requests, and count."
+            )
             continue
         left.append(number)
         sheet.notes.append(f"{equal} rows are in file {number} already; they count once.")
     if left:
         paths = ", ".join(text_literal(str(path)) for number, path, *_ in identities.known if number in left)
-        connection.execute(
-            f"""
+        connection.execute(f"""
             create temp table known_rows as select identity, max(copies) as copies from (
                 select filename, identity, count(*) as copies from read_parquet([{paths}], filename = true) group by all) group by identity;
             create temp table fresh_rows as select * exclude (identity, turn, copies) from (
                 select r.*, row_number() over (partition by identity order by "timestamp") as turn, known_rows.copies
                 from (select *, {_IDENTITY} as identity from requests) r left join known_rows using (identity)) where turn > coalesce(copies, 0);
             create or replace view requests as select * from fresh_rows
-            """  # noqa: S608
-        )
+            """)
     return tuple(left)

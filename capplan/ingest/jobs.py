@@ -21,7 +21,10 @@ class JobOptions(WorkOptions):
     team: str | None = Field(None, description="Team of all jobs; empty = the file's own column.")
     place: Literal["start", "submit"] = Field(
         "start",
-        description="Count a job's work when it ran (start), or when it would have run without waiting (submit), so that full hours do not hide demand.",
+        description=(
+            "Count a job's work when it ran (start), or when it would have run without waiting (submit), so that full hours do not hide"
+            " demand."
+        ),
     )
     maximum_jobs: int = Field(
         1_000_000, description="A file with more jobs gives usage only, since a table of jobs would not fit a book.", ge=0
@@ -74,14 +77,12 @@ def read_jobs(file: Path, options: JobOptions) -> Ingested:
         never = "start is null" if "start" in matched else "false"
         until_end = f'epoch("end") - epoch({begun})'
         lasted = f"coalesce(duration, {until_end})" if "duration" in matched else until_end
-        sheet.connection.execute(
-            f"""
+        sheet.connection.execute(f"""
             create view jobs as select coalesce(job_id, {text_literal(stem_of(file))} || '-' || lpad(ordinal::varchar, 8, '0')) as job_id, job_id is not null as named, submit, start, "end",
                 case when {never} then null else cast({lasted} as decimal(18, 6)) end as seconds,
                 cast(accelerators * coalesce(share_thousandths, 1000) / 1000 as decimal(18, 6)) as accelerators, team, state
             from (select row_number() over () as ordinal, * from typed)
-            """  # noqa: S608
-        )
+            """)
         _compare_stated(sheet, matched)
         return accelerator_hours(sheet, options, starts_known="start" in matched)
 
@@ -112,15 +113,14 @@ def _pieces(begin: str, seconds: str, where: str) -> str:
             {{'hour': {first} + interval 1 hour, 'part': 0, 'level': case when {first} = {last} then 0 else accelerators end}},
             {{'hour': {last}, 'part': 0, 'level': case when {first} = {last} then 0 else -accelerators end}}
         ], recursive := true) from jobs where {where}
-    """  # noqa: S608
+    """
 
 
 def _hourly(connection: Any, pieces: str) -> pd.DataFrame:
     """Sum pieces (accelerator-microseconds and accelerators) up to accelerator-hours by team and hour."""
-    ends = connection.execute(f"select min(hour), max(hour) from ({pieces}) group by team").fetchall()  # noqa: S608
+    ends = connection.execute(f"select min(hour), max(hour) from ({pieces}) group by team").fetchall()
     bounded((first, last, 3600.0) for first, last in ends)
-    frame: pd.DataFrame = connection.execute(
-        f"""
+    frame: pd.DataFrame = connection.execute(f"""
         with pieces as ({pieces}),
         changes as (select team, hour, sum(cast(part as decimal(38, 6))) as part, sum(cast(level as decimal(38, 6))) as level from pieces group by all),
         grid as (
@@ -129,8 +129,7 @@ def _hourly(connection: Any, pieces: str) -> pd.DataFrame:
         select grid.team, grid.hour as time,
             coalesce(part, 0) / 3.6e9 + sum(coalesce(level, 0)) over (partition by grid.team order by grid.hour) as quantity
         from grid left join changes using (team, hour) order by grid.team, grid.hour
-        """  # noqa: S608
-    ).df()
+        """).df()
     return frame
 
 
@@ -181,7 +180,10 @@ def each_job_once(jobs: pd.DataFrame) -> pd.DataFrame:
     named = ["job_id", "submit"]
     unnamed = ["submit", "start", "seconds", "accelerators", "team"]
     keys = pd.DataFrame(
-        {"name": jobs["job_id"].where(jobs["named"], ""), **{column: jobs[column].mask(jobs["named"]) if column != "submit" else jobs[column] for column in unnamed}}
+        {
+            "name": jobs["job_id"].where(jobs["named"], ""),
+            **{column: jobs[column].mask(jobs["named"]) if column != "submit" else jobs[column] for column in unnamed},
+        }
     )
     columns = [*named[1:], "name", *unnamed[1:]]
     turn = keys.assign(file=jobs["file"]).groupby(["file", *columns], dropna=False).cumcount()
@@ -236,17 +238,27 @@ def accelerator_hours(sheet: Sheet, options: JobOptions, *, starts_known: bool) 
     if not starts_known:
         sheet.notes.append("The file does not say when jobs started: their work counts from submission on, and waiting cannot be seen.")
     begin = "submit" if options.place == "submit" else "coalesce(start, submit)"
-    kept = f"select * replace ({team} as team, cast(seconds as double) as seconds, cast(accelerators as double) as accelerators), {begin} as begin"
+    kept = (
+        f"select * replace ({team} as team, cast(seconds as double) as seconds, cast(accelerators as double) as accelerators), {begin} as"
+        " begin"
+    )
     connection.execute(f"create or replace temp table kept as {kept} from jobs where accelerators > 0")
     connection.execute("create or replace view jobs as select * from kept")
     if starts_known:
         _say_waiting(sheet, options)
-    rows, teams, first, last = sheet.rows('select count(*), list(distinct team), min(submit), max(coalesce("end", start, submit)) from jobs')[0]
+    rows, teams, first, last = sheet.rows(
+        'select count(*), list(distinct team), min(submit), max(coalesce("end", start, submit)) from jobs'
+    )[0]
     parts = {"workloads": workload_rows(sorted(teams), "accelerator_hours", options.stage, deferrable=True, by_team=True)}
     if rows <= options.maximum_jobs:
-        parts["jobs"] = connection.execute("select * from jobs order by submit, job_id").df().assign(region=options.region, starts_known=starts_known)
+        parts["jobs"] = (
+            connection.execute("select * from jobs order by submit, job_id").df().assign(region=options.region, starts_known=starts_known)
+        )
     else:
-        sheet.notes.append(f"{rows:,} jobs are more than maximum_jobs={options.maximum_jobs:,}: only usage was taken, and a job that another file has too counts twice.")
+        sheet.notes.append(
+            f"{rows:,} jobs are more than maximum_jobs={options.maximum_jobs:,}: only usage was taken, and a job that another file has too"
+            " counts twice."
+        )
         work = work_of_jobs(connection, starts_known=starts_known).rename(columns={"team": "workload"})
         parts["pieces"] = pieces(work.assign(region=options.region, seconds=3600.0, scope=""), "jobs")
     tables, more = fold([parts])
@@ -254,8 +266,18 @@ def accelerator_hours(sheet: Sheet, options: JobOptions, *, starts_known: bool) 
         sheet.refuse("no job used or waited for an accelerator for any time", "Check the columns of start, end and duration.")
     hourly = tables["usage"]
     tables["workloads"] = tables["workloads"][tables["workloads"]["workload"].isin(hourly["workload"])].reset_index(drop=True)
-    headline = f"{rows:,} jobs of {hourly.workload.nunique()} teams used {hourly.quantity.sum():,.0f} accelerator-hours from {hourly.time.min():%Y-%m-%d} to {hourly.time.max():%Y-%m-%d}."
-    return Ingested(tables, (*sheet.notes, *more), headline, parts={**parts, "workloads": tables["workloads"]}, rows=int(total), period=(pd.Timestamp(first), pd.Timestamp(last)))
+    headline = (
+        f"{rows:,} jobs of {hourly.workload.nunique()} teams used {hourly.quantity.sum():,.0f} accelerator-hours from"
+        f" {hourly.time.min():%Y-%m-%d} to {hourly.time.max():%Y-%m-%d}."
+    )
+    return Ingested(
+        tables,
+        (*sheet.notes, *more),
+        headline,
+        parts={**parts, "workloads": tables["workloads"]},
+        rows=int(total),
+        period=(pd.Timestamp(first), pd.Timestamp(last)),
+    )
 
 
 def _say_waiting(sheet: Sheet, options: JobOptions) -> None:

@@ -15,9 +15,17 @@ from capplan.book.reader import empty_table, read_table
 from capplan.book.tables.registry import key_of
 
 PROVIDERS = {
-    "amazonwebservices": "aws", "amazon": "aws", "amazonwebservicesinc": "aws", "googlecloud": "gcp", "google": "gcp", "googlecloudplatform": "gcp",
-    "microsoft": "azure", "microsoftazure": "azure", "oracle": "oci", "oraclecloud": "oci",
-}  # fmt: skip
+    "amazonwebservices": "aws",
+    "amazon": "aws",
+    "amazonwebservicesinc": "aws",
+    "googlecloud": "gcp",
+    "google": "gcp",
+    "googlecloudplatform": "gcp",
+    "microsoft": "azure",
+    "microsoftazure": "azure",
+    "oracle": "oci",
+    "oraclecloud": "oci",
+}
 #: Names of accelerators, reduced to letters and digits, and the names to look for in the tables, best first.
 ACCELERATORS = {
     "a100": ("A100-40GB", "A100"),

@@ -21,7 +21,11 @@ from capplan.ingest.ingested import Ingested
 FOLDER, LEDGER = "ingested", "files.csv"
 #: Rows that the book had itself before a file took their place; they come back when that file is taken back.
 OWN = 0
-_PART = re.compile(r"(?:part|chunk|shard|split|slice|piece|export|output|data)[-_. ]?\d+(?:[-_. ]\d+)*|(?<!\d)\d{4,}(?!\d)|\d+[-_. ]?of[-_. ]?\d+|[0-9a-f]{8}-[0-9a-f-]{27}", re.IGNORECASE)
+_PART = re.compile(
+    r"(?:part|chunk|shard|split|slice|piece|export|output|data)[-_. ]?\d+(?:[-_. ]\d+)*|(?<!\d)\d{4,}(?!\d)|\d+[-_. ]?of[-_."
+    r" ]?\d+|[0-9a-f]{8}-[0-9a-f-]{27}",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,11 @@ def stem_without_part(name: str) -> str:
     >>> stem_without_part("bill-v1.csv") == stem_without_part("bill-v2.csv")
     False
     """
-    day = re.sub(r"20\d{2}[-_]?\d{2}(?:[-_]?\d{2})?", lambda found: "day" + "".join(chr(97 + int(digit)) if digit.isdigit() else digit for digit in found[0]), name)
+    day = re.sub(
+        r"20\d{2}[-_]?\d{2}(?:[-_]?\d{2})?",
+        lambda found: "day" + "".join(chr(97 + int(digit)) if digit.isdigit() else digit for digit in found[0]),
+        name,
+    )
     return _PART.sub("#", day)
 
 
@@ -114,7 +122,9 @@ class Ledger:
 
     def text(self) -> str:
         """Write the ledger as CSV."""
-        rows = [{**vars(entry), "replaces": json.dumps(entry.replaces), "leaves_out": json.dumps(entry.leaves_out)} for entry in self.entries]
+        rows = [
+            {**vars(entry), "replaces": json.dumps(entry.replaces), "leaves_out": json.dumps(entry.leaves_out)} for entry in self.entries
+        ]
         return pd.DataFrame(rows).to_csv(index=False, lineterminator="\n")
 
     def path(self, number: int, name: str) -> Path:
@@ -155,7 +165,9 @@ class Ledger:
         found = [entry for entry in self.counting() if name in (entry.file, str(entry.number))]
         if not found:
             names = [entry.file for entry in self.counting()]
-            raise CapplanError(f"no file {name} is counted in {self.book}; {nearest(name, names)}" if names else f"no file was ingested into {self.book}")
+            raise CapplanError(
+                f"no file {name} is counted in {self.book}; {nearest(name, names)}" if names else f"no file was ingested into {self.book}"
+            )
         return found[-1]
 
     def without(self, number: int, state: str) -> None:
@@ -163,13 +175,16 @@ class Ledger:
         needed = [entry for entry in self.counting() if number in entry.leaves_out]
         if needed:
             other = needed[-1]
-            raise CapplanError(f"{other.file} leaves out rows because file {number} has them: take {other.file} back first (--undo {other.number}), and ingest it again after")
+            raise CapplanError(
+                f"{other.file} leaves out rows because file {number} has them: take {other.file} back first (--undo {other.number}), and"
+                " ingest it again after"
+            )
         self.entries = [replace(entry, state=state) if entry.number == number else entry for entry in self.entries]
 
     def enter(self, found: Ingested, file: Path, format: str, options: str, sha256: str, **more: Any) -> Entry:
         """Add a file that was read; it gets the next number."""
         number = max((entry.number for entry in self.entries), default=OWN) + 1
-        first, last = (("", "") if found.period is None else (str(moment) for moment in found.period))
+        first, last = ("", "") if found.period is None else (str(moment) for moment in found.period)
         entry = Entry(number, format, file.name, sha256, options, found.rows, first, last, found.headline, **more)
         self.entries.append(entry)
         return entry
@@ -211,7 +226,10 @@ class Ledger:
                 if (entry.number, scope) not in already and any(len(frame) for frame in held):
                     pairs.append((entry.number, scope))
                     provider, month = scope.split("|")[0], scope.rpartition("|")[2]
-                    notes.append(f"{month} of {provider} is billed again: {file.name} replaces {entry.file} ({_total(older, scope)} before, {_total(found.parts, scope)} now).")
+                    notes.append(
+                        f"{month} of {provider} is billed again: {file.name} replaces {entry.file} ({_total(older, scope)} before,"
+                        f" {_total(found.parts, scope)} now)."
+                    )
         return tuple(pairs), notes
 
 
@@ -303,7 +321,9 @@ def into_book(
             identities = scratch / f"{len(found):04d}.parquet"
             known = ledger.known(format) + [(number, path, *found_period(ledger, number)) for number, path in kept.items()]
             result = read({"keep": identities, "known": known})
-            replaces, said = ledger.restated(result, file, str(options.get("restated", "auto")), list(fresh)) if format == "focus" else ((), [])
+            replaces, said = (
+                ledger.restated(result, file, str(options.get("restated", "auto")), list(fresh)) if format == "focus" else ((), [])
+            )
             entry = ledger.enter(result, file, format, written, sha256, replaces=replaces, leaves_out=result.leaves_out)
             fresh[entry.number] = result.parts
             if identities.is_file():

@@ -19,51 +19,103 @@ _AWS_SIZES: dict[str, float] = {"12xlarge": 4, "24xlarge": 4, "48xlarge": 8, "me
 _EIGHT: dict[str, float] = {"24xlarge": 8, "48xlarge": 8}
 #: AWS family -> accelerator, accelerators by size (one where a size is not listed).
 _AWS_FAMILIES: dict[str, tuple[str, dict[str, float]]] = {
-    "p4d": ("A100-40GB", _EIGHT), "p4de": ("A100-80GB", _EIGHT), "p5": ("H100", _EIGHT), "p5e": ("H200", _EIGHT), "p5en": ("H200", _EIGHT),
-    "p6-b200": ("B200", _EIGHT), "p6-b300": ("B300", _EIGHT), "p6e-gb200": ("GB200", {"36xlarge": 4}), "p6e-gb300": ("GB300", {"36xlarge": 4}),
-    "g5": ("A10G", _AWS_SIZES), "g6": ("L4", _AWS_SIZES), "gr6": ("L4", {}), "g6e": ("L40S", _AWS_SIZES),
-    "g6f": ("L4", {"large": 1 / 8, "xlarge": 1 / 8, "2xlarge": 1 / 4, "4xlarge": 1 / 2}), "gr6f": ("L4", {"4xlarge": 1 / 2}),
-    "p2": ("K80", {"8xlarge": 8, "16xlarge": 16}), "p3": ("V100", {"8xlarge": 4, "16xlarge": 8}), "p3dn": ("V100", {"24xlarge": 8}),
-    "g3": ("M60", {"8xlarge": 2, "16xlarge": 4}), "g3s": ("M60", {}), "g4dn": ("T4", {"12xlarge": 4, "metal": 8}),
-    "g4ad": ("Radeon Pro V520", {"8xlarge": 2, "16xlarge": 4}), "g5g": ("T4G", {"16xlarge": 2, "metal": 2}),
+    "p4d": ("A100-40GB", _EIGHT),
+    "p4de": ("A100-80GB", _EIGHT),
+    "p5": ("H100", _EIGHT),
+    "p5e": ("H200", _EIGHT),
+    "p5en": ("H200", _EIGHT),
+    "p6-b200": ("B200", _EIGHT),
+    "p6-b300": ("B300", _EIGHT),
+    "p6e-gb200": ("GB200", {"36xlarge": 4}),
+    "p6e-gb300": ("GB300", {"36xlarge": 4}),
+    "g5": ("A10G", _AWS_SIZES),
+    "g6": ("L4", _AWS_SIZES),
+    "gr6": ("L4", {}),
+    "g6e": ("L40S", _AWS_SIZES),
+    "g6f": ("L4", {"large": 1 / 8, "xlarge": 1 / 8, "2xlarge": 1 / 4, "4xlarge": 1 / 2}),
+    "gr6f": ("L4", {"4xlarge": 1 / 2}),
+    "p2": ("K80", {"8xlarge": 8, "16xlarge": 16}),
+    "p3": ("V100", {"8xlarge": 4, "16xlarge": 8}),
+    "p3dn": ("V100", {"24xlarge": 8}),
+    "g3": ("M60", {"8xlarge": 2, "16xlarge": 4}),
+    "g3s": ("M60", {}),
+    "g4dn": ("T4", {"12xlarge": 4, "metal": 8}),
+    "g4ad": ("Radeon Pro V520", {"8xlarge": 2, "16xlarge": 4}),
+    "g5g": ("T4G", {"16xlarge": 2, "metal": 2}),
     "g7e": ("RTX PRO 6000", {"12xlarge": 2, "24xlarge": 4, "48xlarge": 8}),
-    "trn1": ("Trainium", {"32xlarge": 16}), "trn1n": ("Trainium", {"32xlarge": 16}), "trn2": ("Trainium2", {"48xlarge": 16}),
-    "inf1": ("Inferentia", {"6xlarge": 4, "24xlarge": 16}), "inf2": ("Inferentia2", {"24xlarge": 6, "48xlarge": 12}),
-    "dl1": ("Gaudi", _EIGHT), "dl2q": ("Qualcomm AI 100", {"24xlarge": 8}),
-}  # fmt: skip
+    "trn1": ("Trainium", {"32xlarge": 16}),
+    "trn1n": ("Trainium", {"32xlarge": 16}),
+    "trn2": ("Trainium2", {"48xlarge": 16}),
+    "inf1": ("Inferentia", {"6xlarge": 4, "24xlarge": 16}),
+    "inf2": ("Inferentia2", {"24xlarge": 6, "48xlarge": 12}),
+    "dl1": ("Gaudi", _EIGHT),
+    "dl2q": ("Qualcomm AI 100", {"24xlarge": 8}),
+}
 _AZURE = re.compile(
-    r"(?<![A-Za-z0-9])(?:Standard[_ ])?(N[CDGV])(\d+)(?:-\d+)?([a-z]*)(?:[_ ](H100|H200|A100|A10|V710|MI300X|GB200|GB300|B200|B300|T4|L40S))?(?:[_ ]v(\d))?(?![A-Za-z0-9])"
+    r"(?<![A-Za-z0-9])(?:Standard[_ ])?(N[CDGV])(\d+)(?:-\d+)?([a-z]*)(?:[_"
+    r" ](H100|H200|A100|A10|V710|MI300X|GB200|GB300|B200|B300|T4|L40S))?(?:[_ ]v(\d))?(?![A-Za-z0-9])"
 )
 #: Azure sizes without a name of an accelerator in them: series, features and version -> accelerator.
 _AZURE_BARE = {
-    ("ND", "asr", "4"): "A100-40GB", ("ND", "amsr", "4"): "A100-80GB", ("ND", "rs", "2"): "V100", ("NC", "as", "3"): "T4", ("NC", "s", "3"): "V100", ("NC", "rs", "3"): "V100",
-    ("NC", "s", "2"): "P100", ("NC", "rs", "2"): "P100", ("NC", "", ""): "K80", ("NC", "r", ""): "K80", ("NV", "", ""): "M60", ("NV", "s", "3"): "M60", ("NV", "as", "4"): "MI25",
-}  # fmt: skip
+    ("ND", "asr", "4"): "A100-40GB",
+    ("ND", "amsr", "4"): "A100-80GB",
+    ("ND", "rs", "2"): "V100",
+    ("NC", "as", "3"): "T4",
+    ("NC", "s", "3"): "V100",
+    ("NC", "rs", "3"): "V100",
+    ("NC", "s", "2"): "P100",
+    ("NC", "rs", "2"): "P100",
+    ("NC", "", ""): "K80",
+    ("NC", "r", ""): "K80",
+    ("NV", "", ""): "M60",
+    ("NV", "s", "3"): "M60",
+    ("NV", "as", "4"): "MI25",
+}
 #: Azure series and accelerator -> accelerators by virtual CPUs.
 _AZURE_COUNTS: dict[tuple[str, str], dict[int, float]] = {
-    ("NC", "A100"): {24: 1, 48: 2, 96: 4}, ("NC", "H100"): {40: 1, 80: 2}, ("NC", "T4"): {4: 1, 8: 1, 16: 1, 64: 4},
-    ("NV", "A10"): {6: 1 / 6, 12: 1 / 3, 18: 1 / 2, 36: 1, 72: 2}, ("ND", "GB200"): {128: 4}, ("ND", "GB300"): {128: 4},
-}  # fmt: skip
-_GOOGLE = re.compile(r"(?<![a-z0-9-])(a2|a3|a4|a4x|g2|g4)-(highgpu|megagpu|edgegpu|ultragpu|maxgpu|standard)-(\d+)g?(?![a-z0-9])", re.IGNORECASE)
+    ("NC", "A100"): {24: 1, 48: 2, 96: 4},
+    ("NC", "H100"): {40: 1, 80: 2},
+    ("NC", "T4"): {4: 1, 8: 1, 16: 1, 64: 4},
+    ("NV", "A10"): {6: 1 / 6, 12: 1 / 3, 18: 1 / 2, 36: 1, 72: 2},
+    ("ND", "GB200"): {128: 4},
+    ("ND", "GB300"): {128: 4},
+}
+_GOOGLE = re.compile(
+    r"(?<![a-z0-9-])(a2|a3|a4|a4x|g2|g4)-(highgpu|megagpu|edgegpu|ultragpu|maxgpu|standard)-(\d+)g?(?![a-z0-9])", re.IGNORECASE
+)
 _GOOGLE_KINDS = {
-    "a2-highgpu": "A100-40GB", "a2-megagpu": "A100-40GB", "a2-ultragpu": "A100-80GB", "a3-highgpu": "H100", "a3-megagpu": "H100", "a3-edgegpu": "H100", "a3-ultragpu": "H200",
-    "a4-highgpu": "B200", "a4x-highgpu": "GB200", "a4x-maxgpu": "GB300", "g2-standard": "L4", "g4-standard": "RTX PRO 6000",
-}  # fmt: skip
+    "a2-highgpu": "A100-40GB",
+    "a2-megagpu": "A100-40GB",
+    "a2-ultragpu": "A100-80GB",
+    "a3-highgpu": "H100",
+    "a3-megagpu": "H100",
+    "a3-edgegpu": "H100",
+    "a3-ultragpu": "H200",
+    "a4-highgpu": "B200",
+    "a4x-highgpu": "GB200",
+    "a4x-maxgpu": "GB300",
+    "g2-standard": "L4",
+    "g4-standard": "RTX PRO 6000",
+}
 _GOOGLE_BY_VCPUS = {"g2": {24: 2, 48: 4, 96: 8}, "g4": {96: 2, 192: 4, 384: 8}}
 _ORACLE = re.compile(r"(?<![A-Za-z0-9])(?:BM|VM)\.GPU(?:\.|(?=\d))([A-Z0-9]+?)(-v2)?\.(\d+)(?![A-Za-z0-9])", re.IGNORECASE)
 _ORACLE_KINDS = {"4": "A100-40GB", "b4": "A100-40GB", "a100": "A100-80GB", "3": "V100", "2": "P100"}
 _WORDS = (
-    "GB300|GB200|B300|B200|GH200|H200|H100|H800|H20|A100|A10G|A10|A30|A40|A16|L40S|L40|L20|L4|MI355X|MI325X|MI300X|MI250X?|MI210|MI100|MI25|V100S?|P100|(?<=tesla )P40?|K80|M60|T4|"
-    "RTX ?PRO ?\\d+\\w*|RTX ?A?\\d{4}\\w*|Gaudi ?\\d?|HPU|Trainium ?\\d?|Inferentia ?\\d?|TPU ?v?\\d?\\w?|Ascend ?\\w+"
+    "GB300|GB200|B300|B200|GH200|H200|H100|H800|H20|A100|A10G|A10|A30|A40|A16|L40S|L40|L20|L4|MI355X|MI325X|MI300X|MI250X?|MI210|MI100|MI25|V100S?|P100|(?<=tesla"
+    " )P40?|K80|M60|T4|RTX ?PRO ?\\d+\\w*|RTX ?A?\\d{4}\\w*|Gaudi ?\\d?|HPU|Trainium ?\\d?|Inferentia ?\\d?|TPU ?v?\\d?\\w?|Ascend ?\\w+"
 )
 _ACCELERATOR = re.compile(rf"(?<![A-Za-z0-9])({_WORDS})(?![A-WYZa-wyz0-9]|[Xx](?!\d))", re.IGNORECASE)
 _MEMORY = re.compile(r"(?<![\d.])(\d{2,3}) ?(?:GB|GiB|G)(?![A-Za-z0-9])", re.IGNORECASE)
 _BEFORE = re.compile(r"(\d+(?:\.\d+)?|\d+/\d+)\s*(?:x|×|\*)[\s_-]*(?:nvidia[\s_-]*|amd[\s_-]*)?$", re.IGNORECASE)
 _PLAIN_BEFORE = re.compile(r"(?<![\w.])(\d+/\d+|\d+(?:\.\d+)?\s*%)\s*(?:of\s+)?(?:an?\s+)?(?:nvidia\s*|amd\s*)?$", re.IGNORECASE)
-_AFTER = re.compile(r"^(?:[\s_-]*(?:\d+ ?gi?b|sxm\d?|pcie|nvl|ib|gpus?))*[\s_-]*(?:x|×|:)[\s_-]*(\d+)(?![A-Za-z0-9])|^[\w-]*[._-](\d+)x(?![A-Za-z0-9])", re.IGNORECASE)
+_AFTER = re.compile(
+    r"^(?:[\s_-]*(?:\d+ ?gi?b|sxm\d?|pcie|nvl|ib|gpus?))*[\s_-]*(?:x|×|:)[\s_-]*(\d+)(?![A-Za-z0-9])|^[\w-]*[._-](\d+)x(?![A-Za-z0-9])",
+    re.IGNORECASE,
+)
 _GPU_AFTER = re.compile(r"(?<![A-Za-z0-9.])(\d+)[\s_-]?gpus?(?![A-Za-z])(?![\s_-]*slice)", re.IGNORECASE)
 _UNIT = re.compile(
-    r"(?:(\d+(?:\.\d+)?)\s*)?(?:((?:gpu|accelerator|card|chip)|(?:instance|vm|node|machine|box|compute|server|virtual machine|bare metal|host))s?)?[\s_/-]*(?:per\s+)?"
+    r"(?:(\d+(?:\.\d+)?)\s*)?(?:((?:gpu|accelerator|card|chip)|(?:instance|vm|node|machine|box|compute|server|virtual machine|bare"
+    r" metal|host))s?)?[\s_/-]*(?:per\s+)?"
     r"(seconds?|secs?|s|minutes?|mins?|hours?|hourly|hrs?|h|days?)",
     re.IGNORECASE,
 )
@@ -158,7 +210,11 @@ def _google(text: str) -> tuple[str, str, float] | None:
     if found is None or (kind := f"{found[1]}-{found[2]}".lower()) not in _GOOGLE_KINDS:
         return None
     size = int(found[3])
-    return found[0].lower(), _GOOGLE_KINDS[kind], _GOOGLE_BY_VCPUS[found[1].lower()].get(size, 1) if found[1].lower() in _GOOGLE_BY_VCPUS else size
+    return (
+        found[0].lower(),
+        _GOOGLE_KINDS[kind],
+        _GOOGLE_BY_VCPUS[found[1].lower()].get(size, 1) if found[1].lower() in _GOOGLE_BY_VCPUS else size,
+    )
 
 
 def _oracle(text: str) -> tuple[str, str, float] | None:
@@ -179,7 +235,11 @@ def _worded(text: str) -> tuple[str, str, float] | None:
     number = next((group for group in count.groups() if group), "1") if count else "1"
     name, near = found[1].upper(), after[:24]
     memory = _MEMORY.search(near)
-    stated = name + (f" {memory[1]}GB" if memory and name == "A100" else "") + (" PCIe" if name == "A100" and memory and re.search("pcie", near, re.IGNORECASE) else "")
+    stated = (
+        name
+        + (f" {memory[1]}GB" if memory and name == "A100" else "")
+        + (" PCIe" if name == "A100" and memory and re.search("pcie", near, re.IGNORECASE) else "")
+    )
     if name == "H100" and re.search(r"\bnvl\b", near, re.IGNORECASE):
         stated = "H100-NVL"
     return "", stated, _number(number)

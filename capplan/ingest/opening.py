@@ -55,7 +55,9 @@ class ReadingOptions(BaseModel):
     start: dt.datetime | None = Field(
         None, description="Instant from which times that are numbers are counted; empty = 1970 for Unix times."
     )
-    memory_gib: float = Field(1.0, description="Memory that reading may take; what is larger goes through temporary files.", ge=0.06, le=4096)
+    memory_gib: float = Field(
+        1.0, description="Memory that reading may take; what is larger goes through temporary files.", ge=0.06, le=4096
+    )
 
     @field_validator("columns", "scale", mode="before")
     @classmethod
@@ -160,7 +162,7 @@ class Sheet:
             self._literal = self._without_patterns()
             self.columns = [name for name, *_ in self._execute(f"describe from {self._scan()}")] if self.parquet else self._recognise()
             chosen = ", ".join(f"{self._null_if(quoted(name))} as {quoted(name)}" for name in self.columns)
-            self.connection.execute(f"create view cells as select {chosen} from {self._scan()}")  # noqa: S608
+            self.connection.execute(f"create view cells as select {chosen} from {self._scan()}")
         except BaseException:
             self.close()
             raise
@@ -256,10 +258,16 @@ class Sheet:
                 blocks = 0 if ends else blocks + 1
                 seen += ends
                 if blocks > 1:
-                    self.refuse(f"the line after line {seen} is longer than {LONGEST_LINE:,} bytes", "The file is damaged there, or is no CSV: export it again.")
+                    self.refuse(
+                        f"the line after line {seen} is longer than {LONGEST_LINE:,} bytes",
+                        "The file is damaged there, or is no CSV: export it again.",
+                    )
 
     def _first_line_through_duckdb(self) -> str:
-        query = f"from read_csv({text_literal(self._literal)}, all_varchar=true, header=false, delim='\\0', quote='', columns={{'line': 'varchar'}}) limit 1"
+        query = (
+            f"from read_csv({text_literal(self._literal)}, all_varchar=true, header=false, delim='\\0', quote='', columns={{'line':"
+            " 'varchar'}) limit 1"
+        )
         rows = self._execute(query)
         return str(rows[0][0]) if rows else ""
 
@@ -268,7 +276,7 @@ class Sheet:
         if self.parquet:
             return f"read_parquet({path}, hive_partitioning=false)"
         if self._free_column() is not None:
-            return f"(select {self._split_lines()} from {self._lines()} where len(parts) >= {len(self.columns)})"  # noqa: S608
+            return f"(select {self._split_lines()} from {self._lines()} where len(parts) >= {len(self.columns)})"
         quote, escape = ("''", "''") if self.delimiter == "|" else ("'\"'", "'\"'")
         columns = ", ".join(f"{text_literal(name)}: 'varchar'" for name in self.columns)
         return (
@@ -285,15 +293,24 @@ class Sheet:
     def _lines(self) -> str:
         """Return SQL for the lines of the file, each split at every bar, with its number."""
         path = text_literal(self._literal)
-        lines = f"read_csv({path}, columns={{'line': 'varchar'}}, auto_detect=false, header=true, delim=chr(1), quote='', escape='', encoding='{self.encoding}', hive_partitioning=false)"
-        return f"(select row_number() over () + 1 as line_number, string_split(rtrim(line, chr(13)), '|') as parts from {lines} where line is not null)"  # noqa: S608
+        lines = (
+            f"read_csv({path}, columns={{'line': 'varchar'}}, auto_detect=false, header=true, delim=chr(1), quote='', escape='',"
+            f" encoding='{self.encoding}', hive_partitioning=false)"
+        )
+        return f"(select row_number() over () + 1 as line_number, string_split(rtrim(line, chr(13)), '|') as parts from {lines} where line is not null)"
 
     def _split_lines(self) -> str:
         """Return SQL for the columns of split lines: what is too many belongs to the column of free text."""
         place, count = self._free_column() or 0, len(self.columns)
         extra = f"(len(parts) - {count})"
         chosen = [
-            f"parts[{index + 1}]" if index < place else f"array_to_string(parts[{place + 1}:{place + 1} + {extra}], '|')" if index == place else f"parts[{index + 1} + {extra}]"
+            (
+                f"parts[{index + 1}]"
+                if index < place
+                else (
+                    f"array_to_string(parts[{place + 1}:{place + 1} + {extra}], '|')" if index == place else f"parts[{index + 1} + {extra}]"
+                )
+            )
             for index in range(count)
         ]
         return ", ".join(f"{text} as {quoted(name)}" for text, name in zip(chosen, self.columns, strict=True))
@@ -303,14 +320,20 @@ class Sheet:
         if self.parquet:
             return []
         if self._free_column() is not None:
-            short = self._execute(f"select line_number from {self._lines()} where len(parts) < {len(self.columns)} order by 1 limit 40")  # noqa: S608
-            return [Fault(self.file.name, int(line), "", "", "the row has fewer cells than the header", "Export it again.") for (line,) in short]
+            short = self._execute(f"select line_number from {self._lines()} where len(parts) < {len(self.columns)} order by 1 limit 40")
+            return [
+                Fault(self.file.name, int(line), "", "", "the row has fewer cells than the header", "Export it again.") for (line,) in short
+            ]
         found = self._execute("select distinct line, error_type from reject_errors order by line")
         if any(kind == "INVALID ENCODING" for _, kind in found):
             self.refuse(f"the file is not {self.encoding.upper()}", "Save it as 'CSV UTF-8', or give encoding=latin-1 or encoding=utf-16.")
         remedy = "Quote texts that contain the delimiter; write numbers without thousands separators."
         if self.free and self.delimiter == "|":
-            remedy = f"sacct quotes nothing: export only one of {', '.join(name for name in self.columns if name in self.free) or 'the free texts'}, or give sacct --delimiter another sign."
+            remedy = (
+                "sacct quotes nothing: export only one of"
+                f" {', '.join(name for name in self.columns if name in self.free) or 'the free texts'}, or give sacct --delimiter another"
+                " sign."
+            )
         plain = {"MISSING COLUMNS": "fewer cells than the header", "TOO MANY COLUMNS": "more cells than the header"}
         return [
             Fault(

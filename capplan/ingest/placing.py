@@ -50,6 +50,10 @@ def placed(found: Ingested, options: WorkOptions) -> Ingested:
 def _moved(tables: dict[str, pd.DataFrame], shift: pd.Timedelta) -> dict[str, pd.DataFrame]:
     """Move all times; a bill's months stay, since a shift by days would leave the first of the month."""
     return {
-        name: frame if name == "billing" else frame.assign(**{column: frame[column] + shift for column in frame.select_dtypes("datetime").columns})
+        name: (
+            frame
+            if name == "billing"
+            else frame.assign(**{column: frame[column] + shift for column in frame.select_dtypes("datetime").columns})
+        )
         for name, frame in tables.items()
     }

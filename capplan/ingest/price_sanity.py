@@ -59,8 +59,14 @@ def refuse_far_prices(file: str, offers: pd.DataFrame, confirmed: tuple[str, ...
         elif (row.accelerator, "on_demand") in range_of.index:
             term = row.term if (row.accelerator, row.term) in range_of.index and not spot else "on_demand"
             least, most = range_of.loc[(row.accelerator, term)] * row.accelerator_count
-            low, high = least * (LEAST_SPOT_SHARE if spot else 1 / BELOW_ACCELERATOR / (1 if term == row.term else 3)), most * ABOVE_ACCELERATOR
-            usual, said = float(np.sqrt(least * most)), f"{least:,.2f} to {most:,.2f} USD/h, what {row.accelerator_count:g} {row.accelerator} cost elsewhere"
+            low, high = (
+                least * (LEAST_SPOT_SHARE if spot else 1 / BELOW_ACCELERATOR / (1 if term == row.term else 3)),
+                most * ABOVE_ACCELERATOR,
+            )
+            usual, said = (
+                float(np.sqrt(least * most)),
+                f"{least:,.2f} to {most:,.2f} USD/h, what {row.accelerator_count:g} {row.accelerator} cost elsewhere",
+            )
         else:
             continue
         if not low <= row.usd_per_hour <= high:
@@ -82,10 +88,10 @@ def _fault(file: str, row: object, usual: float, said: str) -> Fault:
     near = abs(np.log(ratio / guesses[best])) < np.log(ALIKE)
     guess = f" It looks like {best}." if near else ""
     factor = f"{1 / guesses[best]:.9g}" if near and guesses[best] != HOST_SHARE else ""
-    machine = str(row.machine)  # type: ignore[attr-defined]
-    cure = f"Give scale={row.term}={factor}, " if factor else "Correct it, "  # type: ignore[attr-defined]
-    rule = f"{machine} in {row.region} ({row.term}) is far from {said}.{guess}"  # type: ignore[attr-defined]
-    return Fault(file, 0, str(row.term), f"{price:g}", rule.rstrip("."), f"{cure}or confirm={machine} where it is right, or leave_out={machine}.")  # type: ignore[attr-defined]
+    machine, term = str(row.machine), str(row.term)  # type: ignore[attr-defined]
+    cure = f"Give scale={term}={factor}, " if factor else "Correct it, "
+    rule = f"{machine} in {row.region} ({term}) is far from {said}.{guess}"  # type: ignore[attr-defined]
+    return Fault(file, 0, term, f"{price:g}", rule.rstrip("."), f"{cure}or confirm={machine} where it is right, or leave_out={machine}.")
 
 
 def named_apart(offers: pd.DataFrame) -> pd.DataFrame:

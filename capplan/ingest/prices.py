@@ -31,10 +31,11 @@ class PriceOptions(DatedOptions):
     minimum_spot_share: float | None = Field(
         None, description="Spot prices below this share of the price on demand are left out; empty = 0.2 for gcp, else 0.", ge=0, le=1
     )
-    confirm: tuple[str, ...] = Field((), description="Machines whose prices are right although they are far from those elsewhere: name,name; or all.")
+    confirm: tuple[str, ...] = Field(
+        (), description="Machines whose prices are right although they are far from those elsewhere: name,name; or all."
+    )
     leave_out: tuple[str, ...] = Field((), description="Machines whose prices are not taken: name,name.")
     currency: Literal["USD"] = Field("USD", description="Currency of the prices; offers are in US dollars.")
-
 
     @field_validator("confirm", "leave_out", mode="before")
     @classmethod
@@ -65,7 +66,12 @@ class PriceColumn:
 
 
 PRICE_COLUMNS = (
-    Wanted("sku", "text", ("instance_type", "instance_name", "machine_type", "instance", "machine", "vm_size", "sku_name", "api_name"), filled=False),
+    Wanted(
+        "sku",
+        "text",
+        ("instance_type", "instance_name", "machine_type", "instance", "machine", "vm_size", "sku_name", "api_name"),
+        filled=False,
+    ),
     Wanted("provider", "text", ("cloud", "vendor"), required=False),
     Wanted("accelerator", "text", ("gpu", "gpu_model", "gpu_name", "accelerator_name"), required=False),
     Wanted("accelerator_count", "number", ("gpus", "gpu_count", "num_gpus"), required=False, minimum=0),
@@ -78,11 +84,26 @@ PRICE_COLUMNS = (
     Wanted(
         "on_demand",
         "number",
-        ("on_demand_usd_per_hour", "ondemand_usd_per_hour", "usd_per_hour", "price_per_hour", "price", "hourly_price", "on_demand_price", "linux_on_demand_cost"),
+        (
+            "on_demand_usd_per_hour",
+            "ondemand_usd_per_hour",
+            "usd_per_hour",
+            "price_per_hour",
+            "price",
+            "hourly_price",
+            "on_demand_price",
+            "linux_on_demand_cost",
+        ),
         required=False,
         minimum=0,
     ),
-    Wanted("spot", "number", ("spot_price", "spot_usd_per_hour", "preemptible_usd_per_hour", "interruptible_usd_per_hour"), required=False, minimum=0),
+    Wanted(
+        "spot",
+        "number",
+        ("spot_price", "spot_usd_per_hour", "preemptible_usd_per_hour", "interruptible_usd_per_hour"),
+        required=False,
+        minimum=0,
+    ),
     Wanted(
         "reserved_1y", "number", ("reserved_1y_usd_per_hour", "reserved_1y_standard_no_upfront_usd_per_hour"), required=False, minimum=0
     ),
@@ -156,7 +177,10 @@ def read_prices(file: Path, options: PriceOptions, book: Path | None = None) -> 
         [{"source_id": source, "title": f"Price sheet {file.name}", "where_found": f"{file.name}, SHA-256 {digest}", "retrieved_on": as_of}]
     )
     tables = {"sources": shaped(sources, "sources"), "skus": shaped(skus, "skus"), "offers": shaped(offers, "offers")}
-    headline = f"{len(offers):,} offers for {skus.sku.nunique()} machine types of {', '.join(sorted(skus.provider.unique()))}, as of {as_of:%Y-%m-%d}."
+    headline = (
+        f"{len(offers):,} offers for {skus.sku.nunique()} machine types of {', '.join(sorted(skus.provider.unique()))}, as of"
+        f" {as_of:%Y-%m-%d}."
+    )
     return Ingested(tables, tuple(notes), headline, parts=dict(tables), rows=len(rows), period=(as_of, as_of))
 
 
@@ -164,13 +188,20 @@ def _check_names(sheet: Sheet, rows: pd.DataFrame) -> None:
     """Refuse rows that name neither a machine nor an accelerator."""
     nameless = rows.index[rows.sku.isna() & rows.accelerator.isna()]
     if len(nameless):
-        sheet.refuse(f"{len(nameless)} rows name neither a machine nor an accelerator, the first is row {nameless[0] + 2}", "Fill one in or delete the row.", column="sku")
+        sheet.refuse(
+            f"{len(nameless)} rows name neither a machine nor an accelerator, the first is row {nameless[0] + 2}",
+            "Fill one in or delete the row.",
+            column="sku",
+        )
 
 
 def _spot_rows(rows: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Where a column only says whether a row's price is that of spot capacity, take it as the price of spot."""
     words = rows.is_spot.dropna().str.lower()
-    if words.empty or not words.isin(["true", "false", "t", "f", "yes", "no", "1", "0", "spot", "on-demand", "on_demand", "ondemand"]).all():
+    if (
+        words.empty
+        or not words.isin(["true", "false", "t", "f", "yes", "no", "1", "0", "spot", "on-demand", "on_demand", "ondemand"]).all()
+    ):
         return rows
     flagged = rows.is_spot.str.lower().isin(["true", "t", "yes", "1", "spot"])
     notes.append(f"{int(flagged.sum())} rows are prices of spot capacity, as their column says.")
@@ -201,7 +232,10 @@ def _with_accelerators(rows: pd.DataFrame, facts: pd.DataFrame, notes: list[str]
     added = parts.reindex(pd.MultiIndex.from_arrays(key)).set_axis(hosts.index)[bare]
     joined = added.index[added.on_demand.notna()]
     hosts.loc[joined, prices] = hosts.loc[joined, prices] + added.loc[joined, prices]
-    notes.append(f"{len(joined)} machines are listed apart from their accelerators; the two prices were added. {int(alone.sum())} rows of accelerators alone are no machines.")
+    notes.append(
+        f"{len(joined)} machines are listed apart from their accelerators; the two prices were added. {int(alone.sum())} rows of"
+        " accelerators alone are no machines."
+    )
     return hosts
 
 
@@ -267,7 +301,8 @@ def _with_facts(skus: pd.DataFrame, book: Path | None, notes: list[str]) -> pd.D
     other = (known.accelerator != stated.accelerator[both]) | (known.accelerator_count != stated.accelerator_count[both])
     if other.any():
         notes.append(
-            f"{int(other.sum())} machine types have other accelerators in the tables than in the file; the tables count: {_some(both[other])}."
+            f"{int(other.sum())} machine types have other accelerators in the tables than in the file; the tables count:"
+            f" {_some(both[other])}."
         )
     return known.combine_first(stated[[column for column in facts.columns if column in stated]]).reset_index()
 
@@ -288,8 +323,8 @@ def _offers(rows: pd.DataFrame, priced: list[PriceColumn], options: PriceOptions
             low = part.usd_per_hour < floor * part.on_demand
             if low.any():
                 notes.append(
-                    f"{int(low.sum())} spot prices below {options.minimum_spot_share or LOWEST_SPOT_SHARE['gcp']:.0%} of the price on demand were left out: "
-                    "they cover processors and memory only."
+                    f"{int(low.sum())} spot prices below {options.minimum_spot_share or LOWEST_SPOT_SHARE['gcp']:.0%} of the price on"
+                    " demand were left out: they cover processors and memory only."
                 )
             part = part[~low]
         if price.hours != 1:
@@ -299,7 +334,8 @@ def _offers(rows: pd.DataFrame, priced: list[PriceColumn], options: PriceOptions
             part["term"] = part.term.where(~plan, "savings_plan_3y")
             if plan.any():
                 notes.append(
-                    f"{int(plan.sum())} three-year prices are those of savings plans, since no Reserved Instance is sold for {_some(part.machine[plan].unique())}."
+                    f"{int(plan.sum())} three-year prices are those of savings plans, since no Reserved Instance is sold for"
+                    f" {_some(part.machine[plan].unique())}."
                 )
         found.append(part)
     offers = pd.concat(found, ignore_index=True)
@@ -321,7 +357,10 @@ def _offers(rows: pd.DataFrame, priced: list[PriceColumn], options: PriceOptions
     repeated = offers.duplicated("offer_id")
     if repeated.any():
         where = "zone" if offers.zone.notna().any() else "row"
-        notes.append(f"{int(repeated.sum())} rows repeat a machine, region and term; the cheapest {where} counts: {_some(offers.offer_id[repeated].unique())}.")
+        notes.append(
+            f"{int(repeated.sum())} rows repeat a machine, region and term; the cheapest {where} counts:"
+            f" {_some(offers.offer_id[repeated].unique())}."
+        )
     return offers[~repeated].reset_index(drop=True)
 
 

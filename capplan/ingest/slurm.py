@@ -22,7 +22,10 @@ class SlurmOptions(JobOptions):
     """Options of sacct."""
 
     shards_per_accelerator: int | None = Field(
-        None, description="Shards (gres/shard) that one accelerator is cut into, as gres.conf says; empty = jobs on shards are left out.", ge=1, le=1024
+        None,
+        description="Shards (gres/shard) that one accelerator is cut into, as gres.conf says; empty = jobs on shards are left out.",
+        ge=1,
+        le=1024,
     )
 
 
@@ -44,7 +47,8 @@ SLURM_COLUMNS = (
 def _accelerators(tres: str, nodes: str) -> str:
     """Return SQL for the accelerators in a list of trackable resources.
 
-    The untyped entry (gres/gpu=8) counts all; only where it is missing are typed ones (gres/gpu:h100=8) summed up. A slice of Multi-Instance
+    The untyped entry (gres/gpu=8) counts all; only where it is missing are typed ones (gres/gpu:h100=8) summed up. A slice of
+    Multi-Instance
     GPU (gres/gpu:1g.10gb=1) counts as its share of an accelerator instead of one. Old entries (gpu:4) are for one node.
     """
     untyped = f"try_cast(nullif(regexp_extract({tres}, '(?:^|,)gres/gpu=(\\d+)', 1), '') as bigint)"
@@ -97,8 +101,7 @@ def read_slurm(file: Path, options: SlurmOptions) -> Ingested:
             sheet.notes.append(f"{arrays} waiting array jobs were skipped; their tasks have no rows of their own yet.")
         _name_shards(sheet, options)
         ran = 'coalesce(ElapsedRaw, Elapsed, epoch("End") - epoch(Start))'
-        sheet.connection.execute(
-            f"""
+        sheet.connection.execute(f"""
             create view jobs as
             with plain as (
                 select *, {ran} as lasted,
@@ -111,8 +114,7 @@ def read_slurm(file: Path, options: SlurmOptions) -> Ingested:
                 case when not waited then cast(lasted as decimal(18, 6)) end as seconds, cast(held as decimal(18, 6)) as accelerators,
                 Account as team, State as state
             from judged
-            """  # noqa: S608
-        )
+            """)
         return accelerator_hours(sheet, options, starts_known=True)
 
 
@@ -126,9 +128,14 @@ def _shards(options: SlurmOptions) -> str:
 
 def _name_shards(sheet: Sheet, options: SlurmOptions) -> None:
     """Say which jobs held shards of accelerators, and leave them out where their size is not known."""
-    jobs, shards = sheet.rows(f"select count(*), sum({_SHARDS}) from typed where {_SHARDS} > 0 and not contains(JobID, '.')")[0]  # noqa: S608
+    jobs, shards = sheet.rows(f"select count(*), sum({_SHARDS}) from typed where {_SHARDS} > 0 and not contains(JobID, '.')")[0]
     if jobs and options.shards_per_accelerator is None:
-        sheet.notes.append(f"{jobs} jobs hold {shards} shards (gres/shard) of accelerators; sacct does not say how many make one. They are left out: give shards_per_accelerator=.")
-        sheet.connection.execute(f"alter view typed rename to sharded; create view typed as select * from sharded where not coalesce({_SHARDS} > 0, false)")  # noqa: S608
+        sheet.notes.append(
+            f"{jobs} jobs hold {shards} shards (gres/shard) of accelerators; sacct does not say how many make one. They are left out: give"
+            " shards_per_accelerator=."
+        )
+        sheet.connection.execute(
+            f"alter view typed rename to sharded; create view typed as select * from sharded where not coalesce({_SHARDS} > 0, false)"
+        )
     elif jobs:
         sheet.notes.append(f"{jobs} jobs hold {shards} shards; {options.shards_per_accelerator} of them count as one accelerator.")

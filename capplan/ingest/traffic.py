@@ -17,7 +17,9 @@ from capplan.ingest.opening import Sheet, text_literal
 #: HTTP answers that mean "not now": too many requests, unavailable, overloaded.
 REFUSED = ("429", "503", "529", "rate_limited", "ratelimited", "throttled", "overloaded", "rejected", "refused")
 #: Words and numbers in a column of statuses that mean that nothing was served.
-FAILED = r"(?:[45]\d\d(?:\.0+)?|(?:status_code_)?error|fail(?:ed|ure)?|exception|time(?:d_?)?out|cancell?ed|aborted|internal_error|[2-9]|1[0-6])"
+FAILED = (
+    r"(?:[45]\d\d(?:\.0+)?|(?:status_code_)?error|fail(?:ed|ure)?|exception|time(?:d_?)?out|cancell?ed|aborted|internal_error|[2-9]|1[0-6])"
+)
 #: Calls that give no text, so that they have no output tokens even when they are served.
 WITHOUT_OUTPUT = "embed|rerank|moderation|transcription|speech|image|score|classif|pooling"
 TRUE = ("true", "t", "yes", "y", "1", "1.0", "hit")
@@ -48,25 +50,93 @@ class RateOptions(WorkOptions):
 
 
 REQUEST_COLUMNS = (
-    Wanted("timestamp", "time", ("time", "ts", "datetime", "created_at", "request_time", "arrival_time", "arrived_at", "start_time", "timestamp_ms", "arrival_timestamp",
-                                 "start_time_unix_nano", "timestamp_ns", "timestamp_us", "request_timestamp")),
     Wanted(
-        "input_tokens", "number", ("ContextTokens", "prompt_tokens", "input_length", "num_prefill_tokens", "tokens_in", "request_tokens", "input", "gen_ai.usage.input_tokens",
-                                   "gen_ai.usage.prompt_tokens", "num_prompt_tokens", "prompt_len", "attributes.gen_ai.usage.input_tokens"),
-        filled=False, minimum=0,
+        "timestamp",
+        "time",
+        (
+            "time",
+            "ts",
+            "datetime",
+            "created_at",
+            "request_time",
+            "arrival_time",
+            "arrived_at",
+            "start_time",
+            "timestamp_ms",
+            "arrival_timestamp",
+            "start_time_unix_nano",
+            "timestamp_ns",
+            "timestamp_us",
+            "request_timestamp",
+        ),
     ),
     Wanted(
-        "output_tokens", "number", ("GeneratedTokens", "completion_tokens", "output_length", "num_decode_tokens", "tokens_out", "response_tokens", "output",
-                                    "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "num_generation_tokens", "output_len", "attributes.gen_ai.usage.output_tokens"),
-        filled=False, minimum=0,
+        "input_tokens",
+        "number",
+        (
+            "ContextTokens",
+            "prompt_tokens",
+            "input_length",
+            "num_prefill_tokens",
+            "tokens_in",
+            "request_tokens",
+            "input",
+            "gen_ai.usage.input_tokens",
+            "gen_ai.usage.prompt_tokens",
+            "num_prompt_tokens",
+            "prompt_len",
+            "attributes.gen_ai.usage.input_tokens",
+        ),
+        filled=False,
+        minimum=0,
     ),
-    Wanted("workload", "text", ("service", "service.name", "deployment", "endpoint", "application", "app", "model", "gen_ai.request.model", "attributes.gen_ai.request.model"), required=False),
+    Wanted(
+        "output_tokens",
+        "number",
+        (
+            "GeneratedTokens",
+            "completion_tokens",
+            "output_length",
+            "num_decode_tokens",
+            "tokens_out",
+            "response_tokens",
+            "output",
+            "gen_ai.usage.output_tokens",
+            "gen_ai.usage.completion_tokens",
+            "num_generation_tokens",
+            "output_len",
+            "attributes.gen_ai.usage.output_tokens",
+        ),
+        filled=False,
+        minimum=0,
+    ),
+    Wanted(
+        "workload",
+        "text",
+        (
+            "service",
+            "service.name",
+            "deployment",
+            "endpoint",
+            "application",
+            "app",
+            "model",
+            "gen_ai.request.model",
+            "attributes.gen_ai.request.model",
+        ),
+        required=False,
+    ),
     Wanted("region", "text", ("location",), required=False),
-    Wanted("status", "text", ("status_code", "http_status", "response_code", "http.response.status_code", "status.code", "otel.status_code", "finish_status"), required=False),
+    Wanted(
+        "status",
+        "text",
+        ("status_code", "http_status", "response_code", "http.response.status_code", "status.code", "otel.status_code", "finish_status"),
+        required=False,
+    ),
     Wanted("cached", "text", ("cache_hit", "from_cache", "is_cached", "cache_hit_flag"), required=False),
     Wanted("call", "text", ("call_type", "gen_ai.operation.name", "request_type", "endpoint_type"), required=False),
     Wanted("request_id", "text", ("requestid", "span_id", "id", "request", "litellm_call_id"), required=False),
-)  # fmt: skip
+)
 RATE_COLUMNS = (
     Wanted("time", "time", ("timestamp", "ts", "datetime", "seconds_from_start", "seconds", "time_s", "elapsed_seconds", "interval_start")),
     Wanted(
@@ -99,32 +169,30 @@ def _outcomes(matched: dict[str, str]) -> str:
     cached = f"lower(trim(cached)) in {TRUE}"
     text = f"coalesce(call, '') || ' ' || {'workload' if 'workload' in matched else chr(39) * 2}"
     silent = f"output_tokens = 0 and has_output and not regexp_matches(lower({text}), '{WITHOUT_OUTPUT}')"
-    return f"case when coalesce({refused}, false) then 'refused' when coalesce({failed}, false) or coalesce({silent}, false) then 'failed' when coalesce({cached}, false) then 'cached' else 'served' end"
+    return (
+        f"case when coalesce({refused}, false) then 'refused' when coalesce({failed}, false) or coalesce({silent}, false) then 'failed'"
+        f" when coalesce({cached}, false) then 'cached' else 'served' end"
+    )
 
 
 def _judge_requests(sheet: Sheet, options: RequestOptions, matched: dict[str, str]) -> None:
     """Create the view `requests`: the rows of a log with workload, region and outcome."""
     workload, region = _labels(sheet, options)
-    sheet.connection.execute(
-        f"create or replace view labelled as select * replace ({workload} as workload, {region} as region) from typed"  # noqa: S608
-    )
+    sheet.connection.execute(f"create or replace view labelled as select * replace ({workload} as workload, {region} as region) from typed")
     quiet = [
         name for name, most in sheet.rows("select workload, coalesce(max(output_tokens), 0) from labelled group by workload") if not most
     ]
     sheet.connection.register("quiet", pd.DataFrame({"workload": pd.Series(quiet, dtype=object)}))
-    sheet.connection.execute(
-        f"""
+    sheet.connection.execute(f"""
         create or replace view requests as select *, {_outcomes(matched)} as outcome
         from (select *, workload not in (select workload from quiet) as has_output from labelled)
-        """  # noqa: S608
-    )
+        """)
 
 
 def _grouped_requests(sheet: Sheet, options: RequestOptions) -> pd.DataFrame:
     """Sum a log up by workload, region and interval."""
     kept = "outcome = 'served'"
-    return sheet.connection.execute(
-        f"""
+    return sheet.connection.execute(f"""
         select time_bucket(interval '{options.interval_minutes} minutes', "timestamp") as time, workload, region,
             count(*) filter ({kept}) as requests, count(*) filter (outcome = 'refused') as refused, count(*) filter (outcome = 'failed') as failed,
             count(*) filter (outcome = 'cached') as cached,
@@ -132,8 +200,7 @@ def _grouped_requests(sheet: Sheet, options: RequestOptions) -> pd.DataFrame:
             count(*) filter ({kept} and (input_tokens is null or output_tokens is null)) as unknown,
             min("timestamp") as earliest, max("timestamp") as latest
         from requests group by all order by workload, region, time
-        """  # noqa: S608
-    ).df()
+        """).df()
 
 
 def read_requests(file: Path, options: RequestOptions, identities: Identities | None = None) -> Ingested:
@@ -142,7 +209,8 @@ def read_requests(file: Path, options: RequestOptions, identities: Identities | 
     Parameters
     ----------
     file
-        One row a request: when, input tokens, output tokens. Where there is a status, 429, 503 and 529 count as refused; requests that failed
+        One row a request: when, input tokens, output tokens. Where there is a status, 429, 503 and 529 count as refused; requests that
+        failed
         or were answered from a cache are no work of the model and are named in a note.
     options
         How to read it, and what usage counts.
@@ -163,18 +231,21 @@ def read_requests(file: Path, options: RequestOptions, identities: Identities | 
     if rows.empty:
         return Ingested({}, tuple(notes), "No request that is not in the book already.", leaves_out=left_out)
     if not rows.requests.sum() and not rows.refused.sum():
-        sheet.refuse("no request was served: all failed or came from a cache", "Check the columns of status and output tokens, or give ignore=.")
+        sheet.refuse(
+            "no request was served: all failed or came from a cache", "Check the columns of status and output tokens, or give ignore=."
+        )
     counts = rows[["requests", "refused", "failed", "cached"]].sum()
     step = pd.Timedelta(minutes=options.interval_minutes)
     first, last = _span(rows)
     head, tail = ((rows.time.min() + step - first) / step, (last - rows.time.max()) / step)
     notes.append(
-        f"The log reaches from {rows.earliest.min():%Y-%m-%d %H:%M:%S} to {rows.latest.max():%Y-%m-%d %H:%M:%S} UTC; it covers {min(head, 1):.0%} of its first interval "
-        f"and {min(tail, 1):.0%} of its last."
+        f"The log reaches from {rows.earliest.min():%Y-%m-%d %H:%M:%S} to {rows.latest.max():%Y-%m-%d %H:%M:%S} UTC; it covers"
+        f" {min(head, 1):.0%} of its first interval and {min(tail, 1):.0%} of its last."
     )
     if counts.failed or counts.cached:
         notes.append(
-            f"{int(counts.requests):,} requests were served by the model; {int(counts.failed):,} failed and {int(counts.cached):,} were answered from a cache, which is no work of the model."
+            f"{int(counts.requests):,} requests were served by the model; {int(counts.failed):,} failed and {int(counts.cached):,} were"
+            " answered from a cache, which is no work of the model."
         )
     unknown = int(rows.unknown.sum())
     if unknown:
@@ -185,12 +256,15 @@ def read_requests(file: Path, options: RequestOptions, identities: Identities | 
     headline = (
         f"{int(counts.requests):,} requests"
         + (f" ({int(counts.refused):,} more refused)" if counts.refused else "")
-        + f" with {total.input_tokens:,.0f} input and {total.output_tokens:,.0f} output tokens, in {len(full):,} intervals of {options.interval_minutes} minutes."
+        + f" with {total.input_tokens:,.0f} input and {total.output_tokens:,.0f} output tokens, in {len(full):,} intervals of"
+        f" {options.interval_minutes} minutes."
     )
     if counts.refused and options.unit != "requests":
         notes.append(f"{int(counts.refused)} refused requests count with the mean {options.unit} of the served ones.")
     read = int(counts.sum())
-    return Ingested(tables, (*notes, *more), headline, parts=parts, rows=read, period=(rows.earliest.min(), rows.latest.max()), leaves_out=left_out)
+    return Ingested(
+        tables, (*notes, *more), headline, parts=parts, rows=read, period=(rows.earliest.min(), rows.latest.max()), leaves_out=left_out
+    )
 
 
 def _request_parts(rows: pd.DataFrame, options: RequestOptions) -> dict[str, pd.DataFrame]:
@@ -240,7 +314,7 @@ def read_rates(file: Path, options: RateOptions) -> Ingested:
     with Sheet(file, options, nulls=("NULL", "null", "None", "nan", "NaN", "(null)")) as sheet:
         matched = convert(sheet, RATE_COLUMNS)
         workload, region = _labels(sheet, options)
-        sheet.connection.execute(f"create view series as select time, {workload} as workload, {region} as region, rate from typed")  # noqa: S608
+        sheet.connection.execute(f"create view series as select time, {workload} as workload, {region} as region, rate from typed")
         found, spans = [], []
         for name, place in sheet.rows("select distinct workload, region from series order by all"):
             one = "select time, cast(rate as double) as rate from series where workload = ? and region = ? order by time"
@@ -248,7 +322,9 @@ def read_rates(file: Path, options: RateOptions) -> Ingested:
             hours = max(length, pd.Timedelta(hours=1))
             filled["quantity"] = filled.rate.to_numpy(dtype=float) * length.total_seconds()
             hourly = filled.groupby(filled.time.dt.floor("h") if hours > length else filled.time).quantity.sum()
-            found.append(hourly.rename_axis("time").reset_index().assign(workload=name, region=place, seconds=hours.total_seconds(), scope=""))
+            found.append(
+                hourly.rename_axis("time").reset_index().assign(workload=name, region=place, seconds=hours.total_seconds(), scope="")
+            )
             spans.append((name, place, filled.time.iloc[0], filled.time.iloc[-1] + length))
         rows = sheet.rows("select count(*) from series")[0][0]
         notes = tuple(sheet.notes)
@@ -257,7 +333,10 @@ def read_rates(file: Path, options: RateOptions) -> Ingested:
     parts = {"workloads": names, "pieces": pieces(pd.concat(found, ignore_index=True), "rates"), "spans": ends}
     tables, more = fold([parts])
     usage = tables["usage"]
-    headline = f"{usage.quantity.sum():,.0f} {options.unit} in {len(usage):,} hourly intervals from {usage.time.min():%Y-%m-%d} to {usage.time.max():%Y-%m-%d}."
+    headline = (
+        f"{usage.quantity.sum():,.0f} {options.unit} in {len(usage):,} hourly intervals from {usage.time.min():%Y-%m-%d} to"
+        f" {usage.time.max():%Y-%m-%d}."
+    )
     return Ingested(tables, (*notes, *more), headline, parts=parts, rows=int(rows), period=(ends.earliest.min(), ends.latest.max()))
 
 

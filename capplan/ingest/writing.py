@@ -216,25 +216,43 @@ def _joined(
         What was done.
     """
     keys = key_of(table)
-    new = new.assign(**{name: None if old[name].dtype == object else float("nan") for name in old.columns if name not in new and old[name].dtype.kind in "Of"})
+    new = new.assign(
+        **{
+            name: None if old[name].dtype == object else float("nan")
+            for name in old.columns
+            if name not in new and old[name].dtype.kind in "Of"
+        }
+    )
     indexed = {name: pd.MultiIndex.from_frame(frame[keys]) for name, frame in (("there", there), ("old", old), ("new", new))}
     fresh = new[~_as_before(old, new, keys)]
     gone = indexed["there"].isin(indexed["old"]) & ~indexed["there"].isin(indexed["new"])
     if table in KEPT:
         gone &= _as_before(old, there, keys)
         fresh = fresh[~pd.MultiIndex.from_frame(fresh[keys]).isin(indexed["there"])]
-    taken = there[indexed["there"].isin(pd.MultiIndex.from_frame(fresh[keys])) & ~indexed["there"].isin(indexed["old"])] if table not in KEPT else there[:0]
+    taken = (
+        there[indexed["there"].isin(pd.MultiIndex.from_frame(fresh[keys])) & ~indexed["there"].isin(indexed["old"])]
+        if table not in KEPT
+        else there[:0]
+    )
     if own is not None:
         back = own[~pd.MultiIndex.from_frame(own[keys]).isin(indexed["new"]) & pd.MultiIndex.from_frame(own[keys]).isin(indexed["old"])]
         fresh = pd.concat([fresh, back], ignore_index=True) if len(back) else fresh
     both_kept = int(indexed["new"].isin(indexed["there"]).sum())
     if not len(fresh) and not gone.any():
-        return None, taken, f"0 rows added, {both_kept} with a known key kept as they were." if table in KEPT and not len(old) and both_kept else ""
+        return (
+            None,
+            taken,
+            f"0 rows added, {both_kept} with a known key kept as they were." if table in KEPT and not len(old) and both_kept else "",
+        )
     whole, both = merge(there[~gone], fresh, table)
     if table not in KEPT and "time" not in keys:
         place = indexed["new"].get_indexer(pd.MultiIndex.from_frame(whole[keys]))
         whole = whole.iloc[np.argsort(place, kind="stable")].reset_index(drop=True)
-    said = f"{len(fresh) - both} rows added" + (f", {both} with a known key replaced" if both else "") + (f", {int(gone.sum())} taken away" if gone.any() else "")
+    said = (
+        f"{len(fresh) - both} rows added"
+        + (f", {both} with a known key replaced" if both else "")
+        + (f", {int(gone.sum())} taken away" if gone.any() else "")
+    )
     return whole, taken, f"{said}."
 
 

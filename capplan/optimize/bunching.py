@@ -217,8 +217,15 @@ class RecourseLibrary:
 
         r = len(self.column_scale)
         if self.highs is None:
-            model = Arrays(self.bases.perturbed[:r], sparse.csr_matrix(self.bases.matrix[:, :r]), b, np.full(self.size, ">"),
-                           np.zeros(r), np.full(r, np.inf), np.zeros(r, dtype=bool))  # fmt: skip
+            model = Arrays(
+                self.bases.perturbed[:r],
+                sparse.csr_matrix(self.bases.matrix[:, :r]),
+                b,
+                np.full(self.size, ">"),
+                np.zeros(r),
+                np.full(r, np.inf),
+                np.zeros(r, dtype=bool),
+            )
             self.highs = load(model)
             self.highs.setOptionValue("presolve", "off")
         else:

@@ -27,7 +27,8 @@ INNER_SHARE = 0.25
 OPEN_SHARE = 0.1
 #: A dollar over a row costs this many times the dearest way to save one.
 HIGHEST_PRICE = 1e3
-#: Every scenario keeps this share of its probability in the weights of prices, so that none is priced without end; only the mean's weight below it matters.
+#: Every scenario keeps this share of its probability in the weights of prices, so that none is priced without end; only the mean's weight
+#: below it matters.
 LEAST_SHARE = 1e-5
 DIGITS = 12
 #: Prices whose bases are kept beside those that are in use.
@@ -106,12 +107,16 @@ class CoupledEvaluator:
     r"""Finds the cheapest recourse that keeps the expected rows, from dispatches at a few prices of what the rows limit.
 
     For prices mu of the rows and weights omega of the scenarios a point of scenario s costs :math:`q + \nu g` with
-    :math:`\nu = \mu\,\tfrac{p_s w'}{\omega_s w}`, and its value :math:`V(\nu) = \min_y (q + \nu g)^T y` is concave in nu. Points are grouped in
-    cells of one technology and one ratio w'/w. Each cell is dispatched at a few levels of nu: a program mixes these dispatches at least cost
+    :math:`\nu = \mu\,\tfrac{p_s w'}{\omega_s w}`, and its value :math:`V(\nu) = \min_y (q + \nu g)^T y` is concave in nu. Points are
+    grouped in
+    cells of one technology and one ratio w'/w. Each cell is dispatched at a few levels of nu: a program mixes these dispatches at least
+    cost
     within the rows (recourse is convex, so a mixture is feasible), and its duals are the next mu and omega. Between two levels V is at
     least their line, and the same mixture of their duals is dual feasible, so that any mu and omega give a valid cut without new bases; a
-    level is added where that line lies too low. A row may also want use (g below zero, as a spend agreement does): its levels reach up to the price at
-    which use costs nothing, beyond which it would be bought without need. First-stage columns that only the rows see (what is paid for a soft budget, or
+    level is added where that line lies too low. A row may also want use (g below zero, as a spend agreement does): its levels reach up to
+    the price at
+    which use costs nothing, beyond which it would be bought without need. First-stage columns that only the rows see (what is paid for a
+    soft budget, or
     for what stays unspent) are chosen with the mixture.
 
     Parameters
@@ -152,7 +157,9 @@ class CoupledEvaluator:
         self.highest = HIGHEST_PRICE * np.abs(costs).max(initial=1e-9) / max((np.abs(g).max(initial=0.0) for g in use), default=1.0)
         # Where use is wanted, it is worth no more than it costs: above that it would be bought without need, and without end.
         self.wants = np.array([bool((g < 0).any()) for g in use])
-        self.most = np.array([(costs[g < 0] / -g[g < 0]).min() if wants else self.highest for g, wants in zip(use, self.wants, strict=True)])
+        self.most = np.array(
+            [(costs[g < 0] / -g[g < 0]).min() if wants else self.highest for g, wants in zip(use, self.wants, strict=True)]
+        )
         if (self.most <= 0).any():
             raise SolveError("an expected row counts use that costs nothing; prices prove nothing there, write the program out")
         self.always = self._always()
@@ -171,7 +178,8 @@ class CoupledEvaluator:
         others
             Prices at which cuts are asked for too, as good as the levels at hand make them.
         worth
-            Cost of the whole program from which on it does not matter how much more x costs: the cut then says that it costs as much, and the dispatch is
+            Cost of the whole program from which on it does not matter how much more x costs: the cut then says that it costs as much, and
+            the dispatch is
             left as it is.
         """
         problem, self.visits = self.problem, self.visits + 1
@@ -354,7 +362,11 @@ class CoupledEvaluator:
             if c in self.active:
                 mix = self._between(c, levels[c], price)[1][:, problem.scenario[own]]
                 duals = sum(
-                    (share[:, None] * self.libraries[level.number].duals(level.basis) for share, level in zip(mix, levels[c], strict=True) if share.any()),
+                    (
+                        share[:, None] * self.libraries[level.number].duals(level.basis)
+                        for share, level in zip(mix, levels[c], strict=True)
+                        if share.any()
+                    ),
                     np.zeros((len(own), m)),
                 )
             else:
@@ -368,10 +380,14 @@ class CoupledEvaluator:
         """Mix the levels of each cell, scenario by scenario, at least cost within the rows."""
         p = self.problem.probability
         cost = np.concatenate([np.array([level.cost for level in levels[c]]) for c in self.coupled])
-        used = np.concatenate([np.array([level.used[self.kind] for level in levels[c]]) * (self.ratio[c][:, None] * p) for c in self.coupled])
+        used = np.concatenate(
+            [np.array([level.used[self.kind] for level in levels[c]]) * (self.ratio[c][:, None] * p) for c in self.coupled]
+        )
         cell = np.repeat(np.arange(len(self.coupled)), [len(levels[c]) for c in self.coupled])
         free = np.array([row.a[self.free] for row in self.problem.expected])
-        mixed = mix_levels(cost, used, cell, fixed, room, free, self.problem.c[self.free], p, self.risk_weight, self.tail_share, self.highest)
+        mixed = mix_levels(
+            cost, used, cell, fixed, room, free, self.problem.c[self.free], p, self.risk_weight, self.tail_share, self.highest
+        )
         least = LEAST_SHARE if 1 - self.risk_weight < LEAST_SHARE else 0.0
         weight = (1 - least) * mixed.scenario / mixed.scenario.sum() + least * p
         total = fixed + (mixed.shares * cost).sum(axis=0)

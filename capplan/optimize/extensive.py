@@ -64,12 +64,7 @@ def extensive_arrays(problem: TwoStage, risk_weight: float, tail_share: float) -
         by_scenario = sparse.csr_matrix(((problem.weight[:, None] * unit).ravel(), place), shape=(scenarios, points * r))
         blocks.append(
             sparse.hstack(
-                [
-                    sparse.csr_matrix((scenarios, n)),
-                    -by_scenario,
-                    sparse.csr_matrix(np.ones((scenarios, 1))),
-                    sparse.eye(scenarios),
-                ]
+                [sparse.csr_matrix((scenarios, n)), -by_scenario, sparse.csr_matrix(np.ones((scenarios, 1))), sparse.eye(scenarios)]
             )
         )
         b.append(np.zeros(scenarios))
@@ -80,8 +75,15 @@ def extensive_arrays(problem: TwoStage, risk_weight: float, tail_share: float) -
     columns = n + points * r + extra
     integer = np.zeros(columns, dtype=bool)
     integer[:n] = problem.integer
-    return Arrays(np.concatenate(cost), sparse.csr_matrix(sparse.vstack(blocks)), np.concatenate(b), np.concatenate(sense),
-                  np.concatenate(lower), np.concatenate(upper), integer)  # fmt: skip
+    return Arrays(
+        np.concatenate(cost),
+        sparse.csr_matrix(sparse.vstack(blocks)),
+        np.concatenate(b),
+        np.concatenate(sense),
+        np.concatenate(lower),
+        np.concatenate(upper),
+        integer,
+    )
 
 
 def solve_extensive(problem: TwoStage, risk_weight: float, tail_share: float, gap_share: float, start: Array | None = None) -> Solution:

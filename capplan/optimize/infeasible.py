@@ -129,8 +129,9 @@ def explain_two_stage(
     names
         Names of x.
     """
-    first = Arrays(problem.c, problem.A, problem.b, problem.sense, problem.lower, problem.upper, problem.integer,
-                   tuple(names), tuple(row_names))  # fmt: skip
+    first = Arrays(
+        problem.c, problem.A, problem.b, problem.sense, problem.lower, problem.upper, problem.integer, tuple(names), tuple(row_names)
+    )
     alone = explain_infeasibility(first)
     if alone.changes:
         return alone

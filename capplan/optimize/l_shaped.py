@@ -116,8 +116,17 @@ class LShaped:
             self.library.adopt(warm.library)
         lattice = find_lattice(problem, self.library.row_part)
         # Cuts through whole steps hold for whole first stages only, so the steps belong to what the cuts depend on.
-        self.program_digest = digest(self.recourse_digest, *problem.T, problem.technology, problem.h, problem.weight,
-                                     problem.scenario, problem.probability, lattice.row, lattice.step)  # fmt: skip
+        self.program_digest = digest(
+            self.recourse_digest,
+            *problem.T,
+            problem.technology,
+            problem.h,
+            problem.weight,
+            problem.scenario,
+            problem.probability,
+            lattice.row,
+            lattice.step,
+        )
         self.same_program = warm is not None and warm.program == self.program_digest and warm.tail_share == tail_share
         self.evaluator = Evaluator(problem, tail_share, self.library, lattice if lattice.any else None)
         self.steps = whole_steps(problem)
@@ -162,7 +171,9 @@ class LShaped:
             joint = self.coupled.evaluate(self.x)
             self.x = joint.x
             self.cost = joint.cost_by_scenario
-            self.upper = float(self.problem.c @ self.x) + blended_cost(self.cost, self.problem.probability, self.risk_weight, self.tail_share)
+            self.upper = float(self.problem.c @ self.x) + blended_cost(
+                self.cost, self.problem.probability, self.risk_weight, self.tail_share
+            )
             recourse = self.coupled.decisions(self.x, joint)
         if np.isinf(self.upper) and time_is_up():
             raise OutOfTimeError(TOO_SOON)
@@ -170,8 +181,17 @@ class LShaped:
             raise UnsettledError("no first stage was found that leaves every point feasible and keeps the expected rows")
         gap = (self.upper - self.lower) / max(abs(self.upper), 1e-12)
         status = "optimal" if gap <= FINEST_GAP else "gap" if gap <= self.gap_share else "limit"
-        left = Warm(self.program_digest, self.recourse_digest, self.library, self.evaluator.basis, tuple(self.cuts[-POOL:]),
-                    tuple(self.rays), self.tail_share, self.evaluator.reference, self.x)  # fmt: skip
+        left = Warm(
+            self.program_digest,
+            self.recourse_digest,
+            self.library,
+            self.evaluator.basis,
+            tuple(self.cuts[-POOL:]),
+            tuple(self.rays),
+            self.tail_share,
+            self.evaluator.reference,
+            self.x,
+        )
         return Solution(self.x, min(self.lower, self.upper), self.upper, self.cost, status, recourse, marginals, "l_shaped", left)
 
     def _check_limits(self, broken: Array) -> None:
@@ -181,9 +201,15 @@ class LShaped:
             row = problem.expected[k]
             several = np.ndim(row.g) > 1
             frugal = replace(
-                problem, c=row.a, q=np.atleast_2d(row.g)[0], costs=row.g if several else None, cost_state=problem.cost_state if several else None,
-                weight=row.weight * row.points, integer=np.zeros_like(problem.integer), expected=(),
-            )  # fmt: skip
+                problem,
+                c=row.a,
+                q=np.atleast_2d(row.g)[0],
+                costs=row.g if several else None,
+                cost_state=problem.cost_state if several else None,
+                weight=row.weight * row.points,
+                integer=np.zeros_like(problem.integer),
+                expected=(),
+            )
             try:
                 least = LShaped(frugal, 0.0, 1.0, FRUGAL_GAP).solve().lower
             except UnboundedError:
@@ -324,7 +350,8 @@ class LShaped:
     def _propose(self, guess: Array) -> None:
         """Let the master propose, evaluate, cut, until the bounds meet.
 
-        The master looks only for first stages that would beat the best one, and stops where it knows that none does by more than the gap, or after some nodes
+        The master looks only for first stages that would beat the best one, and stops where it knows that none does by more than the gap,
+        or after some nodes
         for closer cuts. Its precision,
         or its nodes, are raised only where they, and not the cuts, hold back the bounds.
         """

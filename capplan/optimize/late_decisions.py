@@ -51,7 +51,8 @@ def branch_program(problem: TwoStage, later: Array, branch: Array) -> Branched:
     .. math:: \min\ c_0^T x_0 + \rho\big[c_1^T x_1^{b(s)} + C_s(x_0, x_1^{b(s)})\big]
 
     The cost of a branch's later columns is part of its scenarios' cost, so that CVaR sees it: it enters as one more recourse row
-    :math:`y \ge c_1^T x_1^b / \bar w`, charged in the points of one technology, whose weights sum to :math:`\bar w` in each of its scenarios. The row is an independent part of the recourse, so bunching loses nothing.
+    :math:`y \ge c_1^T x_1^b / \bar w`, charged in the points of one technology, whose weights sum to :math:`\bar w` in each of its
+    scenarios. The row is an independent part of the recourse, so bunching loses nothing.
 
     Parameters
     ----------
@@ -99,10 +100,14 @@ def branch_program(problem: TwoStage, later: Array, branch: Array) -> Branched:
     h = np.column_stack([problem.h, lifted[problem.technology]])
     expected = tuple(
         ExpectedRow(
-            np.concatenate([row.a[~later], *(p * row.a[later] for p in probability), [0.0]]), _with_zero(row.g), row.points, row.weight, row.limit
+            np.concatenate([row.a[~later], *(p * row.a[later] for p in probability), [0.0]]),
+            _with_zero(row.g),
+            row.points,
+            row.weight,
+            row.limit,
         )
         for row in problem.expected
-    )  # fmt: skip
+    )
     costs, state = cost_states(problem)
     program = replace(
         problem,
@@ -110,20 +115,27 @@ def branch_program(problem: TwoStage, later: Array, branch: Array) -> Branched:
         A=sparse.csr_matrix(sparse.vstack(rows)),
         b=np.concatenate([problem.b[~mixed], np.tile(problem.b[mixed], count)]),
         sense=np.concatenate([problem.sense[~mixed], np.tile(problem.sense[mixed], count)]),
-        lower=vector(problem.lower, 1.0), upper=vector(problem.upper, 1.0), integer=vector(problem.integer, False).astype(bool),
-        q=np.append(problem.q, 1.0), W=sparse.csr_matrix(sparse.block_diag([problem.W, [[1.0]]])),
-        recourse_sense=np.append(problem.recourse_sense, ">"), T=T,
-        technology=problem.technology * count + branch[problem.scenario], h=h, expected=expected,
+        lower=vector(problem.lower, 1.0),
+        upper=vector(problem.upper, 1.0),
+        integer=vector(problem.integer, False).astype(bool),
+        q=np.append(problem.q, 1.0),
+        W=sparse.csr_matrix(sparse.block_diag([problem.W, [[1.0]]])),
+        recourse_sense=np.append(problem.recourse_sense, ">"),
+        T=T,
+        technology=problem.technology * count + branch[problem.scenario],
+        h=h,
+        expected=expected,
         costs=None if problem.costs is None else np.column_stack([costs, np.ones(len(costs))]),
         cost_state=None if problem.costs is None else np.repeat(state, count),
-    )  # fmt: skip
+    )
     return Branched(program, later, probability)
 
 
 def _charging_weights(problem: TwoStage) -> Array:
     """Return the weight over which later costs are charged in the points of each technology, 0 where they are not, (len(T),).
 
-    Each scenario is charged in the points of exactly one technology where that can be, which leaves most points as they are; else in all of its points.
+    Each scenario is charged in the points of exactly one technology where that can be, which leaves most points as they are; else in all
+    of its points.
     """
     scenarios = len(problem.probability)
     charged, open_ = np.zeros(len(problem.T)), np.ones(scenarios, dtype=bool)

@@ -55,8 +55,9 @@ class _Rows:
         if self.low:
             columns = np.concatenate(self.index).astype(np.int32)
             starts = np.array(self.starts[:-1], dtype=np.int32)
-            highs.addRows(len(self.low), np.array(self.low), np.full(len(self.low), np.inf), len(columns), starts, columns,
-                          np.concatenate(self.value))  # fmt: skip
+            highs.addRows(
+                len(self.low), np.array(self.low), np.full(len(self.low), np.inf), len(columns), starts, columns, np.concatenate(self.value)
+            )
 
 
 class Master:
@@ -66,7 +67,8 @@ class Master:
               \theta_t \ge a - g^T z_t,\quad \varphi \ge a - \sum_t g_t^T z_t,\quad
               \varphi \ge \sum_t \psi_t,\ \psi_t \ge a - g^T z_t
 
-    t runs over technologies and independent parts of the recourse; psi_t is its cost under fixed reference weights of the scenarios, which CVaR never falls below.
+    t runs over technologies and independent parts of the recourse; psi_t is its cost under fixed reference weights of the scenarios, which
+    CVaR never falls below.
     Costs are divided by the largest first-stage cost, so that tolerances are relative. z only has the rows of T_t that are not zero.
 
     Parameters
@@ -83,7 +85,9 @@ class Master:
         self.problem, self.risk_weight = problem, risk_weight
         n, m, parts = len(problem.c), problem.W.shape[0], int(row_part.max(initial=0)) + 1
         groups = len(problem.T) * parts
-        self.unit = float(np.exp2(np.ceil(np.log2(max(np.abs(problem.c).max(initial=0.0), np.abs(cost_states(problem)[0]).max(initial=0.0), 1e-9)))))
+        self.unit = float(
+            np.exp2(np.ceil(np.log2(max(np.abs(problem.c).max(initial=0.0), np.abs(cost_states(problem)[0]).max(initial=0.0), 1e-9))))
+        )
         linking = sparse.vstack(list(problem.T), format="csr")
         self.linked = np.flatnonzero(np.diff(linking.indptr))
         self.linked_technology, self.linked_row = self.linked // m, self.linked % m
@@ -124,8 +128,12 @@ class Master:
                 np.zeros(columns, dtype=bool),
             )
         )
-        for name, value in (("presolve", "off"), ("mip_heuristic_run_rens", False), ("mip_heuristic_run_rins", False),
-                            ("mip_allow_cut_separation_at_nodes", False)):
+        for name, value in (
+            ("presolve", "off"),
+            ("mip_heuristic_run_rens", False),
+            ("mip_heuristic_run_rins", False),
+            ("mip_allow_cut_separation_at_nodes", False),
+        ):
             self.highs.setOptionValue(name, value)
         self.enough, self.reached = np.inf, -np.inf
         self.highs.cbMipInterrupt.subscribe(self._end_with_enough)
@@ -239,7 +247,12 @@ class Master:
         whole = np.flatnonzero(self.problem.integer).astype(np.int32)
         highs.changeColsIntegrality(len(whole), whole, [highspy.HighsVarType.kInteger] * len(whole))
         self.mixed, self.enough, self.reached = True, enough / self.unit, -np.inf
-        limits = {"mip_rel_gap": float(gap_share), "mip_max_nodes": nodes, "time_limit": seconds_left(), "objective_bound": best / self.unit}
+        limits = {
+            "mip_rel_gap": float(gap_share),
+            "mip_max_nodes": nodes,
+            "time_limit": seconds_left(),
+            "objective_bound": best / self.unit,
+        }
         for option, limit in limits.items():
             highs.setOptionValue(option, limit)
         if start is not None:
@@ -259,7 +272,10 @@ class Master:
         bound = min(best, max(info.mip_dual_bound, self.reached) * self.unit)
         if status == ends.kInfeasible and np.isfinite(best):
             return Proposal(None, best, np.inf)
-        if status in (ends.kSolutionLimit, ends.kInterrupt) and info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
+        if (
+            status in (ends.kSolutionLimit, ends.kInterrupt)
+            and info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible
+        ):
             return Proposal(None, bound, np.inf)
         judge(highs)
         if not np.isfinite(bound):

@@ -31,9 +31,11 @@ def mean_program(problem: TwoStage) -> TwoStage:
     sets, technology = np.unique(problem.technology[place], axis=1, return_inverse=True)
     costs, state = cost_states(problem)
     T = [
-        problem.T[column[0]]
-        if (column == column[0]).all()
-        else sparse.csr_matrix(sum(p * problem.T[t] for p, t in zip(problem.probability, column, strict=True)))
+        (
+            problem.T[column[0]]
+            if (column == column[0]).all()
+            else sparse.csr_matrix(sum(p * problem.T[t] for p, t in zip(problem.probability, column, strict=True)))
+        )
         for column in sets.T
     ]
     certain = with_points(problem, place[0], h, T, np.asarray(technology).ravel())
@@ -56,5 +58,13 @@ def alike(problem: TwoStage) -> Array:
 def with_points(problem: TwoStage, own: Array, h: Array, T: Sequence[sparse.csr_matrix], technology: Array) -> TwoStage:
     """Return the program with these points in one certain scenario."""
     expected = tuple(ExpectedRow(row.a, row.g, row.points[own], row.weight[own], row.limit) for row in problem.expected)
-    return replace(problem, T=T, technology=technology, h=h, weight=problem.weight[own], scenario=np.zeros(len(own), dtype=int),
-                   probability=np.ones(1), expected=expected)  # fmt: skip
+    return replace(
+        problem,
+        T=T,
+        technology=technology,
+        h=h,
+        weight=problem.weight[own],
+        scenario=np.zeros(len(own), dtype=int),
+        probability=np.ones(1),
+        expected=expected,
+    )

@@ -39,9 +39,18 @@ class Mixed(NamedTuple):
 
 
 def mix_levels(
-    cost: Array, used: Array, cell: Array, fixed: Array, room: Array, free: Array, free_cost: Array, probability: Array, risk_weight: float,
-    tail_share: float, highest: float,
-) -> Mixed:  # fmt: skip
+    cost: Array,
+    used: Array,
+    cell: Array,
+    fixed: Array,
+    room: Array,
+    free: Array,
+    free_cost: Array,
+    probability: Array,
+    risk_weight: float,
+    tail_share: float,
+    highest: float,
+) -> Mixed:
     r"""Mix the levels of each cell, scenario by scenario, at least cost within the rows.
 
     .. math:: \min\ \rho\big[f_s + \textstyle\sum_l C_{ls} \alpha_{ls}\big] + c^T u + h \sum_k v_k,\quad
@@ -65,10 +74,16 @@ def mix_levels(
         h, price of a unit over a row.
     """
     rows, scenarios = len(room), len(probability)
-    count, cells, unit = len(cell), int(cell.max(initial=-1)) + 1, float(max(np.abs(cost).max(initial=0.0), np.abs(fixed).max(initial=0.0), 1e-9))
+    count, cells, unit = (
+        len(cell),
+        int(cell.max(initial=-1)) + 1,
+        float(max(np.abs(cost).max(initial=0.0), np.abs(fixed).max(initial=0.0), 1e-9)),
+    )
     shares = count * scenarios
     column, scenario = np.arange(shares), np.tile(np.arange(scenarios), count)
-    one = sparse.csr_matrix((np.ones(shares), (np.repeat(cell, scenarios) * scenarios + scenario, column)), shape=(cells * scenarios, shares))
+    one = sparse.csr_matrix(
+        (np.ones(shares), (np.repeat(cell, scenarios) * scenarios + scenario, column)), shape=(cells * scenarios, shares)
+    )
     tail = sparse.csr_matrix((-cost.ravel() / unit, (scenario, column)), shape=(scenarios, shares))
     use = sparse.csr_matrix(np.where(np.abs(used) < DUST * unit, 0.0, used / unit).transpose(1, 0, 2).reshape(rows, shares))
     # columns: shares by level and scenario, excess of scenario costs over eta, eta, first-stage columns, excess over the rows

@@ -51,9 +51,15 @@ def priced_program(problem: TwoStage, price: Array, weight: Array) -> tuple[TwoS
     states, found = np.unique(own, axis=0, return_inverse=True)
     c = problem.c + sum((price[k] * row.a for k, row in zip(paid, rows, strict=True)), np.zeros(len(problem.c)))
     program = replace(
-        problem, c=c, T=[problem.T[t] for t in technology], technology=np.ravel(place), costs=states, cost_state=np.ravel(found), probability=weight,
+        problem,
+        c=c,
+        T=[problem.T[t] for t in technology],
+        technology=np.ravel(place),
+        costs=states,
+        cost_state=np.ravel(found),
+        probability=weight,
         expected=(),
-    )  # fmt: skip
+    )
     return program, float(sum(price[k] * row.limit for k, row in zip(paid, rows, strict=True)))
 
 

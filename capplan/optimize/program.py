@@ -265,8 +265,17 @@ def check_program(problem: TwoStage, risk_weight: float = 0.0, tail_share: float
         wrong = sorted({str(s) for s in senses} - {"<", ">", "="})
         if wrong:
             raise SolveError(f"two-stage program: {name} holds {wrong[0]!r}; use '<', '>' or '='")
-    for name, numbers in (("c", problem.c), ("A", problem.A.data), ("b", problem.b), ("q", problem.q), ("costs", costs), ("W", problem.W.data),
-                          ("h", problem.h), ("weight", problem.weight), ("probability", problem.probability)):  # fmt: skip
+    for name, numbers in (
+        ("c", problem.c),
+        ("A", problem.A.data),
+        ("b", problem.b),
+        ("q", problem.q),
+        ("costs", costs),
+        ("W", problem.W.data),
+        ("h", problem.h),
+        ("weight", problem.weight),
+        ("probability", problem.probability),
+    ):
         if not np.isfinite(numbers).all():
             raise SolveError(f"two-stage program: {name} holds a number that is not finite; check prices, demand and limits")
     if (problem.weight < 0).any() or (problem.probability < 0).any():
@@ -274,8 +283,11 @@ def check_program(problem: TwoStage, risk_weight: float = 0.0, tail_share: float
     total = float(problem.probability.sum())
     if abs(total - 1) > PROBABILITY_TOLERANCE:
         raise SolveError(f"two-stage program: scenario probabilities sum to {total:.6g}; they must sum to 1")
-    for name, index, size in (("technology", problem.technology, len(problem.T)), ("scenario", problem.scenario, scenarios),
-                              ("cost_state", state, len(costs))):  # fmt: skip
+    for name, index, size in (
+        ("technology", problem.technology, len(problem.T)),
+        ("scenario", problem.scenario, scenarios),
+        ("cost_state", state, len(costs)),
+    ):
         if len(index) and (index.min() < 0 or index.max() >= size):
             raise SolveError(f"two-stage program: {name} must name one of {size} (0 to {size - 1}); found {index.min()} to {index.max()}")
     for name, value, low in (("risk_weight", risk_weight, 0.0), ("tail_share", tail_share, 1e-9), ("gap_share", gap_share, 0.0)):

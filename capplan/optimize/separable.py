@@ -38,7 +38,10 @@ class SeparableRecourse:
             self.row_part[rows] = k
         dense = sparse.csr_matrix(W)
         self.libraries = [
-            [RecourseLibrary(cost[columns], sparse.csr_matrix(dense[rows][:, columns]), np.asarray(sense)[rows]) for rows, columns in self.parts]
+            [
+                RecourseLibrary(cost[columns], sparse.csr_matrix(dense[rows][:, columns]), np.asarray(sense)[rows])
+                for rows, columns in self.parts
+            ]
             for cost in q
         ]
         self.rays: list[Array] = []

@@ -142,8 +142,19 @@ def arrays(problem: Any) -> Arrays:
     lower = np.array([-np.inf if v.lowBound is None else float(v.lowBound) for v in variables])
     upper = np.array([np.inf if v.upBound is None else float(v.upBound) for v in variables])
     integer = np.array([v.cat == pulp.LpInteger for v in variables], dtype=bool)
-    return Arrays(c, A, np.array(b), np.array(sense, dtype="<U1"), lower, upper, integer,
-                  tuple(v.name for v in variables), tuple(constraint.name for constraint in constraints), sign, offset)  # fmt: skip
+    return Arrays(
+        c,
+        A,
+        np.array(b),
+        np.array(sense, dtype="<U1"),
+        lower,
+        upper,
+        integer,
+        tuple(v.name for v in variables),
+        tuple(constraint.name for constraint in constraints),
+        sign,
+        offset,
+    )
 
 
 def solve(problem: Any, gap_share: float = 0.0, *, node_limit: int | None = None, time_limit_seconds: float | None = None) -> Solved:
@@ -350,8 +361,14 @@ def judge(highs: Any) -> str:
 def check_arrays(model: Arrays) -> None:
     """Refuse matrices whose shapes, senses or numbers cannot be meant."""
     k, n = model.A.shape
-    for name, vector, size in (("c", model.c, n), ("lower", model.lower, n), ("upper", model.upper, n), ("integer", model.integer, n),
-                               ("b", model.b, k), ("sense", model.sense, k)):  # fmt: skip
+    for name, vector, size in (
+        ("c", model.c, n),
+        ("lower", model.lower, n),
+        ("upper", model.upper, n),
+        ("integer", model.integer, n),
+        ("b", model.b, k),
+        ("sense", model.sense, k),
+    ):
         if np.shape(vector) != (size,):
             raise SolveError(f"{name} has shape {np.shape(vector)}; A is {k} x {n}, so it must have {size} entries")
     wrong = sorted(set(map(str, model.sense)) - {"<", ">", "="})

@@ -37,7 +37,9 @@ def completed(frame: pd.DataFrame, table: str) -> pd.DataFrame:
     known = columns_of(table)
     missing = [item.name for item in known if not item.optional and item.name not in frame.columns]
     if missing:
-        raise CapplanError(f"the table {table} lacks the column {missing[0]}; found {', '.join(map(str, frame.columns)) or 'none'}. Add the column.")
+        raise CapplanError(
+            f"the table {table} lacks the column {missing[0]}; found {', '.join(map(str, frame.columns)) or 'none'}. Add the column."
+        )
     result = frame.reset_index(drop=True)
     columns = {name: result[name] for name in result.columns}
     for item in known:
@@ -136,7 +138,11 @@ def annuity_years(years: float | np.ndarray, rate_per_year: float) -> float | np
 
 
 def price_hours(
-    skus: pd.DataFrame, offers: pd.DataFrame, a: PricingAssumptions, sites: pd.DataFrame | None = None, offer_payments: pd.DataFrame | None = None
+    skus: pd.DataFrame,
+    offers: pd.DataFrame,
+    a: PricingAssumptions,
+    sites: pd.DataFrame | None = None,
+    offer_payments: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     r"""Price an accelerator-hour of each offer as it really costs: all in, discounted, per useful hour.
 
@@ -194,7 +200,8 @@ def price_hours(
     if not known.all():
         row = table[~known].iloc[0]
         raise CapplanError(
-            f"offer {row['offer_id']} names the sku {row['sku']!r}, which the table skus does not have; {nearest(str(row['sku']), machines.index)}"
+            f"offer {row['offer_id']} names the sku {row['sku']!r}, which the table skus does not have;"
+            f" {nearest(str(row['sku']), machines.index)}"
         )
     result = table[["offer_id", "sku", "region", "geography", "term"]].copy()
     for name in ("provider", "accelerator", "accelerator_count"):
@@ -226,8 +233,8 @@ def price_hours(
     if (useful <= 0).any():
         row = table[useful <= 0].iloc[0]
         raise CapplanError(
-            f"offer {row['offer_id']}: {row['interruptions_per_hour']:g} interruptions an hour with {a.restart_hours:g} h lost at each leave no useful hour; "
-            "exclude the offer, or correct interruptions_per_hour or restart_hours"
+            f"offer {row['offer_id']}: {row['interruptions_per_hour']:g} interruptions an hour with {a.restart_hours:g} h lost at each"
+            " leave no useful hour; exclude the offer, or correct interruptions_per_hour or restart_hours"
         )
     count = result["accelerator_count"]
     result["term_months"] = months
@@ -333,13 +340,17 @@ def _refuse(table: pd.DataFrame, price: pd.Series, months: pd.Series, power_kw: 
     faults = [
         (~owned & ~(price > 0), "has no price; state usd_per_hour, or exclude the offer"),
         (owned & ~(table["capex_usd"] > 0), "is owned but has no purchase price; state capex_usd"),
-        (~(table["available_share"].isna() | table["available_share"].between(0, 1, inclusive="right")),
-         "has an available_share that is not above 0 and at most 1; correct it, or exclude the offer where nothing can be had"),
+        (
+            ~(table["available_share"].isna() | table["available_share"].between(0, 1, inclusive="right")),
+            "has an available_share that is not above 0 and at most 1; correct it, or exclude the offer where nothing can be had",
+        ),
         (owned & ~(power_kw > 0), "is owned but its sku has no power figure; state power_kw in the table skus"),
         (~table["term"].isin(USAGE_TERMS) & months.isna(), "does not say how long it runs; state term_months"),
-        (fixed.notna() & table["term_months"].notna() & (fixed != table["term_months"]),
-         "states a term_months that contradicts its term (1y = 12 months, 3y = 36 months); leave it empty, or call the term lease"),
-    ]  # fmt: skip
+        (
+            fixed.notna() & table["term_months"].notna() & (fixed != table["term_months"]),
+            "states a term_months that contradicts its term (1y = 12 months, 3y = 36 months); leave it empty, or call the term lease",
+        ),
+    ]
     lines = [f"offer {table['offer_id'][row]} {text}" for bad, text in faults for row in table.index[bad]]
     if lines:
         raise CapplanError("prices that cannot be used: " + "; ".join(lines))

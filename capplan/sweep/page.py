@@ -36,18 +36,34 @@ def sweep_page(name: str, sweep: Sweep, axes: Sequence[Axis], currency: str) -> 
     answered = sweep.points[sweep.points["status"] != "failed"]
     moved = effects(answered, axes)
     sections = [
-        PageSection("What moves the cost", _effects_text(moved), [charts.to_svg(chart) for chart in effect_charts(answered, moved, axes, currency)], [TableBlock(moved)]),
+        PageSection(
+            "What moves the cost",
+            _effects_text(moved),
+            [charts.to_svg(chart) for chart in effect_charts(answered, moved, axes, currency)],
+            [TableBlock(moved)],
+        ),
         *_map_section(answered, moved, currency),
         PageSection(
             "Which decision stands",
-            "Each decision is signed at every point, and later purchases and use by the hour adapt: the regret is what that costs above the best of the point.",
+            "Each decision is signed at every point, and later purchases and use by the hour adapt: the regret is what that costs above the"
+            " best of the point.",
             tables=[TableBlock(regret_table(sweep))],
         ),
         PageSection("All points", tables=[TableBlock(sweep.points, file="points.parquet", folded=True, caption="Figures of every point")]),
     ]
-    cards = [("points", f"{len(sweep.points):,}"), ("decisions", f"{len(sweep.decisions):,}"), ("failed", f"{len(sweep.points) - len(answered):,}")]
+    cards = [
+        ("points", f"{len(sweep.points):,}"),
+        ("decisions", f"{len(sweep.decisions):,}"),
+        ("failed", f"{len(sweep.points) - len(answered):,}"),
+    ]
     varied = listed([axis.field.replace("_", " ") for axis in axes])
-    return render_page(f"{name}: a sweep over {varied}", f"{counted(len(sweep.points), 'point')}, costs as the plan minimises them", sweep.headline, cards, sections)
+    return render_page(
+        f"{name}: a sweep over {varied}",
+        f"{counted(len(sweep.points), 'point')}, costs as the plan minimises them",
+        sweep.headline,
+        cards,
+        sections,
+    )
 
 
 def effects(points: pd.DataFrame, axes: Sequence[Axis]) -> pd.DataFrame:
@@ -67,7 +83,16 @@ def effects(points: pd.DataFrame, axes: Sequence[Axis]) -> pd.DataFrame:
             continue
         # numbers in their order; names by their cost
         ordered = groups.sort_index() if pd.api.types.is_numeric_dtype(points[axis.field]) else groups.sort_values()
-        rows.append((axis.field, _setting(ordered.index[0]), _setting(ordered.index[-1]), float(ordered.iloc[0]), float(ordered.iloc[-1]), float(groups.max() - groups.min())))
+        rows.append(
+            (
+                axis.field,
+                _setting(ordered.index[0]),
+                _setting(ordered.index[-1]),
+                float(ordered.iloc[0]),
+                float(ordered.iloc[-1]),
+                float(groups.max() - groups.min()),
+            )
+        )
     frame = pd.DataFrame(rows, columns=["assumption", "low_setting", "high_setting", "low_usd", "high_usd", "moves_usd"])
     return frame.sort_values("moves_usd", ascending=False, kind="stable", ignore_index=True)
 
@@ -149,7 +174,10 @@ def _effects_text(moved: pd.DataFrame) -> str:
     if moved.empty:
         return "Only one value of each assumption was tried."
     first = moved.iloc[0]
-    return f"{str(first['assumption']).replace('_', ' ').capitalize()} moves the cost most, from {first['low_setting']} to {first['high_setting']}."
+    return (
+        f"{str(first['assumption']).replace('_', ' ').capitalize()} moves the cost most, from {first['low_setting']} to"
+        f" {first['high_setting']}."
+    )
 
 
 def _map_section(points: pd.DataFrame, moved: pd.DataFrame, currency: str) -> list[PageSection]:

@@ -70,7 +70,9 @@ def _range(text: str, field: str, parts: Sequence[str]) -> Axis:
         low = high = math.nan
         count = 0
     if len(parts) > 3 or not (math.isfinite(low) and math.isfinite(high) and low < high) or not 2 <= count <= 1000:
-        raise ScenarioError(f"--vary {text}: a range is low:high or low:high:count with low below high and 2 to 1000 points, such as {field}=0.5:1.5:5")
+        raise ScenarioError(
+            f"--vary {text}: a range is low:high or low:high:count with low below high and 2 to 1000 points, such as {field}=0.5:1.5:5"
+        )
     return Axis(field, tuple(_fitting(field, low + (high - low) * place / (count - 1)) for place in range(count)), low, high)
 
 
@@ -137,4 +139,7 @@ def label_of(point: Mapping[str, Any]) -> str:
     >>> label_of({"price_factor": 0.8, "risk_weight": 0})
     'price factor 0.8, risk weight 0'
     """
-    return ", ".join(f"{name.replace('_', ' ')} {value:g}" if isinstance(value, float) else f"{name.replace('_', ' ')} {value}" for name, value in point.items())
+    return ", ".join(
+        f"{name.replace('_', ' ')} {value:g}" if isinstance(value, float) else f"{name.replace('_', ' ')} {value}"
+        for name, value in point.items()
+    )

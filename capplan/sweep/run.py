@@ -25,7 +25,8 @@ from capplan.sweep.points import label_of
 from capplan.text import counted, duration_words
 from capplan.workers import spread_as_done, workers
 
-#: Points of a chunk: each starts from what the one before left, and the first from nothing, so that the numbers do not depend on who does which chunk.
+#: Points of a chunk: each starts from what the one before left, and the first from nothing, so that the numbers do not depend on who does
+#: which chunk.
 CHUNK = 8
 #: More points are refused unless asked for: a slip of a range is likelier than the wish.
 MOST_POINTS = 2000
@@ -41,7 +42,8 @@ class Sweep:
     Parameters
     ----------
     points
-        A row a point: point, the varied assumptions, status ("proven", "gap", "failed"), message, expected_usd, bad_usd (worst cases), shortfall_usd (imputed), lower_usd,
+        A row a point: point, the varied assumptions, status ("proven", "gap", "failed"), message, expected_usd, bad_usd (worst cases),
+        shortfall_usd (imputed), lower_usd,
         upper_usd, gap_share, firm_contracts, firm_usd, decision.
     decisions
         decision (A, B, ...), points at which it is best, what it signs.
@@ -66,7 +68,9 @@ class Task:
     candidates: tuple[tuple[tuple[str, str, float], ...], ...] = ()
 
 
-def sweep_book(book: Book, scenario: Scenario, points: Sequence[Mapping[str, Any]], folder: Path, *, most: int = MOST_POINTS, say: Say = print) -> Sweep:
+def sweep_book(
+    book: Book, scenario: Scenario, points: Sequence[Mapping[str, Any]], folder: Path, *, most: int = MOST_POINTS, say: Say = print
+) -> Sweep:
     """Decide at every point, hold the best decisions against every other point, and keep the parts that are done in a folder.
 
     Parameters
@@ -97,14 +101,17 @@ def sweep_book(book: Book, scenario: Scenario, points: Sequence[Mapping[str, Any
         _decided(book, scenarios[0], None)
         each = time.perf_counter() - began
         raise CapplanError(
-            f"{len(points):,} points are more than {most:,}; at about {duration_words(each)} a point and core they take {duration_words(each * len(points))}. "
-            f"Narrow the ranges, sample them (--sample sobol:256), or allow them with --most {len(points)}."
+            f"{len(points):,} points are more than {most:,}; at about {duration_words(each)} a point and core they take"
+            f" {duration_words(each * len(points))}. Narrow the ranges, sample them (--sample sobol:256), or allow them with --most"
+            f" {len(points)}."
         )
     with workers(scenario.workers):
         rows = _parts(book, scenarios, (), folder / "parts", say, "points")
         ranked = _ranked(rows)
         candidates = tuple(signed for signed, _ in ranked[:MOST_DECISIONS])
-        regrets = _parts(book, scenarios, candidates, folder / "parts", say, "points held against other decisions") if len(candidates) > 1 else []
+        regrets = (
+            _parts(book, scenarios, candidates, folder / "parts", say, "points held against other decisions") if len(candidates) > 1 else []
+        )
     return _tables(points, rows, ranked, regrets)
 
 
@@ -138,7 +145,9 @@ def _parts(
             left = (time.perf_counter() - began) / done * (total - done)
             say(f"  {done:,} of {total:,} {what}" + (f", about {duration_words(left)} left" if left >= 1 else ""))
     except KeyboardInterrupt:
-        raise CapplanError(f"stopped after {done:,} of {total:,} points; what is done is kept in {folder}, and the same command goes on from there") from None
+        raise CapplanError(
+            f"stopped after {done:,} of {total:,} points; what is done is kept in {folder}, and the same command goes on from there"
+        ) from None
     return [row for file in files for row in json.loads(file.read_text(encoding="utf-8"))]
 
 
@@ -184,7 +193,12 @@ def _decided(
 
 def _digest(task: Task) -> str:
     """Name a chunk by everything its numbers depend on."""
-    parts = [version("capplan"), repr(sorted(task.book.digests.items())), repr(task.candidates), *(one.model_dump_json(exclude={"workers"}) for one in task.scenarios)]
+    parts = [
+        version("capplan"),
+        repr(sorted(task.book.digests.items())),
+        repr(task.candidates),
+        *(one.model_dump_json(exclude={"workers"}) for one in task.scenarios),
+    ]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
 
 
@@ -214,7 +228,9 @@ def _tables(
         figures = {name: value for name, value in row.items() if name != "signed"}
         listed.append({"point": place, **point, **figures, "decision": names[signed] if row["status"] != "failed" else ""})
     frame = pd.DataFrame(listed)
-    decisions = pd.DataFrame([(names[signed], count, _in_words(signed)) for signed, count in ranked], columns=["decision", "points", "signs"])
+    decisions = pd.DataFrame(
+        [(names[signed], count, _in_words(signed)) for signed, count in ranked], columns=["decision", "points", "signs"]
+    )
     held = [
         (place, names[ranked[number][0]], math.inf if share is None else share)
         for place, row in enumerate(regrets)
@@ -234,7 +250,11 @@ def _headline(frame: pd.DataFrame, decisions: pd.DataFrame, regrets: pd.DataFram
     worst = regrets.groupby("decision", sort=False)["regret_share"].max()
     robust = str(worst.idxmin())
     signs = decisions.set_index("decision").at[robust, "signs"]
-    far = f"never more than {100 * worst[robust]:.1f} % above the best" if math.isfinite(worst[robust]) else "though none can be signed at every point"
+    far = (
+        f"never more than {100 * worst[robust]:.1f} % above the best"
+        if math.isfinite(worst[robust])
+        else "though none can be signed at every point"
+    )
     return f"{len(decisions):,} decisions are best somewhere in {len(answered):,} points; the safest is {robust} ({signs}), {far}.{failed}"
 
 

@@ -15,7 +15,9 @@ from capplan.sweep.points import parse_axis, points_of
 from capplan.sweep.run import Sweep, sweep_book
 
 
-def write_sweep(book_path: Path, vary: Sequence[str], sample: str, values: Mapping[str, Any], out: Path, most: int, say: Callable[[str], None]) -> Sweep:
+def write_sweep(
+    book_path: Path, vary: Sequence[str], sample: str, values: Mapping[str, Any], out: Path, most: int, say: Callable[[str], None]
+) -> Sweep:
     """Sweep a book, and leave points.parquet, decisions.parquet, sweep.json and sweep.html; parts of an unfinished sweep stay in the folder `parts`.
 
     Parameters
@@ -56,7 +58,14 @@ def write_sweep(book_path: Path, vary: Sequence[str], sample: str, values: Mappi
     found = sweep_book(book, scenario, points, out, most=most, say=say)
     found.points.to_parquet(out / "points.parquet", index=False)
     regret_table(found).to_parquet(out / "decisions.parquet", index=False)
-    record = {"book": book.name, "headline": found.headline, "vary": list(vary), "sample": sample, "parameters": scenario.model_dump(mode="json"), "digests": dict(book.digests)}
+    record = {
+        "book": book.name,
+        "headline": found.headline,
+        "vary": list(vary),
+        "sample": sample,
+        "parameters": scenario.model_dump(mode="json"),
+        "digests": dict(book.digests),
+    }
     (out / "sweep.json").write_text(json.dumps(record, indent=1, default=str) + "\n", encoding="utf-8")
     (out / "sweep.html").write_text(sweep_page(book.name, found, axes, scenario.currency), encoding="utf-8")
     shutil.rmtree(out / "parts", ignore_errors=True)

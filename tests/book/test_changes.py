@@ -64,7 +64,6 @@ def test_contracts_go_and_quotes_come(example):
     assert set(left.spot_availability["offer_id"].dropna()) <= set(left.offers["offer_id"])
 
 
-
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -139,9 +138,15 @@ def test_any_text_is_a_what_if_or_one_message(text):
 
 
 def test_sentences_say_what_changes():
-    said = {line: Change.model_validate(line).sentence for line in (
-        "where term=spot multiply usd_per_hour 2", "shift training_runs.alpha +2 quarters", "remove commitment x", "offers.a set term lease",
-    )}
+    said = {
+        line: Change.model_validate(line).sentence
+        for line in (
+            "where term=spot multiply usd_per_hour 2",
+            "shift training_runs.alpha +2 quarters",
+            "remove commitment x",
+            "offers.a set term lease",
+        )
+    }
     assert list(said.values()) == [
         "All rows with Term spot: Price (USD/h) times 2.",
         "Training runs alpha: all days 6 months later.",
@@ -153,9 +158,11 @@ def test_sentences_say_what_changes():
 def test_one_grammar_on_the_command_line_in_files_and_in_python(tmp_path, example):
     line = "where term=spot multiply usd_per_hour 2"
     file = tmp_path / "scenario.yaml"
-    file.write_text(f"changes:\n- {line}\n- \"add offer like {example.offers['offer_id'].iloc[0]} {{offer_id: quote, usd_per_hour: 1}}\"\n")
+    file.write_text(f'changes:\n- {line}\n- "add offer like {example.offers["offer_id"].iloc[0]} {{offer_id: quote, usd_per_hour: 1}}"\n')
     for words in (["-p", f"changes={line}"], ["--scenario", str(file)]):
-        done = subprocess.run([sys.executable, "-m", "capplan.cli", "check", str(EXAMPLE), "--json", *words], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-m", "capplan.cli", "check", str(EXAMPLE), "--json", *words], capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
         stated = json.loads(done.stdout)["scenario"]["changes"]
         assert Change.model_validate(stated[0]) == Change.model_validate(line)
@@ -182,8 +189,17 @@ def test_yaml_that_is_refused(text, said):
 
 def test_yaml_means_what_is_written():
     assert read_yaml("{a: no, b: 010, c: 1_000, d: 1:30, e: 2027-01-01, f: .5, g: on, h: '1', i: null, j: 1e3}") == {
-        "a": "no", "b": 10, "c": "1_000", "d": "1:30", "e": "2027-01-01", "f": 0.5, "g": "on", "h": "1", "i": None, "j": 1000.0,
-    }  # fmt: skip
+        "a": "no",
+        "b": 10,
+        "c": "1_000",
+        "d": "1:30",
+        "e": "2027-01-01",
+        "f": 0.5,
+        "g": "on",
+        "h": "1",
+        "i": None,
+        "j": 1000.0,
+    }
 
 
 @pytest.mark.parametrize("name", ["horizon_quarters", "seed", "risk_weight", "price_factor"])

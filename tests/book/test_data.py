@@ -256,7 +256,10 @@ def test_azure_prices_are_the_published_linux_ones(facts):
 
 
 def test_prices_of_smaller_clouds_are_the_published_ones(facts):
-    published = {(row["provider"].lower(), row["instance_type"]): row for row in _rows(reference_file("data", "gpu_prices", "neocloud_accelerator_prices.csv"))}
+    published = {
+        (row["provider"].lower(), row["instance_type"]): row
+        for row in _rows(reference_file("data", "gpu_prices", "neocloud_accelerator_prices.csv"))
+    }
     chosen = facts["offers"][facts["offers"]["source_id"] == "skypilot_catalog"]
     assert len(chosen) >= 10
     for row in chosen.itertuples():
@@ -267,15 +270,31 @@ def test_prices_of_smaller_clouds_are_the_published_ones(facts):
 
 def test_facts_are_as_many_as_promised(facts):
     assert len(facts["accelerators"]) >= 25
-    assert {"TPU-v5e", "TPU-v5p", "TPU-v6e", "TPU7x", "Trainium2", "Trainium3", "MI325X", "MI350X", "MI355X", "RTX-PRO-6000", "Gaudi3", "GH200", "H20", "B300", "GB300"} <= set(
-        facts["accelerators"]["accelerator"]
-    )
+    assert {
+        "TPU-v5e",
+        "TPU-v5p",
+        "TPU-v6e",
+        "TPU7x",
+        "Trainium2",
+        "Trainium3",
+        "MI325X",
+        "MI350X",
+        "MI355X",
+        "RTX-PRO-6000",
+        "Gaudi3",
+        "GH200",
+        "H20",
+        "B300",
+        "GB300",
+    } <= set(facts["accelerators"]["accelerator"])
     offers = facts["offers"].merge(facts["skus"][["sku", "provider"]], on="sku")
     assert len(offers) >= 300
     assert {"aws", "azure", "gcp", "oci"} <= set(offers["provider"])
     assert len(set(offers["provider"]) - {"aws", "azure", "gcp", "oci", "own"}) >= 6
     assert len(facts["models"]) >= 40
-    assert {"Llama-4-Scout", "Llama-4-Maverick", "Llama-3.3-70B", "DeepSeek-R1", "Kimi-K2", "GLM-4.5", "GLM-4.6"} <= set(facts["models"]["model"])
+    assert {"Llama-4-Scout", "Llama-4-Maverick", "Llama-3.3-70B", "DeepSeek-R1", "Kimi-K2", "GLM-4.5", "GLM-4.6"} <= set(
+        facts["models"]["model"]
+    )
     runs = facts["serving_runs"]
     assert len(runs) >= 150
     assert (runs["precision"] == "fp4").sum() >= 20
@@ -302,8 +321,13 @@ def test_the_facts_pass_their_check_and_the_check_finds_what_is_wrong(facts):
         table.loc[table[table.columns[0]] == where, column] = value
         return check_facts({**facts, name: table}, today)[0]
 
-    # The three prices that once carried a Windows licence; a sparse peak; megabytes; a spot price above on demand; a price of another currency.
-    for offer, price in (("azure-NC48ads_A100_v4-eastus-on-demand", 9.554), ("azure-NC96ads_A100_v4-eastus-on-demand", 19.108), ("azure-NC80adis_H100_v5-eastus-on-demand", 17.64)):
+    # The three prices that once carried a Windows licence; a sparse peak; megabytes; a spot price above on demand; a price of another
+    # currency.
+    for offer, price in (
+        ("azure-NC48ads_A100_v4-eastus-on-demand", 9.554),
+        ("azure-NC96ads_A100_v4-eastus-on-demand", 19.108),
+        ("azure-NC80adis_H100_v5-eastus-on-demand", 17.64),
+    ):
         assert any("Windows" in line for line in found("offers", offer, "usd_per_hour", price)), offer
     assert any("sparsity" in line for line in found("accelerators", "B200", "fp4_tflops", 18_001.0))
     assert any("unit" in line for line in found("accelerators", "H100", "memory_gib", 81_920.0))
@@ -318,7 +342,17 @@ def test_measured_latencies_are_the_published_ones(facts):
     rows = rows[rows["source_id"] == "aiconfigurator"]
     assert 50 <= len(rows) <= 100
     rows = facts["serving_runs"][facts["serving_runs"]["source_id"].isin(["aiconfigurator", "aiconfigurator_mixtures"])]
-    point = ["model", "accelerator", "accelerators", "engine", "precision", "tensor_parallel", "input_tokens", "output_tokens", "concurrency"]
+    point = [
+        "model",
+        "accelerator",
+        "accelerators",
+        "engine",
+        "precision",
+        "tensor_parallel",
+        "input_tokens",
+        "output_tokens",
+        "concurrency",
+    ]
     both = rows.merge(published[~published["work_in_progress"]], on=point, suffixes=("", "_published"))
     for name in ("first_token_seconds", "token_seconds"):
         both = both[np.isclose(both[name], both[f"{name}_published"], rtol=1e-5, atol=0)]

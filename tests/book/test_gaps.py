@@ -10,7 +10,10 @@ from capplan.book.book import load_book
 from capplan.book.tables.registry import TABLES
 from tests.conftest import CONTRACTS, SKUS, SOURCES, hourly
 
-PLAN = "as_of: 2026-03-30\nfirst_quarter: 2026Q2\nhorizon_quarters: 2\npaths: 20\nplan_paths: 5\nload_blocks: 2\nproviders: [aws]\ngeographies: [us]\ngap_share: 0.005\n"
+PLAN = (
+    "as_of: 2026-03-30\nfirst_quarter: 2026Q2\nhorizon_quarters: 2\npaths: 20\nplan_paths: 5\nload_blocks: 2\nproviders:"
+    " [aws]\ngeographies: [us]\ngap_share: 0.005\n"
+)
 
 
 @pytest.mark.slow

@@ -12,7 +12,9 @@ from capplan.book.book import load_book
 USAGE = "time,workload,quantity\n" + "".join(f"2026-11-{day:02d},train,64\n" for day in range(1, 29))
 WORKLOADS = "workload,stage,unit\ntrain,pretraining,{unit}\n"
 SPEEDS = "workload,accelerator,work_per_accelerator_hour,basis\ntrain,H100,1,stated\n"
-CONTRACT = "commitment_id,sku,region,term,machines,usd_per_hour,start,end\nri,p5.48xlarge,us-east-1,reserved_1y,1,30,2026-01-01,2027-12-31\n"
+CONTRACT = (
+    "commitment_id,sku,region,term,machines,usd_per_hour,start,end\nri,p5.48xlarge,us-east-1,reserved_1y,1,30,2026-01-01,2027-12-31\n"
+)
 SOURCES = "source_id,title,where_found,retrieved_on\nq,quotes,mail,2026-11-01\n"
 BLOCK = (
     "offer_id,sku,region,geography,term,term_months,usd_per_hour,available_from,available_to,discounts,guarantees_capacity,as_of,source_id\n"
@@ -78,9 +80,9 @@ def test_a_book_of_usage_only_may_buy_from_all_but_builds_no_data_centre(tmp_pat
 def test_check_is_quick_and_loads_no_solver(tmp_path):
     folder = book(tmp_path, speeds=SPEEDS)
     code = (
-        "import resource, sys; from capplan.answers.readiness import require_ready; from capplan.book.book import load_book; "
-        f"found = load_book({str(folder)!r}); require_ready(found, found.scenario); "
-        "print([name for name in ('dask', 'pulp', 'highspy', 'numba', 'altair') if name in sys.modules], resource.getrusage(resource.RUSAGE_SELF).ru_utime)"
+        "import resource, sys; from capplan.answers.readiness import require_ready; from capplan.book.book import load_book; found ="
+        f" load_book({str(folder)!r}); require_ready(found, found.scenario); print([name for name in ('dask', 'pulp', 'highspy', 'numba',"
+        " 'altair') if name in sys.modules], resource.getrusage(resource.RUSAGE_SELF).ru_utime)"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.startswith("[] ")

@@ -224,7 +224,8 @@ def shot(request: pytest.FixtureRequest) -> Any:
         path = SHOTS / f"{name}.png"
         if tall:
             height = page.evaluate(
-                "() => Math.max(...[...document.querySelectorAll('.jp-Notebook .jp-WindowedPanel-outer, .jp-Notebook')].map(part => part.scrollHeight), 0)"
+                "() => Math.max(...[...document.querySelectorAll('.jp-Notebook .jp-WindowedPanel-outer, .jp-Notebook')].map(part =>"
+                " part.scrollHeight), 0)"
             )
             page.set_viewport_size({"width": 1400, "height": int(min(height + 160, 12_000))})
             page.wait_for_timeout(500)

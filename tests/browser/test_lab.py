@@ -113,7 +113,10 @@ def test_an_explorer_follows_the_keyboard(lab: Any, page: Any, small: str, shot:
     settled(page)
     assert text_of(page, "capplan-headline") == "It costs 1200000 <b>in all</b>"
     assert marks_in(page, ".jp-NotebookPanel .capplan-picture") >= 2
-    assert page.evaluate("() => [...document.querySelectorAll('.jp-RenderedHTMLCommon img')].filter(part => part.naturalWidth > 300).length") == 1
+    assert (
+        page.evaluate("() => [...document.querySelectorAll('.jp-RenderedHTMLCommon img')].filter(part => part.naturalWidth > 300).length")
+        == 1
+    )
 
     move(page, "Risk weight", "ArrowRight", 4)
     page.wait_for_function("() => document.querySelector('.capplan-headline').innerText.includes('1400000')", timeout=30_000)
@@ -143,7 +146,13 @@ def test_an_explorer_follows_the_keyboard(lab: Any, page: Any, small: str, shot:
     page.get_by_role("button", name="Export chart").first.click()
     page.wait_for_function("() => document.querySelector('.capplan-status').innerText.includes('Wrote cost_cost.svg')", timeout=30_000)
     assert "<script" not in (lab.folder / "cost_cost.svg").read_text(encoding="utf-8")
-    assert page.evaluate("() => document.querySelectorAll('.capplan-explorer script, .capplan-explorer img, .jp-OutputArea-output script, .jp-OutputArea-output img[onerror]').length") == 0
+    assert (
+        page.evaluate(
+            "() => document.querySelectorAll('.capplan-explorer script, .capplan-explorer img, .jp-OutputArea-output script,"
+            " .jp-OutputArea-output img[onerror]').length"
+        )
+        == 0
+    )
     assert page.foreign == []
 
 

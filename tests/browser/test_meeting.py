@@ -45,17 +45,23 @@ def test_a_card_answers_by_keyboard_while_the_kernel_stays_free(lab: Any, page: 
     card = page.get_by_role("button", name="Demand changes by")
     card.focus()
     page.keyboard.press("Enter")
-    page.wait_for_function("() => document.querySelector('.capplan-meeting .capplan-table').innerText.includes('first answer')", timeout=10_000)
+    page.wait_for_function(
+        "() => document.querySelector('.capplan-meeting .capplan-table').innerText.includes('first answer')", timeout=10_000
+    )
     page.evaluate("() => window.jupyterapp.shell.currentWidget.content.activeCellIndex = 2")
     page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-cell')")
     assert "first answer" in page.locator(".capplan-meeting .capplan-table").inner_text(), "a cell ran while the full answer was computed"
-    page.wait_for_function("() => document.querySelector('.capplan-meeting .capplan-status').innerText.includes('All answers are full ones')", timeout=60_000)
+    page.wait_for_function(
+        "() => document.querySelector('.capplan-meeting .capplan-status').innerText.includes('All answers are full ones')", timeout=60_000
+    )
     text = page.locator(".capplan-meeting").inner_text()
     assert "Sign 1 contract: from $1300000 to $9" in text
     assert "a_b from $1 to $2" in text
     assert page.locator(".capplan-meeting mjx-container").count() == 0
     assert "P&L, 2027 (USD)" in text
-    names = page.evaluate("() => [...document.querySelectorAll('.capplan-meeting button')].filter(part => !part.disabled).map(part => part.tabIndex)")
+    names = page.evaluate(
+        "() => [...document.querySelectorAll('.capplan-meeting button')].filter(part => !part.disabled).map(part => part.tabIndex)"
+    )
     assert names, "there are cards"
     assert min(names) >= 0, "the keyboard reaches every card"
     box = page.locator(".capplan-meeting").bounding_box()

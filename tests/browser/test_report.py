@@ -24,7 +24,10 @@ def test_the_memo_is_one_printed_page_with_nothing_cut(report: Path, page: Any, 
     assert len(re.findall(rb"/Type\s*/Page\b", file.read_bytes())) == 1
     page.emulate_media(media="print")
     page.set_viewport_size({"width": 710, "height": 1000})  # A4 upright less its margins, at 96 dots an inch
-    wide = page.evaluate("() => [...document.querySelectorAll('div.memo table')].filter(part => part.getBoundingClientRect().right > window.innerWidth + 1).length")
+    wide = page.evaluate(
+        "() => [...document.querySelectorAll('div.memo table')].filter(part => part.getBoundingClientRect().right > window.innerWidth +"
+        " 1).length"
+    )
     assert wide == 0
     ids = page.evaluate("() => [...document.querySelectorAll('div.memo td')].map(part => part.id)")
     assert len(ids) == len(set(ids)) > 20
@@ -33,7 +36,8 @@ def test_the_memo_is_one_printed_page_with_nothing_cut(report: Path, page: Any, 
 def test_the_page_opens_from_disk_with_every_chart(report: Path, page: Any, shot: Any) -> None:
     open_whole(page, report)
     figures = page.evaluate(
-        "() => [...document.querySelectorAll('figure')].map(part => part.querySelectorAll('svg .role-mark path[d], svg .role-mark line').length)"
+        "() => [...document.querySelectorAll('figure')].map(part => part.querySelectorAll('svg .role-mark path[d], svg .role-mark"
+        " line').length)"
     )
     assert len(figures) >= len(list((report / "charts").glob("*.svg"))) > 0
     assert min(figures) > 0, "every chart has marks in it"
@@ -55,22 +59,18 @@ def test_the_page_reads_like_a_paper_not_like_a_table_dump(report: Path, page: A
 
 def test_no_text_of_a_chart_is_cut_or_covers_another(report: Path, page: Any) -> None:
     open_whole(page, report)
-    cut = page.evaluate(
-        """() => [...document.querySelectorAll('figure svg')].flatMap(svg => { const frame = svg.getBoundingClientRect();
+    cut = page.evaluate("""() => [...document.querySelectorAll('figure svg')].flatMap(svg => { const frame = svg.getBoundingClientRect();
             return [...svg.querySelectorAll('text')].filter(part => part.textContent.trim() && part.getAttribute('opacity') !== '0')
                 .filter(part => { const box = part.getBoundingClientRect();
                     return box.left < frame.left - 1 || box.right > frame.right + 1 || box.top < frame.top - 1 || box.bottom > frame.bottom + 1; })
-                .map(part => part.textContent); })"""
-    )
+                .map(part => part.textContent); })""")
     assert cut == []
-    covered = page.evaluate(
-        """() => [...document.querySelectorAll('figure svg')].flatMap(svg => {
+    covered = page.evaluate("""() => [...document.querySelectorAll('figure svg')].flatMap(svg => {
             const boxes = [...svg.querySelectorAll('.role-axis-label text, .role-legend-label text, .role-title-text text')]
                 .filter(part => part.textContent.trim() && part.getAttribute('opacity') !== '0').map(part => [part.textContent, part.getBoundingClientRect()]);
             return boxes.flatMap(([one, a], place) => boxes.slice(place + 1)
                 .filter(([, b]) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3)
-                .map(([other]) => one + ' / ' + other)); })"""
-    )
+                .map(([other]) => one + ' / ' + other)); })""")
     assert covered == []
 
 

@@ -43,7 +43,12 @@ def show_texts(book, scenario):
     drawn = charts.bars(pd.DataFrame({{"label": ["from $1M", "to $2M"], "value": [1.0, 2.0]}}), title=TEXTS[0], value_title="Cost", unit="USD")
     return View(TEXTS[0], {{"cost": drawn}}, pd.DataFrame({{"workload": TEXTS}}), 1.0, "USD", ("risk_weight",), TEXTS)
 """
-CELLS = (CODE, 'HTML("<p class=\'control\'>from $1M to $2M</p>")', "show_texts(Book, Book.scenario)", "show_texts(Book, Book.scenario).shown")
+CELLS = (
+    CODE,
+    "HTML(\"<p class='control'>from $1M to $2M</p>\")",
+    "show_texts(Book, Book.scenario)",
+    "show_texts(Book, Book.scenario).shown",
+)
 
 
 def notebook(*cells: str) -> nbformat.NotebookNode:
@@ -72,7 +77,9 @@ def as_written(found: dict[str, list[str]]) -> None:
 
 def mathematics(page: Any, within: str = "body") -> int:
     """Count the formulas that MathJax has set."""
-    return page.evaluate("within => document.querySelectorAll(`${within} mjx-container, ${within} .MathJax, ${within} .mjx-chtml`).length", within)
+    return page.evaluate(
+        "within => document.querySelectorAll(`${within} mjx-container, ${within} .MathJax, ${within} .mjx-chtml`).length", within
+    )
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +98,9 @@ def test_the_lab_shows_text_as_it_is_written(lab: Any, page: Any, shot: Any) -> 
     lab.open(page, "texts.ipynb")
     lab.run_all(page)
     page.wait_for_selector(".jp-OutputArea-output .control mjx-container", timeout=30_000)
-    page.wait_for_function("() => document.querySelectorAll('.capplan-explorer .capplan-status').length && !document.querySelector('.capplan-busy')")
+    page.wait_for_function(
+        "() => document.querySelectorAll('.capplan-explorer .capplan-status').length && !document.querySelector('.capplan-busy')"
+    )
     shot(page, "texts_lab", tall=True)
     assert mathematics(page) == mathematics(page, ".control") > 0, "the control is a formula, and nothing else is"
     as_written(read(page, ".jp-OutputArea-output .mathjax_ignore"))
@@ -112,7 +121,14 @@ def test_an_executed_notebook_shows_text_as_it_is_written(lab: Any, page: Any, e
 def test_a_converted_page_shows_text_as_it_is_written(page: Any, executed: Path, shot: Any) -> None:
     if not MATHJAX.is_dir():
         needed("MathJax 2 (Debian package libjs-mathjax)")
-    command = [sys.executable, "-m", "nbconvert", "--to", "html", f"--HTMLExporter.mathjax_url={HOST}/MathJax.js?config=TeX-AMS_CHTML-full,Safe"]
+    command = [
+        sys.executable,
+        "-m",
+        "nbconvert",
+        "--to",
+        "html",
+        f"--HTMLExporter.mathjax_url={HOST}/MathJax.js?config=TeX-AMS_CHTML-full,Safe",
+    ]
     subprocess.run([*command, str(executed)], check=True, capture_output=True)
 
     def serve(route: Any) -> None:

@@ -28,8 +28,19 @@ OWN = offer("own", "owned", 0.0, sku="own", region="site", capex_usd=10_000.0, t
 MACHINES = (sku("gpu"), sku("own", provider="own", power_kw=2.0))
 RIVAL = (sku("gpu"), sku("other", provider="rival"))
 LATER = work_class(stage_kind="batch", deferrable=True)
-OWNED = pd.DataFrame({"asset_id": ["old"], "sku": ["own"], "site": ["site"], "machines": [1], "in_service": [pd.Timestamp("2022-04-01")], "capex_usd": [9_000.0]})
-SITE = pd.DataFrame({"site": ["site"], "geography": ["us"], "available_kw": [9.0], "pue": [1.2], "usd_per_kwh": [0.1], "usd_per_kw_month": [73.0]})
+OWNED = pd.DataFrame(
+    {
+        "asset_id": ["old"],
+        "sku": ["own"],
+        "site": ["site"],
+        "machines": [1],
+        "in_service": [pd.Timestamp("2022-04-01")],
+        "capex_usd": [9_000.0],
+    }
+)
+SITE = pd.DataFrame(
+    {"site": ["site"], "geography": ["us"], "available_kw": [9.0], "pue": [1.2], "usd_per_kwh": [0.1], "usd_per_kw_month": [73.0]}
+)
 
 
 def limit(kind: str, amount: float, **more: Any) -> dict[str, Any]:
@@ -47,121 +58,224 @@ def state(*rows: Any, **more: Any) -> Stated:
 
 #: What each file shows, as its first line says: the rule, and the rows and columns in which it is written.
 SHOWS = {
-    "whole_lots_with_a_minimum": "An offer in lots of four, none or at least two and at most nine: the on-off column any_, and the rows that tie lots to it",
+    "whole_lots_with_a_minimum": (
+        "An offer in lots of four, none or at least two and at most nine: the on-off column any_, and the rows that tie lots to it"
+    ),
     "volume_tiers": "A price for fewer than 5, for 5 to 8 and for 9 lots or more: one column a tier, at most one of them on",
     "pinned_purchase": "A purchase that is decided already: the lower bound of its column",
-    "renewal": "A contract that ends may be renewed for its own term, any number of its machines: the column buy_renew_, capacity from the day after its end",
-    "renewal_that_can_no_longer_be_stopped": "A contract whose day of notice is past renews by itself: its column is held at all of its machines",
+    "renewal": (
+        "A contract that ends may be renewed for its own term, any number of its machines: the column buy_renew_, capacity from the day"
+        " after its end"
+    ),
+    "renewal_that_can_no_longer_be_stopped": (
+        "A contract whose day of notice is past renews by itself: its column is held at all of its machines"
+    ),
     "quota": "At most 7 accelerators of a kind, 3 of them signed: the row cap leaves 4 for what is bought",
     "new_accelerators": "At most 3 accelerators that begin in a quarter: a row cap for each quarter, over the purchases that start there",
     "power": "At most 7 kW at a site for machines one owns, of 2 kW each: the row cap",
     "power_of_a_site": "A site's own power of 9 kW at a PUE of 1.2: a row although no limit names it",
     "power_that_is_paid_for": "Power that a site's contract pays anyway: columns for what is drawn within it, and rows that hold it there",
     "share_of_a_provider": "At most half of what is held may stand with one provider: its machines less half of all",
-    "hard_budget": "Spend by contract within the budget for sure, and with the expected use by the hour of both paths: the rows cap, and cap with expected use",
+    "hard_budget": (
+        "Spend by contract within the budget for sure, and with the expected use by the hour of both paths: the rows cap, and cap with"
+        " expected use"
+    ),
     "soft_budget": "A budget that may be broken at a price: the column over_ in both rows and in the cost",
     "cash_budget": "A budget on cash: half of a year paid at signing counts in the first quarter with that quarter's running half",
     "capital_budget": "A budget on purchases of machines: their price in the quarter of purchase, and no use by the hour",
-    "spend_agreement": "So much to be spent with a provider in each contract year, what is left of the first rolling over: rows spend_, columns unspent_ that are paid",
-    "deferral": "Work put off by a quarter, decided before demand is known: a column that takes it from one quarter's work and adds it to the next",
-    "discount_without_capacity": "A discount on machines had on demand: use beside it stays within the cap on demand, discounts within what is bought",
-    "savings_plan": "Dollars an hour, drawn at each machine's plan rate and lost when unused: a row of dollars over two machines' discounts",
+    "spend_agreement": (
+        "So much to be spent with a provider in each contract year, what is left of the first rolling over: rows spend_, columns unspent_"
+        " that are paid"
+    ),
+    "deferral": (
+        "Work put off by a quarter, decided before demand is known: a column that takes it from one quarter's work and adds it to the next"
+    ),
+    "discount_without_capacity": (
+        "A discount on machines had on demand: use beside it stays within the cap on demand, discounts within what is bought"
+    ),
+    "savings_plan": (
+        "Dollars an hour, drawn at each machine's plan rate and lost when unused: a row of dollars over two machines' discounts"
+    ),
     "reservation_without_discount": "Capacity at the price on demand: paid used or not, beside the cap on demand",
     "spot": "Spot for work that may be interrupted, a fifth of a paid hour lost: at most 3 in the pool, at most a fifth of the work",
     "spot_that_is_scarce_when_demand_is_high": "Demand a fifth above its mean takes part of the spot: the cap is lower on the high path",
     "on_demand_of_which_a_share_is_had": "Of what is asked for on demand four fifths are had: use counts by its inverse towards the cap",
     "cap_over_two_places": "One cap over two places at different prices: a row over the use of both pools",
     "api_with_a_rate_limit": "Work that an API may serve at its rate limit, shared by two regions: the row api_rate over both",
-    "speeds_and_residency": "Two classes, two accelerators, different speeds, one bound to the US: work per accelerator, and no column where data may not go",
-    "after_the_horizon": "Contracts that outlast the horizon: the last quarter's demand served in the years after it, at gross cost, by what still runs, what replaces it and by the hour; unused hours let at a share of their own price",
+    "speeds_and_residency": (
+        "Two classes, two accelerators, different speeds, one bound to the US: work per accelerator, and no column where data may not go"
+    ),
+    "after_the_horizon": (
+        "Contracts that outlast the horizon: the last quarter's demand served in the years after it, at gross cost, by what still runs,"
+        " what replaces it and by the hour; unused hours let at a share of their own price"
+    ),
     "branches": "Later purchases that follow the demand seen by the next review: their columns once for low and once for high demand",
-    "late_delivery_bridged": "A delivery that slips by an expected number of days: the price of the bridge in the cost of a lot that is to begin then",
-    "late_delivery_in_states": "A delivery that is 45 days late in one of two states: its capacity is missing in the first part of that quarter, which has a point of its own, and so is its bill",
+    "late_delivery_bridged": (
+        "A delivery that slips by an expected number of days: the price of the bridge in the cost of a lot that is to begin then"
+    ),
+    "late_delivery_in_states": (
+        "A delivery that is 45 days late in one of two states: its capacity is missing in the first part of that quarter, which has a point"
+        " of its own, and so is its bill"
+    ),
     "price_states": "The price on demand in two states: each path once at today's price and once at twice as much",
     "egress": "Data that leaves its home at a price for each GiB: a higher cost of use away from home",
-    "payment_schedule": "A contract paid a quarter at signing and the rest after three months, within cash budgets: the payments in the rows of their quarters",
+    "payment_schedule": (
+        "A contract paid a quarter at signing and the rest after three months, within cash budgets: the payments in the rows of their"
+        " quarters"
+    ),
     "booking_window": "An offer that can be booked from April on: a column for the second quarter only",
-    "capacity_block": "Six weeks of capacity that serve work which can be moved into them, and no other: the share of the quarter that they cover",
+    "capacity_block": (
+        "Six weeks of capacity that serve work which can be moved into them, and no other: the share of the quarter that they cover"
+    ),
 }
 ONE, TWO = demand([[10.0]]), demand([[10.0, 12.0]])
 #: What each file shows, and the problem in it.
 CASES: dict[str, Callable[[], Stated]] = {
     "whole_lots_with_a_minimum": lambda: state(ONE, [ON_DEMAND, LEASE | {"lot_machines": 4, "minimum_lots": 2, "maximum_lots": 9.0}]),
-    "volume_tiers": lambda: state(ONE, [ON_DEMAND, LEASE], offer_tiers=pd.DataFrame({"offer_id": "lease", "from_lots": [5, 9], "usd_per_hour": [1.8, 1.5]})),
+    "volume_tiers": lambda: state(
+        ONE, [ON_DEMAND, LEASE], offer_tiers=pd.DataFrame({"offer_id": "lease", "from_lots": [5, 9], "usd_per_hour": [1.8, 1.5]})
+    ),
     "pinned_purchase": lambda: state(ONE, [ON_DEMAND, LEASE], assumptions(horizon_quarters=1, pinned_purchases=(("lease", "2027Q1", 12),))),
     "renewal": lambda: state(TWO, [ON_DEMAND], commitments=[commitment("old", 4.0, "2026-04-01", "2027-03-31", renewal_usd_per_hour=3.0)]),
     "renewal_that_can_no_longer_be_stopped": lambda: state(
-        TWO, [ON_DEMAND], commitments=[commitment("old", 4.0, "2026-04-01", "2027-03-31", renewal_usd_per_hour=9.0, renews=True, notice_date=pd.Timestamp("2026-12-01"))]
+        TWO,
+        [ON_DEMAND],
+        commitments=[
+            commitment(
+                "old", 4.0, "2026-04-01", "2027-03-31", renewal_usd_per_hour=9.0, renews=True, notice_date=pd.Timestamp("2026-12-01")
+            )
+        ],
     ),
-    "quota": lambda: state(ONE, [ON_DEMAND, LEASE], limits=[limit("quota_accelerators", 7.0)], commitments=[commitment("old", 3.0, "2026-07-01", "2027-12-31")]),
+    "quota": lambda: state(
+        ONE, [ON_DEMAND, LEASE], limits=[limit("quota_accelerators", 7.0)], commitments=[commitment("old", 3.0, "2026-07-01", "2027-12-31")]
+    ),
     "new_accelerators": lambda: state(TWO, [ON_DEMAND, YEAR], limits=[limit("new_accelerators", 3.0)]),
     "power": lambda: state(ONE, [ON_DEMAND, OWN], limits=[limit("power_kw", 7.0, region="site")], skus=MACHINES),
     "power_of_a_site": lambda: state(ONE, [ON_DEMAND, OWN], skus=MACHINES, sites=SITE),
-    "power_that_is_paid_for": lambda: state(TWO, [ON_DEMAND, OWN], skus=MACHINES, sites=SITE.assign(committed_kw=5.0, end=pd.Timestamp("2027-12-31")), assets=OWNED),
-    "share_of_a_provider": lambda: state(ONE, [LEASE, LEASE | {"offer_id": "rival", "sku": "other", "usd_per_hour": 2.5}], limits=[limit("provider_share", 0.5, provider="cloud")], skus=RIVAL),
-    "hard_budget": lambda: state(demand([[10.0], [4.0]]), [ON_DEMAND, LEASE], limits=[limit("budget_usd", 43_800.0, measure="p_and_l", hard=True)]),
-    "soft_budget": lambda: state(ONE, [ON_DEMAND, LEASE], limits=[limit("budget_usd", 43_800.0, measure="p_and_l", hard=False)]),
-    "cash_budget": lambda: state(ONE, [ON_DEMAND, YEAR | {"upfront_share": 0.5}], limits=[limit("budget_usd", 43_800.0, measure="cash", hard=True)]),
-    "capital_budget": lambda: state(ONE, [ON_DEMAND, OWN], limits=[limit("budget_usd", 25_000.0, measure="capex", hard=True)], skus=MACHINES),
-    "spend_agreement": lambda: state(
-        TWO, [ON_DEMAND, LEASE], spend_agreements=pd.DataFrame([agreement("2027-01-01", "2027-03-31", 60_000.0, rolls_over=True), agreement("2027-04-01", "2027-06-30", 90_000.0)])
+    "power_that_is_paid_for": lambda: state(
+        TWO, [ON_DEMAND, OWN], skus=MACHINES, sites=SITE.assign(committed_kw=5.0, end=pd.Timestamp("2027-12-31")), assets=OWNED
     ),
-    "deferral": lambda: state(demand([[10.0, 2.0]]), [ON_DEMAND], assumptions(deferral_quarters=1), limits=[limit("on_demand_accelerators", 6.0)], classes=[LATER]),
-    "discount_without_capacity": lambda: state(ONE, [ON_DEMAND, YEAR | {"guarantees_capacity": False}], limits=[limit("on_demand_accelerators", 6.0)]),
+    "share_of_a_provider": lambda: state(
+        ONE,
+        [LEASE, LEASE | {"offer_id": "rival", "sku": "other", "usd_per_hour": 2.5}],
+        limits=[limit("provider_share", 0.5, provider="cloud")],
+        skus=RIVAL,
+    ),
+    "hard_budget": lambda: state(
+        demand([[10.0], [4.0]]), [ON_DEMAND, LEASE], limits=[limit("budget_usd", 43_800.0, measure="p_and_l", hard=True)]
+    ),
+    "soft_budget": lambda: state(ONE, [ON_DEMAND, LEASE], limits=[limit("budget_usd", 43_800.0, measure="p_and_l", hard=False)]),
+    "cash_budget": lambda: state(
+        ONE, [ON_DEMAND, YEAR | {"upfront_share": 0.5}], limits=[limit("budget_usd", 43_800.0, measure="cash", hard=True)]
+    ),
+    "capital_budget": lambda: state(
+        ONE, [ON_DEMAND, OWN], limits=[limit("budget_usd", 25_000.0, measure="capex", hard=True)], skus=MACHINES
+    ),
+    "spend_agreement": lambda: state(
+        TWO,
+        [ON_DEMAND, LEASE],
+        spend_agreements=pd.DataFrame(
+            [agreement("2027-01-01", "2027-03-31", 60_000.0, rolls_over=True), agreement("2027-04-01", "2027-06-30", 90_000.0)]
+        ),
+    ),
+    "deferral": lambda: state(
+        demand([[10.0, 2.0]]), [ON_DEMAND], assumptions(deferral_quarters=1), limits=[limit("on_demand_accelerators", 6.0)], classes=[LATER]
+    ),
+    "discount_without_capacity": lambda: state(
+        ONE, [ON_DEMAND, YEAR | {"guarantees_capacity": False}], limits=[limit("on_demand_accelerators", 6.0)]
+    ),
     "savings_plan": lambda: state(
-        ONE, [ON_DEMAND, offer("od-a", "on_demand", 2.0, sku="old"), offer("sp", "savings_plan_1y", 2.5, discounts="usd_per_hour", plan_id="p"),
-              offer("sp-a", "savings_plan_1y", 1.5, sku="old", discounts="usd_per_hour", plan_id="p")],
-        skus=[sku("gpu"), sku("old", "A100")], speeds=[("work", "H100", 1.0), ("work", "A100", 0.5)],
+        ONE,
+        [
+            ON_DEMAND,
+            offer("od-a", "on_demand", 2.0, sku="old"),
+            offer("sp", "savings_plan_1y", 2.5, discounts="usd_per_hour", plan_id="p"),
+            offer("sp-a", "savings_plan_1y", 1.5, sku="old", discounts="usd_per_hour", plan_id="p"),
+        ],
+        skus=[sku("gpu"), sku("old", "A100")],
+        speeds=[("work", "H100", 1.0), ("work", "A100", 0.5)],
     ),
     "reservation_without_discount": lambda: state(
-        ONE, [ON_DEMAND, YEAR | {"usd_per_hour": 4.5, "discounts": "none", "guarantees_capacity": True}], limits=[limit("on_demand_accelerators", 6.0)]
+        ONE,
+        [ON_DEMAND, YEAR | {"usd_per_hour": 4.5, "discounts": "none", "guarantees_capacity": True}],
+        limits=[limit("on_demand_accelerators", 6.0)],
     ),
     "spot": lambda: state(
-        ONE, [ON_DEMAND, offer("spot", "spot", 1.0, interruptions_per_hour=0.4)], classes=[work_class(interruptible=True)],
+        ONE,
+        [ON_DEMAND, offer("spot", "spot", 1.0, interruptions_per_hour=0.4)],
+        classes=[work_class(interruptible=True)],
         limits=[limit("spot_share", 0.2), limit("spot_accelerators", 3.0, limit_id="most")],
     ),
     "spot_that_is_scarce_when_demand_is_high": lambda: state(
-        demand([[8.0], [12.0]]), [ON_DEMAND, offer("spot", "spot", 1.0)], classes=[work_class(interruptible=True)], limits=[limit("spot_accelerators", 5.0)]
+        demand([[8.0], [12.0]]),
+        [ON_DEMAND, offer("spot", "spot", 1.0)],
+        classes=[work_class(interruptible=True)],
+        limits=[limit("spot_accelerators", 5.0)],
     ),
-    "on_demand_of_which_a_share_is_had": lambda: state(ONE, [ON_DEMAND | {"available_share": 0.8}], limits=[limit("on_demand_accelerators", 10.0)]),
+    "on_demand_of_which_a_share_is_had": lambda: state(
+        ONE, [ON_DEMAND | {"available_share": 0.8}], limits=[limit("on_demand_accelerators", 10.0)]
+    ),
     "cap_over_two_places": lambda: state(
-        demand([[10.0]], region="any"), [ON_DEMAND, offer("eu", "on_demand", 3.0, region="eu-1", geography="eu")], limits=[limit("on_demand_accelerators", 7.0)]
+        demand([[10.0]], region="any"),
+        [ON_DEMAND, offer("eu", "on_demand", 3.0, region="eu-1", geography="eu")],
+        limits=[limit("on_demand_accelerators", 7.0)],
     ),
     "api_with_a_rate_limit": lambda: state(
-        pd.concat([ONE, demand([[5.0]], region="eu")]), [ON_DEMAND, offer("eu", "on_demand", 3.0, region="eu-1", geography="eu")],
-        limits=[limit("on_demand_accelerators", 4.0)], classes=[work_class(api="either", api_usd_per_unit=9.0, api_units_per_hour=3.0)],
+        pd.concat([ONE, demand([[5.0]], region="eu")]),
+        [ON_DEMAND, offer("eu", "on_demand", 3.0, region="eu-1", geography="eu")],
+        limits=[limit("on_demand_accelerators", 4.0)],
+        classes=[work_class(api="either", api_usd_per_unit=9.0, api_units_per_hour=3.0)],
     ),
     "speeds_and_residency": lambda: state(
-        pd.concat([ONE, demand([[6.0]], name="batch", region="any")]), [ON_DEMAND, offer("eu", "lease", 1.0, term_months=3, sku="old", region="eu-1", geography="eu")],
-        skus=[sku("gpu"), sku("old", "A100")], classes=[work_class(residency="us"), work_class("batch")],
+        pd.concat([ONE, demand([[6.0]], name="batch", region="any")]),
+        [ON_DEMAND, offer("eu", "lease", 1.0, term_months=3, sku="old", region="eu-1", geography="eu")],
+        skus=[sku("gpu"), sku("old", "A100")],
+        classes=[work_class(residency="us"), work_class("batch")],
         speeds=[("work", "H100", 1.0), ("batch", "H100", 3.0), ("batch", "A100", 1.0)],
     ),
-    "after_the_horizon": lambda: state(ONE, [ON_DEMAND, YEAR, offer("half", "lease", 1.8, term_months=6)], assumptions(horizon_quarters=1, horizon_end="hold_demand", reuse_share=0.3)),
-    "late_delivery_bridged": lambda: state(demand([[0.0, 10.0]]), [ON_DEMAND, LEASE | {"lead_time_days_p50": 90.0, "lead_time_days_p90": 120.0}]),
+    "after_the_horizon": lambda: state(
+        ONE,
+        [ON_DEMAND, YEAR, offer("half", "lease", 1.8, term_months=6)],
+        assumptions(horizon_quarters=1, horizon_end="hold_demand", reuse_share=0.3),
+    ),
+    "late_delivery_bridged": lambda: state(
+        demand([[0.0, 10.0]]), [ON_DEMAND, LEASE | {"lead_time_days_p50": 90.0, "lead_time_days_p90": 120.0}]
+    ),
     "late_delivery_in_states": lambda: state(
-        ONE, [ON_DEMAND, LEASE | {"lead_time_days_p50": 0.0, "lead_time_days_p90": 60.0}],
+        ONE,
+        [ON_DEMAND, LEASE | {"lead_time_days_p50": 0.0, "lead_time_days_p90": 60.0}],
         delivery_states=pd.DataFrame({"state": ["on time", "late"], "probability": [0.75, 0.25], "late_days": [0.0, 45.0]}),
     ),
     "price_states": lambda: state(
-        ONE, [ON_DEMAND, LEASE | {"usd_per_hour": 5.0}], price_states=pd.DataFrame({"state": ["today", "dear"], "probability": [0.6, 0.4], "on_demand_factor": [1.0, 2.0]})
+        ONE,
+        [ON_DEMAND, LEASE | {"usd_per_hour": 5.0}],
+        price_states=pd.DataFrame({"state": ["today", "dear"], "probability": [0.6, 0.4], "on_demand_factor": [1.0, 2.0]}),
     ),
     "egress": lambda: state(
-        demand([[10.0]], region="any"), [ON_DEMAND, offer("rival", "on_demand", 2.5, sku="other")], skus=RIVAL,
+        demand([[10.0]], region="any"),
+        [ON_DEMAND, offer("rival", "on_demand", 2.5, sku="other")],
+        skus=RIVAL,
         classes=[work_class(home_provider="cloud", home_region="us", egress_gib_per_unit=5.0)],
         egress_prices=pd.DataFrame({"provider": ["cloud"], "crossing": ["other_provider"], "usd_per_gib": [0.09]}),
     ),
     "payment_schedule": lambda: state(
-        TWO, [ON_DEMAND, YEAR | {"upfront_share": 0.25}], assumptions(horizon_end="count_in_full"), limits=[limit("budget_usd", 87_600.0, measure="cash", hard=True)],
+        TWO,
+        [ON_DEMAND, YEAR | {"upfront_share": 0.25}],
+        assumptions(horizon_end="count_in_full"),
+        limits=[limit("budget_usd", 87_600.0, measure="cash", hard=True)],
         offer_payments=pd.DataFrame({"offer_id": ["year"], "months_after_start": [3.0], "share": [0.75]}),
     ),
-    "booking_window": lambda: state(TWO, [ON_DEMAND, LEASE | {"available_from": pd.Timestamp("2027-04-01"), "available_to": pd.Timestamp("2027-06-30")}]),
+    "booking_window": lambda: state(
+        TWO, [ON_DEMAND, LEASE | {"available_from": pd.Timestamp("2027-04-01"), "available_to": pd.Timestamp("2027-06-30")}]
+    ),
     "capacity_block": lambda: state(
         pd.concat([ONE, demand([[6.0]], name="batch")]),
         [ON_DEMAND, offer("block", "capacity_block", 1.0, term_months=1.5, available_from=pd.Timestamp("2027-01-01"), maximum_lots=4.0)],
-        classes=[work_class(), work_class("batch", stage_kind="batch", deferrable=True)], speeds=[("work", "H100", 1.0), ("batch", "H100", 1.0)],
+        classes=[work_class(), work_class("batch", stage_kind="batch", deferrable=True)],
+        speeds=[("work", "H100", 1.0), ("batch", "H100", 1.0)],
     ),
     "branches": lambda: state(demand([[4.0, 0.0], [8.0, 8.0]]), [ON_DEMAND, LEASE], assumptions(approval_days=0)),
-}  # fmt: skip
+}
 
 
 def written(stated: Stated, branched: bool = False) -> tuple[pulp.LpProblem, TwoStage]:

@@ -50,7 +50,16 @@ def recalculated(path: Path, out: Path) -> openpyxl.Workbook:
     """Return the values LibreOffice calculates for a workbook, from nothing but its formulas and inputs."""
     bare = without_results(path, out / f"bare-{path.name}")
     profile = (out.parent / "office-profile").as_uri()
-    command = [office(), f"-env:UserInstallation={profile}", "--headless", "--convert-to", "xlsx", "--outdir", str(out / "calculated"), str(bare)]
+    command = [
+        office(),
+        f"-env:UserInstallation={profile}",
+        "--headless",
+        "--convert-to",
+        "xlsx",
+        "--outdir",
+        str(out / "calculated"),
+        str(bare),
+    ]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
     values = openpyxl.load_workbook(out / "calculated" / bare.name, data_only=True)
     first = values.worksheets[0]

@@ -9,7 +9,13 @@ import numpy as np
 import pandas as pd
 
 SMALL = 1e-6
-KINDS = {"cpus": "cpus", "threads": "cpu_threads", "memory_gib": "memory_gib", "accelerators": "accelerator_count", "local_ssd_gib": "local_ssd_gib"}
+KINDS = {
+    "cpus": "cpus",
+    "threads": "cpu_threads",
+    "memory_gib": "memory_gib",
+    "accelerators": "accelerator_count",
+    "local_ssd_gib": "local_ssd_gib",
+}
 
 
 def value(row, name, default):
@@ -34,9 +40,16 @@ def machines(nodes, origin):
                 gone.append(((row["away_from"] - origin).total_seconds() / 3600, (row["away_to"] - origin).total_seconds() / 3600, 1.0))
             kind = value(row, "kind", "") or (row["accelerator"] if row["accelerator_count"] > 0 else "CPU node")
             found[name] = {
-                "row": row["node"], "has": has, "rack": value(row, "domain", row["node"]), "site": value(row, "site", "site"), "geography": value(row, "geography", ""),
-                "accelerator": row["accelerator"] if row["accelerator_count"] > 0 else "", "kind": kind, "usd": value(row, "usd_per_hour", 0.0), "gone": gone,
-            }  # fmt: skip
+                "row": row["node"],
+                "has": has,
+                "rack": value(row, "domain", row["node"]),
+                "site": value(row, "site", "site"),
+                "geography": value(row, "geography", ""),
+                "accelerator": row["accelerator"] if row["accelerator_count"] > 0 else "",
+                "kind": kind,
+                "usd": value(row, "usd_per_hour", 0.0),
+                "gone": gone,
+            }
     return found
 
 
@@ -53,7 +66,15 @@ def way(one, other, known, links, a):
                 rank = (at[0][first] + at[1][second], -turned)
                 if best is None or rank > best[0]:
                     rate = row["gbit_per_second"] * (1 - value(row, "used_share", 0.0)) * a.bandwidth_factor
-                    best = (rank, (8 / rate / 3600, value(row, "latency_seconds", 0.0) / 3600, value(row, "usd_per_gb", 0.0), ("row", number, first == row["from_place"])))
+                    best = (
+                        rank,
+                        (
+                            8 / rate / 3600,
+                            value(row, "latency_seconds", 0.0) / 3600,
+                            value(row, "usd_per_gb", 0.0),
+                            ("row", number, first == row["from_place"]),
+                        ),
+                    )
     if best:
         return best[1]
     if begin["site"] != end["site"]:
@@ -134,7 +155,11 @@ def check(answer, tasks, edges, nodes, links, a, durations=None):
         assert begin >= end - SMALL
         if size == 0:
             continue
-        pairs = [way(one, other, known, links, a) for one in rows.loc[row["from_task"], "nodes"].split(", ") for other in rows.loc[row["to_task"], "nodes"].split(", ")]
+        pairs = [
+            way(one, other, known, links, a)
+            for one in rows.loc[row["from_task"], "nodes"].split(", ")
+            for other in rows.loc[row["to_task"], "nodes"].split(", ")
+        ]
         least = max(size * pair[0] + pair[1] for pair in pairs)
         move = sent[row["from_task"], row["to_task"]]
         assert move["start_hours"] >= end - SMALL
@@ -163,7 +188,13 @@ def brute_force(tasks, edges, nodes, links, a, durations=None, figure="makespan"
     fits = []
     for task in given:
         need = part(task, 1)
-        fits.append([node for node, machine in known.items() if all(need[name] <= machine["has"][name] for name in KINDS) and not math.isnan(duration(task, node, known, durations))])
+        fits.append(
+            [
+                node
+                for node, machine in known.items()
+                if all(need[name] <= machine["has"][name] for name in KINDS) and not math.isnan(duration(task, node, known, durations))
+            ]
+        )
     # transfers that do not meet need no order of their own: each right behind its task
     moves = [("move", join) for join in joins] if a.shared_links else []
     acts = [("task", task["task_id"]) for task in given] + moves
@@ -173,7 +204,9 @@ def brute_force(tasks, edges, nodes, links, a, durations=None, figure="makespan"
             continue
         for order in itertools.permutations(acts):
             place = {act: number for number, act in enumerate(order)}
-            if any(not place["task", join[0]] <= place.get(("move", join), place["task", join[0]]) < place["task", join[1]] for join in joins):
+            if any(
+                not place["task", join[0]] <= place.get(("move", join), place["task", join[0]]) < place["task", join[1]] for join in joins
+            ):
                 continue
             acted = order if moves else [act for task in order for act in (task, *(("move", join) for join in joins if join[0] == task[1]))]
             best = min(best, _serial(acted, at, {task["task_id"]: task for task in given}, joins, known, links, a, durations))
@@ -201,7 +234,12 @@ def _serial(order, at, given, joins, known, links, a, durations):
         length, need = duration(task, node, known, durations), part(task, 1)
         for start in sorted([ready, *(row[1] for row in held if row[2] == node and row[1] > ready)]):
             starts = [start, *(row[0] for row in held if row[2] == node and start < row[0] < start + length)]
-            if all(sum(row[3][r] for row in held if row[2] == node and row[0] <= t + 1e-12 and row[1] > t + 1e-12) + need[r] <= known[node]["has"][r] + 1e-9 for t in starts for r in KINDS):
+            if all(
+                sum(row[3][r] for row in held if row[2] == node and row[0] <= t + 1e-12 and row[1] > t + 1e-12) + need[r]
+                <= known[node]["has"][r] + 1e-9
+                for t in starts
+                for r in KINDS
+            ):
                 break
         end[name] = start + length
         held.append((start, start + length, node, need))
@@ -222,7 +260,10 @@ def random_pipeline(generator: np.random.Generator, count: int, machines_: int, 
         }
     )
     pairs = [(one, other) for other in range(count) for one in range(other) if generator.uniform() < 2.0 / max(other, 2)]
-    edges = pd.DataFrame([(f"t{one}", f"t{other}", float(generator.integers(0, 5)) * 3600) for one, other in pairs], columns=["from_task", "to_task", "data_gb"])
+    edges = pd.DataFrame(
+        [(f"t{one}", f"t{other}", float(generator.integers(0, 5)) * 3600) for one, other in pairs],
+        columns=["from_task", "to_task", "data_gb"],
+    )
     kinds = generator.choice(2, machines_) if not plain else np.zeros(machines_, dtype=int)
     nodes = pd.DataFrame(
         {

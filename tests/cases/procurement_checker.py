@@ -1,7 +1,9 @@
 """A second statement of a purchase, from the data dictionary alone: every contract, hour and path written out in one program.
 
-Nothing of capplan's model is used here. It covers: paths with load blocks and risk (CVaR), several classes and accelerators, contracts with lots, minima, lead
-times and prepayment, signed contracts that end on any day and may be renewed, prices by the hour with caps, quotas by what they count, budgets, prices that
+Nothing of capplan's model is used here. It covers: paths with load blocks and risk (CVaR), several classes and accelerators, contracts
+with lots, minima, lead
+times and prepayment, signed contracts that end on any day and may be renewed, prices by the hour with caps, quotas by what they count,
+budgets, prices that
 move, discounting, and the three treatments of the horizon's end.
 """
 
@@ -68,7 +70,18 @@ class Checker:
                 taken = self.model.add_variable(f"renew {row['commitment_id']} {end:%Y%m%d}", 0, row["machines"], "Integer")
                 self.model += taken <= before
                 before, last = taken, end + pd.DateOffset(months=TERM_MONTHS[row["term"]])
-                found.append(row | {"last": last, "taken": taken, "size": count, "paid": True, "from": end, "usd_per_hour": row["renewal_usd_per_hour"], "upfront_share": 0.0})
+                found.append(
+                    row
+                    | {
+                        "last": last,
+                        "taken": taken,
+                        "size": count,
+                        "paid": True,
+                        "from": end,
+                        "usd_per_hour": row["renewal_usd_per_hour"],
+                        "upfront_share": 0.0,
+                    }
+                )
                 end = last
         return found
 
@@ -89,8 +102,18 @@ class Checker:
                     self.model += taken >= least * some
                     self.model += taken <= most * some
                 months = TERM_MONTHS.get(row["term"]) or int(row["term_months"])
-                found.append(row | {"last": day + pd.DateOffset(months=months), "taken": lot * taken, "size": self.machines[row["sku"]]["accelerator_count"],
-                                    "paid": True, "from": day, "usd_per_hour": row["usd_per_hour"] * self.move(row, day), "upfront_share": row.get("upfront_share") or 0.0})  # fmt: skip
+                found.append(
+                    row
+                    | {
+                        "last": day + pd.DateOffset(months=months),
+                        "taken": lot * taken,
+                        "size": self.machines[row["sku"]]["accelerator_count"],
+                        "paid": True,
+                        "from": day,
+                        "usd_per_hour": row["usd_per_hour"] * self.move(row, day),
+                        "upfront_share": row.get("upfront_share") or 0.0,
+                    }
+                )
         return found
 
     # --- what it costs -----------------------------------------------------------------------------------------------------------------
@@ -120,15 +143,20 @@ class Checker:
         """Accelerators of a kind under contract from one day to another, at their mean."""
         return pulp.lpSum(
             row["size"] * row["taken"] * max((min(last, row["last"]) - max(first, row["from"])) / (last - first), 0.0)
-            for row in self.contracts if self.machines[row["sku"]]["accelerator"] == accelerator
-        )  # fmt: skip
+            for row in self.contracts
+            if self.machines[row["sku"]]["accelerator"] == accelerator
+        )
 
     def held_in_year(self, accelerator: str, q: int) -> Any:
         """The mean of a year's quarters, which have the same hours."""
         return pulp.lpSum(0.25 * self.there(accelerator, self.days[q + i], self.days[q + i + 1]) for i in range(4))
 
     def cap(self, kind: str, accelerator: str, default: float) -> float:
-        mine = [limit["amount"] for limit in self.limits if limit["kind"] == kind and limit.get("counts") is None and limit.get("accelerator") in (None, accelerator)]
+        mine = [
+            limit["amount"]
+            for limit in self.limits
+            if limit["kind"] == kind and limit.get("counts") is None and limit.get("accelerator") in (None, accelerator)
+        ]
         return min(mine) if mine else default
 
     def hour(self, name: str, need: dict[str, float], day: pd.Timestamp, held: dict[str, Any], *, later: bool) -> tuple[Any, Any]:
@@ -138,10 +166,17 @@ class Checker:
         speed = {(row["class"], row["accelerator"]): row["work_per_accelerator_hour"] for row in records(self.p.speeds)}
         running = {}
         for accelerator, own in held.items():
-            offers = {row["term"]: row for row in records(self.p.offers) if self.machines[row["sku"]]["accelerator"] == accelerator and row["term"] in BY_HOUR}
+            offers = {
+                row["term"]: row
+                for row in records(self.p.offers)
+                if self.machines[row["sku"]]["accelerator"] == accelerator and row["term"] in BY_HOUR
+            }
             for way in ("contract", *offers):
-                use = {c: self.model.add_variable(f"{way} {accelerator} {c} {name}", 0) for c in need
-                       if (c, accelerator) in speed and (way != "spot" or classes[c]["interruptible"])}  # fmt: skip
+                use = {
+                    c: self.model.add_variable(f"{way} {accelerator} {c} {name}", 0)
+                    for c in need
+                    if (c, accelerator) in speed and (way != "spot" or classes[c]["interruptible"])
+                }
                 for c, amount in use.items():
                     done[c].append(speed[c, accelerator] * amount)
                 total = running[accelerator, way] = pulp.lpSum(use.values())
@@ -150,7 +185,9 @@ class Checker:
                     self.model += total <= own + again
                     usd.append((self.again(accelerator, day) or 0.0) * again)
                 else:
-                    price = offers[way]["usd_per_hour"] / self.machines[offers[way]["sku"]]["accelerator_count"] * self.move(offers[way], day)
+                    price = (
+                        offers[way]["usd_per_hour"] / self.machines[offers[way]["sku"]]["accelerator_count"] * self.move(offers[way], day)
+                    )
                     self.model += total <= self.cap(f"{way}_accelerators", accelerator, getattr(self.a, f"{way}_accelerators"))
                     usd.append(price * total)
                     money.append(price * total)
@@ -182,7 +219,12 @@ class Checker:
         """Return the least risk-weighted cost."""
         growth, demand = 1 + self.a.discount_rate_per_year, self.p.demand
         kinds = sorted({row["accelerator"] for row in self.machines.values()})
-        cuts = sorted({*self.days[: self.count + 1], *(day for row in self.contracts for day in (row["from"], row["last"]) if self.days[0] < day < self.end)})
+        cuts = sorted(
+            {
+                *self.days[: self.count + 1],
+                *(day for row in self.contracts for day in (row["from"], row["last"]) if self.days[0] < day < self.end),
+            }
+        )
         path_cost, spent = defaultdict(list), defaultdict(list)
         chance = demand.drop_duplicates("path").set_index("path")["probability"].to_dict()
         for first, last in pairwise(cuts):
@@ -204,7 +246,13 @@ class Checker:
             held = {kind: self.held_in_year(kind, q) for kind in kinds}
             length = sum(growth ** (-(q + i + 0.5) / 4) for i in range(4))
             for (path, block), part in demand[demand["quarter"] == last_label].groupby(["path", "block"]):
-                usd, _ = self.hour(f"after {year} {path} {block}", dict(zip(part["class"], part["work_per_hour"], strict=True)), self.days[q + 2], held, later=True)
+                usd, _ = self.hour(
+                    f"after {year} {path} {block}",
+                    dict(zip(part["class"], part["work_per_hour"], strict=True)),
+                    self.days[q + 2],
+                    held,
+                    later=True,
+                )
                 self.cost.append(chance[path] * part["hours"].iloc[0] * length * usd)
         weight, share = self.a.risk_weight, self.a.tail_share
         worst = self.model.add_variable("worst")
@@ -224,5 +272,7 @@ class Checker:
             if limit["kind"] == "budget_usd":
                 for q in range(self.count):
                     label = f"{self.days[q].year}Q{(self.days[q].month + 2) // 3}"
-                    committed = pulp.lpSum(row["usd_per_hour"] * 2190 * self.part(q, row["from"], row["last"]) * row["taken"] for row in self.contracts)
+                    committed = pulp.lpSum(
+                        row["usd_per_hour"] * 2190 * self.part(q, row["from"], row["last"]) * row["taken"] for row in self.contracts
+                    )
                     self.model += committed + pulp.lpSum(spent[label]) <= limit["amount"]

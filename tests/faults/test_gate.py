@@ -68,7 +68,9 @@ def test_a_huge_file_is_refused_by_its_size_and_the_book_may_raise_the_limit(boo
     assert "most_megabytes: found 'yes please'; must be a number above 0" in faults_of(book)
 
 
-@pytest.mark.parametrize("text", ["2026-01-01T00:00:00,chat,12\x0034\n", "2026-01-01T00:00:00,a\x00b,1\n", "2026-01-01T00:00:00,chat,1\n" + "\x00" * 5000])
+@pytest.mark.parametrize(
+    "text", ["2026-01-01T00:00:00,chat,12\x0034\n", "2026-01-01T00:00:00,a\x00b,1\n", "2026-01-01T00:00:00,chat,1\n" + "\x00" * 5000]
+)
 def test_a_nul_byte_is_a_fault_with_its_line(book, text):
     (book / "usage.csv").write_text("time,workload,quantity\n" + text)
     assert "usage.csv, row " in faults_of(book)

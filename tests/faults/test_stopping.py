@@ -34,10 +34,7 @@ with stoppable(say), shared_answers(), replaced_whole(Path(sys.argv[1])) as draf
     (draft / "half.csv").write_text("half")
     print("deep inside", flush=True)
 """
-WAYS = {
-    "listening": "    time.sleep(600)\n",
-    "in compiled code": "    hashlib.pbkdf2_hmac('sha256', b'a', b'b', 2**31 - 1)\n",
-}
+WAYS = {"listening": "    time.sleep(600)\n", "in compiled code": "    hashlib.pbkdf2_hmac('sha256', b'a', b'b', 2**31 - 1)\n"}
 
 
 def started(code: str, target: Path, temporary: Path) -> subprocess.Popen[str]:
@@ -87,7 +84,9 @@ def test_a_run_that_is_stopped_in_its_notebook_takes_the_kernel_with_it(make_boo
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     words = [sys.executable, "-m", "capplan.cli", "run", "start_here", str(make_book(usage=hourly())), "--out", str(tmp_path / "out")]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env={**os.environ, "TMPDIR": str(temporary)})
+    process = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env={**os.environ, "TMPDIR": str(temporary)}
+    )
     end = time.monotonic() + 90
     while not list(temporary.glob("capplan-kernel-*/kernel.json")) and time.monotonic() < end and process.poll() is None:
         time.sleep(0.05)
@@ -125,7 +124,10 @@ def test_a_place_that_cannot_be_written_is_found_before_anything_is_computed(mak
 
 
 def test_a_full_disk_is_one_message(make_book, tmp_path):
-    code = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, 2**20)); sys.argv[0] = 'capplan'; from capplan.cli import main; main()"
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, 2**20)); sys.argv[0] = 'capplan'; from capplan.cli import"
+        " main; main()"
+    )
     words = ["plan", str(make_book(usage=hourly())), "--out", str(tmp_path / "out")]
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 1
@@ -143,7 +145,16 @@ def test_a_full_disk_is_one_message(make_book, tmp_path):
 )
 def test_plain_papermill_refuses_what_the_notebook_does_not_have(tmp_path, injected, said):
     name, _, value = injected.partition(" = ")
-    words = [sys.executable, "-m", "papermill", str(ROOT / "notebooks" / "00_start_here.ipynb"), str(tmp_path / "out.ipynb"), "-p", name, value]
+    words = [
+        sys.executable,
+        "-m",
+        "papermill",
+        str(ROOT / "notebooks" / "00_start_here.ipynb"),
+        str(tmp_path / "out.ipynb"),
+        "-p",
+        name,
+        value,
+    ]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert said in done.stderr
@@ -154,7 +165,9 @@ def test_plain_papermill_leaves_no_dead_widget(tmp_path, make_book):
     out = tmp_path / "out.ipynb"
     words = [sys.executable, "-m", "papermill", str(ROOT / "notebooks" / "00_start_here.ipynb"), str(out)]
     environment = {name: value for name, value in os.environ.items() if name != "CAPPLAN_HEADLESS"}
-    done = subprocess.run([*words, "-p", "book", str(make_book(usage=hourly()))], capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run(
+        [*words, "-p", "book", str(make_book(usage=hourly()))], capture_output=True, text=True, check=False, env=environment
+    )
     assert done.returncode == 0, done.stderr[-500:]
     assert "widget-view" not in out.read_text(encoding="utf-8")
 
@@ -217,7 +230,11 @@ def test_the_lab_opens_with_arguments_of_its_own_and_ends_with_the_command(make_
     own = {f"JUPYTER_{name}_DIR": str(tmp_path / name) for name in ("CONFIG", "DATA", "RUNTIME")}
     process = subprocess.Popen(
         [sys.executable, "-m", "capplan.cli", "lab", str(book), "--port", str(port), "--", *more],
-        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **own, "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **own, "PYTHONPATH": str(ROOT)},
     )
     found = SimpleNamespace(status=0)
     end = time.monotonic() + 90

@@ -17,12 +17,18 @@ MODULES = sorted((ROOT / "capplan").rglob("*.py"))
 
 
 def test_import_is_quick_and_light():
-    code = "import sys, capplan; print([m for m in ('altair', 'highspy', 'pulp', 'statsforecast', 'pandas', 'duckdb', 'papermill') if m in sys.modules])"
+    code = (
+        "import sys, capplan; print([m for m in ('altair', 'highspy', 'pulp', 'statsforecast', 'pandas', 'duckdb', 'papermill') if m in"
+        " sys.modules])"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 
 def test_views_load_neither_what_only_some_answers_need_nor_what_no_chart_needs():
-    code = "import sys, capplan.outputs.views.all_questions; print([m for m in ('rfc3987_syntax', 'dask', 'scipy.stats', 'statsforecast', 'sklearn', 'duckdb', 'papermill', 'vl_convert') if m in sys.modules])"
+    code = (
+        "import sys, capplan.outputs.views.all_questions; print([m for m in ('rfc3987_syntax', 'dask', 'scipy.stats', 'statsforecast',"
+        " 'sklearn', 'duckdb', 'papermill', 'vl_convert') if m in sys.modules])"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 

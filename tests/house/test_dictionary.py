@@ -52,6 +52,6 @@ def test_pipes_cannot_break_a_row():
 
 def test_a_row_reads_as_intended():
     assert (
-        "| `upfront_share` | Share of the contract's price that is paid at signing. | a number at least 0 and at most 1 | optional, empty = 0 |"
-        in table_lines("offers")
+        "| `upfront_share` | Share of the contract's price that is paid at signing. | a number at least 0 and at most 1 | optional, empty"
+        " = 0 |" in table_lines("offers")
     )

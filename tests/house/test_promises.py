@@ -43,22 +43,30 @@ def run(tree: Path, code: str) -> str:
 
 
 def test_a_scheduling_policy(tree: Path) -> None:
-    edit(tree, "capplan/book/policies.py", "POLICIES = {\n", 'POLICIES = {\n    "emptiest_queue": Policy(order="remaining", backfill="skip"),\n')
+    edit(
+        tree,
+        "capplan/book/policies.py",
+        "POLICIES = {\n",
+        'POLICIES = {\n    "emptiest_queue": Policy(order="remaining", backfill="skip"),\n',
+    )
     code = (
-        "import capplan, pandas as pd\n"
-        "from capplan.book.scenario import ClusterAssumptions, Scenario\n"
-        "from capplan.questions.cluster import simulate_cluster\n"
-        "print(capplan.__file__)\n"
-        "Scenario(cluster_policy='emptiest_queue', training_policy='emptiest_queue')\n"
-        "jobs = pd.DataFrame({'job_id': ['a', 'b'], 'submit': pd.to_datetime(['2026-01-01', '2026-01-01']), 'duration_seconds': [7200.0, 3600.0], 'accelerators': [8.0, 8.0]})\n"
-        "nodes = pd.DataFrame({'node': ['n'], 'accelerator': ['H100'], 'accelerator_count': [8.0]})\n"
-        "print(sorted(simulate_cluster(jobs, nodes, 'emptiest_queue', ClusterAssumptions()).jobs['queue_seconds']))\n"
+        "import capplan, pandas as pd\nfrom capplan.book.scenario import ClusterAssumptions, Scenario\nfrom capplan.questions.cluster"
+        " import simulate_cluster\nprint(capplan.__file__)\nScenario(cluster_policy='emptiest_queue',"
+        " training_policy='emptiest_queue')\njobs = pd.DataFrame({'job_id': ['a', 'b'], 'submit': pd.to_datetime(['2026-01-01',"
+        " '2026-01-01']), 'duration_seconds': [7200.0, 3600.0], 'accelerators': [8.0, 8.0]})\nnodes = pd.DataFrame({'node': ['n'],"
+        " 'accelerator': ['H100'], 'accelerator_count': [8.0]})\nprint(sorted(simulate_cluster(jobs, nodes, 'emptiest_queue',"
+        " ClusterAssumptions()).jobs['queue_seconds']))\n"
     )
     assert run(tree, code).split("\n") == [str(tree / "capplan" / "__init__.py"), "[0.0, 3600.0]"]
 
 
 def test_a_column_of_a_table(tree: Path) -> None:
-    edit(tree, "capplan/book/tables/work.py", USAGE, USAGE + '    carbon_kg: float = column("Carbon of the work.", unit="kg", optional=True, default=0.0, ge=0)\n')
+    edit(
+        tree,
+        "capplan/book/tables/work.py",
+        USAGE,
+        USAGE + '    carbon_kg: float = column("Carbon of the work.", unit="kg", optional=True, default=0.0, ge=0)\n',
+    )
     book = tree / "book"
     book.mkdir()
     (book / "usage.csv").write_text("time,workload,quantity,carbon_kg\n2026-01-01T00:00:00,chat,1,2.5\n2026-01-01T01:00:00,chat,1,\n")
@@ -68,7 +76,9 @@ def test_a_column_of_a_table(tree: Path) -> None:
     )
     assert run(tree, code) == "[2.5, 0.0] True"
     (book / "usage.csv").write_text("time,workload,quantity,carbon_kg\n2026-01-01T00:00:00,chat,1,-2.5\n")
-    assert "carbon_kg: found '-2.5'" in run(tree, "from capplan import load_book\ntry:\n    load_book('book')\nexcept Exception as error:\n    print(error)\n")
+    assert "carbon_kg: found '-2.5'" in run(
+        tree, "from capplan import load_book\ntry:\n    load_book('book')\nexcept Exception as error:\n    print(error)\n"
+    )
 
 
 def test_an_assumption(tree: Path) -> None:
@@ -88,13 +98,19 @@ def test_a_price_a_machine_and_an_accelerator(tree: Path) -> None:
     for place, row in (
         ("data/reference/accelerators.csv", {"accelerator": "Z100", "vendor": "nobody"}),
         ("data/reference/skus.csv", {"sku": "z.8x", "provider": "nobody", "accelerator": "Z100", "accelerator_count": "8"}),
-        ("data/reference/offers.csv", {"offer_id": "z-od", "sku": "z.8x", "region": "any", "geography": "us", "term": "on_demand", "usd_per_hour": "8"}),
+        (
+            "data/reference/offers.csv",
+            {"offer_id": "z-od", "sku": "z.8x", "region": "any", "geography": "us", "term": "on_demand", "usd_per_hour": "8"},
+        ),
     ):
         file = tree / place
         header, first = file.read_text(encoding="utf-8").split("\n")[:2]
         known = dict(zip(header.split(","), next(__import__("csv").reader([first])), strict=False))
         known |= row
-        file.write_text(file.read_text(encoding="utf-8").rstrip("\n") + "\n" + ",".join(f'"{known[name]}"' for name in header.split(",")) + "\n", encoding="utf-8")
+        file.write_text(
+            file.read_text(encoding="utf-8").rstrip("\n") + "\n" + ",".join(f'"{known[name]}"' for name in header.split(",")) + "\n",
+            encoding="utf-8",
+        )
         assert f"`{place}`" in CONTRIBUTING or f"`{Path(place).name}`" in CONTRIBUTING
     code = (
         "from capplan import load_book, price_hours\nfrom capplan.book.scenario import PricingAssumptions\n"

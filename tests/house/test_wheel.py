@@ -36,7 +36,10 @@ def test_the_wheel_makes_and_plans_a_book(tmp_path):
     zipfile.ZipFile(wheel).extractall(site)
     empty = tmp_path / "empty"
     empty.mkdir()
-    code = f"import sys; sys.path.insert(0, {str(site)!r}); sys.path = [p for p in sys.path if p != {str(ROOT)!r}]; import capplan; assert capplan.__file__.startswith({str(site)!r}); from capplan.cli import main; main()"
+    code = (
+        f"import sys; sys.path.insert(0, {str(site)!r}); sys.path = [p for p in sys.path if p != {str(ROOT)!r}]; import capplan; assert"
+        f" capplan.__file__.startswith({str(site)!r}); from capplan.cli import main; main()"
+    )
     environment = {**os.environ, "PYTHONPATH": str(site)}
 
     def capplan(*words: str) -> str:

@@ -686,7 +686,10 @@ def test_old_traces_can_be_placed_in_the_books_time_and_bills_cannot(tmp_path):
     assert found.tables["jobs"].submit.tolist() == found.tables["usage"].time.tolist() == [pd.Timestamp("2018-01-02")]
     assert found.tables["speeds"].work_per_accelerator_hour.tolist() == [1.0]
     assert any("not the days on which this was measured" in note for note in found.notes)
-    row = "2026-01-01T00:00:00Z,2026-01-01T00:00:00Z,2026-01-01T01:00:00Z,Usage,1,1,USD,AWS,EC2,a,NULL,X,NULL,1,Hours,p4d.24xlarge Instance Hour\n"
+    row = (
+        "2026-01-01T00:00:00Z,2026-01-01T00:00:00Z,2026-01-01T01:00:00Z,Usage,1,1,USD,AWS,EC2,a,NULL,X,NULL,1,Hours,p4d.24xlarge Instance"
+        " Hour\n"
+    )
     bill = ingest("focus", write(tmp_path, "bill.csv", FOCUS + row), shift_days=10)
     assert bill.tables["billing"].month.tolist() == [pd.Timestamp("2026-01-01")]
     assert bill.tables["usage"].time.tolist() == [pd.Timestamp("2026-01-11")]

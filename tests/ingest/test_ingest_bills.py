@@ -14,20 +14,53 @@ from capplan.ingest.machines import Recogniser, hours_of_unit, slice_share
 from tests.conftest import reference_file
 
 COLUMNS = (
-    "BillingPeriodStart", "ChargePeriodStart", "ChargePeriodEnd", "ChargeCategory", "ChargeClass", "BilledCost", "EffectiveCost", "ListCost", "BillingCurrency", "ProviderName",
-    "ServiceName", "SubAccountName", "RegionId", "SkuId", "PricingQuantity", "PricingUnit", "ConsumedQuantity", "ConsumedUnit", "SkuMeter", "ChargeDescription",
-    "CommitmentDiscountStatus", "CapacityReservationStatus",
-)  # fmt: skip
+    "BillingPeriodStart",
+    "ChargePeriodStart",
+    "ChargePeriodEnd",
+    "ChargeCategory",
+    "ChargeClass",
+    "BilledCost",
+    "EffectiveCost",
+    "ListCost",
+    "BillingCurrency",
+    "ProviderName",
+    "ServiceName",
+    "SubAccountName",
+    "RegionId",
+    "SkuId",
+    "PricingQuantity",
+    "PricingUnit",
+    "ConsumedQuantity",
+    "ConsumedUnit",
+    "SkuMeter",
+    "ChargeDescription",
+    "CommitmentDiscountStatus",
+    "CapacityReservationStatus",
+)
 
 
 def bill(folder: Path, *rows: dict[str, object], name: str = "bill.csv") -> Path:
     """Write a bill; each row states what differs from one hour of one machine of eight H100."""
     plain = {
-        "BillingPeriodStart": "2026-05-01T00:00:00Z", "ChargePeriodStart": "2026-05-04T00:00:00Z", "ChargePeriodEnd": "2026-05-04T01:00:00Z", "ChargeCategory": "Usage",
-        "BilledCost": 55.04, "EffectiveCost": 55.04, "ListCost": 55.04, "BillingCurrency": "USD", "ProviderName": "AWS", "ServiceName": "Amazon Elastic Compute Cloud",
-        "SubAccountName": "lab", "RegionId": "us-east-1", "SkuId": "X1", "PricingQuantity": 1, "PricingUnit": "Hrs", "ConsumedQuantity": 1, "ConsumedUnit": "Hrs",
+        "BillingPeriodStart": "2026-05-01T00:00:00Z",
+        "ChargePeriodStart": "2026-05-04T00:00:00Z",
+        "ChargePeriodEnd": "2026-05-04T01:00:00Z",
+        "ChargeCategory": "Usage",
+        "BilledCost": 55.04,
+        "EffectiveCost": 55.04,
+        "ListCost": 55.04,
+        "BillingCurrency": "USD",
+        "ProviderName": "AWS",
+        "ServiceName": "Amazon Elastic Compute Cloud",
+        "SubAccountName": "lab",
+        "RegionId": "us-east-1",
+        "SkuId": "X1",
+        "PricingQuantity": 1,
+        "PricingUnit": "Hrs",
+        "ConsumedQuantity": 1,
+        "ConsumedUnit": "Hrs",
         "SkuMeter": "BoxUsage:p5.48xlarge",
-    }  # fmt: skip
+    }
     pd.DataFrame([{**plain, **row} for row in rows]).reindex(columns=list(COLUMNS)).to_csv(folder / name, index=False)
     return folder / name
 
@@ -37,37 +70,58 @@ def hours(found) -> float:
 
 
 KINDS = [
-        ({}, "machine_hours", 8),
-        ({"CommitmentDiscountStatus": "Used", "BilledCost": 0}, "machine_hours", 8),
-        ({"CommitmentDiscountStatus": "Unused"}, "unused_commitment", 0),
-        ({"CapacityReservationStatus": "Unused"}, "unused_reservation", 0),
-        ({"SkuMeter": "USE1-UnusedBox:p5.48xlarge"}, "unused_reservation", 0),
-        ({"SkuMeter": "SoftwareUsage:p5.48xlarge", "ServiceName": "AWS Marketplace image"}, "fee_or_software", 0),
-        ({"ServiceName": "Amazon Elastic MapReduce", "BilledCost": 0.27, "EffectiveCost": 0.27, "ListCost": 0.27}, "fee_or_software", 0),
-        # a surcharge that no word gives away: a two-hundredth of the machine's price
-        ({"ServiceName": "Batch Helper", "BilledCost": 0.25, "EffectiveCost": 0.25, "ListCost": 0.25}, "fee_or_software", 0),
-        ({"ChargeCategory": "Purchase", "SkuMeter": "HeavyUsage:p5.48xlarge"}, "fee_or_software", 0),
-        ({"ChargeCategory": "Tax"}, "tax", 0),
-        ({"ChargeCategory": "Credit", "BilledCost": -5}, "credit", 0),
-        ({"BilledCost": -5, "EffectiveCost": -5}, "credit", 0),  # a discount on hours that another row counts
-        ({"SkuMeter": "BoxUsage:p3.16xlarge"}, "unknown_accelerator", 0),
-        ({"SkuMeter": "BoxUsage:dl2q.24xlarge"}, "unknown_accelerator", 0),
-        ({"SkuMeter": "BoxUsage:m7i.large"}, "not_a_machine", 0),
-        ({"SkuMeter": "p5.48xlarge local traffic", "ConsumedUnit": "GB", "PricingUnit": "GB"}, "not_a_machine", 0),
-        ({"ServiceName": "Amazon SageMaker", "SkuMeter": "USE1-Train:ml.p4d.24xlarge"}, "machine_hours", 8),
-        ({"SkuMeter": "BoxUsage:g6f.2xlarge", "BilledCost": 0.3, "EffectiveCost": 0.3, "ListCost": 0.3}, "machine_hours", 0.25),
-        ({"SkuMeter": "ND96isr H200 v5", "ProviderName": "Microsoft"}, "machine_hours", 8),
-        ({"SkuMeter": "NC48ads A100 v4 Spot", "ProviderName": "Microsoft", "ConsumedUnit": "10 Hours", "PricingUnit": "10 Hours"}, "machine_hours", 20),
-        ({"SkuMeter": "NV12ads A10 v5", "ProviderName": "Microsoft", "BilledCost": 1, "EffectiveCost": 1, "ListCost": 1}, "machine_hours", 1 / 3),
-        ({"SkuMeter": "", "ChargeDescription": "Nvidia Tesla A100 80GB GPU attached to Spot Preemptible VMs running in Iowa", "ConsumedQuantity": 7200, "ConsumedUnit": "seconds"}, "machine_hours", 2),
-        ({"SkuMeter": "", "ChargeDescription": "A3 Instance Core running in Iowa", "ConsumedUnit": "hour"}, "not_a_machine", 0),
-        ({"SkuMeter": "", "ChargeDescription": "Commitment v1: Nvidia H100 80GB GPU in Iowa for 1 year"}, "fee_or_software", 0),
-        ({"SkuMeter": "BM.GPU.H100.8", "ConsumedUnit": "GPU Per Hour", "ConsumedQuantity": 16, "ProviderName": "Oracle"}, "machine_hours", 16),
-        ({"SkuMeter": "BM.GPU.H100.8", "ConsumedUnit": "Hours", "ProviderName": "Oracle"}, "machine_hours", 8),
-        ({"SkuMeter": "gpu-h200-hourly", "ConsumedUnit": "GPU-Hours", "ConsumedQuantity": 24, "ProviderName": "CoreWeave"}, "machine_hours", 24),
-        ({"SkuMeter": "8x NVIDIA H100 SXM5", "ProviderName": "Lambda"}, "machine_hours", 8),
-        ({"SkuMeter": "H100 1g.10gb", "BilledCost": 1, "EffectiveCost": 1, "ListCost": 1}, "machine_hours", 1 / 7),
-]  # fmt: skip
+    ({}, "machine_hours", 8),
+    ({"CommitmentDiscountStatus": "Used", "BilledCost": 0}, "machine_hours", 8),
+    ({"CommitmentDiscountStatus": "Unused"}, "unused_commitment", 0),
+    ({"CapacityReservationStatus": "Unused"}, "unused_reservation", 0),
+    ({"SkuMeter": "USE1-UnusedBox:p5.48xlarge"}, "unused_reservation", 0),
+    ({"SkuMeter": "SoftwareUsage:p5.48xlarge", "ServiceName": "AWS Marketplace image"}, "fee_or_software", 0),
+    ({"ServiceName": "Amazon Elastic MapReduce", "BilledCost": 0.27, "EffectiveCost": 0.27, "ListCost": 0.27}, "fee_or_software", 0),
+    # a surcharge that no word gives away: a two-hundredth of the machine's price
+    ({"ServiceName": "Batch Helper", "BilledCost": 0.25, "EffectiveCost": 0.25, "ListCost": 0.25}, "fee_or_software", 0),
+    ({"ChargeCategory": "Purchase", "SkuMeter": "HeavyUsage:p5.48xlarge"}, "fee_or_software", 0),
+    ({"ChargeCategory": "Tax"}, "tax", 0),
+    ({"ChargeCategory": "Credit", "BilledCost": -5}, "credit", 0),
+    ({"BilledCost": -5, "EffectiveCost": -5}, "credit", 0),  # a discount on hours that another row counts
+    ({"SkuMeter": "BoxUsage:p3.16xlarge"}, "unknown_accelerator", 0),
+    ({"SkuMeter": "BoxUsage:dl2q.24xlarge"}, "unknown_accelerator", 0),
+    ({"SkuMeter": "BoxUsage:m7i.large"}, "not_a_machine", 0),
+    ({"SkuMeter": "p5.48xlarge local traffic", "ConsumedUnit": "GB", "PricingUnit": "GB"}, "not_a_machine", 0),
+    ({"ServiceName": "Amazon SageMaker", "SkuMeter": "USE1-Train:ml.p4d.24xlarge"}, "machine_hours", 8),
+    ({"SkuMeter": "BoxUsage:g6f.2xlarge", "BilledCost": 0.3, "EffectiveCost": 0.3, "ListCost": 0.3}, "machine_hours", 0.25),
+    ({"SkuMeter": "ND96isr H200 v5", "ProviderName": "Microsoft"}, "machine_hours", 8),
+    (
+        {"SkuMeter": "NC48ads A100 v4 Spot", "ProviderName": "Microsoft", "ConsumedUnit": "10 Hours", "PricingUnit": "10 Hours"},
+        "machine_hours",
+        20,
+    ),
+    (
+        {"SkuMeter": "NV12ads A10 v5", "ProviderName": "Microsoft", "BilledCost": 1, "EffectiveCost": 1, "ListCost": 1},
+        "machine_hours",
+        1 / 3,
+    ),
+    (
+        {
+            "SkuMeter": "",
+            "ChargeDescription": "Nvidia Tesla A100 80GB GPU attached to Spot Preemptible VMs running in Iowa",
+            "ConsumedQuantity": 7200,
+            "ConsumedUnit": "seconds",
+        },
+        "machine_hours",
+        2,
+    ),
+    ({"SkuMeter": "", "ChargeDescription": "A3 Instance Core running in Iowa", "ConsumedUnit": "hour"}, "not_a_machine", 0),
+    ({"SkuMeter": "", "ChargeDescription": "Commitment v1: Nvidia H100 80GB GPU in Iowa for 1 year"}, "fee_or_software", 0),
+    ({"SkuMeter": "BM.GPU.H100.8", "ConsumedUnit": "GPU Per Hour", "ConsumedQuantity": 16, "ProviderName": "Oracle"}, "machine_hours", 16),
+    ({"SkuMeter": "BM.GPU.H100.8", "ConsumedUnit": "Hours", "ProviderName": "Oracle"}, "machine_hours", 8),
+    (
+        {"SkuMeter": "gpu-h200-hourly", "ConsumedUnit": "GPU-Hours", "ConsumedQuantity": 24, "ProviderName": "CoreWeave"},
+        "machine_hours",
+        24,
+    ),
+    ({"SkuMeter": "8x NVIDIA H100 SXM5", "ProviderName": "Lambda"}, "machine_hours", 8),
+    ({"SkuMeter": "H100 1g.10gb", "BilledCost": 1, "EffectiveCost": 1, "ListCost": 1}, "machine_hours", 1 / 7),
+]
 
 
 def test_every_kind_of_row_has_its_bucket(tmp_path):
@@ -85,15 +139,29 @@ def test_buckets_sum_to_the_file_by_plain_sql(tmp_path):
     found = ingest("focus", path)
     import duckdb
 
-    rows, billed, effective = duckdb.connect().execute(
-        "select count(*), sum(BilledCost::decimal(38, 12)), sum(EffectiveCost::decimal(38, 12)) from read_csv(?, all_varchar = true, nullstr = 'NULL')", [str(path)]
-    ).fetchone()
+    rows, billed, effective = (
+        duckdb.connect()
+        .execute(
+            "select count(*), sum(BilledCost::decimal(38, 12)), sum(EffectiveCost::decimal(38, 12)) from read_csv(?, all_varchar = true,"
+            " nullstr = 'NULL')",
+            [str(path)],
+        )
+        .fetchone()
+    )
     assert found.accounts.rows.sum() == rows == 1000
     assert found.accounts.billed_cost.sum() == pytest.approx(float(billed), abs=1e-9)
     assert found.accounts.effective_cost.sum() == pytest.approx(float(effective), abs=1e-9)
     by_bucket = found.accounts.set_index("bucket").rows.to_dict()
-    # row by row: eight g5.4xlarge hours; two of a g3, whose M60 no table has; one credit; twelve negative rows and the two of category Adjustment
-    assert by_bucket == {"machine_hours": 8, "correction": 14, "fee_or_software": 3, "credit": 1, "unknown_accelerator": 2, "not_a_machine": 972}
+    # row by row: eight g5.4xlarge hours; two of a g3, whose M60 no table has; one credit; twelve negative rows and the two of category
+    # Adjustment
+    assert by_bucket == {
+        "machine_hours": 8,
+        "correction": 14,
+        "fee_or_software": 3,
+        "credit": 1,
+        "unknown_accelerator": 2,
+        "not_a_machine": 972,
+    }
     source = pd.read_csv(path, dtype=str)
     machines = source[source.ChargeDescription.str.contains(r"\bg5\.4xlarge\b", na=False)]
     assert hours(found) == pytest.approx(machines.ConsumedQuantity.astype(float).sum(), rel=1e-12)
@@ -103,11 +171,16 @@ def test_corrections_take_from_what_they_correct(tmp_path):
     day = {"ChargePeriodStart": "2026-05-04T00:00:00Z", "ChargePeriodEnd": "2026-05-05T00:00:00Z"}
     later = {"ChargePeriodStart": "2026-05-04T01:00:00Z", "ChargePeriodEnd": "2026-05-04T02:00:00Z"}
     less = {"ChargeClass": "Correction", "BilledCost": -1, "EffectiveCost": -1}
-    same = ingest("focus", bill(tmp_path, {"ConsumedQuantity": 5}, {"ConsumedQuantity": -5, **less}, {"ConsumedQuantity": 3, "ChargeClass": "Correction"}))
+    same = ingest(
+        "focus",
+        bill(tmp_path, {"ConsumedQuantity": 5}, {"ConsumedQuantity": -5, **less}, {"ConsumedQuantity": 3, "ChargeClass": "Correction"}),
+    )
     assert same.tables["usage"].quantity.tolist() == [24]
     refund = ingest("focus", bill(tmp_path, {"ConsumedQuantity": 5}, {"ConsumedQuantity": 2, **less}))
     assert refund.tables["usage"].quantity.tolist() == [24]  # a refund of two hours that states them as positive
-    spread = ingest("focus", bill(tmp_path, {"ConsumedQuantity": 3}, {"ConsumedQuantity": 1, **later}, {"ConsumedQuantity": -2, **less, **day}))
+    spread = ingest(
+        "focus", bill(tmp_path, {"ConsumedQuantity": 3}, {"ConsumedQuantity": 1, **later}, {"ConsumedQuantity": -2, **less, **day})
+    )
     assert spread.tables["usage"].quantity.tolist() == [12, 4]  # a day's correction takes from its hours in proportion
     elsewhere = ingest("focus", bill(tmp_path, {"ConsumedQuantity": 3}, {"ConsumedQuantity": -1, **less, **later}))
     assert elsewhere.tables["usage"].quantity.sum() == 16  # below zero in its own hour, it takes from the month
@@ -117,7 +190,12 @@ def test_corrections_take_from_what_they_correct(tmp_path):
 
 
 def test_charges_of_days_and_of_a_month(tmp_path):
-    month = {"ChargePeriodStart": "2026-05-01T00:00Z", "ChargePeriodEnd": "2026-06-01T00:00Z", "ConsumedQuantity": 744, "ListCost": 744 * 55.04}
+    month = {
+        "ChargePeriodStart": "2026-05-01T00:00Z",
+        "ChargePeriodEnd": "2026-06-01T00:00Z",
+        "ConsumedQuantity": 744,
+        "ListCost": 744 * 55.04,
+    }
     found = ingest("focus", bill(tmp_path, month))
     assert found.tables["usage"].quantity.tolist() == [8 * 24] * 31
     assert any("spread evenly" in note for note in found.notes)
@@ -141,11 +219,23 @@ def test_costs_that_are_blank_or_carry_signs(tmp_path):
 def test_words_of_clouds_name_machines():
     recogniser = Recogniser(known_table("skus", None), known_table("accelerators", None))
     for text, accelerator, count in (
-        ("BM.GPU4.8", "A100-40GB", 8), ("VM.GPU.A10.2", "A10", 2), ("BM.GPU.A100-v2.8", "A100-80GB", 8), ("Standard_ND96amsr_A100_v4", "A100-80GB", 8),
-        ("ND96asr A100 v4", "A100-40GB", 8), ("a3-ultragpu-8g", "H200", 8), ("g2-standard-24", "L4", 2), ("h100-80gb-sxm-ib.8x", "H100", 8), ("n3-H100x8", "H100", 8),
-        ("gpu-h200-sxm 8gpu-128vcpu-1600gb", "H200", 8), ("50% of an L40S", "L40S", 0.5), ("A4 Nvidia B200 (1 gpu slice)", "B200", 1), ("p5.4xlarge", "H100", 1),
-        ("g5.12xlarge", "A10G", 4), ("NVIDIA A100 80GB PCIe", "A100-80GB-PCIe", 1), ("ml.g6e.48xlarge", "L40S", 8),
-    ):  # fmt: skip
+        ("BM.GPU4.8", "A100-40GB", 8),
+        ("VM.GPU.A10.2", "A10", 2),
+        ("BM.GPU.A100-v2.8", "A100-80GB", 8),
+        ("Standard_ND96amsr_A100_v4", "A100-80GB", 8),
+        ("ND96asr A100 v4", "A100-40GB", 8),
+        ("a3-ultragpu-8g", "H200", 8),
+        ("g2-standard-24", "L4", 2),
+        ("h100-80gb-sxm-ib.8x", "H100", 8),
+        ("n3-H100x8", "H100", 8),
+        ("gpu-h200-sxm 8gpu-128vcpu-1600gb", "H200", 8),
+        ("50% of an L40S", "L40S", 0.5),
+        ("A4 Nvidia B200 (1 gpu slice)", "B200", 1),
+        ("p5.4xlarge", "H100", 1),
+        ("g5.12xlarge", "A10G", 4),
+        ("NVIDIA A100 80GB PCIe", "A100-80GB-PCIe", 1),
+        ("ml.g6e.48xlarge", "L40S", 8),
+    ):
         machine = recogniser.find(text)
         assert machine is not None, text
         assert (machine.accelerator, machine.count) == (accelerator, pytest.approx(count)), text
@@ -154,5 +244,11 @@ def test_words_of_clouds_name_machines():
     assert slice_share("4g.24gb") == 1
     assert slice_share("1c.3g.40gb") == pytest.approx(1 / 7)
     assert [hours_of_unit(unit) for unit in ("100 Hours", "GPU Hours", "minutes", "GB-Hours", "vCPU-Hours", "Months", None)] == [
-        (100.0, False), (1.0, True), (1 / 60, False), None, None, None, None,
-    ]  # fmt: skip
+        (100.0, False),
+        (1.0, True),
+        (1 / 60, False),
+        None,
+        None,
+        None,
+        None,
+    ]

@@ -72,13 +72,20 @@ def test_the_same_file_twice_changes_nothing(tmp_path, book):
 
 
 def test_a_restated_month_replaces_the_old_one_and_says_so(tmp_path, book):
-    june = {"BillingPeriodStart": "2026-06-01T00:00:00Z", "ChargePeriodStart": "2026-06-01T00:00:00Z", "ChargePeriodEnd": "2026-06-01T01:00:00Z"}
+    june = {
+        "BillingPeriodStart": "2026-06-01T00:00:00Z",
+        "ChargePeriodStart": "2026-06-01T00:00:00Z",
+        "ChargePeriodEnd": "2026-06-01T01:00:00Z",
+    }
     ingest("focus", bill(tmp_path, {"ConsumedQuantity": 2}, {**june, "BilledCost": 7}, name="first.csv"), book)
     ingest("focus", bill(tmp_path, {"ProviderName": "Microsoft"}, name="azure.csv"), book)  # another provider's bill of the month stays
     before = content(book)
     found = ingest("focus", bill(tmp_path, {"SubAccountName": "vision", "BilledCost": 50}, name="restated.csv"), book)
     said = [note for note in found.notes if "billed again" in note]
-    assert said == ["2026-05 of aws is billed again: restated.csv replaces first.csv (55.04 USD billed, 16.0 accelerator-hours before, 50.00 USD billed, 8.0 accelerator-hours now)."]
+    assert said == [
+        "2026-05 of aws is billed again: restated.csv replaces first.csv (55.04 USD billed, 16.0 accelerator-hours before, 50.00 USD"
+        " billed, 8.0 accelerator-hours now)."
+    ]
     assert billed(book) == pytest.approx(7 + 50 + 55.04)
     assert usage(book).groupby("workload").quantity.sum().to_dict() == {"vision": 8, "lab": 16}
     undo(book, "restated.csv")
@@ -98,10 +105,15 @@ def test_a_second_run_of_a_partitioned_export_replaces_the_first(tmp_path, book)
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [
-        ("part_0_0001.csv", "part_0_0002.csv", True), ("export-00001.csv.gz", "export-00002.csv.gz", True), ("bill-1-of-3.csv", "bill-2-of-3.csv", True),
-        ("2026-09.csv", "2026-10.csv", False), ("bill-v1.csv", "bill-v2.csv", False), ("bill.csv", "bill (1).csv", False), ("2026-09-01.csv", "2026-09-30.csv", False),
+        ("part_0_0001.csv", "part_0_0002.csv", True),
+        ("export-00001.csv.gz", "export-00002.csv.gz", True),
+        ("bill-1-of-3.csv", "bill-2-of-3.csv", True),
+        ("2026-09.csv", "2026-10.csv", False),
+        ("bill-v1.csv", "bill-v2.csv", False),
+        ("bill.csv", "bill (1).csv", False),
+        ("2026-09-01.csv", "2026-09-30.csv", False),
     ],
-)  # fmt: skip
+)
 def test_names_of_parts(one, other, same):
     assert (stem_without_part(one) == stem_without_part(other)) is same
 
@@ -130,7 +142,9 @@ def test_requests_with_an_identity_count_once_and_others_as_the_times_agree(tmp_
     again.write_text("\n".join([rows[0], rows[1], *(row[:-1] + str(place) for place, row in enumerate(rows[2:]))]) + "\n")
     ingest("requests", [named, again], book, workload="chat")
     assert usage(book).quantity.tolist() == [3 + 4]
-    other = ingest("requests", [log(tmp_path, "p.csv", [1, 2, 3, 4]), log(tmp_path, "q.csv", [1, 2, 9, 10], values=",6,1")], book, workload="pods")
+    other = ingest(
+        "requests", [log(tmp_path, "p.csv", [1, 2, 3, 4]), log(tmp_path, "q.csv", [1, 2, 9, 10], values=",6,1")], book, workload="pods"
+    )
     assert usage(book).query("workload == 'pods'").quantity.tolist() == [8]
     assert not any("already" in note for note in other.notes)
 
@@ -189,7 +203,13 @@ def test_another_reading_of_a_file_takes_its_place(tmp_path, book):
 
 def test_corrections_reach_hours_of_an_earlier_file(tmp_path, book):
     ingest("focus", bill(tmp_path, {"ConsumedQuantity": 5}, name="may.csv"), book)
-    refund = {"BillingPeriodStart": "2026-06-01T00:00:00Z", "ChargeClass": "Correction", "BilledCost": -1, "EffectiveCost": -1, "ConsumedQuantity": -2}
+    refund = {
+        "BillingPeriodStart": "2026-06-01T00:00:00Z",
+        "ChargeClass": "Correction",
+        "BilledCost": -1,
+        "EffectiveCost": -1,
+        "ConsumedQuantity": -2,
+    }
     ingest("focus", bill(tmp_path, refund, name="june.csv"), book)
     assert usage(book).quantity.tolist() == [24]
 
@@ -214,17 +234,37 @@ def test_names_that_look_like_patterns_are_themselves(tmp_path):
 
 def test_bills_and_jobs_of_one_team_are_not_added(tmp_path, book):
     ingest("slurm", jobs(tmp_path, "sep.txt", [job(1, 3)]), book)
-    other = {"SubAccountName": "vision", "RegionId": None, "BillingPeriodStart": "2026-09-01T00:00:00Z", "ChargePeriodStart": "2026-09-01T01:00:00Z", "ChargePeriodEnd": "2026-09-01T02:00:00Z"}
+    other = {
+        "SubAccountName": "vision",
+        "RegionId": None,
+        "BillingPeriodStart": "2026-09-01T00:00:00Z",
+        "ChargePeriodStart": "2026-09-01T01:00:00Z",
+        "ChargePeriodEnd": "2026-09-01T02:00:00Z",
+    }
     found = ingest("focus", bill(tmp_path, other), book)
     assert usage(book).quantity.tolist() == [2, 8, 2]
     assert any("measure the same hours" in note for note in found.notes)
-    away = ingest("focus", bill(tmp_path, {**other, "RegionId": "us-east-1", "SubAccountName": "edge"}, name="oct.csv"), book, restated="add")
-    assert away.tables["usage"].groupby(["workload", "region"]).quantity.sum().to_dict() == {("vision", "any"): 12, ("edge", "us-east-1"): 8}
+    away = ingest(
+        "focus", bill(tmp_path, {**other, "RegionId": "us-east-1", "SubAccountName": "edge"}, name="oct.csv"), book, restated="add"
+    )
+    assert away.tables["usage"].groupby(["workload", "region"]).quantity.sum().to_dict() == {
+        ("vision", "any"): 12,
+        ("edge", "us-east-1"): 8,
+    }
 
 
 def test_months_that_no_file_covers_are_no_zeros(tmp_path, book):
-    july = {"BillingPeriodStart": "2026-07-01T00:00:00Z", "ChargePeriodStart": "2026-07-02T00:00:00Z", "ChargePeriodEnd": "2026-07-02T01:00:00Z"}
-    june = {"BillingPeriodStart": "2026-06-01T00:00:00Z", "ChargePeriodStart": "2026-06-30T23:00:00Z", "ChargePeriodEnd": "2026-07-01T00:00:00Z", "SubAccountName": "other"}
+    july = {
+        "BillingPeriodStart": "2026-07-01T00:00:00Z",
+        "ChargePeriodStart": "2026-07-02T00:00:00Z",
+        "ChargePeriodEnd": "2026-07-02T01:00:00Z",
+    }
+    june = {
+        "BillingPeriodStart": "2026-06-01T00:00:00Z",
+        "ChargePeriodStart": "2026-06-30T23:00:00Z",
+        "ChargePeriodEnd": "2026-07-01T00:00:00Z",
+        "SubAccountName": "other",
+    }
     ingest("focus", bill(tmp_path, {}, name="may.csv"), book)
     found = ingest("focus", bill(tmp_path, july, name="july.csv"), book)
     times = pd.to_datetime(usage(book).time)
@@ -251,7 +291,9 @@ def test_demand_scales_hours_that_were_seen_in_part():
     from capplan.questions.demand.demand_rows import demand_rows
 
     times = pd.date_range("2026-09-01", periods=4, freq="h")
-    frame = pd.DataFrame({"time": times, "workload": "chat", "region": "any", "quantity": [6.0, 10.0, 10.0, 1.0], "covered_share": [0.6, None, None, 0.1]})
+    frame = pd.DataFrame(
+        {"time": times, "workload": "chat", "region": "any", "quantity": [6.0, 10.0, 10.0, 1.0], "covered_share": [0.6, None, None, 0.1]}
+    )
     notes: list[str] = []
     rows = demand_rows(frame, DemandAssumptions(as_of="2026-12-01", first_quarter="2027Q1"), notes)
     assert rows.quantity.tolist() == [10, 10, 10]

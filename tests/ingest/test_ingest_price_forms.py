@@ -24,13 +24,21 @@ def prices(found) -> dict:
 
 def test_a_flag_says_which_prices_are_spot(tmp_path):
     text = "instance_name,location,price,gpu_count,gpu_name,spot\np5.48xlarge,us-east-1,55.04,8,H100,False\np5.48xlarge,us-east-1,21.5,8,H100,True\n"
-    assert prices(ingest("prices", sheet(tmp_path, text), provider="aws")) == {("p5.48xlarge", "on_demand"): 55.04, ("p5.48xlarge", "spot"): 21.5}
+    assert prices(ingest("prices", sheet(tmp_path, text), provider="aws")) == {
+        ("p5.48xlarge", "on_demand"): 55.04,
+        ("p5.48xlarge", "spot"): 21.5,
+    }
 
 
 def test_the_cheapest_zone_counts_and_licences_do_not(tmp_path):
     text = "InstanceType,AcceleratorName,AcceleratorCount,Price,Region,SpotPrice,AvailabilityZone,OS\n" + "".join(
         f"p5.48xlarge,H100,8,{price},us-east-1,{spot},{zone},{system}\n"
-        for price, spot, zone, system in ((55.04, 31.5, "a", "Linux"), (55.04, "", "b", "Linux"), (55.04, 19.5, "c", "Linux"), (70, 18, "c", "Windows"))
+        for price, spot, zone, system in (
+            (55.04, 31.5, "a", "Linux"),
+            (55.04, "", "b", "Linux"),
+            (55.04, 19.5, "c", "Linux"),
+            (70, 18, "c", "Windows"),
+        )
     )
     found = ingest("prices", sheet(tmp_path, text), provider="aws")
     assert prices(found) == {("p5.48xlarge", "on_demand"): 55.04, ("p5.48xlarge", "spot"): 19.5}
@@ -50,17 +58,16 @@ def test_hosts_and_accelerators_listed_apart_are_added(tmp_path):
         ingest("prices", sheet(tmp_path, header + elsewhere), provider="gcp")
 
 
-@pytest.mark.parametrize(
-    ("price", "scale", "right"),
-    [(6.88, 8, 55.04), (40179.2, 1 / 730, 55.04)],
-)
+@pytest.mark.parametrize(("price", "scale", "right"), [(6.88, 8, 55.04), (40179.2, 1 / 730, 55.04)])
 def test_prices_of_another_unit_are_refused_with_the_scale_that_mends_them(tmp_path, price, scale, right):
     path = sheet(tmp_path, f"sku,region,on_demand\np5.48xlarge,us-east-1,{price}\n")
     with pytest.raises(BookError, match="scale=on_demand=") as caught:
         ingest("prices", path, provider="aws")
     factor = float(str(caught.value).split("scale=on_demand=")[1].split(",")[0])
     assert factor == pytest.approx(scale, rel=1e-6)
-    assert prices(ingest("prices", path, provider="aws", scale={"on_demand": factor}))[("p5.48xlarge", "on_demand")] == pytest.approx(right, rel=1e-4)
+    assert prices(ingest("prices", path, provider="aws", scale={"on_demand": factor}))[("p5.48xlarge", "on_demand")] == pytest.approx(
+        right, rel=1e-4
+    )
     kept = ingest("prices", path, provider="aws", confirm="p5.48xlarge")
     assert prices(kept)[("p5.48xlarge", "on_demand")] == pytest.approx(price)
     with pytest.raises(BookError, match=r"confirm=p5\.48xlarge"):

@@ -28,7 +28,9 @@ def test_names_are_literal(tmp_path, name):
     import duckdb
 
     parquet = tmp_path / name.replace(".csv", ".parquet")
-    duckdb.connect().sql("select timestamp '2026-01-01' as timestamp, 3 as input_tokens, 2 as output_tokens").write_parquet(str(tmp_path / "plain.bin"))
+    duckdb.connect().sql("select timestamp '2026-01-01' as timestamp, 3 as input_tokens, 2 as output_tokens").write_parquet(
+        str(tmp_path / "plain.bin")
+    )
     (tmp_path / "plain.bin").rename(parquet)
     assert ingest("requests", parquet).tables["requests"].input_tokens.tolist() == [3]
 
@@ -50,7 +52,9 @@ def test_times_far_apart_or_of_no_year_are_refused(tmp_path):
     for year in ("3026", "0001", "1826"):
         with pytest.raises(BookError, match="years 1990 to 2099"):
             ingest("requests", write(tmp_path, "year.csv", HEADER + f"{year}-01-01T00:00:00Z,1,1\n"))
-    jobs = write(tmp_path, "jobs.csv", "name,submit_time,duration,gpus\n" + "".join(f"{n},1990-01-01,1,1\n{n},2099-01-01,1,1\n" for n in "abcdefgh"))
+    jobs = write(
+        tmp_path, "jobs.csv", "name,submit_time,duration,gpus\n" + "".join(f"{n},1990-01-01,1,1\n{n},2099-01-01,1,1\n" for n in "abcdefgh")
+    )
     with pytest.raises(CapplanError, match="intervals"):
         ingest("jobs", jobs, columns="team=name")
 
@@ -105,11 +109,15 @@ SACCT = "JobID|JobName|Account|State|Submit|Start|End|Elapsed|AllocTRES\n"
 
 
 def job(number: int, tres: str, name: str = "train", hours: int = 2) -> str:
-    return f"{number}|{name}|vision|COMPLETED|2026-09-01T00:00:00|2026-09-01T00:00:00|2026-09-01T{hours:02d}:00:00|{hours:02d}:00:00|{tres}\n"
+    return (
+        f"{number}|{name}|vision|COMPLETED|2026-09-01T00:00:00|2026-09-01T00:00:00|2026-09-01T{hours:02d}:00:00|{hours:02d}:00:00|{tres}\n"
+    )
 
 
 def test_slices_shards_and_bars_in_job_names(tmp_path):
-    slices = job(1, "gres/gpu:1g.10gb=2,gres/gpu=2", hours=7) + job(2, "gres/gpu:a100_3g.20gb=1") + job(3, "gres/gpu:a30_2g.12gb=1,gres/gpu=1")
+    slices = (
+        job(1, "gres/gpu:1g.10gb=2,gres/gpu=2", hours=7) + job(2, "gres/gpu:a100_3g.20gb=1") + job(3, "gres/gpu:a30_2g.12gb=1,gres/gpu=1")
+    )
     found = ingest("slurm", write(tmp_path, "mig.txt", SACCT + slices))
     assert found.tables["usage"].quantity.sum() == pytest.approx(7 * 2 / 7 + 2 * 3 / 7 + 2 / 2)
     bars = ingest("slurm", write(tmp_path, "bars.txt", SACCT + job(1, "gres/gpu=4") + job(2, "gres/gpu=8", "grid a|b||c")))

@@ -13,7 +13,12 @@ from tests.ingest.test_ingest_bills import bill
 
 PLAN = "name: t\nas_of: 2026-07-05\nfirst_quarter: 2026Q4\nhorizon_quarters: 2\n"
 CONTRACTS = "commitment_id,sku,region,term,machines,usd_per_hour,start,end,discounts\nri-1,p5.48xlarge,us-east-1,reserved_3y,8,30,2025-03-01,2028-02-29,units\n"
-JUNE = {"BillingPeriodStart": "2026-06-01T00:00:00Z", "ChargePeriodStart": "2026-06-01T00:00:00Z", "ChargePeriodEnd": "2026-07-01T00:00:00Z", "SkuId": "HZC9FAP4F9Y8JW67"}
+JUNE = {
+    "BillingPeriodStart": "2026-06-01T00:00:00Z",
+    "ChargePeriodStart": "2026-06-01T00:00:00Z",
+    "ChargePeriodEnd": "2026-07-01T00:00:00Z",
+    "SkuId": "HZC9FAP4F9Y8JW67",
+}
 PRICE = 8 * 30 * 720
 
 
@@ -35,7 +40,10 @@ def reconciled(tmp_path, *rows, contracts=CONTRACTS, plan=PLAN):
 
 def month(used: float, **more) -> list[dict]:
     """Return a bill of a month: the fee, and what was used and not used of it."""
-    parts = [{"CommitmentDiscountStatus": "Used", "EffectiveCost": used}, {"CommitmentDiscountStatus": "Unused", "EffectiveCost": PRICE - used}]
+    parts = [
+        {"CommitmentDiscountStatus": "Used", "EffectiveCost": used},
+        {"CommitmentDiscountStatus": "Unused", "EffectiveCost": PRICE - used},
+    ]
     fee = {**JUNE, **more, "ChargeCategory": "Purchase", "BilledCost": PRICE, "EffectiveCost": 0, "SkuMeter": "HeavyUsage:p5.48xlarge"}
     return [fee, *({**JUNE, **more, "BilledCost": 0, "ConsumedQuantity": 5760, **part} for part in parts if part["EffectiveCost"])]
 
@@ -51,7 +59,9 @@ def test_a_contract_ties_by_its_machine_where_the_bill_has_a_product_code(tmp_pa
 
 def test_the_commitments_name_comes_first_and_the_unused_part_is_told(tmp_path):
     more = "sp-9,p5.48xlarge,us-east-1,reserved_3y,8,30,2025-03-01,2028-02-29,units\n"
-    rows = month(PRICE / 4, CommitmentDiscountId="arn:aws:ec2:us-east-1:1234:reserved-instances/ri-1") + month(PRICE, CommitmentDiscountId="sp-9")
+    rows = month(PRICE / 4, CommitmentDiscountId="arn:aws:ec2:us-east-1:1234:reserved-instances/ri-1") + month(
+        PRICE, CommitmentDiscountId="sp-9"
+    )
     table, _ = reconciled(tmp_path, *rows, contracts=CONTRACTS + more)
     assert table.loc[("p_and_l", "ri-1 (p5.48xlarge)")].used_usd == pytest.approx(PRICE / 4)
     assert table.loc[("p_and_l", "ri-1 (p5.48xlarge)")].unused_usd == pytest.approx(3 * PRICE / 4)
@@ -70,7 +80,9 @@ def test_what_does_not_tie_says_by_how_much_and_why(tmp_path):
 
 def test_a_contract_that_ended_and_an_old_bill_are_called_so(tmp_path):
     ended = CONTRACTS.replace("2028-02-29", "2026-06-20")
-    table, notes = reconciled(tmp_path, *month(PRICE), contracts=ended, plan=PLAN.replace("2026-07-05", "2026-12-05").replace("2026Q4", "2027Q1"))
+    table, notes = reconciled(
+        tmp_path, *month(PRICE), contracts=ended, plan=PLAN.replace("2026-07-05", "2026-12-05").replace("2026Q4", "2027Q1")
+    )
     assert "starts or ends inside the month" in table.loc[("p_and_l", "p5.48xlarge under contract")].why
     assert table.days_old.unique().tolist() == [158]
     assert any("The last bill is old: 2026-06 ended 158 days" in note for note in notes)

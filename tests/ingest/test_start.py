@@ -19,7 +19,10 @@ from capplan.outputs.run.start import start
 from tests.conftest import reference_file
 from tests.ingest.test_ingest_bills import bill
 
-CONTRACTS = "Reservation ID,Instance Type,Instance Count,Region,Hourly Price,Start Date,End Date\nri-1,p5.48xlarge,2,us-east-1,$30.00,2026-06-01,2027-05-31\n"
+CONTRACTS = (
+    "Reservation ID,Instance Type,Instance Count,Region,Hourly Price,Start Date,End"
+    " Date\nri-1,p5.48xlarge,2,us-east-1,$30.00,2026-06-01,2027-05-31\n"
+)
 
 
 def write(folder: Path, name: str, text: str) -> Path:
@@ -32,13 +35,26 @@ def exported(folder: Path, months: int = 4) -> list[Path]:
     """Write what a company exports: a bill of some months, its contracts and a gateway's log."""
     days = pd.date_range("2026-08-01", periods=30 * months, freq="D")
     rows = [
-        {"BillingPeriodStart": f"{day:%Y-%m-01}T00:00:00Z", "ChargePeriodStart": f"{day:%Y-%m-%d}T00:00:00Z", "ChargePeriodEnd": f"{day + pd.Timedelta(days=1):%Y-%m-%d}T00:00:00Z",
-         "SubAccountName": "research", "ConsumedQuantity": 24 * (4 + day.dayofyear % 3), "PricingQuantity": 24 * (4 + day.dayofyear % 3),
-         **dict.fromkeys(("BilledCost", "EffectiveCost", "ListCost"), 55.04 * 24 * (4 + day.dayofyear % 3))}
+        {
+            "BillingPeriodStart": f"{day:%Y-%m-01}T00:00:00Z",
+            "ChargePeriodStart": f"{day:%Y-%m-%d}T00:00:00Z",
+            "ChargePeriodEnd": f"{day + pd.Timedelta(days=1):%Y-%m-%d}T00:00:00Z",
+            "SubAccountName": "research",
+            "ConsumedQuantity": 24 * (4 + day.dayofyear % 3),
+            "PricingQuantity": 24 * (4 + day.dayofyear % 3),
+            **dict.fromkeys(("BilledCost", "EffectiveCost", "ListCost"), 55.04 * 24 * (4 + day.dayofyear % 3)),
+        }
         for day in days
-    ]  # fmt: skip
+    ]
     times = pd.date_range(days[0], days[-1] + pd.Timedelta(hours=23), freq="h")
-    requests = pd.DataFrame({"timestamp": times.strftime("%Y-%m-%dT%H:%M:%SZ"), "input_tokens": 400, "output_tokens": 200 + 20 * (times.hour > 8), "service": "chat"})
+    requests = pd.DataFrame(
+        {
+            "timestamp": times.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "input_tokens": 400,
+            "output_tokens": 200 + 20 * (times.hour > 8),
+            "service": "chat",
+        }
+    )
     requests.to_csv(folder / "gateway-log.csv", index=False)
     return [bill(folder, *rows), write(folder, "contracts.csv", CONTRACTS), folder / "gateway-log.csv"]
 
@@ -51,10 +67,21 @@ def test_ten_minutes_are_walked_as_readme_writes_them(tmp_path):
     assert (check, plan) == ("capplan check mybook", "capplan plan mybook")
     exported(tmp_path)
     tool = Path(sys.executable).with_name("capplan")
-    code = "import resource, subprocess, sys; done = subprocess.run(sys.argv[1:]); print('CPU', resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime); sys.exit(done.returncode)"
-    done = subprocess.run([sys.executable, "-c", code, str(tool), *shlex.split(first)[1:]], cwd=tmp_path, capture_output=True, text=True, check=False)
+    code = (
+        "import resource, subprocess, sys; done = subprocess.run(sys.argv[1:]); print('CPU',"
+        " resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime); sys.exit(done.returncode)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tool), *shlex.split(first)[1:]], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
-    for said in ("First plan, made quickly", "may be bought from: aws", "book.yaml, providers", "chat is served like Llama-3.1-70B", "Next best table:"):
+    for said in (
+        "First plan, made quickly",
+        "may be bought from: aws",
+        "book.yaml, providers",
+        "chat is served like Llama-3.1-70B",
+        "Next best table:",
+    ):
         assert said in done.stdout, done.stdout
     assert "commitments.csv" not in re.findall(r"Next best table: .*", done.stdout)[0]
     seconds = float(re.findall(r"CPU ([\d.]+)", done.stdout)[0])
@@ -96,7 +123,11 @@ def test_start_makes_a_book_or_nothing(tmp_path):
 
 
 def test_contracts_in_the_words_of_clouds_and_finance(tmp_path):
-    text = "name,vm_size,nodes,location,effective_hourly_rate,valid_from,valid_to,kind\n" + "a,ND96isr H100 v5,4,eastus,$70.50,2026-01-01,2028-12-31,\nb,p5.48xlarge,2,us-east-1,40,2026-01-01,2026-12-31,Compute Savings Plan\n"
+    text = (
+        "name,vm_size,nodes,location,effective_hourly_rate,valid_from,valid_to,kind\n"
+        + "a,ND96isr H100 v5,4,eastus,$70.50,2026-01-01,2028-12-31,\nb,p5.48xlarge,2,us-east-1,40,2026-01-01,2026-12-31,Compute Savings"
+        " Plan\n"
+    )
     frame = ingest("auto", write(tmp_path, "signed.csv", text)).tables["commitments"].set_index("commitment_id")
     assert frame.sku.to_dict() == {"a": "Standard_ND96isr_H100_v5", "b": "p5.48xlarge"}
     assert frame.term.to_dict() == {"a": "reserved_3y", "b": "savings_plan_1y"}

@@ -66,10 +66,12 @@ def tiny(draw: Any) -> dict[str, Any]:
 def planned(case: dict[str, Any]) -> Decided:
     """Decide a tiny case."""
     rows = [
-        offer("od", "on_demand", case["on_demand"]), offer("spot", "spot", case["spot"]), offer("slow", "on_demand", case["slow"], sku="old", available_share=case["had"]),
+        offer("od", "on_demand", case["on_demand"]),
+        offer("spot", "spot", case["spot"]),
+        offer("slow", "on_demand", case["slow"], sku="old", available_share=case["had"]),
         offer("short", "lease", case["short"], term_months=3, lot_machines=case["lot"], minimum_lots=case["least"]),
         offer("year", "reserved_1y", case["year"], lead_time_days_p50=case["lead"]),
-    ]  # fmt: skip
+    ]
     limits = [
         {"limit_id": "od", "kind": "on_demand_accelerators", "amount": case["cap"], "accelerator": "H100"},
         {"limit_id": "slow", "kind": "on_demand_accelerators", "amount": case["slow_cap"], "accelerator": "A100"},
@@ -77,11 +79,14 @@ def planned(case: dict[str, Any]) -> Decided:
         {"limit_id": "quota", "kind": "quota_accelerators", "amount": case["quota"], "accelerator": "H100"},
     ]
     return settle(
-        demand(case["loads"], [case["probability"], 1 - case["probability"]]), rows,
+        demand(case["loads"], [case["probability"], 1 - case["probability"]]),
+        rows,
         assumptions(risk_weight=case["risk"], tail_share=case["tail"], spot_scarcity=case["scarcity"]),
-        limits=limits, skus=[sku("gpu"), sku("old", "A100")], speeds=[("work", "H100", 1.0), ("work", "A100", 0.5)],
+        limits=limits,
+        skus=[sku("gpu"), sku("old", "A100")],
+        speeds=[("work", "H100", 1.0), ("work", "A100", 0.5)],
         classes=[work_class(interruptible=case["interruptible"], shortfall_usd_per_unit=case["shortfall"])],
-    )  # fmt: skip
+    )
 
 
 def recourse(capacity: np.ndarray, load: float, mean: float, case: dict[str, Any]) -> np.ndarray:
@@ -140,13 +145,19 @@ def larger(draw: Any) -> dict[str, Any]:
         "interruptible": draw(st.booleans()),
         "scarcity": draw(st.sampled_from([0.0, 0.5])),
         "prices": {term: draw(price) for term in CONTRACTS} | {"on_demand": 4.0, "spot": draw(st.sampled_from([1.0, 2.5, 3.9]))},
-        "caps": {"on_demand": draw(st.sampled_from([0.0, 4.0, 12.0])), "spot": draw(st.sampled_from([0.0, 3.0, 10.0])), "quota": draw(st.sampled_from([8.0, 30.0]))},
+        "caps": {
+            "on_demand": draw(st.sampled_from([0.0, 4.0, 12.0])),
+            "spot": draw(st.sampled_from([0.0, 3.0, 10.0])),
+            "quota": draw(st.sampled_from([8.0, 30.0])),
+        },
         "budget": draw(st.sampled_from([60_000.0, 250_000.0])),
         "hard": draw(st.booleans()),
         "counts": draw(st.sampled_from(["purchases", "running", "all"])),
-        "risk": draw(st.sampled_from([0.0, 0.3, 0.8])), "ending": draw(st.sampled_from(["hold_demand", "hold_demand", "truncate", "count_in_full"])),
-        "reuse": draw(st.sampled_from([0.0, 0.6])), "offered": draw(st.sets(st.sampled_from(list(CONTRACTS)), min_size=1)),
-    }  # fmt: skip
+        "risk": draw(st.sampled_from([0.0, 0.3, 0.8])),
+        "ending": draw(st.sampled_from(["hold_demand", "hold_demand", "truncate", "count_in_full"])),
+        "reuse": draw(st.sampled_from([0.0, 0.6])),
+        "offered": draw(st.sets(st.sampled_from(list(CONTRACTS)), min_size=1)),
+    }
 
 
 def decided(case: dict[str, Any]) -> Decided:
@@ -155,8 +166,11 @@ def decided(case: dict[str, Any]) -> Decided:
     work = demand(case["loads"])
     peak = work.assign(block=0, hours=0.2 * hours, work_per_hour=work["work_per_hour"] * 1.5)
     work = pd.concat([peak, work.assign(block=1, hours=0.8 * hours)], ignore_index=True)
-    rows = [offer(term, term, case["prices"][term], **more) for term, more in (CONTRACTS | {"on_demand": {}, "spot": {"interruptions_per_hour": 0.1}}).items()
-            if term in case["offered"] or term in ("on_demand", "spot")]
+    rows = [
+        offer(term, term, case["prices"][term], **more)
+        for term, more in (CONTRACTS | {"on_demand": {}, "spot": {"interruptions_per_hour": 0.1}}).items()
+        if term in case["offered"] or term in ("on_demand", "spot")
+    ]
     # a machine bought costs about as much by the hour over its five years
     rows = [row | ({"usd_per_hour": 0.0, "capex_usd": 30_000 * row["usd_per_hour"]} if row["term"] == "owned" else {}) for row in rows]
     limits = [
@@ -165,8 +179,15 @@ def decided(case: dict[str, Any]) -> Decided:
         {"limit_id": "quota", "kind": "quota_accelerators", "amount": case["caps"]["quota"], "counts": case["counts"]},
         {"limit_id": "budget", "kind": "budget_usd", "amount": case["budget"], "measure": "p_and_l", "hard": case["hard"]},
     ]
-    a = assumptions(horizon_quarters=3, gap_share=0.01, risk_weight=case["risk"], horizon_end=case["ending"], discount_rate_per_year=0.08,
-                    spot_scarcity=case["scarcity"], reuse_share=case["reuse"])  # fmt: skip
+    a = assumptions(
+        horizon_quarters=3,
+        gap_share=0.01,
+        risk_weight=case["risk"],
+        horizon_end=case["ending"],
+        discount_rate_per_year=0.08,
+        spot_scarcity=case["scarcity"],
+        reuse_share=case["reuse"],
+    )
     machines = [sku("gpu"), sku("own", provider="own", power_kw=1.0)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(two_stage, "EXTENSIVE_COLUMNS", 0)
@@ -205,7 +226,8 @@ def test_looking_at_the_bad_cases_lowers_them(case: dict[str, Any]) -> None:
     """The proven least CVaR is below that of any other plan, and the careful plan is within the gap of it."""
     bold, careful = (decided(case | {"risk": weight, "budget": 1e9}) for weight in (0.0, 1.0))
     cvar = [
-        float(plan.model.program.c @ plan.solution.x) + blended_cost(plan.solution.cost_by_scenario, plan.model.program.probability, 1.0, 0.2)
+        float(plan.model.program.c @ plan.solution.x)
+        + blended_cost(plan.solution.cost_by_scenario, plan.model.program.probability, 1.0, 0.2)
         for plan in (bold, careful)
     ]
     assert careful.solution.lower <= cvar[0] + 1e-4
@@ -215,7 +237,11 @@ def test_looking_at_the_bad_cases_lowers_them(case: dict[str, Any]) -> None:
 def test_a_search_that_meets_its_limit_is_labelled_with_its_proven_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     """One iteration for the relaxation and none for whole lots: what was found is a plan, its bounds hold, and it is not called optimal."""
     work = demand(np.random.default_rng(3).integers(1, 60, size=(12, 4)).tolist())
-    rows = [offer("od", "on_demand", 4.0), offer("a", "lease", 2.0, term_months=3, lot_machines=8), offer("b", "reserved_1y", 2.1, lot_machines=8)]
+    rows = [
+        offer("od", "on_demand", 4.0),
+        offer("a", "lease", 2.0, term_months=3, lot_machines=8),
+        offer("b", "reserved_1y", 2.1, lot_machines=8),
+    ]
     a = assumptions(horizon_quarters=4, gap_share=1e-6)
     best = solve(work, rows, a)
     monkeypatch.setattr(two_stage, "EXTENSIVE_COLUMNS", 0)

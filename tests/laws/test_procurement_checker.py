@@ -27,37 +27,78 @@ def rich(seed: int) -> Problem:
     loads = rng.integers(0, 25, (paths, quarters)).astype(float).tolist()
     work = demand(loads, name="work")
     if pick(True, False):
-        work = pd.concat([work.assign(hours=0.25 * HOURS, work_per_hour=work["work_per_hour"] * 1.6), work.assign(block=1, hours=0.75 * HOURS)])
+        work = pd.concat(
+            [work.assign(hours=0.25 * HOURS, work_per_hour=work["work_per_hour"] * 1.6), work.assign(block=1, hours=0.75 * HOURS)]
+        )
     batch = demand(rng.integers(0, 10, (paths, quarters)).astype(float).tolist(), name="batch")
-    batch = pd.concat([batch.assign(block=block, hours=hours) for block, hours in work[["block", "hours"]].drop_duplicates().to_numpy().tolist()])
+    batch = pd.concat(
+        [batch.assign(block=block, hours=hours) for block, hours in work[["block", "hours"]].drop_duplicates().to_numpy().tolist()]
+    )
     price = lambda low, high: round(float(rng.uniform(low, high)), 2)  # noqa: E731
     rows = [
-        offer("od", "on_demand", price(3, 5)), offer("od-old", "on_demand", price(1, 3), sku="old"), offer("spot", "spot", price(1, 3)),
-        offer("year", "reserved_1y", price(1.5, 3.5), upfront_share=pick(0.0, 0.5), lead_time_days_p50=pick(0.0, 40.0), lead_time_days_p90=None),
+        offer("od", "on_demand", price(3, 5)),
+        offer("od-old", "on_demand", price(1, 3), sku="old"),
+        offer("spot", "spot", price(1, 3)),
+        offer(
+            "year",
+            "reserved_1y",
+            price(1.5, 3.5),
+            upfront_share=pick(0.0, 0.5),
+            lead_time_days_p50=pick(0.0, 40.0),
+            lead_time_days_p90=None,
+        ),
         offer("three", "reserved_3y", price(1, 3), lot_machines=pick(1, 4), minimum_lots=pick(0, 2), upfront_share=pick(0.0, 1.0)),
         offer("half", "lease", 2 * price(0.5, 2), term_months=6, sku="old", lot_machines=pick(1, 3)),
-    ]  # fmt: skip
+    ]
     held = [
-        commitment("a", float(rng.integers(1, 9)), "2026-05-10", str(pick("2027-02-14", "2027-05-20", "2027-03-31")), renewal_usd_per_hour=pick(None, price(1, 3))),
+        commitment(
+            "a",
+            float(rng.integers(1, 9)),
+            "2026-05-10",
+            str(pick("2027-02-14", "2027-05-20", "2027-03-31")),
+            renewal_usd_per_hour=pick(None, price(1, 3)),
+        ),
         commitment("b", float(rng.integers(1, 5)), "2026-08-01", "2027-07-31", sku="old", renewal_usd_per_hour=pick(None, price(1, 3))),
     ]
     limits = [
         {"limit_id": "od", "kind": "on_demand_accelerators", "amount": float(rng.integers(0, 12)), "accelerator": "H100"},
         {"limit_id": "spot", "kind": "spot_accelerators", "amount": float(rng.integers(0, 6)), "accelerator": "H100"},
-        {"limit_id": "quota", "kind": "quota_accelerators", "amount": 30.0 + float(rng.integers(0, 10)), "counts": pick(None, "purchases", "running", "all")},
+        {
+            "limit_id": "quota",
+            "kind": "quota_accelerators",
+            "amount": 30.0 + float(rng.integers(0, 10)),
+            "counts": pick(None, "purchases", "running", "all"),
+        },
     ]
     if pick(True, False):
         limits.append({"limit_id": "budget", "kind": "budget_usd", "amount": HOURS * 130.0, "measure": "p_and_l", "hard": True})
-    moving = pd.DataFrame([{"path": "p", "change_share_per_year": pick(0.0, -0.2, -0.35), "probability": pick(1.0, 0.5)}]) if pick(True, True, False) else None
+    moving = (
+        pd.DataFrame([{"path": "p", "change_share_per_year": pick(0.0, -0.2, -0.35), "probability": pick(1.0, 0.5)}])
+        if pick(True, True, False)
+        else None
+    )
     a = assumptions(
-        horizon_quarters=quarters, horizon_end=pick("hold_demand", "hold_demand", "truncate", "count_in_full"), years_after_horizon=pick(1, 3), risk_weight=pick(0.0, 0.3, 1.0),
-        tail_share=pick(0.3, 0.6), discount_rate_per_year=pick(0.0, 0.09), spot_scarcity=0.0, gap_share=1e-9, approval_days=0,
-    )  # fmt: skip
+        horizon_quarters=quarters,
+        horizon_end=pick("hold_demand", "hold_demand", "truncate", "count_in_full"),
+        years_after_horizon=pick(1, 3),
+        risk_weight=pick(0.0, 0.3, 1.0),
+        tail_share=pick(0.3, 0.6),
+        discount_rate_per_year=pick(0.0, 0.09),
+        spot_scarcity=0.0,
+        gap_share=1e-9,
+        approval_days=0,
+    )
     return problem(
-        pd.concat([work, batch], ignore_index=True), rows, a, limits=limits, commitments=held, skus=[sku("gpu"), sku("old", "A100", 2)], price_paths=moving,
+        pd.concat([work, batch], ignore_index=True),
+        rows,
+        a,
+        limits=limits,
+        commitments=held,
+        skus=[sku("gpu"), sku("old", "A100", 2)],
+        price_paths=moving,
         classes=[work_class(), work_class("batch", stage_kind="batch", interruptible=True, shortfall_usd_per_unit=12.0)],
         speeds=[("work", "H100", 1.0), ("work", "A100", 0.4), ("batch", "H100", 1.0), ("batch", "A100", 0.6)],
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -79,11 +120,17 @@ def test_cheaper_looser_or_further_never_costs_more(seed: int, ending: str, risk
     asked = replace(asked, assumptions=a)
     upper = decide(asked).solution.upper
     offers, limits = asked.offers, asked.limits
-    cheaper = {name: offers.assign(usd_per_hour=offers["usd_per_hour"].where(offers["offer_id"] != name, 0.8 * offers["usd_per_hour"])) for name in ("od", "year", "three")}
+    cheaper = {
+        name: offers.assign(usd_per_hour=offers["usd_per_hour"].where(offers["offer_id"] != name, 0.8 * offers["usd_per_hour"]))
+        for name in ("od", "year", "three")
+    }
     further = {months: offer(f"new {months}", "lease", 2.2, term_months=months) for months in (9, 60)}
     helped = {
         **{f"a cheaper {name}": replace(asked, offers=table) for name, table in cheaper.items()},
-        **{f"one more offer of {months} months": replace(asked, offers=pd.DataFrame([*offers.to_dict("records"), row])) for months, row in further.items()},
+        **{
+            f"one more offer of {months} months": replace(asked, offers=pd.DataFrame([*offers.to_dict("records"), row]))
+            for months, row in further.items()
+        },
         "looser limits": replace(asked, limits=limits.assign(amount=limits["amount"] * 1.3)),
     }
     for what, other in helped.items():

@@ -68,7 +68,9 @@ def test_scenarios_that_share_no_technology_are_charged_in_all_their_points(meth
     """In one of two scenarios something is late in a part of each quarter, so no technology weighs the same in both."""
     problem = fleet(3, quarters=2, classes=1, pools=1, blocks=2, scenarios=2)
     plain = solve_two_stage(branch_program(problem, np.array([False, True]), np.arange(2)).program, 0.4, 0.3, 1e-8, method=method)
-    late = replace(problem, T=[*problem.T, *problem.T], technology=np.where(np.isin(np.arange(8), [0, 4]), problem.technology + 2, problem.technology))
+    late = replace(
+        problem, T=[*problem.T, *problem.T], technology=np.where(np.isin(np.arange(8), [0, 4]), problem.technology + 2, problem.technology)
+    )
     found = solve_two_stage(branch_program(late, np.array([False, True]), np.arange(2)).program, 0.4, 0.3, 1e-8, method=method)
     assert found.upper == pytest.approx(plain.upper, rel=1e-7)
 

@@ -48,12 +48,22 @@ def regions(seed: int, count: int = 3, quarters: int = 4, scenarios: int = 8, qu
     h[:, 2 * count :] = 4.0
     return TwoStage(
         c=3 * rent[region] * np.array([0.9, 0.75, 0.6])[term - 1] * rng.uniform(0.97, 1.03, len(rows)) * active.sum(axis=0),
-        A=sparse.csr_matrix(3.0 * active), b=np.full(quarters, quota), sense=np.full(quarters, "<"),
-        lower=np.zeros(len(rows)), upper=np.full(len(rows), 12.0), integer=np.ones(len(rows), dtype=bool),
-        q=np.array(q), W=sparse.csr_matrix(np.array(columns).T), recourse_sense=np.array([">"] * count + ["<"] * (2 * count)),
-        T=T, technology=np.repeat(np.arange(quarters), scenarios), h=h, weight=np.ones(points),
-        scenario=np.tile(np.arange(scenarios), quarters), probability=np.full(scenarios, 1 / scenarios),
-    )  # fmt: skip
+        A=sparse.csr_matrix(3.0 * active),
+        b=np.full(quarters, quota),
+        sense=np.full(quarters, "<"),
+        lower=np.zeros(len(rows)),
+        upper=np.full(len(rows), 12.0),
+        integer=np.ones(len(rows), dtype=bool),
+        q=np.array(q),
+        W=sparse.csr_matrix(np.array(columns).T),
+        recourse_sense=np.array([">"] * count + ["<"] * (2 * count)),
+        T=T,
+        technology=np.repeat(np.arange(quarters), scenarios),
+        h=h,
+        weight=np.ones(points),
+        scenario=np.tile(np.arange(scenarios), quarters),
+        probability=np.full(scenarios, 1 / scenarios),
+    )
 
 
 def dearer(problem: TwoStage, factors: tuple[float, ...] = (0.7, 1.0, 1.6)) -> TwoStage:
@@ -61,10 +71,12 @@ def dearer(problem: TwoStage, factors: tuple[float, ...] = (0.7, 1.0, 1.6)) -> T
     count, rented = len(problem.T), (problem.q > 0) & (problem.q < 20)
     state = problem.scenario % len(factors)
     return replace(
-        problem, T=[*problem.T] * len(factors), technology=state * count + problem.technology,
+        problem,
+        T=[*problem.T] * len(factors),
+        technology=state * count + problem.technology,
         costs=np.array([np.where(rented, problem.q * factor, problem.q) for factor in factors]),
         cost_state=np.repeat(np.arange(len(factors)), count),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("risk_weight", [0.0, 0.4])
@@ -119,7 +131,9 @@ def test_prices_in_states_agree_with_the_extensive_form_and_with_each_point_alon
         own = np.flatnonzero(state[problem.technology] == s)
         same = replace(problem, q=costs[s], costs=None, cost_state=None)
         assert cost[own] == pytest.approx(alone(same, found.x)[own], rel=1e-7, abs=1e-7)
-    total = float(problem.c @ found.x) + blended_cost(np.bincount(problem.scenario, problem.weight * cost), problem.probability, risk_weight, 0.3)
+    total = float(problem.c @ found.x) + blended_cost(
+        np.bincount(problem.scenario, problem.weight * cost), problem.probability, risk_weight, 0.3
+    )
     assert found.upper == pytest.approx(total, rel=1e-9)
 
 
@@ -128,7 +142,9 @@ def test_the_mean_program_takes_mean_prices():
     average = mean_program(problem)
     costs, _ = cost_states(average)
     rented = (problem.q > 0) & (problem.q < 20)
-    assert costs[0][rented] == pytest.approx(problem.q[rented] * (problem.probability.reshape(2, 3).sum(axis=0) @ np.array([0.7, 1.0, 1.6])))
+    assert costs[0][rented] == pytest.approx(
+        problem.q[rented] * (problem.probability.reshape(2, 3).sum(axis=0) @ np.array([0.7, 1.0, 1.6]))
+    )
     value = value_of_information(problem, 0.0, 0.2, 1e-7)
     assert value.evpi >= -1e-6
     assert value.vss >= -1e-6

@@ -36,9 +36,11 @@ def test_a_pulp_model_is_solved_and_carries_the_values():
     solved = solve(model)
     brute = max(
         5 * a + 4 * b + 3 * c + 2
-        for a in range(3) for b in range(3) for c in range(3)
+        for a in range(3)
+        for b in range(3)
+        for c in range(3)
         if 2 * a + 3 * b + c <= 10 and 4 * a + b + 2 * c <= 13
-    )  # fmt: skip
+    )
     assert (solved.objective, solved.bound, solved.status) == (brute, brute, "optimal")
     assert pulp.value(model.objective) == brute
     assert solved.duals is None
@@ -86,8 +88,15 @@ def test_matrices_that_cannot_be_meant_are_refused(part, value, message):
 def hard_model(size=40) -> Arrays:
     rng = np.random.default_rng(1)
     weights = rng.integers(20, 100, (6, size)).astype(float)
-    return Arrays(-rng.integers(20, 100, size).astype(float), sparse.csr_matrix(weights), weights.sum(axis=1) / 3, np.array(["<"] * 6),
-                  np.zeros(size), np.ones(size), np.ones(size, dtype=bool))  # fmt: skip
+    return Arrays(
+        -rng.integers(20, 100, size).astype(float),
+        sparse.csr_matrix(weights),
+        weights.sum(axis=1) / 3,
+        np.array(["<"] * 6),
+        np.zeros(size),
+        np.ones(size),
+        np.ones(size, dtype=bool),
+    )
 
 
 def test_a_limit_gives_the_incumbent_with_its_proven_gap():
@@ -132,9 +141,14 @@ def test_1e9_beside_1_in_one_model(money):
     """Two machines: a share of a huge site, and a tiny part that decides between them. Optimum by hand: site 0.7, part 2."""
     A = sparse.csr_matrix(np.array([[1e9, 0.0], [1.0, 1e-9], [0.0, 1.0]]))
     model = Arrays(
-        np.array([3e9, 1.0]) * money, A, np.array([7e8, 0.7 + 2e-9, 1.5]), np.array([">", ">", ">"]),
-        np.zeros(2), np.array([1.0, 1e6]), np.array([False, True]),
-    )  # fmt: skip
+        np.array([3e9, 1.0]) * money,
+        A,
+        np.array([7e8, 0.7 + 2e-9, 1.5]),
+        np.array([">", ">", ">"]),
+        np.zeros(2),
+        np.array([1.0, 1e6]),
+        np.array([False, True]),
+    )
     solved = solve_arrays(model)
     assert solved.x[1] == 2
     assert solved.x[0] == pytest.approx(0.7, rel=1e-9)

@@ -20,13 +20,28 @@ from capplan.questions.procurement.program import budget_proof as budgets
 from tests.cases.procurement_cases import assumptions, demand, offer, settle, solve
 
 WORK = demand(np.random.default_rng(3).integers(1, 60, size=(12, 4)).tolist())
-OFFERS = [offer("od", "on_demand", 4.0), offer("a", "lease", 2.0, term_months=3, lot_machines=8), offer("b", "reserved_1y", 2.1, lot_machines=8)]
+OFFERS = [
+    offer("od", "on_demand", 4.0),
+    offer("a", "lease", 2.0, term_months=3, lot_machines=8),
+    offer("b", "reserved_1y", 2.1, lot_machines=8),
+]
 QUOTA = {"limit_id": "quota", "kind": "quota_accelerators", "amount": 30.0}
 BUDGET = {"limit_id": "budget", "kind": "budget_usd", "amount": 150_000.0, "measure": "p_and_l", "hard": True}
-AGREED = pd.DataFrame({"agreement_id": ["edp"], "provider": ["cloud"], "start": [pd.Timestamp("2027-01-01")], "end": [pd.Timestamp("2027-12-31")], "committed_usd": [900_000.0]})
+AGREED = pd.DataFrame(
+    {
+        "agreement_id": ["edp"],
+        "provider": ["cloud"],
+        "start": [pd.Timestamp("2027-01-01")],
+        "end": [pd.Timestamp("2027-12-31")],
+        "committed_usd": [900_000.0],
+    }
+)
 CASES: dict[str, dict[str, Any]] = {
-    "free": {}, "quota": {"limits": [QUOTA]}, "hard budget": {"limits": [QUOTA, BUDGET]}, "spend agreement": {"spend_agreements": AGREED},
-}  # fmt: skip
+    "free": {},
+    "quota": {"limits": [QUOTA]},
+    "hard budget": {"limits": [QUOTA, BUDGET]},
+    "spend agreement": {"spend_agreements": AGREED},
+}
 
 
 def timed(seconds: float, **more: Any) -> Any:
@@ -99,10 +114,23 @@ def picky(scale: float = 1.0) -> TwoStage:
     draw = np.random.default_rng(11)
     sums = draw.integers(1, 100, size=(4, 30)).astype(float)
     return TwoStage(
-        c=np.ones(30), A=sparse.csr_matrix(sums), b=scale * sums @ draw.integers(0, 2, size=30), sense=np.full(4, "="), lower=np.zeros(30), upper=np.ones(30),
-        integer=np.ones(30, dtype=bool), q=np.array([1.0]), W=sparse.csr_matrix([[1.0]]), recourse_sense=np.array([">"]), T=[sparse.csr_matrix((1, 30))],
-        technology=np.zeros(1, dtype=int), h=np.ones((1, 1)), weight=np.ones(1), scenario=np.zeros(1, dtype=int), probability=np.ones(1),
-    )  # fmt: skip
+        c=np.ones(30),
+        A=sparse.csr_matrix(sums),
+        b=scale * sums @ draw.integers(0, 2, size=30),
+        sense=np.full(4, "="),
+        lower=np.zeros(30),
+        upper=np.ones(30),
+        integer=np.ones(30, dtype=bool),
+        q=np.array([1.0]),
+        W=sparse.csr_matrix([[1.0]]),
+        recourse_sense=np.array([">"]),
+        T=[sparse.csr_matrix((1, 30))],
+        technology=np.zeros(1, dtype=int),
+        h=np.ones((1, 1)),
+        weight=np.ones(1),
+        scenario=np.zeros(1, dtype=int),
+        probability=np.ones(1),
+    )
 
 
 @pytest.mark.parametrize("method", ["extensive", "l_shaped"])

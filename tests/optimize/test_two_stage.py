@@ -357,7 +357,8 @@ def test_prices_in_place_of_expected_rows_bound_the_optimum(seed, risk_weight):
 
 
 @pytest.mark.parametrize(
-    ("seed", "risk_weight", "budget"), [*((seed, risk_weight, False) for seed in range(5) for risk_weight in (0.0, 0.3)), (2, 0.0, True), (3, 0.3, True)]
+    ("seed", "risk_weight", "budget"),
+    [*((seed, risk_weight, False) for seed in range(5) for risk_weight in (0.0, 0.3)), (2, 0.0, True), (3, 0.3, True)],
 )
 def test_use_that_is_wanted_or_paid_for_equals_the_extensive_form(seed, risk_weight, budget):
     """Two floors under what is bought and rented; what is short is paid, or moves from the first to the second. A budget may bind beside them."""
@@ -368,14 +369,20 @@ def test_use_that_is_wanted_or_paid_for_equals_the_extensive_form(seed, risk_wei
     used = [float((weight * (problem.technology == t)) @ (free.recourse @ spend)) for t in (0, 1)]
     bought = 0.2 * problem.c
     wide = replace(
-        problem, c=np.append(problem.c, [0.0 if seed % 2 else 0.5, 0.6]), A=sparse.hstack([problem.A, sparse.csr_matrix((problem.A.shape[0], 2))]).tocsr(),
-        lower=np.append(problem.lower, [0.0, 0.0]), upper=np.append(problem.upper, [np.inf, np.inf]), integer=np.append(problem.integer, [False, False]),
+        problem,
+        c=np.append(problem.c, [0.0 if seed % 2 else 0.5, 0.6]),
+        A=sparse.hstack([problem.A, sparse.csr_matrix((problem.A.shape[0], 2))]).tocsr(),
+        lower=np.append(problem.lower, [0.0, 0.0]),
+        upper=np.append(problem.upper, [np.inf, np.inf]),
+        integer=np.append(problem.integer, [False, False]),
         T=[sparse.hstack([T, sparse.csr_matrix((T.shape[0], 2))]).tocsr() for T in problem.T],
-    )  # fmt: skip
+    )
     floor = [(use + float(bought @ free.x)) * draw.uniform(1.05, 1.6) for use in used]
     rows = [
         ExpectedRow(np.append(-bought, [-1.0, 0.0]), -spend, problem.technology == 0, problem.weight, -floor[0]),
-        ExpectedRow(np.append(-bought, [1.0 if seed % 2 else 0.0, -1.0]), -spend, problem.technology == 1, problem.weight * 0.95, -floor[1]),
+        ExpectedRow(
+            np.append(-bought, [1.0 if seed % 2 else 0.0, -1.0]), -spend, problem.technology == 1, problem.weight * 0.95, -floor[1]
+        ),
     ]
     if budget:
         most = float(problem.c @ free.x) + float(weight @ (free.recourse @ spend))

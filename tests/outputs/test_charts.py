@@ -125,7 +125,9 @@ def scatter(names: tuple[str, ...] = ("a", "b")) -> Any:
 
 
 def schedule(names: tuple[str, ...] = ("one", "two")) -> Any:
-    data = pd.DataFrame({"row": names, "label": names, "kind": names, "start": 0.0, "end": 9.0, "marked": [place == 0 for place in range(len(names))]})
+    data = pd.DataFrame(
+        {"row": names, "label": names, "kind": names, "start": 0.0, "end": 9.0, "marked": [place == 0 for place in range(len(names))]}
+    )
     moves = pd.DataFrame({"row": [names[-1]], "start": [3.0], "end": [5.0]})
     return charts.schedule(data, title="Tasks", moves=moves, limit=8.0)
 
@@ -302,7 +304,8 @@ def test_axis_writes_a_billion_as_b() -> None:
     assert not any(text.endswith("G") for text in written)
 
 
-# Colour: sRGB to CIE Lab (D65), and the full protanopia and deuteranopia matrices of Machado, Oliveira and Fernandes (2009), applied to linear light.
+# Colour: sRGB to CIE Lab (D65), and the full protanopia and deuteranopia matrices of Machado, Oliveira and Fernandes (2009), applied to
+# linear light.
 TO_XYZ = np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]])
 VISION = {
     "usual": np.eye(3),

@@ -109,7 +109,17 @@ def test_quick_and_thorough_exclude_each_other(capplan, make_book):
 def test_scenario_file_and_parameter(capplan, make_book, tmp_path):
     file = tmp_path / "s.yaml"
     file.write_text("risk_weight: 0.9\nseed: 3\n")
-    found = json.loads(capplan("check", make_book(usage=hourly(), commitments=CONTRACTS, skus=SKUS, sources=SOURCES), "--scenario", file, "-p", "seed=4", "--json").stdout)
+    found = json.loads(
+        capplan(
+            "check",
+            make_book(usage=hourly(), commitments=CONTRACTS, skus=SKUS, sources=SOURCES),
+            "--scenario",
+            file,
+            "-p",
+            "seed=4",
+            "--json",
+        ).stdout
+    )
     assert (found["scenario"]["risk_weight"], found["scenario"]["seed"]) == (0.9, 4)
 
 

@@ -71,9 +71,8 @@ OTHER = "cost_id,month,kind,usd,team,cost_center,account\nstaff,2026-12-01,peopl
 FX = "currency,date,usd\nEUR,2026-01-01,1.10\nEUR,2027-02-01,1.06\nEUR,2027-09-01,1.15\n"
 LIMITS = "limit_id,kind,amount,quarter,provider,region,accelerator,measure,hard\nbudget,budget_usd,2500000,,,,,p_and_l,false\n"
 BOOK = (
-    "name: A =small book\nas_of: 2026-12-01\nfirst_quarter: 2027Q1\nhorizon_quarters: 4\ncurrency: {currency}\nprice_factor: 1.1\nproviders: [aws, own]\n"
-    "fiscal_year_first_month: 2\ngap_share: 0.01\n"
-    "excluded_offers: [own-8x-h100, own-8x-b200]\n"
+    "name: A =small book\nas_of: 2026-12-01\nfirst_quarter: 2027Q1\nhorizon_quarters: 4\ncurrency: {currency}\nprice_factor:"
+    " 1.1\nproviders: [aws, own]\nfiscal_year_first_month: 2\ngap_share: 0.01\nexcluded_offers: [own-8x-h100, own-8x-b200]\n"
 )
 
 
@@ -84,9 +83,20 @@ def made(tmp_path_factory) -> dict[str, tuple[Plan, object, Path, Path]]:
     for currency in ("USD", "EUR"):
         folder = tmp_path_factory.mktemp(currency)
         tables = {
-            "workloads": WORKLOADS, "speeds": SPEEDS, "demand_scenarios": STATED, "skus": SKUS, "offers": OFFERS, "commitments": CONTRACTS, "sites": SITES,
-            "assets": ASSETS, "spend_agreements": AGREEMENTS, "other_costs": OTHER, "fx": FX, "limits": LIMITS, "sources": SOURCES,
-        }  # fmt: skip
+            "workloads": WORKLOADS,
+            "speeds": SPEEDS,
+            "demand_scenarios": STATED,
+            "skus": SKUS,
+            "offers": OFFERS,
+            "commitments": CONTRACTS,
+            "sites": SITES,
+            "assets": ASSETS,
+            "spend_agreements": AGREEMENTS,
+            "other_costs": OTHER,
+            "fx": FX,
+            "limits": LIMITS,
+            "sources": SOURCES,
+        }
         for name, text in tables.items():
             (folder / f"{name}.csv").write_text(text)
         (folder / "book.yaml").write_text(BOOK.format(currency=currency))
@@ -411,7 +421,11 @@ def test_every_sum_shown_is_the_ledgers(made, currency):
     amount = (owed["usd"] / month.map(rate)).sum()
     for by in ("quarter", "fiscal_year"):
         assert plan_tables.cash(plan, by)["total_amount"].sum() == pytest.approx(amount, abs=CENT), by
-    for bridge in (budget_bridge(plan), cost_bridge(plan), plan_bridge(plan, plan_tables.spend(plan).assign(expected=lambda t: t["expected"] * 0.9))):
+    for bridge in (
+        budget_bridge(plan),
+        cost_bridge(plan),
+        plan_bridge(plan, plan_tables.spend(plan).assign(expected=lambda t: t["expected"] * 0.9)),
+    ):
         assert len(bridge) > 3
         assert gap_of(bridge) < CENT
     cash = entries[(entries["view"] == "cash") & entries["quarter"].isin(quarters)]["amount"].sum()
@@ -447,7 +461,13 @@ def test_each_figure_on_page_one_is_its_cell(made, currency):
 
     plan, book, path, _ = made[currency]
     parts = [
-        MemoPart(f"memo_{part.key}", part.title, part.sentences, TableBlock(part.table, currency=currency) if len(part.table) else None, part.half)
+        MemoPart(
+            f"memo_{part.key}",
+            part.title,
+            part.sentences,
+            TableBlock(part.table, currency=currency) if len(part.table) else None,
+            part.half,
+        )
         for part in memo_blocks(plan, book, None)
     ]
     page = render_page("t", "", headline(plan), [], [], parts)
@@ -469,7 +489,21 @@ def test_each_figure_on_page_one_is_its_cell(made, currency):
 @pytest.mark.office
 def test_the_workbook_prints_on_few_pages(made, tmp_path):
     path = made["EUR"][2]
-    subprocess.run([office(), f"-env:UserInstallation={(tmp_path / 'profile').as_uri()}", "--headless", "--convert-to", "pdf", "--outdir", str(tmp_path), str(path)], check=True, capture_output=True, timeout=300)  # fmt: skip
+    subprocess.run(
+        [
+            office(),
+            f"-env:UserInstallation={(tmp_path / 'profile').as_uri()}",
+            "--headless",
+            "--convert-to",
+            "pdf",
+            "--outdir",
+            str(tmp_path),
+            str(path),
+        ],
+        check=True,
+        capture_output=True,
+        timeout=300,
+    )
     pages = len(re.findall(rb"/Type\s*/Page\b", (tmp_path / path.with_suffix(".pdf").name).read_bytes()))
     assert 8 <= pages <= 25
 
@@ -492,9 +526,13 @@ def test_every_layout_holds_the_same_budget(made, currency):
 
 def test_an_account_map_says_the_accounts_and_must_be_whole(made):
     plan, _, _, _ = made["USD"]
-    inside = plan.ledger.entries[(plan.ledger.entries["view"] == "p_and_l") & plan.ledger.entries["quarter"].isin(plan_tables.quarters_of(plan))]
+    inside = plan.ledger.entries[
+        (plan.ledger.entries["view"] == "p_and_l") & plan.ledger.entries["quarter"].isin(plan_tables.quarters_of(plan))
+    ]
     components = sorted(set(inside.loc[inside["status"] != "stated", "component"]))
-    whole = pd.DataFrame({"component": components, "account": [str(6000 + place) for place in range(len(components))], "account_name": components})
+    whole = pd.DataFrame(
+        {"component": components, "account": [str(6000 + place) for place in range(len(components))], "account_name": components}
+    )
     table = budget_table(plan, whole)
     assert set(whole["account"]) <= set(table["account"])
     assert {"5100", "6310"} <= set(table["account"]), "other costs keep the account that they state"
@@ -514,7 +552,9 @@ def test_the_accounting_pack_adds_up(made):
         entries = plan.ledger.entries[plan.ledger.entries["quarter"].isin(["2026Q4", *plan_tables.quarters_of(plan)])]
         entries = entries[entries["month"] >= pd.Timestamp("2026-12-01")]
         for view, text in (("cash", "payments"), ("billed", "invoices"), ("p_and_l", "expense of the month")):
-            assert posted.loc[posted["text"] == text, "amount"].sum() == pytest.approx(entries.loc[entries["view"] == view, "amount"].sum(), abs=CENT)
+            assert posted.loc[posted["text"] == text, "amount"].sum() == pytest.approx(
+                entries.loc[entries["view"] == view, "amount"].sum(), abs=CENT
+            )
         flags = lease_flags(plan, book).set_index("contract_id")
         assert flags.loc["c1", "identified_asset"] == "to be confirmed"
         assert flags["confirmed_by"].eq("").all()

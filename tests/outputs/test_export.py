@@ -49,7 +49,14 @@ def test_equal_tables_are_equal_bytes(tmp_path):
 @pytest.mark.parametrize("text", NASTY)
 def test_page_text_is_inert(text):
     frame = pd.DataFrame({"workload": [text], text: [1.0]})
-    page = render_page(text, text, text, [(text, text)], [PageSection(text, text, [], [TableBlock(frame, text, text)], [text])], [MemoPart("memo_a", text, [text], TableBlock(frame, text))])
+    page = render_page(
+        text,
+        text,
+        text,
+        [(text, text)],
+        [PageSection(text, text, [], [TableBlock(frame, text, text)], [text])],
+        [MemoPart("memo_a", text, [text], TableBlock(frame, text))],
+    )
     assert not re.search(r"<script|<img|onerror=alert\(1\)>", page.replace("&lt;", "").replace("&gt;", ""))
     assert "49" not in re.sub(r"#?[0-9a-f]{6}|\d+px", "", page) or "7*7" in page
     assert "default-src 'none'" in page

@@ -28,8 +28,28 @@ LENDING = pd.DataFrame(
     ],
     columns=COLUMNS,
 )
-FLEET = pd.DataFrame({"node": [f"n-{index}" for index in range(64)], "accelerator": "H100", "accelerator_count": 8, "own": ["training"] * 22 + ["inference"] * 42})
-NASTY = ["x\nkind: Secret", "a: {b: c}", "!!python/object/apply:os.system ['id']", "--- \napiVersion: v1", "$(reboot)", "=HYPERLINK(1)", "Ünïcode", "", "a" * 300, "../../etc", "#", "&a *a"]
+FLEET = pd.DataFrame(
+    {
+        "node": [f"n-{index}" for index in range(64)],
+        "accelerator": "H100",
+        "accelerator_count": 8,
+        "own": ["training"] * 22 + ["inference"] * 42,
+    }
+)
+NASTY = [
+    "x\nkind: Secret",
+    "a: {b: c}",
+    "!!python/object/apply:os.system ['id']",
+    "--- \napiVersion: v1",
+    "$(reboot)",
+    "=HYPERLINK(1)",
+    "Ünïcode",
+    "",
+    "a" * 300,
+    "../../etc",
+    "#",
+    "&a *a",
+]
 
 
 def of(objects, kind):
@@ -106,7 +126,9 @@ def test_no_text_of_a_book_is_live(text):
     quotas.loc[1, ["queue", "team"]] = [f"training-{text}", text]
     quotas.loc[:, "accelerator"] = text or "H100"
     objects = list(yaml.safe_load_all(kueue_yaml(quotas)))
-    assert sorted(found["kind"] for found in objects) == sorted(["ResourceFlavor", "Cohort", "Cohort", "ClusterQueue", "ClusterQueue", "ClusterQueue"])
+    assert sorted(found["kind"] for found in objects) == sorted(
+        ["ResourceFlavor", "Cohort", "Cohort", "ClusterQueue", "ClusterQueue", "ClusterQueue"]
+    )
     assert all(LABEL.fullmatch(found["metadata"]["name"]) for found in objects)
     conf = slurm_conf(quotas, FLEET.assign(node=[f"{text}{index}" for index in range(64)]), "lending")
     assert slurm_faults(conf) == []

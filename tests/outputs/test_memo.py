@@ -44,10 +44,31 @@ FIRST = "P&L from 2027Q1 to 2027Q4: $12.0M, $2.0M (20.0%) over the budget of $10
 @pytest.mark.parametrize(
     ("said", "headline"),
     [
-        ((SIGN, SIGN, SIGN), "Sign 2 contracts worth $5.0M: submit by 2026-12-02, sign from 2027-01-01 on; waiting for the next review costs $1.4M in expectation."),
-        ((CLOSE, SIGN, SIGN), "Sign 1 contract worth $1.0M: submit by 2026-12-05, sign from 2027-01-04 on; waiting for the next review costs $1.4M in expectation."),
-        ((CLOSE, CLOSE, SIGN), "Sign 2 contracts worth $5.0M: submit by 2026-12-02, sign from 2027-01-01 on; waiting for the next review costs $1.4M in expectation."),
-        ((CLOSE, WAIT, CLOSE), "Sign nothing yet: 2 contracts worth $5.0M could be signed before the next review, and it is too close to call, so wait."),
+        (
+            (SIGN, SIGN, SIGN),
+            (
+                "Sign 2 contracts worth $5.0M: submit by 2026-12-02, sign from 2027-01-01 on; waiting for the next review costs $1.4M in"
+                " expectation."
+            ),
+        ),
+        (
+            (CLOSE, SIGN, SIGN),
+            (
+                "Sign 1 contract worth $1.0M: submit by 2026-12-05, sign from 2027-01-04 on; waiting for the next review costs $1.4M in"
+                " expectation."
+            ),
+        ),
+        (
+            (CLOSE, CLOSE, SIGN),
+            (
+                "Sign 2 contracts worth $5.0M: submit by 2026-12-02, sign from 2027-01-01 on; waiting for the next review costs $1.4M in"
+                " expectation."
+            ),
+        ),
+        (
+            (CLOSE, WAIT, CLOSE),
+            "Sign nothing yet: 2 contracts worth $5.0M could be signed before the next review, and it is too close to call, so wait.",
+        ),
         ((WAIT, WAIT, WAIT), "Sign nothing yet: 2 contracts worth $5.0M could be signed before the next review, and waiting is better."),
     ],
 )

@@ -214,7 +214,9 @@ def test_a_cluster_of_two_processes_gives_the_same_when_one_is_killed(book, foun
 
 
 def test_effects_are_means_over_the_other_assumptions():
-    points = pd.DataFrame([(a, b, 10 * a + b) for a in (1.0, 2.0, 3.0) for b in (0.0, 4.0)], columns=["price_factor", "risk_weight", "upper_usd"])
+    points = pd.DataFrame(
+        [(a, b, 10 * a + b) for a in (1.0, 2.0, 3.0) for b in (0.0, 4.0)], columns=["price_factor", "risk_weight", "upper_usd"]
+    )
     table = effects(points, [Axis("risk_weight", ()), Axis("price_factor", ())]).set_index("assumption")
     assert list(table.index) == ["price_factor", "risk_weight"]
     assert table.loc["price_factor", ["low_usd", "high_usd", "moves_usd"]].tolist() == [12.0, 32.0, 20.0]

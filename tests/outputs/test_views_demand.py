@@ -34,7 +34,9 @@ def test_fan_load_duration_and_backtest_are_drawn(view):
     assert "all" in set(view.details["backtest"]["workload"]), "spend is tested too"
     assert any("no price of a unit is known" in note for note in view.notes)
     assert "<table" in view.detail("accuracy").to_html()
-    assert {"kind", "probability", "times_median", "inside_quarter_1", "inside_quarter_4", "inside_quarter_8"} <= set(view.details["growth"])
+    assert {"kind", "probability", "times_median", "inside_quarter_1", "inside_quarter_4", "inside_quarter_8"} <= set(
+        view.details["growth"]
+    )
     assert (view.details["growth"].groupby(["workload", "region"])["probability"].sum() <= 1 + 1e-9).all()
 
 

@@ -25,39 +25,93 @@ def book() -> dict[str, pd.DataFrame]:
     skus = pd.DataFrame({"sku": ["node"], "provider": "cloud", "accelerator": "H100", "accelerator_count": 8, "source_id": "example"})
     offers = pd.DataFrame(
         [
-            {"offer_id": f"{region}-{term}", "sku": "node", "region": f"{region}-1", "geography": region, "term": term, "usd_per_hour": 8 * prices[place],
-             "lot_machines": 1, "maximum_lots": 250.0 if term in LEAD else None, "lead_time_days_p50": LEAD.get(term, 0.0),
-             "discounts": "units" if term in LEAD else "none", "guarantees_capacity": term in LEAD, "interruptions_per_hour": 0.0 if term == "spot" else None,
-             "as_of": DAY, "source_id": "example"}
-            for term, prices in PRICES.items() for place, region in enumerate(("us", "eu"))
+            {
+                "offer_id": f"{region}-{term}",
+                "sku": "node",
+                "region": f"{region}-1",
+                "geography": region,
+                "term": term,
+                "usd_per_hour": 8 * prices[place],
+                "lot_machines": 1,
+                "maximum_lots": 250.0 if term in LEAD else None,
+                "lead_time_days_p50": LEAD.get(term, 0.0),
+                "discounts": "units" if term in LEAD else "none",
+                "guarantees_capacity": term in LEAD,
+                "interruptions_per_hour": 0.0 if term == "spot" else None,
+                "as_of": DAY,
+                "source_id": "example",
+            }
+            for term, prices in PRICES.items()
+            for place, region in enumerate(("us", "eu"))
         ]
-    )  # fmt: skip
+    )
     commitments = pd.DataFrame(
-        {"commitment_id": ["old-us", "old-eu"], "sku": "node", "region": ["us-1", "eu-1"], "term": "reserved_1y", "machines": [32.0, 12.0], "usd_per_hour": 20.0,
-         "start": pd.Timestamp("2026-07-01"), "end": [pd.Timestamp("2027-09-30"), pd.Timestamp("2028-03-31")]}
-    )  # fmt: skip
+        {
+            "commitment_id": ["old-us", "old-eu"],
+            "sku": "node",
+            "region": ["us-1", "eu-1"],
+            "term": "reserved_1y",
+            "machines": [32.0, 12.0],
+            "usd_per_hour": 20.0,
+            "start": pd.Timestamp("2026-07-01"),
+            "end": [pd.Timestamp("2027-09-30"), pd.Timestamp("2028-03-31")],
+        }
+    )
     limits = pd.DataFrame(
-        [{"limit_id": f"{kind} {region}", "kind": kind, "amount": amount, "region": region}
-         for region, cap in (("us", 128.0), ("eu", 64.0)) for kind, amount in (("on_demand_accelerators", cap), ("spot_accelerators", 1e6), ("spot_share", 0.2))]
-    )  # fmt: skip
-    workloads = pd.DataFrame({"workload": ["work"], "stage": "serving", "unit": "accelerator_hours", "interruptible": True, "host": "self",
-                              "deferrable": False, "shortfall_usd_per_unit": 25.0, "residency": None, "work_class": None})  # fmt: skip
+        [
+            {"limit_id": f"{kind} {region}", "kind": kind, "amount": amount, "region": region}
+            for region, cap in (("us", 128.0), ("eu", 64.0))
+            for kind, amount in (("on_demand_accelerators", cap), ("spot_accelerators", 1e6), ("spot_share", 0.2))
+        ]
+    )
+    workloads = pd.DataFrame(
+        {
+            "workload": ["work"],
+            "stage": "serving",
+            "unit": "accelerator_hours",
+            "interruptible": True,
+            "host": "self",
+            "deferrable": False,
+            "shortfall_usd_per_unit": 25.0,
+            "residency": None,
+            "work_class": None,
+        }
+    )
     speeds = pd.DataFrame({"workload": ["work"], "accelerator": "H100", "work_per_accelerator_hour": 1.0, "basis": "stated"})
     return {"skus": skus, "offers": offers, "commitments": commitments, "limits": limits, "workloads": workloads, "speeds": speeds}
 
 
 def scenarios(paths: dict[str, tuple[float, float]]) -> pd.DataFrame:
     return pd.DataFrame(
-        [{"scenario": name, "probability": probability, "workload": "work", "region": region, "quarter": quarter, "quantity": factor * amount * 2190}
-         for name, (factor, probability) in paths.items() for region, amounts in DEMAND.items() for quarter, amount in zip(QUARTERS, amounts, strict=True)]
-    )  # fmt: skip
+        [
+            {
+                "scenario": name,
+                "probability": probability,
+                "workload": "work",
+                "region": region,
+                "quarter": quarter,
+                "quantity": factor * amount * 2190,
+            }
+            for name, (factor, probability) in paths.items()
+            for region, amounts in DEMAND.items()
+            for quarter, amount in zip(QUARTERS, amounts, strict=True)
+        ]
+    )
 
 
 @functools.cache
 def solve(which: str = "all", **values: object) -> Purchases:
     """Plan the small problem under given assumptions."""
-    base = {"as_of": "2027-01-01", "first_quarter": "2027Q1", "horizon_quarters": 8, "hours_convention": "average", "discount_rate_per_year": 0.0,
-            "risk_weight": 0.0, "gap_share": 1e-8, "horizon_end": "truncate"}  # fmt: skip
+    base = {
+        "as_of": "2027-01-01",
+        "first_quarter": "2027Q1",
+        "horizon_quarters": 8,
+        "hours_convention": "average",
+        "discount_rate_per_year": 0.0,
+        "risk_weight": 0.0,
+        "gap_share": 1e-8,
+        "horizon_end": "truncate",
+    }
     scenario = build_scenario(base | values)
     a = scenario.section(ProcurementAssumptions)
     tables = book()
@@ -65,7 +119,9 @@ def solve(which: str = "all", **values: object) -> Purchases:
     forecast = stated_demand(scenarios(paths), scenario.section(DemandAssumptions))
     work, speeds = tables["workloads"], tables["speeds"]
     named = {name: tables[name] for name in ("offers", "skus", "commitments", "limits")}
-    asked = Problem(class_demand(forecast.paths, forecast.blocks, work), class_speeds(speeds, work), class_table(work, speeds, a), a, **named)
+    asked = Problem(
+        class_demand(forecast.paths, forecast.blocks, work), class_speeds(speeds, work), class_table(work, speeds, a), a, **named
+    )
     return plan_purchases(asked)
 
 
@@ -97,7 +153,10 @@ def test_truncation_hides_liabilities_and_says_so() -> None:
     three_years = plan.purchases[plan.purchases["term"] == "reserved_3y"].groupby("quarter")["lots"].sum()
     assert three_years.sum() == 103
     assert three_years.reindex(QUARTERS[-4:]).sum() == 53
-    assert any("Payments of $29.4M fall after the last planned quarter" in note and "the plan's cost of $19.0M leaves them out" in note for note in plan.notes)
+    assert any(
+        "Payments of $29.4M fall after the last planned quarter" in note and "the plan's cost of $19.0M leaves them out" in note
+        for note in plan.notes
+    )
     assert any("counted in full" in note and "would take 0 accelerators on terms above a year" in note for note in plan.notes)
     assert "truncating hides them" in plan.explanation.set_index("about").at["after the horizon", "words"]
 

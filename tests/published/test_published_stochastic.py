@@ -138,8 +138,14 @@ def test_figures_of_the_published_table():
     rows = {row["id"]: row["value"] for row in csv.DictReader(reference_file("truth", "07_commitments_stochastic.csv").open())}
     for name, problem, sign in (("farmer", farmer(), -1.0), ("lands", lands(), 1.0)):
         value = value_of_information(problem)
-        found = {"RP": sign * value.here_and_now, "WS": sign * value.wait_and_see, "EV": sign * value.mean_value,
-                 "EEV": sign * value.mean_value_outcome, "EVPI": value.evpi, "VSS": value.vss}  # fmt: skip
+        found = {
+            "RP": sign * value.here_and_now,
+            "WS": sign * value.wait_and_see,
+            "EV": sign * value.mean_value,
+            "EEV": sign * value.mean_value_outcome,
+            "EVPI": value.evpi,
+            "VSS": value.vss,
+        }
         for quantity, number in found.items():
             assert number == pytest.approx(float(rows[f"{name}_{quantity}"]), rel=1e-6), quantity
     assert solve_two_stage(newsvendor()).upper == pytest.approx(float(rows["newsvendor_disc"]), rel=1e-6)

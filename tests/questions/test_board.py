@@ -21,16 +21,30 @@ from tests.conftest import ROOT
 BY_NAME = {card.name: card for card in CARDS}
 #: A year of steady work for 8 accelerators; a reserved offer, on demand, spot, and a machine to buy.
 TABLES = {
-    "demand_scenarios": "scenario,probability,workload,quarter,quantity\n"
-    + "".join(f"{name},0.5,{work},2027Q{quarter},{size}\n" for name, size in (("low", 17520), ("high", 26280)) for work in ("chat", "tune") for quarter in (1, 2)),
-    "workloads": "workload,stage,unit,host,interruptible,deferrable,team\nchat,serving,accelerator_hours,self,false,false,web\ntune,tuning,accelerator_hours,self,true,false,lab\n",
+    "demand_scenarios": (
+        "scenario,probability,workload,quarter,quantity\n"
+        + "".join(
+            f"{name},0.5,{work},2027Q{quarter},{size}\n"
+            for name, size in (("low", 17520), ("high", 26280))
+            for work in ("chat", "tune")
+            for quarter in (1, 2)
+        )
+    ),
+    "workloads": (
+        "workload,stage,unit,host,interruptible,deferrable,team\nchat,serving,accelerator_hours,self,false,false,web\ntune,tuning,accelerator_hours,self,true,false,lab\n"
+    ),
     "speeds": "workload,accelerator,work_per_accelerator_hour,basis\nchat,H100,1,measured\ntune,H100,1,measured\n",
     "skus": "sku,provider,accelerator,accelerator_count,source_id\nm,cloud,H100,8,s\n",
     "sources": "source_id,title,where_found,retrieved_on\ns,Made up,here,2026-12-01\n",
     "commitments": "commitment_id,sku,region,term,machines,usd_per_hour,start,end\nheld,m,us-1,reserved_1y,1,16,2026-04-01,2027-03-31\n",
-    "offers": "offer_id,sku,region,geography,term,usd_per_hour,discounts,guarantees_capacity,as_of,source_id\n"
-    "year,m,us-1,us,reserved_1y,16,units,true,2026-12-01,s\nhour,m,us-1,us,on_demand,40,none,false,2026-12-01,s\ncheap,m,us-1,us,spot,12,none,false,2026-12-01,s\n",
-    "book": "as_of: 2026-12-01\nfirst_quarter: 2027Q1\nhorizon_quarters: 2\nproviders: [cloud]\nplan_paths: 2\ngap_share: 0.0001\nflip_search: false\nhorizon_end: truncate\n",
+    "offers": (
+        "offer_id,sku,region,geography,term,usd_per_hour,discounts,guarantees_capacity,as_of,source_id\n"
+        "year,m,us-1,us,reserved_1y,16,units,true,2026-12-01,s\nhour,m,us-1,us,on_demand,40,none,false,2026-12-01,s\ncheap,m,us-1,us,spot,12,none,false,2026-12-01,s\n"
+    ),
+    "book": (
+        "as_of: 2026-12-01\nfirst_quarter: 2027Q1\nhorizon_quarters: 2\nproviders: [cloud]\nplan_paths: 2\ngap_share: 0.0001\nflip_search:"
+        " false\nhorizon_end: truncate\n"
+    ),
 }
 
 
@@ -81,7 +95,9 @@ def test_an_answer_moves_the_way_the_law_says(book, name, number, pick, way):
 
 def test_demand_by_hand(book):
     """Work and what is held grow alike: with no contract, 30 % more of all work by the hour costs 30 % more."""
-    bare = book.scenario.replaced(changes=("remove commitment held", "remove offers where term=spot", "remove offers where term=reserved_1y"))
+    bare = book.scenario.replaced(
+        changes=("remove commitment held", "remove offers where term=spot", "remove offers where term=reserved_1y")
+    )
     more = BY_NAME["Demand changes by"].ask(book, bare, 30, EVERYTHING)
     assert cost(book, more) == pytest.approx(1.3 * cost(book, bare), rel=1e-6)
     # 2 workloads x (17,520 + 26,280) / 2 hours x 2 quarters at 5 dollars an accelerator-hour, discounted by less than half a year
@@ -92,13 +108,17 @@ def test_demand_by_hand(book):
 
 def test_a_quote_by_hand(book):
     """With nothing but an hourly offer, its price is the cost."""
-    bare = book.scenario.replaced(changes=("remove commitment held", "remove offers where term=spot", "remove offers where term=reserved_1y"))
+    bare = book.scenario.replaced(
+        changes=("remove commitment held", "remove offers where term=spot", "remove offers where term=reserved_1y")
+    )
     quoted = BY_NAME["This quote instead:"].ask(book, bare, 10, "hour")
     assert cost(book, quoted) == pytest.approx(cost(book, bare) / 4, rel=1e-6)
 
 
 def test_a_generation_twice_as_fast_needs_half_the_machines(book):
-    bare = book.scenario.replaced(changes=("remove commitment held", "remove offers where term=spot", "remove offers where term=reserved_1y"))
+    bare = book.scenario.replaced(
+        changes=("remove commitment held", "remove offers where term=spot", "remove offers where term=reserved_1y")
+    )
     lines = [change for change in _next_generation(book, bare, 2.0, "hour") if change.table != "offers"]
     now = bare.replaced(changes=(*bare.changes, *lines, {"table": "offers", "like": "hour", "add": {"offer_id": "next", "sku": "next-m"}}))
     assert cost(book, now) == pytest.approx(cost(book, bare) / 2, rel=1e-6)

@@ -81,14 +81,21 @@ def test_one_server_follows_the_formulas_of_its_policy():
     assert batch_means_agree(hours("shortest_remaining"), float((response * density).sum() * step))
     # short turns come to processor sharing, whose mean time is that of first come, first served
     few, quick = jobs.head(15_000), free.model_copy(update={"quantum_seconds": 180})
-    shared, in_order = (simulate_cluster(few, cluster(1, 1), policy, quick).jobs["completion_seconds"].mean() for policy in ("time_slicing", "fifo"))
+    shared, in_order = (
+        simulate_cluster(few, cluster(1, 1), policy, quick).jobs["completion_seconds"].mean() for policy in ("time_slicing", "fifo")
+    )
     assert shared == pytest.approx(in_order, rel=0.1)
 
 
 def test_goodput_under_failures_follows_its_formula():
     """Exponential failures at rate r, checkpoints every t, restart R: of each 1/r held, t exp(-rR) / (exp(rt) - 1) is kept."""
     rate, interval, restart = 1.0, 4 / 24, 0.5 / 24
-    a = changed(node_failures_per_node_day=rate, node_repair_hours=0.01, checkpoint_interval_seconds=86400 * interval, job_restart_seconds=86400 * restart)
+    a = changed(
+        node_failures_per_node_day=rate,
+        node_repair_hours=0.01,
+        checkpoint_interval_seconds=86400 * interval,
+        job_restart_seconds=86400 * restart,
+    )
     jobs = trace(np.zeros(60), np.full(60, 80 * 86400.0), np.ones(60))
     found = simulate_cluster(jobs, cluster(60, 1), "fifo", a)
     kept = rate * interval * math.exp(-rate * restart) / (math.exp(rate * interval) - 1)
@@ -150,7 +157,12 @@ LEAST = st.lists(st.integers(1, 20), min_size=25, max_size=25)
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
-@given(rows=JOBS, least=LEAST, policy=st.sampled_from(["fifo", "easy_backfill", "priority", "least_attained", "quota_borrowing", "time_slicing"]), shrinks=st.booleans())
+@given(
+    rows=JOBS,
+    least=LEAST,
+    policy=st.sampled_from(["fifo", "easy_backfill", "priority", "least_attained", "quota_borrowing", "time_slicing"]),
+    shrinks=st.booleans(),
+)
 def test_elastic_jobs_do_the_work_they_came_with(rows, least, policy, shrinks):
     """With changes of size for nothing, accelerator-seconds held are those asked for, whether jobs only grow or shrink as well."""
     jobs = built(rows).assign(least_accelerators=[float(n) for n in least[: len(rows)]])
@@ -160,7 +172,9 @@ def test_elastic_jobs_do_the_work_they_came_with(rows, least, policy, shrinks):
     assert held.sum() == pytest.approx((jobs["accelerators"] * jobs["duration_seconds"]).sum())
     assert found.jobs["end_seconds"].notna().all()
     assert found.occupancy["accelerators"].max() <= 24
-    assert (found.jobs["held_seconds"] + found.jobs["queue_seconds"]).to_numpy() == pytest.approx(found.jobs["completion_seconds"].to_numpy())
+    assert (found.jobs["held_seconds"] + found.jobs["queue_seconds"]).to_numpy() == pytest.approx(
+        found.jobs["completion_seconds"].to_numpy()
+    )
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
@@ -207,7 +221,10 @@ def test_easy_keeps_what_it_promises_the_job_at_the_head(rows, late, placement):
     for job in range(len(jobs)):
         head_since = max(found.jobs["submit_seconds"][job], start[:job].max(initial=0.0))
         # the promise is made anew at every event while the job is at the head, and must not move back
-        promises = [promised(job, at, jobs, held, [f"n-{node}" for node in range(4)], 8) for at in moments[(moments >= head_since) & (moments < start[job])]]
+        promises = [
+            promised(job, at, jobs, held, [f"n-{node}" for node in range(4)], 8)
+            for at in moments[(moments >= head_since) & (moments < start[job])]
+        ]
         assert all(later <= earlier + 1e-9 for earlier, later in itertools.pairwise(promises))
         assert not promises or start[job] <= promises[-1] + 1e-9
 
@@ -267,7 +284,13 @@ def test_easy_fills_holes_but_keeps_the_reservation():
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 def test_nothing_idles_while_a_job_of_one_accelerator_waits(policy):
     generator = np.random.default_rng(2)
-    jobs = trace(np.sort(generator.uniform(0, 500, 300)), generator.exponential(40, 300), np.ones(300), team=generator.choice(["a", "b"], 300), priority=generator.choice([0.0, 1.0], 300))
+    jobs = trace(
+        np.sort(generator.uniform(0, 500, 300)),
+        generator.exponential(40, 300),
+        np.ones(300),
+        team=generator.choice(["a", "b"], 300),
+        priority=generator.choice([0.0, 1.0], 300),
+    )
     free = changed(checkpoint_seconds=0.0, job_restart_seconds=0.0, quantum_seconds=60, borrowing_share=10)
     found = simulate_cluster(jobs, cluster(2), policy, free)
     busy = found.occupancy[found.occupancy["waiting_jobs"] > 0]
@@ -306,7 +329,9 @@ def test_turns_and_least_service_by_hand():
     found = simulate_cluster(jobs, cluster(1), "time_slicing", changed(**free)).jobs
     assert found["end_seconds"].tolist() == [270, 300]
     assert found["preemptions"].tolist() == [2, 2]
-    paid = simulate_cluster(jobs, cluster(1), "time_slicing", changed(**{**free, "checkpoint_seconds": 1.0, "job_restart_seconds": 2.0})).jobs
+    paid = simulate_cluster(
+        jobs, cluster(1), "time_slicing", changed(**{**free, "checkpoint_seconds": 1.0, "job_restart_seconds": 2.0})
+    ).jobs
     assert paid["held_seconds"].sum() == 300 + 3 * paid["preemptions"].sum()
     late = trace([0, 100], [150, 30], [8, 8])
     # after 100 s the first has had more service than the newcomer, who runs at once
@@ -317,7 +342,9 @@ def test_old_usage_fades_in_fair_share():
     """Team a ran alone for a while; whether it must wait for b afterwards depends on how fast that is forgotten."""
     jobs = trace([0, 9000, 9000, 9001, 9001], [3600, 1, 100, 100, 100], [8] * 5, team=["a", "c", "c", "a", "b"])
     long, short = (
-        simulate_cluster(jobs, cluster(1), "fair_share", changed(fair_share_half_life_hours=hours, quantum_seconds=60)).jobs["start_seconds"].tolist()
+        simulate_cluster(jobs, cluster(1), "fair_share", changed(fair_share_half_life_hours=hours, quantum_seconds=60))
+        .jobs["start_seconds"]
+        .tolist()
         for hours in (168, 0.001)
     )
     assert long[4] < long[3]
@@ -334,7 +361,9 @@ def test_where_jobs_are_put_and_what_that_leaves():
         assert first["node"].nunique() == (1 if placement == "pack" else 2)
         frayed[placement] = found.measure("fragmentation_share")
     assert frayed == {"pack": 0.0, "spread": 1.0, "balanced": 1.0}
-    racks = pd.DataFrame({"node": list("abcd"), "accelerator": "H100", "accelerator_count": 8, "nodes": 1, "domain": ["r1", "r2", "r1", "r2"]})
+    racks = pd.DataFrame(
+        {"node": list("abcd"), "accelerator": "H100", "accelerator_count": 8, "nodes": 1, "domain": ["r1", "r2", "r1", "r2"]}
+    )
     gangs = trace([0, 0], [10, 10], [4, 16])
     held = simulate_cluster(gangs, racks, "fifo", changed(placement_rule="locality")).held
     assert set(held.loc[held["job_id"] == "j1", "node"]) in ({"a", "c"}, {"b", "d"})
@@ -396,7 +425,16 @@ def test_quotas_lend_and_take_back():
 def test_a_team_over_its_quota_keeps_nobody_else_waiting():
     jobs = trace(np.arange(8.0), np.full(8, 100.0), np.full(8, 8.0), team=["a"] * 7 + ["b"])
     tight = changed(borrowing_share=0.0, backfill_depth=2)
-    assert simulate_cluster(jobs, cluster(2), "quota_borrowing", tight).jobs["start_seconds"].tolist() == [0, 100, 200, 300, 400, 500, 600, 7]
+    assert simulate_cluster(jobs, cluster(2), "quota_borrowing", tight).jobs["start_seconds"].tolist() == [
+        0,
+        100,
+        200,
+        300,
+        400,
+        500,
+        600,
+        7,
+    ]
 
 
 def test_a_gang_is_pieced_together_on_uneven_nodes():
@@ -405,7 +443,9 @@ def test_a_gang_is_pieced_together_on_uneven_nodes():
     scatter = changed(allow_scatter=True, scatter_slowdown_share=0.0)
     held = simulate_cluster(trace([0], [10], [15]), nodes, "fifo", scatter).held
     assert sorted(held["accelerators"]) == [3, 4, 8]
-    found = simulate_cluster(trace([0, 0, 0, 0], [100, 100, 100, 10], [1, 3, 3, 13]), nodes, "fifo", scatter.model_copy(update={"placement_rule": "spread"}))
+    found = simulate_cluster(
+        trace([0, 0, 0, 0], [100, 100, 100, 10], [1, 3, 3, 13]), nodes, "fifo", scatter.model_copy(update={"placement_rule": "spread"})
+    )
     assert found.jobs["start_seconds"].tolist() == [0, 0, 0, 0]
     assert found.held.loc[found.held["job_id"] == "j3", "accelerators"].sum() == 13
     # racks of 12 and 8: where gangs stay in a rack, one of 16 has no place and is named
@@ -419,24 +459,48 @@ def test_everything_at_once_keeps_every_node_within_its_size(policy):
     """Uneven nodes of two kinds that come and go, parts, elastic jobs and gangs: all end, waits and runs add up, no node holds more than it has."""
     for seed in range(4):
         draw = np.random.default_rng(seed)
-        nodes = pd.DataFrame({"node": list("abcdef"), "accelerator": ["H100"] * 4 + ["A100"] * 2, "accelerator_count": draw.choice([2, 4, 8], 6)})
+        nodes = pd.DataFrame(
+            {"node": list("abcdef"), "accelerator": ["H100"] * 4 + ["A100"] * 2, "accelerator_count": draw.choice([2, 4, 8], 6)}
+        )
         largest = nodes.groupby("accelerator")["accelerator_count"].sum().max()
         count = 40
         jobs = trace(
-            np.sort(draw.integers(0, 300, count)), draw.integers(0, 200, count), np.where(draw.uniform(size=count) < 0.3, draw.choice([0.1, 0.25, 0.6], count), draw.integers(1, largest, count)),
-            team=draw.choice(["a", "b"], count), priority=draw.integers(0, 3, count) * 1.0, least_accelerators=np.where(draw.uniform(size=count) < 0.5, draw.integers(1, 9, count), np.nan),
+            np.sort(draw.integers(0, 300, count)),
+            draw.integers(0, 200, count),
+            np.where(draw.uniform(size=count) < 0.3, draw.choice([0.1, 0.25, 0.6], count), draw.integers(1, largest, count)),
+            team=draw.choice(["a", "b"], count),
+            priority=draw.integers(0, 3, count) * 1.0,
+            least_accelerators=np.where(draw.uniform(size=count) < 0.5, draw.integers(1, 9, count), np.nan),
         )
-        away = pd.DataFrame({"time": START + pd.to_timedelta([50, 90, 200, 260], unit="s"), "node": ["a", "e", "a", "e"], "available": [False, False, True, True]})
+        away = pd.DataFrame(
+            {
+                "time": START + pd.to_timedelta([50, 90, 200, 260], unit="s"),
+                "node": ["a", "e", "a", "e"],
+                "available": [False, False, True, True],
+            }
+        )
         a = changed(
-            allow_scatter=True, placement_rule=["pack", "spread", "balanced", "locality"][seed], partition_rule=["any_size", "mig"][seed % 2], quantum_seconds=60, borrowing_share=10,
-            checkpoint_seconds=2.0, job_restart_seconds=1.0,
+            allow_scatter=True,
+            placement_rule=["pack", "spread", "balanced", "locality"][seed],
+            partition_rule=["any_size", "mig"][seed % 2],
+            quantum_seconds=60,
+            borrowing_share=10,
+            checkpoint_seconds=2.0,
+            job_restart_seconds=1.0,
         )
         found = simulate_cluster(jobs, nodes, policy, a, changes=away)
         assert found.jobs["end_seconds"].notna().all()
-        assert (found.jobs["held_seconds"] + found.jobs["queue_seconds"]).to_numpy() == pytest.approx(found.jobs["completion_seconds"].to_numpy())
+        assert (found.jobs["held_seconds"] + found.jobs["queue_seconds"]).to_numpy() == pytest.approx(
+            found.jobs["completion_seconds"].to_numpy()
+        )
         first = (jobs["submit"].min() - START).total_seconds()
         for node, part in found.held.groupby("node"):
-            moves = pd.concat([pd.Series(part["accelerators"].to_numpy(), part["start_seconds"]), pd.Series(-part["accelerators"].to_numpy(), part["end_seconds"])])
+            moves = pd.concat(
+                [
+                    pd.Series(part["accelerators"].to_numpy(), part["start_seconds"]),
+                    pd.Series(-part["accelerators"].to_numpy(), part["end_seconds"]),
+                ]
+            )
             assert moves.groupby(level=0).sum().cumsum().max() <= nodes.set_index("node").loc[node, "accelerator_count"] + 1e-6
             if node in ("a", "e"):
                 gone, back = ({"a": (50, 200), "e": (90, 260)}[node][place] - first for place in (0, 1))
@@ -465,7 +529,10 @@ def test_speed_by_kind_elastic_jobs_and_scatter():
     grown = simulate_cluster(elastic, cluster(1), "fifo", free)
     assert grown.jobs["end_seconds"].tolist() == [10, 17.5]
     assert grown.jobs["preemptions"].tolist() == [0, 0]
-    assert simulate_cluster(elastic, cluster(1), "fifo", changed(checkpoint_seconds=1.0, job_restart_seconds=2.0)).jobs["end_seconds"][1] == 20.5
+    assert (
+        simulate_cluster(elastic, cluster(1), "fifo", changed(checkpoint_seconds=1.0, job_restart_seconds=2.0)).jobs["end_seconds"][1]
+        == 20.5
+    )
     split = trace([0, 0, 0], [10, 10, 10], [6, 6, 4])
     found = simulate_cluster(split, cluster(2), "fifo", changed(allow_scatter=True, scatter_slowdown_share=0.5)).jobs
     assert found["end_seconds"].tolist() == [10, 10, 15]
@@ -485,11 +552,16 @@ def test_elastic_jobs_shrink_for_who_waits_and_take_it_back():
         assert found.held.loc[found.held["start_seconds"] == 10, "accelerators"].tolist() == [4, 4]
     fixed = simulate_cluster(jobs, cluster(1), "fifo", changed(shrink_elastic_jobs=False))
     assert fixed.jobs["start_seconds"].tolist() == [0, 100]
-    # jobs of 6 and 8 stay at what they must have: the one with most to give goes first, and the two together make room for a gang of two nodes
+    # jobs of 6 and 8 stay at what they must have: the one with most to give goes first, and the two together make room for a gang of two
+    # nodes
     two = trace([0, 0, 10], [100, 100, 10], [8, 8, 10], least_accelerators=[2.0, 4.0, np.nan])
     found = simulate_cluster(two, cluster(2), "fifo", changed(checkpoint_seconds=0.0, job_restart_seconds=0.0))
     assert found.jobs["start_seconds"].tolist() == [0, 0, 10]
-    assert found.held.loc[found.held["start_seconds"] == 10].groupby("job_id")["accelerators"].sum().to_dict() == {"j0": 2, "j1": 4, "j2": 10}
+    assert found.held.loc[found.held["start_seconds"] == 10].groupby("job_id")["accelerators"].sum().to_dict() == {
+        "j0": 2,
+        "j1": 4,
+        "j2": 10,
+    }
     # an urgent job gives nothing to one that is less so, under a policy that goes by urgency
     urgent = jobs.assign(priority=[1.0, 0.0])
     assert simulate_cluster(urgent, cluster(1), "priority", A).jobs["start_seconds"].tolist() == [0, 100]
@@ -595,7 +667,10 @@ def test_bad_input_is_named():
     with pytest.raises(CapplanError, match="has only"):
         resized(nodes, -16)
     with pytest.raises(CapplanError, match="one node with accelerators must be left"):
-        resized(pd.concat([nodes, nodes.head(1).assign(node="cpus", accelerator_count=0)], ignore_index=True), -int((nodes["accelerator_count"] * nodes.get("nodes", 1)).sum()))
+        resized(
+            pd.concat([nodes, nodes.head(1).assign(node="cpus", accelerator_count=0)], ignore_index=True),
+            -int((nodes["accelerator_count"] * nodes.get("nodes", 1)).sum()),
+        )
     found = simulate_cluster(trace([5, 0], [1, np.nan], [1, 1]), nodes, "fifo", A)
     assert found.jobs["predicted"].tolist() == [True, False]
     assert len(found.notes) == 2
@@ -609,7 +684,12 @@ def test_tables_may_come_as_they_are():
     jobs = trace([0, 5, 9], [10, 10, 10], [4, 4, 4], team=["a", None, "b"])
     plain = simulate_cluster(jobs, nodes, "fair_share", A).jobs
     zoned = jobs["submit"].dt.tz_localize("UTC").dt.tz_convert("Europe/Berlin")
-    for same in (jobs.set_axis([7, 7, 7]), jobs.assign(submit=zoned), jobs.assign(submit=zoned.astype(str)), jobs.assign(accelerator=["", None, "H100"])):
+    for same in (
+        jobs.set_axis([7, 7, 7]),
+        jobs.assign(submit=zoned),
+        jobs.assign(submit=zoned.astype(str)),
+        jobs.assign(accelerator=["", None, "H100"]),
+    ):
         pd.testing.assert_frame_equal(simulate_cluster(same, nodes, "fair_share", A).jobs, plain)
     assert simulate_cluster(jobs.assign(job_id=[1, 2, 3]), nodes, "fifo", A).jobs["job_id"].tolist() == ["1", "2", "3"]
 

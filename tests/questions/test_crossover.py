@@ -66,8 +66,14 @@ def test_crossover_moves_with_each_price_as_it_must(price, more, replica, fixed)
     assert float(crossover_volumes(price, 100, replica / more, fixed)["requests"].iloc[0]) <= slack
 
 
-QUIET = {"spare_replicas": 0, "headroom_share": 0.0, "within_hour_peak_factor": 1.0, "hosting_engineers": 0.0, "evaluation_usd_per_quarter": 0.0,
-         "egress_usd_per_gib": 0.0}  # fmt: skip
+QUIET = {
+    "spare_replicas": 0,
+    "headroom_share": 0.0,
+    "within_hour_peak_factor": 1.0,
+    "hosting_engineers": 0.0,
+    "evaluation_usd_per_quarter": 0.0,
+    "egress_usd_per_gib": 0.0,
+}
 SERVICE = pd.Series({"workload": "chat", "input_tokens": 1000.0, "output_tokens": 1.0, "cached_share": 0.0})
 HOURS = 2190.0
 
@@ -78,20 +84,46 @@ def assumptions(**values) -> CrossoverAssumptions:
 
 def replica(a: CrossoverAssumptions) -> Replica:
     """A replica of one accelerator with 100 slots, each held 3.6 s: at most 100,000 requests an hour; any wait is allowed."""
-    point = pd.Series({"accelerator": "H100", "accelerators": 1, "concurrency": 100, "first_token_seconds": 3.6, "token_seconds": 0.0, "basis": "measured",
-                       "requests_per_accelerator_hour": 100_000.0})  # fmt: skip
+    point = pd.Series(
+        {
+            "accelerator": "H100",
+            "accelerators": 1,
+            "concurrency": 100,
+            "first_token_seconds": 3.6,
+            "token_seconds": 0.0,
+            "basis": "measured",
+            "requests_per_accelerator_hour": 100_000.0,
+        }
+    )
     return Replica(point, 1.0, 1e6, a)
 
 
 def traffic(*paths, region="us"):
     """Requests by path and quarter, even over the hours."""
-    rows = [(s, 1 / len(paths), region, quarter, 0, HOURS, float(value)) for s, path in enumerate(paths) for quarter, value in zip(QUARTERS, path, strict=False)]
+    rows = [
+        (s, 1 / len(paths), region, quarter, 0, HOURS, float(value))
+        for s, path in enumerate(paths)
+        for quarter, value in zip(QUARTERS, path, strict=False)
+    ]
     return pd.DataFrame(rows, columns=["path", "probability", "region", "quarter", "block", "hours", "requests"])
 
 
 def ways(*rows) -> pd.DataFrame:
-    base = {"way": "list_price", "kind": "payg", "provider": "one", "model": "m", "usd_per_request": 1e-4, "unit_usd_per_hour": np.nan, "requests_per_unit_hour": np.nan,
-            "minimum_units": np.nan, "unit_increment": np.nan, "term_months": np.nan, "requests_per_hour_limit": np.inf, "withdrawn_on": pd.NaT, "source": "s"}  # fmt: skip
+    base = {
+        "way": "list_price",
+        "kind": "payg",
+        "provider": "one",
+        "model": "m",
+        "usd_per_request": 1e-4,
+        "unit_usd_per_hour": np.nan,
+        "requests_per_unit_hour": np.nan,
+        "minimum_units": np.nan,
+        "unit_increment": np.nan,
+        "term_months": np.nan,
+        "requests_per_hour_limit": np.inf,
+        "withdrawn_on": pd.NaT,
+        "source": "s",
+    }
     return pd.DataFrame([base | row for row in rows or ({},)]).astype({"withdrawn_on": "datetime64[ns]"})
 
 
@@ -193,8 +225,16 @@ def test_terms_hold_what_pays_and_rent_the_rest():
 
 
 def test_provisioned_units_are_bought_once_in_whole_steps():
-    way = {"way": "units", "kind": "provisioned", "usd_per_request": np.nan, "unit_usd_per_hour": 3.0, "requests_per_unit_hour": 40_000.0, "minimum_units": 2.0,
-           "unit_increment": 2.0, "term_months": 1.0}  # fmt: skip
+    way = {
+        "way": "units",
+        "kind": "provisioned",
+        "usd_per_request": np.nan,
+        "unit_usd_per_hour": 3.0,
+        "requests_per_unit_hour": 40_000.0,
+        "minimum_units": 2.0,
+        "unit_increment": 2.0,
+        "term_months": 1.0,
+    }
     load = traffic([HOURS * 1e5] * 4)
     found = find(load, api=ways({}, way)).ways.set_index("way")
     # 2 units leave 20,000 an hour at 1e-4: 6 + 2 USD; 4 units: 12 USD; none: 10 USD
@@ -238,9 +278,13 @@ def test_what_depends_on_one_provider():
     assert found.at["rate-limited to half of the mean peak", "more_usd"] == pytest.approx(0.5 * 2 * base)
     # a limit that is already exceeded counts in what calling costs today, and a second one that is too low is named
     tight = {"way": "cheap", "provider": "three", "usd_per_request": 5e-5, "requests_per_hour_limit": 600.0}
-    found = find(load, a, api=ways({"requests_per_hour_limit": 900.0}, tight, {"way": "second", "provider": "two", "usd_per_request": 2e-4}))
+    found = find(
+        load, a, api=ways({"requests_per_hour_limit": 900.0}, tight, {"way": "second", "provider": "two", "usd_per_request": 2e-4})
+    )
     cases = found.vendor.set_index("case")
-    assert cases.at["as it is", "expected_usd"] == pytest.approx(found.ways.loc[found.ways["kind"] != "self"].set_index("chosen").at[True, "expected_usd"])
+    assert cases.at["as it is", "expected_usd"] == pytest.approx(
+        found.ways.loc[found.ways["kind"] != "self"].set_index("chosen").at[True, "expected_usd"]
+    )
     short = find(load, a, api=ways({}, {**tight, "usd_per_request": 3e-4})).vendor.set_index("case")
     assert "below the mean peak" in short.at["withdrawn at once, second provider found", "remark"]
     only = find_crossover(SERVICE, load, ways(), None, terms(), a)
@@ -251,9 +295,27 @@ def test_what_depends_on_one_provider():
 def test_contracts_are_priced_by_their_own_terms():
     service = SERVICE.copy()
     service["output_tokens"], service["cached_share"], service["provider"] = 500.0, 0.5, None
-    row = {"api_contract_id": "c", "workload": "chat", "provider": "openai", "model": "gpt-5.1", "kind": "payg", "input_usd_per_million": 2.0, "cached_usd_per_million": 0.5,
-           "output_usd_per_million": 8.0, "discount_share": 0.1, "unit_usd_per_hour": np.nan, "unit_tokens_per_minute": np.nan, "output_token_weight": 1.0,
-           "minimum_units": 1.0, "unit_increment": 1.0, "term_months": 1.0, "requests_per_minute": 10.0, "geography": None, "withdrawn_on": pd.NaT, "source_id": "s"}  # fmt: skip
+    row = {
+        "api_contract_id": "c",
+        "workload": "chat",
+        "provider": "openai",
+        "model": "gpt-5.1",
+        "kind": "payg",
+        "input_usd_per_million": 2.0,
+        "cached_usd_per_million": 0.5,
+        "output_usd_per_million": 8.0,
+        "discount_share": 0.1,
+        "unit_usd_per_hour": np.nan,
+        "unit_tokens_per_minute": np.nan,
+        "output_token_weight": 1.0,
+        "minimum_units": 1.0,
+        "unit_increment": 1.0,
+        "term_months": 1.0,
+        "requests_per_minute": 10.0,
+        "geography": None,
+        "withdrawn_on": pd.NaT,
+        "source_id": "s",
+    }
     when = pd.Timestamp("2026-11-27")
 
     def first(**changes):
@@ -283,11 +345,37 @@ def test_provisioned_units_lose_what_is_unused():
 def test_overflow_is_priced_by_class():
     """List price without a limit goes first; only limited contracts keep theirs, and a class of two has the higher price."""
     workloads = pd.DataFrame({"workload": ["a", "b", "c"], "host": ["either", "either", "self"], "work_class": ["pair", "pair", None]})
-    services = pd.DataFrame({"workload": ["a", "b", "c"], "model": ["gpt-5.1"] * 3, "provider": ["openai", None, "openai"], "input_tokens": 1000.0, "output_tokens": 100.0,
-                             "cached_share": 0.0})  # fmt: skip
-    row = {"api_contract_id": "k", "workload": "b", "provider": "openai", "model": "x", "kind": "payg", "input_usd_per_million": 100.0, "cached_usd_per_million": np.nan,
-           "output_usd_per_million": 0.0, "discount_share": 0.0, "unit_usd_per_hour": np.nan, "unit_tokens_per_minute": np.nan, "output_token_weight": 1.0,
-           "minimum_units": 1.0, "unit_increment": 1.0, "term_months": 1.0, "requests_per_minute": 10.0, "geography": None, "withdrawn_on": pd.NaT, "source_id": "s"}  # fmt: skip
+    services = pd.DataFrame(
+        {
+            "workload": ["a", "b", "c"],
+            "model": ["gpt-5.1"] * 3,
+            "provider": ["openai", None, "openai"],
+            "input_tokens": 1000.0,
+            "output_tokens": 100.0,
+            "cached_share": 0.0,
+        }
+    )
+    row = {
+        "api_contract_id": "k",
+        "workload": "b",
+        "provider": "openai",
+        "model": "x",
+        "kind": "payg",
+        "input_usd_per_million": 100.0,
+        "cached_usd_per_million": np.nan,
+        "output_usd_per_million": 0.0,
+        "discount_share": 0.0,
+        "unit_usd_per_hour": np.nan,
+        "unit_tokens_per_minute": np.nan,
+        "output_token_weight": 1.0,
+        "minimum_units": 1.0,
+        "unit_increment": 1.0,
+        "term_months": 1.0,
+        "requests_per_minute": 10.0,
+        "geography": None,
+        "withdrawn_on": pd.NaT,
+        "source_id": "s",
+    }
     contracts = pd.DataFrame([row]).astype({"withdrawn_on": "datetime64[ns]"})
     when = pd.Timestamp("2026-11-27")
     found = overflow_prices(workloads, services, contracts, when)
@@ -334,7 +422,10 @@ def test_list_prices_row_by_row():
                 checked += 1
         for tier in str(row["tiers_above_base"]).split() if pd.notna(row["tiers_above_base"]) else []:
             kind, above, usd = re.match(r"(\w+)_mtok>(\d+):([\d.]+)", tier).groups()
-            tokens, shares = int(above) + 1000, {"cached_share": float(kind == "cache_read"), "cache_written_share": float(kind == "cache_write")}
+            tokens, shares = (
+                int(above) + 1000,
+                {"cached_share": float(kind == "cache_read"), "cache_written_share": float(kind == "cache_write")},
+            )
             found = [request_usd(*name, tokens, output, hour=12, **shares) for output in (0, tokens)]
             usd_per_token = (found[1] - found[0] if kind == "output" else found[0]) / tokens
             assert 1e6 * usd_per_token == pytest.approx(float(usd), rel=1e-9), (name, tier)
@@ -363,11 +454,19 @@ def test_what_is_written_into_a_cache_has_its_own_price():
 
 
 LINES = {
-    "workloads": "workload,stage,unit,host,shortfall_usd_per_unit\ntalk,serving,requests,self,1\ndrafts,serving,requests,either,1\nnotes,serving,requests,api,1\n",
-    "services": "workload,model,provider,input_tokens,output_tokens\ntalk,Llama-3.1-70B,,1000,200\ndrafts,gpt-4o-mini,openai,1000,100\nnotes,gpt-4o,openai,1000,100\n",
+    "workloads": (
+        "workload,stage,unit,host,shortfall_usd_per_unit\ntalk,serving,requests,self,1\ndrafts,serving,requests,either,1\nnotes,serving,requests,api,1\n"
+    ),
+    "services": (
+        "workload,model,provider,input_tokens,output_tokens\ntalk,Llama-3.1-70B,,1000,200\ndrafts,gpt-4o-mini,openai,1000,100\nnotes,gpt-4o,openai,1000,100\n"
+    ),
     "speeds": "workload,accelerator,work_per_accelerator_hour,basis\ntalk,H100,1000,stated\ndrafts,H100,1000,stated\n",
-    "demand_scenarios": "scenario,probability,workload,quarter,quantity\n"
-    + "".join(f"{name},0.5,{work},2027Q1,{amount}\n" for name, amount in (("low", 4e6), ("high", 6e6)) for work in ("talk", "drafts", "notes")),
+    "demand_scenarios": (
+        "scenario,probability,workload,quarter,quantity\n"
+        + "".join(
+            f"{name},0.5,{work},2027Q1,{amount}\n" for name, amount in (("low", 4e6), ("high", 6e6)) for work in ("talk", "drafts", "notes")
+        )
+    ),
     "skus": SKUS,
     "sources": SOURCES,
     "offers": "offer_id,sku,region,geography,term,usd_per_hour,as_of,source_id\nhour,test.8x,us-1,us,on_demand,24,2026-12-01,s1\n",
@@ -393,6 +492,8 @@ def test_called_hosted_and_both_ways_are_lines_of_the_plan(make_book):
     sources = set(cheap.purchases.dispatch.loc[cheap.purchases.dispatch["class"] == "drafts", "source"])
     assert sources == {"on_demand"}
     # a model that is withdrawn is named in the plan
-    ending = "api_contract_id,workload,provider,model,kind,withdrawn_on,as_of,source_id\nc,notes,openai,gpt-4o,payg,2027-02-01,2026-12-01,s1\n"
+    ending = (
+        "api_contract_id,workload,provider,model,kind,withdrawn_on,as_of,source_id\nc,notes,openai,gpt-4o,payg,2027-02-01,2026-12-01,s1\n"
+    )
     warned = quarterly_plan(load_book(make_book("ending", **{**LINES, "api_contracts": ending}))).warnings
     assert any("notes calls gpt-4o of openai, which is to be withdrawn on 2027-02-01" in note for note in warned)

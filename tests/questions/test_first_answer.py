@@ -16,7 +16,11 @@ from tests.cases.procurement_cases import assumptions, demand, offer, settle
 from tests.conftest import ROOT
 
 SHORT = {"horizon_quarters": 2, "paths": 12, "plan_paths": 6, "load_blocks": 2, "gap_share": 0.005}
-ROWS = [offer("od", "on_demand", 4.0), offer("quarter", "lease", 2.4, term_months=3, lot_machines=4), offer("year", "reserved_1y", 2.0, lot_machines=2)]
+ROWS = [
+    offer("od", "on_demand", 4.0),
+    offer("quarter", "lease", 2.4, term_months=3, lot_machines=4),
+    offer("year", "reserved_1y", 2.0, lot_machines=2),
+]
 
 
 @pytest.mark.parametrize("moved", [{"risk_weight": 0.6}, {"price_factor": 1.3}, {"quota_factor": 0.5}])

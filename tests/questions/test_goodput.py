@@ -195,7 +195,13 @@ def test_replay_against_walking_through_the_record():
     for _ in range(20):
         ups = rng.integers(1, 60, 9) / 12
         lengths = np.ravel(np.column_stack([ups, rng.integers(1, 20, 9) / 12]))[: int(rng.integers(16, 19))]
-        record = pd.DataFrame({"start_hours": np.r_[0, np.cumsum(lengths)[:-1]], "hours": lengths, "machines": [1, 0] * 9 if len(lengths) == 18 else ([1, 0] * 9)[: len(lengths)]})
+        record = pd.DataFrame(
+            {
+                "start_hours": np.r_[0, np.cumsum(lengths)[:-1]],
+                "hours": lengths,
+                "machines": [1, 0] * 9 if len(lengths) == 18 else ([1, 0] * 9)[: len(lengths)],
+            }
+        )
         spells = up_spells(record)
         tau, delta, restart = 0.5, 0.25, 0.25
         done = 0.0
@@ -221,7 +227,13 @@ def test_a_record_without_memory_gives_the_closed_form():
 
 def test_an_offer_with_a_record_is_replayed():
     record = pd.DataFrame(
-        {"trace": "t", "start_hours": [0.0, 10.0, 12.0, 30.0], "hours": [10.0, 2.0, 18.0, 1.0], "machines": [2, 1, 2, 0], "offer_id": "spot"}
+        {
+            "trace": "t",
+            "start_hours": [0.0, 10.0, 12.0, 30.0],
+            "hours": [10.0, 2.0, 18.0, 1.0],
+            "machines": [2, 1, 2, 0],
+            "offer_id": "spot",
+        }
     )
     a = A.model_copy(update={"run_accelerators": 16, "failure_factor": 0.0, "checkpoint_interval_minutes": 60.0})
     row = by_offer(measure_goodput(FLEET, a, prices(), record)).loc["spot"]
@@ -229,15 +241,22 @@ def test_an_offer_with_a_record_is_replayed():
     # Two stretches of 10 and 18 h for both machines; each begins with a quarter of an hour, each hour of work has 30 s of writing.
     saved = 9 + 17
     assert row["running_share"] == pytest.approx(saved / 28)
-    assert row[["goodput_share", "input_wait_share", "checkpoint_share", "rework_share", "restart_share", "idle_share"]].sum() == pytest.approx(1)
-    assert by_offer(measure_goodput(FLEET, a.model_copy(update={"run_accelerators": 64}), prices(), record)).loc["spot", "basis"] == "interruptions"
+    assert row[
+        ["goodput_share", "input_wait_share", "checkpoint_share", "rework_share", "restart_share", "idle_share"]
+    ].sum() == pytest.approx(1)
+    assert (
+        by_offer(measure_goodput(FLEET, a.model_copy(update={"run_accelerators": 64}), prices(), record)).loc["spot", "basis"]
+        == "interruptions"
+    )
 
 
 def test_the_example_book_has_rates_and_a_record():
     book = load_book(ROOT / "data" / "enterprise")
     assert set(book.failures["fleet"]) >= {"RSC-1", "RSC-2", "OPT-175B", "Llama-3-405B"}
     a = book.scenario.section(GoodputAssumptions).model_copy(update={"run_accelerators": 8})
-    table = measure_goodput(book.failures, a, price_hours(book.skus, book.offers, book.scenario.section(PricingAssumptions)), book.spot_availability)
+    table = measure_goodput(
+        book.failures, a, price_hours(book.skus, book.offers, book.scenario.section(PricingAssumptions)), book.spot_availability
+    )
     assert (table["basis"] == "record").sum() == 1
     assert table["goodput_share"].between(0, 1).all()
     assert (table["usd_per_productive_accelerator_hour"] > table["usd_per_paid_accelerator_hour"]).all()

@@ -48,7 +48,12 @@ def test_growth_is_sized_as_erlang_c_says():
     """Four steps of growth on a load of 8: the cluster of the load of 19.5, whose spare is a smaller share; half a step between lies between."""
     generator = np.random.default_rng(6)
     count, load, times = 60_000, 8, GROWTH_STEP**4
-    jobs = trace(3600 * np.cumsum(generator.exponential(1 / load, count)), 3600 * generator.exponential(1.0, count), np.ones(count), workload="tuning")
+    jobs = trace(
+        3600 * np.cumsum(generator.exponential(1 / load, count)),
+        3600 * generator.exponential(1.0, count),
+        np.ones(count),
+        workload="tuning",
+    )
     target = (ninety(load * times, 23) + ninety(load * times, 22)) / 2
     growth = pd.DataFrame({"workload": "tuning", "quarter": ["2027Q1", "2027Q2", "2027Q3"], "growth": [1.0, GROWTH_STEP**3.5, times]})
     found = queue_headroom(jobs, cluster(1, 1), ["tuning"], aiming(target), growth).levels.set_index("quarter")
@@ -60,7 +65,11 @@ def test_growth_is_sized_as_erlang_c_says():
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
-@given(rows=st.lists(st.tuples(st.integers(0, 40), st.integers(1, 30), st.integers(1, 20)), min_size=1, max_size=25), times=st.floats(0.01, 9.0), seed=st.integers(0, 5))
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 40), st.integers(1, 30), st.integers(1, 20)), min_size=1, max_size=25),
+    times=st.floats(0.01, 9.0),
+    seed=st.integers(0, 5),
+)
 def test_a_grown_trace_has_as_many_jobs_as_growth_says(rows, times, seed):
     rows = sorted(rows)
     jobs = trace([86400 * row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows], workload="w")
@@ -118,12 +127,16 @@ def test_only_jobs_of_the_planned_workloads_count():
 
 
 BOOK = {
-    "workloads": "workload,stage,unit,host\nchat,serving,requests,self\ntuning,tuning,accelerator_hours,self\nevaluation,evaluation,accelerator_hours,self\n",
-    "demand_scenarios": "scenario,probability,workload,quarter,quantity\n"
-    + "".join(
-        f"s,1,{name},{quarter},{quantity * times}\n"
-        for name, quantity in (("chat", 9e6), ("tuning", 20000), ("evaluation", 3000))
-        for quarter, times in (("2027Q1", 1), ("2027Q2", 4))
+    "workloads": (
+        "workload,stage,unit,host\nchat,serving,requests,self\ntuning,tuning,accelerator_hours,self\nevaluation,evaluation,accelerator_hours,self\n"
+    ),
+    "demand_scenarios": (
+        "scenario,probability,workload,quarter,quantity\n"
+        + "".join(
+            f"s,1,{name},{quarter},{quantity * times}\n"
+            for name, quantity in (("chat", 9e6), ("tuning", 20000), ("evaluation", 3000))
+            for quarter, times in (("2027Q1", 1), ("2027Q2", 4))
+        )
     ),
     "nodes": "node,accelerator,accelerator_count,nodes\nn,H100,8,8\n",
     "commitments": "commitment_id,sku,region,term,machines,usd_per_hour,start,end\n",

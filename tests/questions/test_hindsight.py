@@ -92,6 +92,15 @@ def test_the_switch_shows_the_rehearsal_and_the_fresh_paths():
     plain = show_procurement(book, book.scenario_with(**quick))
     view = show_procurement(book, book.scenario_with(**quick, rolling_test=True))
     assert "rehearsal" not in plain.details
-    assert set(view.details["rehearsal"]["policy"]) == {"plan_revised", "average_revised", "plan_kept", "look_back_30_days", "look_back_coverage", "do_nothing", "all_on_demand", "clairvoyant"}
+    assert set(view.details["rehearsal"]["policy"]) == {
+        "plan_revised",
+        "average_revised",
+        "plan_kept",
+        "look_back_30_days",
+        "look_back_coverage",
+        "do_nothing",
+        "all_on_demand",
+        "clairvoyant",
+    }
     assert view.headline == plain.headline
     assert set(view.details["out_of_sample"]["name"]) == {"on_its_own_paths", "on_fresh_paths", "statistical_gap", "certified_gap"}

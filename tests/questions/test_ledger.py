@@ -61,17 +61,37 @@ def sums(entries: pd.DataFrame) -> dict[str, float]:
 
 def commitment(**changes) -> pd.DataFrame:
     row = {
-        "commitment_id": "c1", "sku": "m8", "region": "us", "term": "reserved_1y", "machines": 4.0, "usd_per_hour": 20.0, "start": day("2027-01-01"),
-        "end": day("2027-12-31"), "upfront_paid_usd": 0.0, "team": "chat", "cost_center": "CC-1",
-    }  # fmt: skip
+        "commitment_id": "c1",
+        "sku": "m8",
+        "region": "us",
+        "term": "reserved_1y",
+        "machines": 4.0,
+        "usd_per_hour": 20.0,
+        "start": day("2027-01-01"),
+        "end": day("2027-12-31"),
+        "upfront_paid_usd": 0.0,
+        "team": "chat",
+        "cost_center": "CC-1",
+    }
     return pd.DataFrame([row | changes])
 
 
 def purchase(**changes) -> pd.DataFrame:
     row = {
-        "offer_id": "acme-m8-1y", "sku": "m8", "provider": "acme", "accelerator": "H100", "region": "us", "term": "reserved_1y", "machines": 2.0,
-        "quarter": "2027Q2", "end_quarter": "2028Q1", "upfront_usd": 100_000.0, "usd": 400_000.0, "sign_by": day("2027-02-10"), "firm": True,
-    }  # fmt: skip
+        "offer_id": "acme-m8-1y",
+        "sku": "m8",
+        "provider": "acme",
+        "accelerator": "H100",
+        "region": "us",
+        "term": "reserved_1y",
+        "machines": 2.0,
+        "quarter": "2027Q2",
+        "end_quarter": "2028Q1",
+        "upfront_usd": 100_000.0,
+        "usd": 400_000.0,
+        "sign_by": day("2027-02-10"),
+        "firm": True,
+    }
     return pd.DataFrame([row | changes])
 
 
@@ -102,11 +122,17 @@ def test_finance_rows():
 
 #: IRS Publication 946, Tables A-2 to A-5: recovery period, quarter, percent of each year.
 MID_QUARTER = {
-    (3, 1): (58.33, 27.78, 12.35, 1.54), (3, 2): (41.67, 38.89, 14.14, 5.30), (3, 3): (25.00, 50.00, 16.67, 8.33), (3, 4): (8.33, 61.11, 20.37, 10.19),
-    (5, 1): (35.00, 26.00, 15.60, 11.01, 11.01, 1.38), (5, 2): (25.00, 30.00, 18.00, 11.37, 11.37, 4.26),
-    (5, 3): (15.00, 34.00, 20.40, 12.24, 11.30, 7.06), (5, 4): (5.00, 38.00, 22.80, 13.68, 10.94, 9.58),
-    (7, 1): (25.00, 21.43, 15.31, 10.93, 8.75, 8.74, 8.75, 1.09), (7, 4): (3.57, 27.55, 19.68, 14.06, 10.04, 8.73, 8.73, 7.64),
-}  # fmt: skip
+    (3, 1): (58.33, 27.78, 12.35, 1.54),
+    (3, 2): (41.67, 38.89, 14.14, 5.30),
+    (3, 3): (25.00, 50.00, 16.67, 8.33),
+    (3, 4): (8.33, 61.11, 20.37, 10.19),
+    (5, 1): (35.00, 26.00, 15.60, 11.01, 11.01, 1.38),
+    (5, 2): (25.00, 30.00, 18.00, 11.37, 11.37, 4.26),
+    (5, 3): (15.00, 34.00, 20.40, 12.24, 11.30, 7.06),
+    (5, 4): (5.00, 38.00, 22.80, 13.68, 10.94, 9.58),
+    (7, 1): (25.00, 21.43, 15.31, 10.93, 8.75, 8.74, 8.75, 1.09),
+    (7, 4): (3.57, 27.55, 19.68, 14.06, 10.04, 8.73, 8.73, 7.64),
+}
 
 
 def test_mid_quarter_percentages_as_printed():
@@ -235,13 +261,24 @@ def test_dollar_plan_pays_what_it_replaces(machines, committed):
 def test_burn_down_rolls_over_and_falls_short():
     agreements = pd.DataFrame(
         {
-            "agreement_id": "edp", "provider": "acme", "start": [day("2026-07-01"), day("2027-07-01")], "end": [day("2027-06-30"), day("2028-06-30")],
-            "committed_usd": [1000.0, 500.0], "discount_share": 0.1, "drawn_usd": [300.0, 0.0], "rolls_over": [True, True],
+            "agreement_id": "edp",
+            "provider": "acme",
+            "start": [day("2026-07-01"), day("2027-07-01")],
+            "end": [day("2027-06-30"), day("2028-06-30")],
+            "committed_usd": [1000.0, 500.0],
+            "discount_share": 0.1,
+            "drawn_usd": [300.0, 0.0],
+            "rolls_over": [True, True],
         }
-    )  # fmt: skip
+    )
     charges = pd.DataFrame(
-        {"month": [day("2026-10-01"), day("2027-01-01"), day("2027-02-01"), day("2027-08-01")], "provider": ["acme", "acme", "other", "acme"], "usd": [999.0, 400.0, 77.0, 200.0], "discountable": [True, True, True, False]}
-    )  # fmt: skip
+        {
+            "month": [day("2026-10-01"), day("2027-01-01"), day("2027-02-01"), day("2027-08-01")],
+            "provider": ["acme", "acme", "other", "acme"],
+            "usd": [999.0, 400.0, 77.0, 200.0],
+            "discountable": [True, True, True, False],
+        }
+    )
     table = burn_down(agreements, charges, day("2026-12-01"))
     assert table.planned_usd.tolist() == [360, 200]  # ten per cent off the 400; October is in drawn_usd already
     assert table.rolled_out_usd.tolist() == [340, 0]
@@ -376,16 +413,30 @@ def test_site_pays_its_committed_power_and_its_machines_draw_theirs():
 
 def test_purchases_usage_and_teams():
     workloads = pd.DataFrame(
-        {"workload": ["a", "b", "c"], "stage": "serving", "unit": "requests", "work_class": ["web", "web", None], "team": ["red", "blue", "green"], "cost_center": ["1", "2", "3"], "host": "self"}
-    )  # fmt: skip
+        {
+            "workload": ["a", "b", "c"],
+            "stage": "serving",
+            "unit": "requests",
+            "work_class": ["web", "web", None],
+            "team": ["red", "blue", "green"],
+            "cost_center": ["1", "2", "3"],
+            "host": "self",
+        }
+    )
     work = pd.DataFrame({"workload": ["a", "b", "c"], "quarter": "2027Q2", "quantity": [30.0, 10.0, 5.0]})
     dispatch = pd.DataFrame(
         {
-            "quarter": "2027Q2", "class": ["web", "c", "web", "web"], "region": "us", "source": ["committed", "committed", "on_demand", "shortfall"],
-            "provider": ["acme", "acme", "acme", ""], "accelerator": ["H100", "H100", "H100", ""], "expected_accelerator_hours": [600.0, 200.0, 50.0, 0.0],
-            "expected_work": 1.0, "expected_usd": [0.0, 0.0, 9100.0, 1e9],
+            "quarter": "2027Q2",
+            "class": ["web", "c", "web", "web"],
+            "region": "us",
+            "source": ["committed", "committed", "on_demand", "shortfall"],
+            "provider": ["acme", "acme", "acme", ""],
+            "accelerator": ["H100", "H100", "H100", ""],
+            "expected_accelerator_hours": [600.0, 200.0, 50.0, 0.0],
+            "expected_work": 1.0,
+            "expected_usd": [0.0, 0.0, 9100.0, 1e9],
         }
-    )  # fmt: skip
+    )
     ledger = build_ledger(A, purchases=purchase(), dispatch=dispatch, workloads=workloads, work=work, skus=SKUS)
     assert ledger.idle.empty
     capacity = pd.DataFrame([{"quarter": "2027Q2", "provider": "acme", "accelerator": "H100", "source": "bought", "accelerators": 16.0}])

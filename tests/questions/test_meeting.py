@@ -44,8 +44,16 @@ def column(name, scenario, *, full=True):
     if scenario.demand_factor > 3:
         raise CapplanError("nothing can serve so much")
     usd = 1e6 * scenario.demand_factor * scenario.price_factor
-    decisions = pd.DataFrame({"offer_id": [f"=cmd {HOSTILE}"], "quarter": ["2027Q1"], "accelerators": [8.0 * scenario.demand_factor], "usd": [usd / 2]})
-    measures = {"expected_usd": usd, "bad_cases_usd": 1.5 * usd, "contracts_to_sign": 1.0, "unserved_share": 0.01, **({"p_and_l_2027_amount": usd} if full else {})}
+    decisions = pd.DataFrame(
+        {"offer_id": [f"=cmd {HOSTILE}"], "quarter": ["2027Q1"], "accelerators": [8.0 * scenario.demand_factor], "usd": [usd / 2]}
+    )
+    measures = {
+        "expected_usd": usd,
+        "bad_cases_usd": 1.5 * usd,
+        "contracts_to_sign": 1.0,
+        "unserved_share": 0.01,
+        **({"p_and_l_2027_amount": usd} if full else {}),
+    }
     return Column(name, scenario, f"It costs {usd:.0f} {HOSTILE}", measures, decisions, full, {})
 
 

@@ -38,7 +38,9 @@ def test_success_and_a_changed_decision_are_told(tmp_path, monkeypatch, capsys, 
     report = SimpleNamespace(plan=plan, scenario={}, tables={}, warnings=(), folder=tmp_path, changed=changed)
     monkeypatch.setattr("capplan.outputs.run.report.write_report", lambda *_: report)
     log = tmp_path / "log"
-    monkeypatch.setattr(sys, "argv", ["capplan", "plan", "book", "--notify", f'{sys.executable} -c "{RECORD}" {log}', "--changed-code", "9"])
+    monkeypatch.setattr(
+        sys, "argv", ["capplan", "plan", "book", "--notify", f'{sys.executable} -c "{RECORD}" {log}', "--changed-code", "9"]
+    )
     with pytest.raises(SystemExit) as stop:
         main()
     assert int(stop.value.code or 0) == code

@@ -19,7 +19,9 @@ from tests.cases.placement_checker import brute_force, check, random_pipeline
 from tests.conftest import ROOT
 
 #: 8 Gbit/s move a gigabyte in a second; data that stays on its node takes no time, as in the textbook.
-TEXTBOOK = PlacementAssumptions(rack_gbit_per_second=8.0, site_gbit_per_second=8.0, node_gbit_per_second=None, shared_links=False, proof_gap_share=0.0)
+TEXTBOOK = PlacementAssumptions(
+    rack_gbit_per_second=8.0, site_gbit_per_second=8.0, node_gbit_per_second=None, shared_links=False, proof_gap_share=0.0
+)
 A = PlacementAssumptions()
 ORIGIN = pd.Timestamp("2026-12-01")
 
@@ -35,18 +37,62 @@ def frame(text):
 
 
 # Topcuoglu, Hariri, Wu, IEEE TPDS 13(3), 2002, figure 2: durations on three processors, and transfers between two of them
-COMPUTATION = {1: (14, 16, 9), 2: (13, 19, 18), 3: (11, 13, 19), 4: (13, 8, 17), 5: (12, 13, 10), 6: (13, 16, 9), 7: (7, 15, 11), 8: (5, 11, 14), 9: (18, 12, 20), 10: (21, 7, 16)}
-COMMUNICATION = {(1, 2): 18, (1, 3): 12, (1, 4): 9, (1, 5): 11, (1, 6): 14, (2, 8): 19, (2, 9): 16, (3, 7): 23, (4, 8): 27, (4, 9): 23, (5, 9): 13, (6, 8): 15, (7, 10): 17, (8, 10): 11, (9, 10): 13}
+COMPUTATION = {
+    1: (14, 16, 9),
+    2: (13, 19, 18),
+    3: (11, 13, 19),
+    4: (13, 8, 17),
+    5: (12, 13, 10),
+    6: (13, 16, 9),
+    7: (7, 15, 11),
+    8: (5, 11, 14),
+    9: (18, 12, 20),
+    10: (21, 7, 16),
+}
+COMMUNICATION = {
+    (1, 2): 18,
+    (1, 3): 12,
+    (1, 4): 9,
+    (1, 5): 11,
+    (1, 6): 14,
+    (2, 8): 19,
+    (2, 9): 16,
+    (3, 7): 23,
+    (4, 8): 27,
+    (4, 9): 23,
+    (5, 9): 13,
+    (6, 8): 15,
+    (7, 10): 17,
+    (8, 10): 11,
+    (9, 10): 13,
+}
 RANKS = [108, 77, 80, 80, 69, 63.333, 42.667, 35.667, 44.333, 14.667]
-SCHEDULE = {1: ("P3", 0, 9), 2: ("P1", 27, 40), 3: ("P3", 9, 28), 4: ("P2", 18, 26), 5: ("P3", 28, 38), 6: ("P2", 26, 42), 7: ("P3", 38, 49), 8: ("P1", 57, 62), 9: ("P2", 56, 68), 10: ("P2", 73, 80)}
+SCHEDULE = {
+    1: ("P3", 0, 9),
+    2: ("P1", 27, 40),
+    3: ("P3", 9, 28),
+    4: ("P2", 18, 26),
+    5: ("P3", 28, 38),
+    6: ("P2", 26, 42),
+    7: ("P3", 38, 49),
+    8: ("P1", 57, 62),
+    9: ("P2", 56, 68),
+    10: ("P2", 73, 80),
+}
 
 
 def published():
     """The ten tasks on three processors that each run one task at a time."""
     tasks = pd.DataFrame({"task_id": [str(task) for task in COMPUTATION], "cpus": 1.0})
-    edges = pd.DataFrame([(str(one), str(other), hours * 3600.0) for (one, other), hours in COMMUNICATION.items()], columns=["from_task", "to_task", "data_gb"])
+    edges = pd.DataFrame(
+        [(str(one), str(other), hours * 3600.0) for (one, other), hours in COMMUNICATION.items()],
+        columns=["from_task", "to_task", "data_gb"],
+    )
     nodes = pd.DataFrame({"node": ["P1", "P2", "P3"], "accelerator": "", "accelerator_count": 0, "cpus": 1.0, "domain": "rack"})
-    durations = pd.DataFrame([(str(task), f"P{at + 1}", float(hours)) for task, row in COMPUTATION.items() for at, hours in enumerate(row)], columns=["task_id", "runs_on", "duration_hours"])
+    durations = pd.DataFrame(
+        [(str(task), f"P{at + 1}", float(hours)) for task, row in COMPUTATION.items() for at, hours in enumerate(row)],
+        columns=["task_id", "runs_on", "duration_hours"],
+    )
     return tasks, edges, nodes, durations
 
 
@@ -71,13 +117,17 @@ def test_the_published_example_has_its_published_ranks_and_schedules():
 
 
 def test_four_tasks_have_a_critical_path_of_nine_hours_and_fourteen_in_a_row():
-    tasks = frame("""
+    tasks = (
+        frame("""
         task_id cpus memory_gib accelerators duration_hours output_gb local_ssd_gib
         1 8 32 1 3 10 0
         2 4 16 0 2 0 0
         3 16 64 0 5 0 100
         4 8 32 0 4 0 0
-    """).astype({"task_id": int}).astype({"task_id": str})
+    """)
+        .astype({"task_id": int})
+        .astype({"task_id": str})
+    )
     edges = pd.DataFrame({"from_task": ["1", "2", "3"], "to_task": ["2", "4", "4"]})
     two = frame("""
         node accelerator accelerator_count cpus memory_gib local_ssd_gib domain
@@ -97,12 +147,24 @@ def test_four_tasks_have_a_critical_path_of_nine_hours_and_fourteen_in_a_row():
     assert found.makespan_hours == pytest.approx(14)
 
 
-@pytest.mark.parametrize(("gigabytes", "gbit", "used", "latency", "seconds"), [(20, 10, 0.0, 0.0, 16.0), (20, 10, 0.5, 2.0, 34.0), (20, 0.1, 0.0, 0.0, 1600.0), (0, 10, 0.0, 2.0, 0.0)])
+@pytest.mark.parametrize(
+    ("gigabytes", "gbit", "used", "latency", "seconds"),
+    [(20, 10, 0.0, 0.0, 16.0), (20, 10, 0.5, 2.0, 34.0), (20, 0.1, 0.0, 0.0, 1600.0), (0, 10, 0.0, 2.0, 0.0)],
+)
 def test_transfers_take_their_bits_over_what_is_left_of_the_link(gigabytes, gbit, used, latency, seconds):
     tasks = pd.DataFrame({"task_id": ["a", "b"], "duration_hours": 1.0, "residency": ["east", "west"]})
     edges = pd.DataFrame({"from_task": ["a"], "to_task": ["b"], "data_gb": [float(gigabytes)]})
     nodes = pd.DataFrame({"node": ["e", "w"], "accelerator": "", "accelerator_count": 0, "site": ["east", "west"]})
-    links = pd.DataFrame({"from_place": ["east"], "to_place": ["west"], "gbit_per_second": [gbit], "latency_seconds": [latency], "usd_per_gb": [0.02], "used_share": [used]})
+    links = pd.DataFrame(
+        {
+            "from_place": ["east"],
+            "to_place": ["west"],
+            "gbit_per_second": [gbit],
+            "latency_seconds": [latency],
+            "usd_per_gb": [0.02],
+            "used_share": [used],
+        }
+    )
     found = place_tasks(tasks, edges, nodes, links, A)
     check(found, tasks, edges, nodes, links, A)
     assert (found.makespan_hours - 2) * 3600 == pytest.approx(seconds)
@@ -110,15 +172,26 @@ def test_transfers_take_their_bits_over_what_is_left_of_the_link(gigabytes, gbit
 
 
 # Fisher and Thompson 1963, 6 x 6 job shop: each job's machines and hours in order; the optimum is 55
-FT06 = [[2, 1, 0, 3, 1, 6, 3, 7, 5, 3, 4, 6], [1, 8, 2, 5, 4, 10, 5, 10, 0, 10, 3, 4], [2, 5, 3, 4, 5, 8, 0, 9, 1, 1, 4, 7], [1, 5, 0, 5, 2, 5, 3, 3, 4, 8, 5, 9], [2, 9, 1, 3, 4, 5, 5, 4, 0, 3, 3, 1], [1, 3, 3, 3, 5, 9, 0, 10, 4, 4, 2, 1]]
+FT06 = [
+    [2, 1, 0, 3, 1, 6, 3, 7, 5, 3, 4, 6],
+    [1, 8, 2, 5, 4, 10, 5, 10, 0, 10, 3, 4],
+    [2, 5, 3, 4, 5, 8, 0, 9, 1, 1, 4, 7],
+    [1, 5, 0, 5, 2, 5, 3, 3, 4, 8, 5, 9],
+    [2, 9, 1, 3, 4, 5, 5, 4, 0, 3, 3, 1],
+    [1, 3, 3, 3, 5, 9, 0, 10, 4, 4, 2, 1],
+]
 
 
 def test_a_published_job_shop_has_its_published_optimum():
     steps = [(job, at, row[2 * at], float(row[2 * at + 1])) for job, row in enumerate(FT06) for at in range(6)]
     tasks = pd.DataFrame({"task_id": [f"j{job}-{at}" for job, at, _, _ in steps], "cpus": 1.0})
-    edges = pd.DataFrame([(f"j{job}-{at}", f"j{job}-{at + 1}", 0.0) for job in range(6) for at in range(5)], columns=["from_task", "to_task", "data_gb"])
+    edges = pd.DataFrame(
+        [(f"j{job}-{at}", f"j{job}-{at + 1}", 0.0) for job in range(6) for at in range(5)], columns=["from_task", "to_task", "data_gb"]
+    )
     nodes = pd.DataFrame({"node": [f"m{at}" for at in range(6)], "accelerator": "", "accelerator_count": 0, "cpus": 1.0})
-    durations = pd.DataFrame([(f"j{job}-{at}", f"m{machine}", hours) for job, at, machine, hours in steps], columns=["task_id", "runs_on", "duration_hours"])
+    durations = pd.DataFrame(
+        [(f"j{job}-{at}", f"m{machine}", hours) for job, at, machine, hours in steps], columns=["task_id", "runs_on", "duration_hours"]
+    )
     a = changed(TEXTBOOK, proof_search_nodes=20_000)
     found = place_tasks(tasks, edges, nodes, None, a, durations=durations)
     check(found, tasks, edges, nodes, None, a, durations)
@@ -128,20 +201,60 @@ def test_a_published_job_shop_has_its_published_optimum():
 
 # PSPLIB j301_1 (Kolisch and Sprecher 1996): hours, what each takes of four resources, successors; the optimum is 43
 J301_1 = {
-    2: (8, (4, 0, 0, 0), (6, 11, 15)), 3: (4, (10, 0, 0, 0), (7, 8, 13)), 4: (6, (0, 0, 0, 3), (5, 9, 10)), 5: (3, (3, 0, 0, 0), (20,)), 6: (8, (0, 0, 0, 8), (30,)),
-    7: (5, (4, 0, 0, 0), (27,)), 8: (9, (0, 1, 0, 0), (12, 19, 27)), 9: (2, (6, 0, 0, 0), (14,)), 10: (7, (0, 0, 0, 1), (16, 25)), 11: (9, (0, 5, 0, 0), (20, 26)),
-    12: (2, (0, 7, 0, 0), (14,)), 13: (6, (4, 0, 0, 0), (17, 18)), 14: (3, (0, 8, 0, 0), (17,)), 15: (9, (3, 0, 0, 0), (25,)), 16: (10, (0, 0, 0, 5), (21, 22)),
-    17: (6, (0, 0, 0, 8), (22,)), 18: (5, (0, 0, 0, 7), (20, 22)), 19: (3, (0, 1, 0, 0), (24, 29)), 20: (7, (0, 10, 0, 0), (23, 25)), 21: (2, (0, 0, 0, 6), (28,)),
-    22: (7, (2, 0, 0, 0), (23,)), 23: (2, (3, 0, 0, 0), (24,)), 24: (3, (0, 9, 0, 0), (30,)), 25: (3, (4, 0, 0, 0), (30,)), 26: (7, (0, 0, 4, 0), (31,)),
-    27: (8, (0, 0, 0, 7), (28,)), 28: (3, (0, 8, 0, 0), (31,)), 29: (7, (0, 7, 0, 0), ()), 30: (2, (0, 7, 0, 0), ()), 31: (2, (0, 0, 2, 0), ()),
-}  # fmt: skip
+    2: (8, (4, 0, 0, 0), (6, 11, 15)),
+    3: (4, (10, 0, 0, 0), (7, 8, 13)),
+    4: (6, (0, 0, 0, 3), (5, 9, 10)),
+    5: (3, (3, 0, 0, 0), (20,)),
+    6: (8, (0, 0, 0, 8), (30,)),
+    7: (5, (4, 0, 0, 0), (27,)),
+    8: (9, (0, 1, 0, 0), (12, 19, 27)),
+    9: (2, (6, 0, 0, 0), (14,)),
+    10: (7, (0, 0, 0, 1), (16, 25)),
+    11: (9, (0, 5, 0, 0), (20, 26)),
+    12: (2, (0, 7, 0, 0), (14,)),
+    13: (6, (4, 0, 0, 0), (17, 18)),
+    14: (3, (0, 8, 0, 0), (17,)),
+    15: (9, (3, 0, 0, 0), (25,)),
+    16: (10, (0, 0, 0, 5), (21, 22)),
+    17: (6, (0, 0, 0, 8), (22,)),
+    18: (5, (0, 0, 0, 7), (20, 22)),
+    19: (3, (0, 1, 0, 0), (24, 29)),
+    20: (7, (0, 10, 0, 0), (23, 25)),
+    21: (2, (0, 0, 0, 6), (28,)),
+    22: (7, (2, 0, 0, 0), (23,)),
+    23: (2, (3, 0, 0, 0), (24,)),
+    24: (3, (0, 9, 0, 0), (30,)),
+    25: (3, (4, 0, 0, 0), (30,)),
+    26: (7, (0, 0, 4, 0), (31,)),
+    27: (8, (0, 0, 0, 7), (28,)),
+    28: (3, (0, 8, 0, 0), (31,)),
+    29: (7, (0, 7, 0, 0), ()),
+    30: (2, (0, 7, 0, 0), ()),
+    31: (2, (0, 0, 2, 0), ()),
+}
 
 
 def test_a_published_project_with_four_shared_resources_has_its_published_optimum():
     four = ["cpus", "threads", "memory_gib", "local_ssd_gib"]
-    tasks = pd.DataFrame([(str(task), float(hours), *map(float, need)) for task, (hours, need, _) in J301_1.items()], columns=["task_id", "duration_hours", *four])
-    edges = pd.DataFrame([(str(task), str(other), 0.0) for task, (_, _, after) in J301_1.items() for other in after], columns=["from_task", "to_task", "data_gb"])
-    nodes = pd.DataFrame({"node": ["n"], "accelerator": "", "accelerator_count": 0, "cpus": 12.0, "cpu_threads": 13.0, "memory_gib": 4.0, "local_ssd_gib": 12.0})
+    tasks = pd.DataFrame(
+        [(str(task), float(hours), *map(float, need)) for task, (hours, need, _) in J301_1.items()],
+        columns=["task_id", "duration_hours", *four],
+    )
+    edges = pd.DataFrame(
+        [(str(task), str(other), 0.0) for task, (_, _, after) in J301_1.items() for other in after],
+        columns=["from_task", "to_task", "data_gb"],
+    )
+    nodes = pd.DataFrame(
+        {
+            "node": ["n"],
+            "accelerator": "",
+            "accelerator_count": 0,
+            "cpus": 12.0,
+            "cpu_threads": 13.0,
+            "memory_gib": 4.0,
+            "local_ssd_gib": 12.0,
+        }
+    )
     found = place_tasks(tasks, edges, nodes, None, TEXTBOOK)
     check(found, tasks, edges, nodes, None, TEXTBOOK)
     assert found.proven
@@ -171,7 +284,11 @@ BAD = [
     ("unknown edge", {"edges": [("a", "bb")]}, "must be a task_id of tasks. Did you mean b?"),
     ("twice", {"names": ["a", "a", "c"]}, "stands there more than once"),
     ("too large", {"tasks": {"memory_gib": [1.0, 999.0, 1.0]}}, "no node can host b: the nearest, gpu-0, has 64 GiB of memory"),
-    ("no such accelerator", {"tasks": {"accelerators": [1.0, 0.0, 0.0], "accelerator": ["H200", "", ""]}}, "no node has the accelerator that a needs. Did you mean H100?"),
+    (
+        "no such accelerator",
+        {"tasks": {"accelerators": [1.0, 0.0, 0.0], "accelerator": ["H200", "", ""]}},
+        "no node has the accelerator that a needs. Did you mean H100?",
+    ),
     ("gang", {"tasks": {"accelerators": [40.0, 0.0, 0.0]}}, "the gang a needs 5 nodes of kind H100 in one site, and east has 2"),
     ("negative data", {"edges": [("a", "b", -1.0)]}, "data_gb: found '-1.0'; must be a number at least 0"),
     ("zero bandwidth", {"links": ("east", "west", 0.0)}, "gbit_per_second: found '0.0'; must be a number above 0"),
@@ -179,17 +296,30 @@ BAD = [
     ("deadline", {"tasks": {"deadline": [ORIGIN - pd.Timedelta(days=1), pd.NaT, pd.NaT]}}, "must lie after the earliest start"),
     ("no duration", {"tasks": {"duration_hours": [np.nan, 1.0, 1.0]}}, "a has no duration on any node it may run on"),
     ("residency", {"tasks": {"residency": ["moon", "", ""]}}, "a must stay where no node is"),
-    ("not joined", {"tasks": {"residency": ["east", "west", ""]}, "edges": [("a", "b", 5.0)]}, "no link joins the sites where a and b may run"),
+    (
+        "not joined",
+        {"tasks": {"residency": ["east", "west", ""]}, "edges": [("a", "b", 5.0)]},
+        "no link joins the sites where a and b may run",
+    ),
     ("infinite", {"tasks": {"duration_hours": [np.inf, 1.0, 1.0]}}, "duration_hours: found 'inf'"),
     ("words for numbers", {"tasks": {"cpus": ["many", 1.0, 1.0]}}, "cpus: found 'many'; must be a number at least 0"),
-]  # fmt: skip
+]
 
 
 def small(names=("a", "b", "c"), tasks=None, edges=(), links=None):
     """Three tasks, two H100 nodes in the east and a CPU node in the west."""
     jobs = pd.DataFrame({"task_id": list(names), "duration_hours": 1.0}).assign(**(tasks or {}))
     joins = pd.DataFrame([(*edge, 0.0)[:3] for edge in edges], columns=["from_task", "to_task", "data_gb"])
-    nodes = pd.DataFrame({"node": ["gpu", "cpu"], "accelerator": ["H100", None], "accelerator_count": [8, 0], "nodes": [2, 1], "memory_gib": 64.0, "site": ["east", "west"]})
+    nodes = pd.DataFrame(
+        {
+            "node": ["gpu", "cpu"],
+            "accelerator": ["H100", None],
+            "accelerator_count": [8, 0],
+            "nodes": [2, 1],
+            "memory_gib": 64.0,
+            "site": ["east", "west"],
+        }
+    )
     ways = None if links is None else pd.DataFrame([links], columns=["from_place", "to_place", "gbit_per_second"])
     return jobs, joins, nodes, ways
 
@@ -204,7 +334,14 @@ def test_each_bad_input_has_one_message(change, message):
 
 def test_all_bad_inputs_are_named_at_once():
     with pytest.raises(BookError) as error:
-        place_tasks(*small(tasks={"duration_hours": [-1.0, 1.0, np.nan], "residency": ["", "moon", ""]}, edges=[("a", "b"), ("b", "a"), ("a", "x")], links=("east", "west", -1.0)), A)
+        place_tasks(
+            *small(
+                tasks={"duration_hours": [-1.0, 1.0, np.nan], "residency": ["", "moon", ""]},
+                edges=[("a", "b"), ("b", "a"), ("a", "x")],
+                links=("east", "west", -1.0),
+            ),
+            A,
+        )
     text = str(error.value)
     for part in ("duration_hours", "moon", "a -> b -> a", "'x'", "gbit_per_second", "c has no duration"):
         assert part in text
@@ -224,7 +361,13 @@ def test_every_schedule_keeps_every_rule(method, shared, seed):
     tasks, edges, nodes = random_pipeline(generator, int(generator.integers(2, 9)), int(generator.integers(2, 5)))
     slow = float(generator.choice([0.0, 0.3]))
     a = changed(
-        rack_gbit_per_second=8.0, site_gbit_per_second=4.0, placement_tries=10, proof_search_nodes=100, placement_method=method, shared_links=shared, gang_across_racks_slowdown_share=slow
+        rack_gbit_per_second=8.0,
+        site_gbit_per_second=4.0,
+        placement_tries=10,
+        proof_search_nodes=100,
+        placement_method=method,
+        shared_links=shared,
+        gang_across_racks_slowdown_share=slow,
     )
     found = place_tasks(tasks, edges, nodes, None, a)
     check(found, tasks, edges, nodes, None, a)
@@ -262,7 +405,11 @@ def test_money_is_least_without_a_deadline_and_rises_as_it_comes_nearer(seed):
     assert free.proven
     spent = [free.usd]
     for slack in (3.0, 1.5, 1.0):
-        a = changed(SMALL, placement_objective="cost_under_deadline", deadline=(ORIGIN + pd.Timedelta(hours=end * slack + 0.001)).ceil("s").to_pydatetime())
+        a = changed(
+            SMALL,
+            placement_objective="cost_under_deadline",
+            deadline=(ORIGIN + pd.Timedelta(hours=end * slack + 0.001)).ceil("s").to_pydatetime(),
+        )
         found = place_tasks(tasks, edges, nodes, None, a)
         check(found, tasks, edges, nodes, None, a)
         assert found.deadline.met
@@ -279,7 +426,10 @@ def test_a_deadline_that_cannot_be_met_says_when_and_what_would_meet_it():
     found = place_tasks(tasks, None, nodes, None, a)
     assert found.deadline.met is False
     assert found.deadline.late_hours == pytest.approx(1.0)
-    assert found.headline.startswith("No: the earliest end of b is Tue 2026-12-01 04:00, 1 hour after its deadline Tue 2026-12-01 03:00; one more node of kind big would make it.")
+    assert found.headline.startswith(
+        "No: the earliest end of b is Tue 2026-12-01 04:00, 1 hour after its deadline Tue 2026-12-01 03:00; one more node of kind big would"
+        " make it."
+    )
     tasks = pd.DataFrame({"task_id": ["a", "b"], "duration_hours": 1.0, "residency": ["east", "west"]})
     edges = pd.DataFrame({"from_task": ["a"], "to_task": ["b"], "data_gb": [450.0]})
     nodes = pd.DataFrame({"node": ["e", "w"], "accelerator": "", "accelerator_count": 0, "site": ["east", "west"]})
@@ -309,7 +459,15 @@ def test_transfers_on_one_link_take_turns_only_where_links_are_shared():
 
 
 def test_only_an_interruptible_task_rests_while_its_node_is_away():
-    nodes = pd.DataFrame({"node": ["n"], "accelerator": "", "accelerator_count": 0, "away_from": [ORIGIN + pd.Timedelta(hours=1)], "away_to": [ORIGIN + pd.Timedelta(hours=4)]})
+    nodes = pd.DataFrame(
+        {
+            "node": ["n"],
+            "accelerator": "",
+            "accelerator_count": 0,
+            "away_from": [ORIGIN + pd.Timedelta(hours=1)],
+            "away_to": [ORIGIN + pd.Timedelta(hours=4)],
+        }
+    )
     for interruptible, end in ((True, 5.0), (False, 6.0)):
         tasks = pd.DataFrame({"task_id": ["a"], "duration_hours": 2.0, "interruptible": interruptible})
         found = place_tasks(tasks, None, nodes, None, A)
@@ -325,8 +483,12 @@ def test_the_same_tables_give_the_same_bytes():
 
 
 def judged(**columns):
-    jobs = pd.DataFrame({"job_id": ["j"], "duration_seconds": [36000.0], "accelerators": [8.0], **{name: [value] for name, value in columns.items()}})
-    nodes = pd.DataFrame({"node": ["n"], "accelerator": ["H100"], "accelerator_count": [8], "nodes": [2], "domain": ["rack"], "usd_per_hour": [40.0]})
+    jobs = pd.DataFrame(
+        {"job_id": ["j"], "duration_seconds": [36000.0], "accelerators": [8.0], **{name: [value] for name, value in columns.items()}}
+    )
+    nodes = pd.DataFrame(
+        {"node": ["n"], "accelerator": ["H100"], "accelerator_count": [8], "nodes": [2], "domain": ["rack"], "usd_per_hour": [40.0]}
+    )
     return diagnose_placement(jobs, nodes, None, A)
 
 
@@ -369,7 +531,10 @@ def test_the_stage_guide_follows_from_the_facts():
     assert (guide["fits"] == (guide["reason"] == "")).all()
     rows = guide.set_index(["stage", "model", "sku"])
     # 405 billion parameters in 8 bits are 378 GiB: more than 90 % of 8 x 24 GiB, less than that of 8 x 80 GiB
-    assert rows.loc[("serving", "Llama-3.1-405B", "g6.48xlarge"), "reason"] == "memory: weights in fp8 take 378 GiB, and 8 accelerators have room for 173"
+    assert (
+        rows.loc[("serving", "Llama-3.1-405B", "g6.48xlarge"), "reason"]
+        == "memory: weights in fp8 take 378 GiB, and 8 accelerators have room for 173"
+    )
     assert rows.loc[("serving", "Llama-3.1-405B", "p5.48xlarge"), "fits"]
     # one machine of eight H100 at the MFU of the assumptions: 8 x 989.4 TFLOP/s x 0.4 for an hour
     one = rows.loc[("pretraining", "Llama-3.1-8B", "p5.48xlarge")]
@@ -387,13 +552,23 @@ def test_a_pipeline_can_be_taken_as_demand_and_a_missed_deadline_stands_in_the_p
 
     book = load_book(ROOT / "data" / "enterprise")
     found = placement_of(book, book.scenario_with())
-    check(found, book.get("tasks"), book.get("task_edges"), book.get("nodes"), book.get("links"), book.scenario_with(), book.get("task_durations"))
+    check(
+        found,
+        book.get("tasks"),
+        book.get("task_edges"),
+        book.get("nodes"),
+        book.get("links"),
+        book.scenario_with(),
+        book.get("task_durations"),
+    )
     assert found.proven
     by_stage = demand_by_stage(found.schedule)
     # 64 accelerators for 150 hours, 32 for 70
     assert by_stage.set_index("stage")["accelerator_hours"]["pretraining"] == pytest.approx(64 * 150 + 32 * 70)
     assert by_stage["usd"].sum() + egress(found.transfers, found.schedule["start"].iloc[0])["usd"].sum() == pytest.approx(found.usd)
-    over = found.schedule.head(1).assign(start=pd.Timestamp("2027-03-31 18:00"), end=pd.Timestamp("2027-04-01 06:00"), accelerator_hours=24.0)
+    over = found.schedule.head(1).assign(
+        start=pd.Timestamp("2027-03-31 18:00"), end=pd.Timestamp("2027-04-01 06:00"), accelerator_hours=24.0
+    )
     assert demand_by_stage(over)[["quarter", "accelerator_hours"]].to_numpy().tolist() == [["2027Q1", 12.0], ["2027Q2", 12.0]]
     runs = as_training_runs(found.schedule, book.get("tasks"), book.get("speeds"))
     check_frames({"training_runs": runs})

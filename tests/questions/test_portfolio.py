@@ -29,7 +29,9 @@ def assumptions(**values) -> PortfolioAssumptions:
 
 def one_source(load, price: float, weight=None) -> Stack:
     load = np.asarray(load, float)
-    return Stack(load, np.ones(len(load)) if weight is None else np.asarray(weight, float), np.array([price]), np.full((len(load), 1), np.inf))
+    return Stack(
+        load, np.ones(len(load)) if weight is None else np.asarray(weight, float), np.array([price]), np.full((len(load), 1), np.inf)
+    )
 
 
 def mix(work: pd.DataFrame, offers: list[dict], a: PortfolioAssumptions | None = None, classes=ONE, holdings=None, **tables) -> Portfolio:
@@ -49,7 +51,9 @@ def test_discrete_newsvendor():
     assert stack.cost_usd_per_hour(30, 3.0) - 10 * 25 == pytest.approx(-145, abs=1e-9)
 
 
-@pytest.mark.parametrize(("mean", "deviation", "under", "over", "best"), [(200, 80, 8, 4, 234.458), (250, 40, 6.75, 2.25, 276.9795900078433)])
+@pytest.mark.parametrize(
+    ("mean", "deviation", "under", "over", "best"), [(200, 80, 8, 4, 234.458), (250, 40, 6.75, 2.25, 276.9795900078433)]
+)
 def test_normal_newsvendor(mean, deviation, under, over, best):
     """Cachon and Terwiesch Q12.1 (exact z), and the calendar problem."""
     from scipy.stats import norm
@@ -92,8 +96,11 @@ def test_commitment_at_three_quarters_use():
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 12), st.integers(1, 5), st.integers(0, 6)), min_size=1, max_size=6),
-    st.floats(0.3, 6), st.floats(0.2, 3), st.floats(3, 5), st.integers(0, 6),
-)  # fmt: skip
+    st.floats(0.3, 6),
+    st.floats(0.2, 3),
+    st.floats(3, 5),
+    st.integers(0, 6),
+)
 def test_no_level_is_cheaper(points, usd, spot, on_demand, cap):
     load = np.array([point[0] for point in points], float)
     capacity = np.column_stack([np.minimum(load, [point[2] for point in points]), np.full(len(load), cap), load])
@@ -110,7 +117,19 @@ def test_the_optimiser_says_the_same(price, cap, had):
     """One class, one accelerator, no lots: with on demand without a cap, and with one (underage is then the price of work undone)."""
     loads = [[float(load)] for load in (3, 5, 8, 9, 12, 15, 21, 22, 30, 41)]
     offers = [ON_DEMAND | {"available_share": had}, offer("c", "lease", price, term_months=3)]
-    limits = pd.DataFrame([{"limit_id": "od", "kind": "on_demand_accelerators", "amount": cap, "quarter": None, "provider": None, "region": None, "accelerator": None}])
+    limits = pd.DataFrame(
+        [
+            {
+                "limit_id": "od",
+                "kind": "on_demand_accelerators",
+                "amount": cap,
+                "quarter": None,
+                "provider": None,
+                "region": None,
+                "accelerator": None,
+            }
+        ]
+    )
     plan = solve(demand(loads), offers, limits=limits[["limit_id", "kind", "amount"]].to_dict("records"))
     found = mix(demand(loads), offers, limits=limits)
     assert found.terms["expected_usd"].iloc[0] == pytest.approx(plan.proof.upper_usd, rel=1e-6)
@@ -191,9 +210,24 @@ def test_a_ladder_lets_no_more_end_at_once_than_allowed():
 
 def test_what_is_held_serves_first():
     held = holdings_of(
-        pd.DataFrame([{"commitment_id": "c", "sku": "gpu", "region": "us-1", "machines": 25.0, "start": pd.Timestamp("2026-01-01"), "end": pd.Timestamp("2029-12-31")}]),
-        None, pd.DataFrame([sku("gpu")]), pd.DataFrame(TERMS), None, 5.0,
-    )  # fmt: skip
+        pd.DataFrame(
+            [
+                {
+                    "commitment_id": "c",
+                    "sku": "gpu",
+                    "region": "us-1",
+                    "machines": 25.0,
+                    "start": pd.Timestamp("2026-01-01"),
+                    "end": pd.Timestamp("2029-12-31"),
+                }
+            ]
+        ),
+        None,
+        pd.DataFrame([sku("gpu")]),
+        pd.DataFrame(TERMS),
+        None,
+        5.0,
+    )
     assert held[["accelerator", "geography", "accelerators"]].to_numpy().tolist() == [["H100", "us", 25.0]]
     found = mix(steady(), TERMS, holdings=held)
     assert found.mix["accelerators"].sum() == 40 - 25
@@ -255,7 +289,18 @@ def test_a_short_history_has_no_long_window():
 
 def test_covered_use_is_no_reason_to_buy():
     a = assumptions(horizon_quarters=8)
-    held = pd.DataFrame([{"name": "c", "accelerator": "H100", "geography": "us", "accelerators": 8.0, "start": pd.Timestamp("2026-01-01"), "end": pd.Timestamp("2030-01-01")}])
+    held = pd.DataFrame(
+        [
+            {
+                "name": "c",
+                "accelerator": "H100",
+                "geography": "us",
+                "accelerators": 8.0,
+                "start": pd.Timestamp("2026-01-01"),
+                "end": pd.Timestamp("2030-01-01"),
+            }
+        ]
+    )
     prices = price_hours(pd.DataFrame([sku("gpu")]), pd.DataFrame(TERMS), a)
     speeds = pd.DataFrame([("work", "H100", 1.0)], columns=["class", "accelerator", "work_per_accelerator_hour"])
     pool = build_pools(steady(), speeds, prices, pd.DataFrame([work_class()]), held, None, a)[0][0]

@@ -80,12 +80,20 @@ def test_an_idle_reservation_is_billed() -> None:
 
 
 def test_a_savings_plan_moves_between_machines_and_is_lost_when_unused() -> None:
-    rows = [offer("od-h", "on_demand", 4.0), offer("od-a", "on_demand", 2.0, sku="old"),
-            offer("plan-h", "savings_plan_1y", 2.0, discounts="usd_per_hour", plan_id="p"),
-            offer("plan-a", "savings_plan_1y", 1.0, sku="old", discounts="usd_per_hour", plan_id="p")]  # fmt: skip
+    rows = [
+        offer("od-h", "on_demand", 4.0),
+        offer("od-a", "on_demand", 2.0, sku="old"),
+        offer("plan-h", "savings_plan_1y", 2.0, discounts="usd_per_hour", plan_id="p"),
+        offer("plan-a", "savings_plan_1y", 1.0, sku="old", discounts="usd_per_hour", plan_id="p"),
+    ]
     work = pd.concat([demand([[10.0, 0.0, 10.0, 0.0]], name="new"), demand([[0.0, 20.0, 0.0, 0.0]], name="old")])
-    plan = solve(work, rows, skus=[sku("gpu"), sku("old", "A100")], classes=[work_class("new"), work_class("old")],
-                 speeds=[("new", "H100", 1.0), ("old", "A100", 1.0)])  # fmt: skip
+    plan = solve(
+        work,
+        rows,
+        skus=[sku("gpu"), sku("old", "A100")],
+        classes=[work_class("new"), work_class("old")],
+        speeds=[("new", "H100", 1.0), ("old", "A100", 1.0)],
+    )
     assert (plan.purchases["lots"] * plan.purchases["usd_per_hour"]).sum() == 20.0
     assert plan.proof.upper_usd == pytest.approx(4 * HOURS * 20.0)
     assert plan.costs.groupby("component")["usd"].sum()["on_demand"] == pytest.approx(0.0, abs=1e-6)
@@ -135,8 +143,13 @@ def test_an_api_takes_no_more_than_its_rate_limit_in_all_regions_together() -> N
 
 def test_the_faster_machine_wins_by_work_per_dollar() -> None:
     rows = [offer("slow", "on_demand", 2.0, sku="old"), offer("fast", "on_demand", 4.0)]
-    plan = solve(demand([[300.0, 300.0]]), rows, skus=[sku("gpu"), sku("old", "A100")], speeds=[("work", "H100", 30.0), ("work", "A100", 10.0)],
-                 classes=[work_class(shortfall_usd_per_unit=1.0)])  # fmt: skip
+    plan = solve(
+        demand([[300.0, 300.0]]),
+        rows,
+        skus=[sku("gpu"), sku("old", "A100")],
+        speeds=[("work", "H100", 30.0), ("work", "A100", 10.0)],
+        classes=[work_class(shortfall_usd_per_unit=1.0)],
+    )
     assert plan.proof.upper_usd == pytest.approx(2 * HOURS * 300 / 30 * 4.0)
 
 
@@ -405,8 +418,13 @@ def test_pins_and_exclusions() -> None:
 @pytest.fixture(scope="module")
 def rich() -> Purchases:
     """A plan with every source in it."""
-    rows = [ON_DEMAND, offer("spot", "spot", 1.5), offer("one", "reserved_1y", 2.5, lead_time_days_p50=60.0), offer("three", "reserved_3y", 2.0, upfront_share=0.3),
-            offer("ri", "reserved_1y", 3.0, guarantees_capacity=False)]  # fmt: skip
+    rows = [
+        ON_DEMAND,
+        offer("spot", "spot", 1.5),
+        offer("one", "reserved_1y", 2.5, lead_time_days_p50=60.0),
+        offer("three", "reserved_3y", 2.0, upfront_share=0.3),
+        offer("ri", "reserved_1y", 3.0, guarantees_capacity=False),
+    ]
     work = pd.concat(
         [
             demand([[9.0, 12.0, 15.0, 21.0], [6.0, 6.0, 7.0, 5.0], [14.0, 22.0, 30.0, 47.0]], [0.5, 0.3, 0.2], name=name)
@@ -417,9 +435,15 @@ def rich() -> Purchases:
         {"limit_id": "od", "kind": "on_demand_accelerators", "amount": 9.0},
         {"limit_id": "spot", "kind": "spot_accelerators", "amount": 4.0},
     ]
-    return solve(work, rows, assumptions(horizon_quarters=4, risk_weight=0.3, horizon_end="hold_demand", discount_rate_per_year=0.08), limits=caps,
-                 commitments=[commitment("old", 6.0, "2026-07-01", "2027-06-30")], classes=[work_class(), work_class("batch", interruptible=True, stage_kind="batch")],
-                 speeds=[("work", "H100", 1.0), ("batch", "H100", 1.0)])  # fmt: skip
+    return solve(
+        work,
+        rows,
+        assumptions(horizon_quarters=4, risk_weight=0.3, horizon_end="hold_demand", discount_rate_per_year=0.08),
+        limits=caps,
+        commitments=[commitment("old", 6.0, "2026-07-01", "2027-06-30")],
+        classes=[work_class(), work_class("batch", interruptible=True, stage_kind="batch")],
+        speeds=[("work", "H100", 1.0), ("batch", "H100", 1.0)],
+    )
 
 
 def test_served_and_shortfall_make_demand(rich: Purchases) -> None:
@@ -449,8 +473,11 @@ def test_costs_add_up_to_the_contracts_and_the_dispatch(rich: Purchases) -> None
 
 
 def test_without_discounting_the_objective_is_the_expected_cost_table() -> None:
-    plan = solve(demand([[10.0, 20.0], [5.0, 50.0]]), [ON_DEMAND, offer("c", "lease", 2.0, term_months=3)],
-                 limits=[{"limit_id": "od", "kind": "on_demand_accelerators", "amount": 9.0}])  # fmt: skip
+    plan = solve(
+        demand([[10.0, 20.0], [5.0, 50.0]]),
+        [ON_DEMAND, offer("c", "lease", 2.0, term_months=3)],
+        limits=[{"limit_id": "od", "kind": "on_demand_accelerators", "amount": 9.0}],
+    )
     cost = plan.costs[plan.costs["component"] != "existing"]
     assert (cost["usd"] * cost["probability"]).sum() == pytest.approx(plan.proof.upper_usd, rel=1e-12)
 
@@ -527,15 +554,29 @@ def test_messages_name_what_is_wrong() -> None:
         (lambda: solve(demand([[1.0]], region="apac"), [ON_DEMAND]), "no offer can serve class 'work' in apac"),
         (lambda: solve(demand([[1.0]]), [ON_DEMAND], speeds=[("work", "TPU", 1.0)]), "no offer can serve class 'work'"),
         (lambda: solve(demand([[1.0]], name="other"), [ON_DEMAND]), "class 'other'"),
-        (lambda: solve(demand([[1.0]]), [ON_DEMAND, offer("b", "capacity_block", 1.0, term_months=1, available_from=pd.Timestamp("2026-12-01"))]), "capacity block b starts on 2026-12-01"),
-        (lambda: solve(demand([[1.0]]), [ON_DEMAND, offer("r", "reserved_1y", 1.0, discounts="none", guarantees_capacity=False)]), "gives neither a discount nor capacity"),
-        (lambda: solve(demand([[1.0]]), [ON_DEMAND, offer("r", "reserved_1y", 1.0, minimum_lots=5, maximum_lots=2.0)]), "minimum_lots 5 exceeds maximum_lots 2"),
+        (
+            lambda: solve(
+                demand([[1.0]]), [ON_DEMAND, offer("b", "capacity_block", 1.0, term_months=1, available_from=pd.Timestamp("2026-12-01"))]
+            ),
+            "capacity block b starts on 2026-12-01",
+        ),
+        (
+            lambda: solve(demand([[1.0]]), [ON_DEMAND, offer("r", "reserved_1y", 1.0, discounts="none", guarantees_capacity=False)]),
+            "gives neither a discount nor capacity",
+        ),
+        (
+            lambda: solve(demand([[1.0]]), [ON_DEMAND, offer("r", "reserved_1y", 1.0, minimum_lots=5, maximum_lots=2.0)]),
+            "minimum_lots 5 exceeds maximum_lots 2",
+        ),
         (lambda: solve(demand([[1.0]]), [ON_DEMAND], assumptions(horizon_quarters=2)), "no demand for 2027Q2"),
         (lambda: solve(demand([[1.0]]), [ON_DEMAND], assumptions(horizon_quarters=1, hours_convention="calendar")), "hours_convention"),
         (lambda: solve(demand([[1.0]]), [ON_DEMAND], assumptions(horizon_quarters=1, excluded_offers=("odd",))), "did you mean od"),
         (lambda: solve(demand([[1.0]]), [ON_DEMAND], assumptions(horizon_quarters=1, pinned_purchases=(("odd", "2027Q1", 1),))), "odd"),
-        (lambda: solve(demand([[1.0]]), [ON_DEMAND], commitments=[commitment("old", 1.0, "2026-01-01", "2027-12-31", sku="gpux")]), "did you mean gpu"),
-    ]  # fmt: skip
+        (
+            lambda: solve(demand([[1.0]]), [ON_DEMAND], commitments=[commitment("old", 1.0, "2026-01-01", "2027-12-31", sku="gpux")]),
+            "did you mean gpu",
+        ),
+    ]
     for call, text in cases:
         with pytest.raises(CapplanError, match=text):
             call()
@@ -550,8 +591,12 @@ def test_limits_that_clash_are_named_with_the_amount() -> None:
 
 def test_large_and_small_numbers_in_one_model() -> None:
     """Tokens by the billion beside single accelerators."""
-    plan = solve(demand([[5e9, 5e9]]), [ON_DEMAND, offer("c", "lease", 2.0, term_months=3)], speeds=[("work", "H100", 1e9)],
-                 classes=[work_class(shortfall_usd_per_unit=25e-9)])  # fmt: skip
+    plan = solve(
+        demand([[5e9, 5e9]]),
+        [ON_DEMAND, offer("c", "lease", 2.0, term_months=3)],
+        speeds=[("work", "H100", 1e9)],
+        classes=[work_class(shortfall_usd_per_unit=25e-9)],
+    )
     assert lots(plan) == {("c", "2027Q1"): 5, ("c", "2027Q2"): 5}
     assert plan.proof.upper_usd == pytest.approx(2 * HOURS * 5 * 2.0)
 
@@ -575,8 +620,13 @@ def test_a_contract_without_a_renewal_price_may_be_renewed_at_todays_price() -> 
 def test_a_billion_accelerators_beside_a_single_one() -> None:
     size = 1e9
     work = pd.concat([demand([[size] * 2, [size / 2] * 2]), demand([[1.0] * 2, [2.0] * 2], name="small")])
-    plan = solve(work, [ON_DEMAND, offer("c", "lease", 2.0, term_months=3)], assumptions(on_demand_accelerators=1e5),
-                 classes=[work_class(), work_class("small")], speeds=[("work", "H100", 1.0), ("small", "H100", 1.0)])  # fmt: skip
+    plan = solve(
+        work,
+        [ON_DEMAND, offer("c", "lease", 2.0, term_months=3)],
+        assumptions(on_demand_accelerators=1e5),
+        classes=[work_class(), work_class("small")],
+        speeds=[("work", "H100", 1.0), ("small", "H100", 1.0)],
+    )
     costs = plan.alternatives.set_index("name")
     mean = (0.75 * size + 1.5) * 2 * HOURS
     assert plan.proof.upper_usd == pytest.approx(2.0 * 2 * HOURS * (size + 1), rel=1e-9)

@@ -174,8 +174,16 @@ def test_one_more_unit_of_a_limit_is_worth_what_it_saves(kind: str) -> None:
 
 
 def test_what_beats_the_plan_within_its_gap_is_said_so() -> None:
-    table = pd.DataFrame({"name": ["plan", "mean_value_plan", "all_on_demand"], "expected_usd": 100.0, "cvar_usd": 120.0, "worst_usd": 130.0,
-                          "regret_usd": [0.0, -5.0, -50.0], "meaning": ["this plan", "the average", "no cap"]})  # fmt: skip
+    table = pd.DataFrame(
+        {
+            "name": ["plan", "mean_value_plan", "all_on_demand"],
+            "expected_usd": 100.0,
+            "cvar_usd": 120.0,
+            "worst_usd": 130.0,
+            "regret_usd": [0.0, -5.0, -50.0],
+            "meaning": ["this plan", "the average", "no cap"],
+        }
+    )
     worth = pd.DataFrame({"name": ["vss"], "usd": [-5.0], "meaning": ["what planning with scenarios saves"]})
     nothing = pd.DataFrame({"usd_per_unit": pd.Series(dtype=float), "limit_id": []})
     proof = Proof(90.0, 100.0, 0.1, "limit", "l_shaped", 1, 1)
@@ -191,7 +199,9 @@ def budgeted(hard: bool) -> Purchases:
     """Two futures and a budget on what is expected to be spent, which the plan for the average of both would break."""
     budget = {"limit_id": "b", "kind": "budget_usd", "amount": HOURS * 26.0, "measure": "p_and_l", "hard": hard}
     rows = [ON_DEMAND, offer("lease", "lease", 2.5, term_months=3)]
-    return solve(demand([[2.0], [18.0]], [0.75, 0.25]), rows, limits=[budget, {"limit_id": "od", "kind": "on_demand_accelerators", "amount": 20.0}])
+    return solve(
+        demand([[2.0], [18.0]], [0.75, 0.25]), rows, limits=[budget, {"limit_id": "od", "kind": "on_demand_accelerators", "amount": 20.0}]
+    )
 
 
 @pytest.mark.parametrize("hard", [True, False])
@@ -210,7 +220,9 @@ def test_a_budget_on_expected_spend_leaves_information_worth_at_least_nothing(ha
 def test_one_future_has_no_better_forecast() -> None:
     """Where nothing is uncertain, a perfect forecast is worth nothing, also where a budget binds."""
     budget = {"limit_id": "b", "kind": "budget_usd", "amount": HOURS * 20.0, "measure": "p_and_l", "hard": True}
-    worth = solve(demand([[12.0]]), [ON_DEMAND, offer("lease", "lease", 2.5, term_months=3)], limits=[budget]).information.set_index("name")["usd"]
+    worth = solve(demand([[12.0]]), [ON_DEMAND, offer("lease", "lease", 2.5, term_months=3)], limits=[budget]).information.set_index(
+        "name"
+    )["usd"]
     assert worth[["evpi", "vss"]].tolist() == pytest.approx([0.0, 0.0], abs=1e-6)
 
 
@@ -221,7 +233,11 @@ def test_a_perfect_forecast_of_many_small_paths_is_worth_what_trying_everything_
     a = assumptions(horizon_quarters=2, approval_days=0, gap_share=0.0025)
     plan = solve(demand(loads.tolist()), [ON_DEMAND, offer("year", "reserved_1y", 2.4)], a)
     known = [
-        min(HOURS * (2.4 * (2 * first + then) + 4 * max(one - first, 0.0) + 4 * max(two - first - then, 0.0)) for first in range(41) for then in range(41 - first))
+        min(
+            HOURS * (2.4 * (2 * first + then) + 4 * max(one - first, 0.0) + 4 * max(two - first - then, 0.0))
+            for first in range(41)
+            for then in range(41 - first)
+        )
         for one, two in loads
     ]
     worth = plan.information.set_index("name").loc["evpi"]

@@ -64,7 +64,9 @@ def booked(plan: Purchases) -> Ledger:
 def test_the_ledger_does_not_pay_for_machines_that_are_late() -> None:
     """Half of the second quarter late in one case of four: what is rented then is booked, and the lease is not paid for it."""
     states = pd.DataFrame({"state": ["on time", "late"], "probability": [0.75, 0.25], "late_days": [0.0, 91 / 2]})
-    plan = solve(demand([[0.0, 5.0]]), [ON_DEMAND, offer("c", "lease", 1.0, term_months=3, lead_time_days_p50=30.0)], delivery_states=states)
+    plan = solve(
+        demand([[0.0, 5.0]]), [ON_DEMAND, offer("c", "lease", 1.0, term_months=3, lead_time_days_p50=30.0)], delivery_states=states
+    )
     spent = plan.costs[plan.costs["component"] != "shortfall"]
     expected = float((spent["probability"] * spent["usd"]).sum())
     ledger = booked(plan)
@@ -79,10 +81,24 @@ def test_the_ledger_does_not_pay_for_machines_that_are_late() -> None:
 def test_a_book_with_late_deliveries_has_a_plan_a_ledger_and_a_workbook_that_adds_up(make_book: Any, tmp_path: Path) -> None:
     import openpyxl
 
-    offers = TABLES["offers"].replace("usd_per_hour,", "usd_per_hour,lead_time_days_p50,").replace("demand,32,", "demand,32,0,").replace("1y,20,", "1y,20,30,")
+    offers = (
+        TABLES["offers"]
+        .replace("usd_per_hour,", "usd_per_hour,lead_time_days_p50,")
+        .replace("demand,32,", "demand,32,0,")
+        .replace("1y,20,", "1y,20,30,")
+    )
     work = TABLES["demand_scenarios"] + TABLES["demand_scenarios"].split("\n", 1)[1].replace("2027Q1", "2027Q2")
-    more = {"limits": "limit_id,kind,amount\nod,on_demand_accelerators,400\n", "delivery_states": "state,probability,late_days\non time,0.75,0\nlate,0.25,40\n"}
-    folder = make_book(**(TABLES | more | {"offers": offers, "demand_scenarios": work, "book": TABLES["book"].replace("quarters: 1", "quarters: 2\nproviders: [aws]")}))
+    more = {
+        "limits": "limit_id,kind,amount\nod,on_demand_accelerators,400\n",
+        "delivery_states": "state,probability,late_days\non time,0.75,0\nlate,0.25,40\n",
+    }
+    folder = make_book(
+        **(
+            TABLES
+            | more
+            | {"offers": offers, "demand_scenarios": work, "book": TABLES["book"].replace("quarters: 1", "quarters: 2\nproviders: [aws]")}
+        )
+    )
     book = load_book(folder)
     plan = quarterly_plan(book)
     saved = plan.purchases.costs.query("component == 'late_delivery'")
@@ -96,5 +112,8 @@ def test_a_book_with_late_deliveries_has_a_plan_a_ledger_and_a_workbook_that_add
 
 def test_the_ledger_says_that_an_expected_bridge_is_not_booked() -> None:
     row = offer("c", "lease", 1.0, term_months=3, lead_time_days_p50=90.0, lead_time_days_p90=120.0)
-    assert any("which slip are expected to cost until they arrive count in the plan's cost and are not booked" in note for note in booked(solve(demand([[0.0, 5.0]]), [ON_DEMAND, row])).notes)
+    assert any(
+        "which slip are expected to cost until they arrive count in the plan's cost and are not booked" in note
+        for note in booked(solve(demand([[0.0, 5.0]]), [ON_DEMAND, row])).notes
+    )
     assert not any("slip" in note for note in booked(solve(demand([[0.0, 5.0]]), [ON_DEMAND, row | {"lead_time_days_p90": None}])).notes)

@@ -13,7 +13,10 @@ ON_DEMAND = offer("od", "on_demand", 4.0)
 def test_a_contract_of_fifty_years_is_costed_to_its_end_or_cut_as_told() -> None:
     """Two quarters are planned and 200 are paid: cut off it is the cheapest way, in full it never pays, and held demand uses it on."""
     rows = [ON_DEMAND, offer("long", "lease", 1.0, term_months=600), offer("year", "reserved_1y", 2.0)]
-    plans = {ending: solve(demand([[5.0, 5.0]]), rows, assumptions(horizon_end=ending)) for ending in ("truncate", "count_in_full", "hold_demand")}
+    plans = {
+        ending: solve(demand([[5.0, 5.0]]), rows, assumptions(horizon_end=ending))
+        for ending in ("truncate", "count_in_full", "hold_demand")
+    }
     cut, full, held = plans["truncate"], plans["count_in_full"], plans["hold_demand"]
     assert cut.purchases["offer_id"].tolist() == ["long"]
     assert cut.proof.upper_usd == pytest.approx(HOURS * 5 * 2 * 1.0)
@@ -72,6 +75,13 @@ def test_work_that_is_cheaper_to_miss_than_to_rent_is_named() -> None:
 
 @pytest.mark.parametrize("empty", [None, float("nan")])
 def test_optional_columns_of_empty_cells_are_as_good_as_none(empty: object) -> None:
-    rows = [ON_DEMAND | dict.fromkeys(("plan_id", "quote_expires", "available_from", "available_share", "discounts", "guarantees_capacity"), empty)]
-    limits = [{"limit_id": name, "kind": "on_demand_accelerators", "amount": 7.0} | dict.fromkeys(("quarter", "provider", "region", "measure", "hard"), empty) for name in "ab"]
+    rows = [
+        ON_DEMAND
+        | dict.fromkeys(("plan_id", "quote_expires", "available_from", "available_share", "discounts", "guarantees_capacity"), empty)
+    ]
+    limits = [
+        {"limit_id": name, "kind": "on_demand_accelerators", "amount": 7.0}
+        | dict.fromkeys(("quarter", "provider", "region", "measure", "hard"), empty)
+        for name in "ab"
+    ]
     assert solve(demand([[10.0]]), rows, limits=limits).proof.upper_usd == pytest.approx(2190 * (7 * 4.0 + 3 * 25.0))

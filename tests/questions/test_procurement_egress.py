@@ -19,27 +19,46 @@ from tests.cases.procurement_cases import assumptions, demand, offer, settle, sk
 HOURS = 2190.0
 HOME = {"home_provider": "cloud", "home_region": "us"}
 PRICES = pd.DataFrame(
-    [("cloud", "same_geography", 0.02), ("cloud", "other_geography", 0.05), ("cloud", "other_provider", 0.09)], columns=["provider", "crossing", "usd_per_gib"]
+    [("cloud", "same_geography", 0.02), ("cloud", "other_geography", 0.05), ("cloud", "other_provider", 0.09)],
+    columns=["provider", "crossing", "usd_per_gib"],
 )
-ROWS = [offer("us", "on_demand", 4.0), offer("eu", "on_demand", 3.0, region="eu-1", geography="eu"), offer("rival", "on_demand", 2.5, sku="other")]
+ROWS = [
+    offer("us", "on_demand", 4.0),
+    offer("eu", "on_demand", 3.0, region="eu-1", geography="eu"),
+    offer("rival", "on_demand", 2.5, sku="other"),
+]
 MACHINES = [sku("gpu"), sku("other", provider="rival")]
 
 
-def moved(gib: float, rows: list[dict[str, Any]] = ROWS, prices: pd.DataFrame | None = PRICES, load: float = 10.0, **more: Any) -> Purchases:
+def moved(
+    gib: float, rows: list[dict[str, Any]] = ROWS, prices: pd.DataFrame | None = PRICES, load: float = 10.0, **more: Any
+) -> Purchases:
     """Work that may run anywhere, with its data at one provider in the US; an accelerator does two units an hour."""
     kind = {name: more.pop(name) for name in list(more) if name in ("interruptible", "home_provider", "home_region")}
-    return solve(demand([[load]], region="any"), rows, skus=MACHINES, classes=[work_class(egress_gib_per_unit=gib, **(HOME | kind))],
-                 speeds=[("work", "H100", 2.0)], egress_prices=prices, **more)  # fmt: skip
+    return solve(
+        demand([[load]], region="any"),
+        rows,
+        skus=MACHINES,
+        classes=[work_class(egress_gib_per_unit=gib, **(HOME | kind))],
+        speeds=[("work", "H100", 2.0)],
+        egress_prices=prices,
+        **more,
+    )
 
 
 @pytest.mark.parametrize(
-    ("gib", "where", "usd"),
-    [(0.0, "rival", 2.5), (5.0, "rival", 2.5 + 2 * 5 * 0.09), (9.0, "eu", 3.0 + 2 * 9 * 0.05), (11.0, "us", 4.0)],
+    ("gib", "where", "usd"), [(0.0, "rival", 2.5), (5.0, "rival", 2.5 + 2 * 5 * 0.09), (9.0, "eu", 3.0 + 2 * 9 * 0.05), (11.0, "us", 4.0)]
 )
 def test_the_plan_moves_where_egress_outweighs_the_price_of_machines(gib: float, where: str, usd: float) -> None:
     """An hour does two units: the rival costs 2.5 + 0.18 g, Europe 3 + 0.1 g, home 4; they cross at g = 6.25 and 10."""
-    found = settle(demand([[10.0]], region="any"), ROWS, skus=MACHINES, classes=[work_class(egress_gib_per_unit=gib, **HOME)],
-                   speeds=[("work", "H100", 2.0)], egress_prices=PRICES)  # fmt: skip
+    found = settle(
+        demand([[10.0]], region="any"),
+        ROWS,
+        skus=MACHINES,
+        classes=[work_class(egress_gib_per_unit=gib, **HOME)],
+        speeds=[("work", "H100", 2.0)],
+        egress_prices=PRICES,
+    )
     columns = found.recourse.columns.assign(hours=np.ravel(found.solution.recourse.toarray()) * HOURS)
     ran = columns[(columns["source"] == "on_demand") & (columns["hours"] > 0)]
     place, provider, price = {"rival": ("us", "rival", 2.5), "eu": ("eu", "cloud", 3.0), "us": ("us", "cloud", 4.0)}[where]
@@ -88,7 +107,8 @@ def test_the_ledger_books_egress_with_the_provider_it_leaves() -> None:
 
 def test_the_distance_of_each_crossing() -> None:
     pools = pd.DataFrame(
-        [("cloud", "us-1", "us"), ("cloud", "us", "us"), ("cloud", "eu", "eu"), ("rival", "us-1", "us")], columns=["provider", "place", "geography"]
+        [("cloud", "us-1", "us"), ("cloud", "us", "us"), ("cloud", "eu", "eu"), ("rival", "us-1", "us")],
+        columns=["provider", "place", "geography"],
     )
     assert crossings("cloud", "us-1", pools).tolist() == ["", "same_geography", "other_geography", "other_provider"]
     assert crossings("cloud", "us", pools).tolist() == ["", "", "other_geography", "other_provider"]

@@ -58,7 +58,12 @@ def test_payments_after_the_horizon_are_left_out_or_counted() -> None:
     payments = schedule(("year", 3.0, 0.5), ("year", 9.0, 0.5))
     value = 5 * 4 * HOURS
     cut, full = (
-        solve(demand([[5.0] * 2]), [ON_DEMAND, YEAR], assumptions(horizon_end=ending, pinned_purchases=(("year", "2027Q2", 0),)), offer_payments=payments)
+        solve(
+            demand([[5.0] * 2]),
+            [ON_DEMAND, YEAR],
+            assumptions(horizon_end=ending, pinned_purchases=(("year", "2027Q2", 0),)),
+            offer_payments=payments,
+        )
         for ending in ("truncate", "count_in_full")
     )
     assert (cut.proof.upper_usd, full.proof.upper_usd) == (pytest.approx(value / 2), pytest.approx(value))
@@ -80,8 +85,15 @@ def test_the_ledger_pays_and_books_by_the_schedule() -> None:
     payments = schedule(("year", 6.0, 0.25), ("year", 12.0, 0.5))
     plan = bought(payments, YEAR | {"upfront_share": 0.25})
     a = LedgerAssumptions(as_of="2027-01-01", first_quarter="2027Q1", horizon_quarters=4, payment_terms_days=30)
-    book = build_ledger(a, purchases=plan.purchases, dispatch=plan.dispatch, capacity=plan.capacity, costs=plan.costs, offer_payments=payments,
-                        skus=pd.DataFrame([sku("gpu")]))  # fmt: skip
+    book = build_ledger(
+        a,
+        purchases=plan.purchases,
+        dispatch=plan.dispatch,
+        capacity=plan.capacity,
+        costs=plan.costs,
+        offer_payments=payments,
+        skus=pd.DataFrame([sku("gpu")]),
+    )
     own = book.entries[book.entries["component"] == "purchase"].groupby(["view", "month"])["usd"].sum()
     value = 5 * 4 * HOURS
     dates = pd.to_datetime(["2027-01-01", "2027-07-01", "2028-01-01"]).tolist()

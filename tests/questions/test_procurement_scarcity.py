@@ -57,8 +57,13 @@ def test_work_that_competes_for_a_pool_makes_its_spot_scarce_and_other_work_does
     far = pd.concat([demand([[4.0], [4.0]], name="batch"), demand([[4.0], [8.0]], region="eu")])
     rows = [ON_DEMAND, SPOT, offer("eu", "on_demand", 4.0, region="eu-1", geography="eu")]
     for work, left in ((near, 3 * (1 - 0.5 * 0.2)), (far, 3.0)):
-        plan = solve(work, rows, classes=[work_class(), work_class("batch", interruptible=True)], limits=[cap("spot_accelerators", 3.0)],
-                     speeds=[("work", "H100", 1.0), ("batch", "H100", 1.0)])  # fmt: skip
+        plan = solve(
+            work,
+            rows,
+            classes=[work_class(), work_class("batch", interruptible=True)],
+            limits=[cap("spot_accelerators", 3.0)],
+            speeds=[("work", "H100", 1.0), ("batch", "H100", 1.0)],
+        )
         assert plan.dispatch.query("source == 'spot'")["expected_accelerator_hours"].sum() == pytest.approx(HOURS * (3.0 + left) / 2)
 
 
@@ -67,7 +72,8 @@ def test_spot_stays_scarce_after_the_horizon_where_demand_is_held() -> None:
     a = assumptions(horizon_quarters=1, horizon_end="hold_demand")
     year = offer("year", "reserved_1y", 3.5, maximum_lots=1.0)
     plan = solve(demand([[8.0], [12.0]]), [ON_DEMAND, SPOT, year], a, classes=SOFT, limits=[cap("spot_accelerators", 11.5)])
-    # Spot serves 8 and 10.35 of 8 and 12; a contract replaces an hour of it on the low path and on demand on the high one, later a contract made anew.
+    # Spot serves 8 and 10.35 of 8 and 12; a contract replaces an hour of it on the low path and on demand on the high one, later a
+    # contract made anew.
     saved = (0.5 * 1.0 + 0.5 * 4.0) + 3 * (0.5 * 1.0 + 0.5 * 3.5) - 4 * 3.5
     entry = plan.rejected.set_index("offer_id").loc["year"]
     assert entry["reduced_cost_usd"] == pytest.approx(-HOURS * saved)
@@ -75,7 +81,9 @@ def test_spot_stays_scarce_after_the_horizon_where_demand_is_held() -> None:
 
 def test_a_cap_that_holds_in_one_quarter_is_scarce_there_and_the_assumed_one_elsewhere() -> None:
     a = assumptions(spot_accelerators=2.0)
-    plan = solve(demand([[8.0, 8.0], [12.0, 12.0]]), [ON_DEMAND, SPOT], a, classes=SOFT, limits=[cap("spot_accelerators", 4.0, quarter="2027Q2")])
+    plan = solve(
+        demand([[8.0, 8.0], [12.0, 12.0]]), [ON_DEMAND, SPOT], a, classes=SOFT, limits=[cap("spot_accelerators", 4.0, quarter="2027Q2")]
+    )
     used = plan.dispatch.query("source == 'spot'").set_index("quarter")["expected_accelerator_hours"] / HOURS
     assert used.to_dict() == pytest.approx({"2027Q1": 2 * 0.95, "2027Q2": 4 * 0.95})
 
@@ -83,7 +91,8 @@ def test_a_cap_that_holds_in_one_quarter_is_scarce_there_and_the_assumed_one_els
 def test_more_demand_everywhere_takes_no_more_spot_away() -> None:
     """Expectations rise with it."""
     one, two = (
-        solve(demand([[8.0 * factor], [12.0 * factor]]), [SPOT, ON_DEMAND], classes=SOFT, limits=[cap("spot_accelerators", 5.0)]) for factor in (1.0, 2.0)
+        solve(demand([[8.0 * factor], [12.0 * factor]]), [SPOT, ON_DEMAND], classes=SOFT, limits=[cap("spot_accelerators", 5.0)])
+        for factor in (1.0, 2.0)
     )
     for plan in (one, two):
         assert plan.dispatch.set_index("source").at["spot", "expected_accelerator_hours"] == pytest.approx(HOURS * 4.75)

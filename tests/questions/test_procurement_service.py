@@ -36,8 +36,13 @@ def test_a_level_that_holds_anyway_changes_nothing() -> None:
 
 def test_each_class_has_its_own_price() -> None:
     work = pd.concat([demand([[5.0]]), demand([[5.0]], name="other")])
-    found = solve(work, [offer("od", "on_demand", 4.0)], assumptions(horizon_quarters=1, service_level_share=0.5),
-                  classes=[CHEAP, work_class("other")], speeds=[("work", "H100", 1.0), ("other", "H100", 1.0)])  # fmt: skip
+    found = solve(
+        work,
+        [offer("od", "on_demand", 4.0)],
+        assumptions(horizon_quarters=1, service_level_share=0.5),
+        classes=[CHEAP, work_class("other")],
+        speeds=[("work", "H100", 1.0), ("other", "H100", 1.0)],
+    )
     assert found.service["served_share"].tolist() == [1.0, 1.0]
     assert [note.split(":")[0] for note in found.notes if "is priced at" in note] == ["work"]
 

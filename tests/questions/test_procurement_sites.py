@@ -22,7 +22,16 @@ from tests.cases.procurement_cases import assumptions, demand, offer, problem, s
 HOURS, MONTH = 2190.0, 730.0
 ON_DEMAND = offer("od", "on_demand", 4.0)
 MACHINES = (sku("gpu"), sku("own", provider="own", power_kw=2.0))
-OLD = pd.DataFrame({"asset_id": ["old"], "sku": ["own"], "site": ["room"], "machines": [1], "in_service": [pd.Timestamp("2022-04-01")], "capex_usd": [9_000.0]})
+OLD = pd.DataFrame(
+    {
+        "asset_id": ["old"],
+        "sku": ["own"],
+        "site": ["room"],
+        "machines": [1],
+        "in_service": [pd.Timestamp("2022-04-01")],
+        "capex_usd": [9_000.0],
+    }
+)
 #: Energy and upkeep of a machine in a quarter, without its space.
 RUN = HOURS * (2.0 * 1.2 * 0.1 + 20_000 * 0.05 / 8760)
 
@@ -32,19 +41,34 @@ def own(capex: float = 20_000.0, **more: Any) -> dict[str, Any]:
 
 
 def room(committed_kw: float, **more: Any) -> pd.DataFrame:
-    row = {"site": "room", "geography": "us", "available_kw": 100.0, "committed_kw": committed_kw, "pue": 1.2, "usd_per_kwh": 0.1, "usd_per_kw_month": 200.0}
+    row = {
+        "site": "room",
+        "geography": "us",
+        "available_kw": 100.0,
+        "committed_kw": committed_kw,
+        "pue": 1.2,
+        "usd_per_kwh": 0.1,
+        "usd_per_kw_month": 200.0,
+    }
     return pd.DataFrame([row | more])
 
 
 def bought(lots: int, committed_kw: float, **more: Any) -> Purchases:
     """A plan that must buy so many machines at once."""
-    assumed = {"horizon_quarters": 2, "pinned_purchases": (("own", "2027Q1", lots), ("own", "2027Q2", 0)), "useful_life_years": 5.0} | more.pop("a", {})
+    assumed = {
+        "horizon_quarters": 2,
+        "pinned_purchases": (("own", "2027Q1", lots), ("own", "2027Q2", 0)),
+        "useful_life_years": 5.0,
+    } | more.pop("a", {})
     quarters = assumed["horizon_quarters"]
-    return solve(demand([[0.0] * quarters]), [ON_DEMAND, own()], assumptions(**assumed), skus=MACHINES, sites=room(committed_kw, **more), assets=OLD)
+    return solve(
+        demand([[0.0] * quarters]), [ON_DEMAND, own()], assumptions(**assumed), skus=MACHINES, sites=room(committed_kw, **more), assets=OLD
+    )
 
 
 @pytest.mark.parametrize(
-    ("committed_kw", "free", "lots"), [(0.0, (0.0, 0.0), 1), (2.0, (0.0, 2.0), 2), (5.0, (3.0, 5.0), 1), (5.0, (3.0, 5.0), 3), (50.0, (48.0, 50.0), 2)]
+    ("committed_kw", "free", "lots"),
+    [(0.0, (0.0, 0.0), 1), (2.0, (0.0, 2.0), 2), (5.0, (3.0, 5.0), 1), (5.0, (3.0, 5.0), 3), (50.0, (48.0, 50.0), 2)],
 )
 def test_only_power_beyond_what_is_committed_is_paid_for(committed_kw: float, free: tuple[float, float], lots: int) -> None:
     """The old machine draws two kilowatts until the end of the first quarter, when its life ends."""
@@ -96,7 +120,13 @@ def test_no_machine_is_planned_for_a_site_that_is_given_up_by_then() -> None:
     plan = solve(demand([[9.0, 9.0]]), [ON_DEMAND, own(500.0)], skus=MACHINES, sites=room(8.0, end=pd.Timestamp("2027-03-31")))
     assert plan.purchases["quarter"].tolist() == ["2027Q1"]
     with pytest.raises(CapplanError, match="own from 2027Q2, but it can start only in 2027Q1"):
-        solve(demand([[9.0, 9.0]]), [ON_DEMAND, own()], assumptions(pinned_purchases=(("own", "2027Q2", 1),)), skus=MACHINES, sites=room(8.0, end=pd.Timestamp("2027-03-31")))
+        solve(
+            demand([[9.0, 9.0]]),
+            [ON_DEMAND, own()],
+            assumptions(pinned_purchases=(("own", "2027Q2", 1),)),
+            skus=MACHINES,
+            sites=room(8.0, end=pd.Timestamp("2027-03-31")),
+        )
 
 
 def test_paid_power_lowers_the_price_at_which_a_machine_pays() -> None:
@@ -154,8 +184,14 @@ def test_brute_force_finds_nothing_better(case: dict[str, Any]) -> None:
     """Space costs max(0, drawn + new - committed), over what is paid in any case."""
     rows = [offer("od", "on_demand", case["rent"]), own(case["capex"]), own(case["big"], offer_id="big", sku="big")]
     work, a = demand(case["loads"], [0.4, 0.6]), assumptions(discount_rate_per_year=case["rate"])
-    found = settle(work, rows, a, skus=(*MACHINES, sku("big", provider="own", power_kw=3.5)), sites=room(case["committed"], escalator_share_per_year=case["rise"]),
-                   assets=OLD if case["old"] else None).solution  # fmt: skip
+    found = settle(
+        work,
+        rows,
+        a,
+        skus=(*MACHINES, sku("big", provider="own", power_kw=3.5)),
+        sites=room(case["committed"], escalator_share_per_year=case["rise"]),
+        assets=OLD if case["old"] else None,
+    ).solution
     best = np.inf
     for lots in itertools.product(range(7), repeat=4):
         new, big = np.array([lots[0], lots[0] + lots[1]]), np.array([lots[2], lots[2] + lots[3]])

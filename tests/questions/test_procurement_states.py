@@ -27,7 +27,10 @@ def prices(*rows: tuple[str, float, float, float], start: str | None = None) -> 
 
 
 def deliveries(late_share: float, days: float | None, **scope: str) -> pd.DataFrame:
-    rows = [{"state": "on time", "probability": 1 - late_share, "late_days": 0.0}, {"state": "late", "probability": late_share, "late_days": days} | scope]
+    rows = [
+        {"state": "on time", "probability": 1 - late_share, "late_days": 0.0},
+        {"state": "late", "probability": late_share, "late_days": days} | scope,
+    ]
     return pd.DataFrame(rows)
 
 
@@ -84,8 +87,15 @@ def test_a_late_machine_is_bridged_and_not_paid_for() -> None:
 def test_a_delivery_that_may_fail_for_long_decides_against_a_contract() -> None:
     """Nothing can be had on demand: half a quarter late in half of the cases costs the shortfall price of 25."""
     row = offer("c", "lease", 20.0, term_months=3)
-    sure, unsure = (solve(demand([[5.0]]), [row, offer("od", "on_demand", 22.0)], delivery_states=deliveries(0.5, days), limits=[
-        {"limit_id": "od", "kind": "on_demand_accelerators", "amount": 0.0}]) for days in (0.0, 45.0))  # fmt: skip
+    sure, unsure = (
+        solve(
+            demand([[5.0]]),
+            [row, offer("od", "on_demand", 22.0)],
+            delivery_states=deliveries(0.5, days),
+            limits=[{"limit_id": "od", "kind": "on_demand_accelerators", "amount": 0.0}],
+        )
+        for days in (0.0, 45.0)
+    )
     assert sure.proof.upper_usd == pytest.approx(HOURS * 5 * 20.0)
     assert unsure.proof.upper_usd == pytest.approx(HOURS * 5 * (20.0 + 0.5 * 0.5 * (25.0 - 20.0)))
 
@@ -165,9 +175,11 @@ def tiny(draw: Any) -> dict[str, Any]:
 
 def planned(case: dict[str, Any]) -> Solution:
     rows = [
-        offer("od", "on_demand", case["on_demand"]), offer("spot", "spot", case["spot"]), offer("year", "reserved_1y", case["year"]),
+        offer("od", "on_demand", case["on_demand"]),
+        offer("spot", "spot", case["spot"]),
+        offer("year", "reserved_1y", case["year"]),
         offer("short", "lease", case["short"], term_months=3, lot_machines=case["lot"]),
-    ]  # fmt: skip
+    ]
     limits = [
         {"limit_id": "od", "kind": "on_demand_accelerators", "amount": case["cap"]},
         {"limit_id": "spot", "kind": "spot_accelerators", "amount": case["spot_cap"]},
@@ -176,7 +188,9 @@ def planned(case: dict[str, Any]) -> Solution:
     states = prices(("as today", 1 - case["dear"], 1.0, 1.0), ("dear", case["dear"], *case["factors"]))
     classes = [work_class(interruptible=True, shortfall_usd_per_unit=case["shortfall"])]
     a = assumptions(risk_weight=case["risk"], tail_share=case["tail"], spot_scarcity=case["scarcity"])
-    return settle(work, rows, a, limits=limits, classes=classes, price_states=states, delivery_states=deliveries(case["late"], case["days"])).solution
+    return settle(
+        work, rows, a, limits=limits, classes=classes, price_states=states, delivery_states=deliveries(case["late"], case["days"])
+    ).solution
 
 
 def cheapest(case: dict[str, Any]) -> float:
@@ -207,7 +221,9 @@ def cheapest(case: dict[str, Any]) -> float:
                     left, usd = left - used, usd + price * used
                 total += usd * (end - begin)
         costs.append(total * HOURS)
-        chances.append([case["probability"], 1 - case["probability"]][s] * [1 - case["dear"], case["dear"]][k] * [1 - case["late"], case["late"]][late])
+        chances.append(
+            [case["probability"], 1 - case["probability"]][s] * [1 - case["dear"], case["dear"]][k] * [1 - case["late"], case["late"]][late]
+        )
     by_path = np.stack(costs)
     return min(cost + blended_cost(by_path[:, j], np.array(chances), case["risk"], case["tail"]) for j, cost in enumerate(paid))
 
@@ -270,4 +286,3 @@ def test_a_budget_counts_what_late_machines_do_not_cost(hard: bool, monkeypatch:
     large = solve(work, rows, **more).proof
     assert large.lower_usd <= exact.upper_usd * (1 + 1e-7)
     assert large.upper_usd == pytest.approx(exact.upper_usd, rel=1e-5)
-

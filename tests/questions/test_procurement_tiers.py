@@ -73,7 +73,5 @@ def test_a_plan_with_tiers_is_read_back_from_its_purchases() -> None:
     assert keep_decision(asked, signed_now(plan.purchases.assign(firm=True))).regret_share == pytest.approx(0.0, abs=1e-9)
     judged = judge_on_fresh_paths(asked, fresh, plan.purchases, 0.0, a).table.set_index("name")
     assert judged.at["on_its_own_paths", "usd"] == pytest.approx(plan.proof.upper_usd, rel=1e-9)
-    costs = rehearse_plan(asked, fresh, plan.purchases, a).paths.pivot_table(
-        index="path", columns="policy", values="realised_usd"
-    )
+    costs = rehearse_plan(asked, fresh, plan.purchases, a).paths.pivot_table(index="path", columns="policy", values="realised_usd")
     assert (costs["clairvoyant"] <= costs["plan_kept"] * (1 + 1e-9)).all()

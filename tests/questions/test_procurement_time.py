@@ -28,7 +28,12 @@ def test_a_contract_that_ends_in_mid_quarter_serves_until_then_and_not_on_averag
 
 
 def test_a_cap_on_demand_binds_after_a_contract_has_ended_in_mid_quarter() -> None:
-    plan = solve(demand([[10.0, 10.0]]), [ON_DEMAND], commitments=[commitment("old", 10.0, "2026-02-15", "2027-02-14")], limits=[cap("on_demand_accelerators", 6.0)])
+    plan = solve(
+        demand([[10.0, 10.0]]),
+        [ON_DEMAND],
+        commitments=[commitment("old", 10.0, "2026-02-15", "2027-02-14")],
+        limits=[cap("on_demand_accelerators", 6.0)],
+    )
     assert plan.proof.upper_usd == pytest.approx(407_340)
     assert plan.service["shortfall"].sum() == pytest.approx(4 * 1.5 * HOURS)
 
@@ -55,7 +60,16 @@ def test_power_counts_what_is_there_at_each_moment() -> None:
     """Old machines draw 6 of 8 kW until mid-February, so that only one of 2 kW fits beside them; three more from then on, which start a quarter later."""
     machines = (sku("gpu"), sku("own", provider="own", power_kw=2.0))
     own = offer("own", "owned", 0.0, sku="own", region="site", capex_usd=5_000.0, term_months=60)
-    old = pd.DataFrame({"asset_id": ["old"], "sku": ["own"], "site": ["site"], "machines": [3], "in_service": [pd.Timestamp("2022-02-15")], "capex_usd": [1.0]})
+    old = pd.DataFrame(
+        {
+            "asset_id": ["old"],
+            "sku": ["own"],
+            "site": ["site"],
+            "machines": [3],
+            "in_service": [pd.Timestamp("2022-02-15")],
+            "capex_usd": [1.0],
+        }
+    )
     found = settle(demand([[9.0, 9.0]]), [ON_DEMAND, own], assets=old, skus=machines, limits=[cap("power_kw", 8.0, region="site")])
     assert found.purchases[["quarter", "lots"]].to_numpy().tolist() == [["2027Q1", 1], ["2027Q2", 3]]
 
@@ -82,7 +96,12 @@ def test_a_quota_counts_what_it_says(counts: str | None, usd: float) -> None:
 def test_a_quota_of_running_machines_leaves_spot_aside_and_one_of_all_does_not() -> None:
     spot = offer("spot", "spot", 1.0)
     for counts, most in (("running", 8 + 5), ("all", 8)):
-        plan = solve(demand([[20.0]]), [ON_DEMAND, spot], classes=[work_class(interruptible=True)], limits=[cap("quota_accelerators", 8.0, counts=counts), cap("spot_accelerators", 5.0, limit_id="spot")])
+        plan = solve(
+            demand([[20.0]]),
+            [ON_DEMAND, spot],
+            classes=[work_class(interruptible=True)],
+            limits=[cap("quota_accelerators", 8.0, counts=counts), cap("spot_accelerators", 5.0, limit_id="spot")],
+        )
         served = plan.dispatch.query("source != 'shortfall'")["expected_accelerator_hours"].sum()
         assert served == pytest.approx(HOURS * most)
 
@@ -94,7 +113,10 @@ def test_only_limits_on_accelerators_count_something() -> None:
 
 # --- what nothing can reach ------------------------------------------------------------------------------------------------------------
 
-BASE = {"classes": [work_class(shortfall_usd_per_unit=None, residency="us"), work_class("batch", stage_kind="batch", interruptible=True)], "skus": [sku("gpu")]}
+BASE = {
+    "classes": [work_class(shortfall_usd_per_unit=None, residency="us"), work_class("batch", stage_kind="batch", interruptible=True)],
+    "skus": [sku("gpu")],
+}
 SLOW = offer("slow", "lease", 3.0, term_months=3, lead_time_days_p50=80.0, lead_time_days_p90=140.0)
 #: Rows that nothing can reach: for offers, machines, speeds and limits.
 UNREACHED = {
@@ -102,11 +124,15 @@ UNREACHED = {
     "a machine nobody offers": {"skus": [sku("new", "MI300X", provider="rival")], "speeds": [("work", "MI300X", 8.0)]},
     "an offer on which nothing runs": {"skus": [sku("new", "MI300X")], "offers": [offer("new", "on_demand", 0.1, sku="new")]},
     "an offer where the work may not go": {
-        "skus": [sku("new", "MI300X")], "speeds": [("work", "MI300X", 8.0)], "offers": [offer("new", "on_demand", 0.1, sku="new", region="eu-1", geography="eu")],
+        "skus": [sku("new", "MI300X")],
+        "speeds": [("work", "MI300X", 8.0)],
+        "offers": [offer("new", "on_demand", 0.1, sku="new", region="eu-1", geography="eu")],
     },
     "a dearer place where nothing runs": {"offers": [offer("far", "on_demand", 90.0, region="ap-1", geography="apac")]},
-    "a limit on a provider nobody buys from": {"limits": [cap("quota_accelerators", 0.0, provider="nobody", limit_id="other", counts="all")]},
-}  # fmt: skip
+    "a limit on a provider nobody buys from": {
+        "limits": [cap("quota_accelerators", 0.0, provider="nobody", limit_id="other", counts="all")]
+    },
+}
 
 
 @pytest.mark.parametrize("what", UNREACHED)
@@ -119,11 +145,19 @@ def test_a_row_that_nothing_can_reach_changes_no_answer(what: str) -> None:
     a = assumptions(risk_weight=0.3, horizon_end="hold_demand", on_demand_accelerators=5.0)
     plain = solve(work, offers, a, speeds=speeds, **BASE)
     other = solve(
-        work, [*offers, *more.get("offers", [])], a, speeds=[*speeds, *more.get("speeds", [])], classes=BASE["classes"], skus=[*BASE["skus"], *more.get("skus", [])],
+        work,
+        [*offers, *more.get("offers", [])],
+        a,
+        speeds=[*speeds, *more.get("speeds", [])],
+        classes=BASE["classes"],
+        skus=[*BASE["skus"], *more.get("skus", [])],
         limits=more.get("limits", []),
-    )  # fmt: skip
+    )
     assert other.proof.upper_usd == pytest.approx(plain.proof.upper_usd, rel=1e-12)
-    assert other.purchases[["offer_id", "quarter", "lots"]].to_numpy().tolist() == plain.purchases[["offer_id", "quarter", "lots"]].to_numpy().tolist()
+    assert (
+        other.purchases[["offer_id", "quarter", "lots"]].to_numpy().tolist()
+        == plain.purchases[["offer_id", "quarter", "lots"]].to_numpy().tolist()
+    )
     for table in ("costs", "service"):
         pd.testing.assert_frame_equal(getattr(other, table), getattr(plain, table))
 
@@ -171,10 +205,14 @@ def test_the_plan_says_of_each_purchase_that_is_signed_now_whether_another_end_w
     plan = solve(demand([[10.0] * 4]), rows, assumptions(horizon_quarters=4, horizon_end="hold_demand"))
     said = [note for note in plan.notes if "signed now" in note]
     assert said == [
-        "Another end of the horizon would change what is signed now: three from 2027Q1: 10 lots, 0 with contracts counted in full, with no use after the horizon."
+        "Another end of the horizon would change what is signed now: three from 2027Q1: 10 lots, 0 with contracts counted in full, with no"
+        " use after the horizon."
     ]
     # two years of contracts still running, and one of ten machines at 2.25, three years' price with the freedom to leave after one
-    assert f"Of the plan's cost {money(HOURS * 4 * 10 * 1.5 * 1.5)} is use beside its contracts in the 3 years after the horizon, in which the last quarter's demand is served on." in plan.notes
+    assert (
+        f"Of the plan's cost {money(HOURS * 4 * 10 * 1.5 * 1.5)} is use beside its contracts in the 3 years after the horizon, in which the"
+        " last quarter's demand is served on." in plan.notes
+    )
     sure = solve(demand([[10.0] * 4]), [ON_DEMAND, LEASE], assumptions(horizon_quarters=4, horizon_end="hold_demand"))
     assert "What is signed now would be signed under every treatment of the horizon's end." in sure.notes
 
@@ -189,7 +227,9 @@ def test_the_plan_says_of_each_purchase_that_is_signed_now_whether_another_end_w
         (3.0, 0.25, [4.0, 4.0], 6, 2, 2 * 6 * 2.25),  # six idle ones only
     ],
 )
-def test_a_contract_that_is_better_left_early_is_named(usd: float, share: float, loads: list[float], left: int, quarters: int, saved: float) -> None:
+def test_a_contract_that_is_better_left_early_is_named(
+    usd: float, share: float, loads: list[float], left: int, quarters: int, saved: float
+) -> None:
     """Ten machines until the end of June; leaving costs a share of what is owed, and what is missing is rented at 4."""
     old = commitment("old", 10.0, "2026-07-01", "2027-06-30", usd, exit_cost_share=share)
     plan = solve(demand([loads]), [ON_DEMAND], assumptions(approval_days=0), commitments=[old])
@@ -198,7 +238,9 @@ def test_a_contract_that_is_better_left_early_is_named(usd: float, share: float,
         assert not said
     else:
         day, cost = {2: "2027-01-01", 1: "2027-04-01"}[quarters], HOURS * quarters * left * usd * share
-        assert said == [f"Leaving {left} of 10 machines of old on {day} saves at least {money(HOURS * saved)}, its exit cost of {money(cost)} paid."]
+        assert said == [
+            f"Leaving {left} of 10 machines of old on {day} saves at least {money(HOURS * saved)}, its exit cost of {money(cost)} paid."
+        ]
 
 
 # --- prices that move ------------------------------------------------------------------------------------------------------------------
@@ -225,12 +267,20 @@ def test_a_quote_that_holds_and_a_right_to_renew_keep_their_price() -> None:
     quoted = LEASE | {"negotiated_usd_per_hour": 1.9, "quote_expires": pd.Timestamp("2027-12-31")}
     old = commitment("old", 3.0, "2026-04-01", "2027-03-31", renewal_usd_per_hour=1.0)
     a = assumptions(horizon_quarters=2)
-    plan = solve(demand([[10.0, 10.0]]), [ON_DEMAND, quoted], a, commitments=[old], price_paths=moving(PATH | {"change_share_per_year": -0.3}))
+    plan = solve(
+        demand([[10.0, 10.0]]), [ON_DEMAND, quoted], a, commitments=[old], price_paths=moving(PATH | {"change_share_per_year": -0.3})
+    )
     assert set(plan.purchases["usd_per_hour"]) == {1.9, 1.0}
 
 
 def test_a_cut_that_was_announced_and_may_not_come_is_taken_at_its_expectation() -> None:
-    cut = PATH | {"step_date": pd.Timestamp("2027-03-01"), "step_share": -0.44, "probability": 0.5, "accelerator": "H*", "provider": "cloud"}
+    cut = PATH | {
+        "step_date": pd.Timestamp("2027-03-01"),
+        "step_share": -0.44,
+        "probability": 0.5,
+        "accelerator": "H*",
+        "provider": "cloud",
+    }
     plan = solve(demand([[10.0, 10.0]]), [ON_DEMAND], price_paths=moving(cut))
     assert plan.proof.upper_usd == pytest.approx(HOURS * 40 * (1 + 0.78))
 
@@ -248,7 +298,12 @@ def test_falling_prices_shorten_terms_and_keeping_today_s_prices_in_mind_costs()
     a = assumptions(horizon_quarters=4, horizon_end="hold_demand")
     flat = settle(work, rows, a).purchases
     pins = tuple((row.offer_id, row.quarter, int(row.lots)) for row in flat.itertuples())
-    none = tuple((name, f"2027Q{q}", 0) for name in ("one", "three") for q in range(1, 5) if (name, f"2027Q{q}") not in set(zip(flat["offer_id"], flat["quarter"], strict=True)))
+    none = tuple(
+        (name, f"2027Q{q}", 0)
+        for name in ("one", "three")
+        for q in range(1, 5)
+        if (name, f"2027Q{q}") not in set(zip(flat["offer_id"], flat["quarter"], strict=True))
+    )
     long, regret = [], []
     for fall in (0.0, 0.15, 0.25, 0.35):
         path = moving(PATH | {"change_share_per_year": -fall})

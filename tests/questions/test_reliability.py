@@ -42,7 +42,9 @@ def test_published_intervals():
     assert len(exact) == 5
     for name, row in exact.iterrows():
         delta, mean = map(float, name.split("_")[-2:])
-        young, less, daly = (float(re.search(f"{word} ([0-9.]+)", row["inputs"]).group(1)) for word in ("Young", "Young-delta", "higher order"))
+        young, less, daly = (
+            float(re.search(f"{word} ([0-9.]+)", row["inputs"]).group(1)) for word in ("Young", "Young-delta", "higher order")
+        )
         # The mean is rounded to a second in the names of the rows.
         assert optimum_interval(delta, mean) == pytest.approx(float(row["value"]), rel=2e-5)
         assert young_interval(delta, mean) == pytest.approx(young, rel=2e-5)
@@ -60,9 +62,11 @@ def test_the_exact_interval_is_the_minimum_of_the_exact_cost(delta, mean):
     from scipy.optimize import minimize_scalar
 
     best = minimize_scalar(
-        lambda log: -time_shares(np.exp(log), delta, 5.0, 1 / mean)["progress"], bounds=(np.log(delta / 100), np.log(50 * mean)), method="bounded",
+        lambda log: -time_shares(np.exp(log), delta, 5.0, 1 / mean)["progress"],
+        bounds=(np.log(delta / 100), np.log(50 * mean)),
+        method="bounded",
         options={"xatol": 1e-10},
-    )  # fmt: skip
+    )
     assert optimum_interval(delta, mean) == pytest.approx(float(np.exp(best.x)), rel=1e-3)
 
 

@@ -149,7 +149,9 @@ def test_measured_training_curves_with_the_largest_run_held_out():
 def families():
     """MLPerf Training: curves of one submitter, accelerator and benchmark in a round with four counts or more; and MosaicML's with a batch that grows."""
     table = pd.read_csv(reference_file("data", "training_scaling", "mlperf_training_time_to_train.csv"))
-    table = table[(table["division"] == "closed") & (table["accelerators_total"] > 0)].dropna(subset=["mean_minutes_without_fastest_and_slowest"])
+    table = table[(table["division"] == "closed") & (table["accelerators_total"] > 0)].dropna(
+        subset=["mean_minutes_without_fastest_and_slowest"]
+    )
     found = []
     for _, part in table.groupby(["round", "submitter", "accelerator", "benchmark"]):
         mean = part.groupby("accelerators_total")["mean_minutes_without_fastest_and_slowest"].mean()
@@ -191,7 +193,9 @@ def test_few_points_never_claim_more_than_their_scatter_allows():
         n, inside = np.array(counts, dtype=float), 0
         for _ in range(60):
             exact = usl_throughput(n, 0.004, 1e-6, 10)
-            fit = fit_scaling(pd.DataFrame({"accelerators": n, "throughput": exact * np.exp(rng.normal(0, 0.06, len(n))), "unit": "tokens/s"}), A)
+            fit = fit_scaling(
+                pd.DataFrame({"accelerators": n, "throughput": exact * np.exp(rng.normal(0, 0.06, len(n))), "unit": "tokens/s"}), A
+            )
             at = n.max() * 1.5
             new = usl_throughput(at, 0.004, 1e-6, 10) * np.exp(rng.normal(0, 0.06))
             row = fit.at(at, 0.95).iloc[0]

@@ -31,7 +31,8 @@ OTHER = pd.DataFrame(
 
 def test_other_costs_are_shared_once_and_by_their_key():
     found = cost.loaded_costs(SERVED, COMPUTE, OTHER, months=1.0, overhead_share=0.5).set_index(["workload", "component"])["usd"]
-    # egress of B by requests 3 : 1; people of B by spend 300 : 100; half of the platform's people by spend 600 : 300 : 100; its storage not at all
+    # egress of B by requests 3 : 1; people of B by spend 300 : 100; half of the platform's people by spend 600 : 300 : 100; its storage
+    # not at all
     assert found["chat", "egress"] == 10
     assert (found["drafts", "egress"], found["summaries", "egress"]) == (30, 10)
     assert found["chat", "people"] == pytest.approx(60)

@@ -194,9 +194,7 @@ def test_square_root_rule_as_a_policy():
         assert sized.hours["replicas"].tolist() == [slots]
     bursty = staff_fleet(hours(requests), point, 500, 2.0, a.model_copy(update={"arrival_cv2": 7.0}))
     assert bursty.hours["replicas"].tolist() == [120]
-    assert staff_fleet(hours(requests), point, 500, 2.0, a.model_copy(update={"headroom_share": 0.2})).hours["replicas"].tolist() == [
-        125
-    ]
+    assert staff_fleet(hours(requests), point, 500, 2.0, a.model_copy(update={"headroom_share": 0.2})).hours["replicas"].tolist() == [125]
 
 
 def test_usage_rows_are_traffic_too():
@@ -307,7 +305,9 @@ def test_memory_decides_how_many_fit():
 def test_a_fleet_on_published_measurements_is_that_of_brute_force():
     runs = silicon_runs(reference_file("data", "serving_throughput", "llm_serving_silicon_latency_aiconfigurator.csv.gz"))
     runs = runs[(runs["model"] == "Llama-3.1-70B") & (runs["accelerator"] == "H100") & ~runs["work_in_progress"]]
-    service = pd.Series({**SERVICE, "input_tokens": 8192.0, "output_tokens": 1024.0, "first_token_seconds_p95": 4.0, "token_seconds_p95": 0.06})
+    service = pd.Series(
+        {**SERVICE, "input_tokens": 8192.0, "output_tokens": 1024.0, "first_token_seconds_p95": 4.0, "token_seconds_p95": 0.06}
+    )
     a = ServingAssumptions()
     table = size_fleet(service, hours(150_000), runs, a)
     assert table["basis"].unique().tolist() == ["measured"]
@@ -317,9 +317,15 @@ def test_a_fleet_on_published_measurements_is_that_of_brute_force():
         if row.first_token_seconds * first_high < 4.0 and row.token_seconds * token_high <= 0.06:
             held = row.first_token_seconds + 1023 * row.token_seconds
             slots = queueing.servers_for(
-                150_000 * 1.12 / 3600 * held, held, 4.0 - row.first_token_seconds * first_high, 0.95,
-                arrival_cv2=2.0, service_cv2=0.8, highest_utilisation=0.85, step=int(row.concurrency),
-            )  # fmt: skip
+                150_000 * 1.12 / 3600 * held,
+                held,
+                4.0 - row.first_token_seconds * first_high,
+                0.95,
+                arrival_cv2=2.0,
+                service_cv2=0.8,
+                highest_utilisation=0.85,
+                step=int(row.concurrency),
+            )
             found.append((slots // int(row.concurrency) + 1) * row.accelerators)
     assert len(found) > 5
     assert table["accelerators"].tolist() == [min(found)]

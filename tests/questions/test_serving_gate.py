@@ -54,10 +54,14 @@ def hold_the_law(answer):
         group = by_load.groupby([*kin, "precision", "accelerators"], sort=False)
         assert (group[f"token_seconds{end}"].pct_change().fillna(0.0) >= -1e-9).all()
         assert (group[f"request_seconds{end}"].pct_change().fillna(0.0) >= -1e-9).all()
-        formats = answer.pivot_table(index=[*kin, "accelerators", "concurrency"], columns="precision", values=f"output_tokens_per_second{end}")
+        formats = answer.pivot_table(
+            index=[*kin, "accelerators", "concurrency"], columns="precision", values=f"output_tokens_per_second{end}"
+        )
         for narrow, wide in (("fp8", "bf16"), ("fp4", "fp8"), ("fp4", "bf16")):
             assert not (formats[narrow] < formats[wide] * (1 - 1e-9)).any(), (end, narrow, wide)
-        sizes = answer.pivot_table(index=[*kin, "precision", "concurrency"], columns="accelerators", values=f"output_tokens_per_second{end}")
+        sizes = answer.pivot_table(
+            index=[*kin, "precision", "concurrency"], columns="accelerators", values=f"output_tokens_per_second{end}"
+        )
         for small, large in itertools.pairwise(WIDTHS):
             assert not (sizes[large] < sizes[small] * (1 - 1e-9)).any(), (end, small, large)
     for name in ("first_token_seconds", "token_seconds", "request_seconds"):
@@ -79,7 +83,12 @@ def test_no_answer_over_all_models_machines_formats_and_loads_breaks_the_gate(kn
 
 @pytest.mark.parametrize("length", [(1024, 1024), (8192, 1024), (128, 2048), (20000, 500)])
 def test_no_length_of_requests_breaks_the_gate(length):
-    asked = sweep(["Llama-3.1-8B", "Llama-2-70B", "DeepSeek-V3", "gpt-oss-120b"], ["A100-80GB", "H100", "B200", "GB300", "MI300X"], [length], ("trtllm",))
+    asked = sweep(
+        ["Llama-3.1-8B", "Llama-2-70B", "DeepSeek-V3", "gpt-oss-120b"],
+        ["A100-80GB", "H100", "B200", "GB300", "MI300X"],
+        [length],
+        ("trtllm",),
+    )
     hold_the_law(replica_performance(asked, RUNS, MODELS, MACHINES, A))
 
 
@@ -95,11 +104,22 @@ def test_seventy_billion_on_one_b200_stays_below_its_peak():
 def test_a_measurement_beyond_the_chip_is_held_to_it_and_says_so():
     fast = pd.DataFrame(
         [
-            {"run": name, "model": "Llama-3.1-8B", "accelerator": "H100", "accelerators": 1, "engine": "vllm", "precision": "fp8", "input_tokens": 1000.0,
-             "output_tokens": 1000.0, "concurrency": load, "first_token_seconds": 0.01, "token_seconds": 1e-4}
+            {
+                "run": name,
+                "model": "Llama-3.1-8B",
+                "accelerator": "H100",
+                "accelerators": 1,
+                "engine": "vllm",
+                "precision": "fp8",
+                "input_tokens": 1000.0,
+                "output_tokens": 1000.0,
+                "concurrency": load,
+                "first_token_seconds": 0.01,
+                "token_seconds": 1e-4,
+            }
             for name, load in (("a", 64.0), ("b", 128.0))
         ]
-    )  # fmt: skip
+    )
     answer = replica_performance(fast.drop(columns=["run", "first_token_seconds", "token_seconds"]), fast, MODELS, MACHINES, A)
     assert (answer["basis"] == "measured").all()
     assert answer["note"].str.contains(CORRECTED, regex=False).all()
@@ -107,12 +127,29 @@ def test_a_measurement_beyond_the_chip_is_held_to_it_and_says_so():
 
 
 def test_measurements_that_contradict_the_order_are_moved_and_say_so():
-    one = {"model": "Llama-3.1-8B", "accelerator": "H100", "accelerators": 1, "engine": "vllm", "input_tokens": 1000.0, "output_tokens": 1000.0, "concurrency": 16.0}
-    runs = pd.DataFrame([{**one, "precision": form, "run": form, "first_token_seconds": 0.05, "token_seconds": pace} for form, pace in (("bf16", 0.010), ("fp8", 0.012))])
+    one = {
+        "model": "Llama-3.1-8B",
+        "accelerator": "H100",
+        "accelerators": 1,
+        "engine": "vllm",
+        "input_tokens": 1000.0,
+        "output_tokens": 1000.0,
+        "concurrency": 16.0,
+    }
+    runs = pd.DataFrame(
+        [
+            {**one, "precision": form, "run": form, "first_token_seconds": 0.05, "token_seconds": pace}
+            for form, pace in (("bf16", 0.010), ("fp8", 0.012))
+        ]
+    )
     answer = replica_performance(runs.drop(columns=["run", "first_token_seconds", "token_seconds"]), runs, MODELS, MACHINES, A)
     assert answer["token_seconds"].tolist() == pytest.approx([0.010, 0.010])
     assert answer["note"].str.contains("no narrower number format").tolist() == [False, True]
-    noisy = runs[runs["precision"] == "bf16"].loc[[0, 0, 0]].assign(concurrency=[8.0, 16.0, 32.0], token_seconds=[0.010, 0.009, 0.02], run=["a", "b", "c"])
+    noisy = (
+        runs[runs["precision"] == "bf16"]
+        .loc[[0, 0, 0]]
+        .assign(concurrency=[8.0, 16.0, 32.0], token_seconds=[0.010, 0.009, 0.02], run=["a", "b", "c"])
+    )
     found = interpolate(complete(noisy.drop(columns=["run"])), usable_runs(noisy, False))
     assert found["token_seconds"].tolist() == pytest.approx([0.010, 0.010, 0.02])
 
@@ -122,8 +159,17 @@ def test_measurements_that_contradict_the_order_are_moved_and_say_so():
 def test_memory_and_roofline_of_one_answer_use_the_same_cache(asked, precision):
     """What the roofline says fits into the cache is what the memory of the same replica says, in every format."""
     model, a = model_of(MODELS, "Llama-3.1-70B"), ServingAssumptions(cache_precision=asked)
-    setup = {"model": "Llama-3.1-70B", "accelerator": "B200", "accelerators": 4, "engine": "vllm", "precision": precision, "cache_precision": asked}
-    roof = roofline(pd.DataFrame([{**setup, "input_tokens": 1000.0, "output_tokens": 1000.0, "concurrency": 1e6}]), MODELS, MACHINES).iloc[0]
+    setup = {
+        "model": "Llama-3.1-70B",
+        "accelerator": "B200",
+        "accelerators": 4,
+        "engine": "vllm",
+        "precision": precision,
+        "cache_precision": asked,
+    }
+    roof = roofline(pd.DataFrame([{**setup, "input_tokens": 1000.0, "output_tokens": 1000.0, "concurrency": 1e6}]), MODELS, MACHINES).iloc[
+        0
+    ]
     room = replica_memory(model, 180, 4, 1500.0, precision=precision, cache_precision=a.cache_precision, reserve_share=0.1)
     assert roof["held"] == pytest.approx(room.tokens / 1500.0, rel=1e-3)
 

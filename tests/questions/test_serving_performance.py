@@ -95,7 +95,9 @@ def test_between_two_points_the_logarithms_are_a_line():
     assert answer["first_token_seconds"] == pytest.approx(0.4, rel=1e-12)
 
 
-@pytest.mark.parametrize("change", [{"concurrency": 4.0}, {"concurrency": 128.0}, {"accelerators": 8}, {"engine": "sglang"}, {"input_tokens": 1100.0}])
+@pytest.mark.parametrize(
+    "change", [{"concurrency": 4.0}, {"concurrency": 128.0}, {"accelerators": 8}, {"engine": "sglang"}, {"input_tokens": 1100.0}]
+)
 def test_beyond_its_curve_nothing_is_measured(change):
     assert ask(CURVE, **change)["basis"].tolist() == ["modelled"]
 
@@ -133,7 +135,10 @@ def test_unfinished_measurements_are_left_out_or_labelled(halves):
 @pytest.mark.parametrize(("accelerator", "width", "system"), [("H100", 2, "h100x8"), ("H200", 1, "h200x8")])
 def test_mlperf_lies_inside_the_band_of_the_other_measurements(accelerator, width, system):
     published = pd.read_csv(reference_file("truth", "05_serving.csv")).set_index("id")["value"]
-    number = {name: float(published[f"mlperf41_{system}_server_{name}"]) for name in ("qps", "tok_per_sample", "lat_mean", "ttft_mean", "tpot_mean")}
+    number = {
+        name: float(published[f"mlperf41_{system}_server_{name}"])
+        for name in ("qps", "tok_per_sample", "lat_mean", "ttft_mean", "tpot_mean")
+    }
     others = RUNS[RUNS["source_id"] != "mlperf_inference_v41"]
     load = number["qps"] * number["lat_mean"] * width / 8
     change = {"model": "Llama-2-70B", "accelerator": accelerator, "accelerators": width, "engine": "trtllm", "input_tokens": 294.0}
@@ -159,7 +164,9 @@ def test_mlperf_throughput_within_its_latency_limits(accelerator, width):
     chip = {"H100": "H100-SXM", "H200": "H200-SXM"}[accelerator]
     rates = []
     for results, rate in ((first, "tokens_per_second"), (second, "performance")):
-        part = results[(results["scenario"] == "Server") & (results["model"] == "llama2-70b-99") & results["accelerator"].str.contains(chip)]
+        part = results[
+            (results["scenario"] == "Server") & (results["model"] == "llama2-70b-99") & results["accelerator"].str.contains(chip)
+        ]
         part = part[part["division" if "division" in part else "category"] == "closed"]
         rates += (part[rate] / (part["nodes"] * part["accelerators_per_node"])).tolist()
     assert len(rates) >= 4
@@ -286,7 +293,9 @@ def test_beyond_a_measured_curve_nothing_is_faster_under_more_load(runs):
 
 @settings(max_examples=15, deadline=None)
 @given(
-    better=st.fixed_dictionaries({name: st.floats(1.0, 4.0) for name in ("memory_bandwidth_gbps", "bf16_tflops", "fp8_tflops", "link_gbps", "memory_gib")}),
+    better=st.fixed_dictionaries(
+        {name: st.floats(1.0, 4.0) for name in ("memory_bandwidth_gbps", "bf16_tflops", "fp8_tflops", "link_gbps", "memory_gib")}
+    ),
     load=st.floats(1.0, 200.0),
     length=st.floats(100.0, 8000.0),
 )
@@ -305,7 +314,9 @@ def test_a_better_machine_is_never_slower_than_a_measured_one(halves):
     slow = halves[0].copy()
     slow.loc[slow["accelerator"] == "B200", list(measured.METRICS)] *= 3
     for runs in (halves[0], slow, RUNS):
-        answer = ask(runs, accelerator=["H100", "H200", "B200", "B300", "GB300"], input_tokens=2000.0, output_tokens=512.0, concurrency=11.0)
+        answer = ask(
+            runs, accelerator=["H100", "H200", "B200", "B300", "GB300"], input_tokens=2000.0, output_tokens=512.0, concurrency=11.0
+        )
         assert (answer["basis"] == "calibrated").all()
         for name in LATENCIES:
             values = answer[name].to_numpy()

@@ -130,8 +130,15 @@ def test_formulas_fail_on_bursty_real_arrivals():
 
 
 @pytest.mark.parametrize(
-    ("model", "value"), [("Llama-3.1-70B", "kv_llama3_70b"), ("Llama-2-7B", "kv_llama2_7b"), ("Llama-3.1-8B", "kv_llama3_8b"), ("Llama-3.1-405B", "kv_llama3_405b"), ("DeepSeek-V3", "kv_deepseek_v3_mla")]
-)  # fmt: skip
+    ("model", "value"),
+    [
+        ("Llama-3.1-70B", "kv_llama3_70b"),
+        ("Llama-2-7B", "kv_llama2_7b"),
+        ("Llama-3.1-8B", "kv_llama3_8b"),
+        ("Llama-3.1-405B", "kv_llama3_405b"),
+        ("DeepSeek-V3", "kv_deepseek_v3_mla"),
+    ],
+)
 def test_cache_bytes(model, value):
     row = memory.model_of(reference_tables()["models"], model)
     assert memory.cache_bytes_per_token(row) == float(truth("05_serving.csv").loc[value, "value"])

@@ -183,7 +183,10 @@ def test_an_api_model_that_ends_is_named(book):
 
 
 def test_a_fault_of_a_service_says_whose_it_is(book):
-    for column, value, message in (("model", "Llama-3.1-7B", "did you mean Llama-3.1-70B"), ("first_token_seconds_p95", 0.001, "no listed machine meets")):
+    for column, value, message in (
+        ("model", "Llama-3.1-7B", "did you mean Llama-3.1-70B"),
+        ("first_token_seconds_p95", 0.001, "no listed machine meets"),
+    ):
         scenario = book.scenario_with(changes=(Change(table="services", key="chat", column=column, set=value),))
         with pytest.raises(CapplanError, match=rf"^chat \(services.csv\): .*{message}"):
             show_serving(book, scenario)

@@ -25,7 +25,9 @@ def changed(**values) -> SplitAssumptions:
 
 
 def load_of(*accelerators, hours: int = 1) -> pd.DataFrame:
-    return pd.DataFrame({"time": pd.date_range(START, periods=len(accelerators), freq=f"{hours}h"), "accelerators": [float(n) for n in accelerators]})
+    return pd.DataFrame(
+        {"time": pd.date_range(START, periods=len(accelerators), freq=f"{hours}h"), "accelerators": [float(n) for n in accelerators]}
+    )
 
 
 def jobs_of(*rows) -> pd.DataFrame:
@@ -50,7 +52,15 @@ def random_case(seed: int, jobs: int = 60, days: int = 4) -> tuple[pd.DataFrame,
     draw = np.random.default_rng(seed)
     hour = np.arange(24 * days)
     load = np.clip(16 + 12 * np.sin(hour / 24 * 2 * np.pi) + 4 * draw.standard_normal(len(hour)), 0, 32).round(1)
-    rows = [(t, h, n) for t, h, n in zip(np.sort(draw.uniform(0, 24 * days - 24, jobs)), draw.exponential(3, jobs) + 0.1, draw.choice([1, 2, 4, 8, 16], jobs), strict=True)]
+    rows = [
+        (t, h, n)
+        for t, h, n in zip(
+            np.sort(draw.uniform(0, 24 * days - 24, jobs)),
+            draw.exponential(3, jobs) + 0.1,
+            draw.choice([1, 2, 4, 8, 16], jobs),
+            strict=True,
+        )
+    ]
     return load_of(*load), jobs_of(*rows), nodes_of(6)
 
 
@@ -99,7 +109,12 @@ def test_a_slow_reclaim_leaves_load_short_as_by_hand():
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.integers(0, 40), min_size=2, max_size=12), st.integers(0, 200), st.sampled_from([0, 20, 60, 90]), st.sampled_from([0.0, 0.25]))
+@given(
+    st.lists(st.integers(0, 40), min_size=2, max_size=12),
+    st.integers(0, 200),
+    st.sampled_from([0, 20, 60, 90]),
+    st.sampled_from([0.0, 0.25]),
+)
 def test_what_is_ready_follows_each_node(values, delay, lead, spare):
     """Minute by minute and node by node: a node serves when it has been at home for the delay."""
     a = changed(reclaim_delay_minutes=float(delay), reclaim_lead_minutes=float(lead), warm_spare_share=spare)
@@ -128,7 +143,12 @@ def test_what_is_ready_follows_each_node(values, delay, lead, spare):
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.integers(0, 600).map(lambda tenths: tenths / 10), min_size=3, max_size=20), st.integers(0, 120).map(float), st.sampled_from([0.0, 0.1, 0.5]), st.sampled_from(["shared", "lending"]))
+@given(
+    st.lists(st.integers(0, 600).map(lambda tenths: tenths / 10), min_size=3, max_size=20),
+    st.integers(0, 120).map(float),
+    st.sampled_from([0.0, 0.1, 0.5]),
+    st.sampled_from(["shared", "lending"]),
+)
 def test_slower_reclaim_never_serves_more_and_more_spare_or_warning_never_less(values, delay, spare, arrangement):
     load = lay_load(load_of(*values), START, 3600.0 * len(values))
     fleet = divide(nodes_of(12), max(values), PLAIN)
@@ -150,7 +170,9 @@ def test_slower_reclaim_never_serves_more_and_more_spare_or_warning_never_less(v
 def test_the_size_is_that_of_training():
     load, jobs, nodes = random_case(10)
     jobs["accelerators"] = jobs["accelerators"].clip(upper=8.0)
-    sizes = {added: split_fleet(load, jobs, nodes, changed(added_accelerators=added), search=False).arrangements.iloc[0] for added in (0, 12, -8)}
+    sizes = {
+        added: split_fleet(load, jobs, nodes, changed(added_accelerators=added), search=False).arrangements.iloc[0] for added in (0, 12, -8)
+    }
     assert [int(row["accelerators"]) for row in sizes.values()] == [48, 64, 40]
     assert len({int(row["inference_accelerators"]) for row in sizes.values()}) == 1
     assert sizes[12]["queue_mean_seconds"] <= sizes[0]["queue_mean_seconds"]
@@ -161,10 +183,16 @@ def test_the_size_is_that_of_training():
 def test_a_fleet_of_several_kinds():
     """Only the commonest kind serves; jobs that must have the other one wait for it alone."""
     load, jobs, nodes = random_case(9)
-    mixed = pd.concat([pd.DataFrame({"node": ["old"], "accelerator": ["A100"], "accelerator_count": [4], "nodes": [3]}), nodes], ignore_index=True)
+    mixed = pd.concat(
+        [pd.DataFrame({"node": ["old"], "accelerator": ["A100"], "accelerator_count": [4], "nodes": [3]}), nodes], ignore_index=True
+    )
     jobs["accelerator"] = np.where(jobs["accelerators"] <= 4, "A100", None)
     found = split_fleet(load, jobs, mixed, PLAIN)
-    assert found.fleet.groupby(["accelerator", "own"])["accelerator_count"].sum().to_dict() == {("A100", "training"): 12, ("H100", "inference"): 32, ("H100", "training"): 16}
+    assert found.fleet.groupby(["accelerator", "own"])["accelerator_count"].sum().to_dict() == {
+        ("A100", "training"): 12,
+        ("H100", "inference"): 32,
+        ("H100", "training"): 16,
+    }
     assert found.measure("lending", "queue_mean_seconds") <= found.measure("separate", "queue_mean_seconds")
 
 
@@ -253,7 +281,9 @@ def test_the_smallest_fleet_meets_the_target_and_one_node_less_does_not():
     assert f"{int(table.loc[found.chosen, 'needed_accelerators']):,} accelerators" in found.headline
     price = a.fleet_usd_per_accelerator_hour * 8760
     assert table.loc["separate", "total_usd_per_year"] == pytest.approx(table.loc["separate", "needed_accelerators"] * price)
-    here = found.sensitivity[(found.sensitivity["reclaim_delay_minutes"] == 0) & (found.sensitivity["preemption_cost_minutes"] == 0)].iloc[0]
+    here = found.sensitivity[(found.sensitivity["reclaim_delay_minutes"] == 0) & (found.sensitivity["preemption_cost_minutes"] == 0)].iloc[
+        0
+    ]
     saved = table.loc["separate", "total_usd_per_year"] - table.loc["lending", "total_usd_per_year"]
     assert here["gain_usd_per_year"] == pytest.approx(saved)
     assert found.headline == split_fleet(load, jobs, nodes, a).headline
@@ -264,7 +294,9 @@ def test_quotas_add_up_to_the_fleet(chosen):
     from capplan.questions.split.split_answer import quotas_of
 
     load, jobs, nodes = random_case(6)
-    mixed = pd.concat([nodes, pd.DataFrame({"node": ["old"], "accelerator": ["A100"], "accelerator_count": [4], "nodes": [3]})], ignore_index=True)
+    mixed = pd.concat(
+        [nodes, pd.DataFrame({"node": ["old"], "accelerator": ["A100"], "accelerator_count": [4], "nodes": [3]})], ignore_index=True
+    )
     fleet = divide(mixed, float(load["accelerators"].max()), PLAIN)
     quotas = quotas_of(fleet, jobs, chosen, PLAIN)
     assert quotas.groupby("accelerator")["nominal_accelerators"].sum().to_dict() == {"H100": 48, "A100": 12}
@@ -297,7 +329,10 @@ def test_what_cannot_be_is_named():
     with pytest.raises(CapplanError, match="no column accelerator;"):
         split_fleet(load, jobs, nodes.drop(columns="accelerator"), PLAIN)
     times = pd.date_range(START, periods=len(load), freq="h", tz="UTC")
-    found, same = (split_fleet(table, jobs, nodes, PLAIN, search=False).arrangements for table in (load, load.drop(columns=load.columns[0]).assign(time=times)))
+    found, same = (
+        split_fleet(table, jobs, nodes, PLAIN, search=False).arrangements
+        for table in (load, load.drop(columns=load.columns[0]).assign(time=times))
+    )
     pd.testing.assert_frame_equal(found, same)
 
 
@@ -335,7 +370,11 @@ def test_the_view_draws_every_case():
     from capplan.outputs.views import split as views_split
 
     load, jobs, nodes = random_case(8, jobs=40)
-    for a in (changed(serving_target_share=1.0, inference_accelerators=8), changed(preemption_cost_minutes=2880.0), changed(delay_target_minutes=0.01)):
+    for a in (
+        changed(serving_target_share=1.0, inference_accelerators=8),
+        changed(preemption_cost_minutes=2880.0),
+        changed(delay_target_minutes=0.01),
+    ):
         found = split_fleet(load, jobs, nodes, a)
         pictures = [views_split._fleets(found), views_split._occupancy(found), views_split._waits(found)]
         if found.sensitivity["gain_usd_per_year"].notna().any():
@@ -355,7 +394,13 @@ def philly(first_day: int, days: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     start = raw["timestamp"].min() + pd.Timedelta(days=first_day)
     raw = raw[(raw["timestamp"] >= start) & (raw["timestamp"] < start + pd.Timedelta(days=days))]
     jobs = pd.DataFrame(
-        {"job_id": raw.index.astype(str), "submit": raw["timestamp"], "duration_seconds": raw["duration"], "accelerators": raw["num_gpus"] * 1.0, "team": raw["cluster"]}
+        {
+            "job_id": raw.index.astype(str),
+            "submit": raw["timestamp"],
+            "duration_seconds": raw["duration"],
+            "accelerators": raw["num_gpus"] * 1.0,
+            "team": raw["cluster"],
+        }
     )
     return pd.DataFrame({"hour": np.arange(len(hourly)), "accelerators": 400 * hourly / hourly.max()}), jobs
 

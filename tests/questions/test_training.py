@@ -95,7 +95,9 @@ def test_megatron_parameters_within_one_percent_and_shares_of_the_peak(truth):
         width, layers = (int(value) for value in pd.Series(row.notes).str.extract(r"hidden (\d+) layers (\d+)").iloc[0])
         # 1 %, or the half tenth of a billion that the table rounds away.
         assert transformer_parameters(layers, width, 51200, 2048) == pytest.approx(row.params, abs=max(0.01 * row.params, 0.05e9)), row.id
-        batch, seconds, total = (float(v) for v in pd.Series(row.notes).str.extract(r"batch (\d+) .*iter=([\d.e+]+); implied iter time ([\d.]+)").iloc[0])
+        batch, seconds, total = (
+            float(v) for v in pd.Series(row.notes).str.extract(r"batch (\d+) .*iter=([\d.e+]+); implied iter time ([\d.]+)").iloc[0]
+        )
         work = iteration_operations(batch, 2048, layers, width, 51200)
         assert work == pytest.approx(seconds, rel=1e-3), row.id
         assert work / (row.n_gpus * row.value * 1e12) == pytest.approx(total, rel=2e-3), row.id
@@ -179,7 +181,9 @@ def test_recomputation_adds_a_third_and_attention_twelve_l_d_s():
     assert operations_per_token(175e9, **shape, recompute="selective", hardware=True) - base == 16 * 96 * 12288 * 2048
     # Megatron's formula counts the same (without embeddings: the output layer stands apart there).
     blocks = 12 * 96 * 12288**2
-    assert operations_per_token(blocks, **shape, recompute="full", hardware=True) * 2048 == pytest.approx(iteration_operations(1, 2048, 96, 12288, 0), rel=1e-12)
+    assert operations_per_token(blocks, **shape, recompute="full", hardware=True) * 2048 == pytest.approx(
+        iteration_operations(1, 2048, 96, 12288, 0), rel=1e-12
+    )
 
 
 def test_zero_stages_as_in_its_first_figure():
@@ -196,7 +200,9 @@ def test_selective_recomputation_saves_what_its_paper_says(layers, width, heads,
 def test_recomputation_takes_less_memory_for_more_time():
     need = {way: activation_bytes(shape_of(70e9), 4096, 1, way) for way in ("none", "selective", "full")}
     assert need["none"] > need["selective"] > need["full"]
-    days = [planned(a=A.model_copy(update={"recompute": way}), counts=512).query("sku == 'h'")["days"].min() for way in ("selective", "full")]
+    days = [
+        planned(a=A.model_copy(update={"recompute": way}), counts=512).query("sku == 'h'")["days"].min() for way in ("selective", "full")
+    ]
     assert days[1] > days[0]
 
 
@@ -250,7 +256,9 @@ def test_a_lower_rung_that_fits_is_never_passed_over():
     assert len(plain) == 3
     for count, chosen in plain.set_index("accelerators").iterrows():
         rows = table[table["accelerators"] == count].reset_index(drop=True)
-        place = rows.index[(rows["rung"] == chosen["rung"]) & (rows["tensor"] == chosen["tensor"]) & (rows["pipeline"] == chosen["pipeline"])][0]
+        place = rows.index[
+            (rows["rung"] == chosen["rung"]) & (rows["tensor"] == chosen["tensor"]) & (rows["pipeline"] == chosen["pipeline"])
+        ][0]
         assert not rows.loc[: place - 1, "fits"].any() if place else True
     assert (table["tensor"] <= H100.accelerators).all()
     parts = table[["weights_gib", "gradients_gib", "optimiser_gib", "activations_gib"]].sum(axis=1)
@@ -306,7 +314,13 @@ def test_a_contract_is_paid_to_its_end_unless_other_work_uses_it():
 
 def test_goodput_stretches_days_and_is_read_between_counts():
     goodput = pd.DataFrame(
-        {"offer_id": ["h-od"] * 2, "accelerators": [8, 512], "goodput_share": [0.9, 0.6], "idle_share": 0.0, "usd_per_paid_accelerator_hour": 3.0}
+        {
+            "offer_id": ["h-od"] * 2,
+            "accelerators": [8, 512],
+            "goodput_share": [0.9, 0.6],
+            "idle_share": 0.0,
+            "usd_per_paid_accelerator_hour": 3.0,
+        }
     )
     only = PRICES[PRICES["offer_id"] == "h-od"]
     base = planned(prices=only, counts=64).iloc[0]
@@ -368,7 +382,9 @@ def test_the_demand_forecast_and_the_plan_count_the_same_work():
 def test_the_forecast_carries_the_work_that_the_plan_of_a_run_counts():
     runs = pd.DataFrame([{**RUN, "workload": "pretraining", "probability": 1.0}])
     workloads = pd.DataFrame({"workload": ["pretraining"], "stage": ["pretraining"], "unit": ["exaflop"]})
-    usage = pd.DataFrame({"time": pd.date_range("2026-10-01", "2026-11-30 23:00", freq="h"), "workload": "pretraining", "region": "any", "quantity": 0.0})
+    usage = pd.DataFrame(
+        {"time": pd.date_range("2026-10-01", "2026-11-30 23:00", freq="h"), "workload": "pretraining", "region": "any", "quantity": 0.0}
+    )
     a = DemandAssumptions(paths=10, horizon_quarters=2)
     paths = forecast_demand(usage, None, runs, a, workloads).paths
     assert paths.groupby("path")["quantity"].sum().to_numpy() == pytest.approx(run_work(RUN, shape_of(8e9), A), rel=1e-6)
@@ -430,7 +446,9 @@ def test_ways_to_a_model():
     for way in ("train_from_scratch", "fine_tune", "adapters"):
         # At the break-even volume the way costs what calling costs.
         volume = table.loc[way, "break_even_million_tokens_per_month"]
-        at = compare_ways(shape, "bf16", 96_000.0, 400.0, 2.0, 72.0, A.model_copy(update={"monthly_million_tokens": volume})).set_index("way")
+        at = compare_ways(shape, "bf16", 96_000.0, 400.0, 2.0, 72.0, A.model_copy(update={"monthly_million_tokens": volume})).set_index(
+            "way"
+        )
         assert at.loc[way, "total_usd"] == pytest.approx(at.loc["call_an_api", "total_usd"])
     assert table["cheapest"].sum() == 1
 
@@ -522,7 +540,9 @@ def test_a_missed_deadline_says_by_how_much_and_every_remedy_meets_it(example):
     assert not study.frontier["meets_deadline"].any()
     assert f"missed by {chosen['days'] - available:.0f} days" in study.headline
     remedies = study.remedies.set_index("change")
-    more = training_of(example, tight.replaced(run_maximum_accelerators=4096, planned_accelerators=int(remedies.loc["accelerators", "needed"])))
+    more = training_of(
+        example, tight.replaced(run_maximum_accelerators=4096, planned_accelerators=int(remedies.loc["accelerators", "needed"]))
+    )
     assert more.choice["meets_deadline"].iloc[0]
     better = training_of(example, tight.replaced(mfu_share=float(remedies.loc["utilisation", "needed"]) * 1.001))
     assert better.choice["meets_deadline"].iloc[0]
@@ -542,9 +562,14 @@ def test_the_speeds_of_the_plan_and_the_plan_of_a_run_agree_before_losses(exampl
         skus = example.skus[example.skus["accelerator"] == accelerator].head(1)
         prices = PRICES.head(1).assign(sku=skus["sku"].iloc[0])
         for run in example.training_runs[example.training_runs["parameters"].notna()].to_dict("records"):
-            found = plan_run(run, skus, None, None, prices, TrainingAssumptions(), accelerators=example.accelerators, models=example.models, counts=256).iloc[0]
+            found = plan_run(
+                run, skus, None, None, prices, TrainingAssumptions(), accelerators=example.accelerators, models=example.models, counts=256
+            ).iloc[0]
             exaflop = 6 * run["parameters"] * run["tokens"] / 1e18
-            work, hours = work + run["probability"] * exaflop, hours + run["probability"] * exaflop / (found["tflops_per_accelerator"] * 3600e12 / 1e18)
+            work, hours = (
+                work + run["probability"] * exaflop,
+                hours + run["probability"] * exaflop / (found["tflops_per_accelerator"] * 3600e12 / 1e18),
+            )
         assert stated == pytest.approx(work / hours, rel=0.02), accelerator
 
 

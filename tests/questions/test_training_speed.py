@@ -22,7 +22,16 @@ from tests.conftest import reference_file
 
 FACTS = reference_tables()
 CHIPS, MODELS = FACTS["accelerators"], FACTS["models"]
-PRICES = pd.DataFrame({"offer_id": ["o"], "sku": ["s"], "term": ["on_demand"], "term_months": [np.nan], "effective_usd_per_accelerator_hour": [2.0], "useful_share": [1.0]})
+PRICES = pd.DataFrame(
+    {
+        "offer_id": ["o"],
+        "sku": ["s"],
+        "term": ["on_demand"],
+        "term_months": [np.nan],
+        "effective_usd_per_accelerator_hour": [2.0],
+        "useful_share": [1.0],
+    }
+)
 
 
 def expected(rows, factors=FACTORS):
@@ -105,7 +114,13 @@ def test_deepseek_v3_takes_its_published_hours_however_its_parameters_are_stated
     more = {"tokens": hours["tokens"], "model": "DeepSeek-V3", "precision": "fp8"}
     rows = [
         planned("H100", {**more, **stated}, 2048, global_batch_tokens=15360 * 4096.0, sequence_length=4096).iloc[0]
-        for stated in ({"parameters": 37e9}, {"parameters": 671e9}, {"parameters_total": 671e9}, {}, {"parameters": 37e9, "parameters_total": 671e9})
+        for stated in (
+            {"parameters": 37e9},
+            {"parameters": 671e9},
+            {"parameters_total": 671e9},
+            {},
+            {"parameters": 37e9, "parameters_total": 671e9},
+        )
     ]
     for row in rows:
         assert row["accelerator_hours"] == pytest.approx(hours["value"], rel=0.20)
@@ -148,7 +163,12 @@ def test_the_gate_over_all_chips_formats_models_and_counts():
             if peak != peak:
                 continue
             try:
-                table = planned(chip, {"parameters": known["parameters_active"], "tokens": 1e12, "model": model, "precision": precision}, counts, global_batch_tokens=16e6)
+                table = planned(
+                    chip,
+                    {"parameters": known["parameters_active"], "tokens": 1e12, "model": model, "precision": precision},
+                    counts,
+                    global_batch_tokens=16e6,
+                )
             except CapplanError:  # too small for the model: nothing to look at
                 continue
             rates[precision] = table.set_index("accelerators")["tflops_per_accelerator"]
@@ -172,7 +192,9 @@ def test_more_bandwidth_more_power_and_faster_links_never_slow_a_run():
     for name in ("memory_bandwidth_gbps", "power_w", "link_gbps", "bf16_tflops"):
         better = CHIPS[CHIPS["accelerator"] == "H100"].assign(**{name: CHIPS.set_index("accelerator").loc["H100", name] * 1.5})
         skus = pd.DataFrame({"sku": ["s"], "provider": ["x"], "accelerator": ["H100"], "accelerator_count": [8]})
-        fast = plan_run(run, skus, None, None, PRICES, TrainingAssumptions(), accelerators=better, models=MODELS, counts=512).iloc[0]["days"]
+        fast = plan_run(run, skus, None, None, PRICES, TrainingAssumptions(), accelerators=better, models=MODELS, counts=512).iloc[0][
+            "days"
+        ]
         assert fast <= slow * (1 + 1e-9), name
 
 
@@ -191,7 +213,11 @@ def test_losses_count_once_beside_a_measured_curve():
     skus = pd.DataFrame({"sku": ["s"], "provider": ["x"], "accelerator": ["H100"], "accelerator_count": [8]})
     run = {"parameters": 8e9, "tokens": 1e12, "model": "Llama-3.1-8B"}
     rates = {
-        share: plan_run(run, skus, curve, None, PRICES, TrainingAssumptions(), accelerators=CHIPS, models=MODELS, counts=[64, 2048]).set_index("accelerators")["tflops_per_accelerator"]
+        share: (
+            plan_run(run, skus, curve, None, PRICES, TrainingAssumptions(), accelerators=CHIPS, models=MODELS, counts=[64, 2048]).set_index(
+                "accelerators"
+            )["tflops_per_accelerator"]
+        )
         for share, curve in ((1.0, None), (0.99, Curve(0.99)), (0.3, Curve(0.3)))
     }
     assert rates[0.99][2048] == pytest.approx(rates[1.0][2048])
@@ -207,7 +233,9 @@ def test_interleaving_shortens_the_bubble_and_holds_more():
     plain, turned = (activation_bytes(shape, 2048, 1, "selective", 8, 8, 64, 1, parts) for parts in (1, 4))
     # Korthikanti et al., section 4.2.3: (1 + (p - 1) / (p v)) times as much.
     assert turned / plain == pytest.approx(1 + 7 / 32)
-    assert activation_bytes(shape, 8192, 1, "selective", 8, 8, 64, 2) == pytest.approx(activation_bytes(shape, 8192, 1, "selective", 8, 8, 64) / 2)
+    assert activation_bytes(shape, 8192, 1, "selective", 8, 8, 64, 2) == pytest.approx(
+        activation_bytes(shape, 8192, 1, "selective", 8, 8, 64) / 2
+    )
 
 
 def test_activations_of_a_mixture_are_those_of_its_copies():
@@ -221,9 +249,14 @@ def test_activations_of_a_mixture_are_those_of_its_copies():
 
 def test_either_kind_of_parameters_may_be_stated():
     runs = pd.DataFrame(
-        {"run_id": list("abcde"), "model": ["DeepSeek-V3", "DeepSeek-V3", "Llama-3.1-70B", None, "DeepSeek-V3"],
-         "parameters": [671e9, np.nan, 70e9, np.nan, 20e9], "parameters_total": [np.nan, 671e9, np.nan, 8e9, np.nan], "tokens": 1e12}
-    )  # fmt: skip
+        {
+            "run_id": list("abcde"),
+            "model": ["DeepSeek-V3", "DeepSeek-V3", "Llama-3.1-70B", None, "DeepSeek-V3"],
+            "parameters": [671e9, np.nan, 70e9, np.nan, 20e9],
+            "parameters_total": [np.nan, 671e9, np.nan, 8e9, np.nan],
+            "tokens": 1e12,
+        }
+    )
     table, notes = with_active_parameters(runs, MODELS)
     assert table["parameters"].tolist() == pytest.approx([37e9, 37e9, 70e9, 8e9, 20e9])
     assert table["parameters_total"].iloc[[0, 1]].tolist() == pytest.approx([671e9, 671e9])

@@ -14,7 +14,8 @@ class ClusterAssumptions(Spread):
     cluster_policy: Literal[tuple(POLICIES)] = assumption(  # type: ignore[valid-type]
         "easy_backfill",
         "Policy by which waiting jobs are ordered and started.",
-        "EASY backfill: Lifka, The ANL/IBM SP scheduling system, 1995. A judgement: Slurm's backfill plugin promises starts to more of the queue, between this and conservative backfill.",
+        "EASY backfill: Lifka, The ANL/IBM SP scheduling system, 1995. A judgement: Slurm's backfill plugin promises starts to more of the"
+        " queue, between this and conservative backfill.",
     )
     placement_rule: Literal[tuple(PLACEMENTS)] = assumption(  # type: ignore[valid-type]
         "pack",
@@ -34,7 +35,8 @@ class ClusterAssumptions(Spread):
     scatter_slowdown_share: float = assumption(
         0.2,
         "How much longer a scattered job runs.",
-        "A judgement; that jobs spread over servers run slower is what Jeon et al. (USENIX ATC 2019) saw on the Philly cluster. Measure it.",
+        "A judgement; that jobs spread over servers run slower is what Jeon et al. (USENIX ATC 2019) saw on the Philly cluster."
+        " Measure it.",
         unit="share",
         ge=0,
         le=5,
@@ -42,12 +44,15 @@ class ClusterAssumptions(Spread):
     )
     partition_rule: Literal["any_size", "mig"] = assumption(
         "any_size",
-        "How accelerators are divided for jobs that ask for a part of one: in parts of any size, or in the hardware partitions of MIG, each where it may stand.",
-        "NVIDIA, MIG User Guide, supported profiles of A100 and H100: 7 of 1 slice, 3 of 2, 2 of 3, 1 of 4 or 1 of 7. Any size: sharing in time or by MPS.",
+        "How accelerators are divided for jobs that ask for a part of one: in parts of any size, or in the hardware partitions of MIG, each"
+        " where it may stand.",
+        "NVIDIA, MIG User Guide, supported profiles of A100 and H100: 7 of 1 slice, 3 of 2, 2 of 3, 1 of 4 or 1 of 7. Any size: sharing in"
+        " time or by MPS.",
     )
     shrink_elastic_jobs: bool = assumption(
         True,
-        "Do running elastic jobs give accelerators away, down to the least they state, when the next job in line finds no room? They take them back once nobody waits.",
+        "Do running elastic jobs give accelerators away, down to the least they state, when the next job in line finds no room? They take"
+        " them back once nobody waits.",
         "Lyra (EuroSys 2023) and Kueue's elastic jobs scale running jobs in and out; each change costs saving and loading again.",
     )
     sharing_slowdown_share: float = assumption(
@@ -77,7 +82,8 @@ class ClusterAssumptions(Spread):
     node_failures_per_node_day: float = assumption(
         0.0,
         "Failures of a node a day.",
-        "Off by default, so that waits come from load alone; Kokolis et al. (HPCA 2025, arXiv 2410.21680) report 6.5 and 2.34 per 1,000 node-days on Meta's RSC-1 and RSC-2.",
+        "Off by default, so that waits come from load alone; Kokolis et al. (HPCA 2025, arXiv 2410.21680) report 6.5 and 2.34 per 1,000"
+        " node-days on Meta's RSC-1 and RSC-2.",
         unit="failures/day",
         ge=0,
         le=1,
@@ -105,17 +111,30 @@ class ClusterAssumptions(Spread):
     borrowing_share: float = assumption(
         1.0,
         "Share of its own quota a team may borrow on top, where others leave theirs unused.",
-        "A judgement: one more quota. Kueue's own default is no bound (API reference: an empty borrowingLimit is no limit), which 10 comes close to.",
+        "A judgement: one more quota. Kueue's own default is no bound (API reference: an empty borrowingLimit is no limit), which 10 comes"
+        " close to.",
         unit="share",
         ge=0,
         le=10,
         step=0.1,
     )
     lending_share: float = assumption(
-        1.0, "Share of its quota a team lends while unused.", "Kueue's default: with an empty lendingLimit all unused nominal quota can be borrowed (API reference).", unit="share", ge=0, le=1, step=0.05
+        1.0,
+        "Share of its quota a team lends while unused.",
+        "Kueue's default: with an empty lendingLimit all unused nominal quota can be borrowed (API reference).",
+        unit="share",
+        ge=0,
+        le=1,
+        step=0.05,
     )
     backfill_depth: int = assumption(
-        500, "Waiting jobs looked at in one pass.", "Slurm's backfill plugin tests 500 jobs where bf_max_job_test is not set (its source, max_backfill_job_cnt; old releases: 100).", unit="jobs", ge=1, le=100000, step=10
+        500,
+        "Waiting jobs looked at in one pass.",
+        "Slurm's backfill plugin tests 500 jobs where bf_max_job_test is not set (its source, max_backfill_job_cnt; old releases: 100).",
+        unit="jobs",
+        ge=1,
+        le=100000,
+        step=10,
     )
     added_accelerators: int = assumption(
         0,
@@ -146,7 +165,8 @@ class ClusterAssumptions(Spread):
     )
     training_delay_target_hours: float | None = assumption(
         None,
-        "Wait that nine of ten training jobs should not exceed; the plan then carries the cluster size that this needs in each quarter, not only mean hours. Empty = mean hours.",
+        "Wait that nine of ten training jobs should not exceed; the plan then carries the cluster size that this needs in each quarter, not"
+        " only mean hours. Empty = mean hours.",
         "Empty: a stated wait is a decision of the company, and needs a trace of its jobs.",
         unit="hours",
         gt=0,

@@ -30,7 +30,8 @@ class DemandAssumptions(Spread):
     growth_share_per_year: float | None = assumption(
         None,
         "Yearly growth of demand; empty = estimated from the history and damped.",
-        "No default growth is assumed: the history decides, damped because undamped trends overshoot over long horizons (Gardner and McKenzie, 1985).",
+        "No default growth is assumed: the history decides, damped because undamped trends overshoot over long horizons (Gardner and"
+        " McKenzie, 1985).",
         unit="share/year",
         ge=-0.9,
         le=10,
@@ -38,7 +39,8 @@ class DemandAssumptions(Spread):
     )
     growth_band_share: float = assumption(
         0.3,
-        "Half width of the 80 % band around yearly growth, where the history is shorter than two years; wider where the history itself leaves growth less certain.",
+        "Half width of the 80 % band around yearly growth, where the history is shorter than two years; wider where the history itself"
+        " leaves growth less certain.",
         "A judgement of this book's makers: one year of history cannot separate growth from season; move it and watch the plan.",
         unit="share/year",
         ge=0,
@@ -47,8 +49,10 @@ class DemandAssumptions(Spread):
     )
     season_band_share: float = assumption(
         0.15,
-        "Half width of the 80 % band of a yearly season (its sine and its cosine), where the history is shorter than two years; 0 = no season.",
-        "A judgement of this book's makers: business use falls at the turn of the year and in summer, by how much is not known before two years are; move it and watch the plan.",
+        "Half width of the 80 % band of a yearly season (its sine and its cosine), where the history is shorter than two years; 0 = no"
+        " season.",
+        "A judgement of this book's makers: business use falls at the turn of the year and in summer, by how much is not known before two"
+        " years are; move it and watch the plan.",
         unit="share",
         ge=0,
         le=1,

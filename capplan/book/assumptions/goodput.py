@@ -23,7 +23,8 @@ class GoodputAssumptions(PricingAssumptions):
     )
     failure_fleet: str = assumption(
         "",
-        "Fleet of the failures table whose rate is taken; empty = the mean of the fleets with the offer's accelerator, or of all where none has it.",
+        "Fleet of the failures table whose rate is taken; empty = the mean of the fleets with the offer's accelerator, or of all where none"
+        " has it.",
         "Empty: the nearest evidence the table holds.",
     )
     failure_factor: float = assumption(
@@ -32,7 +33,8 @@ class GoodputAssumptions(PricingAssumptions):
     checkpoint_write_seconds: float = assumption(
         30.0,
         "Time for which a checkpoint stops the run.",
-        "With a restart of 5 minutes it gives the 90 % of effective training time that the Llama 3 report states at an interruption every 3.1 hours.",
+        "With a restart of 5 minutes it gives the 90 % of effective training time that the Llama 3 report states at an interruption every"
+        " 3.1 hours.",
         unit="s",
         gt=0,
         le=7200,
@@ -50,7 +52,8 @@ class GoodputAssumptions(PricingAssumptions):
     recovery_minutes: float = assumption(
         5.0,
         "Paid time from a failure until work goes on from the last checkpoint, on machines that are held.",
-        "With checkpoints of 30 s it gives the 90 % of effective training time that the Llama 3 report states at an interruption every 3.1 hours.",
+        "With checkpoints of 30 s it gives the 90 % of effective training time that the Llama 3 report states at an interruption every 3.1"
+        " hours.",
         unit="min",
         ge=0,
         le=1440,
@@ -68,7 +71,8 @@ class GoodputAssumptions(PricingAssumptions):
     compute_share: float = assumption(
         0.97,
         "Share of the running time in which accelerators compute and do not wait for input.",
-        "A judgement for text; image and audio pipelines can be far below (Mohan et al., Analyzing and Mitigating Data Stalls, VLDB 2021): measure it.",
+        "A judgement for text; image and audio pipelines can be far below (Mohan et al., Analyzing and Mitigating Data Stalls, VLDB 2021):"
+        " measure it.",
         unit="share",
         gt=0,
         le=1,

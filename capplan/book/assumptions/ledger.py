@@ -20,11 +20,19 @@ class LedgerAssumptions(PricingAssumptions):
         "Storage, support and people do not end with the last month in the table; false counts stated months only.",
     )
     entity: str = assumption(
-        "main", "Legal entity that the budget file and the accounting pack are for.", "A name of ours; set your company's own.", min_length=1, max_length=60,
-    )  # fmt: skip
+        "main",
+        "Legal entity that the budget file and the accounting pack are for.",
+        "A name of ours; set your company's own.",
+        min_length=1,
+        max_length=60,
+    )
     budget_version: str = assumption(
-        "plan", "Version that the budget file is loaded as.", "A name of ours; set the version your planning system expects.", min_length=1, max_length=60,
-    )  # fmt: skip
+        "plan",
+        "Version that the budget file is loaded as.",
+        "A name of ours; set the version your planning system expects.",
+        min_length=1,
+        max_length=60,
+    )
     approvers: tuple[tuple[str, float], ...] = assumption(
         (("head of infrastructure", 250_000.0), ("chief financial officer", 5_000_000.0), ("board", 1e12)),
         "Who signs: role, and up to which value of a whole contract (USD), smallest first.",

@@ -11,7 +11,8 @@ class PricingAssumptions(Timeline):
     discount_rate_per_year: float = assumption(
         0.09,
         "Cost of capital for discounting.",
-        "A judgement, near Damodaran, Cost of Equity and Capital (US), NYU Stern, January 2026: equity of an industry with a beta of 1.2 costs 9.3 %, debt 4 % after tax.",
+        "A judgement, near Damodaran, Cost of Equity and Capital (US), NYU Stern, January 2026: equity of an industry with a beta of 1.2"
+        " costs 9.3 %, debt 4 % after tax.",
         unit="share/year",
         ge=0,
         le=0.5,
@@ -20,7 +21,8 @@ class PricingAssumptions(Timeline):
     useful_life_years: float = assumption(
         5.0,
         "Useful life of owned machines, straight line.",
-        "Amazon, 10-K for 2024: the life of a subset of its servers falls from six to five years from 2025 on, for the pace of AI hardware; five is the cautious end.",
+        "Amazon, 10-K for 2024: the life of a subset of its servers falls from six to five years from 2025 on, for the pace of AI hardware;"
+        " five is the cautious end.",
         unit="years",
         ge=1,
         le=10,
@@ -47,7 +49,8 @@ class PricingAssumptions(Timeline):
     pue: float = assumption(
         1.3,
         "Power usage effectiveness where a site states none.",
-        "A judgement, between about 1.1 of the largest operators and 1.56, the industry's average in the Uptime Institute Global Data Center Survey 2024.",
+        "A judgement, between about 1.1 of the largest operators and 1.56, the industry's average in the Uptime Institute Global Data"
+        " Center Survey 2024.",
         ge=1,
         le=3,
         step=0.05,
@@ -55,7 +58,8 @@ class PricingAssumptions(Timeline):
     usd_per_kwh: float = assumption(
         0.09,
         "Price of electricity where a site states none.",
-        "U.S. EIA, Electric Power Monthly, table 5.6, April 2025: industrial customers paid 8.7 cents in the East North Central and 9.0 in the Middle Atlantic states.",
+        "U.S. EIA, Electric Power Monthly, table 5.6, April 2025: industrial customers paid 8.7 cents in the East North Central and 9.0 in"
+        " the Middle Atlantic states.",
         unit="USD/kWh",
         ge=0,
         le=1,

@@ -21,24 +21,49 @@ class ProcurementAssumptions(PricingAssumptions):
         step=1,
     )
     approval_days: int = assumption(
-        30, "Days from decision to signature.", "A judgement: a month for budget owner, finance and legal.", unit="days", ge=0, le=180, step=5,
-    )  # fmt: skip
+        30,
+        "Days from decision to signature.",
+        "A judgement: a month for budget owner, finance and legal.",
+        unit="days",
+        ge=0,
+        le=180,
+        step=5,
+    )
     service_level_share: float = assumption(
-        0.0, "Share of each class's work that must be served on average over the planned quarters; 0 = the cost of shortfall alone decides.",
-        "0: a stated cost of shortfall weighs service against money; a level overrides it.", unit="share", ge=0, le=1, step=0.005,
-    )  # fmt: skip
+        0.0,
+        "Share of each class's work that must be served on average over the planned quarters; 0 = the cost of shortfall alone decides.",
+        "0: a stated cost of shortfall weighs service against money; a level overrides it.",
+        unit="share",
+        ge=0,
+        le=1,
+        step=0.005,
+    )
     plan_paths: int = assumption(
-        40, "Paths the optimiser looks at, drawn from the demand paths.",
-        "A judgement: enough that another draw changes expected cost little; the plan states the difference.", ge=1, le=5000, step=10,
-    )  # fmt: skip
+        40,
+        "Paths the optimiser looks at, drawn from the demand paths.",
+        "A judgement: enough that another draw changes expected cost little; the plan states the difference.",
+        ge=1,
+        le=5000,
+        step=10,
+    )
     risk_weight: float = assumption(
-        0.2, "Weight of the bad cases (CVaR) against the average.",
-        "A judgement, as every risk preference is: 0 is neutral, 1 looks at bad cases only.", unit="share", ge=0, le=1, step=0.05,
-    )  # fmt: skip
+        0.2,
+        "Weight of the bad cases (CVaR) against the average.",
+        "A judgement, as every risk preference is: 0 is neutral, 1 looks at bad cases only.",
+        unit="share",
+        ge=0,
+        le=1,
+        step=0.05,
+    )
     tail_share: float = assumption(
-        0.2, "Share of worst cases that CVaR averages.",
-        "A judgement: Rockafellar and Uryasev (2000) use 1, 5 and 10 %; a fifth keeps enough paths in the tail.", unit="share", gt=0, le=1, step=0.05,
-    )  # fmt: skip
+        0.2,
+        "Share of worst cases that CVaR averages.",
+        "A judgement: Rockafellar and Uryasev (2000) use 1, 5 and 10 %; a fifth keeps enough paths in the tail.",
+        unit="share",
+        gt=0,
+        le=1,
+        step=0.05,
+    )
     demand_branches: int = assumption(
         3,
         "Groups of demand paths told apart at the next review, after which later purchases may differ; 1 = the same on all paths.",
@@ -48,16 +73,28 @@ class ProcurementAssumptions(PricingAssumptions):
         step=1,
     )
     gap_share: float = assumption(
-        0.0025, "Proven gap at which the optimiser may stop; less asks for a closer proof, which takes longer.",
-        "0.25 %: a tenth of what the best forecasts miss by, and where more precision stops paying for its time.", unit="share", ge=0, le=0.2, step=0.0005,
-    )  # fmt: skip
+        0.0025,
+        "Proven gap at which the optimiser may stop; less asks for a closer proof, which takes longer.",
+        "0.25 %: a tenth of what the best forecasts miss by, and where more precision stops paying for its time.",
+        unit="share",
+        ge=0,
+        le=0.2,
+        step=0.0005,
+    )
     time_limit_seconds: float = assumption(
-        0.0, "Seconds after which the search for the plan ends with the best plan found and its proven gap; 0 = no limit, so that runs repeat to the last digit.",
-        "0: the gap decides, since what a clock ends depends on the machine.", unit="s", ge=0, le=86_400, step=10,
-    )  # fmt: skip
+        0.0,
+        "Seconds after which the search for the plan ends with the best plan found and its proven gap; 0 = no limit, so that runs repeat to"
+        " the last digit.",
+        "0: the gap decides, since what a clock ends depends on the machine.",
+        unit="s",
+        ge=0,
+        le=86_400,
+        step=10,
+    )
     serving_shortfall_usd_per_accelerator_hour: float = assumption(
         25.0,
-        "Cost of missing, for serving, what the fastest accelerator that can be had for it does in an hour, where the workload states none.",
+        "Cost of missing, for serving, what the fastest accelerator that can be had for it does in an hour, where the workload states"
+        " none.",
         "A judgement: several times the on-demand price, since unserved customers leave.",
         unit="USD/h",
         gt=0,
@@ -66,8 +103,10 @@ class ProcurementAssumptions(PricingAssumptions):
     )
     batch_shortfall_usd_per_accelerator_hour: float = assumption(
         18.0,
-        "Cost of missing, for training and other batch work, what the fastest accelerator that can be had for it does in an hour, where the workload states none.",
-        "A judgement: above every listed on-demand price of an accelerator-hour (14.28 USD for a B200 at AWS), so that such work is done where it can be; delay costs less than loss.",
+        "Cost of missing, for training and other batch work, what the fastest accelerator that can be had for it does in an hour, where the"
+        " workload states none.",
+        "A judgement: above every listed on-demand price of an accelerator-hour (14.28 USD for a B200 at AWS), so that such work is done"
+        " where it can be; delay costs less than loss.",
         unit="USD/h",
         gt=0,
         le=1000,
@@ -93,30 +132,45 @@ class ProcurementAssumptions(PricingAssumptions):
     )
     spot_scarcity: float = assumption(
         0.5,
-        "Share of the spot in a pool that is gone for each share by which demand stands above what is expected for the hour; 0 = the cap holds whatever comes.",
-        "A judgement: half of a surprise is the market's. Kim et al., arXiv 2604.16457 (2026): over 92 % of interruptions of one type and zone come within three minutes, so spot goes for all at once.",
+        "Share of the spot in a pool that is gone for each share by which demand stands above what is expected for the hour; 0 = the cap"
+        " holds whatever comes.",
+        "A judgement: half of a surprise is the market's. Kim et al., arXiv 2604.16457 (2026): over 92 % of interruptions of one type and"
+        " zone come within three minutes, so spot goes for all at once.",
         unit="share/share",
         ge=0,
         le=10,
         step=0.1,
     )
     deferral_quarters: int = assumption(
-        0, "Quarters by which work that may be deferred can be put off when the plan is made; the same in all futures.",
-        "0 = the roadmap's dates stand; put work off where its deadline allows it.", unit="quarters", ge=0, le=4, step=1,
-    )  # fmt: skip
+        0,
+        "Quarters by which work that may be deferred can be put off when the plan is made; the same in all futures.",
+        "0 = the roadmap's dates stand; put work off where its deadline allows it.",
+        unit="quarters",
+        ge=0,
+        le=4,
+        step=1,
+    )
     deferral_cost_share_per_quarter: float = assumption(
-        0.05, "Cost of putting work off by a quarter, as a share of what leaving it undone costs.",
-        "A judgement: delayed work keeps most of its value.", unit="share/quarter", ge=0, le=1, step=0.01,
-    )  # fmt: skip
+        0.05,
+        "Cost of putting work off by a quarter, as a share of what leaving it undone costs.",
+        "A judgement: delayed work keeps most of its value.",
+        unit="share/quarter",
+        ge=0,
+        le=1,
+        step=0.01,
+    )
     horizon_end: Literal["hold_demand", "truncate", "count_in_full"] = assumption(
         "hold_demand",
-        "Contracts that outlive the horizon: costed on, while the last quarter's demand is still served in the years after it, cut off there, or counted in full as if useless afterwards.",
+        "Contracts that outlive the horizon: costed on, while the last quarter's demand is still served in the years after it, cut off"
+        " there, or counted in full as if useless afterwards.",
         "Truncation hides liabilities, counting in full forbids long terms; serving demand on does neither.",
     )
     years_after_horizon: int = assumption(
         3,
-        "Years after the horizon in which the last quarter's demand is served at the prices of that time, where it is held; whatever runs longer is cut off there.",
-        "Three: the longest common term, signed in the last planned quarter, is seen to its end. The same whatever is offered, so that no offer makes a plan longer and dearer.",
+        "Years after the horizon in which the last quarter's demand is served at the prices of that time, where it is held; whatever runs"
+        " longer is cut off there.",
+        "Three: the longest common term, signed in the last planned quarter, is seen to its end. The same whatever is offered, so that no"
+        " offer makes a plan longer and dearer.",
         unit="years",
         ge=0,
         le=10,
@@ -138,13 +192,15 @@ class ProcurementAssumptions(PricingAssumptions):
     )
     renewal_without_price: Literal["same_price", "not_offered"] = assumption(
         "same_price",
-        "Reservations, leases and savings plans that state no renewal price and that no offer could replace like for like: renewable at today's price, or not.",
+        "Reservations, leases and savings plans that state no renewal price and that no offer could replace like for like: renewable at"
+        " today's price, or not.",
         "A judgement: until a quote is in, today's price is the best guess; the plan names each such contract.",
     )
     hyperscaler_price_change_share_per_year: float = assumption(
         0.0,
         "Change of prices a year at large clouds (aws, azure, gcp, oci), for contracts not yet signed, where no price path says otherwise.",
-        "Public price list of Google Cloud, 2022 to 2026: on demand and commitments of A100, H100 and L4 flat to +1 % a year. Cuts come as steps (AWS, p5 by up to 45 % in June 2025): state them.",
+        "Public price list of Google Cloud, 2022 to 2026: on demand and commitments of A100, H100 and L4 flat to +1 % a year. Cuts come as"
+        " steps (AWS, p5 by up to 45 % in June 2025): state them.",
         unit="share/year",
         ge=-0.95,
         le=1,
@@ -152,8 +208,10 @@ class ProcurementAssumptions(PricingAssumptions):
     )
     specialist_price_change_share_per_year: float = assumption(
         -0.1,
-        "Change of prices a year at specialised clouds (coreweave, nebius, lambda, ...), for contracts not yet signed, where no price path says otherwise.",
-        "One-year H100 contracts: about 2.85 USD/h early in 2024, 1.70 in October 2025, 2.35 in March 2026 (Latent Space; SemiAnalysis): 9 % a year, with swings of 40 % either way.",
+        "Change of prices a year at specialised clouds (coreweave, nebius, lambda, ...), for contracts not yet signed, where no price path"
+        " says otherwise.",
+        "One-year H100 contracts: about 2.85 USD/h early in 2024, 1.70 in October 2025, 2.35 in March 2026 (Latent Space; SemiAnalysis): 9"
+        " % a year, with swings of 40 % either way.",
         unit="share/year",
         ge=-0.95,
         le=1,
@@ -169,7 +227,13 @@ class ProcurementAssumptions(PricingAssumptions):
         step=0.05,
     )
     quota_factor: float = assumption(
-        1.0, "Multiplies quotas and what can be had by the hour, where limits.csv states them.", "1 = as stated.", unit="factor", ge=0, le=3, step=0.05
+        1.0,
+        "Multiplies quotas and what can be had by the hour, where limits.csv states them.",
+        "1 = as stated.",
+        unit="factor",
+        ge=0,
+        le=3,
+        step=0.05,
     )
     budget_factor: float = assumption(1.0, "Multiplies all budgets.", "1 = as stated.", unit="factor", ge=0, le=3, step=0.05)
     target_coverage_share: float = assumption(

@@ -12,7 +12,8 @@ class ScalingAssumptions(Timeline):
 
     scaling_law: Literal["auto", "usl", "amdahl", "gustafson", "power"] = assumption(
         "auto",
-        "Law the answer is read from; auto takes the Universal Scalability Law, averaged with a power law for what a new run will give, and for weak scaling Gustafson's where it predicts the largest run better.",
+        "Law the answer is read from; auto takes the Universal Scalability Law, averaged with a power law for what a new run will give, and"
+        " for weak scaling Gustafson's where it predicts the largest run better.",
         "Gunther, Guerrilla Capacity Planning, 2007: the law contains Amdahl's and linear scaling as special cases.",
     )
     scaling_curve: str | None = assumption(

@@ -81,7 +81,8 @@ class ServingAssumptions(PerformanceAssumptions):
     within_hour_peak_factor: float = assumption(
         1.12,
         "Busiest ten minutes of an hour over the hour's mean: an hour is sized for them.",
-        "Alibaba ServeGen, m-large, 14 days in steps of ten minutes: the median hour's busiest step is 1.12 times its mean, the 90th percentile 1.32.",
+        "Alibaba ServeGen, m-large, 14 days in steps of ten minutes: the median hour's busiest step is 1.12 times its mean, the 90th"
+        " percentile 1.32.",
         unit="factor",
         ge=1,
         le=5,
@@ -98,7 +99,8 @@ class ServingAssumptions(PerformanceAssumptions):
     service_cv2: float = assumption(
         0.8,
         "Spread of the time a request holds its slot: its squared coefficient of variation.",
-        "Between the output lengths of Mooncake's conversation trace (0.53, computed) and the exponential lengths of Xiang et al., ServeGen (1).",
+        "Between the output lengths of Mooncake's conversation trace (0.53, computed) and the exponential lengths of Xiang et al., ServeGen"
+        " (1).",
         ge=0,
         le=50,
         step=0.1,
@@ -193,7 +195,8 @@ class ServingAssumptions(PerformanceAssumptions):
     )
     cache_precision: Literal["as_weights", "bf16", "fp8"] = assumption(
         "as_weights",
-        "Number format of the key-value cache, for memory and speed alike; as_weights = 8 bit where the weights have 8 bit or fewer, else 16 bit.",
+        "Number format of the key-value cache, for memory and speed alike; as_weights = 8 bit where the weights have 8 bit or fewer, else"
+        " 16 bit.",
         "NVIDIA's published FP8 and FP4 checkpoints and results keep the cache in FP8; vLLM keeps 16 bit unless kv_cache_dtype is set.",
     )
     exact_cache_share: float = assumption(
@@ -208,7 +211,8 @@ class ServingAssumptions(PerformanceAssumptions):
     semantic_cache_share: float = assumption(
         0.1,
         "Share of the remaining requests answered from a cache of similar requests.",
-        "A judgement: published hit rates run from 20 % to 69 % for support questions (Regmi and Pun, 2024: 62 to 69 %); a general assistant reaches less.",
+        "A judgement: published hit rates run from 20 % to 69 % for support questions (Regmi and Pun, 2024: 62 to 69 %); a general"
+        " assistant reaches less.",
         unit="share",
         ge=0,
         le=1,
@@ -244,7 +248,8 @@ class ServingAssumptions(PerformanceAssumptions):
     cascade_escalation_share: float = assumption(
         0.7,
         "Share of requests that a cascade passes on to the larger model after the smaller one has answered; 1 = no cascade.",
-        "A judgement: most requests are passed on until a judge of answers has been tested; the idea is that of Chen, Zaharia and Zou, FrugalGPT (2023).",
+        "A judgement: most requests are passed on until a judge of answers has been tested; the idea is that of Chen, Zaharia and Zou,"
+        " FrugalGPT (2023).",
         unit="share",
         ge=0,
         le=1,
@@ -262,7 +267,8 @@ class ServingAssumptions(PerformanceAssumptions):
     draft_tokens: int = assumption(
         3,
         "Tokens a draft model proposes at a time (speculative decoding); 0 = none.",
-        "Leviathan, Kalman and Matias (2023), table 1: at an acceptance of 0.7, three tokens give 2.5 tokens a step for 1.6 times the arithmetic.",
+        "Leviathan, Kalman and Matias (2023), table 1: at an acceptance of 0.7, three tokens give 2.5 tokens a step for 1.6 times the"
+        " arithmetic.",
         unit="tokens",
         ge=0,
         le=16,
@@ -271,7 +277,8 @@ class ServingAssumptions(PerformanceAssumptions):
     draft_acceptance_share: float = assumption(
         0.7,
         "Chance that a proposed token is accepted.",
-        "Leviathan, Kalman and Matias, Fast Inference from Transformers via Speculative Decoding (2023): 0.5 to 0.9 by task and draft model.",
+        "Leviathan, Kalman and Matias, Fast Inference from Transformers via Speculative Decoding (2023): 0.5 to 0.9 by task and draft"
+        " model.",
         unit="share",
         ge=0,
         le=0.99,

@@ -22,12 +22,15 @@ class SplitAssumptions(ClusterAssumptions):
         step=8,
     )
     training_policy: Literal[tuple(name for name, policy in POLICIES.items() if policy.on_a_changing_fleet)] = assumption(  # type: ignore[valid-type]
-        "easy_backfill", "Policy by which training jobs are started.", "Backfill is Slurm's default scheduler (SchedulerType=sched/backfill)."
+        "easy_backfill",
+        "Policy by which training jobs are started.",
+        "Backfill is Slurm's default scheduler (SchedulerType=sched/backfill).",
     )
     reclaim_delay_minutes: float = assumption(
         10.0,
         "Time from asking a lent node back until it serves: jobs saved and ended, container and model loaded.",
-        "Spheron, GPU cold start (2026): 4 to 8 minutes for an image that is not cached, and 1.5 for the weights and graphs of a 70B model; jobs end meanwhile.",
+        "Spheron, GPU cold start (2026): 4 to 8 minutes for an image that is not cached, and 1.5 for the weights and graphs of a 70B model;"
+        " jobs end meanwhile.",
         unit="minutes",
         ge=0,
         le=1440,
@@ -54,7 +57,8 @@ class SplitAssumptions(ClusterAssumptions):
     warm_spare_share: float = assumption(
         0.25,
         "Spare that inference keeps ready above its load.",
-        "ServeGen m-large, 14 days (arXiv 2505.09999): one hour in ten carries over 27 % more than the hour before, one in twenty over 35 %.",
+        "ServeGen m-large, 14 days (arXiv 2505.09999): one hour in ten carries over 27 % more than the hour before, one in twenty over"
+        " 35 %.",
         unit="share",
         ge=0,
         le=2,

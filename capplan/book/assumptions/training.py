@@ -25,9 +25,10 @@ class TrainingAssumptions(GoodputAssumptions):
     )
     mfu_share: float | None = assumption(
         None,
-        "Share of the peak rate that a small run of this kind reaches, before it loses to scaling, pipelines, failures and waiting; empty = worked out "
-        "for its architecture, number format, accelerator and layout from measured runs.",
-        "Empty: NVIDIA, Megatron-Bridge performance summary (2026), and MosaicML, llm-foundry benchmarks; models held out: 7 % median error dense, 14 % mixture.",
+        "Share of the peak rate that a small run of this kind reaches, before it loses to scaling, pipelines, failures and waiting; empty ="
+        " worked out for its architecture, number format, accelerator and layout from measured runs.",
+        "Empty: NVIDIA, Megatron-Bridge performance summary (2026), and MosaicML, llm-foundry benchmarks; models held out: 7 % median error"
+        " dense, 14 % mixture.",
         unit="share",
         gt=0,
         le=1,
@@ -35,14 +36,16 @@ class TrainingAssumptions(GoodputAssumptions):
     )
     run_software: Literal["as_published", "tuned"] = assumption(
         "as_published",
-        "How well the software of the run uses its accelerators: as published runs of their generation, or tuned as today's benchmarks are.",
-        "Narayanan et al. (2021) and BLOOM (2022): runs on A100 reached 0.75 (median of nine) of what today's software would; of later accelerators benchmarks "
-        "and published runs agree.",
+        "How well the software of the run uses its accelerators: as published runs of their generation, or tuned as today's benchmarks"
+        " are.",
+        "Narayanan et al. (2021) and BLOOM (2022): runs on A100 reached 0.75 (median of nine) of what today's software would; of later"
+        " accelerators benchmarks and published runs agree.",
     )
     scale_loss_share: float = assumption(
         0.03,
         "Share of the speed that each doubling of the accelerators costs (stragglers, busy networks), beyond those of the measured runs.",
-        "Chowdhery et al., PaLM (2022): two pods reach 97 % of twice one; Dubey et al., Llama 3 (2024), table 4: 430 and 400 TFLOP/s on 8,192 and 16,384.",
+        "Chowdhery et al., PaLM (2022): two pods reach 97 % of twice one; Dubey et al., Llama 3 (2024), table 4: 430 and 400 TFLOP/s on"
+        " 8,192 and 16,384.",
         unit="share",
         ge=0,
         lt=0.5,
@@ -59,7 +62,8 @@ class TrainingAssumptions(GoodputAssumptions):
     )
     operations_counted: Literal["hardware", "model"] = assumption(
         "hardware",
-        "What the share of the peak counts: all operations, also those done twice to save memory (HFU), or those of the mathematics only (MFU).",
+        "What the share of the peak counts: all operations, also those done twice to save memory (HFU), or those of the mathematics only"
+        " (MFU).",
         "The two differ by a third under full recomputation only; counting all shows what recomputation costs.",
     )
     attention_operations: bool = assumption(
@@ -70,7 +74,8 @@ class TrainingAssumptions(GoodputAssumptions):
     recompute: Literal["none", "selective", "full"] = assumption(
         "selective",
         "Activations computed again in the backward pass: none, those of attention, or all.",
-        "Korthikanti et al., Reducing activation recomputation (2022): selective saves 70 % of the memory for under 3 % more work in GPT-3.",
+        "Korthikanti et al., Reducing activation recomputation (2022): selective saves 70 % of the memory for under 3 % more work in"
+        " GPT-3.",
     )
     sequence_length: int = assumption(
         8192,
@@ -105,7 +110,8 @@ class TrainingAssumptions(GoodputAssumptions):
     simple_rung_share: float = assumption(
         0.8,
         "The simplest layout that fits is taken if it is at least this share as fast as the fastest that fits; 0 = whatever it loses.",
-        "A judgement: a fifth of the speed is worth a layout that is less to build, tune and debug; a pipeline that idles for most of a step is not.",
+        "A judgement: a fifth of the speed is worth a layout that is less to build, tune and debug; a pipeline that idles for most of a"
+        " step is not.",
         unit="share",
         ge=0,
         le=1,
@@ -147,7 +153,9 @@ class TrainingAssumptions(GoodputAssumptions):
         step=0.1,
     )
     run_curve: str = assumption(
-        "", "Measured scaling curve that the run follows; empty = the first that was measured on a growing number of the same model.", "The order of the table."
+        "",
+        "Measured scaling curve that the run follows; empty = the first that was measured on a growing number of the same model.",
+        "The order of the table.",
     )
     token_bytes: float = assumption(
         4.0,
@@ -167,10 +175,25 @@ class TrainingAssumptions(GoodputAssumptions):
         le=10_000,
         step=10,
     )
-    sweep_trials: int = assumption(81, "Settings a tuning sweep tries.", "Four rounds that each keep a third: 81, 27, 9, 3.", unit="trials", ge=1, le=100_000, step=9)
-    sweep_epochs: int = assumption(27, "Rounds of training in a whole trial.", "81 trials that keep a third end with 3 after 27.", unit="epochs", ge=1, le=10_000, step=9)
+    sweep_trials: int = assumption(
+        81, "Settings a tuning sweep tries.", "Four rounds that each keep a third: 81, 27, 9, 3.", unit="trials", ge=1, le=100_000, step=9
+    )
+    sweep_epochs: int = assumption(
+        27,
+        "Rounds of training in a whole trial.",
+        "81 trials that keep a third end with 3 after 27.",
+        unit="epochs",
+        ge=1,
+        le=10_000,
+        step=9,
+    )
     sweep_keep_one_in: int = assumption(
-        3, "Of how many trials one goes on after a round of successive halving.", "Li et al., Hyperband, JMLR 2018: 3 or 4 are suggested.", ge=2, le=16, step=1
+        3,
+        "Of how many trials one goes on after a round of successive halving.",
+        "Li et al., Hyperband, JMLR 2018: 3 or 4 are suggested.",
+        ge=2,
+        le=16,
+        step=1,
     )
     sweep_stopped_share: float = assumption(
         0.5,
@@ -182,34 +205,84 @@ class TrainingAssumptions(GoodputAssumptions):
         step=0.05,
     )
     sweep_stopped_at_share: float = assumption(
-        0.3, "Share of its training at which such a trial is ended.", "A judgement: curves of good and bad settings have parted by then.", unit="share", gt=0, le=1, step=0.05
+        0.3,
+        "Share of its training at which such a trial is ended.",
+        "A judgement: curves of good and bad settings have parted by then.",
+        unit="share",
+        gt=0,
+        le=1,
+        step=0.05,
     )
     sweep_population: int = assumption(
-        20, "Trials that a population-based sweep trains side by side.", "Jaderberg et al., Population Based Training (2017), section 4: 10 to 80.", unit="trials", ge=2, le=10_000, step=5
+        20,
+        "Trials that a population-based sweep trains side by side.",
+        "Jaderberg et al., Population Based Training (2017), section 4: 10 to 80.",
+        unit="trials",
+        ge=2,
+        le=10_000,
+        step=5,
     )
     trial_accelerators: int = assumption(8, "Accelerators of one trial.", "One machine.", unit="accelerators", ge=1, le=10_000, step=1)
-    trial_hours_per_epoch: float = assumption(1.0, "Hours one trial takes for an epoch.", "A judgement; yours come from a first trial.", unit="h", gt=0, le=1000, step=0.5)
+    trial_hours_per_epoch: float = assumption(
+        1.0, "Hours one trial takes for an epoch.", "A judgement; yours come from a first trial.", unit="h", gt=0, le=1000, step=0.5
+    )
     sweep_pool_accelerators: int = assumption(
         64, "Accelerators a sweep may hold at once.", "A judgement: eight machines.", unit="accelerators", ge=1, le=100_000, step=8
     )
     adaptation_tokens: float = assumption(
-        1e9, "Tokens of your own that a model is tuned on.", "A judgement: a few million documents' worth of examples.", unit="tokens", gt=0, le=1e14, step=1e8
+        1e9,
+        "Tokens of your own that a model is tuned on.",
+        "A judgement: a few million documents' worth of examples.",
+        unit="tokens",
+        gt=0,
+        le=1e14,
+        step=1e8,
     )
     adaptation_runs: int = assumption(
-        5, "Tuning runs until one is good enough, over the months looked at.", "A judgement: a few tries, and again for each new base model.", unit="runs", ge=1, le=1000, step=1
+        5,
+        "Tuning runs until one is good enough, over the months looked at.",
+        "A judgement: a few tries, and again for each new base model.",
+        unit="runs",
+        ge=1,
+        le=1000,
+        step=1,
     )
     adapter_rank: int = assumption(
         16, "Rank of low-rank adapters.", "Hu et al., LoRA (2021), section 7.2: small ranks of 1 to 64 do as well.", ge=1, le=1024, step=8
     )
     monthly_million_tokens: float = assumption(
-        2000.0, "Tokens a month that the finished model reads and writes.", "A judgement: a product feature of a mid-size company.", unit="million/month", ge=0, le=1e9, step=100
+        2000.0,
+        "Tokens a month that the finished model reads and writes.",
+        "A judgement: a product feature of a mid-size company.",
+        unit="million/month",
+        ge=0,
+        le=1e9,
+        step=100,
     )
     api_usd_per_million_tokens: float = assumption(
-        2.0, "Price of a million tokens of a model one calls, input and output mixed.", "A judgement between small and large models' list prices; the crossover question has yours.", unit="USD", ge=0, le=1000, step=0.5
+        2.0,
+        "Price of a million tokens of a model one calls, input and output mixed.",
+        "A judgement between small and large models' list prices; the crossover question has yours.",
+        unit="USD",
+        ge=0,
+        le=1000,
+        step=0.5,
     )
     own_usd_per_million_tokens: float = assumption(
-        0.8, "Cost of a million tokens of a model one serves oneself.", "A judgement; the serving question has yours.", unit="USD", ge=0, le=1000, step=0.1
+        0.8,
+        "Cost of a million tokens of a model one serves oneself.",
+        "A judgement; the serving question has yours.",
+        unit="USD",
+        ge=0,
+        le=1000,
+        step=0.1,
     )
     decision_months: int = assumption(
-        12, "Months over which ways to a model are compared.", "A year: models are replaced about as often.", unit="months", ge=1, le=60, step=1
+        12,
+        "Months over which ways to a model are compared.",
+        "A year: models are replaced about as often.",
+        unit="months",
+        ge=1,
+        le=60,
+        step=1,
     )

@@ -105,8 +105,9 @@ class Limits(Table):
     region: str = column("Region or geography it holds for; empty = all together.", optional=True)
     accelerator: str = column("Accelerator it holds for; empty = all together.", optional=True, refers="accelerators.accelerator")
     counts: str = column(
-        "What a limit on accelerators counts: purchases (contracts and machines that give capacity), on_demand or spot (what runs by the hour), running (purchases and "
-        "on demand, as quotas of running machines do) or all. Empty = purchases for quota_accelerators, on_demand for on_demand_accelerators, spot for spot_accelerators.",
+        "What a limit on accelerators counts: purchases (contracts and machines that give capacity), on_demand or spot (what runs by the"
+        " hour), running (purchases and on demand, as quotas of running machines do) or all. Empty = purchases for quota_accelerators,"
+        " on_demand for on_demand_accelerators, spot for spot_accelerators.",
         optional=True,
         isin=list(COUNTS),
     )

@@ -50,7 +50,9 @@ class Skus(Table):
     memory_gib: float = column("Main memory.", unit="GiB", optional=True, gt=0)
     local_ssd_gib: float = column("Local flash storage.", unit="GiB", optional=True, ge=0)
     network_gbps: float = column("Network bandwidth.", unit="Gbit/s", optional=True, gt=0)
-    network_source_id: str = column("Source of the network bandwidth, where it is not that of the row.", optional=True, refers="sources.source_id")
+    network_source_id: str = column(
+        "Source of the network bandwidth, where it is not that of the row.", optional=True, refers="sources.source_id"
+    )
     power_kw: float = column("Power of the whole machine at full load; needed for owned machines.", unit="kW", optional=True, gt=0)
     source_id: str = column("Source of the row.", refers="sources.source_id")
 
@@ -70,8 +72,12 @@ class Models(Table):
     cache_values_per_layer: float = column(
         "Values kept in the cache for a token in a layer, where it is not 2 x kv_heads x head_size (latent attention).", optional=True, gt=0
     )
-    window_tokens: float = column("Sliding window of the layers that do not look at the whole context; empty = all look at all.", unit="tokens", optional=True, ge=1)
-    full_attention_layers: float = column("Layers that look at the whole context, where the others have a window; empty = none.", optional=True, ge=0)
+    window_tokens: float = column(
+        "Sliding window of the layers that do not look at the whole context; empty = all look at all.", unit="tokens", optional=True, ge=1
+    )
+    full_attention_layers: float = column(
+        "Layers that look at the whole context, where the others have a window; empty = none.", optional=True, ge=0
+    )
     experts: float = column("Routed experts of a layer in a mixture-of-experts model; empty = none.", optional=True, ge=1)
     experts_per_token: float = column("Routed experts that one token passes through.", optional=True, ge=1)
     as_of: pd.Timestamp = column("Day the figures were read.")

@@ -48,13 +48,19 @@ class Billing(Table):
     charge_category: str = column("Usage, Purchase, Tax, Credit or Adjustment.", key=True)
     pricing_category: str = column("Standard, Committed, Dynamic or Other; none where not stated.", key=True)
     commitment_status: str = column("Used, Unused or none.", key=True)
-    commitment: str = column("Provider's name of the commitment that pays for it; none where there is none.", optional=True, default="none", key=True)
-    machine: str = column("Machine or accelerator that the charge is for; none where it is for none.", optional=True, default="none", key=True)
+    commitment: str = column(
+        "Provider's name of the commitment that pays for it; none where there is none.", optional=True, default="none", key=True
+    )
+    machine: str = column(
+        "Machine or accelerator that the charge is for; none where it is for none.", optional=True, default="none", key=True
+    )
     bucket: str = column(
-        "What the charge is: machine_hours, correction, unused_commitment, unused_reservation, fee_or_software, credit, tax, unknown_accelerator or "
-        "not_a_machine; none where it was not judged.",
-        optional=True, default="none", key=True,
-    )  # fmt: skip
+        "What the charge is: machine_hours, correction, unused_commitment, unused_reservation, fee_or_software, credit, tax,"
+        " unknown_accelerator or not_a_machine; none where it was not judged.",
+        optional=True,
+        default="none",
+        key=True,
+    )
     currency: str = column("Billing currency.", key=True, str_matches=r"^[A-Z]{3}$")
     billed_cost: float = column("What the invoice says.", unit="billing currency")
     effective_cost: float = column("Cost with prepayments spread over use.", unit="billing currency")

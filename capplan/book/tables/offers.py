@@ -56,8 +56,10 @@ class Offers(Table):
     interruptions_per_hour: float = column("Expected interruptions of one machine in an hour (spot).", unit="1/h", optional=True, ge=0)
     available_share: float = column(
         "Share of the machines asked for on demand that are had; empty = the scenario's. What is asked for is capped, what is had is paid.",
-        optional=True, gt=0, le=1,
-    )  # fmt: skip
+        optional=True,
+        gt=0,
+        le=1,
+    )
     as_of: pd.Timestamp = column("Day the price held.")
     source_id: str = column("Source of the price.", refers="sources.source_id")
 
@@ -102,7 +104,9 @@ class PricePaths(Table):
     provider: str = column(f"Provider it is about, or a kind of provider ({', '.join(PROVIDER_KINDS)}); empty = all.", optional=True)
     accelerator: str = column("Accelerator it is about; * stands for any letters (H*); empty = all.", optional=True)
     term: str = column("Kind of offer it is about; empty = all.", optional=True, isin=TERMS)
-    change_share_per_year: float = column("Change of the price a year: -0.3 = it falls by 30 % each year.", optional=True, default=0.0, ge=-0.95, le=1)
+    change_share_per_year: float = column(
+        "Change of the price a year: -0.3 = it falls by 30 % each year.", optional=True, default=0.0, ge=-0.95, le=1
+    )
     step_date: pd.Timestamp = column("Day of a step, such as a cut that has been announced.", optional=True)
     step_share: float = column("Change of the price on that day: -0.44 = a cut by 44 %.", optional=True, default=0.0, ge=-0.95, le=1)
     probability: float = column("How likely it is; the plan takes the expected price.", optional=True, default=1.0, gt=0, le=1)
@@ -115,7 +119,9 @@ class PriceStates(Table):
     probability: float = column("Its probability; the states' sum is 1.", gt=0, le=1)
     on_demand_factor: float = column("Multiplies prices on demand.", optional=True, default=1.0, gt=0)
     spot_factor: float = column("Multiplies prices of spot.", optional=True, default=1.0, gt=0)
-    from_quarter: str = column("First quarter in which it shows; empty = from the first planned one.", optional=True, str_matches=QUARTER_PATTERN)
+    from_quarter: str = column(
+        "First quarter in which it shows; empty = from the first planned one.", optional=True, str_matches=QUARTER_PATTERN
+    )
 
 
 class DeliveryStates(Table):
@@ -126,5 +132,8 @@ class DeliveryStates(Table):
     provider: str = column("Provider whose deliveries are late; any = all.", optional=True, default="any", key=True)
     accelerator: str = column("Accelerator whose deliveries are late; any = all.", optional=True, default="any", key=True)
     late_days: float = column(
-        "Days by which deliveries come late; empty = the offer's 90th percentile of the lead time less its median.", unit="days", optional=True, ge=0
+        "Days by which deliveries come late; empty = the offer's 90th percentile of the lead time less its median.",
+        unit="days",
+        optional=True,
+        ge=0,
     )

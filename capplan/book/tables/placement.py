@@ -17,11 +17,17 @@ class Tasks(Table):
     cpus: float = column("CPUs (cores or vCPUs, as nodes count them) it takes.", optional=True, default=0.0, ge=0)
     threads: float = column("CPU threads it takes, where they are counted apart.", optional=True, default=0.0, ge=0)
     memory_gib: float = column("Main memory it takes.", unit="GiB", optional=True, default=0.0, ge=0)
-    accelerators: float = column("Accelerators it takes; more than a node has make it a gang over several equal nodes of one site.", optional=True, default=0.0, ge=0)
+    accelerators: float = column(
+        "Accelerators it takes; more than a node has make it a gang over several equal nodes of one site.", optional=True, default=0.0, ge=0
+    )
     accelerator: str = column("Accelerator it must have; empty = any.", optional=True)
     local_ssd_gib: float = column("Local flash storage it takes.", unit="GiB", optional=True, default=0.0, ge=0)
-    duration_hours: float = column("How long it runs; empty where task_durations says it for every node it may run on.", unit="hours", optional=True, ge=0)
-    output_gb: float = column("Data it leaves to each task after it, where task_edges does not say.", unit="GB", optional=True, default=0.0, ge=0)
+    duration_hours: float = column(
+        "How long it runs; empty where task_durations says it for every node it may run on.", unit="hours", optional=True, ge=0
+    )
+    output_gb: float = column(
+        "Data it leaves to each task after it, where task_edges does not say.", unit="GB", optional=True, default=0.0, ge=0
+    )
     owner: str = column("Person, role or team that answers for it.", optional=True)
     residency: str = column("Site or geography it must stay in; empty = anywhere.", optional=True)
     deadline: pd.Timestamp = column("When it must be done, in UTC.", optional=True, instant=True)
@@ -35,7 +41,9 @@ class TaskEdges(Table):
 
     from_task: str = column("Task that comes first.", refers="tasks.task_id", key=True)
     to_task: str = column("Task that waits for it.", refers="tasks.task_id", key=True)
-    data_gb: float = column("Data that must be there before the second starts; empty = the first one's output.", unit="GB", optional=True, ge=0)
+    data_gb: float = column(
+        "Data that must be there before the second starts; empty = the first one's output.", unit="GB", optional=True, ge=0
+    )
 
 
 class TaskDurations(Table):

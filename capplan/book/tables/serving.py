@@ -54,12 +54,19 @@ class ApiContracts(Table):
     workload: str = column("Workload it could serve.", refers="workloads.workload")
     provider: str = column("API provider, as the price list names it where its prices are used.")
     model: str = column("Model that answers; its name in the price list where no prices are stated here.")
-    kind: str = column("By the call (payg), through the batch interface (batch), or reserved throughput (provisioned).", isin=["payg", "batch", "provisioned"])
+    kind: str = column(
+        "By the call (payg), through the batch interface (batch), or reserved throughput (provisioned).",
+        isin=["payg", "batch", "provisioned"],
+    )
     input_usd_per_million: float = column("Price of a million input tokens; empty = the list price.", unit="USD", optional=True, ge=0)
-    cached_usd_per_million: float = column("Price of a million input tokens read from the cache; empty = as input.", unit="USD", optional=True, ge=0)
+    cached_usd_per_million: float = column(
+        "Price of a million input tokens read from the cache; empty = as input.", unit="USD", optional=True, ge=0
+    )
     output_usd_per_million: float = column("Price of a million output tokens.", unit="USD", optional=True, ge=0)
     discount_share: float = column("Discount on the prices, list or stated.", optional=True, default=0.0, ge=0, lt=1)
-    unit_usd_per_hour: float = column("For provisioned throughput: price of one unit for one hour, used or not.", unit="USD/h", optional=True, gt=0)
+    unit_usd_per_hour: float = column(
+        "For provisioned throughput: price of one unit for one hour, used or not.", unit="USD/h", optional=True, gt=0
+    )
     unit_tokens_per_minute: float = column("Input tokens one unit takes in a minute.", unit="tokens/min", optional=True, gt=0)
     output_token_weight: float = column("Input tokens that one output token counts for in a unit.", optional=True, default=1.0, gt=0)
     minimum_units: float = column("Fewest units.", optional=True, default=1.0, ge=1)

@@ -23,7 +23,12 @@ class Jobs(Table):
     workload: str = column("Workload whose speeds it has on other accelerators.", optional=True)
     accelerator: str = column("Accelerator it must have; empty = any in the cluster.", optional=True)
     expected_seconds: float = column("Duration its owner states or a model predicts; empty = known.", unit="s", optional=True, gt=0)
-    least_accelerators: float = column("Accelerators an elastic job can start with, and shrink to where others need room; it takes more once nobody waits. Empty = all of them.", optional=True, ge=1)
+    least_accelerators: float = column(
+        "Accelerators an elastic job can start with, and shrink to where others need room; it takes more once nobody waits. Empty = all of"
+        " them.",
+        optional=True,
+        ge=1,
+    )
     priority: float = column("Higher goes first.", optional=True, default=0.0)
     deadline: pd.Timestamp = column("When it should be done, in UTC.", optional=True, instant=True)
     utilisation_share: float = column("Mean utilisation of its accelerators while it ran.", optional=True, ge=0, le=1)

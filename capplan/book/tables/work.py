@@ -36,7 +36,8 @@ class Workloads(Table):
         "Data that leaves its home for each unit of work done elsewhere.", unit="GiB/unit", optional=True, default=0.0, ge=0
     )
     last_day: pd.Timestamp = column(
-        "Last day it is at work; a day in the past = it has ended, a day ahead = it is alive and ends then. Empty = found from its usage.", optional=True
+        "Last day it is at work; a day in the past = it has ended, a day ahead = it is alive and ends then. Empty = found from its usage.",
+        optional=True,
     )
     team: str = column("Team that owns it.", optional=True, default="shared")
     owner: str = column("Person or role that answers for it.", optional=True)
@@ -78,8 +79,14 @@ class TrainingRuns(Table):
 
     run_id: str = column("Name of the run.", key=True)
     workload: str = column("Workload it belongs to.", refers="workloads.workload")
-    parameters: float = column("Parameters that work on a token; empty = those of the model, or the share of parameters_total that its architecture has.", optional=True, gt=0)
-    parameters_total: float = column("Parameters in all, which take memory; empty = as the model's architecture has them, or the same.", optional=True, gt=0)
+    parameters: float = column(
+        "Parameters that work on a token; empty = those of the model, or the share of parameters_total that its architecture has.",
+        optional=True,
+        gt=0,
+    )
+    parameters_total: float = column(
+        "Parameters in all, which take memory; empty = as the model's architecture has them, or the same.", optional=True, gt=0
+    )
     tokens: float = column("Training tokens.", optional=True, gt=0)
     quantity: float = column(
         "Work in the workload's unit; empty = 6 x parameters x tokens, for workloads in exaflop.", unit="workload unit", optional=True, gt=0
@@ -122,10 +129,15 @@ class Services(Table):
         optional=True,
     )
     precision: str = column(
-        "Number format the weights are served in on own machines; empty = as measured, or fp8.", optional=True, isin=["bf16", "fp16", "fp8", "int8", "fp4", "int4"]
+        "Number format the weights are served in on own machines; empty = as measured, or fp8.",
+        optional=True,
+        isin=["bf16", "fp16", "fp8", "int8", "fp4", "int4"],
     )
     concurrency_limit: float = column(
-        "Requests a replica takes at once as it is set up today; empty = as many as the latency targets allow.", unit="requests", optional=True, ge=1
+        "Requests a replica takes at once as it is set up today; empty = as many as the latency targets allow.",
+        unit="requests",
+        optional=True,
+        ge=1,
     )
     small_model: str = column("Smaller architecture that a router or cascade could send requests to.", optional=True)
 

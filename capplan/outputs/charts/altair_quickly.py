@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-#: jsonschema imports it for the format of international addresses, which no chart has; building its grammar takes longer than all of Altair.
+#: jsonschema imports it for the format of international addresses, which no chart has; building its grammar takes longer than all of
+#: Altair.
 _SLOW = "rfc3987_syntax"
 
 _before = sys.modules.get(_SLOW)

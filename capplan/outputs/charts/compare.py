@@ -127,7 +127,8 @@ def waterfall(
         if row.kind == "total":
             if place and abs(number - level) > 1e-6 * size:
                 raise ChartError(
-                    f"waterfall: {row.label!r} states {number_text(number, unit)}, but the steps before it add up to {number_text(level, unit)}"
+                    f"waterfall: {row.label!r} states {number_text(number, unit)}, but the steps before it add up to"
+                    f" {number_text(level, unit)}"
                 )
             bounds.append((0.0, number))
             level = number

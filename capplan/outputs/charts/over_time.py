@@ -228,11 +228,7 @@ def _changes(changes: pd.DataFrame, table: pd.DataFrame, band: pd.DataFrame | No
             if part.empty:
                 continue
             labels = pd.DataFrame(
-                {
-                    "x": part.index,
-                    "text": [f"{arrow} {compact(size)}" for size in part],
-                    "y": tops.reindex(part.index).fillna(0).to_numpy(),
-                }
+                {"x": part.index, "text": [f"{arrow} {compact(size)}" for size in part], "y": tops.reindex(part.index).fillna(0).to_numpy()}
             )
             marks.append(
                 alt.Chart(labels)

@@ -47,7 +47,8 @@ def gantt(
     backwards = table[table["end"] < table["start"]]
     if not backwards.empty:
         raise ChartError(
-            f"gantt: {backwards['name'].iloc[0]!r} ends {backwards['end'].iloc[0].date()}, before it starts {backwards['start'].iloc[0].date()}"
+            f"gantt: {backwards['name'].iloc[0]!r} ends {backwards['end'].iloc[0].date()}, before it starts"
+            f" {backwards['start'].iloc[0].date()}"
         )
     raw = [known for known in theme.STACK_ORDER if known in set(table["term"])]
     raw += [str(found) for found in table["term"].unique() if found not in theme.STACK_ORDER]
@@ -177,7 +178,9 @@ def heat_map(
     colour = alt.Color("value:Q", scale=scale, legend=legend)
     if name:
         shades = theme.colours(list(dict.fromkeys(table["name"])))
-        colour = alt.Color("name:N", scale=alt.Scale(domain=list(shades), range=list(shades.values())), legend=alt.Legend(title=None, orient="bottom"))
+        colour = alt.Color(
+            "name:N", scale=alt.Scale(domain=list(shades), range=list(shades.values())), legend=alt.Legend(title=None, orient="bottom")
+        )
         table["text"] = [theme.lines(f"{label}: {text}", wide) for label, text in zip(table["name"], table["text"], strict=True)]
         table["ink"] = "#ffffff"
         base.data = table

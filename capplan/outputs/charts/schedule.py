@@ -45,9 +45,14 @@ def schedule(
     raw = [str(kind) for kind in dict.fromkeys(table["kind"])]
     tones = theme.colours(raw)
     kinds = [theme.lines(theme.display_name(kind)) for kind in raw]
-    table = table.assign(**{name: table[name].map(theme.display_name).map(theme.lines) for name in ("row", "kind")}, label=table["label"].map(theme.display_name))
+    table = table.assign(
+        **{name: table[name].map(theme.display_name).map(theme.lines) for name in ("row", "kind")},
+        label=table["label"].map(theme.display_name),
+    )
     order = list(dict.fromkeys(table["row"]))
-    across = alt.X("start:Q", title=theme.axis_title(x_title, unit, theme.X_TITLE), axis=alt.Axis(grid=True), scale=alt.Scale(zero=True, nice=True))
+    across = alt.X(
+        "start:Q", title=theme.axis_title(x_title, unit, theme.X_TITLE), axis=alt.Axis(grid=True), scale=alt.Scale(zero=True, nice=True)
+    )
     down = alt.Y("row:N", sort=order, title=None, axis=alt.Axis(labelExpr=theme.SPLIT_LABEL, grid=False), scale=alt.Scale(paddingInner=0.3))
     legend = alt.Legend(title=None, orient="top", labelExpr=theme.SPLIT_LABEL, symbolType="square", columns=4)
     colour = alt.Color("kind:N", scale=alt.Scale(domain=kinds, range=[tones[kind] for kind in raw]), legend=legend)
@@ -64,9 +69,20 @@ def schedule(
     # a name stands in its bar where it has room, at about 6 pixels a letter
     whole = float(table["end"].max()) or 1.0
     room = table[(table["end"] - table["start"]) / whole * 520 > 6 * table["label"].str.len()]
-    marks.append(alt.Chart(room.assign(middle=(room["start"] + room["end"]) / 2)).mark_text(fontSize=10, stroke="#ffffff", strokeWidth=3, strokeJoin="round").encode(x="middle:Q", y=down, text="label:N"))
-    marks.append(alt.Chart(room.assign(middle=(room["start"] + room["end"]) / 2)).mark_text(fontSize=10, color="#000000").encode(x="middle:Q", y=down, text="label:N"))
+    marks.append(
+        alt.Chart(room.assign(middle=(room["start"] + room["end"]) / 2))
+        .mark_text(fontSize=10, stroke="#ffffff", strokeWidth=3, strokeJoin="round")
+        .encode(x="middle:Q", y=down, text="label:N")
+    )
+    marks.append(
+        alt.Chart(room.assign(middle=(room["start"] + room["end"]) / 2))
+        .mark_text(fontSize=10, color="#000000")
+        .encode(x="middle:Q", y=down, text="label:N")
+    )
     if limit is not None:
         day = alt.Chart(pd.DataFrame({"start": [float(limit)], "text": [limit_title]})).encode(x=across)
-        marks += [day.mark_rule(color="#000000", strokeWidth=1.5, strokeDash=[4, 3]), day.mark_text(align="right", baseline="bottom", dx=-4, dy=-3, fontWeight="bold").encode(y=alt.value(0), text="text:N")]
+        marks += [
+            day.mark_rule(color="#000000", strokeWidth=1.5, strokeDash=[4, 3]),
+            day.mark_text(align="right", baseline="bottom", dx=-4, dy=-3, fontWeight="bold").encode(y=alt.value(0), text="text:N"),
+        ]
     return theme.finish(alt.layer(*marks), title, subtitle, height=130 + theme.rows_height(order, 26))

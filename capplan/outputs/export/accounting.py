@@ -14,8 +14,16 @@ BY_TERM = {
     "owned": ("yes", "yes", "no lease: the machines are one's own, property and equipment"),
     "lease": ("yes", "yes", "lease: machines are named and the customer directs their use"),
     "capacity_block": ("no", "no", "service: the provider may put any machine in, for a booked time"),
-    "reserved_1y": ("to be confirmed", "to be confirmed", "service unless the contract names machines that the provider may not put others in for"),
-    "reserved_3y": ("to be confirmed", "to be confirmed", "service unless the contract names machines that the provider may not put others in for"),
+    "reserved_1y": (
+        "to be confirmed",
+        "to be confirmed",
+        "service unless the contract names machines that the provider may not put others in for",
+    ),
+    "reserved_3y": (
+        "to be confirmed",
+        "to be confirmed",
+        "service unless the contract names machines that the provider may not put others in for",
+    ),
     "savings_plan_1y": ("no", "no", "service: only a price is agreed, no machine"),
     "savings_plan_3y": ("no", "no", "service: only a price is agreed, no machine"),
 }
@@ -26,15 +34,20 @@ BALANCE = {"payable": "accounts payable", "bank": "bank", "prepaid": "prepaid ex
 def lease_flags(plan: Plan, book: Book) -> pd.DataFrame:
     """Return, for a person to confirm, which contracts may hold a lease: an identified asset whose use the customer controls.
 
-    The rules are those of ASC 842-10-15-3 to 15-9 and IFRS 16 B9 to B31 (a lease conveys the right to control the use of an identified asset; a substantive right of the
+    The rules are those of ASC 842-10-15-3 to 15-9 and IFRS 16 B9 to B31 (a lease conveys the right to control the use of an identified
+    asset; a substantive right of the
     provider to put another asset in means that there is none).
 
     Returns
     -------
     DataFrame
-        contract_id, status, term, identified_asset, control, longer_than_a_year (short leases may be left off the balance sheet), proposal, confirmed_by (empty).
+        contract_id, status, term, identified_asset, control, longer_than_a_year (short leases may be left off the balance sheet),
+        proposal, confirmed_by (empty).
     """
-    rows = [(str(row["commitment_id"]), "signed", str(row["term"]), row["start"], row["end"]) for row in book.get("commitments").to_dict("records")]
+    rows = [
+        (str(row["commitment_id"]), "signed", str(row["term"]), row["start"], row["end"])
+        for row in book.get("commitments").to_dict("records")
+    ]
     rows += [
         (f"{row['offer_id']} {row['quarter']}", "firm" if row["firm"] else "indicative", str(row["term"]), row["starts"], row["ends"])
         for row in plan.purchases.purchases.to_dict("records")
@@ -52,13 +65,15 @@ def roll_forward(plan: Plan) -> pd.DataFrame:
 
     .. math:: \text{closing} = \text{opening} + \text{added} - \text{expensed} - \text{disposed}
 
-    Prepaid is what was billed for contracts ahead of their service (what is billed after it is negative: accrued). Machines are carried at cost less
+    Prepaid is what was billed for contracts ahead of their service (what is billed after it is negative: accrued). Machines are carried at
+    cost less
     depreciation, until they are sold at their residual value.
 
     Returns
     -------
     DataFrame
-        month, kind (prepaid, machines), opening_amount, added_amount, expensed_amount, disposed_amount, closing_amount, over all months of the ledger.
+        month, kind (prepaid, machines), opening_amount, added_amount, expensed_amount, disposed_amount, closing_amount, over all months of
+        the ledger.
     """
     rows = plan.ledger.entries
     months = pd.Index(sorted(rows["month"].unique()), name="month")
@@ -75,10 +90,16 @@ def roll_forward(plan: Plan) -> pd.DataFrame:
         closing = (added - expensed - disposed).cumsum()
         parts.append(
             pd.DataFrame(
-                {"kind": kind, "opening_amount": closing.shift(fill_value=0.0), "added_amount": added, "expensed_amount": expensed,
-                 "disposed_amount": disposed, "closing_amount": closing}
+                {
+                    "kind": kind,
+                    "opening_amount": closing.shift(fill_value=0.0),
+                    "added_amount": added,
+                    "expensed_amount": expensed,
+                    "disposed_amount": disposed,
+                    "closing_amount": closing,
+                }
             ).reset_index()
-        )  # fmt: skip
+        )
     table = pd.concat(parts, ignore_index=True)
     # Balances are carried at the rate of the day of the plan, so that opening, movements and closing agree in any currency.
     rate = _plan_rate(plan)
@@ -95,19 +116,24 @@ def _plan_rate(plan: Plan) -> float:
 def postings(plan: Plan, account_map: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return the month-end postings of the planned months: invoices, payments, and what is expensed, each with its debit and credit account.
 
-    What is billed is debited to a clearing of the contract (prepaid, machines) or to its expense and credited to accounts payable; what is paid is debited to
-    accounts payable and credited to the bank; what is expensed is debited to its account and credited to the clearing. Debits and credits of a month agree.
+    What is billed is debited to a clearing of the contract (prepaid, machines) or to its expense and credited to accounts payable; what is
+    paid is debited to
+    accounts payable and credited to the bank; what is expensed is debited to its account and credited to the clearing. Debits and credits
+    of a month agree.
 
     Returns
     -------
     DataFrame
-        entity, version, month (YYYY-MM), text, debit_account, credit_account, amount (book's currency; negative = the other way round), currency.
+        entity, version, month (YYYY-MM), text, debit_account, credit_account, amount (book's currency; negative = the other way round),
+        currency.
     """
     scenario = plan.scenario
     quarters = quarter_range(scenario.first_quarter, scenario.horizon_quarters)
     first = pd.Timestamp(scenario.as_of).replace(day=1)
     rows = plan.ledger.entries
-    rows = rows[rows["view"].isin(["cash", "billed", "p_and_l"]) & (rows["month"] >= first) & (rows["month"] < quarter_end(quarters[-1]))].reset_index(drop=True)
+    rows = rows[
+        rows["view"].isin(["cash", "billed", "p_and_l"]) & (rows["month"] >= first) & (rows["month"] < quarter_end(quarters[-1]))
+    ].reset_index(drop=True)
     expensed = rows[rows["view"] == "p_and_l"]
     accounts = mapped_accounts(expensed, pd.DataFrame() if account_map is None else account_map)["account"]
     cleared = rows["component"].map(

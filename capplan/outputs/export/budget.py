@@ -82,27 +82,42 @@ def layouts(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     Returns
     -------
     dict
-        anaplan: one row an amount, by the names of its dimensions; adaptive: accounts and levels down, months across; oracle_epm: one row for each account,
+        anaplan: one row an amount, by the names of its dimensions; adaptive: accounts and levels down, months across; oracle_epm: one row
+        for each account,
         cost centre and fiscal year, its months across, the other dimensions in the point of view.
     """
     when = pd.to_datetime(table["month"] + "-01")
     order = list(dict.fromkeys(when.sort_values().dt.strftime("%b %Y")))
     anaplan = pd.DataFrame(
         {
-            "Version": table["version"], "Entity": table["entity"], "Account": table["account"], "Cost Center": table["cost_center"], "Team": table["team"],
-            "Time": when.dt.strftime("%b %y"), "Amount": table["amount"],
+            "Version": table["version"],
+            "Entity": table["entity"],
+            "Account": table["account"],
+            "Cost Center": table["cost_center"],
+            "Team": table["team"],
+            "Time": when.dt.strftime("%b %y"),
+            "Amount": table["amount"],
         }
-    )  # fmt: skip
+    )
     wide = table.assign(time=when.dt.strftime("%b %Y"), level=table["entity"] + "/" + table["cost_center"])
-    adaptive = wide.pivot_table(index=["account", "account_name", "level", "team"], columns="time", values="amount", aggfunc="sum", fill_value=0.0)
+    adaptive = wide.pivot_table(
+        index=["account", "account_name", "level", "team"], columns="time", values="amount", aggfunc="sum", fill_value=0.0
+    )
     adaptive = adaptive[order].rename_axis(columns=None).reset_index()
     adaptive.columns = ["Account Code", "Account Name", "Level", "Team", *order]
     months = list(dict.fromkeys(when.sort_values().dt.strftime("%b")))
-    wide = wide.assign(time=when.dt.strftime("%b"), view=[f"{v},{e},{y},{t}" for v, e, y, t in table[["version", "entity", "fiscal_year", "team"]].itertuples(index=False)])
+    wide = wide.assign(
+        time=when.dt.strftime("%b"),
+        view=[f"{v},{e},{y},{t}" for v, e, y, t in table[["version", "entity", "fiscal_year", "team"]].itertuples(index=False)],
+    )
     epm = wide.pivot_table(index=["account", "cost_center", "view"], columns="time", values="amount", aggfunc="sum", fill_value=0.0)
     epm = epm[months].rename_axis(columns=None).reset_index()
     epm["Point-of-View"] = epm.pop("view")
-    return {"anaplan": anaplan, "adaptive": adaptive, "oracle_epm": epm.rename(columns={"account": "Account", "cost_center": "Cost Center"})}
+    return {
+        "anaplan": anaplan,
+        "adaptive": adaptive,
+        "oracle_epm": epm.rename(columns={"account": "Account", "cost_center": "Cost Center"}),
+    }
 
 
 def write_budget(plan: Plan, path: Path, account_map: pd.DataFrame | None = None) -> Path:

@@ -16,7 +16,8 @@ GROUP = "kueue.x-k8s.io"
 VERSIONS = {"v1beta2": "cohortName", "v1beta1": "cohort"}
 HEADER = """\
 # Kueue quotas of the recommended split, counted in accelerators.
-# - Quotas cover accelerators only: let Kueue leave out what is not listed (resources.excludeResourcePrefixes in its configuration: cpu, memory, ...).
+# - Quotas cover accelerators only: let Kueue leave out what is not listed (resources.excludeResourcePrefixes in its configuration: cpu,
+# memory, ...).
 # - Flavors expect nodes labelled capplan/accelerator=<name>; change the label to the one your nodes have.
 # - Inference needs a WorkloadPriorityClass above that of training: it takes back what was lent.
 """
@@ -42,7 +43,8 @@ def kueue_objects(quotas: pd.DataFrame, version: str = "v1beta2") -> list[dict[s
     Parameters
     ----------
     quotas
-        [queue, role, team, accelerator, nominal_accelerators, borrowing_limit, lending_limit, cohort]; empty limits are none. A row of role cohort
+        [queue, role, team, accelerator, nominal_accelerators, borrowing_limit, lending_limit, cohort]; empty limits are none. A row of
+        role cohort
         is a cohort with limits of its own inside its parent.
     version
         Version of the API: v1beta2, or v1beta1 for a Kueue that does not know it yet.
@@ -57,17 +59,14 @@ def kueue_objects(quotas: pd.DataFrame, version: str = "v1beta2") -> list[dict[s
     queues = labels(quotas["queue"], "queue")
     cohorts = labels([*groups["cohort"].dropna(), *groups["queue"], *quotas["cohort"].dropna()], "cohort")
     objects: list[dict[str, Any]] = [
-        {
-            "apiVersion": api,
-            "kind": "ResourceFlavor",
-            "metadata": {"name": flavor},
-            "spec": {"nodeLabels": {"capplan/accelerator": flavor}},
-        }
+        {"apiVersion": api, "kind": "ResourceFlavor", "metadata": {"name": flavor}, "spec": {"nodeLabels": {"capplan/accelerator": flavor}}}
         for flavor in flavors.values()
     ]
     for cohort, name in cohorts.items():
         rows = groups[groups["queue"] == cohort]
-        spec: dict[str, Any] = {"parentName": cohorts[rows["cohort"].iloc[0]], "resourceGroups": _groups(rows, flavors, True)} if len(rows) else {}
+        spec: dict[str, Any] = (
+            {"parentName": cohorts[rows["cohort"].iloc[0]], "resourceGroups": _groups(rows, flavors, True)} if len(rows) else {}
+        )
         objects.append({"apiVersion": api, "kind": "Cohort", "metadata": {"name": name}, "spec": spec})
     for queue, rows in quotas.groupby("queue", sort=False):
         cohort = rows["cohort"].iloc[0]
@@ -138,21 +137,36 @@ def _one_of(*known: str) -> Any:
     return lambda value: value in known
 
 
-#: Published fields of spec: a dict nests; a list holds the rule of its entries and the fields that each must have; a function judges a value.
-_RESOURCE = {"name": lambda text: isinstance(text, str) and bool(text), "nominalQuota": _quantity, "borrowingLimit": _quantity, "lendingLimit": _quantity}
+#: Published fields of spec: a dict nests; a list holds the rule of its entries and the fields that each must have; a function judges a
+#: value.
+_RESOURCE = {
+    "name": lambda text: isinstance(text, str) and bool(text),
+    "nominalQuota": _quantity,
+    "borrowingLimit": _quantity,
+    "lendingLimit": _quantity,
+}
 _FLAVOR = {"name": _name, "resources": [_RESOURCE, "name", "nominalQuota"]}
 _GROUP = {"coveredResources": [lambda text: isinstance(text, str) and bool(text)], "flavors": [_FLAVOR, "name", "resources"]}
 _GROUPS = [_GROUP, "coveredResources", "flavors"]
 SPECS: dict[str, dict[str, Any]] = {
-    "ResourceFlavor": {"nodeLabels": lambda value: isinstance(value, dict) and all(isinstance(text, str) for text in value.values()), "topologyName": _name},
+    "ResourceFlavor": {
+        "nodeLabels": lambda value: isinstance(value, dict) and all(isinstance(text, str) for text in value.values()),
+        "topologyName": _name,
+    },
     "Cohort": {"parentName": _name, "resourceGroups": _GROUPS, "fairSharing": {"weight": _quantity}},
     "ClusterQueue": {
-        "namespaceSelector": {"matchLabels": lambda value: isinstance(value, dict), "matchExpressions": lambda value: isinstance(value, list)},
+        "namespaceSelector": {
+            "matchLabels": lambda value: isinstance(value, dict),
+            "matchExpressions": lambda value: isinstance(value, list),
+        },
         "queueingStrategy": _one_of("StrictFIFO", "BestEffortFIFO"),
         "preemption": {
             "reclaimWithinCohort": _one_of("Never", "LowerPriority", "Any"),
             "withinClusterQueue": _one_of("Never", "LowerPriority", "LowerOrNewerEqualPriority"),
-            "borrowWithinCohort": {"policy": _one_of("Never", "LowerPriority"), "maxPriorityThreshold": lambda value: isinstance(value, int)},
+            "borrowWithinCohort": {
+                "policy": _one_of("Never", "LowerPriority"),
+                "maxPriorityThreshold": lambda value: isinstance(value, int),
+            },
         },
         "flavorFungibility": {
             "whenCanBorrow": _one_of("MayStopSearch", "TryNextFlavor"),
@@ -168,7 +182,8 @@ SPECS: dict[str, dict[str, Any]] = {
 def kueue_faults(text: str) -> list[str]:
     """Return what in a YAML text is not as Kueue's published resource definitions want it.
 
-    Checked are the fields, their types, patterns and choices, what is required, that a flavor lists the covered resources, that limits stand in a cohort
+    Checked are the fields, their types, patterns and choices, what is required, that a flavor lists the covered resources, that limits
+    stand in a cohort
     only, that lending does not exceed the quota, and that every flavor and cohort is defined.
 
     Source
@@ -234,7 +249,10 @@ def _relations(queue: dict[str, Any], defined: dict[str, set[str]], above: str) 
     if cohort is not None and cohort not in defined["Cohort"]:
         faults.append(f"{where}: there is no cohort {cohort}")
     preemption = spec.get("preemption", {})
-    if preemption.get("reclaimWithinCohort", "Never") == "Never" and preemption.get("borrowWithinCohort", {}).get("policy", "Never") != "Never":
+    if (
+        preemption.get("reclaimWithinCohort", "Never") == "Never"
+        and preemption.get("borrowWithinCohort", {}).get("policy", "Never") != "Never"
+    ):
         faults.append(f"{where}: borrowWithinCohort needs reclaimWithinCohort")
     seen: set[str] = set()
     for group in spec.get("resourceGroups", []):

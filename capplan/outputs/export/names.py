@@ -72,7 +72,9 @@ def read_split(report: Path) -> tuple[pd.DataFrame, pd.DataFrame, str]:
     for name, columns in _NEEDED.items():
         file = place / f"{name}.csv"
         try:
-            frame = pd.read_csv(file, keep_default_na=False, na_values=[""], dtype={"queue": str, "team": str, "node": str, "accelerator": str})
+            frame = pd.read_csv(
+                file, keep_default_na=False, na_values=[""], dtype={"queue": str, "team": str, "node": str, "accelerator": str}
+            )
         except (OSError, ValueError) as error:
             raise CapplanError(f"{file} cannot be read: {error}; run `capplan run split BOOK` again") from error
         missing = [column for column in columns if column not in frame]

@@ -46,5 +46,8 @@ def export_quotas(format_: str, report: Path) -> Exported:
     versions = {"kueue": "v1beta2", "kueue-v1beta1": "v1beta1"}
     text = kueue_yaml(quotas, versions[format_]) if format_ in versions else slurm_conf(quotas, fleet, arrangement)
     own = fleet.groupby("own")["accelerator_count"].sum()
-    headline = f"{own.get('inference', 0):,} accelerators are inference's own and {own.get('training', 0):,} training's, divided as {_WORDS[arrangement]}."
+    headline = (
+        f"{own.get('inference', 0):,} accelerators are inference's own and {own.get('training', 0):,} training's, divided as"
+        f" {_WORDS[arrangement]}."
+    )
     return Exported(text, quotas, headline)

@@ -41,15 +41,19 @@ def host_list(names: Iterable[str]) -> str:
             else:
                 runs.append([number, number])
         parts = [f"{first}-{last}" if last > first else str(first) for first, last in runs]
-        found.append(stem if not parts else f"{stem}{parts[0]}" if len(parts) == 1 and "-" not in parts[0] else f"{stem}[{','.join(parts)}]")
+        found.append(
+            stem if not parts else f"{stem}{parts[0]}" if len(parts) == 1 and "-" not in parts[0] else f"{stem}[{','.join(parts)}]"
+        )
     return ",".join(found)
 
 
 def slurm_conf(quotas: pd.DataFrame, fleet: pd.DataFrame, arrangement: str) -> str:
     """Write partitions for slurm.conf, and the commands that set limits and shares as comments.
 
-    Separate clusters are two partitions on their own nodes. In a shared pool both partitions have all nodes and inference displaces training. Lending
-    adds a third partition, `lent`: inference's nodes at the lowest tier, whose jobs go back to the queue when inference asks; jobs name both
+    Separate clusters are two partitions on their own nodes. In a shared pool both partitions have all nodes and inference displaces
+    training. Lending
+    adds a third partition, `lent`: inference's nodes at the lowest tier, whose jobs go back to the queue when inference asks; jobs name
+    both
     (`--partition=training,lent`).
 
     Parameters
@@ -73,11 +77,17 @@ def slurm_conf(quotas: pd.DataFrame, fleet: pd.DataFrame, arrangement: str) -> s
     high, low = "PriorityTier=100 PreemptMode=OFF", "PriorityTier=1 PreemptMode=REQUEUE"
     lines = ["# Slurm partitions of the recommended split; the nodes are those of the nodes table and must be defined as NodeName lines."]
     if arrangement == "separate":
-        lines += [f"PartitionName=inference Nodes={own['inference']} State=UP", f"PartitionName=training Nodes={own['training']} Default=YES State=UP"]
+        lines += [
+            f"PartitionName=inference Nodes={own['inference']} State=UP",
+            f"PartitionName=training Nodes={own['training']} Default=YES State=UP",
+        ]
     else:
         lines += ["PreemptType=preempt/partition_prio", "PreemptMode=REQUEUE"]
         if arrangement == "shared":
-            lines += [f"PartitionName=inference Nodes={everything} {high} State=UP", f"PartitionName=training Nodes={everything} Default=YES {low} State=UP"]
+            lines += [
+                f"PartitionName=inference Nodes={everything} {high} State=UP",
+                f"PartitionName=training Nodes={everything} Default=YES {low} State=UP",
+            ]
         else:
             lines += [
                 f"PartitionName=inference Nodes={own['inference']} {high} State=UP",

@@ -66,12 +66,16 @@ class Board(ipywidgets.VBox):
         self._book, self._today, self._folder, self._runs = book, scenario, folder or Path.cwd(), runs or Background()
         self._stamp = _stamp(book.path)
         self.asked: list[Asked] = []
-        self.headline, self.status, self.picture, self.table, self.comparison = (ipywidgets.HTML(layout=ipywidgets.Layout(width="auto")) for _ in range(5))
+        self.headline, self.status, self.picture, self.table, self.comparison = (
+            ipywidgets.HTML(layout=ipywidgets.Layout(width="auto")) for _ in range(5)
+        )
         for part, name in ((self.headline, "headline"), (self.status, "status"), (self.picture, "picture"), (self.table, "table")):
             part.add_class(f"capplan-{name}")
         self.cards = {card.name: self._card(card) for card in CARDS}
         self.onto = ipywidgets.Dropdown(options=[TODAY], description="On top of", layout=ipywidgets.Layout(width="330px"))
-        self.first, self.second = (ipywidgets.Dropdown(options=[], description=name, layout=ipywidgets.Layout(width="330px")) for name in ("Compare", "with"))
+        self.first, self.second = (
+            ipywidgets.Dropdown(options=[], description=name, layout=ipywidgets.Layout(width="330px")) for name in ("Compare", "with")
+        )
         self.buttons = {
             "compare": self._button("Show the difference", self.compare),
             "save": self._button("Save scenario", self.save),
@@ -80,12 +84,18 @@ class Board(ipywidgets.VBox):
             "clear": self._button("Clear the board", self.clear),
             "reload": self._button("Reload the book", self.reload),
         }
-        cards = ipywidgets.VBox([self.onto, *(row for row, _, _ in self.cards.values())], layout=ipywidgets.Layout(flex="0 0 500px", max_height="430px", overflow="auto"))
+        cards = ipywidgets.VBox(
+            [self.onto, *(row for row, _, _ in self.cards.values())],
+            layout=ipywidgets.Layout(flex="0 0 500px", max_height="430px", overflow="auto"),
+        )
         cards.add_class("capplan-cards")
         self.picture.layout.flex, self.picture.layout.min_width = "1 1 0", "0"
         top = ipywidgets.HBox([self.picture, cards])
         choose = ipywidgets.HBox([self.first, self.second, *self.buttons.values()], layout=ipywidgets.Layout(flex_flow="row wrap"))
-        super().__init__(children=[self.headline, self.status, top, self.table, choose, self.comparison], layout=ipywidgets.Layout(width="auto", min_width="0"))
+        super().__init__(
+            children=[self.headline, self.status, top, self.table, choose, self.comparison],
+            layout=ipywidgets.Layout(width="auto", min_width="0"),
+        )
         for name in ("capplan-meeting", *NO_MATHEMATICS):
             self.add_class(name)
         self._put(Asked(TODAY, scenario))
@@ -94,7 +104,9 @@ class Board(ipywidgets.VBox):
         """Ask a card's question on top of the chosen column, as a click on it does."""
         card = next(card for card in CARDS if card.name == name)
         if _stamp(self._book.path) != self._stamp:
-            raise CapplanError("The book has changed on disk since it was loaded: press Reload the book; the answers on the board are those of before.")
+            raise CapplanError(
+                "The book has changed on disk since it was loaded: press Reload the book; the answers on the board are those of before."
+            )
         ground = next((asked for asked in self.asked if asked.title == self.onto.value), self.asked[0])
         scenario = card.ask(self._book, ground.scenario, number, pick)
         title = card.title(number, pick) + (f", on top of: {ground.title}" if ground.title != TODAY else "")
@@ -113,8 +125,12 @@ class Board(ipywidgets.VBox):
         self.second.value = asked.title
         today = self.asked[0].column.signed if self.asked[0].column and asked.title != TODAY else None
         if asked.title != TODAY:
-            self._runs("first", partial(first_column, asked.title, self._book, asked.scenario), partial(self._answered, asked, "first answer"))
-        self._runs("full", partial(full_column, asked.title, self._book, asked.scenario, today), partial(self._answered, asked, "full answer"))
+            self._runs(
+                "first", partial(first_column, asked.title, self._book, asked.scenario), partial(self._answered, asked, "first answer")
+            )
+        self._runs(
+            "full", partial(full_column, asked.title, self._book, asked.scenario, today), partial(self._answered, asked, "full answer")
+        )
 
     def _answered(self, asked: Asked, state: str, column: Column | None, error: BaseException | None) -> None:
         """Take an answer; a first one never takes the place of a full one, and what fails in it is said by the full one."""
@@ -137,7 +153,11 @@ class Board(ipywidgets.VBox):
             chooser.options = titles
             chooser.value = kept if kept in titles else titles[-1] if chooser is self.second else titles[0]
         waiting = [asked.title for asked in self.asked if asked.state in ("computing", "first answer")]
-        self.status.value = html.escape(f"Computing in full: {'; '.join(waiting)}. You can go on." if waiting else "All answers are full ones: a run without a person gives the same.")
+        self.status.value = html.escape(
+            f"Computing in full: {'; '.join(waiting)}. You can go on."
+            if waiting
+            else "All answers are full ones: a run without a person gives the same."
+        )
         if columns:
             self.headline.value = f"<h3 style='margin:4px 0'>{html.escape(columns[-1].headline)}</h3>"
             self.picture.value = charts.to_svg(board_chart(columns))
@@ -145,11 +165,17 @@ class Board(ipywidgets.VBox):
     def _card(self, card: Card) -> tuple[ipywidgets.Widget, ipywidgets.Widget | None, ipywidgets.Widget | None]:
         """Build a card: a button, a number, and what can be picked."""
         button = ipywidgets.Button(description=card.name, tooltip=f"Ask: {card.name}", layout=ipywidgets.Layout(width="210px"))
-        number = ipywidgets.FloatText(value=card.start, layout=ipywidgets.Layout(width="70px"), tooltip=f"{card.name} ({card.unit})") if card.unit else None
+        number = (
+            ipywidgets.FloatText(value=card.start, layout=ipywidgets.Layout(width="70px"), tooltip=f"{card.name} ({card.unit})")
+            if card.unit
+            else None
+        )
         picks = card.picks(self._book) if card.picks else ()
         pick = ipywidgets.Dropdown(options=picks, layout=ipywidgets.Layout(width="150px"), tooltip=card.name) if card.picks else None
         button.disabled = bool(card.picks and not picks)
-        button.on_click(lambda _: self._pressed(lambda: self.ask(card.name, number.value if number else 0.0, str(pick.value) if pick else "")))
+        button.on_click(
+            lambda _: self._pressed(lambda: self.ask(card.name, number.value if number else 0.0, str(pick.value) if pick else ""))
+        )
         unit = ipywidgets.HTML(html.escape(card.unit))
         row = ipywidgets.HBox([part for part in (button, number, unit if card.unit else None, pick) if part is not None])
         row.layout.flex = "0 0 auto"

@@ -17,13 +17,20 @@ from capplan.outputs import charts
 from capplan.text import counted, heading, money, number_text, words
 
 _STYLE = (
-    "<style>.capplan-meeting .capplan-picture svg{max-width:100%;height:auto}.capplan-board table{border-collapse:collapse;font-size:12.5px;line-height:1.35}.capplan-board caption{text-align:left;font-weight:600;padding:4px 0}"
-    ".capplan-board th,.capplan-board td{padding:2px 10px 2px 0;border-bottom:1px solid #ccd2d9;text-align:right;vertical-align:top;white-space:normal;color:#1b1f24;background:#fff}"
-    ".capplan-board th[scope=row],.capplan-board td.words{text-align:left}.capplan-board th[scope=row]{font-weight:500;min-width:190px}.capplan-board small{font-weight:400;color:#4a525c}"
-    ".capplan-board td.words{font-size:12px;max-width:230px}.capplan-board .wide{overflow:auto;max-height:420px;background:#fff}</style>"
+    "<style>.capplan-meeting .capplan-picture svg{max-width:100%;height:auto}.capplan-board"
+    " table{border-collapse:collapse;font-size:12.5px;line-height:1.35}.capplan-board caption{text-align:left;font-weight:600;padding:4px"
+    " 0}.capplan-board th,.capplan-board td{padding:2px 10px 2px 0;border-bottom:1px solid"
+    " #ccd2d9;text-align:right;vertical-align:top;white-space:normal;color:#1b1f24;background:#fff}.capplan-board"
+    " th[scope=row],.capplan-board td.words{text-align:left}.capplan-board th[scope=row]{font-weight:500;min-width:190px}.capplan-board"
+    " small{font-weight:400;color:#4a525c}.capplan-board td.words{font-size:12px;max-width:230px}.capplan-board"
+    " .wide{overflow:auto;max-height:420px;background:#fff}</style>"
 )
 #: Measures whose names need more words than their own.
-_NAMES = {"expected_usd": "Cost in expectation (USD)", "todays_signatures_cost_more_usd": "Signing today's plan under it costs more (USD)", "bad_cases_usd": "In the bad cases (USD)"}
+_NAMES = {
+    "expected_usd": "Cost in expectation (USD)",
+    "todays_signatures_cost_more_usd": "Signing today's plan under it costs more (USD)",
+    "bad_cases_usd": "In the bad cases (USD)",
+}
 
 
 def measure_name(name: str, currency: str) -> str:
@@ -84,13 +91,26 @@ def board_html(columns: Sequence[tuple[str, Column | None, str]], before: Scenar
     head = "".join(f'<th scope="col">{html.escape(title)}<br><small>{html.escape(state)}</small></th>' for title, _, state in columns)
     rows = []
     for name in names:
-        cells = "".join(f"<td>{html.escape(measure_text(name, column.measures.get(name) if column else None, currency))}</td>" for _, column, _ in columns)
+        cells = "".join(
+            f"<td>{html.escape(measure_text(name, column.measures.get(name) if column else None, currency))}</td>"
+            for _, column, _ in columns
+        )
         rows.append(f'<tr><th scope="row">{html.escape(measure_name(name, currency))}</th>{cells}</tr>')
-    for label, lines in (("Signed before the next review", lambda column: signatures(column, base)), ("What is assumed otherwise", lambda column: what_changed(column, before))):
-        cells = "".join(f'<td class="words">{"<br>".join(html.escape(line) for line in lines(column)) if column else "…"}</td>' for _, column, _ in columns)
+    for label, lines in (
+        ("Signed before the next review", lambda column: signatures(column, base)),
+        ("What is assumed otherwise", lambda column: what_changed(column, before)),
+    ):
+        cells = "".join(
+            f'<td class="words">{"<br>".join(html.escape(line) for line in lines(column)) if column else "…"}</td>'
+            for _, column, _ in columns
+        )
         rows.append(f'<tr><th scope="row">{label}</th>{cells}</tr>')
     caption = f"{counted(len(columns), 'answer')} side by side"
-    return f'{_STYLE}<div class="capplan-board"><div class="wide" tabindex="0" role="region" aria-label="The board"><table><caption>{caption}</caption><thead><tr><th scope="row">Measure</th>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div></div>'
+    return (
+        f'{_STYLE}<div class="capplan-board"><div class="wide" tabindex="0" role="region" aria-label="The'
+        f' board"><table><caption>{caption}</caption><thead><tr><th'
+        f' scope="row">Measure</th>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div></div>'
+    )
 
 
 def comparison_html(before: Column, after: Column, currency: str) -> str:
@@ -99,10 +119,18 @@ def comparison_html(before: Column, after: Column, currency: str) -> str:
     for row in compared(before, after).itertuples():
         name = str(row.measure)
         known = name in before.measures or name in after.measures
-        cells = "".join(f"<td>{html.escape(measure_text(name, value, currency, signed=sign))}</td>" for value, sign in ((row.before, False), (row.after, False), (row.difference, True)))
-        rows.append(f'<tr><th scope="row">{html.escape(measure_name(name, currency) if known else f"Accelerators signed: {name}")}</th>{cells}</tr>')
+        cells = "".join(
+            f"<td>{html.escape(measure_text(name, value, currency, signed=sign))}</td>"
+            for value, sign in ((row.before, False), (row.after, False), (row.difference, True))
+        )
+        rows.append(
+            f'<tr><th scope="row">{html.escape(measure_name(name, currency) if known else f"Accelerators signed: {name}")}</th>{cells}</tr>'
+        )
     head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in (before.name, after.name, "Difference"))
-    return f'{_STYLE}<div class="capplan-board"><table><caption>Two answers compared</caption><thead><tr><th scope="row">Measure</th>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    return (
+        f'{_STYLE}<div class="capplan-board"><table><caption>Two answers compared</caption><thead><tr><th'
+        f' scope="row">Measure</th>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    )
 
 
 def board_chart(columns: Sequence[Column]) -> Any:
@@ -119,12 +147,23 @@ def board_chart(columns: Sequence[Column]) -> Any:
             ("More in the bad cases", max(column.measures["bad_cases_usd"] - column.measures["expected_usd"], 0.0)),
         )
     ]
-    return charts.bars(pd.DataFrame(rows), part="part", title=title, value_title="Cost over the horizon", unit="USD", subtitle="Discounted; unserved work is counted at its price")
+    return charts.bars(
+        pd.DataFrame(rows),
+        part="part",
+        title=title,
+        value_title="Cost over the horizon",
+        unit="USD",
+        subtitle="Discounted; unserved work is counted at its price",
+    )
 
 
 def scenario_text(column: Column, book: Book) -> str:
     """Write a column's assumptions as the file that a run without a person takes."""
-    changed = {name: value for name, value in column.scenario.model_dump(mode="json").items() if getattr(column.scenario, name) != getattr(book.scenario, name)}
+    changed = {
+        name: value
+        for name, value in column.scenario.model_dump(mode="json").items()
+        if getattr(column.scenario, name) != getattr(book.scenario, name)
+    }
     if "changes" in changed:
         changed["changes"] = [change.line for change in column.scenario.changes]
     text = yaml.safe_dump(changed, sort_keys=True, allow_unicode=True, width=10_000) if changed else "{}\n"
@@ -136,7 +175,10 @@ def workbook_bytes(columns: Mapping[str, Column], before: Scenario, currency: st
     measures = pd.DataFrame({title: pd.Series(dict(column.measures)) for title, column in columns.items()})
     measures.index = pd.Index([measure_name(str(name), currency) for name in measures.index], name="Measure")
     signed = pd.concat([column.decisions.assign(answer=title) for title, column in columns.items()], ignore_index=True)
-    assumed = pd.DataFrame([(title, line) for title, column in columns.items() for line in what_changed(column, before)], columns=["answer", "assumed otherwise"])
+    assumed = pd.DataFrame(
+        [(title, line) for title, column in columns.items() for line in what_changed(column, before)],
+        columns=["answer", "assumed otherwise"],
+    )
     file = io.BytesIO()
     options = {"strings_to_formulas": False, "strings_to_urls": False, "nan_inf_to_errors": True}
     with pd.ExcelWriter(file, engine="xlsxwriter", engine_kwargs={"options": options}) as writer:

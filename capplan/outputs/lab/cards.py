@@ -30,7 +30,8 @@ class Card:
     picks
         What can be picked, from the book; None where nothing is.
     lines
-        What-ifs in the grammar of `capplan.book.changes`, with {pick}, {number}, {whole} (the number as a whole), {factor} (1 + number / 100) and
+        What-ifs in the grammar of `capplan.book.changes`, with {pick}, {number}, {whole} (the number as a whole), {factor} (1 + number /
+        100) and
         {share} (number / 100) in them.
     made
         Return further what-ifs from the book, its scenario, the number and what was picked.
@@ -64,11 +65,25 @@ class Card:
             raise ScenarioError(f"{self.name} {number:g} {self.unit}: impossible; give a whole number")
         if self.picks and pick not in known:
             raise ScenarioError(f"{self.name}: {pick!r} is not in the book" if known else f"{self.name}: the book has nothing to pick from")
-        values = {"pick": quoted(pick) if pick else "", "number": repr(number), "whole": f"{int(number):+d}", "factor": repr(1 + number / 100), "share": repr(number / 100)}
+        values = {
+            "pick": quoted(pick) if pick else "",
+            "number": repr(number),
+            "whole": f"{int(number):+d}",
+            "factor": repr(1 + number / 100),
+            "share": repr(number / 100),
+        }
         if pick == EVERYTHING:
             return scenario.replaced(demand_factor=scenario.demand_factor * (1 + number / 100))
-        moved = {self.factor: getattr(scenario, self.factor) * (1 + number / 100)} if self.factor else {self.share: number / 100} if self.share else {}
-        changes = [Change.model_validate(line.format(**values)) for line in self.lines] + list(self.made(book, scenario, number, pick) if self.made else ())
+        moved = (
+            {self.factor: getattr(scenario, self.factor) * (1 + number / 100)}
+            if self.factor
+            else {self.share: number / 100}
+            if self.share
+            else {}
+        )
+        changes = [Change.model_validate(line.format(**values)) for line in self.lines] + list(
+            self.made(book, scenario, number, pick) if self.made else ()
+        )
         return scenario.replaced(**moved, changes=(*scenario.changes, *changes)) if changes else scenario.replaced(**moved)
 
     def title(self, number: float, pick: str = "") -> str:
@@ -123,7 +138,9 @@ def _next_generation(book: Book, scenario: Scenario, speed_up: float, pick: str)
         Change(table="accelerators", like=old, add={"accelerator": new}),
         Change(table="skus", like=str(offer["sku"]), add={"sku": sku, "accelerator": new}),
         *(
-            Change(table="speeds", add={"workload": name, "accelerator": new, "work_per_accelerator_hour": speed_up * speed, "basis": "stated"})
+            Change(
+                table="speeds", add={"workload": name, "accelerator": new, "work_per_accelerator_hour": speed_up * speed, "basis": "stated"}
+            )
             for name, accelerator, speed in zip(speeds["workload"], speeds["accelerator"], speeds["work_per_accelerator_hour"], strict=True)
             if accelerator == old
         ),
@@ -134,7 +151,9 @@ def _next_generation(book: Book, scenario: Scenario, speed_up: float, pick: str)
 def _api_prices(book: Book, _: Scenario, percent: float, pick: str) -> Sequence[Change]:
     contracts = book.get("api_contracts")
     contracts = contracts[contracts["workload"] == pick]
-    stated = [name for name in ("input_usd_per_million", "cached_usd_per_million", "output_usd_per_million") if contracts[name].notna().any()]
+    stated = [
+        name for name in ("input_usd_per_million", "cached_usd_per_million", "output_usd_per_million") if contracts[name].notna().any()
+    ]
     if not stated:
         raise ScenarioError(f"API prices change by: {pick} has no contract that states its prices; write them into api_contracts.csv")
     return [Change(table="api_contracts", where={"workload": pick}, column=name, multiply=1 + percent / 100) for name in stated]

@@ -53,7 +53,8 @@ def control_for(name: str, value: Any, choices: tuple[str, ...] = ()) -> Control
     """Build the control of an assumption, standing at a value.
 
     Numbers with a moderate range become sliders, others number boxes; choices a list; switches a box to tick; days a
-    calendar; lists of names a list to pick from, or a text with commas where the names are not known; anything else a text in YAML. An assumption that may be empty gets a
+    calendar; lists of names a list to pick from, or a text with commas where the names are not known; anything else a text in YAML. An
+    assumption that may be empty gets a
     box to tick in front.
 
     Parameters

@@ -34,15 +34,19 @@ REST_SECONDS = 2.0
 #: Controls in view; a meeting reads no more.
 MOST_CONTROLS = 8
 #: Assumptions about how it is computed, not about the world.
-TECHNICAL = frozenset(("paths", "plan_paths", "gap_share", "time_limit_seconds", "seed", "load_blocks", "backtest_origins", "curve_sizes", "curve_resamples"))
+TECHNICAL = frozenset(
+    ("paths", "plan_paths", "gap_share", "time_limit_seconds", "seed", "load_blocks", "backtest_origins", "curve_sizes", "curve_resamples")
+)
 SPINNER = (
-    "<style>@keyframes capplan-turn{to{transform:rotate(360deg)}} .capplan-turning{display:inline-block;width:12px;height:12px;margin-right:6px;"
-    "border:2px solid #bbb;border-top-color:#0045a5;border-radius:50%;animation:capplan-turn .8s linear infinite}</style>"
-    "<span class='capplan-turning'></span><span class='capplan-busy'>Computing ...</span>"
+    "<style>@keyframes capplan-turn{to{transform:rotate(360deg)}}"
+    " .capplan-turning{display:inline-block;width:12px;height:12px;margin-right:6px;border:2px solid"
+    " #bbb;border-top-color:#0045a5;border-radius:50%;animation:capplan-turn .8s linear infinite}</style><span"
+    " class='capplan-turning'></span><span class='capplan-busy'>Computing ...</span>"
 )
 TABLE_STYLE = (
-    "<style>.capplan-explorer .widget-html-content{min-width:0;overflow:hidden} .capplan-table{overflow:auto;max-height:360px}.capplan-table table{border-collapse:collapse;font-size:12px}"
-    ".capplan-table td,.capplan-table th{padding:2px 8px;text-align:left;border-bottom:1px solid #ddd;white-space:nowrap}</style>"
+    "<style>.capplan-explorer .widget-html-content{min-width:0;overflow:hidden}"
+    " .capplan-table{overflow:auto;max-height:360px}.capplan-table table{border-collapse:collapse;font-size:12px}.capplan-table"
+    " td,.capplan-table th{padding:2px 8px;text-align:left;border-bottom:1px solid #ddd;white-space:nowrap}</style>"
 )
 
 
@@ -58,7 +62,9 @@ Show = Callable[[Book, Scenario], View]
 First = Callable[[Book, Scenario], View | None]
 
 
-def explore(show: Show, book: Book, scenario: Scenario, *, fields: Sequence[str] | None = None, first: First | None = None) -> Explorer | None:
+def explore(
+    show: Show, book: Book, scenario: Scenario, *, fields: Sequence[str] | None = None, first: First | None = None
+) -> Explorer | None:
     """Answer what changes if an assumption changes: put controls around a view.
 
     Parameters
@@ -211,7 +217,9 @@ class Explorer(ipywidgets.VBox):
             return
         began = time.perf_counter()
         if self._look(scenario):
-            self.status.value = html.escape(f"First answer in {time.perf_counter() - began:.1f} s; the full one follows when the sliders rest.")
+            self.status.value = html.escape(
+                f"First answer in {time.perf_counter() - began:.1f} s; the full one follows when the sliders rest."
+            )
             self._handle = self._later(REST_SECONDS, lambda: self._attempt(scenario))
         else:
             self._attempt(scenario)
@@ -279,7 +287,8 @@ class Explorer(ipywidgets.VBox):
             field = Scenario.model_fields[name]
             extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
             lines.append(
-                f"<li><b>{html.escape(label_of(name))}</b>: {html.escape(field.description or '')} Default: {html.escape(str(extra.get('source', '')))}</li>"
+                f"<li><b>{html.escape(label_of(name))}</b>: {html.escape(field.description or '')} Default:"
+                f" {html.escape(str(extra.get('source', '')))}</li>"
             )
         guide = ipywidgets.Accordion(children=[ipywidgets.HTML(f"<ul>{''.join(lines)}</ul>")], selected_index=None)
         guide.set_title(0, "What the assumptions mean, and where their defaults come from")
@@ -304,7 +313,8 @@ class Explorer(ipywidgets.VBox):
             self._fail(str(error))
         except Exception as error:
             self._fail(
-                f"This view failed ({type(error).__name__}: {error}). Reset the assumptions; if it stays, report it with the saved scenario."
+                f"This view failed ({type(error).__name__}: {error}). Reset the assumptions; if it stays, report it with the saved"
+                " scenario."
             )
         else:
             self.status.value = html.escape(f"Computed in {time.perf_counter() - began:.1f} s.")

@@ -44,7 +44,9 @@ def check_parameters(cells: Sequence[str]) -> None:
             if name in listed:
                 continue
             if name in Scenario.model_fields:
-                faults.append(f"{name} is an assumption that this notebook does not list: pass it within more, as -y 'more: {{{name}: ...}}'")
+                faults.append(
+                    f"{name} is an assumption that this notebook does not list: pass it within more, as -y 'more: {{{name}: ...}}'"
+                )
             else:
                 faults.append(f"{name} is not a parameter of this notebook; {nearest(name, listed)}")
     if faults:
@@ -55,7 +57,9 @@ def _assigned(cell: str) -> list[str]:
     """Return the names that a cell of plain assignments sets, in order."""
     found = []
     for statement in ast.parse(cell).body:
-        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target] if isinstance(statement, ast.AnnAssign) else []
+        targets = (
+            statement.targets if isinstance(statement, ast.Assign) else [statement.target] if isinstance(statement, ast.AnnAssign) else []
+        )
         found += [target.id for target in targets if isinstance(target, ast.Name)]
     return found
 

@@ -119,7 +119,12 @@ class MemoPart:
 
 
 def render_page(
-    title: str, subtitle: str, headline: str, cards: Sequence[tuple[str, str]], sections: Sequence[PageSection], memo: Sequence[MemoPart] = ()
+    title: str,
+    subtitle: str,
+    headline: str,
+    cards: Sequence[tuple[str, str]],
+    sections: Sequence[PageSection],
+    memo: Sequence[MemoPart] = (),
 ) -> str:
     """Render the page; every text is escaped, and the page allows no script and no outside content.
 
@@ -148,7 +153,13 @@ def render_page(
         for part in sections
     ]
     first = [
-        {"key": part.key, "title": part.title, "sentences": part.sentences, "half": part.half, "table": part.table.parts() if part.table else None}
+        {
+            "key": part.key,
+            "title": part.title,
+            "sentences": part.sentences,
+            "half": part.half,
+            "table": part.table.parts() if part.table else None,
+        }
         for part in memo
     ]
     return template.render(style=_STYLE, title=title, subtitle=subtitle, headline=headline, cards=cards, memo=first, sections=shown)

@@ -21,13 +21,19 @@ from capplan.text import counted, money, words
 
 #: What the table of verdicts says.
 VERDICT_CAPTION = (
-    "Each purchase that is due now against waiting for it, on demand that the plan has not seen: what signing now saves, with its 95 % interval. "
-    "Sign or wait where the interval lies on one side of nothing, else too close to call."
+    "Each purchase that is due now against waiting for it, on demand that the plan has not seen: what signing now saves, with its 95 %"
+    " interval. Sign or wait where the interval lies on one side of nothing, else too close to call."
 )
 
 
 def plan_page(
-    plan: Plan, book: Book, view: View, gaps: pd.DataFrame, flips: pd.DataFrame | None, warnings: tuple[str, ...], last: pd.DataFrame | None = None
+    plan: Plan,
+    book: Book,
+    view: View,
+    gaps: pd.DataFrame,
+    flips: pd.DataFrame | None,
+    warnings: tuple[str, ...],
+    last: pd.DataFrame | None = None,
 ) -> str:
     """Render the page of a plan.
 
@@ -56,27 +62,44 @@ def plan_page(
     scenario = plan.scenario
     pictures = {name: to_svg(chart) for name, chart in view.charts.items()}
     memo = [
-        MemoPart(f"memo_{part.key}", part.title, part.sentences, TableBlock(part.table, currency=scenario.currency) if len(part.table) else None, part.half)
+        MemoPart(
+            f"memo_{part.key}",
+            part.title,
+            part.sentences,
+            TableBlock(part.table, currency=scenario.currency) if len(part.table) else None,
+            part.half,
+        )
         for part in memo_blocks(plan, book, flips, last)
     ]
     sections = [
         _decisions(plan),
         _money(plan, pictures),
-        PageSection("Bridges", "Each adds up to the cent.", tables=[_block(plan, frame, caption) for caption, frame in bridges_of(plan, last) if len(frame)]),
+        PageSection(
+            "Bridges",
+            "Each adds up to the cent.",
+            tables=[_block(plan, frame, caption) for caption, frame in bridges_of(plan, last) if len(frame)],
+        ),
         _desk(plan, book, pictures),
         _capacity(plan, pictures),
         PageSection(
             "What the work costs, and who bears it",
-            "Compute over the planned quarters by class of work, and what no work bears: together the compute P&L. Then the whole P&L by team.",
+            "Compute over the planned quarters by class of work, and what no work bears: together the compute P&L. Then the whole P&L by"
+            " team.",
             tables=[_block(plan, unit_tables.unit_costs(plan)), _block(plan, plan_tables.teams(plan))],
         ),
         *_demand_and_prices(plan, book),
         _how_decided(plan, pictures, gaps, flips),
         PageSection(
-            "Assumptions and notes", "", tables=[TableBlock(_assumptions(scenario), "All assumptions of this plan", folded=True, shown=100)], notes=warnings
+            "Assumptions and notes",
+            "",
+            tables=[TableBlock(_assumptions(scenario), "All assumptions of this plan", folded=True, shown=100)],
+            notes=warnings,
         ),
     ]
-    subtitle = f"{book.description} Made as of {scenario.as_of}; {scenario.first_quarter} and {counted(scenario.horizon_quarters - 1, 'more quarter')}; all money in {scenario.currency} unless it says otherwise."
+    subtitle = (
+        f"{book.description} Made as of {scenario.as_of}; {scenario.first_quarter} and"
+        f" {counted(scenario.horizon_quarters - 1, 'more quarter')}; all money in {scenario.currency} unless it says otherwise."
+    )
     return render_page(f"{book.name}: capacity plan {scenario.first_quarter}", subtitle.strip(), headline(plan), [], sections, memo)
 
 
@@ -98,7 +121,10 @@ def _decisions(plan: Plan) -> PageSection:
     firm, later = table[table["firm"]].drop(columns="firm"), table[~table["firm"]].drop(columns="firm")
     tables = [_block(plan, firm, "Firm: to be submitted before the next review.", "tables/decisions.csv")] * bool(len(firm))
     tables += [_block(plan, later, "Indicative: can wait, and will be decided anew.", "tables/decisions.csv")] * bool(len(later))
-    text = f"{counted(len(firm), 'contract')} to sign now for {money(float(firm['value_amount'].sum()), plan.scenario.currency)} in all; {counted(len(later), 'later purchase')} can wait."
+    text = (
+        f"{counted(len(firm), 'contract')} to sign now for {money(float(firm['value_amount'].sum()), plan.scenario.currency)} in all;"
+        f" {counted(len(later), 'later purchase')} can wait."
+    )
     return PageSection("Decisions", text, tables=tables)
 
 
@@ -106,14 +132,24 @@ def _money(plan: Plan, pictures: dict[str, str]) -> PageSection:
     currency, bill = plan.scenario.currency, plan.ledger.reconciliation
     return PageSection(
         "Spend, budget, cash and what is owed",
-        f"P&L in {currency}: contracts over their service, whether used or not, owned machines in a straight line, usage, APIs, power, people and the rest. "
-        "Half of the futures lie above P50, one in ten above P90. Work left undone is no expense and is not in it.",
+        f"P&L in {currency}: contracts over their service, whether used or not, owned machines in a straight line, usage, APIs, power,"
+        " people and the rest. Half of the futures lie above P50, one in ten above P90. Work left undone is no expense and is not in it.",
         [pictures[name] for name in ("spend",) if name in pictures],
         [
             _block(plan, plan_tables.spend(plan)),
-            _block(plan, plan_tables.cash(plan), "What leaves the bank from the day of the plan on; later is what is paid after the planned quarters."),
-            _block(plan, plan_tables.obligations(plan), "Owed under contracts, by fiscal year: signed already, and under the firm decisions; the last column is the part after the planned quarters."),
-            *[_block(plan, bill, "The last billed month: what the ledger says of it, and what the bill says.", folded=True)] * bool(len(bill)),
+            _block(
+                plan,
+                plan_tables.cash(plan),
+                "What leaves the bank from the day of the plan on; later is what is paid after the planned quarters.",
+            ),
+            _block(
+                plan,
+                plan_tables.obligations(plan),
+                "Owed under contracts, by fiscal year: signed already, and under the firm decisions; the last column is the part after the"
+                " planned quarters.",
+            ),
+            *[_block(plan, bill, "The last billed month: what the ledger says of it, and what the bill says.", folded=True)]
+            * bool(len(bill)),
         ],
     )
 
@@ -123,16 +159,27 @@ def _desk(plan: Plan, book: Book, pictures: dict[str, str]) -> PageSection:
         ("Signed contracts that end or want a notice, the first date first.", decision_tables.renewals(plan, book)),
         ("Spend agreements: how far each contract year is used up.", decision_tables.agreements(plan)),
         ("Spend agreements by quarter.", decision_tables.burn_down_by_quarter(plan)),
-        ("Every commitment, and the share that is used of what contracts like it hold or can discount.", decision_tables.commitment_desk(plan, book)),
+        (
+            "Every commitment, and the share that is used of what contracts like it hold or can discount.",
+            decision_tables.commitment_desk(plan, book),
+        ),
         ("Capacity that ends.", decision_tables.renewal_calendar(plan, book)),
     )
-    return PageSection("Commitment desk", "", [pictures["contracts"]] if "contracts" in pictures else [], [_block(plan, frame, caption) for caption, frame in tables if len(frame)])
+    return PageSection(
+        "Commitment desk",
+        "",
+        [pictures["contracts"]] if "contracts" in pictures else [],
+        [_block(plan, frame, caption) for caption, frame in tables if len(frame)],
+    )
 
 
 def _capacity(plan: Plan, pictures: dict[str, str]) -> PageSection:
     drawn = [pictures["capacity"]] if "capacity" in pictures else []
     text = "" if drawn else "No contract is held and none is planned: all work runs on demand or as spot."
-    caption = "How much of the work commitments cover, how well what is held is used, and what an hour of work costs: compute P&L of the ledger over the hours."
+    caption = (
+        "How much of the work commitments cover, how well what is held is used, and what an hour of work costs: compute P&L of the ledger"
+        " over the hours."
+    )
     return PageSection("Capacity against demand", text, drawn, [_block(plan, unit_tables.coverage(plan), caption)])
 
 
@@ -140,7 +187,9 @@ def _demand_and_prices(plan: Plan, book: Book) -> list[PageSection]:
     scenario = plan.scenario
     demand, pricing = show_demand(book, scenario.replaced(backtest_origins=0)), show_pricing(book, scenario)
     stale = plan_tables.stale_prices(plan)
-    old = [TableBlock(stale, f"Prices this plan rests on that are older than {scenario.stale_after_days} days: ask for new ones.")] * bool(len(stale))
+    old = [TableBlock(stale, f"Prices this plan rests on that are older than {scenario.stale_after_days} days: ask for new ones.")] * bool(
+        len(stale)
+    )
     rows = [TableBlock(demand.table, "Work by quarter", "tables/demand_quantiles.csv", folded=True)]
     return [
         PageSection("Demand", demand.headline, [to_svg(chart) for chart in demand.charts.values()], rows),
@@ -153,9 +202,10 @@ def _how_decided(plan: Plan, pictures: dict[str, str], gaps: pd.DataFrame, flips
     binding = bought.binding[bought.binding["usd_per_unit"].abs() > 0.005].sort_values("usd_per_unit", ascending=False)
     return PageSection(
         "How it was decided",
-        f"{bought.headline} Each alternative was run over the same futures, in US dollars. The bad cases are the average of the worst "
-        f"{100 * plan.scenario.tail_share:.0f} % of them. Regret is what an alternative costs more than this plan, the average and the bad cases weighed "
-        f"{1 - plan.scenario.risk_weight:g} to {plan.scenario.risk_weight:g}; unserved work is counted at its price. Then the limits that hold the plan back, and the offers that were not taken.",
+        f"{bought.headline} Each alternative was run over the same futures, in US dollars. The bad cases are the average of the worst"
+        f" {100 * plan.scenario.tail_share:.0f} % of them. Regret is what an alternative costs more than this plan, the average and the bad"
+        f" cases weighed {1 - plan.scenario.risk_weight:g} to {plan.scenario.risk_weight:g}; unserved work is counted at its price. Then"
+        " the limits that hold the plan back, and the offers that were not taken.",
         [pictures[name] for name in ("costs", "alternatives") if name in pictures],
         [
             TableBlock(plan_tables.in_plain_words(bought.alternatives), file="tables/alternatives.csv"),
@@ -164,7 +214,8 @@ def _how_decided(plan: Plan, pictures: dict[str, str], gaps: pd.DataFrame, flips
             *_flip_tables(flips),
             TableBlock(plan_tables.in_plain_words(binding), file="tables/limits.csv", shown=12),
             TableBlock(plan_tables.in_plain_words(bought.rejected), file="tables/rejected_offers.csv", shown=12),
-            *[TableBlock(gaps, "Tables the book does not have, and what the plan's cost would move by if they said what is supposed here.")] * bool(len(gaps)),
+            *[TableBlock(gaps, "Tables the book does not have, and what the plan's cost would move by if they said what is supposed here.")]
+            * bool(len(gaps)),
         ],
     )
 
@@ -173,8 +224,9 @@ def _flip_tables(flips: pd.DataFrame | None) -> list[TableBlock]:
     if flips is None:
         return []
     caption = (
-        f"One assumption at a time: where signing what this plan signs now would cost {FLIP_SHARE:.0%} more than the best plan, with everything later free to adapt. "
-        f"Judged on {FLIP_PATHS} of the plan's paths, each value within {FLIP_GAP_SHARE:.2%} of the best; between the two values named the decision may go either way."
+        f"One assumption at a time: where signing what this plan signs now would cost {FLIP_SHARE:.0%} more than the best plan, with"
+        f" everything later free to adapt. Judged on {FLIP_PATHS} of the plan's paths, each value within {FLIP_GAP_SHARE:.2%} of the best;"
+        " between the two values named the decision may go either way."
     )
     return [TableBlock(flips.assign(assumption=flips["assumption"].map(words)), caption)]
 

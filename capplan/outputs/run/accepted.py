@@ -77,7 +77,8 @@ def drift(old: pd.DataFrame, new: pd.DataFrame, key: str) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        [key, column, old, new, change_share], only cells that differ by more than rounding, largest first; a row that one side lacks counts as 0 there.
+        [key, column, old, new, change_share], only cells that differ by more than rounding, largest first; a row that one side lacks
+        counts as 0 there.
     """
     numbers = [name for name in old.columns if pd.api.types.is_numeric_dtype(old[name]) and old[name].dtype != bool]
     before = old.set_index(key)[numbers].stack().rename("old")

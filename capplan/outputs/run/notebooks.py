@@ -104,8 +104,17 @@ def execute(path: Path, parameters: Mapping[str, Any], out: Path) -> Path:
     logging.getLogger("papermill").setLevel(logging.ERROR)
     # sockets as files in a private folder: no port is opened, and no network is needed
     try:
-        with refused(out), made(out.parent), scratch("capplan-kernel-") as sockets, scratch(".run-", out.parent) as folder, _environment(sockets):
-            manager = {"connection_file": str(sockets / "kernel.json"), **({"transport": "ipc", "ip": str(sockets / "kernel")} if os.name == "posix" else {})}
+        with (
+            refused(out),
+            made(out.parent),
+            scratch("capplan-kernel-") as sockets,
+            scratch(".run-", out.parent) as folder,
+            _environment(sockets),
+        ):
+            manager = {
+                "connection_file": str(sockets / "kernel.json"),
+                **({"transport": "ipc", "ip": str(sockets / "kernel")} if os.name == "posix" else {}),
+            }
             draft = folder / out.name
             papermill.execute_notebook(
                 str(path),

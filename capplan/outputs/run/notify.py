@@ -35,7 +35,8 @@ def signatures_in(report: Path) -> frozenset[tuple[str, str, float]] | None:
 def notify(command: str, event: Event, about: Mapping[str, Any], say: Callable[[str], None]) -> None:
     """Run a person's command after a run; it gets what happened as JSON on its standard input, and the event's name in CAPPLAN_EVENT.
 
-    The command is split like a shell would, and no shell runs it: no text of a book becomes part of a command line. What goes wrong with it is said,
+    The command is split like a shell would, and no shell runs it: no text of a book becomes part of a command line. What goes wrong with
+    it is said,
     and never changes how the run ended.
 
     Parameters
@@ -60,7 +61,9 @@ def notify(command: str, event: Event, about: Mapping[str, Any], say: Callable[[
         raise CapplanError("--notify needs a command")
     text = json.dumps({"event": event, **about}, default=str)
     try:
-        done = subprocess.run(words, input=text, text=True, timeout=PATIENCE_SECONDS, check=False, env={**os.environ, "CAPPLAN_EVENT": event})
+        done = subprocess.run(
+            words, input=text, text=True, timeout=PATIENCE_SECONDS, check=False, env={**os.environ, "CAPPLAN_EVENT": event}
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         say(f"note: the command of --notify did not work: {error}")
     else:

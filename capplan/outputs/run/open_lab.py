@@ -48,7 +48,9 @@ def open_lab(book_path: Path, port: int, more: Sequence[str] = (), say: Callable
     if not book_path.is_dir():
         raise CapplanError(f"{book_path} is not a folder; a book is a folder with book.yaml and CSV tables. `capplan new` makes one.")
     if hasattr(os, "geteuid") and os.geteuid() == 0 and "--allow-root" not in more:
-        raise CapplanError(f"JupyterLab does not run as root unless it is told to, as in a container: capplan lab {book_path} -- --allow-root")
+        raise CapplanError(
+            f"JupyterLab does not run as root unless it is told to, as in a container: capplan lab {book_path} -- --allow-root"
+        )
     place = Path.cwd() / FOLDER
     with refused(place):
         for line in lay_notebooks(shipped("notebooks"), place):

@@ -145,7 +145,8 @@ def accounting_pack(plan: Plan, book: Book) -> dict[str, pd.DataFrame]:
 def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say = print, depth: Depth = "usual") -> Report:
     """Make the plan of a book and leave its report, all at once or not at all.
 
-    A quick run leaves the decision with its page, tables and workbook, and does not ask what could change it, nor run the notebook; a thorough one proves it
+    A quick run leaves the decision with its page, tables and workbook, and does not ask what could change it, nor run the notebook; a
+    thorough one proves it
     more closely, and rehearses it on unseen paths.
 
     Parameters

@@ -67,7 +67,11 @@ class Started:
         lines += [f"  - {row.assumption}: {row.value}  [{row.change}]" for row in self.assumed.itertuples()]
         if len(self.gaps):
             first = self.gaps.iloc[0]
-            moves = f"moves the cost by {money(float(first['change_usd']), signed=True)}" if abs(first["change_usd"]) < float("inf") else "leaves no plan"
+            moves = (
+                f"moves the cost by {money(float(first['change_usd']), signed=True)}"
+                if abs(first["change_usd"]) < float("inf")
+                else "leaves no plan"
+            )
             lines += ["", f"Next best table: {self.book / (first['table'] + '.csv')}. If {first['supposed']}, it {moves}."]
         return "\n".join([*lines, "", f"The whole plan with its report: capplan plan {self.book}"])
 
@@ -182,9 +186,17 @@ def _speeds(draft: Path, models: dict[str, str], ask: Ask | None, assumed: list[
     for row in workloads[~workloads["workload"].isin(stated) & (workloads["host"] != "api")].itertuples():
         if row.unit == "accelerator_hours":
             chosen = hands or [USUAL_ACCELERATOR]
-            rows += [{"workload": row.workload, "accelerator": name, "work_per_accelerator_hour": 1.0, "basis": "stated"} for name in chosen]
+            rows += [
+                {"workload": row.workload, "accelerator": name, "work_per_accelerator_hour": 1.0, "basis": "stated"} for name in chosen
+            ]
             where = "the accelerators of contracts and bills" if hands else "no file says which, so the most usual"
-            assumed.append((f"{row.workload} runs on", f"{', '.join(chosen)} ({where}), an hour counts the same on each", f"speeds.csv, rows of {row.workload}"))
+            assumed.append(
+                (
+                    f"{row.workload} runs on",
+                    f"{', '.join(chosen)} ({where}), an hour counts the same on each",
+                    f"speeds.csv, rows of {row.workload}",
+                )
+            )
         else:
             rows += _measured_speeds(draft, str(row.workload), str(row.unit), models, ask, assumed)
     if rows:
@@ -201,7 +213,10 @@ def _measured_speeds(
     if not model and ask is not None:
         model = ask(f"Which model is most like the one that serves {workload}?", known)
     if not model:
-        raise CapplanError(f"{workload} is counted in {unit}, and nothing says which model serves it: give --model {workload}=MODEL, one of {', '.join(known)}")
+        raise CapplanError(
+            f"{workload} is counted in {unit}, and nothing says which model serves it: give --model {workload}=MODEL, one of"
+            f" {', '.join(known)}"
+        )
     if model not in known:
         raise CapplanError(f"--model {workload}={model}: no public measurement of it comes with capplan; {nearest(model, known)}")
     runs = runs[runs["model"] == model]
@@ -212,12 +227,20 @@ def _measured_speeds(
     assumed.append(
         (
             f"{workload} is served like {model}",
-            f"{', '.join(f'{rate * SECONDS_PER_HOUR / per_request:,.0f} {unit} an hour on one {name}' for name, rate in best.items())} (median of public runs; {said})",
+            (
+                f"{', '.join(f'{rate * SECONDS_PER_HOUR / per_request:,.0f} {unit} an hour on one {name}' for name, rate in best.items())}"
+                f" (median of public runs; {said})"
+            ),
             f"speeds.csv, rows of {workload}; or --model {workload}=...",
         )
     )
     return [
-        {"workload": workload, "accelerator": name, "work_per_accelerator_hour": float(rate) * SECONDS_PER_HOUR / per_request, "basis": "modelled"}
+        {
+            "workload": workload,
+            "accelerator": name,
+            "work_per_accelerator_hour": float(rate) * SECONDS_PER_HOUR / per_request,
+            "basis": "modelled",
+        }
         for name, rate in best.items()
     ]
 
@@ -240,25 +263,46 @@ def _tokens_per_request(draft: Path, workload: str, unit: str, runs: pd.DataFram
             said = f"{per_request:,.0f} output tokens a request, as in the log"
     shares = {"requests": per_request, "input_tokens": per_request / inputs, "tokens": per_request / (inputs + per_request)}
     if unit not in shares:
-        raise CapplanError(f"{workload} is counted in {unit}; its speed cannot follow from tokens. Write speeds.csv and give it with the other files")
+        raise CapplanError(
+            f"{workload} is counted in {unit}; its speed cannot follow from tokens. Write speeds.csv and give it with the other files"
+        )
     return shares[unit], said
 
 
 def _write_settings(draft: Path, name: str, assumed: list[tuple[str, str, str]]) -> None:
     """Write into book.yaml what follows from the files, so that each has a line that changes it."""
     first = load_book(draft)
-    entries: dict[str, Any] = {"name": name, "as_of": first.scenario.as_of.isoformat() if hasattr(first.scenario.as_of, "isoformat") else str(first.scenario.as_of)}
-    entries |= {"first_quarter": first.scenario.first_quarter, "horizon_quarters": first.scenario.horizon_quarters, "providers": list(first.scenario.providers)}
+    entries: dict[str, Any] = {
+        "name": name,
+        "as_of": first.scenario.as_of.isoformat() if hasattr(first.scenario.as_of, "isoformat") else str(first.scenario.as_of),
+    }
+    entries |= {
+        "first_quarter": first.scenario.first_quarter,
+        "horizon_quarters": first.scenario.horizon_quarters,
+        "providers": list(first.scenario.providers),
+    }
     regions = [first.get(table)["region"] for table in ("usage", "commitments") if table in first.own]
     places = sorted({geography_of(str(region)) for part in regions for region in part.unique()} - {"any"})
     if places:
         entries["geographies"] = places
     (draft / "book.yaml").write_text(yaml.safe_dump(entries, sort_keys=False), encoding="utf-8")
-    whence = "those of contracts, offers and bills" if {"commitments", "offers", "billing", "assets"} & set(first.own) else "no file names one, so all with public prices"
+    whence = (
+        "those of contracts, offers and bills"
+        if {"commitments", "offers", "billing", "assets"} & set(first.own)
+        else "no file names one, so all with public prices"
+    )
     assumed += [
         ("the plan is made on", f"{entries['as_of']}, the day after the last usage", "book.yaml, as_of"),
-        ("it begins with", f"{entries['first_quarter']}, and has {entries['horizon_quarters']} quarters", "book.yaml, first_quarter and horizon_quarters"),
-        ("may be bought from", f"{', '.join(entries['providers'])} ({whence}); no machines of one's own", "book.yaml, providers; sites.csv for machines of one's own"),
+        (
+            "it begins with",
+            f"{entries['first_quarter']}, and has {entries['horizon_quarters']} quarters",
+            "book.yaml, first_quarter and horizon_quarters",
+        ),
+        (
+            "may be bought from",
+            f"{', '.join(entries['providers'])} ({whence}); no machines of one's own",
+            "book.yaml, providers; sites.csv for machines of one's own",
+        ),
         ("may be bought in", ", ".join(places) or "any geography, since no file names a region", "book.yaml, geographies"),
     ]
 
@@ -267,12 +311,28 @@ def _assumed_by_book(book: Book, folder: Path) -> list[tuple[str, str, str]]:
     """List what the plan takes from the reference or from defaults, with the cell that changes it."""
     rows = []
     if "offers" not in book.own:
-        rows.append(("prices", "public list prices with their dates, none of your own quotes", f"{folder / 'offers.csv'}, or capplan ingest prices"))
+        rows.append(
+            ("prices", "public list prices with their dates, none of your own quotes", f"{folder / 'offers.csv'}, or capplan ingest prices")
+        )
     scenario = book.scenario
-    rows.append(("an hour of unserved work costs", f"{scenario.serving_shortfall_usd_per_accelerator_hour:g} USD for serving, {scenario.batch_shortfall_usd_per_accelerator_hour:g} for batch, an accelerator",
-                 "workloads.csv, shortfall_usd_per_unit"))  # fmt: skip
+    rows.append(
+        (
+            "an hour of unserved work costs",
+            (
+                f"{scenario.serving_shortfall_usd_per_accelerator_hour:g} USD for serving,"
+                f" {scenario.batch_shortfall_usd_per_accelerator_hour:g} for batch, an accelerator"
+            ),
+            "workloads.csv, shortfall_usd_per_unit",
+        )
+    )
     if "commitments" not in book.own:
         rows.append(("signed contracts", "none", f"{folder / 'commitments.csv'}, or capplan ingest contracts"))
     workloads = book.get("workloads")
-    rows.append(("work that can be interrupted", ", ".join(workloads.loc[workloads["interruptible"].astype(bool), "workload"]) or "none", "workloads.csv, interruptible"))
+    rows.append(
+        (
+            "work that can be interrupted",
+            ", ".join(workloads.loc[workloads["interruptible"].astype(bool), "workload"]) or "none",
+            "workloads.csv, interruptible",
+        )
+    )
     return rows

@@ -50,12 +50,18 @@ def show_book(book: Book, scenario: Scenario) -> View:
     horizon = quarter_range(scenario.first_quarter, scenario.horizon_quarters)
     ending = int((contracts["end"] < quarter_end(horizon[-1])).sum())
     last = scenario.first_quarter if contracts.empty else quarter_of(contracts["end"].max())
-    headline = f"{book.name}: {counted(len(book.own), 'table')} of its own, {counted(len(book.get('workloads')), 'workload')}, {counted(len(contracts), 'contract')}{f', ending in {last} at the latest' if len(contracts) else ''}."
+    headline = (
+        f"{book.name}: {counted(len(book.own), 'table')} of its own, {counted(len(book.get('workloads')), 'workload')},"
+        f" {counted(len(contracts), 'contract')}{f', ending in {last} at the latest' if len(contracts) else ''}."
+    )
     pictures = (
         {
             "contracts": charts.gantt(
                 lines,
-                title=f"{ending} of {counted(len(contracts), 'signed contract')} {'ends' if ending == 1 else 'end'} within the planned quarters",
+                title=(
+                    f"{ending} of {counted(len(contracts), 'signed contract')} {'ends' if ending == 1 else 'end'} within the planned"
+                    " quarters"
+                ),
                 today=scenario.as_of,
                 markers=markers if len(markers) else None,
             )
@@ -93,7 +99,10 @@ def show_pricing(book: Book, scenario: Scenario) -> View:
                 value=chosen["effective_usd_per_accelerator_hour"],
             ),
             part="term",
-            title=f"{accelerator}: the cheapest useful hour is {words(chosen['term'].iloc[0]).lower()}, at {price(chosen['effective_usd_per_accelerator_hour'].iloc[0])}",
+            title=(
+                f"{accelerator}: the cheapest useful hour is {words(chosen['term'].iloc[0]).lower()}, at"
+                f" {price(chosen['effective_usd_per_accelerator_hour'].iloc[0])}"
+            ),
             value_title="Effective price",
             unit="USD/h",
             subtitle="Cheapest offer of each provider and term; spot after lost work, owned with power and space",
@@ -103,8 +112,9 @@ def show_pricing(book: Book, scenario: Scenario) -> View:
     cheapest = best.loc[best["effective_usd_per_accelerator_hour"].idxmin()]
     stale = int(part["stale"].sum())
     headline = (
-        f"The cheapest useful accelerator-hour is {cheapest['accelerator']} from {cheapest['provider']}, {words(cheapest['term']).lower()}, at "
-        f"{price(cheapest['effective_usd_per_accelerator_hour'])}; {stale} of {len(part)} prices are older than {scenario.stale_after_days} days."
+        f"The cheapest useful accelerator-hour is {cheapest['accelerator']} from {cheapest['provider']}, {words(cheapest['term']).lower()},"
+        f" at {price(cheapest['effective_usd_per_accelerator_hour'])}; {stale} of {len(part)} prices are older than"
+        f" {scenario.stale_after_days} days."
     )
     fields = (
         "price_factor",
@@ -129,7 +139,26 @@ def show_pricing(book: Book, scenario: Scenario) -> View:
     )
 
 
-__all__ = ["VIEWS", "View", "show_book", "show_cluster", "show_crossover", "show_demand", "show_frontier", "show_goodput", "show_placement", "show_plan", "show_portfolio", "show_pricing", "show_procurement", "show_procurement_at_once", "show_scaling", "show_serving", "show_split", "show_training"]
+__all__ = [
+    "VIEWS",
+    "View",
+    "show_book",
+    "show_cluster",
+    "show_crossover",
+    "show_demand",
+    "show_frontier",
+    "show_goodput",
+    "show_placement",
+    "show_plan",
+    "show_portfolio",
+    "show_pricing",
+    "show_procurement",
+    "show_procurement_at_once",
+    "show_scaling",
+    "show_serving",
+    "show_split",
+    "show_training",
+]
 #: Views by question: the stems of the notebooks.
 VIEWS: dict[str, Callable[[Book, Scenario], View]] = {
     "start_here": show_book,

@@ -60,7 +60,9 @@ def budget_bridge(plan: Plan) -> pd.DataFrame:
     if budget.isna().any():
         return pd.DataFrame(columns=COLUMNS)
     parts = sums_by_group(plan, "p_and_l")
-    rows = [("P&L budget", START, float(budget.sum()))] + [(f"less {name}", STEP, -float(amount)) for name, amount in parts.items() if amount]
+    rows = [("P&L budget", START, float(budget.sum()))] + [
+        (f"less {name}", STEP, -float(amount)) for name, amount in parts.items() if amount
+    ]
     left = sum(row[2] for row in rows)
     return pd.DataFrame([*rows, ("left of the budget" if left >= 0 else "over the budget", TOTAL, left)], columns=COLUMNS)
 
@@ -75,7 +77,9 @@ def cost_bridge(plan: Plan) -> pd.DataFrame:
     """
     chosen = plan.purchases.alternatives.set_index("name").loc["plan"]
     day = pd.Series([pd.Timestamp(plan.scenario.as_of)] * 3)
-    cost, unserved, spent = in_currency(plan, pd.Series([chosen["expected_usd"], chosen["shortfall_usd"], chosen["spend_usd"]], dtype=float), day)
+    cost, unserved, spent = in_currency(
+        plan, pd.Series([chosen["expected_usd"], chosen["shortfall_usd"], chosen["spend_usd"]], dtype=float), day
+    )
     expense, paid = sums_by_group(plan, "p_and_l"), sums_by_group(plan, "cash")
     outside = ["people and other costs", "model APIs", "contracts, machines and rooms there already"]
     decided = float(expense.drop(outside).sum())
@@ -88,7 +92,11 @@ def cost_bridge(plan: Plan) -> pd.DataFrame:
     ]
     rows += [(name, STEP, float(expense[name])) for name in outside]
     rows.append(("P&L of the planned quarters", TOTAL, float(expense.sum())))
-    rows += [(f"paid at other times than expensed: {name}", STEP, float(paid[name] - expense[name])) for name in GROUPS if paid[name] != expense[name]]
+    rows += [
+        (f"paid at other times than expensed: {name}", STEP, float(paid[name] - expense[name]))
+        for name in GROUPS
+        if paid[name] != expense[name]
+    ]
     rows.append(("cash of the planned quarters", TOTAL, float(paid.sum())))
     return pd.DataFrame(rows, columns=COLUMNS)
 

@@ -76,7 +76,10 @@ def _curve(found: CapacityCurve, scenario: Scenario) -> Any:
     title = "No size on the curve meets the delay target"
     points = None
     if found.smallest is not None:
-        title = f"{found.smallest:,} accelerators are enough for nine of ten jobs to start within {duration_words(60 * scenario.delay_target_minutes)}"
+        title = (
+            f"{found.smallest:,} accelerators are enough for nine of ten jobs to start within"
+            f" {duration_words(60 * scenario.delay_target_minutes)}"
+        )
         at = hours[hours["accelerators"] == found.smallest]
         points = pd.DataFrame({"x": at["accelerators"], "y": at["queue_p90"], "label": f"target {target:.3g} h"})
     return charts.curve(
@@ -113,7 +116,10 @@ def _occupancy(schedule: Schedule) -> Any:
         x="day",
         y="accelerators",
         series="series",
-        title=f"The cluster is {schedule.measure('allocated_share'):.0%} allocated, and {schedule.measure('computing_share'):.0%} does work that counts",
+        title=(
+            f"The cluster is {schedule.measure('allocated_share'):.0%} allocated, and {schedule.measure('computing_share'):.0%} does work"
+            " that counts"
+        ),
         x_title="Time since the first submission",
         y_title="Accelerators",
         x_unit="days",
@@ -125,11 +131,20 @@ def _occupancy(schedule: Schedule) -> Any:
 def _headroom(found: Headroom, scenario: Scenario) -> Any:
     """Draw what the jobs of each quarter occupy on average, and the spare that the delay target needs."""
     first, last = found.levels.iloc[0], found.levels.iloc[-1]
-    parts = {"Mean hours of the jobs": found.levels["mean_accelerators"], "Spare for the wait": found.levels["mean_accelerators"] * (found.levels["factor"] - 1)}
+    parts = {
+        "Mean hours of the jobs": found.levels["mean_accelerators"],
+        "Spare for the wait": found.levels["mean_accelerators"] * (found.levels["factor"] - 1),
+    }
     target = duration_words(3600 * (scenario.training_delay_target_hours or 0.0))
     return charts.layers(
-        pd.concat([pd.DataFrame({"quarter": found.levels["quarter"], "accelerators": values, "term": name}) for name, values in parts.items()], ignore_index=True),
-        title=f"For nine of ten training jobs to start within {target}, the plan carries {first['factor'] - 1:.0%} more in {first['quarter']}, {last['factor'] - 1:.0%} in {last['quarter']}",
+        pd.concat(
+            [pd.DataFrame({"quarter": found.levels["quarter"], "accelerators": values, "term": name}) for name, values in parts.items()],
+            ignore_index=True,
+        ),
+        title=(
+            f"For nine of ten training jobs to start within {target}, the plan carries {first['factor'] - 1:.0%} more in"
+            f" {first['quarter']}, {last['factor'] - 1:.0%} in {last['quarter']}"
+        ),
         value_title="Accelerators",
         unit="accelerators",
         subtitle="Work that grows is more jobs; a larger cluster needs less spare for each",
@@ -159,7 +174,10 @@ def _sizes(schedule: Schedule) -> Any:
     worst = table.loc[table["value"].idxmax()]
     return charts.bars(
         table.assign(label=table["size"].map(_accelerators)),
-        title=f"Jobs of {_accelerators(worst['size'])} wait longest: nine of ten start within {duration_words(float(worst['queue_p90_seconds']))}",
+        title=(
+            f"Jobs of {_accelerators(worst['size'])} wait longest: nine of ten start within"
+            f" {duration_words(float(worst['queue_p90_seconds']))}"
+        ),
         value_title="Wait of nine of ten jobs",
         unit="h",
         subtitle="By size of job",

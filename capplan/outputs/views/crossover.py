@@ -43,11 +43,20 @@ def show_crossover(book: Book, scenario: Scenario) -> View:
     if len(answer.vendor):
         pictures["vendor"] = _vendor(name, answer)
     details = {
-        part: getattr(answer, part) for part in ("costs", "curve", "volumes", "quarters", "starts", "sensitivity", "vendor") if len(getattr(answer, part))
+        part: getattr(answer, part)
+        for part in ("costs", "curve", "volumes", "quarters", "starts", "sensitivity", "vendor")
+        if len(getattr(answer, part))
     }
     chosen = answer.ways[answer.ways["chosen"]]
     return View(
-        answer.headline, pictures, answer.ways, float(chosen["expected_usd"].min()), "USD over the horizon", FIELDS, (*book.notes, *answer.notes), details
+        answer.headline,
+        pictures,
+        answer.ways,
+        float(chosen["expected_usd"].min()),
+        "USD over the horizon",
+        FIELDS,
+        (*book.notes, *answer.notes),
+        details,
     )
 
 
@@ -70,7 +79,9 @@ def _volume(name: str, answer: Crossover) -> Any:
         y_title="Cost of the quarter",
         x_unit="million",
         unit="USD",
-        subtitle="At the first quarter's prices and shape of traffic; hosting in whole replicas for the peak hour, with people and evaluation",
+        subtitle=(
+            "At the first quarter's prices and shape of traffic; hosting in whole replicas for the peak hour, with people and evaluation"
+        ),
     )
 
 
@@ -128,7 +139,9 @@ def _starts(name: str, answer: Crossover) -> Any:
     labels = ["Never: call throughout" if start == "never" else f"From {start}" for start in table["start"]]
     return charts.bars(
         pd.DataFrame({"label": labels, "value": table["expected_usd"]}),
-        title=f"{name}: {what}; not hosting at once is worth {money(worth)}" if worth > 0 else f"{name}: {what}, and waiting is worth nothing",
+        title=(
+            f"{name}: {what}; not hosting at once is worth {money(worth)}" if worth > 0 else f"{name}: {what}, and waiting is worth nothing"
+        ),
         value_title="Expected cost over the horizon",
         unit="USD",
         subtitle="The best API before the start, own replicas on their best term from it on",

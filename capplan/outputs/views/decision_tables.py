@@ -38,8 +38,10 @@ def decisions(plan: Plan) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        firm, submit_by (not before the day of the plan), sign_by, approver, machines, accelerators, accelerator, provider, region, term, quarter, starts,
-        ends, upfront_amount, value_amount (whole contract), exit_amount (what leaving on the first day of service would still cost), price (quote, list price,
+        firm, submit_by (not before the day of the plan), sign_by, approver, machines, accelerators, accelerator, provider, region, term,
+        quarter, starts,
+        ends, upfront_amount, value_amount (whole contract), exit_amount (what leaving on the first day of service would still cost), price
+        (quote, list price,
         renewal), because, offer_id. Amounts are in the book's currency, at the rate of the day of signature.
     """
     table = plan.purchases.purchases.sort_values(["firm", "sign_by", "offer_id"], ascending=[False, True, True]).reset_index(drop=True)
@@ -50,11 +52,29 @@ def decisions(plan: Plan) -> pd.DataFrame:
     table["approver"] = [approver_of(usd, plan.scenario.approvers) for usd in totals]
     # offers state no exit right, so a contract is owed in full; a machine can be sold for what the scenario says it keeps
     exit_usd = np.where(table["term"] == "owned", table["upfront_usd"] * (1.0 - plan.scenario.residual_share), table["usd"])
-    for name, usd in (("upfront_amount", table["upfront_usd"]), ("value_amount", table["usd"]), ("exit_amount", pd.Series(exit_usd, index=table.index))):
+    for name, usd in (
+        ("upfront_amount", table["upfront_usd"]),
+        ("value_amount", table["usd"]),
+        ("exit_amount", pd.Series(exit_usd, index=table.index)),
+    ):
         table[name] = in_currency(plan, usd, table["sign_by"])
     table["price"] = _price_basis(plan, table)
     table["because"] = [_because(plan, row) for row in table.to_dict("records")]
-    columns = ["firm", "submit_by", "sign_by", "approver", "machines", "accelerators", "accelerator", "provider", "region", "term", "quarter", "starts", "ends"]
+    columns = [
+        "firm",
+        "submit_by",
+        "sign_by",
+        "approver",
+        "machines",
+        "accelerators",
+        "accelerator",
+        "provider",
+        "region",
+        "term",
+        "quarter",
+        "starts",
+        "ends",
+    ]
     return table[[*columns, "upfront_amount", "value_amount", "exit_amount", "price", "because", "offer_id"]]
 
 
@@ -83,7 +103,9 @@ def _because(plan: Plan, row: dict[Any, Any]) -> str:
     if row["kind"] == "renewal":
         return listed(["a contract ends", *found])
     capacity = plan.purchases.capacity
-    mine = capacity[(capacity["provider"] == row["provider"]) & (capacity["accelerator"] == row["accelerator"]) & (capacity["source"] == "existing")]
+    mine = capacity[
+        (capacity["provider"] == row["provider"]) & (capacity["accelerator"] == row["accelerator"]) & (capacity["source"] == "existing")
+    ]
     held = mine.groupby("quarter")["accelerators"].sum().reindex(quarters_of(plan), fill_value=0.0)
     here = str(row["quarter"])
     if here in held.index:
@@ -101,7 +123,8 @@ def renewals(plan: Plan, book: Book) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        date (last day for it), contract_id, provider, what (give notice, renew, let it end), ends, owed_amount (still to be paid), exit_amount (what leaving today
+        date (last day for it), contract_id, provider, what (give notice, renew, let it end), ends, owed_amount (still to be paid),
+        exit_amount (what leaving today
         costs), missed_amount (what is owed if the date is missed: a contract that renews by itself, for its term at its renewal price).
     """
     as_of, after = pd.Timestamp(plan.scenario.as_of), quarter_end(quarters_of(plan)[-1]) + pd.DateOffset(years=1)
@@ -121,7 +144,9 @@ def renewals(plan: Plan, book: Book) -> pd.DataFrame:
             rate = row["renewal_usd_per_hour"] if pd.notna(row["renewal_usd_per_hour"]) else row["usd_per_hour"]
             begin = row["end"] + pd.Timedelta(days=1)
             missed = float(row["machines"] * rate * (add_months(begin, months) - begin).days * 24)
-        what = "renew" if kept else "give notice" if by_itself and open_notice else "notice is past: it renews" if by_itself else "let it end"
+        what = (
+            "renew" if kept else "give notice" if by_itself and open_notice else "notice is past: it renews" if by_itself else "let it end"
+        )
         date = notice if open_notice else row["end"]
         about = owed.loc[name] if name in owed.index else None
         left = 0.0 if about is None else float(about["owed_usd"])
@@ -140,7 +165,8 @@ def agreements(plan: Plan) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        agreement_id, provider, start, end, and in the book's currency: committed_amount (with what rolls in), drawn_amount (before the plan), planned_amount,
+        agreement_id, provider, start, end, and in the book's currency: committed_amount (with what rolls in), drawn_amount (before the
+        plan), planned_amount,
         left_amount (more is used where negative), unspent_amount (paid for nothing); used_share.
     """
     table = plan.ledger.agreements
@@ -152,7 +178,9 @@ def agreements(plan: Plan) -> pd.DataFrame:
     result["planned_amount"] = [float(_billed_under(plan, row)["amount"].sum()) for row in table.to_dict("records")]
     result["left_amount"] = result["committed_amount"] - result["drawn_amount"] - result["planned_amount"]
     result["unspent_amount"] = in_currency(plan, table["shortfall_usd"], day)
-    result["used_share"] = (result["drawn_amount"] + result["planned_amount"]) / result["committed_amount"].where(result["committed_amount"] > 0)
+    result["used_share"] = (result["drawn_amount"] + result["planned_amount"]) / result["committed_amount"].where(
+        result["committed_amount"] > 0
+    )
     return result
 
 
@@ -186,7 +214,8 @@ def commitment_desk(plan: Plan, book: Book) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        contract_id, status (signed, firm, indicative), provider, accelerator, term, start, end, notice_date, accelerators, owed_amount, then for each planned
+        contract_id, status (signed, firm, indicative), provider, accelerator, term, start, end, notice_date, accelerators, owed_amount,
+        then for each planned
         quarter the share that is used of what contracts like it hold (hours) or can discount; empty where it does not run.
     """
     skus = book.get("skus").set_index("sku")
@@ -197,10 +226,34 @@ def commitment_desk(plan: Plan, book: Book) -> pd.DataFrame:
             life = plan.scenario.useful_life_years if pd.isna(row.get("useful_life_years")) else row["useful_life_years"]
             last = row[end] if end else row[start] + pd.DateOffset(months=round(12 * life)) - pd.Timedelta(days=1)
             term, notice = str(row.get("term", "owned")), row.get("notice_date", pd.NaT)
-            rows.append((str(row[name]), "signed", about["provider"], about["accelerator"], term, row[start], last, notice, row["machines"] * about["accelerator_count"]))
+            rows.append(
+                (
+                    str(row[name]),
+                    "signed",
+                    about["provider"],
+                    about["accelerator"],
+                    term,
+                    row[start],
+                    last,
+                    notice,
+                    row["machines"] * about["accelerator_count"],
+                )
+            )
     for row in plan.purchases.purchases.to_dict("records"):
         status = "firm" if row["firm"] else "indicative"
-        rows.append((f"{row['offer_id']} {row['quarter']}", status, row["provider"], row["accelerator"], row["term"], row["starts"], row["ends"], pd.NaT, row["accelerators"]))
+        rows.append(
+            (
+                f"{row['offer_id']} {row['quarter']}",
+                status,
+                row["provider"],
+                row["accelerator"],
+                row["term"],
+                row["starts"],
+                row["ends"],
+                pd.NaT,
+                row["accelerators"],
+            )
+        )
     columns = ["contract_id", "status", "provider", "accelerator", "term", "start", "end", "notice_date", "accelerators"]
     desk = pd.DataFrame(rows, columns=columns)
     desk = desk[desk["end"] >= pd.Timestamp(plan.scenario.as_of)].reset_index(drop=True)
@@ -213,13 +266,22 @@ def commitment_desk(plan: Plan, book: Book) -> pd.DataFrame:
     pool = list(zip(desk["provider"], desk["accelerator"], strict=True))
     for quarter in quarters_of(plan):
         runs = ((desk["start"] < quarter_end(quarter)) & (desk["end"] >= quarter_start(quarter))).to_numpy()
-        paid = (desk["accelerators"] * quarter_hours(quarter, plan.scenario.hours_convention)).where(runs & ~holds, 0.0).groupby([desk["provider"], desk["accelerator"]]).sum()
+        paid = (
+            (desk["accelerators"] * quarter_hours(quarter, plan.scenario.hours_convention))
+            .where(runs & ~holds, 0.0)
+            .groupby([desk["provider"], desk["accelerator"]])
+            .sum()
+        )
         shares = [
             np.nan if not here else held.get((quarter, *key), np.nan) if full else min(1.0, drawn.get((quarter, *key), 0.0) / paid[key])
             for key, full, here in zip(pool, holds, runs, strict=True)
         ]
         desk[quarter] = pd.Series(shares, dtype=float)
-    return desk.sort_values(["status", "end", "contract_id"], key=lambda part: part.map({"signed": 0, "firm": 1, "indicative": 2}) if part.name == "status" else part, ignore_index=True)
+    return desk.sort_values(
+        ["status", "end", "contract_id"],
+        key=lambda part: part.map({"signed": 0, "firm": 1, "indicative": 2}) if part.name == "status" else part,
+        ignore_index=True,
+    )
 
 
 def renewal_calendar(plan: Plan, book: Book) -> pd.DataFrame:

@@ -163,7 +163,10 @@ def _duration(forecast: Forecast, quarter: str, picked: tuple[str, ...]) -> dict
             y_title="Load relative to the mean",
             x_unit="share",
             unit="ratio",
-            subtitle=f"Median over paths; a flat line suits contracts, a steep one needs capacity by the hour. Sharing machines among all workloads saves {pool:.0%} at the peak",
+            subtitle=(
+                "Median over paths; a flat line suits contracts, a steep one needs capacity by the hour. Sharing machines among all"
+                f" workloads saves {pool:.0%} at the peak"
+            ),
         )
     }
 
@@ -201,10 +204,15 @@ def _errors(test: Backtest, picked: tuple[str, ...]) -> dict[str, Any]:
             x="lead",
             y="workload",
             value="error",
-            title=f"One {grain} ahead, {'all' if good == len(first) else f'{good} of'} {len(first)} forecasts of the past were off by less than 20 % on average",
+            title=(
+                f"One {grain} ahead, {'all' if good == len(first) else f'{good} of'} {len(first)} forecasts of the past were off by less"
+                " than 20 % on average"
+            ),
             value_title="Mean absolute error of past totals",
             unit="share",
-            subtitle="FinOps Framework: within 12 % is Run, within 15 % Walk, within 20 % Crawl. Leads that are not listed could not be tested",
+            subtitle=(
+                "FinOps Framework: within 12 % is Run, within 15 % Walk, within 20 % Crawl. Leads that are not listed could not be tested"
+            ),
         )
     }
 
@@ -235,6 +243,8 @@ def _calibration(test: Backtest) -> dict[str, Any]:
             y_title="Share of past totals",
             x_unit="",
             unit="share",
-            subtitle="All workloads, forecasts made anew at past days; month totals of neighbouring days overlap, so these shares are rough",
+            subtitle=(
+                "All workloads, forecasts made anew at past days; month totals of neighbouring days overlap, so these shares are rough"
+            ),
         )
     }

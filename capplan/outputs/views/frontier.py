@@ -27,7 +27,10 @@ def show_frontier(book: Book, scenario: Scenario) -> View:
         y_title=f"Cost in the worst {100 * scenario.tail_share:g} % of cases (CVaR)",
         x_unit="USD",
         unit="USD",
-        subtitle=f"The best plan at each weight of the bad cases, each proven within {100 * float(table['gap_share'].max()):.2g} %; no plan lies below and to the left",
+        subtitle=(
+            f"The best plan at each weight of the bad cases, each proven within {100 * float(table['gap_share'].max()):.2g} %; no plan lies"
+            " below and to the left"
+        ),
         chosen=str(points.loc[points["chosen"], "label"].iloc[0]),
         connect=True,
     )

@@ -97,7 +97,9 @@ def show_goodput(book: Book, scenario: Scenario) -> View:
     }
     value = float(main["usd_per_productive_accelerator_hour"])
     shown = best.drop(columns=["accelerator", "accelerators", "fleets", "ettr_share", "input_wait_share"])
-    return View(_headline(best, even, a), pictures, shown, value, "USD per productive accelerator-hour", FIELDS, (*book.notes, *notes), details)
+    return View(
+        _headline(best, even, a), pictures, shown, value, "USD per productive accelerator-hour", FIELDS, (*book.notes, *notes), details
+    )
 
 
 def _offers(book: Book, scenario: Scenario, a: GoodputAssumptions) -> tuple[pd.DataFrame, list[str]]:
@@ -106,7 +108,8 @@ def _offers(book: Book, scenario: Scenario, a: GoodputAssumptions) -> tuple[pd.D
     part = prices[prices["accelerator"] == a.goodput_accelerator]
     if part.empty:
         raise CapplanError(
-            f"goodput_accelerator names {a.goodput_accelerator!r}, which no offer has; {nearest(a.goodput_accelerator, set(prices['accelerator']))}"
+            f"goodput_accelerator names {a.goodput_accelerator!r}, which no offer has;"
+            f" {nearest(a.goodput_accelerator, set(prices['accelerator']))}"
         )
     notes = []
     for column, wanted in (("provider", scenario.providers), ("geography", scenario.geographies)):
@@ -147,7 +150,10 @@ def _headline(best: pd.DataFrame, even: pd.DataFrame, a: GoodputAssumptions) -> 
         return text + f"; spot does not pay: it would have to be {row['break_even_discount_share']:.0%} below on demand."
     if np.isnan(monthly):
         return text + "; spot pays at any rate of interruptions."
-    return text + f"; spot pays up to {_number(monthly)} interruptions of a machine a month ({_number(row['interruptions_per_machine_hour'] * HOURS_PER_MONTH)} now)."
+    return (
+        text + f"; spot pays up to {_number(monthly)} interruptions of a machine a month"
+        f" ({_number(row['interruptions_per_machine_hour'] * HOURS_PER_MONTH)} now)."
+    )
 
 
 def _number(value: float) -> str:
@@ -166,7 +172,10 @@ def _price(best: pd.DataFrame, a: GoodputAssumptions) -> Any:
     parts = pd.concat(
         [
             paid.assign(part="Price of a paid hour", value=paid["usd_per_paid_accelerator_hour"]),
-            paid.assign(part="Lost to all that is no progress", value=paid["usd_per_productive_accelerator_hour"] - paid["usd_per_paid_accelerator_hour"]),
+            paid.assign(
+                part="Lost to all that is no progress",
+                value=paid["usd_per_productive_accelerator_hour"] - paid["usd_per_paid_accelerator_hour"],
+            ),
         ]
     )
     first = best.iloc[0]
@@ -175,8 +184,10 @@ def _price(best: pd.DataFrame, a: GoodputAssumptions) -> Any:
     return charts.bars(
         parts[np.isfinite(parts["value"])],
         part="part",
-        title=f"{a.goodput_accelerator}: an hour of progress costs least {_where(first)}, "
-        f"at {price(first['usd_per_productive_accelerator_hour'])}",
+        title=(
+            f"{a.goodput_accelerator}: an hour of progress costs least {_where(first)}, "
+            f"at {price(first['usd_per_productive_accelerator_hour'])}"
+        ),
         value_title="Price of a productive accelerator-hour",
         unit="USD/h",
         subtitle=f"A run on {a.run_accelerators:,} accelerators; cheapest offer of each provider and term",
@@ -204,7 +215,9 @@ def _losses(best: pd.DataFrame, a: GoodputAssumptions) -> Any:
         title=f"{1 - float(table['goodput_share'].iloc[0]):.0%} of a paid hour is lost, most of it {MOST_OF_IT[largest]}",
         value_title="Share of a paid hour that is no progress",
         unit="share",
-        subtitle=f"{a.run_accelerators:,} accelerators; checkpoints of {a.checkpoint_write_seconds:g} s, restarts of {a.recovery_minutes:g} min",
+        subtitle=(
+            f"{a.run_accelerators:,} accelerators; checkpoints of {a.checkpoint_write_seconds:g} s, restarts of {a.recovery_minutes:g} min"
+        ),
     )
 
 
@@ -239,14 +252,19 @@ def _counts(table: pd.DataFrame, failing: float, a: GoodputAssumptions) -> Any:
         y="share",
         series="series",
         points=points,
-        title=f"Size costs progress: {here[0][1]:.1%} at {a.run_accelerators:,} accelerators, {running_share(each * at, 0.0, a):.0%} at {at:,}",
+        title=(
+            f"Size costs progress: {here[0][1]:.1%} at {a.run_accelerators:,} accelerators, {running_share(each * at, 0.0, a):.0%} at"
+            f" {at:,}"
+        ),
         x_title="Accelerators of one run",
         y_title="Progress in the time a run is on (effective training time ratio)",
         x_unit="accelerators",
         unit="share",
-        subtitle="Any failure stops the whole run; the checkpoint interval is the best for each size"
-        if a.checkpoint_interval_minutes == 0
-        else f"Any failure stops the whole run; a checkpoint every {a.checkpoint_interval_minutes:g} min",
+        subtitle=(
+            "Any failure stops the whole run; the checkpoint interval is the best for each size"
+            if a.checkpoint_interval_minutes == 0
+            else f"Any failure stops the whole run; a checkpoint every {a.checkpoint_interval_minutes:g} min"
+        ),
     )
 
 
@@ -277,7 +295,9 @@ def _interval(failing: float, a: GoodputAssumptions) -> Any:
         y_title="Share of the time a run is on",
         x_unit="min",
         unit="share",
-        subtitle=f"Machines that are held; a failure every {_time(1 / rate)}. Young's rule gives {young_interval(write, 1 / rate) * 60:.0f} min",
+        subtitle=(
+            f"Machines that are held; a failure every {_time(1 / rate)}. Young's rule gives {young_interval(write, 1 / rate) * 60:.0f} min"
+        ),
     )
 
 
@@ -305,15 +325,19 @@ def _spot_map(table: pd.DataFrame, even: pd.DataFrame, failing: float, a: Goodpu
             y="discount",
             value="saving",
             middle=0.0,
-            title=f"Spot at {row['discount_share']:.0%} off stops paying at {_number(limit)} interruptions of a machine a month"
-            if row["pays"] and np.isfinite(limit)
-            else "Spot pays where the map is blue",
+            title=(
+                f"Spot at {row['discount_share']:.0%} off stops paying at {_number(limit)} interruptions of a machine a month"
+                if row["pays"] and np.isfinite(limit)
+                else "Spot pays where the map is blue"
+            ),
             value_title="Saved on an hour of progress",
             unit="share",
             x_title="Interruptions of one machine a month",
             y_title="Spot price",
-            subtitle=f"Against on demand, {a.run_accelerators:,} accelerators on {machines:,} machines; each interruption stops them all "
-            f"for {a.recovery_minutes + a.spot_replacement_minutes:g} min. −100% stands for that and worse",
+            subtitle=(
+                f"Against on demand, {a.run_accelerators:,} accelerators on {machines:,} machines; each interruption stops them all "
+                f"for {a.recovery_minutes + a.spot_replacement_minutes:g} min. −100% stands for that and worse"
+            ),
         )
     }
 
@@ -345,8 +369,10 @@ def _record(book: Book, a: GoodputAssumptions) -> dict[str, Any]:
             y_title="Paid hours for an hour of progress",
             x_unit="min",
             unit="ratio",
-            subtitle=f"{spells.record_hours / 24:.0f} days of one machine: up {played['up_share'].iloc[0]:.0%} of the time, taken {spells.interruptions} times; "
-            f"best interval {best * 60:.0f} min",
+            subtitle=(
+                f"{spells.record_hours / 24:.0f} days of one machine: up {played['up_share'].iloc[0]:.0%} of the time, taken"
+                f" {spells.interruptions} times; best interval {best * 60:.0f} min"
+            ),
         )
     }
 
@@ -364,7 +390,9 @@ def _causes(failures: pd.DataFrame, fleets: tuple[str, ...]) -> dict[str, Any]:
             title=f"{fleet}: {sums.iloc[0] / sums.sum():.0%} of {sums.sum():,.0f} unplanned stops came from: {sums.index[0]}",
             value_title="Unplanned stops",
             unit="failures",
-            subtitle=f"{part['nodes'].iloc[0] * part['accelerators_per_node'].iloc[0]:,.0f} accelerators over {part['days'].iloc[0]:.0f} days",
+            subtitle=(
+                f"{part['nodes'].iloc[0] * part['accelerators_per_node'].iloc[0]:,.0f} accelerators over {part['days'].iloc[0]:.0f} days"
+            ),
         )
     }
 
@@ -391,8 +419,8 @@ def _notes(main: pd.Series, fleets: tuple[str, ...], same: bool, played: pd.Data
     if len(played) and main["basis"] != "record":
         low, high = played["progress_share"].quantile([0.05, 0.95])
         notes.append(
-            f"{len(played)} simulated runs of {played['paid_hours'].mean() / 24:,.0f} days spend {low:.1%} to {high:.1%} of their time on progress (nine in ten); "
-            f"the formula says {main['running_share']:.1%}."
+            f"{len(played)} simulated runs of {played['paid_hours'].mean() / 24:,.0f} days spend {low:.1%} to {high:.1%} of their time on"
+            f" progress (nine in ten); the formula says {main['running_share']:.1%}."
         )
     if main["basis"] == "record":
         notes.append("The cheapest offer is replayed on its record of spot availability.")

@@ -39,12 +39,16 @@ def waiting(plan: Plan) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        if_instead, more_spend_amount (undiscounted, planned quarters), more_unserved_amount (imputed: nobody invoices it), more_in_all_amount (expected,
+        if_instead, more_spend_amount (undiscounted, planned quarters), more_unserved_amount (imputed: nobody invoices it),
+        more_in_all_amount (expected,
         discounted, with the years after the horizon where demand is held: what the decision rests on).
     """
     table = plan.purchases.alternatives.set_index("name")
     chosen, rows = table.loc["plan"], []
-    for name, label in (("sign_nothing_yet", "nothing is signed before the next review"), ("do_nothing", "nothing is signed or renewed at all")):
+    for name, label in (
+        ("sign_nothing_yet", "nothing is signed before the next review"),
+        ("do_nothing", "nothing is signed or renewed at all"),
+    ):
         if name in table.index:
             other = table.loc[name]
             rows.append((label, *(float(other[column] - chosen[column]) for column in ("spend_usd", "shortfall_usd", "expected_usd"))))
@@ -57,7 +61,8 @@ def waiting(plan: Plan) -> pd.DataFrame:
 def verdicts_of(plan: Plan, firm: pd.DataFrame) -> tuple[list[str], list[float], str]:
     """Return a verdict and what waiting costs for each firm purchase, and the verdict on all together.
 
-    They come from demand the plan has not seen (`Purchases.verdicts`); where there was none left, from what signing nothing before the next review costs, held against
+    They come from demand the plan has not seen (`Purchases.verdicts`); where there was none left, from what signing nothing before the
+    next review costs, held against
     what is proven.
     """
     found = plan.purchases.verdicts
@@ -89,7 +94,11 @@ def asked(plan: Plan) -> pd.DataFrame:
     said, saved, _ = verdicts_of(plan, firm)
     shown = pd.DataFrame(
         {
-            "what": [f"{counted(row['machines'], 'machine')}, {row['accelerators']:g} {row['accelerator']}, {row['provider']}, {words(row['term']).lower()}" for row in firm.to_dict("records")],
+            "what": [
+                f"{counted(row['machines'], 'machine')}, {row['accelerators']:g} {row['accelerator']}, {row['provider']},"
+                f" {words(row['term']).lower()}"
+                for row in firm.to_dict("records")
+            ],
             "starts": firm["starts"],
             "ends": firm["ends"],
             "value_amount": firm["value_amount"],
@@ -106,7 +115,11 @@ def asked(plan: Plan) -> pd.DataFrame:
     if len(shown) <= ASKED:
         return shown
     rest = shown.iloc[ASKED - 1 :]
-    last = {"what": f"{counted(len(rest), 'more contract')}: see the appendix", "value_amount": rest["value_amount"].sum(), "exit_amount": rest["exit_amount"].sum()}
+    last = {
+        "what": f"{counted(len(rest), 'more contract')}: see the appendix",
+        "value_amount": rest["value_amount"].sum(),
+        "exit_amount": rest["exit_amount"].sum(),
+    }
     return pd.concat([shown.head(ASKED - 1), pd.DataFrame([last])], ignore_index=True)
 
 
@@ -130,12 +143,21 @@ def headline(plan: Plan) -> str:
     if together != SIGN and SIGN not in said:
         worth = money(float(firm["value_amount"].sum()), currency)
         why = "waiting is better" if together == WAIT else "it is too close to call, so wait"
-        return f"{first} Sign nothing yet: {counted(len(firm), 'contract')} worth {worth} could be signed before the next review, and {why}."
+        return (
+            f"{first} Sign nothing yet: {counted(len(firm), 'contract')} worth {worth} could be signed before the next review, and {why}."
+        )
     firm = firm[[one == SIGN for one in said]] if SIGN in said else firm
     whole = money(float(firm["value_amount"].sum()), currency)
-    ask = f"Sign {counted(len(firm), 'contract')} worth {whole}: submit by {day(firm['submit_by'].min())}, sign from {day(firm['sign_by'].min())} on"
+    ask = (
+        f"Sign {counted(len(firm), 'contract')} worth {whole}: submit by {day(firm['submit_by'].min())}, sign from"
+        f" {day(firm['sign_by'].min())} on"
+    )
     later = next(iter(wait), None)
-    costs = f"waiting for the next review {'costs' if later >= 0 else 'saves'} {money(abs(later), currency)} in expectation" if later is not None else ""
+    costs = (
+        f"waiting for the next review {'costs' if later >= 0 else 'saves'} {money(abs(later), currency)} in expectation"
+        if later is not None
+        else ""
+    )
     return f"{first} {ask}{'; ' + costs if costs else ''}."
 
 
@@ -146,7 +168,10 @@ def risks(plan: Plan, flips: pd.DataFrame | None) -> list[str]:
     bare = table[table["firm"] & ~table["price"].isin(["quote", "renewal"])]
     if len(bare):
         worth = money(float(bare["value_amount"].sum()), currency)
-        found.append(f"{counted(len(bare), 'contract')} to sign now worth {worth} {'rests' if len(bare) == 1 else 'rest'} on no fresh quote: get one before signing.")
+        found.append(
+            f"{counted(len(bare), 'contract')} to sign now worth {worth} {'rests' if len(bare) == 1 else 'rest'} on no fresh quote: get one"
+            " before signing."
+        )
     found += [note for note in plan.purchases.notes if "horizon's end matters" in note][:1]
     found += [note for note in plan.purchases.notes if "the contract of the site ends" in note][:1]
     if flips is not None and len(flips):
@@ -161,11 +186,16 @@ def around(plan: Plan, last: pd.DataFrame | None) -> list[str]:
     band = plan.ledger.band[plan.ledger.band["quarter"] == "all"].set_index("quantile")["usd"]
     if len(band):
         low, high = in_currency(plan, band.loc[[0.1, 0.9]], pd.Timestamp(plan.scenario.as_of))
-        found.append(f"Of ten futures of demand one leads to a P&L above {money(float(high), currency)}, one to less than {money(float(low), currency)}.")
+        found.append(
+            f"Of ten futures of demand one leads to a P&L above {money(float(high), currency)}, one to less than"
+            f" {money(float(low), currency)}."
+        )
     moved = plan_bridge(plan, last)
     if len(moved):
         before, now = float(moved["amount"].iloc[0]), float(moved["amount"].iloc[-1])
-        found.append(f"The last plan said {money(before, currency)}; this one {money(now, currency)} ({money(now - before, currency, signed=True)}).")
+        found.append(
+            f"The last plan said {money(before, currency)}; this one {money(now, currency)} ({money(now - before, currency, signed=True)})."
+        )
     return found
 
 
@@ -184,11 +214,15 @@ def memo_blocks(plan: Plan, book: Book, flips: pd.DataFrame | None, last: pd.Dat
     ask, years = asked(plan), fiscal_years(plan)
     due, used = renewals(plan, book).head(RENEWED), agreements(plan)
     used = used[used["end"] >= pd.Timestamp(plan.scenario.as_of)].head(AGREED)
-    used = used.assign(to=used["end"])[["agreement_id", "to", "committed_amount", "drawn_amount", "planned_amount", "left_amount", "unspent_amount"]]
+    used = used.assign(to=used["end"])[
+        ["agreement_id", "to", "committed_amount", "drawn_amount", "planned_amount", "left_amount", "unspent_amount"]
+    ]
     signers = list(dict.fromkeys(name for name in ask.get("who_signs", pd.Series(dtype=str)).dropna()))
     blocks = [
         MemoBlock("ask", "The ask", () if len(ask) else ("Nothing has to be signed before the next review.",), ask),
-        MemoBlock("years", "P&L against budget, and cash, by fiscal year", tuple(around(plan, last)), years.drop(columns="months"), half=True),
+        MemoBlock(
+            "years", "P&L against budget, and cash, by fiscal year", tuple(around(plan, last)), years.drop(columns="months"), half=True
+        ),
         MemoBlock("waiting", "If nothing is signed", (), waiting(plan), half=True),
     ]
     if len(used):
@@ -196,5 +230,11 @@ def memo_blocks(plan: Plan, book: Book, flips: pd.DataFrame | None, last: pd.Dat
     if len(due):
         blocks.append(MemoBlock("renewals", "Contracts that end, and notices", (), due.drop(columns=["ends", "exit_amount"]), half=True))
     blocks.append(MemoBlock("risks", "Risks, and what would change the decision", tuple(risks(plan, flips))))
-    blocks.append(MemoBlock("signatures", "Approval", tuple(f"{whole_words(name)}: ______________________  date: ____________" for name in signers or ["Approved"])))
+    blocks.append(
+        MemoBlock(
+            "signatures",
+            "Approval",
+            tuple(f"{whole_words(name)}: ______________________  date: ____________" for name in signers or ["Approved"]),
+        )
+    )
     return blocks

@@ -49,7 +49,11 @@ def show_placement(book: Book, scenario: Scenario) -> View:
     if answer.deadline is not None and len(answer.deadline.remedies):
         details["remedies"] = answer.deadline.remedies
     notes = (*book.notes, *answer.notes, _colocated(answer))
-    details |= {"demand_by_stage": demand_by_stage(answer.schedule), "egress": egress(answer.transfers, _begin(answer)), "training_runs": as_training_runs(answer.schedule, book.get("tasks"), book.get("speeds"))}
+    details |= {
+        "demand_by_stage": demand_by_stage(answer.schedule),
+        "egress": egress(answer.transfers, _begin(answer)),
+        "training_runs": as_training_runs(answer.schedule, book.get("tasks"), book.get("speeds")),
+    }
     diagnosis = diagnosis_of(book, scenario)
     if diagnosis is not None:
         details |= {"diagnosis": diagnosis.summary, "misplaced_jobs": diagnosis.signs}
@@ -99,7 +103,14 @@ def _schedule(answer: Placement) -> Any:
     """Draw the schedule."""
     rows = _rows(answer.schedule)
     bars = pd.DataFrame(
-        {"row": rows["row"], "label": rows["task_id"], "kind": rows["stage"].map(lambda stage: words(stage) if stage else "No stage"), "start": rows["start_hours"], "end": rows["end_hours"], "marked": rows["critical"]}
+        {
+            "row": rows["row"],
+            "label": rows["task_id"],
+            "kind": rows["stage"].map(lambda stage: words(stage) if stage else "No stage"),
+            "start": rows["start_hours"],
+            "end": rows["end_hours"],
+            "marked": rows["critical"],
+        }
     )
     known = rows.drop_duplicates("task_id").set_index("task_id")["row"]
     moved = answer.transfers[(answer.transfers["from_node"] != answer.transfers["to_node"]) & answer.transfers["to_task"].isin(known.index)]
@@ -108,7 +119,12 @@ def _schedule(answer: Placement) -> Any:
     if answer.deadline is not None:
         limit = (answer.deadline.asked - _begin(answer)) / pd.Timedelta(hours=1)
     busiest = answer.binding.iloc[0]
-    what = {"busy": "nodes of kind {} that other tasks hold", "duration": "the tasks on {} themselves", "link": "the link {}", "wait": "{}"}[busiest["what"]].format(busiest["name"])
+    what = {
+        "busy": "nodes of kind {} that other tasks hold",
+        "duration": "the tasks on {} themselves",
+        "link": "the link {}",
+        "wait": "{}",
+    }[busiest["what"]].format(busiest["name"])
     return charts.schedule(
         bars,
         title=f"The last task ends after {answer.makespan_hours:,.3g} hours; {what} make {busiest['share']:.0%} of the longest way",
@@ -133,7 +149,15 @@ def _binding(answer: Placement) -> Any:
 def _methods(answer: Placement) -> Any:
     """Draw the schedules of the heuristics beside the chosen one."""
     table = answer.methods.sort_values("makespan_hours", kind="stable")
-    names = {"heft": "HEFT", "cpop": "CPOP", "olb": "OLB", "locality": "HEFT with locality", "milp": "Proven program", "draws": "Drawn ranks", "deadline": "For the deadline"}
+    names = {
+        "heft": "HEFT",
+        "cpop": "CPOP",
+        "olb": "OLB",
+        "locality": "HEFT with locality",
+        "milp": "Proven program",
+        "draws": "Drawn ranks",
+        "deadline": "For the deadline",
+    }
     best = table.iloc[0]
     sure = "proven" if answer.proven else (f"within {answer.gap_share:.1%} of the bound" if np.isfinite(answer.gap_share) else "not proven")
     return charts.bars(

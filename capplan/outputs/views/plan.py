@@ -81,7 +81,10 @@ def _capacity_chart(book: Book, plan_capacity: pd.DataFrame, purchases: pd.DataF
         unit="accelerators",
         band=band,
         changes=changes if len(changes) else None,
-        subtitle=f"Band: accelerators needed in the peak hours, 10th to 90th percentile; the rest is rented on demand or as spot{unlike}. Triangles: contracts that arrive and end, savings plans left out",
+        subtitle=(
+            f"Band: accelerators needed in the peak hours, 10th to 90th percentile; the rest is rented on demand or as spot{unlike}."
+            " Triangles: contracts that arrive and end, savings plans left out"
+        ),
     )
 
 
@@ -113,7 +116,9 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
         "rejected": bought.rejected,
         "limits": bought.binding,
         "alternatives": bought.alternatives,
-        "compared": in_plain_words(bought.alternatives)[["name", "expected_usd", "bad_cases_usd", "worst_usd", "shortfall_usd", "regret_usd"]],
+        "compared": in_plain_words(bought.alternatives)[
+            ["name", "expected_usd", "bad_cases_usd", "worst_usd", "shortfall_usd", "regret_usd"]
+        ],
         "capacity": bought.capacity,
         "need": need,
         "branches": bought.branches,
@@ -181,12 +186,18 @@ def _components(costs: pd.DataFrame, expected_usd: float) -> pd.DataFrame:
 def _cost_chart(costs: pd.DataFrame) -> Any:
     """Draw expected cost by quarter and kind."""
     shown = costs["component"].replace("power_paid_for", "committed")
-    weighted = costs.assign(usd=costs["usd"] * costs["probability"], component=shown).groupby(["quarter", "component"], as_index=False)["usd"].sum()
+    weighted = (
+        costs.assign(usd=costs["usd"] * costs["probability"], component=shown)
+        .groupby(["quarter", "component"], as_index=False)["usd"]
+        .sum()
+    )
     weighted = weighted[weighted["usd"].abs() > 0.5]
     totals = weighted.groupby("quarter")["usd"].sum()
     return charts.layers(
         weighted,
-        title=f"Cost goes from {money(float(totals.iloc[0]))} in {totals.index[0]} to {money(float(totals.iloc[-1]))} in {totals.index[-1]}",
+        title=(
+            f"Cost goes from {money(float(totals.iloc[0]))} in {totals.index[0]} to {money(float(totals.iloc[-1]))} in {totals.index[-1]}"
+        ),
         value_title="Cost in the quarter",
         unit="USD",
         value="usd",
@@ -225,12 +236,18 @@ def _spend_title(table: pd.DataFrame, currency: str) -> str:
     """Say how the median spend stands to the budget."""
     known = table.dropna(subset="budget")
     if known.empty:
-        return f"Median spend goes from {money(float(table['p50'].iloc[0]), currency)} to {money(float(table['p50'].iloc[-1]), currency)} a quarter"
+        return (
+            f"Median spend goes from {money(float(table['p50'].iloc[0]), currency)} to {money(float(table['p50'].iloc[-1]), currency)} a"
+            " quarter"
+        )
     over = known[known["over_p50"] > 0]
     if over.empty:
         return "Median spend stays within budget in every quarter"
     worst = over.loc[over["over_p50"].idxmax()]
-    return f"Median spend is above budget in {len(over)} of {len(known)} quarters, most in {worst['quarter']} ({money(float(worst['over_p50']), currency)})"
+    return (
+        f"Median spend is above budget in {len(over)} of {len(known)} quarters, most in {worst['quarter']}"
+        f" ({money(float(worst['over_p50']), currency)})"
+    )
 
 
 def _contract_chart(book: Book, plan: Plan) -> dict[str, Any]:

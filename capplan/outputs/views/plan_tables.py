@@ -25,7 +25,8 @@ def spend(plan: Plan) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        quarter, expected, p10, p50, p90, budget (the tightest P&L budget of the company; missing where there is none), over_p50 (in the book's currency).
+        quarter, expected, p10, p50, p90, budget (the tightest P&L budget of the company; missing where there is none), over_p50 (in the
+        book's currency).
     """
     quarters = quarters_of(plan)
     rows = plan.ledger.entries[plan.ledger.entries["view"] == "p_and_l"]
@@ -82,7 +83,8 @@ def cash(plan: Plan, by: str = "quarter") -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        quarter or fiscal_year (`later` is what is paid after the last planned one), and amounts in the book's currency: capex, contracts, usage, model_apis,
+        quarter or fiscal_year (`later` is what is paid after the last planned one), and amounts in the book's currency: capex, contracts,
+        usage, model_apis,
         other, total. The total of the column is all cash still to be paid.
     """
     rows = plan.ledger.payments[plan.ledger.payments["date"] >= pd.Timestamp(plan.scenario.as_of)].copy()
@@ -106,7 +108,8 @@ def fiscal_years(plan: Plan) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        fiscal_year (and `total`), p_and_l_amount, budget_amount (missing where a month has none), over_amount, cash_amount, capex_amount (from the day of the
+        fiscal_year (and `total`), p_and_l_amount, budget_amount (missing where a month has none), over_amount, cash_amount, capex_amount
+        (from the day of the
         plan to the end of the planned quarters), months.
     """
     a, quarters = plan.scenario, quarters_of(plan)
@@ -117,7 +120,9 @@ def fiscal_years(plan: Plan) -> pd.DataFrame:
     budgets = spend(plan).set_index("quarter")["budget"]
     table["budget_amount"] = [budgets[quarter_of(month)] / 3 for month in months]
     sums = table.groupby("fiscal_year").agg(
-        p_and_l_amount=("p_and_l_amount", "sum"), budget_amount=("budget_amount", lambda part: part.sum(skipna=False)), months=("month", "size")
+        p_and_l_amount=("p_and_l_amount", "sum"),
+        budget_amount=("budget_amount", lambda part: part.sum(skipna=False)),
+        months=("month", "size"),
     )
     paid = cash(plan, "fiscal_year").set_index("fiscal_year")
     paid = paid[paid.index != LATER]

@@ -150,7 +150,10 @@ def _commitment(part: dict[str, pd.DataFrame], where: str) -> Any:
         y="usd",
         series="series",
         points=pd.DataFrame(spots),
-        title=f"{where}: committing to {best['accelerators']:,.0f} accelerators saves {money(nothing - float(best['expected_usd']))} a year over nothing",
+        title=(
+            f"{where}: committing to {best['accelerators']:,.0f} accelerators saves {money(nothing - float(best['expected_usd']))} a year"
+            " over nothing"
+        ),
         x_title=f"Accelerators committed, {words(best['term']).lower()}",
         y_title="Cost of a year",
         x_unit="accelerators",
@@ -172,7 +175,10 @@ def _ladder(part: dict[str, pd.DataFrame], where: str, scenario: Scenario) -> An
     cost = part["ladder_cost"].set_index("name")["expected_usd"]
     return charts.layers(
         stacked,
-        title=f"{where}: buying in steps costs {money(max(cost['ladder'] - cost['no_ladder'], 0.0))} more, and at most {scenario.largest_ending_share:.0%} ends in one quarter",
+        title=(
+            f"{where}: buying in steps costs {money(max(cost['ladder'] - cost['no_ladder'], 0.0))} more, and at most"
+            f" {scenario.largest_ending_share:.0%} ends in one quarter"
+        ),
         value_title="Accelerators",
         unit="accelerators",
         band=table[["quarter", "low", "median", "high"]],

@@ -44,8 +44,8 @@ def show_scaling(book: Book, scenario: Scenario) -> View:
     details = {"parameters": fit.parameters, "quality": fit.quality, "curve": fit.curve, "runs": fit.runs}
     measured = "beyond what was measured, " if here["beyond_measured"] else ""
     headline = (
-        f"{fit.headline} On {a.scaling_accelerators:,} accelerators {measured}each does {here['efficiency_share']:.0%} of what it does in the smallest "
-        f"run, and one more adds {max(float(here['marginal_share']), 0.0):.0%}."
+        f"{fit.headline} On {a.scaling_accelerators:,} accelerators {measured}each does {here['efficiency_share']:.0%} of what it does in"
+        f" the smallest run, and one more adds {max(float(here['marginal_share']), 0.0):.0%}."
     )
     value = float(limits["worthwhile_accelerators"])
     return View(headline, pictures, table, value, "accelerators", fields, (*book.notes, *fit.notes), details)
@@ -88,13 +88,18 @@ def _throughput(fit: ScalingFit, curve: str, here: pd.Series, limits: pd.Series,
         high="upper",
         series="series",
         points=points,
-        title=f"{curve}: on {here['accelerators']:,.0f} accelerators each does {here['efficiency_share']:.0%} of what it does on {limits['smallest_accelerators']:,.0f}",
+        title=(
+            f"{curve}: on {here['accelerators']:,.0f} accelerators each does {here['efficiency_share']:.0%} of what it does on"
+            f" {limits['smallest_accelerators']:,.0f}"
+        ),
         x_title="Accelerators",
         y_title="Throughput",
         x_unit="accelerators",
         unit=unit,
-        subtitle=f"{law} through {len(runs)} runs ({limits['scaling']} scaling){', with the band that a new run lies in' if banded else ''}; "
-        f"{number_text(each)} {unit} for each accelerator at the count asked for",
+        subtitle=(
+            f"{law} through {len(runs)} runs ({limits['scaling']} scaling){', with the band that a new run lies in' if banded else ''}; "
+            f"{number_text(each)} {unit} for each accelerator at the count asked for"
+        ),
     )
 
 
@@ -135,7 +140,9 @@ def _efficiency(fit: ScalingFit) -> Any:
     known = fit.limits.set_index("curve")
     smallest, largest = (fit.curve["curve"].map(known[name]) for name in ("smallest_accelerators", "largest_accelerators"))
     part = fit.curve[fit.curve["accelerators"] <= largest]
-    part = part.assign(times=part["accelerators"] / smallest[part.index], name=part["curve"] + " (" + part["curve"].map(known["scaling"]) + ")")
+    part = part.assign(
+        times=part["accelerators"] / smallest[part.index], name=part["curve"] + " (" + part["curve"].map(known["scaling"]) + ")"
+    )
     ends = part.groupby("curve")["efficiency_share"].last()
     best, worst = ends.idxmax(), ends.idxmin()
     return charts.curve(
@@ -149,7 +156,9 @@ def _efficiency(fit: ScalingFit) -> Any:
         y_title="Efficiency",
         x_unit="times",
         unit="share",
-        subtitle="Strong: the same batch on more accelerators; weak: a batch that grows with them; mixed: the batch differs between the runs",
+        subtitle=(
+            "Strong: the same batch on more accelerators; weak: a batch that grows with them; mixed: the batch differs between the runs"
+        ),
     )
 
 

@@ -111,7 +111,10 @@ def _fleet(answer: Serving) -> Any:
         high="accelerators_upper",
         steps=True,
         title=f"{answer.workload} needs {least:,} to {most:,} {name} within its busiest week",
-        subtitle=f"Line: {one.point['basis']} throughput; shade: if latency lies at the upper end of its band. Headroom and spare replicas included",
+        subtitle=(
+            f"Line: {one.point['basis']} throughput; shade: if latency lies at the upper end of its band. Headroom and spare replicas"
+            " included"
+        ),
         x_title="Hours from the start of the week",
         y_title=f"{name} needed",
         x_unit="h",
@@ -140,8 +143,13 @@ def _burst(answer: Serving, scenario: Scenario) -> Any:
         x="hour",
         y="accelerators",
         series="series",
-        title=f"A burst of {scenario.burst_factor:g} times at {scenario.burst_hour}:00: {answer.replay.slo_share:.1%} of the day's requests are answered in time{lost}",
-        subtitle=f"Busiest day of {answer.workload} in {answer.region}, replayed; a new replica takes {scenario.cold_start_seconds:g} s to start",
+        title=(
+            f"A burst of {scenario.burst_factor:g} times at {scenario.burst_hour}:00: {answer.replay.slo_share:.1%} of the day's requests"
+            f" are answered in time{lost}"
+        ),
+        subtitle=(
+            f"Busiest day of {answer.workload} in {answer.region}, replayed; a new replica takes {scenario.cold_start_seconds:g} s to start"
+        ),
         x_title="Time of day",
         y_title=f"{point['accelerator']}",
         x_unit="h",
@@ -168,7 +176,10 @@ def _formulas(answer: Serving, scenario: Scenario) -> Any:
         y="share",
         series="series",
         title=title,
-        subtitle=f"Busiest hour of {answer.workload} in {answer.region} with a burst of {scenario.burst_minutes:g} minutes; the fleet stays as it is, and the formulas see the hour's mean",
+        subtitle=(
+            f"Busiest hour of {answer.workload} in {answer.region} with a burst of {scenario.burst_minutes:g} minutes; the fleet stays as"
+            " it is, and the formulas see the hour's mean"
+        ),
         x_title="Traffic in the burst over that of the hour",
         y_title="Requests answered in time",
         x_unit="factor",
@@ -185,8 +196,7 @@ def _policies(answer: Serving) -> Any:
     data = pd.DataFrame(
         {
             "label": [
-                f"{row.policy}: {number_text(row.accelerator_hours, 'accelerators')} accelerator-hours"
-                for row in policies.itertuples()
+                f"{row.policy}: {number_text(row.accelerator_hours, 'accelerators')} accelerator-hours" for row in policies.itertuples()
             ],
             "value": 1 - policies["slo_share"],
         }
@@ -204,13 +214,20 @@ def _levers(answer: Serving) -> Any:
     """Bridge the bill of today to the one with all levers, a month."""
     levers = answer.levers
     used = levers.table[levers.table["used"]]
-    rows = [("Fleet by the hour", levers.base_usd, "total"), *((row.lever, row.step_usd, "change") for row in used.itertuples()), ("All levers", levers.together_usd, "total")]  # fmt: skip
+    rows = [
+        ("Fleet by the hour", levers.base_usd, "total"),
+        *((row.lever, row.step_usd, "change") for row in used.itertuples()),
+        ("All levers", levers.together_usd, "total"),
+    ]
     data = pd.DataFrame(rows, columns=["label", "value", "kind"])
     data["value"] /= MONTHS_PER_FOUR_WEEKS
     return charts.waterfall(
         data,
         title=f"Levers before hardware save {1 - levers.together_usd / levers.base_usd:.0%} of the bill together",
-        subtitle=f"{answer.workload} in {answer.region}, a month; each step is what a lever adds to those left of it, less than it would save alone",
+        subtitle=(
+            f"{answer.workload} in {answer.region}, a month; each step is what a lever adds to those left of it, less than it would save"
+            " alone"
+        ),
         value_title="Accelerators by the hour",
         unit="USD",
     )
@@ -225,7 +242,10 @@ def _levers_alone(answer: Serving) -> Any:
     return charts.bars(
         pd.DataFrame({"label": [f"{row.lever}: {row.setting}" for row in table.itertuples()], "value": table["saving_share"].to_numpy()}),
         title=f"The levers' single savings add up to {summed:.0%}; together they save {together:.0%}",
-        subtitle="Share of the bill that each lever saves alone; one in use already saves no more, and below zero it costs more than it saves and is left off",
+        subtitle=(
+            "Share of the bill that each lever saves alone; one in use already saves no more, and below zero it costs more than it saves"
+            " and is left off"
+        ),
         value_title="Saved alone",
         unit="share",
         reference=together,
@@ -269,8 +289,13 @@ def _cost(answer: Serving) -> Any:
     return charts.bars(
         parts.rename(columns={"feature": "label"}),
         part="part",
-        title=f"A thousand requests of {dearest['feature']} cost {money(float(dearest['usd_per_thousand_requests']))}; all served features {money(total)} a month",
-        subtitle="Fully loaded: accelerators at list or quoted price by the hour, API, and the share of people, network, software and support",
+        title=(
+            f"A thousand requests of {dearest['feature']} cost {money(float(dearest['usd_per_thousand_requests']))}; all served features"
+            f" {money(total)} a month"
+        ),
+        subtitle=(
+            "Fully loaded: accelerators at list or quoted price by the hour, API, and the share of people, network, software and support"
+        ),
         value_title="Cost of a thousand requests",
         unit="USD/1000 requests",
     )

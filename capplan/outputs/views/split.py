@@ -96,7 +96,10 @@ def _fleets(answer: Split) -> Any:
     else:
         best = table.loc[table["needed_accelerators"].idxmin()]
         tied = table[table["needed_accelerators"] == best["needed_accelerators"]]["arrangement"].map(NAMES).str.lower()
-        title = f"{' and '.join(tied).capitalize()} {'need' if len(tied) > 1 or best['arrangement'] == 'separate' else 'needs'} the fewest accelerators: {best['needed_accelerators']:,.0f}"
+        title = (
+            f"{' and '.join(tied).capitalize()} {'need' if len(tied) > 1 or best['arrangement'] == 'separate' else 'needs'} the fewest"
+            f" accelerators: {best['needed_accelerators']:,.0f}"
+        )
         missed = table.loc[table["slo_share"] < _target(answer), "arrangement"].map(NAMES).str.lower()
         if len(missed):
             title += f"; {' and '.join(missed)} {'leave' if len(missed) > 1 else 'leaves'} too much of the load waiting"
@@ -126,19 +129,27 @@ def _occupancy(answer: Split) -> Any:
     rows = rows[(rows["time"] > end - DRAWN) & (rows["time"] <= end)]
     parts = {"Inference": rows["inference"], "Jobs": rows["training"], "Jobs on inference's nodes": rows["harvested"]}
     days = (rows["time"] - rows["time"].min()).dt.total_seconds() / 86400
-    long = pd.concat([pd.DataFrame({"days": days, "part": name, "value": values.clip(lower=0.0)}) for name, values in parts.items()], ignore_index=True)
+    long = pd.concat(
+        [pd.DataFrame({"days": days, "part": name, "value": values.clip(lower=0.0)}) for name, values in parts.items()], ignore_index=True
+    )
     total, idle = answer.measure(shown, "harvested_accelerator_hours"), answer.measure(shown, "idle_accelerator_hours")
     return charts.curve(
         long,
         x="days",
         y="value",
         series="part",
-        title=f"{NAMES[shown]}: jobs use {total / idle if idle else 0:.0%} of inference's idle hours, in this week up to {rows['harvested'].max():,.0f} accelerators at once",
+        title=(
+            f"{NAMES[shown]}: jobs use {total / idle if idle else 0:.0%} of inference's idle hours, in this week up to"
+            f" {rows['harvested'].max():,.0f} accelerators at once"
+        ),
         x_title=f"Time since {rows['time'].min():%d %B %Y}",
         y_title="Accelerators in use",
         x_unit="days",
         unit="accelerators",
-        subtitle=f"The last week of the trace; the fleet has {answer.arrangements['accelerators'].iloc[0]:,}, of which {answer.arrangements['inference_accelerators'].iloc[0]:,} are inference's own",
+        subtitle=(
+            f"The last week of the trace; the fleet has {answer.arrangements['accelerators'].iloc[0]:,}, of which"
+            f" {answer.arrangements['inference_accelerators'].iloc[0]:,} are inference's own"
+        ),
     )
 
 
@@ -148,7 +159,10 @@ def _waits(answer: Split) -> Any:
     before, after = answer.measure("separate", "queue_mean_seconds"), answer.measure("lending", "queue_mean_seconds")
     return charts.bars(
         table.assign(label=table["arrangement"].map(NAMES), value=table["queue_mean_seconds"] / 3600),
-        title=f"On the fleet as it is, a job waits {duration_words(before)} on average in a cluster of its own, {duration_words(after)} with lending",
+        title=(
+            f"On the fleet as it is, a job waits {duration_words(before)} on average in a cluster of its own, {duration_words(after)} with"
+            " lending"
+        ),
         value_title="Mean wait of a job",
         unit="h",
         subtitle="All waiting of a job, also after it was displaced",
@@ -164,11 +178,19 @@ def _sign(answer: Split, a: SplitAssumptions) -> Any:
         delay, cost = a.reclaim_delay_minutes, a.preemption_cost_minutes
         costly = table[(gains < 0) & (table["reclaim_delay_minutes"] == delay)]["preemption_cost_minutes"]
         slow = table[(gains < 0) & (table["preemption_cost_minutes"] == cost)]["reclaim_delay_minutes"]
-        when = [f"a preemption costs {_span(costly.min())}"] if len(costly) and costly.min() > table["preemption_cost_minutes"].min() else []
+        when = (
+            [f"a preemption costs {_span(costly.min())}"] if len(costly) and costly.min() > table["preemption_cost_minutes"].min() else []
+        )
         when += [f"reclaim takes {_span(slow.min())}"] if len(slow) and slow.min() > 0 else []
-        title = f"Lending saves up to {money(gains.max())} a year, and loses once {' or '.join(when) if when else 'preemption is costly and reclaim slow'}"
+        title = (
+            f"Lending saves up to {money(gains.max())} a year, and loses once"
+            f" {' or '.join(when) if when else 'preemption is costly and reclaim slow'}"
+        )
     elif (gains >= 0).all():
-        title = f"Lending saves in all these cases, least ({money(gains.min())} a year) with {_span(worst['preemption_cost_minutes'])} lost per preemption"
+        title = (
+            f"Lending saves in all these cases, least ({money(gains.min())} a year) with {_span(worst['preemption_cost_minutes'])} lost per"
+            " preemption"
+        )
     else:
         title = f"Lending loses in all these cases, at least {money(-gains.max())} a year"
     return charts.heat_map(
@@ -192,4 +214,12 @@ def _sign(answer: Split, a: SplitAssumptions) -> Any:
 
 def _span(minutes: float) -> str:
     """Write a span of minutes."""
-    return "0" if minutes == 0 else f"{minutes:g} min" if minutes < 120 else f"{minutes / 60:g} h" if minutes < 2880 else f"{minutes / 1440:g} days"
+    return (
+        "0"
+        if minutes == 0
+        else f"{minutes:g} min"
+        if minutes < 120
+        else f"{minutes / 60:g} h"
+        if minutes < 2880
+        else f"{minutes / 1440:g} days"
+    )

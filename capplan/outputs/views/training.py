@@ -47,7 +47,12 @@ METHODS = {
     "hyperband": "Hyperband",
     "population_based": "Population based",
 }
-WAYS = {"train_from_scratch": "Train from scratch", "fine_tune": "Tune all weights", "adapters": "Tune adapters (LoRA)", "call_an_api": "Call an API"}
+WAYS = {
+    "train_from_scratch": "Train from scratch",
+    "fine_tune": "Tune all weights",
+    "adapters": "Tune adapters (LoRA)",
+    "call_an_api": "Call an API",
+}
 RUNGS = {"zero_1": "ZeRO 1", "zero_2": "ZeRO 2", "zero_3": "ZeRO 3 (fully sharded)"}
 #: Columns of the table, with the names that give them headings.
 SHOWN = {
@@ -103,7 +108,11 @@ def _names(machines: pd.DataFrame) -> list[str]:
 
 def _layout(row: pd.Series) -> str:
     """Say how a run is laid out."""
-    parts = [f"tensor {row['tensor']}" if row["tensor"] > 1 else "", f"pipeline {row['pipeline']}" if row["pipeline"] > 1 else "", f"{row['data']} copies"]
+    parts = [
+        f"tensor {row['tensor']}" if row["tensor"] > 1 else "",
+        f"pipeline {row['pipeline']}" if row["pipeline"] > 1 else "",
+        f"{row['data']} copies",
+    ]
     return f"{_rung(row['rung'])}: {', '.join(part for part in parts if part)}"
 
 
@@ -120,7 +129,13 @@ def _drawn(answer: RunStudy) -> dict[str, str]:
 def _point(answer: RunStudy, x: str, y: str) -> pd.DataFrame:
     """Mark the choice."""
     row = answer.choice.iloc[0]
-    return pd.DataFrame({"x": [float(row[x])], "y": [float(row[y])], "label": [f"{int(row['accelerators']):,} {row['accelerator']}: {row['days']:,.0f} days, {money(row['usd'])}"]})
+    return pd.DataFrame(
+        {
+            "x": [float(row[x])],
+            "y": [float(row[y])],
+            "label": [f"{int(row['accelerators']):,} {row['accelerator']}: {row['days']:,.0f} days, {money(row['usd'])}"],
+        }
+    )
 
 
 def _frontier(answer: RunStudy) -> Any:
@@ -137,7 +152,9 @@ def _frontier(answer: RunStudy) -> Any:
         x="days",
         y="usd",
         series="machine",
-        title=f"{run['run_id']}: {int(row['accelerators']):,} {row['accelerator']} take {row['days']:,.0f} days for {money(row['usd'])}{late}",
+        title=(
+            f"{run['run_id']}: {int(row['accelerators']):,} {row['accelerator']} take {row['days']:,.0f} days for {money(row['usd'])}{late}"
+        ),
         x_title="Time the run takes",
         y_title="Cost of the run",
         x_unit="days",
@@ -155,15 +172,23 @@ def _days(answer: RunStudy) -> Any:
     part = part[part["days"] <= 3 * float(row["days"])]
     data = _apart(part.assign(series=part["sku"].map(names)), str(row["sku"]))
     if np.isfinite(run["days_available"]):
-        line = pd.DataFrame({"accelerators": [data["accelerators"].min(), data["accelerators"].max()], "days": run["days_available"], "series": "Deadline"})
+        line = pd.DataFrame(
+            {"accelerators": [data["accelerators"].min(), data["accelerators"].max()], "days": run["days_available"], "series": "Deadline"}
+        )
         data = pd.concat([data, line], ignore_index=True)
     half = answer.frontier[answer.frontier["sku"] == row["sku"]]
     double = half[half["accelerators"] >= 2 * row["accelerators"]]
     title = f"{run['run_id']}: days fall with the number of accelerators"
     if len(answer.remedies):
-        title = f"{run['run_id']}: {row['days'] - run['days_available']:,.0f} days late; in time with {answer.remedies[answer.remedies['possible']]['says'].iloc[0]}"
+        title = (
+            f"{run['run_id']}: {row['days'] - run['days_available']:,.0f} days late; in time with"
+            f" {answer.remedies[answer.remedies['possible']]['says'].iloc[0]}"
+        )
     elif len(double):
-        title = f"Twice the accelerators would take {double['days'].iloc[0]:,.0f} instead of {row['days']:,.0f} days, for {money(double['usd'].iloc[0])}"
+        title = (
+            f"Twice the accelerators would take {double['days'].iloc[0]:,.0f} instead of {row['days']:,.0f} days, for"
+            f" {money(double['usd'].iloc[0])}"
+        )
     return charts.curve(
         data,
         x="accelerators",
@@ -201,7 +226,9 @@ def _machines(answer: RunStudy) -> Any:
     good = table[table["meets_deadline"]] if table["meets_deadline"].any() else table
     good = good.head(10)
     first = good.iloc[0]
-    second = f"; next is {good['accelerator'].iloc[1]} from {good['provider'].iloc[1]} at {money(good['usd'].iloc[1])}" if len(good) > 1 else ""
+    second = (
+        f"; next is {good['accelerator'].iloc[1]} from {good['provider'].iloc[1]} at {money(good['usd'].iloc[1])}" if len(good) > 1 else ""
+    )
     when = "in time" if table["meets_deadline"].any() else "though late"
     return charts.bars(
         good.assign(label=[f"{count:,} {name}" for count, name in zip(good["accelerators"], good["name"], strict=True)], value=good["usd"]),
@@ -223,12 +250,17 @@ def _memory(answer: RunStudy, a: TrainingAssumptions) -> Any:
     return charts.bars(
         long.assign(label=long["rung"].map(_rung), part=long["part"].map(PARTS)),
         part="part",
-        title=f"On {int(row['accelerators']):,} {row['accelerator']} the run takes the rung {_rung(chosen['rung'])}: {chosen['memory_gib']:,.0f} GiB of each",
+        title=(
+            f"On {int(row['accelerators']):,} {row['accelerator']} the run takes the rung {_rung(chosen['rung'])}:"
+            f" {chosen['memory_gib']:,.0f} GiB of each"
+        ),
         value_title="Memory of one accelerator",
         unit="GiB",
         reference=float(table["room_gib"].iloc[0]),
         reference_text="free",
-        subtitle=f"Activations: {a.recompute} recomputation, sequences of {a.sequence_length:,} tokens, {a.micro_batch_sequences} a micro-batch",
+        subtitle=(
+            f"Activations: {a.recompute} recomputation, sequences of {a.sequence_length:,} tokens, {a.micro_batch_sequences} a micro-batch"
+        ),
     )
 
 
@@ -254,10 +286,16 @@ def _sweeps(answer: RunStudy, a: TrainingAssumptions) -> Any:
     halving, random = table.loc["successive_halving"], table.loc["random"]
     return charts.bars(
         table.assign(label=table["method"].map(METHODS), value=table["epochs"]).reset_index(drop=True),
-        title=f"Successive halving tries {a.sweep_trials} settings in {halving['epochs']:,.0f} epochs and {halving['hours']:,.0f} h; to the end they take {random['epochs']:,.0f} and {random['hours']:,.0f} h",
+        title=(
+            f"Successive halving tries {a.sweep_trials} settings in {halving['epochs']:,.0f} epochs and {halving['hours']:,.0f} h; to the"
+            f" end they take {random['epochs']:,.0f} and {random['hours']:,.0f} h"
+        ),
         value_title="Training of the whole sweep",
         unit="epochs",
-        subtitle=f"{a.sweep_pool_accelerators} accelerators, {a.trial_accelerators} a trial; random costs {money(random['usd'])}, successive halving {money(halving['usd'])}",
+        subtitle=(
+            f"{a.sweep_pool_accelerators} accelerators, {a.trial_accelerators} a trial; random costs {money(random['usd'])}, successive"
+            f" halving {money(halving['usd'])}"
+        ),
     )
 
 
@@ -266,15 +304,15 @@ def _ways(answer: RunStudy, a: TrainingAssumptions) -> Any:
     table = answer.ways
     best = table.iloc[0]
     long = pd.concat(
-        [
-            table.assign(part="Training", value=table["once_usd"]),
-            table.assign(part="Use", value=table["monthly_usd"] * a.decision_months),
-        ]
+        [table.assign(part="Training", value=table["once_usd"]), table.assign(part="Use", value=table["monthly_usd"] * a.decision_months)]
     )
     return charts.bars(
         long.assign(label=long["way"].map(WAYS)),
         part="part",
-        title=f"At {a.monthly_million_tokens:,.0f}M tokens a month the cheapest way to a model of this size is: {WAYS[best['way']][0].lower()}{WAYS[best['way']][1:]}",
+        title=(
+            f"At {a.monthly_million_tokens:,.0f}M tokens a month the cheapest way to a model of this size is:"
+            f" {WAYS[best['way']][0].lower()}{WAYS[best['way']][1:]}"
+        ),
         value_title=f"Cost over {a.decision_months} months",
         unit="USD",
         subtitle="Accelerators and tokens only; people, data and evaluation come on top. Which way is good enough, an evaluation says",

@@ -15,7 +15,8 @@ def unit_costs(plan: Plan) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        class, about (empty for work; otherwise what it is that no work bears), work (expected, in the class's unit), amount (book's currency),
+        class, about (empty for work; otherwise what it is that no work bears), work (expected, in the class's unit), amount (book's
+        currency),
         amount_per_thousand_units, served_share. The amounts add up to the compute P&L of the ledger.
     """
     costs = plan.ledger.work_costs
@@ -51,9 +52,11 @@ def discounted_hours(plan: Plan) -> pd.DataFrame:
     costs = plan.ledger.work_costs
     plans = costs[costs["basis"].str.startswith("plan ")]
     names = plans["basis"].str.removeprefix("plan ")
-    plans = plans.assign(
-        provider=[name.rpartition(" ")[0] for name in names], accelerator=[name.rpartition(" ")[2] for name in names]
-    ).groupby(keys)["usd"].sum()
+    plans = (
+        plans.assign(provider=[name.rpartition(" ")[0] for name in names], accelerator=[name.rpartition(" ")[2] for name in names])
+        .groupby(keys)["usd"]
+        .sum()
+    )
     ran = plan.purchases.dispatch
     used = ran[ran["source"] == "on_demand"].groupby(keys)[["expected_accelerator_hours", "expected_usd"]].sum()
     prices = plan.prices[plan.prices["term"] == "on_demand"]
@@ -74,7 +77,8 @@ def coverage(plan: Plan) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        quarter, coverage_share (hours on contracts and on plans that only discount, over all), capacity_share (hours on contracts that hold capacity, over
+        quarter, coverage_share (hours on contracts and on plans that only discount, over all), capacity_share (hours on contracts that
+        hold capacity, over
         all), used_share (of the hours held), compute_amount (P&L of compute in the ledger), accelerator_hours (that did work),
         amount_per_accelerator_hour (the one over the other).
     """

@@ -13,7 +13,8 @@ import pandas as pd
 from capplan.outputs import charts
 from capplan.text import counted, readable
 
-#: Classes that keep mathematics away: MathJax 2 (nbconvert's pages) knows the first, MathJax 3 and 4 (JupyterLab, Notebook, Voila) the second.
+#: Classes that keep mathematics away: MathJax 2 (nbconvert's pages) knows the first, MathJax 3 and 4 (JupyterLab, Notebook, Voila) the
+#: second.
 NO_MATHEMATICS = ("tex2jax_ignore", "mathjax_ignore")
 
 
@@ -81,7 +82,8 @@ class View:
     table
         The main table, tidy.
     value, unit
-        The deciding number and its unit ("USD", "accelerators", "seconds", ...), for differences between two scenarios: one that the fields move.
+        The deciding number and its unit ("USD", "accelerators", "seconds", ...), for differences between two scenarios: one that the
+        fields move.
     fields
         Assumptions that the answer depends on, most telling first: the sliders.
     notes

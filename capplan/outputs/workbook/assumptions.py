@@ -45,8 +45,8 @@ LIVE = (
 #: Characters of a meaning that fit into a line.
 MEANING = 68
 REVALUES = (
-    "Cells with blue figures on a yellow ground may be changed: every amount in this file follows. Changed assumptions revalue the decisions shown; "
-    "they do not decide anew. For another decision, make the plan again with the changed assumption."
+    "Cells with blue figures on a yellow ground may be changed: every amount in this file follows. Changed assumptions revalue the"
+    " decisions shown; they do not decide anew. For another decision, make the plan again with the changed assumption."
 )
 
 
@@ -202,8 +202,9 @@ def _write_prices(draft: Draft, sheet: Sheet, taken: set[str]) -> None:
     if draft.rate:
         sheet.not_negative(sheet.row - len(draft.rate), sheet.row - 1, 2)
     sheet.note(
-        "What is paid by use has one price for each accelerator of a provider: the average of all hours, also of those a savings plan pays for in part. "
-        "The running cost of a machine holds its upkeep, a share of its price. By factor: the price factor multiplies the price, since it is not signed.",
+        "What is paid by use has one price for each accelerator of a provider: the average of all hours, also of those a savings plan pays"
+        " for in part. The running cost of a machine holds its upkeep, a share of its price. By factor: the price factor multiplies the"
+        " price, since it is not signed.",
         8,
     )
     sheet.row += 1

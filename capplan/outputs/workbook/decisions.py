@@ -223,14 +223,51 @@ def write_decisions(draft: Draft) -> None:
     """Write what must be signed, by when and by whom; which contracts end or want a notice; how agreements are used up; and every commitment."""
     sheet, rows = draft.sheets["Decisions"], purchase_rows(draft)
     sheet.title("Decisions", "Firm: to be submitted before the next review. Indicative: can wait, and will be decided anew.", across=12)
-    heads = ["Status", "Submit by", "Sign by", "Who signs", "Offer", "Provider", "Accelerator", "Term", "Starts", "Ends", "Machines", "Accelerators"]
+    heads = [
+        "Status",
+        "Submit by",
+        "Sign by",
+        "Who signs",
+        "Offer",
+        "Provider",
+        "Accelerator",
+        "Term",
+        "Starts",
+        "Ends",
+        "Machines",
+        "Accelerators",
+    ]
     heads += [f"{name} ({draft.currency})" for name in ("Paid at signing", "Contract value", "Exit cost")] + ["Price", "Because"]
-    styles = ["text", "date", "date", "text", "text", "text", "text", "text", "date", "date", "number", "number", "money", "money", "money", "text", "text"]
+    styles = [
+        "text",
+        "date",
+        "date",
+        "text",
+        "text",
+        "text",
+        "text",
+        "text",
+        "date",
+        "date",
+        "number",
+        "number",
+        "money",
+        "money",
+        "money",
+        "text",
+        "text",
+    ]
     head = sheet.row
     sheet.head(heads, styles)
     for row in decisions(draft.plan).to_dict("records"):
         place = rows[str(row["offer_id"]), str(row["quarter"])]
-        values: list[Any] = ["firm" if row["firm"] else "indicative", row["submit_by"], row["sign_by"], str(row["approver"]), str(row["offer_id"])]
+        values: list[Any] = [
+            "firm" if row["firm"] else "indicative",
+            row["submit_by"],
+            row["sign_by"],
+            str(row["approver"]),
+            str(row["offer_id"]),
+        ]
         values += [str(row[name]) for name in ("provider", "accelerator")] + [words(str(row["term"])), row["starts"], row["ends"]]
         values += [row["machines"], row["accelerators"], *_decision_amounts(draft, row, place), str(row["price"]), str(row["because"])]
         sheet.rows([values], styles)

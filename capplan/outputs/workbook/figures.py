@@ -25,7 +25,8 @@ def figure_table(draft: Draft, lines: Lines, blocks: Mapping[str, Mapping[str, V
     Returns
     -------
     DataFrame
-        figure (Sheet!Cell, or the id on the page), view, column (of the lines; bearer = team and cost centre; empty = all), value, first and after (days).
+        figure (Sheet!Cell, or the id on the page), view, column (of the lines; bearer = team and cost centre; empty = all), value, first
+        and after (days).
     """
     rows: list[tuple[str, ...]] = []
     months = draft.months
@@ -36,7 +37,9 @@ def figure_table(draft: Draft, lines: Lines, blocks: Mapping[str, Mapping[str, V
             block = found[key]
             names = {number: value for value, number in lines.keys[key].items()}
             column = {"component_key": "component", "account_key": "account", "team_key": "bearer"}[key]
-            places = [(block.first + step, names[int(str(number))]) for step, number in enumerate(block.values.index)] + [(block.total, None)]
+            places = [(block.first + step, names[int(str(number))]) for step, number in enumerate(block.values.index)] + [
+                (block.total, None)
+            ]
             for row, value in places:
                 said = "" if value is None else " / ".join(value) if isinstance(value, tuple) else str(value)
                 for step in range(len(months) + 2):
@@ -60,11 +63,23 @@ def _page_one(draft: Draft) -> list[tuple[str, ...]]:
             inside = [month for month in months if year in ("total", fiscal_year(month, first_month))]
             if inside:
                 first = max(inside[0], as_of) if view == "cash" else inside[0]
-                rows.append((f"memo_years_{row}_{list(years.columns).index(column)}", view, "", "", day(first), day(inside[-1] + pd.DateOffset(months=1))))
+                rows.append(
+                    (
+                        f"memo_years_{row}_{list(years.columns).index(column)}",
+                        view,
+                        "",
+                        "",
+                        day(first),
+                        day(inside[-1] + pd.DateOffset(months=1)),
+                    )
+                )
     firm = plan.purchases.purchases.sort_values(["firm", "sign_by", "offer_id"], ascending=[False, True, True])
     firm = firm[firm["firm"]]
     place = list(asked(plan).columns).index("value_amount") if len(firm) else 0
-    rows += [(f"memo_ask_{row}_{place}", "billed", "contract_id", f"{item['offer_id']} {item['quarter']}", *EVER) for row, item in enumerate(firm.to_dict("records"))]
+    rows += [
+        (f"memo_ask_{row}_{place}", "billed", "contract_id", f"{item['offer_id']} {item['quarter']}", *EVER)
+        for row, item in enumerate(firm.to_dict("records"))
+    ]
     return rows
 
 
@@ -77,7 +92,13 @@ def price_table(draft: Draft) -> pd.DataFrame:
         price_id, kind, name, provider, unit, price, by_factor, table, source_id, as_of.
     """
     offers = draft.book.get("offers").drop_duplicates("offer_id").set_index("offer_id")
-    tables = {"contract": "commitments", "power": "sites", "space": "sites", "tokens": "services and public price list", "api": "api_contracts"}
+    tables = {
+        "contract": "commitments",
+        "power": "sites",
+        "space": "sites",
+        "tokens": "services and public price list",
+        "api": "api_contracts",
+    }
     rows = []
     for row in draft.now.prices.to_dict("records"):
         offer = next((name for name in (str(row["name"]), str(row["name"]).rsplit(" ", 1)[0]) if name in offers.index), None)

@@ -11,7 +11,10 @@ from capplan.outputs.views.memo import headline, memo_blocks
 from capplan.outputs.workbook.assumptions import Draft
 from capplan.outputs.workbook.sheet import Formula, address
 
-AS_MADE = "Values of the plan as it was made: they do not follow changes on the sheet Assumptions. Each figure has the name of its id on the page."
+AS_MADE = (
+    "Values of the plan as it was made: they do not follow changes on the sheet Assumptions. Each figure has the name of its id on the"
+    " page."
+)
 
 
 def write_memo(draft: Draft) -> None:
@@ -37,7 +40,10 @@ def write_bridges(draft: Draft) -> None:
     """Write the bridges; a total is the sum of all steps above it."""
     sheet = draft.sheets["Bridges"]
     sheet.title(f"Bridges in {draft.currency}", "Steps are values of the plan as it was made; totals are their sums.", across=4)
-    for title, bridge in (("From the P&L budget to this plan", budget_bridge(draft.plan)), ("From cost to spend, P&L and cash", cost_bridge(draft.plan))):
+    for title, bridge in (
+        ("From the P&L budget to this plan", budget_bridge(draft.plan)),
+        ("From cost to spend, P&L and cash", cost_bridge(draft.plan)),
+    ):
         if bridge.empty:
             continue
         sheet.section(title)

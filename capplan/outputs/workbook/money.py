@@ -19,7 +19,10 @@ VIEW_SHEETS = {"cash": "Cash", "billed": "Billed", "p_and_l": "P&L"}
 VIEW_NOTES = {
     "cash": "Money that leaves or enters the bank, in the month of payment.",
     "billed": "Invoices, in the month they are dated.",
-    "p_and_l": "Expense, in the month the service is had; machines are written off in a straight line. The sums by team and account are the budget file's.",
+    "p_and_l": (
+        "Expense, in the month the service is had; machines are written off in a straight line. The sums by team and account are the budget"
+        " file's."
+    ),
 }
 #: Columns of the sheet Lines: name, heading, style.
 COLUMNS = (

@@ -100,7 +100,11 @@ def _write_totals(draft: Draft, lines: Lines, sheet: Sheet, blocks: Blocks) -> N
         cells = [label, amount, Formula(formula, amount), Formula(f"={address(at, 2, '')}-{address(at, 1, '')}", 0.0)]
         sheet.rows([cells], ["text", "money", "money", "money"])
     budget = float(budget_table(draft.plan, draft.book.get("account_map"))["amount"].sum())
-    draft.check("Budget file: its total is the P&L of the planned quarters, as planned", f"=ABS({budget!r}-{planned})<{CENT}", abs(budget - value) < CENT)
+    draft.check(
+        "Budget file: its total is the P&L of the planned quarters, as planned",
+        f"=ABS({budget!r}-{planned})<{CENT}",
+        abs(budget - value) < CENT,
+    )
     sheet.row += 1
 
 

@@ -23,8 +23,8 @@ def write_units(draft: Draft, lines: Lines) -> None:
     sheet = draft.sheets["Unit economics"]
     sheet.title(
         "Unit economics",
-        f"P&L of compute in {draft.currency}: all but other costs and model APIs of work that is not hosted. What a class bears follows from the hours it uses; "
-        "what no work bears is named. Both add up to the P&L.",
+        f"P&L of compute in {draft.currency}: all but other costs and model APIs of work that is not hosted. What a class bears follows"
+        " from the hours it uses; what no work bears is named. Both add up to the P&L.",
         across=8,
     )
     costs = draft.plan.ledger.work_costs
@@ -60,10 +60,7 @@ def _begin(sheet: Sheet, row: int, title: str, heads: list[str], styles: list[st
 
 def _window(quarter: str, last: str | None = None) -> dict[str, str]:
     first, after = quarter_start(quarter), quarter_end(last or quarter)
-    return {
-        "date": f'">="&DATE({first.year},{first.month},1)',
-        "date_to": f'"<"&DATE({after.year},{after.month},1)',
-    }
+    return {"date": f'">="&DATE({first.year},{first.month},1)', "date_to": f'"<"&DATE({after.year},{after.month},1)'}
 
 
 def _basis_sum(lines: Lines, basis: str, quarter: str) -> str:
@@ -82,7 +79,13 @@ def _write_pools(draft: Draft, lines: Lines, sheet: Sheet, row: int) -> None:
         basis, at = f"held {item['provider']} {item['accelerator']}", sheet.row
         held, used, share, paid = (address(at, col, "") for col in (3, 4, 5, 6))
         amount = float(costs.get((item["quarter"], basis), 0.0))
-        values = [item["quarter"], str(item["provider"]), str(item["accelerator"]), item["held_accelerator_hours"], item["used_accelerator_hours"]]
+        values = [
+            item["quarter"],
+            str(item["provider"]),
+            str(item["accelerator"]),
+            item["held_accelerator_hours"],
+            item["used_accelerator_hours"],
+        ]
         values += [Formula(f"=MIN(1,{used}/{held})", item["used_share"]), Formula(f"={_basis_sum(lines, basis, item['quarter'])}", amount)]
         values += [Formula(f"={paid}*(1-{share})", amount * (1 - item["used_share"]))]
         sheet.rows([values], styles)
@@ -96,7 +99,9 @@ def _write_parts(draft: Draft, lines: Lines, sheet: Sheet, row: int, bearers: li
     for item in draft.plan.ledger.work_costs.to_dict("records"):
         place = bearers.index((item["class"], item["about"])) + 1
         amount = Formula(f"={address(sheet.row, 4, '')}*{_basis_sum(lines, item['basis'], item['quarter'])}", float(item["amount"]))
-        sheet.rows([[item["quarter"], words(str(item["basis"])), str(item["class"] or item["about"]), place, item["share"], amount]], styles)
+        sheet.rows(
+            [[item["quarter"], words(str(item["basis"])), str(item["class"] or item["about"]), place, item["share"], amount]], styles
+        )
 
 
 def _write_runs(draft: Draft, sheet: Sheet, row: int) -> pd.DataFrame:
@@ -107,14 +112,29 @@ def _write_runs(draft: Draft, sheet: Sheet, row: int) -> pd.DataFrame:
     runs = draft.plan.purchases.dispatch
     runs = runs[runs["source"].isin(["committed", "on_demand", "spot", "api"])].reset_index(drop=True)
     for item in runs.to_dict("records"):
-        values = [item["quarter"], str(item["class"]), str(item["region"]), words(item["source"]), str(item["provider"]), str(item["accelerator"])]
+        values = [
+            item["quarter"],
+            str(item["class"]),
+            str(item["region"]),
+            words(item["source"]),
+            str(item["provider"]),
+            str(item["accelerator"]),
+        ]
         sheet.rows([[*values, item["expected_accelerator_hours"], item["expected_work"]]], styles)
     return runs
 
 
 def _write_quarters(draft: Draft, lines: Lines, sheet: Sheet, row: int, runs: tuple[int, pd.DataFrame]) -> None:
     """Write coverage, use and effective price by quarter."""
-    heads = ["Quarter", "Hours that did work", "Covered by commitments", "On contracts", "Contracts used", "P&L of compute", "Per hour that did work"]
+    heads = [
+        "Quarter",
+        "Hours that did work",
+        "Covered by commitments",
+        "On contracts",
+        "Contracts used",
+        "P&L of compute",
+        "Per hour that did work",
+    ]
     styles = ["text", "number", "share", "share", "share", "money", "decimal"]
     _begin(sheet, row, f"Coverage, use and effective price ({draft.currency})", heads, styles)
     run_row, use = runs
@@ -171,18 +191,30 @@ def _write_classes(draft: Draft, lines: Lines, sheet: Sheet, row: int, bearers: 
         work, hours = (float(done[column].get(name, 0.0)) for column in done)
         label, many = per_unit(units.get(name, ""))
         at_work, at_hours, at_amount = (address(at, col, "") for col in (2, 3, 4))
-        values = [name, number, work, hours, Formula(borne, amount), Formula(f"=IF({at_hours}>0,{at_amount}/{at_hours},0)", amount / hours if hours > 0 else 0.0)]
+        values = [
+            name,
+            number,
+            work,
+            hours,
+            Formula(borne, amount),
+            Formula(f"=IF({at_hours}>0,{at_amount}/{at_hours},0)", amount / hours if hours > 0 else 0.0),
+        ]
         values += [label, Formula(f"=IF({at_work}>0,{many}*{at_amount}/{at_work},0)", many * amount / work if work > 0 else 0.0)]
         sheet.rows([values], styles)
     whole = float(costs["amount"].sum())
     sums = f"SUM({address(row, 4, '')}:{address(row + len(bearers) - 1, 4, '')})" if bearers else "0"
-    sheet.rows([["P&L of compute", None, None, None, Formula(f"={sums}", whole), None, "", None]], ["text+total", "key+total", "number+total", "number+total", "money+total", "decimal+total", "text+total", "decimal+total"])
+    sheet.rows(
+        [["P&L of compute", None, None, None, Formula(f"={sums}", whole), None, "", None]],
+        ["text+total", "key+total", "number+total", "number+total", "money+total", "decimal+total", "text+total", "decimal+total"],
+    )
     window = _window(draft.quarters[0], draft.quarters[-1])
     independent = lines.sum_where("amount", "p_and_l", **window) + "-" + lines.sum_where("amount", "p_and_l", status='"stated"', **window)
     number_of = lines.keys["component_key"].get(TOKENS)
     independent += "-" + lines.sum_where("amount", "p_and_l", component_key=str(number_of), **window) if number_of else ""
     rows = draft.plan.ledger.entries
-    rows = rows[(rows["view"] == "p_and_l") & rows["quarter"].isin(draft.quarters) & (rows["status"] != "stated") & (rows["component"] != TOKENS)]
+    rows = rows[
+        (rows["view"] == "p_and_l") & rows["quarter"].isin(draft.quarters) & (rows["status"] != "stated") & (rows["component"] != TOKENS)
+    ]
     draft.check(
         "Unit economics: what work bears and what none bears are the P&L without other costs and model APIs",
         f"=ABS({sheet.cell(sheet.row - 1, 4)}-({independent}))<{CENT}",

@@ -118,7 +118,10 @@ def _check_signs(draft: Draft, lines: Lines) -> None:
         amounts, components = lines.span("usd", view), lines.span("component_key", view)
         excluded = "".join(f',{components},"<>{key}"' for key in keys)
         part = frame[(frame["view"] == view) & ~frame["component"].isin(MAY_BE_NEGATIVE)]
-        text = f"{draft.sheets['Lines'].name}: no negative cost but discounts, late deliveries and residual values ({view.replace('p_and_l', 'P&L')})"
+        text = (
+            f"{draft.sheets['Lines'].name}: no negative cost but discounts, late deliveries and residual values"
+            f" ({view.replace('p_and_l', 'P&L')})"
+        )
         draft.check(text, f'=COUNTIFS({amounts},"<-{CENT}"{excluded})=0', bool((part["usd"] >= -CENT).all()))
     components = draft.sheets["Lines"].span(HEAD_ROW + 1, HEAD_ROW + 1 + len(frame), PLACE["component"])
     draft.check(

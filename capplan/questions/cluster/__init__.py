@@ -5,4 +5,15 @@ from capplan.questions.cluster.capacity import CapacityCurve, capacity_curve, re
 from capplan.questions.cluster.headroom import Headroom, queue_headroom
 from capplan.questions.cluster.simulate_cluster import Schedule, simulate_cluster
 
-__all__ = ["POLICIES", "CapacityCurve", "Headroom", "Policy", "Schedule", "capacity_curve", "queue_headroom", "resized", "simulate_cluster", "smallest_size"]
+__all__ = [
+    "POLICIES",
+    "CapacityCurve",
+    "Headroom",
+    "Policy",
+    "Schedule",
+    "capacity_curve",
+    "queue_headroom",
+    "resized",
+    "simulate_cluster",
+    "smallest_size",
+]

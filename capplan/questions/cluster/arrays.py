@@ -59,13 +59,15 @@ def prepare(
     if (trace.slices > 0).any():
         asked = table["accelerators"].to_numpy(dtype=float)[trace.slices > 0].sum()
         notes.append(
-            f"Parts of an accelerator are the smallest MIG partitions that hold them (1, 2, 3, 4 or 7 of seven slices), {(trace.slices.sum() / 7 / asked - 1):.0%} more than was asked for."
+            "Parts of an accelerator are the smallest MIG partitions that hold them (1, 2, 3, 4 or 7 of seven slices),"
+            f" {(trace.slices.sum() / 7 / asked - 1):.0%} more than was asked for."
         )
     elif (trace.parts > 0).any():
         notes.append("Accelerators are taken to divide into parts of any size; set partition_rule = mig for hardware partitions.")
     if a.sharing_slowdown_share > 0 and (trace.parts > 0).any():
         notes.append(
-            f"Jobs that ask for a part of an accelerator run {a.sharing_slowdown_share:.0%} longer all the time, also while they are alone on it, which errs towards waiting."
+            f"Jobs that ask for a part of an accelerator run {a.sharing_slowdown_share:.0%} longer all the time, also while they are alone"
+            " on it, which errs towards waiting."
         )
     size = machines["accelerator_count"].to_numpy(dtype=np.int64)
     kind = machines["accelerator"].map({name: index for index, name in enumerate(kinds)}).to_numpy(dtype=np.int64)
@@ -102,7 +104,11 @@ def _speeds(table: pd.DataFrame, kinds: list[str], speeds: pd.DataFrame | None) 
 
 def _trace(table: pd.DataFrame, rows: np.ndarray, kinds: list[str], origin: pd.Timestamp, policy: Policy, mig: bool) -> Trace:
     """Turn jobs into arrays; times are seconds since the first submission."""
-    wanted = table["accelerator"].mask(table["accelerator"] == "") if "accelerator" in table else pd.Series(np.nan, index=table.index, dtype=object)
+    wanted = (
+        table["accelerator"].mask(table["accelerator"] == "")
+        if "accelerator" in table
+        else pd.Series(np.nan, index=table.index, dtype=object)
+    )
     unknown = sorted(set(wanted.dropna()) - set(kinds))
     if unknown:
         who = table.loc[wanted == unknown[0], "job_id"].iloc[0]
@@ -144,8 +150,13 @@ def _fits(
     able = (speed[trace.speed_row] > 0) & ((trace.kind < 0)[:, None] | (trace.kind[:, None] == np.arange(len(kinds))))
     if not able.any(axis=1).all():
         job = table.loc[~able.any(axis=1)].iloc[0]
-        where = job["accelerator"] if "accelerator" in job and isinstance(job["accelerator"], str) and job["accelerator"] else ", ".join(kinds)
-        raise CapplanError(f"jobs: {job['job_id']} is of workload {job['workload']}, which has no speed above 0 on {where}; add it to speeds, or name no workload")
+        where = (
+            job["accelerator"] if "accelerator" in job and isinstance(job["accelerator"], str) and job["accelerator"] else ", ".join(kinds)
+        )
+        raise CapplanError(
+            f"jobs: {job['job_id']} is of workload {job['workload']}, which has no speed above 0 on {where}; add it to speeds, or name no"
+            " workload"
+        )
     totals = machines.groupby("accelerator", sort=False)["accelerator_count"].sum().reindex(kinds).to_numpy()
     largest = np.where(able, totals, 0).max(axis=1)
     too_big = np.flatnonzero(trace.least > largest)
@@ -153,8 +164,9 @@ def _fits(
         first = too_big[0]
         names = ", ".join(table["job_id"].iloc[too_big[:5]])
         raise CapplanError(
-            f"jobs: {len(too_big)} {'job is' if len(too_big) == 1 else 'jobs are'} larger than the cluster ({names}{', ...' if len(too_big) > 5 else ''}); "
-            f"{table['job_id'].iloc[first]} needs {trace.least[first]} accelerators of one kind and the cluster has {largest[first]}. Enlarge it or leave them out"
+            f"jobs: {len(too_big)} {'job is' if len(too_big) == 1 else 'jobs are'} larger than the cluster"
+            f" ({names}{', ...' if len(too_big) > 5 else ''}); {table['job_id'].iloc[first]} needs {trace.least[first]} accelerators of one"
+            f" kind and the cluster has {largest[first]}. Enlarge it or leave them out"
         )
     if policy.backfill == "conservative" and (len(kinds) > 1 or (trace.parts > 0).any()):
         raise CapplanError(
@@ -175,7 +187,9 @@ def _fits(
             compact |= able[:, kind] & (most[np.minimum(fewest, len(most)) - 1] >= trace.least)
     if not compact.all():
         where = "in one domain " if a.placement_rule == "locality" else ""
-        raise CapplanError(f"jobs: {table.loc[~compact, 'job_id'].iloc[0]} has no compact place {where}even in an empty cluster; set allow_scatter = true")
+        raise CapplanError(
+            f"jobs: {table.loc[~compact, 'job_id'].iloc[0]} has no compact place {where}even in an empty cluster; set allow_scatter = true"
+        )
 
 
 def _changes(
@@ -209,7 +223,13 @@ def _changes(
 
 
 def _rules(
-    policy: Policy, a: ClusterAssumptions, teams: tuple[str, ...], size: int, shares: dict[str, float] | None, elastic: bool, notes: list[str]
+    policy: Policy,
+    a: ClusterAssumptions,
+    teams: tuple[str, ...],
+    size: int,
+    shares: dict[str, float] | None,
+    elastic: bool,
+    notes: list[str],
 ) -> Rules:
     """Turn policy and assumptions into numbers; without stated shares all teams have the same."""
     given = shares or {}

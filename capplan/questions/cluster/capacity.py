@@ -72,7 +72,10 @@ def resized(nodes: pd.DataFrame, added_accelerators: int) -> pd.DataFrame:
         left -= gone * size
     if left > 0 or not (frame["nodes"] * frame["accelerator_count"]).any():
         total = int((nodes["accelerator_count"] * nodes.get("nodes", 1)).sum())
-        raise CapplanError(f"{-added_accelerators} accelerators cannot be taken away: the cluster has only {total}, and one node with accelerators must be left")
+        raise CapplanError(
+            f"{-added_accelerators} accelerators cannot be taken away: the cluster has only {total}, and one node with accelerators must be"
+            " left"
+        )
     return frame[frame["nodes"] > 0].reset_index(drop=True)
 
 
@@ -148,7 +151,8 @@ def capacity_curve(
     speeds
         Table speeds, as in simulate_cluster.
     cores
-        Processes on this machine, -1 for one a core; empty = one a core where the simulations are long enough. With a.workers, the Dask cluster of that
+        Processes on this machine, -1 for one a core; empty = one a core where the simulations are long enough. With a.workers, the Dask
+        cluster of that
         address does them.
 
     Returns
@@ -186,7 +190,8 @@ def capacity_curve(
     smallest = smallest_size(curve, a.delay_target_minutes)
     target = duration_words(60 * a.delay_target_minutes)
     headline = (
-        f"{smallest:,} accelerators are the smallest cluster on the curve at which nine of ten jobs start within {target}; there are {now:,}."
+        f"{smallest:,} accelerators are the smallest cluster on the curve at which nine of ten jobs start within {target}; there are"
+        f" {now:,}."
         if smallest is not None
         else f"Even {curve['accelerators'].max():,} accelerators do not let nine of ten jobs start within {target}."
     )

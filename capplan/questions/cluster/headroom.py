@@ -20,7 +20,8 @@ from capplan.text import duration_words
 
 #: Sizes are tried in steps of this share of the mean load, or of a node where that is more.
 STEP_SHARE = 0.01
-#: Growth is simulated in steps of this ratio, and what lies between is interpolated, so that chance in what is drawn does not move one quarter against the next.
+#: Growth is simulated in steps of this ratio, and what lies between is interpolated, so that chance in what is drawn does not move one
+#: quarter against the next.
 GROWTH_STEP = 1.25
 #: Less work than this share of the trace is taken as this share.
 LEAST_GROWTH = 0.01
@@ -35,7 +36,8 @@ class Headroom:
     Parameters
     ----------
     levels
-        [quarter, growth (work against the trace), mean_accelerators, needed_accelerators, factor]: what the jobs of a quarter occupy on average, the cluster that
+        [quarter, growth (work against the trace), mean_accelerators, needed_accelerators, factor]: what the jobs of a quarter occupy on
+        average, the cluster that
         meets the target, in whole nodes, and the ratio of the two before rounding.
     factors
         [workload, quarter, jobs, accelerator_hours (both of the trace), factor]: by how much the work of a workload is raised.
@@ -106,8 +108,9 @@ class _Queue:
         while not meets(steps):
             if steps > most:
                 raise CapplanError(
-                    f"training_delay_target_hours = {self.a.training_delay_target_hours:g}: even {(lowest + steps * step) * self.size:,} accelerators, more than all jobs "
-                    "ask for together, do not start nine of ten jobs in time, since failures displace them; set a longer target"
+                    f"training_delay_target_hours = {self.a.training_delay_target_hours:g}: even {(lowest + steps * step) * self.size:,}"
+                    " accelerators, more than all jobs ask for together, do not start nine of ten jobs in time, since failures displace"
+                    " them; set a longer target"
                 )
             steps = max(1, 2 * steps)
         while steps > 0 and meets(steps - 1):
@@ -122,9 +125,12 @@ def queue_headroom(
 
     .. math:: f(n) = N(n) / m(n), \qquad m(n) = \sum_j n\, d_j g_j / T
 
-    d and g are duration and accelerators of a job, n how many jobs come for each one of the trace, T the time from the first submission to the last; N is the
-    smallest cluster at which, as at every larger one that was tried, nine of ten jobs start within a.training_delay_target_hours. All jobs share one queue under
-    a.cluster_policy. Where work grows, more jobs come, not larger ones; f is simulated at powers of GROWTH_STEP and interpolated over log n.
+    d and g are duration and accelerators of a job, n how many jobs come for each one of the trace, T the time from the first submission to
+    the last; N is the
+    smallest cluster at which, as at every larger one that was tried, nine of ten jobs start within a.training_delay_target_hours. All jobs
+    share one queue under
+    a.cluster_policy. Where work grows, more jobs come, not larger ones; f is simulated at powers of GROWTH_STEP and interpolated over log
+    n.
 
     Parameters
     ----------
@@ -137,7 +143,8 @@ def queue_headroom(
     a
         The target, the policy and its costs.
     growth
-        [workload, quarter, growth]: work of a quarter against that of the trace; workloads count by their accelerator-hours in it. Empty = the trace, always.
+        [workload, quarter, growth]: work of a quarter against that of the trace; workloads count by their accelerator-hours in it. Empty =
+        the trace, always.
 
     Raises
     ------
@@ -146,8 +153,10 @@ def queue_headroom(
 
     Source
     ------
-    M/M/c (Erlang C) is the special case of jobs of one accelerator, Poisson arrivals and exponential durations; a test holds it against that. That a larger
-    cluster needs less spare for the same wait: Halfin and Whitt, Operations Research 29 (1981); their square root is where the search begins.
+    M/M/c (Erlang C) is the special case of jobs of one accelerator, Poisson arrivals and exponential durations; a test holds it against
+    that. That a larger
+    cluster needs less spare for the same wait: Halfin and Whitt, Operations Research 29 (1981); their square root is where the search
+    begins.
     """
     if a.training_delay_target_hours is None:
         raise CapplanError("training_delay_target_hours is not set, so there is no queue headroom to look for; give it in hours")
@@ -163,7 +172,10 @@ def queue_headroom(
     mine = mine.drop(columns=["accelerator"], errors="ignore").assign(workload=named[mine.index]).reset_index(drop=True)
     kind, size = str(group["accelerator"]), int(group["accelerator_count"])
     wanted = _growth(growth, mine, known)
-    low, high = (int(round_to(np.log(value) / np.log(GROWTH_STEP))) for value, round_to in ((round(wanted.min(), 9), np.floor), (round(wanted.max(), 9), np.ceil)))
+    low, high = (
+        int(round_to(np.log(value) / np.log(GROWTH_STEP)))
+        for value, round_to in ((round(wanted.min(), 9), np.floor), (round(wanted.max(), 9), np.ceil))
+    )
     queue = _Queue(mine, kind, size, a)
     today = queue.prepared(queue.least)
     mean, found, sizes, spare = mean_accelerators(today.trace), {}, [], 0.0
@@ -175,15 +187,23 @@ def queue_headroom(
     powers = sorted(found)
     factor = np.interp(np.log(wanted) / np.log(GROWTH_STEP), powers, [found[power] for power in powers])
     cluster = np.ceil(factor * mean * wanted / size - 1e-9).astype(int) * size
-    levels = {"quarter": wanted.index, "growth": wanted.to_numpy(), "mean_accelerators": mean * wanted.to_numpy(), "needed_accelerators": cluster.to_numpy(), "factor": factor}
+    levels = {
+        "quarter": wanted.index,
+        "growth": wanted.to_numpy(),
+        "mean_accelerators": mean * wanted.to_numpy(),
+        "needed_accelerators": cluster.to_numpy(),
+        "factor": factor,
+    }
     table = pd.DataFrame(levels)
     headline = _headline(table, duration_words(3600 * a.training_delay_target_hours))
     note = (
-        f"{headline} So that nine of ten jobs start in time, counted on {kind} with {len(mine):,} jobs of the trace in one queue, the plan carries that much "
-        "more of their work in every hour"
+        f"{headline} So that nine of ten jobs start in time, counted on {kind} with {len(mine):,} jobs of the trace in one queue, the plan"
+        " carries that much more of their work in every hour"
         + ("; more work is taken to be more jobs, not larger ones." if growth is not None else "; where their work grows, less would do.")
     )
-    tries = pd.DataFrame(sizes, columns=["growth", "accelerators", "queue_p90_seconds"]).sort_values(["growth", "accelerators"], ignore_index=True)
+    tries = pd.DataFrame(sizes, columns=["growth", "accelerators", "queue_p90_seconds"]).sort_values(
+        ["growth", "accelerators"], ignore_index=True
+    )
     return Headroom(table, _factors(mine, known, table), tries, headline, (*today.notes, note))
 
 
@@ -201,8 +221,10 @@ def _growth(growth: pd.DataFrame | None, jobs: pd.DataFrame, known: list[str]) -
 def grown(jobs: pd.DataFrame, times: float, seed: int) -> pd.DataFrame:
     """Return a trace with so many times as many jobs.
 
-    Jobs of the trace keep their time; copies are moved around it by whole weeks, or days where it is shorter than four weeks, so that they keep hour and weekday but
-    not the company they came in. Fractions are drawn evenly over the jobs of a workload from small to large, so that their work is what is asked for.
+    Jobs of the trace keep their time; copies are moved around it by whole weeks, or days where it is shorter than four weeks, so that they
+    keep hour and weekday but
+    not the company they came in. Fractions are drawn evenly over the jobs of a workload from small to large, so that their work is what is
+    asked for.
     """
     order = np.lexsort((_hours(jobs), jobs["workload"].fillna("")))
     drawn = np.floor((times % 1.0) * np.arange(1, len(jobs) + 1) + np.random.default_rng([seed, 47]).uniform() + 1e-9)
@@ -233,7 +255,10 @@ def _headline(levels: pd.DataFrame, target: str) -> str:
     """Return the deciding sentence."""
     first, last = levels.iloc[0], levels.iloc[-1]
     when = "" if first["quarter"] == ALWAYS else f" in {first['quarter']}"
-    text = f"The delay target of {target} needs {first['factor'] - 1:.0%} more than mean hours{when}: {first['needed_accelerators']:,} accelerators instead of {first['mean_accelerators']:,.0f}"
+    text = (
+        f"The delay target of {target} needs {first['factor'] - 1:.0%} more than mean hours{when}: {first['needed_accelerators']:,}"
+        f" accelerators instead of {first['mean_accelerators']:,.0f}"
+    )
     if len(levels) == 1:
         return text + "."
     return f"{text}; {last['factor'] - 1:.0%} in {last['quarter']}, with {last['growth']:.3g} times the work."
@@ -243,5 +268,11 @@ def _factors(jobs: pd.DataFrame, known: list[str], levels: pd.DataFrame) -> pd.D
     """Return the factor of each workload that has jobs, by quarter; of all of them, where no job names its workload."""
     count, total = jobs["workload"].value_counts(), _hours(jobs).groupby(jobs["workload"]).sum()
     rows = [name for name in known if name in count.index] or known
-    frame = pd.DataFrame({"workload": rows, "jobs": [int(count.get(name, 0)) for name in rows], "accelerator_hours": [float(total.get(name, 0.0)) for name in rows]})
+    frame = pd.DataFrame(
+        {
+            "workload": rows,
+            "jobs": [int(count.get(name, 0)) for name in rows],
+            "accelerator_hours": [float(total.get(name, 0.0)) for name in rows],
+        }
+    )
     return frame.merge(levels[["quarter", "factor"]], how="cross")[["workload", "quarter", "jobs", "accelerator_hours", "factor"]]

@@ -118,7 +118,8 @@ def _grab_parts(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
 def _conservative(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Give every waiting job in order the earliest window that delays none before it, and start those whose window is now.
 
-    Windows are counted in accelerators of the whole cluster; a job whose window is now but whose gang finds no nodes waits for the next event.
+    Windows are counted in accelerators of the whole cluster; a job whose window is now but whose gang finds no nodes waits for the next
+    event.
     """
     now, running = state.scalars[NOW], int(state.scalars[RUNNING_JOBS])
     times, free, smallest = state.scratch_real[TIMES], state.scratch_real[WINDOW_FREE], state.scratch_real[SMALLEST]
@@ -213,7 +214,8 @@ def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     for queue in range(queues):
         skipped[queue] = 0
     shadow, reserved, looked = np.inf, False, 0
-    # on equal nodes, a gang of one node that finds no place now leaves none for a larger one; gangs of several nodes may still be pieced together
+    # on equal nodes, a gang of one node that finds no place now leaves none for a larger one; gangs of several nodes may still be pieced
+    # together
     plain = len(nodes.kind_size) == 1 and not rules.scatter and rules.placement != LOCALITY
     too_large = beside = np.int64(1) << 40
     while looked < rules.depth + 1:
@@ -229,7 +231,10 @@ def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
             need > state.free_of_kind[0]
             or too_large <= need <= nodes.kind_size[0]
             # nor does one that has no place beside the reservation and would outlast the wait for it
-            or (beside <= need <= nodes.kind_size[0] and expected_end(job, nodes.speed[trace.whole[SPEED_ROW, job], 0], trace, state) > shadow)
+            or (
+                beside <= need <= nodes.kind_size[0]
+                and expected_end(job, nodes.speed[trace.whole[SPEED_ROW, job], 0], trace, state) > shadow
+            )
         )
         if not _quota_allows(job, trace, rules, state):
             # nor does it count: a team that waits for its quota keeps nobody else waiting

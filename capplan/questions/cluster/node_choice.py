@@ -99,7 +99,8 @@ def holds(levels, count, need):  # type: ignore[no-untyped-def]
 def partition(slices, taken):  # type: ignore[no-untyped-def]
     """Return the memory slices of an accelerator, as bits, that a partition of so many compute slices would have; 0 where parts are divided freely, -1 where it finds no place.
 
-    Partitions of 1, 2, 3, 4 and 7 of the seven compute slices have 1, 2, 4, 4 and 8 of the eight memory slices, and begin where their width says, so that three of three
+    Partitions of 1, 2, 3, 4 and 7 of the seven compute slices have 1, 2, 4, 4 and 8 of the eight memory slices, and begin where their
+    width says, so that three of three
     slices never fit. The last place that is free comes first: it leaves the first one to partitions of four, which have no other.
     """
     if slices == 0:
@@ -183,9 +184,20 @@ def _gang_in_kind(need, kind, available, live, nodes, rules, state):  # type: ig
             ):
                 best, room = domain, total
         if best >= 0:
-            return _several_nodes(
-                need, low, high, available, nodes.node[NODE_DOMAIN], best, fewest, state.picked[PICKED_NODE], state.picked[PICKED_AMOUNT]
-            ), False
+            return (
+                _several_nodes(
+                    need,
+                    low,
+                    high,
+                    available,
+                    nodes.node[NODE_DOMAIN],
+                    best,
+                    fewest,
+                    state.picked[PICKED_NODE],
+                    state.picked[PICKED_AMOUNT],
+                ),
+                False,
+            )
         if not rules.scatter:
             return 0, False
     most = need if rules.scatter else fewest

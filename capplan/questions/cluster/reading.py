@@ -69,15 +69,16 @@ def checked_jobs(jobs: pd.DataFrame) -> pd.DataFrame:
     negative = given[pd.to_numeric(given, errors="coerce") < 0]
     if len(negative):
         raise CapplanError(
-            f"jobs: {len(negative)} {'job' if len(negative) == 1 else 'jobs'} ran for less than nothing (first: {table.loc[negative.index[0], 'job_id']}, {negative.iloc[0]:g} s); "
-            "durations are 0 or more, empty where not known"
+            f"jobs: {len(negative)} {'job' if len(negative) == 1 else 'jobs'} ran for less than nothing (first:"
+            f" {table.loc[negative.index[0], 'job_id']}, {negative.iloc[0]:g} s); durations are 0 or more, empty where not known"
         )
     table["duration_seconds"] = _numbers(table, "jobs", "duration_seconds", 0.0, empty=True)
     table["accelerators"] = _numbers(table, "jobs", "accelerators", 0.0)
     mixed = table[(table["accelerators"] > 1) & ((table["accelerators"] % 1).round(3) > 0)]
     if len(mixed):
         raise CapplanError(
-            f"jobs: {mixed['job_id'].iloc[0]} asks for {mixed['accelerators'].iloc[0]:g} accelerators; a job takes whole ones, or a part of one"
+            f"jobs: {mixed['job_id'].iloc[0]} asks for {mixed['accelerators'].iloc[0]:g} accelerators; a job takes whole ones, or a part"
+            " of one"
         )
     if "expected_seconds" in table:
         table["expected_seconds"] = _numbers(table, "jobs", "expected_seconds", 0.0, above=True, empty=True)
@@ -114,7 +115,8 @@ def read_jobs(jobs: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         ]
         table["duration_seconds"] = table["duration_seconds"].fillna(pd.Series(guess, index=table.index))
         notes.append(
-            f"{int(table['predicted'].sum()):,} jobs have no duration: each is taken as long as the median job of its team and size (column predicted)."
+            f"{int(table['predicted'].sum()):,} jobs have no duration: each is taken as long as the median job of its team and size (column"
+            " predicted)."
         )
     return table
 
@@ -133,7 +135,9 @@ def checked_nodes(nodes: pd.DataFrame) -> pd.DataFrame:
     for column, least in (("accelerator_count", 0.0), ("nodes", 1.0)):
         values = _numbers(table, "nodes", column, least)
         if (values % 1 > 0).any():
-            raise CapplanError(f"nodes: {table.loc[values % 1 > 0, 'node'].iloc[0]} has {column} {values[values % 1 > 0].iloc[0]:g}; give a whole number")
+            raise CapplanError(
+                f"nodes: {table.loc[values % 1 > 0, 'node'].iloc[0]} has {column} {values[values % 1 > 0].iloc[0]:g}; give a whole number"
+            )
         table[column] = values.astype(np.int64)
     unnamed = table[table["accelerator"].isna() & (table["accelerator_count"] > 0)]
     if len(unnamed):

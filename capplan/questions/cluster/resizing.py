@@ -108,7 +108,8 @@ def _all_fit(job, givers, trace, nodes, rules, state):  # type: ignore[no-untype
 def shrink(job, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Start a job at its least on what running elastic jobs give away; return whether they could.
 
-    Those with most to give come first, and no more of them than it takes: all but the last go on at their least, the last with what is left. Each of them pays for
+    Those with most to give come first, and no more of them than it takes: all but the last go on at their least, the last with what is
+    left. Each of them pays for
     saving itself and loading again, unless it starts at this very moment.
     """
     givers, gift = state.scratch[VICTIMS], state.scratch_real[AHEAD]

@@ -40,8 +40,10 @@ class Schedule:
     Parameters
     ----------
     jobs
-        [job_id, team, accelerators, submit, submit_seconds, start_seconds, end_seconds, queue_seconds (all its waiting), completion_seconds (submit to end),
-        run_seconds (recorded duration), held_seconds, lost_seconds, preemptions, resizes (changes of size while it ran), nodes, slowdown, deadline_missed, predicted]; seconds count from
+        [job_id, team, accelerators, submit, submit_seconds, start_seconds, end_seconds, queue_seconds (all its waiting),
+        completion_seconds (submit to end),
+        run_seconds (recorded duration), held_seconds, lost_seconds, preemptions, resizes (changes of size while it ran), nodes, slowdown,
+        deadline_missed, predicted]; seconds count from
         the first submission; empty where a job never ended.
     held
         [job_id, node, accelerators, start_seconds, end_seconds]: who held what, when.

@@ -46,7 +46,8 @@ def api_ways(service: pd.Series, contracts: pd.DataFrame, when: pd.Timestamp) ->
             rows.append(_way("batch_price", "batch", provider, model, service_usd(service, when, batch_share=1.0)))
         if getattr(listed_model(model, provider)[0], "deprecated", False):
             notes.append(
-                f"The price list marks {model} of {provider} as deprecated: ask for its last day, and state it as withdrawn_on in api_contracts.csv."
+                f"The price list marks {model} of {provider} as deprecated: ask for its last day, and state it as withdrawn_on in"
+                " api_contracts.csv."
             )
     for row in contracts.to_dict("records"):
         rows.append(_contract(service, row, when))
@@ -57,10 +58,20 @@ def api_ways(service: pd.Series, contracts: pd.DataFrame, when: pd.Timestamp) ->
 def _way(way: str, kind: str, provider: str, model: str, usd_per_request: float) -> dict[str, Any]:
     """Describe a way without units, limits or an end."""
     return {
-        "way": way, "kind": kind, "provider": provider, "model": model, "usd_per_request": usd_per_request, "unit_usd_per_hour": np.nan,
-        "requests_per_unit_hour": np.nan, "minimum_units": np.nan, "unit_increment": np.nan, "term_months": np.nan, "requests_per_hour_limit": np.inf,
-        "withdrawn_on": pd.NaT, "source": "price list",
-    }  # fmt: skip
+        "way": way,
+        "kind": kind,
+        "provider": provider,
+        "model": model,
+        "usd_per_request": usd_per_request,
+        "unit_usd_per_hour": np.nan,
+        "requests_per_unit_hour": np.nan,
+        "minimum_units": np.nan,
+        "unit_increment": np.nan,
+        "term_months": np.nan,
+        "requests_per_hour_limit": np.inf,
+        "withdrawn_on": pd.NaT,
+        "source": "price list",
+    }
 
 
 def _contract(service: pd.Series, row: dict[str, Any], when: pd.Timestamp) -> dict[str, Any]:
@@ -68,7 +79,8 @@ def _contract(service: pd.Series, row: dict[str, Any], when: pd.Timestamp) -> di
     name = str(row["api_contract_id"])
     if not pd.isna(row["withdrawn_on"]) and row["withdrawn_on"] <= when:
         raise CapplanError(
-            f"api_contracts: {name} calls {row['model']}, which was withdrawn on {row['withdrawn_on'].date()}; name its successor, or delete the row"
+            f"api_contracts: {name} calls {row['model']}, which was withdrawn on {row['withdrawn_on'].date()}; name its successor, or"
+            " delete the row"
         )
     way = _way(name, str(row["kind"]), str(row["provider"]), str(row["model"]), np.nan)
     way |= {"withdrawn_on": row["withdrawn_on"], "term_months": row["term_months"], "source": str(row["source_id"])}
@@ -79,9 +91,11 @@ def _contract(service: pd.Series, row: dict[str, Any], when: pd.Timestamp) -> di
             raise CapplanError(f"api_contracts: {name} is provisioned throughput; state unit_usd_per_hour and unit_tokens_per_minute")
         tokens = float(service["input_tokens"]) + float(row["output_token_weight"]) * float(service["output_tokens"])
         return way | {
-            "unit_usd_per_hour": row["unit_usd_per_hour"] * (1 - row["discount_share"]), "minimum_units": row["minimum_units"], "unit_increment": row["unit_increment"],
+            "unit_usd_per_hour": row["unit_usd_per_hour"] * (1 - row["discount_share"]),
+            "minimum_units": row["minimum_units"],
+            "unit_increment": row["unit_increment"],
             "requests_per_unit_hour": row["unit_tokens_per_minute"] * MINUTES_PER_HOUR / tokens,
-        }  # fmt: skip
+        }
     if pd.isna(row["input_usd_per_million"]):
         usd = service_usd(service, when, model=way["model"], provider=way["provider"], batch_share=float(row["kind"] == "batch"))
     else:
@@ -113,7 +127,8 @@ def calling_usd(way: pd.Series, rate: np.ndarray, hours: np.ndarray, spill_usd_p
     Returns
     -------
     (S, Q) array
-        USD. Units are bought once for all quarters, as many as cost least on average over paths; what is above them is called at the price by the
+        USD. Units are bought once for all quarters, as many as cost least on average over paths; what is above them is called at the price
+        by the
         request.
     """
     requests = (rate * hours).sum(axis=2)
@@ -170,7 +185,8 @@ def overflow_prices(workloads: pd.DataFrame, services: pd.DataFrame, contracts: 
     Returns
     -------
     DataFrame
-        class, api_usd_per_unit, api_units_per_hour (empty = no limit); a class of several workloads has the highest price of them, and the sum of limits.
+        class, api_usd_per_unit, api_units_per_hour (empty = no limit); a class of several workloads has the highest price of them, and the
+        sum of limits.
     """
     named = workloads["work_class"] if "work_class" in workloads else pd.Series(index=workloads.index, dtype=object)
     both = workloads.assign(**{"class": named.where(named.notna(), workloads["workload"])})
@@ -186,5 +202,7 @@ def overflow_prices(workloads: pd.DataFrame, services: pd.DataFrame, contracts: 
             rows.append((service["class"], float(chosen["usd_per_request"]), limit))
     table = pd.DataFrame(rows, columns=["class", "api_usd_per_unit", "api_units_per_hour"])
     table = table.astype({"api_usd_per_unit": float, "api_units_per_hour": float})
-    found = table.groupby("class", as_index=False).agg(api_usd_per_unit=("api_usd_per_unit", "max"), api_units_per_hour=("api_units_per_hour", "sum"))
+    found = table.groupby("class", as_index=False).agg(
+        api_usd_per_unit=("api_usd_per_unit", "max"), api_units_per_hour=("api_units_per_hour", "sum")
+    )
     return found.assign(api_units_per_hour=found["api_units_per_hour"].where(np.isfinite(found["api_units_per_hour"])))

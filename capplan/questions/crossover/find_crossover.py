@@ -33,7 +33,8 @@ class Crossover:
     Parameters
     ----------
     ways
-        way, kind (payg, batch, provisioned, self), provider, expected_usd, p10_usd, p90_usd over the horizon, usd_per_thousand_requests, usable (may it
+        way, kind (payg, batch, provisioned, self), provider, expected_usd, p10_usd, p90_usd over the horizon, usd_per_thousand_requests,
+        usable (may it
         serve this work?), chosen (the cheapest usable of its side), remark.
     costs
         quarter, way, expected_usd, p10_usd, p50_usd, p90_usd.
@@ -44,7 +45,8 @@ class Crossover:
     quarters, starts
         As in `Timing`; empty where nobody can host the model.
     sensitivity
-        throughput_factor, requests (first crossover volume, missing where there is none), crossing_share, break_even_share, expected_usd (of hosting).
+        throughput_factor, requests (first crossover volume, missing where there is none), crossing_share, break_even_share, expected_usd
+        (of hosting).
     vendor
         case, expected_usd, more_usd (than calling as it is), lost_requests, remark.
     break_even_share
@@ -75,9 +77,17 @@ class Crossover:
 
 
 def find_crossover(
-    service: pd.Series, traffic: pd.DataFrame, api_prices: pd.DataFrame, fleet: Replica | None, prices: pd.DataFrame, a: CrossoverAssumptions, *,
-    peak_factor: float = 1.0, may_wait: bool = False, unserved_usd_per_request: float = float("nan"),
-) -> Crossover:  # fmt: skip
+    service: pd.Series,
+    traffic: pd.DataFrame,
+    api_prices: pd.DataFrame,
+    fleet: Replica | None,
+    prices: pd.DataFrame,
+    a: CrossoverAssumptions,
+    *,
+    peak_factor: float = 1.0,
+    may_wait: bool = False,
+    unserved_usd_per_request: float = float("nan"),
+) -> Crossover:
     """Say whether, from which volume and from when on hosting a model is cheaper than calling an API.
 
     Parameters
@@ -113,7 +123,8 @@ def find_crossover(
     load = load_of(traffic, peak_factor)
     if fleet is None and api_prices.empty:
         raise CapplanError(
-            f"{service.get('workload', 'the service')} can neither be hosted (no architecture, no price) nor called (no provider, no api_contracts)"
+            f"{service.get('workload', 'the service')} can neither be hosted (no architecture, no price) nor called (no provider, no"
+            " api_contracts)"
         )
     calls = _calls(api_prices, load, a, may_wait, unserved_usd_per_request)
     own = _own(service, fleet, prices, load, a)
@@ -133,24 +144,47 @@ def find_crossover(
             busy = float(fleet.point["requests_per_accelerator_hour"]) * fleet.accelerators * factor
             even = break_even_share(price, busy, float(row["usd_per_accelerator_hour"]) * fleet.accelerators)
             timed = time_crossover(hosted, spent, load.probability, load.quarters)
-            rows.append({
-                "throughput_factor": factor, "requests": float(found["requests"].iloc[0]) if len(found) else np.nan, "crossing_share": timed.crossing_share,
-                "break_even_share": even, "expected_usd": float(load.probability @ hosted.sum(axis=1)),
-            })  # fmt: skip
+            rows.append(
+                {
+                    "throughput_factor": factor,
+                    "requests": float(found["requests"].iloc[0]) if len(found) else np.nan,
+                    "crossing_share": timed.crossing_share,
+                    "break_even_share": even,
+                    "expected_usd": float(load.probability @ hosted.sum(axis=1)),
+                }
+            )
             if factor == 1.0:
                 timing, volumes, share = timed, found, even
         called = float(load.probability @ spent.sum(axis=1))
         saving = called - float(timing.starts["expected_usd"].iloc[:-1].min())
     called_usd = float(ways.set_index("way").at[best_call, "expected_usd"]) if best_call else float("nan")
     vendor = vendor_risk(
-        api_prices, best_call, called_usd, load.rate, load.hours, load.probability, own[best_own][1] if best_own else None, a, unserved_usd_per_request
+        api_prices,
+        best_call,
+        called_usd,
+        load.rate,
+        load.hours,
+        load.probability,
+        own[best_own][1] if best_own else None,
+        a,
+        unserved_usd_per_request,
     )
     return Crossover(
-        ways=ways, costs=_costs(calls, own, load), curve=_curve(service, fleet, prices, api_prices, best_own, load, a, may_wait, unserved_usd_per_request),
-        volumes=volumes, quarters=timing.quarters, starts=timing.starts, sensitivity=pd.DataFrame(rows), vendor=vendor, break_even_share=share,
-        value_of_waiting_usd=timing.value_of_waiting_usd, crossing_share=timing.crossing_share, saving_usd=saving,
-        headline=_headline(service, ways, best_call, best_own, volumes, timing, saving), notes=tuple(notes),
-    )  # fmt: skip
+        ways=ways,
+        costs=_costs(calls, own, load),
+        curve=_curve(service, fleet, prices, api_prices, best_own, load, a, may_wait, unserved_usd_per_request),
+        volumes=volumes,
+        quarters=timing.quarters,
+        starts=timing.starts,
+        sensitivity=pd.DataFrame(rows),
+        vendor=vendor,
+        break_even_share=share,
+        value_of_waiting_usd=timing.value_of_waiting_usd,
+        crossing_share=timing.crossing_share,
+        saving_usd=saving,
+        headline=_headline(service, ways, best_call, best_own, volumes, timing, saving),
+        notes=tuple(notes),
+    )
 
 
 def _calls(
@@ -172,7 +206,10 @@ def _calls(
             usable = np.isfinite(spill)
             usd = usd + over * (spill if usable else 0.0)
             rest = "goes elsewhere by the request" if usable else "has nowhere to go"
-            remark = f"{way['way']}: its rate limit of {limit:,.0f} requests an hour is exceeded; {load.probability @ over.sum(axis=1):,.0f} requests over the horizon are too many, which {rest}."
+            remark = (
+                f"{way['way']}: its rate limit of {limit:,.0f} requests an hour is exceeded; {load.probability @ over.sum(axis=1):,.0f}"
+                f" requests over the horizon are too many, which {rest}."
+            )
             rate = np.minimum(rate, limit)
         if way["kind"] == "provisioned" and not np.isfinite(spill):
             spill, remark = 0.0, f"{way['way']}: no price is known for what its units cannot take, so it cannot serve alone."
@@ -210,10 +247,14 @@ def _hosted(
     by_hour = prices[prices["term"] == "on_demand"]["usd_per_accelerator_hour"]
     months = 0.0 if pd.isna(row["term_months"]) else float(row["term_months"])
     machines = hosting_usd(
-        replicas, load.hours.sum(axis=1), float(row["usd_per_accelerator_hour"]) * fleet.accelerators,
-        (float(by_hour.iloc[0]) if len(by_hour) else float("nan")) * fleet.accelerators, months, load.probability,
+        replicas,
+        load.hours.sum(axis=1),
+        float(row["usd_per_accelerator_hour"]) * fleet.accelerators,
+        (float(by_hour.iloc[0]) if len(by_hour) else float("nan")) * fleet.accelerators,
+        months,
+        load.probability,
         (1 + a.hosting_price_change_per_year) ** load.years,
-    )  # fmt: skip
+    )
     return machines + fixed_usd_per_quarter(a) + load.requests * egress_usd_per_request(float(service["output_tokens"]), a)
 
 
@@ -226,10 +267,19 @@ def _ways(calls: dict[str, tuple[pd.Series, Array, bool, str]], own: dict[str, t
     for name, kind, provider, usd, usable, remark in entries:
         low, high = weighted_quantiles(usd.sum(axis=1), load.probability, (0.1, 0.9))
         mean = float(load.probability @ usd.sum(axis=1))
-        rows.append({
-            "way": name, "kind": kind, "provider": provider, "expected_usd": mean, "p10_usd": low, "p90_usd": high,
-            "usd_per_thousand_requests": 1e3 * mean / requests if requests else np.nan, "usable": usable, "remark": remark,
-        })  # fmt: skip
+        rows.append(
+            {
+                "way": name,
+                "kind": kind,
+                "provider": provider,
+                "expected_usd": mean,
+                "p10_usd": low,
+                "p90_usd": high,
+                "usd_per_thousand_requests": 1e3 * mean / requests if requests else np.nan,
+                "usable": usable,
+                "remark": remark,
+            }
+        )
     table = pd.DataFrame(rows)
     side = np.where(table["kind"] == "self", "self", "api")
     least = table["expected_usd"].where(table["usable"]).groupby(side).transform("min")
@@ -325,9 +375,16 @@ def _one(load: Load, rate: Array) -> Load:
 
 
 def _curve(
-    service: pd.Series, fleet: Replica | None, prices: pd.DataFrame, api_prices: pd.DataFrame, best_own: str | None, load: Load, a: CrossoverAssumptions,
-    may_wait: bool, unserved: float,
-) -> pd.DataFrame:  # fmt: skip
+    service: pd.Series,
+    fleet: Replica | None,
+    prices: pd.DataFrame,
+    api_prices: pd.DataFrame,
+    best_own: str | None,
+    load: Load,
+    a: CrossoverAssumptions,
+    may_wait: bool,
+    unserved: float,
+) -> pd.DataFrame:
     """Cost the first quarter against volume: every usable way to call, and hosting on its best term."""
     shape, _ = shape_of(load)
     most = max(float(load.probability @ load.requests.max(axis=1)) * BEYOND, 1.0)
@@ -360,7 +417,10 @@ def _headline(
     name = str(service.get("workload", "the service"))
     usd = ways.set_index("way")["expected_usd"]
     if best_own is None:
-        return f"{name} can only be called: the cheapest way is {str(best_call).replace('_', ' ')}, at {money(usd[best_call])} over the horizon."
+        return (
+            f"{name} can only be called: the cheapest way is {str(best_call).replace('_', ' ')}, at {money(usd[best_call])} over the"
+            " horizon."
+        )
     if best_call is None:
         return f"{name} can only be hosted: {best_own.replace('_', ' ')} costs {money(usd[best_own])} over the horizon."
     start = timing.best_start
@@ -372,9 +432,12 @@ def _headline(
         )
         starts = timing.starts.iloc[:-1]
         best = starts.loc[starts["expected_usd"].idxmin(), "start"]
-        return f"Call {name} through {best_call.replace('_', ' ')}: it costs {money(-saving)} less over the horizon than hosting from {best} on, its best start; {where}."
+        return (
+            f"Call {name} through {best_call.replace('_', ' ')}: it costs {money(-saving)} less over the horizon than hosting from {best}"
+            f" on, its best start; {where}."
+        )
     waiting = f"; waiting until then is worth {money(timing.value_of_waiting_usd)}" if timing.value_of_waiting_usd > 0 else ""
     return (
-        f"Host {name} from {start} on ({best_own.replace('_', ' ')}): it costs {money(saving)} less over the horizon than {best_call.replace('_', ' ')}, "
-        f"and is cheaper in some quarter with a probability of {timing.crossing_share:.0%}{waiting}."
+        f"Host {name} from {start} on ({best_own.replace('_', ' ')}): it costs {money(saving)} less over the horizon than"
+        f" {best_call.replace('_', ' ')}, and is cheaper in some quarter with a probability of {timing.crossing_share:.0%}{waiting}."
     )

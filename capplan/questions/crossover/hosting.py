@@ -74,7 +74,8 @@ class Replica:
         """On what the throughput of hosting rests, and how far it may be off."""
         error = held_error_share(self.point, self.output_tokens)
         return (
-            f"Hosting: {self.accelerators} {self.point['accelerator']} a replica, {int(self.point['concurrency'])} requests at once; throughput {self.point['basis']}"
+            f"Hosting: {self.accelerators} {self.point['accelerator']} a replica, {int(self.point['concurrency'])} requests at once;"
+            f" throughput {self.point['basis']}"
             + (f", a request may take up to {error:.0%} longer" if error else "")
             + (f"; {self.point['note']}" if self.point.get("note") else "")
             + "."
@@ -97,12 +98,18 @@ def egress_usd_per_request(tokens: float, a: CrossoverAssumptions) -> float:
 
 
 def hosting_usd(
-    replicas: Mapping[str, Array], hours: Array, usd_per_replica_hour: float, on_demand_usd_per_replica_hour: float, term_months: float, probability: Array,
+    replicas: Mapping[str, Array],
+    hours: Array,
+    usd_per_replica_hour: float,
+    on_demand_usd_per_replica_hour: float,
+    term_months: float,
+    probability: Array,
     price_factor: Array,
-) -> Array:  # fmt: skip
+) -> Array:
     r"""Cost every path's quarter of accelerators.
 
-    Contracts are signed at the start of every term for as many replicas as cost least on average, :math:`F(K) \ge 1 - c/p`, and replicas above
+    Contracts are signed at the start of every term for as many replicas as cost least on average, :math:`F(K) \ge 1 - c/p`, and replicas
+    above
     them run by the hour, all hours of the quarter.
 
     Parameters

@@ -12,9 +12,16 @@ DAYS_PER_QUARTER = 365.25 / 4
 
 
 def vendor_risk(
-    api_prices: pd.DataFrame, best: str | None, called_usd: float, rate: Array, hours: Array, probability: Array, own_usd: Array | None,
-    a: CrossoverAssumptions, unserved_usd_per_request: float,
-) -> pd.DataFrame:  # fmt: skip
+    api_prices: pd.DataFrame,
+    best: str | None,
+    called_usd: float,
+    rate: Array,
+    hours: Array,
+    probability: Array,
+    own_usd: Array | None,
+    a: CrossoverAssumptions,
+    unserved_usd_per_request: float,
+) -> pd.DataFrame:
     """Cost what may happen to the API that is called, over the horizon.
 
     Parameters

@@ -57,7 +57,10 @@ def time_crossover(own: Array, called: Array, probability: Array, quarters: list
     cheaper = own < called
     first = np.where(cheaper.any(axis=1), cheaper.argmax(axis=1), len(quarters))
     places = weighted_quantiles(first, probability, QUANTILES)
-    rows = [{"quantile": share, "quarter": quarters[place] if place < len(quarters) else None} for share, place in zip(QUANTILES, places, strict=True)]
+    rows = [
+        {"quantile": share, "quarter": quarters[place] if place < len(quarters) else None}
+        for share, place in zip(QUANTILES, places, strict=True)
+    ]
     mean_own, mean_called = probability @ own, probability @ called
     totals = [float(mean_called[:start].sum() + mean_own[start:].sum()) for start in range(len(quarters) + 1)]
     return Timing(

@@ -144,7 +144,8 @@ def finops_band(error_share: float) -> str:
 
     Source
     ------
-    FinOps Foundation, FinOps Framework, capability Forecasting and its maturity assessment (finops.org/framework/capabilities/forecasting): actual spend within 12 % (Run),
+    FinOps Foundation, FinOps Framework, capability Forecasting and its maturity assessment
+    (finops.org/framework/capabilities/forecasting): actual spend within 12 % (Run),
     15 % (Walk) and 20 % (Crawl) of the forecast.
 
     Examples

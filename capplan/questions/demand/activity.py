@@ -16,7 +16,8 @@ ENDED_DAYS, USUAL_SILENCES = 28, 3
 BUSY_SHARE = 0.5
 #: A spell with less than this share of the mean spell's work is a stray: a test, a forgotten job.
 STRAY_SHARE = 0.05
-#: Runs are regular from this many on, where nearly all gaps lie within this share of the period (or a day) of a whole number of periods, mostly one.
+#: Runs are regular from this many on, where nearly all gaps lie within this share of the period (or a day) of a whole number of periods,
+#: mostly one.
 LEAST_RUNS, PERIOD_SLACK, ON_TIME_SHARE, NEXT_SHARE = 4, 0.1, 0.9, 0.75
 #: Shorter periods are a pattern within the week.
 SHORTEST_PERIOD_DAYS = 7.5
@@ -48,7 +49,8 @@ class Activity:
 def find_activity(days: Array) -> Activity | None:
     """Find start, end and pauses of a series; None where it never was at work.
 
-    Zeros and unknown days mean the same, so padding either end of a series changes nothing. A spell that is silent from the others for long and
+    Zeros and unknown days mean the same, so padding either end of a series changes nothing. A spell that is silent from the others for
+    long and
     has hardly any work is a stray at either end; it neither begins nor keeps alive a workload.
 
     Parameters

@@ -35,12 +35,15 @@ class Backtest:
     Parameters
     ----------
     totals
-        workload, region, origin, grain ("month" or "quarter"), ahead (1 = the next), actual, lower, median, upper (5, 50 and 95 % quantiles), naive (the
-        last such total before the origin), scale (mean absolute step between neighbouring totals before the origin, the yardstick of MASE), pinball (of
+        workload, region, origin, grain ("month" or "quarter"), ahead (1 = the next), actual, lower, median, upper (5, 50 and 95 %
+        quantiles), naive (the
+        last such total before the origin), scale (mean absolute step between neighbouring totals before the origin, the yardstick of
+        MASE), pinball (of
         seven quantiles), error_share (median over actual, minus 1), naive_error_share, covered, band ("run" within 12 %, "walk" 15 %,
         "crawl" 20 %, "outside"). With prices, rows of workload "all" are in USD.
     summary
-        workload, region, grain, ahead, and the measures of `summarise`: outcomes, wape_share, bias_share, naive_wape_share, value_added_share, smape, mase, owa,
+        workload, region, grain, ahead, and the measures of `summarise`: outcomes, wape_share, bias_share, naive_wape_share,
+        value_added_share, smape, mase, owa,
         coverage_share, pinball, run_share, walk_share, crawl_share.
     pooled
         grain, ahead, and those measures that have no unit, over all workloads (the sum in USD left out).
@@ -58,7 +61,8 @@ class Backtest:
 def backtest_demand(usage: pd.DataFrame, a: DemandAssumptions, origins: int = 6, usd_per_unit: dict[str, float] | None = None) -> Backtest:
     """Say how the forecast would have done: month and quarter totals, up to four quarters ahead, from past origins.
 
-    At each origin (the first of a month) everything is done anew with the usage before it: repair, choice of model, sample paths. Events and the
+    At each origin (the first of a month) everything is done anew with the usage before it: repair, choice of model, sample paths. Events
+    and the
     roadmap are left out, since the tables do not say when they became known.
 
     Parameters
@@ -187,13 +191,14 @@ def _headline(pooled: pd.DataFrame, months: int) -> str:
     beside = "better than" if row["owa"] < 1 else "no better than"
     farthest = pooled[pooled["grain"] == "quarter"].iloc[-1]
     later = (
-        f" At quarter {int(farthest['ahead'])}, the farthest that could be tested, {farthest['coverage_share']:.0%} of {int(farthest['outcomes'])} were inside."
+        f" At quarter {int(farthest['ahead'])}, the farthest that could be tested, {farthest['coverage_share']:.0%} of"
+        f" {int(farthest['outcomes'])} were inside."
         if farthest["ahead"] > 1
         else " No later quarter could be tested."
     )
     return (
-        f"One quarter ahead, {row['crawl_share']:.0%} of {int(row['outcomes'])} past totals came within 20 % of the forecast and the 90 % bands held "
-        f"{row['coverage_share']:.0%} of them; {beside} repeating the last quarter (OWA {row['owa']:.2f}).{later}"
+        f"One quarter ahead, {row['crawl_share']:.0%} of {int(row['outcomes'])} past totals came within 20 % of the forecast and the 90 %"
+        f" bands held {row['coverage_share']:.0%} of them; {beside} repeating the last quarter (OWA {row['owa']:.2f}).{later}"
     )
 
 
@@ -204,7 +209,8 @@ def _notes(totals: pd.DataFrame, actual: pd.DataFrame, usd_per_unit: dict[str, f
     longest = int(quarters["ahead"].max()) if len(quarters) else 0
     if longest < LONGEST_QUARTERS:
         notes.append(
-            f"{len(actual.columns)} whole months of history test totals up to {longest} quarters ahead; what lies beyond is extrapolated, not backtested."
+            f"{len(actual.columns)} whole months of history test totals up to {longest} quarters ahead; what lies beyond is extrapolated,"
+            " not backtested."
         )
     unpriced = sorted({key[0] for key in actual.index if key[0] not in (usd_per_unit or {})}) if usd_per_unit else []
     if unpriced:

@@ -12,14 +12,16 @@ Array = np.ndarray
 PLATEAU_SHARE, PILE_UP, JUST_BELOW = 0.05, 2.0, 0.02
 #: Values this close to the maximum stand at it.
 AT_MAXIMUM = 1e-3
-#: A series needs this many intervals, and this many different values below the ceiling: on-off use stands at its maximum without any ceiling.
+#: A series needs this many intervals, and this many different values below the ceiling: on-off use stands at its maximum without any
+#: ceiling.
 LEAST_INTERVALS, LEAST_VALUES = 40, 12
 #: Mean demand of a capped interval is at most this multiple of the ceiling; beyond it a history says nothing.
 AT_MOST = 3.0
 ITERATIONS = 60
 #: From this many days on, an hour of the week is a slot of its own; below, an hour of a working day or of the weekend.
 DAYS_FOR_HOURS_OF_WEEK = 56
-#: Before any data, the log level of a span lies within this deviation of the mean level: a span capped throughout is no more than plausibly higher.
+#: Before any data, the log level of a span lies within this deviation of the mean level: a span capped throughout is no more than
+#: plausibly higher.
 SPAN_PRIOR = 0.3
 #: Shares of a slot's pattern: as if each slot had been seen this often at the mean of all slots.
 SLOT_PRIOR = 0.5
@@ -71,7 +73,8 @@ def slots_of(start: pd.Timestamp, step: pd.Timedelta | None, size: int) -> tuple
 def find_plateau(values: Array) -> Array | None:
     """Tell which intervals stand at a ceiling, or None where there is none.
 
-    Mass piles up at a ceiling: at least a twentieth of the intervals lie within a thousandth of the maximum, twice as many as in the fiftieth of the range just
+    Mass piles up at a ceiling: at least a twentieth of the intervals lie within a thousandth of the maximum, twice as many as in the
+    fiftieth of the range just
     below. Constant series, series that are on or off, and short ones have no ceiling that can be told from their nature.
 
     Parameters
@@ -101,7 +104,8 @@ def infer_plateau(values: Array, slot: Array, span: Array) -> Plateau | None:
 
     .. math:: E[d \mid d > c] = e^{\mu + \sigma^2/2}\; \Phi\big((\mu + \sigma^2 - \ln c)/\sigma\big) / \Phi\big((\mu - \ln c)/\sigma\big),
 
-    at most three times the ceiling. Slot and span effects are shrunk like normal ones, so that an hour that was always capped is inferred from its
+    at most three times the ceiling. Slot and span effects are shrunk like normal ones, so that an hour that was always capped is inferred
+    from its
     neighbours and not without bound.
 
     Parameters

@@ -52,7 +52,8 @@ def class_table(
     -------
     pandas.DataFrame
         class, unit, interruptible, deferrable, residency (empty = anywhere), stage_kind ("serving" or "batch"), shortfall_usd_per_unit
-        (as `shortfall_usd_per_unit` prices it; empty where nothing is stated and no speed is known), api ("self", "api" or "either"), home_provider, home_region, egress_gib_per_unit; one row a class, in
+        (as `shortfall_usd_per_unit` prices it; empty where nothing is stated and no speed is known), api ("self", "api" or "either"),
+        home_provider, home_region, egress_gib_per_unit; one row a class, in
         alphabetical order.
 
     Raises
@@ -99,7 +100,8 @@ def shortfall_usd_per_unit(classes: pd.DataFrame, fastest: pd.Series, a: Procure
     classes
         stage_kind, shortfall_usd_per_unit (empty where none is stated); one row a class.
     fastest
-        v, work that the fastest accelerator does in an hour among those that can be had for the class; same index. What cannot be had counts for nothing.
+        v, work that the fastest accelerator does in an hour among those that can be had for the class; same index. What cannot be had
+        counts for nothing.
     a
         s, cost of missing what that accelerator does in an hour, for serving and for batch work.
     """
@@ -168,7 +170,8 @@ def class_demand(paths: pd.DataFrame, blocks: pd.DataFrame, workloads: pd.DataFr
     workloads
         The workloads table.
     headroom
-        [workload, quarter, factor]: factor on the work of a workload, for capacity that must stand ready so that its jobs do not wait too long; 1 where none is given.
+        [workload, quarter, factor]: factor on the work of a workload, for capacity that must stand ready so that its jobs do not wait too
+        long; 1 where none is given.
 
     Returns
     -------
@@ -187,7 +190,8 @@ def class_demand(paths: pd.DataFrame, blocks: pd.DataFrame, workloads: pd.DataFr
     mixed = members.groupby("class")["unit"].nunique()
     if (mixed > 1).any():
         raise CapplanError(
-            f"workloads: classes {', '.join(mixed.index[mixed > 1])} mix units; work in different units cannot be added. Give them another work_class"
+            f"workloads: classes {', '.join(mixed.index[mixed > 1])} mix units; work in different units cannot be added. Give them another"
+            " work_class"
         )
     rows = paths.merge(members[["workload", "class"]], on="workload", how="left")
     if headroom is not None:

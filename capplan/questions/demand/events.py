@@ -130,7 +130,8 @@ def read_runs(runs: pd.DataFrame | None, units: dict[str, str], horizon: tuple[p
                 continue
             if unit != "exaflop":
                 faults.append(
-                    f"run {name} states parameters and tokens, but its workload {workload} is in {unit}; state quantity in {unit}, or give the workload in exaflop"
+                    f"run {name} states parameters and tokens, but its workload {workload} is in {unit}; state quantity in {unit}, or give"
+                    " the workload in exaflop"
                 )
                 continue
             quantity = OPERATIONS_PER_PARAMETER_AND_TOKEN * size / EXA

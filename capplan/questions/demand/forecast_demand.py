@@ -46,11 +46,13 @@ class Forecast:
     history
         workload, region, time, days (length of the period), quantity_per_day: the demand that was modelled.
     unmet
-        workload, region, demand, unmet, unmet_share, inferred: what capacity hid in the history, and the part of it that is inferred from a ceiling instead of measured.
+        workload, region, demand, unmet, unmet_share, inferred: what capacity hid in the history, and the part of it that is inferred from
+        a ceiling instead of measured.
     profile
         workload, region, hour_of_week (0 = Monday 00:00 UTC), factor.
     duration
-        workload, region, quarter, hours_share, work_per_hour: median load-duration curves; workload "all" is the sum, weighted as the notes say.
+        workload, region, quarter, hours_share, work_per_hour: median load-duration curves; workload "all" is the sum, weighted as the
+        notes say.
     pooling
         quarter, sum_of_peaks, peak_of_sum, pooling_gain_share.
     growth
@@ -92,8 +94,10 @@ def forecast_demand(
 ) -> Forecast:
     """Forecast how much work will come in each quarter, and say how sure that is.
 
-    A level model is chosen for each workload and region by rolling origins; its errors, drawn jointly for all, make sample paths; within the
-    quarter, whole historical weeks are drawn (the same for all) so that peaks that coincide go on to coincide; then known events and the training
+    A level model is chosen for each workload and region by rolling origins; its errors, drawn jointly for all, make sample paths; within
+    the
+    quarter, whole historical weeks are drawn (the same for all) so that peaks that coincide go on to coincide; then known events and the
+    training
     roadmap act on each path. The hours of a quarter are ranked by total load on each path and cut into blocks, block 0 being the peak.
 
     Parameters
@@ -137,7 +141,8 @@ def forecast_demand(
     runs = read_runs(training_runs, units, horizon, notes)
     if not fit.levels and not runs and not any(np.isfinite(event.level) for event in known_events):
         raise CapplanError(
-            "demand: there is no usage, no training run and no event with a level inside the horizon. Give a usage table, or state demand_scenarios"
+            "demand: there is no usage, no training run and no event with a level inside the horizon. Give a usage table, or state"
+            " demand_scenarios"
         )
     cohorts = draw_cohorts(list(fit.levels), horizon[1], a, read_statements(growth_statements, notes))
     ranking = Ranking.build([level.history for level in fit.levels], known_events, runs, workloads, speeds, a, notes)
@@ -331,7 +336,10 @@ def growth_of(paths: pd.DataFrame, weights: dict[str, float], upper: float = 0.9
     if not first > 0:
         return float("nan"), f"No demand is expected in {quarters[0]}; see the quantiles of the later quarters."
     low, middle, high = interpolated_quantiles(totals[quarters[-1]].to_numpy(), probability, np.array([1 - upper, 0.5, upper])) / first
-    text = f"Demand in {quarters[-1]} is {middle:.2f} times that of {quarters[0]} ({100 * (2 * upper - 1):.0f} % band {low:.2f} to {high:.2f})."
+    text = (
+        f"Demand in {quarters[-1]} is {middle:.2f} times that of {quarters[0]} ({100 * (2 * upper - 1):.0f} % band {low:.2f} to"
+        f" {high:.2f})."
+    )
     return float(middle), text
 
 

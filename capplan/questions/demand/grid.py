@@ -160,8 +160,8 @@ def _at_work(
         )
     if activity.strays:
         notes.append(
-            f"{name}: {activity.strays} day{'s' if activity.strays > 1 else ''} with a little work far from all other use "
-            f"(the workload was at work from {(day + activity.first * DAY).date()} to {(day + activity.last * DAY).date()}); left out as stray."
+            f"{name}: {activity.strays} day{'s' if activity.strays > 1 else ''} with a little work far from all other use (the workload was"
+            f" at work from {(day + activity.first * DAY).date()} to {(day + activity.last * DAY).date()}); left out as stray."
         )
     missing = ~np.isfinite(values) & ~paused
     work = np.flatnonzero(np.nan_to_num(values) > 0)
@@ -222,8 +222,9 @@ def _uncapped(
     hidden = unmet_share * np.where(plateau.capped, plateau.demand - values, 0.0)
     inferred = float(hidden.sum())
     notes.append(
-        f"{name}: usage stands at its maximum of {_count(plateau.ceiling)} in {int(plateau.capped.sum())} of {len(values)} intervals, as if capped by capacity, and no queue was measured; "
-        f"the demand above it is inferred, not measured, from the intervals that were not capped: {_count(inferred)} units, {inferred / float(np.nansum(values + hidden)):.1%} of demand (unmet_share takes it back)."
+        f"{name}: usage stands at its maximum of {_count(plateau.ceiling)} in {int(plateau.capped.sum())} of {len(values)} intervals, as if"
+        " capped by capacity, and no queue was measured; the demand above it is inferred, not measured, from the intervals that were not"
+        f" capped: {_count(inferred)} units, {inferred / float(np.nansum(values + hidden)):.1%} of demand (unmet_share takes it back)."
     )
     return values + hidden, inferred
 

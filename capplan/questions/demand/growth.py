@@ -26,7 +26,8 @@ LONGEST, FIRST_ORIGIN = 96, 18
 QUARTERS_TESTED = 8
 #: Levels below this share of the median are raised to it.
 FLOOR_SHARE = 0.02
-#: Before a history's own tests, bands of quarter 1 to 8 are this factor wider than the kinds say, as if learned on so many tests (it is what makes 90 % bands
+#: Before a history's own tests, bands of quarter 1 to 8 are this factor wider than the kinds say, as if learned on so many tests (it is
+#: what makes 90 % bands
 #: hold 90 % on the M3 series); a test counts at most so many deviations.
 PRIOR_WIDENING, PRIOR_TESTS, CLIPPED = np.linspace(1.05, 0.86, 8), 12.0, 2.5
 #: The Theta method is tried on at most so many origins; what it says below this share of the last year's level counts as that.

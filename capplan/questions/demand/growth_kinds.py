@@ -40,8 +40,10 @@ class Kind:
     bend: float = 0.0
 
 
-#: Shares lie between those that explain 714 monthly series of the M3 competition (Makridakis and Hibon, The M3-Competition, IJF 2000; found by expectation
-#: and maximisation on their first 36 and 48 months: 34 % flat, 54 % with a local slope, 5 % damped, 6 % saturating) and even ones, leaning to slopes
+#: Shares lie between those that explain 714 monthly series of the M3 competition (Makridakis and Hibon, The M3-Competition, IJF 2000;
+#: found by expectation
+#: and maximisation on their first 36 and 48 months: 34 % flat, 54 % with a local slope, 5 % damped, 6 % saturating) and even ones, leaning
+#: to slopes
 #: that change fast: work on accelerators grows and turns faster than those series did.
 KINDS = (
     Kind("flat", 0.24, 0.03),

@@ -18,7 +18,8 @@ Array = np.ndarray
 WEEKS_FOR_WEEKLY_LEVEL = 8
 #: Silence of a workload this long is worth a question.
 SILENT_DAYS = 7
-#: The only workload of a table that is silent for longer before the plan's day has ended, up to this many days; a table older than that is an old one.
+#: The only workload of a table that is silent for longer before the plan's day has ended, up to this many days; a table older than that is
+#: an old one.
 OLD_TABLE_DAYS = 183
 #: Usage older than this against the plan's day is worth a note.
 OLD_DAYS = 45
@@ -49,7 +50,8 @@ class History:
     step_hours
         Length of the measured interval.
     demand, unmet, inferred
-        Sums over the history: demand, the part of it that capacity hid, and the part of that which is inferred from a ceiling instead of measured.
+        Sums over the history: demand, the part of it that capacity hid, and the part of that which is inferred from a ceiling instead of
+        measured.
     peak_per_hour
         Highest hourly demand seen.
     kind
@@ -88,7 +90,8 @@ def read_histories(
 
     .. math:: d_t = \max\big(0,\; u_t + s\,(q_t - q_{t-1} + r_t)\big)
 
-    with u the quantity, q the queued and r the refused quantity, and s = ``a.unmet_share``. What lies before the first and after the last work of
+    with u the quantity, q the queued and r the refused quantity, and s = ``a.unmet_share``. What lies before the first and after the last
+    work of
     a series is no part of its history, whether the table says zero there or nothing; see `find_activity`.
 
     Parameters
@@ -176,7 +179,8 @@ def _has_ended(grid: Grid, measured: pd.Timestamp, last_day: pd.Timestamp | None
         return False
     if silent > grid.longest_silence_days:
         notes.append(
-            f"{since}: ended? It is taken as ended (no demand). If it lives on, give workloads.csv its last_day, or state its level as an event."
+            f"{since}: ended? It is taken as ended (no demand). If it lives on, give workloads.csv its last_day, or state its level as an"
+            " event."
         )
         return True
     if silent >= SILENT_DAYS and grid.longest_silence_days <= ENDED_DAYS:
@@ -248,7 +252,8 @@ def _peak(grid: Grid, hours: float) -> float:
 def _span(level: Array, known: Array) -> slice:
     """Return the part of a level that is modelled: from its first known period on.
 
-    Where demand is intermittent, both ends of its activity are at work by choice of what is called its start and end. The rate is that of whole
+    Where demand is intermittent, both ends of its activity are at work by choice of what is called its start and end. The rate is that of
+    whole
     cycles: from the end of the first spell to the end of the last.
     """
     inner = level[known[0] : known[-1] + 1]
@@ -271,9 +276,22 @@ def _regular_runs(grid: Grid, days: Array, hourly: Array | None, rhythm: Rhythm,
     hours = (grid.step or DAY) / HOUR
     shape = hourly[: len(days)] if hourly is not None else None
     return History(
-        grid.workload, grid.region, "day", np.nan_to_num(days), times, end, shape, np.ones(7), hours, grid.total, grid.unmet, grid.inferred,
-        _peak(grid, hours), "rhythm", rhythm,
-    )  # fmt: skip
+        grid.workload,
+        grid.region,
+        "day",
+        np.nan_to_num(days),
+        times,
+        end,
+        shape,
+        np.ones(7),
+        hours,
+        grid.total,
+        grid.unmet,
+        grid.inferred,
+        _peak(grid, hours),
+        "rhythm",
+        rhythm,
+    )
 
 
 def _monthly(grid: Grid) -> History:

@@ -13,7 +13,8 @@ HALF_LIVES_YEARS = (0.01, 0.04, 0.12, 0.35, 1.0, 4.0)
 #: Long-run spread of the level, and spread of the noise, that are weighed: multiples of the spread seen in the history.
 LEVEL_MULTIPLES = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 NOISE_MULTIPLES = (0.05, 0.15, 0.3, 0.5, 0.7, 1.0)
-#: Before any data, the long-run log spread of a level is half-normal with this deviation: a factor of 1.6 either way is ordinary, of 5 is not.
+#: Before any data, the long-run log spread of a level is half-normal with this deviation: a factor of 1.6 either way is ordinary, of 5 is
+#: not.
 SPREAD_PRIOR = 0.5
 #: Before any data, yearly log growth is normal around zero with this deviation: 50 % a year is one deviation.
 GROWTH_PRIOR_PER_YEAR = 0.4
@@ -32,7 +33,8 @@ class Scale:
 
     Source
     ------
-    Bartlett, The use of transformations, Biometrics 1947; von Neumann, Distribution of the ratio of the mean square successive difference to
+    Bartlett, The use of transformations, Biometrics 1947; von Neumann, Distribution of the ratio of the mean square successive difference
+    to
     the variance, Annals of Mathematical Statistics 1941.
 
     Examples
@@ -74,10 +76,12 @@ class LevelPosterior:
     innovation
         Standard deviation of what moves the level in a period.
     mean
-        Expected state at the end of the history: long-run mean, departure from it, yearly growth, and where a season is allowed sine and cosine of each harmonic;
+        Expected state at the end of the history: long-run mean, departure from it, yearly growth, and where a season is allowed sine and
+        cosine of each harmonic;
         combinations x (3 + 2 harmonics).
     root
-        Cholesky roots of its covariance, combinations x states x states: what a history cannot tell apart (growth and season) stays tied together.
+        Cholesky roots of its covariance, combinations x states x states: what a history cannot tell apart (growth and season) stays tied
+        together.
     growth_per_year, growth_error_per_year
         Expected yearly growth on the scale, shrunk towards zero, and its standard error.
     periods_per_year
@@ -115,9 +119,11 @@ def level_posterior(values: Array, periods_per_year: float, season_spreads: tupl
 
     .. math:: y_t = \mu + g\,t + \sum_k (a_k \sin 2\pi k t + b_k \cos 2\pi k t) + x_t + \varepsilon_t,\quad x_t = \phi x_{t-1} + \eta_t
 
-    with the mean mu, the growth g, the season a and b and the states x integrated out exactly (all are normal), for each half-life of x, long-run spread of x and
+    with the mean mu, the growth g, the season a and b and the states x integrated out exactly (all are normal), for each half-life of x,
+    long-run spread of x and
     spread of the noise. A history of weeks cannot tell a long half-life from a short one, so both keep their weight, and the
-    prior of the long-run spread keeps a level from wandering off. A few months of a season look like growth: both are held possible together.
+    prior of the long-run spread keeps a level from wandering off. A few months of a season look like growth: both are held possible
+    together.
 
     Parameters
     ----------

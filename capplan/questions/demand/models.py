@@ -83,7 +83,8 @@ class LevelFit:
 def fit_level(history: History, season_spread: float = 0.0) -> LevelFit:
     """Choose and fit the model of one series' level.
 
-    Candidates forecast the level from up to six earlier origins, a quarter ahead each; the mean-reverting level of `level_posterior` is one of them. The one with the lowest
+    Candidates forecast the level from up to six earlier origins, a quarter ahead each; the mean-reverting level of `level_posterior` is
+    one of them. The one with the lowest
     pinball loss is chosen; its quantiles at an origin come from its errors at the *other* origins, so that no candidate is
     judged on what it has seen. A tie within one percent goes to the combination, which is the safer bet.
 

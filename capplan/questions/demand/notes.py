@@ -24,7 +24,8 @@ def assumption_notes(fit: Fit, runs: list[Run], paths: pd.DataFrame, a: DemandAs
             notes.append(f"{name}: no demand in its history; its forecast is zero apart from events and runs.")
         elif history.kind == "short":
             notes.append(
-                f"{name}: only {len(history.level)} {history.cadence}s of history; their mean is carried forward, with the stated growth band as its error. Not tested."
+                f"{name}: only {len(history.level)} {history.cadence}s of history; their mean is carried forward, with the stated growth"
+                " band as its error. Not tested."
             )
         elif history.kind == "rhythm":
             continue
@@ -46,15 +47,17 @@ def assumption_notes(fit: Fit, runs: list[Run], paths: pd.DataFrame, a: DemandAs
             else "estimated from the history and damped (half of it gone after two years, or twice the years it was seen for)"
         )
         notes.append(
-            f"Extrapolated, not backtested: {', '.join(young)} have less than two yearly cycles of history, so growth is {stated}, with an 80 % band of "
-            f"{a.growth_band_share:.0%} a year or more, and a yearly season is unknown within a band of {a.season_band_share:.0%}. Levels revert to the history's mean as far as it shows."
+            f"Extrapolated, not backtested: {', '.join(young)} have less than two yearly cycles of history, so growth is {stated}, with an"
+            f" 80 % band of {a.growth_band_share:.0%} a year or more, and a yearly season is unknown within a band of"
+            f" {a.season_band_share:.0%}. Levels revert to the history's mean as far as it shows."
         )
     if a.growth_share_per_year is not None and len(young) < len(fit.levels):
         notes.append(f"Growth of {a.growth_share_per_year:+.0%} a year is stated and replaces the estimates.")
     both = sorted({run.workload for run in runs} & {level.history.workload for level in fit.levels if level.history.kind != "zero"})
     if both:
         notes.append(
-            f"The roadmap's runs come on top of the usage of {', '.join(both)}; if that usage already holds runs like these, give them a workload of their own."
+            f"The roadmap's runs come on top of the usage of {', '.join(both)}; if that usage already holds runs like these, give them a"
+            " workload of their own."
         )
     if paths.empty:
         notes.append("No demand at all.")
@@ -65,7 +68,8 @@ def idle_events(events: list[Event], paths: pd.DataFrame, fit: Fit) -> list[str]
     """Name the events that change nothing because their workload has no demand to be changed."""
     measured = {level.history.workload for level in fit.levels} | set(paths.loc[paths["region"] == "any", "workload"])
     return [
-        f"Event {event.name} multiplies {event.workload}, which has neither usage nor a run of any region; it has no effect. State a level instead of a factor."
+        f"Event {event.name} multiplies {event.workload}, which has neither usage nor a run of any region; it has no effect. State a level"
+        " instead of a factor."
         for event in events
         if event.workload not in measured and np.isnan(event.level)
     ]

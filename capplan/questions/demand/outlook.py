@@ -30,8 +30,10 @@ def outlook_table(fit: Fit) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        workload, region, kind, probability, times_median (demand two years ahead under this kind over that of all kinds), and for quarters 1, 4 and 8 ahead how
-        many forecasts from past origins were tested and how many outcomes lay inside the 90 % band. Workloads with less than a year of history have no rows.
+        workload, region, kind, probability, times_median (demand two years ahead under this kind over that of all kinds), and for quarters
+        1, 4 and 8 ahead how
+        many forecasts from past origins were tested and how many outcomes lay inside the 90 % band. Workloads with less than a year of
+        history have no rows.
     """
     rows = []
     for level in fit.levels:
@@ -76,9 +78,11 @@ def outlook_notes(fit: Fit) -> list[str]:
 def _coverage(row: pd.Series) -> str:
     """Say how often the bands of each told quarter held."""
     told = [
-        f"{int(row[f'inside_quarter_{q}'])} of {int(row[f'tests_quarter_{q}'])} at quarter {q}"
-        if row[f"tests_quarter_{q}"]
-        else f"none could be tested at quarter {q}"
+        (
+            f"{int(row[f'inside_quarter_{q}'])} of {int(row[f'tests_quarter_{q}'])} at quarter {q}"
+            if row[f"tests_quarter_{q}"]
+            else f"none could be tested at quarter {q}"
+        )
         for q in TOLD_QUARTERS
     ]
     return f"Of past totals, inside the 90 % band: {', '.join(told)}."

@@ -21,7 +21,8 @@ from capplan.questions.demand.statements import Statement, apply_statements
 Array = np.ndarray
 #: Mean length of the blocks of neighbouring periods that are drawn together.
 BLOCK_PERIODS = 4
-#: Growth fades: after this many years half of it is left in the median path, or after this multiple of the years that it was seen for, whichever is more
+#: Growth fades: after this many years half of it is left in the median path, or after this multiple of the years that it was seen for,
+#: whichever is more
 #: (what has lasted lasts on); and the half-life of one path in six is more than this factor longer.
 GROWTH_HALF_LIFE_YEARS, GROWTH_LASTS, HALF_LIFE_FACTOR = 2.0, 2.0, 2.0
 #: Numbers that the state of a level holds at most (mean, departure, growth, two harmonics of the season).
@@ -87,8 +88,11 @@ def draw_cohorts(
     .. math:: g_j^{-1}\Big(m_{jh} + x_{jh} + r_{jh}\Big)\; e^{\,\gamma_j D(t_h) + z_j s_j t_h},\quad x_{jh} = \mu_j + \phi_j^h d_j + \sum_{i \le h} \phi_j^{h-i} \eta_{ji}
 
     g is the scale of the level, m its expected path and x what is not known of it: each path draws the persistence phi and the
-    spreads in proportion to their probability, then jointly the long-run mean (mu), the present departure (d), the yearly growth (gamma) and the
-    yearly season (part of x), and the shocks eta, correlated between series like their one-step errors. D is `grown_years` with a half-life that each path draws around two years. r is noise of the history, drawn in blocks of neighbouring periods, the *same* periods for all series
+    spreads in proportion to their probability, then jointly the long-run mean (mu), the present departure (d), the yearly growth (gamma)
+    and the
+    yearly season (part of x), and the shocks eta, correlated between series like their one-step errors. D is `grown_years` with a
+    half-life that each path draws around two years. r is noise of the history, drawn in blocks of neighbouring periods, the *same* periods
+    for all series
     (which keeps autocorrelation and correlation). z s t is what the stated band of growth
     adds to what the history leaves unknown. Stated growth is taken as stated, undamped.
 

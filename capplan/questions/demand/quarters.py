@@ -58,7 +58,8 @@ class Ranking:
             left_out = [name for name in capacity if name not in hours.index]
             rest = f"; no speed is known for {', '.join(left_out)}, which do not count" if left_out else ""
             notes.append(
-                f"Hours are ranked into load blocks by the accelerator-hours of all workloads together, at the mean speed of the accelerators known for each{rest}."
+                "Hours are ranked into load blocks by the accelerator-hours of all workloads together, at the mean speed of the"
+                f" accelerators known for each{rest}."
             )
             return cls({name: float(hours.get(name, 0.0)) if name in capacity else 0.0 for name in names})
         days = 365.25 / 4 * a.horizon_quarters
@@ -74,7 +75,8 @@ class Ranking:
             for name in names
         }
         notes.append(
-            "Hours are ranked into load blocks by the sum of all workloads; work in different units counts in multiples of its unit's mean load, every unit alike."
+            "Hours are ranked into load blocks by the sum of all workloads; work in different units counts in multiples of its unit's mean"
+            " load, every unit alike."
         )
         return cls(weights if any(weights.values()) else dict.fromkeys(names, 1.0))
 

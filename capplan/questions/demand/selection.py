@@ -114,8 +114,10 @@ def choose(
 ) -> Choice:
     """Judge candidates on rolling origins by pinball loss, and forecast with the best.
 
-    Every candidate's quantiles at an origin come from its errors at the *other* origins. The mean of all candidates, weighted by one over the
-    squared loss (at the other origins), competes as "combination" and wins ties within five percent. With fewer than two origins nothing can be
+    Every candidate's quantiles at an origin come from its errors at the *other* origins. The mean of all candidates, weighted by one over
+    the
+    squared loss (at the other origins), competes as "combination" and wins ties within five percent. With fewer than two origins nothing
+    can be
     judged, and the median of all candidates is taken untested.
 
     Parameters
@@ -234,7 +236,8 @@ def error_quantiles(errors: Array, independent: float, quantiles: Array) -> Arra
 
     .. math:: q_h(p) = \sigma_h\, z_p\, \sqrt{1 + 1/K}\; t_{K-1}(p) / t_\infty(p)
 
-    sigma_h is the root mean square error of the steps around h, z_p a quantile of all errors over their sigma, around their median, and the last
+    sigma_h is the root mean square error of the steps around h, z_p a quantile of all errors over their sigma, around their median, and
+    the last
     two factors are the small-sample correction for K independent origins.
 
     Parameters
@@ -248,7 +251,8 @@ def error_quantiles(errors: Array, independent: float, quantiles: Array) -> Arra
 
     Source
     ------
-    Lei et al., Distribution-free predictive inference for regression, JASA 2018 (scaled residuals); Student's t for K - 1 degrees of freedom,
+    Lei et al., Distribution-free predictive inference for regression, JASA 2018 (scaled residuals); Student's t for K - 1 degrees of
+    freedom,
     the interval for one more observation of a sample of K.
     """
     horizon = errors.shape[1]

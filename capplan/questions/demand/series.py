@@ -47,7 +47,8 @@ def forecast_series(
 ) -> SeriesForecasts:
     """Forecast many series a short way ahead, each with the candidate that did best on its own rolling origins.
 
-    Work is spread by joblib over whatever the caller has configured (`joblib.parallel_config`: the cores of this machine, or a Dask cluster); the
+    Work is spread by joblib over whatever the caller has configured (`joblib.parallel_config`: the cores of this machine, or a Dask
+    cluster); the
     numbers are the same on any of them.
 
     Parameters
@@ -101,7 +102,10 @@ def forecast_series(
     untested = [str(name) for name, result in zip(names, results, strict=True) if not result[1]]
     notes = (
         (
-            f"{len(untested)} series are too short or too plain to test candidates on: {', '.join(untested[:5])}{', ...' if len(untested) > 5 else ''}.",
+            (
+                f"{len(untested)} series are too short or too plain to test candidates on:"
+                f" {', '.join(untested[:5])}{', ...' if len(untested) > 5 else ''}."
+            ),
         )
         if untested
         else ()
@@ -126,8 +130,10 @@ def forecast_values(
 ) -> tuple[Array, tuple[Score, ...]]:
     """Forecast one series.
 
-    Positive series are modelled as logarithms, those with values under 1 % of their median on a scale that is linear near zero (see `Scale`), series with many zeros
-    by their rate, others as they are. No quantile lies beyond ten times the largest value seen. Bands come from the errors of up to twelve rolling origins.
+    Positive series are modelled as logarithms, those with values under 1 % of their median on a scale that is linear near zero (see
+    `Scale`), series with many zeros
+    by their rate, others as they are. No quantile lies beyond ten times the largest value seen. Bands come from the errors of up to twelve
+    rolling origins.
 
     Parameters
     ----------

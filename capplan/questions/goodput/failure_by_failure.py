@@ -74,9 +74,7 @@ def simulate_failures(
         failures, checkpoints = 0, 0
         start = 0.0  # restart time that precedes work after a failure
         while saved < work_hours:
-            gap = (
-                rng.weibull(shape) / (interruptions_per_hour * gamma(1 + 1 / shape)) if interruptions_per_hour > 0 else float("inf")
-            )
+            gap = rng.weibull(shape) / (interruptions_per_hour * gamma(1 + 1 / shape)) if interruptions_per_hour > 0 else float("inf")
             left = work_hours - saved
             whole = int(np.ceil(left / interval_hours - 1e-9))
             # The last interval may be short; a run ends when its last checkpoint is written.
@@ -90,8 +88,8 @@ def simulate_failures(
             failures += 1
             if failures > MOST_FAILURES:
                 raise CapplanError(
-                    f"after {failures - 1:,} failures a run has done {saved:,.1f} of {work_hours:,.1f} h; failures come faster than checkpoints: "
-                    "shorten the interval or the restart, or use fewer accelerators"
+                    f"after {failures - 1:,} failures a run has done {saved:,.1f} of {work_hours:,.1f} h; failures come faster than"
+                    " checkpoints: shorten the interval or the restart, or use fewer accelerators"
                 )
             paid += gap
             if gap <= start:
@@ -104,6 +102,4 @@ def simulate_failures(
                 rework += gap - start - done * (interval_hours + write_hours)
             start = restart_hours
         rows.append((run, paid, failures, checkpoints, rework, restarting, work_hours / paid))
-    return pd.DataFrame(
-        rows, columns=["run", "paid_hours", "failures", "checkpoints", "rework_hours", "restart_hours", "progress_share"]
-    )
+    return pd.DataFrame(rows, columns=["run", "paid_hours", "failures", "checkpoints", "rework_hours", "restart_hours", "progress_share"])

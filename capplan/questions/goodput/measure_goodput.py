@@ -25,7 +25,8 @@ def measure_goodput(
     .. math:: G = (1 - i)\,c\,g(\tau, \delta, R, \lambda),\qquad p_\text{productive} = \frac{p}{G},\qquad
               \lambda = n\,r + \lceil n/m \rceil\,s
 
-    with g the progress share of `capplan.questions.reliability.time_shares`, c the `compute_share`, i the `idle_share`, n the accelerators of the
+    with g the progress share of `capplan.questions.reliability.time_shares`, c the `compute_share`, i the `idle_share`, n the accelerators
+    of the
     run, r failures of one accelerator in an hour, m accelerators in a machine and s interruptions of a spot machine in an hour.
 
     Parameters
@@ -43,7 +44,8 @@ def measure_goodput(
     Returns
     -------
     DataFrame
-        One row an offer, in the order of `prices`: offer_id (the fleet without prices), provider, accelerator, geography, term, accelerators,
+        One row an offer, in the order of `prices`: offer_id (the fleet without prices), provider, accelerator, geography, term,
+        accelerators,
         machines, basis ("failures", "interruptions" or "record"), fleets (whose failures were taken), interruptions_per_hour (of the run),
         mean_hours_between_interruptions, interval_minutes, goodput_share, and what takes the rest of a paid hour: input_wait_share,
         checkpoint_share, rework_share, restart_share, idle_share (all six add up to 1); running_share (progress of a run with all its
@@ -174,9 +176,22 @@ def spot_break_even(failures: pd.DataFrame, a: GoodputAssumptions, prices: pd.Da
                 "pays": bool(spot.usd_per_productive_accelerator_hour < other["usd_per_productive_accelerator_hour"]),
             }
         )
-    columns = ["offer_id", "accelerator", "geography", "on_demand_offer_id", "spot_usd", "on_demand_usd", "discount_share",
-               "break_even_discount_share", "interruptions_per_machine_hour", "break_even_interruptions_per_machine_hour",
-               "spot_usd_per_productive_accelerator_hour", "on_demand_usd_per_productive_accelerator_hour", "saving_share", "pays"]  # fmt: skip
+    columns = [
+        "offer_id",
+        "accelerator",
+        "geography",
+        "on_demand_offer_id",
+        "spot_usd",
+        "on_demand_usd",
+        "discount_share",
+        "break_even_discount_share",
+        "interruptions_per_machine_hour",
+        "break_even_interruptions_per_machine_hour",
+        "spot_usd_per_productive_accelerator_hour",
+        "on_demand_usd_per_productive_accelerator_hour",
+        "saving_share",
+        "pays",
+    ]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -213,7 +228,9 @@ def _shares(failing: np.ndarray, taken: np.ndarray, a: GoodputAssumptions) -> pd
         mean = np.where(rate > 0, 1 / np.where(rate > 0, rate, 1.0), np.inf)
     # The restart is the mean of both kinds of interruption, by how often they come.
     restart = recovery + a.spot_replacement_minutes / 60 * np.where(rate > 0, taken / np.where(rate > 0, rate, 1.0), 0.0)
-    interval = np.full_like(rate, a.checkpoint_interval_minutes / 60) if a.checkpoint_interval_minutes > 0 else optimum_interval(write, mean)
+    interval = (
+        np.full_like(rate, a.checkpoint_interval_minutes / 60) if a.checkpoint_interval_minutes > 0 else optimum_interval(write, mean)
+    )
     parts = time_shares(interval, write, restart, rate)
     return _divided(
         a,

@@ -68,7 +68,9 @@ def failure_rates(failures: pd.DataFrame) -> pd.DataFrame:
     if "fleet" not in failures.columns:
         raise CapplanError(f"failures lack the column fleet; found {', '.join(map(str, failures.columns))}")
     if failures.empty:
-        raise CapplanError("there are no failures rows; state at least one fleet with failures, nodes and days, or with failures_per_node_day")
+        raise CapplanError(
+            "there are no failures rows; state at least one fleet with failures, nodes and days, or with failures_per_node_day"
+        )
     table = failures.reset_index(drop=True).copy()
     for name in COLUMNS:
         if name not in table:
@@ -157,7 +159,7 @@ def _faults(fleet: str, part: pd.DataFrame) -> list[str]:
             faults.append(f"fleet {fleet}: {name} = {part[name].min():g}; must be above 0")
         if part[name].nunique() > 1:
             faults.append(
-                f"fleet {fleet}: its rows state different {name} ({part[name].min():g} and {part[name].max():g}); all causes of a fleet are counted over "
-                "the same nodes and days, so give other counts another fleet name"
+                f"fleet {fleet}: its rows state different {name} ({part[name].min():g} and {part[name].max():g}); all causes of a fleet are"
+                " counted over the same nodes and days, so give other counts another fleet name"
             )
     return faults

@@ -75,8 +75,8 @@ def up_spells(trace: pd.DataFrame, *, machines: float = 1, days: float = np.inf)
     if off.any():
         place = int(np.flatnonzero(off)[0])
         raise CapplanError(
-            f"the spot record has a {'gap' if start[place + 1] > end[place] else 'double stretch'} at {end[place]:g} h: the next stretch starts at "
-            f"{start[place + 1]:g} h; state 0 machines where none could be had"
+            f"the spot record has a {'gap' if start[place + 1] > end[place] else 'double stretch'} at {end[place]:g} h: the next stretch"
+            f" starts at {start[place + 1]:g} h; state 0 machines where none could be had"
         )
     stop = min(float(start[0] + 24 * days), float(end[-1]))
     lengths = np.clip(np.minimum(end, stop) - start, 0.0, None)

@@ -28,8 +28,10 @@ def sorted_bill(
     Returns
     -------
     DataFrame
-        The bill in USD, with `line` (the contract line it belongs to, see `reconcile.contract_lines`; missing for others), `part`: contract, site (a room of the
-        book, by its region), services (what other costs of that provider stand for), machines (use by the hour) or other (use by the token, and what the book
+        The bill in USD, with `line` (the contract line it belongs to, see `reconcile.contract_lines`; missing for others), `part`:
+        contract, site (a room of the
+        book, by its region), services (what other costs of that provider stand for), machines (use by the hour) or other (use by the
+        token, and what the book
         does not have); and `about`: the site or the service.
     """
     bill = billing.reset_index(drop=True)
@@ -47,9 +49,17 @@ def sorted_bill(
     parts = []
     for row in bill.to_dict("records"):
         machine = row["sku"] in known or row["machine"] in known or (row["provider"] in providers and row["sku"] != "none")
-        kinds = (pd.notna(row["line"]), "contract"), (row["region"] in rooms, "site"), (machine, "machines"), (row["provider"] in stated, "services")
+        kinds = (
+            (pd.notna(row["line"]), "contract"),
+            (row["region"] in rooms, "site"),
+            (machine, "machines"),
+            (row["provider"] in stated, "services"),
+        )
         parts.append(next((name for holds, name in kinds if holds), "other"))
-    return bill.assign(part=pd.Series(parts, index=bill.index, dtype=object), about=bill["region"].where(pd.Series(parts, bill.index).eq("site"), bill["service"]))
+    return bill.assign(
+        part=pd.Series(parts, index=bill.index, dtype=object),
+        about=bill["region"].where(pd.Series(parts, bill.index).eq("site"), bill["service"]),
+    )
 
 
 def open_months(bill: pd.DataFrame, a: LedgerAssumptions) -> pd.DatetimeIndex:
@@ -64,7 +74,8 @@ def open_months(bill: pd.DataFrame, a: LedgerAssumptions) -> pd.DatetimeIndex:
 def before_plan_entries(bill: pd.DataFrame, a: LedgerAssumptions) -> list[Entry]:
     r"""Book use by the hour and the token before the first planned quarter, as far as it is still to be paid.
 
-    Months that were billed are booked as billed; months from the last bill to the plan go on at its rate by day. Their discounts are in the bill already.
+    Months that were billed are booked as billed; months from the last bill to the plan go on at its rate by day. Their discounts are in
+    the bill already.
 
     .. math:: x_m = x_B\,\frac{d_m}{d_B}
 
@@ -87,6 +98,8 @@ def before_plan_entries(bill: pd.DataFrame, a: LedgerAssumptions) -> list[Entry]
         rows, scale = used[used["month"] == min(month, last)], 1.0 if month <= last else month.days_in_month / last.days_in_month
         for (part, provider, line), costs in rows.groupby(["part", "provider", "about"], sort=True)[list(COSTS)].sum().iterrows():
             component = "use_before_plan" if part == "machines" else "tokens_before_plan"
-            entry = Entry(month, "", component, f"{line} before {a.first_quarter}", float(costs["billed_cost"]) * scale, "expected", str(provider))
+            entry = Entry(
+                month, "", component, f"{line} before {a.first_quarter}", float(costs["billed_cost"]) * scale, "expected", str(provider)
+            )
             found += [e for e in as_incurred(entry, a.payment_terms_days) if entry.usd]
     return found

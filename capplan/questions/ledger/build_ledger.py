@@ -70,15 +70,18 @@ class Ledger:
     Parameters
     ----------
     entries
-        month, view (cash, billed, p_and_l, economic), component, contract_id, provider, status (signed, firm, indicative, expected, stated), team,
+        month, view (cash, billed, p_and_l, economic), component, contract_id, provider, status (signed, firm, indicative, expected,
+        stated), team,
         cost_center, account, usd, quarter, fiscal_year, amount (in the book's currency). Imputed shortfall of service is in none of them.
     payments
         Cash by the day it is paid (see `payments.payments_by_day`).
     contracts
-        contract_id, component, status, cash_usd, billed_usd, p_and_l_usd (whole life), economic_usd, paid_usd (before as_of), owed_usd (after it),
+        contract_id, component, status, cash_usd, billed_usd, p_and_l_usd (whole life), economic_usd, paid_usd (before as_of), owed_usd
+        (after it),
         beyond_horizon_usd, notice_date, exit_cost_usd (today).
     obligations
-        fiscal_year, status, component, contract_id, usd (cash still to be paid), beyond_horizon: what is owed by contract, also after the horizon.
+        fiscal_year, status, component, contract_id, usd (cash still to be paid), beyond_horizon: what is owed by contract, also after the
+        horizon.
     agreements
         Burn-down of agreements to spend (see `plans.burn_down`).
     residuals
@@ -258,7 +261,11 @@ def held_pools(signed: pd.DataFrame, own: pd.DataFrame, bought: pd.DataFrame, sk
         if row["sku"] in about.index:
             maker, accelerator = about.loc[row["sku"]]
             holds = row.get("guarantees_capacity", True)
-            found[str(row.get("commitment_id", row.get("asset_id")))] = (str(maker), str(accelerator), bool(holds) if pd.notna(holds) else True)
+            found[str(row.get("commitment_id", row.get("asset_id")))] = (
+                str(maker),
+                str(accelerator),
+                bool(holds) if pd.notna(holds) else True,
+            )
     for row in bought.to_dict("records"):
         found[purchase_name(row)] = (str(row["provider"]), str(row["accelerator"]), row.get("gives") != "price")
     return found
@@ -336,18 +343,22 @@ def _notes(
 ) -> tuple[str, ...]:
     """State what was assumed, and what the reader must know."""
     notes = [
-        f"Invoices are dated at the end of their month and paid {a.payment_terms_days} days later, thirty days being a month; upfront and scheduled payments on their day.",
+        (
+            f"Invoices are dated at the end of their month and paid {a.payment_terms_days} days later, thirty days being a month; upfront"
+            " and scheduled payments on their day."
+        ),
         "Owned machines are written off in a straight line; residual values are a band. MACRS is a tax view and not part of the ledger.",
     ]
     if quarter_start(a.first_quarter) > pd.Timestamp(a.as_of):
         notes.append(
-            f"From {a.as_of} to the start of {a.first_quarter} contracts, rooms and other costs are booked, and use by the hour and the token goes on at the last bill's rate by day."
+            f"From {a.as_of} to the start of {a.first_quarter} contracts, rooms and other costs are booked, and use by the hour and the"
+            " token goes on at the last bill's rate by day."
         )
     bridged = float(bought["bridge_usd"].sum()) if "bridge_usd" in bought else 0.0
     if bridged >= 1:
         notes.append(
-            f"Contracts are booked from the day they are to start. The {money(bridged)} that deliveries which slip are expected to cost until they arrive count in "
-            "the plan's cost and are not booked: part of it may be work missed, which nobody invoices."
+            f"Contracts are booked from the day they are to start. The {money(bridged)} that deliveries which slip are expected to cost"
+            " until they arrive count in the plan's cost and are not booked: part of it may be work missed, which nobody invoices."
         )
     if a.hold_other_costs:
         notes.append("Other costs go on at their last stated month's amount (hold_other_costs).")
@@ -362,7 +373,8 @@ def _notes(
         ]
     if a.currency != "USD" and len(fx):
         notes.append(
-            "Months after the last exchange rate use the last one, months before the first use the first; moving rates let the views differ by exchange gains."
+            "Months after the last exchange rate use the last one, months before the first use the first; moving rates let the views differ"
+            " by exchange gains."
         )
     notes += reconciliation_notes(reconciliation)
     renewed = set(bought["offer_id"]) if len(bought) else set()

@@ -79,7 +79,8 @@ def purchase_entries(
     Parameters
     ----------
     purchases
-        offer_id, provider, term, quarter, end_quarter, upfront_usd, usd (whole contract, upfront part included), sign_by, firm; `signed_on` where a
+        offer_id, provider, term, quarter, end_quarter, upfront_usd, usd (whole contract, upfront part included), sign_by, firm;
+        `signed_on` where a
         signature comes later than it should, and `starts` and `ends` where
         service does not begin and end with the quarters.
     offer_payments
@@ -115,7 +116,9 @@ def purchase_entries(
                 found += running.entries(a.payment_terms_days)
             else:
                 own = offer_payments[offer_payments["offer_id"] == row["offer_id"]].sort_values("months_after_start")
-                dated = tuple((add_months(first, months), usd * part) for months, part in zip(own["months_after_start"], own["share"], strict=True))
+                dated = tuple(
+                    (add_months(first, months), usd * part) for months, part in zip(own["months_after_start"], own["share"], strict=True)
+                )
                 contract = Contract(
                     name, "purchase", str(row["provider"]), first, last, usd, upfront, signed, dated, status=status, bearer=bearer
                 )
@@ -168,7 +171,9 @@ def late_entries(costs: pd.DataFrame, a: LedgerAssumptions) -> list[Entry]:
     saved = (late["probability"] * late["usd"]).groupby(late["quarter"]).sum()
     found: list[Entry] = []
     for quarter, usd in saved[saved != 0].items():
-        found += as_incurred(Entry(quarter_start(str(quarter)), "", "late_delivery", "late deliveries", float(usd), "expected", ""), a.payment_terms_days)
+        found += as_incurred(
+            Entry(quarter_start(str(quarter)), "", "late_delivery", "late deliveries", float(usd), "expected", ""), a.payment_terms_days
+        )
     return found
 
 
@@ -208,8 +213,10 @@ def site_entries(
 
     .. math:: \text{space} = p\,\max(C - B, U), \qquad \text{power} = U \cdot \text{PUE} \cdot e \cdot h
 
-    with C committed kilowatts, U those of machines in service, and B those of machines the plan buys, whose running cost holds their own space and power.
-    Prices rise by the site's escalator at each anniversary of `as_of`. The space that machines do not fill is borne by all (shared). Committed space is
+    with C committed kilowatts, U those of machines in service, and B those of machines the plan buys, whose running cost holds their own
+    space and power.
+    Prices rise by the site's escalator at each anniversary of `as_of`. The space that machines do not fill is borne by all (shared).
+    Committed space is
     booked to the end of the site's contract, also beyond the horizon; power only as far as is planned.
 
     Parameters

@@ -39,7 +39,8 @@ def commitment_charges(
     Returns
     -------
     DataFrame
-        hour (-1 for a payment at signing), charge_category, charge_frequency, pricing_category, commitment_status, billed_cost, effective_cost.
+        hour (-1 for a payment at signing), charge_category, charge_frequency, pricing_category, commitment_status, billed_cost,
+        effective_cost.
 
     Source
     ------
@@ -96,7 +97,8 @@ def draw_dollar_plan(usage: pd.DataFrame, committed_usd_per_hour: float) -> Plan
 
     .. math:: C_t = F + \sum_i p_i (m_{it} - x_{it}), \qquad \sum_i q_i x_{it} \le F
 
-    The plan is drawn by the machines it discounts most first, as AWS does, and covers x of m machine-hours at the plan's rate q instead of p.
+    The plan is drawn by the machines it discounts most first, as AWS does, and covers x of m machine-hours at the plan's rate q instead of
+    p.
 
     Parameters
     ----------
@@ -122,7 +124,8 @@ def draw_dollar_plan(usage: pd.DataFrame, committed_usd_per_hour: float) -> Plan
     if bad.any():
         row = usage[bad].iloc[0]
         raise CapplanError(
-            f"{row['sku']}: a plan's rate lies above 0 and not above the price on demand; found {row['plan_usd_per_hour']:g} and {row['on_demand_usd_per_hour']:g}"
+            f"{row['sku']}: a plan's rate lies above 0 and not above the price on demand; found {row['plan_usd_per_hour']:g} and"
+            f" {row['on_demand_usd_per_hour']:g}"
         )
     table = usage.assign(
         off=1 - usage["plan_usd_per_hour"] / usage["on_demand_usd_per_hour"], wanted=usage["machine_hours"] * usage["plan_usd_per_hour"]
@@ -158,7 +161,8 @@ def burn_down(agreements: pd.DataFrame, charges: pd.DataFrame, as_of: pd.Timesta
     Returns
     -------
     DataFrame
-        agreement_id, provider, start, end, committed_usd, rolled_in_usd, drawn_usd, planned_usd (after discount), discount_usd, spent_share, rolled_out_usd, shortfall_usd.
+        agreement_id, provider, start, end, committed_usd, rolled_in_usd, drawn_usd, planned_usd (after discount), discount_usd,
+        spent_share, rolled_out_usd, shortfall_usd.
     """
     rows: list[dict[str, object]] = []
     carried: dict[str, float] = {}

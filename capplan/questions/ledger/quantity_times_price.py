@@ -30,11 +30,13 @@ class Priced:
     Parameters
     ----------
     lines
-        date (day of payment in the view cash, first of the month otherwise), month, view (cash, billed, p_and_l), component, contract_id, provider, status, team,
+        date (day of payment in the view cash, first of the month otherwise), month, view (cash, billed, p_and_l), component, contract_id,
+        provider, status, team,
         cost_center, account, price_id (empty = stated in dollars), quantity (in the price's unit; dollars where there is no price),
         agreement (row of `agreements` whose shortfall the line is, -1 otherwise).
     prices
-        price_id, kind (contract, offer, machine, running, usage, tokens, power, space), name, provider, unit, price (USD, before the price factor),
+        price_id, kind (contract, offer, machine, running, usage, tokens, power, space), name, provider, unit, price (USD, before the price
+        factor),
         by_factor (does the price factor move it?), upkeep_on (price_id of the purchase price whose upkeep is added, or empty).
     agreements
         Table spend_agreements, sorted.
@@ -70,7 +72,8 @@ def priced_ledger(
 
     .. math:: x = q \cdot p \cdot f, \qquad q = \frac{x_0}{p_0 f_0}
 
-    with x an amount, p its price and f the price factor, which is 1 for what is signed; the index 0 is the plan. Where one price stands for several (the average
+    with x an amount, p its price and f the price factor, which is 1 for what is signed; the index 0 is the plan. Where one price stands
+    for several (the average
     paid for use in a pool), the quantity weighs them.
 
     Parameters

@@ -17,7 +17,20 @@ TIES_USD = 1.0
 UNDER_CONTRACT = " under contract"
 #: A bill that ended longer ago than this is called old.
 OLD_DAYS = 62
-COLUMNS = ["month", "view", "provider", "line", "ledger_usd", "bill_usd", "difference_usd", "ties", "used_usd", "unused_usd", "why", "days_old"]
+COLUMNS = [
+    "month",
+    "view",
+    "provider",
+    "line",
+    "ledger_usd",
+    "bill_usd",
+    "difference_usd",
+    "ties",
+    "used_usd",
+    "unused_usd",
+    "why",
+    "days_old",
+]
 #: Budget measure -> the view it is counted in.
 MEASURES = {"p_and_l": "p_and_l", "cash": "cash", "capex": "cash"}
 
@@ -27,8 +40,10 @@ def reconcile(
 ) -> pd.DataFrame:
     """Hold the ledger against the last full month of the bill.
 
-    Signed contracts must tie line by line: what was invoiced for them (bills) and what was expensed (effective cost, unused part included). A charge belongs
-    to the contract that its commitment names; where no contract has that name, to those of its machine that run in the month. What is used by the hour or
+    Signed contracts must tie line by line: what was invoiced for them (bills) and what was expensed (effective cost, unused part
+    included). A charge belongs
+    to the contract that its commitment names; where no contract has that name, to those of its machine that run in the month. What is used
+    by the hour or
     the token is in the bill only; its line shows the run rate the plan starts from.
 
     Parameters
@@ -49,7 +64,8 @@ def reconcile(
     Returns
     -------
     DataFrame
-        month, view (billed, p_and_l), provider, line, ledger_usd, bill_usd, difference_usd, ties (empty for lines that only the bill has), used_usd and
+        month, view (billed, p_and_l), provider, line, ledger_usd, bill_usd, difference_usd, ties (empty for lines that only the bill has),
+        used_usd and
         unused_usd (parts of bill_usd), why (a line does not tie), days_old (from the month's end to `as_of`).
     """
     full = bill[bill["month"] + pd.offsets.MonthEnd(0) < as_of]
@@ -68,7 +84,9 @@ def reconcile(
             ours = float(ledger.reindex(part["commitment_id"]).sum())
             mine = bill[(bill["line"] == line) & (bill["provider"] == provider)]
             if ours or mine[column].sum():
-                rows.append((month, view, provider, line, ours, mine[column].sum(), *_used_parts(mine, column), _why(part, mine, month, column)))
+                rows.append(
+                    (month, view, provider, line, ours, mine[column].sum(), *_used_parts(mine, column), _why(part, mine, month, column))
+                )
         rows += _rooms_and_other_costs(bill, inside[inside["view"] == view], month, view, column)
         rest = bill[bill["part"].isin(["machines", "other"])]
         for (provider, service), part in rest.groupby(["provider", "service"], sort=True):
@@ -93,23 +111,43 @@ def _rooms_and_other_costs(bill: pd.DataFrame, booked: pd.DataFrame, month: pd.T
     services = bill[bill["part"] == "services"]
     for provider in sorted(set(stated.index) | set(services["provider"])):
         part = services[services["provider"] == provider]
-        rows.append((month, view, provider, "other costs", float(stated.get(provider, 0.0)), part[column].sum(), *_used_parts(part, column), differs))
+        rows.append(
+            (
+                month,
+                view,
+                provider,
+                "other costs",
+                float(stated.get(provider, 0.0)),
+                part[column].sum(),
+                *_used_parts(part, column),
+                differs,
+            )
+        )
     return rows
 
 
 def contract_lines(bill: pd.DataFrame, running: pd.DataFrame) -> pd.Series:
     """Say to which contract line each charge belongs; missing for charges by use.
 
-    A commitment's name is the provider's (often a long path whose last part is the contract's name); a charge under a commitment that no contract has by
+    A commitment's name is the provider's (often a long path whose last part is the contract's name); a charge under a commitment that no
+    contract has by
     name goes to its machine, where a contract of it runs.
     """
-    of_contract = bill["charge_category"].eq("Purchase") | bill["pricing_category"].eq("Committed") | bill["commitment_status"].isin(["Used", "Unused"])
+    of_contract = (
+        bill["charge_category"].eq("Purchase")
+        | bill["pricing_category"].eq("Committed")
+        | bill["commitment_status"].isin(["Used", "Unused"])
+    )
     own = {str(row.commitment_id).lower(): _named_line(row) for row in running[["commitment_id", "sku"]].itertuples(index=False)}
     short = bill["commitment"].str.lower().str.split(r"[/:]").str[-1]
     whole, last = bill["commitment"].str.lower().map(own).astype(object), short.map(own).astype(object)
     by_name = whole.where(whole.notna(), last)
     machines = set(zip(running["provider"], running["sku"], strict=True))
-    known = pd.Series([(provider, machine) in machines for provider, machine in zip(bill["provider"], bill["machine"], strict=True)], bill.index, dtype=bool)
+    known = pd.Series(
+        [(provider, machine) in machines for provider, machine in zip(bill["provider"], bill["machine"], strict=True)],
+        bill.index,
+        dtype=bool,
+    )
     machine = bill["machine"].where(known, bill["sku"])
     covered = pd.Series([pair in machines for pair in zip(bill["provider"], machine, strict=True)], bill.index, dtype=bool)
     by_machine = (machine + UNDER_CONTRACT).where(covered & of_contract)
@@ -138,7 +176,9 @@ def _why(contracts: pd.DataFrame, charges: pd.DataFrame, month: pd.Timestamp, co
     reasons = []
     if charges.empty:
         reasons.append("the bill names neither this contract nor its machine under a commitment")
-    partly = contracts[(contracts["start"] > month) & (contracts["start"] <= last) | (contracts["end"] >= month) & (contracts["end"] < last)]
+    partly = contracts[
+        (contracts["start"] > month) & (contracts["start"] <= last) | (contracts["end"] >= month) & (contracts["end"] < last)
+    ]
     if len(partly):
         reasons.append(f"{', '.join(partly['commitment_id'])} starts or ends inside the month")
     over = contracts[(contracts["start"] > last) | (contracts["end"] < month)]
@@ -165,12 +205,16 @@ def reconciliation_notes(table: pd.DataFrame) -> list[str]:
         f"{money(by_use)} were billed by use, which the ledger of that month does not hold."
     ]
     notes += [
-        f"Bill of {month:%Y-%m}, {row['line']} of {row['provider']} ({row['view']}): the ledger has {row['ledger_usd']:,.2f} USD, the bill {row['bill_usd']:,.2f} USD: {row['why']}."
+        f"Bill of {month:%Y-%m}, {row['line']} of {row['provider']} ({row['view']}): the ledger has {row['ledger_usd']:,.2f} USD, the bill"
+        f" {row['bill_usd']:,.2f} USD: {row['why']}."
         for row in table[table["ties"].eq(False)].to_dict("records")
     ]
     days = int(table["days_old"].iloc[0])
     if days > OLD_DAYS:
-        notes.append(f"The last bill is old: {month:%Y-%m} ended {days} days before the plan's date. It says nothing of contracts and prices since; ingest a newer one.")
+        notes.append(
+            f"The last bill is old: {month:%Y-%m} ended {days} days before the plan's date. It says nothing of contracts and prices since;"
+            " ingest a newer one."
+        )
     return notes
 
 

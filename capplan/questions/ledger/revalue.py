@@ -23,7 +23,8 @@ class Revalued:
     Parameters
     ----------
     lines
-        Those of `Priced.lines`, and rate_usd (of a unit), usd, amount (book's currency), present (amount of cash from `as_of` on, discounted; empty otherwise).
+        Those of `Priced.lines`, and rate_usd (of a unit), usd, amount (book's currency), present (amount of cash from `as_of` on,
+        discounted; empty otherwise).
     prices
         Those of `Priced.prices`, with the prices used and rate_usd.
     agreements
@@ -56,7 +57,8 @@ def revalue(
 
     .. math:: x = q\,p\,f, \qquad \text{present} = \frac{x}{e}\,(1+r)^{-d/365.25}
 
-    with q the quantity, p the price, f the price factor (1 for what is signed), e dollars for a unit of the book's currency in the month, and d days from `as_of`.
+    with q the quantity, p the price, f the price factor (1 for what is signed), e dollars for a unit of the book's currency in the month,
+    and d days from `as_of`.
     The shortfall of an agreement to spend follows from the bills of its year.
 
     Parameters

@@ -116,7 +116,8 @@ def month_end(month: pd.Timestamp) -> pd.Timestamp:
 def paid_on(invoiced: pd.Timestamp, payment_terms_days: int) -> pd.Timestamp:
     """Return the day an invoice dated at a month's end is paid, so that every month pays exactly one month's invoices.
 
-    Thirty days of payment terms are a month: what is dated at the end of January on 30 days is paid at the end of February, not on 2 March together
+    Thirty days of payment terms are a month: what is dated at the end of January on 30 days is paid at the end of February, not on 2 March
+    together
     with February's. What is left of the terms is a day of the month after.
 
     Examples
@@ -172,11 +173,14 @@ class Contract:
         paid = self.upfront_usd + sum(usd for _, usd in self.payments)
         if self.payments and abs(paid - self.usd) > ROUNDING_USD:
             return (
-                f"{self.contract_id}: the payments add up to {paid:,.2f} USD (upfront {self.upfront_usd:,.2f}), and the contract is worth {self.usd:,.2f} USD "
-                "(machines x usd_per_hour x hours of service); correct payments.csv or upfront_paid_usd"
+                f"{self.contract_id}: the payments add up to {paid:,.2f} USD (upfront {self.upfront_usd:,.2f}), and the contract is worth"
+                f" {self.usd:,.2f} USD (machines x usd_per_hour x hours of service); correct payments.csv or upfront_paid_usd"
             )
         if not self.payments and self.upfront_usd > self.usd + ROUNDING_USD:
-            return f"{self.contract_id}: {self.upfront_usd:,.2f} USD were paid upfront, more than the contract's {self.usd:,.2f} USD; correct upfront_paid_usd"
+            return (
+                f"{self.contract_id}: {self.upfront_usd:,.2f} USD were paid upfront, more than the contract's {self.usd:,.2f} USD; correct"
+                " upfront_paid_usd"
+            )
         return None
 
     def entries(self, payment_terms_days: int) -> list[Entry]:
@@ -184,8 +188,10 @@ class Contract:
 
         .. math:: \sum \text{cash} = \sum \text{billed} = \sum \text{P\&L}
 
-        Upfront payments are billed and paid on their day, scheduled ones on the day they are due; the rest is invoiced at the end of each month of
-        service and paid after the payment terms (see `paid_on`). The P&L takes the whole value evenly over the days of service, used or not.
+        Upfront payments are billed and paid on their day, scheduled ones on the day they are due; the rest is invoiced at the end of each
+        month of
+        service and paid after the payment terms (see `paid_on`). The P&L takes the whole value evenly over the days of service, used or
+        not.
         """
         settled = self.upfront_usd + sum(usd for _, usd in self.payments)
         rounded = bool(self.payments) or abs(self.usd - settled) <= ROUNDING_USD

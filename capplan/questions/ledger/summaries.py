@@ -112,7 +112,8 @@ def idle_table(
     Returns
     -------
     DataFrame
-        quarter, provider, accelerator, held_accelerator_hours, used_accelerator_hours, used_share, p_and_l_usd : E, unused_usd, usd_per_used_accelerator_hour.
+        quarter, provider, accelerator, held_accelerator_hours, used_accelerator_hours, used_share, p_and_l_usd : E, unused_usd,
+        usd_per_used_accelerator_hour.
     """
     keys = ["quarter", "provider", "accelerator"]
     held = capacity.groupby(keys)["accelerators"].sum() * capacity.groupby(keys)["quarter"].first().map(

@@ -60,12 +60,13 @@ def request_usd(
     Raises
     ------
     CapplanError
-        If the list has no such provider or model, or no batch price where one is needed, or more than all input is read from and written into a cache.
+        If the list has no such provider or model, or no batch price where one is needed, or more than all input is read from and written
+        into a cache.
     """
     if cached_share + cache_written_share > 1 + ROUNDING:
         raise CapplanError(
-            f"of the input of {model}, {cached_share:g} is read from the cache and {cache_written_share:g} written into it, more than all of it; "
-            "correct cached_share or cache_written_share in services.csv"
+            f"of the input of {model}, {cached_share:g} is read from the cache and {cache_written_share:g} written into it, more than all"
+            " of it; correct cached_share or cache_written_share in services.csv"
         )
     found, seller = listed_model(model, provider)
     if batch_share > 0 and not _has_batch(found, when):

@@ -13,7 +13,12 @@ from capplan.questions.ledger.costs import BY_USE, MOVED
 HELD = ("commitment", "purchase", "depreciation", "running", "support")
 ROOMS = ("space", "power")
 #: Basis -> words for what no work bears.
-UNBORNE = {"held": "held, but not used", "plan": "plans that no use drew on", "rooms": "rooms without work", "discount": "discounts without use"}
+UNBORNE = {
+    "held": "held, but not used",
+    "plan": "plans that no use drew on",
+    "rooms": "rooms without work",
+    "discount": "discounts without use",
+}
 KEYS = ["quarter", "basis"]
 
 
@@ -74,15 +79,24 @@ def basis_shares(dispatch: pd.DataFrame) -> pd.DataFrame:
         ("use " + ran["class"].astype(str), paid, "expected_usd"),
     ]
     rows = [
-        ran[chosen & (ran[weight] > 0)].assign(basis=name[chosen & (ran[weight] > 0)], weight=lambda frame, weight=weight: frame[weight].astype(float))
+        ran[chosen & (ran[weight] > 0)].assign(
+            basis=name[chosen & (ran[weight] > 0)], weight=lambda frame, weight=weight: frame[weight].astype(float)
+        )
         for name, chosen, weight in parts
     ]
-    frame = pd.concat(rows, ignore_index=True).astype({"quarter": object, "basis": object, "class": object}).groupby([*KEYS, "class"], as_index=False)["weight"].sum()
+    frame = (
+        pd.concat(rows, ignore_index=True)
+        .astype({"quarter": object, "basis": object, "class": object})
+        .groupby([*KEYS, "class"], as_index=False)["weight"]
+        .sum()
+    )
     frame["share"] = frame["weight"] / frame.groupby(KEYS)["weight"].transform("sum")
     return frame[[*KEYS, "class", "share"]]
 
 
-def work_costs(frame: pd.DataFrame, pools: Mapping[str, tuple[str, str, bool]], dispatch: pd.DataFrame, quarters: list[str]) -> pd.DataFrame:
+def work_costs(
+    frame: pd.DataFrame, pools: Mapping[str, tuple[str, str, bool]], dispatch: pd.DataFrame, quarters: list[str]
+) -> pd.DataFrame:
     r"""Divide the compute P&L of the planned quarters among the classes of work.
 
     .. math:: \sum_c x_c + \sum_u x_u = \text{compute P\&L}
@@ -107,11 +121,18 @@ def work_costs(frame: pd.DataFrame, pools: Mapping[str, tuple[str, str, bool]], 
     """
     rows = frame[(frame["view"] == "p_and_l") & frame["quarter"].isin(quarters)]
     about = zip(rows["component"].astype(str), rows["contract_id"].astype(str), rows["provider"].astype(str), rows["status"], strict=True)
-    rows = rows.assign(basis=np.array([basis_of(component, contract_id, provider, str(status), pools) for component, contract_id, provider, status in about], dtype=object))
+    rows = rows.assign(
+        basis=np.array(
+            [basis_of(component, contract_id, provider, str(status), pools) for component, contract_id, provider, status in about],
+            dtype=object,
+        )
+    )
     sums = rows[rows["basis"] != ""].groupby(KEYS, as_index=False)[["usd", "amount"]].sum()
     if sums.empty:
         texts = dict.fromkeys(["quarter", "basis", "class", "about"], "object")
-        return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in (texts | dict.fromkeys(["share", "usd", "amount"], "float64")).items()})
+        return pd.DataFrame(
+            {name: pd.Series(dtype=kind) for name, kind in (texts | dict.fromkeys(["share", "usd", "amount"], "float64")).items()}
+        )
     table = sums.merge(basis_shares(dispatch), how="left", on=KEYS)
     table["share"] = table["share"].fillna(1.0)
     for column in ("usd", "amount"):
@@ -119,5 +140,7 @@ def work_costs(frame: pd.DataFrame, pools: Mapping[str, tuple[str, str, bool]], 
     table["class"] = table["class"].fillna("").astype(str)
     kinds = table["basis"].str.split(" ").str[0]
     rest = table["basis"].str.partition(" ")[2]
-    table["about"] = (kinds.map(UNBORNE).fillna(kinds.str.replace("_", " ")) + rest.where(rest == "", ": " + rest)).where(table["class"] == "", "")
+    table["about"] = (kinds.map(UNBORNE).fillna(kinds.str.replace("_", " ")) + rest.where(rest == "", ": " + rest)).where(
+        table["class"] == "", ""
+    )
     return table[[*KEYS, "class", "about", "share", "usd", "amount"]]

@@ -6,4 +6,14 @@ from capplan.questions.placement.pipeline_demand import as_training_runs, demand
 from capplan.questions.placement.place_tasks import Placement, place_tasks
 from capplan.questions.placement.stage_guide import stage_guide
 
-__all__ = ["Deadline", "Diagnosis", "Placement", "as_training_runs", "demand_by_stage", "diagnose_placement", "egress", "place_tasks", "stage_guide"]
+__all__ = [
+    "Deadline",
+    "Diagnosis",
+    "Placement",
+    "as_training_runs",
+    "demand_by_stage",
+    "diagnose_placement",
+    "egress",
+    "place_tasks",
+    "stage_guide",
+]

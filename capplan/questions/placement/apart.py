@@ -24,7 +24,10 @@ class Apart:
         partly = away[away["share"] < 1]
         count = len(program.problem.work.release)
         #: spans in which a node is partly taken stand behind the tasks: number -> (node, start, end, what is taken)
-        self.spans = {count + number: (int(row.node), float(row.start), float(row.end), self._taken(int(row.node), float(row.share))) for number, row in enumerate(partly.itertuples(index=False))}
+        self.spans = {
+            count + number: (int(row.node), float(row.start), float(row.end), self._taken(int(row.node), float(row.share)))
+            for number, row in enumerate(partly.itertuples(index=False))
+        }
 
     def _taken(self, node: int, share: float) -> Floats:
         """Return what a share of a node is, whole accelerators."""
@@ -109,7 +112,9 @@ class Apart:
         nodes = {task: {self.spans[task][0]} if task in self.spans else set(self.program.nodes(task).tolist()) for task in members}
         need = {(task, node): self.need(task, node) for task in members for node in nodes[task]}
         for one, other in combinations(members, 2):
-            if (one in self.spans and other in self.spans) or (other < count and (self.ancestors[one, other] or self.ancestors[other, one])):
+            if (one in self.spans and other in self.spans) or (
+                other < count and (self.ancestors[one, other] or self.ancestors[other, one])
+            ):
                 continue
             for node in sorted(nodes[one] & nodes[other]):
                 if (need[one, node] + need[other, node] > capacity[node] + 1e-9).any() and self._last(one, other):
@@ -129,10 +134,14 @@ class Apart:
                 on.setdefault(int(node), []).append(task)
         for number, (node, *_) in self.spans.items():
             on.setdefault(node, []).append(number)
-        times = {task: (float(start[task]), float(end[task])) for task in range(len(start))} | {number: (span[1], span[2]) for number, span in self.spans.items()}
+        times = {task: (float(start[task]), float(end[task])) for task in range(len(start))} | {
+            number: (span[1], span[2]) for number, span in self.spans.items()
+        }
         for node, tasks in sorted(on.items()):
             for task in tasks:
-                running = [other for other in tasks if times[other][0] <= times[task][0] + 1e-9 and times[other][1] > times[task][0] + OVERLAP]
+                running = [
+                    other for other in tasks if times[other][0] <= times[task][0] + 1e-9 and times[other][1] > times[task][0] + OVERLAP
+                ]
                 load = np.sum([self.need(other, node) for other in running], axis=0) if running else np.zeros(1)
                 if len(running) > 1 and (load > capacity[node] + 1e-7).any():
                     found |= self._cover(running, node, int(np.argmax(load - capacity[node])))
@@ -163,7 +172,11 @@ class Apart:
         found = False
         rides = [edge for edge in self.program.rides if path[edge] >= 0]
         for one, other in combinations(rides, 2):
-            if path[one] == path[other] and min(came[one], came[other]) - max(sent[one], sent[other]) > OVERLAP and (one, other) not in self.program.turns:
+            if (
+                path[one] == path[other]
+                and min(came[one], came[other]) - max(sent[one], sent[other]) > OVERLAP
+                and (one, other) not in self.program.turns
+            ):
                 found = True
                 self._turn(one, other)
         return found
@@ -177,7 +190,15 @@ class Apart:
             column = program.rows.column(program.rows.lower[program.end[first]], program.rows.upper[program.start[last]])
             program.sends[edge] = column
             program.rows.row({column: 1.0, program.end[first]: -1.0}, ">", 0.0)
-            program.rows.row({program.start[last]: 1.0, column: -1.0, **{ride: -sum(self._time(edge, pair)) for pair, ride in program.rides[edge].items() if program.rows.upper[ride] > 0}}, ">", 0.0)
+            program.rows.row(
+                {
+                    program.start[last]: 1.0,
+                    column: -1.0,
+                    **{ride: -sum(self._time(edge, pair)) for pair, ride in program.rides[edge].items() if program.rows.upper[ride] > 0},
+                },
+                ">",
+                0.0,
+            )
         return program.sends[edge]
 
     def _time(self, edge: int, pair: tuple[int, int]) -> tuple[float, float]:

@@ -117,7 +117,11 @@ def _remedies(problem: Problem, tables: Tables, a: PlacementAssumptions, found: 
         # the schedule at hand needs no new node
         late = min(late, float((found.end - problem.due).max()))
         rows.append(("one more node", kind, 1.0, "nodes", late, late <= LATE))
-    used = {link_name(problem, found, edge): edge for edge in np.flatnonzero(found.sender != found.receiver).tolist() if problem.work.gigabytes[edge] > 0}
+    used = {
+        link_name(problem, found, edge): edge
+        for edge in np.flatnonzero(found.sender != found.receiver).tolist()
+        if problem.work.gigabytes[edge] > 0
+    }
     for name, edge in used.items():
         faster = _faster(problem, tables, a, found, name, edge)
         rows += [faster] if faster else []
@@ -125,7 +129,9 @@ def _remedies(problem: Problem, tables: Tables, a: PlacementAssumptions, found: 
     return table.sort_values(["enough", "late_hours"], ascending=[False, True], kind="stable", ignore_index=True)
 
 
-def _faster(problem: Problem, tables: Tables, a: PlacementAssumptions, found: Found, name: str, edge: int) -> tuple[str, str, float, str, float, bool] | None:
+def _faster(
+    problem: Problem, tables: Tables, a: PlacementAssumptions, found: Found, name: str, edge: int
+) -> tuple[str, str, float, str, float, bool] | None:
     """Return the slowest rate of a link that meets the deadline, or what the fastest reaches."""
     here, there = (int(problem.links.place[node]) for node in (found.sender[edge], found.receiver[edge]))
     row = int(problem.links.link[here, there])

@@ -47,7 +47,14 @@ class Diagnosis:
     notes: tuple[str, ...]
 
 
-def diagnose_placement(jobs: pd.DataFrame, nodes: pd.DataFrame, telemetry: pd.DataFrame | None, a: PlacementAssumptions, *, stages: Mapping[str, str] | None = None) -> Diagnosis:
+def diagnose_placement(
+    jobs: pd.DataFrame,
+    nodes: pd.DataFrame,
+    telemetry: pd.DataFrame | None,
+    a: PlacementAssumptions,
+    *,
+    stages: Mapping[str, str] | None = None,
+) -> Diagnosis:
     r"""Look for signs of bad placement in jobs that ran.
 
     A job that computes only a share u of its time pays :math:`p / u` for an hour of computing where an hour costs p.
@@ -55,7 +62,8 @@ def diagnose_placement(jobs: pd.DataFrame, nodes: pd.DataFrame, telemetry: pd.Da
     Parameters
     ----------
     jobs
-        Table jobs: [job_id, duration_seconds, accelerators], and what there is of utilisation_share, data_wait_share, racks, storage, stage, workload, accelerator.
+        Table jobs: [job_id, duration_seconds, accelerators], and what there is of utilisation_share, data_wait_share, racks, storage,
+        stage, workload, accelerator.
     nodes
         Table nodes: prices, and the size of racks.
     telemetry
@@ -79,14 +87,30 @@ def diagnose_placement(jobs: pd.DataFrame, nodes: pd.DataFrame, telemetry: pd.Da
     summary = found.groupby("sign", sort=False).agg(jobs=("job_id", "nunique"), usd=("usd", "sum"), saving_usd=("saving_usd", "sum"))
     hours = (found["hours"] * found["accelerators"]).groupby(found["sign"], sort=False).sum()
     summary = summary.assign(accelerator_hours=hours, what_to_do=pd.Series(SIGNS)).reset_index()
-    summary = summary[["sign", "jobs", "accelerator_hours", "usd", "saving_usd", "what_to_do"]].sort_values("saving_usd", ascending=False, kind="stable", ignore_index=True)
+    summary = summary[["sign", "jobs", "accelerator_hours", "usd", "saving_usd", "what_to_do"]].sort_values(
+        "saving_usd", ascending=False, kind="stable", ignore_index=True
+    )
     saving = float(found.groupby("job_id")["saving_usd"].max().sum())
     return Diagnosis(found, summary, saving, _headline(table, found, summary, saving), tuple(notes))
 
 
 def _nothing() -> pd.DataFrame:
     """Return no signs."""
-    return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in (("sign", object), ("job_id", object), ("stage", object), ("accelerators", float), ("hours", float), ("evidence", object), ("usd", float), ("saving_usd", float))})
+    return pd.DataFrame(
+        {
+            name: pd.Series(dtype=kind)
+            for name, kind in (
+                ("sign", object),
+                ("job_id", object),
+                ("stage", object),
+                ("accelerators", float),
+                ("hours", float),
+                ("evidence", object),
+                ("usd", float),
+                ("saving_usd", float),
+            )
+        }
+    )
 
 
 def _with_evidence(jobs: pd.DataFrame, telemetry: pd.DataFrame | None, stages: Mapping[str, str] | None, notes: list[str]) -> pd.DataFrame:
@@ -100,14 +124,19 @@ def _with_evidence(jobs: pd.DataFrame, telemetry: pd.DataFrame | None, stages: M
     if telemetry is not None and len(telemetry):
         unknown = sorted(set(telemetry["job_id"].astype(str)) - set(table["job_id"]))
         if unknown:
-            raise CapplanError(f"telemetry: {unknown[0]} is no job_id of jobs (and {len(unknown) - 1} more); {nearest(unknown[0], table['job_id'])}")
+            raise CapplanError(
+                f"telemetry: {unknown[0]} is no job_id of jobs (and {len(unknown) - 1} more); {nearest(unknown[0], table['job_id'])}"
+            )
         measured = telemetry["utilisation_share"].astype(float).groupby(telemetry["job_id"].astype(str)).mean()
         table["utilisation_share"] = table["job_id"].map(measured).fillna(table["utilisation_share"].astype(float))
     for column in EVIDENCE[:2]:
         table[column] = table[column].astype(float)
         wrong = (table[column] < 0) | (table[column] > 1)
         if wrong.any():
-            raise CapplanError(f"jobs: {table.loc[wrong, 'job_id'].iloc[0]} has {column} {table.loc[wrong, column].iloc[0]:g}; a share lies between 0 and 1")
+            raise CapplanError(
+                f"jobs: {table.loc[wrong, 'job_id'].iloc[0]} has {column} {table.loc[wrong, column].iloc[0]:g}; a share lies between 0"
+                " and 1"
+            )
     table["stage"] = table["stage"].where(table["stage"].notna(), table["workload"].map(dict(stages or {})))
     table["hours"] = pd.to_numeric(table["duration_seconds"]).astype(float) / 3600
     ran = table["hours"].notna() & (table["accelerators"] > 0)
@@ -128,7 +157,9 @@ def _prices(table: pd.DataFrame, nodes: pd.DataFrame, notes: list[str]) -> pd.Se
     count = rows["nodes"].fillna(1) if "nodes" in rows else 1
     weight = rows["accelerator_count"] * count
     known = rows["usd_per_hour"].notna()
-    paid = (rows["usd_per_hour"] * count)[known].groupby(rows["accelerator"][known]).sum() / weight[known].groupby(rows["accelerator"][known]).sum()
+    paid = (rows["usd_per_hour"] * count)[known].groupby(rows["accelerator"][known]).sum() / weight[known].groupby(
+        rows["accelerator"][known]
+    ).sum()
     overall = float((rows["usd_per_hour"] * count)[known].sum() / weight[known].sum())
     return table["accelerator"].map(paid).astype(float).fillna(overall)
 
@@ -141,19 +172,34 @@ def _parts(table: pd.DataFrame, nodes: pd.DataFrame, price: pd.Series, a: Placem
     evaluation = table["stage"] == "evaluation"
     percent = used.map("{:.0%}".format)
     lost = {
-        "low_utilisation": (low & ~evaluation, "utilisation " + percent + f" against {a.low_utilisation_share:.0%}", 1 - used / a.low_utilisation_share),
+        "low_utilisation": (
+            low & ~evaluation,
+            "utilisation " + percent + f" against {a.low_utilisation_share:.0%}",
+            1 - used / a.low_utilisation_share,
+        ),
         "evaluation_idle": (low & evaluation, "an evaluation at utilisation " + percent, 1 - used / a.low_utilisation_share),
         "data_wait": (
             waits > a.data_wait_limit_share,
-            "waits for data " + waits.map("{:.0%}".format) + " of its time: an hour of computing costs $" + (price / (1 - waits).clip(lower=0.01)).map("{:,.2f}".format) + " an accelerator",
+            "waits for data "
+            + waits.map("{:.0%}".format)
+            + " of its time: an hour of computing costs $"
+            + (price / (1 - waits).clip(lower=0.01)).map("{:,.2f}".format)
+            + " an accelerator",
             waits,
         ),
         "scattered": (
             (pd.to_numeric(table["racks"]) > 1) & (table["accelerators"] <= _rack_accelerators(nodes)),
-            pd.to_numeric(table["racks"]).fillna(0).map("{:.0f}".format) + " racks for " + table["accelerators"].map("{:g}".format) + " accelerators",
+            pd.to_numeric(table["racks"]).fillna(0).map("{:.0f}".format)
+            + " racks for "
+            + table["accelerators"].map("{:g}".format)
+            + " accelerators",
             pd.Series(a.scatter_loss_share, index=table.index),
         ),
-        "network_storage": ((table["stage"] == "data_preparation") & (table["storage"] == "network"), "data preparation on network storage, waits " + waits.fillna(0).map("{:.0%}".format), waits.fillna(0.0)),
+        "network_storage": (
+            (table["stage"] == "data_preparation") & (table["storage"] == "network"),
+            "data preparation on network storage, waits " + waits.fillna(0).map("{:.0%}".format),
+            waits.fillna(0.0),
+        ),
     }
     parts = [_part(table[mask], sign, evidence[mask], share[mask] * table["usd"][mask]) for sign, (mask, evidence, share) in lost.items()]
     machines = np.ceil(table["accelerators"] / max(float(nodes["accelerator_count"].max()), 1.0))
@@ -170,7 +216,9 @@ def _rack_accelerators(nodes: pd.DataFrame) -> float:
 
 def _part(table: pd.DataFrame, sign: str, evidence: pd.Series, saving: pd.Series) -> pd.DataFrame:
     """Return the rows of one sign."""
-    part = table[["job_id", "stage", "accelerators", "hours", "usd"]].assign(sign=sign, evidence=evidence, saving_usd=saving.clip(lower=0.0))
+    part = table[["job_id", "stage", "accelerators", "hours", "usd"]].assign(
+        sign=sign, evidence=evidence, saving_usd=saving.clip(lower=0.0)
+    )
     return part[["sign", "job_id", "stage", "accelerators", "hours", "evidence", "usd", "saving_usd"]]
 
 
@@ -180,4 +228,7 @@ def _headline(table: pd.DataFrame, found: pd.DataFrame, summary: pd.DataFrame, s
         return f"None of {len(table):,} jobs shows a sign of bad placement."
     first = summary.iloc[0]
     share = saving / max(float(table["usd"].sum()), 1e-9)
-    return f"{found['job_id'].nunique():,} of {len(table):,} jobs show signs of bad placement, worth ${saving:,.0f} or {share:.0%} of what they cost; most of it: {str(first['sign']).replace('_', ' ')} ({first['jobs']:,} jobs)."
+    return (
+        f"{found['job_id'].nunique():,} of {len(table):,} jobs show signs of bad placement, worth ${saving:,.0f} or {share:.0%} of what"
+        f" they cost; most of it: {str(first['sign']).replace('_', ' ')} ({first['jobs']:,} jobs)."
+    )

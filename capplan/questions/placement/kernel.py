@@ -1,6 +1,7 @@
 """Compiled: list scheduling on nodes that several tasks share, with gangs, absences and links.
 
-A task is put where its rule likes best, at the earliest instant from which all it takes is free for as long as it runs (insertion: gaps are used).
+A task is put where its rule likes best, at the earliest instant from which all it takes is free for as long as it runs (insertion: gaps
+are used).
 """
 
 from __future__ import annotations
@@ -13,14 +14,43 @@ from capplan.questions.placement.state import ACCELERATORS, CARD, INSTANT, NO_LI
 COUNT, REAL = types.int64, types.float64
 #: An end that nothing has.
 NEVER = 1e17
-_COUNTS, _REALS, _TABLE, _CUBE, _GRID = types.int64[::1], types.float64[::1], types.float64[:, ::1], types.float64[:, :, ::1], types.int64[:, ::1]
+_COUNTS, _REALS, _TABLE, _CUBE, _GRID = (
+    types.int64[::1],
+    types.float64[::1],
+    types.float64[:, ::1],
+    types.float64[:, :, ::1],
+    types.int64[:, ::1],
+)
 _WORK = types.NamedTuple([_TABLE, _REALS, _REALS, _COUNTS, _COUNTS, _COUNTS, _REALS, _TABLE, _TABLE, _GRID], Work)
 _GROUND = types.NamedTuple([_COUNTS, _COUNTS, _COUNTS, _TABLE, _TABLE, _TABLE, _GRID, _REALS, _COUNTS], Ground)
 _RULE = types.NamedTuple([_COUNTS, _REALS, _COUNTS, _COUNTS, _COUNTS, _COUNTS], Rule)
 _BOOKS = types.NamedTuple(
-    [_TABLE, _CUBE, _GRID, _COUNTS, _REALS, _REALS, _COUNTS, _COUNTS, _COUNTS, _REALS, _REALS, _COUNTS, _COUNTS, _COUNTS, _REALS, _REALS, _REALS, _REALS, _REALS, _COUNTS, _REALS, _COUNTS],
+    [
+        _TABLE,
+        _CUBE,
+        _GRID,
+        _COUNTS,
+        _REALS,
+        _REALS,
+        _COUNTS,
+        _COUNTS,
+        _COUNTS,
+        _REALS,
+        _REALS,
+        _COUNTS,
+        _COUNTS,
+        _COUNTS,
+        _REALS,
+        _REALS,
+        _REALS,
+        _REALS,
+        _REALS,
+        _COUNTS,
+        _REALS,
+        _COUNTS,
+    ],
     Books,
-)  # fmt: skip
+)
 
 
 @compiled(_BOOKS, COUNT, REAL, source=__file__)
@@ -222,7 +252,13 @@ def _send(work, ground, books, task, members, keep):  # type: ignore[no-untyped-
                 if books.path[books.turn[back]] == row:
                     begin = max(begin, books.came[books.turn[back]])
             begin, _end = _earliest(books, row, begin, busy, 0, NEVER)
-        books.sent[edge], books.came[edge], books.sender[edge], books.receiver[edge], books.path[edge] = begin, begin + busy, sender, receiver, row
+        books.sent[edge], books.came[edge], books.sender[edge], books.receiver[edge], books.path[edge] = (
+            begin,
+            begin + busy,
+            sender,
+            receiver,
+            row,
+        )
         if keep == 1 and ground.shared[0] == 1 and row >= 0:
             _take(books, row, begin, begin + busy)
         ready = max(ready, begin + busy + latency)
@@ -340,7 +376,8 @@ def _choose(work, ground, rule, books, task):  # type: ignore[no-untyped-def]
 def schedule(work, ground, rule, books, done):  # type: ignore[no-untyped-def]
     """Schedule the tasks of rule.order from the one numbered `done` on.
 
-    Returns the number of tasks that are scheduled; fewer than all where a profile has no room for more steps, and -1 - t where task t fits nowhere.
+    Returns the number of tasks that are scheduled; fewer than all where a profile has no room for more steps, and -1 - t where task t fits
+    nowhere.
     """
     room = books.times.shape[1]
     for number in range(done, rule.order.shape[0]):

@@ -28,7 +28,8 @@ class Machines:
         One row a node: [node, row (its name in the table), kind, accelerator, rack, site, geography, usd_per_hour, group].
     capacity : (nodes, resources)
     groups
-        One row a group of equal nodes in one site: [kind, accelerator, site, geography, rack, usd_per_hour, size]; rack is empty where a group covers a whole site.
+        One row a group of equal nodes in one site: [kind, accelerator, site, geography, rack, usd_per_hour, size]; rack is empty where a
+        group covers a whole site.
     members : tuple of arrays
         Nodes of each group.
     away
@@ -77,7 +78,9 @@ def machines_of(nodes: pd.DataFrame, runs_on: set[str], origin: pd.Timestamp, a:
     position = frame.groupby("row", sort=False).cumcount()
     frame["node"] = np.where(frame["nodes"] > 1, frame["row"] + "-" + position.astype(str), frame["row"])
     threads = frame["cpu_threads"].fillna(frame["cpus"])
-    capacity = np.column_stack([frame["cpus"], threads, frame["memory_gib"], frame["accelerator_count"], frame["local_ssd_gib"]]).astype(float)
+    capacity = np.column_stack([frame["cpus"], threads, frame["memory_gib"], frame["accelerator_count"], frame["local_ssd_gib"]]).astype(
+        float
+    )
     capacity = np.where(np.isnan(capacity), UNKNOWN, capacity)
     own = frame["row"].where(frame["row"].isin(runs_on), "")
     equal = ["kind", "accelerator", "site", "geography", "usd_per_hour", "own", *RESOURCES]
@@ -85,15 +88,23 @@ def machines_of(nodes: pd.DataFrame, runs_on: set[str], origin: pd.Timestamp, a:
     number = alike.groupby(equal, sort=False, dropna=False).ngroup().to_numpy()
     frame["group"] = number
     members = [np.flatnonzero(number == group) for group in range(number.max() + 1)] if len(frame) else []
-    groups = [frame.iloc[inside[0]][["kind", "accelerator", "site", "geography", "usd_per_hour"]].to_dict() | {"rack": ""} for inside in members]
+    groups = [
+        frame.iloc[inside[0]][["kind", "accelerator", "site", "geography", "usd_per_hour"]].to_dict() | {"rack": ""} for inside in members
+    ]
     if a.gang_across_racks_slowdown_share > 0:
-        racks = [(group, inside[frame["rack"].to_numpy()[inside] == rack]) for group, inside in enumerate(members) for rack in frame["rack"].iloc[inside].unique()]
+        racks = [
+            (group, inside[frame["rack"].to_numpy()[inside] == rack])
+            for group, inside in enumerate(members)
+            for rack in frame["rack"].iloc[inside].unique()
+        ]
         # a rack that is the whole group needs no second one
         for group, inside in racks:
             if len(inside) > 1:
                 groups.append(groups[group] | {"rack": frame["rack"].iloc[inside[0]]})
                 members.append(inside)
-    frame_of_groups = pd.DataFrame(groups).assign(size=[len(inside) for inside in members]) if groups else pd.DataFrame(columns=["kind", "size"])
+    frame_of_groups = (
+        pd.DataFrame(groups).assign(size=[len(inside) for inside in members]) if groups else pd.DataFrame(columns=["kind", "size"])
+    )
     kept = ["node", "row", "kind", "accelerator", "rack", "site", "geography", "usd_per_hour", "group"]
     return Machines(frame[kept], capacity, frame_of_groups, tuple(members), _away(frame, origin))
 
@@ -105,7 +116,9 @@ def _away(frame: pd.DataFrame, origin: pd.Timestamp) -> pd.DataFrame:
         if not pd.isna(row.taken_until) and row.taken_until > origin and row.taken_share > 0:
             rows.append((number, 0.0, (row.taken_until - origin) / pd.Timedelta(hours=1), row.taken_share))
         if not pd.isna(row.away_from) and not pd.isna(row.away_to) and row.away_to > origin:
-            rows.append((number, max((row.away_from - origin) / pd.Timedelta(hours=1), 0.0), (row.away_to - origin) / pd.Timedelta(hours=1), 1.0))
+            rows.append(
+                (number, max((row.away_from - origin) / pd.Timedelta(hours=1), 0.0), (row.away_to - origin) / pd.Timedelta(hours=1), 1.0)
+            )
     return pd.DataFrame(rows, columns=["node", "start", "end", "share"])
 
 
@@ -145,7 +158,8 @@ def profiles_of(machines: Machines) -> Profiles:
 def links_of(machines: Machines, links: pd.DataFrame, a: PlacementAssumptions, faults: Faults) -> Links:
     """Find the bandwidth, latency and price between any two nodes: the most specific row of the table, or the default of its level.
 
-    A row holds in both directions, unless another one states the way back. Between sites there is no default: what no row joins, no data can pass.
+    A row holds in both directions, unless another one states the way back. Between sites there is no default: what no row joins, no data
+    can pass.
 
     Parameters
     ----------
@@ -153,14 +167,30 @@ def links_of(machines: Machines, links: pd.DataFrame, a: PlacementAssumptions, f
         Table links, filled.
     """
     nodes = machines.nodes
-    levels = dict.fromkeys(nodes["site"], "site") | dict.fromkeys(nodes["rack"], "rack") | dict.fromkeys((*nodes["row"], *nodes["node"]), "node")
+    levels = (
+        dict.fromkeys(nodes["site"], "site") | dict.fromkeys(nodes["rack"], "rack") | dict.fromkeys((*nodes["row"], *nodes["node"]), "node")
+    )
     named: set[str] = set()
     for column in ("from_place", "to_place"):
         for row in np.flatnonzero(~links[column].isin(levels.keys())):
-            faults.add("links", int(row) + 1, column, links[column].iloc[row], "must be a node, a rack (domain) or a site of nodes", suggestion(links[column].iloc[row], levels))
+            faults.add(
+                "links",
+                int(row) + 1,
+                column,
+                links[column].iloc[row],
+                "must be a node, a rack (domain) or a site of nodes",
+                suggestion(links[column].iloc[row], levels),
+            )
         named |= {name for name in links[column] if levels.get(name) == "node"}
     for row in np.flatnonzero(links.duplicated(["from_place", "to_place"])):
-        faults.add("links", int(row) + 1, "from_place and to_place", f"{links['from_place'].iloc[row]} and {links['to_place'].iloc[row]}", "stands there more than once", "Keep one row.")
+        faults.add(
+            "links",
+            int(row) + 1,
+            "from_place and to_place",
+            f"{links['from_place'].iloc[row]} and {links['to_place'].iloc[row]}",
+            "stands there more than once",
+            "Keep one row.",
+        )
     # nodes that no link names are alike within their rack
     own = np.where(nodes["node"].isin(named) | nodes["row"].isin(named), nodes["node"], "")
     where = list(zip(nodes["site"], nodes["rack"], nodes["row"].where(own != "", ""), own, strict=True))
@@ -170,10 +200,15 @@ def links_of(machines: Machines, links: pd.DataFrame, a: PlacementAssumptions, f
     factor = a.bandwidth_factor
     hours, latency, usd = np.full((size, size), 1e18), np.zeros((size, size)), np.zeros((size, size))
     link = np.full((size, size), CARD, dtype=np.int64)
-    site_number, rack_number = (np.unique([place[at] for place in places], return_inverse=True)[1] if size else np.zeros(0, int) for at in (0, 1))
+    site_number, rack_number = (
+        np.unique([place[at] for place in places], return_inverse=True)[1] if size else np.zeros(0, int) for at in (0, 1)
+    )
     same_site = site_number[:, None] == site_number[None, :]
     same_rack = same_site & (rack_number[:, None] == rack_number[None, :])
-    for inside, gbit, seconds in ((same_site, a.site_gbit_per_second, a.site_latency_seconds), (same_rack, a.rack_gbit_per_second, a.rack_latency_seconds)):
+    for inside, gbit, seconds in (
+        (same_site, a.site_gbit_per_second, a.site_latency_seconds),
+        (same_rack, a.rack_gbit_per_second, a.rack_latency_seconds),
+    ):
         hours[inside] = BITS / (gbit * factor) / SECONDS
         latency[inside] = seconds / SECONDS
     best = np.full((size, size), -1.0)
@@ -190,5 +225,9 @@ def links_of(machines: Machines, links: pd.DataFrame, a: PlacementAssumptions, f
             latency[hit] = row.latency_seconds / SECONDS
             usd[hit] = row.usd_per_gb
             link[hit] = 2 * number + way
-    names = tuple(f"{begin} to {end}" for row in links.itertuples(index=False) for begin, end in ((row.from_place, row.to_place), (row.to_place, row.from_place)))
+    names = tuple(
+        f"{begin} to {end}"
+        for row in links.itertuples(index=False)
+        for begin, end in ((row.from_place, row.to_place), (row.to_place, row.from_place))
+    )
     return Links(np.array([index[place] for place in where], dtype=np.int64), hours, latency, usd, link, names)

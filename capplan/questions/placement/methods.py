@@ -58,7 +58,14 @@ def ranked(problem: Problem, due: Floats) -> Ranked:
     return Ranked(hours, delays, upward(problem, hours, delays, due))
 
 
-def run(problem: Problem, order: Whole, weights: tuple[float, ...] = SOONEST_END, *, limit: Floats | None = None, fixed: dict[int, tuple[int, Whole]] | None = None) -> Found:
+def run(
+    problem: Problem,
+    order: Whole,
+    weights: tuple[float, ...] = SOONEST_END,
+    *,
+    limit: Floats | None = None,
+    fixed: dict[int, tuple[int, Whole]] | None = None,
+) -> Found:
     """Schedule all tasks in an order, predecessors first.
 
     Parameters
@@ -83,20 +90,31 @@ def run(problem: Problem, order: Whole, weights: tuple[float, ...] = SOONEST_END
         work = work._replace(limit=np.ascontiguousarray(limit, dtype=float))
     given = fixed or {}
     count = len(order)
-    fixed_from = np.concatenate([[0], np.cumsum([len(given[task][1]) if task in given else 0 for task in range(count)])]).astype(np.int64) if given else np.zeros(count + 1, dtype=np.int64)
+    fixed_from = (
+        np.concatenate([[0], np.cumsum([len(given[task][1]) if task in given else 0 for task in range(count)])]).astype(np.int64)
+        if given
+        else np.zeros(count + 1, dtype=np.int64)
+    )
     chosen = np.concatenate([given[task][1] for task in sorted(given)]).astype(np.int64) if given else np.zeros(1, dtype=np.int64)
     groups = np.zeros(count, dtype=np.int64)
     for task, (group, _) in given.items():
         groups[task] = group
-    rule = Rule(np.ascontiguousarray(order), np.array(weights), np.array([int(limit is not None)], dtype=np.int64), groups, fixed_from, chosen)
+    rule = Rule(
+        np.ascontiguousarray(order), np.array(weights), np.array([int(limit is not None)], dtype=np.int64), groups, fixed_from, chosen
+    )
     books = new_books(problem)
     done = schedule(work, ground, rule, books, 0)
     while 0 <= done < count:
         books = _wider(books)
         done = schedule(work, ground, rule, books, done)
     if done < 0:
-        raise CapplanError(f"tasks: {problem.tasks['task_id'].iloc[-1 - done]} finds no node to which all its data can come; add links between the sites where its predecessors may run")
-    nodes = tuple(books.taken[books.taken_from[task] : books.taken_from[task] + work.members[task, books.group[task]]] for task in range(count))
+        raise CapplanError(
+            f"tasks: {problem.tasks['task_id'].iloc[-1 - done]} finds no node to which all its data can come; add links between the sites"
+            " where its predecessors may run"
+        )
+    nodes = tuple(
+        books.taken[books.taken_from[task] : books.taken_from[task] + work.members[task, books.group[task]]] for task in range(count)
+    )
     return Found(books.start, books.end, books.group, nodes, books.sent, books.came, books.sender, books.receiver, books.path)
 
 
@@ -116,12 +134,29 @@ def new_books(problem: Problem) -> Books:
     taken_from = np.concatenate([[0], np.cumsum(largest)]).astype(np.int64)
     scratch = max(3 * len(problem.links.hours_per_gb), 1)
     return Books(
-        times, free, gone, steps,
-        np.zeros(count), np.zeros(count), np.zeros(count, dtype=np.int64), taken_from, np.zeros(int(taken_from[-1]), dtype=np.int64),
-        np.zeros(edges), np.zeros(edges), np.zeros(edges, dtype=np.int64), np.zeros(edges, dtype=np.int64), np.full(edges, -1, dtype=np.int64),
-        np.zeros(nodes), np.zeros(len(problem.ground.group_node)), np.zeros(nodes), np.zeros(nodes), np.zeros(len(RESOURCES)),
-        np.zeros(edges, dtype=np.int64), np.zeros(scratch), np.zeros(max(int(largest.max(initial=1)), 1), dtype=np.int64),
-    )  # fmt: skip
+        times,
+        free,
+        gone,
+        steps,
+        np.zeros(count),
+        np.zeros(count),
+        np.zeros(count, dtype=np.int64),
+        taken_from,
+        np.zeros(int(taken_from[-1]), dtype=np.int64),
+        np.zeros(edges),
+        np.zeros(edges),
+        np.zeros(edges, dtype=np.int64),
+        np.zeros(edges, dtype=np.int64),
+        np.full(edges, -1, dtype=np.int64),
+        np.zeros(nodes),
+        np.zeros(len(problem.ground.group_node)),
+        np.zeros(nodes),
+        np.zeros(nodes),
+        np.zeros(len(RESOURCES)),
+        np.zeros(edges, dtype=np.int64),
+        np.zeros(scratch),
+        np.zeros(max(int(largest.max(initial=1)), 1), dtype=np.int64),
+    )
 
 
 def _wider(books: Books) -> Books:

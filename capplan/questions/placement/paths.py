@@ -21,7 +21,10 @@ def targets(problem: Problem) -> np.ndarray:
 
 def arrivals(problem: Problem, found: Found) -> np.ndarray:
     """Return when each transfer's last byte is there: the end on its link, and its latency."""
-    late = [travel(problem, int(one), int(other), float(size))[1] for one, other, size in zip(found.sender, found.receiver, problem.work.gigabytes, strict=True)]
+    late = [
+        travel(problem, int(one), int(other), float(size))[1]
+        for one, other, size in zip(found.sender, found.receiver, problem.work.gigabytes, strict=True)
+    ]
     return np.asarray(found.came + np.array(late, dtype=float).reshape(found.came.shape))
 
 
@@ -46,7 +49,13 @@ def critical_chain(problem: Problem, found: Found, last: int) -> pd.DataFrame:
     while task >= 0 and task not in seen:
         seen.add(task)
         begin, following, because = float(found.start[task]), -1, "start"
-        row = {"what": "task", "name": names[task], "on": kinds[found.group[task]], "start_hours": begin, "end_hours": float(found.end[task])}
+        row = {
+            "what": "task",
+            "name": names[task],
+            "on": kinds[found.group[task]],
+            "start_hours": begin,
+            "end_hours": float(found.end[task]),
+        }
         steps.append(row)
         edges = range(work.before[task], work.before[task + 1])
         tight = [edge for edge in edges if come[edge] >= begin - TOUCH]
@@ -56,10 +65,18 @@ def critical_chain(problem: Problem, found: Found, last: int) -> pd.DataFrame:
             if come[edge] - found.end[following] > TOUCH:
                 link = link_name(problem, found, edge)
                 waited = found.sent[edge] - found.end[following] > TOUCH
-                transfer = {"what": "transfer", "name": f"{names[following]} to {names[task]}", "on": link, "start_hours": float(found.sent[edge]), "end_hours": float(come[edge])}
+                transfer = {
+                    "what": "transfer",
+                    "name": f"{names[following]} to {names[task]}",
+                    "on": link,
+                    "start_hours": float(found.sent[edge]),
+                    "end_hours": float(come[edge]),
+                }
                 steps.append(transfer | {"because": f"link busy: {link}" if waited else f"end of {names[following]}"})
         elif begin > INSTANT:
-            ended = [other for node in found.nodes[task] for other in on[int(node)] if other != task and abs(found.end[other] - begin) <= TOUCH]
+            ended = [
+                other for node in found.nodes[task] for other in on[int(node)] if other != task and abs(found.end[other] - begin) <= TOUCH
+            ]
             away = problem.machines.away
             back = away["node"].isin(found.nodes[task]) & ((away["end"] - begin).abs() <= TOUCH)
             if ended:
@@ -97,7 +114,8 @@ def binding(chain: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        [what, name, hours, share], largest first: "duration" of tasks on a kind of node that follow their data, "busy" nodes of a kind, "link", "wait" for a start or a return.
+        [what, name, hours, share], largest first: "duration" of tasks on a kind of node that follow their data, "busy" nodes of a kind,
+        "link", "wait" for a start or a return.
     """
     rows = []
     for number, step in enumerate(chain.itertuples(index=False)):
@@ -112,4 +130,6 @@ def binding(chain: pd.DataFrame) -> pd.DataFrame:
             rows.append(("wait", step.because, step.start_hours - before))
     table = pd.DataFrame(rows, columns=["what", "name", "hours"]).groupby(["what", "name"], as_index=False, sort=False)["hours"].sum()
     whole = table["hours"].sum()
-    return table.assign(share=table["hours"] / whole if whole > 0 else 0.0).sort_values("hours", ascending=False, kind="stable", ignore_index=True)
+    return table.assign(share=table["hours"] / whole if whole > 0 else 0.0).sort_values(
+        "hours", ascending=False, kind="stable", ignore_index=True
+    )

@@ -25,7 +25,8 @@ class Placement:
     Parameters
     ----------
     schedule
-        [task_id, pipeline, stage, nodes, kind, accelerator, site, geography, start, end, start_hours, end_hours, accelerator_hours, transfer_in_hours (until its data was there, after its last predecessor ended),
+        [task_id, pipeline, stage, nodes, kind, accelerator, site, geography, start, end, start_hours, end_hours, accelerator_hours,
+        transfer_in_hours (until its data was there, after its last predecessor ended),
         usd, deadline, late_hours, critical], by start; hours count from the start of the plan.
     transfers
         [from_task, to_task, data_gb, from_node, to_node, link, start_hours, end_hours, hours, usd], those that move something.
@@ -74,8 +75,10 @@ def place_tasks(
 ) -> Placement:
     r"""Place dependent tasks on nodes.
 
-    Task j begins after :math:`end_i + latency + 8\,GB / (Gbit/s\,(1 - used))` for each predecessor i on another node; on one node what they take together stays within
-    its CPUs, threads, memory, accelerators and SSD; a gang holds equal nodes of one site at once. A task pays of its node the largest of its shares of a resource.
+    Task j begins after :math:`end_i + latency + 8\,GB / (Gbit/s\,(1 - used))` for each predecessor i on another node; on one node what
+    they take together stays within
+    its CPUs, threads, memory, accelerators and SSD; a gang holds equal nodes of one site at once. A task pays of its node the largest of
+    its shares of a resource.
 
     Parameters
     ----------
@@ -99,11 +102,17 @@ def place_tasks(
     """
     problem = build(tasks, edges, nodes, links, a, durations)
     if a.placement_objective == "cost_under_deadline" and not np.isfinite(problem.due).any():
-        raise CapplanError("placement_objective is cost_under_deadline, and nothing is due; set deadline, or the deadline of a task, or choose cost")
+        raise CapplanError(
+            "placement_objective is cost_under_deadline, and nothing is due; set deadline, or the deadline of a task, or choose cost"
+        )
     goal = goal_of(problem, a.placement_objective)
     solved = best_schedule(problem, goal, a)
     known = [] if solved is None else [solved.found, *solved.by_method.values()]
-    asked = ask_deadline(problem, Tables(tasks, edges, nodes, links, durations), a, known) if known else _asked_again(problem, Tables(tasks, edges, nodes, links, durations), a)
+    asked = (
+        ask_deadline(problem, Tables(tasks, edges, nodes, links, durations), a, known)
+        if known
+        else _asked_again(problem, Tables(tasks, edges, nodes, links, durations), a)
+    )
     found, goal, solved = _chosen(problem, goal, solved, asked, a)
     deadline = None if asked is None else shown_deadline(problem, asked[0], found)
     return _answer(problem, goal, solved, found, deadline, a)
@@ -116,7 +125,9 @@ def _asked_again(problem: Problem, tables: Tables, a: PlacementAssumptions) -> t
     return ask_deadline(problem, tables, a, [solved.found])
 
 
-def _chosen(problem: Problem, goal: Goal, solved: Solved | None, asked: tuple[Deadline, Found] | None, a: PlacementAssumptions) -> tuple[Found, Goal, Solved]:
+def _chosen(
+    problem: Problem, goal: Goal, solved: Solved | None, asked: tuple[Deadline, Found] | None, a: PlacementAssumptions
+) -> tuple[Found, Goal, Solved]:
     """Return the schedule to show: that of the goal, or the least late one where the deadlines cannot be kept by it."""
     if solved is not None and goal.missed(solved.found) == 0:
         return solved.found, goal, solved
@@ -144,7 +155,9 @@ def _answer(problem: Problem, goal: Goal, solved: Solved, found: Found, deadline
     methods = _methods(problem, goal, solved, found)
     notes = (*problem.notes, words_of_links(a), *_proof_notes(goal, solved, gap, a))
     makespan, usd = float(found.end.max()), cost_of(problem, found)
-    answer = Placement(schedule, transfers, chain, binding(chain), methods, makespan, usd, solved.bound, gap, gap == 0.0, saving, deadline, "", notes)
+    answer = Placement(
+        schedule, transfers, chain, binding(chain), methods, makespan, usd, solved.bound, gap, gap == 0.0, saving, deadline, "", notes
+    )
     return replace(answer, headline=_headline(answer, goal, problem))
 
 
@@ -153,14 +166,23 @@ def _proof_notes(goal: Goal, solved: Solved, gap: float, a: PlacementAssumptions
     what = {"makespan": "end", "lateness": "lateness", "cost": "cost", "cost_under_deadline": "cost under the deadline"}[goal.kind]
     if gap == 0.0:
         return [f"The {what} is proven: no schedule is better{f' by more than {a.proof_gap_share:.2%}' if a.proof_gap_share else ''}."]
-    why = f"the search stopped after {a.proof_search_nodes:,} nodes a round (proof_search_nodes)" if solved.tried else "a heuristic was chosen, or the program would be larger than proof_size"
+    why = (
+        f"the search stopped after {a.proof_search_nodes:,} nodes a round (proof_search_nodes)"
+        if solved.tried
+        else "a heuristic was chosen, or the program would be larger than proof_size"
+    )
     far = f"at most {gap:.1%} above the best" if np.isfinite(gap) else f"at least {solved.bound:.4g} is proven"
     return [f"The {what} is not proven to be the best: {far}; {why}."]
 
 
 def transfers_of(problem: Problem, found: Found) -> pd.DataFrame:
     """Return all transfers that move something; of gangs the slowest pair of nodes."""
-    come, fees, names, nodes = arrivals(problem, found), transfer_usd(problem, found), problem.tasks["task_id"].to_numpy(), problem.machines.nodes["node"].to_numpy()
+    come, fees, names, nodes = (
+        arrivals(problem, found),
+        transfer_usd(problem, found),
+        problem.tasks["task_id"].to_numpy(),
+        problem.machines.nodes["node"].to_numpy(),
+    )
     moved = np.flatnonzero(problem.work.gigabytes > 0)
     return pd.DataFrame(
         {
@@ -240,8 +262,15 @@ def _methods(problem: Problem, goal: Goal, solved: Solved, found: Found) -> pd.D
 def _headline(answer: Placement, goal: Goal, problem: Problem) -> str:
     """Say what decides."""
     count, end = len(answer.schedule), problem.origin + pd.Timedelta(hours=answer.makespan_hours)
-    moved = float(answer.critical_path.loc[answer.critical_path["what"] == "transfer", ["start_hours", "end_hours"]].diff(axis=1)["end_hours"].sum())
-    proof = "proven" if answer.proven else (f"at most {answer.gap_share:.1%} above the best" if np.isfinite(answer.gap_share) else "not proven")
-    figure = f"{count} tasks end after {hours_words(answer.makespan_hours)}, {when(end)}, and cost ${answer.usd:,.0f} ({'cost' if not goal.timed else 'end'} {proof}); "
+    moved = float(
+        answer.critical_path.loc[answer.critical_path["what"] == "transfer", ["start_hours", "end_hours"]].diff(axis=1)["end_hours"].sum()
+    )
+    proof = (
+        "proven" if answer.proven else (f"at most {answer.gap_share:.1%} above the best" if np.isfinite(answer.gap_share) else "not proven")
+    )
+    figure = (
+        f"{count} tasks end after {hours_words(answer.makespan_hours)}, {when(end)}, and cost ${answer.usd:,.0f}"
+        f" ({'cost' if not goal.timed else 'end'} {proof}); "
+    )
     figure += f"moving data is {hours_words(moved)} of the longest way." if moved > 0 else "no transfer lies on the longest way."
     return f"{deadline_words(answer.deadline)} {figure}" if answer.deadline is not None else figure

@@ -13,7 +13,13 @@ from capplan.questions.placement.reading import Faults, check_names, check_times
 from capplan.questions.placement.state import ACCELERATORS, RESOURCES, Floats, Ground, Whole, Work
 
 #: What a resource is called in a sentence.
-WORDS = {"cpus": "CPUs", "threads": "CPU threads", "memory_gib": "GiB of memory", "accelerators": "accelerators", "local_ssd_gib": "GiB of local SSD"}
+WORDS = {
+    "cpus": "CPUs",
+    "threads": "CPU threads",
+    "memory_gib": "GiB of memory",
+    "accelerators": "accelerators",
+    "local_ssd_gib": "GiB of local SSD",
+}
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,10 @@ def build(
     """
     faults = Faults()
     origin = instant(a.placement_start or a.as_of)
-    frames = {name: read(name, given, faults) for name, given in (("tasks", tasks), ("task_edges", edges), ("task_durations", durations), ("nodes", nodes), ("links", links))}
+    frames = {
+        name: read(name, given, faults)
+        for name, given in (("tasks", tasks), ("task_edges", edges), ("task_durations", durations), ("nodes", nodes), ("links", links))
+    }
     jobs, machine_rows = frames["tasks"], frames["nodes"]
     joined = check_names(jobs, frames["task_edges"], frames["task_durations"], machine_rows, faults)
     check_times(jobs, machine_rows, origin, faults)
@@ -121,7 +130,9 @@ def with_node(nodes: pd.DataFrame, kind: str, count: int) -> pd.DataFrame:
     return pd.concat([nodes, pd.DataFrame([more]).astype(nodes.dtypes)], ignore_index=True)
 
 
-def _hosting(jobs: pd.DataFrame, durations: pd.DataFrame, machines: Machines, a: PlacementAssumptions, faults: Faults) -> tuple[Floats, Whole]:
+def _hosting(
+    jobs: pd.DataFrame, durations: pd.DataFrame, machines: Machines, a: PlacementAssumptions, faults: Faults
+) -> tuple[Floats, Whole]:
     """Return hours and members by task and group; note tasks that nothing can host."""
     groups, count = machines.groups, len(jobs)
     size = groups["size"].to_numpy(dtype=np.int64)
@@ -140,7 +151,14 @@ def _hosting(jobs: pd.DataFrame, durations: pd.DataFrame, machines: Machines, a:
             if task in number and place in at and place:
                 hours[number[task], at[place]] = value
     for row in np.flatnonzero(~durations["runs_on"].isin(known)):
-        faults.add("task_durations", int(row) + 1, "runs_on", durations["runs_on"].iloc[row], "must be a node, a kind of node or an accelerator of nodes", suggestion(durations["runs_on"].iloc[row], known))
+        faults.add(
+            "task_durations",
+            int(row) + 1,
+            "runs_on",
+            durations["runs_on"].iloc[row],
+            "must be a node, a kind of node or an accelerator of nodes",
+            suggestion(durations["runs_on"].iloc[row], known),
+        )
     # the smallest number of members of which each fits on a node
     with np.errstate(divide="ignore", invalid="ignore"):
         wanted = np.where(need[:, None, :] > 0, need[:, None, :] / capacity[None, :, :], 0.0)
@@ -160,10 +178,29 @@ def _hosting(jobs: pd.DataFrame, durations: pd.DataFrame, machines: Machines, a:
     one_rack = np.array([len(set(racks)) == 1 for racks in spans], dtype=bool)
     hours = np.where(scattered & ~one_rack[None, :], hours * (1 + a.gang_across_racks_slowdown_share), hours)
     # a rack's own group is for gangs alone
-    use = (members > 0) & (members <= size[None, :]) & lawful & right & np.isfinite(hours) & ((groups["rack"].to_numpy() == "")[None, :] | (members > 1))
+    use = (
+        (members > 0)
+        & (members <= size[None, :])
+        & lawful
+        & right
+        & np.isfinite(hours)
+        & ((groups["rack"].to_numpy() == "")[None, :] | (members > 1))
+    )
     if not jobs["task_id"].duplicated().any():
         for task in np.flatnonzero(~use.any(axis=1)):
-            _why_not(jobs.iloc[task], int(task), machines, capacity, size, members[task], lawful[task], right[task], hours[task], wanted[task], faults)
+            _why_not(
+                jobs.iloc[task],
+                int(task),
+                machines,
+                capacity,
+                size,
+                members[task],
+                lawful[task],
+                right[task],
+                hours[task],
+                wanted[task],
+                faults,
+            )
     assert count == len(use)
     return np.where(use, hours, 0.0), np.where(use, members, 0)
 
@@ -174,32 +211,63 @@ def _whole(need: Floats, members: Whole, capacity: Floats) -> np.ndarray:
     return part <= capacity[None, :, ACCELERATORS] + 1e-9
 
 
-def _why_not(job: pd.Series, row: int, machines: Machines, capacity: Floats, size: Whole, members: Whole, lawful: np.ndarray, right: np.ndarray, hours: Floats, wanted: Floats, faults: Faults) -> None:
+def _why_not(
+    job: pd.Series,
+    row: int,
+    machines: Machines,
+    capacity: Floats,
+    size: Whole,
+    members: Whole,
+    lawful: np.ndarray,
+    right: np.ndarray,
+    hours: Floats,
+    wanted: Floats,
+    faults: Faults,
+) -> None:
     """Say why nothing can host a task: the one reason that holds for the nearest nodes."""
     name, groups = job["task_id"], machines.groups
     if not lawful.any():
         homes = {*groups["site"], *groups["geography"]} - {""}
-        faults.add("tasks", row + 1, "residency", job["residency"], f"{name} must stay where no node is", suggestion(job["residency"], homes))
+        faults.add(
+            "tasks", row + 1, "residency", job["residency"], f"{name} must stay where no node is", suggestion(job["residency"], homes)
+        )
         return
     if not (right & lawful).any():
         kinds = set(groups.loc[lawful, "accelerator"]) - {""}
         where = f" in {job['residency']}" if job["residency"] else ""
-        faults.add("tasks", row + 1, "accelerator", job["accelerator"], f"no node{where} has the accelerator that {name} needs", suggestion(job["accelerator"], kinds) if kinds else "No node has accelerators.")
+        faults.add(
+            "tasks",
+            row + 1,
+            "accelerator",
+            job["accelerator"],
+            f"no node{where} has the accelerator that {name} needs",
+            suggestion(job["accelerator"], kinds) if kinds else "No node has accelerators.",
+        )
         return
     able = right & lawful
     timed = able & np.isfinite(hours)
     if not timed.any():
-        faults.add("tasks", row + 1, "duration_hours", None, f"{name} has no duration on any node it may run on", "Give duration_hours, or a row of task_durations for a kind of node it can run on.")
+        faults.add(
+            "tasks",
+            row + 1,
+            "duration_hours",
+            None,
+            f"{name} has no duration on any node it may run on",
+            "Give duration_hours, or a row of task_durations for a kind of node it can run on.",
+        )
         return
     large = timed & (members > size)
     if large.any():
         best = int(np.flatnonzero(large)[np.argmax((size / np.maximum(members, 1))[large])])
         group = groups.iloc[best]
         faults.add(
-            "tasks", row + 1, "accelerators", f"{job['accelerators']:g}",
+            "tasks",
+            row + 1,
+            "accelerators",
+            f"{job['accelerators']:g}",
             f"the gang {name} needs {members[best]} nodes of kind {group['kind']} in one site, and {group['site']} has {size[best]}",
             "Make the gang smaller, or add nodes there.",
-        )  # fmt: skip
+        )
         return
     over = np.where(np.isfinite(wanted), wanted, 1e9).max(axis=1)
     best = int(np.flatnonzero(timed)[np.argmin(over[timed])])
@@ -207,13 +275,26 @@ def _why_not(job: pd.Series, row: int, machines: Machines, capacity: Floats, siz
     resource, node = RESOURCES[short], machines.nodes["node"].iloc[machines.members[best][0]]
     has = capacity[best, short]
     faults.add(
-        "tasks", row + 1, resource, f"{job[resource]:g}",
+        "tasks",
+        row + 1,
+        resource,
+        f"{job[resource]:g}",
         f"no node can host {name}: the nearest, {node}, has {'no' if has == 0 else f'{has:g}'} {WORDS[resource]}",
         "Ask for less, or add a node that has it.",
-    )  # fmt: skip
+    )
 
 
-def _arrays(jobs: pd.DataFrame, edges: pd.DataFrame, machines: Machines, links: Links, hours: Floats, members: Whole, a: PlacementAssumptions, origin: pd.Timestamp, faults: Faults) -> Problem:
+def _arrays(
+    jobs: pd.DataFrame,
+    edges: pd.DataFrame,
+    machines: Machines,
+    links: Links,
+    hours: Floats,
+    members: Whole,
+    a: PlacementAssumptions,
+    origin: pd.Timestamp,
+    faults: Faults,
+) -> Problem:
     """Put everything into the arrays of the scheduler."""
     number = {name: at for at, name in enumerate(jobs["task_id"])}
     begin, end = (edges[column].map(number).to_numpy(dtype=np.int64) for column in ("from_task", "to_task"))
@@ -230,16 +311,41 @@ def _arrays(jobs: pd.DataFrame, edges: pd.DataFrame, machines: Machines, links: 
         due = np.minimum(due, (instant(a.deadline) - origin) / pd.Timedelta(hours=1))
     price, notes = machines.groups["usd_per_hour"].to_numpy(dtype=float), []
     if np.isnan(price).any():
-        notes.append(f"No price is known of {', '.join(dict.fromkeys(machines.groups.loc[np.isnan(price), 'kind']))}; their hours count as free.")
+        notes.append(
+            f"No price is known of {', '.join(dict.fromkeys(machines.groups.loc[np.isnan(price), 'kind']))}; their hours count as free."
+        )
     usd = np.nan_to_num(price)[None, :] * hours * members * dominant(need, members, machines)
     nodes = np.concatenate(machines.members).astype(np.int64)
     bounds = np.concatenate([[0], np.cumsum([len(inside) for inside in machines.members])]).astype(np.int64)
     free = np.full(count, np.inf)
-    work = Work(need, release, free, jobs["interruptible"].to_numpy(dtype=np.int64), before, source, gigabytes, np.ascontiguousarray(hours), np.ascontiguousarray(usd), np.ascontiguousarray(members))
+    work = Work(
+        need,
+        release,
+        free,
+        jobs["interruptible"].to_numpy(dtype=np.int64),
+        before,
+        source,
+        gigabytes,
+        np.ascontiguousarray(hours),
+        np.ascontiguousarray(usd),
+        np.ascontiguousarray(members),
+    )
     inside = BITS / a.node_gbit_per_second / SECONDS if a.node_gbit_per_second else 0.0
-    ground = Ground(bounds, nodes, links.place, links.hours_per_gb, links.latency_hours, links.usd_per_gb, links.link, np.array([inside]), np.array([int(a.shared_links)], dtype=np.int64))
+    ground = Ground(
+        bounds,
+        nodes,
+        links.place,
+        links.hours_per_gb,
+        links.latency_hours,
+        links.usd_per_gb,
+        links.link,
+        np.array([inside]),
+        np.array([int(a.shared_links)], dtype=np.int64),
+    )
     edges = edges.iloc[by_end].reset_index(drop=True)
-    return Problem(jobs, edges, machines, links, work, ground, profiles_of(machines), due, sorted_tasks(before, source), origin, tuple(notes))
+    return Problem(
+        jobs, edges, machines, links, work, ground, profiles_of(machines), due, sorted_tasks(before, source), origin, tuple(notes)
+    )
 
 
 def dominant(need: Floats, members: Whole, machines: Machines) -> Floats:
@@ -261,12 +367,21 @@ def _joined(edges: pd.DataFrame, source: Whole, target: Whole, members: Whole, m
     place = [np.unique(links.place[inside]) for inside in machines.members]
     count = len(place)
     reach = np.array([[open_place[np.ix_(place[one], place[other])].any() for other in range(count)] for one in range(count)])
-    same = np.array([[bool(np.intersect1d(machines.members[one], machines.members[other]).size) for other in range(count)] for one in range(count)])
+    same = np.array(
+        [[bool(np.intersect1d(machines.members[one], machines.members[other]).size) for other in range(count)] for one in range(count)]
+    )
     allowed = members > 0
     meets = ((allowed[source].astype(float) @ (reach | same).astype(float)) * allowed[target]).sum(axis=1) > 0
     for row in np.flatnonzero(~meets & (edges["data_gb"].to_numpy() > 0)):
         first, last = edges["from_task"].iloc[row], edges["to_task"].iloc[row]
-        faults.add("links", 0, "from_place and to_place", None, f"no link joins the sites where {first} and {last} may run", "Add a row of links between them, or change their residency.")
+        faults.add(
+            "links",
+            0,
+            "from_place and to_place",
+            None,
+            f"no link joins the sites where {first} and {last} may run",
+            "Add a row of links between them, or change their residency.",
+        )
 
 
 def sorted_tasks(before: Whole, source: Whole) -> Whole:

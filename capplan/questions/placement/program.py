@@ -45,7 +45,15 @@ class Rows:
         """Return the program."""
         rows, columns, values = (np.array(part) for part in zip(*self.entries, strict=True))
         A = sparse.csr_matrix((values.astype(float), (rows.astype(int), columns.astype(int))), shape=(len(self.b), len(self.lower)))
-        return Arrays(np.array(self.cost), A, np.array(self.b), np.array(self.sense, dtype="<U1"), np.array(self.lower), np.array(self.upper), np.array(self.integer))
+        return Arrays(
+            np.array(self.cost),
+            A,
+            np.array(self.b),
+            np.array(self.sense, dtype="<U1"),
+            np.array(self.lower),
+            np.array(self.upper),
+            np.array(self.integer),
+        )
 
 
 @dataclass
@@ -63,7 +71,8 @@ class Program:
     worst
         Column of the worst lateness, or None where money is judged.
     first
-        Does one task end before another begins: {(task, task): column}. A task behind the last one is a span in which a node is partly taken.
+        Does one task end before another begins: {(task, task): column}. A task behind the last one is a span in which a node is partly
+        taken.
     rides
         Transfers by edge: {edge: {(sender, receiver): column}}, where both tasks run on single nodes.
     sends
@@ -212,7 +221,9 @@ def _when(program: Program, upper: float) -> None:
     count = len(work.release)
     for task in range(count):
         program.start.append(rows.column(span.earliest[task], max(program.horizon[task] - span.hours[task], span.earliest[task])))
-        program.end.append(rows.column(span.earliest[task] + span.hours[task], max(program.horizon[task], span.earliest[task] + span.hours[task])))
+        program.end.append(
+            rows.column(span.earliest[task] + span.hours[task], max(program.horizon[task], span.earliest[task] + span.hours[task]))
+        )
     if goal.timed:
         program.worst = rows.column(-1e6, upper, cost=1.0)
         for judged in np.flatnonzero(np.isfinite(span.latest)).tolist():
@@ -222,7 +233,11 @@ def _when(program: Program, upper: float) -> None:
         terms = {program.end[task]: 1.0, program.start[task]: -1.0}
         for group in np.flatnonzero(program.allowed[task]).tolist():
             hours = -float(work.hours[task, group])
-            chosen = [program.groups[task, group]] if (task, group) in program.groups else [program.on[task, group, int(node)] for node in program.inside[group]]
+            chosen = (
+                [program.groups[task, group]]
+                if (task, group) in program.groups
+                else [program.on[task, group, int(node)] for node in program.inside[group]]
+            )
             terms |= dict.fromkeys(chosen, hours)
         program.lengths.append(len(rows.b))
         rows.row(terms, "=", 0.0)
@@ -263,7 +278,14 @@ def _transfers(program: Program) -> None:
                 rows.row({program.dear[edge]: 1.0, **dict.fromkeys(both, -usd)}, ">", -usd)
 
 
-def _ride(program: Program, edge: int, base: dict[int, float], pairs: dict[tuple[int, int], tuple[float, float, float]], senders: Whole, receivers: Whole) -> None:
+def _ride(
+    program: Program,
+    edge: int,
+    base: dict[int, float],
+    pairs: dict[tuple[int, int], tuple[float, float, float]],
+    senders: Whole,
+    receivers: Whole,
+) -> None:
     """Send the data of two single tasks along one pair of nodes: a flow from where the first is to where the second is."""
     rows, work, money = program.rows, program.problem.work, not program.goal.timed
     first = int(work.source[edge])
@@ -271,11 +293,15 @@ def _ride(program: Program, edge: int, base: dict[int, float], pairs: dict[tuple
     ride = {pair: rows.column(0.0, 1.0 if figures[0] < 1e17 else 0.0, cost=figures[2] if money else 0.0) for pair, figures in pairs.items()}
     program.rides[edge] = ride
     for one in senders:
-        rows.row({**{ride[int(one), int(other)]: 1.0 for other in receivers}, **dict.fromkeys(program.here(first, int(one)), -1.0)}, "=", 0.0)
+        rows.row(
+            {**{ride[int(one), int(other)]: 1.0 for other in receivers}, **dict.fromkeys(program.here(first, int(one)), -1.0)}, "=", 0.0
+        )
     for other in receivers:
         rows.row({**{ride[int(one), int(other)]: 1.0 for one in senders}, **dict.fromkeys(program.here(last, int(other)), -1.0)}, "=", 0.0)
     if program.clock:
-        rows.row({**base, **{column: -(pairs[pair][0] + pairs[pair][1]) for pair, column in ride.items() if pairs[pair][0] < 1e17}}, ">", 0.0)
+        rows.row(
+            {**base, **{column: -(pairs[pair][0] + pairs[pair][1]) for pair, column in ride.items() if pairs[pair][0] < 1e17}}, ">", 0.0
+        )
 
 
 def travel(problem: Problem, sender: int, receiver: int, gigabytes: float) -> tuple[float, float, float]:
@@ -284,7 +310,11 @@ def travel(problem: Problem, sender: int, receiver: int, gigabytes: float) -> tu
         return gigabytes * float(problem.ground.inside[0]), 0.0, 0.0
     here, there = problem.links.place[sender], problem.links.place[receiver]
     links = problem.links
-    return gigabytes * float(links.hours_per_gb[here, there]), float(links.latency_hours[here, there]), gigabytes * float(links.usd_per_gb[here, there])
+    return (
+        gigabytes * float(links.hours_per_gb[here, there]),
+        float(links.latency_hours[here, there]),
+        gigabytes * float(links.usd_per_gb[here, there]),
+    )
 
 
 def _absences(program: Program) -> None:
@@ -298,7 +328,11 @@ def _absences(program: Program) -> None:
                 continue
             single = bool((problem.work.members[task] <= 1).all())
             may = bool(problem.work.pausable[task]) and single
-            before, after, through = rows.column(integer=True), rows.column(integer=True), rows.column(upper=1.0 if may else 0.0, integer=True)
+            before, after, through = (
+                rows.column(integer=True),
+                rows.column(integer=True),
+                rows.column(upper=1.0 if may else 0.0, integer=True),
+            )
             program.absent[task, int(span.node), number] = (before, after, through)
             rows.row({before: 1.0, after: 1.0, through: 1.0, **dict.fromkeys(here, -1.0)}, ">", 0.0)
             end, start = program.end[task], program.start[task]

@@ -10,7 +10,11 @@ from capplan.questions.placement.state import Floats, Whole
 
 def mean_hours(problem: Problem) -> Floats:
     """Return the mean duration of each task over the nodes it may run on."""
-    size = np.where(problem.allowed & (problem.machines.groups["rack"].to_numpy() == "")[None, :], problem.machines.groups["size"].to_numpy()[None, :], 0)
+    size = np.where(
+        problem.allowed & (problem.machines.groups["rack"].to_numpy() == "")[None, :],
+        problem.machines.groups["size"].to_numpy()[None, :],
+        0,
+    )
     return np.asarray((problem.work.hours * size).sum(axis=1) / np.maximum(size.sum(axis=1), 1))
 
 

@@ -53,9 +53,13 @@ def horizons(problem: Problem, goal: Goal, span: Span, best: Found, upper: float
     """Return hours by which each task has surely ended in some schedule that is at least as good as the best known."""
     gone = float(problem.machines.away["end"].max()) if len(problem.machines.away) else 0.0
     rates = problem.links.hours_per_gb[problem.links.hours_per_gb < 1e17]
-    moving = problem.work.gigabytes.sum() * max(float(rates.max(initial=0.0)), float(problem.ground.inside[0])) + len(problem.work.source) * problem.links.latency_hours.max(initial=0.0)
+    moving = problem.work.gigabytes.sum() * max(float(rates.max(initial=0.0)), float(problem.ground.inside[0])) + len(
+        problem.work.source
+    ) * problem.links.latency_hours.max(initial=0.0)
     # one task after the other, after all else: always long enough for what nothing is due for
-    loose = max(float(best.end.max()), gone, float(problem.work.release.max())) + float(problem.work.hours.max(axis=1).sum()) + float(moving)
+    loose = (
+        max(float(best.end.max()), gone, float(problem.work.release.max())) + float(problem.work.hours.max(axis=1).sum()) + float(moving)
+    )
     loose += float((problem.machines.away["end"] - problem.machines.away["start"]).sum()) if len(problem.machines.away) else 0.0
     judged = np.where(np.isfinite(span.latest), span.latest + upper + PROVEN, loose) if goal.timed else np.full(len(span.hours), loose)
     return np.minimum(judged, span.last)
@@ -176,7 +180,9 @@ def _start(program: Program, apart: Apart, found: Found) -> Floats:
         x[program.start], x[program.end] = found.start, found.end
         if program.worst is not None:
             x[program.worst] = program.goal.late(found)
-        times = {task: (found.start[task], found.end[task]) for task in range(len(nodes))} | {number: (span[1], span[2]) for number, span in apart.spans.items()}
+        times = {task: (found.start[task], found.end[task]) for task in range(len(nodes))} | {
+            number: (span[1], span[2]) for number, span in apart.spans.items()
+        }
         for (one, other), column in program.first.items():
             x[column] = float(times[one][1] <= times[other][0] + 1e-9)
         for edge, column in program.sends.items():

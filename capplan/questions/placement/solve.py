@@ -59,7 +59,9 @@ def quick(problem: Problem, goal: Goal, span: Span, a: PlacementAssumptions, tri
     return by_method, more
 
 
-def _until(problem: Problem, goal: Goal, span: Span, known: Ranked, a: PlacementAssumptions, tries: int, limit: np.ndarray, have: list[Found]) -> list[Found]:
+def _until(
+    problem: Problem, goal: Goal, span: Span, known: Ranked, a: PlacementAssumptions, tries: int, limit: np.ndarray, have: list[Found]
+) -> list[Found]:
     """Draw schedules unless one of those at hand is already as good as any can be."""
     best = min(goal.key(problem, found)[:2] for found in have)
     if best[0] == 0 and best[1] - simple_bound(problem, goal, span) <= max(a.proof_gap_share, PROVEN) * max(abs(best[1]), PROVEN):

@@ -26,11 +26,21 @@ ENOUGH_GIB = 1e6
 COLUMNS = ("stage", "model", "sku", "accelerator", "machines", "fits", "reason", "speed", "unit", "basis", "usd_per_unit")
 
 
-def stage_guide(skus: pd.DataFrame, offers: pd.DataFrame, accelerators: pd.DataFrame, models: pd.DataFrame, serving_runs: pd.DataFrame, names: tuple[str, ...], a: TrainingAssumptions) -> pd.DataFrame:
+def stage_guide(
+    skus: pd.DataFrame,
+    offers: pd.DataFrame,
+    accelerators: pd.DataFrame,
+    models: pd.DataFrame,
+    serving_runs: pd.DataFrame,
+    names: tuple[str, ...],
+    a: TrainingAssumptions,
+) -> pd.DataFrame:
     r"""Hold every machine against every stage and model.
 
-    Training takes the fewest machines on which the optimiser's state fits, at the rate that the training question works out for its layout; alignment holds a frozen
-    copy of the model besides, tuning trains adapters on frozen weights. Serving and evaluation take the smallest replica, at its measured rate where there is one and the roofline
+    Training takes the fewest machines on which the optimiser's state fits, at the rate that the training question works out for its
+    layout; alignment holds a frozen
+    copy of the model besides, tuning trains adapters on frozen weights. Serving and evaluation take the smallest replica, at its measured
+    rate where there is one and the roofline
     where there is none. Deployment converts weights in main memory; data preparation counts virtual CPUs.
 
     Parameters
@@ -45,7 +55,8 @@ def stage_guide(skus: pd.DataFrame, offers: pd.DataFrame, accelerators: pd.DataF
     Returns
     -------
     DataFrame
-        [stage, model, sku, accelerator, machines, fits, reason (why not), speed (of those machines, an hour), unit, basis ("measured", "calibrated", "modelled", "stated"), usd_per_unit],
+        [stage, model, sku, accelerator, machines, fits, reason (why not), speed (of those machines, an hour), unit, basis ("measured",
+        "calibrated", "modelled", "stated"), usd_per_unit],
         for each stage and model the cheapest first, what does not fit last.
 
     Raises
@@ -73,10 +84,15 @@ def stage_guide(skus: pd.DataFrame, offers: pd.DataFrame, accelerators: pd.DataF
             rows += [_row(stage, name, machine, "million output tokens", speeds[key]) for stage in ("evaluation", "serving")]
             rows.append(_row("deployment", name, machine, "machine hours", _deployment(machine, model)))
     table = pd.DataFrame(rows, columns=COLUMNS)
-    order = {stage: number for number, stage in enumerate(("data_preparation", "pretraining", "alignment", "tuning", "deployment", "evaluation", "serving"))}
+    order = {
+        stage: number
+        for number, stage in enumerate(("data_preparation", "pretraining", "alignment", "tuning", "deployment", "evaluation", "serving"))
+    }
     place = {name: number for number, name in enumerate(("any", *names))}
     keys = table.assign(stage_order=table["stage"].map(order), model_order=table["model"].map(place), no=~table["fits"])
-    return table.loc[keys.sort_values(["stage_order", "model_order", "no", "usd_per_unit", "sku"], kind="stable", na_position="last").index].reset_index(drop=True)
+    return table.loc[
+        keys.sort_values(["stage_order", "model_order", "no", "usd_per_unit", "sku"], kind="stable", na_position="last").index
+    ].reset_index(drop=True)
 
 
 #: Of one machine for one stage: machines, why it does not fit (empty where it does), speed, basis.
@@ -135,7 +151,9 @@ def _inference(machine: dict, name: str, model: pd.Series, models: pd.DataFrame,
     own = pd.Series({"accelerator": machine["accelerator"], "memory_gib": machine["memory_gib_accelerator"]})
     precision = "fp8" if machine["fp8_tflops"] > 0 else "bf16"
     try:
-        replica = smallest_replica(model, own, INPUT_TOKENS + OUTPUT_TOKENS, precision=precision, reserve_share=RESERVE_SHARE, most_accelerators=count)
+        replica = smallest_replica(
+            model, own, INPUT_TOKENS + OUTPUT_TOKENS, precision=precision, reserve_share=RESERVE_SHARE, most_accelerators=count
+        )
     except CapplanError:
         need, has = weight_gib(float(model["parameters_total"]), precision), float(own["memory_gib"]) * count * (1 - RESERVE_SHARE)
         return 1, f"memory: weights in {precision} take {need:,.0f} GiB, and {_counted(count)} room for {has:,.0f}", np.nan, "modelled"
@@ -143,7 +161,13 @@ def _inference(machine: dict, name: str, model: pd.Series, models: pd.DataFrame,
     if measured is not None:
         return 1, "", measured * count * 3600 / 1e6, "measured"
     batch = max(min(CONCURRENCY, replica.concurrency), 1)
-    setup = {"model": name, "accelerator": machine["accelerator"], "accelerators": replica.accelerators, "engine": "vllm", "precision": precision}
+    setup = {
+        "model": name,
+        "accelerator": machine["accelerator"],
+        "accelerators": replica.accelerators,
+        "engine": "vllm",
+        "precision": precision,
+    }
     setup |= {"input_tokens": INPUT_TOKENS, "output_tokens": OUTPUT_TOKENS, "concurrency": batch}
     token = float(roofline(pd.DataFrame([setup]), models, accelerators)["token_seconds"].iloc[0])
     return 1, "", math.floor(count / replica.accelerators) * batch / token * 3600 / 1e6, "modelled"
@@ -161,4 +185,9 @@ def _deployment(machine: dict, model: pd.Series) -> Rating:
     need = weight_gib(float(model["parameters_total"]), "bf16")
     if not machine["memory_gib"] > 0:
         return 1, "its main memory is not stated", 1.0, "stated"
-    return 1, "" if need <= machine["memory_gib"] else f"main memory: weights take {need:,.0f} GiB, it has {machine['memory_gib']:,.0f}", 1.0, "stated"
+    return (
+        1,
+        "" if need <= machine["memory_gib"] else f"main memory: weights take {need:,.0f} GiB, it has {machine['memory_gib']:,.0f}",
+        1.0,
+        "stated",
+    )

@@ -89,7 +89,8 @@ class Rule(NamedTuple):
 class Books(NamedTuple):
     """What is free when, and what was decided.
 
-    Row r of `times`, `free` and `away` is the profile of node r, or of a link behind the nodes: `count[r]` steps, each from its time to the next one's.
+    Row r of `times`, `free` and `away` is the profile of node r, or of a link behind the nodes: `count[r]` steps, each from its time to
+    the next one's.
 
     Parameters
     ----------

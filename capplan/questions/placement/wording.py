@@ -25,7 +25,10 @@ def hours_words(hours: float) -> str:
 def words_of_links(a: PlacementAssumptions) -> str:
     """Say how links are taken."""
     if a.shared_links:
-        return "Links are shared: transfers on one link take turns at its full bandwidth; where links states none, the link is the network card of the node that sends."
+        return (
+            "Links are shared: transfers on one link take turns at its full bandwidth; where links states none, the link is the network"
+            " card of the node that sends."
+        )
     return "Links are taken as free: transfers do not slow each other."
 
 
@@ -35,7 +38,9 @@ def remedy_words(deadline: Deadline) -> str:
     phrases = []
     for kind in ("one more node", "faster link"):
         for row in enough[enough["remedy"] == kind].head(1).itertuples(index=False):
-            phrases.append(f"one more node of kind {row.what}" if kind == "one more node" else f"{row.amount:g} Gbit/s on the link {row.what}")
+            phrases.append(
+                f"one more node of kind {row.what}" if kind == "one more node" else f"{row.amount:g} Gbit/s on the link {row.what}"
+            )
     if phrases:
         return f"{' or '.join(phrases)} would make it"
     return "neither one more node of any kind nor a faster link was found to make it"
@@ -45,7 +50,11 @@ def deadline_words(deadline: Deadline) -> str:
     """Answer the deadline question in a sentence."""
     if deadline.met:
         return f"Yes: {deadline.task} ends by {when(deadline.earliest)}, {hours_words(-deadline.late_hours)} before its deadline."
-    start = f"No: the earliest end of {deadline.task} is" if deadline.met is False else f"Not found: the earliest end of {deadline.task} found is"
+    start = (
+        f"No: the earliest end of {deadline.task} is"
+        if deadline.met is False
+        else f"Not found: the earliest end of {deadline.task} found is"
+    )
     late = f"{hours_words(deadline.late_hours)} after its deadline {when(deadline.asked)}"
     sure = "" if deadline.met is False else "; an earlier one is not excluded"
     return f"{start} {when(deadline.earliest)}, {late}{sure}; {remedy_words(deadline)}."

@@ -68,10 +68,18 @@ def best_layers(periods: Periods, step: int, bought: pd.DataFrame | None = None,
     for first, last in zip(edges, [*edges[1:], len(width)], strict=True):
         if keep[first]:
             offer = offers.iloc[best[first]]
-            rows.append((
-                offer["term"], offer["offer_id"], float(offer["term_months"]), float(offer["usd_per_hour"]), float(levels[first]), float(levels[last]),
-                float(width[first:last].sum()), float((gain * width)[first:last].sum()) * HOURS_PER_YEAR,
-            ))  # fmt: skip
+            rows.append(
+                (
+                    offer["term"],
+                    offer["offer_id"],
+                    float(offer["term_months"]),
+                    float(offer["usd_per_hour"]),
+                    float(levels[first]),
+                    float(levels[last]),
+                    float(width[first:last].sum()),
+                    float((gain * width)[first:last].sum()) * HOURS_PER_YEAR,
+                )
+            )
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -101,16 +109,29 @@ def build_ladder(periods: Periods) -> dict[str, pd.DataFrame]:
         low, median, high = weighted_quantiles(peak[:, step], pool.probability, (0.1, 0.5, 0.9)).tolist()
         ends = laddered[laddered["end"] == quarter_start(periods.label(step + 1))]["accelerators"].sum()
         existing = periods.held(step)
-        capacity.append({"quarter": periods.label(step), "existing": existing, "laddered": periods.held(step, laddered) - existing, "ending": float(ends),
-                         "low": low, "median": median, "high": high})  # fmt: skip
+        capacity.append(
+            {
+                "quarter": periods.label(step),
+                "existing": existing,
+                "laddered": periods.held(step, laddered) - existing,
+                "ending": float(ends),
+                "low": low,
+                "median": median,
+                "high": high,
+            }
+        )
     costs = []
     for name, bought in (("ladder", laddered), ("no_ladder", whole), ("nothing", whole.iloc[:0])):
         cost = _cost(periods, bought)
         ending = bought.groupby("end")["accelerators"].sum()
-        costs.append({
-            "name": name, "expected_usd": float(pool.probability @ cost), "cvar_usd": blended_cost(cost, pool.probability, 1.0, a.tail_share),
-            "largest_ending_share": float(ending.max() / bought["accelerators"].sum()) if len(bought) else 0.0,
-        })  # fmt: skip
+        costs.append(
+            {
+                "name": name,
+                "expected_usd": float(pool.probability @ cost),
+                "cvar_usd": blended_cost(cost, pool.probability, 1.0, a.tail_share),
+                "largest_ending_share": float(ending.max() / bought["accelerators"].sum()) if len(bought) else 0.0,
+            }
+        )
     table = laddered.assign(
         quarter=[quarter_of(start) for start in laddered["start"]],
         end_quarter=[quarter_of(end - pd.Timedelta(days=1)) for end in laddered["end"]],

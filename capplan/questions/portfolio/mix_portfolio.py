@@ -22,10 +22,18 @@ LEVELS = 41
 
 
 def mix_portfolio(
-    demand: pd.DataFrame, speeds: pd.DataFrame, prices: pd.DataFrame, a: PortfolioAssumptions, *, classes: pd.DataFrame,
-    holdings: pd.DataFrame | None = None, limits: pd.DataFrame | None = None, usage: pd.DataFrame | None = None, workloads: pd.DataFrame | None = None,
+    demand: pd.DataFrame,
+    speeds: pd.DataFrame,
+    prices: pd.DataFrame,
+    a: PortfolioAssumptions,
+    *,
+    classes: pd.DataFrame,
+    holdings: pd.DataFrame | None = None,
+    limits: pd.DataFrame | None = None,
+    usage: pd.DataFrame | None = None,
+    workloads: pd.DataFrame | None = None,
     rehearsal: Rehearsal | None = None,
-) -> Portfolio:  # fmt: skip
+) -> Portfolio:
     r"""Say how much of the load to reserve, on which terms, and how much to leave to spot and on demand.
 
     A committed accelerator is worth what it displaces. Of load L with distribution F, at a committed price c and an on-demand price p, the
@@ -63,7 +71,8 @@ def mix_portfolio(
 
     Source
     ------
-    Newsvendor: Cachon and Terwiesch, Matching Supply with Demand, chapter 12. Screening curves: Stoft, Power System Economics (2002), part 1.
+    Newsvendor: Cachon and Terwiesch, Matching Supply with Demand, chapter 12. Screening curves: Stoft, Power System Economics (2002), part
+    1.
     """
     nothing = pd.DataFrame({"accelerator": [], "geography": [], "accelerators": [], "start": pd.to_datetime([]), "end": pd.to_datetime([])})
     held = nothing if holdings is None else holdings
@@ -124,10 +133,14 @@ def _about(periods: Periods) -> dict[str, object]:
     soft = float(pool.probability @ (pool.interruptible * hours).sum(axis=(1, 2)))
     peaks = np.sort(pool.load.max(axis=(1, 2)))
     return {
-        "mean_accelerators": mean, "peak_accelerators": float(np.quantile(peaks, 0.95)), "interruptible_share": soft / mean if mean else 0.0,
-        "held_accelerators": periods.held(0), "on_demand_usd_per_hour": pool.on_demand_usd, "spot_usd_per_hour": pool.spot_usd,
+        "mean_accelerators": mean,
+        "peak_accelerators": float(np.quantile(peaks, 0.95)),
+        "interruptible_share": soft / mean if mean else 0.0,
+        "held_accelerators": periods.held(0),
+        "on_demand_usd_per_hour": pool.on_demand_usd,
+        "spot_usd_per_hour": pool.spot_usd,
         "usd_per_year": mean * pool.on_demand_usd * HOURS_PER_YEAR,
-    }  # fmt: skip
+    }
 
 
 def _alone(periods: Periods, offer: object, a: PortfolioAssumptions) -> dict[str, object]:
@@ -139,9 +152,15 @@ def _alone(periods: Periods, offer: object, a: PortfolioAssumptions) -> dict[str
     saved = stack.cost_usd_per_hour(0.0, usd) - stack.cost_usd_per_hour(level, usd)
     ratio = usd / pool.on_demand_usd
     return {
-        "term": offer.term, "offer_id": offer.offer_id, "term_months": months, "usd_per_accelerator_hour": usd,  # type: ignore[attr-defined]
-        "break_even_share": ratio, "quantile_share": 1 - ratio, "accelerators": level, "saving_usd_per_year": saved * HOURS_PER_YEAR,
-    } | result  # fmt: skip
+        "term": offer.term,  # type: ignore[attr-defined]
+        "offer_id": offer.offer_id,  # type: ignore[attr-defined]
+        "term_months": months,
+        "usd_per_accelerator_hour": usd,
+        "break_even_share": ratio,
+        "quantile_share": 1 - ratio,
+        "accelerators": level,
+        "saving_usd_per_year": saved * HOURS_PER_YEAR,
+    } | result
 
 
 def _sources(periods: Periods, layers: pd.DataFrame) -> list[dict[str, object]]:
@@ -209,19 +228,22 @@ def _headline(answer: dict[str, pd.DataFrame]) -> str:
     best = by_pool["saving_usd_per_year"].idxmax()
     part = mix[(mix["accelerator"] == best[0]) & (mix["geography"] == best[1])]
     terms_of = " and ".join(
-        f"{count:,} on {words(str(name)).lower()}"
-        for name, count in whole_parts(part.groupby("term")["accelerators"].sum()).items()
+        f"{count:,} on {words(str(name)).lower()}" for name, count in whole_parts(part.groupby("term")["accelerators"].sum()).items()
     )
     return (
-        f"Beyond what is held, commit to {mix['accelerators'].sum():,.0f} accelerators in {len(by_pool)} of {len(pools)} pools, most of all {best[0]} in {best[1]} "
-        f"({terms_of}): together {money(mix['saving_usd_per_year'].sum())} a year less than spot and on demand alone, with work left undone at its price."
+        f"Beyond what is held, commit to {mix['accelerators'].sum():,.0f} accelerators in {len(by_pool)} of {len(pools)} pools, most of all"
+        f" {best[0]} in {best[1]} ({terms_of}): together {money(mix['saving_usd_per_year'].sum())} a year less than spot and on demand"
+        " alone, with work left undone at its price."
     )
 
 
 def _remarks(answer: dict[str, pd.DataFrame], a: PortfolioAssumptions) -> list[str]:
     """State what was assumed, and where a rule that looks back goes wrong."""
     notes = [
-        "Work is laid on accelerators already held first, then where a contract costs least per unit of work; whole lots, lead times, quotas and budgets are the purchase plan's business.",
+        (
+            "Work is laid on accelerators already held first, then where a contract costs least per unit of work; whole lots, lead times,"
+            " quotas and budgets are the purchase plan's business."
+        ),
         "A contract is costed to its end; after the horizon demand is held at the last quarter's distribution.",
     ]
     late = answer["afterwards"]
@@ -232,8 +254,9 @@ def _remarks(answer: dict[str, pd.DataFrame], a: PortfolioAssumptions) -> list[s
             best = others.idxmin()
             more = float(others[best] - sums["this_portfolio"])
             notes.append(
-                f"Played again on the last quarter of the history, the best rule that looks back ({best.replace('_', ' ')}) would have cost "
-                f"{money(abs(more))} {'more' if more >= 0 else 'less'} than the forecast's commitment; on demand alone {money(sums['nothing'] - sums['this_portfolio'])} more."
+                f"Played again on the last quarter of the history, the best rule that looks back ({best.replace('_', ' ')}) would have cost"
+                f" {money(abs(more))} {'more' if more >= 0 else 'less'} than the forecast's commitment; on demand alone"
+                f" {money(sums['nothing'] - sums['this_portfolio'])} more."
             )
     elif len(answer["recommenders"]) and a.rehearse:
         notes.append("The history is too short to play the rules again: it needs a quarter before the last one.")

@@ -87,7 +87,9 @@ class Periods:
     def _spot_left(self) -> Array:
         """Return the accelerators that can be had as spot in each block of each path, (S, Q, B)."""
         pool = self.pool
-        return np.asarray(pool.spot_cap * spot_left_share(pool.load, np.einsum("s,sqb->qb", pool.probability, pool.load), self.a.spot_scarcity))
+        return np.asarray(
+            pool.spot_cap * spot_left_share(pool.load, np.einsum("s,sqb->qb", pool.probability, pool.load), self.a.spot_scarcity)
+        )
 
     def _stack(self, load: Array, weight: Array, spot: Array, by_class: Array) -> Stack:
         """Put spot, on demand and work left undone beside the load."""
@@ -109,7 +111,8 @@ def measured(stack: Stack, path: Array, probability: Array, level: float, usd_pe
     -------
     dict
         expected_usd, cvar_usd (mean of the worst `tail_share` of paths), coverage_share (of the hours
-        that are not under contract yet), utilisation_share (hours of it in use), stranded_probability (of paths in which it costs more than what it displaces).
+        that are not under contract yet), utilisation_share (hours of it in use), stranded_probability (of paths in which it costs more
+        than what it displaces).
     """
     count = len(probability)
     own = stack.weight / np.where(probability[path] > 0, probability[path], 1.0)

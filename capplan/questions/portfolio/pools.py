@@ -68,8 +68,13 @@ class Pool:
 
 
 def holdings_of(
-    commitments: pd.DataFrame | None, assets: pd.DataFrame | None, skus: pd.DataFrame, offers: pd.DataFrame, sites: pd.DataFrame | None, life_years: float
-) -> pd.DataFrame:  # fmt: skip
+    commitments: pd.DataFrame | None,
+    assets: pd.DataFrame | None,
+    skus: pd.DataFrame,
+    offers: pd.DataFrame,
+    sites: pd.DataFrame | None,
+    life_years: float,
+) -> pd.DataFrame:
     """List contracts and machines already there.
 
     Parameters
@@ -106,9 +111,15 @@ def holdings_of(
 
 
 def build_pools(
-    demand: pd.DataFrame, speeds: pd.DataFrame, prices: pd.DataFrame, classes: pd.DataFrame, holdings: pd.DataFrame, limits: pd.DataFrame | None, a: ProcurementAssumptions,
+    demand: pd.DataFrame,
+    speeds: pd.DataFrame,
+    prices: pd.DataFrame,
+    classes: pd.DataFrame,
+    holdings: pd.DataFrame,
+    limits: pd.DataFrame | None,
+    a: ProcurementAssumptions,
     shares: pd.DataFrame | None = None,
-) -> tuple[list[Pool], pd.DataFrame, list[str]]:  # fmt: skip
+) -> tuple[list[Pool], pd.DataFrame, list[str]]:
     """Lay the work on accelerators (as the given shares say, if any), and gather what each pool can be served with.
 
     Returns
@@ -181,8 +192,13 @@ def build_pools(
 
 
 def lay_out(
-    demand: pd.DataFrame, speeds: pd.DataFrame, prices: pd.DataFrame, classes: pd.DataFrame, holdings: pd.DataFrame, a: ProcurementAssumptions
-) -> pd.DataFrame:  # fmt: skip
+    demand: pd.DataFrame,
+    speeds: pd.DataFrame,
+    prices: pd.DataFrame,
+    classes: pd.DataFrame,
+    holdings: pd.DataFrame,
+    a: ProcurementAssumptions,
+) -> pd.DataFrame:
     """Lay the mean work of the first quarter on accelerators: on those already held first, then where a contract costs least per unit of work.
 
     Returns
@@ -224,7 +240,8 @@ def lay_out(
     lost = [f"{name} in {region}" for name, region in mean.index if not ((table["class"] == name) & (table["region"] == region)).any()]
     if lost:
         raise CapplanError(
-            f"no offer and no contract can serve {', '.join(lost)}; add an offer for an accelerator that speeds.csv names for it, in that geography"
+            f"no offer and no contract can serve {', '.join(lost)}; add an offer for an accelerator that speeds.csv names for it, in that"
+            " geography"
         )
     rows = pd.MultiIndex.from_frame(table[["class", "region"]])
     equal = np.array([[float(key == row) for row in rows] for key in mean.index])
@@ -255,11 +272,16 @@ def _cap(limits: pd.DataFrame | None, kind: str, offers: pd.DataFrame, usual: fl
     total = 0.0
     for row in offers.drop_duplicates(["provider", "region"]).itertuples():
         had = getattr(row, "available_share", 1.0) if kind == "on_demand_accelerators" else 1.0
-        found = pd.DataFrame() if limits is None or limits.empty else limits[
-            (limits["kind"] == kind) & limits["quarter"].isna()
-            & (limits["provider"].isna() | (limits["provider"] == row.provider))
-            & (limits["region"].isna() | limits["region"].isin([row.region, row.geography]))
-            & (limits["accelerator"].isna() | (limits["accelerator"] == row.accelerator))
-        ]  # fmt: skip
+        found = (
+            pd.DataFrame()
+            if limits is None or limits.empty
+            else limits[
+                (limits["kind"] == kind)
+                & limits["quarter"].isna()
+                & (limits["provider"].isna() | (limits["provider"] == row.provider))
+                & (limits["region"].isna() | limits["region"].isin([row.region, row.geography]))
+                & (limits["accelerator"].isna() | (limits["accelerator"] == row.accelerator))
+            ]
+        )
         total += had * (float(found["amount"].min()) if len(found) else usual)
     return total

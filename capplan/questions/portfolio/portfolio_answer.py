@@ -31,7 +31,8 @@ class Portfolio:
     ----------
     pools
         One row an accelerator and geography: accelerator, geography, mean_accelerators, peak_accelerators (95th percentile over
-        paths of the peak block), interruptible_share, held_accelerators (first quarter), on_demand_usd_per_hour, spot_usd_per_hour, usd_per_year
+        paths of the peak block), interruptible_share, held_accelerators (first quarter), on_demand_usd_per_hour, spot_usd_per_hour,
+        usd_per_year
         (of the load on demand; the order of the rows).
     terms
         Each contract term alone, signed at the start of the first quarter: accelerator, geography, term, offer_id, term_months,
@@ -48,7 +49,8 @@ class Portfolio:
     capacity
         accelerator, geography, quarter, existing, laddered, ending, low, median, high (load of the peak block).
     ladder_cost
-        name (ladder, no_ladder: all that pays is bought at once, nothing), expected_usd, cvar_usd over the planned quarters, largest_ending_share.
+        name (ladder, no_ladder: all that pays is bought at once, nothing), expected_usd, cvar_usd over the planned quarters,
+        largest_ending_share.
     curve
         Cost of the first year against the commitment: accelerator, geography, term, accelerators, expected_usd, cvar_usd,
         coverage_share, utilisation_share.

@@ -65,9 +65,16 @@ def measured_load(usage: pd.DataFrame | None, workloads: pd.DataFrame | None, sh
 
 
 def recommend_now(
-    usage: pd.DataFrame, workloads: pd.DataFrame, demand: pd.DataFrame, speeds: pd.DataFrame, prices: pd.DataFrame, a: ProcurementAssumptions,
-    *, classes: pd.DataFrame, holdings: pd.DataFrame,
-) -> pd.DataFrame:  # fmt: skip
+    usage: pd.DataFrame,
+    workloads: pd.DataFrame,
+    demand: pd.DataFrame,
+    speeds: pd.DataFrame,
+    prices: pd.DataFrame,
+    a: ProcurementAssumptions,
+    *,
+    classes: pd.DataFrame,
+    holdings: pd.DataFrame,
+) -> pd.DataFrame:
     """Say what rules that only look back would buy today: in each pool so much of the contract with the cheapest hour, whatever its term.
 
     Parameters
@@ -175,18 +182,27 @@ def play_again(
     known, _ = Periods(earlier, quarter).stack(0, 1)
     forecast = Stack(known.load, known.weight, np.array([pool.on_demand_usd]), np.full((len(known.load), 1), np.inf))
     actual = Stack(load, np.ones(len(load)), np.array([pool.on_demand_usd]), np.full((len(load), 1), np.inf))
-    levels = {"this_portfolio": forecast.best_level(usd_per_hour), "nothing": 0.0, **rules(pool, before, usd_per_hour, a),
-              "hindsight": actual.best_level(usd_per_hour)}  # fmt: skip
+    levels = {
+        "this_portfolio": forecast.best_level(usd_per_hour),
+        "nothing": 0.0,
+        **rules(pool, before, usd_per_hour, a),
+        "hindsight": actual.best_level(usd_per_hour),
+    }
     alone = actual.cost_usd_per_hour(0.0, usd_per_hour) * len(load)
     rows: list[dict[str, object]] = []
     for name, level in levels.items():
         usd = actual.cost_usd_per_hour(level, usd_per_hour) * len(load)
         used = float(actual.used(level).sum())
-        rows.append({
-            "name": name, "accelerators": level, "usd": usd, "saving_share": 1 - usd / alone if alone else 0.0,
-            "coverage_share": used / float(load.sum()) if load.sum() else 0.0,
-            "utilisation_share": used / (level * len(load)) if level > 0 else float("nan"),
-        })  # fmt: skip
+        rows.append(
+            {
+                "name": name,
+                "accelerators": level,
+                "usd": usd,
+                "saving_share": 1 - usd / alone if alone else 0.0,
+                "coverage_share": used / float(load.sum()) if load.sum() else 0.0,
+                "utilisation_share": used / (level * len(load)) if level > 0 else float("nan"),
+            }
+        )
     return rows
 
 

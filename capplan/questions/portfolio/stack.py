@@ -15,7 +15,8 @@ Array = np.ndarray
 class Stack:
     r"""Load that commitments serve first and other sources after them, in the order of their price.
 
-    With K accelerators committed, point i costs :math:`C_i(K) = \sum_j p_j \min(\max(L_i - K - \sum_{l<j} m_{il}, 0), m_{ij})`, and one more
+    With K accelerators committed, point i costs :math:`C_i(K) = \sum_j p_j \min(\max(L_i - K - \sum_{l<j} m_{il}, 0), m_{ij})`, and one
+    more
     committed accelerator is worth :math:`g(K) = \sum_i w_i\,p_{j(i,K)} / \sum_i w_i`, the price of the source that it displaces, which
     falls in K. So the best commitment at price c is the smallest K with g(K) <= c: with one source at price p the
     1 - c/p quantile of load (newsvendor), on a load-duration curve the level that is used c/p of the time (screening curve).

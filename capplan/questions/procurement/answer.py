@@ -14,7 +14,8 @@ class Proof:
     Parameters
     ----------
     lower_usd, upper_usd
-        The best plan costs at least the first; this plan costs the second (risk-weighted, discounted, gross; where demand is held, with what serving
+        The best plan costs at least the first; this plan costs the second (risk-weighted, discounted, gross; where demand is held, with
+        what serving
         it costs in the years after the horizon).
     gap_share
         (upper - lower) / upper.
@@ -45,7 +46,8 @@ class Purchases:
         offer_id, kind, sku, provider, accelerator, region, geography, term, gives, quarter, end_quarter, starts, ends, lots, machines,
         accelerators, usd_per_hour (one
         machine), upfront_usd, usd (whole contract), bridge_usd (expected cost
-        of slipped delivery), beyond_horizon_usd, requoted (rests on a quote that must be given again), submit_by (last day to ask for approval), sign_by (last day of
+        of slipped delivery), beyond_horizon_usd, requoted (rests on a quote that must be given again), submit_by (last day to ask for
+        approval), sign_by (last day of
         signature, `approval_days` later), signed_on (that day, or the first on which it can be signed), late (the day to submit is past),
         firm (due before the next review).
     capacity
@@ -54,7 +56,8 @@ class Purchases:
         quarter, class, region, source, provider, accelerator, expected_accelerator_hours, expected_work, expected_usd.
     costs
         path, probability, quarter, component, usd; undiscounted. Data that leaves its home is the component egress; what is not paid for
-        machines that come late is late_delivery, and power of bought machines that is paid for in any case is power_paid_for, both below zero.
+        machines that come late is late_delivery, and power of bought machines that is paid for in any case is power_paid_for, both below
+        zero.
     service
         path, class, region, quarter, demanded, served, shortfall, served_share.
     paths
@@ -66,7 +69,8 @@ class Purchases:
         would begin to pay).
     alternatives
         name, expected_usd, cvar_usd, p10_usd, p90_usd, worst_usd, objective_usd (all discounted and gross; where demand is held,
-        with what serving it costs in the years after the horizon), spend_usd, shortfall_usd (undiscounted, planned quarters), beyond_horizon_usd,
+        with what serving it costs in the years after the horizon), spend_usd, shortfall_usd (undiscounted, planned quarters),
+        beyond_horizon_usd,
         regret_usd (objective less the plan's), meaning.
     information
         name, usd, meaning: value of a perfect forecast (EVPI), of planning with scenarios (VSS), and cost of waiting.
@@ -77,15 +81,18 @@ class Purchases:
     deferrals
         class, region, from_quarter, to_quarter, work, usd (price of the delay): work that is put off; service counts it where it is done.
     agreements
-        agreement_id, provider, start, end, committed_usd, rolled_in_usd, drawn_usd, signed_usd (still to come from contracts signed), bought_usd,
+        agreement_id, provider, start, end, committed_usd, rolled_in_usd, drawn_usd, signed_usd (still to come from contracts signed),
+        bought_usd,
         by_the_hour_usd (expected), rolled_out_usd, shortfall_usd (expected): how far each contract year of a spend agreement is used up.
     branches
-        branch, probability, demand_share, offer_id, kind, quarter, lots, accelerators, usd, sign_by, firm: what would be signed now and later
+        branch, probability, demand_share, offer_id, kind, quarter, lots, accelerators, usd, sign_by, firm: what would be signed now and
+        later
         if later purchases may follow the demand seen by the next review; empty where paths do not differ by then.
     explanation
         about, words: a line in plain words for each number the plan rests on.
     verdicts
-        offer_id, quarter, lots, usd, verdict (sign, wait, too close to call), saves_usd, saves_low_usd, saves_high_usd, paths: what signing each purchase due now
+        offer_id, quarter, lots, usd, verdict (sign, wait, too close to call), saves_usd, saves_low_usd, saves_high_usd, paths: what
+        signing each purchase due now
         saves against waiting for it, on paths the plan has not seen; empty where there are none.
     """
 

@@ -118,7 +118,11 @@ def expected_use(work: Work, recourse: Recourse, decisions: sparse.csr_matrix, p
 
 def _components(recourse: Recourse) -> dict[str, np.ndarray]:
     """Split the price of each recourse column under each technology, (technologies, r), by component; egress and late deliveries where there are any."""
-    component = recourse.columns["source"].replace({"on_demand_bill": "on_demand", "discount": "on_demand", "agreement_draw": "on_demand"}).to_numpy()
+    component = (
+        recourse.columns["source"]
+        .replace({"on_demand_bill": "on_demand", "discount": "on_demand", "agreement_draw": "on_demand"})
+        .to_numpy()
+    )
     egress = recourse.columns["egress"].to_numpy(float)
     price = charged(recourse) - egress
     names = [*BY_HOUR, *(["late_delivery"] if "late_delivery" in component else [])]
@@ -215,10 +219,20 @@ def dispatch_table(work: Work, market: Market, choices: Choices, recourse: Recou
         somewhere = market.pools.loc[pool[j]] if pool[j] >= 0 else None
         if moved[:, j].any():
             frames.append(
-                pd.DataFrame({"quarter": list(choices.timeline.horizon), "class": about["class"], "region": about["region"], "source": "egress",
-                              "provider": about["home_provider"], "accelerator": "", "expected_accelerator_hours": 0.0, "expected_work": 0.0,
-                              "expected_usd": moved[:, j]})
-            )  # fmt: skip
+                pd.DataFrame(
+                    {
+                        "quarter": list(choices.timeline.horizon),
+                        "class": about["class"],
+                        "region": about["region"],
+                        "source": "egress",
+                        "provider": about["home_provider"],
+                        "accelerator": "",
+                        "expected_accelerator_hours": 0.0,
+                        "expected_work": 0.0,
+                        "expected_usd": moved[:, j],
+                    }
+                )
+            )
         done = hours[:, j] * (1.0 if source == "shortfall" else columns["work"][j]) * about["fastest"]
         frames.append(
             pd.DataFrame(

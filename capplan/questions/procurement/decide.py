@@ -85,14 +85,17 @@ def decide(problem: Problem, *, warm: Warm | None = None, proof: Effort | None =
         What an earlier decision left (`Decided.solution.warm`): its cuts hold where only first-stage costs, limits or the risk weight
         moved, its bases also where prices by the hour or demand did. Which of several plans within the gap is found may depend on it.
     proof
-        How much is done to bound what any plan could cost where spend agreements run (elsewhere the bounds come with the solution); None where bounds
+        How much is done to bound what any plan could cost where spend agreements run (elsewhere the bounds come with the solution); None
+        where bounds
         are not asked for.
     """
     a = problem.assumptions
     solved: dict[tuple[tuple[str, float], ...], tuple[Stated, Model, Solution]] = {}
 
     def solve(factor: Mapping[str, float]) -> tuple[Work, Recourse, Solution]:
-        found = state_problem(replace(problem, classes=problem.classes.assign(shortfall_factor=problem.classes["class"].map(factor))) if factor else problem)
+        found = state_problem(
+            replace(problem, classes=problem.classes.assign(shortfall_factor=problem.classes["class"].map(factor))) if factor else problem
+        )
         feasible(found.model)
         model, solution = best_plan(found.model, a, warm, proof, exact=proof == FULL)
         solved[tuple(factor.items())] = found, model, solution
@@ -108,8 +111,11 @@ def decide(problem: Problem, *, warm: Warm | None = None, proof: Effort | None =
             solve({})
     if clock.cut_short:
         notes += (
-            f"The time limit of {a.time_limit_seconds:g} s ended the search. What a clock ends depends on the machine, so the same inputs may give another plan; "
-            "for a run that repeats set time_limit_seconds to 0, and gap_share to the gap that is close enough.",
+            (
+                f"The time limit of {a.time_limit_seconds:g} s ended the search. What a clock ends depends on the machine, so the same"
+                " inputs may give another plan; for a run that repeats set time_limit_seconds to 0, and gap_share to the gap that is close"
+                " enough."
+            ),
         )
     found, model, solution = solved[key]
     lots = model.lots(solution.x).round()

@@ -37,12 +37,21 @@ def first_answer(found: Decided) -> FirstAnswer:
     expected = first + float(program.probability @ cost)
     bad = first + blended_cost(cost, program.probability, 1.0, a.tail_share)
     firm = found.purchases[found.purchases["firm"]]
-    what = f"{counted(len(firm), 'contract')} to sign before the next review, worth {money(firm['usd'].sum())}" if len(firm) else "nothing to sign before the next review"
+    what = (
+        f"{counted(len(firm), 'contract')} to sign before the next review, worth {money(firm['usd'].sum())}"
+        if len(firm)
+        else "nothing to sign before the next review"
+    )
     headline = (
         f"First answer: {what}; {money(expected)} in expectation and {money(bad)} in the worst {100 * a.tail_share:g} % of cases, "
         f"proven within {100 * solution.gap_share:.2g} % of the best plan."
     )
-    notes = ("A first answer starts from the last one and stops early: the full one, which a report would show, may choose another plan within that gap.",)
+    notes = (
+        (
+            "A first answer starts from the last one and stops early: the full one, which a report would show, may choose another plan"
+            " within that gap."
+        ),
+    )
     return FirstAnswer(
         found.purchases,
         capacity_table(found.choices, found.market, found.lots),

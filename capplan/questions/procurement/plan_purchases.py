@@ -65,9 +65,15 @@ def plan_purchases(problem: Problem, *, tell: Callable[[Decided], None] | None =
     signed = bool((market.holdings["kind"] == "contract").any())
     said = look_back_levels(problem, market, work)
     further = look_back_cases(said, choices, market, model)
-    reasons = explain(work, market, choices, recourse, model, solution, bought, a, stopped_by=found.stopped_by, signed=signed, further=further)
+    reasons = explain(
+        work, market, choices, recourse, model, solution, bought, a, stopped_by=found.stopped_by, signed=signed, further=further
+    )
     branches = plan_branches(work, choices, model, solution, bought, a)
-    information = reasons.information if branches is None or branches.information.empty else pd.concat([reasons.information, branches.information], ignore_index=True)
+    information = (
+        reasons.information
+        if branches is None or branches.information.empty
+        else pd.concat([reasons.information, branches.information], ignore_index=True)
+    )
     verdicts = pd.DataFrame(columns=VERDICTS) if fresh is None else judge_purchases(found, fresh)
     explanation = in_words(bought, reasons.alternatives, information, reasons.binding, reasons.rejected, proof, a)
     return Purchases(

@@ -23,12 +23,14 @@ class Problem:
         What must be served, on each path.
     speeds : class, accelerator, work_per_accelerator_hour
         What runs where, and how fast.
-    classes : class, interruptible, residency, stage_kind, shortfall_usd_per_unit, api; optionally api_usd_per_unit, api_units_per_hour, home_provider,
+    classes : class, interruptible, residency, stage_kind, shortfall_usd_per_unit, api; optionally api_usd_per_unit, api_units_per_hour,
+    home_provider,
         home_region, egress_gib_per_unit
         Classes of work.
     assumptions
         Dates, horizon, risk and all else that no table states.
-    offers, skus, commitments, limits, assets, sites, spend_agreements, other_costs, offer_tiers, offer_payments, egress_prices, price_paths, price_states,
+    offers, skus, commitments, limits, assets, sites, spend_agreements, other_costs, offer_tiers, offer_payments, egress_prices,
+    price_paths, price_states,
     delivery_states
         Tables of the book; None or empty where it has none. Of other costs only those billed by the provider of a spend agreement count.
     usage, workloads

@@ -27,13 +27,17 @@ class ScalingFit:
     parameters
         curve, law, parameter, value, standard_error.
     quality
-        curve, law, chosen, points, residual_standard_error, held_out_accelerators, held_out_error_share (the largest count predicted from the
+        curve, law, chosen, points, residual_standard_error, held_out_accelerators, held_out_error_share (the largest count predicted from
+        the
         others; empty with fewer than four counts).
     curve
-        curve, law, accelerators, throughput, lower, upper (where a new run will lie), efficiency_share (of the smallest run's measured throughput per
-        accelerator), all of `NewRun`; marginal_share (what one more adds by the chosen law, of the law's smallest run); up to four times the largest run.
+        curve, law, accelerators, throughput, lower, upper (where a new run will lie), efficiency_share (of the smallest run's measured
+        throughput per
+        accelerator), all of `NewRun`; marginal_share (what one more adds by the chosen law, of the law's smallest run); up to four times
+        the largest run.
     limits
-        curve, law, scaling, smallest_accelerators, largest_accelerators, peak_accelerators, peak_throughput, knee_accelerators, worthwhile_accelerators,
+        curve, law, scaling, smallest_accelerators, largest_accelerators, peak_accelerators, peak_throughput, knee_accelerators,
+        worthwhile_accelerators,
         limit_throughput; empty where the law has none.
     runs
         curve, accelerators, throughput, fitted, efficiency_share (measured, of the law's throughput of one).
@@ -76,7 +80,8 @@ class ScalingFit:
         Returns
         -------
         DataFrame
-            curve, law, accelerators, throughput, lower, upper (of a new run), efficiency_share (of the smallest run's measured throughput per
+            curve, law, accelerators, throughput, lower, upper (of a new run), efficiency_share (of the smallest run's measured throughput
+            per
             accelerator), marginal_share (what one more adds by the law, of its smallest run), beyond_measured.
 
         Raises
@@ -126,8 +131,10 @@ def fit_scaling(runs: pd.DataFrame, a: ScalingAssumptions) -> ScalingFit:
     .. math:: X(N) = \frac{\gamma N}{1 + \alpha(N-1) + \beta N(N-1)},\quad N_\text{peak} = \sqrt{\frac{1-\alpha}{\beta}},\quad
               N_\text{knee} = \frac{1}{\alpha},\quad X_\infty = \frac{\gamma}{\alpha}\ (\beta = 0)
 
-    beside Amdahl's law (beta = 0), Gustafson's and a power law, each by bounded least squares, as they are published. What a new run will give is
-    read from relative residuals: the law that is asked for, or the geometric mean of the Universal Scalability Law, which saturates, and the
+    beside Amdahl's law (beta = 0), Gustafson's and a power law, each by bounded least squares, as they are published. What a new run will
+    give is
+    read from relative residuals: the law that is asked for, or the geometric mean of the Universal Scalability Law, which saturates, and
+    the
     power law, which never does; public curves lie between the two.
 
     Parameters
@@ -283,8 +290,14 @@ def _headline(row: pd.Series, a: ScalingAssumptions) -> str:
     """Say up to where accelerators are worth adding."""
     start = f"{row['curve']}: "
     if np.isnan(row["worthwhile_accelerators"]):
-        return f"{start}every further accelerator adds at least {a.marginal_share_floor:.0%} of what one does in the smallest run; no limit is in sight."
-    text = f"{start}beyond {row['worthwhile_accelerators']:,.0f} accelerators one more adds less than {a.marginal_share_floor:.0%} of what one does in the smallest run"
+        return (
+            f"{start}every further accelerator adds at least {a.marginal_share_floor:.0%} of what one does in the smallest run; no limit is"
+            " in sight."
+        )
+    text = (
+        f"{start}beyond {row['worthwhile_accelerators']:,.0f} accelerators one more adds less than {a.marginal_share_floor:.0%} of what one"
+        " does in the smallest run"
+    )
     if row["worthwhile_accelerators"] > row["largest_accelerators"]:
         text += f" (extrapolated: the largest measured run has {row['largest_accelerators']:,.0f})"
     if np.isfinite(row["peak_accelerators"]):

@@ -1,7 +1,8 @@
 """The laws of scaling: throughput as a function of the number of accelerators, and bounded fits of each.
 
 All four are fitted by least squares on throughput with every parameter held at zero or above, so that no curve bends upwards
-beyond what was measured. The Universal Scalability Law is written as X = N / (q + p N + r N (N - 1)), whose three coefficients are free of each other:
+beyond what was measured. The Universal Scalability Law is written as X = N / (q + p N + r N (N - 1)), whose three coefficients are free of
+each other:
 gamma = 1 / (q + p), alpha = p / (q + p), beta = r / (q + p); bounds at zero then keep alpha in [0, 1].
 """
 
@@ -255,10 +256,20 @@ def fit_relative(name: str, accelerators: np.ndarray, throughput: np.ndarray) ->
     n, x = np.asarray(accelerators, dtype=float), np.asarray(throughput, dtype=float)
     form, typical = FORMS[name][0], _sizes(name, n, x)
     upper = np.array([1 / typical[0], np.inf]) if name == "power" else np.inf
-    starts = [fit_law(name, n, x).coefficients / typical, np.array([0.9, *[0.1] * (len(typical) - 1)]), np.array([0.5, 0.5, 1e-3][: len(typical)])]
+    starts = [
+        fit_law(name, n, x).coefficients / typical,
+        np.array([0.9, *[0.1] * (len(typical) - 1)]),
+        np.array([0.5, 0.5, 1e-3][: len(typical)]),
+    ]
     found = [
         least_squares(
-            lambda u: np.log(form(n, u * typical) / x), np.clip(start, 1e-9, upper), bounds=(0.0, upper), xtol=1e-12, ftol=1e-12, gtol=1e-12, max_nfev=2000
+            lambda u: np.log(form(n, u * typical) / x),
+            np.clip(start, 1e-9, upper),
+            bounds=(0.0, upper),
+            xtol=1e-12,
+            ftol=1e-12,
+            gtol=1e-12,
+            max_nfev=2000,
         )
         for start in starts
     ]

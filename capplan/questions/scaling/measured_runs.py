@@ -84,8 +84,8 @@ def _faults(name: str, part: pd.DataFrame) -> list[str]:
         faults.append(f"curve {name}: all {len(part)} runs are on {part['accelerators'].iloc[0]:g} accelerators; measure other counts too")
     elif counts < MINIMUM_COUNTS:
         faults.append(
-            f"curve {name}: {counts} different count{'s' if counts > 1 else ''} of accelerators; a curve with contention and coherency needs at least "
-            f"{MINIMUM_COUNTS}: measure one more, for instance at twice the largest"
+            f"curve {name}: {counts} different count{'s' if counts > 1 else ''} of accelerators; a curve with contention and coherency"
+            f" needs at least {MINIMUM_COUNTS}: measure one more, for instance at twice the largest"
         )
     elif not units:
         by_count = part.groupby("accelerators")["throughput"].mean()
@@ -113,8 +113,11 @@ def _kind(name: str, part: pd.DataFrame) -> tuple[str, str]:
     else:
         found = "mixed"
     if found == "mixed" or (stated and stated[0] != found):
-        return (stated[0] if stated else "mixed"), (
-            f"{name}: the batch differs between points ({batch.min():g} to {batch.max():g} samples), so part of the difference is not scaling; "
-            "times to train in particular then follow no single law."
+        return (
+            (stated[0] if stated else "mixed"),
+            (
+                f"{name}: the batch differs between points ({batch.min():g} to {batch.max():g} samples), so part of the difference is not"
+                " scaling; times to train in particular then follow no single law."
+            ),
         )
     return found, ""

@@ -10,10 +10,12 @@ from capplan.questions.scaling.laws import FORMS, fit_relative
 
 #: Laws whose geometric mean predicts where none is named: contention that saturates, and a power law that never does.
 AVERAGED = ("usl", "power")
-#: What is known of the scatter of runs before a curve is looked at: its size (logarithm), as if seen in so many points. Public MLPerf and MosaicML
+#: What is known of the scatter of runs before a curve is looked at: its size (logarithm), as if seen in so many points. Public MLPerf and
+#: MosaicML
 #: curves scatter by 3 to 10 % around their laws.
 PRIOR_SCATTER, PRIOR_POINTS = 0.06, 4.0
-#: How far off a law is beyond the largest run, per unit of the logarithm of how far beyond (standard deviation): strong scaling changes its batch and
+#: How far off a law is beyond the largest run, per unit of the logarithm of how far beyond (standard deviation): strong scaling changes
+#: its batch and
 #: parallelism on the way, weak scaling hardly. Chosen while looking at the families of
 #: MLPerf Training v3.0 to v5.1 and MosaicML's benchmarks, so that their coverage is partly in-sample.
 BEYOND = {"strong": 0.25, "mixed": 0.25, "weak": 0.06}

@@ -110,7 +110,8 @@ def replay_trace(
         raise CapplanError("a replay needs replicas with at least one slot and one accelerator, and a floor from 0 on for every hour")
     if len(arrivals) and (arrivals[0] < 0 or arrivals[-1] > len(floor) * SECONDS_PER_HOUR):
         raise CapplanError(
-            f"the trace runs from {arrivals[0]:,.0f} to {arrivals[-1]:,.0f} s, the schedule holds {len(floor)} hours from 0 on; give one number of replicas for each hour"
+            f"the trace runs from {arrivals[0]:,.0f} to {arrivals[-1]:,.0f} s, the schedule holds {len(floor)} hours from 0 on; give one"
+            " number of replicas for each hour"
         )
     quota = _quota(a, accelerators)
     mean = float(services.mean()) if len(services) else 1.0
@@ -261,7 +262,8 @@ def _step(mean_seconds: float, hours: int) -> float:
     least = hours * SECONDS_PER_HOUR / MOST_STEPS
     if least > max(wanted, mean_seconds / FEWEST_STEPS_PER_SERVICE):
         raise CapplanError(
-            f"a trace of {hours:,} hours is too long to replay requests of {mean_seconds:.3g} s; replay a part of it, such as the busiest days"
+            f"a trace of {hours:,} hours is too long to replay requests of {mean_seconds:.3g} s; replay a part of it, such as the busiest"
+            " days"
         )
     return SECONDS_PER_HOUR / math.ceil(SECONDS_PER_HOUR / max(wanted, least))
 

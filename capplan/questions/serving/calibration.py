@@ -239,7 +239,12 @@ def predict(
             lower.loc[unseen, name] = lower.loc[unseen, name].clip(upper=low)
             upper.loc[unseen, name] = upper.loc[unseen, name].clip(lower=high)
         new[unseen] = new[unseen] + [f" {kind} {value}" for value in setups.loc[unseen, kind]]
-    return values.set_axis(index), lower.clip(upper=1.0).set_axis(index), upper.clip(lower=1.0).set_axis(index), new.str.strip().set_axis(index)
+    return (
+        values.set_axis(index),
+        lower.clip(upper=1.0).set_axis(index),
+        upper.clip(lower=1.0).set_axis(index),
+        new.str.strip().set_axis(index),
+    )
 
 
 def target_of(table: pd.DataFrame, name: str) -> pd.Series:
@@ -263,7 +268,9 @@ def _lengths(setups: pd.DataFrame, runs: pd.DataFrame) -> pd.Series:
 def _dated(setups: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """Add the version of the engine and the day where a question says nothing of them: the newest that was measured of the engine."""
     setups = setups.copy()
-    newest = (runs.sort_values("as_of", na_position="first", kind="stable") if "as_of" in runs else runs).drop_duplicates("engine", keep="last")
+    newest = (runs.sort_values("as_of", na_position="first", kind="stable") if "as_of" in runs else runs).drop_duplicates(
+        "engine", keep="last"
+    )
     for name in ("engine_version", "as_of"):
         if name in runs and name not in setups:
             setups[name] = setups["engine"].map(newest.set_index("engine")[name])
@@ -314,7 +321,9 @@ def _held_out(evidence: Evidence, fold: Values, *, lawful: bool) -> tuple[pd.Dat
 def _blended(blends: dict[str, Blend], features: pd.DataFrame, roof: pd.DataFrame) -> tuple[pd.DataFrame, Values]:
     """Return the seconds of each row, and how far the learners are apart (one column a latency)."""
     found = {name: blends[name].predict(features, np.log(roof[name]).to_numpy(), parts_of(roof, name)) for name in METRICS}
-    return pd.DataFrame({name: np.exp(logs) for name, (logs, _) in found.items()}), np.column_stack([spread for _, spread in found.values()])
+    return pd.DataFrame({name: np.exp(logs) for name, (logs, _) in found.items()}), np.column_stack(
+        [spread for _, spread in found.values()]
+    )
 
 
 def _level(share: float, count: float) -> float:

@@ -70,8 +70,10 @@ def accelerator_choices(
     Returns
     -------
     DataFrame
-        The cheapest point of each accelerator that meets the targets, with requests_per_accelerator_hour (all slots taken), its band (_lower,
-        _upper), usd_per_accelerator_hour, usd (of the sized fleets over all hours) and usd_per_thousand_requests; cheapest first, those without a
+        The cheapest point of each accelerator that meets the targets, with requests_per_accelerator_hour (all slots taken), its band
+        (_lower,
+        _upper), usd_per_accelerator_hour, usd (of the sized fleets over all hours) and usd_per_thousand_requests; cheapest first, those
+        without a
         price last.
 
     Raises
@@ -133,8 +135,9 @@ def speed_check(workload: str, choices: pd.DataFrame, speeds: pd.DataFrame) -> p
 def speed_notes(checks: pd.DataFrame) -> list[str]:
     """Name every stated speed that lies outside the band of what is known."""
     return [
-        f"speeds.csv says that {row.workload} does {row.stated:,.0f} requests an hour on one {row.accelerator}; the {row.basis} throughput within its latency target is "
-        f"{row.found:,.0f} ({row.lower:,.0f} to {row.upper:,.0f}). The purchase plan uses the stated one: measure, and correct the one that is wrong."
+        f"speeds.csv says that {row.workload} does {row.stated:,.0f} requests an hour on one {row.accelerator}; the {row.basis} throughput"
+        f" within its latency target is {row.found:,.0f} ({row.lower:,.0f} to {row.upper:,.0f}). The purchase plan uses the stated one:"
+        " measure, and correct the one that is wrong."
         for row in checks[~checks["agrees"].astype(bool)].itertuples()
     ]
 
@@ -160,7 +163,7 @@ def length_notes(services: pd.DataFrame, requests: pd.DataFrame | None) -> list[
             found, stated = float(sums.loc[row.workload, name] / sums.loc[row.workload, "requests"]), float(getattr(row, name))
             if abs(found - stated) > LENGTH_TOLERANCE_SHARE * max(found, 1.0):
                 notes.append(
-                    f"services.csv states {stated:,.0f} {name.replace('_', ' ')} for a request of {row.workload}; the request log's mean is {found:,.0f}. "
-                    "Correct the one that is wrong: the fleet is sized on the stated length."
+                    f"services.csv states {stated:,.0f} {name.replace('_', ' ')} for a request of {row.workload}; the request log's mean is"
+                    f" {found:,.0f}. Correct the one that is wrong: the fleet is sized on the stated length."
                 )
     return notes

@@ -70,7 +70,10 @@ def formulas_under_bursts(one: Hosted, region: str, a: ServingAssumptions) -> pd
     peak = fleet.hours.loc[fleet.hours["requests"].idxmax()]
     # the first hour fills the fleet; the second is looked at
     hours = pd.DataFrame({"hour": [0, 1], "requests": float(peak["requests"])})
-    floor, waiting = np.full(len(hours), int(peak["replicas"])), a.model_copy(update={"admission_rule": "queue", "quota_accelerators": None})
+    floor, waiting = (
+        np.full(len(hours), int(peak["replicas"])),
+        a.model_copy(update={"admission_rule": "queue", "quota_accelerators": None}),
+    )
     held, allowed = held_seconds(fleet.point, output), allowed_wait(fleet.point, fleet.first_token_seconds)
     slots = np.array([float(peak["replicas"]) * float(fleet.point["concurrency"])])
     rows = []
@@ -89,14 +92,16 @@ def formulas_note(table: pd.DataFrame, a: ServingAssumptions) -> str:
     wrong = table[~table["valid"]]
     if wrong.empty:
         return (
-            f"The queueing formulas hold for bursts of up to {table['burst_factor'].max():g} times for {a.burst_minutes:g} minutes of the busiest hour."
+            f"The queueing formulas hold for bursts of up to {table['burst_factor'].max():g} times for {a.burst_minutes:g} minutes of the"
+            " busiest hour."
         )
     first = wrong.iloc[0]
     before = table[table["burst_factor"] < first["burst_factor"]]["burst_factor"]
     held = f"hold for bursts of up to {before.max():.3g} times" if len(before) else "do not hold even without a burst"
     return (
-        f"The queueing formulas {held} for {a.burst_minutes:g} minutes of the busiest hour. At {first['burst_factor']:.3g} times they promise "
-        f"{first['formula_share']:.0%} of its requests in time, and a simulation finds {first['simulated_share']:.0%}: trust the replay there."
+        f"The queueing formulas {held} for {a.burst_minutes:g} minutes of the busiest hour. At {first['burst_factor']:.3g} times they"
+        f" promise {first['formula_share']:.0%} of its requests in time, and a simulation finds {first['simulated_share']:.0%}: trust the"
+        " replay there."
     )
 
 

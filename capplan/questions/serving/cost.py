@@ -45,7 +45,8 @@ def loaded_costs(
 ) -> pd.DataFrame:
     r"""Say what each served workload costs in all, a thousand requests and a million tokens, fully loaded.
 
-    Other costs of a cost centre are shared among its served workloads: egress and network by requests, all else by what they spend on compute.
+    Other costs of a cost centre are shared among its served workloads: egress and network by requests, all else by what they spend on
+    compute.
     Of cost centres without a served workload (a platform team), serving bears its share of people, network, software and support.
 
     .. math:: u_w = \frac{C_w + \sum_k O_k s_{kw}}{R_w}
@@ -66,7 +67,8 @@ def loaded_costs(
     Returns
     -------
     DataFrame
-        workload, feature, component, usd, usd_per_thousand_requests, usd_per_million_tokens; components of a workload add up to its cost. Without
+        workload, feature, component, usd, usd_per_thousand_requests, usd_per_million_tokens; components of a workload add up to its cost.
+        Without
         requests or tokens the unit costs are empty.
 
     Raises

@@ -82,8 +82,22 @@ def features_of(
 def parts_of(roof: pd.DataFrame, metric: str) -> Values:
     """Return the parts of a roofline's time that the physics give factors of their own (seconds, one column each)."""
     names = {
-        "token_seconds": ("weights_seconds", "cache_seconds", "arithmetic_seconds", "prompt_seconds", "exchange_seconds", "overhead_seconds"),
-        "first_token_seconds": ("prefill_seconds", "ahead_seconds", "handling_seconds", "waiting_seconds", "overhead_seconds", "token_seconds"),
+        "token_seconds": (
+            "weights_seconds",
+            "cache_seconds",
+            "arithmetic_seconds",
+            "prompt_seconds",
+            "exchange_seconds",
+            "overhead_seconds",
+        ),
+        "first_token_seconds": (
+            "prefill_seconds",
+            "ahead_seconds",
+            "handling_seconds",
+            "waiting_seconds",
+            "overhead_seconds",
+            "token_seconds",
+        ),
     }[metric]
     fixed = np.full(len(roof), 1e-3)
     return np.column_stack([roof[list(names)].to_numpy(dtype=float).clip(min=NEXT_TO_NOTHING), fixed])

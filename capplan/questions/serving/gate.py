@@ -24,7 +24,8 @@ def floors(done: pd.DataFrame, roof: pd.DataFrame, models: pd.DataFrame, acceler
         t_\text{request} \ge \max\left(\frac{N\,2 P_a (n_\text{in} + n_\text{out} - 1)}{g\,F},\;
         t_\text{first} + \frac{N}{n}(n_\text{out} - 1)\,t_\text{token}\right)
 
-    by Little's law: N requests in progress that take t each are N/t a second, and each costs its operations; n of them are held in the cache at
+    by Little's law: N requests in progress that take t each are N/t a second, and each costs its operations; n of them are held in the
+    cache at
     once, and the others wait for a place. W are the bytes of the
     weights that a step reads; where it is not known how many workers write, those of one token and all accelerators are taken.
 

@@ -70,7 +70,8 @@ def host_service(
 ) -> Hosted:
     """Choose the accelerator that serves a service for least, and size a fleet in every region.
 
-    The target for the first token is the service's own, or what its surfaces leave of theirs where that is tighter. Accelerators are those the
+    The target for the first token is the service's own, or what its surfaces leave of theirs where that is tighter. Accelerators are those
+    the
     speeds table names for the workload and that are offered; all that are offered, where it names none.
 
     Parameters
@@ -92,7 +93,8 @@ def host_service(
     service = service_of(row)
     if "unit" in row and row["unit"] != "requests":
         raise CapplanError(
-            f"{row['workload']} is measured in {row['unit']}, and a service is sized on requests; set its unit to requests in workloads.csv and count them in usage.csv"
+            f"{row['workload']} is measured in {row['unit']}, and a service is sized on requests; set its unit to requests in workloads.csv"
+            " and count them in usage.csv"
         )
     stated = speeds.loc[speeds["workload"] == row["workload"], "accelerator"]
     offered = sorted(set(prices["accelerator"]) & set(accelerators["accelerator"]))
@@ -111,7 +113,8 @@ def host_service(
     length = interval_hours(usage[usage["workload"] == row["workload"]])
     if length > 1:
         notes.append(
-            f"{row['workload']}: usage comes in intervals of {length} hours and is spread evenly over them; its peaks are higher than shown. Give hourly usage."
+            f"{row['workload']}: usage comes in intervals of {length} hours and is spread evenly over them; its peaks are higher than"
+            " shown. Give hourly usage."
         )
     return Hosted(service, choices, points, fleets, tuple(notes))
 
@@ -162,7 +165,7 @@ def _first_token_target(
             target = min(target, left)
         else:
             notes.append(
-                f"{row.surface}: network, retrieval and the like leave {max(0.0, left):.2f} s for the first token, and the quickest machine takes {quickest:.2f} s; "
-                "the fleet is sized without this target, and its budget is missed."
+                f"{row.surface}: network, retrieval and the like leave {max(0.0, left):.2f} s for the first token, and the quickest machine"
+                f" takes {quickest:.2f} s; the fleet is sized without this target, and its budget is missed."
             )
     return target, notes

@@ -31,10 +31,12 @@ class Budget:
     Parameters
     ----------
     parts
-        surface, part, mean_seconds, p95_seconds (of the part alone), target_share (of the target, by mean), inside (does the machine decide it?).
+        surface, part, mean_seconds, p95_seconds (of the part alone), target_share (of the target, by mean), inside (does the machine
+        decide it?).
     surfaces
         surface, measure, target_seconds, target_share, seconds (the whole at that share of requests), met, breaks_at (the part that
-        breaks the target; empty where it is met), any_hardware (could some listed machine meet it?), over_seconds, left_seconds (what the model may take for its first token or whole answer).
+        breaks the target; empty where it is met), any_hardware (could some listed machine meet it?), over_seconds, left_seconds (what the
+        model may take for its first token or whole answer).
     headline
         One sentence with the number that decides.
     """
@@ -218,7 +220,8 @@ def surface_time(outside: list[tuple[str, float, float]], wait: Wait, machine: M
     for part, median, high in outside:
         if not 0 < median <= high:
             raise CapplanError(
-                f"latency part {part}: the median is {median:g} s and the 95th percentile {high:g} s; both must be above 0, the second not below the first"
+                f"latency part {part}: the median is {median:g} s and the 95th percentile {high:g} s; both must be above 0, the second not"
+                " below the first"
             )
     ways = [(median, math.log(high / median) / Z_95) for _, median, high in outside]
     ways += [(phase.median_seconds, phase.width) for phase in (machine.prefill, machine.decode)]

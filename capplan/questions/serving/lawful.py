@@ -181,7 +181,8 @@ def no_better(accelerators: pd.DataFrame, measured: list[str]) -> dict[str, list
 def beside_measured(done: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """Return the bounds that measurements set for setups (empty = none), for each latency.
 
-    Most: the least that was measured of what cannot be better (no narrower format, no more accelerators), under no less load. Least: the most
+    Most: the least that was measured of what cannot be better (no narrower format, no more accelerators), under no less load. Least: the
+    most
     that was measured of what cannot be worse, under no more load.
 
     Parameters
@@ -227,7 +228,9 @@ def _lesser(setups: pd.DataFrame, worse: dict[str, list[str]]) -> Change:
     """List what cannot be better than each setup: no better accelerator, no narrower format, no more accelerators."""
     plain = is_plain(setups)
     found = []
-    for place, (accelerator, precision, count) in enumerate(zip(setups["accelerator"], setups["precision"], setups["accelerators"], strict=True)):
+    for place, (accelerator, precision, count) in enumerate(
+        zip(setups["accelerator"], setups["precision"], setups["accelerators"], strict=True)
+    ):
         counts = [float(count), *(float(fewer) for fewer in PARALLEL if fewer < count and plain[place])]
         formats = (precision, *WIDER[precision])
         machines = (accelerator, *worse.get(accelerator, []))
@@ -239,7 +242,9 @@ def _greater(setups: pd.DataFrame) -> Change:
     """List what cannot be worse than each setup: no wider format, no fewer accelerators."""
     plain = is_plain(setups)
     found = []
-    for place, (accelerator, precision, count) in enumerate(zip(setups["accelerator"], setups["precision"], setups["accelerators"], strict=True)):
+    for place, (accelerator, precision, count) in enumerate(
+        zip(setups["accelerator"], setups["precision"], setups["accelerators"], strict=True)
+    ):
         counts = [float(count), *(float(more) for more in PARALLEL if more > count and plain[place])]
         found += [(place, accelerator, form, width) for form in (precision, *NARROWER[precision]) for width in counts]
     return _as_changed(setups, found)
@@ -249,7 +254,9 @@ def _changed(setups: pd.DataFrame, formats: dict[str, tuple[str, ...]]) -> Chang
     """List each setup in other number formats of its weights."""
     found = [
         (place, accelerator, form, float(count))
-        for place, (accelerator, precision, count) in enumerate(zip(setups["accelerator"], setups["precision"], setups["accelerators"], strict=True))
+        for place, (accelerator, precision, count) in enumerate(
+            zip(setups["accelerator"], setups["precision"], setups["accelerators"], strict=True)
+        )
         for form in formats[precision]
     ]
     return _as_changed(setups, found)

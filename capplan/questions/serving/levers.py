@@ -27,9 +27,12 @@ class Levers:
     Parameters
     ----------
     table
-        lever, setting (in words), usd and accelerator_hours (with this lever alone), saving_usd, saving_share (alone), step_usd (what the bill
-        changes by when it joins those above it), used (a lever that would raise the bill is left off), in_use_saving_share (what its use today
-        already saves: batching beside the fewest requests at once, smaller weights beside bf16, a prompt cache beside none; 0 = not in use).
+        lever, setting (in words), usd and accelerator_hours (with this lever alone), saving_usd, saving_share (alone), step_usd (what the
+        bill
+        changes by when it joins those above it), used (a lever that would raise the bill is left off), in_use_saving_share (what its use
+        today
+        already saves: batching beside the fewest requests at once, smaller weights beside bf16, a prompt cache beside none; 0 = not in
+        use).
     base_usd, together_usd
         Bill without any lever, and with all used ones.
     interaction_usd
@@ -95,7 +98,8 @@ class Bench:
 def lever_savings(traffic: pd.DataFrame, bench: Bench, a: ServingAssumptions) -> Levers:
     r"""Say what each lever saves alone, and what all of them save together.
 
-    The bill is that of the fleet sized hour by hour; each lever changes how many requests reach the model or how long one holds its slot, and
+    The bill is that of the fleet sized hour by hour; each lever changes how many requests reach the model or how long one holds its slot,
+    and
     the fleet is sized anew. Savings do not add up, because a request that a cache has answered cannot be routed any more:
 
     .. math:: S_\text{all} = B - B(1, \dots, 1) \neq \sum_i \left(B - B(0, \dots, 1_i, \dots, 0)\right)
@@ -197,15 +201,25 @@ def _levers(bench: Bench, a: ServingAssumptions, batch: int, in_use: dict[str, f
     prompts = f"{a.prompt_cache_share:.0%} of input tokens" + (f", {work.cached_share:.0%} already" if work.cached_share else "")
     return [
         ("Exact cache", f"{exact:.0%} of requests", lambda state: less(exact, state)),
-        ("Similar answers", f"{similar:.0%} of the rest", lambda state: replace(less(similar, state), looked_up=similar > 0 or state.looked_up)),
+        (
+            "Similar answers",
+            f"{similar:.0%} of the rest",
+            lambda state: replace(less(similar, state), looked_up=similar > 0 or state.looked_up),
+        ),
         ("Routing", f"{routed:.0%} to a smaller model", route),
         ("Cascade", f"{passed:.0%} passed on" if passed < 1 else "none", cascade if passed < 1 else lambda state: state),
         ("Shorter answers", f"{a.output_cut_share:.0%} fewer output tokens", lambda state: worked(state, output_tokens=cut)),
         ("Prompt cache", prompts, lambda state: worked(state, cached_share=max(state.work.cached_share, a.prompt_cache_share))),
         ("Batching", batching, lambda state: replace(state, limit=np.inf)),
         ("Smaller weights", weights, (lambda state: worked(state, precision=precision)) if smaller else lambda state: state),
-        ("Draft model", f"{a.draft_tokens} tokens, {a.draft_acceptance_share:.0%} accepted", lambda state: worked(state, draft_tokens=a.draft_tokens, acceptance_share=a.draft_acceptance_share, draft_cost_share=a.draft_cost_share)),
-    ]  # fmt: skip
+        (
+            "Draft model",
+            f"{a.draft_tokens} tokens, {a.draft_acceptance_share:.0%} accepted",
+            lambda state: worked(
+                state, draft_tokens=a.draft_tokens, acceptance_share=a.draft_acceptance_share, draft_cost_share=a.draft_cost_share
+            ),
+        ),
+    ]
 
 
 def _able(limit: float, bench: Bench) -> pd.DataFrame:
@@ -214,7 +228,8 @@ def _able(limit: float, bench: Bench) -> pd.DataFrame:
     points = points[points["concurrency"] <= limit]
     if points.empty:
         raise CapplanError(
-            f"no operating point has {limit:g} requests at once or fewer; the smallest listed has {bench.points['concurrency'].min():g}. Raise concurrency_limit in services.csv"
+            f"no operating point has {limit:g} requests at once or fewer; the smallest listed has {bench.points['concurrency'].min():g}."
+            " Raise concurrency_limit in services.csv"
         )
     return feasible_points(points, bench.work.output_tokens, bench.first_token_seconds, bench.token_seconds)
 
@@ -258,6 +273,6 @@ def _headline(table: pd.DataFrame, base: float, together: float) -> str:
     best = table.loc[table["saving_usd"].idxmax()]
     alone = float(table.loc[table["used"], "saving_usd"].sum()) / base
     return (
-        f"All levers together would save {together / base:.0%} of the fleet's bill, not the {alone:.0%} that their single savings add up to; "
-        f"the largest single one is {best['lever'].lower()} ({best['setting']}), with {best['saving_share']:.0%}."
+        f"All levers together would save {together / base:.0%} of the fleet's bill, not the {alone:.0%} that their single savings add up"
+        f" to; the largest single one is {best['lever'].lower()} ({best['setting']}), with {best['saving_share']:.0%}."
     )

@@ -76,7 +76,10 @@ def interpolate(setups: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
         latencies the largest measured under no more load (_least) and the smallest under no less (_most), where the curve has such.
     """
     names = [*METRICS, *(f"{name}_p99" for name in METRICS)]
-    found = {name: np.full(len(setups), np.nan) for name in (*names, *(f"{name}_{end}" for name in METRICS for end in ("least", "most")), "points")}
+    found = {
+        name: np.full(len(setups), np.nan)
+        for name in (*names, *(f"{name}_{end}" for name in METRICS for end in ("least", "most")), "points")
+    }
     found["points"][:] = 0
     found["unfinished"] = np.zeros(len(setups), dtype=bool)
     curves = dict(tuple(runs.groupby("curve"))) if len(runs) else {}
@@ -90,7 +93,9 @@ def interpolate(setups: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found, index=setups.index)
 
 
-def _read_curve(part: pd.DataFrame, tokens: np.ndarray, loads: np.ndarray, rows: np.ndarray, names: list[str], found: dict[str, np.ndarray]) -> None:
+def _read_curve(
+    part: pd.DataFrame, tokens: np.ndarray, loads: np.ndarray, rows: np.ndarray, names: list[str], found: dict[str, np.ndarray]
+) -> None:
     """Read the points of one curve whose requests are as long as asked at some loads, into the rows of what was found."""
     near = np.abs(np.log(part[list(TOKENS)].to_numpy(dtype=float) / tokens)).max(axis=1)
     part = part[near <= min(near.min(), np.log1p(SAME_TOKENS_SHARE))]

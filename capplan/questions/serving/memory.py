@@ -202,6 +202,7 @@ def smallest_replica(
     needed = weight_gib(float(model["parameters_total"]), precision)
     held = float(accelerator["memory_gib"]) * most_accelerators * (1 - reserve_share)
     raise CapplanError(
-        f"{model['model']} in {precision} needs {needed:,.0f} GiB for its weights and {tokens_per_request:,.0f} tokens of cache; {most_accelerators} "
-        f"{accelerator['accelerator']} hold {held:,.0f} GiB. Name an accelerator with more memory, more accelerators a replica, or a smaller number format"
+        f"{model['model']} in {precision} needs {needed:,.0f} GiB for its weights and {tokens_per_request:,.0f} tokens of cache;"
+        f" {most_accelerators} {accelerator['accelerator']} hold {held:,.0f} GiB. Name an accelerator with more memory, more accelerators a"
+        " replica, or a smaller number format"
     )

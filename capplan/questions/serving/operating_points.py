@@ -62,7 +62,8 @@ def service_of(service: pd.Series | pd.DataFrame) -> pd.Series:
             row[name] = default
     if not (row["input_tokens"] > 0 and row["output_tokens"] >= 0):
         raise CapplanError(
-            f"{row['workload']}: {row['input_tokens']:g} input and {row['output_tokens']:g} output tokens; input must be above 0, output from 0 on"
+            f"{row['workload']}: {row['input_tokens']:g} input and {row['output_tokens']:g} output tokens; input must be above 0, output"
+            " from 0 on"
         )
     if not 0 <= row["cached_share"] <= 1:
         raise CapplanError(f"{row['workload']}: cached_share is {row['cached_share']:g}; it is a share from 0 to 1, so 90 % is 0.9")
@@ -91,7 +92,8 @@ def within_limit(points: pd.DataFrame, service: pd.Series) -> pd.DataFrame:
     part = points[points["concurrency"] <= limit]
     if part.empty:
         raise CapplanError(
-            f"{service['workload']}: no operating point has {limit:g} requests at once or fewer; the smallest listed has {points['concurrency'].min():g}. Raise concurrency_limit in services.csv"
+            f"{service['workload']}: no operating point has {limit:g} requests at once or fewer; the smallest listed has"
+            f" {points['concurrency'].min():g}. Raise concurrency_limit in services.csv"
         )
     return part
 
@@ -108,7 +110,8 @@ def operating_points(
     """List how a service could run: accelerator, size of a replica, requests at once, and the latency that comes of it.
 
     Measured points of this very model and request length are taken as they are; where there are none on an accelerator, loads from 1 on are
-    tried on every size of replica that holds the model, and the latency is measured where this very setup was, calibrated where measured curves of
+    tried on every size of replica that holds the model, and the latency is measured where this very setup was, calibrated where measured
+    curves of
     others allow it, and modelled elsewhere.
 
     Parameters
@@ -127,8 +130,10 @@ def operating_points(
     Returns
     -------
     DataFrame
-        accelerator, accelerators (of one replica), engine, precision, concurrency, first_token_seconds and token_seconds (means), the same with
-        _high (at target_share of requests), first_token_width and token_width (of the logarithm, over requests), first_token_error_share and token_error_share (how much longer it may be), basis, note; in a fixed order.
+        accelerator, accelerators (of one replica), engine, precision, concurrency, first_token_seconds and token_seconds (means), the same
+        with
+        _high (at target_share of requests), first_token_width and token_width (of the logarithm, over requests), first_token_error_share
+        and token_error_share (how much longer it may be), basis, note; in a fixed order.
 
     Raises
     ------
@@ -214,7 +219,13 @@ def _tried(
         )
         for width in (count for count in PARALLEL if count <= a.most_accelerators_per_replica):
             held = replica_memory(
-                model, float(machine["memory_gib"]), width, length, precision=precision, cache_precision=a.cache_precision, reserve_share=a.reserve_memory_share
+                model,
+                float(machine["memory_gib"]),
+                width,
+                length,
+                precision=precision,
+                cache_precision=a.cache_precision,
+                reserve_share=a.reserve_memory_share,
             )
             setups += [
                 {"accelerator": name, "accelerators": width, "engine": engine, "concurrency": load}

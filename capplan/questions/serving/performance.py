@@ -36,11 +36,7 @@ def request_seconds(first_token_seconds: pd.Series, token_seconds: pd.Series, ou
 
 
 def replica_performance(
-    setups: pd.DataFrame,
-    serving_runs: pd.DataFrame,
-    models: pd.DataFrame,
-    accelerators: pd.DataFrame,
-    a: PerformanceAssumptions,
+    setups: pd.DataFrame, serving_runs: pd.DataFrame, models: pd.DataFrame, accelerators: pd.DataFrame, a: PerformanceAssumptions
 ) -> pd.DataFrame:
     r"""Say how fast one copy of a model serves at each load, and on what the answer rests.
 
@@ -133,7 +129,8 @@ def _settled(
 def _in_order(ladder: Ladder, table: pd.DataFrame, rank: np.ndarray, *, summed: bool) -> pd.DataFrame:
     """Return latencies of the setups asked, in order.
 
-    The parts of a value add up to its whole request: where that must be shorter, both are, where longer, the wait before the first token is. An end of a
+    The parts of a value add up to its whole request: where that must be shorter, both are, where longer, the wait before the first token
+    is. An end of a
     band has no such sum.
     """
     steps = (ladder.rows["output_tokens"] - 1).clip(lower=0.0).to_numpy().reshape(-1, ladder.steps)

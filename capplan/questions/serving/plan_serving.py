@@ -140,7 +140,14 @@ def plan_serving(
         features=feature_costs(costs, served),
         speeds=checks,
         headline=_headline(one, policies, levers, a),
-        notes=(*_basis_notes(hosted), *length_notes(services, requests), *speed_notes(checks), *levers.notes, *replay.notes, formulas_note(bursts, a)),
+        notes=(
+            *_basis_notes(hosted),
+            *length_notes(services, requests),
+            *speed_notes(checks),
+            *levers.notes,
+            *replay.notes,
+            formulas_note(bursts, a),
+        ),
     )
 
 
@@ -201,8 +208,9 @@ def _basis_notes(hosted: Mapping[str, Hosted]) -> list[str]:
         error = held_error_share(point, float(item.service["output_tokens"]))
         width = f"a factor of {1 + error:.1f}" if error > 0.5 else f"about {error:.0%}"
         notes.append(
-            f"{name}: {item.service['served_model']} in {point['precision']} on {int(point['accelerators'])} {point['accelerator']} a replica, "
-            f"{int(point['concurrency'])} requests at once; its latency is {point['basis']}, within {width}{'; ' if point['note'] else ''}{point['note']}."
+            f"{name}: {item.service['served_model']} in {point['precision']} on {int(point['accelerators'])} {point['accelerator']} a"
+            f" replica, {int(point['concurrency'])} requests at once; its latency is {point['basis']}, within"
+            f" {width}{'; ' if point['note'] else ''}{point['note']}."
         )
         notes += list(item.notes)
     return notes
@@ -217,6 +225,7 @@ def _headline(one: Hosted, policies: pd.DataFrame, levers: Levers, a: ServingAss
     planned = policies.iloc[-1]
     saved = 1 - levers.together_usd / levers.base_usd if levers.base_usd else 0.0
     return (
-        f"{one.service['workload']} needs {peak:,} {one.point['accelerator']} in its busiest hour and {mean:,.0f} on average ({one.point['basis']}); with a burst of "
-        f"{a.burst_factor:g} times the traffic, {planned['slo_share']:.1%} of the day's requests are answered in time; the levers before hardware could save {saved:.0%}."
+        f"{one.service['workload']} needs {peak:,} {one.point['accelerator']} in its busiest hour and {mean:,.0f} on average"
+        f" ({one.point['basis']}); with a burst of {a.burst_factor:g} times the traffic, {planned['slo_share']:.1%} of the day's requests"
+        f" are answered in time; the levers before hardware could save {saved:.0%}."
     )

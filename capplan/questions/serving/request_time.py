@@ -12,7 +12,8 @@ from capplan.questions.serving.memory import BYTES_PER_WEIGHT, cache_bytes_per_t
 from capplan.questions.serving.roofline import peak_rate
 
 GIGA = 1e9
-#: Share of peak arithmetic and of peak bandwidth that serving engines reach; only their ratio matters, since the sum is scaled to the operating point.
+#: Share of peak arithmetic and of peak bandwidth that serving engines reach; only their ratio matters, since the sum is scaled to the
+#: operating point.
 ARITHMETIC_SHARE, BANDWIDTH_SHARE = 0.6, 0.8
 
 
@@ -68,7 +69,8 @@ def tokens_per_step(acceptance_share: float, draft_tokens: int) -> float:
     """
     if not 0 <= acceptance_share < 1 or draft_tokens < 0:
         raise CapplanError(
-            f"speculative decoding with an acceptance of {acceptance_share:g} and {draft_tokens} tokens makes no sense; 70 % is 0.7, and tokens count from 0 on"
+            f"speculative decoding with an acceptance of {acceptance_share:g} and {draft_tokens} tokens makes no sense; 70 % is 0.7, and"
+            " tokens count from 0 on"
         )
     return (1 - acceptance_share ** (draft_tokens + 1)) / (1 - acceptance_share)
 
@@ -97,7 +99,8 @@ def phase_seconds(work: RequestWork, model: pd.Series, accelerator: pd.Series, a
     of the weights:
 
     .. math:: t_\text{prefill} = \frac{2 P n_\text{in} (1-h)}{\eta_a F}, \qquad
-              t_\text{decode} = \frac{n_\text{out} g}{c\,E} \max\left(\frac{2 P c (\gamma + 1)}{g \eta_a F}, \frac{W + c\,m\,L}{g \eta_b B}\right) (1 + \gamma k)
+              t_\text{decode} = \frac{n_\text{out} g}{c\,E} \max\left(\frac{2 P c (\gamma + 1)}{g \eta_a F}, \frac{W + c\,m\,L}{g \eta_b
+              B}\right) (1 + \gamma k)
 
     Parameters
     ----------
@@ -135,7 +138,9 @@ def phase_seconds(work: RequestWork, model: pd.Series, accelerator: pd.Series, a
     prefill = 2 * active * work.input_tokens * (1 - work.cached_share) / arithmetic
     length = work.input_tokens + work.output_tokens / 2
     weights = touched_parameters(model, concurrency) * bytes_per_weight
-    memory = (weights + concurrency * cache_bytes_per_token(model, cache_format(work.precision), length) * length) / (accelerators * bandwidth)
+    memory = (weights + concurrency * cache_bytes_per_token(model, cache_format(work.precision), length) * length) / (
+        accelerators * bandwidth
+    )
     compute = 2 * active * concurrency * (work.draft_tokens + 1) / (accelerators * arithmetic)
     steps = work.output_tokens / tokens_per_step(work.acceptance_share, work.draft_tokens)
     decode = steps * max(memory, compute) * (1 + work.draft_tokens * work.draft_cost_share) * accelerators / concurrency
@@ -145,7 +150,8 @@ def phase_seconds(work: RequestWork, model: pd.Series, accelerator: pd.Series, a
 def touched_parameters(model: pd.Series, concurrency: int) -> float:
     r"""Say how many parameters a step reads that serves several requests of a mixture-of-experts model at once.
 
-    A dense model reads all of them. Of the part that is routed, each request reads its share, and different requests read different experts:
+    A dense model reads all of them. Of the part that is routed, each request reads its share, and different requests read different
+    experts:
 
     .. math:: P_c = P_t \left(1 - (1 - P_a/P_t)^c\right)
 

@@ -126,7 +126,8 @@ def roofline(setups: pd.DataFrame, models: pd.DataFrame, accelerators: pd.DataFr
         t_\text{prompt} = L\,t_0 + \frac{2 P_a n_\text{in} + 4 d\,A(n_\text{in})}{\eta\,g\,F}
 
     n requests share g accelerators of bandwidth B and rate F; a token reads the weights touched by the batch (b bytes each; a batch
-    touches more experts than a token), and the cache of s tokens of m bytes; A are the pairs of tokens that attention looks at. Prompts of new requests are read in between (t_p) unless
+    touches more experts than a token), and the cache of s tokens of m bytes; A are the pairs of tokens that attention looks at. Prompts of
+    new requests are read in between (t_p) unless
     they have accelerators of their own; t_x are two exchanges a layer. A prompt waits for the share alpha of the others' prompts, and
     requests that find no room in the cache wait until there is; both are part of the time to first token.
 

@@ -34,7 +34,8 @@ class Fleet:
         The operating point: accelerator, accelerators (of one replica), concurrency, first_token_seconds, token_seconds, basis.
     hours
         hour, requests, replicas, accelerators, slo_share (of requests within the target in the busiest minutes of the hour), basis,
-        accelerator, busy_share (mean of the hour), replicas_upper (if latency lies at the upper end of its band); one row an hour, as given.
+        accelerator, busy_share (mean of the hour), replicas_upper (if latency lies at the upper end of its band); one row an hour, as
+        given.
     peak_accelerators
         Accelerators of the hour that needs most.
     elastic_accelerator_hours, fixed_accelerator_hours
@@ -126,7 +127,8 @@ def size_fleet(
 ) -> pd.DataFrame:
     """Say how many accelerators serve this traffic within its latency target, hour by hour.
 
-    Of the operating points that keep the targets of the service, the one whose fleet has fewest accelerators over all hours is taken; replicas
+    Of the operating points that keep the targets of the service, the one whose fleet has fewest accelerators over all hours is taken;
+    replicas
     are sized by `staff_fleet`.
 
     Parameters
@@ -147,7 +149,8 @@ def size_fleet(
     Returns
     -------
     DataFrame
-        hour, requests, replicas, accelerators, slo_share (requests within the target in the busiest minutes), basis (measured, calibrated or
+        hour, requests, replicas, accelerators, slo_share (requests within the target in the busiest minutes), basis (measured, calibrated
+        or
         modelled), accelerator, busy_share, replicas_upper (if latency lies at the upper end of its band).
 
     Raises
@@ -178,8 +181,8 @@ def fleet_of(
     first, token = targets_of(row, a)
     if outside_seconds >= first:
         raise CapplanError(
-            f"{row['workload']}: network, retrieval and the like take {outside_seconds:.3g} s, and the first token must be there after {first:.3g} s; "
-            "no hardware meets that. Shorten what lies outside the model, or relax the target"
+            f"{row['workload']}: network, retrieval and the like take {outside_seconds:.3g} s, and the first token must be there after"
+            f" {first:.3g} s; no hardware meets that. Shorten what lies outside the model, or relax the target"
         )
     part = feasible_points(within_limit(points, row), float(row["output_tokens"]), first - outside_seconds, token)
     requests = checked_traffic(traffic)["requests"].to_numpy(dtype=float)

@@ -33,7 +33,8 @@ def feasible_points(points: pd.DataFrame, output_tokens: float, first_token_seco
     ----------
     points
         accelerator, accelerators (of one replica), concurrency (requests in one replica), first_token_seconds, token_seconds,
-        basis (measured, calibrated, modelled); where there are first_token_seconds_high and token_seconds_high (at the share of requests that
+        basis (measured, calibrated, modelled); where there are first_token_seconds_high and token_seconds_high (at the share of requests
+        that
         must meet the target), those are held against it.
     output_tokens
         Mean output tokens of a request.
@@ -52,7 +53,8 @@ def feasible_points(points: pd.DataFrame, output_tokens: float, first_token_seco
         parts = []
         if not quick_start.any():
             parts.append(
-                f"time to first token: {starts.min():.3g} s at best, and more than nothing must be left for waiting, target {first_token_seconds:g} s"
+                f"time to first token: {starts.min():.3g} s at best, and more than nothing must be left for waiting, target"
+                f" {first_token_seconds:g} s"
             )
         if not quick_token.any():
             parts.append(f"time per output token: {tokens.min():.3g} s at best, target {token_seconds:g} s")

@@ -74,12 +74,17 @@ def lay_load(inference_load: pd.DataFrame, origin: pd.Timestamp, seconds: float,
     wrong = ~(np.isfinite(values) & (values >= 0))
     if wrong.any():
         row = int(wrong.argmax())
-        raise CapplanError(f"inference load: row {row + 1} needs {inference_load['accelerators'].iloc[row]} accelerators; give a number of 0 or more")
+        raise CapplanError(
+            f"inference load: row {row + 1} needs {inference_load['accelerators'].iloc[row]} accelerators; give a number of 0 or more"
+        )
     dated = not pd.api.types.is_numeric_dtype(inference_load[name])
     if dated:
         times = (instants(inference_load[name], "inference load") - origin).dt.total_seconds().to_numpy(dtype=float)
     else:
-        times = pd.to_numeric(inference_load[name], errors="coerce").to_numpy(dtype=float) * 3600 - (origin - origin.normalize()).total_seconds()
+        times = (
+            pd.to_numeric(inference_load[name], errors="coerce").to_numpy(dtype=float) * 3600
+            - (origin - origin.normalize()).total_seconds()
+        )
     if np.isnan(times).any():
         raise CapplanError(f"inference load: row {int(np.isnan(times).argmax()) + 1} has no {name}; every interval needs one")
     steps = np.diff(times)
@@ -88,7 +93,7 @@ def lay_load(inference_load: pd.DataFrame, origin: pd.Timestamp, seconds: float,
         row = int((steps > length * 1.000001).argmax() if length > 0 else steps.argmin())
         raise CapplanError(
             f"inference load: after row {row + 1} the next interval starts {steps[row]:g} s later, elsewhere {np.median(steps):g} s; "
-            f"give equal intervals in their order, each once"
+            "give equal intervals in their order, each once"
         )
     if seconds / length > MOST_STEPS:
         raise CapplanError(f"inference load: intervals of {length:g} s over {seconds / DAY:,.0f} days are too many; sum the load to hours")

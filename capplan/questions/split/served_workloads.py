@@ -51,7 +51,15 @@ def serving_load(
     chosen = region if region is not None else str(places.idxmax()) if len(places) else "any"
     rows = rows[rows["region"].isin([chosen, "any"])]
     # coarser series hold their rate until their next interval
-    load = rows.pivot_table(index="time", columns=["workload", "region"], values="accelerators", aggfunc="sum").sort_index().ffill().fillna(0.0).sum(axis=1)
+    load = (
+        rows.pivot_table(index="time", columns=["workload", "region"], values="accelerators", aggfunc="sum")
+        .sort_index()
+        .ffill()
+        .fillna(0.0)
+        .sum(axis=1)
+    )
     left = sorted(set(places.index) - {chosen})
     note = f"The inference load is that of {', '.join(sorted(rows['workload'].unique()))} in {chosen}, as recorded, on {kind}"
-    return load.rename("accelerators").rename_axis("time").reset_index(), (note + (f"; {', '.join(left)} is served elsewhere." if left else "."),)
+    return load.rename("accelerators").rename_axis("time").reset_index(), (
+        note + (f"; {', '.join(left)} is served elsewhere." if left else "."),
+    )

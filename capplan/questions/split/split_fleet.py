@@ -72,12 +72,19 @@ class Case:
 
 
 def split_fleet(
-    inference_load: pd.DataFrame, jobs: pd.DataFrame, nodes: pd.DataFrame, a: SplitAssumptions, *, speeds: pd.DataFrame | None = None, search: bool = True
+    inference_load: pd.DataFrame,
+    jobs: pd.DataFrame,
+    nodes: pd.DataFrame,
+    a: SplitAssumptions,
+    *,
+    speeds: pd.DataFrame | None = None,
+    search: bool = True,
 ) -> Split:
     """Say whether training and inference should stay apart, share one pool, or lend idle inference nodes with reclaim.
 
     With load L(t), nodes at home H(t) and what is ready R(t) (H delayed by the reclaim delay where it grows),
-    slo_share = 1 - integral max(0, L - R) dt / integral L dt. Jobs run on training's own nodes and on those that are lent; a job on a node that is
+    slo_share = 1 - integral max(0, L - R) dt / integral L dt. Jobs run on training's own nodes and on those that are lent; a job on a node
+    that is
     asked back waits again and pays the preemption cost.
 
     Parameters
@@ -91,7 +98,8 @@ def split_fleet(
     speeds
         Table speeds, for fleets of several kinds.
     search
-        Look for the smallest fleet of each arrangement that meets both targets, and for where lending loses? It takes some thirty simulations.
+        Look for the smallest fleet of each arrangement that meets both targets, and for where lending loses? It takes some thirty
+        simulations.
 
     Returns
     -------
@@ -104,7 +112,8 @@ def split_fleet(
 
     Source
     ------
-    Li et al., Lyra: Elastic Scheduling for Deep Learning Clusters, EuroSys 2023 (capacity loaning); here nodes go back in a fixed order, the last lent first.
+    Li et al., Lyra: Elastic Scheduling for Deep Learning Clusters, EuroSys 2023 (capacity loaning); here nodes go back in a fixed order,
+    the last lent first.
     """
     jobs, nodes = checked_jobs(jobs), resized(checked_nodes(nodes), max(a.added_accelerators, 0))
     origin = jobs["submit"].min()
@@ -119,7 +128,9 @@ def split_fleet(
         hours.append(_hours(case, fleet, arrangement, schedule, a))
         notes += [note for note in schedule.notes if note not in notes]
     table = pd.DataFrame(rows)
-    sensitivity = pd.DataFrame(columns=["reclaim_delay_minutes", "preemption_cost_minutes", "slo_share", "needed_accelerators", "gain_usd_per_year"], dtype=float)
+    sensitivity = pd.DataFrame(
+        columns=["reclaim_delay_minutes", "preemption_cost_minutes", "slo_share", "needed_accelerators", "gain_usd_per_year"], dtype=float
+    )
     if search:
         smallest = {arrangement: _smallest(case, fleet, arrangement, a) for arrangement in ARRANGEMENTS}
         table["needed_accelerators"] = [np.nan if found is None else float(found.accelerators()) for found in smallest.values()]
@@ -136,10 +147,25 @@ def split_fleet(
     gains = gains_of(table)
     quotas = quotas_of(fleet, jobs.assign(team=jobs["team"].fillna("shared") if "team" in jobs else "shared"), chosen, a)
     if search:
-        notes.append("The smallest fleets are found by halving, as if waits only ever fell with size; load without a node is counted on them.")
-    notes.append("Nodes go back in a fixed order, the last lent first, and jobs fill training's own nodes before lent ones; a scheduler that looks for the cheapest node to empty loses less.")
+        notes.append(
+            "The smallest fleets are found by halving, as if waits only ever fell with size; load without a node is counted on them."
+        )
+    notes.append(
+        "Nodes go back in a fixed order, the last lent first, and jobs fill training's own nodes before lent ones; a scheduler that looks"
+        " for the cheapest node to empty loses less."
+    )
     own = fleet.nodes[["node", "accelerator", "accelerator_count", "own"]].copy()
-    return Split(table, pd.concat(hours, ignore_index=True), gains, sensitivity, quotas, own, chosen, headline_of(table, gains, chosen, search, a), tuple(notes))
+    return Split(
+        table,
+        pd.concat(hours, ignore_index=True),
+        gains,
+        sensitivity,
+        quotas,
+        own,
+        chosen,
+        headline_of(table, gains, chosen, search, a),
+        tuple(notes),
+    )
 
 
 def _case(
@@ -211,7 +237,9 @@ def _hours(case: Case, fleet: Fleet, arrangement: str, schedule: Schedule, a: Sp
     """Return who uses the fleet in each interval of the load."""
     keep = case.load.start < case.window
     start, end = case.load.start[keep], case.load.end[keep]
-    length, needed, missing = short_of(case.load, hand_over(fleet, case.load, arrangement, a).ready(60 * a.reclaim_delay_minutes, float(case.load.end[-1])), float(end[-1]))
+    length, needed, missing = short_of(
+        case.load, hand_over(fleet, case.load, arrangement, a).ready(60 * a.reclaim_delay_minutes, float(case.load.end[-1])), float(end[-1])
+    )
     done = np.concatenate([[0.0], np.cumsum(length * (needed - missing))])
     served = np.diff(np.interp(np.append(start, end[-1]), np.concatenate([[0.0], np.cumsum(length)]), done))
     own = schedule.held["node"].isin(set(fleet.nodes.loc[fleet.nodes["own"] == "inference", "node"])).to_numpy()
@@ -282,4 +310,6 @@ def _sensitivity(case: Case, fleet: Fleet, smallest: dict[str, Fleet | None], a:
             slo, short = case.served(found if found is not None else fleet, LENDING, a.model_copy(update={"reclaim_delay_minutes": delay}))
             gain = before - needed * price - case.late_usd_per_year(short, a)
             rows.append((delay, cost, slo, needed, gain if np.isfinite(gain) else np.nan))
-    return pd.DataFrame(rows, columns=["reclaim_delay_minutes", "preemption_cost_minutes", "slo_share", "needed_accelerators", "gain_usd_per_year"])
+    return pd.DataFrame(
+        rows, columns=["reclaim_delay_minutes", "preemption_cost_minutes", "slo_share", "needed_accelerators", "gain_usd_per_year"]
+    )

@@ -41,7 +41,8 @@ class Fleet:
         own, rest = self.nodes[mine], self.nodes[~mine]
         pattern = own.iloc[-1] if len(own) else self.nodes[self.nodes["own"] == "inference"].iloc[0]
         more = [
-            {**pattern.to_dict(), "node": f"more-{index + 1}", "domain": "0 more", "own": "training"} for index in range(max(0, count - len(own)))
+            {**pattern.to_dict(), "node": f"more-{index + 1}", "domain": "0 more", "own": "training"}
+            for index in range(max(0, count - len(own)))
         ]
         return Fleet(pd.concat([own.head(count), pd.DataFrame(more), rest], ignore_index=True), self.kind)
 
@@ -58,8 +59,8 @@ class Fleet:
         taken = int(np.searchsorted(sizes, accelerators)) + 1
         if taken > len(mine) or self.accelerators("training") <= sizes[taken - 1]:
             raise CapplanError(
-                f"added_accelerators = {-accelerators}: training's own nodes have only {self.accelerators('training'):,} accelerators, and one of them must stay; "
-                "take fewer, or state fewer inference_accelerators"
+                f"added_accelerators = {-accelerators}: training's own nodes have only {self.accelerators('training'):,} accelerators, and"
+                " one of them must stay; take fewer, or state fewer inference_accelerators"
             )
         return self.with_training(len(mine) - taken)
 
@@ -144,7 +145,9 @@ class Handover:
             names += list(moved)
             when += [seconds] * len(moved)
             available += [bool(new > old)] * len(moved)
-        return pd.DataFrame({"time": origin + pd.to_timedelta(np.array(when, dtype=float), unit="s"), "node": names, "available": available})
+        return pd.DataFrame(
+            {"time": origin + pd.to_timedelta(np.array(when, dtype=float), unit="s"), "node": names, "available": available}
+        )
 
     def ready(self, delay_seconds: float, until: float) -> tuple[np.ndarray, np.ndarray]:
         """Return the accelerators that are ready to serve, as steps (time, accelerators).
@@ -175,7 +178,8 @@ class Handover:
 def hand_over(fleet: Fleet, load: Load, arrangement: str, a: SplitAssumptions) -> Handover:
     """Say which nodes are lent when.
 
-    Separate clusters lend nothing. Lending keeps the load and its warm spare at home, and lends at most lending_share of inference's own accelerators
+    Separate clusters lend nothing. Lending keeps the load and its warm spare at home, and lends at most lending_share of inference's own
+    accelerators
     and at most borrowing_share of training's. In a shared pool inference takes what load and spare need of any node that serves.
     """
     serving = fleet.nodes["accelerator"] == fleet.kind

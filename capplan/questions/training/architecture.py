@@ -18,7 +18,8 @@ WIDTH_PER_LAYER, HEAD_SIZE, VOCABULARY = 128, 128, 128_000
 PARAMETER_BYTES = {"bf16": (2, 2, 12), "fp16": (2, 2, 12), "fp8": (2, 2, 12), "fp4": (2, 2, 12), "fp32": (4, 4, 8)}
 #: Bytes that activations of a token and unit of width take in a layer: all of them, and what is left with everything computed again.
 ACTIVATION_BYTES, INPUT_BYTES = 34, 2
-#: In a mixture of experts: of attention and its norms; of a token sent to an expert and back; and of the inner layer of a gated expert, per unit.
+#: In a mixture of experts: of attention and its norms; of a token sent to an expert and back; and of the inner layer of a gated expert,
+#: per unit.
 ATTENTION_BYTES, ROUTED_BYTES, INNER_BYTES = 15, 4, 6
 #: Bytes of attention scores for a head and pair of tokens, as a multiple of s.
 SCORE_BYTES = 5
@@ -109,11 +110,16 @@ def shape_of(parameters: float, model: str | None = None, models: pd.DataFrame |
     if model is not None and not pd.isna(model) and str(model):
         known = pd.DataFrame({"model": []}) if models is None else models
         if model not in set(known["model"]):
-            raise CapplanError(f"the run names the model {model!r}, which the table models does not have; {nearest(str(model), known['model'])}")
+            raise CapplanError(
+                f"the run names the model {model!r}, which the table models does not have; {nearest(str(model), known['model'])}"
+            )
         row = known.set_index("model").loc[model]
         note = ""
         if abs(parameters / row["parameters_active"] - 1) > 0.1:
-            note = f"The run has {parameters:.3g} parameters and its architecture {model} {row['parameters_active']:.3g}: memory is the run's size in that shape."
+            note = (
+                f"The run has {parameters:.3g} parameters and its architecture {model} {row['parameters_active']:.3g}: memory is the run's"
+                " size in that shape."
+            )
         in_all = float(parameters) * float(row["parameters_total"]) / float(row["parameters_active"])
         return Shape(
             in_all if total is None else max(float(total), float(parameters)),
@@ -133,7 +139,9 @@ def shape_of(parameters: float, model: str | None = None, models: pd.DataFrame |
     width = max(step, step * round(wanted / step))
     layers = max(1, round(parameters / (12 * width**2)))
     note = f"No architecture is named for the run: a dense one of {layers} layers and a width of {width:,} is taken for its memory."
-    return Shape(max(float(parameters), float(total or 0.0)), float(parameters), layers, width, width // HEAD_SIZE, VOCABULARY, width, note, width)
+    return Shape(
+        max(float(parameters), float(total or 0.0)), float(parameters), layers, width, width // HEAD_SIZE, VOCABULARY, width, note, width
+    )
 
 
 def parameter_bytes(precision: str) -> tuple[int, int, int]:
@@ -194,9 +202,16 @@ def state_bytes(parameters: Any, precision: str, data: Any = 1, stage: Any = 0) 
 
 
 def activation_bytes(
-    shape: Shape, sequence_length: int, micro_batch: int, recompute: Recompute, tensor: Any = 1, pipeline: Any = 1, micro_batches: Any = np.inf,
-    context: Any = 1, interleaved: Any = 1,
-) -> Any:  # fmt: skip
+    shape: Shape,
+    sequence_length: int,
+    micro_batch: int,
+    recompute: Recompute,
+    tensor: Any = 1,
+    pipeline: Any = 1,
+    micro_batches: Any = np.inf,
+    context: Any = 1,
+    interleaved: Any = 1,
+) -> Any:
     r"""Say what activations take on one accelerator of the first pipeline stage.
 
     .. math:: A = \frac{L}{p}\min\left(p\left(1 + \frac{p - 1}{p\,v}[v > 1]\right), m\right)\,\frac{s b h}{t\,c}\left(34 + 5\frac{a s}{h}\right)
@@ -211,7 +226,8 @@ def activation_bytes(
     recompute
         none, selective (attention), full.
     tensor, pipeline, micro_batches, context, interleaved : t, p, m, c, v
-        Degrees of parallelism, micro-batches that a step sends through a pipeline, accelerators that share a sequence, and parts of the model
+        Degrees of parallelism, micro-batches that a step sends through a pipeline, accelerators that share a sequence, and parts of the
+        model
         that a stage holds.
 
     Source

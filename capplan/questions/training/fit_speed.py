@@ -9,8 +9,23 @@ from capplan.questions.training.speed import CLOCKED, PARTS, POWER_PRIOR, PRIORS
 
 #: How strongly a factor is held to where it is sought from, and the error (logarithm) from which one counts less than its square.
 PULL, LARGE_ERROR = 0.35, 0.15
-WORK = ("parameters", "active", "expert_parameters", "layers", "width", "attention_width", "kv_width", "vocabulary", "experts", "experts_per_token",
-        "sequence_length", "batch_sequences", "micro_batch", "again", "rate")  # fmt: skip
+WORK = (
+    "parameters",
+    "active",
+    "expert_parameters",
+    "layers",
+    "width",
+    "attention_width",
+    "kv_width",
+    "vocabulary",
+    "experts",
+    "experts_per_token",
+    "sequence_length",
+    "batch_sequences",
+    "micro_batch",
+    "again",
+    "rate",
+)
 CHIP = ("bf16_rate", "bandwidth", "link", "network", "domain", "power_w")
 LAYOUT = ("used", "tensor", "pipeline", "context", "expert", "data", "stage", "micro_batches", "bubble")
 
@@ -25,7 +40,8 @@ def fit_speed(rows: pd.DataFrame) -> Factors:
     Parameters
     ----------
     rows
-        One row a measured run: model, accelerator, precision, tokens_per_second (of one accelerator), and the columns of WORK, CHIP and LAYOUT.
+        One row a measured run: model, accelerator, precision, tokens_per_second (of one accelerator), and the columns of WORK, CHIP and
+        LAYOUT.
 
     Returns
     -------

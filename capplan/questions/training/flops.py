@@ -130,7 +130,12 @@ def iteration_operations(
     """
     factor = 96 if recompute else 72
     return (
-        factor * batch_sequences * sequence_length * layers * width**2 * (1 + sequence_length / (6 * width) + vocabulary / (16 * layers * width))
+        factor
+        * batch_sequences
+        * sequence_length
+        * layers
+        * width**2
+        * (1 + sequence_length / (6 * width) + vocabulary / (16 * layers * width))
     )
 
 
@@ -251,7 +256,8 @@ def _in_units(name: str, value: Any) -> Any:
         if not found > 0:
             raise CapplanError(f"{name} = {found:g}: must be above 0")
         raise CapplanError(
-            f"{name} = {found:g}: must be counted in units, and no run is that small. Was it typed in {words}? Then write {found * unit:.6g}"
+            f"{name} = {found:g}: must be counted in units, and no run is that small. Was it typed in {words}? Then write"
+            f" {found * unit:.6g}"
         )
     return value
 

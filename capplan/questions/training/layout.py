@@ -106,15 +106,19 @@ def layouts(shape: Shape, precision: str, machine: Machine, counts: Any, a: Trai
 
     .. math:: t_\text{step} = \max\left(\frac{C_\text{token} D_\text{step}}{n X},\; t_\text{network},\; t_\text{links}\right)
 
-    Traffic that takes less time than the work is taken as hidden behind it (a measured utilisation holds what is not); what takes longer slows
+    Traffic that takes less time than the work is taken as hidden behind it (a measured utilisation holds what is not); what takes longer
+    slows
     the run down. Synchronising gradients moves 2 words a parameter in a step; ZeRO-2 sums up after every micro-batch, and ZeRO-3 gathers
-    all weights twice besides; a node's own accelerators first sum up among themselves. Tensor parallelism stays within the fast links of a node and moves four all-reduces of
+    all weights twice besides; a node's own accelerators first sum up among themselves. Tensor parallelism stays within the fast links of a
+    node and moves four all-reduces of
     activations (six with full recomputation) a layer and micro-batch. Tensor, pipeline and expert layouts share the optimiser's state among
-    their data-parallel copies (stage 1); accelerators that share a sequence (context) hold such copies, too. A stage of a pipeline holds up to
+    their data-parallel copies (stage 1); accelerators that share a sequence (context) hold such copies, too. A stage of a pipeline holds
+    up to
     eight parts of the model in turn, which shortens the bubble and holds a little more. Experts are spread over accelerators that each
     hold some of a layer's.
 
-    Where the machine states no rate, the time of the work is that of `seconds_per_token`: from measured runs, with all that they could not hide,
+    Where the machine states no rate, the time of the work is that of `seconds_per_token`: from measured runs, with all that they could not
+    hide,
     and less a share for each doubling of the accelerators beyond those of the measured runs.
 
     Parameters
@@ -131,9 +135,12 @@ def layouts(shape: Shape, precision: str, machine: Machine, counts: Any, a: Trai
     Returns
     -------
     DataFrame
-        accelerators, rung, tensor, pipeline, interleaved, context, expert, data, stage, used_accelerators, micro_batches, bubble_share, weights_gib, gradients_gib,
-        optimiser_gib, activations_gib, memory_gib (in all), fits, compute_seconds, network_seconds, link_seconds (of a step), kept_share (of the
-        rate, after bubble, idle accelerators and traffic that cannot be hidden), rate_tflops (of one accelerator, all of that included), needed_network_gbps, needed_link_gbps (to hide all traffic),
+        accelerators, rung, tensor, pipeline, interleaved, context, expert, data, stage, used_accelerators, micro_batches, bubble_share,
+        weights_gib, gradients_gib,
+        optimiser_gib, activations_gib, memory_gib (in all), fits, compute_seconds, network_seconds, link_seconds (of a step), kept_share
+        (of the
+        rate, after bubble, idle accelerators and traffic that cannot be hidden), rate_tflops (of one accelerator, all of that included),
+        needed_network_gbps, needed_link_gbps (to hide all traffic),
         by count and then by rung.
 
     Source
@@ -176,13 +183,18 @@ def _evaluated(
     n = checked_counts(counts)
     kinds = _kinds(shape, machine, a)
     names = np.array([kind.rung for kind in kinds])
-    t, p, c, e, v = (np.array([getattr(kind, name) for kind in kinds], dtype=float)[:, None] for name in ("tensor", "pipeline", "context", "expert", "interleaved"))
+    t, p, c, e, v = (
+        np.array([getattr(kind, name) for kind in kinds], dtype=float)[:, None]
+        for name in ("tensor", "pipeline", "context", "expert", "interleaved")
+    )
     stage = np.array([kind.stage for kind in kinds])[:, None]
     sequences = max(1.0, a.global_batch_tokens / a.sequence_length)
     most = max(1.0, np.floor(sequences / a.micro_batch_sequences))
     # A copy of the model needs at least one micro-batch of the step: more copies than that would stand idle.
     data = np.floor(n[None, :] / (t * p * c))
-    possible = (data >= 1) & (data <= most) & ((names == "one_device")[:, None] == (n == 1)[None, :]) & (np.clip(data, 1, most) * t * c >= e)
+    possible = (
+        (data >= 1) & (data <= most) & ((names == "one_device")[:, None] == (n == 1)[None, :]) & (np.clip(data, 1, most) * t * c >= e)
+    )
     d = np.clip(data, 1, most)
     m = np.maximum(sequences / (d * a.micro_batch_sequences), 1.0)
     used = d * t * p * c
@@ -247,7 +259,9 @@ def _counted(shape: Shape, a: TrainingAssumptions) -> float:
     )
 
 
-def _compute_seconds(shape: Shape, precision: str, machine: Machine, a: TrainingAssumptions, degrees: dict[str, Any], sequences: float) -> Any:
+def _compute_seconds(
+    shape: Shape, precision: str, machine: Machine, a: TrainingAssumptions, degrees: dict[str, Any], sequences: float
+) -> Any:
     """Say how long a step takes where no traffic is too much for its wires: at the stated rate, or at the one measurements let expect."""
     tokens = sequences * a.sequence_length
     used, bubble = degrees["used"], degrees["bubble"]
@@ -256,16 +270,31 @@ def _compute_seconds(shape: Shape, precision: str, machine: Machine, a: Training
     chip = machine.chip
     again = 4 / 3 if a.recompute == "full" else 1.0
     work = {
-        "parameters": shape.parameters, "active": shape.active, "expert_parameters": shape.expert_parameters, "layers": shape.layers,
-        "width": shape.width, "attention_width": shape.attention_width, "kv_width": shape.kv_width or shape.width, "vocabulary": shape.vocabulary,
-        "experts": shape.experts, "experts_per_token": shape.experts_per_token, "sequence_length": a.sequence_length, "batch_sequences": sequences,
-        "micro_batch": a.micro_batch_sequences, "again": again, "rate": chip.peak(precision) * TERA,
-    }  # fmt: skip
+        "parameters": shape.parameters,
+        "active": shape.active,
+        "expert_parameters": shape.expert_parameters,
+        "layers": shape.layers,
+        "width": shape.width,
+        "attention_width": shape.attention_width,
+        "kv_width": shape.kv_width or shape.width,
+        "vocabulary": shape.vocabulary,
+        "experts": shape.experts,
+        "experts_per_token": shape.experts_per_token,
+        "sequence_length": a.sequence_length,
+        "batch_sequences": sequences,
+        "micro_batch": a.micro_batch_sequences,
+        "again": again,
+        "rate": chip.peak(precision) * TERA,
+    }
     network = machine.network_gbps / machine.accelerators * GIGA / BITS
     of_chip = {
-        "bf16_rate": chip.bf16_tflops * TERA, "bandwidth": chip.bandwidth_gbps * GIGA, "link": machine.link_gbps * GIGA / 2 or network,
-        "network": network, "domain": max(chip.link_domain, machine.accelerators), "power_w": chip.power_w,
-    }  # fmt: skip
+        "bf16_rate": chip.bf16_tflops * TERA,
+        "bandwidth": chip.bandwidth_gbps * GIGA,
+        "link": machine.link_gbps * GIGA / 2 or network,
+        "network": network,
+        "domain": max(chip.link_domain, machine.accelerators),
+        "power_w": chip.power_w,
+    }
     older = next((share for family, share in OLDER_SOFTWARE.items() if chip.name.startswith(family)), 1.0)
     slower = 1 / older if a.run_software == "as_published" else 1.0
     lost = 1 - a.scale_loss_share
@@ -327,7 +356,9 @@ def _kinds(shape: Shape, machine: Machine, a: TrainingAssumptions) -> list[Kind]
 
 def _traffic(shape: Shape, precision: str, machine: Machine, a: TrainingAssumptions, degrees: dict[str, Any]) -> tuple[Any, Any]:
     """Bytes that a step moves out of a machine through its network, and out of an accelerator through its fast links."""
-    t, p, c, e, d, m, stage, held = (degrees[name] for name in ("tensor", "pipeline", "context", "expert", "data", "micro_batches", "stage", "held"))
+    t, p, c, e, d, m, stage, held = (
+        degrees[name] for name in ("tensor", "pipeline", "context", "expert", "data", "micro_batches", "stage", "held")
+    )
     weight, gradient, _ = parameter_bytes(precision)
     # Sharded gradients are summed up after every micro-batch, whole ones once a step.
     words = np.select([stage >= 3, stage == 2], [m * (2 * weight + gradient), m * gradient + weight], gradient + weight)

@@ -21,11 +21,40 @@ DAY = pd.Timedelta(days=1)
 PEAKS = {"bf16": "bf16_tflops", "fp16": "bf16_tflops", "fp8": "fp8_tflops", "fp4": "fp4_tflops"}
 #: Numbers of machines that are looked at for a kind of machine, at most.
 STEPS = 200
-COLUMNS = ["sku", "provider", "accelerator", "accelerators", "machines", "offer_id", "term", "rung", "tensor", "pipeline", "interleaved",
-           "context", "expert", "data", "stage",
-           "memory_gib", "bubble_share", "kept_share", "scaling_share", "goodput_share", "tflops_per_accelerator", "mfu_share", "basis", "days",
-           "days_lower", "days_upper", "accelerator_hours",
-           "usd_per_accelerator_hour", "usd", "energy_mwh", "meets_deadline", "efficient"]  # fmt: skip
+COLUMNS = [
+    "sku",
+    "provider",
+    "accelerator",
+    "accelerators",
+    "machines",
+    "offer_id",
+    "term",
+    "rung",
+    "tensor",
+    "pipeline",
+    "interleaved",
+    "context",
+    "expert",
+    "data",
+    "stage",
+    "memory_gib",
+    "bubble_share",
+    "kept_share",
+    "scaling_share",
+    "goodput_share",
+    "tflops_per_accelerator",
+    "mfu_share",
+    "basis",
+    "days",
+    "days_lower",
+    "days_upper",
+    "accelerator_hours",
+    "usd_per_accelerator_hour",
+    "usd",
+    "energy_mwh",
+    "meets_deadline",
+    "efficient",
+]
 
 
 def plan_run(
@@ -44,8 +73,10 @@ def plan_run(
 
     .. math:: T = \frac{C}{86400\;n\;X(n)\,e(n)\,g(n)},\qquad \text{USD} = 24\,n\,p\left(T' + (1-\rho)(\lceil T'/L \rceil L - T')\right)
 
-    with C the operations, X the rate of an accelerator in its layout (`layouts`: from measured runs, or the stated utilisation of the peak less
-    bubble, idle accelerators and traffic), e a measured scaling curve over what the layout keeps (at most 1: losses count once), g the goodput; T' the paid days, idle ones between runs included, p the price of a paid accelerator-hour, L the
+    with C the operations, X the rate of an accelerator in its layout (`layouts`: from measured runs, or the stated utilisation of the peak
+    less
+    bubble, idle accelerators and traffic), e a measured scaling curve over what the layout keeps (at most 1: losses count once), g the
+    goodput; T' the paid days, idle ones between runs included, p the price of a paid accelerator-hour, L the
     length of a contract in days and rho the share of its rest that other work uses. Terms without a length pay for the run alone.
 
     Parameters
@@ -58,7 +89,8 @@ def plan_run(
     scaling : e
         Fitted scaling, or None = what the layout says alone.
     goodput : g
-        What `measure_goodput` returns: offer_id, goodput_share; with rows for several `accelerators` it is read between them by the logarithm.
+        What `measure_goodput` returns: offer_id, goodput_share; with rows for several `accelerators` it is read between them by the
+        logarithm.
         One share holds for all offers; None = nothing is lost but what the price of spot says.
     prices
         What `price_hours` returns.
@@ -73,8 +105,10 @@ def plan_run(
     -------
     DataFrame
         One row a kind of machine and count that the run fits, on its cheapest offer: sku, provider, accelerator, accelerators, machines,
-        offer_id, term, rung, tensor, pipeline, interleaved, context, expert, data, stage, memory_gib (of one accelerator), bubble_share, kept_share, scaling_share,
-        goodput_share, tflops_per_accelerator (in a paid hour, all of these included), mfu_share (of the peak, before goodput), basis (stated, calibrated,
+        offer_id, term, rung, tensor, pipeline, interleaved, context, expert, data, stage, memory_gib (of one accelerator), bubble_share,
+        kept_share, scaling_share,
+        goodput_share, tflops_per_accelerator (in a paid hour, all of these included), mfu_share (of the peak, before goodput), basis
+        (stated, calibrated,
         modelled), days, days_lower and days_upper (nine in ten), accelerator_hours (paid), usd_per_accelerator_hour, usd,
         energy_mwh, meets_deadline, efficient (no other row is both quicker and cheaper); by sku and count.
 
@@ -106,7 +140,18 @@ def plan_run(
             layout_of[described] = chosen_layouts(shape, precision, described, n, a)
         chosen = layout_of[described]
         if len(chosen["accelerators"]):
-            parts.append(_costed(machine, chosen, offers[machine["sku"]], described, (exaflop, precision, shape.expert_parameters > 0), scaling, useful, a))
+            parts.append(
+                _costed(
+                    machine,
+                    chosen,
+                    offers[machine["sku"]],
+                    described,
+                    (exaflop, precision, shape.expert_parameters > 0),
+                    scaling,
+                    useful,
+                    a,
+                )
+            )
     if not parts:
         raise CapplanError(_nowhere(shape, precision, machines, a))
     table = pd.DataFrame({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
@@ -131,7 +176,9 @@ def as_run(run: Any, models: pd.DataFrame | None = None) -> dict[str, Any]:
     row = {name: value for name, value in dict(run).items() if value is not None and not pd.isna(value)}
     name = row.get("run_id", "the run")
     if "parameters" not in row:
-        raise CapplanError(f"{name} states no parameters; its memory, and with them its layout, cannot be known without. State parameters and tokens")
+        raise CapplanError(
+            f"{name} states no parameters; its memory, and with them its layout, cannot be known without. State parameters and tokens"
+        )
     if "tokens" not in row and "quantity" not in row:
         raise CapplanError(f"{name} states neither tokens nor its quantity in exaflop; state tokens")
     if "tokens" in row:
@@ -144,8 +191,8 @@ def checked_precision(row: dict[str, Any]) -> str:
     precision = str(row.get("precision", "bf16"))
     if precision not in PEAKS:
         raise CapplanError(
-            f"precision = {precision!r}: peak rates are known for {', '.join(PEAKS)}; {nearest(precision, PEAKS)}. A run in fp32 is usually one in bf16 with "
-            "sums in fp32"
+            f"precision = {precision!r}: peak rates are known for {', '.join(PEAKS)}; {nearest(precision, PEAKS)}. A run in fp32 is usually"
+            " one in bf16 with sums in fp32"
         )
     return precision
 
@@ -181,7 +228,9 @@ def days_available(row: dict[str, Any]) -> float:
         return float("inf")
     start, deadline = pd.Timestamp(row["start"]), pd.Timestamp(row["deadline"])
     if deadline < start:
-        raise CapplanError(f"{row.get('run_id', 'the run')}: its deadline {deadline.date()} is before its start {start.date()}; correct one of them")
+        raise CapplanError(
+            f"{row.get('run_id', 'the run')}: its deadline {deadline.date()} is before its start {start.date()}; correct one of them"
+        )
     return float((deadline - start) / DAY) + 1
 
 
@@ -201,7 +250,8 @@ def machine_of(machine: dict[str, Any], a: TrainingAssumptions) -> Machine:
     bandwidth = float(machine["memory_bandwidth_gbps"])
     if not np.isfinite(bandwidth):
         raise CapplanError(
-            f"the speed of {machine['accelerator']} is worked out from its memory_bandwidth_gbps, and the table accelerators states none. Add it, or state mfu_share"
+            f"the speed of {machine['accelerator']} is worked out from its memory_bandwidth_gbps, and the table accelerators states none."
+            " Add it, or state mfu_share"
         )
     power = _or(machine["power_w"], WATTS_PER_TFLOPS * bf16)
     chip = Chip(str(machine["accelerator"]), bf16, fp8, _or(machine["fp4_tflops"], fp8), bandwidth, power, domain)
@@ -295,7 +345,23 @@ def _costed(
     days = paid[at] * (1 - idle[best]) / 24
     result = {
         **{name: np.full(len(n), machine[name], dtype=object) for name in ("sku", "provider", "accelerator")},
-        **{name: chosen[name] for name in ("rung", "tensor", "pipeline", "interleaved", "context", "expert", "data", "stage", "memory_gib", "bubble_share", "kept_share", "accelerators")},
+        **{
+            name: chosen[name]
+            for name in (
+                "rung",
+                "tensor",
+                "pipeline",
+                "interleaved",
+                "context",
+                "expert",
+                "data",
+                "stage",
+                "memory_gib",
+                "bubble_share",
+                "kept_share",
+                "accelerators",
+            )
+        },
         "machines": chosen["accelerators"] // described.accelerators,
         "offer_id": offers["offer_id"].to_numpy()[best],
         "term": offers["term"].to_numpy()[best],
@@ -311,7 +377,9 @@ def _costed(
     return {name: values[possible] for name, values in result.items()}
 
 
-def _sureness(described: Machine, tflops: np.ndarray, days: np.ndarray, precision: str, mixture: bool, a: TrainingAssumptions) -> dict[str, np.ndarray]:
+def _sureness(
+    described: Machine, tflops: np.ndarray, days: np.ndarray, precision: str, mixture: bool, a: TrainingAssumptions
+) -> dict[str, np.ndarray]:
     """Return on what a speed rests, its share of the peak, and the days with their band; no end of it is faster than the peak."""
     chip = described.chip
     peak = chip.peak(precision) if chip else described.tflops / (a.mfu_share or 1.0)
@@ -383,12 +451,18 @@ def _nowhere(shape: Shape, precision: str, machines: pd.DataFrame, a: TrainingAs
     """Say why a run fits nowhere, and what would help."""
     largest = machines.loc[machines["accelerator_memory_gib"].idxmax()]
     described = machine_of(largest.to_dict(), a)
-    table = layouts(shape, precision, described, [max(described.accelerators, a.run_maximum_accelerators // described.accelerators * described.accelerators)], a)
+    table = layouts(
+        shape,
+        precision,
+        described,
+        [max(described.accelerators, a.run_maximum_accelerators // described.accelerators * described.accelerators)],
+        a,
+    )
     best = table.loc[table["memory_gib"].idxmin()]
     room = described.memory_gib * (1 - a.memory_reserve_share)
     return (
-        f"a run of {shape.parameters:.3g} parameters fits no machine that is offered: spread over {int(best['accelerators']):,} of the largest, "
-        f"{largest['accelerator']}, it still needs {best['memory_gib']:,.1f} GiB of an accelerator that has {room:,.1f} GiB free "
-        f"({best['activations_gib']:,.1f} GiB are activations). Raise run_maximum_accelerators, set recompute to full, shorten sequence_length, "
-        "or add offers with more memory"
+        f"a run of {shape.parameters:.3g} parameters fits no machine that is offered: spread over {int(best['accelerators']):,} of the"
+        f" largest, {largest['accelerator']}, it still needs {best['memory_gib']:,.1f} GiB of an accelerator that has {room:,.1f} GiB free"
+        f" ({best['activations_gib']:,.1f} GiB are activations). Raise run_maximum_accelerators, set recompute to full, shorten"
+        " sequence_length, or add offers with more memory"
     )

@@ -43,7 +43,8 @@ class RunStudy:
     Parameters
     ----------
     run
-        One row: run_id, parameters, parameters_total, tokens, exaflop, precision, start, deadline, days_available, and what a unit of work costs
+        One row: run_id, parameters, parameters_total, tokens, exaflop, precision, start, deadline, days_available, and what a unit of work
+        costs
         as chosen: usd_per_exaflop, usd_per_billion_tokens.
     frontier
         What `plan_run` returns.
@@ -52,7 +53,8 @@ class RunStudy:
     machines
         One row of it for each kind of machine, chosen alike; cheapest first.
     rungs
-        Ways to lay the run out over the chosen machines, one row a rung (its best): rung, tensor, pipeline, data, stage, memory by part, room_gib (free), fits,
+        Ways to lay the run out over the chosen machines, one row a rung (its best): rung, tensor, pipeline, data, stage, memory by part,
+        room_gib (free), fits,
         chosen, kept_share, needed_network_gbps and network_gbps (of a machine), needed_link_gbps and link_gbps (of an accelerator).
     remedies
         Where the deadline is missed, what would meet it: change, now, needed, possible, says.
@@ -111,9 +113,8 @@ def study_run(
     if a.planned_accelerators is not None:
         looked = plan_run(row, skus, scaling, goodput, prices, a, accelerators=accelerators, models=models, counts=a.planned_accelerators)
     choice = _best(looked)
-    machines = (
-        pd.concat([_best(part) for _, part in looked.groupby("sku", sort=True)])
-        .sort_values(["meets_deadline", "usd", "sku"], ascending=[False, True, True], kind="stable", ignore_index=True)
+    machines = pd.concat([_best(part) for _, part in looked.groupby("sku", sort=True)]).sort_values(
+        ["meets_deadline", "usd", "sku"], ascending=[False, True, True], kind="stable", ignore_index=True
     )
     chosen = choice.iloc[0]
     remedies = _remedies(row, choice, frontier, available, tokens, (skus, scaling, goodput, prices, a, accelerators, models))
@@ -178,9 +179,30 @@ def _rungs(shape: Shape, precision: str, sku: pd.Series, count: int, chosen: pd.
     room = described.memory_gib * (1 - a.memory_reserve_share)
     table = table.assign(chosen=taken, room_gib=room, network_gbps=described.network_gbps, link_gbps=described.link_gbps)
     table["order"] = np.where(table["fits"], -table["kept_share"], table["memory_gib"])
-    best = table.sort_values(["chosen", "fits", "order"], ascending=[False, False, True], kind="stable").drop_duplicates("rung").sort_index()
-    columns = ["rung", "tensor", "pipeline", "data", "stage", "weights_gib", "gradients_gib", "optimiser_gib", "activations_gib", "memory_gib", "room_gib", "fits",
-               "chosen", "bubble_share", "kept_share", "needed_network_gbps", "network_gbps", "needed_link_gbps", "link_gbps"]  # fmt: skip
+    best = (
+        table.sort_values(["chosen", "fits", "order"], ascending=[False, False, True], kind="stable").drop_duplicates("rung").sort_index()
+    )
+    columns = [
+        "rung",
+        "tensor",
+        "pipeline",
+        "data",
+        "stage",
+        "weights_gib",
+        "gradients_gib",
+        "optimiser_gib",
+        "activations_gib",
+        "memory_gib",
+        "room_gib",
+        "fits",
+        "chosen",
+        "bubble_share",
+        "kept_share",
+        "needed_network_gbps",
+        "network_gbps",
+        "needed_link_gbps",
+        "link_gbps",
+    ]
     return best[columns].reset_index(drop=True)
 
 
@@ -239,7 +261,10 @@ def _headline(name: str, chosen: pd.Series, available: float, remedies: pd.DataF
         return f"{name}: the cheapest way in time is {what}: {_days(chosen['days'])} and {money(chosen['usd'])}{allowed}."
     late = chosen["days"] - available
     helps = [text for text, possible in zip(remedies["says"], remedies["possible"], strict=True) if possible]
-    return f"{name}: the deadline is missed by {_days(late)}. The quickest is {what}, in {_days(chosen['days'])} for {money(chosen['usd'])}. It would be met with {'; or '.join(helps)}."
+    return (
+        f"{name}: the deadline is missed by {_days(late)}. The quickest is {what}, in {_days(chosen['days'])} for {money(chosen['usd'])}."
+        f" It would be met with {'; or '.join(helps)}."
+    )
 
 
 def _notes(
@@ -259,8 +284,8 @@ def _notes(
         - 1
     )
     notes.append(
-        f"The run is {exaflop:,.0f} exaflop, {'with' if a.attention_operations else 'without'} the products of attention, which add {attention:.0%} at sequences of "
-        f"{a.sequence_length:,} tokens; the demand forecast counts 6 x parameters x tokens."
+        f"The run is {exaflop:,.0f} exaflop, {'with' if a.attention_operations else 'without'} the products of attention, which add"
+        f" {attention:.0%} at sequences of {a.sequence_length:,} tokens; the demand forecast counts 6 x parameters x tokens."
     )
     if a.recompute == "full":
         notes.append("Everything is computed again in the backward pass: a third more operations, and the least memory.")
@@ -280,7 +305,10 @@ def _notes(
     if not frontier["accelerator"].nunique() > 1:
         notes.append(f"Only {chosen['accelerator']} is offered in this number format.")
     if shape.parameters > shape.active * 1.01:
-        notes.append("In a mixture of experts all parameters take memory and some of them work on a token; its experts may be spread over accelerators that each hold some of a layer's.")
+        notes.append(
+            "In a mixture of experts all parameters take memory and some of them work on a token; its experts may be spread over"
+            " accelerators that each hold some of a layer's."
+        )
     notes.append(_speed_note(chosen))
     return tuple(notes)
 
@@ -290,10 +318,14 @@ def _speed_note(chosen: pd.Series) -> str:
     reached = f"{chosen['tflops_per_accelerator']:,.0f} TFLOP/s in a paid hour"
     if chosen["basis"] == "stated":
         return f"The speed rests on the stated utilisation: {reached}."
-    measured = "measured runs of other models" if chosen["basis"] == "calibrated" else "measured runs on other accelerators or in other number formats"
+    measured = (
+        "measured runs of other models"
+        if chosen["basis"] == "calibrated"
+        else "measured runs on other accelerators or in other number formats"
+    )
     return (
-        f"The speed ({reached}, {chosen['basis']}) is worked out from {measured}; nine in ten such answers lie between {_days(chosen['days_lower'])} and "
-        f"{_days(chosen['days_upper'])}."
+        f"The speed ({reached}, {chosen['basis']}) is worked out from {measured}; nine in ten such answers lie between"
+        f" {_days(chosen['days_lower'])} and {_days(chosen['days_upper'])}."
     )
 
 
@@ -302,10 +334,10 @@ def _storage_note(storage: pd.DataFrame, machines: int, a: TrainingAssumptions) 
     value = storage.set_index("quantity")["value"]
     burst, mean = value["Write rate while a checkpoint is written"], value["Write rate on average"]
     return (
-        f"Storage: a checkpoint of {value['One checkpoint']:,.0f} GiB, written within {a.checkpoint_write_seconds:g} s at {burst:,.1f} GB/s by {machines:,} machines "
-        f"({1000 * mean:,.2g} MB/s on average); {value['Training data']:,.0f} GiB of data, which take "
-        f"{_days(value[f'Bringing the data in over {a.transfer_gbps:g} Gbit/s'])} over {a.transfer_gbps:g} Gbit/s and are read at "
-        f"{1000 * value['Read rate of training data']:,.1f} MB/s."
+        f"Storage: a checkpoint of {value['One checkpoint']:,.0f} GiB, written within {a.checkpoint_write_seconds:g} s at {burst:,.1f} GB/s"
+        f" by {machines:,} machines ({1000 * mean:,.2g} MB/s on average); {value['Training data']:,.0f} GiB of data, which take"
+        f" {_days(value[f'Bringing the data in over {a.transfer_gbps:g} Gbit/s'])} over {a.transfer_gbps:g} Gbit/s and are read at"
+        f" {1000 * value['Read rate of training data']:,.1f} MB/s."
     )
 
 
@@ -319,7 +351,9 @@ def choose_run(runs: pd.DataFrame, a: TrainingAssumptions) -> pd.Series:
     """
     if a.training_run:
         if a.training_run not in set(runs["run_id"]):
-            raise CapplanError(f"training_run = {a.training_run!r}, which training_runs does not have; {nearest(a.training_run, runs['run_id'])}")
+            raise CapplanError(
+                f"training_run = {a.training_run!r}, which training_runs does not have; {nearest(a.training_run, runs['run_id'])}"
+            )
         return runs.set_index("run_id", drop=False).loc[a.training_run]
     stated = runs[runs["parameters"].notna()]
     if stated.empty:

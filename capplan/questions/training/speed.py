@@ -10,12 +10,25 @@ import numpy as np
 
 #: Parts of a step, in the order of their factors.
 PARTS = (
-    "matrices", "experts", "output", "attention", "memory", "routing", "exchange", "remote_exchange", "launch", "tensor", "context",
-    "synchronise", "optimiser", "weights",
-)  # fmt: skip
+    "matrices",
+    "experts",
+    "output",
+    "attention",
+    "memory",
+    "routing",
+    "exchange",
+    "remote_exchange",
+    "launch",
+    "tensor",
+    "context",
+    "synchronise",
+    "optimiser",
+    "weights",
+)
 #: Parts that are arithmetic or as good as: a chip with less power for its peak clocks lower in them.
 CLOCKED = PARTS[:4]
-#: Where a factor is sought from: one over the usual share of a peak, bytes of a unit of width, the part of traffic that is not hidden, seconds.
+#: Where a factor is sought from: one over the usual share of a peak, bytes of a unit of width, the part of traffic that is not hidden,
+#: seconds.
 PRIORS = dict(zip(PARTS, (1 / 0.75, 1 / 0.6, 1 / 0.6, 1 / 0.5, 30.0, 20.0, 0.5, 0.3, 2e-4, 0.5, 0.3, 0.3, 1.0, 1.0), strict=True))
 POWER_PRIOR = 0.3
 #: Power over dense 16-bit peak of the chip that others are compared to (H100: 700 W, 989.4 TFLOP/s).
@@ -65,20 +78,36 @@ class Factors:
     power_exponent: float
 
 
-#: Fitted by `fit_speed` on 356 public rows: NVIDIA Megatron-Bridge performance summary (releases 26.02 to 26.08; Llama 3 70B, Llama 3.1 405B,
+#: Fitted by `fit_speed` on 356 public rows: NVIDIA Megatron-Bridge performance summary (releases 26.02 to 26.08; Llama 3 70B, Llama 3.1
+#: 405B,
 #: DeepSeek-V3, gpt-oss-120b, Qwen3-30B-A3B on H100, B200, B300, GB200, GB300) and MosaicML llm-foundry (MPT 125M to 70B on A100 and H100).
 FACTORS = Factors(
     (1.6108, 2.9728, 7.3686, 4.9857, 32.576, 19.39, 0.45518, 0.36621, 0.00022824, 0.51164, 0.29997, 0.27754, 1.0057, 1.2643), 0.4117
 )
-#: Published runs on A100 of 2021 and 2022 reached this share of what benchmarks with today's software do: the median of Megatron-LM SC21 (eight
+#: Published runs on A100 of 2021 and 2022 reached this share of what benchmarks with today's software do: the median of Megatron-LM SC21
+#: (eight
 #: layouts) and BLOOM. Later accelerators have no such measurements; their benchmarks and runs agree.
 OLDER_SOFTWARE = {"A100": 0.75}
-#: Half width of a band of nine in ten, as a factor: models held out of the fit (thirty random halves), and where the chip or format was never measured.
+#: Half width of a band of nine in ten, as a factor: models held out of the fit (thirty random halves), and where the chip or format was
+#: never measured.
 BANDS = {("calibrated", False): 1.25, ("calibrated", True): 1.55, ("modelled", False): 1.8, ("modelled", True): 2.2}
 MEASURED = {
-    ("A100", "bf16"), ("H100", "bf16"), ("H100", "fp8"), ("H200", "bf16"), ("H200", "fp8"), ("B200", "bf16"), ("B200", "fp8"), ("B300", "bf16"),
-    ("B300", "fp8"), ("GB200", "bf16"), ("GB200", "fp8"), ("GB200", "fp4"), ("GB300", "bf16"), ("GB300", "fp8"), ("GB300", "fp4"),
-}  # fmt: skip
+    ("A100", "bf16"),
+    ("H100", "bf16"),
+    ("H100", "fp8"),
+    ("H200", "bf16"),
+    ("H200", "fp8"),
+    ("B200", "bf16"),
+    ("B200", "fp8"),
+    ("B300", "bf16"),
+    ("B300", "fp8"),
+    ("GB200", "bf16"),
+    ("GB200", "fp8"),
+    ("GB200", "fp4"),
+    ("GB300", "bf16"),
+    ("GB300", "fp8"),
+    ("GB300", "fp4"),
+}
 
 
 def step_parts(work: Mapping[str, Any], chip: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, Any]:

@@ -54,7 +54,14 @@ def transfer_days(gib: Any, gbps: Any, efficiency_share: float = 1.0) -> Any:
 
 
 def run_storage(
-    shape: Shape, precision: str, tokens: float, tokens_per_second: float, machines: int, interval_minutes: float, days: float, a: TrainingAssumptions
+    shape: Shape,
+    precision: str,
+    tokens: float,
+    tokens_per_second: float,
+    machines: int,
+    interval_minutes: float,
+    days: float,
+    a: TrainingAssumptions,
 ) -> pd.DataFrame:
     r"""Say what a run asks of storage and network.
 

@@ -25,7 +25,8 @@ def halving_rungs(trials: int, keep_one_in: int, first_epochs: float, most_epoch
     Returns
     -------
     DataFrame
-        rung, trials, epochs (reached by each), added_epochs (since the round before), work_epochs (trials x added: survivors go on from their
+        rung, trials, epochs (reached by each), added_epochs (since the round before), work_epochs (trials x added: survivors go on from
+        their
         checkpoint).
 
     Source
@@ -40,8 +41,8 @@ def halving_rungs(trials: int, keep_one_in: int, first_epochs: float, most_epoch
     """
     if trials < 1 or keep_one_in < 2 or not 0 < first_epochs <= most_epochs:
         raise CapplanError(
-            f"successive halving of {trials} trials, keeping one in {keep_one_in}, from {first_epochs:g} to {most_epochs:g} epochs: it needs 1 trial or "
-            "more, one in 2 or more, and a first round of more than 0 and at most all epochs"
+            f"successive halving of {trials} trials, keeping one in {keep_one_in}, from {first_epochs:g} to {most_epochs:g} epochs: it"
+            " needs 1 trial or more, one in 2 or more, and a first round of more than 0 and at most all epochs"
         )
     rows, reached, rung = [], 0.0, 0
     while True:
@@ -116,11 +117,14 @@ def plan_sweep(usd_per_accelerator_hour: float, a: TrainingAssumptions) -> pd.Da
     slots = a.sweep_pool_accelerators // a.trial_accelerators
     if slots < 1:
         raise CapplanError(
-            f"sweep_pool_accelerators = {a.sweep_pool_accelerators}: one trial takes {a.trial_accelerators}; enlarge the pool or shrink the trial"
+            f"sweep_pool_accelerators = {a.sweep_pool_accelerators}: one trial takes {a.trial_accelerators}; enlarge the pool or shrink the"
+            " trial"
         )
     trials, most = a.sweep_trials, float(a.sweep_epochs)
     stopped = round(trials * a.sweep_stopped_share)
-    early = pd.DataFrame({"trials": [trials, trials - stopped], "added_epochs": [most * a.sweep_stopped_at_share, most * (1 - a.sweep_stopped_at_share)]})
+    early = pd.DataFrame(
+        {"trials": [trials, trials - stopped], "added_epochs": [most * a.sweep_stopped_at_share, most * (1 - a.sweep_stopped_at_share)]}
+    )
     side = max(2, round(trials ** (1 / 3)))
     rungs = max(0, math.floor(math.log(trials, a.sweep_keep_one_in) + 1e-9) - 1)
     whole = pd.DataFrame({"trials": [trials], "added_epochs": [most]})
@@ -130,7 +134,10 @@ def plan_sweep(usd_per_accelerator_hour: float, a: TrainingAssumptions) -> pd.Da
         "random": (whole, trials),
         "random_with_early_stop": (early, trials),
         "successive_halving": (halving_rungs(trials, a.sweep_keep_one_in, max(1.0, most / a.sweep_keep_one_in**rungs), most), trials),
-        "hyperband": (hyperband := hyperband_brackets(most, a.sweep_keep_one_in), int(hyperband.drop_duplicates("bracket")["trials"].sum())),
+        "hyperband": (
+            hyperband := hyperband_brackets(most, a.sweep_keep_one_in),
+            int(hyperband.drop_duplicates("bracket")["trials"].sum()),
+        ),
         "population_based": (pd.DataFrame({"trials": [a.sweep_population], "added_epochs": [most]}), a.sweep_population),
     }
     rows = []

@@ -36,7 +36,13 @@ def adapter_parameters(shape: Shape, rank: int) -> float:
 
 
 def compare_ways(
-    shape: Shape, precision: str, scratch_exaflop: float, tflops_per_accelerator: float, usd_per_accelerator_hour: float, memory_gib: float, a: TrainingAssumptions
+    shape: Shape,
+    precision: str,
+    scratch_exaflop: float,
+    tflops_per_accelerator: float,
+    usd_per_accelerator_hour: float,
+    memory_gib: float,
+    a: TrainingAssumptions,
 ) -> pd.DataFrame:
     r"""Hold training a model against tuning one, against adapters, and against calling one.
 
@@ -61,7 +67,8 @@ def compare_ways(
     -------
     DataFrame
         way, trained_parameters, accelerators_needed (at the least, for the memory of the model's state), accelerator_hours, once_usd,
-        monthly_usd, total_usd, usd_per_million_tokens (all in), break_even_million_tokens_per_month (from which the way beats calling; 0 = at
+        monthly_usd, total_usd, usd_per_million_tokens (all in), break_even_million_tokens_per_month (from which the way beats calling; 0 =
+        at
         any, infinite = never), cheapest, needs; cheapest first.
 
     Source
@@ -77,16 +84,41 @@ def compare_ways(
     tuned = a.adaptation_tokens * a.adaptation_runs / EXA
     served, called = a.own_usd_per_million_tokens * a.monthly_million_tokens, a.api_usd_per_million_tokens * a.monthly_million_tokens
     plan = [
-        ("train_from_scratch", shape.parameters, full + activation, scratch_exaflop, served, "Data, people and evaluation for a whole training; full control."),
-        ("fine_tune", shape.parameters, full + activation, each * tuned, served, "A good open model, and enough data to move all its weights."),
-        ("adapters", adapters, small + activation, each * ADAPTER_OPERATIONS / 6 * tuned, served, "A good open model, and a task near what it can do; one base serves many adapters."),
+        (
+            "train_from_scratch",
+            shape.parameters,
+            full + activation,
+            scratch_exaflop,
+            served,
+            "Data, people and evaluation for a whole training; full control.",
+        ),
+        (
+            "fine_tune",
+            shape.parameters,
+            full + activation,
+            each * tuned,
+            served,
+            "A good open model, and enough data to move all its weights.",
+        ),
+        (
+            "adapters",
+            adapters,
+            small + activation,
+            each * ADAPTER_OPERATIONS / 6 * tuned,
+            served,
+            "A good open model, and a task near what it can do; one base serves many adapters.",
+        ),
         ("call_an_api", 0.0, 0.0, 0.0, called, "Data may leave the house, and the provider's model does the job as it is."),
     ]
     rows = []
     for way, trained, held, work, monthly, needs in plan:
         hours = work * EXA / (tflops_per_accelerator * TERA * 3600)
         once = run_usd(hours, usd_per_accelerator_hour)
-        margin = (called - monthly) / a.monthly_million_tokens if a.monthly_million_tokens else a.api_usd_per_million_tokens - a.own_usd_per_million_tokens
+        margin = (
+            (called - monthly) / a.monthly_million_tokens
+            if a.monthly_million_tokens
+            else a.api_usd_per_million_tokens - a.own_usd_per_million_tokens
+        )
         volume = once / a.decision_months / margin if margin > 0 else (0.0 if once == 0 and way == "call_an_api" else np.inf)
         total = once + monthly * a.decision_months
         spread = a.monthly_million_tokens * a.decision_months

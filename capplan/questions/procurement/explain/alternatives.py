@@ -24,9 +24,11 @@ from capplan.questions.procurement.program.second_stage import Recourse
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.work.load import Work
 
-#: With more paths than this, the value of a perfect forecast is bounded by plans that may buy parts of lots; unless the program of a path is small.
+#: With more paths than this, the value of a perfect forecast is bounded by plans that may buy parts of lots; unless the program of a path
+#: is small.
 EXACT_PATHS = 10
-#: Recourse columns of a path up to which it is small, paths of that size that are planned one by one, and how closely each of them is proven at least.
+#: Recourse columns of a path up to which it is small, paths of that size that are planned one by one, and how closely each of them is
+#: proven at least.
 SMALL_COLUMNS, SMALL_PATHS, KNOWN_GAP = 1_000, 100, 1e-4
 #: Gap of what the plan is compared with, as a multiple of the plan's own.
 BESIDE = 2.0
@@ -42,9 +44,17 @@ def judge(program: TwoStage, solution: Solution, a: ProcurementAssumptions) -> E
 
 
 def compare_alternatives(
-    work: Work, choices: Choices, recourse: Recourse, model: Model, solution: Solution, evaluator: Evaluator,
-    a: ProcurementAssumptions, *, signed: bool, further: Sequence[tuple[str, np.ndarray, str]] = (),
-) -> pd.DataFrame:  # fmt: skip
+    work: Work,
+    choices: Choices,
+    recourse: Recourse,
+    model: Model,
+    solution: Solution,
+    evaluator: Evaluator,
+    a: ProcurementAssumptions,
+    *,
+    signed: bool,
+    further: Sequence[tuple[str, np.ndarray, str]] = (),
+) -> pd.DataFrame:
     """Cost the plan beside what else could be done, all by the same exact recourse.
 
     Parameters
@@ -73,7 +83,12 @@ def compare_alternatives(
         ("mean_value_plan", mean_plan.x, evaluator, "what would be bought if the average of all paths were certain"),
         *((name, x, evaluator, meaning) for name, x, meaning in further),
         ("do_nothing", nothing, evaluator, "no purchase and no renewal; by the hour within today's caps, the rest left undone"),
-        ("all_on_demand", nothing, judge(uncapped(program, recourse, work), solution, a), "no purchase and no renewal, if on demand had no cap"),
+        (
+            "all_on_demand",
+            nothing,
+            judge(uncapped(program, recourse, work), solution, a),
+            "no purchase and no renewal, if on demand had no cap",
+        ),
     ]
     if signed:
         words = "every contract that ends is renewed" if renewals.any() else "no contract ends in time to be renewed"
@@ -91,7 +106,12 @@ def compare_alternatives(
         about, value, decisions = meaning, court.evaluate(x).cost_by_scenario, court.decisions(x)
         if broken and name == "mean_value_plan" and not model.years:
             kept = _rationed(model, x, solution, a)
-            about, x, value, decisions = f"{meaning}; use by the hour is kept within {', '.join(broken)}", kept.x, kept.cost_by_scenario, kept.recourse
+            about, x, value, decisions = (
+                f"{meaning}; use by the hour is kept within {', '.join(broken)}",
+                kept.x,
+                kept.cost_by_scenario,
+                kept.recourse,
+            )
         elif broken:
             about = f"{meaning}; breaks {', '.join(broken)}"
         rows.append(_case(name, about, x, value, decisions, choices, recourse, model, work, a))
@@ -166,9 +186,17 @@ def _waiting(choices: Choices, model: Model, solution: Solution, a: ProcurementA
 
 
 def _case(
-    name: str, meaning: str, x: np.ndarray, cost: np.ndarray, decisions: sparse.csr_matrix, choices: Choices, recourse: Recourse, model: Model, work: Work,
+    name: str,
+    meaning: str,
+    x: np.ndarray,
+    cost: np.ndarray,
+    decisions: sparse.csr_matrix,
+    choices: Choices,
+    recourse: Recourse,
+    model: Model,
+    work: Work,
     a: ProcurementAssumptions,
-) -> dict[str, object]:  # fmt: skip
+) -> dict[str, object]:
     """Cost one first stage in all measures."""
     program, planned = model.program, choices.timeline.planned
     first = float(program.c @ x)
@@ -184,7 +212,11 @@ def _case(
         "p90_usd": first + high,
         "worst_usd": first + float(cost[program.probability > 0].max()),
         "objective_usd": first + blended_cost(cost, program.probability, a.risk_weight, a.tail_share),
-        "spend_usd": float(usd[~short].sum() + (choices.expense_usd[:, :planned].sum(axis=1) * lots).sum() - choices.paid_power.saved_usd(lots, planned).sum()),
+        "spend_usd": float(
+            usd[~short].sum()
+            + (choices.expense_usd[:, :planned].sum(axis=1) * lots).sum()
+            - choices.paid_power.saved_usd(lots, planned).sum()
+        ),
         "shortfall_usd": float(usd[short].sum()),
         "beyond_horizon_usd": float((choices.running_usd[:, planned:].sum(axis=1) * lots).sum()),
         "meaning": meaning,
@@ -194,7 +226,8 @@ def _case(
 def value_information(model: Model, solution: Solution, alternatives: pd.DataFrame, a: ProcurementAssumptions) -> pd.DataFrame:
     r"""Value a perfect forecast (EVPI) and planning with scenarios instead of their mean (VSS).
 
-    Few paths, or small ones, are planned for one by one. With many, the mean of the best plans is bounded from below: the best cost with parts of lots is convex in demand, so the paths
+    Few paths, or small ones, are planned for one by one. With many, the mean of the best plans is bounded from below: the best cost with
+    parts of lots is convex in demand, so the paths
     of a group
     cost at least what their mean costs (Jensen), :math:`\sum_{s \in G} p_s v(h_s) \ge p_G v(\bar h_G)`; EVPI is then at most what is
     stated.
@@ -218,7 +251,9 @@ def value_information(model: Model, solution: Solution, alternatives: pd.DataFra
     program, constant = model.program, 0.0
     likely = np.flatnonzero(program.probability > 0)
     shared = bool(model.years) or (len(program.expected) > 0 and len(likely) > 1)
-    if shared:  # expected use is not a path's own: agreements and budgets are paid for at a price instead, which no plan for a path undercuts
+    if (
+        shared
+    ):  # expected use is not a path's own: agreements and budgets are paid for at a price instead, which no plan for a path undercuts
         whole = model.whole() if model.years else program
         program, constant = priced_program(whole, row_prices(model, whole, solution), whole.probability)
     small = len(program.h) * len(program.q) <= SMALL_COLUMNS * len(program.probability) and len(likely) <= SMALL_PATHS
@@ -233,7 +268,8 @@ def value_information(model: Model, solution: Solution, alternatives: pd.DataFra
         if not exact:
             single = replace(single, integer=np.zeros_like(single.integer))
         known += (
-            program.probability[group].sum() * solve_within_budgets(single, model.soft, 0.0, a.tail_share, gap_share, solution.warm, exact=False).lower
+            program.probability[group].sum()
+            * solve_within_budgets(single, model.soft, 0.0, a.tail_share, gap_share, solution.warm, exact=False).lower
         )
     costs = alternatives.set_index("name")
     expected = float(costs.at["plan", "expected_usd"])
@@ -242,7 +278,11 @@ def value_information(model: Model, solution: Solution, alternatives: pd.DataFra
     perfect = f"{most}what a perfect forecast would be worth: expected cost of this plan less the mean of the best plans for each path"
     rows = [
         ("evpi", expected - known, perfect),
-        *([] if "breaks" in str(costs.at["mean_value_plan", "meaning"]) else [("vss", saved, "what planning with scenarios saves against planning for their average")]),
+        *(
+            []
+            if "breaks" in str(costs.at["mean_value_plan", "meaning"])
+            else [("vss", saved, "what planning with scenarios saves against planning for their average")]
+        ),
     ]
     if "sign_nothing_yet" in costs.index:
         waited = float(costs.at["sign_nothing_yet", "regret_usd"])
@@ -257,6 +297,11 @@ def some_paths(program: TwoStage, paths: np.ndarray) -> TwoStage:
     place[paths] = np.arange(len(paths))
     expected = tuple(replace(row, points=row.points[keep], weight=row.weight[keep]) for row in program.expected)
     return replace(
-        program, h=program.h[keep], technology=program.technology[keep], weight=program.weight[keep], scenario=place[program.scenario[keep]],
-        probability=program.probability[paths] / program.probability[paths].sum(), expected=expected,
-    )  # fmt: skip
+        program,
+        h=program.h[keep],
+        technology=program.technology[keep],
+        weight=program.weight[keep],
+        scenario=place[program.scenario[keep]],
+        probability=program.probability[paths] / program.probability[paths].sum(),
+        expected=expected,
+    )

@@ -53,7 +53,8 @@ def what_must_give(model: Model, recourse: Recourse, work: Work, quarters: Seque
     .. math:: \min \sum_i e_i\quad\text{s.t. all rows},\ a_i^T x \le b_i + \max(b_i, 1)\,e_i,\quad
               E[\sum_p h_p u_{cp}] \le (1 - \text{level})\,E[\sum_p h_p D_{cp}]
 
-    Parts of lots can be bought, and a problem that is too large is judged by the mean of its paths (Jensen's inequality), so the amounts are the
+    Parts of lots can be bought, and a problem that is too large is judged by the mean of its paths (Jensen's inequality), so the amounts
+    are the
     least that must give.
 
     Parameters
@@ -90,15 +91,26 @@ def what_must_give(model: Model, recourse: Recourse, work: Work, quarters: Seque
         mine = [(i, len(places) + k) for k, (i, q, _) in enumerate(caps) if recourse.stage_of[t] == q]
         rows, columns = np.array(mine, dtype=int).reshape(-1, 2).T
         T.append(sparse.hstack([matrix, sparse.csr_matrix((-size[columns], (rows, columns)), shape=(m, elastic))], format="csr"))
-    expected = [replace(row, a=np.concatenate([row.a, -size * (np.arange(elastic) == k)])) for k, row in zip(budgets, program.expected, strict=True)]
+    expected = [
+        replace(row, a=np.concatenate([row.a, -size * (np.arange(elastic) == k)])) for k, row in zip(budgets, program.expected, strict=True)
+    ]
     expected += _served(work, recourse, n + elastic, level)
     free = replace(
-        program, c=np.concatenate([np.zeros(n), np.ones(elastic)]), A=A, T=T, lower=np.concatenate([program.lower, np.zeros(elastic)]),
-        upper=np.concatenate([program.upper, np.full(elastic, np.inf)]), integer=np.zeros(n + elastic, dtype=bool), q=np.zeros_like(program.q),
-        costs=None if program.costs is None else np.zeros_like(program.costs), expected=tuple(expected),
-    )  # fmt: skip
+        program,
+        c=np.concatenate([np.zeros(n), np.ones(elastic)]),
+        A=A,
+        T=T,
+        lower=np.concatenate([program.lower, np.zeros(elastic)]),
+        upper=np.concatenate([program.upper, np.full(elastic, np.inf)]),
+        integer=np.zeros(n + elastic, dtype=bool),
+        q=np.zeros_like(program.q),
+        costs=None if program.costs is None else np.zeros_like(program.costs),
+        expected=tuple(expected),
+    )
     try:
-        given = solve_extensive(free if program.h.shape[0] * len(program.q) <= WRITTEN_OUT_COLUMNS else mean_program(free), 0.0, 1.0, 0.0).x[n:]
+        given = solve_extensive(
+            free if program.h.shape[0] * len(program.q) <= WRITTEN_OUT_COLUMNS else mean_program(free), 0.0, 1.0, 0.0
+        ).x[n:]
     except InfeasibleError:
         return ()
     return tuple(Change(limits[k][0], "<", limits[k][1], float(given[k] * size[k])) for k in np.flatnonzero(given > NOTICEABLE_SHARE))
@@ -114,5 +126,7 @@ def _served(work: Work, recourse: Recourse, columns: int, level: float) -> list[
     for name in work.rows["class"].unique():
         mine = (work.rows["class"] == name).to_numpy()
         short = (sources["source"] == "shortfall").to_numpy() & np.append(mine, False)[sources["row"].to_numpy(int)]
-        result.append(ExpectedRow(np.zeros(columns), short.astype(float), recourse.planned, weight, (1 - level) * float(wanted[mine].sum())))
+        result.append(
+            ExpectedRow(np.zeros(columns), short.astype(float), recourse.planned, weight, (1 - level) * float(wanted[mine].sum()))
+        )
     return result

@@ -128,8 +128,13 @@ def plan_branches(
     rows = [("flexibility", flexible, f"at least what it is worth that later purchases may follow demand: {words}")]
     waited = _wait(branched, model, choices, free, a)
     if waited is not None:
-        rows.append(("waiting_for_demand", max(waited - free.upper, 0.0),
-                     "what it costs to sign nothing before the next review, where later purchases may then follow demand"))  # fmt: skip
+        rows.append(
+            (
+                "waiting_for_demand",
+                max(waited - free.upper, 0.0),
+                "what it costs to sign nothing before the next review, where later purchases may then follow demand",
+            )
+        )
     sure = flexible > max(a.gap_share, COARSE_GAP) * abs(solution.upper)
     return Branches(table, pd.DataFrame(rows, columns=["name", "usd", "meaning"]), _notes(table, plan) if sure else ())
 

@@ -36,16 +36,32 @@ def other_endings(choices: Choices, recourse: Recourse, model: Model, solution: 
         amount = float((other * size)[long].sum())
         if abs(amount - held) > NOTICEABLE_SHARE * max(held, amount, 1.0):
             notes.append(
-                f"The treatment of the horizon's end matters: with contracts {ENDINGS[ending]}, the plan would take {amount:,.0f} accelerators on terms above a year, not {held:,.0f}."
+                f"The treatment of the horizon's end matters: with contracts {ENDINGS[ending]}, the plan would take {amount:,.0f}"
+                f" accelerators on terms above a year, not {held:,.0f}."
             )
     later = ~recourse.planned
     if later.any():
         share = model.program.weight * model.program.probability[model.program.scenario] * later
         usd = float(share @ point_costs(model.program, solution.recourse))
-        notes.insert(0, f"Of the plan's cost {money(usd)} is use beside its contracts in the {counted(a.years_after_horizon, 'year')} after the horizon, in which the last quarter's demand is served on.")
+        notes.insert(
+            0,
+            f"Of the plan's cost {money(usd)} is use beside its contracts in the {counted(a.years_after_horizon, 'year')} after the"
+            " horizon, in which the last quarter's demand is served on.",
+        )
     firm = np.flatnonzero((lots > 0) & table["firm"].to_numpy(bool))
-    moved = {j: [f"{other[j]:.3g} with contracts {ENDINGS[ending]}" for ending, other in found.items() if abs(other[j] - lots[j]) > NOTICEABLE_LOTS] for j in firm.tolist()}
-    said = [f"{table['offer_id'].iloc[j]} from {table['quarter'].iloc[j]}: {lots[j]:.0f} lots, {' and '.join(words)}" for j, words in moved.items() if words]
+    moved = {
+        j: [
+            f"{other[j]:.3g} with contracts {ENDINGS[ending]}"
+            for ending, other in found.items()
+            if abs(other[j] - lots[j]) > NOTICEABLE_LOTS
+        ]
+        for j in firm.tolist()
+    }
+    said = [
+        f"{table['offer_id'].iloc[j]} from {table['quarter'].iloc[j]}: {lots[j]:.0f} lots, {' and '.join(words)}"
+        for j, words in moved.items()
+        if words
+    ]
     if said:
         notes.append(f"Another end of the horizon would change what is signed now: {'; '.join(said)}.")
     elif len(firm):
@@ -53,7 +69,9 @@ def other_endings(choices: Choices, recourse: Recourse, model: Model, solution: 
     return notes
 
 
-def _lots_under(ending: str, choices: Choices, recourse: Recourse, model: Model, solution: Solution, a: ProcurementAssumptions) -> np.ndarray:
+def _lots_under(
+    ending: str, choices: Choices, recourse: Recourse, model: Model, solution: Solution, a: ProcurementAssumptions
+) -> np.ndarray:
     """Return the lots that would be taken under another treatment of the horizon's end; parts of lots are allowed."""
     program, planned = model.program, np.flatnonzero(recourse.planned)
     expected = tuple(replace(row, points=row.points[planned], weight=row.weight[planned]) for row in program.expected)
@@ -61,7 +79,15 @@ def _lots_under(ending: str, choices: Choices, recourse: Recourse, model: Model,
     cost[model.position] = choices.present_cost_usd(ending)
     cost[model.power_columns] = [extra.usd if extra.quarter < until else 0.0 for extra in model.power.extras]
     near = replace(
-        program, c=cost, h=program.h[planned], technology=program.technology[planned], weight=program.weight[planned], scenario=program.scenario[planned],
-        integer=np.zeros_like(program.integer), expected=expected,
-    )  # fmt: skip
-    return model.lots(solve_within_budgets(near, model.soft, a.risk_weight, a.tail_share, max(a.gap_share, 1e-3), solution.warm, exact=False).x)
+        program,
+        c=cost,
+        h=program.h[planned],
+        technology=program.technology[planned],
+        weight=program.weight[planned],
+        scenario=program.scenario[planned],
+        integer=np.zeros_like(program.integer),
+        expected=expected,
+    )
+    return model.lots(
+        solve_within_budgets(near, model.soft, a.risk_weight, a.tail_share, max(a.gap_share, 1e-3), solution.warm, exact=False).x
+    )

@@ -33,13 +33,17 @@ class Standing(NamedTuple):
     a: ProcurementAssumptions
 
 
-def leaving_notes(market: Market, choices: Choices, recourse: Recourse, model: Model, solution: Solution, a: ProcurementAssumptions) -> list[str]:
+def leaving_notes(
+    market: Market, choices: Choices, recourse: Recourse, model: Model, solution: Solution, a: ProcurementAssumptions
+) -> list[str]:
     r"""Name the contracts of which leaving some machines at a quarter's start saves money beside this plan.
 
     .. math:: \max_m\; (1-e)\,p\,m - [C(x; K - m) - C(x; K)]
 
-    with p what a machine still owes from then on, within the time that the plan counts, e the exit cost and C the risk-weighted cost of use for what the
-    plan buys; buying otherwise could save more, so that the saving is a least one. Contracts that give capacity and that the plan does not renew are looked
+    with p what a machine still owes from then on, within the time that the plan counts, e the exit cost and C the risk-weighted cost of
+    use for what the
+    plan buys; buying otherwise could save more, so that the saving is a least one. Contracts that give capacity and that the plan does not
+    renew are looked
     at, unless a spend agreement runs with their provider. A contract whose day of notice is past can no longer be left.
     """
     lots = model.lots(solution.x).round()
@@ -85,7 +89,9 @@ def _best_left(holding: dict[Any, Any], day: pd.Timestamp, row: int, plan: Stand
         h = model.program.h.copy()
         h[:, row] -= machines * per_machine
         value = judge(replace(model.program, h=h), solution, a).evaluate(solution.x).cost_by_scenario
-        return blended_cost(value, model.program.probability, a.risk_weight, a.tail_share) - (1 - holding["exit_cost_share"]) * owed * machines
+        return (
+            blended_cost(value, model.program.probability, a.risk_weight, a.tail_share) - (1 - holding["exit_cost_share"]) * owed * machines
+        )
 
     # Cost is convex in what is left.
     low, high = 0, int(holding["machines"])

@@ -43,9 +43,19 @@ class Reasons:
 
 
 def explain(
-    work: Work, market: Market, choices: Choices, recourse: Recourse, model: Model, solution: Solution, bought: pd.DataFrame,
-    a: ProcurementAssumptions, *, stopped_by: str, signed: bool, further: Sequence[tuple[str, np.ndarray, str]] = (),
-) -> Reasons:  # fmt: skip
+    work: Work,
+    market: Market,
+    choices: Choices,
+    recourse: Recourse,
+    model: Model,
+    solution: Solution,
+    bought: pd.DataFrame,
+    a: ProcurementAssumptions,
+    *,
+    stopped_by: str,
+    signed: bool,
+    further: Sequence[tuple[str, np.ndarray, str]] = (),
+) -> Reasons:
     r"""Explain a plan from the exact recourse at its first stage.
 
     Reduced costs and the value of one more unit of a limit come from the relaxation in which parts of lots can be bought; the value of
@@ -75,12 +85,23 @@ def explain(
     alternatives = compare_alternatives(work, choices, recourse, model, solution, evaluator, a, signed=signed, further=further)
     information = value_information(model, solution, alternatives, a)
     if not bought["firm"].any():
-        information.loc[len(information)] = ("waiting", 0.0, "nothing has to be signed before the next review, so waiting for it costs nothing")
+        information.loc[len(information)] = (
+            "waiting",
+            0.0,
+            "nothing has to be signed before the next review, so waiting for it costs nothing",
+        )
     agreements = agreement_table(model.years, lots, work, recourse, market, solution.recourse)
     planned = np.flatnonzero(recourse.planned)
     weight = work.paths["probability"].to_numpy(float)[work.points["path"]] * work.points["hours"].to_numpy(float)
     scarce = scarcity_notes(recourse.scarcity, program.h[planned], program.W, weight, solution.recourse[planned])
-    notes = (*scarce, *_site_notes(choices, lots), *_notes(choices, bought, solution, a, stopped_by, agreed=bool(model.years)), *_agreement_notes(agreements), *other_endings(choices, recourse, model, solution, a), *leaving_notes(market, choices, recourse, model, solution, a))
+    notes = (
+        *scarce,
+        *_site_notes(choices, lots),
+        *_notes(choices, bought, solution, a, stopped_by, agreed=bool(model.years)),
+        *_agreement_notes(agreements),
+        *other_endings(choices, recourse, model, solution, a),
+        *leaving_notes(market, choices, recourse, model, solution, a),
+    )
     return Reasons(
         _binding(choices, recourse, model, solution, slope),
         _rejected(choices, model, lots, solution),
@@ -116,13 +137,31 @@ def _binding(choices: Choices, recourse: Recourse, model: Model, solution: Solut
             points = np.flatnonzero(recourse.planned & (recourse.stage == q))
             left = program.h[points, i] - use[place, points]
             value = float(-slope[q, i])
-            rows.append({"limit_id": about["limit_id"], "kind": about["kind"], "quarter": quarters[q], "limit": float(program.h[points, i].max()),
-                         "used": float(use[place, points].max()), "slack": float(left.min()), "usd_per_unit": max(value, 0.0)})  # fmt: skip
+            rows.append(
+                {
+                    "limit_id": about["limit_id"],
+                    "kind": about["kind"],
+                    "quarter": quarters[q],
+                    "limit": float(program.h[points, i].max()),
+                    "used": float(use[place, points].max()),
+                    "slack": float(left.min()),
+                    "usd_per_unit": max(value, 0.0),
+                }
+            )
     spent = expected_use_of_rows(program, solution.x, solution.recourse)
     for about, row, used, dual in zip(model.budgets.to_dict("records"), program.expected, spent, solution.marginals.expected, strict=True):
         slack = float(row.limit - used)
-        rows.append({"limit_id": f"{about['limit_id']} with expected usage", "kind": "budget_usd", "quarter": about["quarter"], "limit": about["limit"],
-                     "used": about["limit"] - slack, "slack": slack, "usd_per_unit": max(-float(dual), 0.0)})  # fmt: skip
+        rows.append(
+            {
+                "limit_id": f"{about['limit_id']} with expected usage",
+                "kind": "budget_usd",
+                "quarter": about["quarter"],
+                "limit": about["limit"],
+                "used": about["limit"] - slack,
+                "slack": slack,
+                "usd_per_unit": max(-float(dual), 0.0),
+            }
+        )
     table = pd.DataFrame(rows, columns=["limit_id", "kind", "quarter", "limit", "used", "slack", "usd_per_unit"])
     table.loc[table["usd_per_unit"] < NOTICEABLE_USD, "usd_per_unit"] = 0.0
     table.loc[table["slack"].abs() <= ROUNDING_SHARE * table["limit"].abs().clip(lower=1.0), "slack"] = 0.0
@@ -139,24 +178,40 @@ def _rejected(choices: Choices, model: Model, lots: np.ndarray, solution: Soluti
     paid = (choices.running_usd + choices.upfront_usd - choices.residual_usd).sum(axis=1)
     price = np.where(table["term"] == "owned", paid / np.maximum(hours, 1e-12), table["usd_per_hour"])
     share = np.divide(reduced, cost, out=np.zeros_like(reduced), where=cost > 0)
-    frame = pd.DataFrame({"offer_id": table["offer_id"], "term": table["term"], "quarter": table["quarter"], "usd_per_hour": price,
-                          "reduced_cost_usd": reduced, "entry_usd_per_hour": price * (1 - share), "share": share})  # fmt: skip
+    frame = pd.DataFrame(
+        {
+            "offer_id": table["offer_id"],
+            "term": table["term"],
+            "quarter": table["quarter"],
+            "usd_per_hour": price,
+            "reduced_cost_usd": reduced,
+            "entry_usd_per_hour": price * (1 - share),
+            "share": share,
+        }
+    )
     frame["why"] = np.where(reduced > 0, "costs more than what it would replace", "held back by a limit, its maximum or whole lots")
     frame = frame[~frame["offer_id"].isin(bought)].sort_values(["share", "quarter", "offer_id"])
     return frame.drop_duplicates("offer_id").drop(columns="share").reset_index(drop=True)
 
 
-def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: ProcurementAssumptions, stopped_by: str, *, agreed: bool) -> tuple[str, ...]:
+def _notes(
+    choices: Choices, bought: pd.DataFrame, solution: Solution, a: ProcurementAssumptions, stopped_by: str, *, agreed: bool
+) -> tuple[str, ...]:
     """State what a reader must know before signing."""
     notes = []
     beyond = float(bought["beyond_horizon_usd"].sum())
     if beyond > 0:
-        hidden = f", and the plan's cost of {money(solution.upper)} leaves them out: truncating hides them" if a.horizon_end == "truncate" else ""
+        hidden = (
+            f", and the plan's cost of {money(solution.upper)} leaves them out: truncating hides them"
+            if a.horizon_end == "truncate"
+            else ""
+        )
         notes.append(f"Payments of {money(beyond)} fall after the last planned quarter, {choices.timeline.horizon[-1]}{hidden}.")
     late = bought[bought["late"]]
     if len(late):
         notes.append(
-            f"{counted(len(late), 'purchase')} should have been submitted already ({', '.join(late['offer_id'].head(3))}): hasten the approval, or expect them late."
+            f"{counted(len(late), 'purchase')} should have been submitted already ({', '.join(late['offer_id'].head(3))}): hasten the"
+            " approval, or expect them late."
         )
     assumed = sorted(choices.table.loc[choices.table["renewal_assumed"], "offer_id"].str.removeprefix("renew "))
     if assumed:
@@ -167,22 +222,30 @@ def _notes(choices: Choices, bought: pd.DataFrame, solution: Solution, a: Procur
     bridge = float(bought["bridge_usd"].sum())
     if bridge >= 1:
         notes.append(
-            f"{money(bridge)} of the cost is what deliveries that slip beyond the day they are wanted are expected to cost until they arrive, bridged on demand or missed."
+            f"{money(bridge)} of the cost is what deliveries that slip beyond the day they are wanted are expected to cost until they"
+            " arrive, bridged on demand or missed."
         )
     again = int(bought["requoted"].sum())
     if again:
         notes.append(
-            f"{again} later purchase{'s rest' if again > 1 else ' rests'} on quotes that will have expired and must be given again; at list prices set later_quotes to list_price."
+            f"{again} later purchase{'s rest' if again > 1 else ' rests'} on quotes that will have expired and must be given again; at list"
+            " prices set later_quotes to list_price."
         )
     if solution.status == "limit":
-        why = "a spend agreement counts use by the hour, which ties all hours together" if agreed else "the search met a limit, or a budget that binds ties all hours together"
+        why = (
+            "a spend agreement counts use by the hour, which ties all hours together"
+            if agreed
+            else "the search met a limit, or a budget that binds ties all hours together"
+        )
         why = "the time limit ended the search" if stopped_by == "time limit" else why
         notes.append(
-            f"This plan is not proven to be optimal ({within(solution.gap_share)}): {why}, so that what no plan can undercut is known less closely."
+            f"This plan is not proven to be optimal ({within(solution.gap_share)}): {why}, so that what no plan can undercut is known less"
+            " closely."
         )
     notes.append(
-        f"Each purchase must be signed by the start of its quarter less the 90th percentile of its lead time (the median where that is not known), "
-        f"and submitted {a.approval_days} days of approval before; firm are those to be submitted before the next review in {counted(a.review_interval_quarters, 'quarter')}."
+        "Each purchase must be signed by the start of its quarter less the 90th percentile of its lead time (the median where that is not"
+        f" known), and submitted {a.approval_days} days of approval before; firm are those to be submitted before the next review in"
+        f" {counted(a.review_interval_quarters, 'quarter')}."
     )
     return tuple(notes)
 
@@ -200,8 +263,8 @@ def _site_notes(choices: Choices, lots: np.ndarray) -> list[str]:
 def _agreement_notes(table: pd.DataFrame) -> list[str]:
     """Say what is planned to be paid for spend agreements that are not used up."""
     return [
-        f"{row.agreement_id}: {money(row.shortfall_usd)} of the {money(row.committed_usd)} to be spent with {row.provider} until {row.end:%Y-%m-%d} stay unspent "
-        "in expectation and are paid all the same; what would use them up costs more."
+        f"{row.agreement_id}: {money(row.shortfall_usd)} of the {money(row.committed_usd)} to be spent with {row.provider} until"
+        f" {row.end:%Y-%m-%d} stay unspent in expectation and are paid all the same; what would use them up costs more."
         for row in table[table["shortfall_usd"] >= 1].itertuples()
     ]
 
@@ -219,7 +282,10 @@ def _headline(bought: pd.DataFrame, alternatives: pd.DataFrame, a: ProcurementAs
     costs = alternatives.set_index("name")
     plan, nothing = costs.loc["plan"], costs.loc["do_nothing"]
     firm = bought[bought["firm"]]
-    price = f"the plan costs {money(plan['expected_usd'])} in expectation and {money(plan['cvar_usd'])} in the worst {100 * a.tail_share:g} % of cases"
+    price = (
+        f"the plan costs {money(plan['expected_usd'])} in expectation and {money(plan['cvar_usd'])} in the worst {100 * a.tail_share:g} %"
+        " of cases"
+    )
     saved = f"{money(nothing['expected_usd'] - plan['expected_usd'])} less than doing nothing"
     if len(bought) == 0:
         return f"Buy nothing and renew nothing: {price}."

@@ -15,9 +15,14 @@ NAMES = {"evpi": "perfect forecast (EVPI)", "vss": "many futures instead of thei
 
 
 def in_words(
-    purchases: pd.DataFrame, alternatives: pd.DataFrame, information: pd.DataFrame, binding: pd.DataFrame, rejected: pd.DataFrame, proof: Proof,
+    purchases: pd.DataFrame,
+    alternatives: pd.DataFrame,
+    information: pd.DataFrame,
+    binding: pd.DataFrame,
+    rejected: pd.DataFrame,
+    proof: Proof,
     a: ProcurementAssumptions,
-) -> pd.DataFrame:  # fmt: skip
+) -> pd.DataFrame:
     """Say what the tables of an answer mean.
 
     Parameters
@@ -40,12 +45,24 @@ def in_words(
         ("worst case", f"On the worst path of all it costs {money(plan['worst_usd'])}."),
         ("proof", _proven(proof)),
     ]
-    rows += [(NAMES.get(row.name, row.name.replace("_", " ")), f"{row.meaning[0].upper()}{row.meaning[1:]}: {money(row.usd)}{_below(row.usd)}.") for row in information.itertuples(index=False)]
-    rows += [(f"regret: {row.name.replace('_', ' ')}", _regret(row.meaning, float(row.regret_usd), proof)) for row in alternatives.itertuples(index=False)
-             if row.name != "plan"]  # fmt: skip
+    rows += [
+        (NAMES.get(row.name, row.name.replace("_", " ")), f"{row.meaning[0].upper()}{row.meaning[1:]}: {money(row.usd)}{_below(row.usd)}.")
+        for row in information.itertuples(index=False)
+    ]
+    rows += [
+        (f"regret: {row.name.replace('_', ' ')}", _regret(row.meaning, float(row.regret_usd), proof))
+        for row in alternatives.itertuples(index=False)
+        if row.name != "plan"
+    ]
     rows += _limits(binding)
     rows += [
-        (f"not taken: {row.offer_id}", f"Offered at {price(row.usd_per_hour)} an hour for {row.quarter}; {row.why}. {_entry(row.usd_per_hour, row.entry_usd_per_hour)}")
+        (
+            f"not taken: {row.offer_id}",
+            (
+                f"Offered at {price(row.usd_per_hour)} an hour for {row.quarter}; {row.why}."
+                f" {_entry(row.usd_per_hour, row.entry_usd_per_hour)}"
+            ),
+        )
         for row in rejected.head(LINES).itertuples()
     ]
     beyond = float(purchases["beyond_horizon_usd"].sum()) if len(purchases) else 0.0
@@ -70,7 +87,10 @@ def _proven(proof: Proof) -> str:
     """Say how good the plan is proven to be."""
     if proof.stopped_by == "optimal":
         return f"No plan costs less than {money(proof.upper_usd)}, risk-weighted: this one is optimal."
-    words = f"No plan costs less than {money(proof.lower_usd)}, risk-weighted; this one costs {money(proof.upper_usd)}, {100 * proof.gap_share:.2g} % more at most"
+    words = (
+        f"No plan costs less than {money(proof.lower_usd)}, risk-weighted; this one costs {money(proof.upper_usd)},"
+        f" {100 * proof.gap_share:.2g} % more at most"
+    )
     if proof.stopped_by == "gap":
         return f"{words}."
     return f"{words}, which is wider than was asked for{': the time limit ended the search' if proof.stopped_by == 'time limit' else ''}."
@@ -109,7 +129,10 @@ def _limits(binding: pd.DataFrame) -> list[tuple[str, str]]:
     if held.empty:
         return [("limits", "No limit holds the plan back.")]
     return [
-        (f"limit: {row.limit_id}", f"In {row.quarter} {row.used:,.4g} of {row.limit:,.4g} are used; one more unit would save {money(row.usd_per_unit)}.")
+        (
+            f"limit: {row.limit_id}",
+            f"In {row.quarter} {row.used:,.4g} of {row.limit:,.4g} are used; one more unit would save {money(row.usd_per_unit)}.",
+        )
         for row in held.head(LINES).itertuples()
     ]
 

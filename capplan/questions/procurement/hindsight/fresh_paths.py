@@ -88,7 +88,8 @@ def judge_on_fresh_paths(
     paths = fresh["path"].drop_duplicates().tolist()
     if len(paths) < 2 * a.fresh_batches:
         raise CapplanError(
-            f"{len(paths)} fresh paths are too few for {a.fresh_batches} batches of two or more; forecast more paths, plan on fewer, or lower fresh_batches"
+            f"{len(paths)} fresh paths are too few for {a.fresh_batches} batches of two or more; forecast more paths, plan on fewer, or"
+            " lower fresh_batches"
         )
     stated, left_out = state_on_both(problem, fresh, a)
     x = first_stage_of(stated, purchases)
@@ -106,17 +107,38 @@ def judge_on_fresh_paths(
     reach = float(stdtrit(len(gaps) - 1, CONFIDENCE) * gaps.std(ddof=1) / np.sqrt(len(gaps)))
     rows = [
         ("on_its_own_paths", seen, seen, seen, "risk-weighted cost of the plan on the paths it was made for"),
-        ("on_fresh_paths", mean, mean - near * error, mean + near * error, f"the same on {len(paths)} paths it has not seen, with a 95 % band"),
-        ("statistical_gap", gap, 0.0, gap + reach, f"what the plan may lose against the best one, from {len(gaps)} batches of fresh paths; 95 % sure to be below high_usd"),
-        ("certified_gap", certified_gap_usd, 0.0, certified_gap_usd, "what the plan may lose against the best one on its own paths; proven"),
-    ]  # fmt: skip
+        (
+            "on_fresh_paths",
+            mean,
+            mean - near * error,
+            mean + near * error,
+            f"the same on {len(paths)} paths it has not seen, with a 95 % band",
+        ),
+        (
+            "statistical_gap",
+            gap,
+            0.0,
+            gap + reach,
+            f"what the plan may lose against the best one, from {len(gaps)} batches of fresh paths; 95 % sure to be below high_usd",
+        ),
+        (
+            "certified_gap",
+            certified_gap_usd,
+            0.0,
+            certified_gap_usd,
+            "what the plan may lose against the best one on its own paths; proven",
+        ),
+    ]
     table = pd.DataFrame(rows, columns=["name", "usd", "low_usd", "high_usd", "meaning"])
     headline = (
         f"On {len(new)} paths it has not seen the plan costs {money(mean)} ({money(mean - near * error)} to {money(mean + near * error)}), "
         f"on its own {money(seen)}; with 95 % confidence it is within {money(gap + reach)} of the best plan."
     )
     notes = (
-        f"The statistical gap rests on batches of {len(paths) // len(gaps)} paths; small batches and parts of lots make it look larger than it is.",
+        (
+            f"The statistical gap rests on batches of {len(paths) // len(gaps)} paths; small batches and parts of lots make it look larger"
+            " than it is."
+        ),
         *left_out,
     )
     return OutOfSample(table, headline, notes)

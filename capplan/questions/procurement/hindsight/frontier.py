@@ -29,7 +29,8 @@ class Frontier:
     ----------
     table
         One row a risk weight: risk_weight, expected_usd, cvar_usd, objective_usd (their blend at this weight), lower_usd (no plan has a
-        smaller blend), gap_share, stopped_by (optimal, gap or limit), contracts, accelerators (signed in all), chosen (the plan's own weight).
+        smaller blend), gap_share, stopped_by (optimal, gap or limit), contracts, accelerators (signed in all), chosen (the plan's own
+        weight).
     purchases
         risk_weight, and the columns of `answer.Purchases.purchases`.
     headline, notes
@@ -56,7 +57,8 @@ def trace_frontier(problem: Problem, a: FrontierAssumptions) -> Frontier:
 
     .. math:: \min_x\ c^T x + (1-\lambda)\,E[C_s(x)] + \lambda\,\mathrm{CVaR}_\alpha(C_s(x)),\quad \lambda = 0, \dots, 1
 
-    Each weight is solved from the cuts of the last one, which hold for all weights. A plan that was found for one weight and blends better at
+    Each weight is solved from the cuts of the last one, which hold for all weights. A plan that was found for one weight and blends better
+    at
     another takes its place there; then expected cost rises and CVaR falls along the frontier. The lower bound of each weight is its own.
 
     Parameters
@@ -89,14 +91,27 @@ def trace_frontier(problem: Problem, a: FrontierAssumptions) -> Frontier:
         gap = max(objective - lower, 0.0) / max(abs(objective), 1e-9)
         bought = purchase_table(base.choices, base.model.lots(best.x).round())
         status = found[weight].status if best.found is found[weight] else "gap" if gap <= max(a.gap_share, POINT_GAP) else "limit"
-        rows.append((weight, _blend(best, base, 0.0, a.tail_share), _blend(best, base, 1.0, a.tail_share), objective, lower, gap, status,
-                     len(bought), float(bought["accelerators"].sum())))  # fmt: skip
+        rows.append(
+            (
+                weight,
+                _blend(best, base, 0.0, a.tail_share),
+                _blend(best, base, 1.0, a.tail_share),
+                objective,
+                lower,
+                gap,
+                status,
+                len(bought),
+                float(bought["accelerators"].sum()),
+            )
+        )
         purchases.append(bought.assign(risk_weight=weight))
     table = pd.DataFrame(rows, columns=COLUMNS).assign(chosen=weights == a.risk_weight)
     signed = pd.concat(purchases, ignore_index=True)
     notes = (
-        f"Each point is the best plan at its weight, proven within {100 * table['gap_share'].max():.2g} % or better; "
-        "points nearer than that cannot be told apart.",
+        (
+            f"Each point is the best plan at its weight, proven within {100 * table['gap_share'].max():.2g} % or better; "
+            "points nearer than that cannot be told apart."
+        ),
     )
     return Frontier(table, signed[["risk_weight", *[name for name in signed.columns if name != "risk_weight"]]], _headline(table, a), notes)
 
@@ -113,6 +128,6 @@ def _headline(table: pd.DataFrame, a: FrontierAssumptions) -> str:
     if less < 1:
         return "The plan with the lowest expected cost is also the one with the cheapest bad cases: caution costs nothing here."
     return (
-        f"From a plan for the average to one for the worst {100 * a.tail_share:g} % of cases: {money(max(more, 0.0))} more in expectation buys "
-        f"{money(less)} less in the bad cases."
+        f"From a plan for the average to one for the worst {100 * a.tail_share:g} % of cases: {money(max(more, 0.0))} more in expectation"
+        f" buys {money(less)} less in the bad cases."
     )

@@ -72,7 +72,13 @@ def look_back_cases(levels: pd.DataFrame, choices: Choices, market: Market, mode
             if j >= 0:
                 lots[j] = max(lots[j], min(wanted, _room(model, lots, j)))
         lots = np.where(lots < choices.table["minimum_lots"].to_numpy(float), 0.0, lots)
-        cases.append((name, model.first_stage(np.maximum(lots, model.program.lower[model.position])), f"{words}: whole lots of the cheapest hour, signed today, nothing later"))
+        cases.append(
+            (
+                name,
+                model.first_stage(np.maximum(lots, model.program.lower[model.position])),
+                f"{words}: whole lots of the cheapest hour, signed today, nothing later",
+            )
+        )
     return cases
 
 

@@ -69,7 +69,8 @@ def rehearse_plan(problem: Problem, unseen: pd.DataFrame, purchases: pd.DataFram
     Parameters
     ----------
     problem
-        What the plan was made from, with the forecast's paths; with usage, rules that only look back are played too, signed once at the start.
+        What the plan was made from, with the forecast's paths; with usage, rules that only look back are played too, signed once at the
+        start.
     unseen : path, probability, class, region, quarter, block, hours, work_per_hour
         Paths on which it is tested; path numbers differ.
     purchases
@@ -126,7 +127,9 @@ class Rehearsal:
         hours = stated.work.load * stated.work.points["hours"].to_numpy()[:, None]
         cell = stated.work.points["path"].to_numpy() * self.planned + stated.work.points["quarter"].to_numpy()
         size = len(stated.work.paths) * self.planned
-        self.use = np.stack([np.bincount(cell, weights=own, minlength=size) for own in hours.T], axis=1).reshape(-1, self.planned, hours.shape[1])
+        self.use = np.stack([np.bincount(cell, weights=own, minlength=size) for own in hours.T], axis=1).reshape(
+            -1, self.planned, hours.shape[1]
+        )
         self.warm: Warm | None = None
         self.signed: list[tuple[int, str, int, int, float]] = []
 
@@ -200,9 +203,14 @@ class Rehearsal:
         h[:, scarcity.rows] = scarcity.left(h[:, : scarcity.serves.shape[1]], future)
         rows = [replace(row, points=row.points[future], weight=row.weight[future]) for row in program.expected]
         return replace(
-            program, h=h, technology=program.technology[future], weight=program.weight[future], scenario=scenario,
-            probability=np.full(len(near), 1 / len(near)), expected=tuple(rows),
-        )  # fmt: skip
+            program,
+            h=h,
+            technology=program.technology[future],
+            weight=program.weight[future],
+            scenario=scenario,
+            probability=np.full(len(near), 1 / len(near)),
+            expected=tuple(rows),
+        )
 
     def _solve(self, program: TwoStage) -> Solution:
         """Solve one decision from the bases of the last one."""
@@ -216,20 +224,29 @@ class Rehearsal:
         best = paths[paths["policy"] == "clairvoyant"].set_index("path")["realised_usd"]
         regret = paths["realised_usd"] - paths["path"].map(best)
         groups = paths.assign(regret=regret).groupby("policy")
-        summary = groups.agg(mean_usd=("realised_usd", "mean"), worst_usd=("realised_usd", "max"), regret_usd=("regret", "mean")).reset_index()
+        summary = groups.agg(
+            mean_usd=("realised_usd", "mean"), worst_usd=("realised_usd", "max"), regret_usd=("regret", "mean")
+        ).reset_index()
         summary = summary.assign(meaning=summary["policy"].map(MEANING)).sort_values(["mean_usd", "policy"]).reset_index(drop=True)
         table, names = self.stated.choices.table, self.stated.work.paths["demand_path"]
         decisions = pd.DataFrame(
-            [(names.iloc[path], policy, review, table["offer_id"].iloc[j], table["quarter"].iloc[j], int(lots)) for path, policy, review, j, lots in self.signed],
+            [
+                (names.iloc[path], policy, review, table["offer_id"].iloc[j], table["quarter"].iloc[j], int(lots))
+                for path, policy, review, j, lots in self.signed
+            ],
             columns=["path", "policy", "review", "offer_id", "quarter", "lots"],
-        )  # fmt: skip
+        )
         costs = summary.set_index("policy")["mean_usd"]
         headline = (
-            f"Rehearsed on {paths['path'].nunique()} unseen paths, the plan revised at each review costs {money(costs['plan_revised'])} on average, "
-            f"never revised {money(costs['plan_kept'])}, doing nothing {money(costs['do_nothing'])}; knowing the path would have cost {money(costs['clairvoyant'])}."
+            f"Rehearsed on {paths['path'].nunique()} unseen paths, the plan revised at each review costs {money(costs['plan_revised'])} on"
+            f" average, never revised {money(costs['plan_kept'])}, doing nothing {money(costs['do_nothing'])}; knowing the path would have"
+            f" cost {money(costs['clairvoyant'])}."
         )
         notes = (
             "Costs are discounted; after the horizon demand is served as the forecast has it in the last quarter.",
-            f"At each review the {self.a.rolling_neighbours} forecast paths nearest to what was seen stand for the future; a real forecast would be made anew.",
+            (
+                f"At each review the {self.a.rolling_neighbours} forecast paths nearest to what was seen stand for the future; a real"
+                " forecast would be made anew."
+            ),
         )
         return Rolling(paths, summary, decisions, headline, notes)

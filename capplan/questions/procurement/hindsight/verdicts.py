@@ -31,8 +31,10 @@ def judge_purchases(found: Decided, fresh: pd.DataFrame) -> pd.DataFrame:
 
     .. math:: d_s = t_s(\text{without it now}) - t_s(\text{plan}),\qquad \bar d \pm z\,\sqrt{\textstyle\sum_s p_s^2 (d_s - \bar d)^2}
 
-    Without it: that offer is not bought now, no more of the others is, and later purchases are chosen anew. t_s is the term of a path whose mean is the blend of
-    expectation and CVaR. Both sides meet the same paths, so that what moves both cancels. What depends on the mean of all paths (payments for
+    Without it: that offer is not bought now, no more of the others is, and later purchases are chosen anew. t_s is the term of a path
+    whose mean is the blend of
+    expectation and CVaR. Both sides meet the same paths, so that what moves both cancels. What depends on the mean of all paths (payments
+    for
     unspent agreements, penalties of soft budgets, use steered by them) is judged on the plan's own paths and added to both ends.
 
     Parameters
@@ -45,8 +47,10 @@ def judge_purchases(found: Decided, fresh: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        offer_id, quarter, lots, usd (contract value), verdict, saves_usd (what signing now saves against waiting, risk-weighted), saves_low_usd, saves_high_usd
-        (95 % interval), paths. One row for each of the largest purchases, and one for all together where there are several. No rows where nothing is due.
+        offer_id, quarter, lots, usd (contract value), verdict, saves_usd (what signing now saves against waiting, risk-weighted),
+        saves_low_usd, saves_high_usd
+        (95 % interval), paths. One row for each of the largest purchases, and one for all together where there are several. No rows where
+        nothing is due.
 
     Source
     ------
@@ -57,7 +61,10 @@ def judge_purchases(found: Decided, fresh: pd.DataFrame) -> pd.DataFrame:
     if not len(due):
         return pd.DataFrame(columns=COLUMNS)
     bought = found.purchases.set_index(["offer_id", "quarter"])
-    usd = {j: float(bought.loc[(row.offer_id, row.quarter), "usd"].sum()) for j, row in zip(due.tolist(), found.choices.table.iloc[due].itertuples(), strict=True)}
+    usd = {
+        j: float(bought.loc[(row.offer_id, row.quarter), "usd"].sum())
+        for j, row in zip(due.tolist(), found.choices.table.iloc[due].itertuples(), strict=True)
+    }
     each = sorted(due.tolist(), key=lambda j: (-usd[j], j))[:MOST]
     asked = [np.array([j]) for j in each] + ([due] if len(due) > 1 else [])
     others = [_without(found, firm, gone) for gone in asked]
@@ -134,7 +141,8 @@ def follow_verdicts(headline: str, verdicts: pd.DataFrame) -> str:
     >>> follow_verdicts("Sign 2 contracts: the plan costs $9.0M.", table)
     'Sign 2 contracts: the plan costs $9.0M. Of these, sign a; b is too close to call.'
     >>> follow_verdicts("Sign 1 contract: the plan costs $9.0M.", table[1:])
-    'Too close to call, so wait: signing b now saves -$50.0k to $60.0k on paths the plan has not seen. If it is signed nevertheless: sign 1 contract: the plan costs $9.0M.'
+    'Too close to call, so wait: signing b now saves -$50.0k to $60.0k on paths the plan has not seen. If it is signed nevertheless: sign 1
+    contract: the plan costs $9.0M.'
     """
     single = verdicts[verdicts["offer_id"] != TOGETHER]
     together = verdicts[verdicts["offer_id"] == TOGETHER]
@@ -144,13 +152,22 @@ def follow_verdicts(headline: str, verdicts: pd.DataFrame) -> str:
     if sure.empty and not (together["verdict"] == SIGN).any():
         judged = together.iloc[0] if len(together) else single.iloc[0]
         word = "Waiting is better" if judged["verdict"] == WAIT else "Too close to call, so wait"
-        what = f"signing {'what is due' if len(together) else judged['offer_id']} now saves {money(judged['saves_low_usd'])} to {money(judged['saves_high_usd'])}"
+        what = (
+            f"signing {'what is due' if len(together) else judged['offer_id']} now saves {money(judged['saves_low_usd'])} to"
+            f" {money(judged['saves_high_usd'])}"
+        )
         return f"{word}: {what} on paths the plan has not seen. If it is signed nevertheless: {headline[0].lower()}{headline[1:]}"
-    words = [f"sign {', '.join(dict.fromkeys(sure['offer_id']))}"] if len(sure) else ["signing all of them is worth it, though none of them alone decides"]
+    words = (
+        [f"sign {', '.join(dict.fromkeys(sure['offer_id']))}"]
+        if len(sure)
+        else ["signing all of them is worth it, though none of them alone decides"]
+    )
     for verdict, say in ((CLOSE, "too close to call"), (WAIT, "better waited for")):
         names = list(dict.fromkeys(single.loc[single["verdict"] == verdict, "offer_id"]))
         if names and (len(sure) or verdict == WAIT):
-            words.append(f"{', '.join(names) if len(names) <= 3 else counted(len(names), 'purchase')} {'is' if len(names) == 1 else 'are'} {say}")
+            words.append(
+                f"{', '.join(names) if len(names) <= 3 else counted(len(names), 'purchase')} {'is' if len(names) == 1 else 'are'} {say}"
+            )
     return f"{headline} Of these, {'; '.join(words)}."
 
 
@@ -162,6 +179,9 @@ def verdict_words(verdicts: pd.DataFrame) -> pd.DataFrame:
             words = "Sign: without it there is no plan that keeps all limits."
         else:
             between = f"{money(row.saves_low_usd)} to {money(row.saves_high_usd)}"
-            words = f"{row.verdict[0].upper()}{row.verdict[1:]}: signing now saves {money(row.saves_usd)} against waiting ({between} with 95 % confidence), on {row.paths} paths the plan has not seen."
+            words = (
+                f"{row.verdict[0].upper()}{row.verdict[1:]}: signing now saves {money(row.saves_usd)} against waiting ({between} with 95 %"
+                f" confidence), on {row.paths} paths the plan has not seen."
+            )
         rows.append((f"verdict: {row.offer_id}", words))
     return pd.DataFrame(rows, columns=["about", "words"])

@@ -83,8 +83,10 @@ def count_use(
 ) -> tuple[Model, Solution]:
     """Plan under spend agreements; two ways to count what is rented by the hour, and the cheaper plan is kept.
 
-    Either what a plan is expected to rent counts, but does not steer what is rented: first as a plan like it does (`seen`, or the one that may buy
-    parts of lots), and less where the plan in whole lots rents less, so that no plan counts on spend that it does not lead to. Or what is planned
+    Either what a plan is expected to rent counts, but does not steer what is rented: first as a plan like it does (`seen`, or the one that
+    may buy
+    parts of lots), and less where the plan in whole lots rents less, so that no plan counts on spend that it does not lead to. Or what is
+    planned
     for each hour of a quarter counts, is paid for like a contract, and steers. Both cost what they say at most.
     """
     if seen is None:
@@ -104,10 +106,16 @@ def count_use(
         b = model.program.b.copy()
         b[model.spend_rows] = [year.open_usd for year in model.years]
         model = replace(model, program=replace(model.program, b=b))
-        ways.append((model, solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share, seen.warm, exact=False)))
+        ways.append(
+            (model, solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share, seen.warm, exact=False))
+        )
     now, best = min(ways, key=lambda way: way[1].upper)
     if exact and best.status == "limit":  # a budget binds
-        best = min(best, solve_within_budgets(now.program, now.soft, a.risk_weight, a.tail_share, a.gap_share, seen.warm), key=lambda plan: plan.upper)
+        best = min(
+            best,
+            solve_within_budgets(now.program, now.soft, a.risk_weight, a.tail_share, a.gap_share, seen.warm),
+            key=lambda plan: plan.upper,
+        )
     return now, best
 
 
@@ -115,8 +123,10 @@ def prove(model: Model, best: tuple[Model, Solution], a: ProcurementAssumptions,
     r"""Bound what any plan can cost, where all that is expected to be rented by the hour counts towards agreements; and look for a better plan.
 
     A small problem is written out whole. In a large one where no budget binds, dispatches at a few prices of the agreements are mixed
-    (`capplan.optimize.coupled`), which is as exact. Otherwise agreements and budgets are paid for at a price instead of kept, so that every hour stays on
-    its own (`capplan.optimize.priced`); the price follows what is short, a subgradient of the bound. What is rented there says how much use a plan
+    (`capplan.optimize.coupled`), which is as exact. Otherwise agreements and budgets are paid for at a price instead of kept, so that
+    every hour stays on
+    its own (`capplan.optimize.priced`); the price follows what is short, a subgradient of the bound. What is rented there says how much
+    use a plan
     may count on: as much of it as leads to a plan that rents that much.
 
     Parameters

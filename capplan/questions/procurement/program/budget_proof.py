@@ -34,12 +34,21 @@ TOLERANCE = 1e-9
 
 
 def solve_within_budgets(
-    program: TwoStage, soft: np.ndarray, risk_weight: float, tail_share: float, gap_share: float, warm: Warm | None = None, *, exact: bool = True
+    program: TwoStage,
+    soft: np.ndarray,
+    risk_weight: float,
+    tail_share: float,
+    gap_share: float,
+    warm: Warm | None = None,
+    *,
+    exact: bool = True,
 ) -> Solution:
     """Solve a purchase problem, whether or not its budgets bind.
 
-    A small model is written out. In a large one dispatches at a few prices of the budgets are mixed (`capplan.optimize.coupled`), which is as
-    exact. Where that does not settle for lack of digits it is done more coarsely, and only where that fails too are contracts chosen without
+    A small model is written out. In a large one dispatches at a few prices of the budgets are mixed (`capplan.optimize.coupled`), which is
+    as
+    exact. Where that does not settle for lack of digits it is done more coarsely, and only where that fails too are contracts chosen
+    without
     the budgets' expected part, see `_ration_after`.
 
     Parameters
@@ -51,7 +60,8 @@ def solve_within_budgets(
     risk_weight, tail_share, gap_share, warm
         See `capplan.optimize.two_stage.solve_two_stage`.
     exact
-        Where not, budgets that bind in a large model are kept after the contracts are chosen, which takes seconds instead of minutes; the bounds stay valid.
+        Where not, budgets that bind in a large model are kept after the contracts are chosen, which takes seconds instead of minutes; the
+        bounds stay valid.
     """
     if not program.expected or program.h.shape[0] * len(program.q) <= EXACT_COLUMNS:
         return solve_two_stage(program, risk_weight, tail_share, gap_share, warm=warm)

@@ -96,7 +96,9 @@ class Model:
         upper[np.flatnonzero(self.pledged.any(axis=0))] = 0.0
         kept = np.setdiff1d(np.arange(len(program.b)), self.spend_rows)
         counted = [replace(row, g=np.where(self.drawn, 0.0, row.g)) for row in self.agreed]
-        return replace(program, A=program.A[kept], b=program.b[kept], sense=program.sense[kept], upper=upper, expected=(*program.expected, *counted))
+        return replace(
+            program, A=program.A[kept], b=program.b[kept], sense=program.sense[kept], upper=upper, expected=(*program.expected, *counted)
+        )
 
     def settled(self, x: np.ndarray, left_usd: np.ndarray) -> np.ndarray:
         """Return a first stage without planned spend by the hour, which pays what is left of each contract year, (years,)."""
@@ -133,7 +135,13 @@ def need_accelerators(work: Work) -> np.ndarray:
 
 
 def build_model(
-    work: Work, market: Market, choices: Choices, recourse: Recourse, limits: pd.DataFrame, a: ProcurementAssumptions, years: Sequence[Year] = ()
+    work: Work,
+    market: Market,
+    choices: Choices,
+    recourse: Recourse,
+    limits: pd.DataFrame,
+    a: ProcurementAssumptions,
+    years: Sequence[Year] = (),
 ) -> Model:
     r"""Write the decisions of the first stage and their limits.
 
@@ -161,7 +169,13 @@ def build_model(
 
     table, timeline = choices.table, choices.timeline
     planned = timeline.planned
-    counted = planned if a.horizon_end == "truncate" else len(timeline.quarters) if a.horizon_end == "count_in_full" else planned + YEAR * years_after(a)
+    counted = (
+        planned
+        if a.horizon_end == "truncate"
+        else len(timeline.quarters)
+        if a.horizon_end == "count_in_full"
+        else planned + YEAR * years_after(a)
+    )
     cost = choices.present_cost_usd(a.horizon_end)
     problem = modelling.LpProblem("purchases", modelling.LpMinimize)
     highest = _most_lots(need_accelerators(work) * (1 + a.deferral_quarters), market, choices)
@@ -199,13 +213,26 @@ def build_model(
     expected = [_expected_row(about, coefficients, spend, recourse, work, index, T) for about, coefficients in limited.budgets]
     several = len(both) > 1
     program = TwoStage(
-        c=matrices.c, A=matrices.A, b=matrices.b, sense=matrices.sense, lower=matrices.lower, upper=matrices.upper, integer=matrices.integer,
-        q=recourse.columns["usd"].to_numpy(float) if several else costs[0], W=recourse.W, recourse_sense=recourse.rows["sense"].to_numpy(str),
+        c=matrices.c,
+        A=matrices.A,
+        b=matrices.b,
+        sense=matrices.sense,
+        lower=matrices.lower,
+        upper=matrices.upper,
+        integer=matrices.integer,
+        q=recourse.columns["usd"].to_numpy(float) if several else costs[0],
+        W=recourse.W,
+        recourse_sense=recourse.rows["sense"].to_numpy(str),
         T=T,
-        technology=recourse.technology, h=recourse.h, weight=recourse.weight,
-        scenario=recourse.scenario, probability=work.paths["probability"].to_numpy(float), expected=tuple(expected),
-        costs=costs if several else None, cost_state=np.ravel(found) if several else None,
-    )  # fmt: skip
+        technology=recourse.technology,
+        h=recourse.h,
+        weight=recourse.weight,
+        scenario=recourse.scenario,
+        probability=work.paths["probability"].to_numpy(float),
+        expected=tuple(expected),
+        costs=costs if several else None,
+        cost_state=np.ravel(found) if several else None,
+    )
     rows = pd.DataFrame(described, columns=["row", "limit_id", "kind", "quarter", "limit"])
     keys = ["limit_id", "kind", "quarter", "limit", "soft"]
     frame = pd.DataFrame([tuple(about[key] for key in keys) for about, _ in limited.budgets], columns=keys)
@@ -218,11 +245,29 @@ def build_model(
     left = np.array([index[id(rest)] for rest in unspent], dtype=int)
     counts = agreement_rows(years, position, left, len(matrices.c), work, recourse, market, listed)
     drawn = (recourse.columns["source"] == "agreement_draw").to_numpy()
-    return Model(problem, program, position, rows, frame, tuple(years), spend_rows, left, pledged, counts, drawn,
-                 tuple(deferred), later[1], power, later[2], tuple(limited.notes))  # fmt: skip
+    return Model(
+        problem,
+        program,
+        position,
+        rows,
+        frame,
+        tuple(years),
+        spend_rows,
+        left,
+        pledged,
+        counts,
+        drawn,
+        tuple(deferred),
+        later[1],
+        power,
+        later[2],
+        tuple(limited.notes),
+    )
 
 
-def _lot_columns(problem: Any, table: pd.DataFrame, highest: np.ndarray, a: ProcurementAssumptions) -> tuple[list[Any], list[tuple[Any, str]]]:
+def _lot_columns(
+    problem: Any, table: pd.DataFrame, highest: np.ndarray, a: ProcurementAssumptions
+) -> tuple[list[Any], list[tuple[Any, str]]]:
     r"""Add a column of whole lots for each choice, and the rules between them.
 
     .. math::
@@ -297,12 +342,18 @@ def _most_lots(need: np.ndarray, market: Market, choices: Choices) -> np.ndarray
 
 
 def _expected_row(
-    about: dict[str, Any], coefficients: dict[Any, float], spend: np.ndarray, recourse: Recourse, work: Work, index: dict[int, int],
+    about: dict[str, Any],
+    coefficients: dict[Any, float],
+    spend: np.ndarray,
+    recourse: Recourse,
+    work: Work,
+    index: dict[int, int],
     T: Sequence[sparse.csr_matrix],
-) -> ExpectedRow:  # fmt: skip
+) -> ExpectedRow:
     """Join a budget with the expected spend by the hour, (states, r), in its quarter; imputed costs of unserved work are no spend.
 
-    What late machines do not cost is a matter of the contracts alone, so it is taken off their coefficients and no recourse lowers a budget.
+    What late machines do not cost is a matter of the contracts alone, so it is taken off their coefficients and no recourse lowers a
+    budget.
     """
     columns = recourse.columns
     pool = columns["pool"].to_numpy(int)
@@ -319,7 +370,9 @@ def _expected_row(
     hours[: len(work.points)] = work.points["hours"]
     late = (columns["source"] == "late_delivery").to_numpy()
     for row in np.flatnonzero((recourse.rows["kind"] == "late_delivery").to_numpy() & bool((late & within).any())).tolist():
-        share = np.bincount(recourse.technology, weights=work.paths["probability"].to_numpy(float)[recourse.scenario] * hours * points, minlength=len(T))
+        share = np.bincount(
+            recourse.technology, weights=work.paths["probability"].to_numpy(float)[recourse.scenario] * hours * points, minlength=len(T)
+        )
         a += sum((each * matrix[[row]].toarray().ravel() for each, matrix in zip(share, T, strict=True)), np.zeros(len(a)))
     counted = spend * (within & ~late)
     return ExpectedRow(a, counted if len(counted) > 1 else counted[0], points, hours, float(about["room"]))

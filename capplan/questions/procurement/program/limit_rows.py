@@ -146,7 +146,9 @@ LIMITS: dict[str, Callable[[Limit, LimitRows], None]] = {
 }
 
 
-def limit_rows(problem: Any, choices: Choices, market: Market, limits: pd.DataFrame, lots: list[Any], a: ProcurementAssumptions) -> LimitRows:
+def limit_rows(
+    problem: Any, choices: Choices, market: Market, limits: pd.DataFrame, lots: list[Any], a: ProcurementAssumptions
+) -> LimitRows:
     """Write the first-stage rows of all limits, in the order of the table."""
     given = LimitRows(problem, choices, market, lots, a)
     for limit in limits.to_dict("records"):

@@ -53,7 +53,12 @@ def technology_of(extras: Sequence[Extra], columns: Sequence[int], stage: int, s
     shape
         Recourse rows and columns of the program.
     """
-    found = [(row, column, -value) for extra, column in zip(extras, columns, strict=True) for (when, row), value in extra.adds.items() if when == stage]
+    found = [
+        (row, column, -value)
+        for extra, column in zip(extras, columns, strict=True)
+        for (when, row), value in extra.adds.items()
+        if when == stage
+    ]
     if not found:
         return sparse.csr_matrix(shape)
     rows, places, values = zip(*found, strict=True)

@@ -33,8 +33,10 @@ class Recourse:
     columns
         One row a recourse variable: source (committed, on_demand, on_demand_bill, spot, api, shortfall, discount, late_delivery,
         replacement, resale), row (of the work, -1
-        for none), pool (-1 for none), usd (cost per hour at stated prices), spend (the part of it that is paid in money), work (fastest accelerators
-        served per unit), egress (the part of usd and spend that is paid for data that leaves its home). Planned spend under an agreement (agreement_draw) costs nothing here and spends the rate on demand.
+        for none), pool (-1 for none), usd (cost per hour at stated prices), spend (the part of it that is paid in money), work (fastest
+        accelerators
+        served per unit), egress (the part of usd and spend that is paid for data that leaves its home). Planned spend under an agreement
+        (agreement_draw) costs nothing here and spends the rate on demand.
     rows
         One row a recourse row: kind, row, pool, limit_id, sense.
     W : (m, r)
@@ -88,7 +90,13 @@ class Recourse:
 
 
 def build_recourse(
-    work: Work, market: Market, choices: Choices, limits: pd.DataFrame, a: ProcurementAssumptions, states: States, agreed: Sequence[str] = ()
+    work: Work,
+    market: Market,
+    choices: Choices,
+    limits: pd.DataFrame,
+    a: ProcurementAssumptions,
+    states: States,
+    agreed: Sequence[str] = (),
 ) -> Recourse:
     r"""Build the second stage of one point and the right-hand sides of all.
 
@@ -97,8 +105,10 @@ def build_recourse(
         \min\ & \sum_{j} q_j y_j \\
         & \textstyle\sum_p v_{dp}\,(f_{dp} + m_{dp} + g_p s_{dp}) + a_d + u_d \ge D_d && \text{work of row } d \\
         & \textstyle\sum_d f_{dp} \le K_p(x) && \text{fully committed capacity of pool } p \\
-        & \textstyle\sum_{p \in S}\sum_d m_{dp} / \alpha_p \le M_S && \text{on demand within scope } S \text{, of which a share } \alpha \text{ is had} \\
-        & \textstyle\sum_d m_{dp} \le \sum_k z_{kp} + o_p,\quad \sum_k z_{kp} + o_p \ge G_p(x) && \text{billing: discounts, then on demand} \\
+        & \textstyle\sum_{p \in S}\sum_d m_{dp} / \alpha_p \le M_S && \text{on demand within scope } S \text{, of which a share } \alpha
+        \text{ is had} \\
+        & \textstyle\sum_d m_{dp} \le \sum_k z_{kp} + o_p,\quad \sum_k z_{kp} + o_p \ge G_p(x) && \text{billing: discounts, then on demand}
+        \\
         & \textstyle\sum_p r_{kp} z_{kp} \le B_k(x) && \text{discount } k: \text{machines, or dollars at plan rates} \\
         & \textstyle\sum_{d \in c} a_d \le A_c && \text{rate limit of the API of class } c \\
         & \textstyle\sum_{p \in S}\sum_d s_{dp} \le S_S(D),\quad \sum_p v_{dp} g_p s_{dp} \le \sigma_d D_d && \text{spot}
@@ -155,13 +165,31 @@ def _assemble(sheet: Sheet, work: Work, stages: Stages, sources: Sources, techno
     technology = technologies.number[place, work.paths["state"].to_numpy(int)[path]]
     weight = np.concatenate([work.points["hours"].to_numpy(), hours[level]]) * stages.weight[stage]
     planned = np.arange(len(place)) < len(quarter)
-    return Recourse(columns, rows, W, T, usd, spend, technologies.stage, h, stage, technology, weight, stages.span[place], planned, path, sources.draws, scarcity)
+    return Recourse(
+        columns,
+        rows,
+        W,
+        T,
+        usd,
+        spend,
+        technologies.stage,
+        h,
+        stage,
+        technology,
+        weight,
+        stages.span[place],
+        planned,
+        path,
+        sources.draws,
+        scarcity,
+    )
 
 
 def later_levels(work: Work, quarter: int) -> tuple[sparse.csr_matrix, np.ndarray]:
     """Return the distribution of a quarter's demand in a few levels: weights of the work's points in each, (levels, points), and its hours.
 
-    Points are put in order of all work they bring and cut into `LATER_LEVELS` parts of about equal expected hours; each stands for its mean.
+    Points are put in order of all work they bring and cut into `LATER_LEVELS` parts of about equal expected hours; each stands for its
+    mean.
     """
     own = np.flatnonzero(work.points["quarter"].to_numpy() == quarter)
     mass = (work.paths["probability"].to_numpy(float)[work.points["path"]] * work.points["hours"].to_numpy(float))[own]

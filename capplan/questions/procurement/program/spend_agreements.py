@@ -108,8 +108,8 @@ def contract_years(
         following = table[same & (table["start"] > begin)]
         if len(following) and following["start"].iloc[0] < end:
             raise CapplanError(
-                f"spend agreement {row['agreement_id']}: the years that start on {begin:%Y-%m-%d} and {following['start'].iloc[0]:%Y-%m-%d} overlap; "
-                "a year ends before the next one starts"
+                f"spend agreement {row['agreement_id']}: the years that start on {begin:%Y-%m-%d} and {following['start'].iloc[0]:%Y-%m-%d}"
+                " overlap; a year ends before the next one starts"
             )
         overlap = _share(quarters["start"], quarters["end"], begin, end)
         if not overlap.any():
@@ -127,8 +127,21 @@ def contract_years(
         signed += _other_usd(other_costs, row["provider"], max(begin, as_of), min(end, horizon))
         rolls = bool(row["rolls_over"]) and len(following) > 0 and following["start"].iloc[0] < horizon
         found.append(
-            Year(str(row["agreement_id"]), str(row["provider"]), begin, row["end"], committed, drawn, signed, float(row["discount_share"]), rolls, overlap, lot_usd, due)
-        )  # fmt: skip
+            Year(
+                str(row["agreement_id"]),
+                str(row["provider"]),
+                begin,
+                row["end"],
+                committed,
+                drawn,
+                signed,
+                float(row["discount_share"]),
+                rolls,
+                overlap,
+                lot_usd,
+                due,
+            )
+        )
     return found
 
 
@@ -207,7 +220,9 @@ def pledges(years: Sequence[Year], timeline: Timeline, draws: dict[str, int], mo
     return found
 
 
-def agreement_table(years: Sequence[Year], lots: np.ndarray, work: Work, recourse: Recourse, market: Market, decisions: sparse.csr_matrix) -> pd.DataFrame:
+def agreement_table(
+    years: Sequence[Year], lots: np.ndarray, work: Work, recourse: Recourse, market: Market, decisions: sparse.csr_matrix
+) -> pd.DataFrame:
     """Say how far each contract year is drawn in expectation by all that is bought and rented, and what is short.
 
     Parameters
@@ -217,13 +232,27 @@ def agreement_table(years: Sequence[Year], lots: np.ndarray, work: Work, recours
     lots, decisions
         A plan.
     """
-    columns = ["agreement_id", "provider", "start", "end", "committed_usd", "rolled_in_usd", "drawn_usd", "signed_usd", "bought_usd",
-               "by_the_hour_usd", "rolled_out_usd", "shortfall_usd"]  # fmt: skip
+    columns = [
+        "agreement_id",
+        "provider",
+        "start",
+        "end",
+        "committed_usd",
+        "rolled_in_usd",
+        "drawn_usd",
+        "signed_usd",
+        "bought_usd",
+        "by_the_hour_usd",
+        "rolled_out_usd",
+        "shortfall_usd",
+    ]
     hours = hours_by_technology(work, recourse, decisions)
     rows = []
     carried: dict[str, float] = {}
     for year in years:
-        theirs = np.where(_by_the_hour(recourse.columns, market, year.provider), recourse.spend - recourse.columns["egress"].to_numpy(float), 0.0)
+        theirs = np.where(
+            _by_the_hour(recourse.columns, market, year.provider), recourse.spend - recourse.columns["egress"].to_numpy(float), 0.0
+        )
         inside = np.append(year.overlap, 0.0)[np.minimum(recourse.stage_of, len(year.overlap))]
         used = float((inside[:, None] * hours * theirs).sum()) * (1 - year.discount_share)
         bought = float(year.lot_usd @ lots)
@@ -231,8 +260,22 @@ def agreement_table(years: Sequence[Year], lots: np.ndarray, work: Work, recours
         short = max(year.open_usd + rolled_in - bought - used, 0.0)
         if year.rolls:
             carried[year.agreement_id] = short
-        rows.append((year.agreement_id, year.provider, year.start, year.end, year.committed_usd, rolled_in, year.drawn_usd, year.signed_usd,
-                     bought, used, short if year.rolls else 0.0, 0.0 if year.rolls else short))  # fmt: skip
+        rows.append(
+            (
+                year.agreement_id,
+                year.provider,
+                year.start,
+                year.end,
+                year.committed_usd,
+                rolled_in,
+                year.drawn_usd,
+                year.signed_usd,
+                bought,
+                used,
+                short if year.rolls else 0.0,
+                0.0 if year.rolls else short,
+            )
+        )
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -270,7 +313,14 @@ def agreement_rules(
 
 
 def agreement_rows(
-    years: Sequence[Year], position: np.ndarray, unspent: np.ndarray, columns: int, work: Work, recourse: Recourse, market: Market, spend: np.ndarray
+    years: Sequence[Year],
+    position: np.ndarray,
+    unspent: np.ndarray,
+    columns: int,
+    work: Work,
+    recourse: Recourse,
+    market: Market,
+    spend: np.ndarray,
 ) -> tuple[ExpectedRow, ...]:
     r"""Write each contract year as a row on expected use: :math:`b^T x + E[s^T y] + u_k - u_{k-1} \ge` what is open.
 

@@ -83,10 +83,13 @@ def moving_prices(market: Market, choices: Choices, a: ProcurementAssumptions) -
 def there(market: Market, choices: Choices, start: pd.Series) -> np.ndarray:
     """Share of each span in which each choice is there if it begins at some instants, (n, k).
 
-    Work that can be moved within its quarter runs in the weeks of a short capacity block: that is there at its mean, the whole quarter long.
+    Work that can be moved within its quarter runs in the weeks of a short capacity block: that is there at its mean, the whole quarter
+    long.
     """
     spans, table = choices.spans, choices.table
-    moved = market.pools["movable_only"].to_numpy(bool)[table["pool"].to_numpy(int)][:, None] & (np.arange(len(spans.quarter)) < spans.planned)
+    moved = market.pools["movable_only"].to_numpy(bool)[table["pool"].to_numpy(int)][:, None] & (
+        np.arange(len(spans.quarter)) < spans.planned
+    )
     return np.where(moved, choices.timeline.covered(start, table["end"])[:, spans.quarter], spans.covered(start, table["end"]))
 
 
@@ -149,5 +152,7 @@ def _paid_per_hour(choices: Choices) -> np.ndarray:
     # The space for a machine is there, and paid, from the day on that it should have been.
     usd, hours = np.where(owned, choices.recurring_usd - choices.space_usd, choices.expense_usd), choices.covered * timeline.hours
     last = np.append(spans.quarter[: spans.planned] + 1, spans.quarter[spans.planned :] + YEAR)
-    total, there = (np.stack([each[:, q:end].sum(axis=1) for q, end in zip(spans.quarter, last, strict=True)], axis=1) for each in (usd, hours))
+    total, there = (
+        np.stack([each[:, q:end].sum(axis=1) for q, end in zip(spans.quarter, last, strict=True)], axis=1) for each in (usd, hours)
+    )
     return np.divide(total, there, out=np.zeros_like(total), where=there > 0)

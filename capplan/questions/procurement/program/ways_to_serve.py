@@ -39,15 +39,26 @@ class Sheet:
         return len(self.rows) - 1
 
     def add_column(
-        self, source: str, row: int, pool: int, usd: float, entries: list[tuple[int, float]], *, paid: bool = True, work: float = 0.0,
-        spend: float | None = None, egress: float = 0.0,
-    ) -> None:  # fmt: skip
+        self,
+        source: str,
+        row: int,
+        pool: int,
+        usd: float,
+        entries: list[tuple[int, float]],
+        *,
+        paid: bool = True,
+        work: float = 0.0,
+        spend: float | None = None,
+        egress: float = 0.0,
+    ) -> None:
         """Add a recourse variable with its coefficients; it spends what it costs, unless it is not paid or another sum is given.
 
         What it moves out of the home of its data is paid on top.
         """
         self.entries += [(place, len(self.columns), value) for place, value in entries]
-        self.columns.append((source, row, pool, usd + egress, (spend if spend is not None else usd if paid else 0.0) + egress, work, egress))
+        self.columns.append(
+            (source, row, pool, usd + egress, (spend if spend is not None else usd if paid else 0.0) + egress, work, egress)
+        )
 
 
 class Sources:
@@ -71,9 +82,16 @@ class Sources:
     """
 
     def __init__(
-        self, work: Work, market: Market, choices: Choices, limits: pd.DataFrame, a: ProcurementAssumptions, stages: Stages,
-        technologies: Technologies, agreed: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+        self,
+        work: Work,
+        market: Market,
+        choices: Choices,
+        limits: pd.DataFrame,
+        a: ProcurementAssumptions,
+        stages: Stages,
+        technologies: Technologies,
+        agreed: Sequence[str] = (),
+    ) -> None:
         self.agreed, self.technologies = agreed, technologies
         self.draws: dict[str, int] = {}
         self.work, self.market, self.choices, self.limits, self.a = work, market, choices, limits, a
@@ -159,8 +177,9 @@ class Sources:
         capacity = self.sheet.add_row("committed", self.zero + existing, lots, pool=p)
         for d in self._served(p):
             speed = self.work.speed[d, p]
-            self.sheet.add_column("committed", d, p, 0.0, [(self._work_rows[d], speed), (capacity, 1.0)], work=speed,
-                                  egress=self.work.egress_usd[d, p])  # fmt: skip
+            self.sheet.add_column(
+                "committed", d, p, 0.0, [(self._work_rows[d], speed), (capacity, 1.0)], work=speed, egress=self.work.egress_usd[d, p]
+            )
         if replaced:
             entries = [(capacity, -1.0), (self._exchange["replacement"], 1.0)]
             self.sheet.add_column("replacement", -1, p, self.replacement_usd[p], entries, paid=False)
@@ -189,8 +208,9 @@ class Sources:
         caps += [(i, 1.0) for i in self._quotas.get(("on_demand", p), [])]
         for d in self._served(p):
             speed = self.work.speed[d, p]
-            self.sheet.add_column("on_demand", d, p, usd, [(self._work_rows[d], speed), *caps, *billing], work=speed,
-                                  egress=self.work.egress_usd[d, p])  # fmt: skip
+            self.sheet.add_column(
+                "on_demand", d, p, usd, [(self._work_rows[d], speed), *caps, *billing], work=speed, egress=self.work.egress_usd[d, p]
+            )
         reserved = self.choices.table["lot_reserve"].to_numpy(float) * (self.pool_of == p)
         pays = [(bill, -1.0)] if billed else []
         if reserved.any():
@@ -199,8 +219,15 @@ class Sources:
             pays.append((self.sheet.add_row("reserved_bill", self.zero, -reserved, pool=p), -1.0))
             for d in self._served(p):
                 speed = self.work.speed[d, p]
-                self.sheet.add_column("on_demand", d, p, usd, [(self._work_rows[d], speed), (room, 1.0), *billing], work=speed,
-                                      egress=self.work.egress_usd[d, p])  # fmt: skip
+                self.sheet.add_column(
+                    "on_demand",
+                    d,
+                    p,
+                    usd,
+                    [(self._work_rows[d], speed), (room, 1.0), *billing],
+                    work=speed,
+                    egress=self.work.egress_usd[d, p],
+                )
         if billed:
             self._bills[p] = pays
             self.sheet.add_column("on_demand_bill", -1, p, self.on_demand_usd[p], pays)
@@ -216,8 +243,15 @@ class Sources:
             if self.work.rows["interruptible"][d]:
                 served = self.work.speed[d, p] * useful
                 shares = [(i, served) for i in self.share_rows.get((d, p), [])]
-                self.sheet.add_column("spot", d, p, self.spot_usd[p], [(self._work_rows[d], served), *caps, *shares], work=served,
-                                      egress=self.work.egress_usd[d, p] * useful)  # fmt: skip
+                self.sheet.add_column(
+                    "spot",
+                    d,
+                    p,
+                    self.spot_usd[p],
+                    [(self._work_rows[d], served), *caps, *shares],
+                    work=served,
+                    egress=self.work.egress_usd[d, p] * useful,
+                )
 
     def _add_discount(self, targets: dict[int, float], base: np.ndarray, lots: np.ndarray) -> None:
         """Add a discount that pays the bills of some pools at their rates."""
@@ -256,7 +290,9 @@ class Sources:
             cap[~covered[p]] = np.minimum(cap[~covered[p]], default)
         for scope, (cap, names) in scopes.items():
             assumed = f"{kind} (assumed) {' '.join(pools.loc[scope[0], ['provider', 'accelerator', 'place']])}"
-            row = self.sheet.add_row(kind, np.minimum(self._held(cap), self.ample), self.none, pool=scope[0], limit_id=", ".join(names) or assumed)
+            row = self.sheet.add_row(
+                kind, np.minimum(self._held(cap), self.ample), self.none, pool=scope[0], limit_id=", ".join(names) or assumed
+            )
             if kind == "spot_accelerators":
                 self.spot_caps[row] = np.asarray((self.work.speed[:, list(scope)] > 0).any(axis=1)), self._held(cap)
             for p in scope:

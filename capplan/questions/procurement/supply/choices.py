@@ -34,14 +34,17 @@ class Choices:
         One row a decision: name, offer_id, kind (offer, renewal), sku, provider, accelerator, region, geography, place, pool, term, role,
         quarter, start, end,
         lot_machines, lot_accelerators, lot_kw, lot_reserve (accelerators reserved without a discount),
-        lot_usd_per_hour (dollars an hour of a savings plan), minimum_lots, maximum_lots, forced (renews by itself), follows (name of the renewal of which it renews what is left), renewal_assumed
-        (at today's price, since the contract states none), requoted (rests on a quote that must be given again), tiered (one of several price tiers), usd_per_hour (one machine), sign_by (day of signature),
+        lot_usd_per_hour (dollars an hour of a savings plan), minimum_lots, maximum_lots, forced (renews by itself), follows (name of the
+        renewal of which it renews what is left), renewal_assumed
+        (at today's price, since the contract states none), requoted (rests on a quote that must be given again), tiered (one of several
+        price tiers), usd_per_hour (one machine), sign_by (day of signature),
         submit_by (day it must be asked for), signed_on (day it is signed, if asked for at once where that day is past), late, firm,
         site_end (first instant after the contract of the site in which a machine one buys stands).
     timeline
         Planned quarters and those until the last contract ends.
     spans, moments
-        Parts of the planned quarters in which the same machines are there, and years after them; the same cut at short capacity blocks as well, for limits.
+        Parts of the planned quarters in which the same machines are there, and years after them; the same cut at short capacity blocks as
+        well, for limits.
     covered : (n, Q)
         Share of each quarter in which the contract runs.
     bridge_usd : (n,)
@@ -90,7 +93,8 @@ class Choices:
     def present_cost_usd(self, ending: str) -> np.ndarray:
         """Value today of what one lot of each choice is charged, (n,): as it falls within the planned quarters, to its end, or within the years in which demand is held.
 
-        In the last case a contract that runs longer is charged the part of its payments at and after signing that the part of its hours until then is.
+        In the last case a contract that runs longer is charged the part of its payments at and after signing that the part of its hours
+        until then is.
         """
         timeline = self.timeline
         counted = {"truncate": timeline.planned, "count_in_full": len(timeline.quarters)}.get(ending)
@@ -112,9 +116,13 @@ class Choices:
 
 
 def list_choices(
-    market: Market, sites: pd.DataFrame | None, a: ProcurementAssumptions, tiers: Mapping[str, pd.DataFrame] | None = None,
-    schedules: Mapping[str, pd.DataFrame] | None = None, states: States | None = None,
-) -> Choices:  # fmt: skip
+    market: Market,
+    sites: pd.DataFrame | None,
+    a: ProcurementAssumptions,
+    tiers: Mapping[str, pd.DataFrame] | None = None,
+    schedules: Mapping[str, pd.DataFrame] | None = None,
+    states: States | None = None,
+) -> Choices:
     """List what can be bought or renewed within the planned quarters, and cost one lot of it to its end.
 
     An offer can start in a quarter that begins at least its median lead time after `as_of`. It must be signed by the quarter's start less
@@ -197,7 +205,9 @@ def list_choices(
         capex = machine["capex_usd"].to_numpy()[:, None] * lots[owned]
         upfront[owned] = begins[owned] * capex
         days = pd.DatetimeIndex(sorted(set(machine["end"])))
-        worth = price_factors(machine, market.price_paths, days, a)[np.arange(len(machine)), days.get_indexer(pd.DatetimeIndex(machine["end"]))][:, None]
+        worth = price_factors(machine, market.price_paths, days, a)[
+            np.arange(len(machine)), days.get_indexer(pd.DatetimeIndex(machine["end"]))
+        ][:, None]
         kept = np.minimum(a.residual_share * worth, 1.0)
         residual[owned] = last_quarter[owned] * capex * kept
         expense[owned] = recurring[owned] + capex * (1 - kept) * covered[owned] / covered[owned].sum(axis=1, keepdims=True)

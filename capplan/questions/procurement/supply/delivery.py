@@ -31,7 +31,8 @@ def expected_slip_days(days: np.ndarray | float, p50: np.ndarray | float, p90: n
 
     Source
     ------
-    Partial expectation of the lognormal distribution: Johnson, Kotz and Balakrishnan, Continuous Univariate Distributions 1 (1994), chapter 14.
+    Partial expectation of the lognormal distribution: Johnson, Kotz and Balakrishnan, Continuous Univariate Distributions 1 (1994),
+    chapter 14.
 
     Examples
     --------
@@ -52,7 +53,8 @@ def expected_slip_days(days: np.ndarray | float, p50: np.ndarray | float, p90: n
 def bridge_usd(table: pd.DataFrame, market: Market, a: ProcurementAssumptions) -> np.ndarray:
     """Return what one lot of each choice is expected to cost in days that its delivery slips, (n,).
 
-    Missing accelerators are rented on demand, in the pool or, where it has none, at the dearest price on demand of that accelerator; where nobody rents
+    Missing accelerators are rented on demand, in the pool or, where it has none, at the dearest price on demand of that accelerator; where
+    nobody rents
     it, the work is missed at the shortfall price of serving. The contract is not paid before it is delivered.
 
     Parameters

@@ -46,7 +46,9 @@ def checked_instalments(payments: pd.DataFrame | None, contracts: pd.DataFrame, 
             )
         last = float(part["months_after_start"].max())
         if last > row["term_months"]:
-            raise CapplanError(f"offer_payments: {name} is paid until month {last:g}, and ends after {row['term_months']:g}; correct one of them")
+            raise CapplanError(
+                f"offer_payments: {name} is paid until month {last:g}, and ends after {row['term_months']:g}; correct one of them"
+            )
         found[name] = part
     return found
 

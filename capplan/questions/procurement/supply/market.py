@@ -27,7 +27,8 @@ RENEWABLE_TERMS = (*TERM_MONTHS, "lease")
 ANYWHERE = "any"
 #: What a contract free after a year replaces once the horizon is over, by roles of contracts.
 REPLACED = {"replacement": ("full",), "rediscount": ("units", "dollars")}
-#: What a year costs against an equal one of a longer contract: list prices of one-year terms stand 1.3 to 1.5 times above those of three years at the large clouds.
+#: What a year costs against an equal one of a longer contract: list prices of one-year terms stand 1.3 to 1.5 times above those of three
+#: years at the large clouds.
 FREE_AFTER_A_YEAR = 1.5
 
 
@@ -38,7 +39,8 @@ class Market:
     Parameters
     ----------
     pools
-        provider, accelerator, place, geography, movable_only (short capacity blocks), reachable (some of the work may run there), on_demand_offer, on_demand_usd_per_hour,
+        provider, accelerator, place, geography, movable_only (short capacity blocks), reachable (some of the work may run there),
+        on_demand_offer, on_demand_usd_per_hour,
         on_demand_available_share (of what is asked for), spot_offer,
         spot_usd_per_hour, spot_useful_share, replacement_usd_per_hour and rediscount_usd_per_hour (what a short contract for capacity, or
         for a discount only,
@@ -77,7 +79,8 @@ def role_of(term: str, discounts: str, guarantees_capacity: bool, name: str) -> 
     if guarantees_capacity:
         return "reserve"
     raise CapplanError(
-        f"{name} gives neither a discount nor capacity; set its discounts to units or usd_per_hour, or guarantees_capacity to true, or delete it"
+        f"{name} gives neither a discount nor capacity; set its discounts to units or usd_per_hour, or guarantees_capacity to true, or"
+        " delete it"
     )
 
 
@@ -162,8 +165,21 @@ def build_market(problem: Problem, accelerators: Iterable[str], named_places: It
         wanted &= table["geography"].isin(a.geographies)
     table = table[wanted].reset_index(drop=True)
     prices = price_hours(skus, table, a, sites, problem.offer_payments)
-    extra = ["lot_machines", "minimum_lots", "maximum_lots", "lead_time_days_p50", "lead_time_days_p90", "available_from", "available_to",
-             "discounts", "plan_id", "guarantees_capacity", "quote_expires", "upfront_share", "capex_usd"]  # fmt: skip
+    extra = [
+        "lot_machines",
+        "minimum_lots",
+        "maximum_lots",
+        "lead_time_days_p50",
+        "lead_time_days_p90",
+        "available_from",
+        "available_to",
+        "discounts",
+        "plan_id",
+        "guarantees_capacity",
+        "quote_expires",
+        "upfront_share",
+        "capex_usd",
+    ]
     priced = pd.concat([prices, table[extra]], axis=1)
     priced["list_usd_per_hour"] = table["usd_per_hour"] * a.price_factor
     priced["power_kw"] = priced["sku"].map(machines["power_kw"]).astype(float)
@@ -221,7 +237,8 @@ def _reachable(problem: Problem, pools: pd.DataFrame) -> np.ndarray:
 def short_term(contracts: pd.DataFrame, factor: np.ndarray | float = 1.0) -> pd.Series:
     """Cheapest effective rate of each pool's contracts of up to a year; longer ones count at the price of being free of them after a year.
 
-    Each rate counts at a factor, that of the prices of a later day. One more offer, or a cheaper one, never raises it. Machines one would buy do not count: their capital, power and space, which the planned quarters
+    Each rate counts at a factor, that of the prices of a later day. One more offer, or a cheaper one, never raises it. Machines one would
+    buy do not count: their capital, power and space, which the planned quarters
     limit, are not free of limits later.
     """
     contracts = contracts.assign(rate=contracts["effective_usd_per_accelerator_hour"] * factor)
@@ -249,7 +266,8 @@ def _signed(commitments: pd.DataFrame | None, machines: pd.DataFrame) -> pd.Data
     roles = [
         role_of(row.term, row.discounts, bool(row.guarantees_capacity), f"commitment {row.commitment_id}") for row in table.itertuples()
     ]
-    # The dollars of a signed plan are held as the machines they pay for at the plan's rate; a signed reservation is paid whether used or not.
+    # The dollars of a signed plan are held as the machines they pay for at the plan's rate; a signed reservation is paid whether used or
+    # not.
     guaranteed = table["guarantees_capacity"].astype(bool)
     roles = [("full" if sure else "units") if role != "full" else role for role, sure in zip(roles, guaranteed, strict=True)]
     return pd.DataFrame(
@@ -326,7 +344,9 @@ def _empty_holdings() -> pd.DataFrame:
     text = ["name", "kind", "sku", "provider", "accelerator", "region", "term", "role"]
     types = (
         dict.fromkeys(text, "object")
-        | dict.fromkeys(["machines", "accelerators", "usd_per_hour", "prepaid_share", "power_kw", "renewal_usd_per_hour", "exit_cost_share"], "float64")
+        | dict.fromkeys(
+            ["machines", "accelerators", "usd_per_hour", "prepaid_share", "power_kw", "renewal_usd_per_hour", "exit_cost_share"], "float64"
+        )
         | dict.fromkeys(["start", "end", "notice_date"], "datetime64[ns]")
         | {"renews": "bool", "renewal_assumed": "bool"}
     )
@@ -339,7 +359,8 @@ def _known_skus(table: pd.DataFrame, machines: pd.DataFrame, noun: str, key: str
     if len(unknown):
         row = unknown.iloc[0]
         raise CapplanError(
-            f"{noun} {row[key]} names the sku {row['sku']!r}, which the table skus does not have; {nearest(str(row['sku']), machines.index)}"
+            f"{noun} {row[key]} names the sku {row['sku']!r}, which the table skus does not have;"
+            f" {nearest(str(row['sku']), machines.index)}"
         )
 
 
@@ -350,7 +371,8 @@ def _notes(holdings: pd.DataFrame, geography: dict[str, str], offers: pd.DataFra
     if not lost:
         return []
     return [
-        f"No offer or site says in which geography {', '.join(lost)} lies, so contracts there serve only demand that names that region or any."
+        f"No offer or site says in which geography {', '.join(lost)} lies, so contracts there serve only demand that names that region or"
+        " any."
     ]
 
 

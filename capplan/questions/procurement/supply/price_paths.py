@@ -19,7 +19,8 @@ def price_factors(about: pd.DataFrame, paths: pd.DataFrame | None, when: pd.Date
 
     .. math:: f(t) = \prod_k \left(1 + p_k \left[(1+g_k)^{t}\,(1+s_k\,[t \ge t_k]) - 1\right]\right)
 
-    over the paths k that fit an offer, with g the change a year, s a step on day :math:`t_k` and p the probability; t is in years from the plan's day.
+    over the paths k that fit an offer, with g the change a year, s a step on day :math:`t_k` and p the probability; t is in years from the
+    plan's day.
     Where none fits, a contract of a known kind of provider changes by its assumption, and everything else costs what it costs today.
 
     Parameters

@@ -21,7 +21,8 @@ class PaidPower:
     Parameters
     ----------
     extras
-        What machines bought take of it, a site and a quarter each, or all quarters after the horizon in which the same machines run: kilowatts free at
+        What machines bought take of it, a site and a quarter each, or all quarters after the horizon in which the same machines run:
+        kilowatts free at
         most, and what a kilowatt saves, as a cost below zero.
     draws : (k, n)
         Kilowatts that one lot of each choice draws there.
@@ -75,14 +76,14 @@ def site_ends(site: pd.Series, sites: pd.DataFrame | None) -> pd.Series:
 
 
 def paid_power(
-    table: pd.DataFrame, holdings: pd.DataFrame, sites: pd.DataFrame | None, timeline: Timeline, spans: Spans,
-    a: ProcurementAssumptions,
-) -> PaidPower:  # fmt: skip
+    table: pd.DataFrame, holdings: pd.DataFrame, sites: pd.DataFrame | None, timeline: Timeline, spans: Spans, a: ProcurementAssumptions
+) -> PaidPower:
     r"""List the power that is committed, not drawn by machines owned, and can be taken over by machines bought.
 
     .. math:: r_{sq} \le \max(C_s - U_{sq}, 0),\quad r_{sq} \le \sum_j k_j \phi_{jq} x_j
 
-    with C the committed kilowatts while the site's contract runs, U those of machines owned, k the kilowatts of a lot and phi the share of the quarter in
+    with C the committed kilowatts while the site's contract runs, U those of machines owned, k the kilowatts of a lot and phi the share of
+    the quarter in
     which it is there. Choices cost their power and space in full; each kilowatt of r takes its price off again.
 
     Parameters
@@ -118,8 +119,12 @@ def paid_power(
                 name = f"paid power of {room['site']} {timeline.quarters[q]}"
                 if q < timeline.planned and place != spans.first[q]:
                     name += f" from {spans.starts[place]:%Y-%m-%d}"
-                own = Extra(name, room["site"], q, float(free), float(-usd[s, q] * share * timeline.discount[q]), float(-usd[s, q] * share), {})
+                own = Extra(
+                    name, room["site"], q, float(free), float(-usd[s, q] * share * timeline.discount[q]), float(-usd[s, q] * share), {}
+                )
                 key = (s, place) if q < timeline.planned else (s, "later", own.most, draws.tobytes())
                 first = found.setdefault(key, (replace(own, usd=0.0, billed_usd=0.0), draws))[0]
                 found[key] = replace(first, usd=first.usd + own.usd, billed_usd=first.billed_usd + own.billed_usd), draws
-    return PaidPower(tuple(extra for extra, _ in found.values()), np.array([draws for _, draws in found.values()]).reshape(len(found), len(table)))
+    return PaidPower(
+        tuple(extra for extra, _ in found.values()), np.array([draws for _, draws in found.values()]).reshape(len(found), len(table))
+    )

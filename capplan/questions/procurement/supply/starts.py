@@ -21,8 +21,8 @@ def starts_of(offer: dict[Hashable, Any], quarters: list[str], as_of: pd.Timesta
     block = offer["term"] == "capacity_block" and not pd.isna(opens)
     if block and opens < as_of + lead:
         raise CapplanError(
-            f"capacity block {offer['offer_id']} starts on {opens:%Y-%m-%d}, but can be delivered on {as_of + lead:%Y-%m-%d} at the earliest; "
-            "delete it, exclude it, or correct available_from"
+            f"capacity block {offer['offer_id']} starts on {opens:%Y-%m-%d}, but can be delivered on {as_of + lead:%Y-%m-%d} at the"
+            " earliest; delete it, exclude it, or correct available_from"
         )
     starts = [opens] if block else [quarter_start(quarter) for quarter in quarters]
     earliest = as_of if block or pd.isna(opens) else max(as_of, opens)

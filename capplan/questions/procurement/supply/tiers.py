@@ -15,7 +15,9 @@ from capplan.questions.procurement.supply.market import attached
 TIERED_ROLES = ("full", "units")
 
 
-def checked_tiers(tiers: pd.DataFrame | None, contracts: pd.DataFrame, offers: pd.DataFrame, price_factor: float) -> dict[str, pd.DataFrame]:
+def checked_tiers(
+    tiers: pd.DataFrame | None, contracts: pd.DataFrame, offers: pd.DataFrame, price_factor: float
+) -> dict[str, pd.DataFrame]:
     """Return the tiers of each contract, smallest first, after checking that prices fall.
 
     Parameters
@@ -41,8 +43,8 @@ def checked_tiers(tiers: pd.DataFrame | None, contracts: pd.DataFrame, offers: p
         if (np.diff(prices) >= 0).any():
             step = int(np.flatnonzero(np.diff(prices) >= 0)[0])
             raise CapplanError(
-                f"offer_tiers: {name} costs {prices[step + 1]:g} from {steps['from_lots'].iloc[step]} lots on, not less than {prices[step]:g} below; "
-                "a larger purchase has a lower price"
+                f"offer_tiers: {name} costs {prices[step + 1]:g} from {steps['from_lots'].iloc[step]} lots on, not less than"
+                f" {prices[step]:g} below; a larger purchase has a lower price"
             )
         found[name] = steps
     return found

@@ -40,7 +40,17 @@ def deferrals(work: Work, timeline: Timeline, a: ProcurementAssumptions) -> list
                     usd = a.deferral_cost_share_per_quarter * (later - q) * row["shortfall_usd"] * hours
                     # The last planned quarter is demand for ever after; what is put off into it is no part of that.
                     adds = {(q, d): -1.0, (later, d): hours / float(timeline.hours[later])}
-                    found.append(Extra(f"put off {d} {timeline.quarters[q]} to {timeline.quarters[later]}", str(d), q, most, usd * float(timeline.discount[q]), 0.0, adds))
+                    found.append(
+                        Extra(
+                            f"put off {d} {timeline.quarters[q]} to {timeline.quarters[later]}",
+                            str(d),
+                            q,
+                            most,
+                            usd * float(timeline.discount[q]),
+                            0.0,
+                            adds,
+                        )
+                    )
     return found
 
 

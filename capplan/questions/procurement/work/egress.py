@@ -41,7 +41,9 @@ def stated(value: object) -> bool:
     return isinstance(value, str) and value not in ("", ANYWHERE)
 
 
-def egress_usd(rows: pd.DataFrame, classes: pd.DataFrame, speed: np.ndarray, pools: pd.DataFrame, prices: pd.DataFrame | None) -> np.ndarray:
+def egress_usd(
+    rows: pd.DataFrame, classes: pd.DataFrame, speed: np.ndarray, pools: pd.DataFrame, prices: pd.DataFrame | None
+) -> np.ndarray:
     r"""Price the data that an hour of work on a pool's accelerator moves out of its home, (D, pools).
 
     .. math:: e_{dp} = g_d\, p_{k(d,p)}\, v_{dp} F_d
@@ -78,13 +80,15 @@ def egress_usd(rows: pd.DataFrame, classes: pd.DataFrame, speed: np.ndarray, poo
             continue
         name, provider = rows.at[d, "class"], home["home_provider"]
         if not stated(provider):
-            raise CapplanError(f"class {name!r} moves {moved:g} GiB with each unit of work and has no home_provider; say which provider keeps its data")
+            raise CapplanError(
+                f"class {name!r} moves {moved:g} GiB with each unit of work and has no home_provider; say which provider keeps its data"
+            )
         far = crossings(provider, home["home_region"], pools)
         for crossing in sorted(set(far[speed[d] > 0]) - {""}):
             if (provider, crossing) not in known:
                 raise CapplanError(
-                    f"class {name!r} would move data from {provider} to {crossing.replace('_', ' ')}, and egress_prices has no price for it; "
-                    "add the row, or keep the work at home by its residency"
+                    f"class {name!r} would move data from {provider} to {crossing.replace('_', ' ')}, and egress_prices has no price for"
+                    " it; add the row, or keep the work at home by its residency"
                 )
             usd[d, far == crossing] = moved * known[provider, crossing] * rows.at[d, "fastest"]
     return usd * speed

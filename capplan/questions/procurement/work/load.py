@@ -63,9 +63,14 @@ def named_places(demand: pd.DataFrame, classes: pd.DataFrame, limits: pd.DataFra
 
 
 def lay_out(
-    demand: pd.DataFrame, speeds: pd.DataFrame, classes: pd.DataFrame, market: Market, timeline: Timeline, a: ProcurementAssumptions,
+    demand: pd.DataFrame,
+    speeds: pd.DataFrame,
+    classes: pd.DataFrame,
+    market: Market,
+    timeline: Timeline,
+    a: ProcurementAssumptions,
     egress_prices: pd.DataFrame | None = None,
-) -> Work:  # fmt: skip
+) -> Work:
     """Arrange demand as points and rows, and match rows with pools.
 
     Parameters
@@ -92,15 +97,16 @@ def lay_out(
     if len(wrong):
         row = wrong.iloc[0]
         raise CapplanError(
-            f"demand of class {row['class']!r} in {row['quarter']}, path {row['path']}, is {row['work_per_hour']}; demand is 0 or more. Correct its source"
+            f"demand of class {row['class']!r} in {row['quarter']}, path {row['path']}, is {row['work_per_hour']}; demand is 0 or more."
+            " Correct its source"
         )
     pace = speeds["work_per_accelerator_hour"].astype(float)
     slow = speeds[~((pace > 0) & np.isfinite(pace)) & speeds["class"].isin(demand["class"])]
     if len(slow):
         row = slow.iloc[0]
         raise CapplanError(
-            f"class {row['class']!r} does {row['work_per_accelerator_hour']} an hour on {row['accelerator']}; work_per_accelerator_hour is above 0. "
-            "Correct its speed, or delete it where the class does not run there"
+            f"class {row['class']!r} does {row['work_per_accelerator_hour']} an hour on {row['accelerator']}; work_per_accelerator_hour is"
+            " above 0. Correct its speed, or delete it where the class does not run there"
         )
     known = classes.set_index("class")
     missing = sorted(set(demand["class"]) - set(known.index))
@@ -128,8 +134,8 @@ def lay_out(
     if load.max(initial=0.0) > MOST_ACCELERATORS:
         point, d = np.unravel_index(int(load.argmax()), load.shape)
         raise CapplanError(
-            f"demand of class {rows.at[d, 'class']!r} in {planned[point][0]}, path {planned[point][1]}, needs {load[point, d]:.3g} accelerators at once; "
-            f"at most {MOST_ACCELERATORS:.0e} can be planned. Check the unit of its quantity and its speed"
+            f"demand of class {rows.at[d, 'class']!r} in {planned[point][0]}, path {planned[point][1]}, needs {load[point, d]:.3g}"
+            f" accelerators at once; at most {MOST_ACCELERATORS:.0e} can be planned. Check the unit of its quantity and its speed"
         )
     points = planned.to_frame(index=False).merge(hours, on=["quarter", "block"], how="left")
     points = points.assign(
@@ -195,10 +201,12 @@ def _rates(rows: pd.DataFrame, known: pd.DataFrame, speeds: pd.DataFrame, pools:
         runs = speeds.loc[speeds["class"] == row["class"], "accelerator"]
         if not pools["accelerator"].isin(runs).any():
             raise CapplanError(
-                f"no offer can serve class {row['class']!r}: its speeds name {', '.join(sorted(runs)) or 'no accelerator'}, the offers have "
-                f"{', '.join(sorted(set(pools['accelerator']))) or 'none'}. Add an offer or a speed"
+                f"no offer can serve class {row['class']!r}: its speeds name {', '.join(sorted(runs)) or 'no accelerator'}, the offers have"
+                f" {', '.join(sorted(set(pools['accelerator']))) or 'none'}. Add an offer or a speed"
             )
-        where = list(dict.fromkeys(place for place in (row["region"], known.at[row["class"], "residency"]) if isinstance(place, str) and place))
+        where = list(
+            dict.fromkeys(place for place in (row["region"], known.at[row["class"], "residency"]) if isinstance(place, str) and place)
+        )
         reachable = reaches(where, pools)
         if known.at[row["class"], "stage_kind"] != "batch":
             reachable &= ~pools["movable_only"].to_numpy(bool)
@@ -241,5 +249,8 @@ def _cheap_to_miss(rows: pd.DataFrame, speed: np.ndarray, market: Market) -> lis
     with np.errstate(divide="ignore", invalid="ignore"):
         cheapest = np.nanmin(np.where(speed > 0, rent / speed, np.inf), axis=1, initial=np.inf)
     found = rows[np.isfinite(cheapest) & (rows["shortfall_usd"].to_numpy(float) < cheapest)]["class"].drop_duplicates()
-    return [f"{name}: work left undone is priced below what renting for it on demand costs, so nothing is rented for it; state its shortfall_usd_per_unit."
-            for name in found]  # fmt: skip
+    return [
+        f"{name}: work left undone is priced below what renting for it on demand costs, so nothing is rented for it; state its"
+        " shortfall_usd_per_unit."
+        for name in found
+    ]

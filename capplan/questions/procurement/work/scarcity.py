@@ -54,7 +54,8 @@ def lay_out_scarcity(
 ) -> Scarcity:
     r"""Say what is left of each cap: :math:`S_p = S \max(0,\ 1 - \kappa \max(0,\ D_p / E[D] - 1))`.
 
-    D is all work that could run in the cap's pools, in fastest accelerators, and its expectation is over the paths in the same block of the same quarter.
+    D is all work that could run in the cap's pools, in fastest accelerators, and its expectation is over the paths in the same block of
+    the same quarter.
 
     Parameters
     ----------
@@ -76,7 +77,11 @@ def lay_out_scarcity(
     cell = pd.MultiIndex.from_frame(work.points[["quarter", "block"]]).factorize()[0]
     weight = work.paths["probability"].to_numpy(float)[work.points["path"]] * work.points["hours"].to_numpy(float)
     total = np.bincount(cell, weights=weight)
-    mean = np.stack([np.bincount(cell, weights=weight * column) / total for column in need.T], axis=1) if len(rows) else np.zeros((len(total), 0))
+    mean = (
+        np.stack([np.bincount(cell, weights=weight * column) / total for column in need.T], axis=1)
+        if len(rows)
+        else np.zeros((len(total), 0))
+    )
     return Scarcity(rows, serves, stated, np.where(np.isinf(stated), np.inf, member @ mean[cell]), share, ample)
 
 
@@ -101,6 +106,6 @@ def scarcity_notes(scarcity: Scarcity, h: np.ndarray, W: sparse.csr_matrix, weig
         return []
     often = f"{100 * share:.0f} %" if share >= 0.01 else "less than 1 %"
     return [
-        f"Spot is taken to be scarcer when demand is high: demand 10 % above what is expected leaves {10 * scarcity.share:g} % less of it (spot_scarcity). "
-        f"In {often} of the hours all that is left is used."
+        f"Spot is taken to be scarcer when demand is high: demand 10 % above what is expected leaves {10 * scarcity.share:g} % less of it"
+        f" (spot_scarcity). In {often} of the hours all that is left is used."
     ]

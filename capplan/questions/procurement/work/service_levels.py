@@ -57,7 +57,8 @@ def hold_level(
 
     .. math:: \min f_c \ge 1 \quad\text{s.t.}\quad 1 - \frac{E[\sum_p h_p u_{cp}(f)]}{E[\sum_p h_p D_{cp}]} \ge \text{level}
 
-    A price keeps every hour on its own, where a row over all hours would tie them together. The plan is then the best at that price, and every plan
+    A price keeps every hour on its own, where a row over all hours would tie them together. The plan is then the best at that price, and
+    every plan
     that serves as much costs at least as much at it.
 
     Parameters
@@ -80,7 +81,10 @@ def hold_level(
     low = dict(high)
     while (short := [name for name in high if now[name] < level - TOLERANCE_SHARE]) or any(now.drop(list(high)) < level - TOLERANCE_SHARE):
         if time_is_up():
-            raise OutOfTimeError(f"the time limit came before a plan that serves {100 * level:g} % of each class was found; allow more time (time_limit_seconds), or none")
+            raise OutOfTimeError(
+                f"the time limit came before a plan that serves {100 * level:g} % of each class was found; allow more time"
+                " (time_limit_seconds), or none"
+            )
         for name in now.index[now < level - TOLERANCE_SHARE]:
             low[name] = high.get(name, 1.0)
             high[name] = low[name] * 2

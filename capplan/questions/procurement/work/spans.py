@@ -48,7 +48,8 @@ class Spans:
         first, last = (each.to_numpy("datetime64[ns]").astype(np.int64)[:, None] for each in (start, end))
         within = _overlap(first, last, self.begin[: self.planned], self.end[: self.planned])
         years = [
-            _overlap(first, last, edges[:-1], edges[1:]) @ (hours / hours.sum()) for edges, hours in zip(self.edges, self.hours, strict=True)
+            _overlap(first, last, edges[:-1], edges[1:]) @ (hours / hours.sum())
+            for edges, hours in zip(self.edges, self.hours, strict=True)
         ]
         return np.column_stack([within, *years])
 
@@ -72,7 +73,9 @@ def lay_out_spans(timeline: Timeline, cuts: list[pd.Series], years: int) -> Span
     """
     planned = timeline.planned
     edges = _nanoseconds(timeline)
-    inner = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *(cut.dropna().to_numpy("datetime64[ns]").astype(np.int64) for cut in cuts)]))
+    inner = np.unique(
+        np.concatenate([np.zeros(0, dtype=np.int64), *(cut.dropna().to_numpy("datetime64[ns]").astype(np.int64) for cut in cuts)])
+    )
     inner = inner[(inner > edges[0]) & (inner < edges[planned])]
     begin = np.unique(np.append(edges[:planned], inner))
     end = np.append(begin[1:], edges[planned])

@@ -125,7 +125,9 @@ def _joined(price_states: pd.DataFrame | None, delivery_states: pd.DataFrame | N
     deliveries = completed(empty if delivery_states is None else delivery_states, "delivery_states")
     several = deliveries.groupby("state")["probability"].nunique()
     if (several > 1).any():
-        raise CapplanError(f"delivery_states: {several.index[several > 1][0]} has different probabilities in different rows; make them equal")
+        raise CapplanError(
+            f"delivery_states: {several.index[several > 1][0]} has different probabilities in different rows; make them equal"
+        )
     supply = deliveries.drop_duplicates("state") if len(deliveries) else one
     for table, rows in (("price_states", prices), ("delivery_states", supply)):
         total = float(rows["probability"].sum())

@@ -97,5 +97,4 @@ def make_timeline(a: ProcurementAssumptions, last_end: pd.Timestamp) -> Timeline
     step = np.arange(count)
     growth = 1 + a.discount_rate_per_year
     hours = np.array([quarter_hours(quarter, a.hours_convention) for quarter in quarters])
-    return Timeline(quarters, a.horizon_quarters, hours, growth ** (-(step + 0.5) / 4), growth ** (-step / 4),
-                    a.discount_rate_per_year)  # fmt: skip
+    return Timeline(quarters, a.horizon_quarters, hours, growth ** (-(step + 0.5) / 4), growth ** (-step / 4), a.discount_rate_per_year)
