@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from tests.conftest import ROOT
-from tests.house.too_large import LONG, WIDE
+from tests.house.too_large import LARGE, LONG, WIDE
 
 MODULES = sorted((ROOT / "capplan").rglob("*.py"))
 
@@ -44,7 +44,8 @@ def test_public_names_exist():
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_module_has_one_subject(path):
     text = path.read_text(encoding="utf-8")
-    assert text.count("\n") <= 400, "a module above 400 lines holds two subjects"
+    listed = path.relative_to(ROOT / "capplan").as_posix() in LARGE
+    assert (text.count("\n") > 400) == listed, "a module above 400 lines holds two subjects; take one that is shorter now off the list"
     assert "TYPE_CHECKING" not in text
     assert not re.search(r"\b(TODO|FIXME|XXX|HACK)\b", text)
 
