@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pandas as pd
 
+from capplan.answers.headline import plan_headline
 from capplan.answers.placement import deadline_notes
 from capplan.answers.readiness import named_in_offers
 from capplan.answers.store import is_remembered, key_of, remembered
@@ -78,7 +79,7 @@ class Plan:
     demand
         Work by class in load blocks that the optimiser looked at.
     headline
-        One sentence with the number that decides.
+        One sentence for finance (see `headline.plan_headline`).
     warnings
         What the reader must know before signing.
     """
@@ -383,7 +384,7 @@ def quarterly_plan(book: Book, scenario: Scenario | None = None, progress: Progr
     progress("booking costs")
     ledger, headroom = ledger_of(book, scenario), headroom_of(book, scenario)
     ended = withdrawal_notes(book.get("services"), book.get("api_contracts"), book.get("workloads"), pd.Timestamp(scenario.as_of))
-    return Plan(
+    plan = Plan(
         book=book.name,
         scenario=scenario,
         forecast=forecast,
@@ -391,7 +392,7 @@ def quarterly_plan(book: Book, scenario: Scenario | None = None, progress: Progr
         demand=work_of(book, scenario),
         purchases=purchases,
         ledger=ledger,
-        headline=purchases.headline,
+        headline="",
         warnings=(
             *book.notes,
             *forecast.notes,
@@ -403,3 +404,4 @@ def quarterly_plan(book: Book, scenario: Scenario | None = None, progress: Progr
             *deadline_notes(book, scenario),
         ),
     )
+    return replace(plan, headline=plan_headline(plan))

@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 
 from capplan.answers.plan import quarterly_plan
+from capplan.answers.sums import spend
 from capplan.book.book import load_book
 from capplan.errors import CapplanError
 from capplan.outputs.run.accepted import accept, drift
-from capplan.outputs.views import decision_tables, plan_tables
+from capplan.outputs.views import decision_tables
 from tests.conftest import ROOT
 
 SAMPLE = ROOT / "reports" / "sample"
@@ -23,7 +24,7 @@ def test_the_plan_is_the_accepted_one():
     book = load_book(ROOT / "data" / "enterprise")
     plan = quarterly_plan(book, book.scenario_with(**run["parameters"]))
     for name, today, key in (
-        ("spend", plan_tables.spend(plan), "quarter"),
+        ("spend", spend(plan), "quarter"),
         ("alternatives", plan.purchases.alternatives.drop(columns="meaning"), "name"),
     ):
         moved = drift(pd.read_csv(SAMPLE / f"{name}.csv"), today, key)

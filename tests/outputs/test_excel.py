@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 from capplan.answers.plan import Plan, quarterly_plan
+from capplan.answers.sums import quarters_of, spend, usd_rates
 from capplan.book.book import load_book
 from capplan.book.scenario import LedgerAssumptions
 from capplan.errors import CapplanError
@@ -25,7 +26,7 @@ from capplan.outputs.page.html import MemoPart, TableBlock, render_page
 from capplan.outputs.run.trace import trace_figure
 from capplan.outputs.views import decision_tables, plan_tables, unit_tables
 from capplan.outputs.views.bridges import budget_bridge, cost_bridge, gap_of, plan_bridge
-from capplan.outputs.views.memo import headline, memo_blocks
+from capplan.outputs.views.memo import memo_blocks
 from capplan.outputs.workbook.workbook import priced_plan, revalue_plan, write_workbook
 from capplan.questions.ledger import build_ledger
 from capplan.questions.ledger.teams import expected_work
@@ -293,7 +294,7 @@ def test_budget_file_adds_up_to_the_ledger(made):
         table = pd.read_csv(path, dtype={"account": str})
         assert list(table.columns) == [*KEYS, "amount", "currency"]
         entries = plan.ledger.entries[plan.ledger.entries["view"] == "p_and_l"]
-        entries = entries[entries["quarter"].isin(plan_tables.quarters_of(plan))]
+        entries = entries[entries["quarter"].isin(quarters_of(plan))]
         assert table["amount"].sum() == pytest.approx(entries["amount"].sum(), abs=CENT)
         assert (table["month"].min(), table["month"].max()) == ("2027-01", "2027-12")
         assert set(table["fiscal_year"]) == {"FY2027", "FY2028"}
@@ -404,7 +405,7 @@ def test_a_plan_that_buys_nothing_has_a_workbook_too(make_book, tmp_path):
 def test_every_sum_shown_is_the_ledgers(made, currency):
     """No check here shares a filter with what it checks: the ledger's entries and payments are summed anew."""
     plan, _, _, _ = made[currency]
-    entries, quarters = plan.ledger.entries, plan_tables.quarters_of(plan)
+    entries, quarters = plan.ledger.entries, quarters_of(plan)
     inside = entries[(entries["view"] == "p_and_l") & entries["quarter"].isin(quarters)]
     compute = inside[(inside["status"] != "stated") & (inside["component"] != "tokens")]
     assert unit_tables.unit_costs(plan)["amount"].sum() == pytest.approx(compute["amount"].sum(), abs=CENT)
@@ -414,18 +415,14 @@ def test_every_sum_shown_is_the_ledgers(made, currency):
     years = plan_tables.fiscal_years(plan).set_index("fiscal_year")
     assert years.loc["total", "p_and_l_amount"] == pytest.approx(inside["amount"].sum(), abs=CENT)
     assert years.drop(index="total")["p_and_l_amount"].sum() == pytest.approx(inside["amount"].sum(), abs=CENT)
-    assert years.drop(index="total")["budget_amount"].sum() == pytest.approx(plan_tables.spend(plan)["budget"].sum(), abs=CENT)
+    assert years.drop(index="total")["budget_amount"].sum() == pytest.approx(spend(plan)["budget"].sum(), abs=CENT)
     owed = plan.ledger.payments[plan.ledger.payments["date"] >= pd.Timestamp(plan.scenario.as_of)]
-    rate = plan_tables.usd_rates(plan)
+    rate = usd_rates(plan)
     month = owed["date"].dt.to_period("M").dt.to_timestamp()
     amount = (owed["usd"] / month.map(rate)).sum()
     for by in ("quarter", "fiscal_year"):
         assert plan_tables.cash(plan, by)["total_amount"].sum() == pytest.approx(amount, abs=CENT), by
-    for bridge in (
-        budget_bridge(plan),
-        cost_bridge(plan),
-        plan_bridge(plan, plan_tables.spend(plan).assign(expected=lambda t: t["expected"] * 0.9)),
-    ):
+    for bridge in (budget_bridge(plan), cost_bridge(plan), plan_bridge(plan, spend(plan).assign(expected=lambda t: t["expected"] * 0.9))):
         assert len(bridge) > 3
         assert gap_of(bridge) < CENT
     cash = entries[(entries["view"] == "cash") & entries["quarter"].isin(quarters)]["amount"].sum()
@@ -470,7 +467,7 @@ def test_each_figure_on_page_one_is_its_cell(made, currency):
         )
         for part in memo_blocks(plan, book, None)
     ]
-    page = render_page("t", "", headline(plan), [], [], parts)
+    page = render_page("t", "", plan.headline, [], [], parts)
     shown = dict(re.findall(r'<td id="(memo_\w+)"[^>]*>(.*?)</td>', page))
     cells = openpyxl.load_workbook(path, data_only=True)
     assert len(shown) > 40
@@ -482,8 +479,8 @@ def test_each_figure_on_page_one_is_its_cell(made, currency):
             assert text == f"{0.0 if abs(wanted) < 0.5 else wanted:,.0f}", key
         else:
             assert html.unescape(text) == str(wanted), key
-    assert ("€" if currency == "EUR" else "$") in headline(plan)
-    assert ("$" in headline(plan)) == (currency == "USD")
+    assert ("€" if currency == "EUR" else "$") in plan.headline
+    assert ("$" in plan.headline) == (currency == "USD")
 
 
 @pytest.mark.office
@@ -526,9 +523,7 @@ def test_every_layout_holds_the_same_budget(made, currency):
 
 def test_an_account_map_says_the_accounts_and_must_be_whole(made):
     plan, _, _, _ = made["USD"]
-    inside = plan.ledger.entries[
-        (plan.ledger.entries["view"] == "p_and_l") & plan.ledger.entries["quarter"].isin(plan_tables.quarters_of(plan))
-    ]
+    inside = plan.ledger.entries[(plan.ledger.entries["view"] == "p_and_l") & plan.ledger.entries["quarter"].isin(quarters_of(plan))]
     components = sorted(set(inside.loc[inside["status"] != "stated", "component"]))
     whole = pd.DataFrame(
         {"component": components, "account": [str(6000 + place) for place in range(len(components))], "account_name": components}
@@ -549,7 +544,7 @@ def test_the_accounting_pack_adds_up(made):
             assert part["closing_amount"].iloc[-1] == pytest.approx(0.0, abs=CENT), "at the end of all lives nothing is left"
             assert part["opening_amount"].iloc[1:].to_numpy() == pytest.approx(part["closing_amount"].iloc[:-1].to_numpy(), abs=CENT)
         posted = postings(plan)
-        entries = plan.ledger.entries[plan.ledger.entries["quarter"].isin(["2026Q4", *plan_tables.quarters_of(plan)])]
+        entries = plan.ledger.entries[plan.ledger.entries["quarter"].isin(["2026Q4", *quarters_of(plan)])]
         entries = entries[entries["month"] >= pd.Timestamp("2026-12-01")]
         for view, text in (("cash", "payments"), ("billed", "invoices"), ("p_and_l", "expense of the month")):
             assert posted.loc[posted["text"] == text, "amount"].sum() == pytest.approx(

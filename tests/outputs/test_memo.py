@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from capplan.outputs.views import memo
+from capplan.answers import headline
 from capplan.questions.procurement.hindsight.verdicts import CLOSE, COLUMNS, SIGN, TOGETHER, WAIT
 
 FIRM = pd.DataFrame(
@@ -16,9 +16,9 @@ FIRM = pd.DataFrame(
         "offer_id": ["a", "b"],
         "quarter": ["2027Q1", "2027Q1"],
         "firm": True,
-        "value_amount": [4e6, 1e6],
+        "usd": [4e6, 1e6],
         "submit_by": [pd.Timestamp("2026-12-02"), pd.Timestamp("2026-12-05")],
-        "sign_by": [pd.Timestamp("2027-01-01"), pd.Timestamp("2027-01-04")],
+        "signed_on": [pd.Timestamp("2027-01-01"), pd.Timestamp("2027-01-04")],
     }
 )
 
@@ -31,55 +31,66 @@ def verdicts(first: str, second: str, together: str) -> pd.DataFrame:
 @pytest.fixture
 def plan(monkeypatch):
     """A plan of which only what the headline reads is there."""
-    years = pd.DataFrame({"p_and_l_amount": [12e6], "budget_amount": [10e6], "over_amount": [2e6]})
-    late = pd.DataFrame({"if_instead": ["nothing is signed before the next review"], "more_in_all_amount": [1.4e6]})
-    for name, value in {"decisions": FIRM, "fiscal_years": years, "waiting": late, "quarters_of": ["2027Q1", "2027Q4"]}.items():
-        monkeypatch.setattr(memo, name, lambda _, value=value: value)
-    return SimpleNamespace(purchases=SimpleNamespace(verdicts=verdicts(SIGN, SIGN, SIGN)), scenario=SimpleNamespace(currency="USD"))
+    quarters = pd.DataFrame({"quarter": ["2027Q1", "2027Q2"], "expected": [5e6, 7e6], "budget": [4e6, 6e6]})
+    for name, value in {"spend": quarters, "quarters_of": ["2027Q1", "2027Q2"]}.items():
+        monkeypatch.setattr(headline, name, lambda _, value=value: value)
+    alternatives = pd.DataFrame(
+        {
+            "name": ["plan", "sign_nothing_yet"],
+            "expected_usd": [9e6, 10e6],
+            "spend_usd": [8e6, 9.4e6],
+            "shortfall_usd": [1e5, 4e5],
+            "regret_usd": [0.0, 1.1e6],
+        }
+    )
+    proof = SimpleNamespace(upper_usd=9e6, lower_usd=8.99e6)
+    bought = SimpleNamespace(verdicts=verdicts(SIGN, SIGN, SIGN), purchases=FIRM, alternatives=alternatives, proof=proof)
+    return SimpleNamespace(purchases=bought, scenario=SimpleNamespace(currency="USD", as_of="2026-12-01"))
 
 
-FIRST = "P&L from 2027Q1 to 2027Q4: $12.0M, $2.0M (20.0%) over the budget of $10.0M."
+FIRST = "P&L of 2027Q1 to 2027Q2 is $12.0M, $2.0M (20.0%) over the budget of $10.0M;"
+WAITING = "; waiting for the next review adds $1.4M of spend and leaves more work undone, at a price of $300.0k."
 
 
 @pytest.mark.parametrize(
-    ("said", "headline"),
+    ("said", "sentence"),
     [
-        (
-            (SIGN, SIGN, SIGN),
-            (
-                "Sign 2 contracts worth $5.0M: submit by 2026-12-02, sign from 2027-01-01 on; waiting for the next review costs $1.4M in"
-                " expectation."
-            ),
-        ),
-        (
-            (CLOSE, SIGN, SIGN),
-            (
-                "Sign 1 contract worth $1.0M: submit by 2026-12-05, sign from 2027-01-04 on; waiting for the next review costs $1.4M in"
-                " expectation."
-            ),
-        ),
-        (
-            (CLOSE, CLOSE, SIGN),
-            (
-                "Sign 2 contracts worth $5.0M: submit by 2026-12-02, sign from 2027-01-01 on; waiting for the next review costs $1.4M in"
-                " expectation."
-            ),
-        ),
+        ((SIGN, SIGN, SIGN), f"sign 2 contracts worth $5.0M, submitted by 2026-12-02 and signed by 2027-01-01{WAITING}"),
+        ((CLOSE, SIGN, SIGN), f"sign 1 contract worth $1.0M, submitted by 2026-12-05 and signed by 2027-01-04{WAITING}"),
+        ((CLOSE, CLOSE, SIGN), f"sign 2 contracts worth $5.0M, submitted by 2026-12-02 and signed by 2027-01-01{WAITING}"),
         (
             (CLOSE, WAIT, CLOSE),
-            "Sign nothing yet: 2 contracts worth $5.0M could be signed before the next review, and it is too close to call, so wait.",
+            "sign nothing yet: 2 contracts worth $5.0M could be signed before the next review, and it is too close to call, so wait.",
         ),
-        ((WAIT, WAIT, WAIT), "Sign nothing yet: 2 contracts worth $5.0M could be signed before the next review, and waiting is better."),
+        ((WAIT, WAIT, WAIT), "sign nothing yet: 2 contracts worth $5.0M could be signed before the next review, and waiting is better."),
     ],
 )
-def test_the_headline_follows_the_verdicts(plan, said, headline):
+def test_the_headline_follows_the_verdicts(plan, said, sentence):
     plan.purchases.verdicts = verdicts(*said)
-    assert memo.headline(plan) == f"{FIRST} {headline}"
+    assert headline.plan_headline(plan) == f"{FIRST} {sentence}"
+
+
+def test_the_headline_keeps_spend_and_unserved_work_apart(plan):
+    table = plan.purchases.alternatives
+    table.loc[1, ["spend_usd", "shortfall_usd"]] = [7.5e6, 1e5]
+    assert headline.plan_headline(plan).endswith("; waiting for the next review saves $500.0k of spend.")
+    table.loc[1, "spend_usd"] = 8e6
+    assert headline.plan_headline(plan).endswith("; waiting for the next review costs next to nothing.")
+    plan.purchases.alternatives = table[:1]
+    assert headline.plan_headline(plan).endswith("and signed by 2027-01-01.")
+
+
+def test_the_headline_of_a_plan_without_budget_or_purchases(plan, monkeypatch):
+    monkeypatch.setattr(headline, "spend", lambda _: pd.DataFrame({"expected": [5e6, 7e6], "budget": [4e6, np.nan]}))
+    plan.purchases.purchases = FIRM[:0]
+    assert headline.plan_headline(plan) == (
+        "P&L of 2027Q1 to 2027Q2 is $12.0M, without a budget to hold it against; nothing has to be signed before the next review."
+    )
 
 
 def test_each_purchase_carries_its_own_verdict_and_what_waiting_costs(plan):
     plan.purchases.verdicts = verdicts(CLOSE, SIGN, SIGN)
-    said, saved, together = memo.verdicts_of(plan, FIRM)
+    said, saved, together = headline.verdicts_of(plan, FIRM)
     assert (said, together) == ([CLOSE, SIGN], SIGN)
     assert saved[0] == 1.5e6
     assert np.isnan(saved[1]), "a purchase that no plan can do without has no price of waiting"

@@ -8,6 +8,7 @@ import pandas as pd
 
 from capplan.answers.flips import FLIP_GAP_SHARE, FLIP_PATHS, FLIP_SHARE
 from capplan.answers.plan import Plan
+from capplan.answers.sums import spend
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.outputs.charts import to_svg
@@ -15,7 +16,7 @@ from capplan.outputs.page.html import MemoPart, PageSection, TableBlock, render_
 from capplan.outputs.views import decision_tables, plan_tables, unit_tables
 from capplan.outputs.views.all_questions import show_demand, show_pricing
 from capplan.outputs.views.bridges import budget_bridge, cost_bridge, plan_bridge
-from capplan.outputs.views.memo import headline, memo_blocks
+from capplan.outputs.views.memo import memo_blocks
 from capplan.outputs.views.view import View
 from capplan.text import counted, money, words
 
@@ -100,7 +101,7 @@ def plan_page(
         f"{book.description} Made as of {scenario.as_of}; {scenario.first_quarter} and"
         f" {counted(scenario.horizon_quarters - 1, 'more quarter')}; all money in {scenario.currency} unless it says otherwise."
     )
-    return render_page(f"{book.name}: capacity plan {scenario.first_quarter}", subtitle.strip(), headline(plan), [], sections, memo)
+    return render_page(f"{book.name}: capacity plan {scenario.first_quarter}", subtitle.strip(), plan.headline, [], sections, memo)
 
 
 def bridges_of(plan: Plan, last: pd.DataFrame | None) -> list[tuple[str, pd.DataFrame]]:
@@ -136,7 +137,7 @@ def _money(plan: Plan, pictures: dict[str, str]) -> PageSection:
         " people and the rest. Half of the futures lie above P50, one in ten above P90. Work left undone is no expense and is not in it.",
         [pictures[name] for name in ("spend",) if name in pictures],
         [
-            _block(plan, plan_tables.spend(plan)),
+            _block(plan, spend(plan)),
             _block(
                 plan,
                 plan_tables.cash(plan),

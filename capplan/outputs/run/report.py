@@ -18,6 +18,7 @@ from capplan.answers.flips import find_flips
 from capplan.answers.gaps import gap_note, no_gaps, rank_gaps
 from capplan.answers.plan import Plan, quarterly_plan
 from capplan.answers.store import shared_answers
+from capplan.answers.sums import spend
 from capplan.book.book import Book, load_book
 from capplan.book.scenario import Scenario
 from capplan.outputs.export.accounting import lease_flags, postings, roll_forward
@@ -31,7 +32,6 @@ from capplan.outputs.run.notify import signatures_in
 from capplan.outputs.views import decision_tables, plan_tables, unit_tables
 from capplan.outputs.views.all_questions import VIEWS, View, show_plan
 from capplan.outputs.views.bridges import budget_bridge, cost_bridge
-from capplan.outputs.views.memo import headline
 from capplan.outputs.workbook.workbook import write_workbook
 from capplan.text import counted
 
@@ -106,7 +106,7 @@ def tables_of(plan: Plan) -> dict[str, pd.DataFrame]:
     bought, forecast = plan.purchases, plan.forecast
     return {
         "decisions": decision_tables.decisions(plan),
-        "spend": plan_tables.spend(plan),
+        "spend": spend(plan),
         "cash": plan_tables.cash(plan),
         "obligations": plan_tables.obligations(plan),
         "coverage": unit_tables.coverage(plan),
@@ -209,7 +209,7 @@ def _record(plan: Plan, book: Book, scenario: Scenario, seconds: Mapping[str, fl
     proof = plan.purchases.proof
     return {
         "book": book.name,
-        "headline": headline(plan),
+        "headline": plan.headline,
         "parameters": scenario.model_dump(mode="json"),
         "digests": dict(book.digests),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}},

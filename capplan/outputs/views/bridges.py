@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from capplan.answers.plan import Plan
-from capplan.outputs.views.plan_tables import in_currency, quarters_of, spend
+from capplan.answers.sums import in_currency, quarters_of, spend
 
 COLUMNS = ["step", "kind", "amount"]
 START, STEP, TOTAL = "start", "step", "total"

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from capplan.answers.plan import Plan
+from capplan.answers.sums import in_currency, quarters_of
 from capplan.book.book import Book
-from capplan.outputs.views.plan_tables import in_currency, quarters_of
 from capplan.outputs.views.unit_tables import discounted_hours
 from capplan.questions.pricing import TERM_MONTHS
 from capplan.text import listed

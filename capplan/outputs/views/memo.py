@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
 
+from capplan.answers.headline import verdicts_of, waiting
 from capplan.answers.plan import Plan
+from capplan.answers.sums import in_currency
 from capplan.book.book import Book
 from capplan.outputs.views.bridges import plan_bridge
 from capplan.outputs.views.decision_tables import agreements, decisions, renewals
-from capplan.outputs.views.plan_tables import fiscal_years, in_currency, quarters_of
-from capplan.questions.procurement.hindsight.verdicts import CLOSE, SIGN, WAIT
-from capplan.text import counted, day, listed, money, whole_words, words
+from capplan.outputs.views.plan_tables import fiscal_years
+from capplan.text import counted, listed, money, whole_words, words
 
 #: Rows that page one has room for.
 ASKED, RENEWED, AGREED, RISKS = 8, 5, 4, 3
-#: Below this share of the plan's cost a difference decides nothing by itself.
-CLOSE_SHARE = 0.005
 
 
 @dataclass(frozen=True)
@@ -31,60 +29,6 @@ class MemoBlock:
     sentences: Sequence[str] = ()
     table: pd.DataFrame = field(default_factory=pd.DataFrame)
     half: bool = False
-
-
-def waiting(plan: Plan) -> pd.DataFrame:
-    """Return what it costs to sign nothing: until the next review, and at all; spend and unserved work are two numbers.
-
-    Returns
-    -------
-    DataFrame
-        if_instead, more_spend_amount (undiscounted, planned quarters), more_unserved_amount (imputed: nobody invoices it),
-        more_in_all_amount (expected,
-        discounted, with the years after the horizon where demand is held: what the decision rests on).
-    """
-    table = plan.purchases.alternatives.set_index("name")
-    chosen, rows = table.loc["plan"], []
-    for name, label in (
-        ("sign_nothing_yet", "nothing is signed before the next review"),
-        ("do_nothing", "nothing is signed or renewed at all"),
-    ):
-        if name in table.index:
-            other = table.loc[name]
-            rows.append((label, *(float(other[column] - chosen[column]) for column in ("spend_usd", "shortfall_usd", "expected_usd"))))
-    found = pd.DataFrame(rows, columns=["if_instead", "more_spend_amount", "more_unserved_amount", "more_in_all_amount"])
-    for column in found.columns[1:]:
-        found[column] = in_currency(plan, found[column], pd.Timestamp(plan.scenario.as_of))
-    return found
-
-
-def verdicts_of(plan: Plan, firm: pd.DataFrame) -> tuple[list[str], list[float], str]:
-    """Return a verdict and what waiting costs for each firm purchase, and the verdict on all together.
-
-    They come from demand the plan has not seen (`Purchases.verdicts`); where there was none left, from what signing nothing before the
-    next review costs, held against
-    what is proven.
-    """
-    found = plan.purchases.verdicts
-    if found.empty:
-        return [_proven(plan)] * len(firm), [float("nan")] * len(firm), _proven(plan)
-    own = {(row["offer_id"], row["quarter"]): (str(row["verdict"]), float(row["saves_usd"])) for row in found.to_dict("records")}
-    whole = str(found.iloc[-1]["verdict"])
-    pairs = [own.get((row["offer_id"], row["quarter"]), (whole, float("nan"))) for row in firm.to_dict("records")]
-    return [said for said, _ in pairs], [saves if math.isfinite(saves) else float("nan") for _, saves in pairs], whole
-
-
-def _proven(plan: Plan) -> str:
-    """Say sign, wait, or too close to call by the plan's own paths."""
-    table = plan.purchases.alternatives.set_index("name")
-    if not plan.purchases.purchases["firm"].any():
-        return WAIT
-    if "sign_nothing_yet" not in table.index:
-        return SIGN
-    cost = float(table.loc["sign_nothing_yet", "regret_usd"])
-    proof = plan.purchases.proof
-    unsure = max(proof.upper_usd - proof.lower_usd, CLOSE_SHARE * abs(proof.upper_usd))
-    return SIGN if cost > unsure else CLOSE if cost > -unsure else WAIT
 
 
 def asked(plan: Plan) -> pd.DataFrame:
@@ -121,44 +65,6 @@ def asked(plan: Plan) -> pd.DataFrame:
         "exit_amount": rest["exit_amount"].sum(),
     }
     return pd.concat([shown.head(ASKED - 1), pd.DataFrame([last])], ignore_index=True)
-
-
-def headline(plan: Plan) -> str:
-    """Say in finance's words what the plan costs against its budget, what to sign, by when, and what waiting costs."""
-    currency, quarters = plan.scenario.currency, quarters_of(plan)
-    total = fiscal_years(plan).iloc[-1]
-    spent = money(float(total["p_and_l_amount"]), currency)
-    against = "no budget is stated for all of them"
-    if pd.notna(total["budget_amount"]):
-        over, budget = float(total["over_amount"]), float(total["budget_amount"])
-        share = f" ({abs(over) / budget:.1%})" if budget > 0 else ""
-        against = f"{money(abs(over), currency)}{share} {'over' if over > 0 else 'under'} the budget of {money(budget, currency)}"
-    table = decisions(plan)
-    firm = table[table["firm"]]
-    wait = waiting(plan).set_index("if_instead")["more_in_all_amount"]
-    first = f"P&L from {quarters[0]} to {quarters[-1]}: {spent}, {against}."
-    if firm.empty:
-        return f"{first} Nothing has to be signed before the next review."
-    said, _, together = verdicts_of(plan, firm)
-    if together != SIGN and SIGN not in said:
-        worth = money(float(firm["value_amount"].sum()), currency)
-        why = "waiting is better" if together == WAIT else "it is too close to call, so wait"
-        return (
-            f"{first} Sign nothing yet: {counted(len(firm), 'contract')} worth {worth} could be signed before the next review, and {why}."
-        )
-    firm = firm[[one == SIGN for one in said]] if SIGN in said else firm
-    whole = money(float(firm["value_amount"].sum()), currency)
-    ask = (
-        f"Sign {counted(len(firm), 'contract')} worth {whole}: submit by {day(firm['submit_by'].min())}, sign from"
-        f" {day(firm['sign_by'].min())} on"
-    )
-    later = next(iter(wait), None)
-    costs = (
-        f"waiting for the next review {'costs' if later >= 0 else 'saves'} {money(abs(later), currency)} in expectation"
-        if later is not None
-        else ""
-    )
-    return f"{first} {ask}{'; ' + costs if costs else ''}."
 
 
 def risks(plan: Plan, flips: pd.DataFrame | None) -> list[str]:

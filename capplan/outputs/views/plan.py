@@ -7,12 +7,12 @@ from typing import Any
 import pandas as pd
 
 from capplan.answers.plan import Plan, first_answer_of, headroom_of, hindsight_of, purchases_of, quarterly_plan, work_of
+from capplan.answers.sums import spend
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.outputs import charts
 from capplan.outputs.views.decision_tables import decisions
-from capplan.outputs.views.memo import headline
-from capplan.outputs.views.plan_tables import in_plain_words, spend
+from capplan.outputs.views.plan_tables import in_plain_words
 from capplan.outputs.views.view import View
 from capplan.questions.procurement.work.accelerators_needed import accelerators_needed
 from capplan.text import counted, money, words
@@ -211,7 +211,7 @@ def show_plan(book: Book, scenario: Scenario) -> View:
     plan = quarterly_plan(book, scenario)
     inner = show_procurement(book, scenario)
     pictures = {**inner.charts, "spend": _spend_chart(plan), **_contract_chart(book, plan)}
-    return View(headline(plan), pictures, decisions(plan), inner.value, "USD", inner.fields, plan.warnings, inner.details)
+    return View(plan.headline, pictures, decisions(plan), inner.value, "USD", inner.fields, plan.warnings, inner.details)
 
 
 def _spend_chart(plan: Plan) -> Any:

@@ -6,59 +6,13 @@ import numpy as np
 import pandas as pd
 
 from capplan.answers.plan import Plan
+from capplan.answers.sums import in_currency, quarters_of, spend
 from capplan.questions.ledger.summaries import OWED
 from capplan.text import words
-from capplan.units import fiscal_year, quarter_end, quarter_of, quarter_range, quarter_start
+from capplan.units import fiscal_year, quarter_end, quarter_of, quarter_start
 
 #: What is paid after the planned quarters.
 LATER = "later"
-
-
-def quarters_of(plan: Plan) -> list[str]:
-    """Return the planned quarters."""
-    return quarter_range(plan.scenario.first_quarter, plan.scenario.horizon_quarters)
-
-
-def spend(plan: Plan) -> pd.DataFrame:
-    """Return P&L spend by quarter with its band, against the budget.
-
-    Returns
-    -------
-    DataFrame
-        quarter, expected, p10, p50, p90, budget (the tightest P&L budget of the company; missing where there is none), over_p50 (in the
-        book's currency).
-    """
-    quarters = quarters_of(plan)
-    rows = plan.ledger.entries[plan.ledger.entries["view"] == "p_and_l"]
-    expected = rows.groupby("quarter")[["usd", "amount"]].sum().reindex(quarters, fill_value=0.0)
-    rate = (expected["amount"] / expected["usd"].where(expected["usd"] != 0)).fillna(1.0)
-    band = plan.ledger.band[plan.ledger.band["quarter"].isin(quarters)]
-    wide = band.assign(quantile=[f"p{100 * level:.0f}" for level in band["quantile"]]).pivot_table(
-        index="quarter", columns="quantile", values="usd"
-    )
-    table = wide.reindex(quarters)[["p10", "p50", "p90"]].mul(rate, axis=0).rename_axis(columns=None)
-    table.insert(0, "expected", expected["amount"])
-    budgets = plan.ledger.budgets
-    whole = budgets[(budgets["measure"] == "p_and_l") & budgets["team"].fillna("").eq("")]
-    table["budget"] = whole.groupby("quarter")["budget_usd"].min().reindex(quarters) * rate
-    table["over_p50"] = table["p50"] - table["budget"]
-    return table.reset_index()
-
-
-def usd_rates(plan: Plan) -> pd.Series:
-    """Return US dollars for one unit of the book's currency by month, as the ledger was booked: 1 in a book in dollars."""
-    sums = plan.ledger.entries[plan.ledger.entries["amount"] != 0].assign(rate=lambda rows: rows["usd"] / rows["amount"])
-    return sums.groupby("month")["rate"].median()
-
-
-def in_currency(plan: Plan, usd: pd.Series, days: pd.Series | pd.Timestamp) -> pd.Series:
-    """Convert dollars to the book's currency at the rates of some days; days without an entry take the rate before them, or the first one."""
-    if plan.scenario.currency == "USD":
-        return usd.astype(float)
-    rates = usd_rates(plan)
-    wanted = pd.to_datetime(pd.Series(days, index=usd.index)).dt.to_period("M").dt.to_timestamp()
-    place = rates.index.searchsorted(wanted, side="right") - 1
-    return usd.astype(float) / rates.to_numpy()[place.clip(min=0)]
 
 
 CASH_KINDS = {

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.answers.plan import Plan
-from capplan.outputs.views.plan_tables import quarters_of
+from capplan.answers.sums import quarters_of
 
 
 def unit_costs(plan: Plan) -> pd.DataFrame:

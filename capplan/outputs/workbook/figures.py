@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from capplan.answers.sums import quarters_of
 from capplan.outputs.views.memo import asked, memo_blocks
-from capplan.outputs.views.plan_tables import quarters_of
 from capplan.outputs.workbook.assumptions import Draft
 from capplan.outputs.workbook.money import BLOCKS, FIRST_MONTH, VIEW_SHEETS, Lines, ViewBlock
 from capplan.outputs.workbook.sheet import address

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from capplan.outputs.views.bridges import TOTAL, budget_bridge, cost_bridge
-from capplan.outputs.views.memo import headline, memo_blocks
+from capplan.outputs.views.memo import memo_blocks
 from capplan.outputs.workbook.assumptions import Draft
 from capplan.outputs.workbook.sheet import Formula, address
 
@@ -20,7 +20,7 @@ AS_MADE = (
 def write_memo(draft: Draft) -> None:
     """Write page one as values, each cell of a table named as on the page."""
     sheet = draft.sheets["Memo"]
-    sheet.title("Memo", f"As made on {draft.plan.scenario.as_of}: {headline(draft.plan)}", AS_MADE, across=11)
+    sheet.title("Memo", f"As made on {draft.plan.scenario.as_of}: {draft.plan.headline}", AS_MADE, across=11)
     for block in memo_blocks(draft.plan, draft.book, None):
         sheet.section(block.title)
         if len(block.table):

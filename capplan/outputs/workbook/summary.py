@@ -6,9 +6,8 @@ from typing import Any
 
 import pandas as pd
 
+from capplan.answers.sums import spend
 from capplan.outputs.export.budget import budget_table
-from capplan.outputs.views.memo import headline
-from capplan.outputs.views.plan_tables import spend
 from capplan.outputs.workbook.assumptions import REVALUES, Draft
 from capplan.outputs.workbook.money import CENT, FIRST_MONTH, VIEW_SHEETS, Lines, ViewBlock
 from capplan.outputs.workbook.sheet import Formula, Sheet, address, dressed, series_of, stacked_chart
@@ -51,7 +50,7 @@ def write_summary(draft: Draft, lines: Lines, blocks: Blocks) -> None:
     sheet.sheet.set_row(0, 24)
     sheet.put(1, 0, draft.book.name, "section")
     sheet.row = 2
-    sheet.note(f"As made on {scenario.as_of}: {headline(plan)}", NOTE_COLUMNS, "headline", 100)
+    sheet.note(f"As made on {scenario.as_of}: {plan.headline}", NOTE_COLUMNS, "headline", 100)
     sheet.note(REVALUES, NOTE_COLUMNS)
     sheet.row += 1
     sheet.put(sheet.row, 0, "Checks", "text+total")

@@ -286,7 +286,10 @@ def _headline(bought: pd.DataFrame, alternatives: pd.DataFrame, a: ProcurementAs
         f"the plan costs {money(plan['expected_usd'])} in expectation and {money(plan['cvar_usd'])} in the worst {100 * a.tail_share:g} %"
         " of cases"
     )
-    saved = f"{money(nothing['expected_usd'] - plan['expected_usd'])} less than doing nothing"
+    spared, served = (float(nothing[name] - plan[name]) for name in ("spend_usd", "shortfall_usd"))
+    saved = f"against doing nothing it spends {money(abs(spared))} {'less' if spared >= 0 else 'more'}"
+    if served >= 1:
+        saved += f" and serves work that would cost {money(served)} undone"
     if len(bought) == 0:
         return f"Buy nothing and renew nothing: {price}."
     if len(firm):
@@ -295,4 +298,4 @@ def _headline(bought: pd.DataFrame, alternatives: pd.DataFrame, a: ProcurementAs
     else:
         later = f"the first of {len(bought)} later contracts" if len(bought) > 1 else "one later contract"
         start = f"Nothing must be signed before the next review; {later} is to be submitted by {bought['submit_by'].min():%Y-%m-%d}"
-    return f"{start}: {price}, {saved}."
+    return f"{start}: {price}; {saved}."
