@@ -14,7 +14,7 @@ from capplan.ingest.known import accelerator_named
 #: A100, H100 and later split into seven slices; profiles with these sizes belong to accelerators that split into four.
 SLICES, SLICES_OF_FOUR = 7, {(1, 6), (2, 12), (4, 24), (2, 48), (4, 96)}
 _MIG = re.compile(r"(?<![0-9a-z])(?:(\d)c\.)?(\d)g\.(\d+)gb", re.IGNORECASE)
-_AWS = re.compile(r"(?<![a-z0-9-])(?:ml\.)?((?:p|g|trn|inf|dl|vt|gr)\d[a-z0-9]*(?:-[a-z]+\d+)?)\.(\w+)(?![a-z0-9])", re.IGNORECASE)
+_AWS = re.compile(r"(?<![a-z0-9])(?:ml\.)?((?:p|g|trn|inf|dl|vt|gr)\d[a-z0-9]*(?:-[a-z]+\d+)?)\.(\w+)(?![a-z0-9])", re.IGNORECASE)
 _AWS_SIZES: dict[str, float] = {"12xlarge": 4, "24xlarge": 4, "48xlarge": 8, "metal": 8}
 _EIGHT: dict[str, float] = {"24xlarge": 8, "48xlarge": 8}
 #: AWS family -> accelerator, accelerators by size (one where a size is not listed).
@@ -104,10 +104,19 @@ _WORDS = (
     "GB300|GB200|B300|B200|GH200|H200|H100|H800|H20|A100|A10G|A10|A30|A40|A16|L40S|L40|L20|L4|MI355X|MI325X|MI300X|MI250X?|MI210|MI100|MI25|V100S?|P100|(?<=tesla"
     " )P40?|K80|M60|T4|RTX ?PRO ?\\d+\\w*|RTX ?A?\\d{4}\\w*|Gaudi ?\\d?|HPU|Trainium ?\\d?|Inferentia ?\\d?|TPU ?v?\\d?\\w?|Ascend ?\\w+"
 )
-_ACCELERATOR = re.compile(rf"(?<![A-Za-z0-9])({_WORDS})(?![A-WYZa-wyz0-9]|[Xx](?!\d))", re.IGNORECASE)
+#: A name may follow a count (8xH100, 8H100), and the sign of InfiniBand may follow a name (h100ib).
+_ACCELERATOR = re.compile(
+    rf"(?:(?<![A-Za-z0-9])|(?<=\d[x×])|(?<=(?<![A-Za-z0-9.])\d))({_WORDS})(?:(?=ib(?![A-Za-z0-9]))|(?![A-WYZa-wyz0-9]|[Xx](?!\d)))",
+    re.IGNORECASE,
+)
+#: NVIDIA's own systems have eight accelerators, whatever else is said of them.
+_SYSTEM = re.compile(r"(?<![A-Za-z])DGX[\s_-]+(?:[ABH]\d00)(?![A-Za-z0-9])", re.IGNORECASE)
+_ACCELERATORS_OF_SYSTEM = "8"
 _MEMORY = re.compile(r"(?<![\d.])(\d{2,3}) ?(?:GB|GiB|G)(?![A-Za-z0-9])", re.IGNORECASE)
 _BEFORE = re.compile(r"(\d+(?:\.\d+)?|\d+/\d+)\s*(?:x|×|\*)[\s_-]*(?:nvidia[\s_-]*|amd[\s_-]*)?$", re.IGNORECASE)
-_PLAIN_BEFORE = re.compile(r"(?<![\w.])(\d+/\d+|\d+(?:\.\d+)?\s*%)\s*(?:of\s+)?(?:an?\s+)?(?:nvidia\s*|amd\s*)?$", re.IGNORECASE)
+_PLAIN_BEFORE = re.compile(
+    r"(?<![\w.])(\d+/\d+|\d+(?:\.\d+)?\s*%)\s*(?:of\s+)?(?:an?\s+)?(?:nvidia\s*|amd\s*)?$|(?<![\w.])(\d)$", re.IGNORECASE
+)
 _AFTER = re.compile(
     r"^(?:[\s_-]*(?:\d+ ?gi?b|sxm\d?|pcie|nvl|ib|gpus?))*[\s_-]*(?:x|×|:)[\s_-]*(\d+)(?![A-Za-z0-9])|^[\w-]*[._-](\d+)x(?![A-Za-z0-9])",
     re.IGNORECASE,
@@ -115,8 +124,8 @@ _AFTER = re.compile(
 _GPU_AFTER = re.compile(r"(?<![A-Za-z0-9.])(\d+)[\s_-]?gpus?(?![A-Za-z])(?![\s_-]*slice)", re.IGNORECASE)
 _UNIT = re.compile(
     r"(?:(\d+(?:\.\d+)?)\s*)?(?:((?:gpu|accelerator|card|chip)|(?:instance|vm|node|machine|box|compute|server|virtual machine|bare"
-    r" metal|host))s?)?[\s_/-]*(?:per\s+)?"
-    r"(seconds?|secs?|s|minutes?|mins?|hours?|hourly|hrs?|h|days?)",
+    r" metal|host))s?)?[\s_/*·-]*(?:per\s+)?"
+    r"(seconds?|secs?|s|minutes?|mins?|hours?|hourly|hrs?|h|days?)\.?(?:\s*\((gpu|accelerator|card|chip)s?\))?",
     re.IGNORECASE,
 )
 _HOURS = {"s": 1 / 3600, "m": 1 / 60, "h": 1.0, "d": 24.0}
@@ -170,8 +179,8 @@ def hours_of_unit(unit: str | None) -> tuple[float, bool] | None:
     found = _UNIT.fullmatch((unit or "").strip())
     if found is None:
         return None
-    times, noun, length = found.groups()
-    single = bool(noun) and noun.lower() in ("gpu", "accelerator", "card", "chip")
+    times, noun, length, behind = found.groups()
+    single = bool(behind) or bool(noun) and noun.lower() in ("gpu", "accelerator", "card", "chip")
     return float(times or 1) * _HOURS[length[0].lower()], single
 
 
@@ -232,7 +241,8 @@ def _worded(text: str) -> tuple[str, str, float] | None:
         return None
     before, after = text[: found.start()], text[found.end() :]
     count = _BEFORE.search(before.replace("_", " ")) or _PLAIN_BEFORE.search(before) or _AFTER.search(after) or _GPU_AFTER.search(text)
-    number = next((group for group in count.groups() if group), "1") if count else "1"
+    single = _ACCELERATORS_OF_SYSTEM if _SYSTEM.search(text) else "1"
+    number = next((group for group in count.groups() if group), single) if count else single
     name, near = found[1].upper(), after[:24]
     memory = _MEMORY.search(near)
     stated = (
