@@ -180,7 +180,7 @@ def hours_of_unit(unit: str | None) -> tuple[float, bool] | None:
     if found is None:
         return None
     times, noun, length, behind = found.groups()
-    single = bool(behind) or bool(noun) and noun.lower() in ("gpu", "accelerator", "card", "chip")
+    single = bool(behind) or (bool(noun) and noun.lower() in ("gpu", "accelerator", "card", "chip"))
     return float(times or 1) * _HOURS[length[0].lower()], single
 
 
