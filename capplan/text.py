@@ -199,7 +199,7 @@ def sign_of(currency: str) -> str:
 
 
 def money(value: float, currency: str = "USD", *, signed: bool = False) -> str:
-    """Write an amount: from a thousand on with one decimal and k, M, B or T; below, whole, or with cents where there are some and it is small.
+    """Write an amount: from a thousand on with one decimal and k, M, B or T; below, whole, or with cents where it is small.
 
     Examples
     --------

@@ -70,7 +70,8 @@ def crossover_of(book: Book, scenario: Scenario) -> tuple[str, Crossover]:
         )
         return replace(found, notes=(*notes, *found.notes))
 
-    key = f"crossover-{name}-{scenario.section(DemandAssumptions).digest()}-{scenario.section(PricingAssumptions).digest()}-{scenario.geographies}-{scenario.providers}"
+    sections = "-".join(scenario.section(kind).digest() for kind in (DemandAssumptions, PricingAssumptions))
+    key = f"crossover-{name}-{sections}-{scenario.geographies}-{scenario.providers}"
     return name, remembered(key, book, CROSSOVER_TABLES, a, compute)
 
 

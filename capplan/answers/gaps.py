@@ -103,7 +103,8 @@ def gap_note(gaps: pd.DataFrame) -> str:
 
     Examples
     --------
-    >>> gap_note(pd.DataFrame([("limits", "nothing can be had on demand", 2e6, 0.2)], columns=["table", "supposed", "change_usd", "change_share"]))
+    >>> names = ["table", "supposed", "change_usd", "change_share"]
+    >>> gap_note(pd.DataFrame([("limits", "nothing can be had on demand", 2e6, 0.2)], columns=names))
     'Of the tables this book does not have, limits would change the plan most: if nothing can be had on demand, its cost moves by +$2.0M
     (+20 %).'
     """

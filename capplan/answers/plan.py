@@ -242,7 +242,7 @@ def beside_compute(book: Book, scenario: Scenario) -> Beside:
 
 
 def budget_notes(ledger: Ledger, beside: Beside) -> tuple[str, ...]:
-    """Say where the company's P&L budget counts more than the decision was held to: compute only steers it, and the rest of the P&L takes its share first."""
+    """Say where the company's P&L budget counts more than the decision was held to: the rest of the P&L takes its share first."""
     whole = ledger.budgets[(ledger.budgets["measure"] == "p_and_l") & ledger.budgets["team"].fillna("").eq("")]
     if whole.empty:
         return ()
@@ -278,7 +278,7 @@ def _fresh(book: Book, scenario: Scenario) -> pd.DataFrame | None:
 
 
 def cost_of(book: Book, scenario: Scenario, warm: Warm | None = None) -> tuple[float, Warm | None]:
-    """Decide only: what the best plan costs, within the scenario's gap and risk-weighted, and what the decision leaves for the next one like it."""
+    """Decide only: what the best plan costs, risk-weighted and within the gap, and what the decision leaves for the next one like it."""
     found = decide(problem_of(book, scenario), warm=warm, proof=None)
     return found.solution.upper, found.solution.warm
 

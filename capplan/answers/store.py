@@ -68,7 +68,7 @@ def forget() -> None:
 
 @contextmanager
 def shared_answers() -> Iterator[Path]:
-    """Give the folder in which the processes of a run share their answers: the one that is open already, or a new one for as long as the block lasts."""
+    """Give the folder in which the processes of a run share their answers: the one open already, or a new one while the block lasts."""
     if os.environ.get(SHARED):
         yield Path(os.environ[SHARED])
         return

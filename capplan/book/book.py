@@ -163,7 +163,7 @@ def _joined(own: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
 
 
 def _restated(facts: pd.DataFrame, own: pd.DataFrame) -> pd.Series:
-    """Say which reference offers the book's price sheets state again: the same machine, place and term; quotes with a last day stand beside the list price."""
+    """Say which reference offers the book's price sheets state again; quotes with a last day stand beside the list price."""
     place = ["sku", "region", "term"]
     listed = own[own["quote_expires"].isna() & own["term"].isin(SHEET_TERMS)]
     return pd.Series(pd.MultiIndex.from_frame(facts[place]).isin(pd.MultiIndex.from_frame(listed[place])), index=facts.index)

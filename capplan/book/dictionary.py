@@ -42,18 +42,20 @@ _INTRODUCTION = """\
 
 This page is generated (`python -m capplan.book.dictionary`) from the classes that check the tables; a test keeps the two equal.
 
-A *book* is a folder with `book.yaml` and one CSV file for each table it needs: UTF-8, commas between cells, points as decimals, one header line. A book needs
-only the tables of the questions it asks; a usage file and a list of contracts are enough to begin. Columns marked *optional* may be absent or have empty cells.
+A *book* is a folder with `book.yaml` and one CSV file for each table it needs: UTF-8, commas between cells, points as decimals, one header
+line. A book needs only the tables of the questions it asks; a usage file and a list of contracts are enough to begin. Columns marked
+*optional* may be absent or have empty cells.
 
 - Dates are `2027-01-31`. Instants are `2027-01-31 14:00`, in UTC, or with their zone (`2027-01-31 14:00+02:00`). Quarters are `2027Q1`.
-- Money is in US dollars. A name ends with its unit: `_usd`, `_usd_per_hour`, `_gib`, `_kw`, `_days`. A ratio ends with `_share` and lies between 0 and 1.
+- Money is in US dollars. A name ends with its unit: `_usd`, `_usd_per_hour`, `_gib`, `_kw`, `_days`. A ratio ends with `_share` and lies
+  between 0 and 1.
 - `true` and `false` for yes and no. An empty cell means *not stated*, never zero.
 - A *region* of demand is a geography (`us`, `eu`, `apac`, ...), a provider's own region, or `any`.
 - `book.yaml` holds `name`, `description` and any assumption of the last chapter that the book overrides, as `name: value`.
 
-`reference/` holds facts that every book can use: {reference}. A row of a book with the same key overrides the fact. Every fact names its source and its date; prices
-stand in one file a provider (`reference/prices/`), owned machines in `offers.csv`, and `make facts` checks them; prices
-that the plan uses although they are old are listed in the plan. `enterprise/` is an example book of an invented company.
+`reference/` holds facts that every book can use: {reference}. A row of a book with the same key overrides the fact. Every fact names its
+source and its date; prices stand in one file a provider (`reference/prices/`), owned machines in `offers.csv`, and `make facts` checks
+them; prices that the plan uses although they are old are listed in the plan. `enterprise/` is an example book of an invented company.
 """
 
 

@@ -29,7 +29,7 @@ __all__ = ["FORMATS", "Format", "Ingested", "ingest", "options_of"]
 
 @dataclass(frozen=True)
 class Format:
-    """A foreign format: what it is, where its reader and its options are, whether it looks machine types up in the book, and whether it knows rows again."""
+    """A foreign format: what it is, where its reader and its options are, and whether it looks up machines and knows rows again."""
 
     meaning: str
     module: str

@@ -134,7 +134,7 @@ def judged(kinds: pd.DataFrame, recogniser: Recogniser, cheapest: pd.Series) -> 
 
 
 def account(sheet: Sheet, recogniser: Recogniser, cheapest: pd.Series) -> None:
-    """Create the view `charges`: the typed rows with bucket, machine, accelerator and signed accelerator_hours (missing where they have none).
+    """Create the view `charges`: the typed rows with bucket, machine, accelerator and signed accelerator_hours, if any.
 
     Parameters
     ----------
@@ -147,7 +147,9 @@ def account(sheet: Sheet, recogniser: Recogniser, cheapest: pd.Series) -> None:
     kinds = sheet.connection.execute(f"""
         select {key} as kind, cast(coalesce(sum(ConsumedQuantity) filter (ConsumedQuantity > 0), 0) as double) as consumed,
             cast(coalesce(sum(PricingQuantity) filter (PricingQuantity > 0), 0) as double) as priced,
-            cast(greatest(coalesce(sum(abs(ListCost)), 0), coalesce(sum(abs(EffectiveCost)), 0), coalesce(sum(abs(BilledCost)), 0)) as double) as usd
+            cast(greatest(coalesce(sum(abs(ListCost)), 0), coalesce(sum(abs(EffectiveCost)), 0),
+                coalesce(sum(abs(BilledCost)), 0)) as double)
+ as usd
         from typed group by 1 order by 1
         """).df()
     parts = kinds["kind"].str.split("\x1f", expand=True).set_axis(list(KIND), axis=1)
@@ -158,8 +160,10 @@ def account(sheet: Sheet, recogniser: Recogniser, cheapest: pd.Series) -> None:
     less = "coalesce(ConsumedQuantity, PricingQuantity, 0) < 0"
     sheet.connection.execute(f"""
         create or replace view charges as select typed.*, machine, accelerator,
-            case when bucket not in ('machine_hours', 'not_a_machine', 'unknown_accelerator') then bucket when {less} then 'correction' when {refund} then 'credit' else bucket end as bucket,
-            case when ChargeClass = 'Correction' and BilledCost < 0 then -abs({hours}) when {refund} and not {less} then null else {hours} end as accelerator_hours
+            case when bucket not in ('machine_hours', 'not_a_machine', 'unknown_accelerator') then bucket
+                when {less} then 'correction' when {refund} then 'credit' else bucket end as bucket,
+            case when ChargeClass = 'Correction' and BilledCost < 0 then -abs({hours})
+                when {refund} and not {less} then null else {hours} end as accelerator_hours
         from typed join verdicts on {key} = verdicts.kind
         """)
 
@@ -173,7 +177,8 @@ def summed(sheet: Sheet) -> pd.DataFrame:
         bucket, currency, rows, billed_cost, effective_cost, accelerator_hours: rows and dollars sum to the file.
     """
     frame = sheet.connection.execute(
-        """select bucket, currency, count(*) as rows, cast(coalesce(sum(BilledCost), 0) as double) as billed_cost, cast(coalesce(sum(EffectiveCost), 0) as double) as effective_cost,
+        """select bucket, currency, count(*) as rows, cast(coalesce(sum(BilledCost), 0) as double) as billed_cost,
+        cast(coalesce(sum(EffectiveCost), 0) as double) as effective_cost,
         cast(coalesce(sum(accelerator_hours), 0) as double) as accelerator_hours from charges group by all"""
     ).df()
     frame["order"] = frame["bucket"].map(list(BUCKETS).index)

@@ -406,7 +406,8 @@ def _faults(sheet: Sheet, cells: list[_Cell]) -> list[Fault]:
     for count, (cell, condition, rule, remedy) in zip(counts[len(cells) :], checks, strict=True):
         if count:
             hits = sheet.rows(
-                f"select ordinal, {cell.text} from (select row_number() over () as ordinal, * from cells) where {condition} order by ordinal limit {SHOWN}"
+                f"select ordinal, {cell.text} from (select row_number() over () as ordinal, * from cells)"
+                f" where {condition} order by ordinal limit {SHOWN}"
             )
             found += [(int(ordinal), cell, "" if text is None else str(text), rule, remedy) for ordinal, text in hits]
             if count > SHOWN:

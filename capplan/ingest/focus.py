@@ -210,11 +210,15 @@ def _grouping(options: FocusOptions) -> str:
     lasting = "coalesce(epoch(timezone('UTC', try_cast(ChargePeriodEnd as timestamptz))) - epoch(ChargePeriodStart), 3600)"
     at = f"accelerator_hours is not null and {lasting} > 0"
     return f"""
-        select date_trunc('month', BillingPeriodStart)::timestamp as month, ProviderName as provider, coalesce(BillingAccountId, 'none') as billing_account,
-            coalesce(ServiceName, 'none') as service, coalesce(SubAccountName, SubAccountId, 'none') as account, coalesce(RegionId, 'none') as region,
+        select date_trunc('month', BillingPeriodStart)::timestamp as month, ProviderName as provider,
+            coalesce(BillingAccountId, 'none') as billing_account,
+            coalesce(ServiceName, 'none') as service, coalesce(SubAccountName, SubAccountId, 'none') as account,
+            coalesce(RegionId, 'none') as region,
             coalesce(SkuId, 'none') as sku, ChargeCategory as charge_category, coalesce(PricingCategory, 'none') as pricing_category,
-            coalesce(CommitmentDiscountStatus, 'none') as commitment_status, coalesce(CommitmentDiscountId, 'none') as commitment, machine, bucket, currency,
-            case when {at} then date_trunc('hour', ChargePeriodStart)::timestamp end as time, case when {at} then cast({lasting} as double) end as seconds,
+            coalesce(CommitmentDiscountStatus, 'none') as commitment_status,
+            coalesce(CommitmentDiscountId, 'none') as commitment, machine, bucket, currency,
+            case when {at} then date_trunc('hour', ChargePeriodStart)::timestamp end as time,
+            case when {at} then cast({lasting} as double) end as seconds,
             case when {at} then {workload} end as workload, coalesce(RegionId, {text_literal(options.region)}) as place,
             sum(BilledCost) as billed_cost, sum(EffectiveCost) as effective_cost, sum(ListCost) as list_cost, count(*) as "rows",
             sum(PricingQuantity) as quantity, count(PricingQuantity) as filled, PricingUnit as quantity_unit,
@@ -228,7 +232,8 @@ def _billing(sheet: Sheet) -> pd.DataFrame:
     names = ", ".join(name for name in key_of("billing"))
     unit = "count(distinct quantity_unit) = 1 and count(quantity_unit) = count(*)"
     frame = sheet.connection.execute(f"""
-        select {names}, billing_account, sum(billed_cost) as billed_cost, sum(effective_cost) as effective_cost, sum(list_cost) as list_cost,
+        select {names}, billing_account,
+            sum(billed_cost) as billed_cost, sum(effective_cost) as effective_cost, sum(list_cost) as list_cost,
             case when {unit} then sum(quantity) end as quantity, case when {unit} then min(quantity_unit) end as quantity_unit
         from grouped group by all
         """).df()

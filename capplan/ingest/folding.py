@@ -169,7 +169,7 @@ def billing_table(parts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _one_family(part: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    """Where sources of several kinds measure the same work at the same time and place, the one that came last counts; no stated place is any place."""
+    """Where several kinds of sources measure the same work, time and place, the last one counts; no stated place is any place."""
     families = list(dict.fromkeys(part["family"]))
     for place, family in enumerate(families[1:], start=1):
         newer = part[part["family"] == family]

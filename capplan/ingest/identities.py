@@ -13,7 +13,10 @@ from capplan.ingest.opening import Sheet, text_literal
 #: of the rows that the shorter one has of their common time are equal.
 SAME_LOG_SHARE = 0.9
 #: A row's identity: its own where it has one, else all that is known of it.
-_IDENTITY = """md5_number_lower(coalesce(request_id, concat_ws('|', epoch_us("timestamp"), workload, region, input_tokens, output_tokens, status)))"""
+_IDENTITY = (
+    "md5_number_lower(coalesce(request_id, "
+    """concat_ws('|', epoch_us("timestamp"), workload, region, input_tokens, output_tokens, status)))"""
+)
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,8 @@ def leave_out_known(sheet: Sheet, identities: Identities) -> tuple[int, ...]:
                 select filename, identity, count(*) as copies from read_parquet([{paths}], filename = true) group by all) group by identity;
             create temp table fresh_rows as select * exclude (identity, turn, copies) from (
                 select r.*, row_number() over (partition by identity order by "timestamp") as turn, known_rows.copies
-                from (select *, {_IDENTITY} as identity from requests) r left join known_rows using (identity)) where turn > coalesce(copies, 0);
+                from (select *, {_IDENTITY} as identity from requests) r
+                left join known_rows using (identity)) where turn > coalesce(copies, 0);
             create or replace view requests as select * from fresh_rows
             """)
     return tuple(left)

@@ -78,7 +78,9 @@ def read_jobs(file: Path, options: JobOptions) -> Ingested:
         until_end = f'epoch("end") - epoch({begun})'
         lasted = f"coalesce(duration, {until_end})" if "duration" in matched else until_end
         sheet.connection.execute(f"""
-            create view jobs as select coalesce(job_id, {text_literal(stem_of(file))} || '-' || lpad(ordinal::varchar, 8, '0')) as job_id, job_id is not null as named, submit, start, "end",
+            create view jobs as select
+                coalesce(job_id, {text_literal(stem_of(file))} || '-' || lpad(ordinal::varchar, 8, '0')) as job_id,
+                job_id is not null as named, submit, start, "end",
                 case when {never} then null else cast({lasted} as decimal(18, 6)) end as seconds,
                 cast(accelerators * coalesce(share_thousandths, 1000) / 1000 as decimal(18, 6)) as accelerators, team, state
             from (select row_number() over () as ordinal, * from typed)
@@ -108,7 +110,8 @@ def _pieces(begin: str, seconds: str, where: str) -> str:
     exact = "cast(epoch_us({0}) - epoch_us({1}) as decimal(20, 0)) * accelerators"
     return f"""
         select team, unnest([
-            {{'hour': {first}, 'part': case when {first} = {last} then {exact.format(finish, begin)} else {exact.format(f"{first} + interval 1 hour", begin)} end, 'level': 0}},
+            {{'hour': {first}, 'part': case when {first} = {last} then {exact.format(finish, begin)}
+                else {exact.format(f"{first} + interval 1 hour", begin)} end, 'level': 0}},
             {{'hour': {last}, 'part': case when {first} = {last} then 0 else {exact.format(finish, last)} end, 'level': 0}},
             {{'hour': {first} + interval 1 hour, 'part': 0, 'level': case when {first} = {last} then 0 else accelerators end}},
             {{'hour': {last}, 'part': 0, 'level': case when {first} = {last} then 0 else -accelerators end}}
@@ -122,7 +125,8 @@ def _hourly(connection: Any, pieces: str) -> pd.DataFrame:
     bounded((first, last, 3600.0) for first, last in ends)
     frame: pd.DataFrame = connection.execute(f"""
         with pieces as ({pieces}),
-        changes as (select team, hour, sum(cast(part as decimal(38, 6))) as part, sum(cast(level as decimal(38, 6))) as level from pieces group by all),
+        changes as (select team, hour, sum(cast(part as decimal(38, 6))) as part,
+            sum(cast(level as decimal(38, 6))) as level from pieces group by all),
         grid as (
             select team, unnest(range(min(hour), max(hour) + interval 1 hour, interval 1 hour)) as hour from changes group by team
         )
@@ -176,7 +180,7 @@ def pieces_of_jobs(jobs: pd.DataFrame) -> pd.DataFrame:
 
 
 def each_job_once(jobs: pd.DataFrame) -> pd.DataFrame:
-    """Keep a job that is in several files once, as its newest file has it: jobs by name and submission, unnamed ones by all that is known of them."""
+    """Keep a job that is in several files once, as its newest file has it: by name and submission, unnamed ones by all that is known."""
     named = ["job_id", "submit"]
     unnamed = ["submit", "start", "seconds", "accelerators", "team"]
     keys = pd.DataFrame(
@@ -223,7 +227,8 @@ def accelerator_hours(sheet: Sheet, options: JobOptions, *, starts_known: bool) 
     name = options.team or options.workload or stem_of(file)
     team = text_literal(name) if options.team or options.workload else f"coalesce(team, {text_literal(name)})"
     total, bare, running, backwards = sheet.rows(
-        """select count(*), count(*) filter (accelerators = 0), count(*) filter (seconds is null and start is not null), count(*) filter (seconds < 0)
+        """select count(*), count(*) filter (accelerators = 0), count(*) filter (seconds is null and start is not null),
+        count(*) filter (seconds < 0)
         from jobs"""
     )[0]
     if backwards:
@@ -283,7 +288,8 @@ def accelerator_hours(sheet: Sheet, options: JobOptions, *, starts_known: bool) 
 def _say_waiting(sheet: Sheet, options: JobOptions) -> None:
     """State how much work ran later than wanted, and how much never ran."""
     late, never = sheet.rows(
-        """select sum(accelerators * cast(least(epoch_us(start) - epoch_us(submit), seconds * 1e6) as double)) filter (start > submit) / 3.6e9,
+        """select
+            sum(accelerators * cast(least(epoch_us(start) - epoch_us(submit), seconds * 1e6) as double)) filter (start > submit) / 3.6e9,
             count(*) filter (start is null) from jobs"""
     )[0]
     if late:

@@ -179,7 +179,7 @@ class Sheet:
         self._scratch.cleanup()
 
     def _without_patterns(self) -> str:
-        """Return a name of the file that no reader takes for a pattern: DuckDB reads *, ? and [ in names as wildcards, and = as a partition."""
+        """Return a name of the file that no reader takes for a pattern: DuckDB expands *, ? and [, and reads = as a partition."""
         kind = "".join(self.file.suffixes[-2:]).lower()
         place = os.path.join(self._scratch.name, "input" + re.sub(r"[^a-z0-9.]", "", kind))
         os.symlink(self.file.resolve(), place)
@@ -297,7 +297,8 @@ class Sheet:
             f"read_csv({path}, columns={{'line': 'varchar'}}, auto_detect=false, header=true, delim=chr(1), quote='', escape='',"
             f" encoding='{self.encoding}', hive_partitioning=false)"
         )
-        return f"(select row_number() over () + 1 as line_number, string_split(rtrim(line, chr(13)), '|') as parts from {lines} where line is not null)"
+        parts = "row_number() over () + 1 as line_number, string_split(rtrim(line, chr(13)), '|') as parts"
+        return f"(select {parts} from {lines} where line is not null)"
 
     def _split_lines(self) -> str:
         """Return SQL for the columns of split lines: what is too many belongs to the column of free text."""

@@ -105,10 +105,13 @@ def read_slurm(file: Path, options: SlurmOptions) -> Ingested:
             create view jobs as
             with plain as (
                 select *, {ran} as lasted,
-                    coalesce(nullif({_accelerators("AllocTRES", "Nodes")}, 0), {_accelerators("ReqTRES", "Nodes")}, {_shards(options)}, 0) as held from typed
+                    coalesce(nullif({_accelerators("AllocTRES", "Nodes")}, 0), {_accelerators("ReqTRES", "Nodes")},
+                    {_shards(options)}, 0) as held
+                from typed
                 where not contains(JobID, '.') and not contains(JobID, '[')
             ), judged as (
-                select *, (Start is null or (coalesce(lasted, 0) = 0 and (State like 'CANCELLED%' or State = 'PENDING'))) as waited from plain
+                select *, (Start is null or (coalesce(lasted, 0) = 0 and (State like 'CANCELLED%' or State = 'PENDING'))) as waited
+                from plain
             )
             select JobID as job_id, true as named, Submit as submit, case when not waited then Start end as start, "End" as "end",
                 case when not waited then cast(lasted as decimal(18, 6)) end as seconds, cast(held as decimal(18, 6)) as accelerators,

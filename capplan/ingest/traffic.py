@@ -194,9 +194,11 @@ def _grouped_requests(sheet: Sheet, options: RequestOptions) -> pd.DataFrame:
     kept = "outcome = 'served'"
     return sheet.connection.execute(f"""
         select time_bucket(interval '{options.interval_minutes} minutes', "timestamp") as time, workload, region,
-            count(*) filter ({kept}) as requests, count(*) filter (outcome = 'refused') as refused, count(*) filter (outcome = 'failed') as failed,
+            count(*) filter ({kept}) as requests, count(*) filter (outcome = 'refused') as refused,
+            count(*) filter (outcome = 'failed') as failed,
             count(*) filter (outcome = 'cached') as cached,
-            coalesce(sum(input_tokens) filter ({kept}), 0) as input_tokens, coalesce(sum(output_tokens) filter ({kept}), 0) as output_tokens,
+            coalesce(sum(input_tokens) filter ({kept}), 0) as input_tokens,
+            coalesce(sum(output_tokens) filter ({kept}), 0) as output_tokens,
             count(*) filter ({kept} and (input_tokens is null or output_tokens is null)) as unknown,
             min("timestamp") as earliest, max("timestamp") as latest
         from requests group by all order by workload, region, time

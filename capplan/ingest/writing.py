@@ -283,7 +283,7 @@ def _other_units(old: pd.DataFrame, new: pd.DataFrame, file: str) -> list[Fault]
 
 
 def _write_all(texts: dict[Path, str | None], moves: dict[Path, Path]) -> None:
-    """Write all files beside their places first, then move them there: parts of files, tables (gone where they are empty), and the ledger last."""
+    """Write all files beside their places, then move them there: parts, tables (gone where empty), and the ledger last."""
     filled = {path: text for path, text in texts.items() if text is not None}
     waiting = {path: path.with_name(f".{path.name}.{os.getpid()}.part") for path in filled}
     try:

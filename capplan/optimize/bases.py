@@ -106,7 +106,7 @@ class BasisStore:
         return b @ self.inverse[slot]
 
     def move(self, basis: Array, row: Array) -> Array:
-        """Return the basis after one dual-simplex pivot of each basis on a row, -1 where nothing can enter: the row then proves infeasibility; (N,)."""
+        """Return the basis after a dual-simplex pivot of each on a row, (N,); -1 where nothing can enter, which proves infeasibility."""
         pairs = list(zip(basis.tolist(), row.tolist(), strict=True))
         missing = [i for i, pair in enumerate(pairs) if pair not in self.child]
         if missing:
@@ -232,7 +232,7 @@ def _grown(array: Array) -> Array:
 
 @compiled(NUMBERS, CUBE, TABLE, TABLE, REALS, REALS, NUMBERS, REALS, source=__file__, entry=True)
 def _leaving(slots, inverse, norm, b, tolerance, value, rows, short):  # type: ignore[no-untyped-def]
-    """Write the row of each point that is most negative for its length, -1 where none is negative, and by how much it is; `value` is (m,) to work in."""
+    """Write each point's row that is most negative for its length (-1: none), and by how much; `value` is (m,) to work in."""
     points, m = b.shape
     for p in range(points):
         at = slots[p]
@@ -279,7 +279,7 @@ def _entering(slots, rows, inverse, reduced, matrix, alpha, entering):  # type: 
 
 @compiled(NUMBERS, NUMBERS, NUMBERS, NUMBERS, TABLE, CUBE, TABLE, TABLE, TABLE, TABLE, REALS, REALS, source=__file__, entry=True)
 def _pivot(source, target, rows, entering, alpha, inverse, norm, reduced, duals, matrix, cost, direction):  # type: ignore[no-untyped-def]
-    """Write the inverse, row lengths, reduced costs and duals of each new basis; `duals` holds those of the old ones, `direction` is (m,) to work in."""
+    """Write inverse, row lengths, reduced costs and duals of each new basis; `duals` holds the old ones, `direction` is (m,)."""
     m, n = matrix.shape
     for p in range(len(source)):
         old, new, row, enters = source[p], target[p], rows[p], entering[p]

@@ -94,7 +94,7 @@ class Coupled(NamedTuple):
 
 
 class _Mix(NamedTuple):
-    """A mixture: shares of each cell's levels, scenario costs, how far the rows are over, first-stage columns that only they see, and prices."""
+    """A mixture: shares of each cell's levels, scenario costs, what the rows are over, columns only they see, and prices."""
 
     shares: list[Array]
     cost: Array
@@ -216,7 +216,7 @@ class CoupledEvaluator:
         return Coupled(x, cost, best, self._cut(levels, best), mixture, [self._cut(levels, price) for price in others])
 
     def _always(self) -> dict[int, list[int]]:
-        """Return the prices at which each cell is always dispatched, so that they surround all others: none, and the most where use is wanted."""
+        """Return the prices at which each cell is always dispatched, which surround all others: none, and the most."""
         if not self.wants.any():
             return {c: [0] for c in self.coupled}
         top = self._number(np.where(self.wants, self.most, 0.0), {0})

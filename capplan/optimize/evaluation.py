@@ -127,7 +127,7 @@ class Evaluator:
         return Evaluated(by_scenario, mean, worst, reference, rays, *self._chords(self.lattice, shift, mean, reference))
 
     def planes(self, shift: Array) -> tuple[Cut, Cut | None] | None:
-        """Return the cuts of mean and reference where right-hand sides are shifted by so much, whether or not by a first stage, (G, m); None where a point is infeasible."""
+        """Return the cuts of mean and reference where right-hand sides are shifted by (G, m); None where a point is infeasible."""
         found = self._rest(shift)
         if (found.ray >= 0).any():
             return None

@@ -244,7 +244,7 @@ class LShaped:
         return self._value(problem, x, found) + float(np.array([1 - self.risk_weight, self.risk_weight]) @ found.raised)
 
     def _visit(self, evaluator: Evaluator, x: Array, worth: float = np.inf) -> tuple[Array, Evaluated]:
-        """Evaluate a first stage and add its cuts; under expected rows, with the best dispatch that keeps them and what it lets the first stage leave out.
+        """Evaluate a first stage and add its cuts; under expected rows, with the best dispatch that keeps them.
 
         From a cost of `worth` on, how much more it costs need not be known.
         """
@@ -272,7 +272,7 @@ class LShaped:
         return joint.x, found._replace(cost_by_scenario=joint.cost_by_scenario)
 
     def _sketch(self) -> None:
-        """Solve the aggregated relaxation, whose cuts hold for the full program too, to start near the optimum; a program that is as small is not."""
+        """Solve the aggregated relaxation, whose cuts hold for the full program too, to start near the optimum."""
         if len(self.problem.technology) <= CLUSTERS * len(self.problem.T):
             return
         small = aggregate(self.problem, CLUSTERS)
@@ -327,7 +327,7 @@ class LShaped:
         return proposal.x
 
     def _surround(self, x: Array, count: int) -> None:
-        """Cut at whole neighbours of a first stage, each technology on its own, so that the master knows the recourse wherever it may go next."""
+        """Cut at whole neighbours of a first stage, each technology on its own, wherever the master may go next."""
         if self.coupled is not None:
             return
         count = min(count, NEIGHBOUR_POINTS // max(len(self.problem.technology), 1))
@@ -393,7 +393,7 @@ class LShaped:
                 precision /= 4
 
     def _offer_point(self, x: Array) -> float:
-        """Evaluate a first stage that keeps the integers, cut, and keep it if it is the best; return its value, infinite where infeasible."""
+        """Evaluate a first stage that keeps the integers, cut, and keep it if it is the best; return its value (inf: infeasible)."""
         x, found = self._visit(self.evaluator, x, self.upper)
         value = self._value(self.problem, x, found)
         if self._keeps_rows(x):

@@ -79,7 +79,7 @@ class Lattice:
 
 
 def whole_steps(problem: TwoStage) -> Array:
-    """Return the step in which whole first stages move each row of each technology, z = T x; 0 where they move it otherwise, or not at all, (G, m)."""
+    """Return the step in which whole first stages move each row of each technology, z = T x, (G, m); 0 where there is none."""
     steps = np.zeros((len(problem.T), problem.W.shape[0]))
     for t, technology in enumerate(problem.T):
         matrix = sparse.csr_matrix(technology)
@@ -134,7 +134,7 @@ def common_step(sizes: Array) -> float:
 
 
 def nearby(problem: TwoStage, steps: Array, shift: Array, count: int, seed: int) -> list[Array]:
-    """Return shifts of whole first stages around one in parts: each row is moved to one of the whole steps on its sides, the nearer one oftener; (G, m) each.
+    """Return shifts, (G, m), of whole first stages around one in parts: each row to a whole step beside it, the nearer oftener.
 
     A row that no first stage moves below, or above, zero is not moved there.
 

@@ -26,7 +26,7 @@ class Relaxed(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """A first stage that the master proposes, the proven bound it comes with, and what the master thinks it costs; none, at an infinite cost, where none was found."""
+    """A first stage that the master proposes, the proven bound it comes with, and what the master thinks it costs (inf: none found)."""
 
     x: Array | None
     bound: float
@@ -139,7 +139,7 @@ class Master:
         self.highs.cbMipInterrupt.subscribe(self._end_with_enough)
 
     def add(self, mean: Cut, tail: Cut | None, reference: Cut | None) -> None:
-        """Add one cut for each group's expected cost, one for CVaR, and one for each group's part of CVaR; cuts that are there already once."""
+        """Add one cut for each group's expected cost, one for CVaR, and one for each group's part of CVaR, each once."""
         rows = _Rows()
         if self.risk_weight < 1:
             self._by_group(rows, mean, self.first_value)

@@ -17,7 +17,8 @@ DIGITS = 9
 def priced_program(problem: TwoStage, price: Array, weight: Array) -> tuple[TwoStage, float]:
     r"""Return a program without expected rows, and a constant, whose difference in value never exceeds the whole program's optimum.
 
-    .. math:: \min_x\ c^T x + \sum_k \mu_k (a_k^T x - b_k) + \sum_s \omega_s \min_y \Big(q + \sum_k \mu_k \tfrac{p_s w_k}{\omega_s w} g_k\Big)^T y
+    .. math:: \min_x\ c^T x + \sum_k \mu_k (a_k^T x - b_k)
+              + \sum_s \omega_s \min_y \Big(q + \sum_k \mu_k \tfrac{p_s w_k}{\omega_s w} g_k\Big)^T y
 
     is a lower bound for every price mu >= 0 and all weights omega of the risk measure's envelope.
 
@@ -64,5 +65,5 @@ def priced_program(problem: TwoStage, price: Array, weight: Array) -> tuple[TwoS
 
 
 def envelope_weights(cost: Array, probability: Array, risk_weight: float, tail_share: float) -> Array:
-    """Return scenario weights of the risk measure's envelope that are those at some scenario costs, or nearly so, and nowhere zero; (S,)."""
+    """Return scenario weights of the risk measure's envelope at some scenario costs, or nearly so, and nowhere zero; (S,)."""
     return risk_weights(cost, probability, min(risk_weight, 1 - LEAST_SHARE), tail_share)

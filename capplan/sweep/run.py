@@ -1,4 +1,4 @@
-"""Decide at every point of a sweep: in chunks that start alike wherever they run, kept as they are done, so that a sweep can be stopped and gone on with."""
+"""Decide at every point of a sweep: in chunks that start alike anywhere, kept as they are done, so that it can be stopped and resumed."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from capplan.sweep.run import Sweep, sweep_book
 def write_sweep(
     book_path: Path, vary: Sequence[str], sample: str, values: Mapping[str, Any], out: Path, most: int, say: Callable[[str], None]
 ) -> Sweep:
-    """Sweep a book, and leave points.parquet, decisions.parquet, sweep.json and sweep.html; parts of an unfinished sweep stay in the folder `parts`.
+    """Sweep a book, and leave points.parquet, decisions.parquet, sweep.json and sweep.html; an unfinished one stays in `parts`.
 
     Parameters
     ----------

@@ -98,7 +98,10 @@ class EgressPrices(Table):
 
 
 class PricePaths(Table):
-    """How prices of the market move from the plan's day on: a change a year, a step, or both. Paths that fit the same offer multiply; where none fits, the assumption for its kind of provider holds."""
+    """How prices of the market move from the plan's day on: a change a year, a step, or both.
+
+    Paths that fit the same offer multiply; where none fits, the assumption for its kind of provider holds.
+    """
 
     path: str = column("Name of the path.", key=True)
     provider: str = column(f"Provider it is about, or a kind of provider ({', '.join(PROVIDER_KINDS)}); empty = all.", optional=True)

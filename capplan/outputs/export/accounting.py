@@ -1,4 +1,4 @@
-"""The accounting pack: which contracts may be leases, what is prepaid and what machines are worth month by month, and the month-end postings."""
+"""The accounting pack: possible leases, what is prepaid and what machines are worth by month, and month-end postings."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _plan_rate(plan: Plan) -> float:
 
 
 def postings(plan: Plan, account_map: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return the month-end postings of the planned months: invoices, payments, and what is expensed, each with its debit and credit account.
+    """Return the month-end postings of the planned months: invoices, payments, and expenses, each with its debit and credit account.
 
     What is billed is debited to a clearing of the contract (prepaid, machines) or to its expense and credited to accounts payable; what is
     paid is debited to

@@ -1,4 +1,4 @@
-"""The budget file: P&L of the planned months by account, team and cost centre, in a neutral layout and in those of usual planning systems."""
+"""The budget file: P&L of the planned months by account, team and cost centre, in a neutral layout and those of planning systems."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def accept(report: Path, reason: str, into: Path) -> str:
 
 
 def last_plan(book: str, *folders: Path) -> pd.DataFrame | None:
-    """Return the table spend of the last plan of a book: that of the first folder, accepted or a report, that holds one; None where none does."""
+    """Return the table spend of the last plan of a book: of the first folder, accepted or a report, that holds one."""
     for folder in folders:
         record = folder / "run.json"
         table = next((path for path in (folder / "spend.csv", folder / "tables" / "spend.csv") if path.is_file()), None)

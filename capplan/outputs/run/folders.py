@@ -42,7 +42,7 @@ def refused(target: Path) -> Iterator[None]:
 
 
 def check_room(target: Path) -> None:
-    """Find out before anything is computed whether files can be written to a folder (that need not exist yet) and to the system's temporary one.
+    """Find out before anything is computed whether files can be written to a folder, there or not, and to the temporary one.
 
     Raises
     ------

@@ -49,7 +49,7 @@ _VERSIONS = ("capplan", "numpy", "pandas", "scipy", "highspy", "PuLP", "statsfor
 
 @dataclass(frozen=True)
 class Report:
-    """A finished report: its folder, the plan, its warnings, the tables in it, the assumptions as plain data, and whether it signs something else than the report it replaces."""
+    """A finished report: folder, plan, warnings, tables, assumptions, and whether it signs something else than before."""
 
     folder: Path
     plan: Plan

@@ -173,7 +173,7 @@ def _accelerators_at_hand(draft: Path) -> list[str]:
 
 
 def _speeds(draft: Path, models: dict[str, str], ask: Ask | None, assumed: list[tuple[str, str, str]]) -> None:
-    """State how fast workloads run that have no speed yet: accelerator-hours count as they are, requests and tokens by a named model's public measurements."""
+    """State how fast workloads run that have no speed yet: accelerator-hours as they are, other work by a model's public measurements."""
     if not (draft / "workloads.csv").is_file():
         return
     workloads, _ = read_table(draft / "workloads.csv", "workloads")

@@ -1,4 +1,4 @@
-"""Bridges: from the budget to the plan, from the optimiser's cost to spend, P&L and cash, and from one plan to the next; each adds up to the cent."""
+"""Bridges: budget to plan, the optimiser's cost to spend, P&L and cash, one plan to the next; each adds up to the cent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ def cost_group(component: str, status: str) -> str:
 
     Examples
     --------
-    >>> cost_group("commitment", "signed"), cost_group("depreciation", "firm"), cost_group("spot", "expected"), cost_group("people", "stated")
+    >>> lines = ("commitment", "signed"), ("depreciation", "firm"), ("spot", "expected"), ("people", "stated")
+    >>> tuple(cost_group(*line) for line in lines)
     ('contracts, machines and rooms there already', 'to be signed now', 'use by the hour', 'people and other costs')
     """
     if status == "stated":

@@ -1,4 +1,4 @@
-"""What must be decided: purchases with their dates, value, exit and reason; expiries and notices; spend agreements; every commitment at a desk."""
+"""What must be decided: purchases with date, value, exit and reason; expiries and notices; agreements; every commitment."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _because(plan: Plan, row: dict[Any, Any]) -> str:
 
 
 def renewals(plan: Plan, book: Book) -> pd.DataFrame:
-    """Return what to do about every signed contract that ends, or wants notice, up to a year after the planned quarters; the first date first.
+    """Return what to do about every signed contract that ends, or wants notice, up to a year after the plan, by date.
 
     Returns
     -------

@@ -79,7 +79,7 @@ def _colocated(answer: Placement) -> str:
 
 
 def _rows(schedule: pd.DataFrame) -> pd.DataFrame:
-    """Return one bar for each task and node, with a lane for each task that shares a node at the time; one for each task where nodes are many."""
+    """Return one bar for each task and node, in lanes where a node is shared; one for each task where nodes are many."""
     each = schedule.assign(node=schedule["nodes"].str.split(", ")).explode("node", ignore_index=True)
     if each["node"].nunique() > ROWS or not len(each):
         return schedule.head(TASKS).assign(row=schedule["task_id"].head(TASKS))

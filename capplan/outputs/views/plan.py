@@ -40,7 +40,7 @@ FIELDS = (
 
 
 def _changes(book: Book, purchases: pd.DataFrame, quarters: list[str]) -> pd.DataFrame:
-    """Return what capacity arrives and what ends in each quarter, each contract whole and once: quarter, change. What only lowers a price is no capacity."""
+    """Return what capacity arrives and what ends in each quarter, each contract whole and once: quarter, change. Lower prices are none."""
     size = book.get("skus").set_index("sku")["accelerator_count"]
     signed = book.get("commitments")
     signed = signed[signed["guarantees_capacity"].fillna(True).astype(bool)] if "guarantees_capacity" in signed else signed
@@ -146,7 +146,7 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
 
 
 def show_procurement_at_once(book: Book, scenario: Scenario) -> View | None:
-    """Show a first answer while a slider moves: what would be bought, from where the last plan left off; None where the full answer is at hand."""
+    """Show a first answer while a slider moves: what would be bought; None where the full answer is at hand."""
     book = book.with_changes(scenario.changes)
     found = first_answer_of(book, scenario)
     if found is None or found.capacity.empty:

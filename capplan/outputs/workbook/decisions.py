@@ -220,7 +220,7 @@ def _write_contracts(draft: Draft, lines: Lines, sheet: Sheet) -> None:
 
 
 def write_decisions(draft: Draft) -> None:
-    """Write what must be signed, by when and by whom; which contracts end or want a notice; how agreements are used up; and every commitment."""
+    """Write what must be signed, by when and by whom; which contracts end; how agreements are used up; every commitment."""
     sheet, rows = draft.sheets["Decisions"], purchase_rows(draft)
     sheet.title("Decisions", "Firm: to be submitted before the next review. Indicative: can wait, and will be decided anew.", across=12)
     heads = [
@@ -289,7 +289,7 @@ def write_decisions(draft: Draft) -> None:
 
 
 def _decision_amounts(draft: Draft, row: dict[Any, Any], place: int) -> list[Any]:
-    """Return what is paid at signing, the whole value, and the exit cost, as formulas on the sheet Purchases and the exchange rate of the signature's month."""
+    """Return what is paid at signing, the whole value, and the exit cost, as formulas on Purchases and the signature month's rate."""
     purchases, month = draft.sheets["Purchases"], pd.Timestamp(row["sign_by"]).to_period("M").to_timestamp()
     rates = draft.priced.rates
     known = [stamp for stamp in rates.index if stamp <= month] or [rates.index[0]]

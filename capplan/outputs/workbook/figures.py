@@ -1,4 +1,4 @@
-"""What stands behind each figure: which lines of the ledger add up to a cell or to a figure of page one, and where their prices come from."""
+"""What stands behind each figure: which lines of the ledger add up to a cell, and where their prices come from."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ CENT = 0.005
 
 @dataclass
 class Lines:
-    """Lines of the ledger with the numbers that sums select by: text of a book is never a criterion, since spreadsheets read operators and wildcards in it.
+    """Lines of the ledger with the numbers that sums select by: text of a book never is one, for spreadsheets read operators in it.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class Lines:
         return found
 
     def span(self, column: str, view: str, with_shortfall: bool = True) -> str:
-        """Return a column of a view as a reference; shortfalls of agreements, which follow from the bills, stand last and can be left out."""
+        """Return a column of a view as a reference; shortfalls of agreements stand last and can be left out."""
         first, last = self._rows[view, with_shortfall]
         return self.draft.sheets["Lines"].span(first, last, PLACE[column])
 

@@ -97,7 +97,7 @@ class Styles:
         self._made: dict[str, Any] = {}
 
     def __call__(self, name: str) -> Any:
-        """Return a format: a number format, with `+input`, `+total`, `+key` or `+wrap` after it, or title, headline, note, head, section."""
+        """Return a format: a number format (`+input`, `+total`, `+key`, `+wrap`), or title, headline, note, head or section."""
         if name not in self._made:
             self._made[name] = self._workbook.add_format(self._properties(name))
         return self._made[name]

@@ -44,7 +44,7 @@ def prepare(
 ) -> Prepared:
     """Check and arrange a trace, a cluster and a policy; see simulate_cluster for the parameters.
 
-    `known` is the same trace under the same policy on another cluster; what it says of the jobs is used again where the kinds of nodes are the same.
+    `known` is the same trace under the same policy on another cluster; its jobs are used again where the kinds of nodes are the same.
     """
     notes: list[str] = []
     machines = machines_of(nodes)
@@ -273,5 +273,5 @@ def _rules(
 
 
 def _resizing(policy: Policy, a: ClusterAssumptions) -> int:
-    """Return what elastic jobs do while they run; where an order of urgency is stated, an urgent job gives nothing to one that is less so."""
+    """Return what elastic jobs do while they run; an urgent job gives nothing to one that is less so."""
     return GROWING if not a.shrink_elastic_jobs else BY_URGENCY if policy.order in ("priority", "deadline") else SHRINKING

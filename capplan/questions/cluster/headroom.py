@@ -89,7 +89,7 @@ class _Queue:
         return prepare(self.jobs, cluster, policy_named(self.a.cluster_policy), self.a, known=known)
 
     def needed(self, mean: float, spare: float) -> tuple[int, dict[int, float]]:
-        """Return the smallest cluster that meets the target, and the waits by size; the search begins at mean + spare sqrt(mean) accelerators."""
+        """Return the smallest cluster that meets the target, and the waits by size; the search begins at mean + spare sqrt(mean)."""
         first = self.prepared(self.least)
         lowest = max(self.least, int(np.ceil(mean / self.size - 1e-9)))
         step = max(1, round(STEP_SHARE * mean / self.size))

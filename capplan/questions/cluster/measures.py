@@ -121,7 +121,7 @@ def mean_accelerators(trace: Trace) -> float:
 
 
 def window_of(prepared: Prepared, state: State) -> float:
-    """Return the seconds up to the last submission; for a trace of one moment up to the last end, so that the tail after a trace does not dilute its use."""
+    """Return the seconds up to the last submission; of one moment up to the last end, so that no tail dilutes its use."""
     last = float(prepared.trace.submit[-1])
     ends = state.job[END][state.counts[STATUS] == ENDED]
     return last or (float(ends.max()) if len(ends) else 0.0) or 1.0

@@ -56,7 +56,7 @@ def move_free(node, change, nodes, state):  # type: ignore[no-untyped-def]
 
 @compiled(COUNT, COUNT, COUNTS, FLAG, NODES, RULES, STATE, source=__file__)
 def one_node(need, kind, available, live, nodes, rules, state):  # type: ignore[no-untyped-def]
-    """Return the node of a kind that takes the whole gang, or -1; `live` says that `available` is what is free now, of which there is a count."""
+    """Return the node of a kind that takes the whole gang, or -1; `live`: `available` is what is free now, which is counted."""
     low, high, size = nodes.kind_start[kind], nodes.kind_start[kind + 1], nodes.kind_size[kind]
     best, score = -1, 1e18
     if rules.placement == BALANCED:
@@ -97,7 +97,7 @@ def holds(levels, count, need):  # type: ignore[no-untyped-def]
 
 @compiled(COUNT, COUNT, source=__file__)
 def partition(slices, taken):  # type: ignore[no-untyped-def]
-    """Return the memory slices of an accelerator, as bits, that a partition of so many compute slices would have; 0 where parts are divided freely, -1 where it finds no place.
+    """Return the memory slices, as bits, of a partition of so many compute slices; 0 where parts divide freely, -1 where none fits.
 
     Partitions of 1, 2, 3, 4 and 7 of the seven compute slices have 1, 2, 4, 4 and 8 of the eight memory slices, and begin where their
     width says, so that three of three

@@ -93,7 +93,7 @@ def reserve(job, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
 
 @compiled(COUNT, REAL, TRACE, NODES, RULES, STATE, source=__file__)
 def fits_around(job, shadow, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
-    """Pick a place that does not delay the reservation at `shadow`; return (nodes taken, rate), with -2 where there is only none beside it."""
+    """Pick a place that does not delay the reservation at `shadow`; return (nodes taken, rate), -2 where there is only none beside it."""
     taken, rate, _ = choose(job, trace.whole[NEED, job], state.node[FREE], True, trace, nodes, rules, state)
     if taken < 0:
         return -1, 0.0

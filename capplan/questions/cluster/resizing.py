@@ -67,7 +67,7 @@ def _go_on(job, most, trace, nodes, rules, state):  # type: ignore[no-untyped-de
 
 @compiled(COUNT, TRACE, NODES, RULES, STATE, source=__file__)
 def _grows(job, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
-    """Give a job more accelerators if it ends sooner for it, the time to save itself and load again included; return whether it got them."""
+    """Give a job more accelerators if it ends sooner for it, saving and loading again included; return whether it got them."""
     now, pause = state.scalars[NOW], rules.checkpoint_seconds + rules.restart_seconds
     copy_row(state.node[FREE], state.node[OPEN_FREE])
     _open(job, state)

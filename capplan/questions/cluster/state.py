@@ -51,7 +51,7 @@ class Jobs(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """Jobs, in the order of their submission; one entry a job. `slices` are those of the partition a part of an accelerator takes, 0 where parts are divided freely."""
+    """Jobs by submission, one entry a job; `slices` are those of the partition that a part takes, 0 where parts divide freely."""
 
     submit: Floats
     work: Floats
@@ -130,7 +130,7 @@ class Rules(NamedTuple):
 class State(NamedTuple):
     """Everything that changes, so that a run can stop, get more room for its log, and go on; rows as named above.
 
-    `levels` counts the nodes of a kind by how many of their accelerators are free; `later_levels` will be that at the time of a reservation.
+    `levels` counts the nodes of a kind by how many of their accelerators are free; `later_levels` are those at the time of a reservation.
     """
 
     job: FloatRows

@@ -150,7 +150,7 @@ def hosting_usd(
 
 
 def _best_held(need: Array, hours: Array, ratio: float, probability: Array) -> float:
-    """Return the replicas whose last one is needed more than a share `ratio` of the hours; the most ever needed where nothing runs by the hour."""
+    """Return the replicas whose last one is needed more than a share `ratio` of the hours; the most if nothing runs by the hour."""
     if not np.isfinite(ratio):
         return float(need.max())
     if ratio >= 1:
@@ -182,7 +182,7 @@ def terms_of(prices: pd.DataFrame, accelerator: str) -> pd.DataFrame:
 
 
 def peak_over_block(forecast: Forecast, workload: str) -> float:
-    """Say by how much the highest hour of a quarter lies above the mean of its peak block, in the median and over all quarters; 1 where unknown."""
+    """Say by what the highest hour of a quarter lies above the mean of its peak block, in the median of all quarters; 1 where unknown."""
     peaks = forecast.peaks[(forecast.peaks["workload"] == workload) & (forecast.peaks["quantile"] == 0.5)]
     first = forecast.paths[(forecast.paths["workload"] == workload) & (forecast.paths["block"] == 0)]
     first = first.merge(forecast.blocks, on=["quarter", "block"])

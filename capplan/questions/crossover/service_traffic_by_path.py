@@ -16,7 +16,7 @@ QUARTERS_PER_YEAR = 4
 
 @dataclass(frozen=True)
 class Load:
-    """Traffic of one service: requests an hour by region (S, Q, B), hours (Q, B), probability (S,), quarters, and the peak over its block's mean."""
+    """Traffic of one service: requests an hour by region (S, Q, B), hours (Q, B), probability (S,), quarters, peak over block mean."""
 
     rates: dict[str, Array]
     hours: Array

@@ -135,7 +135,8 @@ def staircase_crossings(step_ends: Array, step_usd: Array, call_requests: Array,
 
     Examples
     --------
-    >>> staircase_crossings(np.array([100.0, 200.0]), np.array([90.0, 150.0]), np.array([0.0, 200.0]), np.array([0.0, 200.0]))["requests"].tolist()
+    >>> calls, line = np.array([0.0, 200.0]), np.array([0.0, 200.0])
+    >>> staircase_crossings(np.array([100.0, 200.0]), np.array([90.0, 150.0]), calls, line)["requests"].tolist()
     [90.0, 100.0, 150.0]
     """
     rising = np.maximum.accumulate(call_usd)

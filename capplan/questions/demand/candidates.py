@@ -65,7 +65,7 @@ def mstl(season: int) -> Forecaster:
 
 
 def _damped_slope(window: int) -> Forecaster:
-    """Go on from the recent mean with the median of all pairwise slopes, which one jump cannot bend; half of it fades over a history's length.
+    """Go on from the recent mean with the median of all pairwise slopes, which one jump cannot bend; half fades over a history's length.
 
     Source
     ------

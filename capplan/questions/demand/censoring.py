@@ -96,7 +96,7 @@ def find_plateau(values: Array) -> Array | None:
 
 
 def infer_plateau(values: Array, slot: Array, span: Array) -> Plateau | None:
-    r"""Infer demand above a ceiling from the intervals that were not capped: a Tobit model of logarithms, solved by expectation and maximisation.
+    r"""Infer demand above a ceiling from the intervals that were not capped: a Tobit model of logarithms, solved by EM.
 
     .. math:: \ln d_t = m + a_{\text{slot}(t)} + b_{\text{span}(t)} + \sigma z_t,\quad u_t = \min(d_t, c)
 

@@ -176,7 +176,7 @@ def _at_work(
 
 
 def _edges(values: Array, per_day: int) -> None:
-    """Let silent intervals before the first and after the last work of the first and last day be unknown where other days usually work then, else zero."""
+    """Let silent intervals at the ends of the first and last day be unknown where other days usually work then, else zero."""
     positive = np.flatnonzero(np.nan_to_num(values) > 0)
     days = len(values) // per_day
     usual = (

@@ -162,7 +162,7 @@ def _theta(values: Array, ahead: int, periods_per_year: float) -> Array:
 
 
 def _theta_belief(values: Array, size: int, periods_per_year: float) -> float:
-    r"""Say how far the Theta method is believed beside the kinds of growth, from their squared log errors on up to four quarters after past origins.
+    r"""Say how far the Theta method is believed beside the kinds of growth, from squared log errors up to four quarters after past origins.
 
     .. math:: w = \frac{n}{n+1}\; \frac{m_k^2}{m_k^2 + m_\theta^2}
 
@@ -217,7 +217,7 @@ def _tested(values: Array, size: int, periods_per_year: float) -> tuple[Array, A
 
 
 def _without_steps(values: Array, size: int, periods_per_year: float) -> tuple[Array, tuple[tuple[int, float], ...]]:
-    """Find steps and single outliers that explain a history better than any growth, and take them out: what lies before a step is moved to its level."""
+    """Find steps and single outliers that explain a history better than any growth, and take them out: steps are levelled."""
     count, found = len(values), []
     if count < FIRST_ORIGIN:
         return values, ()

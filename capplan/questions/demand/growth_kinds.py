@@ -116,7 +116,8 @@ class Factors:
 def factors(history: int, periods_per_year: float) -> Factors:
     r"""Factorise the covariance of every combination.
 
-    .. math:: C_{st} = c_0 + \sigma_g^2\,s t + \int_0^s\!\!\int_0^t \sigma_w^2\,2^{-|u-v|/T}\,du\,dv + \sigma_e^2\,(1 - 2^{-s/E})(1 - 2^{-t/E})
+    .. math:: C_{st} = c_0 + \sigma_g^2\,s t + \int_0^s\!\!\int_0^t \sigma_w^2\,2^{-|u-v|/T}\,du\,dv
+              + \sigma_e^2\,(1 - 2^{-s/E})(1 - 2^{-t/E})
               + \tfrac14\sigma_b^2\,s^2 t^2 + \text{level}_{st} + \text{season}_{|s-t|} + \sigma_n^2 [s = t]
 
     The root of a leading part of a matrix is the leading part of its root, so one root serves all lengths and all origins.
@@ -160,7 +161,7 @@ def _growth(kind: Kind, time: Array, apart: Array, periods_per_year: float) -> A
 
 @lru_cache(maxsize=64)
 def quarter_roots(history: int, periods_per_year: float, origin: int, quarters: int) -> tuple[Array, Array]:
-    """Return how quarter means after an origin follow from the whitened history (combinations x quarters x origin), and their deviations (combinations x quarters)."""
+    """Return quarter means after an origin from the whitened history (combinations x quarters x origin), and their deviations."""
     span = factors(history, periods_per_year).root[:, origin : origin + 3 * quarters, : origin + 3 * quarters]
     means = span.reshape(COMBINATIONS, quarters, 3, -1).mean(axis=2)
     return np.ascontiguousarray(means[:, :, :origin]), np.sqrt((means[:, :, origin:] ** 2).sum(axis=2))
@@ -168,7 +169,7 @@ def quarter_roots(history: int, periods_per_year: float, origin: int, quarters: 
 
 @lru_cache(maxsize=4)
 def interventions(history: int, periods_per_year: float) -> tuple[Array, Array]:
-    """Return what a step from each period on, and a pulse in each, look like in whitened histories (2 x combinations x periods x begin), and their squared lengths by length of history."""
+    """Return steps and pulses in whitened histories (2 x combinations x periods x begin), and squared lengths by history length."""
     inverse = factors(history, periods_per_year).inverse
     shapes = np.array([np.cumsum(inverse[:, :, ::-1], axis=2)[:, :, ::-1], inverse])
     return shapes, np.cumsum(shapes**2, axis=2)

@@ -45,7 +45,7 @@ class GrowthLevel:
         return np.exp(_between(np.log(growth_median(self.fit, ahead))[None], self.width, periods)[0])
 
     def paths(self, numbers: Array, shocks: Array, periods: int) -> Array:
-        """Draw the smooth level (paths x periods of the history's cadence) from uniform numbers (paths) and normal shocks (paths x at least as many)."""
+        """Draw the smooth level (paths x periods of the history's cadence) from uniform numbers (paths) and normal shocks (alike)."""
         ahead = min(AHEAD, -(-periods // self.width) + 1)
         drawn = growth_paths(self.fit, numbers, shocks[:, :ahead])
         return np.exp(_between(np.log(drawn), self.width, periods))

@@ -106,7 +106,7 @@ class LevelPosterior:
         return np.asarray(self.weight @ (self.mean[:, :1] + self.mean[:, 1:2] * powers + self.season(self.mean, np.arange(1, periods + 1))))
 
     def season(self, state: Array, ahead: Array) -> Array:
-        """Return the yearly season of some states (states x periods), some periods ahead of the end of the history (before it where negative)."""
+        """Return the yearly season of some states (states x periods), some periods after the history's end (negative: before)."""
         return state[:, 3:] @ _waves(ahead / self.periods_per_year, (state.shape[1] - 3) // 2)
 
     def left(self, periods: int) -> Array:

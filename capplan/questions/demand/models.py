@@ -156,7 +156,7 @@ def fit_level(history: History, season_spread: float = 0.0) -> LevelFit:
 
 
 def _belief(choice: Choice) -> float:
-    """Say how far the chosen candidate is believed against the mean-reverting level: the more origins it won on, and the clearer, the more."""
+    """Say how far the chosen candidate is believed against the mean-reverting level: by how many origins it won, and how clearly."""
     loss = {score.model: score.pinball for score in choice.scores}
     own = next((score.pinball for score in choice.scores if score.chosen), None)
     if own is None:
@@ -246,7 +246,7 @@ def grown_years(years: Array, half_life_years: Array) -> Array:
 
 
 def _fit_intermittent(history: History, years: float) -> LevelFit:
-    """Choose a rate for demand with many empty periods: the mean of whole cycles, or nearer to what forecast clearly better; its noise is the history itself."""
+    """Choose a rate for demand with many empty periods: the mean of whole cycles, or what forecast clearly better."""
     begun = np.flatnonzero(np.diff(history.level > 0, prepend=False) & (history.level > 0))
     gaps = np.diff(begun)
     # Gaps that end inside a history are shorter than gaps are (the bias of one over a mean).

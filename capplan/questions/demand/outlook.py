@@ -56,7 +56,7 @@ def _times(fit: GrowthFit, kind: str) -> float:
 
 
 def outlook_notes(fit: Fit) -> list[str]:
-    """Say in a sentence for each workload what growth was found, what other kinds would mean, and what bands of quarters 1, 4 and 8 held in the past."""
+    """Say in a sentence for each workload the growth found, what other kinds would mean, and what past bands held."""
     table = outlook_table(fit)
     notes = []
     for level in fit.levels:

@@ -85,7 +85,8 @@ def draw_cohorts(
 
     Demand a day of series j on a path, h periods after the history, is
 
-    .. math:: g_j^{-1}\Big(m_{jh} + x_{jh} + r_{jh}\Big)\; e^{\,\gamma_j D(t_h) + z_j s_j t_h},\quad x_{jh} = \mu_j + \phi_j^h d_j + \sum_{i \le h} \phi_j^{h-i} \eta_{ji}
+    .. math:: g_j^{-1}\Big(m_{jh} + x_{jh} + r_{jh}\Big)\; e^{\,\gamma_j D(t_h) + z_j s_j t_h},
+              \quad x_{jh} = \mu_j + \phi_j^h d_j + \sum_{i \le h} \phi_j^{h-i} \eta_{ji}
 
     g is the scale of the level, m its expected path and x what is not known of it: each path draws the persistence phi and the
     spreads in proportion to their probability, then jointly the long-run mean (mu), the present departure (d), the yearly growth (gamma)
@@ -197,7 +198,7 @@ def _share_of(fit: LevelFit, fits: list[LevelFit]) -> float:
 
 
 def _blended(short: Array, growing: Array, middle: Array, growth: GrowthLevel, periods: int, late: int) -> Array:
-    """Blend paths of the mean-reverting level with paths of growth, in logarithms around both middles; independent deviations keep their size.
+    """Blend paths of the mean-reverting level with paths of growth, in logarithms; independent deviations keep their size.
 
     A band then changes smoothly from the one to the other with the length of the history.
     """
@@ -223,7 +224,7 @@ def name_seed(fit: LevelFit) -> int:
 
 
 def growth_spread(fit: LevelFit, a: DemandAssumptions) -> float:
-    """Return what is added to the deviation of yearly log growth, so that the stated 80 % band holds where less than two yearly cycles are known.
+    """Return what is added to the deviation of yearly log growth, so that the stated 80 % band holds for short histories.
 
     Growth that the history leaves more uncertain than that keeps its own, wider band; stated growth has the stated band alone.
     """

@@ -48,7 +48,7 @@ class Ranking:
         a: DemandAssumptions,
         notes: list[str],
     ) -> Ranking:
-        """Weigh by accelerator-hours where speeds are known, else every unit's mean load alike; work that only an API does has no weight."""
+        """Weigh by accelerator-hours where speeds are known, else every unit's mean load alike; work only an API does has no weight."""
         names = sorted({history.workload for history in histories} | {run.workload for run in runs} | {event.workload for event in events})
         units = dict(zip(workloads["workload"], workloads["unit"], strict=True)) if workloads is not None else {}
         hosts = dict(zip(workloads["workload"], workloads["host"], strict=True)) if workloads is not None and "host" in workloads else {}

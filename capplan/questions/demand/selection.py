@@ -54,7 +54,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen candidate of one series: its name, all scores, its errors (origins x horizon), how many of these are independent, and its path."""
+    """The chosen candidate of one series: its name, all scores, its errors (origins x horizon), how many are independent, and its path."""
 
     model: str
     scores: tuple[Score, ...]
@@ -80,7 +80,7 @@ def origins_of(size: int, horizon: int, at_most: int, first: int = 4) -> list[in
 
 
 def fenced(logs: Array) -> Array:
-    """Pull rare far outliers (three interquartile ranges outside the quartiles, at most 5 % of the values) to the fence: outages and broken counters are no demand.
+    """Pull rare outliers (three interquartile ranges outside the quartiles, at most 5 %) to the fence: outages are no demand.
 
     Source
     ------
@@ -219,7 +219,7 @@ def _score(name: str, level: Array, predicted: Array, middle: Array, pinball: fl
 
 
 def attempt(model: Forecaster, values: Array, horizon: int) -> Array:
-    """Forecast with one candidate; where it cannot take the series, or leaves the history's range by more than that range, the last value stands in."""
+    """Forecast with one candidate; where it cannot take the series, or goes a range beyond the history's, the last value stands in."""
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")

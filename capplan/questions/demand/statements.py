@@ -17,7 +17,7 @@ UNITS = {"growth": ("share_per_year", "times_per_year"), "cap": ("units_per_day"
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement, ready for simulation: log growth a year (kind growth) or the most work a day (kind cap), and how far it is believed, 0 to 1."""
+    """A statement, ready for simulation: log growth a year (kind growth) or most work a day (kind cap), and its weight, 0 to 1."""
 
     name: str
     workload: str
@@ -59,7 +59,7 @@ def read_statements(table: pd.DataFrame | None, notes: list[str]) -> list[Statem
 def apply_statements(levels: Array, years: Array, share: float, statements: list[Statement], seed: int) -> Array:
     r"""Move the paths of a level towards what is stated.
 
-    .. math:: d'_t = d_t\,e^{\,w\,(g_s - g)\,t}\quad\text{(growth)},\qquad d'_t = \min(d_t, c)\ \text{on a share}\ w\ \text{of the paths (cap)}
+    .. math:: d'_t = d_t\,e^{\,w\,(g_s - g)\,t}\quad\text{(growth)},\qquad d'_t = \min(d_t, c)\ \text{on a share}\ w\ \text{of paths (cap)}
 
     g is the yearly slope of the logarithm of the paths' median (least squares over the horizon), g_s the stated one.
 

@@ -126,7 +126,8 @@ def lost_time(goodput: pd.DataFrame) -> pd.DataFrame:
 def spot_break_even(failures: pd.DataFrame, a: GoodputAssumptions, prices: pd.DataFrame) -> pd.DataFrame:
     r"""Say when spot stops paying: at which discount, and at how many interruptions, an hour of progress costs as much on demand.
 
-    .. math:: d^* = 1 - \frac{g_\text{spot}}{g_\text{on demand}},\qquad \frac{p_\text{spot}}{g(s^*)} = \frac{p_\text{on demand}}{g_\text{on demand}}
+    .. math:: d^* = 1 - \frac{g_\text{spot}}{g_\text{on demand}},
+              \qquad \frac{p_\text{spot}}{g(s^*)} = \frac{p_\text{on demand}}{g_\text{on demand}}
 
     The checkpoint interval is chosen anew at every rate where the scenario leaves it open.
 

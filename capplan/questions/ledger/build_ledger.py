@@ -284,7 +284,7 @@ def _requests(work: pd.DataFrame, workloads: pd.DataFrame) -> pd.DataFrame:
 
 
 def _charges(entries: list[Entry], as_of: pd.Timestamp) -> pd.DataFrame:
-    """List billed charges from `as_of` on; an agreement's discount applies to what is used by the hour, not to contracts with prices of their own."""
+    """List billed charges from `as_of` on; an agreement's discount applies to use by the hour, not to contracts."""
     first = as_of.replace(day=1).normalize()
     rows = [
         (e.date.replace(day=1), e.provider, e.usd, e.component in ("on_demand", "spot"))

@@ -203,7 +203,7 @@ def macrs(cost_usd: float, recovery_years: int, quarter: int | None = None) -> t
 
 
 def depreciation_convention(usd_by_quarter: Sequence[float]) -> str:
-    """Say by which convention the property of a tax year is depreciated: mid_quarter where more than 40 % of its basis came in the last quarter.
+    """Say by which convention the property of a tax year is depreciated: mid_quarter where the last quarter has above 40 % of its basis.
 
     Parameters
     ----------

@@ -120,7 +120,7 @@ def unit_rates(prices: pd.DataFrame, price_factor: float, upkeep_share_per_year:
 
 
 def _flat(ledger: Ledger) -> pd.DataFrame:
-    """Put payments by day and the months of the other views into one frame, without shortfalls of agreements: those follow from the rest."""
+    """Put payments by day and the months of the other views into one frame, without shortfalls of agreements, which follow."""
     entries = ledger.entries[ledger.entries["view"].isin(["billed", "p_and_l"])].rename(columns={"month": "date"})
     frame = pd.concat([ledger.payments.assign(view="cash"), entries[["date", "view", *ABOUT, "usd"]]], ignore_index=True)
     return frame[frame["component"] != "agreement_shortfall"].reset_index(drop=True)
@@ -154,7 +154,7 @@ def _token_prices(api: pd.DataFrame) -> Prices:
 
 
 def _offer_prices(purchases: pd.DataFrame, a: LedgerAssumptions) -> tuple[Prices, dict[tuple[str, str], str]]:
-    """Return prices of what is bought, and the price of each purchase by its name and kind of cost; the price of an offer that changes between quarters is listed for each."""
+    """Return prices of what is bought, by quarter where they change, and the price of each purchase by name and kind of cost."""
     found: Prices = {}
     of_purchase: dict[tuple[str, str], str] = {}
 
@@ -180,7 +180,7 @@ def _offer_prices(purchases: pd.DataFrame, a: LedgerAssumptions) -> tuple[Prices
 
 
 def _use(dispatch: pd.DataFrame, a: LedgerAssumptions) -> tuple[pd.DataFrame, Prices]:
-    """Return how the spend of a class by source and provider is made up of accelerators, quarter by quarter, and the average price of each."""
+    """Return how the spend of a class by source and provider is made up of accelerators by quarter, and their average prices."""
     used = dispatch[dispatch["source"].isin(BY_USE) & (dispatch["expected_usd"] != 0)]
     used = used.assign(
         provider=used["provider"].astype(str),

@@ -92,7 +92,8 @@ def month_shares(first: pd.Timestamp, last: pd.Timestamp) -> list[tuple[pd.Times
 
     Examples
     --------
-    >>> [(month.strftime("%Y-%m"), round(share, 4)) for month, share in month_shares(pd.Timestamp("2027-01-17"), pd.Timestamp("2027-02-15"))]
+    >>> shares = month_shares(pd.Timestamp("2027-01-17"), pd.Timestamp("2027-02-15"))
+    >>> [(month.strftime("%Y-%m"), round(share, 4)) for month, share in shares]
     [('2027-01', 0.5), ('2027-02', 0.5)]
     """
     after, found = last.normalize() + pd.Timedelta(days=1), []
@@ -122,8 +123,9 @@ def paid_on(invoiced: pd.Timestamp, payment_terms_days: int) -> pd.Timestamp:
 
     Examples
     --------
-    >>> [str(paid_on(pd.Timestamp(end), 30).date()) for end in ("2027-01-31", "2027-02-28")], str(paid_on(pd.Timestamp("2027-01-31"), 45).date())
-    (['2027-02-28', '2027-03-31'], '2027-03-15')
+    >>> bills = ("2027-01-31", 30), ("2027-02-28", 30), ("2027-01-31", 45)
+    >>> [str(paid_on(pd.Timestamp(end), days).date()) for end, days in bills]
+    ['2027-02-28', '2027-03-31', '2027-03-15']
     """
     months, days = divmod(payment_terms_days, DAYS_OF_TERMS)
     month = invoiced.replace(day=1) + pd.DateOffset(months=months + (days > 0))

@@ -23,7 +23,7 @@ KEYS = ["quarter", "basis"]
 
 
 def basis_of(component: str, contract_id: str, provider: str, status: str, pools: Mapping[str, tuple[str, str, bool]]) -> str:
-    """Say by what an amount is borne: by the hours on a pool, the use a plan discounts, own hours, use itself; empty where it is no compute.
+    """Say by what an amount is borne: by the hours on a pool, the use a plan discounts, own hours, use; empty where it is no compute.
 
     Compute is all P&L but stated other costs and the tokens of workloads that run on model APIs alone.
 
@@ -37,7 +37,8 @@ def basis_of(component: str, contract_id: str, provider: str, status: str, pools
     Examples
     --------
     >>> pools = {"c": ("aws", "H100", True), "p": ("aws", "H100", False)}
-    >>> basis_of("commitment", "c", "aws", "signed", pools), basis_of("purchase", "p", "aws", "firm", pools), basis_of("spot", "spot chat", "aws", "expected", pools)
+    >>> lines = ("commitment", "c", "aws", "signed"), ("purchase", "p", "aws", "firm"), ("spot", "spot chat", "aws", "expected")
+    >>> tuple(basis_of(*line, pools) for line in lines)
     ('held aws H100', 'plan aws H100', 'use chat')
     >>> basis_of("support", "cloud-support", "aws", "stated", pools), basis_of("power", "hall", "own", "signed", pools)
     ('', 'rooms own')

@@ -11,7 +11,7 @@ _COUNTS, _REALS = types.int64[::1], types.float64[::1]
 
 @compiled(_COUNTS, _COUNTS, _COUNTS, _COUNTS, _COUNTS, source=__file__, entry=True)
 def depths(before, source, depth, stack, at):  # type: ignore[no-untyped-def]
-    """Fill `depth` (-1 at first) with the number of edges of the longest chain that leads to each task; stack and at are room to work in."""
+    """Fill `depth` (-1 at first) with the edges of the longest chain to each task; stack and at are room to work in."""
     for root in range(depth.shape[0]):
         if depth[root] >= 0:
             continue

@@ -165,7 +165,7 @@ def _same(members: tuple[np.ndarray, ...]) -> np.ndarray:
 
 
 def simple_bound(problem: Problem, goal: Goal, span: Span) -> float:
-    """Return a proven bound without search: the longest path, and the work over what all nodes have; the least price of each task for money."""
+    """Return a proven bound without search: the longest path, work over what all nodes have; for money, least prices."""
     work = problem.work
     if not goal.timed:
         return float(np.where(problem.allowed, work.usd, np.inf).min(axis=1).sum())

@@ -77,7 +77,7 @@ def _fits(books, row, step):  # type: ignore[no-untyped-def]
 
 @compiled(_BOOKS, COUNT, REAL, REAL, COUNT, REAL, source=__file__)
 def _earliest(books, row, ready, hours, pausable, cutoff):  # type: ignore[no-untyped-def]
-    """Return the earliest start from `ready` on, and the end, of something that takes books.want for some hours; it rests while the node is away.
+    """Return the earliest start from `ready` on, and the end, of what takes books.want for some hours; it rests while the node is away.
 
     What could only end after the cutoff is not looked for.
     """

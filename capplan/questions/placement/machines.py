@@ -124,7 +124,7 @@ def _away(frame: pd.DataFrame, origin: pd.Timestamp) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Profiles:
-    """What is free on each node from when on, before anything is placed: (nodes, steps), (nodes, steps, resources), (nodes, steps), (nodes,)."""
+    """What is free on each node from when on, before anything is placed: (nodes, steps[, resources]), (nodes,)."""
 
     times: Floats
     free: Floats

@@ -35,7 +35,8 @@ def critical_chain(problem: Problem, found: Found, last: int) -> pd.DataFrame:
     -------
     DataFrame
         [step, what ("task", "transfer" or "wait"), name, on (kind of node or link), start_hours, end_hours, because], first step first.
-        `because` says why the step began no sooner: "start", "earliest start", "data of ...", "node busy with ...", "link busy with ...", "node away".
+        `because` says why the step began no sooner: "start", "earliest start", "data of ...", "node busy with ...",
+        "link busy with ...", "node away".
     """
     work, names = problem.work, problem.tasks["task_id"].to_numpy()
     come = arrivals(problem, found)

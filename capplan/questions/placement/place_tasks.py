@@ -236,7 +236,7 @@ def schedule_of(problem: Problem, found: Found, chain: pd.DataFrame) -> pd.DataF
 
 
 def colocation(problem: Problem, found: Found, a: PlacementAssumptions) -> float:
-    """Return how many hours later the same placement, in the same order, ends where every edge crosses racks at the default rate of a site, or slower where its link is."""
+    """Return how many hours later the same placement ends where every edge crosses racks at a site's default rate, or slower."""
     rate = 8.0 / (a.site_gbit_per_second * a.bandwidth_factor) / 3600.0
     hours = np.maximum(problem.ground.hours_per_gb, rate)
     apart = replace(problem, ground=problem.ground._replace(hours_per_gb=hours, inside=np.maximum(problem.ground.inside, rate)))

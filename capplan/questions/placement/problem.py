@@ -349,7 +349,7 @@ def _arrays(
 
 
 def dominant(need: Floats, members: Whole, machines: Machines) -> Floats:
-    """Return the share of a node that a member of each task takes in each group: the largest of its shares of a resource, and all of it where no capacity is known."""
+    """Return the share of a node that a member of each task takes in each group: its largest of a resource, or all if unknown."""
     first = np.array([inside[0] for inside in machines.members], dtype=np.int64)
     capacity = machines.capacity[first]
     stated = (capacity < UNKNOWN) & (capacity > 0)

@@ -151,7 +151,7 @@ def new_program(problem: Problem, goal: Goal, span: Span, horizon: Floats, upper
 
 
 def usable(program: Program) -> np.ndarray:
-    """Tell which nodes can matter: those that are there before the horizon; for money alone, of each place as many as the largest gang has members."""
+    """Tell which nodes can matter: those that are there before the horizon; for money alone, as many of each place as the largest gang."""
     problem = program.problem
     count = len(problem.machines.nodes)
     if program.clock:

@@ -19,7 +19,7 @@ def mean_hours(problem: Problem) -> Floats:
 
 
 def mean_delays(problem: Problem) -> Floats:
-    """Return the mean time of each transfer over all pairs of two different nodes that are joined; inside the node where there is only one."""
+    """Return the mean time of each transfer over all pairs of different nodes that are joined; inside the node if there is one."""
     count = np.bincount(problem.links.place, minlength=len(problem.links.hours_per_gb)).astype(float)
     pairs = np.where(problem.links.hours_per_gb < 1e17, np.outer(count, count) - np.diag(count), 0.0)
     if pairs.sum() == 0:

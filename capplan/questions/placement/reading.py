@@ -105,7 +105,7 @@ def suggestion(word: object, known: Iterable[str]) -> str:
 
 
 def read(table: str, given: pd.DataFrame | None, faults: Faults) -> pd.DataFrame:
-    """Return a table with all its columns, numbers as numbers and instants in UTC; rows whose cells cannot be are noted and made harmless."""
+    """Return a table with all its columns, numbers as numbers and instants in UTC; other rows are noted and made harmless."""
     frame = pd.DataFrame(columns=list(NEEDED[table])) if given is None else given.reset_index(drop=True)
     for column in NEEDED[table]:
         if column not in frame:

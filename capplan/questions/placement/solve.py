@@ -42,7 +42,7 @@ class Solved:
     enough: float
 
     def gap(self, value: float) -> float:
-        """Return how far a figure may be above the best, relative to it; 0 where it counts as proven, infinite where the bound says nothing."""
+        """Return how far a figure may be above the best, relative to it; 0 where proven, infinite where the bound says nothing."""
         if value - self.bound <= max(self.enough, PROVEN) * max(abs(value), PROVEN):
             return 0.0
         return (value - self.bound) / self.bound if self.bound > 0 else np.inf
@@ -102,7 +102,7 @@ def best_schedule(problem: Problem, goal: Goal, a: PlacementAssumptions, *, proo
 
 
 def _size(problem: Problem, goal: Goal, found: Found) -> float:
-    """Return how large the program would be: tasks times nodes that can matter, or a thirtieth of the pairs of nodes for its transfers, whichever is more."""
+    """Return how large the program would be: tasks times nodes that can matter, or a thirtieth of pairs of nodes for transfers."""
     nodes = len(problem.machines.nodes)
     if goal.kind != "cost":
         nodes = int((free_from(problem) < float(found.end.max())).sum())

@@ -75,7 +75,7 @@ class Ground(NamedTuple):
 class Rule(NamedTuple):
     """How a place is chosen. `weights` are those of finish, start, hours of transfers and USD; `use_limit` puts keeping the limit first.
 
-    `fixed_node` holds, from fixed_from[t] to fixed_from[t + 1], the nodes a task must take, all in group fixed_group[t]; none where it is free.
+    `fixed_node` holds, from fixed_from[t] to fixed_from[t + 1], the nodes a task must take, in group fixed_group[t]; none: free.
     """
 
     order: Any

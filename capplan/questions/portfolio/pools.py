@@ -199,7 +199,7 @@ def lay_out(
     holdings: pd.DataFrame,
     a: ProcurementAssumptions,
 ) -> pd.DataFrame:
-    """Lay the mean work of the first quarter on accelerators: on those already held first, then where a contract costs least per unit of work.
+    """Lay the mean work of the first quarter on accelerators: those held first, then where a contract costs least per unit.
 
     Returns
     -------
@@ -268,7 +268,7 @@ def lay_out(
 
 
 def _cap(limits: pd.DataFrame | None, kind: str, offers: pd.DataFrame, usual: float) -> float:
-    """Add up what the providers of a pool let one have, of what is asked for; the assumption's number for each provider that no limit names."""
+    """Add up what the providers of a pool let one have, of what is asked for; the assumption's where no limit names one."""
     total = 0.0
     for row in offers.drop_duplicates(["provider", "region"]).itertuples():
         had = getattr(row, "available_share", 1.0) if kind == "on_demand_accelerators" else 1.0

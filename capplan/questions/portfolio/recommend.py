@@ -157,7 +157,7 @@ def compare_rules(
 def play_again(
     pool: Pool, earlier: Pool, hours: pd.DataFrame, rehearsal: Rehearsal, usd_per_hour: float, a: PortfolioAssumptions
 ) -> list[dict[str, object]]:
-    """Cost each rule on the quarter after the cutoff: what was known before decides, what was measured then counts; on demand without a cap.
+    """Cost each rule on the quarter after the cutoff: what was known before decides, what was measured then counts.
 
     Parameters
     ----------

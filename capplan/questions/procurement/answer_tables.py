@@ -106,7 +106,7 @@ def path_table(work: Work, states: States) -> pd.DataFrame:
 
 
 def charged(recourse: Recourse) -> np.ndarray:
-    """Return the price at which each recourse column is charged, (technologies, r); what is planned under a spend agreement is charged as it is used."""
+    """Return the price at which each recourse column is charged, (technologies, r); what agreements plan is charged as used."""
     return np.where((recourse.columns["source"] == "agreement_draw").to_numpy(), recourse.spend, recourse.usd)
 
 
@@ -117,7 +117,7 @@ def expected_use(work: Work, recourse: Recourse, decisions: sparse.csr_matrix, p
 
 
 def _components(recourse: Recourse) -> dict[str, np.ndarray]:
-    """Split the price of each recourse column under each technology, (technologies, r), by component; egress and late deliveries where there are any."""
+    """Split the price of each recourse column under each technology, (technologies, r), by component; egress and late deliveries too."""
     component = (
         recourse.columns["source"]
         .replace({"on_demand_bill": "on_demand", "discount": "on_demand", "agreement_draw": "on_demand"})
@@ -133,7 +133,7 @@ def _components(recourse: Recourse) -> dict[str, np.ndarray]:
 def cost_table(
     work: Work, market: Market, choices: Choices, recourse: Recourse, decisions: sparse.csr_matrix, lots: np.ndarray
 ) -> pd.DataFrame:
-    """Cost each path in each planned quarter by component, undiscounted: contracts as they are expensed, usage as it falls, shortfall as imputed.
+    """Cost each path in each planned quarter by component, undiscounted: contracts as expensed, usage as it falls, imputed shortfall.
 
     Machines bought are expensed with their power and space in full; what of that is paid for in any case comes off again (power_paid_for).
     """
@@ -197,7 +197,7 @@ def service_table(work: Work, choices: Choices, recourse: Recourse, decisions: s
 
 
 def dispatch_table(work: Work, market: Market, choices: Choices, recourse: Recourse, decisions: sparse.csr_matrix) -> pd.DataFrame:
-    """List expected accelerator-hours, work and spend by quarter, class and source; what discounts pay for is spread over the use it pays for.
+    """List expected accelerator-hours, work and spend by quarter, class and source; discounts are spread over the use they pay for.
 
     Data that leaves its home is a source of its own, egress, with neither hours nor work, billed by the provider it leaves.
     """

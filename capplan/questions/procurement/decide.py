@@ -43,7 +43,7 @@ class Stated:
 
 @dataclass(frozen=True)
 class Decided(Stated):
-    """A solved purchase program: what it was built from, its solution, whole lots, the purchases, and whether the time limit ended the search."""
+    """A solved purchase program: what it was built from, solution, whole lots, purchases, and whether time ended the search."""
 
     solution: Solution
     lots: np.ndarray

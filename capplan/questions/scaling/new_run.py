@@ -1,4 +1,4 @@
-"""What a new run will give: laws fitted by relative residuals, measured from the smallest run, with a band for the run itself and not for the curve."""
+"""What a new run will give: laws fitted by relative residuals from the smallest run on, with a band for the run itself."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ def _able(limit: float, bench: Bench) -> pd.DataFrame:
 
 
 def _bill(state: _State, requests: np.ndarray, bench: Bench, a: ServingAssumptions) -> tuple[float, float, int]:
-    """Return accelerator-hours and USD of all hours (the sized fleet, the smaller model's time, and the look-ups), and the requests at once."""
+    """Return accelerator-hours and USD of all hours (sized fleet, smaller model's time, look-ups), and the requests at once."""
     able = _able(state.limit, bench)
     sizes = zip(able["accelerators"], able["concurrency"], strict=True)
     shares = np.array(

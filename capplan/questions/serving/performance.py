@@ -155,7 +155,7 @@ def _modelled(done: pd.DataFrame, roof: pd.DataFrame, width: float) -> tuple[pd.
 
 
 def _beside_measured(values: pd.DataFrame, lower: pd.DataFrame, upper: pd.DataFrame, done: pd.DataFrame, bounds: pd.DataFrame) -> pd.Series:
-    """Move what measurements beside it contradict: it is not faster than what was measured to be no worse, nor slower than what cannot be better.
+    """Move what measurements beside it contradict: no faster than what measured no worse, no slower than what cannot be better.
 
     Return which were moved.
     """
@@ -173,7 +173,7 @@ def _beside_measured(values: pd.DataFrame, lower: pd.DataFrame, upper: pd.DataFr
 def _calibrated(
     evidence: Evidence, ladder: Ladder, modelled: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame], share: float
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.Series]:
-    """Return the latencies that measured curves let expect, the ends of their bands, and a note, where the curves can tell how far off they are."""
+    """Return latencies that measured curves let expect, the ends of their bands, and a note, where curves can tell how far off they are."""
     done = ladder.rows
     values, low, high, new = predict(calibrate(evidence), done, ladder.roof, share)
     rows = values.dropna().index

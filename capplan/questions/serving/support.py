@@ -39,7 +39,8 @@ def support_of(asked: pd.DataFrame, asked_features: pd.DataFrame, runs: pd.DataF
 
     Examples
     --------
-    >>> runs = pd.DataFrame({"model": ["a", "a"], "engine": "e", "accelerator": ["x", "y"], "precision": "p", "length": "l", "curve": ["1", "2"]})
+    >>> same = {"engine": "e", "precision": "p", "length": "l"}
+    >>> runs = pd.DataFrame({"model": ["a", "a"], "accelerator": ["x", "y"], "curve": ["1", "2"], **same})
     >>> place = pd.DataFrame({"load a": [0.0, 2.0]})
     >>> np.expm1(support_of(runs.head(1), place.head(1), runs, place)).round(6).tolist()[0][:3]
     [2.0, 2.0, 1.0]

@@ -70,7 +70,7 @@ class Split:
 
 
 def gains_of(table: pd.DataFrame) -> pd.DataFrame:
-    """Compare lending with separate clusters on the fleet as it is: [measure, unit, separate, lending, ratio]; a ratio above 1 is a gain."""
+    """Compare lending with separate clusters as it is: [measure, unit, separate, lending, ratio]; a ratio above 1 is a gain."""
     rows = table.set_index("arrangement")
     found = []
     for measure, column, unit, size, less in (

@@ -67,7 +67,7 @@ class Shape:
 
     @property
     def token_values(self) -> float:
-        """Bytes of activations that a token leaves in a layer: 34 h in a dense model; in a mixture those of attention, and of its copies at its experts."""
+        """Bytes of activations that a token leaves in a layer: 34 h in a dense model; in a mixture, attention and its copies at experts."""
         if not self.expert_parameters:
             return float(ACTIVATION_BYTES * self.width)
         inner = self.expert_parameters / (3 * self.experts * self.layers * self.width)
@@ -214,7 +214,8 @@ def activation_bytes(
 ) -> Any:
     r"""Say what activations take on one accelerator of the first pipeline stage.
 
-    .. math:: A = \frac{L}{p}\min\left(p\left(1 + \frac{p - 1}{p\,v}[v > 1]\right), m\right)\,\frac{s b h}{t\,c}\left(34 + 5\frac{a s}{h}\right)
+    .. math:: A = \frac{L}{p}\min\left(p\left(1 + \frac{p - 1}{p\,v}[v > 1]\right), m\right)
+              \,\frac{s b h}{t\,c}\left(34 + 5\frac{a s}{h}\right)
 
     without the second term where attention is computed again, and with 2 s b h a layer (plus one layer at work) where all is. The output
     layer adds 4 s b h (1 + V/h) / t where the first stage is also the last. Sequence parallelism is taken for granted.

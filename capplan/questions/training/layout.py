@@ -308,7 +308,7 @@ def _held(shape: Shape, t: Any, p: Any, e: Any) -> Any:
 
 
 def _state(shape: Shape, precision: str, t: Any, p: Any, c: Any, e: Any, d: Any, stage: Any, fullest: Any) -> tuple[Any, Any, Any]:
-    """Return the bytes of weights, gradients and optimiser of an accelerator: dense ones shared by all copies, experts by those of their group."""
+    """Return the bytes of weights, gradients and optimiser of an accelerator: dense shared by all copies, experts by their group."""
     experts = shape.expert_parameters
     dense = state_bytes((shape.parameters - experts) / (t * p) * fullest, precision, d * c, stage)
     if not experts:

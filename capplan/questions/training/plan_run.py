@@ -161,7 +161,7 @@ def plan_run(
 
 
 def as_run(run: Any, models: pd.DataFrame | None = None) -> dict[str, Any]:
-    """Return a run as a mapping, whatever it was given as: a row, a table of one row, or a mapping; with both kinds of parameters where its model is known.
+    """Return a run, given as a row, a table of one or a mapping, as a mapping; with both parameter counts where its model is known.
 
     Raises
     ------
@@ -413,7 +413,7 @@ def _as_table(goodput: pd.DataFrame | float | None, prices: pd.DataFrame) -> pd.
 
 
 def _useful(goodput: pd.DataFrame | None) -> dict[str, tuple[np.ndarray, np.ndarray, float]]:
-    """Read goodput by offer: logarithms of the counts it was measured at, shares of a paid hour that are progress, the share that is idle."""
+    """Read goodput by offer: logarithms of the counts measured, shares of a paid hour that are progress, idle share."""
     if goodput is None:
         return {}
     table = goodput.sort_values("accelerators", kind="stable") if "accelerators" in goodput else goodput

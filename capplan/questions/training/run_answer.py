@@ -1,4 +1,4 @@
-"""The answer about one run: its cheapest way within the deadline, what would meet a missed one, memory, storage, sweeps, other ways to a model."""
+"""The answer about one run: its cheapest way in time, what would meet a missed deadline, memory, storage, sweeps, other ways."""
 
 from __future__ import annotations
 

@@ -58,7 +58,8 @@ def halving_rungs(trials: int, keep_one_in: int, first_epochs: float, most_epoch
 def hyperband_brackets(most_epochs: float, keep_one_in: int) -> pd.DataFrame:
     r"""List the brackets of Hyperband: rounds of successive halving, from many short trials to few whole ones.
 
-    .. math:: s_\max = \lfloor \log_\eta R \rfloor,\qquad n_s = \left\lceil \frac{s_\max + 1}{s + 1} \eta^s \right\rceil,\qquad r_s = R\,\eta^{-s}
+    .. math:: s_\max = \lfloor \log_\eta R \rfloor,
+              \qquad n_s = \left\lceil \frac{s_\max + 1}{s + 1} \eta^s \right\rceil,\qquad r_s = R\,\eta^{-s}
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ NOTICEABLE_LOTS = 0.5
 
 
 def other_endings(choices: Choices, recourse: Recourse, model: Model, solution: Solution, a: ProcurementAssumptions) -> list[str]:
-    """Say what the plan would hold if contracts were cut off at the horizon, or counted in full, where that differs, and what of it would not be signed now."""
+    """Say what the plan would hold if contracts were cut off at the horizon, or counted in full, and what would not be signed now."""
     lots, table = model.lots(solution.x).round(), choices.table
     found = {ending: _lots_under(ending, choices, recourse, model, solution, a) for ending in ENDINGS if ending != a.horizon_end}
     long = (table["end"] - table["start"]).dt.days.to_numpy() / 30 > LONG_MONTHS

@@ -169,7 +169,7 @@ def _binding(choices: Choices, recourse: Recourse, model: Model, solution: Solut
 
 
 def _rejected(choices: Choices, model: Model, lots: np.ndarray, solution: Solution) -> pd.DataFrame:
-    """For each offer that is never bought: the start that comes nearest, what one lot would add, and the price at which it would begin to pay."""
+    """For each offer that is never bought: the nearest start, what one lot would add, and the price at which it pays."""
     table = choices.table
     cost = model.program.c[model.position]
     reduced = solution.marginals.reduced_costs[model.position]

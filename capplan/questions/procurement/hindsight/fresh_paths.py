@@ -145,7 +145,7 @@ def judge_on_fresh_paths(
 
 
 def state_on_both(problem: Problem, fresh: pd.DataFrame, a: ProcurementAssumptions) -> tuple[Stated, tuple[str, ...]]:
-    """State a problem over its own paths and fresh ones, without what depends on the mean of all paths; return it, and what was left out."""
+    """State a problem over its own paths and fresh ones, without what depends on the mean of all; return it and what was left out."""
     states = known_states(problem.price_states, problem.delivery_states)
     both = together(with_states(problem.demand, states, a.seed), with_states(fresh, states, a.seed))
     limits, agreements, left_out = without_penalties(problem.limits, problem.spend_agreements)

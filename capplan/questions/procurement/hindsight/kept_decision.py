@@ -40,7 +40,7 @@ def signed_now(purchases: pd.DataFrame) -> Signed:
 
 
 def keep_decision(problem: Problem, signed: Signed) -> Kept:
-    r"""Ask what it costs to sign what was decided under other assumptions: later purchases and use by the hour adapt, what is signed now does not.
+    r"""Ask what it costs to sign what was decided under other assumptions: later purchases and use adapt, what is signed now does not.
 
     .. math:: r = \frac{\min_{x:\,x_{now} = \bar x}\, z(x) - \min_x z(x)}{\min_x z(x)}
 

@@ -83,7 +83,7 @@ def look_back_cases(levels: pd.DataFrame, choices: Choices, market: Market, mode
 
 
 def _order(offer_id: str, accelerators: float, usd_per_hour: float, choices: Choices, market: Market) -> tuple[int, float]:
-    """Return the choice that stands for so many accelerators of an offer, at its first start, and its lots; -1 where it cannot start in time."""
+    """Return the choice that stands for so many accelerators of an offer, at its first start, and its lots; -1 if too late."""
     table, about = choices.table, market.contracts.set_index("offer_id").loc[offer_id]
     same = table["offer_id"] == offer_id
     if about["role"] == "dollars" and isinstance(about["plan_id"], str) and about["plan_id"]:

@@ -86,7 +86,7 @@ def judge_purchases(found: Decided, fresh: pd.DataFrame) -> pd.DataFrame:
 
 
 def _without(found: Decided, firm: np.ndarray, gone: np.ndarray) -> tuple[np.ndarray, float] | None:
-    """Return lots and cost of the best plan that does not buy some of what is due now, and no more of the rest of it; None where there is none."""
+    """Return lots and cost of the best plan that skips some of what is due now, and buys no more of the rest; None if none."""
     model, a = found.model, found.problem.assumptions
     upper = model.program.upper.copy()
     upper[model.position[firm]] = np.minimum(upper[model.position[firm]], found.lots[firm])
@@ -105,7 +105,7 @@ def _without(found: Decided, firm: np.ndarray, gone: np.ndarray) -> tuple[np.nda
 def _differences(
     found: Decided, fresh: pd.DataFrame, others: Sequence[tuple[np.ndarray, float] | None]
 ) -> tuple[list[np.ndarray], list[float], int]:
-    """Return what each other plan costs more on each fresh path, what is to be added for what only the mean of all paths decides, and the number of paths."""
+    """Return what each other plan costs more on each fresh path, what only the mean of all paths adds, and the number of paths."""
     a = found.problem.assumptions
     stated, _ = state_on_both(found.problem, fresh, a)
     program = stated.model.program
@@ -137,7 +137,8 @@ def follow_verdicts(headline: str, verdicts: pd.DataFrame) -> str:
 
     Examples
     --------
-    >>> table = pd.DataFrame([("a", "2027Q1", 1.0, 5e6, SIGN, 1e6, 5e5, 2e6, 100), ("b", "2027Q1", 1.0, 2e6, CLOSE, 1e4, -5e4, 6e4, 100)], columns=COLUMNS)
+    >>> sure, close = (SIGN, 1e6, 5e5, 2e6, 100), (CLOSE, 1e4, -5e4, 6e4, 100)
+    >>> table = pd.DataFrame([("a", "2027Q1", 1.0, 5e6, *sure), ("b", "2027Q1", 1.0, 2e6, *close)], columns=COLUMNS)
     >>> follow_verdicts("Sign 2 contracts: the plan costs $9.0M.", table)
     'Sign 2 contracts: the plan costs $9.0M. Of these, sign a; b is too close to call.'
     >>> follow_verdicts("Sign 1 contract: the plan costs $9.0M.", table[1:])

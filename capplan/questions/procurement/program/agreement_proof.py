@@ -120,7 +120,7 @@ def count_use(
 
 
 def prove(model: Model, best: tuple[Model, Solution], a: ProcurementAssumptions, effort: Effort) -> tuple[Model, Solution]:
-    r"""Bound what any plan can cost, where all that is expected to be rented by the hour counts towards agreements; and look for a better plan.
+    r"""Bound what any plan can cost, where all that is expected to be rented by the hour counts towards agreements; look for a better plan.
 
     A small problem is written out whole. In a large one where no budget binds, dispatches at a few prices of the agreements are mixed
     (`capplan.optimize.coupled`), which is as exact. Otherwise agreements and budgets are paid for at a price instead of kept, so that
@@ -162,7 +162,7 @@ def prove(model: Model, best: tuple[Model, Solution], a: ProcurementAssumptions,
 def _keep(
     model: Model, whole: TwoStage, best: tuple[Model, Solution], a: ProcurementAssumptions
 ) -> tuple[float, tuple[Model, Solution]] | None:
-    """Return what no plan can cost less than, and the best plan, with agreements kept; None where a budget binds, or digits do not suffice."""
+    """Return what no plan can cost less than, and the best plan, with agreements kept; None if a budget binds or digits fail."""
     budgets = len(model.program.expected)
     if row_prices(model, whole, best[1])[:budgets].any():
         return None

@@ -82,7 +82,7 @@ def solve_within_budgets(
 def _ration_after(
     program: TwoStage, soft: np.ndarray, risk_weight: float, tail_share: float, gap_share: float, warm: Warm | None
 ) -> Solution:
-    r"""Choose contracts without the budgets' expected part, then keep these: soft budgets pay their penalty, hard ones ration use by the hour.
+    r"""Choose contracts without the budgets' expected part, then keep these: soft budgets pay their penalty, hard ones ration use.
 
     .. math:: \min_y \sum_p \omega_p q^T y_p\quad\text{s.t. the recourse rows and}\quad a^T x + \sum_p \omega_p g^T y_p \le B
 

@@ -84,14 +84,14 @@ class Model:
         return np.asarray(x)[self.position]
 
     def counting(self, usd: np.ndarray) -> Model:
-        """Return the model in which so much spend by the hour, (years,), counts in each contract year, instead of what is planned for each hour."""
+        """Return the model in which so much spend by the hour, (years,), counts in each contract year, not what is planned by the hour."""
         b, upper = self.program.b.copy(), self.program.upper.copy()
         b[self.spend_rows] = np.array([year.open_usd for year in self.years]) - usd
         upper[np.flatnonzero(self.pledged.any(axis=0))] = 0.0
         return replace(self, program=replace(self.program, b=b, upper=upper))
 
     def whole(self) -> TwoStage:
-        """Return the program in which whatever a plan is expected to rent by the hour counts, and none of it is planned; its optimum is the best plan."""
+        """Return the program in which whatever a plan is expected to rent by the hour counts, and none of it is planned."""
         program, upper = self.program, self.program.upper.copy()
         upper[np.flatnonzero(self.pledged.any(axis=0))] = 0.0
         kept = np.setdiff1d(np.arange(len(program.b)), self.spend_rows)
@@ -113,7 +113,7 @@ class Model:
         return self.budgets["soft"].to_numpy(bool)
 
     def first_stage(self, lots: np.ndarray) -> np.ndarray:
-        """Return a first stage that buys given lots: its on-off variables follow, and so does paid power; it pays for no soft budget and no agreement."""
+        """Return a first stage that buys given lots: on-off variables and paid power follow; it pays for no budget or agreement."""
         x = np.zeros(len(self.program.c))
         x[self.position], x[self.power_columns] = lots, self.power.taken(lots)
         for j, (low, own) in self._followers().items():

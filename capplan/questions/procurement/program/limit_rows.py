@@ -70,7 +70,7 @@ class LimitRows:
             self.rows.append((modelling.LpAffineExpression(used) <= room, f"{limit['limit_id']} {quarter}{since}", about))
 
     def add_moments(self, limit: Limit, coefficients: np.ndarray, room: np.ndarray) -> None:
-        """Write a limit for every part of the quarters in which it holds, (n, spans) and (spans,), once where parts of a quarter do not differ."""
+        """Write a limit for every part of the quarters in which it holds, (n, spans) and (spans,), once where parts do not differ."""
         spans, timeline = self.choices.moments, self.choices.timeline
         seen: set[tuple[int, bytes, float]] = set()
         for k in np.flatnonzero(holds_in(limit, timeline.horizon)[spans.quarter[: spans.planned]]).tolist():
@@ -83,7 +83,10 @@ class LimitRows:
 
 
 def quota(limit: Limit, given: LimitRows) -> None:
-    r"""Accelerators that are there under contract: :math:`\sum_j a_j \phi_{jt} x_j \le Q - K_t` at every moment t, with K what is signed; nothing is added where K exceeds Q."""
+    r"""Accelerators that are there under contract: :math:`\sum_j a_j \phi_{jt} x_j \le Q - K_t` at every moment t, with K signed.
+
+    Nothing is added where K exceeds Q.
+    """
     spans = given.choices.moments
     mine, theirs = in_scope(limit, given.choices.table), in_scope(limit, given.market.holdings)
     taken, amount = given.signed[theirs].sum(axis=0), float(limit["amount"])
@@ -105,7 +108,7 @@ def new_accelerators(limit: Limit, given: LimitRows) -> None:
 
 
 def power(limit: Limit, given: LimitRows) -> None:
-    r"""Kilowatts that machines one owns draw: :math:`\sum_j k_j \phi_{jt} x_j \le P - D_t` at every moment t, with D what those there draw."""
+    r"""Kilowatts that own machines draw: :math:`\sum_j k_j \phi_{jt} x_j \le P - D_t` at every moment, with D what those there draw."""
     table, holdings, spans = given.choices.table, given.market.holdings, given.choices.moments
     running = spans.covered(holdings["start"], holdings["end"])[:, : spans.planned] if len(holdings) else given.signed
     drawn = ((running > 0) * holdings["power_kw"].to_numpy(float)[:, None])[in_scope(limit, holdings)].sum(axis=0)
@@ -114,7 +117,10 @@ def power(limit: Limit, given: LimitRows) -> None:
 
 
 def provider_share(limit: Limit, given: LimitRows) -> None:
-    r"""Accelerators with one provider against all: :math:`\sum_{j \in p} a_j \phi_{jt} x_j - s \sum_j a_j \phi_{jt} x_j \le s K_t - K_{pt}`, or 0 where that is less."""
+    r"""Accelerators with one provider against all.
+
+    :math:`\sum_{j \in p} a_j \phi_{jt} x_j - s \sum_j a_j \phi_{jt} x_j \le s K_t - K_{pt}`, or 0 where that is less.
+    """
     table, holdings, share = given.choices.table, given.market.holdings, float(limit["amount"])
     providers = [limit["provider"]] if stated(limit["provider"]) else sorted(set(table["provider"]))
     anywhere = {**limit, "provider": None}
@@ -128,7 +134,10 @@ def provider_share(limit: Limit, given: LimitRows) -> None:
 
 
 def budget(limit: Limit, given: LimitRows) -> None:
-    r"""Dollars of a quarter: :math:`\sum_j p_{jq} x_j + E[\text{use by the hour}] \le B - S_q` with S what is signed; over it at a price where it is soft."""
+    r"""Dollars of a quarter: :math:`\sum_j p_{jq} x_j + E[\text{use by the hour}] \le B - S_q` with S what is signed.
+
+    Soft ones may be exceeded at a price.
+    """
     if stated(limit["team"]):
         given.notes.append(f"{limit['limit_id']}: a budget of one team is reported in the ledger but does not steer shared purchases.")
         return

@@ -18,7 +18,7 @@ USAGE_KINDS = ("on_demand_accelerators", "spot_accelerators", "spot_share")
 
 
 def known_limits(limits: pd.DataFrame | None, sites: pd.DataFrame | None, a: ProcurementAssumptions) -> pd.DataFrame:
-    """Return the table of limits with all its columns, scaled, each of the kind that what it counts makes it, and the power of each site that no limit names; empty where a book has none."""
+    """Return the limits with all columns, scaled, each of the kind of what it counts, and the power of sites that no limit names."""
     empty = pd.DataFrame({"limit_id": pd.Series(dtype=object), "kind": pd.Series(dtype=object), "amount": pd.Series(dtype=float)})
     table = scaled_limits(completed(empty if limits is None or limits.empty else limits, "limits"), a)
     table["kind"] = table["counts"].map(COUNTS).fillna(table["kind"])

@@ -138,7 +138,7 @@ def build_recourse(
 
 
 def _assemble(sheet: Sheet, work: Work, stages: Stages, sources: Sources, technologies: Technologies) -> Recourse:
-    """Turn the sheet into matrices; after the horizon every path meets the whole distribution of the last quarter's demand, so that risk is that of the planned quarters."""
+    """Turn the sheet into matrices; after the horizon each path meets all of the last quarter's demand, so that risk is the plan's."""
     columns = pd.DataFrame(sheet.columns, columns=["source", "row", "pool", "usd", "spend", "work", "egress"])
     rows = pd.DataFrame(sheet.rows, columns=["kind", "row", "pool", "limit_id", "sense"])
     i, j, value = zip(*sheet.entries, strict=True)
@@ -207,7 +207,7 @@ def later_levels(work: Work, quarter: int) -> tuple[sparse.csr_matrix, np.ndarra
 
 
 def _by_state(columns: pd.DataFrame, technologies: Technologies) -> tuple[np.ndarray, np.ndarray]:
-    """Return cost and spend of each column under each technology; planned spend under an agreement counts at stated prices, the difference is paid on top."""
+    """Return cost and spend of each column under each technology; planned agreement spend counts at stated prices, the rest on top."""
     source, pool = columns["source"].to_numpy(), np.maximum(columns["pool"].to_numpy(int), 0)
     usd, spend, egress = (columns[name].to_numpy(float) for name in ("usd", "spend", "egress"))
     rise = np.zeros((len(technologies.stage), len(columns)))

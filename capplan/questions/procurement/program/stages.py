@@ -94,7 +94,7 @@ def there(market: Market, choices: Choices, start: pd.Series) -> np.ndarray:
 
 
 def group_years(market: Market, choices: Choices, varying: list[np.ndarray]) -> Stages:
-    """Group the years after the horizon in which exactly the same machines run in every state: they have one recourse, with weights added."""
+    """Group the years after the horizon in which exactly the same machines run in every state: one recourse, with weights added."""
     timeline, spans = choices.timeline, choices.spans
     span, stage = list(range(spans.planned)), spans.quarter[: spans.planned].tolist()
     weight = timeline.discount[: timeline.planned].tolist()

@@ -187,7 +187,7 @@ class Sources:
             self._add_resale(p, capacity, full)
 
     def _add_resale(self, p: int, capacity: int, full: np.ndarray) -> None:
-        """Add what unused hours of each offer bring back after the horizon: a share of what that offer itself costs, so that no other price moves it."""
+        """Add what unused hours of each offer bring back after the horizon: a share of that offer's own price, so none other moves it."""
         table, later = self.choices.table, self.technologies.stage >= self.planned
         rate = self.market.contracts.set_index("offer_id")["effective_usd_per_accelerator_hour"]
         own = (table["usd_per_hour"] * table["lot_machines"] / table["lot_accelerators"]).where(table["term"] != "owned")

@@ -91,7 +91,7 @@ class Choices:
         return np.asarray(self.bridge_usd * self.timeline.discount_start[begins])
 
     def present_cost_usd(self, ending: str) -> np.ndarray:
-        """Value today of what one lot of each choice is charged, (n,): as it falls within the planned quarters, to its end, or within the years in which demand is held.
+        """Value today of what one lot of each choice is charged, (n,): within the planned quarters, to its end, or while demand is held.
 
         In the last case a contract that runs longer is charged the part of its payments at and after signing that the part of its hours
         until then is.
@@ -235,7 +235,7 @@ def _at_the_price_of_its_day(table: pd.DataFrame, market: Market, a: Procurement
 
 
 def _bought(contracts: pd.DataFrame) -> pd.DataFrame:
-    """Keep one offer of each savings plan: its dollars are the same whichever of its rates they are drawn at, so the finest lot stands for all."""
+    """Keep one offer of each savings plan: its dollars are the same at any of its rates, so the finest lot stands for all."""
     plan = contracts["plan_id"].where(contracts["role"] == "dollars")
     dollars = contracts["lot_machines"] * contracts["machine_usd_per_hour"]
     finest = contracts.assign(plan=plan, dollars=dollars)[plan.notna()].sort_values(["dollars", "offer_id"]).drop_duplicates("plan").index
@@ -292,7 +292,7 @@ def _check_pins(table: pd.DataFrame, market: Market, a: ProcurementAssumptions) 
 
 
 def lots_of(table: pd.DataFrame, bought: pd.Series) -> np.ndarray:
-    """Return the lots of each choice, (n,), from lots by offer and quarter: of an offer with price tiers those of the tier that they are in.
+    """Return the lots of each choice, (n,), from lots by offer and quarter: with price tiers those of the tier they are in.
 
     Parameters
     ----------

@@ -248,7 +248,7 @@ def short_term(contracts: pd.DataFrame, factor: np.ndarray | float = 1.0) -> pd.
 
 
 def _renewable(holdings: pd.DataFrame, offers: pd.DataFrame) -> pd.DataFrame:
-    """Let contracts that state no renewal price be renewed at today's, unless an offer of the same machine, place and term states a price."""
+    """Let contracts that state no renewal price be renewed at today's, unless an offer of the same kind and term states a price."""
     key = ["sku", "geography", "term"]
     offered = pd.MultiIndex.from_frame(holdings[key]).isin(pd.MultiIndex.from_frame(offers[key]))
     same = holdings["renewal_usd_per_hour"].isna() & holdings["term"].isin(RENEWABLE_TERMS) & (holdings["usd_per_hour"] > 0) & ~offered

@@ -70,7 +70,7 @@ def starts_of(offer: dict[Hashable, Any], quarters: list[str], as_of: pd.Timesta
 
 
 def renewals_of(holding: dict[Hashable, Any], quarters: list[str], a: ProcurementAssumptions) -> list[dict[Hashable, Any]]:
-    """List the renewals of one signed contract that fall into the planned quarters: of any number of its machines, each time it ends, for its own term.
+    """List the renewals of one signed contract that fall into the planned quarters: any number of its machines, for its own term.
 
     Notice is due as many days before each end as before the first.
     """

@@ -12,7 +12,7 @@ from capplan.questions.procurement.work.timeline import Timeline
 
 
 def deferrals(work: Work, timeline: Timeline, a: ProcurementAssumptions) -> list[Extra]:
-    r"""List what can be put off: so many of the fastest accelerators, all hours of a quarter, from each planned quarter to each within the window.
+    r"""List what can be put off: so many of the fastest accelerators, all hours of a quarter, to each quarter within the window.
 
     .. math:: D_{dq} - w_{dqr},\quad D_{dr} + w_{dqr}\,H_q / H_r,\quad 0 \le w_{dqr} \le \max D_{dq}
 
@@ -73,7 +73,7 @@ def moved_load(work: Work, extras: list[Extra], amounts: np.ndarray) -> np.ndarr
 
 
 def deferral_table(work: Work, timeline: Timeline, extras: list[Extra], amounts: np.ndarray) -> pd.DataFrame:
-    """List the work that is put off: class, region, from_quarter, to_quarter, work (in the class's unit), usd (undiscounted price of the delay)."""
+    """List the work that is put off: class, region, from_quarter, to_quarter, work (class's unit), usd (undiscounted delay)."""
     rows = []
     for extra, amount in zip(extras, amounts, strict=True):
         if amount * timeline.hours[extra.quarter] > 1e-6:

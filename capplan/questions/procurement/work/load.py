@@ -222,7 +222,7 @@ def _rates(rows: pd.DataFrame, known: pd.DataFrame, speeds: pd.DataFrame, pools:
 
 
 def _priced_rows(rows: pd.DataFrame, known: pd.DataFrame, rate: np.ndarray, a: ProcurementAssumptions) -> pd.DataFrame:
-    """Add traits and shortfall prices to the rows of demand; the fastest accelerator of a class is the fastest that any of its rows may run on."""
+    """Add traits and shortfall prices to the rows of demand; a class's fastest accelerator is that of any of its rows."""
     traits = known.reindex(rows["class"]).reset_index(drop=True)
     fast = pd.Series(rate.max(axis=1)).groupby(rows["class"]).transform("max").to_numpy()
     factor = traits["shortfall_factor"].astype(float).fillna(1.0).to_numpy() if "shortfall_factor" in traits else 1.0

@@ -16,7 +16,7 @@ YEAR = 4
 
 @dataclass(frozen=True)
 class Spans:
-    """Planned quarters, cut wherever a contract, a block, a machine or a late delivery starts or ends; then years, in which capacity is their mean.
+    """Planned quarters, cut where a contract, block, machine or late delivery starts or ends; then years of mean capacity.
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ class Timeline:
 
 
 def years_after(a: ProcurementAssumptions) -> int:
-    """Years after the horizon in which the last quarter's demand is served: the same whatever is offered, so that no offer makes a plan longer."""
+    """Years after the horizon in which the last quarter's demand is served: whatever is offered, so that none makes a plan longer."""
     return a.years_after_horizon if a.horizon_end == "hold_demand" else 0
 
 
