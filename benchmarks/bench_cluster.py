@@ -1,4 +1,4 @@
-"""The cluster simulation on the Philly trace: against the same model written with SimPy, a million jobs, memory, and the capacity curve on all cores.
+"""The cluster simulation on the Philly trace: against the same model in SimPy, a million jobs, memory, and the capacity curve.
 
 Times are CPU times of one run on one machine and reported as ratios. Both models must give every job the same wait before a ratio counts.
 """

@@ -1,4 +1,4 @@
-"""Forecasts one to eight quarters ahead beside AutoETS, AutoARIMA and Theta of statsforecast, each plain and of logarithms, on public monthly series.
+"""Forecasts one to eight quarters ahead beside AutoETS, AutoARIMA and Theta of statsforecast, plain and of logarithms, on monthly series.
 
     python benchmarks/bench_demand_growth.py [--every 6] [--months 24 36 48] [--arima]
 

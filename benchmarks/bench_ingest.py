@@ -34,7 +34,8 @@ PANDAS = COMMON.format(
 import pandas as pd
 rows = pd.read_csv(path)
 rows["timestamp"] = pd.to_datetime(rows.timestamp, format="ISO8601")
-found = rows.groupby(rows.timestamp.dt.floor("h")).agg(requests=("input_tokens", "size"), i=("input_tokens", "sum"), o=("output_tokens", "sum"))
+hours = rows.groupby(rows.timestamp.dt.floor("h"))
+found = hours.agg(requests=("input_tokens", "size"), i=("input_tokens", "sum"), o=("output_tokens", "sum"))
 requests, tokens = int(found.requests.sum()), int(found.i.sum() + found.o.sum())
 """
 )

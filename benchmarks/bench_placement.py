@@ -1,4 +1,4 @@
-"""Placement: the list scheduler against HEFT in plain Python, its growth, and the program against OR-tools CP-SAT on the same ten pipelines.
+"""Placement: the list scheduler against HEFT in plain Python, growth, and the program against CP-SAT on ten pipelines.
 
 Every figure is a ratio or a gap within one run. HEFT in plain Python follows Topcuoglu, Hariri and Wu (2002) line by line; both must give
 the same makespan.
@@ -145,7 +145,7 @@ def instance(seed: int):
 
 
 def cp_sat(tasks: pd.DataFrame, edges: pd.DataFrame, nodes: pd.DataFrame, durations: pd.DataFrame, seconds: float) -> tuple[float, float]:
-    """The same problem in CP-SAT: an optional interval for each task and node, cumulative CPUs and memory, delays where both ends are fixed."""
+    """The same problem in CP-SAT: an optional interval for each task and node, cumulative CPUs and memory, delays."""
     cp = pytest.importorskip("ortools.sat.python.cp_model")
     model, horizon = cp.CpModel(), int(durations["duration_hours"].sum())
     hours = durations.set_index(["task_id", "runs_on"])["duration_hours"].astype(int)

@@ -110,7 +110,7 @@ def by_cbc(instance: Instance) -> tuple[float, float]:
 
 
 def by_pypsa(instance: Instance) -> tuple[float, float]:
-    """Each start of a contract is a generator of modular size, available in its quarters; the quota is left out; return seconds and cost."""
+    """Each start of a contract is a generator of modular size, available in its quarters; without the quota; return seconds and cost."""
     import pandas as pd
 
     pypsa = pytest.importorskip("pypsa", reason="PyPSA is not installed; it comes with the dependency group bench")

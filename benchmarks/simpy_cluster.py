@@ -1,4 +1,4 @@
-"""The simulator's model of a cluster written with SimPy, as its peer: equal nodes, compact gangs, first come first served, with or without EASY backfill.
+"""The simulator's model of a cluster written with SimPy, as its peer: equal nodes, compact gangs, in order, EASY backfill or not.
 
 Written the way a SimPy user would: a process for each job, and a scheduler that is called when a job comes or ends. Nodes are kept by how
 many of their

@@ -1,8 +1,8 @@
 """The billing export of the invented company: three months that follow from its contracts, its prices and its usage.
 
 The machines of the United States are filled in this order: own ones, those of the savings plan, spot (batch work that may be interrupted,
-at most
-`SPOT_ACCELERATORS`), on demand. In Europe the reserved machines come first, then on demand. The L40S under contract in the United States serve drafts,
+at most `SPOT_ACCELERATORS`),
+on demand. In Europe the reserved machines come first, then on demand. The L40S under contract in the United States serve drafts,
 and what is left of drafts runs on demand; those in Europe run batch work that may be interrupted.
 """
 

@@ -93,7 +93,7 @@ def make_jobs() -> pd.DataFrame:
 
 
 def _with_evidence(frame: pd.DataFrame) -> pd.DataFrame:
-    """Add what the monitoring of the last four weeks saw: utilisation (52 % on average on Philly, Jeon et al.), waits for data, racks, storage."""
+    """Add what the monitoring of the last four weeks saw: utilisation (52 % on Philly, Jeon et al.), waits for data, racks, storage."""
     generator = np.random.default_rng(SEED + 1)
     seen = (frame["submit"] >= frame["submit"].max() - pd.Timedelta(days=28)).to_numpy()
     work = frame["workload"].to_numpy()
@@ -109,7 +109,7 @@ def _with_evidence(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def make_nodes() -> pd.DataFrame:
-    """Return the cluster: racks of eight-accelerator nodes in the United States that serve `chat` and run the jobs, and a few nodes without accelerators.
+    """Return the cluster: racks of eight-accelerator nodes that serve `chat` and run the jobs, and a few CPU nodes.
 
     Capacities and prices of the nodes with accelerators are those of p5.48xlarge (data/reference, skus.csv and offers.csv; its 8 x 3.84 TB
     of local SSD as Amazon states them).

@@ -37,13 +37,15 @@ def show_cost(book, scenario):
     cost = 1e6 * (scenario.risk_weight + scenario.price_factor)
     wide = {f"column_{place}": ["a text that is long enough to need room"] for place in range(12)}
     table = pd.DataFrame({"workload": ["<img src=x onerror=alert(1)>"], "cost_usd": [cost], **wide})
-    bar = charts.bars(pd.DataFrame({"label": ["<script>alert(1)</script>", "chat"], "value": [cost, cost / 2]}), title="Cost", value_title="Cost", unit="USD")
-    return View(f"It costs {cost:.0f} <b>in all</b>", {"cost": bar}, table, cost, "USD", ("risk_weight", "price_factor", "horizon_end"), ("a long note " * 60, f"run {len(runs)}"))
+    costs = pd.DataFrame({"label": ["<script>alert(1)</script>", "chat"], "value": [cost, cost / 2]})
+    bar = charts.bars(costs, title="Cost", value_title="Cost", unit="USD")
+    knobs = ("risk_weight", "price_factor", "horizon_end")
+    return View(f"It costs {cost:.0f} <b>in all</b>", {"cost": bar}, table, cost, "USD", knobs, ("a long note " * 60, f"run {len(runs)}"))
 """
 
 
 def marks_in(page: Any, within: str) -> int:
-    """Count the drawn marks (paths, lines, canvases) of the charts in a part of the page; a chart that is an image counts as one, once it is loaded."""
+    """Count the drawn marks (paths, lines, canvases) of charts in a part of the page; an image counts as one, once it is loaded."""
     return page.evaluate(
         """within => [...document.querySelectorAll(within)].reduce((sum, part) => sum
             + part.querySelectorAll('svg .role-mark path[d], svg .role-mark line').length
@@ -57,9 +59,12 @@ def labels_cut(page: Any) -> list[str]:
     """Return labels of controls that do not fit, and parts of the explorer that stick out of it."""
     return page.evaluate(
         """() => [...document.querySelectorAll('.capplan-explorer')].flatMap(explorer => [
-            ...[...explorer.querySelectorAll('.widget-label')].filter(part => part.scrollWidth > part.clientWidth + 1).map(part => part.textContent),
+            ...[...explorer.querySelectorAll('.widget-label')]
+                .filter(part => part.scrollWidth > part.clientWidth + 1).map(part => part.textContent),
             ...[...explorer.querySelectorAll('.capplan-table, .capplan-picture svg, ul')]
-                .filter(part => part.getBoundingClientRect().right > explorer.getBoundingClientRect().right + 1).map(part => `too wide: ${part.className} ${part.getBoundingClientRect().right - explorer.getBoundingClientRect().right}`)])"""
+                .filter(part => part.getBoundingClientRect().right > explorer.getBoundingClientRect().right + 1)
+                .map(part => `too wide: ${part.className} ${
+                    part.getBoundingClientRect().right - explorer.getBoundingClientRect().right}`)])"""
     )
 
 
@@ -81,7 +86,8 @@ def settled(page: Any, seconds: int = 120) -> None:
     """Wait until the explorer has computed."""
     page.wait_for_function(
         """() => { const found = [...document.querySelectorAll('.capplan-explorer .capplan-status')];
-            return found.length > 0 && found.every(part => !part.querySelector('.capplan-busy') && part.textContent.trim().length > 0); }""",
+            return found.length > 0
+                && found.every(part => !part.querySelector('.capplan-busy') && part.textContent.trim().length > 0); }""",
         timeout=seconds * 1000,
     )
 

@@ -20,8 +20,10 @@ from capplan.outputs.lab.board import Board
 
 def column(name, scenario, full):
     usd = 1e6 * scenario.demand_factor * scenario.price_factor
-    signed = pd.DataFrame({"offer_id": ["a_b from $1 to $2"], "quarter": ["2027Q1"], "accelerators": [8.0 * scenario.demand_factor], "usd": [usd / 2]})
-    measures = {"expected_usd": usd, "bad_cases_usd": 1.5 * usd, "contracts_to_sign": 1.0, "unserved_share": 0.01, "p_and_l_2027_amount": usd, "cash_2027_amount": usd}
+    signed = pd.DataFrame([("a_b from $1 to $2", "2027Q1", 8.0 * scenario.demand_factor, usd / 2)])
+    signed.columns = ["offer_id", "quarter", "accelerators", "usd"]
+    measures = {"expected_usd": usd, "bad_cases_usd": 1.5 * usd, "contracts_to_sign": 1.0, "unserved_share": 0.01}
+    measures |= {"p_and_l_2027_amount": usd, "cash_2027_amount": usd}
     return Column(name, scenario, f"Sign 1 contract: from ${usd:.0f} to $9", measures, signed, full)
 
 def slowly(name, book, scenario, today=None):

@@ -62,14 +62,17 @@ def test_no_text_of_a_chart_is_cut_or_covers_another(report: Path, page: Any) ->
     cut = page.evaluate("""() => [...document.querySelectorAll('figure svg')].flatMap(svg => { const frame = svg.getBoundingClientRect();
             return [...svg.querySelectorAll('text')].filter(part => part.textContent.trim() && part.getAttribute('opacity') !== '0')
                 .filter(part => { const box = part.getBoundingClientRect();
-                    return box.left < frame.left - 1 || box.right > frame.right + 1 || box.top < frame.top - 1 || box.bottom > frame.bottom + 1; })
+                    return box.left < frame.left - 1 || box.right > frame.right + 1
+                        || box.top < frame.top - 1 || box.bottom > frame.bottom + 1; })
                 .map(part => part.textContent); })""")
     assert cut == []
     covered = page.evaluate("""() => [...document.querySelectorAll('figure svg')].flatMap(svg => {
             const boxes = [...svg.querySelectorAll('.role-axis-label text, .role-legend-label text, .role-title-text text')]
-                .filter(part => part.textContent.trim() && part.getAttribute('opacity') !== '0').map(part => [part.textContent, part.getBoundingClientRect()]);
+                .filter(part => part.textContent.trim() && part.getAttribute('opacity') !== '0')
+                .map(part => [part.textContent, part.getBoundingClientRect()]);
             return boxes.flatMap(([one, a], place) => boxes.slice(place + 1)
-                .filter(([, b]) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3)
+                .filter(([, b]) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+                    && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3)
                 .map(([other]) => one + ' / ' + other)); })""")
     assert covered == []
 

@@ -40,7 +40,8 @@ class Book:
     scenario = Scenario()
 
 def show_texts(book, scenario):
-    drawn = charts.bars(pd.DataFrame({{"label": ["from $1M", "to $2M"], "value": [1.0, 2.0]}}), title=TEXTS[0], value_title="Cost", unit="USD")
+    shown = pd.DataFrame({{"label": ["from $1M", "to $2M"], "value": [1.0, 2.0]}})
+    drawn = charts.bars(shown, title=TEXTS[0], value_title="Cost", unit="USD")
     return View(TEXTS[0], {{"cost": drawn}}, pd.DataFrame({{"workload": TEXTS}}), 1.0, "USD", ("risk_weight",), TEXTS)
 """
 CELLS = (
@@ -61,8 +62,11 @@ def notebook(*cells: str) -> nbformat.NotebookNode:
 def read(page: Any, within: str) -> dict[str, list[str]]:
     """Return what a reader sees: headlines, cells, notes, and texts of charts that are drawn."""
     return page.evaluate(
-        """within => Object.fromEntries(Object.entries({headlines: 'p b, h3', cells: 'td', notes: 'li', charts: 'svg text, img'}).map(([name, kind]) => [name,
-            [...document.querySelectorAll(within)].flatMap(part => [...part.querySelectorAll(kind)].map(found => (found.naturalWidth ? found.alt : found.closest('details') ? found.textContent : found.innerText ?? found.textContent).trim()))]))""",
+        """within => Object.fromEntries(Object.entries({headlines: 'p b, h3', cells: 'td', notes: 'li', charts: 'svg text, img'})
+            .map(([name, kind]) => [name,
+            [...document.querySelectorAll(within)].flatMap(part => [...part.querySelectorAll(kind)].map(found =>
+                (found.naturalWidth ? found.alt : found.closest('details') ? found.textContent
+                    : found.innerText ?? found.textContent).trim()))]))""",
         within,
     )
 

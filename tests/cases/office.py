@@ -1,4 +1,4 @@
-"""What a spreadsheet program calculates for a workbook: LibreOffice, with every stored result taken out first, so that nothing is compared with itself."""
+"""What a spreadsheet program calculates for a workbook: LibreOffice, with every stored result taken out first."""
 
 from __future__ import annotations
 

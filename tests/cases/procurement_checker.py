@@ -124,7 +124,7 @@ class Checker:
         return max((min(last, end) - max(first, begin)) / (end - begin), 0.0)
 
     def pay(self) -> None:
-        """Add what contracts cost: evenly over their quarters, prepaid at the start of the first; cut off, in full, or by the part until demand is held."""
+        """Add what contracts cost: evenly over quarters, prepaid at the first; cut off, in full, or the part while demand is held."""
         growth = 1 + self.a.discount_rate_per_year
         until = {"truncate": self.count, "count_in_full": len(self.days) - 1}.get(self.a.horizon_end, self.count + 4 * self.years)
         for row in self.contracts:
@@ -204,7 +204,7 @@ class Checker:
         return pulp.lpSum(usd), pulp.lpSum(money)
 
     def again(self, accelerator: str, day: pd.Timestamp) -> float | None:
-        """Cheapest contract for an hour after the horizon, with what its prepayment costs in capital; a longer one than a year counts at one and a half times its price."""
+        """Cheapest contract for an hour after the horizon, with capital for prepayment; above a year at one and a half times its price."""
         rates = []
         for row in records(self.p.offers):
             if row["term"] not in BY_HOUR and self.machines[row["sku"]]["accelerator"] == accelerator:

@@ -51,7 +51,7 @@ def chip_columns(name: str, precision: str) -> dict[str, float]:
 
 
 def row_of(model, accelerator, precision, shape, layout, *, sequence, batch, micro, again=1.0, speed=np.nan, collection=""):
-    """Return one row of `fit_speed`; shape: parameters, active, layers, width, attention width, kv width, vocabulary, experts, experts per token."""
+    """Return one row of `fit_speed`; shape: parameters, active, layers, width, attention and kv width, vocabulary, experts, per token."""
     parameters, active, layers, width, attention, keys, vocabulary, experts, chosen = shape
     used, tensor, pipeline, context, expert, virtual, sharded = layout
     data = used / (tensor * pipeline * context)

@@ -23,7 +23,8 @@ def prices(found) -> dict:
 
 
 def test_a_flag_says_which_prices_are_spot(tmp_path):
-    text = "instance_name,location,price,gpu_count,gpu_name,spot\np5.48xlarge,us-east-1,55.04,8,H100,False\np5.48xlarge,us-east-1,21.5,8,H100,True\n"
+    rows = "p5.48xlarge,us-east-1,55.04,8,H100,False\np5.48xlarge,us-east-1,21.5,8,H100,True\n"
+    text = f"instance_name,location,price,gpu_count,gpu_name,spot\n{rows}"
     assert prices(ingest("prices", sheet(tmp_path, text), provider="aws")) == {
         ("p5.48xlarge", "on_demand"): 55.04,
         ("p5.48xlarge", "spot"): 21.5,

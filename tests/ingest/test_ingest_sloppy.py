@@ -1,4 +1,4 @@
-"""Sloppy and hostile files: names that look like patterns, NUL bytes, absurd times, columns that share a name, and what logs do not serve."""
+"""Sloppy and hostile files: names like patterns, NUL bytes, absurd times, shared column names, and what logs do not serve."""
 
 from __future__ import annotations
 
@@ -128,7 +128,8 @@ def test_slices_shards_and_bars_in_job_names(tmp_path):
     assert any("1 jobs hold 2 shards" in note for note in named.notes)
     assert not any("without accelerators" in note for note in named.notes)
     assert ingest("slurm", shards, shards_per_accelerator=4).tables["usage"].quantity.tolist() == [1.5, 1.5]
-    two = "JobID|JobName|Comment|State|Submit|Start|End|Elapsed|AllocTRES\n1|a|b|c|COMPLETED|2026-09-01T00:00:00|2026-09-01T00:00:00|2026-09-01T02:00:00|02:00:00|gres/gpu=1\n"
+    row = "1|a|b|c|COMPLETED|2026-09-01T00:00:00|2026-09-01T00:00:00|2026-09-01T02:00:00|02:00:00|gres/gpu=1"
+    two = f"JobID|JobName|Comment|State|Submit|Start|End|Elapsed|AllocTRES\n{row}\n"
     with pytest.raises(BookError, match="only one of JobName, Comment"):
         ingest("slurm", write(tmp_path, "two.txt", two))
 

@@ -1,4 +1,4 @@
-"""The ledger against the last bill: by the commitment's name, else by machine and dates; used and unused parts; and why a line does not tie."""
+"""The ledger against the last bill: by the commitment's name, else by machine and dates; and why a line does not tie."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from capplan.questions.ledger.build_ledger import build_ledger
 from tests.ingest.test_ingest_bills import bill
 
 PLAN = "name: t\nas_of: 2026-07-05\nfirst_quarter: 2026Q4\nhorizon_quarters: 2\n"
-CONTRACTS = "commitment_id,sku,region,term,machines,usd_per_hour,start,end,discounts\nri-1,p5.48xlarge,us-east-1,reserved_3y,8,30,2025-03-01,2028-02-29,units\n"
+CONTRACTS = (
+    "commitment_id,sku,region,term,machines,usd_per_hour,start,end,discounts\n"
+    "ri-1,p5.48xlarge,us-east-1,reserved_3y,8,30,2025-03-01,2028-02-29,units\n"
+)
 JUNE = {
     "BillingPeriodStart": "2026-06-01T00:00:00Z",
     "ChargePeriodStart": "2026-06-01T00:00:00Z",

@@ -211,7 +211,7 @@ def helped(case: dict[str, Any], cheaper: list[str], wider: list[str]) -> dict[s
 @settings(max_examples=25, phases=(Phase.generate,), **QUIET)
 @given(larger(), st.sampled_from(list(CONTRACTS)), st.sampled_from(["on_demand", "spot"]))
 def test_what_helps_never_costs_more(case: dict[str, Any], contract: str, hourly: str) -> None:
-    """Cheaper and further offers, larger caps and quotas, more budget and less demand: the new lower bound is never above the old upper bound.
+    """Cheaper and further offers, larger caps and quotas, more budget, less demand: the new lower bound is never above the old upper one.
 
     That holds for every treatment of the horizon's end and every weight of the bad cases.
     """

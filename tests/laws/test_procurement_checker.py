@@ -17,7 +17,7 @@ HOURS = 2190.0
 
 
 def rich(seed: int) -> Problem:
-    """A random book: two accelerators and classes, contracts of all kinds, dates in the middle of quarters, limits, risk and moving prices."""
+    """A random book: two accelerators and classes, contracts of all kinds, dates amid quarters, limits, risk and moving prices."""
     rng = np.random.default_rng(seed)
 
     def pick(*values: Any) -> Any:
@@ -114,7 +114,7 @@ def test_the_plan_is_the_optimum_of_a_second_statement(seed: int) -> None:
 @pytest.mark.parametrize("ending", ["hold_demand", "truncate", "count_in_full"])
 @pytest.mark.parametrize("seed", [3, 10, 104])
 def test_cheaper_looser_or_further_never_costs_more(seed: int, ending: str, risk: float) -> None:
-    """A cheaper offer, a looser limit, one more offer (of any length): the new lower bound is at most the old upper one, however the horizon ends."""
+    """A cheaper offer, a looser limit, one more offer: the new lower bound is at most the old upper one, whatever the horizon."""
     asked = rich(seed)
     a = asked.assumptions.model_copy(update={"horizon_end": ending, "risk_weight": risk, "reuse_share": 0.5})
     asked = replace(asked, assumptions=a)

@@ -84,7 +84,7 @@ def test_a_later_decision_that_earns_money_is_lifted_and_taken_off_again():
 
 
 def plan_with_two_futures(**more):
-    """Demand is low for good or high for good, and the first quarter tells which; leases for a quarter, or by the hour at four times the price."""
+    """Demand is low for good or high for good, and the first quarter tells which; leases, or by the hour at four times the price."""
     rows = [offer("hour", "on_demand", 4.0), offer("lease", "lease", 1.0, term_months=3)]
     a = assumptions(horizon_quarters=2, approval_days=0, **more)
     return solve(demand([[10.0, 0.0], [20.0, 20.0]]), rows, a)

@@ -110,7 +110,7 @@ def test_a_search_in_the_clock_s_last_second_gives_the_same_bounds_each_time(tic
 
 
 def picky(scale: float = 1.0) -> TwoStage:
-    """Return a program of four sums that must be met to the unit by thirty whole numbers, to which neither nothing nor rounding is a solution."""
+    """Return a program of four sums that must be met to the unit by thirty whole numbers, which neither nothing nor rounding solves."""
     draw = np.random.default_rng(11)
     sums = draw.integers(1, 100, size=(4, 30)).astype(float)
     return TwoStage(

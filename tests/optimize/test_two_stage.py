@@ -361,7 +361,7 @@ def test_prices_in_place_of_expected_rows_bound_the_optimum(seed, risk_weight):
     [*((seed, risk_weight, False) for seed in range(5) for risk_weight in (0.0, 0.3)), (2, 0.0, True), (3, 0.3, True)],
 )
 def test_use_that_is_wanted_or_paid_for_equals_the_extensive_form(seed, risk_weight, budget):
-    """Two floors under what is bought and rented; what is short is paid, or moves from the first to the second. A budget may bind beside them."""
+    """Two floors under what is bought and rented; what is short is paid, or moves to the second. A budget may bind beside them."""
     problem, draw = fleet(seed, scenarios=6), np.random.default_rng(seed)
     spend = np.where(problem.q < 20, problem.q, 0.0)
     weight = problem.probability[problem.scenario] * problem.weight

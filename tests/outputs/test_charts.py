@@ -1,4 +1,4 @@
-"""Pictures: they refuse what they cannot show, hold what they are given, stay inert, and can be read in grey and by colour-blind readers."""
+"""Pictures: they refuse what they cannot show, hold what they are given, stay inert, and can be read in grey and colour-blind."""
 
 import datetime as dt
 import itertools

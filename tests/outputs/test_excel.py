@@ -1,4 +1,4 @@
-"""The finance workbook: what a spreadsheet program calculates is what the library says, before and after a change; text of a book is inert."""
+"""The finance workbook: a spreadsheet program calculates what the library says, before and after a change; text is inert."""
 
 from __future__ import annotations
 
@@ -62,13 +62,22 @@ CONTRACTS = (
     "c1,test.8x,us-1,reserved_1y,4,20,2026-04-01,2027-03-31,2027-02-01,0.5,100800,*,>5\n"
     "c2,test.8x,us-1,reserved_1y,1,21,2026-10-16,2027-10-15,,1,0,shared,shared\n"
 )
-SITES = "site,geography,available_kw,committed_kw,usd_per_kw_month,pue,usd_per_kwh,escalator_share_per_year,end,source_id\nhall,us,80,40,150,1.3,0.09,0.03,2028-06-30,s1\n"
-ASSETS = "asset_id,sku,site,machines,in_service,capex_usd,residual_share,support_usd_per_year,team,cost_center\nold,own.8x,hall,1,2025-06-10,250000,0.1,9000,*,>5\n"
+SITES = (
+    "site,geography,available_kw,committed_kw,usd_per_kw_month,pue,usd_per_kwh,escalator_share_per_year,end,source_id\n"
+    "hall,us,80,40,150,1.3,0.09,0.03,2028-06-30,s1\n"
+)
+ASSETS = (
+    "asset_id,sku,site,machines,in_service,capex_usd,residual_share,support_usd_per_year,team,cost_center\n"
+    "old,own.8x,hall,1,2025-06-10,250000,0.1,9000,*,>5\n"
+)
 AGREEMENTS = (
     "agreement_id,provider,start,end,committed_usd,discount_share,drawn_usd,rolls_over\n"
     "edp,aws,2026-07-01,2027-06-30,2500000,0.05,700000,true\nedp,aws,2027-07-01,2028-06-30,3000000,0.05,0,false\n"
 )
-OTHER = "cost_id,month,kind,usd,team,cost_center,account\nstaff,2026-12-01,people,30000,=1+1,CC-1,5100\ndisks,2026-12-01,storage,8000,*,>5,6310\n"
+OTHER = (
+    "cost_id,month,kind,usd,team,cost_center,account\n"
+    "staff,2026-12-01,people,30000,=1+1,CC-1,5100\ndisks,2026-12-01,storage,8000,*,>5,6310\n"
+)
 FX = "currency,date,usd\nEUR,2026-01-01,1.10\nEUR,2027-02-01,1.06\nEUR,2027-09-01,1.15\n"
 LIMITS = "limit_id,kind,amount,quarter,provider,region,accelerator,measure,hard\nbudget,budget_usd,2500000,,,,,p_and_l,false\n"
 BOOK = (

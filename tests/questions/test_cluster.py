@@ -61,7 +61,7 @@ def batch_means_agree(values, expected, batches=20):
 
 
 def test_one_server_follows_the_formulas_of_its_policy():
-    """M/M/1 with load 0.7: two preemptive priorities (Cobham), shortest remaining time (Schrage and Miller), and turns towards processor sharing."""
+    """M/M/1 with load 0.7: two preemptive priorities (Cobham), shortest remaining time (Schrage and Miller), and turns."""
     generator, count, load = np.random.default_rng(4), 50_000, 0.7
     jobs = trace(3600 * np.cumsum(generator.exponential(1 / load, count)), 3600 * generator.exponential(1.0, count), np.ones(count))
     urgent = generator.uniform(size=count) < 0.4
@@ -180,7 +180,7 @@ def test_elastic_jobs_do_the_work_they_came_with(rows, least, policy, shrinks):
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(rows=JOBS, least=LEAST, policy=st.sampled_from(["fifo", "easy_backfill"]), pause=st.sampled_from([0.0, 2.0]))
 def test_nobody_at_the_head_waits_for_what_elastic_jobs_could_give(rows, least, policy, pause):
-    """On one node: whenever a job waits at the head, free accelerators and all that running jobs hold above their least are too few for it."""
+    """On one node: whenever a job waits at the head, free accelerators and all held above the least are too few for it."""
     jobs = built(rows).assign(least_accelerators=[float(n) for n in least[: len(rows)]])
     found = simulate_cluster(jobs, cluster(1, 20), policy, changed(checkpoint_seconds=pause, job_restart_seconds=0.0))
     floor = np.minimum(jobs["least_accelerators"], jobs["accelerators"]).to_numpy()
@@ -194,7 +194,7 @@ def test_nobody_at_the_head_waits_for_what_elastic_jobs_could_give(rows, least, 
 
 
 def promised(job, at, jobs, held, nodes, size):
-    """When a waiting job would start if nobody else came: running jobs leave in the order of their ends until its gang has the fewest nodes."""
+    """When a waiting job would start if nobody else came: running jobs leave by their ends until its gang has the fewest nodes."""
     free = dict.fromkeys(nodes, size)
     running = held[(held["start_seconds"] <= at) & (held["end_seconds"] > at) & ((held["row"] < job) | (held["start_seconds"] < at))]
     for row in running.itertuples():
@@ -211,7 +211,7 @@ def promised(job, at, jobs, held, nodes, size):
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(rows=JOBS, late=st.sampled_from([1.0, 1.5, 3.0]), placement=st.sampled_from(["pack", "spread", "balanced"]))
 def test_easy_keeps_what_it_promises_the_job_at_the_head(rows, late, placement):
-    """The head never starts later than promised when its reservation is made, node by node; with stated durations too long, than promised by those."""
+    """The head never starts later than promised when its reservation is made, node by node; also by stated durations that are too long."""
     jobs = built(rows).assign(expected_seconds=lambda table: table["duration_seconds"] * late)
     found = simulate_cluster(jobs, cluster(4), "easy_backfill", changed(placement_rule=placement))
     start = found.jobs["start_seconds"].to_numpy()
@@ -456,7 +456,7 @@ def test_a_gang_is_pieced_together_on_uneven_nodes():
 
 @pytest.mark.parametrize("policy", sorted(set(POLICIES) - {"conservative_backfill"}))
 def test_everything_at_once_keeps_every_node_within_its_size(policy):
-    """Uneven nodes of two kinds that come and go, parts, elastic jobs and gangs: all end, waits and runs add up, no node holds more than it has."""
+    """Uneven nodes of two kinds that come and go, parts, elastic jobs and gangs: all end, waits and runs add up, no node is overfull."""
     for seed in range(4):
         draw = np.random.default_rng(seed)
         nodes = pd.DataFrame(

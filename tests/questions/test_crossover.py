@@ -403,7 +403,7 @@ def test_bad_input():
 
 
 def test_list_prices_row_by_row():
-    """Every price of the public table, at the noon it was taken: input, output, cache, batch, and what long prompts cost. No row or column is left out."""
+    """Every price of the public table, at the noon it was taken: input, output, cache, batch, long prompts; none is left out."""
     table = pd.read_csv(reference_file("data", "llm_api_prices", "genai_prices_0.2.3_main_models.csv"))
     checked = longer = 0
     for row in table.to_dict("records"):
@@ -475,7 +475,7 @@ LINES = {
 
 
 def test_called_hosted_and_both_ways_are_lines_of_the_plan(make_book):
-    """A request of drafts costs 3 USD a thousand on machines and 0.21 at the API: all of it overflows there; notes are only called, talk only hosted."""
+    """A request of drafts costs 3 USD a thousand on machines and 0.21 at the API: all of it overflows; notes are called, talk hosted."""
     plan = quarterly_plan(load_book(make_book(**LINES)))
     work = plan.purchases.dispatch.groupby(["class", "source"])["expected_work"].sum()
     assert work["drafts", "api"] == pytest.approx(5e6)

@@ -175,7 +175,7 @@ def known_future(kind: str, days: int = 395, ahead: int = 396) -> pd.DataFrame:
 
 
 def test_quarter_bands_hold_on_known_futures():
-    """Ninety series, totals one to four quarters ahead: nominal 90 % bands hold 85 to 98 % of all, and 75 % at least where growth goes on undamped."""
+    """Ninety series, totals one to four quarters ahead: nominal 90 % bands hold 85 to 98 % of all, and 75 % under undamped growth."""
     full = pd.concat([known_future(kind) for kind in ("walk", "level shift", "growth")])
     forecast = forecast_demand(full[full["time"] < "2026-12-01"], None, None, DemandAssumptions(horizon_quarters=4, paths=200))
     actual = full.groupby(["workload", full["time"].dt.to_period("Q").astype(str).rename("quarter")])["quantity"].sum()

@@ -28,7 +28,7 @@ def bands(histories: np.ndarray, per_year: float) -> np.ndarray:
 
 
 def test_weights_and_forecasts_are_those_of_the_joint_normal():
-    """A history of six months, by brute force: density of its logarithms under each combination, and the conditional mean of what follows."""
+    """A history of six months, by brute force: density of its logarithms under each combination, and the conditional mean."""
     values = np.array([1.0, 1.1, 1.05, 1.2, 1.3, 1.25])
     fit = fit_growth(values, 12.0)
     own = np.log(values / fit.scale)
@@ -64,7 +64,7 @@ def test_shares_are_probabilities():
 
 @pytest.mark.parametrize("months", [24, 36, 48, 60])
 def test_bands_hold_on_known_futures(months):
-    """Fifteen kinds, twelve series each, quarters 1, 4 and 8: 85 to 97 % inside, ordinary kinds 80 % (wandering growth 65 %) and unbiased."""
+    """Fifteen kinds, twelve series each, quarters 1, 4 and 8: 85 to 97 % inside, ordinary kinds 80 % (wandering 65 %) and unbiased."""
     held, bias = {}, {}
     for kind in MADE_UP:
         series, count = four_weeks(kind, 12, months)
@@ -95,7 +95,7 @@ def test_a_plateau_stays_and_linear_growth_stays_linear():
 
 
 def test_bands_know_no_cliff_at_two_years():
-    """The same flat work, 20 to 30 months of it: the log width of the band at quarter 8 changes by less than 0.3 from month to month, and falls."""
+    """The same flat work, 20 to 30 months of it: the band's log width at quarter 8 changes by less than 0.3 a month, and falls."""
     end = pd.Timestamp("2026-12-01")
     widths = []
     values = 1000 * np.exp(np.random.default_rng(4).normal(0, 0.05, 31 * 31))
@@ -159,7 +159,7 @@ def interval_score(outcome: np.ndarray, low: np.ndarray, high: np.ndarray) -> np
 
 @pytest.mark.parametrize("months", [24, 36, 48])
 def test_public_series_beside_their_peers(months):
-    """Every tenth series: quarters 1, 4, 6 and 8; bands hold, and interval score and median error beat Theta and AutoETS, plain and of logarithms."""
+    """Every tenth series: quarters 1, 4, 6 and 8; bands hold; interval score and median error beat Theta and AutoETS, plain and in logs."""
     from statsforecast.models import AutoETS, Theta
 
     series = m3(months, 10)

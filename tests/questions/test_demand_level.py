@@ -58,7 +58,7 @@ def lumpy(days: int, seed: int) -> np.ndarray:
 
 
 def test_three_months_of_lumpy_work_give_sane_years():
-    """Fifteen stationary series of three months, two years ahead: 80 and 90 % bands hold, medians stay near, bands stay within one order of magnitude or two."""
+    """Fifteen stationary series of three months, two years ahead: 80 and 90 % bands hold, medians stay near, bands stay narrow."""
     days, ahead = 91, 761
     time = pd.date_range(end="2026-11-30", periods=days).append(pd.date_range("2026-12-01", periods=ahead))
     full = pd.concat([pd.DataFrame({"time": time, "workload": f"team {k:02d}", "quantity": lumpy(days + ahead, k)}) for k in range(15)])
@@ -80,7 +80,7 @@ def test_three_months_of_lumpy_work_give_sane_years():
 
 
 def test_thirteen_months_of_growth_decline_and_season_are_held():
-    """Eight series each that grow or shrink by half a year, or swing by a fifth over the year: nominal 90 % bands of four quarters, medians without much bias."""
+    """Eight series each that grow or shrink by half a year, or swing by a fifth: 90 % bands of four quarters, little bias."""
     days, ahead = 396, 397
     time = pd.date_range(end="2026-11-30", periods=days).append(pd.date_range("2026-12-01", periods=ahead))
     t, frames = np.arange(days + ahead), []

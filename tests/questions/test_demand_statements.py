@@ -23,7 +23,7 @@ def median(statements: pd.DataFrame | None) -> pd.Series:
 
 
 def test_stated_growth_moves_the_median_by_its_weight():
-    """Flat work and a doubling a year: with weight 1 the median doubles from year to year, with 0.5 it grows by the square root of it, with 0 nothing moves."""
+    """Flat work and a doubling a year: with weight 1 the median doubles each year, with 0.5 it grows by its root, with 0 not."""
     plain = median(None)
     for weight, times in ((1.0, 2.0), (0.5, 2**0.5), (0.0, 1.0)):
         moved = median(stated(weight=weight)) / plain

@@ -45,7 +45,7 @@ def test_the_cluster_is_as_large_as_erlang_c_says(load, servers):
 
 
 def test_growth_is_sized_as_erlang_c_says():
-    """Four steps of growth on a load of 8: the cluster of the load of 19.5, whose spare is a smaller share; half a step between lies between."""
+    """Four steps of growth on a load of 8: the cluster of the load of 19.5, with a smaller spare share; half a step lies between."""
     generator = np.random.default_rng(6)
     count, load, times = 60_000, 8, GROWTH_STEP**4
     jobs = trace(

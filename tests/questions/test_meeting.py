@@ -1,4 +1,4 @@
-"""The board as a person meets it: clicks, second clicks, impossible values, a book that changes on disk, saved files; here with quick answers."""
+"""The board as a person meets it: clicks, second clicks, impossible values, a changed book, saved files; here with quick answers."""
 
 from __future__ import annotations
 

@@ -263,7 +263,7 @@ def test_lots_and_minimum_purchases() -> None:
 
 
 def test_contracts_live_on_after_the_horizon_against_contracting_again() -> None:
-    """A 3-year contract saves against the 1-year rate in the 8 quarters beyond the year that is planned; in the year after it the work is done at that rate."""
+    """A 3-year contract saves against the 1-year rate in the 8 quarters beyond the planned year; a year later work costs that rate."""
     rows = [ON_DEMAND, offer("one", "reserved_1y", 2.0), offer("three", "reserved_3y", 1.5)]
     plan = solve(demand([[8.0] * 4]), rows, assumptions(horizon_quarters=4, horizon_end="hold_demand"))
     assert lots(plan) == {("three", "2027Q1"): 8}

@@ -121,7 +121,7 @@ def test_overlapping_years_are_refused() -> None:
 @pytest.mark.parametrize("risk_weight", [0.0, 0.4])
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])
 def test_bounds_of_large_plans_hold_for_the_whole_problem(seed: int, risk_weight: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The optimum of the problem that is written out whole lies between the bounds that a large plan gets, whatever way its use is counted."""
+    """The optimum of the problem written out whole lies between the bounds that a large plan gets, however its use is counted."""
     draw = np.random.default_rng(seed)
     work = demand(draw.uniform(1.0, 9.0, (4, 4)).tolist())
     offers = [

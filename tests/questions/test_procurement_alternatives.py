@@ -206,7 +206,7 @@ def budgeted(hard: bool) -> Purchases:
 
 @pytest.mark.parametrize("hard", [True, False])
 def test_a_budget_on_expected_spend_leaves_information_worth_at_least_nothing(hard: bool) -> None:
-    """A known future is not held to the budget on its own, which holds for the mean of both; the average's plan keeps it by leaving work undone."""
+    """A known future is not held to the budget, which holds for the mean of both; the average's keeps it by leaving work undone."""
     plan = budgeted(hard)
     worth = plan.information.set_index("name")["usd"]
     assert worth["evpi"] >= 0

@@ -1,4 +1,4 @@
-"""Limits that clash, and inputs that cannot be meant: one clear error that says where, what came, and what to do; nothing is left behind."""
+"""Limits that clash, and inputs that cannot be meant: one clear error says where, what came, and what to do; nothing is left."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def test_billions_beside_one_are_both_served(size: float) -> None:
 
 
 def test_tables_of_other_types_give_the_same_plan() -> None:
-    """Days as texts or dates, whole numbers as reals, categories and nullable types, empty cells of any kind, and any index are all read alike."""
+    """Days as texts or dates, whole numbers as reals, categories and nullable types, empty cells and any index are read alike."""
     texts = [
         row | {"as_of": "2027-01-01", "usd_per_hour": int(row["usd_per_hour"]), "available_from": day}
         for row, day in ((ON_DEMAND, None), (LEASE, dt.date(2027, 1, 1)))

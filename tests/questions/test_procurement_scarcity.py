@@ -156,7 +156,7 @@ def test_a_plan_on_fresh_paths_meets_the_same_scarcity() -> None:
 
 
 def test_a_rehearsal_scales_what_is_left_with_the_demand_it_has_seen() -> None:
-    """On the unseen path demand is twice the forecast's in the first quarter: seen from then on, the second quarter's is, and spot is gone for it."""
+    """On the unseen path demand is twice the forecast's in the first quarter: from then on, the second's is, and spot is gone."""
     asked = problem(demand([[8.0, 10.0], [12.0, 10.0]]), [ON_DEMAND, SPOT], classes=SOFT, limits=[cap("spot_accelerators", 5.0)])
     unseen = demand([[20.0, 20.0]]).assign(path=2)
     stated = state_problem(replace(asked, demand=together(asked.demand, unseen)))

@@ -150,7 +150,7 @@ def test_states_that_cannot_be_are_refused() -> None:
 
 @st.composite
 def tiny(draw: Any) -> dict[str, Any]:
-    """Two quarters, two paths, two price states and two delivery states, a short and a year's contract, spot, caps and a shortfall price."""
+    """Two quarters, two paths, two price states and two delivery states, two contracts, spot, caps and a shortfall price."""
     loads, price = st.lists(st.integers(0, 5), min_size=2, max_size=2), st.integers(5, 60).map(lambda tenth: tenth / 10)
     return {
         "loads": [draw(loads), draw(loads)],
@@ -275,7 +275,7 @@ def test_a_budget_counts_the_prices_of_each_state(large: bool, monkeypatch: pyte
 
 @pytest.mark.parametrize("hard", [True, False])
 def test_a_budget_counts_what_late_machines_do_not_cost(hard: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of the leases come 30 days late and cost nothing until then; a large plan under a budget that binds finds what is found when all is written out."""
+    """Half the leases come 30 days late and free; a large plan under a binding budget finds what the written-out one does."""
     work, rows = demand([[6.0, 9.0], [9.0, 4.0]]), [ON_DEMAND, offer("c", "lease", 2.0, term_months=6, lead_time_days_p50=1.0)]
     budget = [{"limit_id": "budget", "kind": "budget_usd", "amount": HOURS * 14.0, "measure": "p_and_l", "hard": hard}]
     more = {"limits": budget, "delivery_states": deliveries(0.5, 30.0)}

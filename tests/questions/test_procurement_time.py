@@ -1,4 +1,4 @@
-"""Time as it is: machines are there from the day they start to the day they end, also in the middle of a quarter; limits count what is there at each moment."""
+"""Time as it is: machines are there from the day they start to the day they end; limits count what is there at each moment."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_long_capacity_block_is_there_from_its_own_first_day() -> None:
 
 
 def test_a_quota_counts_what_is_there_at_each_moment() -> None:
-    """Eight of ten are held until mid-February: two may be signed for the first quarter, ten for the second, and none more than that at any moment."""
+    """Eight of ten are held until mid-February: two may be signed for the first quarter, ten for the second, and never more."""
     old = [commitment("old", 8.0, "2026-02-15", "2027-02-14")]
     found = settle(demand([[20.0, 20.0]]), [ON_DEMAND, LEASE], commitments=old, limits=[cap("quota_accelerators", 10.0)])
     assert found.purchases[["quarter", "lots"]].to_numpy().tolist() == [["2027Q1", 2], ["2027Q2", 10]]
@@ -57,7 +57,7 @@ def test_a_quota_counts_what_is_there_at_each_moment() -> None:
 
 
 def test_power_counts_what_is_there_at_each_moment() -> None:
-    """Old machines draw 6 of 8 kW until mid-February, so that only one of 2 kW fits beside them; three more from then on, which start a quarter later."""
+    """Old machines draw 6 of 8 kW until mid-February, so that only one of 2 kW fits beside them; three more from then on."""
     machines = (sku("gpu"), sku("own", provider="own", power_kw=2.0))
     own = offer("own", "owned", 0.0, sku="own", region="site", capex_usd=5_000.0, term_months=60)
     old = pd.DataFrame(
@@ -193,7 +193,7 @@ def test_after_the_horizon_all_paths_meet_the_same_demand_so_that_risk_is_of_the
 
 
 def test_what_runs_past_the_last_year_is_charged_for_its_part_until_then() -> None:
-    """Three years from the first quarter on, paid half at signing: five of twelve quarters lie before the end, a year after one planned quarter."""
+    """Three years from the first quarter on, paid half at signing: five of twelve quarters lie before the end."""
     three = offer("three", "reserved_3y", 1.0, upfront_share=0.5)
     plan = solve(demand([[6.0]]), [ON_DEMAND, three], assumptions(horizon_quarters=1, horizon_end="hold_demand", years_after_horizon=1))
     assert plan.proof.upper_usd == pytest.approx(6 * HOURS * 5)
@@ -292,7 +292,7 @@ def test_prices_of_specialised_clouds_fall_where_nothing_else_is_said_and_those_
 
 
 def test_falling_prices_shorten_terms_and_keeping_today_s_prices_in_mind_costs() -> None:
-    """One- and three-year terms: the faster prices fall, the fewer machines are taken for three years; what is best at today's prices costs ever more than the best."""
+    """One- and three-year terms: the faster prices fall, the fewer machines are taken for three years; today's best costs more."""
     rows = [offer("od", "on_demand", 4.0), offer("one", "reserved_1y", 2.4), offer("three", "reserved_3y", 2.0)]
     work = demand([[14.0, 16.0, 18.0, 20.0], [18.0, 20.0, 24.0, 26.0]])
     a = assumptions(horizon_quarters=4, horizon_end="hold_demand")

@@ -147,7 +147,7 @@ def test_measured_training_curves_with_the_largest_run_held_out():
 
 
 def families():
-    """MLPerf Training: curves of one submitter, accelerator and benchmark in a round with four counts or more; and MosaicML's with a batch that grows."""
+    """MLPerf Training: curves of one submitter, accelerator and benchmark in a round with four counts or more; and MosaicML's."""
     table = pd.read_csv(reference_file("data", "training_scaling", "mlperf_training_time_to_train.csv"))
     table = table[(table["division"] == "closed") & (table["accelerators_total"] > 0)].dropna(
         subset=["mean_minutes_without_fastest_and_slowest"]
@@ -187,7 +187,7 @@ def test_efficiency_starts_at_the_measured_run_and_small_runs_count_as_much():
 
 
 def test_few_points_never_claim_more_than_their_scatter_allows():
-    """A band holds new runs as often as it says, for three points as for ten, where runs scatter as public ones do; and more scatter widens it."""
+    """A band holds new runs as often as it says, for three points as for ten, where runs scatter as public ones do; more widens it."""
     rng = np.random.default_rng(5)
     for counts in ([8, 16, 32], [8, 16, 32, 64, 128], [8, 12, 16, 24, 32, 48, 64, 96, 128, 192]):
         n, inside = np.array(counts, dtype=float), 0

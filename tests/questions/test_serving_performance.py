@@ -310,7 +310,7 @@ def test_a_faster_machine_is_never_slower(better, load, length):
 
 
 def test_a_better_machine_is_never_slower_than_a_measured_one(halves):
-    """Even where measurements say that the B200 is three times slower than it should be, nothing is expected to be slower than a lesser machine."""
+    """Even where measurements say that the B200 is three times slower than it should be, nothing is slower than a lesser machine."""
     slow = halves[0].copy()
     slow.loc[slow["accelerator"] == "B200", list(measured.METRICS)] *= 3
     for runs in (halves[0], slow, RUNS):

@@ -98,7 +98,7 @@ def test_a_wrong_load_is_named(frame, message):
 
 
 def test_a_slow_reclaim_leaves_load_short_as_by_hand():
-    """Load 8 in one hour and 16 in the next, by turns; the second node is lent and back half an hour late: 4 of 24 accelerator-hours miss."""
+    """Load 8 in one hour and 16 in the next, by turns; the second node is back half an hour late: 4 of 24 accelerator-hours miss."""
     load, jobs, nodes = load_of(8, 16, 8, 16), jobs_of((0, 1, 1), (4, 1, 1)), nodes_of(3)
     found = split_fleet(load, jobs, nodes, changed(reclaim_delay_minutes=30.0), search=False)
     assert found.measure("lending", "slo_share") == pytest.approx(1 - 4 / 24)

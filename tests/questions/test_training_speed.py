@@ -1,4 +1,4 @@
-"""Speed of training: fitted on public runs and tested on models held out, published runs, the gate over all chips and formats, memory of layouts that ran."""
+"""Speed of training: fitted on public runs and tested on models held out, published runs, the gate over chips and formats, memory."""
 
 from __future__ import annotations
 

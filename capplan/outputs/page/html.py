@@ -18,7 +18,7 @@ p { max-width: 1100px; margin: 5px 0; }
 p.headline { font-size: 17px; line-height: 1.4; margin: 9px 0; font-weight: bold; } p.quiet, li.quiet { color: #57606a; font-size: 13px; }
 table { border-collapse: collapse; margin: 6px 0; font-size: 12.5px; }
 th { text-align: left; border-bottom: 1.5px solid #57606a; padding: 2px 9px 2px 0; vertical-align: bottom; }
-td { border-bottom: 1px solid #e6e9ed; padding: 2px 9px 2px 0; vertical-align: top; } 
+td { border-bottom: 1px solid #e6e9ed; padding: 2px 9px 2px 0; vertical-align: top; }
 td { white-space: nowrap; } td.long { white-space: normal; min-width: 130px; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 div.wide { overflow-x: auto; }
