@@ -228,8 +228,7 @@ def accelerator_hours(sheet: Sheet, options: JobOptions, *, starts_known: bool) 
     team = text_literal(name) if options.team or options.workload else f"coalesce(team, {text_literal(name)})"
     total, bare, running, backwards = sheet.rows(
         """select count(*), count(*) filter (accelerators = 0), count(*) filter (seconds is null and start is not null),
-        count(*) filter (seconds < 0)
-        from jobs"""
+        count(*) filter (seconds < 0) from jobs"""
     )[0]
     if backwards:
         first = sheet.rows("select job_id from jobs where seconds < 0 order by job_id limit 1")[0][0]
