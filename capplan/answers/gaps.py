@@ -104,9 +104,8 @@ def gap_note(gaps: pd.DataFrame) -> str:
     Examples
     --------
     >>> names = ["table", "supposed", "change_usd", "change_share"]
-    >>> gap_note(pd.DataFrame([("limits", "nothing can be had on demand", 2e6, 0.2)], columns=names))
-    'Of the tables this book does not have, limits would change the plan most: if nothing can be had on demand, its cost moves by +$2.0M
-    (+20 %).'
+    >>> gap_note(pd.DataFrame([("limits", "nothing is on demand", 2e6, 0.2)], columns=names))
+    'Of the tables this book does not have, limits would change the plan most: if nothing is on demand, its cost moves by +$2.0M (+20 %).'
     """
     if gaps.empty:
         return ""

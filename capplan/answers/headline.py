@@ -1,4 +1,4 @@
-"""The sentence of a plan, in finance's words: P&L against budget, what to sign, by when, and what waiting costs; and the verdicts behind it."""
+"""The sentence of a plan, in finance's words: P&L against budget, what to sign, by when, what waiting costs; and its verdicts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def waiting(plan: Plan) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        if_instead, more_spend_amount (expected, undiscounted, planned quarters), more_unserved_amount (work left undone, at the price that the
+        if_instead, more_spend_amount (expected, undiscounted, planned), more_unserved_amount (work left undone, at the price that the
         book puts on it: nobody invoices it, and it is no part of the spend).
     """
     table = plan.purchases.alternatives.set_index("name")

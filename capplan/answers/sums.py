@@ -1,4 +1,4 @@
-"""Sums of a finished plan in the book's currency: its quarters, P&L against the budget, and amounts at the rates the ledger was booked at."""
+"""Sums of a finished plan in the book's currency: quarters, P&L against the budget, and amounts at the ledger's rates."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def usd_rates(plan: Plan) -> pd.Series:
 
 
 def in_currency(plan: Plan, usd: pd.Series, days: pd.Series | pd.Timestamp) -> pd.Series:
-    """Convert dollars to the book's currency at the rates of some days; days without an entry take the rate before them, or the first one."""
+    """Convert dollars to the book's currency at the rates of some days; a day without one takes the rate before it, or the first one."""
     if plan.scenario.currency == "USD":
         return usd.astype(float)
     rates = usd_rates(plan)
