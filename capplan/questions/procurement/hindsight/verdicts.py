@@ -141,8 +141,8 @@ def follow_verdicts(headline: str, verdicts: pd.DataFrame) -> str:
     >>> table = pd.DataFrame([("a", "2027Q1", 1.0, 5e6, *sure), ("b", "2027Q1", 1.0, 2e6, *close)], columns=COLUMNS)
     >>> follow_verdicts("Sign 2 contracts: the plan costs $9.0M.", table)
     'Sign 2 contracts: the plan costs $9.0M. Of these, sign a; b is too close to call.'
-    >>> follow_verdicts("Sign b.", table[1:])
-    'Too close to call, so wait: signing b now saves -$50.0k to $60.0k on paths the plan has not seen. If it is signed nevertheless: sign b.'
+    >>> follow_verdicts("X.", table[1:])
+    'Too close to call, so wait: signing b now saves -$50.0k to $60.0k on paths the plan has not seen. If it is signed nevertheless: x.'
     """
     single = verdicts[verdicts["offer_id"] != TOGETHER]
     together = verdicts[verdicts["offer_id"] == TOGETHER]
