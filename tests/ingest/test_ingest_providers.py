@@ -32,7 +32,10 @@ BILLS = {
         "ServiceName,SkuId,SkuMeter,ChargeDescription,PricingQuantity,PricingUnit,ConsumedQuantity,ConsumedUnit",
         [
             "1920,1920,USD,Oracle,ai,COMPUTE,B98415,Compute - GPU - H100,OCI - Compute - GPU - H100,192,GPU Per Hour,192,GPU Per Hour",
-            "3,3,USD,Oracle,ai,BLOCK_STORAGE,B91961,Block Volume - Storage,Boot volume of BM.GPU.H100.8,100,Gigabyte Storage Capacity Per Month,100,GB Months",
+            (
+                "3,3,USD,Oracle,ai,BLOCK_STORAGE,B91961,Block Volume - Storage,Boot volume of BM.GPU.H100.8,100,"
+                "Gigabyte Storage Capacity Per Month,100,GB Months"
+            ),
             "5,5,USD,Oracle,ai,COMPUTE,B97384,Compute - Standard - E5 - OCPU,OCPU,224,OCPU Per Hour,224,OCPU Per Hour",
             "768,768,USD,Oracle,chat,COMPUTE,B88518,BM.GPU4.8,BM.GPU4.8 bare metal,24,Hours,24,Hours",
         ],
@@ -86,9 +89,15 @@ BILLS = {
             "700,700,USD,Google Cloud,ai,Compute Engine,A-1,,Nvidia H100 80GB GPU running in Iowa,192,hour,691200,seconds",
             "90,90,USD,Google Cloud,ai,Compute Engine,A-2,,A3 Instance Core running in Iowa,4992,hour,17971200,seconds",
             "60,60,USD,Google Cloud,ai,Compute Engine,A-3,,A3 Instance Ram running in Iowa,44928,gibibyte hour,1,byte-seconds",
-            "80,80,USD,Google Cloud,chat,Compute Engine,A-4,,Nvidia L4 GPU attached to Spot Preemptible VMs running in Iowa,48,hour,172800,seconds",
+            (
+                "80,80,USD,Google Cloud,chat,Compute Engine,A-4,,"
+                "Nvidia L4 GPU attached to Spot Preemptible VMs running in Iowa,48,hour,172800,seconds"
+            ),
             "29,29,USD,Google Cloud,chat,Cloud TPU,A-5,,TpuV5e running in Iowa,24,hour,86400,seconds",
-            "400,400,USD,Google Cloud,chat,Compute Engine,A-6,,Commitment v1: Nvidia H100 80GB GPU in Iowa for 1 Year,96,hour,345600,seconds",
+            (
+                "400,400,USD,Google Cloud,chat,Compute Engine,A-6,,Commitment v1: Nvidia H100 80GB GPU in Iowa for 1 Year,96,"
+                "hour,345600,seconds"
+            ),
         ],
         {"ai": 192.0, "chat": 72.0},
     ),
