@@ -11,7 +11,10 @@ from capplan.ingest import ingest
 from capplan.ingest.known import known_table
 from capplan.ingest.machines import Recogniser, hours_of_unit
 
-HEAD = "BillingPeriodStart,ChargePeriodStart,ChargePeriodEnd,ChargeCategory,BilledCost,EffectiveCost,BillingCurrency,ProviderName,SubAccountName,"
+HEAD = (
+    "BillingPeriodStart,ChargePeriodStart,ChargePeriodEnd,ChargeCategory,BilledCost,EffectiveCost,"
+    "BillingCurrency,ProviderName,SubAccountName,"
+)
 DAY = "2026-09-01T00:00:00Z,2026-09-03T00:00:00Z,2026-09-04T00:00:00Z,Usage,"
 
 
@@ -148,7 +151,10 @@ def test_a_correction_in_the_next_months_bill_takes_from_the_month_it_corrects(t
     head = HEAD + "ChargeClass,SkuMeter,PricingQuantity,PricingUnit"
     first = DAY + "1320.96,1320.96,USD,AWS,ai,,BoxUsage:p5.48xlarge,24,Hrs"
     # billed in October, for the same day of September: six machine-hours were charged too many
-    later = "2026-10-01T00:00:00Z,2026-09-03T00:00:00Z,2026-09-04T00:00:00Z,Usage,-330.24,-330.24,USD,AWS,ai,Correction,BoxUsage:p5.48xlarge,-6,Hrs"
+    later = (
+        "2026-10-01T00:00:00Z,2026-09-03T00:00:00Z,2026-09-04T00:00:00Z,Usage,-330.24,-330.24,"
+        "USD,AWS,ai,Correction,BoxUsage:p5.48xlarge,-6,Hrs"
+    )
     (tmp_path / "book.yaml").write_text("name: t\n")
     ingest("focus", write(tmp_path, "2026-09.csv", f"{head}\n{first}\n"), tmp_path)
     found = ingest("focus", write(tmp_path, "2026-10.csv", f"{head}\n{later}\n"), tmp_path)
