@@ -11,6 +11,10 @@ from dataclasses import dataclass
 class CapplanError(Exception):
     """Base of every error that is meant for the user of capplan."""
 
+    def _render_traceback_(self) -> list[str]:
+        """Stand in a notebook as one message: where in our code it was raised helps nobody who reads a plan."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 @contextmanager
 def named(what: str) -> Iterator[None]:

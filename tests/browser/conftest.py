@@ -181,6 +181,49 @@ def lab(tmp_path_factory: pytest.TempPathFactory, book: Path) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="session")
+def steady(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a book of steady work, whose plan takes a second."""
+    from tests.questions.test_board import TABLES
+
+    folder = tmp_path_factory.mktemp("books") / "steady"
+    folder.mkdir()
+    for name, text in TABLES.items():
+        (folder / (f"{name}.yaml" if name == "book" else f"{name}.csv")).write_text(text)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def dashboard(tmp_path_factory: pytest.TempPathFactory, steady: Path) -> Iterator[Lab]:
+    """Serve the small book of steady work behind a path, with `capplan app`."""
+    chromium()
+    base, token = tmp_path_factory.mktemp("app"), secrets.token_hex(16)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "capplan.cli", "app", str(steady), f"--port={port}", "--base-url=/plans/"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "CAPPLAN_HEADLESS"))}
+    environment |= {
+        "JUPYTER_TOKEN": token,
+        "HOME": str(base),
+        "IPYTHONDIR": str(base),
+        "TMPDIR": str(base),
+        "JUPYTER_CONFIG_DIR": str(base),
+    }
+    with (base / "app.log").open("w") as log:
+        server = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            found = Lab(f"http://127.0.0.1:{port}/plans", token, base)
+            _wait_for(found, server, base / "app.log", path="/")
+            yield found
+        finally:
+            server.terminate()
+            try:
+                server.wait(20)
+            except subprocess.TimeoutExpired:
+                server.kill()
+
+
+@pytest.fixture(scope="session")
 def report(tmp_path_factory: pytest.TempPathFactory, book: Path) -> Path:
     """Make the report of the small book."""
     from capplan.outputs.run.report import write_report
@@ -189,17 +232,17 @@ def report(tmp_path_factory: pytest.TempPathFactory, book: Path) -> Path:
     return write_report(book, {}, tmp_path_factory.mktemp("reports"), lambda _: None).folder
 
 
-def _wait_for(lab: Lab, server: subprocess.Popen[bytes], log: Path, seconds: float = 90) -> None:
+def _wait_for(lab: Lab, server: subprocess.Popen[bytes], log: Path, seconds: float = 90, path: str = "/api/status") -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if server.poll() is not None:
             break
         try:
-            with urllib.request.urlopen(f"{lab.address}/api/status?token={lab.token}", timeout=2):
+            with urllib.request.urlopen(f"{lab.address}{path}?token={lab.token}", timeout=2):
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(0.3)
-    pytest.fail(f"JupyterLab did not start:\n{log.read_text()[-2000:]}")
+    pytest.fail(f"the server did not start:\n{log.read_text()[-2000:]}")
 
 
 @pytest.fixture(scope="session")

@@ -303,7 +303,7 @@ def test_saved_scenario_is_what_the_command_line_takes(tmp_path: Path) -> None:
     shown.controls["pinned_purchases"].widget.value = "[[offer_a, 2027Q1, 2]]"
     clock.rest()
     shown.buttons["save"].click()
-    assert "Saved scenario.yaml with 5 assumptions" in shown.status.value
+    assert "It holds 5 assumptions of its own" in shown.status.value
     loaded = overrides(None, tmp_path / "scenario.yaml")
     assert set(loaded) == {"price_factor", "risk_weight", "providers", "as_of", "pinned_purchases"}
     assert book.scenario.replaced(**loaded) == shown.scenario

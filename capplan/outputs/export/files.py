@@ -33,8 +33,13 @@ def inert_frame(frame: pd.DataFrame) -> pd.DataFrame:
     return safe.rename(columns={name: inert(name) for name in safe.columns})
 
 
+def table_text(frame: pd.DataFrame) -> str:
+    """Return a table as CSV: fixed number format, so that equal tables are equal bytes."""
+    return inert_frame(frame).to_csv(index=False, float_format="%.10g", date_format="%Y-%m-%d", lineterminator="\n")
+
+
 def write_table(frame: pd.DataFrame, path: Path) -> Path:
-    """Write a table as CSV: fixed number format, so that equal tables are equal bytes.
+    """Write a table as CSV (see `table_text`).
 
     Parameters
     ----------
@@ -43,7 +48,7 @@ def write_table(frame: pd.DataFrame, path: Path) -> Path:
     path
         File to write; its folder must exist.
     """
-    inert_frame(frame).to_csv(path, index=False, float_format="%.10g", date_format="%Y-%m-%d", lineterminator="\n", encoding="utf-8")
+    path.write_text(table_text(frame), encoding="utf-8", newline="")
     return path
 
 

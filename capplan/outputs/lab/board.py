@@ -16,12 +16,11 @@ from capplan.book.book import Book, load_book
 from capplan.book.scenario import Scenario
 from capplan.errors import CapplanError
 from capplan.outputs import charts
-from capplan.outputs.export.files import write_whole
 from capplan.outputs.lab.background import Background, Runs
 from capplan.outputs.lab.board_table import board_chart, board_html, comparison_html, scenario_text, workbook_bytes
 from capplan.outputs.lab.cards import CARDS, Card
 from capplan.outputs.lab.explore import error_text, file_name
-from capplan.outputs.lab.given import somebody_is_there
+from capplan.outputs.lab.given import hand_over, somebody_is_there
 from capplan.outputs.views.view import NO_MATHEMATICS
 
 TODAY = "Today"
@@ -187,14 +186,14 @@ class Board(ipywidgets.VBox):
         return button
 
     def _pressed(self, action: Callable[[], Any]) -> None:
-        """Do what a button says; what goes wrong is said in its place."""
+        """Do what a button says, and show what it says as HTML; what goes wrong is said in its place."""
         try:
             said = action()
         except (CapplanError, OSError) as error:
             self.status.value = error_text(str(error))
         else:
             if said:
-                self.status.value = html.escape(said)
+                self.status.value = said
 
     def _chosen(self, title: str) -> Column:
         column = next((asked.column for asked in self.asked if asked.title == title and asked.column), None)
@@ -206,30 +205,28 @@ class Board(ipywidgets.VBox):
         """Show two columns and their difference."""
         before, after = self._chosen(self.first.value), self._chosen(self.second.value)
         self.comparison.value = comparison_html(before, after, self._today.currency)
-        return f"{after.name} against {before.name}."
+        return html.escape(f"{after.name} against {before.name}.")
 
     def save(self) -> str:
         """Write the assumptions of the second chosen column as a file that `capplan plan --scenario` takes."""
         column = self._chosen(self.second.value)
-        path = self._folder / f"scenario_{file_name(column.name)}.yaml"
-        write_whole(path, scenario_text(column, self._book).encode())
-        return f"Saved {path.name}: capplan plan {self._book.path} --scenario {path.name} gives the same numbers."
+        name = f"scenario_{file_name(column.name)}.yaml"
+        said = hand_over(self._folder, name, scenario_text(column, self._book).encode())
+        return f"{said} {html.escape(f'capplan plan {self._book.path} --scenario {name}')} gives the same numbers."
 
     def export_workbook(self) -> str:
         """Write the board as an Excel workbook."""
         columns = {asked.title: asked.column for asked in self.asked if asked.column is not None}
         if not columns:
             raise CapplanError("There is no answer yet.")
-        write_whole(self._folder / "board.xlsx", workbook_bytes(columns, self._today, self._today.currency))
-        return "Wrote board.xlsx."
+        return hand_over(self._folder, "board.xlsx", workbook_bytes(columns, self._today, self._today.currency))
 
     def export_picture(self) -> str:
         """Write the chart as PNG."""
         columns = [asked.column for asked in self.asked if asked.column is not None]
         if not columns:
             raise CapplanError("There is no answer yet.")
-        write_whole(self._folder / "board.png", charts.to_png(board_chart(columns)))
-        return "Wrote board.png."
+        return hand_over(self._folder, "board.png", charts.to_png(board_chart(columns)))
 
     def clear(self) -> None:
         """Take every what-if from the board; today's plan stays."""

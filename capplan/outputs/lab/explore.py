@@ -21,12 +21,12 @@ from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.errors import CapplanError
 from capplan.outputs.charts import to_svg
-from capplan.outputs.export.files import write_table, write_whole
+from capplan.outputs.export.files import table_text
 from capplan.outputs.lab.controls import Control, control_for, label_of
 from capplan.outputs.lab.differences import difference_text
-from capplan.outputs.lab.given import somebody_is_there
+from capplan.outputs.lab.given import hand_over, somebody_is_there
 from capplan.outputs.views.view import NO_MATHEMATICS, View, folded
-from capplan.text import words
+from capplan.text import counted, words
 
 WAIT_SECONDS = 0.35
 #: Rest after a first answer before the full one is computed, so that one can go on moving.
@@ -242,25 +242,23 @@ class Explorer(ipywidgets.VBox):
 
     def save_scenario(self) -> str:
         """Write the overrides as YAML and say how to use them."""
-        path = self._folder / "scenario.yaml"
         changed = self.overrides()
         text = yaml.safe_dump(changed, sort_keys=True, allow_unicode=True) if changed else "{}\n"
-        write_whole(path, ("# Assumptions that differ from the book. Use: capplan plan BOOK --scenario scenario.yaml\n" + text).encode())
-        return f"Saved {path.name} with {len(changed)} assumption{'' if len(changed) == 1 else 's'} that differ from the book."
+        text = "# Assumptions that differ from the book. Use: capplan plan BOOK --scenario scenario.yaml\n" + text
+        return f"{hand_over(self._folder, 'scenario.yaml', text.encode())} It holds {counted(len(changed), 'assumption')} of its own."
 
     def export_chart(self) -> str:
         """Write the chart that is shown as SVG."""
         if self.view is None:
             raise CapplanError("There is no chart to export; mend the assumptions first.")
-        path = self._folder / f"{self._stem()}_{file_name(str(self.which.value))}.svg"
-        write_whole(path, to_svg(self.view.charts[self.which.value]).encode())
-        return f"Wrote {path.name}."
+        name = f"{self._stem()}_{file_name(str(self.which.value))}.svg"
+        return hand_over(self._folder, name, to_svg(self.view.charts[self.which.value]).encode())
 
     def export_table(self) -> str:
         """Write the table as CSV; text that a spreadsheet would run as a formula is made inert."""
         if self.view is None:
             raise CapplanError("There is no table to export; mend the assumptions first.")
-        return f"Wrote {write_table(self.view.table, self._folder / f'{self._stem()}.csv').name}."
+        return hand_over(self._folder, f"{self._stem()}.csv", table_text(self.view.table).encode())
 
     def _stem(self) -> str:
         return file_name(getattr(self._show, "__name__", "view").removeprefix("show_"))
@@ -275,7 +273,7 @@ class Explorer(ipywidgets.VBox):
                 self.status.value = error_text(str(error))
             else:
                 if said:
-                    self.status.value = html.escape(said)
+                    self.status.value = said
 
         button.on_click(pressed)
         return button

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
+import base64
+import html
 import itertools
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from capplan.book.scenario import Scenario
 from capplan.errors import ScenarioError, nearest
+from capplan.outputs.export.files import write_whole
 
 #: How papermill begins the cell that it puts behind a notebook's parameters.
 INJECTED = "# Parameters\n"
@@ -71,7 +75,7 @@ def somebody_is_there() -> bool:
     """
     if os.environ.get("CAPPLAN_HEADLESS"):
         return False
-    if os.environ.get("SERVER_SOFTWARE", "").startswith("voila"):
+    if is_dashboard():
         return True
     try:
         from IPython import get_ipython
@@ -80,3 +84,23 @@ def somebody_is_there() -> bool:
     kernel = getattr(get_ipython(), "kernel", None)
     request = kernel.get_parent("shell") if kernel is not None else {}
     return bool(request.get("content", {}).get("allow_stdin", True))
+
+
+def is_dashboard() -> bool:
+    """Tell whether the cells run for a dashboard: Voila names itself in the environment of its kernels."""
+    return os.environ.get("SERVER_SOFTWARE", "").startswith("voila")
+
+
+def hand_over(folder: Path, name: str, content: bytes) -> str:
+    """Give a file to the person: in a notebook it lies in a folder; in a dashboard, whose folders nobody reads, it is a link to save it by.
+
+    Returns
+    -------
+    str
+        What to say about it, as HTML.
+    """
+    if is_dashboard():
+        data = base64.b64encode(content).decode()
+        return f'<a download="{html.escape(name)}" href="data:application/octet-stream;base64,{data}">Download {html.escape(name)}</a>'
+    write_whole(folder / name, content)
+    return f"Wrote {html.escape(name)}."

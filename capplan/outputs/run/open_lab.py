@@ -60,13 +60,13 @@ def open_lab(book_path: Path, port: int, more: Sequence[str] = (), say: Callable
         server = subprocess.Popen(command, env={**os.environ, "CAPPLAN_BOOK": str(book_path.resolve())})
     except OSError as error:
         raise ReportError(f"JupyterLab cannot be started: {error}") from error
-    threading.Thread(target=_check, args=(book_path, port, say), daemon=True).start()
-    code = _wait(server)
+    threading.Thread(target=check_beside, args=(book_path, port, say), daemon=True).start()
+    code = wait_for_end(server)
     if code:
         raise CapplanError(f"JupyterLab ended with code {code}; see its messages above")
 
 
-def _wait(server: subprocess.Popen[bytes]) -> int:
+def wait_for_end(server: subprocess.Popen[bytes]) -> int:
     """Wait for the server; Ctrl-C is its own to answer, and it ends with us."""
     main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
@@ -80,7 +80,7 @@ def _wait(server: subprocess.Popen[bytes]) -> int:
             signal.signal(signal.SIGINT, before)
 
 
-def _check(book_path: Path, port: int, say: Callable[[str], None]) -> None:
+def check_beside(book_path: Path, port: int, say: Callable[[str], None]) -> None:
     """Say what is wrong with the book, once the server has started (it comes first: both would share the processor)."""
     for _ in range(60):
         with socket.socket() as probe:
