@@ -2,8 +2,8 @@
 
 WIDE = frozenset(
     (
-        "cli.py:plan",
-        "cli.py:sweep",
+        "cli/commands.py:plan",
+        "cli/commands.py:sweep",
         "optimize/bases.py:_leaving",
         "optimize/bases.py:_pivot",
         "optimize/mixing.py:mix_levels",

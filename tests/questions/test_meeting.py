@@ -102,7 +102,7 @@ def test_a_second_click_while_computing_is_said(made):
     button = shown.cards["Demand changes by"][0].children[0]
     button.click()
     button.click()
-    assert "is being computed already" in shown.status.value
+    assert "is being computed already" in shown.notice.value
     assert len(shown.asked) == 2
     runs.finish("full")
     button.click()
@@ -114,14 +114,14 @@ def test_an_impossible_value_says_which_card_and_an_answer_that_fails_stands_in_
     _, number, _ = shown.cards["Demand changes by"]
     number.value = -100
     shown.cards["Demand changes by"][0].children[0].click()
-    assert "Demand changes by -100 %: impossible; give -90 to 900" in shown.status.value
+    assert "Demand changes by -100 %: impossible; give -90 to 900" in shown.notice.value
     shown.ask("Demand changes by", 300, EVERYTHING)
     runs.finish("first")
     runs.finish("full")
     assert "nothing can serve so much" in shown.table.value
     shown.first.value, shown.second.value = TODAY, shown.asked[1].title
     shown.buttons["compare"].click()
-    assert "has no answer yet" in shown.status.value
+    assert "has no answer yet" in shown.notice.value
 
 
 def test_what_ifs_stack_compare_and_are_saved_as_a_run_takes_them(made, tmp_path):
@@ -166,7 +166,7 @@ def test_text_of_a_book_is_inert_on_the_board(made):
     shown.ask("Demand changes by", 30, EVERYTHING)
     runs.finish("full")
     shown.buttons["compare"].click()
-    for part in (shown.headline, shown.table, shown.comparison, shown.picture, shown.status):
+    for part in (shown.headline, shown.table, shown.comparison, shown.picture, shown.status, shown.notice):
         assert "<script" not in part.value
     assert "&lt;script&gt;" in shown.table.value
     assert {"tex2jax_ignore", "mathjax_ignore"} <= set(shown._dom_classes)
@@ -177,7 +177,7 @@ def test_a_book_that_changes_on_disk_is_said_and_read_again_on_a_click(made):
     file = shown._book.path / "offers.csv"
     file.write_text(file.read_text().replace(",12,", ",13,"))
     shown.cards["Spot is gone"][0].children[0].click()
-    assert "has changed on disk" in shown.status.value
+    assert "has changed on disk" in shown.notice.value
     assert len(shown.asked) == 1
     shown.buttons["reload"].click()
     runs.finish("full")

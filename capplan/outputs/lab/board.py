@@ -65,11 +65,11 @@ class Board(ipywidgets.VBox):
         self._book, self._today, self._folder, self._runs = book, scenario, folder or Path.cwd(), runs or Background()
         self._stamp = _stamp(book.path)
         self.asked: list[Asked] = []
-        self.headline, self.status, self.picture, self.table, self.comparison = (
-            ipywidgets.HTML(layout=ipywidgets.Layout(width="auto")) for _ in range(5)
+        self.headline, self.status, self.notice, self.picture, self.table, self.comparison = (
+            ipywidgets.HTML(layout=ipywidgets.Layout(width="auto")) for _ in range(6)
         )
-        for part, name in ((self.headline, "headline"), (self.status, "status"), (self.picture, "picture"), (self.table, "table")):
-            part.add_class(f"capplan-{name}")
+        for name in ("headline", "status", "notice", "picture", "table"):
+            getattr(self, name).add_class(f"capplan-{name}")
         self.cards = {card.name: self._card(card) for card in CARDS}
         self.onto = ipywidgets.Dropdown(options=[TODAY], description="On top of", layout=ipywidgets.Layout(width="330px"))
         self.first, self.second = (
@@ -92,7 +92,7 @@ class Board(ipywidgets.VBox):
         top = ipywidgets.HBox([self.picture, cards])
         choose = ipywidgets.HBox([self.first, self.second, *self.buttons.values()], layout=ipywidgets.Layout(flex_flow="row wrap"))
         super().__init__(
-            children=[self.headline, self.status, top, self.table, choose, self.comparison],
+            children=[self.headline, self.status, self.notice, top, self.table, choose, self.comparison],
             layout=ipywidgets.Layout(width="auto", min_width="0"),
         )
         for name in ("capplan-meeting", *NO_MATHEMATICS):
@@ -188,12 +188,9 @@ class Board(ipywidgets.VBox):
     def _pressed(self, action: Callable[[], Any]) -> None:
         """Do what a button says, and show what it says as HTML; what goes wrong is said in its place."""
         try:
-            said = action()
+            self.notice.value = action() or ""
         except (CapplanError, OSError) as error:
-            self.status.value = error_text(str(error))
-        else:
-            if said:
-                self.status.value = said
+            self.notice.value = error_text(str(error))
 
     def _chosen(self, title: str) -> Column:
         column = next((asked.column for asked in self.asked if asked.title == title and asked.column), None)

@@ -26,7 +26,7 @@ TOKEN = "JUPYTER_TOKEN"  # noqa: S105 - the name of a variable, no secret
 FORGOTTEN_SECONDS = 600
 #: Voila's own page with nothing in it that another host would have to send.
 PAGE = """{% extends 'voila/templates/lab/index.html.j2' %}
-{% block notebook_css %}{{ super() | replace("https://cdn.jsdelivr.net/", "data:text/css,") }}{% endblock %}"""
+{% block notebook_css %}{{ super() | replace('href="https:', 'data-left-out="') }}{% endblock %}"""
 #: The first page: the questions as links.
 FIRST_PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>capplan</title><link rel="icon" href="data:;base64,=">
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>body{font:16px/1.5 system-ui,sans-serif;max-width:46em;margin:3em auto;

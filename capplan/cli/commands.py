@@ -1,84 +1,17 @@
-"""The command line: every command is one call into the library."""
+"""The commands: every one is one call into the library."""
 
 from __future__ import annotations
 
 import json
-import os
 import sys
-import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from capplan import __version__
-from capplan.book.plain_yaml import NotYamlError, read_yaml
-from capplan.errors import CapplanError, ScenarioError
-
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
-
-BookFolder = Annotated[Path, typer.Argument(metavar="BOOK", help="Folder of the book.")]
-Parameters = Annotated[
-    list[str] | None, typer.Option("-p", "--parameter", metavar="NAME=VALUE", help="Override an assumption; repeat for more.")
-]
-ScenarioFile = Annotated[Path | None, typer.Option("--scenario", help="YAML file of assumptions to override.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print a machine-readable answer on standard output.")]
-Out = Annotated[Path, typer.Option("--out", help="Folder the reports go to.")]
-
-
-def _version(wanted: bool) -> None:
-    """Print the version and end."""
-    if wanted:
-        typer.echo(f"capplan {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _about(
-    version: Annotated[bool, typer.Option("--version", help="Show the version and end.", callback=_version, is_eager=True)] = False,
-) -> None:
-    """Capacity planning and economics of AI infrastructure: from a book of inputs to a dated purchase plan."""
-
-
-def say(text: str) -> None:
-    """Show progress, apart from the answer on standard output."""
-    typer.echo(text, err=True)
-
-
-def overrides(parameters: list[str] | None, scenario_file: Path | None) -> dict[str, Any]:
-    """Collect the assumptions given on the command line; -p wins over the file."""
-    values: dict[str, Any] = {}
-    if scenario_file is not None:
-        try:
-            loaded = read_yaml(scenario_file.read_text(encoding="utf-8-sig"))
-        except (OSError, NotYamlError, UnicodeDecodeError) as error:
-            raise ScenarioError(f"{scenario_file} cannot be read as YAML: {error}") from error
-        if not isinstance(loaded, dict):
-            raise ScenarioError(f"{scenario_file} must hold `name: value` lines")
-        values.update({str(name): value for name, value in loaded.items()})
-    for text in parameters or []:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise ScenarioError(f"-p {text}: write it as name=value, for example -p risk_weight=0.3")
-        try:
-            values[name.strip()] = read_yaml(value)
-        except NotYamlError as error:
-            raise ScenarioError(f"-p {text[:80]}: the value cannot be read ({error}); quote texts with special characters") from error
-    return values
-
-
-def answer(
-    as_json: bool, headline: str, scenario: Mapping[str, Any], tables: Mapping[str, Any], warnings: list[str], plain: str | None = None
-) -> None:
-    """Print the answer: one JSON object, or the headline with the warnings."""
-    if as_json:
-        records = {name: json.loads(frame.to_json(orient="records", date_format="iso")) for name, frame in tables.items()}
-        typer.echo(json.dumps({"headline": headline, "scenario": scenario, "tables": records, "warnings": warnings}, default=str))
-        return
-    for warning in warnings:
-        say(f"note: {warning}")
-    typer.echo(plain or headline)
+from capplan.cli.shared import AsJson, BookFolder, Out, Parameters, ScenarioFile, answer, app, named_pairs, overrides, say
+from capplan.errors import CapplanError
 
 
 @app.command()
@@ -250,14 +183,6 @@ def start(
     )
 
 
-def named_pairs(texts: list[str] | None, flag: str) -> dict[str, str]:
-    """Split name=value texts of a flag."""
-    wrong = [text for text in texts or [] if "=" not in text]
-    if wrong:
-        raise CapplanError(f"{flag} {wrong[0]}: write it as name=value")
-    return dict(text.split("=", 1) for text in texts or [])
-
-
 @app.command()
 def ingest(
     format_: Annotated[
@@ -347,55 +272,3 @@ def export(
         [],
         found.text.rstrip("\n") if file is None else f"{found.headline}\nWritten to {file}",
     )
-
-
-@app.command()
-def lab(
-    book: BookFolder,
-    more: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- ARGUMENTS]", help="For JupyterLab, such as --allow-root --no-browser --ip=0.0.0.0.")
-    ] = None,
-    port: Annotated[int, typer.Option(help="Port of the notebook server.")] = 8888,
-) -> None:
-    """Open the notebooks on BOOK in JupyterLab."""
-    from capplan.outputs.run.open_lab import open_lab
-
-    open_lab(book, port, more or (), say)
-
-
-@app.command("app")
-def dashboard(
-    book: BookFolder,
-    more: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- ARGUMENTS]", help="For the server (Voila), such as --Voila.ip=0.0.0.0.")
-    ] = None,
-    port: Annotated[int, typer.Option(help="Port of the server.")] = 8866,
-    base_url: Annotated[str, typer.Option("--base-url", metavar="PATH", help="Path behind a proxy, such as /plans/.")] = "/",
-) -> None:
-    """Serve the same views of BOOK without code, for people with a browser and the token (JUPYTER_TOKEN, or a new one)."""
-    from capplan.outputs.run.dashboard import open_dashboard
-
-    open_dashboard(book, port, base_url, more or (), say)
-
-
-def main() -> None:
-    """Run the command line; every expected failure is one message and a non-zero exit."""
-    from capplan.outputs.run.stopping import stoppable
-
-    try:
-        with stoppable(say):
-            app()
-    except CapplanError as error:
-        say(f"capplan: {error}")
-        sys.exit(1)
-    except BrokenPipeError:
-        sys.exit(1)
-    except Exception as error:
-        if os.environ.get("CAPPLAN_DEBUG"):
-            traceback.print_exc()
-        say(f"capplan: internal error ({type(error).__name__}: {error}). Set CAPPLAN_DEBUG=1 to see where, and report it.")
-        sys.exit(70)
-
-
-if __name__ == "__main__":
-    main()

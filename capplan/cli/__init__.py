@@ -1,0 +1,32 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+from capplan.cli import commands, servers
+from capplan.cli.shared import app, overrides, say
+from capplan.errors import CapplanError
+
+__all__ = ["app", "commands", "main", "overrides", "servers"]
+
+
+def main() -> None:
+    """Run the command line; every expected failure is one message and a non-zero exit."""
+    from capplan.outputs.run.stopping import stoppable
+
+    try:
+        with stoppable(say):
+            app()
+    except CapplanError as error:
+        say(f"capplan: {error}")
+        sys.exit(1)
+    except BrokenPipeError:
+        sys.exit(1)
+    except Exception as error:
+        if os.environ.get("CAPPLAN_DEBUG"):
+            traceback.print_exc()
+        say(f"capplan: internal error ({type(error).__name__}: {error}). Set CAPPLAN_DEBUG=1 to see where, and report it.")
+        sys.exit(70)
