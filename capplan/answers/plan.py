@@ -320,8 +320,8 @@ def hindsight_of(book: Book, scenario: Scenario) -> tuple[OutOfSample, Rolling]:
         fresh = unseen_of(book, scenario)
         few = sample_paths(fresh, a.rolling_paths, a.seed)
         problem = problem_of(book, scenario)
-        judged = judge_on_fresh_paths(problem, fresh, plan.purchases, plan.proof.upper_usd - plan.proof.lower_usd, a)
-        return judged, rehearse_plan(problem, few, plan.purchases, a)
+        judged = judge_on_fresh_paths(problem, fresh, plan.decided, plan.proof.upper_usd - plan.proof.lower_usd, a)
+        return judged, rehearse_plan(problem, few, plan.decided, a)
 
     return remembered(f"hindsight-{work_digest(scenario)}", book, PURCHASE_TABLES, a, compute)
 
@@ -344,6 +344,7 @@ def ledger_of(book: Book, scenario: Scenario) -> Ledger:
     return build_ledger(
         scenario.section(LedgerAssumptions),
         purchases=bought.purchases,
+        departures=bought.departures,
         dispatch=bought.dispatch,
         capacity=bought.capacity,
         costs=bought.costs,

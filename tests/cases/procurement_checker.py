@@ -45,7 +45,8 @@ class Checker:
         self.paths = records(problem.price_paths)
         self.model = pulp.LpProblem("check", pulp.LpMinimize)
         self.cost: list[Any] = []
-        self.contracts = [*self.signed(), *self.offered()]
+        signed, offered = self.signed(), self.offered()
+        self.contracts = [*signed, *offered, *self.given_back(signed, offered)]
 
     # --- what is there -----------------------------------------------------------------------------------------------------------------
 
@@ -64,7 +65,7 @@ class Checker:
         for row in records(self.p.commitments):
             end = row["end"] + pd.Timedelta(days=1)
             count = self.machines[row["sku"]]["accelerator_count"]
-            found.append(row | {"last": end, "taken": row["machines"], "size": count, "paid": False, "from": row["start"]})
+            found.append(row | {"last": end, "taken": row["machines"], "size": count, "paid": False, "from": row["start"], "first": True})
             before: Any = row["machines"]
             while row.get("renewal_usd_per_hour") is not None and self.days[0] <= end < self.end:
                 taken = self.model.add_variable(f"renew {row['commitment_id']} {end:%Y%m%d}", 0, row["machines"], "Integer")
@@ -84,6 +85,46 @@ class Checker:
                 )
                 end = last
         return found
+
+    def given_back(self, signed: list[dict[str, Any]], offered: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Machines of signed contracts that are left, sold or exchanged at the start of a planned quarter: contracts for fewer than no machines."""
+        found, exchanged = [], defaultdict(list)
+        told = pd.Timestamp(self.a.as_of) + pd.Timedelta(days=self.a.approval_days)
+        for row in (one for one in signed if one.get("first")):
+            name, exit_share, resale = row["commitment_id"], row.get("exit_cost_share", 1.0), row.get("resale_share")
+            days = [day for day in self.days[: self.count] if max(told, row["start"]) <= day < row["last"]]
+            if row.get("notice_date") is not None and row["notice_date"] < told:
+                days = []
+            gone: list[Any] = []
+            prepaid = min(row.get("upfront_paid_usd", 0.0) / (row["machines"] * row["usd_per_hour"] * self.hours_of(row)), 1.0)
+            for day in days:
+                left = row["usd_per_hour"] * sum(2190 * self.part(q, day, row["last"]) for q in range(len(self.days) - 1))
+                costs = [exit_share * (1 - prepaid) * left] if exit_share < 1 else []
+                costs += [(1 - prepaid - resale * min(self.move(row, day), 1.0)) * left] if resale else []
+                about = row | {"from": day, "paid": True, "first": False, "open": 1 - prepaid}
+                if costs:
+                    taken = self.model.add_variable(f"leave {name} {day:%Y%m%d}", 0, row["machines"], "Integer")
+                    gone.append(taken)
+                    found.append(about | {"taken": -taken, "at_once": -min(costs), "lost": -prepaid * left})
+                if row.get("exchangeable"):
+                    taken = self.model.add_variable(f"exchange {name} {day:%Y%m%d}", 0, row["machines"], "Integer")
+                    gone.append(taken)
+                    exchanged[day].append(left * taken)
+                    found.append(about | {"taken": -taken, "at_once": prepaid * left, "lost": -prepaid * left})
+            again = [one["taken"] for one in signed if one["commitment_id"] == name and not one.get("first")][:1]
+            self.model += pulp.lpSum([*gone, *again]) <= row["machines"]
+        for day, worth in exchanged.items():
+            bought = [
+                row["usd_per_hour"] * sum(2190 * self.part(q, row["from"], row["last"]) for q in range(len(self.days) - 1)) * row["taken"]
+                for row in offered
+                if row["from"] == day
+            ]
+            self.model += pulp.lpSum(worth) <= pulp.lpSum(bought)
+        return found
+
+    def hours_of(self, row: dict[str, Any]) -> float:
+        """Hours of a signed contract, by the calendar."""
+        return float((row["last"] - row["start"]) / pd.Timedelta(hours=1))
 
     def offered(self) -> list[dict[str, Any]]:
         """Offers in each planned quarter that begins late enough."""
@@ -134,6 +175,10 @@ class Checker:
             first = next(q for q, amount in enumerate(hours) if amount)
             kept = 1.0 if self.a.horizon_end == "truncate" else sum(hours[:until]) / sum(hours)
             evenly = sum(amount * growth ** (-(q + 0.5) / 4) for q, amount in enumerate(hours[:until]))
+            if "at_once" in row:
+                once = row["at_once"] * kept * growth ** (-first / 4)
+                self.cost.append((row["usd_per_hour"] * row["open"] * evenly + once) * row["taken"])
+                continue
             usd = (1 - row["upfront_share"]) * evenly + row["upfront_share"] * sum(hours) * kept * growth ** (-first / 4)
             self.cost.append(row["usd_per_hour"] * usd * row["taken"])
 
@@ -275,4 +320,9 @@ class Checker:
                     committed = pulp.lpSum(
                         row["usd_per_hour"] * 2190 * self.part(q, row["from"], row["last"]) * row["taken"] for row in self.contracts
                     )
-                    self.model += committed + pulp.lpSum(spent[label]) <= limit["amount"]
+                    once = pulp.lpSum(
+                        (row["at_once"] + row["lost"]) * row["taken"]
+                        for row in self.contracts
+                        if "at_once" in row and row["from"] == self.days[q]
+                    )
+                    self.model += committed + once + pulp.lpSum(spent[label]) <= limit["amount"]

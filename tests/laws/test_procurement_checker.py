@@ -57,6 +57,10 @@ def rich(seed: int) -> Problem:
             "2026-05-10",
             str(pick("2027-02-14", "2027-05-20", "2027-03-31")),
             renewal_usd_per_hour=pick(None, price(1, 3)),
+            exit_cost_share=pick(1.0, 1.0, 0.1, 0.5),
+            resale_share=pick(None, None, 0.4),
+            exchangeable=pick(False, False, True),
+            upfront_paid_usd=pick(0.0, 5000.0),
         ),
         commitment("b", float(rng.integers(1, 5)), "2026-08-01", "2027-07-31", sku="old", renewal_usd_per_hour=pick(None, price(1, 3))),
     ]

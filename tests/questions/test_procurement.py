@@ -223,7 +223,8 @@ def test_a_contract_signed_serves_until_it_ends_and_its_cost_is_sunk() -> None:
 
 def test_a_contract_that_ends_within_a_quarter_counts_by_its_share() -> None:
     plan = solve(demand([[5.0, 5.0]]), [ON_DEMAND], commitments=[commitment("old", 3.0, "2026-07-01", "2027-02-14")])
-    assert plan.capacity["accelerators"].tolist() == [pytest.approx(3.0 * 45 / 90)]
+    assert plan.capacity["accelerators"].tolist() == [3.0]
+    assert plan.capacity["share"].tolist() == [pytest.approx(45 / 90)]
 
 
 def test_a_contract_is_renewed_for_as_many_machines_as_are_needed_each_time_it_ends() -> None:

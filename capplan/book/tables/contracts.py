@@ -28,6 +28,18 @@ class Commitments(Table):
     exit_cost_share: float = column(
         "Share of the remaining payments due if it is ended early; 1 = no exit right.", optional=True, default=1.0, ge=0, le=1
     )
+    resale_share: float = column(
+        "Share of the price of what is left of its term that another company pays for it; empty = it may not be sold. Later it moves with"
+        " the machine's prices.",
+        optional=True,
+        ge=0,
+        le=1,
+    )
+    exchangeable: bool = column(
+        "May what is left of it be exchanged for another contract of the same provider that is worth at least as much?",
+        optional=True,
+        default=False,
+    )
     upfront_paid_usd: float = column("Already paid at signing.", unit="USD", optional=True, default=0.0, ge=0)
     discounts: str = column("What the contract pays for: units, usd_per_hour or none.", optional=True, default="units", isin=DISCOUNTS)
     guarantees_capacity: bool = column("Is the machine surely there?", optional=True, default=True)

@@ -159,7 +159,8 @@ def layers(
     Parameters
     ----------
     data
-        x (quarter), layer, value; rows of one quarter and layer are stacked on each other.
+        x (quarter), layer, value; rows of one quarter and layer are stacked on each other. With begin and end (shares of the quarter that
+        are over), a row is drawn in that part of its quarter.
     band
         x, low, median, high: the demand over the stack.
     changes
@@ -185,16 +186,12 @@ def layers(
     )
     edges = [table["x"]] + ([theme.checked(frame, [x], "layers")[x] for frame in (band, changes) if frame is not None and not frame.empty])
     across = _time_channel(pd.concat(edges, ignore_index=True), chart="layers")
-    marks = [
-        alt.Chart(table)
-        .mark_bar(stroke="#ffffff", strokeWidth=0.8)
-        .encode(
-            x=across,
-            y=alt.Y("value:Q", stack="zero", **_value_axis(value_title, unit)),
-            color=alt.Color("layer:N", scale=scale, legend=legend),
-            order=alt.Order("rank:Q", sort="ascending"),
-        )
-    ]
+    colour, height = alt.Color("layer:N", scale=scale, legend=legend), _value_axis(value_title, unit)
+    stacked = alt.Chart(table).mark_bar(stroke="#ffffff", strokeWidth=0.8)
+    order = alt.Order("rank:Q", sort="ascending")
+    marks = [stacked.encode(x=across, y=alt.Y("value:Q", stack="zero", **height), color=colour, order=order)]
+    if {"begin", "end"} <= set(data):
+        marks = _in_parts(table.assign(begin=data["begin"].to_numpy(), end=data["end"].to_numpy()), across, height, colour)
     if band is not None and not band.empty:
         over = theme.checked(band, [x, "low", "median", "high"], "layers, band", ["low", "median", "high"]).rename(columns={x: "x"})
         strokes = alt.Scale(domain=list(DEMAND_LINES), range=[[1, 0], [4, 3]])
@@ -209,8 +206,27 @@ def layers(
     if changes is not None and not changes.empty:
         marks += _changes(changes, table, band, x, across)
         subtitle = f"{subtitle}. {CHANGES_NOTE}" if subtitle else CHANGES_NOTE
-    height = theme.legend_height([*shown, *(DEMAND_LINES if band is not None else ())])
-    return theme.finish(alt.layer(*marks), title, subtitle, height=max(360, height))
+    least = theme.legend_height([*shown, *(DEMAND_LINES if band is not None else ())])
+    return theme.finish(alt.layer(*marks), title, subtitle, height=max(360, least))
+
+
+def _in_parts(table: pd.DataFrame, across: alt.X, height: dict[str, Any], colour: alt.Color) -> list[Any]:
+    """Stack what is there in each part of a quarter, as wide as the part lasts; parts of one quarter begin and end where others do."""
+    table = table.sort_values(["x", "begin", "rank"], kind="stable")
+    table["top"] = table.groupby(["x", "begin"])["value"].cumsum()
+    table["bottom"] = table["top"] - table["value"]
+    return [
+        alt.Chart(part)
+        .mark_rect(stroke="#ffffff", strokeWidth=0.8)
+        .encode(
+            x=theme.at_band(across, float(begin)),
+            x2=alt.X2("x:O", bandPosition=float(end)),
+            y=alt.Y("top:Q", **height),
+            y2="bottom:Q",
+            color=colour,
+        )
+        for (begin, end), part in table.groupby(["begin", "end"], sort=True)
+    ]
 
 
 def _changes(changes: pd.DataFrame, table: pd.DataFrame, band: pd.DataFrame | None, x: str, across: alt.X) -> list[Any]:

@@ -113,6 +113,7 @@ def tables_of(plan: Plan) -> dict[str, pd.DataFrame]:
         "unit_costs": unit_tables.unit_costs(plan),
         "ledger": plan.ledger.entries,
         "purchases": bought.purchases,
+        "departures": bought.departures,
         "capacity": bought.capacity,
         "dispatch": bought.dispatch,
         "costs": bought.costs,

@@ -106,7 +106,7 @@ def _because(plan: Plan, row: dict[Any, Any]) -> str:
     mine = capacity[
         (capacity["provider"] == row["provider"]) & (capacity["accelerator"] == row["accelerator"]) & (capacity["source"] == "existing")
     ]
-    held = mine.groupby("quarter")["accelerators"].sum().reindex(quarters_of(plan), fill_value=0.0)
+    held = (mine["accelerators"] * mine["share"]).groupby(mine["quarter"]).sum().reindex(quarters_of(plan), fill_value=0.0)
     here = str(row["quarter"])
     if here in held.index:
         before = held.iloc[max(list(held.index).index(here) - 1, 0)]
@@ -123,9 +123,10 @@ def renewals(plan: Plan, book: Book) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        date (last day for it), contract_id, provider, what (give notice, renew, let it end), ends, owed_amount (still to be paid),
+        date (last day for it), contract_id, provider, what (give notice, renew, let it end; or leave, sell or exchange some machines
+        early), ends, owed_amount (still to be paid),
         exit_amount (what leaving today
-        costs), missed_amount (what is owed if the date is missed: a contract that renews by itself, for its term at its renewal price).
+        costs), missed_amount (what is owed if the date is missed: a contract that renews by itself, for its term at its renewal price; of machines left early, what keeping them would cost).
     """
     as_of, after = pd.Timestamp(plan.scenario.as_of), quarter_end(quarters_of(plan)[-1]) + pd.DateOffset(years=1)
     signed = book.get("commitments")
@@ -152,6 +153,11 @@ def renewals(plan: Plan, book: Book) -> pd.DataFrame:
         left = 0.0 if about is None else float(about["owed_usd"])
         leaving = np.nan if about is None else float(about["exit_cost_usd"])
         rows.append((date, name, str(providers.get(row["sku"], "")), what, row["end"], left, leaving, missed))
+    ends = signed.set_index("commitment_id")["end"]
+    for gone in plan.purchases.departures.to_dict("records"):
+        what = f"{gone['what']} {gone['machines']:g} of {gone['of_machines']:g} machines on {gone['day']:%Y-%m-%d}"
+        about = (gone["sign_by"], gone["contract_id"], gone["provider"], what, ends[gone["contract_id"]])
+        rows.append((*about, gone["not_owed_usd"], gone["exit_usd"], gone["saves_usd"]))
     table = pd.DataFrame(rows, columns=["date", "contract_id", "provider", "what", "ends", "owed_amount", "exit_amount", "missed_amount"])
     table = table.sort_values(["date", "contract_id"], ignore_index=True)
     for name in ("owed_amount", "exit_amount", "missed_amount"):

@@ -12,7 +12,7 @@ from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.outputs import charts
 from capplan.outputs.views.decision_tables import decisions
-from capplan.outputs.views.plan_tables import in_plain_words
+from capplan.outputs.views.plan_tables import at_moments, in_plain_words
 from capplan.outputs.views.view import View
 from capplan.questions.procurement.work.accelerators_needed import accelerators_needed
 from capplan.text import counted, money, words
@@ -56,19 +56,13 @@ def _changes(book: Book, purchases: pd.DataFrame, quarters: list[str]) -> pd.Dat
 
 def _capacity_chart(book: Book, plan_capacity: pd.DataFrame, purchases: pd.DataFrame, need: pd.DataFrame) -> Any:
     """Draw capacity by kind against the demand band."""
-    existing = (
-        plan_capacity[plan_capacity["source"] == "existing"]
-        .groupby("quarter", as_index=False)["accelerators"]
-        .sum()
-        .assign(term="existing")
-    )
-    later = plan_capacity[plan_capacity["source"] == "bought"].groupby(["quarter", "term"], as_index=False)["accelerators"].sum()
-    data = pd.concat([existing, later], ignore_index=True)[["quarter", "term", "accelerators"]]
+    kind = plan_capacity["term"].where(plan_capacity["source"] == "bought", "existing")
+    data = at_moments(plan_capacity.assign(term=kind), ["term"])
     peak = need[need["hour"] == "peak"].pivot_table(index="quarter", columns="quantile", values="accelerators")
     band = pd.DataFrame({"quarter": peak.index, "low": peak[0.1].to_numpy(), "median": peak[0.5].to_numpy(), "high": peak[0.9].to_numpy()})
-    held_share = data.groupby("quarter")["accelerators"].sum().reindex(band["quarter"], fill_value=0.0).to_numpy() / band["median"].clip(
-        lower=1e-9
-    )
+    held_share = (data["accelerators"] * (data["end"] - data["begin"])).groupby(data["quarter"]).sum().reindex(
+        band["quarter"], fill_value=0.0
+    ).to_numpy() / band["median"].clip(lower=1e-9)
     first, last = band["quarter"].iloc[0], band["quarter"].iloc[-1]
     title = f"Contracts hold {held_share.iloc[0]:.0%} of the median peak need in {first}, {held_share.iloc[-1]:.0%} in {last}"
     changes = _changes(book, purchases, list(band["quarter"]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 
@@ -163,3 +165,27 @@ def stale_prices(plan: Plan) -> pd.DataFrame:
     wanted = prices["offer_id"].isin(used) | (pd.Series([key in pools for key in keys], index=prices.index) & places)
     columns = ["offer_id", "provider", "accelerator", "term", "effective_usd_per_accelerator_hour"]
     return prices.loc[wanted & prices["stale"], columns].reset_index(drop=True)
+
+
+def at_moments(capacity: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Return what is there in each stretch of a quarter in which nothing changes: quarter, begin, end (shares of the quarter that are over), the keys, accelerators.
+
+    Parameters
+    ----------
+    capacity
+        As in `answer.Purchases.capacity`; its rows of one quarter may begin and end on different days.
+    keys
+        What is told apart; the rest is added up.
+    """
+    first = capacity["quarter"].map(quarter_start)
+    days = (capacity["quarter"].map(quarter_end) - first).dt.days
+    begin = (capacity["starts"] - first).dt.days / days
+    rows = capacity.assign(begin=begin, end=((capacity["ends"] - first).dt.days + 1) / days)
+    found = []
+    for quarter, part in rows.groupby("quarter", sort=False):
+        edges = sorted({0.0, 1.0, *part["begin"], *part["end"]})
+        for start, stop in pairwise(edges):
+            there = part[(part["begin"] <= start) & (part["end"] >= stop)].groupby(keys, as_index=False)["accelerators"].sum()
+            found.append(there.assign(quarter=quarter, begin=start, end=stop))
+    columns = ["quarter", "begin", "end", *keys, "accelerators"]
+    return pd.concat(found, ignore_index=True)[columns] if found else pd.DataFrame(columns=columns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from capplan.outputs.views.plan_tables import at_moments
 from capplan.outputs.workbook.assumptions import Draft
 from capplan.outputs.workbook.sheet import Formula, Sheet, address, stacked_chart
 from capplan.text import words
@@ -83,10 +84,12 @@ def _write_service(draft: Draft, sheet: Sheet, styles: list[str], units: dict[st
 def _write_capacity(draft: Draft, sheet: Sheet, styles: list[str]) -> None:
     """Write the accelerators that are there, and draw them."""
     quarters, capacity = draft.quarters, draft.plan.purchases.capacity
-    sheet.section("Capacity: accelerators on contract or owned")
+    sheet.section("Capacity: accelerators on contract or owned, mean of each quarter")
     head = sheet.row
     sheet.head(["Source", "Provider", "Accelerator", "Region", *quarters], styles)
     keys = ["source", "provider", "accelerator", "region"]
+    moments = at_moments(capacity, keys)
+    capacity = capacity.assign(accelerators=capacity["accelerators"] * capacity["share"])
     table = capacity.pivot_table(index=keys, columns="quarter", values="accelerators", aggfunc="sum", fill_value=0.0).reindex(
         columns=quarters, fill_value=0.0
     )
@@ -118,6 +121,8 @@ def _write_capacity(draft: Draft, sheet: Sheet, styles: list[str]) -> None:
         f"=SUMPRODUCT(ABS({sheet.span(at, at, 4, last)}-{parts[0]}-{parts[1]}))<={scale}",
         bool(equal),
     )
+    least = moments.groupby(["quarter", "begin"])["accelerators"].sum().groupby("quarter").min().reindex(quarters, fill_value=0.0)
+    sheet.rows([["Least at any moment of the quarter", "", "", "", *least]], ["text"] * 4 + ["number"] * len(quarters))
     sheet.row += 1
     chart = stacked_chart(
         draft.workbook, sheet, "Accelerators on contract or owned", head, [totals["existing"], totals["bought"]], (4, last), "accelerators"

@@ -24,7 +24,7 @@ from capplan.questions.ledger import quantity_times_price as priced
 from capplan.questions.ledger import revalue
 
 #: Components that may be negative: money that comes back.
-MAY_BE_NEGATIVE = ("agreement_discount", "late_delivery", "residual")
+MAY_BE_NEGATIVE = ("agreement_discount", "left_early", "exit_cost", "late_delivery", "residual")
 #: Text of a book stays text: no formula, link or number is made of it.
 INERT = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
 

@@ -12,6 +12,7 @@ from capplan.book.tables.registry import columns_of
 from capplan.questions.ledger.bill import before_plan_entries, open_months, sorted_bill
 from capplan.questions.ledger.costs import (
     asset_entries,
+    departure_entries,
     late_entries,
     other_entries,
     purchase_entries,
@@ -34,6 +35,7 @@ from capplan.text import money
 from capplan.units import fiscal_year, quarter_end, quarter_of, quarter_range, quarter_start
 
 COSTS = ["path", "probability", "quarter", "component", "usd"]
+DEPARTURES = ["contract_id", "provider", "day", "machines", "exit_usd", "firm"]
 CAPACITY = ["quarter", "provider", "accelerator", "accelerators"]
 DISPATCH = [
     "quarter",
@@ -161,6 +163,7 @@ def build_ledger(
     payments: pd.DataFrame | None = None,
     offer_payments: pd.DataFrame | None = None,
     purchases: pd.DataFrame | None = None,
+    departures: pd.DataFrame | None = None,
     dispatch: pd.DataFrame | None = None,
     capacity: pd.DataFrame | None = None,
     costs: pd.DataFrame | None = None,
@@ -186,8 +189,8 @@ def build_ledger(
         Horizon, payment terms, currency, fiscal year, discount rate, useful life and residual value.
     commitments, payments, offer_payments, skus, workloads, services, assets, sites, spend_agreements, other_costs, billing, limits, fx
         The book's tables of these names; what is missing has no cost.
-    purchases, dispatch, capacity, costs
-        What a purchase plan buys, what runs where, the accelerators that are there, and the costs of each path.
+    purchases, departures, dispatch, capacity, costs
+        What a purchase plan buys and gives back, what runs where, the accelerators that are there, and the costs of each path.
     work
         workload, quarter, quantity (expected, in the workload's unit): for API tokens, and for the shares of teams.
 
@@ -222,6 +225,7 @@ def build_ledger(
         for e in contract.entries(a.payment_terms_days)
     ]
     entries += purchase_entries(bought, _table(offer_payments, "offer_payments"), purchase_bearers(bought, runs, classes), a)
+    entries += departure_entries(_frame(departures, DEPARTURES), signed, a)
     entries += usage_entries(runs, classes, a) + late_entries(_frame(costs, COSTS), a) + token_entries(spend, jobs, a)
     entries += asset_entries(own, a) + site_entries(rooms, own, machines, bought, months.union(open_months(bill, a)), a)
     entries += other_entries(others, months, a) + before_plan_entries(bill, a)

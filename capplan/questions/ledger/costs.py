@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from capplan.book.rules import contract_total_usd
 from capplan.book.scenario import LedgerAssumptions
 from capplan.errors import CapplanError
 from capplan.questions.ledger.schedules import HOURS_PER_DAY, Bearer, Contract, Entry, as_incurred, machine_entries, month_shares
@@ -20,6 +21,8 @@ BY_USE = ("on_demand", "spot", "api")
 MOVED = ("egress",)
 #: Other costs that are paid in their own month, without an invoice.
 PAID_AT_ONCE = ("people",)
+#: What is no longer paid for machines that are given back.
+LEFT_EARLY = "left_early"
 Row = dict[Hashable, Any]
 
 
@@ -68,6 +71,39 @@ def signed_contracts(commitments: pd.DataFrame, payments: pd.DataFrame, provider
     faults += [f"payments.csv names the contract {name}, which commitments.csv does not have" for name in unknown]
     if faults:
         raise CapplanError("contracts that cannot be booked: " + "; ".join(faults))
+    return found
+
+
+def departure_entries(departures: pd.DataFrame, commitments: pd.DataFrame, a: LedgerAssumptions) -> list[Entry]:
+    """Take off what is no longer paid for machines of signed contracts that are given back, and book what giving them back costs or brings.
+
+    Parameters
+    ----------
+    departures
+        contract_id, provider, day, machines, exit_usd, firm of the plan.
+    commitments
+        The table of this name; what was prepaid of it is written off on the day.
+    a
+        Payment terms.
+    """
+    found: list[Entry] = []
+    signed = commitments.set_index("commitment_id")
+    for row in departures.to_dict("records"):
+        about, name, status = signed.loc[row["contract_id"]], str(row["contract_id"]), "firm" if row["firm"] else "indicative"
+        bearer, provider = Bearer(str(about["team"]), str(about["cost_center"])), str(row["provider"])
+        rate = row["machines"] * about["usd_per_hour"] * HOURS_PER_DAY
+        left = float(rate * ((about["end"] - row["day"]).days + 1))
+        prepaid = min(float(about["upfront_paid_usd"]) / contract_total_usd(about), 1.0) if about["usd_per_hour"] > 0 else 0.0
+        gone = Contract(name, LEFT_EARLY, provider, row["day"], about["end"], -left * (1 - prepaid), status=status, bearer=bearer)
+        found += gone.entries(a.payment_terms_days)
+        written_off = Entry(row["day"], "p_and_l", LEFT_EARLY, name, left * prepaid, status, provider, bearer=bearer)
+        if left * prepaid:
+            found.append(written_off)
+            found += [
+                replace(written_off, date=month, usd=-left * prepaid * share) for month, share in month_shares(row["day"], about["end"])
+            ]
+        exit_cost = Entry(row["day"], "", "exit_cost", name, float(row["exit_usd"]), status, "", bearer=bearer)
+        found += as_incurred(exit_cost, a.payment_terms_days) if row["exit_usd"] else []
     return found
 
 

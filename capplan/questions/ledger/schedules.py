@@ -18,6 +18,8 @@ VIEWS = ("cash", "billed", "p_and_l", "economic")
 ACCOUNTS = {
     "commitment": "cloud commitments",
     "purchase": "cloud commitments",
+    "left_early": "cloud commitments",
+    "exit_cost": "cloud commitments",
     "on_demand": "cloud usage",
     "spot": "cloud usage",
     "use_before_plan": "cloud usage",

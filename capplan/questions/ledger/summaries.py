@@ -16,7 +16,7 @@ from capplan.units import fiscal_year, quarter_hours
 BY_PATH = ("on_demand", "spot", "api", "late_delivery")
 QUANTILES = (0.1, 0.5, 0.9)
 #: Components that are owed by contract, whatever happens.
-OWED = ("commitment", "purchase", "capex", "running", "support", "space", "agreement_shortfall")
+OWED = ("commitment", "left_early", "exit_cost", "purchase", "capex", "running", "support", "space", "agreement_shortfall")
 
 
 def contract_table(
@@ -103,7 +103,7 @@ def idle_table(
     pools
         What each contract and asset holds; what only discounts use holds nothing and is not here.
     capacity
-        quarter, provider, accelerator, accelerators: what is surely there.
+        quarter, provider, accelerator, accelerators, and share where they are there in a part of the quarter only: what is surely there.
     dispatch
         quarter, source, provider, accelerator, expected_accelerator_hours.
     a
@@ -116,9 +116,9 @@ def idle_table(
         usd_per_used_accelerator_hour.
     """
     keys = ["quarter", "provider", "accelerator"]
-    held = capacity.groupby(keys)["accelerators"].sum() * capacity.groupby(keys)["quarter"].first().map(
-        lambda label: quarter_hours(label, a.hours_convention)
-    )
+    hours = capacity["quarter"].map(lambda label: quarter_hours(label, a.hours_convention)).astype(float)
+    share = capacity.get("share", 1.0)
+    held = (capacity["accelerators"] * share * hours).groupby([capacity[key] for key in keys]).sum()
     used = dispatch[dispatch["source"] == "committed"].groupby(keys)["expected_accelerator_hours"].sum()
     table = pd.DataFrame({"held_accelerator_hours": held, "used_accelerator_hours": used}).astype(float).fillna(0.0)
     table = table[table["held_accelerator_hours"] > 0]

@@ -10,7 +10,7 @@ import pandas as pd
 from capplan.questions.ledger.costs import BY_USE, MOVED
 
 #: Components that pay for capacity or for a lower price, used or not.
-HELD = ("commitment", "purchase", "depreciation", "running", "support")
+HELD = ("commitment", "left_early", "exit_cost", "purchase", "depreciation", "running", "support")
 ROOMS = ("space", "power")
 #: Basis -> words for what no work bears.
 UNBORNE = {

@@ -51,7 +51,8 @@ class Purchases:
         signature, `approval_days` later), signed_on (that day, or the first on which it can be signed), late (the day to submit is past),
         firm (due before the next review).
     capacity
-        quarter, provider, accelerator, region, source (existing, bought), term, accelerators.
+        quarter, starts, ends (first and last day), share (of the quarter), provider, accelerator, region, source (existing, bought), term,
+        accelerators: a row for each part of a quarter in which they stay the same.
     dispatch
         quarter, class, region, source, provider, accelerator, expected_accelerator_hours, expected_work, expected_usd.
     costs
@@ -94,6 +95,10 @@ class Purchases:
         offer_id, quarter, lots, usd, verdict (sign, wait, too close to call), saves_usd, saves_low_usd, saves_high_usd, paths: what
         signing each purchase due now
         saves against waiting for it, on paths the plan has not seen; empty where there are none.
+    departures
+        contract_id, what (leave, sell, exchange), provider, accelerator, quarter, day, machines, of_machines, accelerators, not_owed_usd
+        (payments that fall away), exit_usd (paid at once; below zero where money comes back), saves_usd (against keeping them beside all
+        else that the plan does), submit_by, sign_by (day of notice), firm, offer_id, lots: machines of signed contracts that are given back.
     """
 
     purchases: pd.DataFrame
@@ -114,3 +119,10 @@ class Purchases:
     branches: pd.DataFrame = field(default_factory=pd.DataFrame)
     explanation: pd.DataFrame = field(default_factory=pd.DataFrame)
     verdicts: pd.DataFrame = field(default_factory=pd.DataFrame)
+    departures: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    @property
+    def decided(self) -> pd.DataFrame:
+        """All that the plan decides of contracts: offer_id, quarter, lots of purchases, renewals and departures."""
+        keys = ["offer_id", "quarter", "lots"]
+        return pd.concat([self.purchases[keys], self.departures[keys]], ignore_index=True) if len(self.departures) else self.purchases[keys]

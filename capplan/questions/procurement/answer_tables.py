@@ -8,20 +8,24 @@ from scipy import sparse
 
 from capplan.questions.procurement.program.second_stage import Recourse, hours_by_technology
 from capplan.questions.procurement.supply.choices import Choices
+from capplan.questions.procurement.supply.departures import DEPARTURE
 from capplan.questions.procurement.supply.market import Market, held
 from capplan.questions.procurement.work.load import Work
+from capplan.questions.procurement.work.spans import lay_out_spans
 from capplan.questions.procurement.work.states import States
 from capplan.units import quarter_of
 
 #: Sources by the hour, and the one that nobody invoices.
 USED = ("committed", "on_demand", "spot", "api")
 CAPACITY_ROLES = ("full", "reserve")
+#: Fewer accelerators than this are none.
+ROUNDING = 1e-9
 #: Components of cost that follow use.
 BY_HOUR = ("on_demand", "spot", "api", "shortfall")
 
 
 def purchase_table(choices: Choices, lots: np.ndarray) -> pd.DataFrame:
-    """List what is bought or renewed, with its whole contract value and the day to sign.
+    """List what is bought or renewed (not what is left, see `explain.leaving`), with its whole contract value and the day to sign.
 
     Parameters
     ----------
@@ -30,7 +34,7 @@ def purchase_table(choices: Choices, lots: np.ndarray) -> pd.DataFrame:
     lots : (n,)
         Lots of each.
     """
-    chosen = np.flatnonzero(lots > 0)
+    chosen = np.flatnonzero((lots > 0) & (choices.table["kind"] != DEPARTURE).to_numpy())
     part = choices.table.iloc[chosen].reset_index(drop=True)
     count = lots[chosen]
     upfront = choices.upfront_usd[chosen].sum(axis=1) * count
@@ -79,24 +83,44 @@ def purchase_table(choices: Choices, lots: np.ndarray) -> pd.DataFrame:
 
 
 def capacity_table(choices: Choices, market: Market, lots: np.ndarray) -> pd.DataFrame:
-    """List the accelerators that are surely there in each planned quarter, by where they come from."""
-    timeline = choices.timeline
-    owned = held(market, timeline)
+    """List the accelerators that are surely there, by where they come from, in each planned quarter, or part of it where they change within it.
+
+    Returns
+    -------
+    DataFrame
+        Columns as in `answer.Purchases.capacity`; machines that are given back are no longer there.
+    """
+    chosen = np.flatnonzero(lots > 0)
+    bought, timeline, holdings = choices.table.iloc[chosen], choices.timeline, market.holdings
+    spans = lay_out_spans(timeline, [holdings["start"], holdings["end"], bought["start"], bought["end"]], 0)
+    size = lots[chosen] * bought["lot_accelerators"].to_numpy(float)
+    source = np.where(bought["kind"] == DEPARTURE, "existing", "bought")
+    about = pd.DataFrame({"quarter": np.array(timeline.horizon)[spans.quarter], "starts": spans.starts, "share": spans.share})
+    about["ends"] = pd.DatetimeIndex(spans.end.astype("datetime64[ns]")) - pd.Timedelta(days=1)
     frames = []
-    for source, frame, amounts in (
-        ("existing", market.holdings, owned),
-        ("bought", choices.table, choices.covered * (lots * choices.table["lot_accelerators"].to_numpy(float))[:, None]),
+    for origin, frame, amounts in (
+        (np.full(len(holdings), "existing"), holdings, held(market, spans)),
+        (source, bought, spans.covered(bought["start"], bought["end"]) * size[:, None]),
     ):
-        if not len(frame):
-            continue
         sure = np.isin(frame["role"], CAPACITY_ROLES) | (frame["lot_reserve"].to_numpy(float) > 0 if "lot_reserve" in frame else False)
-        where = frame[["provider", "accelerator", "place", "term"]].rename(columns={"place": "region"})
-        for q, quarter in enumerate(timeline.horizon):
-            frames.append(where.assign(quarter=quarter, source=source, accelerators=amounts[:, q])[sure & (amounts[:, q] > 0)])
-    keys = ["quarter", "provider", "accelerator", "region", "source", "term"]
-    if not frames:
-        return pd.DataFrame(columns=[*keys, "accelerators"])
-    return pd.concat(frames).groupby(keys, as_index=False)["accelerators"].sum()
+        where = frame[["provider", "accelerator", "place", "term"]].rename(columns={"place": "region"}).assign(source=origin)
+        rows, parts = np.nonzero((amounts != 0) & sure[:, None])
+        own = [about.iloc[parts].reset_index(drop=True), where.iloc[rows].reset_index(drop=True)]
+        frames.append(pd.concat(own, axis=1).assign(accelerators=amounts[rows, parts]))
+    keys = ["quarter", "starts", "ends", "share", "provider", "accelerator", "region", "source", "term"]
+    table = pd.concat([frame for frame in frames if len(frame)] or frames[:1]).groupby(keys, as_index=False)["accelerators"].sum()
+    return _whole_quarters(table[table["accelerators"] > ROUNDING], keys)
+
+
+def _whole_quarters(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Join the parts of a quarter in which what comes from somewhere stays the same."""
+    same = [name for name in keys if name not in ("starts", "ends", "share")]
+    table = table.sort_values([*same, "starts"], ignore_index=True)
+    before = table.groupby(same)[["accelerators", "ends"]].shift()
+    new = (table["accelerators"] != before["accelerators"]) | (table["starts"] != before["ends"] + pd.Timedelta(days=1))
+    joined = table.assign(run=new.cumsum()).groupby([*same, "run"], as_index=False)
+    found = joined.agg(starts=("starts", "min"), ends=("ends", "max"), share=("share", "sum"), accelerators=("accelerators", "first"))
+    return found[[*keys, "accelerators"]].sort_values(keys, ignore_index=True)
 
 
 def path_table(work: Work, states: States) -> pd.DataFrame:

@@ -95,4 +95,5 @@ def plan_purchases(problem: Problem, *, tell: Callable[[Decided], None] | None =
         paths=path_table(work, found.states),
         explanation=pd.concat([explanation, verdict_words(verdicts)], ignore_index=True),
         verdicts=verdicts,
+        departures=reasons.departures,
     )

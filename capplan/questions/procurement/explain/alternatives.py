@@ -22,6 +22,7 @@ from capplan.questions.procurement.program.budget_proof import solve_within_budg
 from capplan.questions.procurement.program.first_stage import Model, need_accelerators
 from capplan.questions.procurement.program.second_stage import Recourse
 from capplan.questions.procurement.supply.choices import Choices
+from capplan.questions.procurement.supply.departures import DEPARTURE
 from capplan.questions.procurement.work.load import Work
 
 #: With more paths than this, the value of a perfect forecast is bounded by plans that may buy parts of lots; unless the program of a path
@@ -171,7 +172,7 @@ def _rationed(model: Model, x: np.ndarray, solution: Solution, a: ProcurementAss
 def _waiting(choices: Choices, model: Model, solution: Solution, a: ProcurementAssumptions) -> Solution | None:
     """Return the best plan that signs nothing before the next review, or None where this plan does so already or must sign."""
     program = model.program
-    firm = model.position[choices.table["firm"].to_numpy(bool)]
+    firm = model.position[(choices.table["firm"] & (choices.table["kind"] != DEPARTURE)).to_numpy(bool)]
     if not (solution.x[firm] > 0.5).any() or (program.lower[firm] > 0).any():
         return None
     upper = program.upper.copy()

@@ -1,102 +1,106 @@
-"""Signed contracts that had better be left early, where they give the right to."""
+"""Signed contracts that the plan leaves before their end: what, when, by when to say so, and what it saves."""
 
 from __future__ import annotations
-
-from dataclasses import replace
-from functools import cache
-from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions
+from capplan.optimize.evaluation import Evaluator
 from capplan.optimize.program import Solution, blended_cost
-from capplan.questions.procurement.explain.alternatives import judge
 from capplan.questions.procurement.program.first_stage import Model
-from capplan.questions.procurement.program.second_stage import Recourse
 from capplan.questions.procurement.supply.choices import Choices
-from capplan.questions.procurement.supply.market import Market
-from capplan.questions.procurement.work.spans import YEAR
+from capplan.questions.procurement.supply.departures import DEPARTURE, EXCHANGE, LEAVE
 from capplan.text import money
 
-#: A saving below this is rounding.
-NOTICEABLE_USD = 1.0
+COLUMNS = [
+    "contract_id",
+    "what",
+    "provider",
+    "accelerator",
+    "quarter",
+    "day",
+    "machines",
+    "of_machines",
+    "accelerators",
+    "not_owed_usd",
+    "exit_usd",
+    "saves_usd",
+    "submit_by",
+    "sign_by",
+    "firm",
+    "offer_id",
+    "lots",
+]
 
 
-class Standing(NamedTuple):
-    """The plan beside which contracts are left."""
+def departure_table(choices: Choices, model: Model, solution: Solution, evaluator: Evaluator, a: ProcurementAssumptions) -> pd.DataFrame:
+    """List what the plan leaves, and what each of it saves against keeping it beside all else that the plan does, risk-weighted.
 
-    choices: Choices
-    recourse: Recourse
-    model: Model
-    solution: Solution
-    a: ProcurementAssumptions
+    Parameters
+    ----------
+    choices, model, solution
+        The problem and its solution.
+    evaluator
+        What costs a first stage.
+    a
+        Risk weight and tail share.
 
-
-def leaving_notes(
-    market: Market, choices: Choices, recourse: Recourse, model: Model, solution: Solution, a: ProcurementAssumptions
-) -> list[str]:
-    r"""Name the contracts of which leaving some machines at a quarter's start saves money beside this plan.
-
-    .. math:: \max_m\; (1-e)\,p\,m - [C(x; K - m) - C(x; K)]
-
-    with p what a machine still owes from then on, within the time that the plan counts, e the exit cost and C the risk-weighted cost of
-    use for what the
-    plan buys; buying otherwise could save more, so that the saving is a least one. Contracts that give capacity and that the plan does not
-    renew are looked
-    at, unless a spend agreement runs with their provider. A contract whose day of notice is past can no longer be left.
+    Returns
+    -------
+    DataFrame
+        Columns as in `answer.Purchases.departures`, the first day first.
     """
     lots = model.lots(solution.x).round()
-    renewed = set(choices.table["offer_id"][lots > 0])
-    agreed, notes = {year.provider for year in model.years}, []
-    for holding in market.holdings.to_dict("records"):
-        early = holding["kind"] == "contract" and holding["role"] == "full" and holding["exit_cost_share"] < 1
-        if early and f"renew {holding['name']}" not in renewed and holding["provider"] not in agreed:
-            notes += _leaving(holding, Standing(choices, recourse, model, solution, a))
-    return notes
+    gone = np.flatnonzero((choices.table["kind"] == DEPARTURE).to_numpy() & (lots > 0))
+    if not len(gone):
+        return pd.DataFrame(columns=COLUMNS)
 
+    def cost(x: np.ndarray) -> float:
+        paths = evaluator.evaluate(x).cost_by_scenario
+        return float(model.program.c @ x) + blended_cost(paths, model.program.probability, a.risk_weight, a.tail_share)
 
-def _leaving(holding: dict[Any, Any], plan: Standing) -> list[str]:
-    """Say of how many machines of a contract, and from when on, leaving saves most, and how much at least."""
-    timeline, notice, rows, a = plan.choices.timeline, holding["notice_date"], plan.recourse.rows, plan.a
-    told = pd.Timestamp(a.as_of) + pd.Timedelta(days=a.approval_days)
-    possible = [q for q, day in enumerate(timeline.starts[: timeline.planned]) if holding["start"] <= day < holding["end"] and told <= day]
-    own = np.flatnonzero((rows["kind"] == "committed") & (rows["pool"] == holding["pool"]))
-    if not possible or not len(own) or (not pd.isna(notice) and notice < pd.Timestamp(a.as_of)):
-        return []
-    found = [(*_best_left(holding, timeline.starts[q], int(own[0]), plan), timeline.starts[q]) for q in possible]
-    saved, left, exit_usd, day = max(found, key=lambda each: each[0])
-    if left == 0 or saved < NOTICEABLE_USD:
-        return []
-    until = f", with notice by {notice:%Y-%m-%d}" if not pd.isna(notice) else ""
-    return [
-        f"Leaving {left} of {holding['machines']:g} machines of {holding['name']} on {day:%Y-%m-%d}{until} saves at least {money(saved)}, "
-        f"its exit cost of {money(exit_usd)} paid."
-    ]
-
-
-def _best_left(holding: dict[Any, Any], day: pd.Timestamp, row: int, plan: Standing) -> tuple[float, int, float]:
-    """Return the most that leaving some machines of a contract on a day saves, how many they are, and what leaving them costs."""
-    choices, recourse, model, solution, a = plan
-    timeline, span = choices.timeline, (pd.Series([day]), pd.Series([holding["end"]]))
-    per_machine = holding["accelerators"] / holding["machines"] * choices.spans.covered(*span)[0][recourse.span]
-    counted = timeline.planned + YEAR * (len(choices.spans.quarter) - choices.spans.planned)
-    hours = float((timeline.covered(*span)[0] * timeline.hours * timeline.discount)[:counted].sum())
-    owed = hours * holding["usd_per_hour"] / holding["machines"] * (1 - holding["prepaid_share"])
-
-    @cache
-    def cost(machines: int) -> float:
-        h = model.program.h.copy()
-        h[:, row] -= machines * per_machine
-        value = judge(replace(model.program, h=h), solution, a).evaluate(solution.x).cost_by_scenario
-        return (
-            blended_cost(value, model.program.probability, a.risk_weight, a.tail_share) - (1 - holding["exit_cost_share"]) * owed * machines
+    plan, rows = cost(solution.x), []
+    for j, row in zip(gone.tolist(), choices.table.iloc[gone].to_dict("records"), strict=True):
+        kept = solution.x.copy()
+        kept[model.position[j]] = 0.0
+        rows.append(
+            (
+                row["of_contract"],
+                row["way"],
+                row["provider"],
+                row["accelerator"],
+                row["quarter"],
+                row["start"],
+                lots[j] * row["lot_machines"],
+                row["maximum_lots"] * row["lot_machines"],
+                -lots[j] * row["lot_accelerators"],
+                -float(choices.recurring_usd[j].sum()) * lots[j],
+                float(choices.upfront_usd[j].sum()) * lots[j],
+                cost(kept) - plan,
+                row["submit_by"],
+                row["sign_by"],
+                bool(row["firm"]),
+                row["offer_id"],
+                int(lots[j]),
+            )
         )
+    return pd.DataFrame(rows, columns=COLUMNS).sort_values(["day", "contract_id", "what"], ignore_index=True)
 
-    # Cost is convex in what is left.
-    low, high = 0, int(holding["machines"])
-    while high - low > 2:
-        one, two = low + (high - low) // 3, high - (high - low) // 3
-        low, high = (low, two) if cost(one) <= cost(two) else (one, high)
-    best = min(range(low, high + 1), key=cost)
-    return cost(0) - cost(best), best, holding["exit_cost_share"] * owed * best
+
+def departure_notes(table: pd.DataFrame) -> list[str]:
+    """Say what is left, and what that saves."""
+    notes = []
+    for row in table.to_dict("records"):
+        verb = {LEAVE: "Leaving", EXCHANGE: "Exchanging"}.get(row["what"], "Selling")
+        notice = f", with notice by {row['sign_by']:%Y-%m-%d}" if row["sign_by"] < row["day"] else ""
+        paid = (
+            f"its exit cost of {money(row['exit_usd'])} paid"
+            if row["exit_usd"] >= 0
+            else f"{money(-row['exit_usd'])} of it paid back at once"
+        )
+        notes.append(
+            f"{verb} {row['machines']:g} of {row['of_machines']:g} machines of {row['contract_id']} on {row['day']:%Y-%m-%d}{notice} saves"
+            f" {money(row['saves_usd'])}, {paid}."
+        )
+    return notes

@@ -12,12 +12,13 @@ from capplan.book.scenario import ProcurementAssumptions
 from capplan.optimize.program import Solution, expected_use_of_rows
 from capplan.questions.procurement.explain.alternatives import compare_alternatives, judge, value_information
 from capplan.questions.procurement.explain.endings import other_endings
-from capplan.questions.procurement.explain.leaving import leaving_notes
+from capplan.questions.procurement.explain.leaving import departure_notes, departure_table
 from capplan.questions.procurement.explain.sentences import within
 from capplan.questions.procurement.program.first_stage import Model
 from capplan.questions.procurement.program.second_stage import Recourse
 from capplan.questions.procurement.program.spend_agreements import agreement_table
 from capplan.questions.procurement.supply.choices import Choices
+from capplan.questions.procurement.supply.departures import DEPARTURE
 from capplan.questions.procurement.supply.market import Market
 from capplan.questions.procurement.work.load import Work
 from capplan.questions.procurement.work.scarcity import scarcity_notes
@@ -40,6 +41,7 @@ class Reasons:
     agreements: pd.DataFrame
     headline: str
     notes: tuple[str, ...]
+    departures: pd.DataFrame
 
 
 def explain(
@@ -94,13 +96,14 @@ def explain(
     planned = np.flatnonzero(recourse.planned)
     weight = work.paths["probability"].to_numpy(float)[work.points["path"]] * work.points["hours"].to_numpy(float)
     scarce = scarcity_notes(recourse.scarcity, program.h[planned], program.W, weight, solution.recourse[planned])
+    departures = departure_table(choices, model, solution, evaluator, a)
     notes = (
         *scarce,
         *_site_notes(choices, lots),
         *_notes(choices, bought, solution, a, stopped_by, agreed=bool(model.years)),
         *_agreement_notes(agreements),
         *other_endings(choices, recourse, model, solution, a),
-        *leaving_notes(market, choices, recourse, model, solution, a),
+        *departure_notes(departures),
     )
     return Reasons(
         _binding(choices, recourse, model, solution, slope),
@@ -110,6 +113,7 @@ def explain(
         agreements,
         _headline(bought, alternatives, a) + _unproven(solution, stopped_by),
         notes,
+        departures,
     )
 
 
@@ -190,7 +194,7 @@ def _rejected(choices: Choices, model: Model, lots: np.ndarray, solution: Soluti
         }
     )
     frame["why"] = np.where(reduced > 0, "costs more than what it would replace", "held back by a limit, its maximum or whole lots")
-    frame = frame[~frame["offer_id"].isin(bought)].sort_values(["share", "quarter", "offer_id"])
+    frame = frame[~frame["offer_id"].isin(bought) & (table["kind"] != DEPARTURE)].sort_values(["share", "quarter", "offer_id"])
     return frame.drop_duplicates("offer_id").drop(columns="share").reset_index(drop=True)
 
 

@@ -12,6 +12,7 @@ from capplan.questions.procurement.decide import Decided, decide
 from capplan.questions.procurement.problem import Problem
 from capplan.questions.procurement.program.agreement_proof import best_plan
 from capplan.questions.procurement.supply.choices import lots_of
+from capplan.questions.procurement.supply.departures import DEPARTURE
 
 #: What is signed now: lots by offer and quarter.
 Signed = Mapping[tuple[str, str], float]
@@ -58,7 +59,7 @@ def keep_decision(problem: Problem, signed: Signed) -> Kept:
 def regret_of(found: Decided, signed: Signed) -> float:
     """Return what signing something else costs above a plan that was found, as a share of it; infinite where it cannot be signed."""
     program, table, best = found.model.program, found.choices.table, found.solution
-    firm = table["firm"].to_numpy(bool)
+    firm = (table["firm"] & (table["kind"] != DEPARTURE)).to_numpy(bool)
     lots = lots_of(table, pd.Series(dict(signed), dtype=float))
     lower, upper = program.lower.copy(), program.upper.copy()
     place = found.model.position[firm]

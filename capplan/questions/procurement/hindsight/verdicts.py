@@ -16,6 +16,7 @@ from capplan.questions.procurement.explain.alternatives import BESIDE, some_path
 from capplan.questions.procurement.hindsight.fresh_paths import CONFIDENCE, risk_terms, split_paths, state_on_both
 from capplan.questions.procurement.program.agreement_proof import paid
 from capplan.questions.procurement.program.budget_proof import solve_within_budgets
+from capplan.questions.procurement.supply.departures import DEPARTURE
 from capplan.text import counted, money
 
 SIGN, WAIT, CLOSE = "sign", "wait", "too close to call"
@@ -56,7 +57,7 @@ def judge_purchases(found: Decided, fresh: pd.DataFrame) -> pd.DataFrame:
     ------
     Law and Kelton, Simulation Modeling and Analysis (2000), section 10.2 (paired differences under common random numbers).
     """
-    firm = found.choices.table["firm"].to_numpy(bool)
+    firm = (found.choices.table["firm"] & (found.choices.table["kind"] != DEPARTURE)).to_numpy(bool)
     due = np.flatnonzero(firm & (found.lots > 0.5))
     if not len(due):
         return pd.DataFrame(columns=COLUMNS)

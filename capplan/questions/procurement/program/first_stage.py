@@ -14,12 +14,14 @@ from capplan.book.scenario import ProcurementAssumptions
 from capplan.errors import CapplanError
 from capplan.optimize.solver import arrays
 from capplan.optimize.two_stage import ExpectedRow, TwoStage
+from capplan.questions.procurement.program.leaving import departure_rules
 from capplan.questions.procurement.program.limit_rows import limit_rows
 from capplan.questions.procurement.program.limit_scope import stated
 from capplan.questions.procurement.program.other_decisions import Extra, technology_of
 from capplan.questions.procurement.program.second_stage import Recourse
 from capplan.questions.procurement.program.spend_agreements import Year, agreement_rows, agreement_rules, discounted, most_rented, pledges
 from capplan.questions.procurement.supply.choices import Choices
+from capplan.questions.procurement.supply.departures import DEPARTURE
 from capplan.questions.procurement.supply.market import Market
 from capplan.questions.procurement.supply.sites import PaidPower
 from capplan.questions.procurement.work.deferral import deferrals
@@ -192,6 +194,7 @@ def build_model(
     agreed, unspent = agreement_rules(problem, years, lots, planned_use, amounts[: len(planned_use)], timeline)
     rules += agreed
     problem += modelling.LpAffineExpression(dict(zip(lots, cost, strict=True)) | limited.soft | paid | unspent), "cost"
+    rules += departure_rules(choices, lots)
     for rule, name in rules:
         problem += rule, name
     for rule, name, _ in limited.rows:
@@ -321,6 +324,9 @@ def _most_lots(need: np.ndarray, market: Market, choices: Choices) -> np.ndarray
     rate = market.contracts["machine_usd_per_hour"] / market.contracts["accelerator_count"]
     most = np.zeros(len(table))
     for j, row in enumerate(table.to_dict("records")):
+        if row["kind"] == DEPARTURE:
+            most[j] = row["maximum_lots"]
+            continue
         if row["role"] == "dollars":
             plan = row["plan_id"] if stated(row["plan_id"]) else row["offer_id"]
             mine = market.contracts["plan_id"].fillna(market.contracts["offer_id"]) == plan

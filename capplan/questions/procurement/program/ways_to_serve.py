@@ -12,6 +12,7 @@ from capplan.book.scenario import ProcurementAssumptions
 from capplan.questions.procurement.program.limit_scope import holds_in, in_scope
 from capplan.questions.procurement.program.stages import Stages, Technologies
 from capplan.questions.procurement.supply.choices import Choices
+from capplan.questions.procurement.supply.departures import DEPARTURE
 from capplan.questions.procurement.supply.market import ANYWHERE, Market, held
 from capplan.questions.procurement.work.load import Work
 
@@ -191,6 +192,7 @@ class Sources:
         table, later = self.choices.table, self.technologies.stage >= self.planned
         rate = self.market.contracts.set_index("offer_id")["effective_usd_per_accelerator_hour"]
         own = (table["usd_per_hour"] * table["lot_machines"] / table["lot_accelerators"]).where(table["term"] != "owned")
+        full = full & (table["kind"] != DEPARTURE).to_numpy()
         for offer in sorted(set(table["offer_id"][full])):
             mine = full & (table["offer_id"] == offer).to_numpy()
             usd = float(np.fmin(own[mine].min(), rate.get(offer, np.nan)))

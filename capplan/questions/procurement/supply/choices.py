@@ -12,6 +12,7 @@ from capplan.book.scenario import ProcurementAssumptions
 from capplan.errors import CapplanError, nearest
 from capplan.questions.pricing import owned_running_usd_per_hour
 from capplan.questions.procurement.supply.delivery import bridge_usd
+from capplan.questions.procurement.supply.departures import DEPARTURE, departure_usd, departures_of
 from capplan.questions.procurement.supply.instalments import due
 from capplan.questions.procurement.supply.market import Market
 from capplan.questions.procurement.supply.price_paths import price_factors
@@ -31,11 +32,12 @@ class Choices:
     Parameters
     ----------
     table
-        One row a decision: name, offer_id, kind (offer, renewal), sku, provider, accelerator, region, geography, place, pool, term, role,
+        One row a decision: name, offer_id, kind (offer, renewal, departure), sku, provider, accelerator, region, geography, place, pool, term, role,
         quarter, start, end,
         lot_machines, lot_accelerators, lot_kw, lot_reserve (accelerators reserved without a discount),
         lot_usd_per_hour (dollars an hour of a savings plan), minimum_lots, maximum_lots, forced (renews by itself), follows (name of the
-        renewal of which it renews what is left), renewal_assumed
+        renewal of which it renews what is left), of_contract and way (of a departure: the contract, and leave, sell or exchange; its
+        accelerators count below zero), renewal_assumed
         (at today's price, since the contract states none), requoted (rests on a quote that must be given again), tiered (one of several
         price tiers), usd_per_hour (one machine), sign_by (day of signature),
         submit_by (day it must be asked for), signed_on (day it is signed, if asked for at once where that day is past), late, firm,
@@ -160,7 +162,8 @@ def list_choices(
     closed = site_ends(pd.Series([row["region"] for row in rows], dtype=object), sites)
     rows = [row | {"site_end": end if row["term"] == "owned" else pd.NaT} for row, end in zip(rows, closed, strict=True)]
     rows = [row for row in rows if not row["start"] >= row["site_end"]]
-    rows += [row for holding in market.holdings.to_dict("records") for row in renewals_of(holding, quarters, a)]
+    held = market.holdings.to_dict("records")
+    rows += [row for holding in held for row in (*renewals_of(holding, quarters, a), *departures_of(holding, quarters, a))]
     table = pd.DataFrame(rows) if rows else pd.DataFrame(columns=list(_COLUMNS))
     if rows:
         table = _at_the_price_of_its_day(table, market, a)
@@ -211,6 +214,10 @@ def list_choices(
         kept = np.minimum(a.residual_share * worth, 1.0)
         residual[owned] = last_quarter[owned] * capex * kept
         expense[owned] = recurring[owned] + capex * (1 - kept) * covered[owned] / covered[owned].sum(axis=1, keepdims=True)
+    leaving = (table["kind"] == DEPARTURE).to_numpy()
+    if leaving.any():
+        recurring[leaving], at_once, expense[leaving] = departure_usd(table[leaving], whole[leaving], market, a)
+        upfront[leaving] = begins[leaving] * at_once[:, None]
     reserve = (table["role"] == "reserve").to_numpy()
     if reserve.any():
         # The hours of a reservation are billed on demand in the recourse; only a premium above that price is a cost of the contract itself.
@@ -266,6 +273,11 @@ _COLUMNS = dict.fromkeys(
     "capex_usd": "float64",
     "power_kw": "float64",
     "follows": "",
+    "of_contract": "",
+    "way": "",
+    "prepaid_share": "float64",
+    "exit_cost_share": "float64",
+    "resale_share": "float64",
     "forced": "bool",
     "renewal_assumed": "bool",
     "requoted": "bool",

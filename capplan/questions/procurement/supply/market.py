@@ -292,6 +292,8 @@ def _signed(commitments: pd.DataFrame | None, machines: pd.DataFrame) -> pd.Data
             "renews": table["renews"].astype(bool),
             "notice_date": table["notice_date"],
             "exit_cost_share": table["exit_cost_share"].astype(float),
+            "resale_share": table["resale_share"].astype(float).fillna(0.0),
+            "exchangeable": table["exchangeable"].astype(bool),
         }
     )
 
@@ -334,6 +336,8 @@ def _owned(assets: pd.DataFrame | None, machines: pd.DataFrame, a: ProcurementAs
             "renews": False,
             "notice_date": pd.NaT,
             "exit_cost_share": 1.0,
+            "resale_share": 0.0,
+            "exchangeable": False,
         }
     )
 
@@ -345,10 +349,20 @@ def _empty_holdings() -> pd.DataFrame:
     types = (
         dict.fromkeys(text, "object")
         | dict.fromkeys(
-            ["machines", "accelerators", "usd_per_hour", "prepaid_share", "power_kw", "renewal_usd_per_hour", "exit_cost_share"], "float64"
+            [
+                "machines",
+                "accelerators",
+                "usd_per_hour",
+                "prepaid_share",
+                "power_kw",
+                "renewal_usd_per_hour",
+                "exit_cost_share",
+                "resale_share",
+            ],
+            "float64",
         )
         | dict.fromkeys(["start", "end", "notice_date"], "datetime64[ns]")
-        | {"renews": "bool", "renewal_assumed": "bool"}
+        | {"renews": "bool", "renewal_assumed": "bool", "exchangeable": "bool"}
     )
     return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in types.items()})
 

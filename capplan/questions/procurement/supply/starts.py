@@ -64,7 +64,7 @@ def starts_of(offer: dict[Hashable, Any], quarters: list[str], as_of: pd.Timesta
                 "capex_usd": 0.0 if pd.isna(offer["capex_usd"]) else offer["capex_usd"] * a.price_factor,
                 "lot_kw": 0.0 if pd.isna(offer["power_kw"]) else offer["lot_machines"] * offer["power_kw"],
             }
-            | _signing(min([wanted, *window, *([expires] if quoted else [])]), as_of, a)
+            | signing(min([wanted, *window, *([expires] if quoted else [])]), as_of, a)
         )
     return found
 
@@ -110,13 +110,13 @@ def renewals_of(holding: dict[Hashable, Any], quarters: list[str], a: Procuremen
                 "plan_id": None,
                 "guarantees_capacity": True,
             }
-            | _signing(end - notice, as_of, a)
+            | signing(end - notice, as_of, a)
         )
         end = until
     return found
 
 
-def _signing(sign_by: pd.Timestamp, as_of: pd.Timestamp, a: ProcurementAssumptions) -> dict[Hashable, Any]:
+def signing(sign_by: pd.Timestamp, as_of: pd.Timestamp, a: ProcurementAssumptions) -> dict[Hashable, Any]:
     """Tell by when a decision must be signed, whether that day is past, and whether it falls before the next review."""
     review = as_of + pd.DateOffset(months=3 * a.review_interval_quarters)
     submit_by = sign_by - pd.Timedelta(days=a.approval_days)
