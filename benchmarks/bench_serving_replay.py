@@ -21,7 +21,7 @@ RATE, SECONDS, SERVICE, SERVERS = 40.0, 2 * 3600, 10.0, 420
 
 def trace() -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(7)
-    arrivals = simulation.poisson_arrivals(RATE, int(RATE * SECONDS * 1.1), rng)
+    arrivals = np.cumsum(rng.exponential(1 / RATE, int(RATE * SECONDS * 1.1)))
     arrivals = arrivals[arrivals < SECONDS]
     return arrivals, simulation.drawn_services(SERVICE, 1.0, len(arrivals), rng)
 

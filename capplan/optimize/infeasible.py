@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from capplan.optimize.extensive import extensive_arrays
-from capplan.optimize.mean_program import mean_program
-from capplan.optimize.program import TwoStage
-from capplan.optimize.solver import Arrays, InfeasibleError, Solved, arrays, solve_arrays
+from capplan.optimize.solver import Arrays, InfeasibleError, arrays, solve_arrays
 
 Array = np.ndarray
 TOLERANCE = 1e-7
@@ -110,60 +107,6 @@ def explain_infeasibility(model: Any, hard: Collection[str] = ()) -> Infeasibili
     held = set(hard)
     soft = np.array([name not in held for name in names], dtype=bool)
     return _explain(replace(matrices, row_names=names), soft)
-
-
-def explain_two_stage(
-    problem: TwoStage, row_names: Sequence[str], expected_names: Sequence[str] = (), names: Sequence[str] = ()
-) -> Infeasibility:
-    """Name the first-stage rows and expected rows of a two-stage program that clash; recourse rows never give.
-
-    A program too large to be written out is judged by its mean, which needs at most what the program needs (Jensen's inequality):
-    the amounts are then the least that must give.
-
-    Parameters
-    ----------
-    problem
-        The program.
-    row_names, expected_names
-        Names of the rows of A and of the expected rows.
-    names
-        Names of x.
-    """
-    first = Arrays(
-        problem.c, problem.A, problem.b, problem.sense, problem.lower, problem.upper, problem.integer, tuple(names), tuple(row_names)
-    )
-    alone = explain_infeasibility(first)
-    if alone.changes:
-        return alone
-    program = problem if problem.h.shape[0] * len(problem.q) <= WRITTEN_OUT_COLUMNS else mean_program(problem)
-    whole = extensive_arrays(program, 0.0, 1.0)
-    inner = program.h.size
-    every = (*row_names, *(f"recourse row {i}" for i in range(inner)), *expected_names)
-    columns = (*(names or (f"x[{j}]" for j in range(len(problem.c)))), *("recourse" for _ in range(whole.A.shape[1] - len(problem.c))))
-    soft = np.concatenate([np.ones(len(row_names), bool), np.zeros(inner, bool), np.ones(len(expected_names), bool)])
-    found = _explain(replace(whole, row_names=every, names=columns), soft)
-    return replace(found, clash=tuple(row for row in found.clash if not row.startswith("recourse row ")))
-
-
-def shadow_prices(model: Arrays, x: Array) -> Solved:
-    """Return duals and reduced costs of a mixed-integer program as the linear program with its integers held at x.
-
-    Parameters
-    ----------
-    model
-        The program.
-    x : (n,)
-        A solution.
-    """
-    held = np.where(model.integer, np.round(x), 0.0)
-    return solve_arrays(
-        replace(
-            model,
-            lower=np.where(model.integer, held, model.lower),
-            upper=np.where(model.integer, held, model.upper),
-            integer=np.zeros_like(model.integer),
-        )
-    )
 
 
 def _explain(model: Arrays, soft: Array) -> Infeasibility:

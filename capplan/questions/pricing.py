@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 
@@ -87,39 +85,6 @@ def break_even_utilisation(discount_share: float) -> float:
     if not 0 <= discount_share <= 1:
         raise CapplanError(f"discount_share = {discount_share!r}: a discount lies between 0 and 1; write 25 % as 0.25")
     return 1 - discount_share
-
-
-def screening_crossover(fixed_usd: Sequence[float], variable_usd: Sequence[float]) -> float:
-    r"""Say at which utilisation two ways to serve load cost the same.
-
-    .. math:: x = \frac{c_1 - c_2}{m_2 - m_1}
-
-    Parameters
-    ----------
-    fixed_usd : c
-        Cost of holding one unit over the period, for both ways.
-    variable_usd : m
-        Cost of using one unit over the whole period, for both ways.
-
-    Returns
-    -------
-    float
-        Share of the period; above it the way with the lower variable cost is cheaper.
-
-    Raises
-    ------
-    CapplanError
-        If the variable costs are equal, so that the lines never cross.
-
-    Examples
-    --------
-    >>> screening_crossover((15, 10), (2, 12))
-    0.5
-    """
-    (c1, c2), (m1, m2) = fixed_usd, variable_usd
-    if m1 == m2:
-        raise CapplanError(f"both ways cost {m1!r} per use, so their cost lines never cross; compare the fixed costs instead")
-    return (c1 - c2) / (m2 - m1)
 
 
 def annuity_years(years: float | np.ndarray, rate_per_year: float) -> float | np.ndarray:
@@ -300,30 +265,6 @@ def _of_site(name: str, site: pd.Series, sites: pd.DataFrame | None, otherwise: 
     if sites is None or sites.empty:
         return pd.Series(otherwise, index=site.index)
     return site.map(completed(sites, "sites").set_index("site")[name]).astype(float).fillna(otherwise)
-
-
-def utilisation_costs(prices: pd.DataFrame, steps: int = 21) -> pd.DataFrame:
-    r"""Cost an hour of used capacity at each utilisation.
-
-    .. math:: p(u) = \frac{p_\text{effective}}{u}\ \text{for commitments},\qquad p(u) = p_\text{effective}\ \text{by the hour}
-
-    Parameters
-    ----------
-    prices
-        What `price_hours` returns.
-    steps
-        Points from one step above 0 to full utilisation.
-
-    Returns
-    -------
-    DataFrame
-        offer_id, term, utilisation_share, usd_per_used_accelerator_hour.
-    """
-    share = np.arange(1, steps) / (steps - 1)
-    grid = prices[["offer_id", "term", "effective_usd_per_accelerator_hour"]].merge(pd.DataFrame({"utilisation_share": share}), how="cross")
-    hourly = grid["term"].isin(USAGE_TERMS)
-    grid["usd_per_used_accelerator_hour"] = grid["effective_usd_per_accelerator_hour"] / grid["utilisation_share"].where(~hourly, 1.0)
-    return grid.drop(columns="effective_usd_per_accelerator_hour")
 
 
 def _months(table: pd.DataFrame, a: PricingAssumptions) -> pd.Series:

@@ -34,39 +34,6 @@ def spot_left_share(demand: Any, expected: Any, scarcity: float) -> Any:
     return np.clip(1 - scarcity * np.maximum(above, 0.0), 0.0, 1.0)
 
 
-def mean_hours_between_failures(nodes: Any, failures_per_node_day: Any) -> Any:
-    r"""Say how long a run goes on before one of its nodes fails.
-
-    .. math:: M = \frac{24}{N r}
-
-    Parameters
-    ----------
-    nodes : N
-        Nodes of the run; any of them stops all of it.
-    failures_per_node_day : r
-        Failures of one node in a day.
-
-    Returns
-    -------
-    float or array
-        Hours; infinite without failures.
-
-    Source
-    ------
-    A. Kokolis et al., Revisiting Reliability in Large-Scale Machine Learning Research Clusters, HPCA 2025, section on mean time to failure.
-
-    Examples
-    --------
-    >>> round(mean_hours_between_failures(2048, 6.5e-3), 2)
-    1.8
-    """
-    _refuse_below(nodes, 0.0, "nodes")
-    _refuse_below(failures_per_node_day, 0.0, "failures_per_node_day")
-    with np.errstate(divide="ignore"):
-        hours = 24 / (np.asarray(nodes, dtype=float) * np.asarray(failures_per_node_day, dtype=float))
-    return _plain(hours)
-
-
 def young_interval(write: Any, mean: Any) -> Any:
     r"""Say how much work lies between two checkpoints by Young's rule.
 
@@ -90,42 +57,6 @@ def young_interval(write: Any, mean: Any) -> Any:
     """
     _check_times(write, mean)
     return _plain(np.sqrt(2 * np.asarray(write, dtype=float) * np.asarray(mean, dtype=float)))
-
-
-def daly_interval(write: Any, mean: Any, restart: float = 0.0, *, order: int = 2) -> Any:
-    r"""Say how much work lies between two checkpoints by Daly's rules.
-
-    .. math:: \tau_1 = \sqrt{2\delta(M+R)} - \delta,\qquad
-              \tau_2 = \sqrt{2\delta M}\left[1 + \tfrac13\sqrt{\tfrac{\delta}{2M}} + \tfrac19 \tfrac{\delta}{2M}\right] - \delta
-
-    and M where a write takes as long as 2 M.
-
-    Parameters
-    ----------
-    write : delta
-    mean : M
-    restart : R
-        Time until a run goes on after a failure; of no account in the second order.
-    order
-        1 (2003) or 2 (2006).
-
-    Source
-    ------
-    J. T. Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, FGCS 22(3), 2006.
-
-    Examples
-    --------
-    >>> round(daly_interval(28.0, 4.1379 * 3600), 3), round(daly_interval(28.0, 4.1379 * 3600, order=1), 3)
-    (894.775, 885.346)
-    """
-    _check_times(write, mean)
-    if order not in (1, 2):
-        raise CapplanError(f"order = {order!r}: Daly's rule has the orders 1 and 2")
-    delta, m = np.asarray(write, dtype=float), np.asarray(mean, dtype=float)
-    if order == 1:
-        return _plain(np.sqrt(2 * delta * (m + restart)) - delta)
-    share = delta / (2 * m)
-    return _plain(np.where(share < 1, np.sqrt(2 * delta * m) * (1 + np.sqrt(share) / 3 + share / 9) - delta, m))
 
 
 def optimum_interval(write: Any, mean: Any) -> Any:

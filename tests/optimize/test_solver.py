@@ -15,10 +15,8 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from capplan.errors import SolveError
-from capplan.optimize.infeasible import explain_infeasibility, explain_two_stage, shadow_prices
+from capplan.optimize.infeasible import explain_infeasibility
 from capplan.optimize.solver import Arrays, InfeasibleError, UnboundedError, arrays, solve, solve_arrays
-from capplan.optimize.two_stage import ExpectedRow, solve_two_stage
-from tests.optimize.test_two_stage import fleet
 
 
 def knapsack() -> pulp.LpProblem:
@@ -155,20 +153,6 @@ def test_1e9_beside_1_in_one_model(money):
     assert solved.objective == pytest.approx((3e9 * 0.7 + 2) * money, rel=1e-9)
 
 
-def test_shadow_prices_hold_the_integers():
-    model = pulp.LpProblem("serve")
-    lots = model.add_variable("lots", 0, 10, "Integer")
-    rent = model.add_variable("rent", 0, 4)
-    model += 10 * lots + 4 * rent
-    model += 3 * lots + rent >= 8, "demand"
-    matrices = arrays(model)
-    solved = solve_arrays(matrices)
-    assert solved.x.tolist() == [2, 2]
-    prices = shadow_prices(matrices, solved.x)
-    assert prices.duals.tolist() == pytest.approx([4.0])
-    assert prices.reduced_costs.tolist() == pytest.approx([10 - 12, 0])
-
-
 def test_infeasibility_names_the_rows_and_the_amount():
     model = knapsack()
     lots = model.variables()
@@ -199,31 +183,7 @@ def test_hard_rows_that_clash_are_said_to():
         explain_infeasibility(model, hard=["minimum"])
 
 
-def test_two_stage_infeasibility_names_the_budget():
-    problem = fleet(2)
-    spend = np.ones(len(problem.q))
-    points = np.ones(len(problem.technology), dtype=bool)
-    tight = replace(problem, expected=(ExpectedRow(problem.c, spend, points, problem.weight, 1.0),))
-    found = explain_two_stage(tight, ["lots"], ["budget"])
-    assert [change.row for change in found.changes] == ["budget"]
-    with pytest.raises(InfeasibleError):
-        solve_two_stage(tight)
-    eased = replace(tight.expected[0], limit=1.0 + found.changes[0].amount * (1 + 1e-6))
-    solve_two_stage(replace(tight, expected=(eased,)), gap_share=1e-3)
-
-
 def test_solving_prints_nothing():
     code = "from tests.optimize.test_solver import knapsack; from capplan.optimize.solver import solve; solve(knapsack())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == ""
-
-
-def test_a_large_program_is_judged_by_its_mean(monkeypatch):
-    problem = fleet(2)
-    points = np.ones(len(problem.technology), dtype=bool)
-    tight = replace(problem, expected=(ExpectedRow(problem.c, np.ones(len(problem.q)), points, problem.weight, 1.0),))
-    exact = explain_two_stage(tight, ["lots"], ["budget"]).changes[0]
-    monkeypatch.setattr("capplan.optimize.infeasible.WRITTEN_OUT_COLUMNS", 0)
-    mean = explain_two_stage(tight, ["lots"], ["budget"]).changes[0]
-    assert mean.row == exact.row == "budget"
-    assert 0 < mean.amount <= exact.amount * (1 + 1e-6)

@@ -25,11 +25,12 @@ from capplan.outputs.export.files import write_table
 from capplan.outputs.page.html import MemoPart, TableBlock, render_page
 from capplan.outputs.run.trace import trace_figure
 from capplan.outputs.views import decision_tables, plan_tables, unit_tables
-from capplan.outputs.views.bridges import budget_bridge, cost_bridge, gap_of, plan_bridge
+from capplan.outputs.views.bridges import budget_bridge, cost_bridge, plan_bridge
 from capplan.outputs.views.memo import memo_blocks
 from capplan.outputs.workbook.workbook import priced_plan, revalue_plan, write_workbook
 from capplan.questions.ledger import build_ledger
 from capplan.questions.ledger.teams import expected_work
+from tests.cases.closed_forms import gap_of
 from tests.cases.office import office, recalculated
 from tests.conftest import SOURCES
 

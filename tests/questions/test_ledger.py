@@ -461,7 +461,7 @@ def test_purchases_usage_and_teams():
     assert wide.cash_usd == pytest.approx(400_000)
     assert wide.p_and_l_usd == pytest.approx(400_000)
     assert wide.beyond_horizon_usd > 0
-    assert ledger.by_month("p_and_l").amount.sum() == pytest.approx(409_100)
+    assert ledger.total("p_and_l") == pytest.approx(409_100)
     obligations = ledger.obligations
     assert obligations.usd.sum() == pytest.approx(400_000)
     assert set(obligations[obligations.beyond_horizon].fiscal_year) == {"FY2028"}

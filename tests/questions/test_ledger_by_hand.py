@@ -9,10 +9,11 @@ import pandas as pd
 import pytest
 
 from capplan.book.scenario import LedgerAssumptions
-from capplan.outputs.views.bridges import STEP, TOTAL, gap_of
+from capplan.outputs.views.bridges import STEP, TOTAL
 from capplan.questions.ledger import build_ledger
 from capplan.questions.ledger.schedules import paid_on
 from capplan.questions.ledger.work_costs import basis_shares
+from tests.cases.closed_forms import gap_of
 
 A = LedgerAssumptions(
     as_of=dt.date(2026, 12, 15),

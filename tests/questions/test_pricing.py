@@ -8,7 +8,7 @@ import pytest
 
 from capplan.book.scenario import PricingAssumptions
 from capplan.errors import CapplanError
-from capplan.questions.pricing import annuity_years, break_even_utilisation, price_hours, screening_crossover, utilisation_costs
+from capplan.questions.pricing import annuity_years, break_even_utilisation, price_hours
 from tests.conftest import reference_file
 
 A = PricingAssumptions(discount_rate_per_year=0.0, as_of="2027-01-01")
@@ -122,20 +122,6 @@ def test_an_expired_quote_falls_back_to_the_list_price() -> None:
 def test_old_prices_are_flagged() -> None:
     table = priced(offer("new", "on_demand", 3.0), offer("old", "on_demand", 3.0, as_of=pd.Timestamp("2026-01-01")))
     assert table["stale"].tolist() == [False, True]
-
-
-def test_screening_crossovers_of_the_textbook_case() -> None:
-    """PyPSA documentation, generation investment with screening curves: coal, gas and load shedding."""
-    assert screening_crossover((15, 10), (2, 12)) == 0.5
-    assert screening_crossover((10, 0), (12, 1012)) == 0.01
-    with pytest.raises(CapplanError, match="never cross"):
-        screening_crossover((1, 2), (3, 3))
-
-
-def test_cost_of_a_used_hour_meets_on_demand_at_the_break_even() -> None:
-    prices = price_hours(SKUS, pd.DataFrame([offer("od", "on_demand", 4.0), offer("r", "reserved_1y", 2.0)]), A)
-    curve = utilisation_costs(prices).set_index(["offer_id", "utilisation_share"])["usd_per_used_accelerator_hour"]
-    assert curve["r", 0.5] == curve["od", 0.5] == 4.0
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,8 @@ import pytest
 
 from capplan.errors import CapplanError
 from capplan.questions.goodput import simulate_failures
-from capplan.questions.reliability import (
-    daly_interval,
-    mean_hours_between_failures,
-    optimum_interval,
-    time_shares,
-    useful_share,
-    young_interval,
-)
+from capplan.questions.reliability import optimum_interval, time_shares, useful_share, young_interval
+from tests.cases.closed_forms import daly_interval
 from tests.conftest import reference_file
 
 #: Interval, write, restart (hours) and interruptions in an hour: a small fleet, Llama 3's, and one that fails all the time.
@@ -26,14 +20,6 @@ CASES = [(1.0, 5 / 60, 0.25, 1 / 24), (0.1817, 20 / 3600, 5 / 60, 1 / 3.093), (0
 
 def truth() -> pd.DataFrame:
     return pd.read_csv(reference_file("truth", "02_reliability.csv")).set_index("id")
-
-
-def test_mean_time_to_failure_of_rsc1():
-    assert mean_hours_between_failures(16384 / 8, 6.5e-3) == pytest.approx(1.8, rel=0.03)
-    assert mean_hours_between_failures(131072 / 8, 6.5e-3) == pytest.approx(0.23, rel=0.03)
-    # The measured 7.9 h of 1,024 accelerators is not what the rate of nodes gives: jobs stop for other causes, too.
-    assert mean_hours_between_failures(1024 / 8, 6.5e-3) == pytest.approx(28.8, rel=0.01)
-    assert mean_hours_between_failures(10, 0.0) == float("inf")
 
 
 def test_published_intervals():
@@ -167,8 +153,6 @@ def test_no_failures_and_failures_without_end():
     [
         (lambda: young_interval(0.0, 10.0), "checkpoint write time must be above 0"),
         (lambda: optimum_interval(10.0, -1.0), "mean time between failures must be above 0"),
-        (lambda: daly_interval(1.0, 10.0, order=3), "orders 1 and 2"),
-        (lambda: mean_hours_between_failures(-1, 0.1), "nodes = -1"),
         (lambda: time_shares(np.inf, 0.1, 0.1, 0.1), "without checkpoints never ends"),
         (lambda: simulate_failures(0.0, 1.0, 0.1, 0.1, 0.1), "work_hours"),
         (lambda: simulate_failures(10.0, 1.0, 0.1, -0.1, 0.1), "restart_hours"),

@@ -11,6 +11,7 @@ from capplan.errors import CapplanError
 from capplan.questions.serving import autoscale, queueing
 from capplan.questions.serving import fleet_simulation as simulation
 from capplan.questions.serving import service_traffic as traffic
+from tests.cases.closed_forms import poisson_arrivals
 from tests.conftest import reference_file
 
 A = ServingAssumptions(spare_replicas=0, warm_replicas=0, admission_rule="queue", headroom_share=0.0)
@@ -22,7 +23,7 @@ DAY = pd.DataFrame({"hour": range(24), "requests": [1200.0] * 6 + [6000.0] * 12 
 
 def poisson(rate, seconds, mean, seed=1, cv2=1.0):
     rng = np.random.default_rng(seed)
-    arrivals = simulation.poisson_arrivals(rate, int(rate * seconds * 1.2), rng)
+    arrivals = poisson_arrivals(rate, int(rate * seconds * 1.2), rng)
     arrivals = arrivals[arrivals < seconds]
     return arrivals, simulation.drawn_services(mean, cv2, len(arrivals), rng)
 

@@ -14,7 +14,8 @@ from capplan.errors import CapplanError
 from capplan.questions.serving import operating_points as points
 from capplan.questions.serving import queueing, size_fleet, staffing
 from capplan.questions.serving import service_traffic as traffic
-from capplan.questions.serving.size_fleet import staff_fleet, token_nodes, unit_costs
+from capplan.questions.serving.size_fleet import staff_fleet, unit_costs
+from tests.cases.closed_forms import square_root_servers
 from tests.cases.serving_cases import silicon_runs
 from tests.conftest import reference_file
 
@@ -68,7 +69,7 @@ def truth():
 def test_deepseek_day_closes():
     values = truth()
     number = {name: float(values[name]) for name in ("ds_in_tok", "ds_out_tok", "ds_prefill", "ds_decode", "ds_avg_nodes")}
-    nodes = token_nodes(number["ds_in_tok"], number["ds_out_tok"], number["ds_prefill"], number["ds_decode"])
+    nodes = (number["ds_in_tok"] / number["ds_prefill"] + number["ds_out_tok"] / number["ds_decode"]) / 86400
     assert nodes == pytest.approx(number["ds_avg_nodes"], rel=0.005)
     found = unit_costs(number["ds_avg_nodes"] * 8 * 24, 2.0, 0.0, 1, number["ds_out_tok"])
     assert found["usd"] == 87072.0
@@ -181,7 +182,7 @@ def test_square_root_rule_is_the_limit_of_the_sizing():
     # half of the requests may wait: the spare capacity beta of Halfin and Whitt, in units of the root of the load
     for load in (400, 10_000):
         count = int(staffing.fewest_servers(np.array([float(load)]), 1.0, 0.0, 0.7766)[0])
-        assert count == pytest.approx(queueing.square_root_servers(load, 1.0), abs=1)
+        assert count == pytest.approx(square_root_servers(load, 1.0), abs=1)
 
 
 def test_square_root_rule_as_a_policy():

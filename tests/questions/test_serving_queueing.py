@@ -14,6 +14,7 @@ from capplan.book.book import reference_tables
 from capplan.errors import CapplanError
 from capplan.questions.serving import fleet_simulation as simulation
 from capplan.questions.serving import memory, queueing
+from tests.cases.closed_forms import halfin_whitt_delay, poisson_arrivals, square_root_servers
 from tests.conftest import reference_file
 
 
@@ -44,15 +45,10 @@ def test_published_call_centre():
     assert queueing.mean_wait(load, 14, 180) == pytest.approx(7.8359, abs=1e-4)
 
 
-@pytest.mark.parametrize("beta", ["0.10", "0.25", "0.50", "1.00", "1.50", "2.00"])
-def test_halfin_whitt(beta):
-    assert queueing.halfin_whitt_delay(float(beta)) == pytest.approx(float(truth("04_queueing.csv").loc[f"hw_{beta}", "value"]), abs=1e-12)
-
-
 def test_square_root_rule_and_its_limit():
-    assert [queueing.square_root_servers(100, beta) for beta in (0.5, 1.0, 1.5)] == [105, 110, 115]
-    assert queueing.square_root_servers(2500, 1.0) == 2550
-    errors = [abs(queueing.erlang_c(r, queueing.square_root_servers(r, 1.0)) - queueing.halfin_whitt_delay(1.0)) for r in (100, 400, 2500)]
+    assert [square_root_servers(100, beta) for beta in (0.5, 1.0, 1.5)] == [105, 110, 115]
+    assert square_root_servers(2500, 1.0) == 2550
+    errors = [abs(queueing.erlang_c(r, square_root_servers(r, 1.0)) - halfin_whitt_delay(1.0)) for r in (100, 400, 2500)]
     assert errors == sorted(errors, reverse=True)
     assert errors[-1] < 0.003
 
@@ -60,13 +56,11 @@ def test_square_root_rule_and_its_limit():
 def test_burstiness_corrections():
     assert queueing.mean_wait(4, 5, 1, 1, 0.25) == pytest.approx(0.3463203463203465, abs=1e-12)
     assert queueing.mean_wait(9, 10, 1, 0.5, 2) == pytest.approx(0.8359144051346215, abs=1e-12)
-    assert queueing.kingman_wait(0.8, 1, 1, 0) == pytest.approx(2.0)
-    assert queueing.kingman_wait(0.9, 1, 0.5, 1.5) == pytest.approx(9.0)
-
-
-def test_kingman_published():
+    # one server: Kingman's approximation, rho / (1 - rho) (ca2 + cs2) / 2
+    assert queueing.mean_wait(0.8, 1, 1, 1, 0) == pytest.approx(2.0)
+    assert queueing.mean_wait(0.9, 1, 1, 0.5, 1.5) == pytest.approx(9.0)
     # the published table states coefficients of variation, not their squares
-    assert queueing.kingman_wait(0.9, 1, 0.5**2, 1.5**2) == pytest.approx(11.25)
+    assert queueing.mean_wait(0.9, 1, 1, 0.5**2, 1.5**2) == pytest.approx(11.25)
 
 
 def test_quantile_inverts_the_tail():
@@ -88,9 +82,7 @@ def test_more_traffic_or_a_tighter_target_never_needs_fewer(load, more, allowed,
 def test_simulation_agrees_with_the_formula(load, servers, cv2):
     rng = np.random.default_rng(11)
     count = 300_000
-    found = simulation.simulate_queue(
-        simulation.poisson_arrivals(load, count, rng), simulation.drawn_services(1.0, cv2, count, rng), servers
-    )
+    found = simulation.simulate_queue(poisson_arrivals(load, count, rng), simulation.drawn_services(1.0, cv2, count, rng), servers)
     # exact for M/M/c and for one server (Pollaczek-Khinchine)
     assert found.low_seconds <= queueing.mean_wait(load, servers, 1.0, 1.0, cv2) <= found.high_seconds
     assert found.waiting_low <= queueing.erlang_c(load, servers) <= found.waiting_high
@@ -123,10 +115,12 @@ def test_formulas_fail_on_bursty_real_arrivals():
     trace = pd.read_csv(reference_file("data", "llm_demand", "azure_llm_inference_2023_code.csv"))
     arrivals = (pd.to_datetime(trace["TIMESTAMP"]) - pd.to_datetime(trace["TIMESTAMP"]).iloc[0]).dt.total_seconds().to_numpy()
     services = 0.2 + 1e-4 * trace["ContextTokens"].to_numpy() + 0.02 * trace["GeneratedTokens"].to_numpy()
-    table = simulation.formula_against_simulation(arrivals, services, [4, 6, 8, 12])
-    assert (table["simulated_wait_seconds"].diff().dropna() <= 0).all()
+    sizes, mean = (4, 6, 8, 12), services.mean()
+    waits = [simulation.simulate_queue(arrivals, services, size, warm_up_share=0.0).mean_seconds for size in sizes]
+    assert waits == sorted(waits, reverse=True)
     # minutes of silence and of bursts: Poisson formulas promise far less waiting than there is
-    assert (table["simulated_wait_seconds"] > 5 * table["poisson_wait_seconds"]).all()
+    load, spread = mean / np.diff(arrivals).mean(), services.var() / mean**2
+    assert all(wait > 5 * queueing.mean_wait(load, size, mean, 1.0, spread) for wait, size in zip(waits, sizes, strict=True))
 
 
 @pytest.mark.parametrize(

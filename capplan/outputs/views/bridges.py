@@ -121,14 +121,3 @@ def plan_bridge(plan: Plan, last: pd.DataFrame | None) -> pd.DataFrame:
         why = "no longer planned" if quarter not in now.index else "planned anew" if quarter not in before.index else "moved"
         rows.append((f"{quarter}: {why}", STEP, step))
     return pd.DataFrame([*rows, ("P&L of this plan", TOTAL, float(now.sum()))], columns=COLUMNS)
-
-
-def gap_of(bridge: pd.DataFrame) -> float:
-    """Return by how much the totals of a bridge differ from the sums of the rows above them, at most."""
-    level, worst = 0.0, 0.0
-    for row in bridge.to_dict("records"):
-        if row["kind"] == TOTAL:
-            worst = max(worst, abs(level - row["amount"]))
-        else:
-            level += row["amount"]
-    return worst

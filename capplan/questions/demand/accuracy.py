@@ -120,25 +120,6 @@ def coverage(actual: Array, lower: Array, upper: Array) -> float:
     return float(np.mean((actual >= lower) & (actual <= upper)))
 
 
-def msis(actual: Array, lower: Array, upper: Array, scale: float, level_share: float) -> float:
-    r"""Return the mean scaled interval score.
-
-    .. math:: \frac{1}{h s}\sum_t (u_t - l_t) + \tfrac2a (l_t - y_t)^+ + \tfrac2a (y_t - u_t)^+,\quad a = 1 - \text{level}
-
-    Source
-    ------
-    Makridakis, Spiliotis, Assimakopoulos, The M4 competition, IJF 2020.
-
-    Examples
-    --------
-    >>> round(msis(np.array([3.0]), np.array([0.0]), np.array([2.0]), 1.0, 0.95), 6)
-    42.0
-    """
-    a = 1 - level_share
-    score = (upper - lower) + 2 / a * np.maximum(0, lower - actual) + 2 / a * np.maximum(0, actual - upper)
-    return float(np.mean(score) / scale) if scale > 0 else float("nan")
-
-
 def finops_band(error_share: float) -> str:
     """Name the maturity band that an error of a total falls in.
 

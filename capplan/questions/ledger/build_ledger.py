@@ -122,11 +122,6 @@ class Ledger:
     headline: str
     notes: tuple[str, ...]
 
-    def by_month(self, view: str) -> pd.DataFrame:
-        """Return a view by month, team, cost centre and account: month, team, cost_center, account, amount."""
-        rows = self.entries[self.entries["view"] == view]
-        return rows.groupby(["month", "team", "cost_center", "account"], as_index=False)["amount"].sum()
-
     def total(self, view: str, quarters: list[str] | None = None) -> float:
         """Return the sum of a view, over all months or those of some quarters, in the book's currency."""
         rows = self.entries[self.entries["view"] == view]

@@ -6,7 +6,6 @@ import heapq
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from capplan.errors import CapplanError
 
@@ -93,52 +92,8 @@ def _band(values: np.ndarray) -> tuple[float, float, float]:
     return float(values.mean()), float(means.mean() - half), float(means.mean() + half)
 
 
-def poisson_arrivals(rate_per_second: float, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw arrivals that know nothing of each other."""
-    return np.cumsum(rng.exponential(1 / rate_per_second, count))
-
-
 def drawn_services(mean_seconds: float, cv2: float, count: int, rng: np.random.Generator) -> np.ndarray:
     """Draw service times: constant (cv2 = 0) or gamma with this squared coefficient of variation (1 = exponential)."""
     if cv2 == 0:
         return np.full(count, mean_seconds)
     return rng.gamma(1 / cv2, mean_seconds * cv2, count)
-
-
-def formula_against_simulation(arrivals_seconds: np.ndarray, services_seconds: np.ndarray, servers: list[int]) -> pd.DataFrame:
-    """Show where the formulas stop being valid for real arrivals.
-
-    Parameters
-    ----------
-    arrivals_seconds, services_seconds
-        A trace.
-    servers
-        Fleet sizes to compare.
-
-    Returns
-    -------
-    DataFrame
-        servers, utilisation, simulated_wait_seconds, poisson_wait_seconds (M/G/c), bursty_wait_seconds (with the measured burstiness of
-        the arrivals), simulated_p95_seconds, formula_p95_seconds.
-    """
-    from capplan.questions.serving.queueing import burstiness, mean_wait, wait_quantile
-
-    gaps = np.diff(arrivals_seconds)
-    mean = float(np.mean(services_seconds))
-    load = mean / float(gaps.mean())
-    arrival_cv2, service_cv2 = burstiness(gaps), float(np.var(services_seconds)) / mean**2
-    rows = []
-    for count in servers:
-        found = simulate_queue(arrivals_seconds, services_seconds, count, warm_up_share=0.0)
-        rows.append(
-            {
-                "servers": count,
-                "utilisation": load / count,
-                "simulated_wait_seconds": found.mean_seconds,
-                "poisson_wait_seconds": mean_wait(load, count, mean, 1.0, service_cv2),
-                "bursty_wait_seconds": mean_wait(load, count, mean, arrival_cv2, service_cv2),
-                "simulated_p95_seconds": found.quantile(0.95),
-                "formula_p95_seconds": wait_quantile(0.95, load, count, mean, arrival_cv2, service_cv2),
-            }
-        )
-    return pd.DataFrame(rows)

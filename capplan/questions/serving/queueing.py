@@ -78,41 +78,6 @@ def erlang_c(load: float, servers: int) -> float:
     return servers * blocked / (servers - load * (1.0 - blocked))
 
 
-def halfin_whitt_delay(beta: float) -> float:
-    r"""Say which share waits in a large system with square-root spare capacity beta.
-
-    .. math:: \alpha(\beta) = \left(1 + \beta\,\Phi(\beta)/\varphi(\beta)\right)^{-1}
-
-    Source
-    ------
-    S. Halfin and W. Whitt, Heavy-traffic limits for queues with many exponential servers, Operations Research 29 (1981).
-
-    Examples
-    --------
-    >>> round(halfin_whitt_delay(1.0), 6)
-    0.223361
-    """
-    if beta <= 0:
-        return 1.0
-    density = math.exp(-beta * beta / 2) / math.sqrt(2 * math.pi)
-    below = 0.5 * math.erfc(-beta / math.sqrt(2))
-    return 1.0 / (1.0 + beta * below / density)
-
-
-def square_root_servers(load: float, beta: float) -> int:
-    r"""Say how many servers the square-root rule asks for.
-
-    .. math:: c = \lceil a + \beta \sqrt{a} \rceil
-
-    Examples
-    --------
-    >>> square_root_servers(100, 1.0)
-    110
-    """
-    _check(load, 0)
-    return math.ceil(load + beta * math.sqrt(load) - 1e-9)
-
-
 def peakedness(arrival_cv2: float, service_cv2: float) -> float:
     r"""Say how much more the number of busy servers varies than under Poisson arrivals (1 = as much).
 
@@ -206,20 +171,6 @@ def mean_wait(load: float, servers: int, service_seconds: float, arrival_cv2: fl
     if servers <= load:
         return math.inf
     return erlang_c(load, servers) * service_seconds / (servers - load) * spread_factor(arrival_cv2, service_cv2)
-
-
-def kingman_wait(utilisation: float, service_seconds: float, arrival_cv2: float, service_cv2: float) -> float:
-    r"""Say how long a request waits on average at one server under heavy traffic.
-
-    .. math:: W_q \approx \frac{\rho}{1-\rho}\,\frac{c_a^2+c_s^2}{2}\,s
-
-    Source
-    ------
-    J. F. C. Kingman, The single server queue in heavy traffic (1961).
-    """
-    if utilisation >= 1:
-        return math.inf
-    return utilisation / (1 - utilisation) * spread_factor(arrival_cv2, service_cv2) * service_seconds
 
 
 def wait_above(

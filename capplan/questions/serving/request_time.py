@@ -75,23 +75,6 @@ def tokens_per_step(acceptance_share: float, draft_tokens: int) -> float:
     return (1 - acceptance_share ** (draft_tokens + 1)) / (1 - acceptance_share)
 
 
-def arithmetic_factor(acceptance_share: float, draft_tokens: int) -> float:
-    r"""Say by how much speculative decoding multiplies the arithmetic of the model: rejected tokens were computed too.
-
-    .. math:: \frac{(1-\alpha)(\gamma+1)}{1-\alpha^{\gamma+1}}
-
-    Source
-    ------
-    The same paper, table 1 (the draft model's own arithmetic left out).
-
-    Examples
-    --------
-    >>> round(arithmetic_factor(0.8, 5), 2), round(arithmetic_factor(0.9, 10), 2)
-    (1.63, 1.6)
-    """
-    return (draft_tokens + 1) / tokens_per_step(acceptance_share, draft_tokens)
-
-
 def phase_seconds(work: RequestWork, model: pd.Series, accelerator: pd.Series, accelerators: int, concurrency: int) -> tuple[float, float]:
     r"""Say how much accelerator time the two phases of one request take, by a roofline.
 

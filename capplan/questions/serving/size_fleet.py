@@ -190,31 +190,6 @@ def fleet_of(
     return staff_fleet(traffic, part.iloc[place], float(row["output_tokens"]), first - outside_seconds, a)
 
 
-def token_nodes(
-    input_tokens_per_day: float, output_tokens_per_day: float, input_tokens_per_second: float, output_tokens_per_second: float
-) -> float:
-    r"""Say how many nodes prefill and decode need together on average, where each has its own.
-
-    .. math:: N = \frac{n_\text{in}}{86400\,x_\text{in}} + \frac{n_\text{out}}{86400\,x_\text{out}}
-
-    Parameters
-    ----------
-    input_tokens_per_day, output_tokens_per_day
-        Tokens of a day.
-    input_tokens_per_second, output_tokens_per_second
-        Throughput of one node for prefill and for decode.
-
-    Examples
-    --------
-    >>> round(token_nodes(608e9, 168e9, 73.7e3, 14.8e3), 2)
-    226.86
-    """
-    return (
-        input_tokens_per_day / SECONDS_PER_DAY / input_tokens_per_second
-        + output_tokens_per_day / SECONDS_PER_DAY / output_tokens_per_second
-    )
-
-
 def unit_costs(
     accelerator_hours: float, usd_per_accelerator_hour: float, other_usd: float, requests: float, tokens: float
 ) -> dict[str, float]:

@@ -13,9 +13,6 @@ from capplan.book.terms import COUNTS
 from capplan.questions.pricing import completed
 from capplan.questions.procurement.supply.market import ANYWHERE
 
-#: Limits that cap what can be used by the hour; all others cap what can be signed.
-USAGE_KINDS = ("on_demand_accelerators", "spot_accelerators", "spot_share")
-
 
 def known_limits(limits: pd.DataFrame | None, sites: pd.DataFrame | None, a: ProcurementAssumptions) -> pd.DataFrame:
     """Return the limits with all columns, scaled, each of the kind of what it counts, and the power of sites that no limit names."""
