@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from capplan.answers.finished_plan import Plan
 from capplan.answers.sums import in_currency, quarters_of, spend
 from capplan.questions.procurement.hindsight.verdicts import CLOSE, SIGN, WAIT
 from capplan.text import counted, day, listed, money
-
-if TYPE_CHECKING:
-    from capplan.answers.plan import Plan
 
 #: Below this share of the plan's cost a difference decides nothing by itself.
 CLOSE_SHARE = 0.005

@@ -8,6 +8,7 @@ from functools import partial
 
 import pandas as pd
 
+from capplan.answers.finished_plan import Plan
 from capplan.answers.headline import plan_headline
 from capplan.answers.placement import deadline_notes
 from capplan.answers.readiness import named_in_offers
@@ -62,37 +63,6 @@ Progress = Callable[[str], None]
 DEMAND_TABLES = ("usage", "events", "training_runs", "workloads", "speeds")
 #: What the last decision about a book left for the next one, by name of the book.
 _left: dict[str, Warm] = {}
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A quarterly plan with everything it was made from.
-
-    Parameters
-    ----------
-    book
-        Name of the book.
-    scenario
-        Assumptions it was made under.
-    forecast, prices, purchases, ledger
-        Answers of the questions in the chain.
-    demand
-        Work by class in load blocks that the optimiser looked at.
-    headline
-        One sentence for finance (see `headline.plan_headline`).
-    warnings
-        What the reader must know before signing.
-    """
-
-    book: str
-    scenario: Scenario
-    forecast: Forecast
-    prices: pd.DataFrame
-    demand: pd.DataFrame
-    purchases: Purchases
-    ledger: Ledger
-    headline: str
-    warnings: tuple[str, ...]
 
 
 def demand_of(book: Book, scenario: Scenario) -> Forecast:

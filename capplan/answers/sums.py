@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
+from capplan.answers.finished_plan import Plan
 from capplan.units import quarter_range
-
-if TYPE_CHECKING:
-    from capplan.answers.plan import Plan
 
 
 def quarters_of(plan: Plan) -> list[str]:

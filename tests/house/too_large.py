@@ -106,7 +106,6 @@ LONG = frozenset(
 )
 LARGE = frozenset(
     (
-        "answers/plan.py",
         "ingest/cells.py",
         "optimize/coupled.py",
         "optimize/l_shaped.py",
