@@ -87,7 +87,7 @@ class Checker:
         return found
 
     def given_back(self, signed: list[dict[str, Any]], offered: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Machines of signed contracts that are left, sold or exchanged at the start of a planned quarter: contracts for fewer than no machines."""
+        """Machines of signed contracts that are left, sold or exchanged at a quarter's start: contracts for fewer than no machines."""
         found, exchanged = [], defaultdict(list)
         told = pd.Timestamp(self.a.as_of) + pd.Timedelta(days=self.a.approval_days)
         for row in (one for one in signed if one.get("first")):

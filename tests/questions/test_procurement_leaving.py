@@ -41,7 +41,7 @@ def test_notice_that_is_past_or_cannot_be_given_in_time_leaves_no_way_out() -> N
 
 
 def test_selling_and_exchanging_are_done_only_where_the_contract_allows_them() -> None:
-    """What is left of it is worth 1.2 of what a year at 2 costs for ten machines; exchanging it is free where at least as much is bought."""
+    """What is left of it is worth 1.2 of what a year at 2 costs for ten machines; exchanging is free where as much is bought."""
     a, work = assumptions(approval_days=0), demand([[10.0, 10.0]])
     kept = settle(work, [ON_DEMAND, YEAR], a, commitments=[old()])
     assert kept.solution.upper == pytest.approx(0.0)

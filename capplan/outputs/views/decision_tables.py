@@ -126,7 +126,8 @@ def renewals(plan: Plan, book: Book) -> pd.DataFrame:
         date (last day for it), contract_id, provider, what (give notice, renew, let it end; or leave, sell or exchange some machines
         early), ends, owed_amount (still to be paid),
         exit_amount (what leaving today
-        costs), missed_amount (what is owed if the date is missed: a contract that renews by itself, for its term at its renewal price; of machines left early, what keeping them would cost).
+        costs), missed_amount (what is owed if the date is missed: a contract that
+        renews by itself, for its term at its renewal price; of machines left early, what keeping them would cost).
     """
     as_of, after = pd.Timestamp(plan.scenario.as_of), quarter_end(quarters_of(plan)[-1]) + pd.DateOffset(years=1)
     signed = book.get("commitments")

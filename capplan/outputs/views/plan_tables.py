@@ -168,7 +168,7 @@ def stale_prices(plan: Plan) -> pd.DataFrame:
 
 
 def at_moments(capacity: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Return what is there in each stretch of a quarter in which nothing changes: quarter, begin, end (shares of the quarter that are over), the keys, accelerators.
+    """Return what is there in each stretch in which nothing changes: quarter, begin, end (shares of it), the keys, accelerators.
 
     Parameters
     ----------

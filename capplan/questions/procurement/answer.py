@@ -98,7 +98,7 @@ class Purchases:
     departures
         contract_id, what (leave, sell, exchange), provider, accelerator, quarter, day, machines, of_machines, accelerators, not_owed_usd
         (payments that fall away), exit_usd (paid at once; below zero where money comes back), saves_usd (against keeping them beside all
-        else that the plan does), submit_by, sign_by (day of notice), firm, offer_id, lots: machines of signed contracts that are given back.
+        else that the plan does), submit_by, sign_by (day of notice), firm, offer_id, lots: machines given back.
     """
 
     purchases: pd.DataFrame

@@ -83,7 +83,7 @@ def purchase_table(choices: Choices, lots: np.ndarray) -> pd.DataFrame:
 
 
 def capacity_table(choices: Choices, market: Market, lots: np.ndarray) -> pd.DataFrame:
-    """List the accelerators that are surely there, by where they come from, in each planned quarter, or part of it where they change within it.
+    """List the accelerators that are surely there, by where they come from, in each planned quarter or part of it.
 
     Returns
     -------

@@ -15,7 +15,7 @@ def departure_rules(choices: Choices, lots: list[Any]) -> list[tuple[Any, str]]:
 
     .. math::
 
-        & \textstyle\sum_{q} d_{cq} + r_c \le M_c && \text{machines of contract } c \text{ left in any quarter, and renewed the first time} \\
+        & \textstyle\sum_{q} d_{cq} + r_c \le M_c && \text{machines of } c \text{ left in any quarter, and renewed at first} \\
         & \textstyle\sum_{c} P_{cq} d_{cq} \le \sum_j P_j x_j && \text{worth of what is exchanged and bought, by provider and quarter}
     """
     from capplan.optimize import modelling

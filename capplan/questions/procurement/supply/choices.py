@@ -32,7 +32,8 @@ class Choices:
     Parameters
     ----------
     table
-        One row a decision: name, offer_id, kind (offer, renewal, departure), sku, provider, accelerator, region, geography, place, pool, term, role,
+        One row a decision: name, offer_id, kind (offer, renewal, departure), sku, provider, accelerator, region, geography, place,
+        pool, term, role,
         quarter, start, end,
         lot_machines, lot_accelerators, lot_kw, lot_reserve (accelerators reserved without a discount),
         lot_usd_per_hour (dollars an hour of a savings plan), minimum_lots, maximum_lots, forced (renews by itself), follows (name of the

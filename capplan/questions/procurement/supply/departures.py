@@ -1,4 +1,4 @@
-"""Contracts left before their end: given up at their exit cost, sold to somebody else, or exchanged for another one of the same provider."""
+"""Contracts left before their end: given up at their exit cost, sold to somebody else, or exchanged at the same provider."""
 
 from __future__ import annotations
 
