@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,20 +14,17 @@ from capplan.questions.demand.grid import HOUR
 from capplan.questions.demand.growth_kinds import AHEAD
 from capplan.questions.demand.growth_level import GrowthLevel
 from capplan.questions.demand.models import PERIODS_PER_YEAR, LevelFit, expected_path, grown_years
-from capplan.questions.demand.shape import RECENT_SHAPES, shapes_of
+from capplan.questions.demand.shape import shapes_of
 from capplan.questions.demand.statements import Statement, apply_statements
+from capplan.questions.demand.streams import PastPeriods, joint_normals, name_seed
 
 Array = np.ndarray
-#: Mean length of the blocks of neighbouring periods that are drawn together.
-BLOCK_PERIODS = 4
 #: Growth fades: after this many years half of it is left in the median path, or after this multiple of the years that it was seen for,
 #: whichever is more
 #: (what has lasted lasts on); and the half-life of one path in six is more than this factor longer.
 GROWTH_HALF_LIFE_YEARS, GROWTH_LASTS, HALF_LIFE_FACTOR = 2.0, 2.0, 2.0
 #: Numbers that the state of a level holds at most (mean, departure, growth, two harmonics of the season).
 STATES = 7
-#: Correlations between workloads are shrunk towards zero like those of this many extra independent periods.
-SHRINK_PERIODS = 10
 
 
 @dataclass(frozen=True)
@@ -46,7 +42,7 @@ class Cohort:
     levels
         Demand per day: series x paths x periods.
     drawn
-        Which historical shape each path draws in each period (paths x periods), counted backwards from the newest.
+        Of each series: which historical shape each path draws in each period (paths x periods), counted backwards from the newest.
     shapes
         Of each series: number of shapes x hours in a period.
     """
@@ -55,7 +51,7 @@ class Cohort:
     start: pd.Timestamp
     edges: Array
     levels: Array
-    drawn: Array
+    drawn: list[Array]
     shapes: list[Array]
 
     def hourly(self, series: int, first_hour: int, hours: int, paths: slice) -> tuple[Array, Array]:
@@ -68,7 +64,7 @@ class Cohort:
             return level[:, period] / 24, shape
         first, last = period[0], period[-1]
         pool = self.shapes[series]
-        index = len(pool) - 1 - self.drawn[paths, first : last + 1] % len(pool)
+        index = len(pool) - 1 - self.drawn[series][paths, first : last + 1]
         offset = wanted[0] - int(self.edges[first])
         shape = pool[index].reshape(level.shape[0], -1)
         work = (pool[index] * (level[:, first : last + 1, None] / 24)).reshape(level.shape[0], -1)
@@ -130,65 +126,90 @@ def _edges(cadence: str, start: pd.Timestamp, horizon_end: pd.Timestamp) -> Arra
     return np.arange(periods + 1) * width
 
 
+@dataclass(frozen=True)
+class _Draws:
+    """Random numbers of one cadence: what all series share (half-lives, growth kinds, past periods), and series x paths x numbers of their own."""
+
+    past: PastPeriods
+    half_life: Array
+    numbers: Array
+    normal: Array
+    shocks: Array
+    later: Array
+
+    @classmethod
+    def of(cls, fits: list[LevelFit], cadence: str, periods: int, a: DemandAssumptions) -> _Draws:
+        def seed(purpose: int) -> list[int]:
+            return [a.seed, len(cadence), purpose]
+
+        as_of = pd.Timestamp(a.as_of)
+        return cls(
+            PastPeriods(periods, a.paths, seed(1)),
+            HALF_LIFE_FACTOR ** np.random.default_rng(seed(5)).standard_normal(a.paths),
+            np.random.default_rng(seed(8)).random(a.paths),
+            joint_normals(fits, (a.paths, 1), seed(2), as_of)[:, :, 0],
+            joint_normals(fits, (a.paths, periods + STATES), seed(4), as_of),
+            joint_normals(fits, (a.paths, AHEAD), seed(7), as_of),
+        )
+
+
 def _cohort(fits: list[LevelFit], cadence: str, horizon_end: pd.Timestamp, a: DemandAssumptions, statements: list[Statement]) -> Cohort:
     start = max(fit.history.end for fit in fits)
     edges = _edges(cadence, start, horizon_end)
-    periods = len(edges) - 1
-    sizes = np.array([max(1, len(fit.innovations)) for fit in fits])
-    lengths = np.array([max(1, len(fit.history.level)) for fit in fits])
-    drawn = _block_draws(int(max(sizes.max(), lengths.max())), periods, a.paths, a.seed, cadence)
     years = np.cumsum(np.diff(edges)) / 24 / 365.25
-    root = _correlation_root(fits, sizes)
-    normal = np.random.default_rng([a.seed, len(cadence), 2]).standard_normal((a.paths, len(fits))) @ root.T
-    shocks = np.random.default_rng([a.seed, len(cadence), 4]).standard_normal((a.paths, periods + STATES, len(fits))) @ root.T
-    later = np.random.default_rng([a.seed, len(cadence), 7]).standard_normal((a.paths, AHEAD, len(fits))) @ root.T
-    wander, slope = _wander(fits, shocks, periods, a, cadence)
-    numbers = np.random.default_rng([a.seed, len(cadence), 8]).random(a.paths)
-    half_life = HALF_LIFE_FACTOR ** np.random.default_rng([a.seed, len(cadence), 5]).standard_normal(a.paths)
-    levels = np.empty((len(fits), a.paths, periods))
-    for j, fit in enumerate(fits):
-        late = round((start - fit.history.end) / HOUR / 24 / 365.25 * PERIODS_PER_YEAR[cadence])
-        path = expected_path(fit, periods + late)[late:]
-        ahead = years + late / PERIODS_PER_YEAR[cadence]
-        spread = growth_spread(fit, a)
-        grown = grown_years(ahead, half_life * max(GROWTH_HALF_LIFE_YEARS, GROWTH_LASTS * fit.years))
-        own = slope[j][:, None] * grown
-        if a.growth_share_per_year is not None:
-            expected = fit.level.growth_per_year if fit.level is not None else 0.0
-            own = np.log1p(a.growth_share_per_year) * (ahead - 0.5 / PERIODS_PER_YEAR[cadence]) + (
-                0.0 if fit.extrapolated else own - expected * grown
-            )
-        factor = np.exp(own + normal[:, j, None] * spread * years)
-        if fit.history.rhythm is not None:
-            behind = round((start - fit.history.end) / pd.Timedelta(days=1))
-            levels[j] = factor * rhythm_levels(
-                fit.history.rhythm, periods, a.paths, np.random.default_rng([a.seed, name_seed(fit), 6]), behind
-            )
-        elif fit.history.kind == "intermittent":
-            ratio = fit.history.level[lengths[j] - 1 - drawn % lengths[j]] / max(fit.history.level.mean(), 1e-300)
-            levels[j] = fit.scale.mean * factor * ratio * np.exp(normal[:, j, None] * fit.rate_error - 0.5 * fit.rate_error**2)
-        elif fit.level is None:
-            # Too little to see any noise: the level itself is known to within the band of one year's growth.
-            levels[j] = fit.scale.mean * factor * np.exp(normal[:, j, None] * spread)
-        else:
-            noise = fit.level.noise[sizes[j] - 1 - drawn % sizes[j]]
-            levels[j] = fit.scale.unit(path + wander[j] + noise) * factor
-            if fit.growth is not None and a.growth_share_per_year is None:
-                growing = _growing(fit.growth, numbers, later[:, :, j], drawn, periods, late)
-                middle = fit.scale.unit(path) * np.exp(fit.level.growth_per_year * grown_years(ahead, np.array([GROWTH_HALF_LIFE_YEARS])))
-                levels[j] = _blended(levels[j], growing, middle, fit.growth, periods, late)
+    draws = _Draws.of(fits, cadence, len(years), a)
+    wander, slope = _wander(fits, draws.shocks, len(years), a, cadence)
+    levels = np.array([_levels(fit, j, start, years, draws, wander[j], slope[j], a) for j, fit in enumerate(fits)])
+    shapes = [shapes_of(fit.history) for fit in fits]
+    drawn = [draws.past.counted_back(len(shape)) for shape in shapes]
     if cadence == "day":
-        weekday = (start.dayofweek + np.arange(periods)) % 7
+        weekday = (start.dayofweek + np.arange(len(years))) % 7
         for j, fit in enumerate(fits):
             levels[j] *= fit.history.weekday_factor[weekday]
-        drawn = _same_kind_of_day(drawn, weekday, start, int(lengths.max()))
+        drawn = [_same_kind_of_day(draws.past, weekday, start, len(shape)) for shape in shapes]
     for j, fit in enumerate(fits):
         stated = [statement for statement in statements if statement.workload == fit.history.workload]
         levels[j] = apply_statements(levels[j], years, _share_of(fit, fits), stated, a.seed)
         if fit.history.last_day is not None:
             left = ((fit.history.last_day - start) / HOUR + 24 - edges[:-1]) / np.diff(edges)
             levels[j] *= np.clip(left, 0.0, 1.0)
-    return Cohort(fits, start, edges, levels, drawn, [shapes_of(fit.history) for fit in fits])
+    return Cohort(fits, start, edges, levels, drawn, shapes)
+
+
+def _levels(
+    fit: LevelFit, j: int, start: pd.Timestamp, years: Array, draws: _Draws, wander: Array, slope: Array, a: DemandAssumptions
+) -> Array:
+    """Draw demand a day of one series (paths x periods), before the weekdays' pattern and what people state."""
+    history, periods = fit.history, len(years)
+    per_year = PERIODS_PER_YEAR[history.cadence]
+    late = round((start - history.end) / HOUR / 24 / 365.25 * per_year)
+    ahead = years + late / per_year
+    spread, normal = growth_spread(fit, a), draws.normal[j][:, None]
+    grown = grown_years(ahead, draws.half_life * max(GROWTH_HALF_LIFE_YEARS, GROWTH_LASTS * fit.years))
+    own = slope[:, None] * grown
+    if a.growth_share_per_year is not None:
+        expected = fit.level.growth_per_year if fit.level is not None else 0.0
+        own = np.log1p(a.growth_share_per_year) * (ahead - 0.5 / per_year) + (0.0 if fit.extrapolated else own - expected * grown)
+    factor = np.exp(own + normal * spread * years)
+    if history.rhythm is not None:
+        behind = round((start - history.end) / pd.Timedelta(days=1))
+        generator = np.random.default_rng([a.seed, name_seed(fit), 6])
+        return np.asarray(factor * rhythm_levels(history.rhythm, periods, a.paths, generator, behind))
+    if history.kind == "intermittent":
+        size = len(history.level)
+        ratio = history.level[size - 1 - draws.past.counted_back(size)] / max(history.level.mean(), 1e-300)
+        return np.asarray(fit.scale.mean * factor * ratio * np.exp(normal * fit.rate_error - 0.5 * fit.rate_error**2))
+    if fit.level is None:
+        # Too little to see any noise: the level itself is known to within the band of one year's growth.
+        return np.asarray(fit.scale.mean * factor * np.exp(normal * spread))
+    size, path = len(fit.innovations), expected_path(fit, periods + late)[late:]
+    noise = fit.level.noise[size - 1 - draws.past.counted_back(size)]
+    short = fit.scale.unit(path + wander + noise) * factor
+    if fit.growth is None or a.growth_share_per_year is not None:
+        return short
+    growing = _growing(fit.growth, draws, j, periods, late)
+    middle = fit.scale.unit(path) * np.exp(fit.level.growth_per_year * grown_years(ahead, np.array([GROWTH_HALF_LIFE_YEARS])))
+    return _blended(short, growing, middle, fit.growth, periods, late)
 
 
 def _share_of(fit: LevelFit, fits: list[LevelFit]) -> float:
@@ -211,16 +232,11 @@ def _blended(short: Array, growing: Array, middle: Array, growth: GrowthLevel, p
     return np.asarray(np.exp(centre + (mixed - centre) / np.hypot(own, other)))
 
 
-def _growing(growth: GrowthLevel, numbers: Array, shocks: Array, drawn: Array, periods: int, late: int) -> Array:
+def _growing(growth: GrowthLevel, draws: _Draws, j: int, periods: int, late: int) -> Array:
     """Draw levels that follow the kinds of growth, with the swings of past periods around them (paths x periods)."""
-    smooth = growth.paths(numbers, shocks, periods + late)[:, late:]
+    smooth = growth.paths(draws.numbers, draws.later[j], periods + late)[:, late:]
     size = len(growth.ratio)
-    return smooth * growth.ratio[size - 1 - drawn % size]
-
-
-def name_seed(fit: LevelFit) -> int:
-    """Return a seed that belongs to a series: other series never change it."""
-    return zlib.crc32(f"{fit.history.workload} {fit.history.region}".encode())
+    return smooth * growth.ratio[size - 1 - draws.past.counted_back(size)]
 
 
 def growth_spread(fit: LevelFit, a: DemandAssumptions) -> float:
@@ -235,32 +251,15 @@ def growth_spread(fit: LevelFit, a: DemandAssumptions) -> float:
     return float(np.sqrt(max(0.0, stated**2 - known**2)))
 
 
-def _block_draws(size: int, periods: int, paths: int, seed: int, cadence: str) -> Array:
-    """Draw historical periods (counted backwards from the newest) in runs of random length, the stationary bootstrap.
-
-    Source
-    ------
-    Politis and Romano, The stationary bootstrap, JASA 1994.
-    """
-    generator = np.random.default_rng([seed, len(cadence), 1])
-    numbers = generator.random((paths, 2, periods))
-    fresh = numbers[:, 0] < 1 / BLOCK_PERIODS
-    fresh[:, 0] = True
-    begun = np.maximum.accumulate(np.where(fresh, np.arange(periods), 0), axis=1)
-    origin = np.take_along_axis((numbers[:, 1] * size).astype(int), begun, axis=1)
-    return np.asarray((origin - (np.arange(periods) - begun)) % size)
-
-
-def _same_kind_of_day(drawn: Array, weekday: Array, start: pd.Timestamp, size: int) -> Array:
-    """Move each drawn day to one of the same kind (working day or weekend), so that shapes fit the calendar."""
-    usable = min(size, RECENT_SHAPES["day"])
-    past = (start.dayofweek - 1 - np.arange(usable)) % 7
-    result = drawn.copy()
+def _same_kind_of_day(past: PastPeriods, weekday: Array, start: pd.Timestamp, size: int) -> Array:
+    """Draw for each day a past one of the same kind (working day or weekend), so that shapes fit the calendar."""
+    day = (start.dayofweek - 1 - np.arange(size)) % 7
+    result = past.counted_back(size).copy()
     for weekend in (False, True):
-        pool = np.flatnonzero((past >= 5) == weekend)
+        pool = np.flatnonzero((day >= 5) == weekend)
         columns = np.flatnonzero((weekday >= 5) == weekend)
         if pool.size:
-            result[:, columns] = pool[drawn[:, columns] % len(pool)]
+            result[:, columns] = pool[past.counted_back(len(pool))[:, columns]]
     return result
 
 
@@ -273,28 +272,12 @@ def _wander(fits: list[LevelFit], shocks: Array, periods: int, a: DemandAssumpti
             continue
         level = fit.level
         pick = np.minimum(np.searchsorted(np.cumsum(level.weight), numbers), len(level.weight) - 1)
-        state = level.mean[pick] + np.einsum("pij,pj->pi", level.root[pick], shocks[:, : level.mean.shape[1], j])
+        state = level.mean[pick] + np.einsum("pij,pj->pi", level.root[pick], shocks[j][:, : level.mean.shape[1]])
         mean, departure = state[:, 0], state[:, 1]
         slope[j] = state[:, 2] + level.growth_per_year - level.weight @ level.mean[:, 2]
         persistence, innovation = level.persistence[pick], level.innovation[pick]
         for period in range(periods):
-            departure = persistence * departure + innovation * shocks[:, period + STATES, j]
+            departure = persistence * departure + innovation * shocks[j][:, period + STATES]
             result[j, :, period] = mean + departure
         result[j] += level.season(state, np.arange(1, periods + 1)) - level.path(periods)
     return result, slope
-
-
-def _correlation_root(fits: list[LevelFit], sizes: Array) -> Array:
-    """Return the Cholesky root of the correlation between series: that of the one-step errors of the common periods, shrunk."""
-    count = len(fits)
-    common = int(sizes[sizes > 3].min()) if (sizes > 3).any() else 0
-    if common < 8 or count == 1:
-        return np.eye(count)
-    errors = np.column_stack(
-        [fit.innovations[-common:] if size >= common else np.zeros(common) for fit, size in zip(fits, sizes, strict=True)]
-    )
-    spread = errors.std(axis=0)
-    scaled = np.divide(errors - errors.mean(axis=0), spread, out=np.zeros_like(errors), where=spread > 1e-12)
-    correlation = scaled.T @ scaled / (common + SHRINK_PERIODS)
-    np.fill_diagonal(correlation, 1.0)
-    return np.asarray(np.linalg.cholesky(correlation))
