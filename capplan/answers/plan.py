@@ -29,7 +29,16 @@ from capplan.errors import CapplanError, MissingTableError
 from capplan.optimize.two_stage import Warm
 from capplan.questions.cluster import Headroom, queue_headroom
 from capplan.questions.crossover import overflow_prices
-from capplan.questions.demand import Forecast, batch_workloads, class_demand, class_speeds, class_table, forecast_demand, stated_demand
+from capplan.questions.demand import (
+    Forecast,
+    Stated,
+    batch_workloads,
+    class_demand,
+    class_speeds,
+    class_table,
+    forecast_demand,
+    stated_demand,
+)
 from capplan.questions.demand.classes import work_growth
 from capplan.questions.demand.scaled import scaled_forecast
 from capplan.questions.ledger import Ledger, build_ledger, expected_work, withdrawal_notes
@@ -61,6 +70,7 @@ from capplan.text import counted, money
 Progress = Callable[[str], None]
 #: Tables that decide the forecast.
 DEMAND_TABLES = ("usage", "events", "training_runs", "workloads", "speeds")
+STATED_TABLES = ("growth_statements", "planner_forecasts")
 #: What the last decision about a book left for the next one, by name of the book.
 _left: dict[str, Warm] = {}
 
@@ -74,9 +84,9 @@ def demand_of(book: Book, scenario: Scenario) -> Forecast:
     if "usage" not in book.tables and "training_runs" not in book.tables:
         book.need("usage", "The demand forecast")
     usage, events, runs, workloads, speeds = (book.get(name) for name in DEMAND_TABLES)
-    stated_growth = book.get("growth_statements") if "growth_statements" in book.tables else None
-    tables = (*DEMAND_TABLES, "growth_statements")
-    forecast = remembered("demand", book, tables, a, lambda: forecast_demand(usage, events, runs, a, workloads, speeds, stated_growth))
+    said = Stated(*(book.get(name) if name in book.tables else None for name in STATED_TABLES))
+    tables = (*DEMAND_TABLES, *STATED_TABLES)
+    forecast = remembered("demand", book, tables, a, lambda: forecast_demand(usage, events, runs, a, workloads, speeds, said))
     return scaled_forecast(forecast, scenario.demand_factor)
 
 

@@ -219,7 +219,7 @@ def test_scores_are_kept(forecast):
 
 
 def test_nothing_to_forecast_is_an_error():
-    with pytest.raises(CapplanError, match="no usage, no training run and no event"):
+    with pytest.raises(CapplanError, match="no usage, no training run, no planner's forecast and no event"):
         forecast_demand(None, None, None, A)
 
 
@@ -289,14 +289,15 @@ def test_measures_of_the_backtest_are_those_of_the_field():
     assert (row["coverage_share"], row["pinball"], row["run_share"], row["crawl_share"]) == (0.5, 4.0, 1.0, 1.0)
 
 
-def test_three_years_test_totals_four_quarters_ahead():
-    time = pd.date_range(end="2026-11-30", periods=3 * 365)
+def test_three_years_test_totals_eight_quarters_ahead():
+    time = pd.date_range(end="2026-11-30", periods=3 * 365 + 2)
     level = np.cumsum(np.random.default_rng(3).normal(0, 0.005, len(time)))
     usage = pd.DataFrame({"time": time, "workload": "w", "quantity": 1000 * np.exp(level)})
     answer = backtest_demand(usage, A, origins=3)
-    assert set(answer.summary.query("grain == 'quarter'")["ahead"]) == {1, 2, 3, 4}
+    assert set(answer.summary.query("grain == 'quarter'")["ahead"]) == set(range(1, 9))
     assert set(answer.summary.query("grain == 'month'")["ahead"]) == set(range(1, 13))
     assert not any("extrapolated" in note for note in answer.notes)
+    assert "At quarter 8, the farthest that could be tested," in answer.headline
     assert answer.pooled["owa"].notna().all()
     models = set(forecast_demand(usage, None, None, A).scores["model"])
     assert {"naive", "seasonal naive", "mstl", "ets", "theta", "arima", "combination"} <= models

@@ -6,7 +6,7 @@ import pytest
 
 from capplan.book.scenario import DemandAssumptions
 from capplan.errors import CapplanError
-from capplan.questions.demand import forecast_demand
+from capplan.questions.demand import Stated, forecast_demand
 
 A = DemandAssumptions(paths=100, load_blocks=1)
 TIME = pd.date_range(end="2026-11-30", periods=900)
@@ -18,7 +18,7 @@ def stated(kind: str = "growth", value: float = 1.0, unit: str = "share_per_year
 
 
 def median(statements: pd.DataFrame | None) -> pd.Series:
-    table = forecast_demand(USAGE, None, None, A, growth_statements=statements).quantiles
+    table = forecast_demand(USAGE, None, None, A, stated=Stated(statements)).quantiles
     return table[table["quantile"] == 0.5].set_index("quarter")["quantity"]
 
 
@@ -34,9 +34,9 @@ def test_stated_growth_moves_the_median_by_its_weight():
 
 
 def test_a_cap_holds_on_its_share_of_the_paths():
-    totals = forecast_demand(USAGE, None, None, A, growth_statements=stated("cap", 900.0, "units_per_day", 1.0)).paths
+    totals = forecast_demand(USAGE, None, None, A, stated=Stated(stated("cap", 900.0, "units_per_day", 1.0))).paths
     assert (totals[totals["quarter"] == "2027Q1"]["quantity"] <= 900 * 90 + 1e-6).all()
-    half = forecast_demand(USAGE, None, None, A, growth_statements=stated("cap", 900.0, "units_per_day", 0.5)).paths
+    half = forecast_demand(USAGE, None, None, A, stated=Stated(stated("cap", 900.0, "units_per_day", 0.5))).paths
     capped = (half[half["quarter"] == "2027Q1"]["quantity"] <= 900 * 90 + 1e-6).mean()
     assert 0.3 < capped < 0.7
 

@@ -29,6 +29,7 @@ TABLES: dict[str, type[Table]] = {
     "services": work.Services,
     "demand_scenarios": work.DemandScenarios,
     "growth_statements": work.GrowthStatements,
+    "planner_forecasts": work.PlannerForecasts,
     "sites": contracts.Sites,
     "assets": contracts.Assets,
     "other_costs": money.OtherCosts,

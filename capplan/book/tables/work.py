@@ -170,6 +170,19 @@ class GrowthStatements(Table):
     said_by: str = column("Who states it: roadmap, sales plan, market study.", optional=True)
 
 
+class PlannerForecasts(Table):
+    """A quantile of a month's work, as a planner forecast it: months ahead are taken as they are, past ones are scored."""
+
+    workload: str = column("Workload.", refers="workloads.workload", key=True)
+    region: str = column(REGION, optional=True, default="any", key=True)
+    made_on: pd.Timestamp = column(
+        "Day the forecast was made; empty = for this plan. Of two forecasts of a month ahead the newer is taken.", optional=True, key=True
+    )
+    month: pd.Timestamp = column("Any day of the month that is forecast.", key=True)
+    quantile: float = column("Probability that the month stays below the quantity; 0.5 must be among a month's.", key=True, gt=0, lt=1)
+    quantity: float = column("Work in the whole month; never lower at a higher quantile.", unit="workload unit", ge=0)
+
+
 class DemandScenarios(Table):
     """A demand somebody states instead of a forecast."""
 

@@ -180,7 +180,7 @@ def _errors(test: Backtest, picked: tuple[str, ...]) -> dict[str, Any]:
     """Draw the error of each lead, for quarters where history allows, else for months."""
     rows = test.summary[test.summary["workload"].isin((*picked, "all")) & test.summary["wape_share"].notna()]
     grain = "quarter" if (rows["grain"] == "quarter").any() else "month"
-    rows = rows[(rows["grain"] == grain) & (rows["ahead"] <= (4 if grain == "quarter" else 6))]
+    rows = rows[(rows["grain"] == grain) & (rows["ahead"] <= (8 if grain == "quarter" else 6))]
     if rows.empty:
         return {}
     names = [

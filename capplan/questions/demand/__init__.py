@@ -5,11 +5,13 @@ from capplan.questions.demand.classes import batch_workloads, class_demand, clas
 from capplan.questions.demand.forecast_demand import Forecast, forecast_demand, stated_demand, total_demand
 from capplan.questions.demand.series import SeriesForecasts, forecast_series
 from capplan.questions.demand.spend import unit_prices
+from capplan.questions.demand.statements import Stated
 
 __all__ = [
     "Backtest",
     "Forecast",
     "SeriesForecasts",
+    "Stated",
     "backtest_demand",
     "batch_workloads",
     "class_demand",

@@ -12,15 +12,14 @@ from capplan.questions.demand.accuracy import QUANTILES, finops_band, pinball_lo
 from capplan.questions.demand.backtest_summary import summarise
 from capplan.questions.demand.demand_rows import demand_rows
 from capplan.questions.demand.fitting import fit_usage
-from capplan.questions.demand.grid import HOUR
-from capplan.questions.demand.paths import Cohort, draw_cohorts
+from capplan.questions.demand.paths import draw_cohorts
 
 Array = np.ndarray
-GRAINS = {"month": 1, "quarter": 3}
-MONTHS_AHEAD = 12
-LONGEST_QUARTERS = MONTHS_AHEAD // 3
-#: Months of history an origin needs before anything can be fitted to it.
-FIRST_MONTHS = 3
+#: Months of a total, and of the farthest that is tested, by grain.
+GRAINS, FARTHEST_MONTHS = {"month": 1, "quarter": 3}, {"month": 12, "quarter": 24}
+LONGEST_QUARTERS = FARTHEST_MONTHS["quarter"] // 3
+#: Months of history that an origin needs before anything can be fitted to it; a longer history gives its first origin up to a year.
+FIRST_MONTHS, FIRST_YEAR = 3, 12
 #: Workload and region of the sum over all, in USD.
 ALL = "all"
 #: Measures in the unit of a workload, or weighted by it: they mean nothing over several workloads.
@@ -59,7 +58,7 @@ class Backtest:
 
 
 def backtest_demand(usage: pd.DataFrame, a: DemandAssumptions, origins: int = 6, usd_per_unit: dict[str, float] | None = None) -> Backtest:
-    """Say how the forecast would have done: month and quarter totals, up to four quarters ahead, from past origins.
+    """Say how the forecast would have done: month totals up to a year ahead and quarter totals up to two years, from past origins.
 
     At each origin (the first of a month) everything is done anew with the usage before it: repair, choice of model, sample paths. Events
     and the
@@ -123,7 +122,7 @@ def _monthly_actuals(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _origins(months: pd.Index, at_most: int) -> list[pd.Period]:
     """Choose the months at whose beginning a forecast is tried."""
-    possible = list(months[FIRST_MONTHS:])
+    possible = list(months[max(FIRST_MONTHS, min(FIRST_YEAR, len(months) - FARTHEST_MONTHS["quarter"])) :])
     if not possible:
         return []
     return [possible[k] for k in sorted({round(position) for position in np.linspace(0, len(possible) - 1, min(at_most, len(possible)))})]
@@ -137,11 +136,11 @@ def _one_origin(
     then = a.model_copy(update={"as_of": (start - pd.Timedelta(days=1)).date()})
     fit = fit_usage(usage[usage["time"] < start], then)
     place = actual.columns.get_loc(origin)
-    months = min(MONTHS_AHEAD, len(actual.columns) - place)
+    months = min(max(FARTHEST_MONTHS.values()), len(actual.columns) - place)
     totals = {
         (level.history.workload, level.history.region): paths
         for cohort in draw_cohorts(list(fit.levels), (origin + months).start_time, then)
-        for level, paths in zip(cohort.fits, _month_totals(cohort, origin, months), strict=True)
+        for level, paths in zip(cohort.fits, cohort.month_totals(start, months), strict=True)
     }
     outcomes = {key: (paths, actual.loc[key].to_numpy(dtype=float)) for key, paths in totals.items() if key in actual.index}
     if usd_per_unit and outcomes:
@@ -155,7 +154,7 @@ def _one_origin(
         for grain, width in GRAINS.items():
             before = seen[max(0, place - width) : place].sum()
             scale = _step_size(seen[:place], width)
-            for ahead in range(1, months // width + 1):
+            for ahead in range(1, min(months, FARTHEST_MONTHS[grain]) // width + 1):
                 window = slice((ahead - 1) * width, ahead * width)
                 outcome = seen[place : place + months][window].sum()
                 if np.isfinite(outcome):
@@ -171,16 +170,6 @@ def _step_size(months: Array, width: int) -> float:
     steps = np.abs(sums[width:] - sums[:-width])
     steps = steps[np.isfinite(steps)]
     return float(steps.mean()) if steps.size else float("nan")
-
-
-def _month_totals(cohort: Cohort, origin: pd.Period, months: int) -> Array:
-    """Sum simulated levels by calendar month (series x paths x months)."""
-    bounds = np.array([((origin + k).start_time - cohort.start) / HOUR for k in range(months + 1)])
-    low, high = cohort.edges[:-1], cohort.edges[1:]
-    overlap = np.clip(np.minimum(high[:, None], bounds[None, 1:]) - np.maximum(low[:, None], bounds[None, :-1]), 0.0, None)
-    # What lies before the simulation begins runs at its first level.
-    overlap[0] += np.clip(np.minimum(0.0, bounds[1:]) - bounds[:-1], 0.0, None)
-    return np.asarray(cohort.levels @ (overlap / 24))
 
 
 def _headline(pooled: pd.DataFrame, months: int) -> str:

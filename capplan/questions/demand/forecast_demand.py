@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -16,9 +16,11 @@ from capplan.questions.demand.fitting import Fit, fit_usage
 from capplan.questions.demand.notes import assumption_notes, idle_events
 from capplan.questions.demand.outlook import outlook_notes, outlook_table
 from capplan.questions.demand.paths import draw_cohorts
-from capplan.questions.demand.quarters import Ranking, simulate_quarters
+from capplan.questions.demand.planner import coming, planned_totals, read_planned
+from capplan.questions.demand.planner_scores import no_scores, score_planned, scores_note
+from capplan.questions.demand.quarters import Known, Ranking, simulate_quarters
 from capplan.questions.demand.shape import hour_of_week_profile
-from capplan.questions.demand.statements import read_statements
+from capplan.questions.demand.statements import Stated, read_statements
 from capplan.units import quarter_end, quarter_hours, quarter_range, quarter_start
 
 PATH_KEYS = ["path", "probability", "workload", "region", "quarter", "block"]
@@ -63,6 +65,8 @@ class Forecast:
         workload, region, kind, probability, times_median, and tests and inside of quarters 1, 4 and 8: see `outlook_table`.
     headline, notes
         The answer in a sentence; what was repaired and assumed.
+    planner
+        Past months of a planner's forecast beside what this forecast said on the same day: see `score_planned`.
     """
 
     paths: pd.DataFrame
@@ -81,6 +85,7 @@ class Forecast:
     outlook: pd.DataFrame
     headline: str
     notes: tuple[str, ...]
+    planner: pd.DataFrame = field(default_factory=no_scores)
 
 
 def forecast_demand(
@@ -90,7 +95,7 @@ def forecast_demand(
     a: DemandAssumptions,
     workloads: pd.DataFrame | None = None,
     speeds: pd.DataFrame | None = None,
-    growth_statements: pd.DataFrame | None = None,
+    stated: Stated | None = None,
 ) -> Forecast:
     """Forecast how much work will come in each quarter, and say how sure that is.
 
@@ -114,8 +119,8 @@ def forecast_demand(
         The workloads table, or None; gives units (for runs in exaflop, and for ranking hours).
     speeds
         The speeds table, or None; lets hours be ranked by accelerators instead of by normalised load.
-    growth_statements
-        The growth_statements table, or None: growth or caps that people state.
+    stated
+        What people say of the future, or None: see `Stated`.
 
     Returns
     -------
@@ -132,6 +137,7 @@ def forecast_demand(
     Politis and Romano, The stationary bootstrap, JASA 1994; Makridakis, Spiliotis, Assimakopoulos, The M4 competition, IJF 2020;
     Murphy and Stoft on load-duration curves: S. Stoft, Power System Economics, 2002, part 1.
     """
+    stated = stated or Stated()
     fit = fit_usage(usage, a, last_days(workloads))
     notes = list(fit.notes)
     quarters = quarter_range(a.first_quarter, a.horizon_quarters)
@@ -139,14 +145,19 @@ def forecast_demand(
     units = dict(zip(workloads["workload"], workloads["unit"], strict=True)) if workloads is not None else {}
     known_events = read_events(events, a, horizon[1], notes)
     runs = read_runs(training_runs, units, horizon, notes)
-    if not fit.levels and not runs and not any(np.isfinite(event.level) for event in known_events):
+    planned = read_planned(stated.forecasts, pd.Timestamp(a.as_of), notes)
+    taken = coming(planned, horizon, notes)
+    if not fit.levels and not runs and not taken and not any(np.isfinite(event.level) for event in known_events):
         raise CapplanError(
-            "demand: there is no usage, no training run and no event with a level inside the horizon. Give a usage table, or state"
-            " demand_scenarios"
+            "demand: there is no usage, no training run, no planner's forecast and no event with a level inside the horizon. Give a usage"
+            " table, or state demand_scenarios"
         )
-    cohorts = draw_cohorts(list(fit.levels), horizon[1], a, read_statements(growth_statements, notes))
-    ranking = Ranking.build([level.history for level in fit.levels], known_events, runs, workloads, speeds, a, notes)
-    simulated = simulate_quarters(cohorts, known_events, runs, ranking, quarters, a)
+    cohorts = draw_cohorts(list(fit.levels), horizon[1], a, read_statements(stated.growth, notes))
+    known = Known(known_events, runs, planned_totals(taken, cohorts, a))
+    ranking = Ranking.build(known.sizes([level.history for level in fit.levels], a), workloads, speeds, notes)
+    simulated = simulate_quarters(cohorts, known, ranking, quarters, a)
+    planner = score_planned(usage, planned, a)
+    notes += scores_note(planner)
     notes += outlook_notes(fit) + assumption_notes(fit, runs, simulated.paths, a) + idle_events(known_events, simulated.paths, fit)
     quantiles = path_quantiles(simulated.paths, ["workload", "region"])
     growth, headline = growth_of(simulated.paths, ranking.weights)
@@ -167,6 +178,7 @@ def forecast_demand(
         outlook=outlook_table(fit),
         headline=headline,
         notes=tuple(dict.fromkeys(notes)),
+        planner=planner,
     )
 
 

@@ -73,6 +73,15 @@ class Cohort:
             return work[:, gather], shape[:, gather]
         return work[:, offset : offset + hours], shape[:, offset : offset + hours]
 
+    def month_totals(self, first: pd.Timestamp, months: int) -> Array:
+        """Sum simulated levels by calendar month, from the month that begins at an instant on (series x paths x months)."""
+        bounds = np.array([(month - self.start) / HOUR for month in pd.date_range(first, periods=months + 1, freq="MS")])
+        low, high = self.edges[:-1], self.edges[1:]
+        overlap = np.clip(np.minimum(high[:, None], bounds[None, 1:]) - np.maximum(low[:, None], bounds[None, :-1]), 0.0, None)
+        # What lies before the simulation begins runs at its first level.
+        overlap[0] += np.clip(np.minimum(0.0, bounds[1:]) - bounds[:-1], 0.0, None)
+        return np.asarray(self.levels @ (overlap / 24))
+
 
 def draw_cohorts(
     fits: list[LevelFit], horizon_end: pd.Timestamp, a: DemandAssumptions, statements: list[Statement] | None = None
@@ -128,14 +137,15 @@ def _edges(cadence: str, start: pd.Timestamp, horizon_end: pd.Timestamp) -> Arra
 
 @dataclass(frozen=True)
 class _Draws:
-    """Random numbers of one cadence: what all series share (half-lives, growth kinds, past periods), and series x paths x numbers of their own."""
+    """Random numbers of one cadence: shared by all series (half-lives, growth kinds, past periods), and each one's own (series first)."""
 
     past: PastPeriods
     half_life: Array
     numbers: Array
     normal: Array
-    shocks: Array
     later: Array
+    wander: Array
+    slope: Array
 
     @classmethod
     def of(cls, fits: list[LevelFit], cadence: str, periods: int, a: DemandAssumptions) -> _Draws:
@@ -143,13 +153,14 @@ class _Draws:
             return [a.seed, len(cadence), purpose]
 
         as_of = pd.Timestamp(a.as_of)
+        shocks = joint_normals(fits, (a.paths, periods + STATES), seed(4), as_of)
         return cls(
             PastPeriods(periods, a.paths, seed(1)),
             HALF_LIFE_FACTOR ** np.random.default_rng(seed(5)).standard_normal(a.paths),
             np.random.default_rng(seed(8)).random(a.paths),
             joint_normals(fits, (a.paths, 1), seed(2), as_of)[:, :, 0],
-            joint_normals(fits, (a.paths, periods + STATES), seed(4), as_of),
             joint_normals(fits, (a.paths, AHEAD), seed(7), as_of),
+            *_wander(fits, shocks, periods, a, cadence),
         )
 
 
@@ -158,8 +169,7 @@ def _cohort(fits: list[LevelFit], cadence: str, horizon_end: pd.Timestamp, a: De
     edges = _edges(cadence, start, horizon_end)
     years = np.cumsum(np.diff(edges)) / 24 / 365.25
     draws = _Draws.of(fits, cadence, len(years), a)
-    wander, slope = _wander(fits, draws.shocks, len(years), a, cadence)
-    levels = np.array([_levels(fit, j, start, years, draws, wander[j], slope[j], a) for j, fit in enumerate(fits)])
+    levels = np.array([_levels(fit, j, start, years, draws, a) for j, fit in enumerate(fits)])
     shapes = [shapes_of(fit.history) for fit in fits]
     drawn = [draws.past.counted_back(len(shape)) for shape in shapes]
     if cadence == "day":
@@ -176,9 +186,7 @@ def _cohort(fits: list[LevelFit], cadence: str, horizon_end: pd.Timestamp, a: De
     return Cohort(fits, start, edges, levels, drawn, shapes)
 
 
-def _levels(
-    fit: LevelFit, j: int, start: pd.Timestamp, years: Array, draws: _Draws, wander: Array, slope: Array, a: DemandAssumptions
-) -> Array:
+def _levels(fit: LevelFit, j: int, start: pd.Timestamp, years: Array, draws: _Draws, a: DemandAssumptions) -> Array:
     """Draw demand a day of one series (paths x periods), before the weekdays' pattern and what people state."""
     history, periods = fit.history, len(years)
     per_year = PERIODS_PER_YEAR[history.cadence]
@@ -186,7 +194,7 @@ def _levels(
     ahead = years + late / per_year
     spread, normal = growth_spread(fit, a), draws.normal[j][:, None]
     grown = grown_years(ahead, draws.half_life * max(GROWTH_HALF_LIFE_YEARS, GROWTH_LASTS * fit.years))
-    own = slope[:, None] * grown
+    own = draws.slope[j][:, None] * grown
     if a.growth_share_per_year is not None:
         expected = fit.level.growth_per_year if fit.level is not None else 0.0
         own = np.log1p(a.growth_share_per_year) * (ahead - 0.5 / per_year) + (0.0 if fit.extrapolated else own - expected * grown)
@@ -204,7 +212,7 @@ def _levels(
         return np.asarray(fit.scale.mean * factor * np.exp(normal * spread))
     size, path = len(fit.innovations), expected_path(fit, periods + late)[late:]
     noise = fit.level.noise[size - 1 - draws.past.counted_back(size)]
-    short = fit.scale.unit(path + wander + noise) * factor
+    short = fit.scale.unit(path + draws.wander[j] + noise) * factor
     if fit.growth is None or a.growth_share_per_year is not None:
         return short
     growing = _growing(fit.growth, draws, j, periods, late)

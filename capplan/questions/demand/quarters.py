@@ -14,6 +14,7 @@ from capplan.questions.demand.events import Event, Run, apply_events, run_work
 from capplan.questions.demand.grid import HOUR
 from capplan.questions.demand.history import History
 from capplan.questions.demand.paths import Cohort
+from capplan.questions.demand.planner import PlannedTotal
 from capplan.questions.demand.shape import CURVE_SHARES, block_sizes, duration_curve, pooling
 from capplan.units import quarter_end, quarter_hours, quarter_start
 
@@ -39,17 +40,10 @@ class Ranking:
 
     @classmethod
     def build(
-        cls,
-        histories: list[History],
-        events: list[Event],
-        runs: list[Run],
-        workloads: pd.DataFrame | None,
-        speeds: pd.DataFrame | None,
-        a: DemandAssumptions,
-        notes: list[str],
+        cls, sizes: list[tuple[str, float]], workloads: pd.DataFrame | None, speeds: pd.DataFrame | None, notes: list[str]
     ) -> Ranking:
         """Weigh by accelerator-hours where speeds are known, else every unit's mean load alike; work only an API does has no weight."""
-        names = sorted({history.workload for history in histories} | {run.workload for run in runs} | {event.workload for event in events})
+        names = sorted({workload for workload, _ in sizes})
         units = dict(zip(workloads["workload"], workloads["unit"], strict=True)) if workloads is not None else {}
         hosts = dict(zip(workloads["workload"], workloads["host"], strict=True)) if workloads is not None and "host" in workloads else {}
         capacity = [name for name in names if hosts.get(name) != "api"] or names
@@ -62,11 +56,7 @@ class Ranking:
                 f" accelerators known for each{rest}."
             )
             return cls({name: float(hours.get(name, 0.0)) if name in capacity else 0.0 for name in names})
-        days = 365.25 / 4 * a.horizon_quarters
         mean: dict[str, float] = {}
-        sizes = [(history.workload, float(history.level[-13:].mean()) if len(history.level) else 0.0) for history in histories]
-        sizes += [(run.workload, run.quantity * run.probability / days) for run in runs]
-        sizes += [(event.workload, event.level * event.probability) for event in events if np.isfinite(event.level)]
         for workload, size in sizes:
             if workload in capacity:
                 mean[units.get(workload, workload)] = mean.get(units.get(workload, workload), 0.0) + size
@@ -79,6 +69,29 @@ class Ranking:
             " load, every unit alike."
         )
         return cls(weights if any(weights.values()) else dict.fromkeys(names, 1.0))
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known about the future beside the history: events, training runs, and months that a planner's forecast gives."""
+
+    events: list[Event]
+    runs: list[Run]
+    planned: list[PlannedTotal]
+
+    def sizes(self, histories: list[History], a: DemandAssumptions) -> list[tuple[str, float]]:
+        """List the work a day of all that is measured or known, by workload; events that only multiply have none."""
+        days = 365.25 / 4 * a.horizon_quarters
+        return [
+            *((history.workload, float(history.level[-13:].mean()) if len(history.level) else 0.0) for history in histories),
+            *((run.workload, run.quantity * run.probability / days) for run in self.runs),
+            *((event.workload, event.level * event.probability if np.isfinite(event.level) else 0.0) for event in self.events),
+            *(
+                (one.workload, float(one.totals.mean()) / days)
+                for one in self.planned
+                if not any(h.workload == one.workload for h in histories)
+            ),
+        ]
 
 
 @dataclass(frozen=True)
@@ -104,9 +117,7 @@ class _Quarter:
     curves: Array
 
 
-def simulate_quarters(
-    cohorts: list[Cohort], events: list[Event], runs: list[Run], ranking: Ranking, quarters: list[str], a: DemandAssumptions
-) -> Simulated:
+def simulate_quarters(cohorts: list[Cohort], known: Known, ranking: Ranking, quarters: list[str], a: DemandAssumptions) -> Simulated:
     """Simulate every hour of the horizon on every path, quarter by quarter, and keep what plans need.
 
     Hours are ranked on each path by the weighted sum over all workloads and regions, so that the peak block holds the hours in which *all*
@@ -116,7 +127,7 @@ def simulate_quarters(
     ----------
     cohorts
         Sample paths of levels and shapes.
-    events, runs
+    known
         What is known about the future.
     ranking
         How work in different units is added.
@@ -132,15 +143,14 @@ def simulate_quarters(
     """
     keys = sorted(
         {(fit.history.workload, fit.history.region) for cohort in cohorts for fit in cohort.fits}
-        | {(run.workload, run.region) for run in runs}
-        | {(event.workload, "any") for event in events if np.isfinite(event.level) and not _has_series(cohorts, event.workload)}
+        | {(run.workload, run.region) for run in known.runs}
+        | {(event.workload, "any") for event in known.events if np.isfinite(event.level) and not _has_series(cohorts, event.workload)}
+        | {(one.workload, one.region) for one in known.planned if not _has_series(cohorts, one.workload)}
     )
     weights = np.array([ranking.weights[workload] for workload, _ in keys])
     shares = _region_shares(cohorts)
     hours = [round((quarter_end(quarter) - quarter_start(quarter)) / HOUR) for quarter in quarters]
-    kept = [
-        _simulate(quarter, size, keys, weights, shares, cohorts, events, runs, a) for quarter, size in zip(quarters, hours, strict=True)
-    ]
+    kept = [_simulate(quarter, size, keys, weights, shares, cohorts, known, a) for quarter, size in zip(quarters, hours, strict=True)]
     return Simulated(
         paths=_paths_table(kept, keys, quarters, a),
         blocks=_blocks_table(quarters, hours, a),
@@ -185,8 +195,7 @@ def _simulate(
     weights: Array,
     shares: dict[Key, float],
     cohorts: list[Cohort],
-    events: list[Event],
-    runs: list[Run],
+    known: Known,
     a: DemandAssumptions,
 ) -> _Quarter:
     """Simulate one quarter."""
@@ -204,8 +213,13 @@ def _simulate(
     place = {key: number for number, key in enumerate(keys)}
     roadmap = [
         (place[run.workload, run.region], run_work(run, times, a.paths, a.seed))
-        for run in runs
+        for run in known.runs
         if run.start < quarter_end(quarter) and run.end > start
+    ]
+    planned = [
+        (one, [n for n, key in enumerate(keys) if one.holds(*key)], slice(*month_hours(one.month, start)))
+        for one in known.planned
+        if start <= one.month < quarter_end(quarter)
     ]
     for part in _slices(a.paths, count * hours):
         work = np.zeros((count, part.stop - part.start, hours))
@@ -214,14 +228,16 @@ def _simulate(
             for j, fit in enumerate(cohort.fits):
                 key = (fit.history.workload, fit.history.region)
                 plain, shape = cohort.hourly(j, first, hours, part)
-                own = [event for event in events if event.workload == key[0]]
+                own = [event for event in known.events if event.workload == key[0]]
                 work[place[key]] = apply_events(plain, shape, shares[key], own, times, cohort.start, a, part)
-        for event in events:
+        for event in known.events:
             if (event.workload, "any") in place and not _has_series(cohorts, event.workload):
                 here = place[event.workload, "any"]
                 work[here] = apply_events(work[here], np.ones_like(work[here]), 1.0, [event], times, pd.Timestamp(a.as_of), a, part)
         for here, run in roadmap:
             work[here] += run[part]
+        for one, series, span in planned:
+            one.impose(work, series, span, part)
         total = np.tensordot(weights, work, axes=1)
         order = np.argsort(-total, axis=1, kind="stable")
         for here in range(count):
@@ -233,6 +249,17 @@ def _simulate(
             curves[:count] = [duration_curve(work[here, :CURVE_PATHS]) for here in range(count)]
             curves[count] = duration_curve(total[:CURVE_PATHS])
     return _Quarter(blocks, months, peaks, total_peak, curves)
+
+
+def month_hours(month: pd.Timestamp, start: pd.Timestamp) -> tuple[int, int]:
+    """Return the first hour of a month and of the next, counted from an instant.
+
+    Examples
+    --------
+    >>> month_hours(pd.Timestamp("2027-02-01"), pd.Timestamp("2027-01-01"))
+    (744, 1416)
+    """
+    return round((month - start) / HOUR), round((month + pd.offsets.MonthBegin(1) - start) / HOUR)
 
 
 def _paths_table(kept: list[_Quarter], keys: list[Key], quarters: list[str], a: DemandAssumptions) -> pd.DataFrame:

@@ -16,6 +16,22 @@ UNITS = {"growth": ("share_per_year", "times_per_year"), "cap": ("units_per_day"
 
 
 @dataclass(frozen=True)
+class Stated:
+    """What people say of the future.
+
+    Parameters
+    ----------
+    growth
+        The growth_statements table: growth or caps, each with a weight beside the history.
+    forecasts
+        The planner_forecasts table: months that are taken as a planner states them, and scored beside this forecast where they are past.
+    """
+
+    growth: pd.DataFrame | None = None
+    forecasts: pd.DataFrame | None = None
+
+
+@dataclass(frozen=True)
 class Statement:
     """A statement, ready for simulation: log growth a year (kind growth) or most work a day (kind cap), and its weight, 0 to 1."""
 
