@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from capplan.answers.plan import Plan, first_answer_of, keep_in, quarterly_plan
+from capplan.answers.finished_plan import Plan
+from capplan.answers.plan import first_answer_of, keep_in, quarterly_plan
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.questions.procurement import FirstAnswer, Purchases, Signed, signed_now

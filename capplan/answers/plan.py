@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import pandas as pd
 
+from capplan.answers.budgets import LEDGER_TABLES, Beside, book_beside, budget_notes, held_limits
 from capplan.answers.finished_plan import Plan
 from capplan.answers.headline import plan_headline
 from capplan.answers.placement import deadline_notes
@@ -65,7 +66,7 @@ from capplan.questions.procurement import (
     trace_frontier,
 )
 from capplan.questions.procurement.problem import BOOK_TABLES
-from capplan.text import counted, money
+from capplan.units import quarter_range
 
 Progress = Callable[[str], None]
 #: Tables that decide the forecast.
@@ -146,25 +147,7 @@ def work_of(book: Book, scenario: Scenario) -> pd.DataFrame:
 #: Paths at most on which purchases are held against waiting.
 VERDICT_PATHS = 80
 #: Tables that decide what is bought.
-#: Tables of the book that the ledger reads under the same names.
-LEDGER_TABLES = (
-    "commitments",
-    "payments",
-    "offer_payments",
-    "skus",
-    "workloads",
-    "services",
-    "assets",
-    "sites",
-    "spend_agreements",
-    "other_costs",
-    "billing",
-    "limits",
-    "fx",
-)
 PURCHASE_TABLES = tuple(dict.fromkeys((*DEMAND_TABLES, "demand_scenarios", *BOOK_TABLES, *LEDGER_TABLES, "api_contracts", "jobs", "nodes")))
-#: Components of the ledger that no purchase and no dispatch decides, beside what is stated.
-BESIDE = ("tokens", "power", "space")
 
 
 def problem_of(book: Book, scenario: Scenario) -> Problem:
@@ -176,7 +159,8 @@ def problem_of(book: Book, scenario: Scenario) -> Problem:
     calls = overflow_prices(hosted, book.get("services"), book.get("api_contracts"), pd.Timestamp(scenario.as_of))
     beside = beside_compute(book, scenario)
     own = {name: book.get(name) for name in (*BOOK_TABLES, "usage", "workloads")}
-    own |= {"other_costs": beside.billed}
+    quarters = quarter_range(scenario.first_quarter, scenario.horizon_quarters)
+    own |= {"other_costs": beside.billed, "limits": held_limits(book.get("limits"), book.get("fx"), beside, quarters)}
     return Problem(
         demand=work_of(book, scenario),
         speeds=class_speeds(speeds, hosted),
@@ -186,55 +170,16 @@ def problem_of(book: Book, scenario: Scenario) -> Problem:
     )
 
 
-@dataclass(frozen=True)
-class Beside:
-    """What is spent beside the compute that is decided on.
-
-    Parameters
-    ----------
-    spent
-        P&L by quarter in USD: other costs, people, API tokens, rooms and power.
-    billed
-        What providers bill beside contracts and planned use, by month, as rows of the table other_costs.
-    """
-
-    spent: pd.Series
-    billed: pd.DataFrame
-
-
 def beside_compute(book: Book, scenario: Scenario) -> Beside:
-    """Book all that no decision changes, so that spend agreements count what their providers bill beside the decision."""
+    """Book all that no decision changes (see `budgets.book_beside`)."""
     a = scenario.section(LedgerAssumptions)
-
-    def compute() -> Beside:
-        work = expected_work(demand_of(book, scenario).paths)
-        fixed = build_ledger(a, work=work, **{name: book.get(name) for name in LEDGER_TABLES if name != "limits"}).entries
-        beside = fixed[(fixed["status"] == "stated") | fixed["component"].isin(BESIDE)]
-        spent = beside[beside["view"] == "p_and_l"].groupby("quarter")["usd"].sum()
-        open_ = fixed[(fixed["view"] == "billed") & (fixed["month"] >= pd.Timestamp(a.as_of).replace(day=1)) & (fixed["provider"] != "")]
-        rows = open_[(open_["status"] == "stated") | (open_["component"] == "use_before_plan")]
-        billed = rows.groupby(["provider", "month"], as_index=False)["usd"].sum()
-        return Beside(
-            spent, billed.assign(cost_id="billed by " + billed["provider"], kind="other")[["cost_id", "month", "kind", "usd", "provider"]]
-        )
-
-    return remembered(f"beside-{work_digest(scenario)}", book, (*DEMAND_TABLES, "demand_scenarios", *LEDGER_TABLES), a, compute)
-
-
-def budget_notes(ledger: Ledger, beside: Beside) -> tuple[str, ...]:
-    """Say where the company's P&L budget counts more than the decision was held to: the rest of the P&L takes its share first."""
-    whole = ledger.budgets[(ledger.budgets["measure"] == "p_and_l") & ledger.budgets["team"].fillna("").eq("")]
-    if whole.empty:
-        return ()
-    held = whole.groupby("quarter")[["budget_usd", "planned_usd"]].min()
-    over = held[held["planned_usd"] > held["budget_usd"]]
-    taken = float(beside.spent.reindex(held.index).fillna(0.0).sum())
-    return (
-        (
-            f"P&L budgets hold the decision by its compute alone. Of {money(float(held['budget_usd'].sum()))} they also pay {money(taken)}"
-            f" of people, model APIs, rooms and other costs, which no purchase changes; counted whole, {len(over)} of"
-            f" {counted(len(held), 'quarter')} {'is' if len(over) == 1 else 'are'} over."
-        ),
+    tables = (*DEMAND_TABLES, "demand_scenarios", *LEDGER_TABLES)
+    return remembered(
+        f"beside-{work_digest(scenario)}",
+        book,
+        tables,
+        a,
+        lambda: book_beside(book, scenario, expected_work(demand_of(book, scenario).paths)),
     )
 
 
@@ -380,7 +325,7 @@ def quarterly_plan(book: Book, scenario: Scenario | None = None, progress: Progr
             *(headroom.notes if headroom else ()),
             *purchases.notes,
             *ledger.notes,
-            *budget_notes(ledger, beside_compute(book, scenario)),
+            *budget_notes(ledger, beside_compute(book, scenario), book.get("limits")),
             *ended,
             *deadline_notes(book, scenario),
         ),

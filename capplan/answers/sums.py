@@ -32,11 +32,16 @@ def spend(plan: Plan) -> pd.DataFrame:
     )
     table = wide.reindex(quarters)[["p10", "p50", "p90"]].mul(rate, axis=0).rename_axis(columns=None)
     table.insert(0, "expected", expected["amount"])
-    budgets = plan.ledger.budgets
-    whole = budgets[(budgets["measure"] == "p_and_l") & budgets["team"].fillna("").eq("")]
-    table["budget"] = whole.groupby("quarter")["budget_usd"].min().reindex(quarters) * rate
+    table["budget"] = company_budgets(plan)["budget_amount"].reindex(quarters)
     table["over_p50"] = table["p50"] - table["budget"]
     return table.reset_index()
+
+
+def company_budgets(plan: Plan) -> pd.DataFrame:
+    """Return the tightest P&L budget of the company by quarter: limit_id, budget_usd, budget_amount (book's currency)."""
+    budgets = plan.ledger.budgets
+    whole = budgets[(budgets["measure"] == "p_and_l") & budgets["team"].eq("") & budgets["provider"].eq("")]
+    return whole.sort_values("budget_usd").groupby("quarter")[["limit_id", "budget_usd", "budget_amount"]].first()
 
 
 def usd_rates(plan: Plan) -> pd.Series:

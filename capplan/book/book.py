@@ -17,6 +17,7 @@ import pandas as pd
 import yaml
 
 from capplan.book.changed_tables import changed_table, without_orphans
+from capplan.book.currencies import with_dollars
 from capplan.book.defaults import assume_speeds, assume_workloads, assumptions
 from capplan.book.facts import read_facts
 from capplan.book.gate import MOST_MEGABYTES, read_text
@@ -83,11 +84,14 @@ class Book:
                 f"{question} needs the table {table} ({meaning_of(table).rstrip('.').lower()} a row), and the book {self.name} has none. "
                 f"Add {self.path / (table + '.csv')} with the columns {', '.join(c.name for c in columns_of(table) if not c.optional)}."
             )
-        return self.tables[table].copy()
+        return self.get(table)
 
     def get(self, table: str) -> pd.DataFrame:
-        """Return a table; without rows where the book has none."""
-        return self.tables[table].copy() if table in self.tables else empty_table(table)
+        """Return a table; without rows where the book has none. Costs in a currency of their own come with their dollars."""
+        if table not in self.tables:
+            return empty_table(table)
+        found = self.tables[table].copy()
+        return with_dollars(found, self.tables.get("fx", empty_table("fx"))) if table == "other_costs" else found
 
     def scenario_with(self, more: Mapping[str, Any] | None = None, **values: Any) -> Scenario:
         """Return the book's scenario with some assumptions replaced; None means "as the book says"."""

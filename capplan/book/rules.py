@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from capplan.book.tables.registry import columns_of
-from capplan.book.terms import COUNTS
+from capplan.book.terms import COUNTS, MEASURES
 from capplan.errors import Fault, nearest, sentence
 
 Tables = dict[str, pd.DataFrame]
@@ -184,7 +184,7 @@ def check_work(tables: Tables) -> list[Fault]:
             budget & limits["measure"].isna(),
             "measure",
             "a budget must say what it counts",
-            "Write p_and_l, cash or capex.",
+            f"Write {', '.join(MEASURES)}.",
         )
         if "counts" in limits:
             others = limits["counts"].notna() & ~limits["kind"].isin(list(COUNTS.values()))
@@ -192,6 +192,15 @@ def check_work(tables: Tables) -> list[Fault]:
             faults += _rows("limits", limits, others, "counts", "only limits on accelerators count something of their own", remedy)
         share = limits["kind"].isin(["spot_share", "provider_share"])
         faults += _rows("limits", limits, share & (limits["amount"] > 1), "amount", "a share lies between 0 and 1", "Write 0.2 for 20 %.")
+        if "currency" in limits:
+            foreign = limits["currency"].notna() & ~budget
+            faults += _rows("limits", limits, foreign, "currency", "only budgets are amounts of money", "Leave it empty.")
+    if "other_costs" in tables and len(others := tables["other_costs"]):
+        both = others["currency"].notna() & others["amount"].notna()
+        neither = others["currency"].isna() & others["amount"].isna()
+        wrong = ~(both & others["usd"].isna() | neither & others["usd"].notna())
+        remedy = "Write a number into usd, or into amount with its currency; not both."
+        faults += _rows("other_costs", others, wrong, "usd", "a cost is stated once, in dollars or in a currency of its own", remedy)
     if "demand_scenarios" in tables and len(stated := tables["demand_scenarios"]):
         several = stated.groupby("scenario")["probability"].transform("nunique") > 1
         faults += _rows(

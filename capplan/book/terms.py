@@ -27,7 +27,7 @@ PROVIDER_KINDS = {
     "hyperscaler": ("aws", "azure", "gcp", "oci"),
     "specialist": ("coreweave", "crusoe", "hyperstack", "lambda", "nebius", "runpod", "together", "voltage_park"),
 }
-MEASURES = ["p_and_l", "cash", "capex"]
+MEASURES = ["p_and_l", "compute", "cash", "capex"]
 REGION = "Where: a geography (us, eu, apac, ...), a provider's own region, or any."
 CROSSINGS = ["same_geography", "other_geography", "other_provider"]
 #: Units in which smaller is better.

@@ -14,7 +14,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from capplan.answers.plan import Plan, quarterly_plan
+from capplan.answers.finished_plan import Plan
+from capplan.answers.plan import quarterly_plan
 from capplan.answers.sums import quarters_of, spend, usd_rates
 from capplan.book.book import load_book
 from capplan.book.scenario import LedgerAssumptions

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from capplan.book.book import load_book
+from capplan.book.currencies import rates_by_month
 from capplan.book.places import shipped
 from capplan.book.scenario import LedgerAssumptions
 from capplan.errors import CapplanError
@@ -34,7 +35,6 @@ from capplan.questions.ledger import (
     straight_line,
     tax_depreciation,
 )
-from capplan.questions.ledger.currency import rates_by_month
 from capplan.units import fiscal_year
 from tests.conftest import reference_file
 

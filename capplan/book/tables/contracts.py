@@ -123,6 +123,12 @@ class Limits(Table):
         optional=True,
         isin=list(COUNTS),
     )
-    measure: str = column("For budgets: what is counted (p_and_l, cash or capex).", optional=True, isin=MEASURES)
+    measure: str = column(
+        "For budgets: what is counted: p_and_l or cash (of the whole company: what no purchase changes takes its share first), compute (the"
+        " P&L of machines, contracts and use by the hour alone), or capex (in the quarter of payment).",
+        optional=True,
+        isin=MEASURES,
+    )
+    currency: str = column("For budgets: currency of the amount, as three letters; empty = USD.", optional=True, str_matches=r"^[A-Z]{3}$")
     hard: bool = column("Hard limits are never broken; soft ones at a price.", optional=True, default=True)
     team: str = column("For budgets: team it holds for; empty = the company.", optional=True)

@@ -21,7 +21,11 @@ class OtherCosts(Table):
     cost_id: str = column("Name of the cost line.", key=True)
     month: pd.Timestamp = column("First day of the month.", key=True)
     kind: str = column("Kind of cost.", isin=["storage", "egress", "network", "support", "people", "software", "evaluation", "other"])
-    usd: float = column("Amount.", unit="USD")
+    usd: float = column("Amount in dollars; empty where amount and currency are stated.", optional=True, unit="USD")
+    amount: float = column("Amount in the currency of its own that it is agreed in, such as salaries in euros.", optional=True)
+    currency: str = column(
+        "Currency of amount, as three letters; the amount stays the same in it.", optional=True, str_matches=r"^[A-Z]{3}$"
+    )
     team: str = column("Team that bears it.", optional=True, default="shared")
     cost_center: str = column("Cost centre it is booked to.", optional=True, default="shared")
     account: str = column("Account in the ledger.", optional=True, default="other")

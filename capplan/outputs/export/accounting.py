@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from capplan.answers.plan import Plan
+from capplan.answers.finished_plan import Plan
 from capplan.book.book import Book
 from capplan.outputs.export.budget import mapped_accounts
 from capplan.units import quarter_end, quarter_range

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from capplan.answers.plan import Plan
+from capplan.answers.finished_plan import Plan
 from capplan.errors import CapplanError, nearest
 from capplan.outputs.export.files import write_table
 from capplan.questions.ledger.schedules import ACCOUNTS

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
+from capplan.answers.finished_plan import Plan
 from capplan.answers.flips import FLIP_GAP_SHARE, FLIP_PATHS, FLIP_SHARE
-from capplan.answers.plan import Plan
 from capplan.answers.sums import spend
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario

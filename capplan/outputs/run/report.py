@@ -14,9 +14,10 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from capplan.answers.finished_plan import Plan
 from capplan.answers.flips import find_flips
 from capplan.answers.gaps import gap_note, no_gaps, rank_gaps
-from capplan.answers.plan import Plan, quarterly_plan
+from capplan.answers.plan import quarterly_plan
 from capplan.answers.store import shared_answers
 from capplan.answers.sums import spend
 from capplan.book.book import Book, load_book

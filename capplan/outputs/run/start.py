@@ -13,8 +13,9 @@ from typing import Any
 import pandas as pd
 import yaml
 
+from capplan.answers.finished_plan import Plan
 from capplan.answers.gaps import rank_gaps
-from capplan.answers.plan import Plan, quarterly_plan
+from capplan.answers.plan import quarterly_plan
 from capplan.answers.readiness import readiness
 from capplan.book.book import Book, load_book, reference_tables
 from capplan.book.places import shipped

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from capplan.answers.plan import Plan
+from capplan.answers.finished_plan import Plan
 from capplan.answers.sums import in_currency, quarters_of, spend
 
 COLUMNS = ["step", "kind", "amount"]

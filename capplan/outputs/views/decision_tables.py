@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from capplan.answers.plan import Plan
+from capplan.answers.finished_plan import Plan
 from capplan.answers.sums import in_currency, quarters_of
 from capplan.book.book import Book
 from capplan.outputs.views.unit_tables import discounted_hours

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from capplan.answers.finished_plan import Plan
 from capplan.answers.headline import verdicts_of, waiting
-from capplan.answers.plan import Plan
 from capplan.answers.sums import in_currency
 from capplan.book.book import Book
 from capplan.outputs.views.bridges import plan_bridge

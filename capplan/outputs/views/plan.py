@@ -6,7 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from capplan.answers.plan import Plan, first_answer_of, headroom_of, hindsight_of, purchases_of, quarterly_plan, work_of
+from capplan.answers.finished_plan import Plan
+from capplan.answers.plan import first_answer_of, headroom_of, hindsight_of, purchases_of, quarterly_plan, work_of
 from capplan.answers.sums import spend
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario

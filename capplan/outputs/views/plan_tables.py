@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from capplan.answers.plan import Plan
+from capplan.answers.finished_plan import Plan
 from capplan.answers.sums import in_currency, quarters_of, spend
 from capplan.questions.ledger.summaries import OWED
 from capplan.text import words

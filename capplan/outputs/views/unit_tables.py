@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from capplan.answers.plan import Plan
+from capplan.answers.finished_plan import Plan
 from capplan.answers.sums import quarters_of
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from capplan.answers.plan import Plan
+from capplan.answers.finished_plan import Plan
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.outputs.views.plan_tables import stale_prices

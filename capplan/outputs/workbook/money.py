@@ -16,6 +16,7 @@ from capplan.text import words
 from capplan.units import fiscal_year
 
 VIEW_SHEETS = {"cash": "Cash", "billed": "Billed", "p_and_l": "P&L"}
+OWN_WORDS = " in the book's currency, where its amount was agreed in it and stays the same at another rate."
 VIEW_NOTES = {
     "cash": "Money that leaves or enters the bank, in the month of payment.",
     "billed": "Invoices, in the month they are dated.",
@@ -146,7 +147,9 @@ def write_lines(draft: Draft, lines: Lines) -> None:
     """Write all amounts of the ledger as quantity times price."""
     sheet, currency = draft.sheets["Lines"], draft.currency
     sheet.title(
-        "Lines", "Every amount in this workbook: quantity x rate. Rates stand on Assumptions; a line without a rate is stated in dollars."
+        "Lines",
+        "Every amount in this workbook: quantity x rate. Rates stand on Assumptions; a line without a rate is stated in dollars, or"
+        + OWN_WORDS,
     )
     sheet.row = HEAD_ROW
     heads = [f"{text} ({currency})" if name in ("amount", "present") else text for name, text, _ in COLUMNS]
@@ -166,7 +169,8 @@ def write_lines(draft: Draft, lines: Lines) -> None:
             rate = Formula(f"={draft.rate[row['price_id']]}", row["rate_usd"])
             usd = Formula(f"={here('quantity')}*{here('rate_usd')}", row["usd"])
         else:
-            usd = Formula(f"={here('quantity')}", row["usd"])
+            at_rate = f"*{here('exchange')}" if row["own"] else ""
+            usd = Formula(f"={here('quantity')}{at_rate}", row["usd"])
         exchange = draft.exchange.get(row["month"])
         rate_of_month = Formula(f"={exchange}", draft.priced.rates[row["month"]]) if exchange else None
         amount = Formula(f"={here('usd')}/{here('exchange')}" if exchange else f"={here('usd')}", row["amount"])

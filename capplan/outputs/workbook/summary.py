@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from capplan.answers.sums import spend
+from capplan.answers.sums import company_budgets, spend
 from capplan.outputs.export.budget import budget_table
 from capplan.outputs.workbook.assumptions import REVALUES, Draft
 from capplan.outputs.workbook.money import CENT, FIRST_MONTH, VIEW_SHEETS, Lines, ViewBlock
@@ -119,12 +119,14 @@ def _quarter_value(draft: Draft, block: ViewBlock, quarter: str, place: int | No
     return float((part if place is None else part.iloc[place]).to_numpy().sum())
 
 
-def _budgets(draft: Draft) -> dict[str, float]:
-    """Return the company's P&L budget of each quarter in USD: of several, the smallest."""
-    limits, table = draft.book.get("limits"), draft.plan.ledger.budgets
-    whole = set(limits.loc[limits["provider"].isna(), "limit_id"]) if len(limits) else set()
-    rows = table[(table["measure"] == "p_and_l") & table["team"].fillna("").eq("") & table["limit_id"].isin(whole)]
-    return {str(quarter): float(usd) for quarter, usd in rows.groupby("quarter")["budget_usd"].min().items()}
+def _budgets(draft: Draft) -> dict[str, tuple[float, bool]]:
+    """Return the company's P&L budget of each quarter, and whether it is stated in the book's currency (then in that) or in dollars."""
+    limits = draft.book.get("limits").set_index("limit_id")["currency"].fillna("USD")
+    found = {}
+    for quarter, row in company_budgets(draft.plan).iterrows():
+        own = limits[row["limit_id"]] == draft.currency
+        found[str(quarter)] = (float(row["budget_amount"] if own else row["budget_usd"]), own)
+    return found
 
 
 def _write_quarters(draft: Draft, sheet: Sheet, blocks: Blocks) -> dict[str, int]:
@@ -153,14 +155,15 @@ def _write_quarters(draft: Draft, sheet: Sheet, blocks: Blocks) -> dict[str, int
             months = [pd.Timestamp(month) for month in months_of(quarter)]
             rate = float(sum(draft.priced.rates.get(month, 1.0) for month in months)) / len(months)
             rates = ",".join(draft.exchange[month] for month in months if month in draft.exchange)
-            usd = budgets.get(quarter)
-            if usd is None:
+            if quarter not in budgets:
                 limits.append(None)
                 over.append(None)
                 continue
-            limits.append(Formula(f"={usd!r}/AVERAGE({rates})", usd / rate) if rates else usd)
+            stated, own = budgets[quarter]
+            budget = stated if own else stated / rate
+            limits.append(Formula(f"={stated!r}/AVERAGE({rates})", budget) if rates and not own else budget)
             spent, limit = address(places["p_and_l"], place, ""), address(places["budget"], place, "")
-            over.append(Formula(f"={spent}-{limit}", _quarter_value(draft, blocks["p_and_l"]["component_key"], quarter) - usd / rate))
+            over.append(Formula(f"={spent}-{limit}", _quarter_value(draft, blocks["p_and_l"]["component_key"], quarter) - budget))
         sheet.rows([["P&L budget", *limits], ["P&L over (+) or under (-) budget", *over]], styles)
     sheet.row += 1
     return places

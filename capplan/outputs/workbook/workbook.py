@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from capplan.answers.plan import Plan
+from capplan.answers.finished_plan import Plan
 from capplan.book.book import Book
 from capplan.book.scenario import LedgerAssumptions
 from capplan.outputs.workbook.assumptions import SHEETS, Draft, write_assumptions, write_sources
@@ -32,7 +32,7 @@ INERT = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_num
 def priced_plan(plan: Plan, book: Book) -> priced.Priced:
     """Take a plan's ledger apart into quantities and prices."""
     book = book.with_changes(plan.scenario.changes)
-    tables = {name: book.get(name) for name in ("commitments", "sites", "spend_agreements", "fx")}
+    tables = {name: book.get(name) for name in ("commitments", "sites", "spend_agreements", "fx", "other_costs")}
     a = plan.scenario.section(LedgerAssumptions)
     return priced.priced_ledger(plan.ledger, plan.purchases.purchases, plan.purchases.dispatch, a, **tables)
 

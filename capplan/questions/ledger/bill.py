@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
+from capplan.book.currencies import rates_by_month
 from capplan.book.scenario import LedgerAssumptions
-from capplan.questions.ledger.currency import rates_by_month
 from capplan.questions.ledger.reconcile import contract_lines
 from capplan.questions.ledger.schedules import Entry, as_incurred, month_end, paid_on
 from capplan.units import quarter_start

@@ -24,14 +24,14 @@ from capplan.questions.ledger.costs import (
 )
 from capplan.questions.ledger.currency import converted
 from capplan.questions.ledger.hourly_commitments import burn_down
+from capplan.questions.ledger.notes import idle_agreement_notes, ledger_headline, ledger_notes
 from capplan.questions.ledger.payments import payments_by_day
-from capplan.questions.ledger.reconcile import against_budgets, reconcile, reconciliation_notes
+from capplan.questions.ledger.reconcile import against_budgets, reconcile
 from capplan.questions.ledger.schedules import Entry, as_incurred, entry_frame
 from capplan.questions.ledger.summaries import contract_table, idle_table, obligation_table, residual_table, spend_band
 from capplan.questions.ledger.teams import class_bearers, purchase_bearers
 from capplan.questions.ledger.tokens import api_spend
 from capplan.questions.ledger.work_costs import work_costs
-from capplan.text import money
 from capplan.units import fiscal_year, quarter_end, quarter_of, quarter_range, quarter_start
 
 COSTS = ["path", "probability", "quarter", "component", "usd"]
@@ -223,7 +223,7 @@ def build_ledger(
     entries += departure_entries(_frame(departures, DEPARTURES), signed, a)
     entries += usage_entries(runs, classes, a) + late_entries(_frame(costs, COSTS), a) + token_entries(spend, jobs, a)
     entries += asset_entries(own, a) + site_entries(rooms, own, machines, bought, months.union(open_months(bill, a)), a)
-    entries += other_entries(others, months, a) + before_plan_entries(bill, a)
+    entries += other_entries(others, months, a, rates) + before_plan_entries(bill, a)
     agreements = burn_down(_table(spend_agreements, "spend_agreements"), _charges(entries, as_of), as_of)
     entries += _agreement_entries(entries, agreements, as_of, a)
 
@@ -245,10 +245,10 @@ def build_ledger(
         work_costs=work_costs(frame, pools, runs, quarters),
         band=spend_band(frame, _frame(costs, COSTS), quarters),
         reconciliation=reconciliation,
-        budgets=against_budgets(frame, _table(limits, "limits"), quarters),
+        budgets=against_budgets(frame, _table(limits, "limits"), quarters, a.currency, rates),
         api=spend,
-        headline=_headline(frame, quarters, a),
-        notes=_notes(a, reconciliation, agreements, signed, bought, rates),
+        headline=ledger_headline(frame, quarters, a),
+        notes=(*ledger_notes(a, reconciliation, agreements, signed, bought, rates), *idle_agreement_notes(frame, agreements)),
     )
 
 
@@ -321,66 +321,3 @@ def _agreement_entries(entries: list[Entry], agreements: pd.DataFrame, as_of: pd
             )
             found += as_incurred(blank, a.payment_terms_days)
     return found
-
-
-def _headline(frame: pd.DataFrame, quarters: list[str], a: LedgerAssumptions) -> str:
-    inside = frame[frame["quarter"].isin(quarters)].groupby("view")["amount"].sum()
-    cash, billed, expense = (float(inside.get(view, 0.0)) for view in ("cash", "billed", "p_and_l"))
-    return (
-        f"{quarters[0]} to {quarters[-1]}: {money(expense, a.currency)} in the P&L, {money(billed, a.currency)} invoiced and "
-        f"{money(cash, a.currency)} paid."
-    )
-
-
-def _notes(
-    a: LedgerAssumptions,
-    reconciliation: pd.DataFrame,
-    agreements: pd.DataFrame,
-    signed: pd.DataFrame,
-    bought: pd.DataFrame,
-    fx: pd.DataFrame,
-) -> tuple[str, ...]:
-    """State what was assumed, and what the reader must know."""
-    notes = [
-        (
-            f"Invoices are dated at the end of their month and paid {a.payment_terms_days} days later, thirty days being a month; upfront"
-            " and scheduled payments on their day."
-        ),
-        "Owned machines are written off in a straight line; residual values are a band. MACRS is a tax view and not part of the ledger.",
-    ]
-    if quarter_start(a.first_quarter) > pd.Timestamp(a.as_of):
-        notes.append(
-            f"From {a.as_of} to the start of {a.first_quarter} contracts, rooms and other costs are booked, and use by the hour and the"
-            " token goes on at the last bill's rate by day."
-        )
-    bridged = float(bought["bridge_usd"].sum()) if "bridge_usd" in bought else 0.0
-    if bridged >= 1:
-        notes.append(
-            f"Contracts are booked from the day they are to start. The {money(bridged)} that deliveries which slip are expected to cost"
-            " until they arrive count in the plan's cost and are not booked: part of it may be work missed, which nobody invoices."
-        )
-    if a.hold_other_costs:
-        notes.append("Other costs go on at their last stated month's amount (hold_other_costs).")
-    if len(agreements):
-        notes.append(
-            "A spend agreement's discount applies to compute paid by use; contracts have prices of their own and count towards the sum."
-        )
-        short = agreements[agreements["shortfall_usd"] > 0]
-        notes += [
-            f"{row['agreement_id']} to {row['end']:%Y-%m-%d} falls {money(row['shortfall_usd'])} short and is paid for."
-            for row in short.to_dict("records")
-        ]
-    if a.currency != "USD" and len(fx):
-        notes.append(
-            "Months after the last exchange rate use the last one, months before the first use the first; moving rates let the views differ"
-            " by exchange gains."
-        )
-    notes += reconciliation_notes(reconciliation)
-    renewed = set(bought["offer_id"]) if len(bought) else set()
-    passed = signed[signed["renews"].astype(bool) & (signed["notice_date"] < pd.Timestamp(a.as_of))] if len(signed) else signed
-    notes += [
-        f"{name} renews by itself, since its notice date has passed; the renewal is not among the purchases and not in the ledger."
-        for name in passed["commitment_id"]
-        if f"renew {name}" not in renewed
-    ]
-    return tuple(notes)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from capplan.book.currencies import rates_by_month
 from capplan.book.rules import contract_total_usd
 from capplan.book.scenario import LedgerAssumptions
 from capplan.errors import CapplanError
@@ -314,8 +315,11 @@ def site_entries(
     return found
 
 
-def other_entries(other_costs: pd.DataFrame, months: pd.DatetimeIndex, a: LedgerAssumptions) -> list[Entry]:
-    """Book other costs as stated, and after their last month at its amount where `hold_other_costs` says so."""
+def other_entries(other_costs: pd.DataFrame, months: pd.DatetimeIndex, a: LedgerAssumptions, fx: pd.DataFrame) -> list[Entry]:
+    """Book other costs as stated, and after their last month at its amount where `hold_other_costs` says so.
+
+    What is agreed in a currency of its own is booked at the rate of each view's month, so that its amount in that currency stays the same.
+    """
     found: list[Entry] = []
     for _, lines in other_costs.sort_values(["cost_id", "month"]).groupby("cost_id", sort=True):
         rows = lines.to_dict("records")
@@ -326,7 +330,12 @@ def other_entries(other_costs: pd.DataFrame, months: pd.DatetimeIndex, a: Ledger
             entry = Entry(
                 row["month"], "", str(row["kind"]), str(row["cost_id"]), row["usd"], "stated", provider, str(row["account"]), bearer
             )
-            found += as_incurred(entry, a.payment_terms_days)
+            booked = as_incurred(entry, a.payment_terms_days)
             if row["kind"] in PAID_AT_ONCE:
-                found[-1] = replace(found[-1], date=row["month"])
+                booked[-1] = replace(booked[-1], date=row["month"])
+            if pd.notna(row["currency"]):
+                dates = pd.Series([each.date.replace(day=1) for each in booked])
+                usd = row["amount"] * rates_by_month(dates, str(row["currency"]), fx)
+                booked = [replace(each, usd=float(value)) for each, value in zip(booked, usd, strict=True)]
+            found += booked
     return found

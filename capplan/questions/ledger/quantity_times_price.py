@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
+from capplan.book.currencies import rates_by_month
 from capplan.book.scenario import LedgerAssumptions
 from capplan.questions.ledger.build_ledger import Ledger
 from capplan.questions.ledger.costs import BY_USE, purchase_name
-from capplan.questions.ledger.currency import rates_by_month
 from capplan.questions.ledger.schedules import paid_on, service_months
 from capplan.units import HOURS_PER_YEAR, quarter_of
 
@@ -31,9 +31,9 @@ class Priced:
     ----------
     lines
         date (day of payment in the view cash, first of the month otherwise), month, view (cash, billed, p_and_l), component, contract_id,
-        provider, status, team,
-        cost_center, account, price_id (empty = stated in dollars), quantity (in the price's unit; dollars where there is no price),
-        agreement (row of `agreements` whose shortfall the line is, -1 otherwise).
+        provider, status, team, cost_center, account, price_id (empty = stated), quantity (in the price's unit; without a price, in
+        dollars, or in the book's currency where own), own (is the amount agreed in the book's currency, which is not the dollar?), agreement
+        (row of `agreements` whose shortfall the line is, -1 otherwise).
     prices
         price_id, kind (contract, offer, machine, running, usage, tokens, power, space), name, provider, unit, price (USD, before the price
         factor),
@@ -67,6 +67,7 @@ def priced_ledger(
     sites: pd.DataFrame,
     spend_agreements: pd.DataFrame,
     fx: pd.DataFrame,
+    other_costs: pd.DataFrame,
 ) -> Priced:
     r"""Take every amount of a ledger apart into a quantity and a price.
 
@@ -82,7 +83,7 @@ def priced_ledger(
         The plan's answers.
     a
         What it was booked with.
-    commitments, sites, spend_agreements, fx
+    commitments, sites, spend_agreements, fx, other_costs
         The book's tables of these names.
 
     Returns
@@ -107,8 +108,11 @@ def priced_ledger(
     lines["month"] = lines["date"].to_numpy().astype("datetime64[M]").astype("datetime64[ns]")
     months = pd.Series(sorted(lines["month"].unique()), dtype="datetime64[ns]")
     rates = pd.Series(rates_by_month(months, a.currency, fx).to_numpy(), index=pd.DatetimeIndex(months))
+    mine = other_costs.loc[other_costs["currency"] == a.currency, "cost_id"] if a.currency != "USD" else other_costs["cost_id"].head(0)
+    lines["own"] = (lines["status"] == "stated") & lines["contract_id"].isin(set(mine))
+    lines["quantity"] = lines["quantity"].where(~lines["own"], lines["quantity"] / lines["month"].map(rates))
     used = table[table["price_id"].isin(lines["price_id"]) | table["price_id"].isin(table["upkeep_on"])].reset_index(drop=True)
-    return Priced(lines[["date", "month", "view", *ABOUT, "price_id", "quantity", "agreement"]], used, agreements, rates, a)
+    return Priced(lines[["date", "month", "view", *ABOUT, "price_id", "quantity", "agreement", "own"]], used, agreements, rates, a)
 
 
 def unit_rates(prices: pd.DataFrame, price_factor: float, upkeep_share_per_year: float) -> pd.Series:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from capplan.book.currencies import rate_of_quarter
 from capplan.errors import CapplanError
 from capplan.text import money
 from capplan.units import quarter_of
@@ -31,8 +32,10 @@ COLUMNS = [
     "why",
     "days_old",
 ]
+#: Components that are no compute a purchase or use by the hour decides; nor is anything that is stated.
+BESIDE_COMPUTE = ("tokens", "tokens_before_plan", "power", "space")
 #: Budget measure -> the view it is counted in.
-MEASURES = {"p_and_l": "p_and_l", "cash": "cash", "capex": "cash"}
+MEASURES = {"p_and_l": "p_and_l", "compute": "p_and_l", "cash": "cash", "capex": "cash"}
 
 
 def reconcile(
@@ -218,22 +221,27 @@ def reconciliation_notes(table: pd.DataFrame) -> list[str]:
     return notes
 
 
-def against_budgets(entries: pd.DataFrame, limits: pd.DataFrame, quarters: list[str]) -> pd.DataFrame:
-    """Hold planned spend against budgets.
+def against_budgets(entries: pd.DataFrame, limits: pd.DataFrame, quarters: list[str], currency: str, fx: pd.DataFrame) -> pd.DataFrame:
+    """Hold planned spend against budgets: of the company, a provider or a team.
+
+    A budget of a region or an accelerator holds what is bought, and stands in no row here: the ledger books by provider, team and month.
 
     Parameters
     ----------
     entries
         Ledger entries.
     limits
-        Table limits; rows of the kind budget_usd.
+        Table limits; rows of the kind budget_usd, amounts in their own currency.
     quarters
-        Quarters that are planned.
+        Quarters that are planned; a limit on capex without a quarter also holds in those before them in which capex is paid.
+    currency, fx
+        The book's currency, and table fx.
 
     Returns
     -------
     DataFrame
-        limit_id, quarter, measure, team, hard, budget_usd, planned_usd, over_usd (0 within the budget).
+        limit_id, quarter, measure, team, provider, hard, budget_usd, planned_usd, over_usd (0 within the budget), budget_amount (in the
+        book's currency: as stated, where it is stated in it).
 
     Raises
     ------
@@ -243,29 +251,26 @@ def against_budgets(entries: pd.DataFrame, limits: pd.DataFrame, quarters: list[
     budgets = limits[limits["kind"] == "budget_usd"] if len(limits) else limits
     blank = [str(row["limit_id"]) for row in budgets.to_dict("records") if row["measure"] not in MEASURES]
     if blank:
-        raise CapplanError(f"budgets without a measure: {', '.join(blank)}; say in limits.csv whether p_and_l, cash or capex is counted")
-    rows = []
+        raise CapplanError(f"budgets without a measure: {', '.join(blank)}; say in limits.csv whether {', '.join(MEASURES)} is counted")
     labels = entries["month"].map(quarter_of)
-    for row in budgets.to_dict("records"):
-        for quarter in quarters if pd.isna(row["quarter"]) else [row["quarter"]]:
+    capex = (entries["view"] == "cash") & (entries["component"] == "capex") & entries["status"].isin(["firm", "indicative"])
+    early = sorted(set(labels[capex]) - set(quarters)) if len(quarters) else []
+    rows = []
+    for row in budgets[budgets["region"].isna() & budgets["accelerator"].isna()].to_dict("records") if len(budgets) else []:
+        spans = [quarter for quarter in early if quarter < quarters[0]] + quarters if row["measure"] == "capex" else quarters
+        for quarter in spans if pd.isna(row["quarter"]) else [row["quarter"]]:
             inside = (entries["view"] == MEASURES[row["measure"]]) & (labels == quarter)
             if row["measure"] == "capex":
-                inside &= entries["component"] == "capex"
+                inside &= capex
+            if row["measure"] == "compute":
+                inside &= (entries["status"] != "stated") & ~entries["component"].isin(BESIDE_COMPUTE)
             for column in ("provider", "team"):
                 if pd.notna(row.get(column)):
                     inside &= entries[column] == row[column]
-            planned = float(entries.loc[inside, "usd"].sum())
-            team = row.get("team")
-            rows.append(
-                (
-                    row["limit_id"],
-                    quarter,
-                    row["measure"],
-                    "" if pd.isna(team) else team,
-                    row["hard"],
-                    row["amount"],
-                    planned,
-                    max(0.0, planned - row["amount"]),
-                )
-            )
-    return pd.DataFrame(rows, columns=["limit_id", "quarter", "measure", "team", "hard", "budget_usd", "planned_usd", "over_usd"])
+            planned, own = float(entries.loc[inside, "usd"].sum()), "USD" if pd.isna(row["currency"]) else str(row["currency"])
+            usd = float(row["amount"]) * rate_of_quarter(quarter, own, fx)
+            amount = float(row["amount"]) if own == currency else usd / rate_of_quarter(quarter, currency, fx)
+            about = [row["limit_id"], quarter, row["measure"], *("" if pd.isna(row[name]) else row[name] for name in ("team", "provider"))]
+            rows.append((*about, row["hard"], usd, planned, max(0.0, planned - usd), amount))
+    columns = ["limit_id", "quarter", "measure", "team", "provider", "hard", "budget_usd", "planned_usd", "over_usd", "budget_amount"]
+    return pd.DataFrame(rows, columns=columns)

@@ -102,7 +102,7 @@ def revalue(
     table["rate_usd"] = table["price_id"].map(by_price)
     lines = priced.lines.copy()
     lines["rate_usd"] = lines["price_id"].map(by_price)
-    lines["usd"] = lines["quantity"] * lines["rate_usd"].fillna(1.0)
+    lines["usd"] = lines["quantity"] * lines["rate_usd"].fillna(1.0) * lines["month"].map(rates).where(lines["own"], 1.0)
     agreements = burn_down(priced.agreements, _charges(lines), pd.Timestamp(a.as_of))
     short = lines["agreement"] >= 0
     lines.loc[short, "usd"] = lines.loc[short, "agreement"].map(agreements["shortfall_usd"]).astype(float)

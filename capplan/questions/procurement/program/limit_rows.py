@@ -13,6 +13,7 @@ from capplan.book.scenario import ProcurementAssumptions
 from capplan.questions.procurement.program.limit_scope import holds_in, in_scope, stated
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.supply.market import Market, held
+from capplan.units import quarter_of
 
 Limit = dict[Any, Any]
 
@@ -134,15 +135,18 @@ def provider_share(limit: Limit, given: LimitRows) -> None:
 
 
 def budget(limit: Limit, given: LimitRows) -> None:
-    r"""Dollars of a quarter: :math:`\sum_j p_{jq} x_j + E[\text{use by the hour}] \le B - S_q` with S what is signed.
+    r"""Dollars of a quarter: :math:`\sum_j p_{jq} x_j + E[\text{use by the hour}] \le B - S_q`; over it at a price where it is soft.
 
-    Soft ones may be exceeded at a price.
+    S is what no purchase changes: the limit's `taken_usd` where it is stated, else what is signed. Capex counts in the quarter in which it
+    is paid, also where that lies before the planned ones, and no use by the hour is capex.
     """
     if stated(limit["team"]):
         given.notes.append(f"{limit['limit_id']}: a budget of one team is reported in the ledger but does not steer shared purchases.")
-        return
-    for q in np.flatnonzero(holds_in(limit, given.choices.timeline.horizon)):
-        _budget(limit, int(q), given)
+    elif limit["measure"] == "capex":
+        _capex(limit, given)
+    else:
+        for q in np.flatnonzero(holds_in(limit, given.choices.timeline.horizon)):
+            _budget(limit, int(q), given)
 
 
 #: The function that writes each kind of limit on what is signed; what caps use by the hour stands in the second stage.
@@ -166,32 +170,48 @@ def limit_rows(
     return given
 
 
+def _capex(limit: Limit, given: LimitRows) -> None:
+    """Write a limit on capex for every quarter in which machines may be paid: on the day they are signed for."""
+    table, quarters = given.choices.table, given.choices.timeline.quarters
+    own = (table["term"] == "owned").to_numpy() & in_scope(limit, table)
+    as_of = pd.Timestamp(given.a.as_of)
+    paid = np.array([quarter_of(max(day, as_of)) for day in table["signed_on"]], dtype=object)
+    for quarter in sorted(set(paid[own])):
+        if not stated(limit["quarter"]) or limit["quarter"] == quarter:
+            place = quarters.index(quarter) if quarter in quarters else 0
+            _within(limit, quarter, place, given.choices.upfront_usd.sum(axis=1) * own * (paid == quarter), 0.0, given)
+
+
 def _budget(limit: Limit, q: int, given: LimitRows) -> None:
     """Write one quarter of a budget: committed spend within it for sure, and committed plus expected usage within it."""
-    from capplan.optimize import modelling
-
     choices, timeline, holdings = given.choices, given.choices.timeline, given.market.holdings
     mine, theirs = in_scope(limit, choices.table), in_scope(limit, holdings)
-    quarter = timeline.quarters[q]
-    measure = limit["measure"] if stated(limit["measure"]) else "p_and_l"
-    if measure == "capex":
-        spend = choices.upfront_usd[:, q] * (choices.table["term"] == "owned").to_numpy()
-        signed = 0.0
+    cash = limit["measure"] == "cash"
+    spend = choices.running_usd[:, q] + choices.upfront_usd[:, q] if cash else choices.expense_usd[:, q]
+    if pd.notna(limit.get("taken_usd")):
+        taken = float(limit["taken_usd"])
     else:
-        spend = choices.expense_usd[:, q] if measure == "p_and_l" else choices.running_usd[:, q] + choices.upfront_usd[:, q]
         running = timeline.covered(holdings["start"], holdings["end"])[:, q] if len(holdings) else np.zeros(0)
-        counted = theirs if measure == "p_and_l" else theirs & (holdings["kind"] == "contract").to_numpy()
-        signed = float((running * holdings["usd_per_hour"].to_numpy(float) * counted).sum() * timeline.hours[q])
-    used = {given.lots[j]: float(spend[j]) for j in np.flatnonzero(spend * mine)}
-    name = f"{limit['limit_id']} {quarter}"
+        counted = theirs & (holdings["kind"] == "contract").to_numpy() if cash else theirs
+        taken = float((running * holdings["usd_per_hour"].to_numpy(float) * counted).sum() * timeline.hours[q])
+    about, used, room = _within(limit, timeline.quarters[q], q, spend * mine, taken, given)
+    everything = not any(stated(limit[key]) for key in ("provider", "region", "accelerator"))
+    scope = {"q": q, "room": room, "soft": not limit["hard"], "scope": in_scope(limit, given.market.pools), "everything": everything}
+    given.budgets.append((about | scope, used))
+
+
+def _within(
+    limit: Limit, quarter: str, q: int, spend: np.ndarray, taken: float, given: LimitRows
+) -> tuple[dict[str, Any], dict[Any, float], float]:
+    """Hold what the choices spend within what is left of a limit, softly where it is soft."""
+    from capplan.optimize import modelling
+
+    used = {given.lots[j]: float(spend[j]) for j in np.flatnonzero(spend)}
+    name, room = f"{limit['limit_id']} {quarter}", float(limit["amount"]) - taken
     if not limit["hard"]:
         over = given.problem.add_variable(f"over {name}", 0)
         used[over] = -1.0
-        given.soft[over] = float(given.a.soft_limit_penalty_share * timeline.discount[q])
-    room = float(limit["amount"]) - signed
+        given.soft[over] = float(given.a.soft_limit_penalty_share * given.choices.timeline.discount[q])
     about = {"limit_id": limit["limit_id"], "kind": "budget_usd", "quarter": quarter, "limit": float(limit["amount"])}
     given.rows.append((modelling.LpAffineExpression(used) <= room, name, about))
-    if measure != "capex":
-        everything = not any(stated(limit[key]) for key in ("provider", "region", "accelerator"))
-        scope = {"q": q, "room": room, "soft": not limit["hard"], "scope": in_scope(limit, given.market.pools), "everything": everything}
-        given.budgets.append((about | scope, used))
+    return about, used, room

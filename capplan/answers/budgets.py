@@ -1,0 +1,124 @@
+"""Budgets as the decision is held to them: in dollars, by quarter, less what no purchase changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from capplan.book.book import Book
+from capplan.book.currencies import budgets_by_quarter
+from capplan.book.scenario import LedgerAssumptions, Scenario
+from capplan.questions.ledger import Ledger, build_ledger
+from capplan.questions.ledger.reconcile import BESIDE_COMPUTE
+from capplan.text import counted, money
+from capplan.units import quarter_range
+
+#: Tables of the book that the ledger reads under the same names.
+LEDGER_TABLES = (
+    "commitments",
+    "payments",
+    "offer_payments",
+    "skus",
+    "workloads",
+    "services",
+    "assets",
+    "sites",
+    "spend_agreements",
+    "other_costs",
+    "billing",
+    "limits",
+    "fx",
+)
+#: Budgets of all spend, in which what no purchase changes takes its share first.
+WHOLE = ("p_and_l", "cash")
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What is spent beside the compute that is decided on.
+
+    Parameters
+    ----------
+    fixed
+        quarter, view (p_and_l, cash), provider, beside (people, APIs, rooms and other costs, not contracts and
+        machines), usd: all that is spent without a purchase and without use by the hour.
+    billed
+        What providers bill beside contracts and planned use, by month, as rows of the table other_costs.
+    """
+
+    fixed: pd.DataFrame
+    billed: pd.DataFrame
+
+    def spent(self, *, view: str = "p_and_l", beside_only: bool = False) -> pd.Series:
+        """Return USD by quarter."""
+        rows = self.fixed[self.fixed["view"] == view]
+        return (rows[rows["beside"]] if beside_only else rows).groupby("quarter")["usd"].sum()
+
+
+def book_beside(book: Book, scenario: Scenario, work: pd.DataFrame) -> Beside:
+    """Book all that no decision changes, so that budgets and spend agreements count it beside the decision.
+
+    Parameters
+    ----------
+    book, scenario
+        What is planned.
+    work
+        workload, quarter, quantity: expected work.
+    """
+    a = scenario.section(LedgerAssumptions)
+    rows = build_ledger(a, work=work, **{name: book.get(name) for name in LEDGER_TABLES if name != "limits"}).entries
+    rows = rows[~rows["component"].str.startswith("agreement_")]
+    beside = (rows["status"] == "stated") | rows["component"].isin(BESIDE_COMPUTE)
+    inside = rows["view"].isin(WHOLE) & rows["quarter"].isin(quarter_range(a.first_quarter, a.horizon_quarters))
+    keys = ["quarter", "view", "provider", "beside"]
+    fixed = rows.assign(beside=beside)[inside].groupby(keys, as_index=False)["usd"].sum()
+    open_ = rows[(rows["view"] == "billed") & (rows["month"] >= pd.Timestamp(a.as_of).replace(day=1)) & (rows["provider"] != "")]
+    open_ = open_[(open_["status"] == "stated") | (open_["component"] == "use_before_plan")]
+    billed = open_.groupby(["provider", "month"], as_index=False)["usd"].sum()
+    return Beside(
+        fixed, billed.assign(cost_id="billed by " + billed["provider"], kind="other")[["cost_id", "month", "kind", "usd", "provider"]]
+    )
+
+
+def held_limits(limits: pd.DataFrame, fx: pd.DataFrame, beside: Beside, quarters: list[str]) -> pd.DataFrame:
+    """Return the limits of a decision: budgets of all spend by quarter, with what no purchase changes as taken_usd."""
+    stated = budgets_by_quarter(limits, fx, quarters)
+    if stated.empty:
+        return stated
+    narrow = stated[["region", "accelerator", "team"]].notna().any(axis=1)
+    whole = (stated["kind"] == "budget_usd") & stated["measure"].isin(WHOLE) & ~narrow
+    rows = []
+    for row in stated[whole].to_dict("records"):
+        fixed = beside.fixed if pd.isna(row["provider"]) else beside.fixed[beside.fixed["provider"] == row["provider"]]
+        spent = fixed[fixed["view"] == row["measure"]].groupby("quarter")["usd"].sum()
+        for quarter in quarters if pd.isna(row["quarter"]) else [row["quarter"]]:
+            name = row["limit_id"] if pd.notna(row["quarter"]) else f"{row['limit_id']} {quarter}"
+            rows.append({**row, "limit_id": name, "quarter": quarter, "taken_usd": float(spent.get(quarter, 0.0))})
+    held = pd.DataFrame(rows, columns=[*stated.columns, "taken_usd"])
+    return pd.concat([stated[~whole].astype(object), held.astype(object)], ignore_index=True).infer_objects()
+
+
+def budget_notes(ledger: Ledger, beside: Beside, limits: pd.DataFrame) -> tuple[str, ...]:
+    """Say how the P&L budget and what the decision was held to go together, and which budgets nothing is held against."""
+    found = []
+    for row in limits[limits["kind"] == "budget_usd"].to_dict("records") if len(limits) else []:
+        narrow = [name for name in ("region", "accelerator") if pd.notna(row[name])]
+        if narrow:
+            found.append(
+                f"{row['limit_id']}: a budget of one {narrow[0]} holds what is bought there; the ledger books by provider, team and month,"
+                " so no spend is reported against it."
+            )
+    whole = ledger.budgets[(ledger.budgets["measure"] == "p_and_l") & ledger.budgets["team"].eq("") & ledger.budgets["provider"].eq("")]
+    if len(whole):
+        held = whole.sort_values("budget_usd").groupby("quarter")[["budget_usd", "planned_usd"]].first()
+        over = held[held["planned_usd"] > held["budget_usd"] + 0.005]
+        budget, taken = float(held["budget_usd"].sum()), float(beside.spent().reindex(held.index).fillna(0.0).sum())
+        aside = float(beside.spent(beside_only=True).reindex(held.index).fillna(0.0).sum())
+        found.append(
+            f"Of the P&L budget of {money(budget)}, {money(taken)} goes to what no purchase changes ({money(aside)} of people, model APIs,"
+            f" rooms and other costs, {money(taken - aside)} of contracts and machines there already); the decision was held to the other"
+            f" {money(budget - taken)}, quarter by quarter. {len(over)} of {counted(len(held), 'quarter')}"
+            f" {'is' if len(over) == 1 else 'are'} over."
+        )
+    return tuple(found)
