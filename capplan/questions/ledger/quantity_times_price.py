@@ -32,8 +32,8 @@ class Priced:
     lines
         date (day of payment in the view cash, first of the month otherwise), month, view (cash, billed, p_and_l), component, contract_id,
         provider, status, team, cost_center, account, price_id (empty = stated), quantity (in the price's unit; without a price, in
-        dollars, or in the book's currency where own), own (is the amount agreed in the book's currency, which is not the dollar?), agreement
-        (row of `agreements` whose shortfall the line is, -1 otherwise).
+        dollars, or in the book's currency where own), own (is the amount agreed in the book's currency, which is not the dollar?),
+        agreement (row of `agreements` whose shortfall the line is, -1 otherwise).
     prices
         price_id, kind (contract, offer, machine, running, usage, tokens, power, space), name, provider, unit, price (USD, before the price
         factor),
