@@ -19,7 +19,9 @@ def plan(
     book: BookFolder,
     parameter: Parameters = None,
     scenario: ScenarioFile = None,
-    out: Out = Path("reports"),
+    out: Annotated[
+        str, typer.Option("--out", help="Folder the reports go to, or a store's address, such as s3://bucket/plans.")
+    ] = "reports",
     as_json: AsJson = False,
     quick: Annotated[
         bool, typer.Option("--quick", help="Only the decision with its page, tables and workbook: no search for flips, no notebook.")
@@ -28,7 +30,9 @@ def plan(
     told: Annotated[
         str,
         typer.Option(
-            "--notify", metavar="COMMAND", help="Run after success, failure or a changed decision; it gets JSON on its standard input."
+            "--notify",
+            metavar="COMMAND|URL",
+            help="Told about success, failure or a changed decision: JSON on its standard input, or by POST.",
         ),
     ] = "",
     changed_code: Annotated[
@@ -36,29 +40,15 @@ def plan(
     ] = 0,
 ) -> None:
     """Make the quarterly plan of BOOK and leave the report (the main job)."""
-    from capplan.outputs.run.notify import notify
-    from capplan.outputs.run.report import write_report
+    from capplan.outputs.run.scheduled import scheduled_plan
 
     if quick and thorough:
         raise CapplanError("--quick and --thorough were both given; give one of them, or none")
-    try:
-        report = write_report(book, overrides(parameter, scenario), out, say, "quick" if quick else "thorough" if thorough else "usual")
-    except CapplanError as error:
-        if told:
-            notify(told, "failure", {"book": book, "message": str(error)}, say)
-        raise
-    answer(
-        as_json,
-        report.plan.headline,
-        report.scenario,
-        report.tables,
-        list(report.warnings),
-        f"{report.plan.headline}\nReport: {report.folder}/plan.html",
+    report, where = scheduled_plan(
+        book, overrides(parameter, scenario), out, "quick" if quick else "thorough" if thorough else "usual", told=told, say=say
     )
-    if told:
-        notify(
-            told, "changed" if report.changed else "success", {"book": book, "headline": report.plan.headline, "report": report.folder}, say
-        )
+    page = f"{report.plan.headline}\nReport: {where}/plan.html"
+    answer(as_json, report.plan.headline, report.scenario, report.tables, list(report.warnings), page)
     if report.changed and changed_code:
         raise typer.Exit(changed_code)
 

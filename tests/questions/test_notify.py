@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from types import SimpleNamespace
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import ClassVar
 
 import pytest
 
@@ -32,21 +34,39 @@ def test_only_what_is_signed_now_counts_as_the_decision(tmp_path):
     assert signatures_in(tmp_path) is None
 
 
-@pytest.mark.parametrize(("changed", "event", "code"), [(False, "success", 0), (True, "changed", 9)])
-def test_success_and_a_changed_decision_are_told(tmp_path, monkeypatch, capsys, changed, event, code):
-    plan = SimpleNamespace(headline="Sign $1; rm -rf `x`")
-    report = SimpleNamespace(plan=plan, scenario={}, tables={}, warnings=(), folder=tmp_path, changed=changed)
-    monkeypatch.setattr("capplan.outputs.run.report.write_report", lambda *_: report)
-    log = tmp_path / "log"
-    monkeypatch.setattr(
-        sys, "argv", ["capplan", "plan", "book", "--notify", f'{sys.executable} -c "{RECORD}" {log}', "--changed-code", "9"]
-    )
-    with pytest.raises(SystemExit) as stop:
-        main()
-    assert int(stop.value.code or 0) == code
-    name, _, told = log.read_text().partition(" ")
-    assert name == event
-    assert json.loads(told) == {"event": event, "book": "book", "headline": plan.headline, "report": str(tmp_path)}
+class Address(BaseHTTPRequestHandler):
+    """Takes what is posted."""
+
+    told: ClassVar[list[dict]] = []
+
+    def do_POST(self):
+        Address.told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(500 if self.path == "/broken" else 204)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def address():
+    server = HTTPServer(("127.0.0.1", 0), Address)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    Address.told.clear()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+def test_an_address_gets_the_same_and_its_secret_is_not_said(address):
+    lines = []
+    notify(f"{address}/hook/secret", "changed", {"headline": "Sign 1"}, lines.append)
+    assert Address.told == [{"event": "changed", "headline": "Sign 1"}]
+    assert lines == []
+    notify(f"{address}/broken", "failure", {}, lines.append)
+    assert lines == ["note: the address of --notify answered 500"]
+    notify("http://127.0.0.1:1/hook/secret", "failure", {}, lines.append)
+    assert "did not work" in lines[1]
+    assert "secret" not in "".join(lines)
 
 
 def test_a_failure_is_told_and_stays_one(tmp_path, monkeypatch, capsys):

@@ -28,10 +28,10 @@ FORGOTTEN_SECONDS = 600
 PAGE = """{% extends 'voila/templates/lab/index.html.j2' %}
 {% block notebook_css %}{{ super() | replace('href="https:', 'data-left-out="') }}{% endblock %}"""
 #: The first page: the questions as links.
-FIRST_PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>capplan</title><link rel="icon" href="data:;base64,=">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<style>body{font:16px/1.5 system-ui,sans-serif;max-width:46em;margin:3em auto;
-padding:0 1em;color:#1b1f24;background:#fff}li{margin:.4em 0}a{color:#0045a5}</style></head><body><main><h1>BOOK</h1>
+FIRST_PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>capplan</title>
+<link rel="icon" href="data:;base64,="><meta name="viewport" content="width=device-width, initial-scale=1">
+<style>body{font:16px/1.5 system-ui,sans-serif;max-width:46em;margin:3em auto;padding:0 1em;color:#1b1f24;background:#fff}
+li{margin:.4em 0}a{color:#0045a5}</style></head><body><main><h1>BOOK</h1>
 <p>Each question opens in a page of its own; what you move there nobody else sees.</p><ol>LINKS</ol></main></body></html>"""
 
 

@@ -6,6 +6,8 @@ import json
 import os
 import shlex
 import subprocess
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -32,17 +34,16 @@ def signatures_in(report: Path) -> frozenset[tuple[str, str, float]] | None:
         return None
 
 
-def notify(command: str, event: Event, about: Mapping[str, Any], say: Callable[[str], None]) -> None:
-    """Run a person's command after a run; it gets what happened as JSON on its standard input, and the event's name in CAPPLAN_EVENT.
+def notify(told: str, event: Event, about: Mapping[str, Any], say: Callable[[str], None]) -> None:
+    """Tell a command or an address of a person's how a run went; what goes wrong with it is said, and never changes how the run ended.
 
-    The command is split like a shell would, and no shell runs it: no text of a book becomes part of a command line. What goes wrong with
-    it is said,
-    and never changes how the run ended.
+    A command gets what happened as JSON on its standard input, and the event's name in CAPPLAN_EVENT; it is split like a shell would, and
+    no shell runs it: no text of a book becomes part of a command line. An address (http or https) gets the same JSON by POST.
 
     Parameters
     ----------
-    command
-        Program with its arguments.
+    told
+        Program with its arguments, or address.
     event, about
         What happened, and what is told about it.
     say
@@ -51,21 +52,42 @@ def notify(command: str, event: Event, about: Mapping[str, Any], say: Callable[[
     Raises
     ------
     CapplanError
-        Where the command cannot be split into words.
+        Where there is neither (`check_told` says so before a run).
     """
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise CapplanError(f"--notify {command!r}: {error}; quote it like a command line") from error
-    if not words:
-        raise CapplanError("--notify needs a command")
+    words = check_told(told)
     text = json.dumps({"event": event, **about}, default=str)
     try:
-        done = subprocess.run(
-            words, input=text, text=True, timeout=PATIENCE_SECONDS, check=False, env={**os.environ, "CAPPLAN_EVENT": event}
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        say(f"note: the command of --notify did not work: {error}")
-    else:
-        if done.returncode:
-            say(f"note: the command of --notify ended with {done.returncode}")
+        if words:
+            given = {**os.environ, "CAPPLAN_EVENT": event}
+            done = subprocess.run(words, input=text, text=True, timeout=PATIENCE_SECONDS, check=False, env=given)
+            said = f"ended with {done.returncode}" if done.returncode else ""
+        else:
+            said = _post(told, text)
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        said = f"did not work: {error}"
+    if said:
+        say(f"note: {'the command' if words else 'the address'} of --notify {said}")
+
+
+def check_told(told: str) -> list[str]:
+    """Return the words of a command, or none for an address; an error where there is neither."""
+    if told.startswith(("http://", "https://")):
+        return []
+    try:
+        words = shlex.split(told)
+    except ValueError as error:
+        raise CapplanError(f"--notify {told!r}: {error}; quote it like a command line") from error
+    if not words:
+        raise CapplanError("--notify needs a command or an address")
+    return words
+
+
+def _post(address: str, text: str) -> str:
+    """Send text to an address; return what went wrong, without the address, which may hold a secret."""
+    headers = {"Content-Type": "application/json", "User-Agent": "capplan"}
+    request = urllib.request.Request(address, text.encode(), headers)  # noqa: S310 - http or https, checked
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS):  # noqa: S310
+            return ""
+    except urllib.error.HTTPError as error:
+        return f"answered {error.code}"

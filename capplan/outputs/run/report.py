@@ -25,9 +25,11 @@ from capplan.book.scenario import Scenario
 from capplan.outputs.export.accounting import lease_flags, postings, roll_forward
 from capplan.outputs.export.budget import write_budget
 from capplan.outputs.export.files import write_chart, write_table
+from capplan.outputs.page.difference_page import difference_page
 from capplan.outputs.page.plan_page import plan_page
 from capplan.outputs.run.accepted import last_plan
 from capplan.outputs.run.folders import check_room, replaced_whole
+from capplan.outputs.run.history import latest_report, point_to
 from capplan.outputs.run.notebooks import execute, notebook_of, notebook_parameters
 from capplan.outputs.run.notify import signatures_in
 from capplan.outputs.views import decision_tables, plan_tables, unit_tables
@@ -174,7 +176,8 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
     say(f"capplan: planning {book.name}, {scenario.first_quarter} and {counted(scenario.horizon_quarters - 1, 'more quarter')}")
     check_room(target)
     last = last_plan(book.name, out / "sample", target)
-    before, steps = signatures_in(target), Steps(say)
+    previous, steps = latest_report(target.parent) or target, Steps(say)
+    before = signatures_in(previous)
     with shared_answers(), replaced_whole(target) as draft:
         plan = quarterly_plan(book, scenario, steps)
         steps("drawing charts and writing tables")
@@ -202,7 +205,10 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
         (draft / "run.json").write_text(
             json.dumps(_record(plan, book, scenario, steps.seconds, warnings), indent=1, default=str) + "\n", encoding="utf-8"
         )
-    changed = before is not None and signatures_in(target) != before
+        if before is not None:
+            (draft / "changed.html").write_text(difference_page(previous, draft), encoding="utf-8")
+        changed = before is not None and signatures_in(draft) != before
+    point_to(target)
     return Report(target, plan, warnings, tables, scenario.model_dump(mode="json"), changed)
 
 
