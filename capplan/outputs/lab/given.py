@@ -19,7 +19,10 @@ INJECTED = "# Parameters\n"
 
 
 def check_parameters(cells: Sequence[str]) -> None:
-    r"""Refuse a parameter that the notebook does not have: papermill itself takes it in silence and runs with the defaults.
+    r"""Refuse a parameter that the notebook does not have: schedulers of notebooks take it in silence and run with the defaults.
+
+    papermill marks the cell it puts behind a notebook's parameters; jupyter-scheduler does not, so where nobody is there, the cell that
+    follows them and does nothing but set names is one.
 
     Parameters
     ----------
@@ -39,9 +42,10 @@ def check_parameters(cells: Sequence[str]) -> None:
     ...
     capplan.errors.ScenarioError: sede is not a parameter of this notebook; did you mean seed?
     """
-    faults = []
+    faults: list[str] = []
+    alone = not somebody_is_there()
     for before, cell in itertools.pairwise(cells):
-        if not cell.startswith(INJECTED):
+        if not (cell.startswith(INJECTED) or (alone and _lists_parameters(before) and _only_sets(cell))):
             continue
         listed = _assigned(before)
         for name in _assigned(cell):
@@ -55,6 +59,20 @@ def check_parameters(cells: Sequence[str]) -> None:
                 faults.append(f"{name} is not a parameter of this notebook; {nearest(name, listed)}")
     if faults:
         raise ScenarioError("; ".join(faults))
+
+
+def _lists_parameters(cell: str) -> bool:
+    """Tell whether a cell is a notebook's list of parameters: names with their kinds, the book first."""
+    return cell.startswith("book: str = None")
+
+
+def _only_sets(cell: str) -> bool:
+    """Tell whether a cell sets names to plain values, and nothing else."""
+    try:
+        body = ast.parse(cell).body
+    except SyntaxError:
+        return False
+    return bool(body) and all(isinstance(statement, ast.Assign) for statement in body)
 
 
 def _assigned(cell: str) -> list[str]:
