@@ -20,6 +20,8 @@ from capplan.errors import Fault, nearest, sentence
 SHOWN_ALIKE = 5
 #: No amount, count or price of a plan reaches this; a cell that does is a slip.
 BEYOND_MEANING = 1e18
+#: Signs of a number up to which every way of reading it gives the same.
+EXACT_DIGITS = 15
 _DATE = re.compile(r"^\d{4}-\d{2}-\d{2}$")
 _INSTANT = re.compile(r"^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?(?:Z|[+-]\d{2}:?\d{2})?$")
 _ZONE = re.compile(r"(?:Z|[+-]\d{2}:?\d{2})$")
@@ -133,6 +135,10 @@ class _TableReader:
 
     def number(self, column: Column, text: pd.Series) -> pd.Series:
         value = pd.to_numeric(text.where(text != ""), errors="coerce").astype(float)
+        # pandas rounds what has more digits than it multiplies exactly; a number that capplan wrote must come back as it was
+        long = value.notna() & (text.str.len() > EXACT_DIGITS)
+        if long.any():
+            value[long] = [float(cell) for cell in text[long]]
         bad = (text != "") & ~(value.abs() < BEYOND_MEANING)
         if column.kind == "int64":
             bad |= (text != "") & ~bad & (value != value.round())

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from capplan.errors import BookError, CapplanError, Fault, nearest
 from capplan.ingest.folding import fold
+from capplan.ingest.identities import Identities
 from capplan.ingest.ingested import Ingested, WorkOptions
 from capplan.ingest.opening import ReadingOptions
 from capplan.ingest.placing import placed
@@ -29,7 +30,7 @@ __all__ = ["FORMATS", "Format", "Ingested", "ingest", "options_of"]
 
 @dataclass(frozen=True)
 class Format:
-    """A foreign format: what it is, where its reader and its options are, and whether it looks up machines and knows rows again."""
+    """A foreign format, its reader and options, and whether it looks up machines, knows rows again, reads many files in one scan."""
 
     meaning: str
     module: str
@@ -37,18 +38,21 @@ class Format:
     options: str
     uses_book: bool = False
     knows_rows: bool = False
+    many: bool = False
 
 
 FORMATS: dict[str, Format] = {
-    "requests": Format("Request log: when, input tokens, output tokens.", "traffic", "read_requests", "RequestOptions", knows_rows=True),
-    "rates": Format("Rate series: when, requests per second.", "traffic", "read_rates", "RateOptions"),
-    "jobs": Format("Job table: submitted, ran for, accelerators.", "jobs", "read_jobs", "JobOptions"),
-    "slurm": Format("Output of sacct --parsable2.", "slurm", "read_slurm", "SlurmOptions"),
+    "requests": Format(
+        "Request log: when, input tokens, output tokens.", "traffic", "read_requests", "RequestOptions", knows_rows=True, many=True
+    ),
+    "rates": Format("Rate series: when, requests per second.", "rates", "read_rates", "RateOptions"),
+    "jobs": Format("Job table: submitted, ran for, accelerators.", "jobs", "read_jobs", "JobOptions", many=True),
+    "slurm": Format("Output of sacct --parsable2.", "slurm", "read_slurm", "SlurmOptions", many=True),
     "prices": Format(
         "Price sheet: machine type, region, price on demand, as spot, reserved.", "prices", "read_prices", "PriceOptions", uses_book=True
     ),
     "contracts": Format("List of signed contracts.", "contracts", "read_contracts", "ContractOptions", uses_book=True),
-    "focus": Format("FOCUS billing export, 1.0 to 1.3.", "focus", "read_focus", "FocusOptions", uses_book=True),
+    "focus": Format("FOCUS billing export, 1.0 to 1.3.", "focus", "read_focus", "FocusOptions", uses_book=True, many=True),
 }
 
 
@@ -127,9 +131,11 @@ def checked_options(format: str, options: dict[str, Any]) -> ReadingOptions:
 
 
 @contextmanager
-def _plainly(file: Path) -> Iterator[None]:
+def _plainly(files: Sequence[Path]) -> Iterator[None]:
     """Turn what a reader of files, numbers or dates raises into one fault of the file."""
     import duckdb
+
+    file = files[0]
 
     try:
         yield
@@ -145,16 +151,16 @@ def _plainly(file: Path) -> Iterator[None]:
         raise BookError([Fault(file.name, 0, "", "", f"it cannot be read: {rule}", remedy)], where=file.name) from error
 
 
-def _read(format: str, file: Path, checked: ReadingOptions, book: Path | None, identities: dict[str, Any] | None = None) -> Ingested:
-    """Read one file."""
+def _read(
+    files: Sequence[Path], identities: Identities | None = None, *, format: str, checked: ReadingOptions, book: Path | None
+) -> Ingested:
+    """Read one file, or several of one layout."""
     reader: Callable[..., Ingested] = _part(format, FORMATS[format].reader)
     more: dict[str, Any] = {"book": book} if FORMATS[format].uses_book else {}
     if FORMATS[format].knows_rows and identities is not None:
-        from capplan.ingest.identities import Identities
-
-        more["identities"] = Identities(identities["keep"], tuple(identities["known"]))
-    with _plainly(file):
-        found = reader(file, checked, **more)
+        more["identities"] = identities
+    with _plainly(files):
+        found = reader(files if FORMATS[format].many else files[0], checked, **more)
     return placed(found, checked) if isinstance(checked, WorkOptions) else found
 
 
@@ -194,17 +200,36 @@ def ingest(
     if format == "auto":
         return _of_any_form(files, book, replace, options)
     checked = checked_options(format, options)
+    from capplan.ingest.layouts import batches_of, in_one_scan
+
+    batches = batches_of(files) if FORMATS[format].many else [[path] for path in files]
+    read = partial(_read, format=format, checked=checked, book=book)
     if book is None:
-        found = [_read(format, path, checked, None) for path in files]
+        found = [part for batch in batches for part in in_one_scan(batch, read)]
         if len(found) == 1:
             return found[0]
-        tables, notes = fold([part.parts for part in found])
+        tables, notes = fold(joined_parts(found))
         return _together(tables, found, [*(note for part in found for note in part.notes), *notes], [])
-    from capplan.ingest.ledger import into_book
+    from capplan.ingest.delivery import into_book
 
-    readings = [(path, partial(_read, format, path, checked, book)) for path in files]
-    tables, found, notes = into_book(book, format, readings, checked.model_dump(mode="json", exclude_defaults=True), replace_all=replace)
+    written = checked.model_dump(mode="json", exclude_defaults=True)
+    tables, found, notes = into_book(book, format, batches, read, written, replace_all=replace)
     return _together(tables, found, [], notes)
+
+
+def joined_parts(found: Sequence[Ingested]) -> dict[str, pd.DataFrame]:
+    """Join the parts of several readings; `file` counts the files of all of them."""
+    whole: dict[str, list[pd.DataFrame]] = {}
+    first = 0
+    for reading in found:
+        for name, frame in reading.parts.items():
+            whole.setdefault(name, []).append(frame.assign(file=first + frame.get("file", 0)))
+        first += len(reading.files)
+    return {
+        name: pd.concat([frame for frame in frames if len(frame)], ignore_index=True)
+        for name, frames in whole.items()
+        if any(map(len, frames))
+    }
 
 
 def _of_any_form(files: list[Path], book: Path | None, replace: bool, options: dict[str, Any]) -> Ingested:

@@ -148,8 +148,7 @@ def account(sheet: Sheet, recogniser: Recogniser, cheapest: pd.Series) -> None:
         select {key} as kind, cast(coalesce(sum(ConsumedQuantity) filter (ConsumedQuantity > 0), 0) as double) as consumed,
             cast(coalesce(sum(PricingQuantity) filter (PricingQuantity > 0), 0) as double) as priced,
             cast(greatest(coalesce(sum(abs(ListCost)), 0), coalesce(sum(abs(EffectiveCost)), 0),
-                coalesce(sum(abs(BilledCost)), 0)) as double)
- as usd
+                coalesce(sum(abs(BilledCost)), 0)) as double) as usd
         from typed group by 1 order by 1
         """).df()
     parts = kinds["kind"].str.split("\x1f", expand=True).set_axis(list(KIND), axis=1)
@@ -169,7 +168,7 @@ def account(sheet: Sheet, recogniser: Recogniser, cheapest: pd.Series) -> None:
 
 
 def summed(sheet: Sheet) -> pd.DataFrame:
-    """Sum the view `charges` up by bucket and currency.
+    """Sum the table `grouped` of charges up by bucket and currency.
 
     Returns
     -------
@@ -177,9 +176,11 @@ def summed(sheet: Sheet) -> pd.DataFrame:
         bucket, currency, rows, billed_cost, effective_cost, accelerator_hours: rows and dollars sum to the file.
     """
     frame = sheet.connection.execute(
-        """select bucket, currency, count(*) as rows, cast(coalesce(sum(BilledCost), 0) as double) as billed_cost,
-        cast(coalesce(sum(EffectiveCost), 0) as double) as effective_cost,
-        cast(coalesce(sum(accelerator_hours), 0) as double) as accelerator_hours from charges group by all"""
+        """select bucket, currency, cast(sum("rows") as bigint) as rows,
+        cast(coalesce(sum(billed_cost), 0) as double) as billed_cost,
+        cast(coalesce(sum(effective_cost), 0) as double) as effective_cost,
+        cast(coalesce(sum(accelerator_hours), 0) as double) as accelerator_hours
+        from grouped group by all"""
     ).df()
     frame["order"] = frame["bucket"].map(list(BUCKETS).index)
     return frame.sort_values(["order", "currency"], ignore_index=True).drop(columns="order")

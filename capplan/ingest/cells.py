@@ -7,20 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import pandas as pd
-
 from capplan.errors import BookError, Fault, nearest, sentence
-from capplan.ingest.opening import Sheet, quoted, text_literal
+from capplan.ingest.instants import instant
+from capplan.ingest.opening import FILE, Sheet, UnlikeFilesError, quoted
 
 #: Cells of one kind of fault that are looked up; a message shows at most forty in all.
 SHOWN = 40
 #: Rows from which it is judged what an optional column holds.
 SAMPLE = 10_000
-_ZONE_AT_THE_END = "(Z|z|UTC|GMT|[+-]\\d{2}(:?\\d{2})?)$"
-#: Unix times before September 1998 are taken for counts from an unknown start.
-_FIRST_UNIX_SECOND = 9.05e8
-#: Unit of times that are numbers: the least that is taken for it, and how many are in a second.
-_UNITS = {"nanoseconds": (1e17, 1e9), "microseconds": (1e14, 1e6), "milliseconds": (1e11, 1e3), "seconds": (0.0, 1.0)}
 #: Times outside of these years are typing errors, or in another unit.
 FIRST_YEAR, LAST_YEAR = 1990, 2099
 
@@ -172,7 +166,7 @@ class _Cell:
 
 
 def convert(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
-    """Create the view `typed` with the wanted columns in their types (missing optional ones are NULL).
+    """Create the view `typed`: the wanted columns in their types (missing optional ones are NULL), and `file`, the place of the row's file.
 
     Returns
     -------
@@ -183,6 +177,8 @@ def convert(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
     ------
     BookError
         With every cell that cannot be converted, and every row with too few or too many cells.
+    UnlikeFilesError
+        If there are several files, and they differ in how they are read or have any fault.
     """
     matched = recognise(sheet, wanted)
     _leave_out_misnamed(sheet, wanted, matched)
@@ -215,7 +211,7 @@ def convert(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
                 )
             ]
         else:
-            value, problems = _instant(sheet, matched[column.name])
+            value, problems = instant(sheet, matched[column.name])
             years = f"{FIRST_YEAR} to {LAST_YEAR}"
             outside = f"not ({value} between timestamp '{FIRST_YEAR}-01-01' and timestamp '{LAST_YEAR}-12-31 23:59:59.999999')"
             problems.append(
@@ -235,7 +231,7 @@ def convert(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
     found = {cell.column.name: cell.value for cell in cells}
     types = {"text": "varchar", "number": "decimal(38, 12)", "money": "decimal(38, 12)", "clock": "decimal(38, 12)", "time": "timestamp"}
     chosen = ", ".join(f"cast({found.get(column.name, 'null')} as {types[column.kind]}) as {quoted(column.name)}" for column in wanted)
-    sheet.connection.execute(f"create or replace view typed as select {chosen} from cells")
+    sheet.connection.execute(f"create or replace view typed as select {chosen}, {FILE} as file from cells")
     return matched
 
 
@@ -256,6 +252,11 @@ def _leave_out_misnamed(sheet: Sheet, wanted: Sequence[Wanted], matched: dict[st
     for place, column in enumerate(doubtful):
         if found[2 * place] and not found[2 * place + 1] and column.kind != "money":
             kind = "durations" if column.kind == "clock" else "numbers"
+            fits = (
+                sheet.rows(f"select count({tests[column.kind].format(quoted(matched[column.name]))}) from cells")[0][0] if sheet.many else 0
+            )
+            if fits:
+                raise UnlikeFilesError
             sheet.notes.append(f"The column {matched[column.name]} does not hold {kind}; it was not read as {column.name}.")
             del matched[column.name]
 
@@ -281,10 +282,12 @@ def _decimal_comma(sheet: Sheet, columns: list[str]) -> bool:
         " + ".join(f"count(*) filter ({test.format(quoted(column))})" for column in columns)
         for test in ("contains({0}, ',')", "contains({0}, '.')", shape)
     ]
-    commas, dots, grouped = sheet.rows(f"select {', '.join(counts)} from cells")[0]
-    if not commas or dots:
+    tallies = [tally for tally in sheet.per_file(", ".join(counts)) if tally[0] or tally[1]]
+    if not tallies or all(dots for _, dots, _ in tallies):
         return False
-    if grouped == commas:
+    if any(dots for _, dots, _ in tallies):
+        raise UnlikeFilesError
+    if any(grouped == commas for commas, _, grouped in tallies):
         sheet.refuse("1,234 may be a decimal comma or a thousands separator", "Give decimal=',' or decimal='.' to say which it is.")
     sheet.notes.append("Numbers have a decimal comma.")
     return True
@@ -301,96 +304,6 @@ def _clock(text: str) -> str:
     )
 
 
-def _instant(sheet: Sheet, source: str) -> tuple[str, list[tuple[str, str, str]]]:
-    """Return SQL for an instant in UTC, and what would be wrong with it."""
-    text, options = quoted(source), sheet.options
-    is_zoned = f"(contains({text}, ':') and regexp_matches(right({text}, 6), '{_ZONE_AT_THE_END}'))"
-    number = f"try_cast({text} as double)"
-    filled, numeric, zoned, low, high = sheet.rows(
-        f"select count({text}), count({number}), count(*) filter ({is_zoned}), min({number}) filter (isfinite({number})), "
-        f"max({number}) filter (isfinite({number})) from cells"
-    )[0]
-    remedy = "Write instants like 2023-11-16T18:17:03 in UTC or with a zone, or give their pattern: time_format=%d.%m.%Y %H:%M."
-    if filled and numeric == filled and options.time_format is None:
-        counted = _counted(sheet, source, low, high)
-        return counted, [(f"{text} is not null and {counted} is null", "a time is needed", remedy)]
-    if options.time_format is not None:
-        naive = f"try_strptime({text}, {text_literal(options.time_format)})::timestamp"
-        zoned = filled if "%z" in options.time_format else 0
-        aware = f"timezone('UTC', try_strptime({text}, {text_literal(options.time_format)})::timestamptz)"
-    else:
-        naive, aware = (
-            f"try_cast({text} as timestamp)",
-            f"timezone('UTC', try_cast(regexp_replace({text}, '\\s+([Zz+-])', '\\1') as timestamptz))",
-        )
-    if 0 < zoned < filled:
-        rule = f"{zoned} cells of the column state a time zone and {filled - zoned} do not"
-        problem = (f"{text} is not null and not {is_zoned}", rule, "Give every time its zone, or write all of them in UTC.")
-        return aware, [(f"{text} is not null and {aware} is null", "a time is needed", remedy), problem]
-    if zoned:
-        return aware, [(f"{text} is not null and {aware} is null", "a time is needed", remedy)]
-    broken = (f"{text} is not null and {naive} is null", "a time is needed", remedy)
-    zone = options.timezone
-    if zone is None:
-        note = "Times state no zone and are taken as UTC; give timezone= where that is wrong."
-        if note not in sheet.notes and filled:
-            sheet.notes.append(note)
-    if zone in (None, "UTC"):
-        return naive, [broken]
-    place = text_literal(str(zone))
-    universal = f"timezone('UTC', timezone({place}, {naive}))"
-    back = f"timezone({place}, timezone({place}, {naive}))"
-    twice = " or ".join(f"timezone({place}, timezone({place}, {naive}) {sign} interval 1 hour) = {naive}" for sign in "+-")
-    doubled = sheet.rows(f"select count(*) from cells where {twice}")[0][0]
-    if doubled:
-        sheet.notes.append(
-            f"{doubled} times of {source} lie in an hour that {zone} has twice (end of summer time); they are taken as its second pass,"
-            " winter time."
-        )
-    missing = (
-        f"{back} <> {naive}",
-        f"the hour does not exist in {zone} (start of summer time)",
-        "Export the times in UTC, or with their zone.",
-    )
-    return universal, [broken, missing]
-
-
-def _counted(sheet: Sheet, source: str, low: float, high: float) -> str:
-    """Return SQL for instants that are counted in seconds to nanoseconds."""
-    options, text = sheet.options, quoted(source)
-    ending = re.search(r"(nanoseconds|nanos?|_ns|microseconds|micros|_us|milliseconds|millis|_ms)$", source.lower())
-    mark = ending[1].lstrip("_") if ending else ""
-    named = (
-        "seconds" if not mark else "nanoseconds" if mark[0] == "n" else "microseconds" if mark.startswith(("us", "mic")) else "milliseconds"
-    )
-    largest = max(abs(low), abs(high))
-    sized = next(unit for unit, (least, _) in _UNITS.items() if largest >= least)
-    unit = options.time_unit if options.time_unit != "auto" else (sized if sized != "seconds" else named)
-    per_second = _UNITS[unit][1]
-    if options.start is not None:
-        start = pd.Timestamp(options.start)
-        start = start.tz_localize(options.timezone or "UTC") if start.tzinfo is None else start
-        start = start.tz_convert("UTC").tz_localize(None)
-        note = f"Times are {unit} from {start:%Y-%m-%d %H:%M} UTC on."
-    else:
-        if low / per_second < _FIRST_UNIX_SECOND:
-            sheet.refuse(
-                f"times are counted in {unit} from a start that the file does not give",
-                "Give it: start=2026-01-05 (UTC, or with a zone).",
-                column=source,
-            )
-        start = pd.Timestamp(0)
-        note = f"Times are Unix times in {unit}."
-    if note not in sheet.notes:
-        sheet.notes.append(note)
-    factor = 1e6 / per_second
-    micros = (
-        f"try_cast({text} as decimal(38, 6)) * {factor:.0f}" if factor >= 1 else f"try_cast({text} as decimal(38, 6)) / {1 / factor:.0f}"
-    )
-    bounded = f"case when abs({micros}) < 4e15 then {micros} end"
-    return f"(timestamp '{start}' + to_microseconds(cast(round({bounded}) as bigint)))"
-
-
 def _faults(sheet: Sheet, cells: list[_Cell]) -> list[Fault]:
     """Count all problems in one pass, and look up the cells of those that occur; rows that are not whole are faults too."""
     checks = [(cell, *problem) for cell in cells for problem in cell.problems]
@@ -398,7 +311,13 @@ def _faults(sheet: Sheet, cells: list[_Cell]) -> list[Fault]:
     tallies = ", ".join(
         ["count(*)", *(f"count({cell.text})" for cell in cells), *(f"count(*) filter ({condition})" for _, condition, _, _ in checks)]
     )
-    rows_found, *counts = sheet.rows(f"select {tallies} from cells")[0]
+    per_file = sheet.per_file(tallies)
+    if sheet.many:
+        sound = len(per_file) == len(sheet.files) and not any(any(found[1 + len(cells) :]) for found in per_file)
+        if not sound or sheet.ragged_rows():
+            raise UnlikeFilesError
+        return []
+    rows_found, *counts = per_file[0]
     ragged = sheet.ragged_rows()
     if rows_found == 0 and not ragged:
         sheet.refuse("the file has a header and no rows", "Export it again.")

@@ -10,9 +10,9 @@ import pandas as pd
 
 from capplan.errors import CapplanError
 from capplan.ingest import ingest
+from capplan.ingest.delivery import undo as take_back
 from capplan.ingest.ingested import Ingested
 from capplan.ingest.ledger import Ledger
-from capplan.ingest.ledger import undo as take_back
 
 
 def ingest_command(

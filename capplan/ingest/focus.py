@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +15,7 @@ from capplan.errors import BookError, Fault
 from capplan.ingest.accounts import account, summed, told
 from capplan.ingest.cells import Wanted, convert
 from capplan.ingest.folding import fold, pieces
-from capplan.ingest.ingested import Ingested, Stage, WorkOptions, workload_rows
+from capplan.ingest.ingested import FileTotals, Ingested, Stage, WorkOptions, workload_rows
 from capplan.ingest.known import known_table, provider_named
 from capplan.ingest.machines import Recogniser
 from capplan.ingest.opening import Sheet, text_literal
@@ -74,15 +75,15 @@ FOCUS_COLUMNS = (
 )
 
 
-def read_focus(file: Path, options: FocusOptions, book: Path | None = None) -> Ingested:
+def read_focus(files: Path | Sequence[Path], options: FocusOptions, book: Path | None = None) -> Ingested:
     """Say what was billed each month, which bucket every row is in, and how many accelerator-hours were used.
 
     Costs are summed as decimals with twelve places, so that a month is right to the cent however many rows it has.
 
     Parameters
     ----------
-    file
-        FOCUS export; texts NULL, null and (null) are empty cells.
+    files
+        FOCUS export, or several of one layout; texts NULL, null and (null) are empty cells.
     options
         How to read it; provider and currency for files without these columns.
     book
@@ -95,7 +96,7 @@ def read_focus(file: Path, options: FocusOptions, book: Path | None = None) -> I
         accelerator.
         Hours of machines and of corrections count, with their sign; `accounts` holds rows, dollars and hours by bucket.
     """
-    with Sheet(file, options, nulls=NOTHING) as sheet:
+    with Sheet(files, options, nulls=NOTHING) as sheet:
         matched = convert(sheet, FOCUS_COLUMNS)
         _check_categories(sheet)
         priced = _costs(sheet)
@@ -110,13 +111,14 @@ def read_focus(file: Path, options: FocusOptions, book: Path | None = None) -> I
         billing = _billing(sheet) if priced else pd.DataFrame()
         hours = _hours(sheet) if options.usage and "ChargePeriodStart" in matched else pd.DataFrame()
         rows, first, last = sheet.rows('select sum("rows"), min(month), max(month) from grouped')[0]
-        months = [pd.Timestamp(month) for (month,) in sheet.rows("select distinct month from grouped order by month")]
+        months = sheet.connection.execute("select distinct file, month from grouped order by all").df()
+        each = _totals_of_files(sheet, priced=priced)
         notes = [*sheet.notes, *told(accounts)]
     parts = {name: frame for name, frame in (("billing", billing), ("pieces", hours)) if len(frame)}
     if "pieces" in parts:
         parts["spans"] = _billed_months(hours, months)
-        parts["workloads"] = workload_rows(sorted(hours.workload.unique()), "accelerator_hours", options.stage)
-    tables, more = fold([parts])
+        parts["workloads"] = workload_rows(hours, "accelerator_hours", options.stage)
+    tables, more = fold(parts)
     if "usage" in tables:
         more.append(f"{tables['usage'].quantity.sum():,.1f} accelerator-hours of known machine types were taken as usage.")
     if "usage" not in tables and options.usage:
@@ -127,17 +129,33 @@ def read_focus(file: Path, options: FocusOptions, book: Path | None = None) -> I
     )
     headline = f"{shown if priced else 'No costs are stated'}, from {first:%Y-%m} to {last:%Y-%m}."
     period = (pd.Timestamp(first), pd.Timestamp(last) + pd.offsets.MonthBegin(1))
-    return Ingested(tables, (*notes, *more), headline, parts=parts, rows=int(rows), period=period, accounts=accounts)
+    return Ingested(tables, (*notes, *more), headline, parts=parts, rows=int(rows), period=period, accounts=accounts, each=each)
 
 
-def _billed_months(hours: pd.DataFrame, months: list[pd.Timestamp]) -> pd.DataFrame:
-    """Return what a bill covers: its months, and the days that its charges are for."""
-    ends = [(month, month + pd.offsets.MonthBegin(1)) for month in months]
-    ends += [
-        (hours["time"].min(), hours["time"].min() + pd.Timedelta(days=1)),
-        (hours["time"].max(), hours["time"].max() + pd.Timedelta(days=1)),
-    ]
-    return pd.DataFrame(ends, columns=["earliest", "latest"]).assign(family="bill", workload="", region="")
+def _totals_of_files(sheet: Sheet, *, priced: bool) -> tuple[FileTotals, ...]:
+    """Say what each file holds."""
+    sums: dict[int, list[tuple[str, float, float, int, pd.Timestamp, pd.Timestamp]]] = {}
+    for file, *row in sheet.rows("""
+        select file, currency, coalesce(sum(billed_cost), 0)::double, coalesce(sum(effective_cost), 0)::double,
+            sum("rows")::bigint, min(month), max(month)
+        from grouped group by file, currency order by file, currency
+        """):
+        sums.setdefault(int(file), []).append(tuple(row))
+    found = []
+    for rows in sums.values():
+        first, last = pd.Timestamp(min(row[4] for row in rows)), pd.Timestamp(max(row[5] for row in rows))
+        money = "; ".join(f"{billed:,.2f} {currency} billed, {effective:,.2f} effective" for currency, billed, effective, *_ in rows)
+        said = f"{money if priced else 'No costs are stated'}, from {first:%Y-%m} to {last:%Y-%m}."
+        found.append(FileTotals(sum(row[3] for row in rows), (first, last + pd.offsets.MonthBegin(1)), said))
+    return tuple(found)
+
+
+def _billed_months(hours: pd.DataFrame, months: pd.DataFrame) -> pd.DataFrame:
+    """Return what each bill covers: its months, and the days that its charges are for."""
+    whole = months.assign(earliest=months["month"], latest=months["month"] + pd.offsets.MonthBegin(1))
+    days = hours.groupby("file")["time"].agg(["min", "max"]).reset_index().melt("file", value_name="earliest")
+    ends = pd.concat([whole, days.assign(latest=days["earliest"] + pd.Timedelta(days=1))])[["file", "earliest", "latest"]]
+    return ends.sort_values("file", kind="stable", ignore_index=True).assign(family="bill", workload="", region="")
 
 
 def _check_categories(sheet: Sheet) -> None:
@@ -210,7 +228,7 @@ def _grouping(options: FocusOptions) -> str:
     lasting = "coalesce(epoch(timezone('UTC', try_cast(ChargePeriodEnd as timestamptz))) - epoch(ChargePeriodStart), 3600)"
     at = f"accelerator_hours is not null and {lasting} > 0"
     return f"""
-        select date_trunc('month', BillingPeriodStart)::timestamp as month, ProviderName as provider,
+        select file, date_trunc('month', BillingPeriodStart)::timestamp as month, ProviderName as provider,
             coalesce(BillingAccountId, 'none') as billing_account,
             coalesce(ServiceName, 'none') as service, coalesce(SubAccountName, SubAccountId, 'none') as account,
             coalesce(RegionId, 'none') as region,
@@ -232,14 +250,14 @@ def _billing(sheet: Sheet) -> pd.DataFrame:
     names = ", ".join(name for name in key_of("billing"))
     unit = "count(distinct quantity_unit) = 1 and count(quantity_unit) = count(*)"
     frame = sheet.connection.execute(f"""
-        select {names}, billing_account,
+        select file, {names}, billing_account,
             sum(billed_cost) as billed_cost, sum(effective_cost) as effective_cost, sum(list_cost) as list_cost,
             case when {unit} then sum(quantity) end as quantity, case when {unit} then min(quantity_unit) end as quantity_unit
         from grouped group by all
         """).df()
     costs = dict.fromkeys(("billed_cost", "effective_cost", "list_cost", "quantity"), "float64")
     frame = _scoped(frame).astype(costs)
-    return frame.sort_values([*key_of("billing"), "scope"], ignore_index=True)
+    return frame.sort_values(["file", *key_of("billing"), "scope"], ignore_index=True)
 
 
 def _scoped(frame: pd.DataFrame) -> pd.DataFrame:
@@ -252,9 +270,9 @@ def _scoped(frame: pd.DataFrame) -> pd.DataFrame:
 def _hours(sheet: Sheet) -> pd.DataFrame:
     """Return accelerator-hours as pieces of hours or days; longer charge periods are spread over their days."""
     rows = sheet.connection.execute("""
-        select month, provider, billing_account, time, seconds, workload, place as region, sum(accelerator_hours) as quantity
+        select file, month, provider, billing_account, time, seconds, workload, place as region, sum(accelerator_hours) as quantity
         from grouped where time is not null group by all having sum(accelerator_hours) <> 0
-        order by month, provider, billing_account, workload, region, time, seconds
+        order by file, month, provider, billing_account, workload, region, time, seconds
         """).df()
     if rows.empty:
         return rows

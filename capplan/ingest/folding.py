@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -27,8 +27,9 @@ WHOLE_SHARE = 0.99
 
 
 def pieces(frame: pd.DataFrame, family: str) -> pd.DataFrame:
-    """Return work in the columns of PIECE; what the frame lacks is missing."""
-    return frame.assign(family=family).reindex(columns=list(PIECE)).astype(dict.fromkeys(("seconds", *AMOUNTS), "float64"))
+    """Return work in the columns of PIECE, and the place of its file; what the frame lacks is missing."""
+    columns = [*PIECE, *(["file"] if "file" in frame else [])]
+    return frame.assign(family=family).reindex(columns=columns).astype(dict.fromkeys(("seconds", *AMOUNTS), "float64"))
 
 
 def bounded(series: Iterable[tuple[pd.Timestamp, pd.Timestamp, float]]) -> None:
@@ -101,15 +102,14 @@ def usage_of(parts: pd.DataFrame, spans: pd.DataFrame | None, notes: list[str]) 
     return shaped(usage, "usage")
 
 
-def fold(files: list[dict[str, pd.DataFrame]]) -> tuple[dict[str, pd.DataFrame], list[str]]:
+def fold(parts: Mapping[str, pd.DataFrame]) -> tuple[dict[str, pd.DataFrame], list[str]]:
     """Make tables of what one file or several hold.
 
     Parameters
     ----------
-    files
-        Parts of each file by name, in the order in which they came: pieces and spans of work, sums of requests, jobs, charges (billing),
-        and rows of
-        tables as they are.
+    parts
+        Parts by name: pieces and spans of work, sums of requests, jobs, charges (billing), and rows of tables as they are. Where there are
+        several files, the column `file` counts them in the order in which they came, and rows are in that order.
 
     Returns
     -------
@@ -120,31 +120,26 @@ def fold(files: list[dict[str, pd.DataFrame]]) -> tuple[dict[str, pd.DataFrame],
     """
     from capplan.ingest.jobs import each_job_once, jobs_table, pieces_of_jobs
 
-    joined: dict[str, list[pd.DataFrame]] = {}
-    for place, parts in enumerate(files):
-        for name, frame in parts.items():
-            joined.setdefault(name, []).append(frame.assign(file=place) if name == "jobs" else frame)
     tables: dict[str, pd.DataFrame] = {}
     notes: list[str] = []
-    work = {place: parts["pieces"] for place, parts in enumerate(files) if "pieces" in parts}
-    joined.pop("pieces", None)
-    spans = joined.pop("spans", [])
-    if "jobs" in joined:
-        jobs = each_job_once(pd.concat(joined.pop("jobs"), ignore_index=True))
-        newest = int(jobs["file"].max())
-        work[newest] = pd.concat([frame for frame in (work.get(newest), pieces_of_jobs(jobs)) if frame is not None])
+    rest = {name: frame if "file" in frame else frame.assign(file=0) for name, frame in parts.items() if len(frame)}
+    spans = rest.pop("spans", None)
+    work = [rest.pop("pieces")] if "pieces" in rest else []
+    if "jobs" in rest:
+        jobs = each_job_once(rest.pop("jobs"))
+        work.append(pieces_of_jobs(jobs).assign(file=int(jobs["file"].max())))
         tables["jobs"] = jobs_table(jobs, notes)
-    for name, frames in joined.items():
-        rows = pd.concat(frames, ignore_index=True)
+    for name, rows in rest.items():
         if name == "billing":
             tables[name] = billing_table(rows)
         elif name == "requests":
             tables[name] = rows.groupby(["workload", "time"], as_index=False)[["requests", "input_tokens", "output_tokens"]].sum()
         else:
-            tables[name] = rows.drop_duplicates(key_of(name), keep="first" if name in KEPT else "last").reset_index(drop=True)
-    measured = [work[place] for place in sorted(work) if len(work[place])]
-    if measured:
-        tables["usage"] = usage_of(pd.concat(measured, ignore_index=True), pd.concat(spans, ignore_index=True) if spans else None, notes)
+            kept = rows.drop_duplicates(key_of(name), keep="first" if name in KEPT else "last")
+            tables[name] = kept.drop(columns="file").reset_index(drop=True)
+    measured = pd.concat(work, ignore_index=True).sort_values("file", kind="stable", ignore_index=True) if work else ()
+    if len(measured):
+        tables["usage"] = usage_of(measured, spans, notes)
     if "requests" in tables:
         grid = tables["usage"].loc[tables["usage"]["workload"].isin(tables["requests"]["workload"]), ["workload", "time"]].drop_duplicates()
         full = grid.merge(tables["requests"], how="left", on=["workload", "time"]).fillna(0.0)

@@ -16,8 +16,9 @@ from capplan.ingest.jobs import JOB_COLUMNS
 from capplan.ingest.known import PROVIDERS
 from capplan.ingest.opening import ReadingOptions, Sheet
 from capplan.ingest.prices import PRICE_COLUMNS, TERM_OF
+from capplan.ingest.rates import RATE_COLUMNS
 from capplan.ingest.slurm import SLURM_COLUMNS
-from capplan.ingest.traffic import RATE_COLUMNS, REQUEST_COLUMNS
+from capplan.ingest.traffic import REQUEST_COLUMNS
 
 
 @dataclass(frozen=True)

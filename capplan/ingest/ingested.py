@@ -42,8 +42,26 @@ class DatedOptions(ReadingOptions):
 
 
 @dataclass(frozen=True)
+class FileTotals:
+    """What one of the files that were read together holds.
+
+    Parameters
+    ----------
+    rows, period, totals
+        Rows, first and last instant (missing where it has no times), and what came out, in one sentence.
+    leaves_out
+        Numbers of earlier files in the book that have rows of this file, which count there.
+    """
+
+    rows: int
+    period: tuple[pd.Timestamp, pd.Timestamp] | None
+    totals: str
+    leaves_out: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Ingested:
-    """Tables read from a foreign file, not yet in any book.
+    """Tables read from a foreign file or from several of one layout, not yet in any book.
 
     Parameters
     ----------
@@ -54,15 +72,16 @@ class Ingested:
     headline
         What came out, in one sentence.
     parts
-        What a book keeps of the file, so that it can be joined with others, replaced and taken back.
+        What a book keeps of the files, so that they can be joined with others, replaced and taken back; where several files were read, the
+        column `file` is the place of a row's file among them.
     rows
-        Rows of the file.
+        Rows of the files.
     period
-        First and last instant that the file covers; missing where it has no times.
+        First and last instant that the files cover; missing where they have no times.
     accounts
         Rows, dollars and accelerator-hours by bucket, for bills.
-    leaves_out
-        Numbers of earlier files in the book that have rows of this file, which count there.
+    each
+        What each file holds; empty where one file was read of which rows, period and headline say it.
     """
 
     tables: dict[str, pd.DataFrame] = field(repr=False)
@@ -72,7 +91,30 @@ class Ingested:
     rows: int = 0
     period: tuple[pd.Timestamp, pd.Timestamp] | None = None
     accounts: pd.DataFrame | None = field(repr=False, default=None)
-    leaves_out: tuple[int, ...] = ()
+    each: tuple[FileTotals, ...] = ()
+
+    @property
+    def files(self) -> tuple[FileTotals, ...]:
+        """What each file holds, in the order in which they were read."""
+        return self.each or (FileTotals(self.rows, self.period, self.headline),)
+
+
+_NUMBER_OF_PART = re.compile(r"(part|chunk|shard|split|slice|piece|export)(?:[-_. ]?\d+)+", re.IGNORECASE)
+_DAY_OR_COUNT = re.compile(
+    r"(?:^|(?<=[^0-9a-z]))(?:20\d{2}[-_.]?\d{2}(?:[-_.]?\d{2}(?:[-_.t]?\d{2}(?:[-_.:]?\d{2}){0,2}z?)?)?|\d{5,}|0\d{3,})(?=[^0-9a-z]|$)"
+)
+
+
+def work_of(file: Path) -> str:
+    """Turn a file's name into the name of the work in it, which its parts and the exports of other days share.
+
+    Examples
+    --------
+    >>> work_of(Path("gateway-2026-09-01.csv")), work_of(Path("part_0003.csv.gz")), work_of(Path("trace_2023_code.csv"))
+    ('gateway', 'part', 'trace_2023_code')
+    """
+    stem = stem_of(file)
+    return re.sub(r"[-_.]{2,}", "-", _DAY_OR_COUNT.sub("", _NUMBER_OF_PART.sub(r"\1", stem))).strip("-_.") or stem
 
 
 def stem_of(file: Path) -> str:
@@ -111,7 +153,19 @@ def shaped(frame: pd.DataFrame, table: str) -> pd.DataFrame:
     return pd.DataFrame(found).reset_index(drop=True)
 
 
-def workload_rows(names: list[str], unit: str, stage: str, *, deferrable: bool = False, by_team: bool = False) -> pd.DataFrame:
-    """Return the rows of the workloads table that usage needs; what a book already says about a workload stays."""
-    rows = pd.DataFrame({"workload": sorted(names), "stage": stage, "unit": unit, "deferrable": deferrable})
-    return shaped(rows.assign(team=rows.workload) if by_team else rows, "workloads")
+def workload_rows(work: pd.DataFrame, unit: str, stage: str, *, deferrable: bool = False, by_team: bool = False) -> pd.DataFrame:
+    """Return the rows of the workloads table that usage needs, for each file; what a book already says about a workload stays.
+
+    Parameters
+    ----------
+    work
+        With the column workload, and `file` where there are several.
+    unit, stage, deferrable
+        Of all workloads.
+    by_team
+        Is each workload a team's?
+    """
+    names = work[[name for name in ("file", "workload") if name in work]].drop_duplicates().sort_values("workload", kind="stable")
+    rows = names.assign(stage=stage, unit=unit, deferrable=deferrable).reset_index(drop=True)
+    found = shaped(rows.assign(team=rows["workload"]) if by_team else rows, "workloads")
+    return found.assign(file=rows["file"]) if "file" in rows else found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,7 +11,7 @@ from pydantic import Field
 
 from capplan.ingest.cells import Wanted, convert
 from capplan.ingest.folding import bounded, fold, pieces
-from capplan.ingest.ingested import Ingested, Stage, WorkOptions, shaped, stem_of, workload_rows
+from capplan.ingest.ingested import FileTotals, Ingested, Stage, WorkOptions, shaped, stem_of, work_of, workload_rows
 from capplan.ingest.opening import Sheet, text_literal
 
 
@@ -49,13 +50,14 @@ JOB_COLUMNS = (
 )
 
 
-def read_jobs(file: Path, options: JobOptions) -> Ingested:
+def read_jobs(files: Path | Sequence[Path], options: JobOptions) -> Ingested:
     """Say which jobs ran, and what each team used in every hour.
 
     Parameters
     ----------
-    file
-        One row a job: submitted, accelerators, and either how long it ran or when it ended; optionally when it started.
+    files
+        One table, or several of one layout. One row a job:
+        submitted, accelerators, and either how long it ran or when it ended; optionally when it started.
         A share of an accelerator in thousandths multiplies the count.
     options
         How to read it.
@@ -65,7 +67,7 @@ def read_jobs(file: Path, options: JobOptions) -> Ingested:
     Ingested
         As `accelerator_hours` gives it.
     """
-    with Sheet(file, options, nulls=("NULL", "null", "None", "nan", "NaN", "Unknown")) as sheet:
+    with Sheet(files, options, nulls=("NULL", "null", "None", "nan", "NaN", "Unknown")) as sheet:
         matched = convert(sheet, JOB_COLUMNS)
         if "duration" not in matched and "end" not in matched:
             sheet.refuse(
@@ -77,9 +79,11 @@ def read_jobs(file: Path, options: JobOptions) -> Ingested:
         never = "start is null" if "start" in matched else "false"
         until_end = f'epoch("end") - epoch({begun})'
         lasted = f"coalesce(duration, {until_end})" if "duration" in matched else until_end
+        starts = "[" + ", ".join(map(str, _rows_before(sheet))) + "]"
+        stem = sheet.by_file([stem_of(file) for file in sheet.files])
         sheet.connection.execute(f"""
-            create view jobs as select
-                coalesce(job_id, {text_literal(stem_of(file))} || '-' || lpad(ordinal::varchar, 8, '0')) as job_id,
+            create view jobs as select file,
+                coalesce(job_id, {stem} || '-' || lpad((ordinal - {starts}[file + 1])::varchar, 8, '0')) as job_id,
                 job_id is not null as named, submit, start, "end",
                 case when {never} then null else cast({lasted} as decimal(18, 6)) end as seconds,
                 cast(accelerators * coalesce(share_thousandths, 1000) / 1000 as decimal(18, 6)) as accelerators, team, state
@@ -87,6 +91,14 @@ def read_jobs(file: Path, options: JobOptions) -> Ingested:
             """)
         _compare_stated(sheet, matched)
         return accelerator_hours(sheet, options, starts_known="start" in matched)
+
+
+def _rows_before(sheet: Sheet) -> list[int]:
+    """Return how many rows the files before each one have; rows are counted by file where they have no name."""
+    if not sheet.many:
+        return [0]
+    counts = [int(count) for (count,) in sheet.per_file("count(*)")]
+    return [sum(counts[:place]) for place in range(len(counts))]
 
 
 def _compare_stated(sheet: Sheet, matched: dict[str, str]) -> None:
@@ -223,9 +235,8 @@ def accelerator_hours(sheet: Sheet, options: JobOptions, *, starts_known: bool) 
         Tables jobs, usage (accelerator_hours by team) and workloads. `queued_quantity` is what jobs held back that never ran:
         accelerators x the time they waited for; work that ran late is in `quantity` already and is stated in a note.
     """
-    connection, file = sheet.connection, sheet.file
-    name = options.team or options.workload or stem_of(file)
-    team = text_literal(name) if options.team or options.workload else f"coalesce(team, {text_literal(name)})"
+    connection, given = sheet.connection, options.team or options.workload
+    team = text_literal(given) if given else f"coalesce(team, {sheet.by_file([work_of(file) for file in sheet.files])})"
     total, bare, running, backwards = sheet.rows(
         """select count(*), count(*) filter (accelerators = 0), count(*) filter (seconds is null and start is not null),
         count(*) filter (seconds < 0) from jobs"""
@@ -250,38 +261,54 @@ def accelerator_hours(sheet: Sheet, options: JobOptions, *, starts_known: bool) 
     connection.execute("create or replace view jobs as select * from kept")
     if starts_known:
         _say_waiting(sheet, options)
-    rows, teams, first, last = sheet.rows(
-        'select count(*), list(distinct team), min(submit), max(coalesce("end", start, submit)) from jobs'
-    )[0]
-    parts = {"workloads": workload_rows(sorted(teams), "accelerator_hours", options.stage, deferrable=True, by_team=True)}
+    rows = int(sheet.rows("select count(*) from jobs")[0][0])
+    parts: dict[str, pd.DataFrame] = {}
     if rows <= options.maximum_jobs:
         parts["jobs"] = (
-            connection.execute("select * from jobs order by submit, job_id").df().assign(region=options.region, starts_known=starts_known)
+            connection.execute("select * from jobs order by file, submit, job_id")
+            .df()
+            .assign(region=options.region, starts_known=starts_known)
         )
     else:
         sheet.notes.append(
             f"{rows:,} jobs are more than maximum_jobs={options.maximum_jobs:,}: only usage was taken, and a job that another file has too"
             " counts twice."
         )
-        work = work_of_jobs(connection, starts_known=starts_known).rename(columns={"team": "workload"})
+        connection.execute("create or replace view jobs as select * replace (file || chr(31) || team as team) from kept")
+        work = work_of_jobs(connection, starts_known=starts_known)
+        whose = work["team"].str.split("\x1f", n=1, expand=True)
+        work = work.assign(workload=whose[1], file=whose[0].astype(int)).drop(columns="team").sort_values("file", kind="stable")
         parts["pieces"] = pieces(work.assign(region=options.region, seconds=3600.0, scope=""), "jobs")
-    tables, more = fold([parts])
+    tables, more = fold(parts)
     if "usage" not in tables:
         sheet.refuse("no job used or waited for an accelerator for any time", "Check the columns of start, end and duration.")
     hourly = tables["usage"]
-    tables["workloads"] = tables["workloads"][tables["workloads"]["workload"].isin(hourly["workload"])].reset_index(drop=True)
+    teams = connection.execute("select distinct file, team as workload from kept").df()
+    parts["workloads"] = workload_rows(
+        teams[teams["workload"].isin(hourly["workload"])], "accelerator_hours", options.stage, deferrable=True, by_team=True
+    )
+    tables["workloads"] = parts["workloads"].drop(columns="file").drop_duplicates("workload", ignore_index=True)
     headline = (
         f"{rows:,} jobs of {hourly.workload.nunique()} teams used {hourly.quantity.sum():,.0f} accelerator-hours from"
         f" {hourly.time.min():%Y-%m-%d} to {hourly.time.max():%Y-%m-%d}."
     )
-    return Ingested(
-        tables,
-        (*sheet.notes, *more),
-        headline,
-        parts={**parts, "workloads": tables["workloads"]},
-        rows=int(total),
-        period=(pd.Timestamp(first), pd.Timestamp(last)),
-    )
+    each = _totals_of_files(sheet)
+    period = (min(one.period[0] for one in each if one.period), max(one.period[1] for one in each if one.period))
+    return Ingested(tables, (*sheet.notes, *more), headline, parts=parts, rows=int(total), period=period, each=each)
+
+
+def _totals_of_files(sheet: Sheet) -> tuple[FileTotals, ...]:
+    """Say what each file holds."""
+    rows = dict(sheet.rows("select file, count(*) from typed group by file"))
+    found = {
+        int(file): ((pd.Timestamp(first), pd.Timestamp(last)), f"{jobs:,} jobs used {hours:,.0f} accelerator-hours.")
+        for file, jobs, hours, first, last in sheet.rows("""
+            select file, count(*), coalesce(sum(seconds * accelerators), 0) / 3600, min(submit), max(coalesce("end", start, submit))
+            from kept group by file
+            """)
+    }
+    nothing = (None, "No job with an accelerator.")
+    return tuple(FileTotals(int(rows.get(file, 0)), *found.get(file, nothing)) for file in range(len(sheet.files)))
 
 
 def _say_waiting(sheet: Sheet, options: JobOptions) -> None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from capplan.errors import CapplanError, nearest
 from capplan.ingest.folding import fold
-from capplan.ingest.ingested import Ingested
+from capplan.ingest.ingested import FileTotals
+
+#: Older charges that a bill states again: number of their file and scope.
+Replaced = tuple[tuple[int, str], ...]
 
 #: Folder of a book that holds the ledger and, file by file, what came in.
 FOLDER, LEDGER = "ingested", "files.csv"
@@ -128,37 +128,43 @@ class Ledger:
         return pd.DataFrame(rows).to_csv(index=False, lineterminator="\n")
 
     def path(self, number: int, name: str) -> Path:
-        """Return where a part of a file is kept."""
+        """Return where a part is kept of the files that were read together with this one, the first of them."""
         return self.folder / f"{number:04d}-{name}.parquet"
 
-    def parts(self, number: int) -> dict[str, pd.DataFrame]:
-        """Read what is kept of a file, by name of the part."""
-        found = sorted(self.folder.glob(f"{number:04d}-*.parquet"))
-        return {path.stem.partition("-")[2]: read_part(path) for path in found if not path.stem.endswith("-identities")}
+    def own(self, table: str) -> pd.DataFrame | None:
+        """Read the rows that the book had itself before a file took their place."""
+        path = self.path(OWN, table)
+        return read_part(path).drop(columns="file", errors="ignore") if path.is_file() else None
+
+    def parts(self) -> dict[str, pd.DataFrame]:
+        """Read what is kept of all files that count: by name of the part, with the number of each row's file, in the order of the files."""
+        counts = [entry.number for entry in self.counting()]
+        found: dict[str, list[pd.DataFrame]] = {}
+        for path in sorted(self.folder.glob("*.parquet")):
+            first, _, name = path.stem.partition("-")
+            if int(first) != OWN and name != "identities":
+                frame = read_part(path)
+                found.setdefault(name, []).append(frame[frame["file"].isin(counts)])
+        return {name: pd.concat(frames, ignore_index=True) for name, frames in found.items() if any(len(frame) for frame in frames)}
 
     def known(self, format: str) -> list[tuple[int, Path, pd.Timestamp, pd.Timestamp]]:
         """Return the files of a format whose rows can be recognised: number, identities, first and last instant."""
-        return [
-            (entry.number, self.path(entry.number, "identities"), pd.Timestamp(entry.period_start), pd.Timestamp(entry.period_end))
-            for entry in self.counting()
-            if entry.format == format and self.path(entry.number, "identities").is_file()
-        ]
-
-    def folded(self, fresh: dict[int, dict[str, pd.DataFrame]] | None = None) -> tuple[dict[str, pd.DataFrame], list[str]]:
-        """Return the tables that follow from all files that count.
-
-        Parameters
-        ----------
-        fresh
-            Parts of files that are not written yet, by number.
-        """
-        gone = {pair for entry in self.counting() for pair in entry.replaces}
-        files = []
+        kept = {int(path.stem.partition("-")[0]): path for path in self.folder.glob("*-identities.parquet")}
+        found = []
         for entry in self.counting():
-            parts = (fresh or {}).get(entry.number) or self.parts(entry.number)
-            scopes = {scope for number, scope in gone if number == entry.number}
-            files.append({name: frame[~frame["scope"].isin(scopes)] if "scope" in frame else frame for name, frame in parts.items()})
-        return fold([{name: frame for name, frame in parts.items() if len(frame)} for parts in files])
+            first = max((number for number in kept if number <= entry.number), default=None)
+            if entry.format == format and entry.period_start and first is not None:
+                found.append((entry.number, kept[first], pd.Timestamp(entry.period_start), pd.Timestamp(entry.period_end)))
+        return found
+
+    def folded(self, parts: dict[str, pd.DataFrame]) -> tuple[dict[str, pd.DataFrame], list[str]]:
+        """Return the tables that follow from parts of the files that count, without what newer bills replace."""
+        gone = pd.MultiIndex.from_tuples([pair for entry in self.counting() for pair in entry.replaces] or [(OWN, "")])
+        valid = {
+            name: frame[~pd.MultiIndex.from_frame(frame[["file", "scope"]]).isin(gone)] if "scope" in frame else frame
+            for name, frame in parts.items()
+        }
+        return fold(valid)
 
     def find(self, name: str) -> Entry:
         """Return the file that counts and has this name or number."""
@@ -181,67 +187,18 @@ class Ledger:
             )
         self.entries = [replace(entry, state=state) if entry.number == number else entry for entry in self.entries]
 
-    def enter(self, found: Ingested, file: Path, format: str, options: str, sha256: str, **more: Any) -> Entry:
+    @property
+    def next_number(self) -> int:
+        """Number of the file that comes next."""
+        return max((entry.number for entry in self.entries), default=OWN) + 1
+
+    def enter(self, held: FileTotals, file: Path, format: str, options: str, sha256: str, replaces: Replaced = ()) -> Entry:
         """Add a file that was read; it gets the next number."""
-        number = max((entry.number for entry in self.entries), default=OWN) + 1
-        first, last = ("", "") if found.period is None else (str(moment) for moment in found.period)
-        entry = Entry(number, format, file.name, sha256, options, found.rows, first, last, found.headline, **more)
+        first, last = ("", "") if held.period is None else (str(moment) for moment in held.period)
+        what = (self.next_number, format, file.name, sha256, options, held.rows, first, last, held.totals)
+        entry = Entry(*what, replaces=replaces, leaves_out=held.leaves_out)
         self.entries.append(entry)
         return entry
-
-    def restated(self, found: Ingested, file: Path, how: str, together: Sequence[int]) -> tuple[tuple[tuple[int, str], ...], list[str]]:
-        """Say which charges of older files a bill states again.
-
-        Parameters
-        ----------
-        found
-            The bill.
-        file
-            Its name tells whether it is a numbered part of one export with an older one.
-        how
-            auto, replace or add.
-        together
-            Numbers of the files that came in the same command: parts of one delivery.
-
-        Returns
-        -------
-        tuple of (number, scope)
-            What the bill replaces.
-        list of str
-            Totals before and after, for the reader.
-        """
-        scopes = {scope for name in ("billing", "pieces") if name in found.parts for scope in found.parts[name]["scope"].unique()}
-        already = {pair for entry in self.counting() for pair in entry.replaces}
-        pairs: list[tuple[int, str]] = []
-        notes: list[str] = []
-        for entry in self.counting():
-            if entry.format != "focus" or entry.number in together or how == "add":
-                continue
-            part = entry.file != file.name and stem_without_part(entry.file) == stem_without_part(file.name)
-            if part and how == "auto":
-                continue
-            older = self.parts(entry.number)
-            for scope in sorted(scopes):
-                held = [frame[frame["scope"] == scope] for name, frame in older.items() if name in ("billing", "pieces")]
-                if (entry.number, scope) not in already and any(len(frame) for frame in held):
-                    pairs.append((entry.number, scope))
-                    provider, month = scope.split("|")[0], scope.rpartition("|")[2]
-                    notes.append(
-                        f"{month} of {provider} is billed again: {file.name} replaces {entry.file} ({_total(older, scope)} before,"
-                        f" {_total(found.parts, scope)} now)."
-                    )
-        return tuple(pairs), notes
-
-
-def _total(parts: dict[str, pd.DataFrame], scope: str) -> str:
-    """Write what a bill says of a scope."""
-    said = []
-    if "billing" in parts:
-        rows = parts["billing"][parts["billing"]["scope"] == scope]
-        said = [f"{rows['billed_cost'].sum():,.2f} {'/'.join(sorted(rows['currency'].unique()))} billed"]
-    if "pieces" in parts:
-        said.append(f"{parts['pieces'].loc[parts['pieces']['scope'] == scope, 'quantity'].sum():,.1f} accelerator-hours")
-    return ", ".join(said)
 
 
 def read_part(path: Path) -> pd.DataFrame:
@@ -260,126 +217,3 @@ def write_part(frame: pd.DataFrame, path: Path) -> None:
     with duckdb.connect() as connection:
         connection.register("part", frame)
         connection.execute(f"copy part to '{path.as_posix().replace(chr(39), chr(39) * 2)}' (format parquet, compression zstd)")
-
-
-def into_book(
-    book: Path,
-    format: str,
-    readings: Sequence[tuple[Path, Callable[[dict[str, Any]], Ingested]]],
-    options: dict[str, Any],
-    *,
-    replace_all: bool = False,
-) -> tuple[dict[str, pd.DataFrame], list[Ingested], list[str]]:
-    """Read files into a book: the same file once, each job and row once, restated bills in the place of older ones; all or nothing.
-
-    Parameters
-    ----------
-    book
-        Folder of the book.
-    format
-        Format of the files.
-    readings
-        Each file, and what reads it when it is given where identities of rows are kept and which are known.
-    options
-        How the files are read.
-    replace_all
-        Let no earlier file of the same tables count.
-
-    Returns
-    -------
-    tables, found, notes
-        The tables that follow from all files, what each file held, and what was assumed and written.
-    """
-    from capplan.ingest.writing import write_tables
-
-    if not book.is_dir():
-        raise CapplanError(f"there is no book at {book}; make one with: capplan new {book}")
-    ledger = Ledger(book)
-    before, _ = ledger.folded()
-    written = json.dumps(options, default=str, sort_keys=True)
-    notes: list[str] = []
-    found: list[Ingested] = []
-    fresh: dict[int, dict[str, pd.DataFrame]] = {}
-    if replace_all:
-        for entry in reversed(ledger.counting()):
-            if entry.format == format:
-                ledger.without(entry.number, "replaced")
-    scratch = book / f".{FOLDER}.new"
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir()
-    try:
-        kept: dict[int, Path] = {}
-        for file, read in readings:
-            sha256 = digest_of(file) if file.is_file() else ""
-            same = [entry for entry in ledger.counting() if entry.sha256 == sha256 and entry.format == format]
-            if any(entry.options == written for entry in same):
-                notes.append(f"{file.name} is in the book already, as {same[-1].file}; it changes nothing.")
-                continue
-            for entry in same:
-                ledger.without(entry.number, "replaced")
-                notes.append(f"{file.name} was in the book, read with {entry.options}; this reading takes its place.")
-            identities = scratch / f"{len(found):04d}.parquet"
-            known = ledger.known(format) + [(number, path, *found_period(ledger, number)) for number, path in kept.items()]
-            result = read({"keep": identities, "known": known})
-            replaces, said = (
-                ledger.restated(result, file, str(options.get("restated", "auto")), list(fresh)) if format == "focus" else ((), [])
-            )
-            entry = ledger.enter(result, file, format, written, sha256, replaces=replaces, leaves_out=result.leaves_out)
-            fresh[entry.number] = result.parts
-            if identities.is_file():
-                kept[entry.number] = identities
-            found.append(result)
-            notes += [*(result.notes if len(readings) == 1 else [f"{file.name}: {note}" for note in result.notes]), *said]
-        tables, more = ledger.folded(fresh)
-        if not found and not replace_all:
-            return tables, [], notes
-        ready = _prepared(ledger, fresh, kept, scratch)
-        notes += write_tables(tables, book, before=before, ledger=ledger, ready=ready, replace=replace_all)
-        return tables, found, [*notes, *(more if len(ledger.counting()) > 1 else [])]
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
-def found_period(ledger: Ledger, number: int) -> tuple[pd.Timestamp, pd.Timestamp]:
-    """Return the first and last instant of a file."""
-    entry = next(entry for entry in ledger.entries if entry.number == number)
-    return pd.Timestamp(entry.period_start), pd.Timestamp(entry.period_end)
-
-
-def _prepared(ledger: Ledger, fresh: dict[int, dict[str, pd.DataFrame]], kept: dict[int, Path], scratch: Path) -> dict[Path, Path]:
-    """Write the parts of new files aside; return where each belongs."""
-    ready = {}
-    for number, parts in fresh.items():
-        for name, frame in parts.items():
-            aside = scratch / f"{number:04d}-{name}.parquet"
-            write_part(frame, aside)
-            ready[ledger.path(number, name)] = aside
-        if number in kept:
-            ready[ledger.path(number, "identities")] = kept[number]
-    return ready
-
-
-def undo(book: Path, name: str) -> tuple[str, list[str]]:
-    """Take a file back: the tables are as if it had never come.
-
-    Parameters
-    ----------
-    book
-        Folder of the book.
-    name
-        Name of the file, or its number in the ledger.
-
-    Returns
-    -------
-    headline, notes
-        What was taken back, and what was written.
-    """
-    from capplan.ingest.writing import write_tables
-
-    ledger = Ledger(book)
-    before, _ = ledger.folded()
-    entry = ledger.find(name)
-    ledger.without(entry.number, "undone")
-    tables, more = ledger.folded()
-    notes = write_tables(tables, book, before=before, ledger=ledger)
-    return f"{entry.file} (number {entry.number}, {entry.rows:,} rows) was taken back: {entry.totals}", [*notes, *more]

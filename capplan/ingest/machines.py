@@ -101,7 +101,8 @@ _GOOGLE_BY_VCPUS = {"g2": {24: 2, 48: 4, 96: 8}, "g4": {96: 2, 192: 4, 384: 8}}
 _ORACLE = re.compile(r"(?<![A-Za-z0-9])(?:BM|VM)\.GPU(?:\.|(?=\d))([A-Z0-9]+?)(-v2)?\.(\d+)(?![A-Za-z0-9])", re.IGNORECASE)
 _ORACLE_KINDS = {"4": "A100-40GB", "b4": "A100-40GB", "a100": "A100-80GB", "3": "V100", "2": "P100"}
 _WORDS = (
-    "GB300|GB200|B300|B200|GH200|H200|H100|H800|H20|A100|A10G|A10|A30|A40|A16|L40S|L40|L20|L4|MI355X|MI325X|MI300X|MI250X?|MI210|MI100|MI25|V100S?|P100|(?<=tesla"
+    "GB300|GB200|B300|B200|GH200|H200|H100|H800|H20|A100|A10G|A10|A30|A40|A16|L40S|L40|L20|L4|"
+    "MI355X|MI325X|MI300X|MI250X?|MI210|MI100|MI25|V100S?|P100|(?<=tesla"
     " )P40?|K80|M60|T4|RTX ?PRO ?\\d+\\w*|RTX ?A?\\d{4}\\w*|Gaudi ?\\d?|HPU|Trainium ?\\d?|Inferentia ?\\d?|TPU ?v?\\d?\\w?|Ascend ?\\w+"
 )
 #: A name may follow a count (8xH100, 8H100), and the sign of InfiniBand may follow a name (h100ib).

@@ -9,7 +9,7 @@ import math
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -24,6 +24,12 @@ DELIMITERS = (",", ";", "\t", "|")
 LONGEST_LINE = 1 << 20
 csv.field_size_limit(LONGEST_LINE)
 MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+#: Column of the view `cells` with the place of the row's file among the files of a sheet; no export has a column of this name.
+FILE = '"place of the file"'
+
+
+class UnlikeFilesError(Exception):
+    """Files of one layout differ in how their cells are read, or one of them has a fault: read them one by one."""
 
 
 class ReadingOptions(BaseModel):
@@ -109,12 +115,12 @@ def text_literal(text: str) -> str:
 
 
 class Sheet:
-    """A foreign file, opened: a DuckDB view `cells` whose columns are all texts, trimmed, empty ones NULL.
+    """A foreign file, or several of one layout, opened: a DuckDB view `cells` whose columns are all texts, trimmed, empty ones NULL.
 
     Parameters
     ----------
-    file
-        CSV (also .gz or .zst) or Parquet.
+    files
+        CSV (also .gz or .zst) or Parquet; several must have one header and one kind, and are read in one scan.
     options
         How to read it.
     nulls
@@ -137,8 +143,11 @@ class Sheet:
         If the file is missing, empty, or not in an encoding that can be read.
     """
 
-    def __init__(self, file: Path, options: ReadingOptions, nulls: tuple[str, ...] = (), free: tuple[str, ...] = ()) -> None:
-        self.file, self.options, self.nulls, self.free = file, options, nulls, free
+    def __init__(
+        self, files: Path | Sequence[Path], options: ReadingOptions, nulls: tuple[str, ...] = (), free: tuple[str, ...] = ()
+    ) -> None:
+        self.files = (files,) if isinstance(files, Path) else tuple(files)
+        self.file, self.options, self.nulls, self.free = self.files[0], options, nulls, free
         self.notes: list[str] = []
         self.delimiter, self.encoding = ",", "utf-8"
         self.repeated: set[str] = set()
@@ -154,18 +163,33 @@ class Sheet:
         )
         try:
             self.connection.execute("set TimeZone = 'UTC'; set enable_progress_bar = false")
-            if not file.is_file():
-                self.refuse("the file does not exist" if not file.exists() else "it is not a file", "Check the path.")
-            if file.stat().st_size == 0:
-                self.refuse("the file is empty", "Export it again.")
-            self.parquet = file.name.lower().endswith((".parquet", ".pq"))
-            self._literal = self._without_patterns()
+            for file in self.files:
+                if not file.is_file():
+                    self.refuse("the file does not exist" if not file.exists() else "it is not a file", "Check the path.")
+                if file.stat().st_size == 0:
+                    self.refuse("the file is empty", "Export it again.")
+            self.parquet = self.file.name.lower().endswith((".parquet", ".pq"))
+            self._places = [self._without_patterns(place, file) for place, file in enumerate(self.files)]
             self.columns = [name for name, *_ in self._execute(f"describe from {self._scan()}")] if self.parquet else self._recognise()
             chosen = ", ".join(f"{self._null_if(quoted(name))} as {quoted(name)}" for name in self.columns)
-            self.connection.execute(f"create view cells as select {chosen} from {self._scan()}")
+            place = "regexp_extract(filename_of_the_row, 'input-(\\d+)[^/]*$', 1)::int" if self.many else "0"
+            self.connection.execute(f"create view cells as select {chosen}, {place} as {FILE} from {self._scan()}")
         except BaseException:
             self.close()
             raise
+
+    @property
+    def many(self) -> bool:
+        """Whether there are several files."""
+        return len(self.files) > 1
+
+    def per_file(self, aggregates: str) -> list[Any]:
+        """Aggregate the cells of each file, in the order of the files; those without rows are left out."""
+        return self._execute(f"select {aggregates} from cells" + (f" group by {FILE} order by {FILE}" if self.many else ""))
+
+    def by_file(self, names: Sequence[str]) -> str:
+        """Return SQL for a text that each file has; `file` is the place of the file."""
+        return text_literal(names[0]) if len(set(names)) == 1 else f"[{', '.join(map(text_literal, names))}][file + 1]"
 
     def __enter__(self) -> Sheet:
         return self
@@ -178,12 +202,17 @@ class Sheet:
         self.connection.close()
         self._scratch.cleanup()
 
-    def _without_patterns(self) -> str:
-        """Return a name of the file that no reader takes for a pattern: DuckDB expands *, ? and [, and reads = as a partition."""
-        kind = "".join(self.file.suffixes[-2:]).lower()
-        place = os.path.join(self._scratch.name, "input" + re.sub(r"[^a-z0-9.]", "", kind))
-        os.symlink(self.file.resolve(), place)
+    def _without_patterns(self, number: int, file: Path) -> str:
+        """Return a name of a file that no reader takes for a pattern: DuckDB expands *, ? and [, and reads = as a partition."""
+        kind = "".join(file.suffixes[-2:]).lower()
+        place = os.path.join(self._scratch.name, f"input-{number:06d}" + re.sub(r"[^a-z0-9.]", "", kind))
+        os.symlink(file.resolve(), place)
         return place
+
+    @property
+    def _literal(self) -> str:
+        """SQL for the names of all files."""
+        return f"[{', '.join(map(text_literal, self._places))}]" if self.many else text_literal(self._places[0])
 
     def refuse(self, rule: str, remedy: str, value: str = "", column: str = "") -> None:
         """Raise the one fault that keeps the file as a whole from being read."""
@@ -236,7 +265,8 @@ class Sheet:
                 self.refuse("the file is binary, not CSV", "Give a CSV file, or a Parquet file whose name ends in .parquet.")
             found = next((encoding for mark, encoding in MARKS.items() if head.startswith(mark)), "utf-8")
             self.encoding = found if self.options.encoding == "auto" else self.options.encoding
-            self._refuse_endless_lines(opener)
+            for file in self.files:
+                self._refuse_endless_lines(opener, file)
             header = next((line for line in self.text_lines() if line.strip()), "")
         if not header.strip():
             self.refuse("the file has no header line", "Write the names of the columns into the first line.")
@@ -249,10 +279,10 @@ class Sheet:
         self.repeated = {name for name in names if names.count(name) > 1}
         return [name if name not in names[:place] else f"{name}_{place + 1}" for place, name in enumerate(names)]
 
-    def _refuse_endless_lines(self, opener: Any) -> None:
+    def _refuse_endless_lines(self, opener: Any, file: Path) -> None:
         """Refuse a file with a line that is longer than any row can be."""
         seen, blocks = 0, 0
-        with opener(self.file, "rb") as raw:
+        with opener(file, "rb") as raw:
             while block := raw.read(LONGEST_LINE):
                 ends = block.count(b"\n") or block.count(b"\r")
                 blocks = 0 if ends else blocks + 1
@@ -265,24 +295,24 @@ class Sheet:
 
     def _first_line_through_duckdb(self) -> str:
         query = (
-            f"from read_csv({text_literal(self._literal)}, all_varchar=true, header=false, delim='\\0', quote='', columns={{'line':"
-            " 'varchar'}) limit 1"
+            f"from read_csv({self._literal}, all_varchar=true, header=false, delim='\\0', quote='', columns={{'line': 'varchar'}}) limit 1"
         )
         rows = self._execute(query)
         return str(rows[0][0]) if rows else ""
 
     def _scan(self) -> str:
-        path = text_literal(self._literal)
+        path, named = self._literal, ", filename='filename_of_the_row'" if self.many else ""
         if self.parquet:
-            return f"read_parquet({path}, hive_partitioning=false)"
+            return f"read_parquet({path}, hive_partitioning=false{named})"
         if self._free_column() is not None:
-            return f"(select {self._split_lines()} from {self._lines()} where len(parts) >= {len(self.columns)})"
+            also = ", filename_of_the_row" if self.many else ""
+            return f"(select {self._split_lines()}{also} from {self._lines()} where len(parts) >= {len(self.columns)})"
         quote, escape = ("''", "''") if self.delimiter == "|" else ("'\"'", "'\"'")
         columns = ", ".join(f"{text_literal(name)}: 'varchar'" for name in self.columns)
         return (
             f"read_csv({path}, columns={{{columns}}}, auto_detect=false, header=true, delim={text_literal(self.delimiter)}, quote={quote}, "
             f"escape={escape}, encoding='{self.encoding}', null_padding=false, strict_mode=true, "
-            "store_rejects=true, rejects_limit=1000)"
+            f"store_rejects=true, rejects_limit=1000{named})"
         )
 
     def _free_column(self) -> int | None:
@@ -292,12 +322,12 @@ class Sheet:
 
     def _lines(self) -> str:
         """Return SQL for the lines of the file, each split at every bar, with its number."""
-        path = text_literal(self._literal)
+        named, also = (", filename='filename_of_the_row'", ", filename_of_the_row") if self.many else ("", "")
         lines = (
-            f"read_csv({path}, columns={{'line': 'varchar'}}, auto_detect=false, header=true, delim=chr(1), quote='', escape='',"
-            f" encoding='{self.encoding}', hive_partitioning=false)"
+            f"read_csv({self._literal}, columns={{'line': 'varchar'}}, auto_detect=false, header=true, delim=chr(1), quote='', escape='',"
+            f" encoding='{self.encoding}', hive_partitioning=false{named})"
         )
-        parts = "row_number() over () + 1 as line_number, string_split(rtrim(line, chr(13)), '|') as parts"
+        parts = f"row_number() over () + 1 as line_number{also}, string_split(rtrim(line, chr(13)), '|') as parts"
         return f"(select {parts} from {lines} where line is not null)"
 
     def _split_lines(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import Field
@@ -67,13 +68,14 @@ def _slice_loss(entry: str) -> str:
     return f"{count} * (1 - {size}::decimal(38, 12) / {parts})"
 
 
-def read_slurm(file: Path, options: SlurmOptions) -> Ingested:
+def read_slurm(files: Path | Sequence[Path], options: SlurmOptions) -> Ingested:
     """Say which Slurm jobs ran, and what each account used in every hour.
 
     Parameters
     ----------
-    file
-        Output of `sacct --allusers --parsable2 --format=JobID,Account,State,Submit,Start,End,Elapsed,AllocTRES,ReqTRES`. Steps (123.batch)
+    files
+        One output, or several of one layout, of
+        `sacct --allusers --parsable2 --format=JobID,Account,State,Submit,Start,End,Elapsed,AllocTRES,ReqTRES`. Steps (123.batch)
         are skipped, since their job counts; so are arrays that have not started (123_[0-9]), whose tasks have no rows yet. A job that never
         started counts with what it requested, others with what they were given.
     options
@@ -84,7 +86,7 @@ def read_slurm(file: Path, options: SlurmOptions) -> Ingested:
     Ingested
         Tables jobs, usage (accelerator_hours by account) and workloads.
     """
-    with Sheet(file, options, nulls=NOTHING, free=FREE) as sheet:
+    with Sheet(files, options, nulls=NOTHING, free=FREE) as sheet:
         matched = convert(sheet, SLURM_COLUMNS)
         if "AllocTRES" not in matched and "ReqTRES" not in matched:
             sheet.refuse(
@@ -113,7 +115,7 @@ def read_slurm(file: Path, options: SlurmOptions) -> Ingested:
                 select *, (Start is null or (coalesce(lasted, 0) = 0 and (State like 'CANCELLED%' or State = 'PENDING'))) as waited
                 from plain
             )
-            select JobID as job_id, true as named, Submit as submit, case when not waited then Start end as start, "End" as "end",
+            select file, JobID as job_id, true as named, Submit as submit, case when not waited then Start end as start, "End" as "end",
                 case when not waited then cast(lasted as decimal(18, 6)) end as seconds, cast(held as decimal(18, 6)) as accelerators,
                 Account as team, State as state
             from judged

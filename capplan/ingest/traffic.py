@@ -1,17 +1,18 @@
-"""Request logs and rate series: how much was asked of a service, hour by hour."""
+"""Request logs: how much was asked of a service, hour by hour."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 from pydantic import Field, field_validator
 
 from capplan.ingest.cells import Wanted, convert
-from capplan.ingest.folding import bounded, fold, pieces
+from capplan.ingest.folding import fold, pieces
 from capplan.ingest.identities import Identities, leave_out_known
-from capplan.ingest.ingested import Ingested, Stage, WorkOptions, stem_of, workload_rows
+from capplan.ingest.ingested import FileTotals, Ingested, Stage, WorkOptions, work_of, workload_rows
 from capplan.ingest.opening import Sheet, text_literal
 
 #: HTTP answers that mean "not now": too many requests, unavailable, overloaded.
@@ -23,7 +24,6 @@ FAILED = (
 #: Calls that give no text, so that they have no output tokens even when they are served.
 WITHOUT_OUTPUT = "embed|rerank|moderation|transcription|speech|image|score|classif|pooling"
 TRUE = ("true", "t", "yes", "y", "1", "1.0", "hit")
-SECONDS_PER_HOUR = 3600
 
 
 class RequestOptions(WorkOptions):
@@ -37,16 +37,6 @@ class RequestOptions(WorkOptions):
     @classmethod
     def _whole_number(cls, value: object) -> object:
         return int(value) if isinstance(value, str) and value.isdigit() else value
-
-
-class RateOptions(WorkOptions):
-    """Options of a rate series."""
-
-    unit: str = Field("requests", description="What the rate counts, a second.", min_length=1)
-    stage: Stage = Field("serving", description="Stage of the workload.")
-    gaps: Literal["error", "hold"] = Field(
-        "error", description="What to do about missing intervals: refuse the file, or hold the last rate."
-    )
 
 
 REQUEST_COLUMNS = (
@@ -137,81 +127,86 @@ REQUEST_COLUMNS = (
     Wanted("call", "text", ("call_type", "gen_ai.operation.name", "request_type", "endpoint_type"), required=False),
     Wanted("request_id", "text", ("requestid", "span_id", "id", "request", "litellm_call_id"), required=False),
 )
-RATE_COLUMNS = (
-    Wanted("time", "time", ("timestamp", "ts", "datetime", "seconds_from_start", "seconds", "time_s", "elapsed_seconds", "interval_start")),
-    Wanted(
-        "rate",
-        "number",
-        ("total_requests_per_second", "requests_per_second", "rps", "qps", "request_rate", "queries_per_second"),
-        filled=False,
-        minimum=0,
-    ),
-    Wanted("workload", "text", ("service", "deployment", "endpoint", "application", "app", "model"), required=False),
-    Wanted("region", "text", ("location",), required=False),
-)
 
 
-def _labels(sheet: Sheet, options: WorkOptions) -> tuple[str, str]:
+def labels_of(sheet: Sheet, options: WorkOptions) -> tuple[str, str]:
     """Return SQL for workload and region of a row."""
-    workload = text_literal(options.workload or stem_of(sheet.file))
+    workload = text_literal(options.workload) if options.workload else sheet.by_file([work_of(file) for file in sheet.files])
     name = workload if options.workload else f"coalesce(workload, {workload})"
     return name, f"coalesce(region, {text_literal(options.region)})"
 
 
-def _outcomes(matched: dict[str, str]) -> str:
-    """Return SQL for what became of a request: served by the model, refused, failed, or cached (answered without the model).
-
-    A request without output tokens failed, unless its kind of call gives none, or its workload never has any.
-    """
+def _outcomes() -> str:
+    """Return SQL for what became of a request by its status: served by the model, refused, failed, or cached."""
     state = "lower(trim(status))"
     refused = f"regexp_replace({state}, '\\.0+$', '') in {REFUSED}"
     failed = f"regexp_full_match({state}, '{FAILED}')"
     cached = f"lower(trim(cached)) in {TRUE}"
-    text = f"coalesce(call, '') || ' ' || {'workload' if 'workload' in matched else chr(39) * 2}"
-    silent = f"output_tokens = 0 and has_output and not regexp_matches(lower({text}), '{WITHOUT_OUTPUT}')"
     return (
-        f"case when coalesce({refused}, false) then 'refused' when coalesce({failed}, false) or coalesce({silent}, false) then 'failed'"
+        f"case when coalesce({refused}, false) then 'refused' when coalesce({failed}, false) then 'failed'"
         f" when coalesce({cached}, false) then 'cached' else 'served' end"
     )
 
 
+def _silent(matched: dict[str, str]) -> str:
+    """Return SQL for whether a request has no output tokens although its kind of call gives some."""
+    text = f"coalesce(call, '') || ' ' || {'workload' if 'workload' in matched else chr(39) * 2}"
+    return f"coalesce(output_tokens = 0 and not regexp_matches(lower({text}), '{WITHOUT_OUTPUT}'), false)"
+
+
 def _judge_requests(sheet: Sheet, options: RequestOptions, matched: dict[str, str]) -> None:
-    """Create the view `requests`: the rows of a log with workload, region and outcome."""
-    workload, region = _labels(sheet, options)
+    """Create the view `requests`: the rows of a log with workload, region, outcome, and whether they are silent."""
+    workload, region = labels_of(sheet, options)
     sheet.connection.execute(f"create or replace view labelled as select * replace ({workload} as workload, {region} as region) from typed")
-    quiet = [
-        name for name, most in sheet.rows("select workload, coalesce(max(output_tokens), 0) from labelled group by workload") if not most
-    ]
-    sheet.connection.register("quiet", pd.DataFrame({"workload": pd.Series(quiet, dtype=object)}))
-    sheet.connection.execute(f"""
-        create or replace view requests as select *, {_outcomes(matched)} as outcome
-        from (select *, workload not in (select workload from quiet) as has_output from labelled)
-        """)
+    sheet.connection.execute(
+        f"create or replace view requests as select *, {_outcomes()} as outcome, {_silent(matched)} as silent from labelled"
+    )
 
 
-def _grouped_requests(sheet: Sheet, options: RequestOptions) -> pd.DataFrame:
-    """Sum a log up by workload, region and interval."""
+def _grouped_requests(sheet: Sheet, options: RequestOptions, *, whole: bool) -> pd.DataFrame:
+    """Sum a log up by file, workload, region and interval; `whole` = no row of it was left out."""
     kept = "outcome = 'served'"
-    return sheet.connection.execute(f"""
-        select time_bucket(interval '{options.interval_minutes} minutes', "timestamp") as time, workload, region,
+    rows = sheet.connection.execute(f"""
+        select file, time_bucket(interval '{options.interval_minutes} minutes', "timestamp") as time, workload, region,
             count(*) filter ({kept}) as requests, count(*) filter (outcome = 'refused') as refused,
             count(*) filter (outcome = 'failed') as failed,
             count(*) filter (outcome = 'cached') as cached,
             coalesce(sum(input_tokens) filter ({kept}), 0) as input_tokens,
             coalesce(sum(output_tokens) filter ({kept}), 0) as output_tokens,
             count(*) filter ({kept} and (input_tokens is null or output_tokens is null)) as unknown,
-            min("timestamp") as earliest, max("timestamp") as latest
-        from requests group by all order by workload, region, time
+            min("timestamp") as earliest, max("timestamp") as latest, coalesce(max(output_tokens), 0) as longest,
+            count(*) filter (silent and {kept}) as silent_served, count(*) filter (silent and outcome = 'cached') as silent_cached,
+            coalesce(sum(input_tokens) filter (silent and {kept}), 0) as silent_input,
+            count(*) filter (silent and {kept} and input_tokens is null) as silent_unknown
+        from requests group by all order by file, workload, region, time
         """).df()
+    speaking = rows.groupby("workload")["longest"].max()
+    if not whole:
+        longest = sheet.rows("select workload, coalesce(max(output_tokens), 0) from labelled group by workload")
+        speaking = pd.Series(dict(longest), dtype=float)
+    return _without_silent(rows, rows["workload"].map(speaking) > 0)
 
 
-def read_requests(file: Path, options: RequestOptions, identities: Identities | None = None) -> Ingested:
+def _without_silent(rows: pd.DataFrame, speaking: pd.Series) -> pd.DataFrame:
+    """Count requests without output tokens as failed where their workload has any: such a model answers with text or not at all."""
+    served, cached, tokens, unknown = (rows[f"silent_{name}"].where(speaking, 0) for name in ("served", "cached", "input", "unknown"))
+    return rows.assign(
+        requests=rows["requests"] - served,
+        cached=rows["cached"] - cached,
+        failed=rows["failed"] + served + cached,
+        input_tokens=rows["input_tokens"] - tokens,
+        unknown=rows["unknown"] - unknown,
+    )
+
+
+def read_requests(files: Path | Sequence[Path], options: RequestOptions, identities: Identities | None = None) -> Ingested:
     """Say how many requests and tokens came in each interval.
 
     Parameters
     ----------
-    file
-        One row a request: when, input tokens, output tokens. Where there is a status, 429, 503 and 529 count as refused; requests that
+    files
+        One log, or several of one layout. One row a request:
+        when, input tokens, output tokens. Where there is a status, 429, 503 and 529 count as refused; requests that
         failed
         or were answered from a cache are no work of the model and are named in a note.
     options
@@ -224,21 +219,24 @@ def read_requests(file: Path, options: RequestOptions, identities: Identities | 
     Ingested
         Tables requests, usage and workloads. Intervals without a request between the first and the last are zero: a log is complete.
     """
-    with Sheet(file, options, nulls=("NULL", "null", "None", "nan", "NaN", "(null)")) as sheet:
+    with Sheet(files, options, nulls=("NULL", "null", "None", "nan", "NaN", "(null)")) as sheet:
         matched = convert(sheet, REQUEST_COLUMNS)
         _judge_requests(sheet, options, matched)
-        left_out = leave_out_known(sheet, identities) if identities else ()
-        rows = _grouped_requests(sheet, options)
+        left_out = leave_out_known(sheet, identities) if identities else {}
+        rows = _grouped_requests(sheet, options, whole=not left_out)
         notes = list(sheet.notes)
+    known = {number - identities.first: numbers for number, numbers in left_out.items()} if identities else {}
+    each = _totals_of_files(rows, len(sheet.files), known)
     if rows.empty:
-        return Ingested({}, tuple(notes), "No request that is not in the book already.", leaves_out=left_out)
+        return Ingested({}, tuple(notes), each[0].totals, each=each)
     if not rows.requests.sum() and not rows.refused.sum():
         sheet.refuse(
             "no request was served: all failed or came from a cache", "Check the columns of status and output tokens, or give ignore=."
         )
     counts = rows[["requests", "refused", "failed", "cached"]].sum()
     step = pd.Timedelta(minutes=options.interval_minutes)
-    first, last = _span(rows)
+    ends = _spans(rows)
+    first, last = ends["earliest"].min(), ends["latest"].max()
     head, tail = ((rows.time.min() + step - first) / step, (last - rows.time.max()) / step)
     notes.append(
         f"The log reaches from {rows.earliest.min():%Y-%m-%d %H:%M:%S} to {rows.latest.max():%Y-%m-%d %H:%M:%S} UTC; it covers"
@@ -252,24 +250,40 @@ def read_requests(file: Path, options: RequestOptions, identities: Identities | 
     unknown = int(rows.unknown.sum())
     if unknown:
         notes.append(f"{unknown} requests state no input or output tokens; they count as requests without tokens.")
-    parts = _request_parts(rows, options)
-    tables, more = fold([parts])
-    full, total = tables["usage"], rows[["input_tokens", "output_tokens"]].sum()
+    parts = _request_parts(rows, options, ends)
+    tables, more = fold(parts)
     headline = (
-        f"{int(counts.requests):,} requests"
-        + (f" ({int(counts.refused):,} more refused)" if counts.refused else "")
-        + f" with {total.input_tokens:,.0f} input and {total.output_tokens:,.0f} output tokens, in {len(full):,} intervals of"
-        f" {options.interval_minutes} minutes."
+        _told(rows[["requests", "refused", "input_tokens", "output_tokens"]].sum())
+        + f", in {len(tables['usage']):,} intervals of {options.interval_minutes} minutes."
     )
     if counts.refused and options.unit != "requests":
         notes.append(f"{int(counts.refused)} refused requests count with the mean {options.unit} of the served ones.")
     read = int(counts.sum())
-    return Ingested(
-        tables, (*notes, *more), headline, parts=parts, rows=read, period=(rows.earliest.min(), rows.latest.max()), leaves_out=left_out
+    period = (rows.earliest.min(), rows.latest.max())
+    return Ingested(tables, (*notes, *more), headline, parts=parts, rows=read, period=period, each=each)
+
+
+def _told(total: Any) -> str:
+    """Say how much was asked, of sums by name."""
+    return (
+        f"{int(total.requests):,} requests"
+        + (f" ({int(total.refused):,} more refused)" if total.refused else "")
+        + f" with {total.input_tokens:,.0f} input and {total.output_tokens:,.0f} output tokens"
     )
 
 
-def _request_parts(rows: pd.DataFrame, options: RequestOptions) -> dict[str, pd.DataFrame]:
+def _totals_of_files(rows: pd.DataFrame, count: int, known: dict[int, tuple[int, ...]]) -> tuple[FileTotals, ...]:
+    """Say what each file holds beside what earlier files have."""
+    amounts = ["requests", "refused", "failed", "cached", "input_tokens", "output_tokens"]
+    sums = rows.groupby("file").agg({**dict.fromkeys(amounts, "sum"), "earliest": "min", "latest": "max"})
+    found = {file: FileTotals(0, None, "No request that is not in the book already.", known.get(file, ())) for file in range(count)}
+    for total in sums.itertuples():
+        read = int(total.requests + total.refused + total.failed + total.cached)
+        found[int(total.Index)] = FileTotals(read, (total.earliest, total.latest), f"{_told(total)}.", known.get(total.Index, ()))
+    return tuple(found.values())
+
+
+def _request_parts(rows: pd.DataFrame, options: RequestOptions, ends: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Make pieces of work, sums of requests, and the span that the log covers."""
     amount = rows.input_tokens + rows.output_tokens if options.unit == "tokens" else rows[options.unit]
     work = rows.assign(quantity=amount.astype(float), seconds=60.0 * options.interval_minutes, scope="")
@@ -277,112 +291,15 @@ def _request_parts(rows: pd.DataFrame, options: RequestOptions) -> dict[str, pd.
         served = rows.groupby("workload").requests.transform("sum")
         per_request = amount.astype(float).groupby(rows.workload).transform("sum") / served.where(served > 0)
         work["refused_quantity"] = (rows.refused * per_request).fillna(0.0)
-    requests = rows.groupby(["workload", "time"], as_index=False)[["requests", "input_tokens", "output_tokens"]].sum()
-    first, last = _span(rows)
-    spans = rows[["workload", "region"]].drop_duplicates(ignore_index=True).assign(family="requests", earliest=first, latest=last)
-    names = workload_rows(sorted(rows.workload.unique()), options.unit, options.stage)
+    requests = rows.groupby(["file", "workload", "time"], as_index=False)[["requests", "input_tokens", "output_tokens"]].sum()
+    spans = rows[["file", "workload", "region"]].drop_duplicates(ignore_index=True).merge(ends, on="file").assign(family="requests")
+    names = workload_rows(rows, options.unit, options.stage)
     return {"workloads": names, "pieces": pieces(work, "requests"), "requests": requests.astype({"requests": "float64"}), "spans": spans}
 
 
-def _span(rows: pd.DataFrame) -> tuple[pd.Timestamp, pd.Timestamp]:
-    """Return what a log covers: from about one gap between requests before its first to one after its last."""
-    first, last = rows.earliest.min(), rows.latest.max()
-    gap = (last - first) / max(1, int(rows[["requests", "refused", "failed", "cached"]].sum().sum()) - 1)
-    return first - gap, last + gap
-
-
-def read_rates(file: Path, options: RateOptions) -> Ingested:
-    """Say how many requests came in each hour, from a series of rates.
-
-    The quantity of an hour is the sum of rate x length over its intervals.
-
-    Parameters
-    ----------
-    file
-        One row an interval: its start (an instant, or seconds from `start`) and the requests a second in it.
-    options
-        How to read it.
-
-    Returns
-    -------
-    Ingested
-        Tables usage and workloads; a series coarser than an hour keeps its own intervals.
-
-    Raises
-    ------
-    BookError
-        If intervals are missing or occur twice, or if their length neither divides the hour nor is made of hours.
-    """
-    with Sheet(file, options, nulls=("NULL", "null", "None", "nan", "NaN", "(null)")) as sheet:
-        matched = convert(sheet, RATE_COLUMNS)
-        workload, region = _labels(sheet, options)
-        sheet.connection.execute(f"create view series as select time, {workload} as workload, {region} as region, rate from typed")
-        found, spans = [], []
-        for name, place in sheet.rows("select distinct workload, region from series order by all"):
-            one = "select time, cast(rate as double) as rate from series where workload = ? and region = ? order by time"
-            filled, length = _even(sheet, sheet.connection.execute(one, [name, place]).df(), options, matched["rate"])
-            hours = max(length, pd.Timedelta(hours=1))
-            filled["quantity"] = filled.rate.to_numpy(dtype=float) * length.total_seconds()
-            hourly = filled.groupby(filled.time.dt.floor("h") if hours > length else filled.time).quantity.sum()
-            found.append(
-                hourly.rename_axis("time").reset_index().assign(workload=name, region=place, seconds=hours.total_seconds(), scope="")
-            )
-            spans.append((name, place, filled.time.iloc[0], filled.time.iloc[-1] + length))
-        rows = sheet.rows("select count(*) from series")[0][0]
-        notes = tuple(sheet.notes)
-    ends = pd.DataFrame(spans, columns=["workload", "region", "earliest", "latest"]).assign(family="rates")
-    names = workload_rows(sorted(ends.workload.unique()), options.unit, options.stage)
-    parts = {"workloads": names, "pieces": pieces(pd.concat(found, ignore_index=True), "rates"), "spans": ends}
-    tables, more = fold([parts])
-    usage = tables["usage"]
-    headline = (
-        f"{usage.quantity.sum():,.0f} {options.unit} in {len(usage):,} hourly intervals from {usage.time.min():%Y-%m-%d} to"
-        f" {usage.time.max():%Y-%m-%d}."
-    )
-    return Ingested(tables, (*notes, *more), headline, parts=parts, rows=int(rows), period=(ends.earliest.min(), ends.latest.max()))
-
-
-def _even(sheet: Sheet, part: pd.DataFrame, options: RateOptions, rate: str) -> tuple[pd.DataFrame, pd.Timedelta]:
-    """Check that intervals follow each other evenly; return them without gaps, and their length."""
-    if len(part) < 2:
-        sheet.refuse("a rate series needs at least two rows, since their distance is the length of an interval", "Export more of it.")
-    steps = part.time.diff().dropna()
-    if (steps == pd.Timedelta(0)).any():
-        first = part.time[part.time.duplicated()].iloc[0]
-        sheet.refuse(
-            "an interval occurs twice",
-            "Delete one of the two rows, or give workload= for one series at a time.",
-            value=str(first),
-            column="time",
-        )
-    length = steps.mode().iloc[0]
-    seconds = length.total_seconds()
-    if SECONDS_PER_HOUR % seconds and seconds % SECONDS_PER_HOUR:
-        sheet.refuse(
-            "the length of an interval must divide the hour or be made of hours",
-            "Resample the series.",
-            value=f"{seconds:g} s",
-            column="time",
-        )
-    bounded([(part.time.iloc[0], part.time.iloc[-1], seconds)])
-    times = pd.date_range(part.time.iloc[0], part.time.iloc[-1], freq=length, name="time")
-    off_grid = part.time[~part.time.isin(times)]
-    if len(off_grid):
-        sheet.refuse(
-            f"intervals of {seconds:g} s start every {seconds:g} s",
-            "Correct the time, or resample the series.",
-            value=str(off_grid.iloc[0]),
-            column="time",
-        )
-    if SECONDS_PER_HOUR % seconds == 0 and ((part.time.iloc[0] - part.time.iloc[0].floor("h")) % length) != pd.Timedelta(0):
-        sheet.refuse("intervals must not cross the hour", "Shift start= to a full interval.", value=str(part.time.iloc[0]), column="time")
-    full = part.set_index("time").rate.reindex(times)
-    missing = full.isna()
-    if missing.any():
-        if options.gaps == "error":
-            first = missing.idxmax()
-            rule = f"{int(missing.sum())} intervals have no row or an empty rate, the first at {first}"
-            sheet.refuse(rule, "Complete the series, or give gaps=hold to hold the last rate before each gap.", column=rate)
-        full = full.ffill().bfill()
-        sheet.notes.append(f"{int(missing.sum())} missing intervals hold the last rate before them.")
-    return full.rename("rate").reset_index(), length
+def _spans(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return what each log covers: from about one gap between requests before its first to one after its last."""
+    counts = rows[["requests", "refused", "failed", "cached"]].sum(axis=1).groupby(rows["file"]).sum()
+    ends = rows.groupby("file").agg(earliest=("earliest", "min"), latest=("latest", "max"))
+    gap = (ends["latest"] - ends["earliest"]) / (counts - 1).clip(lower=1)
+    return pd.DataFrame({"earliest": ends["earliest"] - gap, "latest": ends["latest"] + gap}).reset_index()

@@ -152,7 +152,6 @@ def write_tables(
     notes: list[str] = []
     faults: list[Fault] = []
     before = before or {}
-    own = ledger.parts(OWN) if ledger else {}
     moves = dict(ready or {})
     order = [*KEPT, *(table for table in TABLES if table not in KEPT)]
     for table in sorted({*tables, *before}, key=order.index):
@@ -166,13 +165,14 @@ def write_tables(
                 continue
             if table == "workloads":
                 faults += _other_units(there, new, path.name)
-            whole, taken, said = _joined(there.reset_index(drop=True), empty_table(table) if replace else old, new, own.get(table), table)
+            own = ledger.own(table) if ledger else None
+            whole, taken, said = _joined(there.reset_index(drop=True), empty_table(table) if replace else old, new, own, table)
             if said:
                 notes.append(f"{path.name}: {said}")
             if whole is None:
                 continue
             if ledger is not None and len(taken):
-                texts_of_own = pd.concat([part for part in (own.get(table), taken) if part is not None], ignore_index=True)
+                texts_of_own = pd.concat([part for part in (own, taken) if part is not None], ignore_index=True)
                 moves[ledger.path(OWN, table)] = _aside(texts_of_own, book, table)
         else:
             whole = new

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from capplan.book.book import load_book, new_book
+from capplan.book.reader import read_table
 from capplan.book.scenario import Change
 from capplan.errors import BookError, CapplanError, MissingTableError, ScenarioError
 from tests.conftest import CONTRACTS, SKUS, SOURCES, hourly
@@ -270,3 +271,12 @@ def test_a_remedy_writes_names_as_they_are(make_book, accelerator, remedy):
 def test_a_cell_of_a_megabyte_is_not_echoed_whole(make_book):
     folder = make_book(usage=hourly(), commitments=CONTRACTS.replace("2026-12-31", "9" * 1_000_000), skus=SKUS, sources=SOURCES)
     assert all(len(fault) < 400 for fault in faults_of(folder))
+
+
+def test_a_number_that_was_written_comes_back_as_it_was(tmp_path):
+    numbers = [0.1, 1 / 3, 1 / 6, 2 / 3 * 1e-7, 123456.789012345678, 1e17 + 7, 0.30000000000000004]
+    rows = "".join(f"2026-01-01T{hour:02d}:00:00,chat,{number!r}\n" for hour, number in enumerate(numbers))
+    (tmp_path / "usage.csv").write_text("time,workload,quantity\n" + rows)
+    frame, faults = read_table(tmp_path / "usage.csv", "usage")
+    assert not faults
+    assert frame["quantity"].tolist() == numbers

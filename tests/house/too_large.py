@@ -106,7 +106,6 @@ LONG = frozenset(
 )
 LARGE = frozenset(
     (
-        "ingest/cells.py",
         "optimize/coupled.py",
         "optimize/l_shaped.py",
         "outputs/views/goodput.py",

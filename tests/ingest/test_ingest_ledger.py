@@ -9,7 +9,8 @@ import pytest
 
 from capplan.errors import CapplanError
 from capplan.ingest import expanded, ingest
-from capplan.ingest.ledger import Ledger, stem_without_part, undo
+from capplan.ingest.delivery import undo
+from capplan.ingest.ledger import Ledger, stem_without_part
 from tests.ingest.test_ingest_bills import bill
 
 

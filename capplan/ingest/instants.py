@@ -1,0 +1,119 @@
+"""Turn the times of a foreign file into instants in UTC: written in any way, or counted in any unit."""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+
+from capplan.ingest.opening import Sheet, UnlikeFilesError, quoted, text_literal
+
+_ZONE_AT_THE_END = "(Z|z|UTC|GMT|[+-]\\d{2}(:?\\d{2})?)$"
+#: Unix times before September 1998 are taken for counts from an unknown start.
+_FIRST_UNIX_SECOND = 9.05e8
+#: Unit of times that are numbers: the least that is taken for it, and how many are in a second.
+_UNITS = {"nanoseconds": (1e17, 1e9), "microseconds": (1e14, 1e6), "milliseconds": (1e11, 1e3), "seconds": (0.0, 1.0)}
+
+
+def instant(sheet: Sheet, source: str) -> tuple[str, list[tuple[str, str, str]]]:
+    """Return SQL for an instant in UTC, and what would be wrong with it."""
+    text, options = quoted(source), sheet.options
+    is_zoned = f"(contains({text}, ':') and regexp_matches(right({text}, 6), '{_ZONE_AT_THE_END}'))"
+    number = f"try_cast({text} as double)"
+    tallies = sheet.per_file(
+        f"count({text}), count({number}), count(*) filter ({is_zoned}), min({number}) filter (isfinite({number})), "
+        f"max({number}) filter (isfinite({number}))"
+    )
+    filled, zoned = sum(tally[0] for tally in tallies), sum(tally[2] for tally in tallies)
+    remedy = "Write instants like 2023-11-16T18:17:03 in UTC or with a zone, or give their pattern: time_format=%d.%m.%Y %H:%M."
+    kinds = {_kind_of_times(sheet, source, tally) for tally in tallies if tally[0]}
+    if len(kinds) > 1:
+        raise UnlikeFilesError
+    counted = kinds.pop() if kinds else ""
+    if counted:
+        return counted, [(f"{text} is not null and {counted} is null", "a time is needed", remedy)]
+    if options.time_format is not None:
+        naive = f"try_strptime({text}, {text_literal(options.time_format)})::timestamp"
+        zoned = filled if "%z" in options.time_format else 0
+        aware = f"timezone('UTC', try_strptime({text}, {text_literal(options.time_format)})::timestamptz)"
+    else:
+        naive, aware = (
+            f"try_cast({text} as timestamp)",
+            f"timezone('UTC', try_cast(regexp_replace({text}, '\\s+([Zz+-])', '\\1') as timestamptz))",
+        )
+    if 0 < zoned < filled:
+        rule = f"{zoned} cells of the column state a time zone and {filled - zoned} do not"
+        problem = (f"{text} is not null and not {is_zoned}", rule, "Give every time its zone, or write all of them in UTC.")
+        return aware, [(f"{text} is not null and {aware} is null", "a time is needed", remedy), problem]
+    if zoned:
+        return aware, [(f"{text} is not null and {aware} is null", "a time is needed", remedy)]
+    broken = (f"{text} is not null and {naive} is null", "a time is needed", remedy)
+    zone = options.timezone
+    if zone is None:
+        note = "Times state no zone and are taken as UTC; give timezone= where that is wrong."
+        if note not in sheet.notes and filled:
+            sheet.notes.append(note)
+    if zone in (None, "UTC"):
+        return naive, [broken]
+    place = text_literal(str(zone))
+    universal = f"timezone('UTC', timezone({place}, {naive}))"
+    back = f"timezone({place}, timezone({place}, {naive}))"
+    twice = " or ".join(f"timezone({place}, timezone({place}, {naive}) {sign} interval 1 hour) = {naive}" for sign in "+-")
+    doubled = sheet.rows(f"select count(*) from cells where {twice}")[0][0]
+    if doubled:
+        sheet.notes.append(
+            f"{doubled} times of {source} lie in an hour that {zone} has twice (end of summer time); they are taken as its second pass,"
+            " winter time."
+        )
+    missing = (
+        f"{back} <> {naive}",
+        f"the hour does not exist in {zone} (start of summer time)",
+        "Export the times in UTC, or with their zone.",
+    )
+    return universal, [broken, missing]
+
+
+def _kind_of_times(sheet: Sheet, source: str, tally: tuple[int, int, int, float, float]) -> str:
+    """Return SQL for instants that are counted, or an empty text for those that are written; files whose zones differ are unlike."""
+    filled, numeric, zoned, low, high = tally
+    if numeric == filled and sheet.options.time_format is None:
+        return _counted(sheet, source, low, high)
+    if sheet.many and zoned not in (0, filled):
+        raise UnlikeFilesError
+    return ""
+
+
+def _counted(sheet: Sheet, source: str, low: float, high: float) -> str:
+    """Return SQL for instants that are counted in seconds to nanoseconds."""
+    options, text = sheet.options, quoted(source)
+    ending = re.search(r"(nanoseconds|nanos?|_ns|microseconds|micros|_us|milliseconds|millis|_ms)$", source.lower())
+    mark = ending[1].lstrip("_") if ending else ""
+    named = (
+        "seconds" if not mark else "nanoseconds" if mark[0] == "n" else "microseconds" if mark.startswith(("us", "mic")) else "milliseconds"
+    )
+    largest = max(abs(low), abs(high))
+    sized = next(unit for unit, (least, _) in _UNITS.items() if largest >= least)
+    unit = options.time_unit if options.time_unit != "auto" else (sized if sized != "seconds" else named)
+    per_second = _UNITS[unit][1]
+    if options.start is not None:
+        start = pd.Timestamp(options.start)
+        start = start.tz_localize(options.timezone or "UTC") if start.tzinfo is None else start
+        start = start.tz_convert("UTC").tz_localize(None)
+        note = f"Times are {unit} from {start:%Y-%m-%d %H:%M} UTC on."
+    else:
+        if low / per_second < _FIRST_UNIX_SECOND:
+            sheet.refuse(
+                f"times are counted in {unit} from a start that the file does not give",
+                "Give it: start=2026-01-05 (UTC, or with a zone).",
+                column=source,
+            )
+        start = pd.Timestamp(0)
+        note = f"Times are Unix times in {unit}."
+    if note not in sheet.notes:
+        sheet.notes.append(note)
+    factor = 1e6 / per_second
+    micros = (
+        f"try_cast({text} as decimal(38, 6)) * {factor:.0f}" if factor >= 1 else f"try_cast({text} as decimal(38, 6)) / {1 / factor:.0f}"
+    )
+    bounded = f"case when abs({micros}) < 4e15 then {micros} end"
+    return f"(timestamp '{start}' + to_microseconds(cast(round({bounded}) as bigint)))"
