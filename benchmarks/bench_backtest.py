@@ -2,11 +2,11 @@
 
     python benchmarks/bench_backtest.py [--cases 36] [--quarters 8] [--risk-weight 0]
 
-Each case is a real series of work, scaled to accelerators: monthly series of the M3 competition, and the ServeGen and Philly traces with time
+Each case is a real series of work, scaled to accelerators: monthly series of the M3 competition, and ServeGen and Philly traces with time
 stretched so that an hour or a day of them is a month. Three years are history; then, quarter by quarter, demand is forecast from what was
 seen, the plan is made, and what it signs before the next review is signed at the prices Google Cloud had in that quarter (A100, H100 or
-L4, on demand and committed for one and three years). Realised cost is what was paid for contracts and by the hour within the window, for every
-policy alike; contracts count there by the part of them that lies in it. Compared are:
+L4, on demand and committed for one and three years). Realised cost is what was paid for contracts and by the hour within the window, for
+every policy alike; contracts count there by the part of them that lies in it. Compared are:
 
 - clairvoyant: the least cost that knowing all demand and prices would have had (whole lots, solved by HiGHS);
 - all on demand;
@@ -148,7 +148,7 @@ def most_saved(seen: np.ndarray, contract: float, on_demand: float) -> float:
     return float(levels[int(np.argmin(spent))])
 
 
-def cover(seen: np.ndarray, contract: float, on_demand: float) -> float:
+def cover(seen: np.ndarray, _contract: float, _on_demand: float) -> float:
     """Return 80 % of the mean of the last three months."""
     return 0.8 * float(seen[-3:].mean())
 

@@ -176,6 +176,8 @@ def check_work(tables: Tables) -> list[Fault]:
         undated = paths["step_date"].isna() if "step_date" in paths else pd.Series(True, index=paths.index)
         half = undated & (paths["step_share"].fillna(0.0) != 0)
         faults += _rows("price_paths", paths, half, "step_share", "a step happens on a day", "Fill in the day, or leave step_share empty.")
+    if "generations" in tables and len(tables["generations"]):
+        faults += check_generations(tables["generations"])
     if "limits" in tables and len(limits := tables["limits"]):
         budget = limits["kind"] == "budget_usd"
         faults += _rows(
@@ -217,6 +219,30 @@ def check_work(tables: Tables) -> list[Fault]:
                     "the probabilities of the scenarios must sum to 1",
                     "Correct the probabilities.",
                 )
+            )
+    return faults
+
+
+def check_generations(generations: pd.DataFrame) -> list[Fault]:
+    """No machine succeeds itself, also not by way of others, and all rows of one say the same of it but its speed-up."""
+    succeeds = dict(zip(generations["accelerator"], generations["succeeds"], strict=True))
+    faults = []
+    for name, first in succeeds.items():
+        seen, before = {name}, first
+        while before in succeeds and before not in seen:
+            seen.add(before)
+            before = succeeds[before]
+        if before == name:
+            bad = generations["accelerator"] == name
+            faults += _rows(
+                "generations", generations, bad, "succeeds", "a machine must not be its own ancestor", "Correct succeeds.", shown=1
+            )
+    for column in ("succeeds", "available_p50", "available_p90", "price_ratio", "power_ratio", "probability"):
+        if column in generations:
+            several = generations.groupby("accelerator")[column].transform(lambda part: part.nunique(dropna=False)) > 1
+            rule = "is equal in all rows of an accelerator"
+            faults += _rows(
+                "generations", generations, several, column, rule, "Make them equal; only speed-ups differ by workload.", shown=1
             )
     return faults
 

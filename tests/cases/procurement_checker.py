@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import pairwise
 from math import log
+from statistics import NormalDist
 from typing import Any
 
 import pandas as pd
@@ -43,10 +44,29 @@ class Checker:
         self.machines = {row["sku"]: row for row in records(problem.skus)}
         self.limits = records(problem.limits)
         self.paths = records(problem.price_paths)
+        self.offers, self.speed = records(problem.offers), {}
+        for row in records(problem.speeds):
+            self.speed[row["class"], row["accelerator"]] = row["work_per_accelerator_hour"]
+        self.expected: dict[str, dict[str, Any]] = {}
+        for row in records(problem.generations):
+            self.succeed(row)
         self.model = pulp.LpProblem("check", pulp.LpMinimize)
         self.cost: list[Any] = []
         signed, offered = self.signed(), self.offered()
         self.contracts = [*signed, *offered, *self.given_back(signed, offered)]
+
+    def succeed(self, row: dict[str, Any]) -> None:
+        """Offer a machine that is expected as the one it succeeds is offered; a book of the checker has one row for it."""
+        name, before = row["accelerator"], row["succeeds"]
+        self.expected[name] = row
+        for offer in [one for one in self.offers if self.machines[one["sku"]]["accelerator"] == before]:
+            sku = f"{offer['sku']} as {name}"
+            self.machines[sku] = self.machines[offer["sku"]] | {"accelerator": name}
+            again = {"offer_id": f"{offer['offer_id']} as {name}", "sku": sku, "usd_per_hour": row["price_ratio"] * offer["usd_per_hour"]}
+            self.offers.append(offer | again)
+        for (c, accelerator), rate in list(self.speed.items()):
+            if accelerator == before:
+                self.speed[c, name] = rate * row["speedup_ratio"]
 
     # --- what is there -----------------------------------------------------------------------------------------------------------------
 
@@ -57,7 +77,27 @@ class Checker:
             if path.get("term") in (None, row["term"]) and path.get("accelerator") in (None, self.machines[row["sku"]]["accelerator"]):
                 step = path["step_share"] if path.get("step_date") is not None and day >= path["step_date"] else 0.0
                 factor *= 1 + path.get("probability", 1.0) * ((1 + path["change_share_per_year"]) ** years * (1 + step) - 1)
+        new = self.expected.get(self.machines[row["sku"]]["accelerator"])
+        if new is not None:
+            days, width = (day - new["available_p50"]) / pd.Timedelta(days=1), (new["available_p90"] - new["available_p50"]).days
+            come = new["probability"] * NormalDist(0, width / NormalDist().inv_cdf(0.9)).cdf(days)
+            factor *= come + (1 - come) * new["speedup_ratio"] / new["price_ratio"]
         return factor
+
+    def worth(self, row: dict[str, Any], day: pd.Timestamp) -> float:
+        """What a machine brings on a day against today: a successor does its work for less."""
+        factor = self.move(row, day)
+        for new in self.expected.values():
+            if new["succeeds"] == self.machines[row["sku"]]["accelerator"]:
+                days, width = (day - new["available_p50"]) / pd.Timedelta(days=1), (new["available_p90"] - new["available_p50"]).days
+                come = new["probability"] * NormalDist(0, width / NormalDist().inv_cdf(0.9)).cdf(days)
+                factor *= 1 + come * (min(1.0, new["price_ratio"] / new["speedup_ratio"]) - 1)
+        return factor
+
+    def comes(self, sku: str, day: pd.Timestamp) -> bool:
+        """Is a machine there on a day, or is its median day past?"""
+        new = self.expected.get(self.machines[sku]["accelerator"])
+        return new is None or bool(day >= new["available_p50"])
 
     def signed(self) -> list[dict[str, Any]]:
         """Contracts there are, and their renewals: any number of machines, each time the contract ends, of those that are left."""
@@ -100,7 +140,7 @@ class Checker:
             for day in days:
                 left = row["usd_per_hour"] * sum(2190 * self.part(q, day, row["last"]) for q in range(len(self.days) - 1))
                 costs = [exit_share * (1 - prepaid) * left] if exit_share < 1 else []
-                costs += [(1 - prepaid - resale * min(self.move(row, day), 1.0)) * left] if resale else []
+                costs += [(1 - prepaid - resale * min(self.worth(row, day), 1.0)) * left] if resale else []
                 about = row | {"from": day, "paid": True, "first": False, "open": 1 - prepaid}
                 if costs:
                     taken = self.model.add_variable(f"leave {name} {day:%Y%m%d}", 0, row["machines"], "Integer")
@@ -129,11 +169,12 @@ class Checker:
     def offered(self) -> list[dict[str, Any]]:
         """Offers in each planned quarter that begins late enough."""
         found = []
-        for row in records(self.p.offers):
+        for row in self.offers:
             if row["term"] in BY_HOUR:
                 continue
             for day in self.days[: self.count]:
-                if day < pd.Timestamp(self.a.as_of) + pd.Timedelta(days=row.get("lead_time_days_p50") or 0.0):
+                lead = pd.Timedelta(days=row.get("lead_time_days_p50") or 0.0)
+                if day < pd.Timestamp(self.a.as_of) + lead or not self.comes(row["sku"], day - lead):
                     continue
                 lot, least = int(row.get("lot_machines") or 1), int(row.get("minimum_lots") or 0)
                 most = int(row.get("maximum_lots") or 200)
@@ -206,15 +247,16 @@ class Checker:
 
     def hour(self, name: str, need: dict[str, float], day: pd.Timestamp, held: dict[str, Any], *, later: bool) -> tuple[Any, Any]:
         """Serve one hour; return what it costs, and what of that is paid in money."""
+        since = max(step for step in self.days[: self.count] if step <= day)
         usd, money, done = [], [], defaultdict(list)
         classes = {row["class"]: row for row in records(self.p.classes)}
-        speed = {(row["class"], row["accelerator"]): row["work_per_accelerator_hour"] for row in records(self.p.speeds)}
+        speed = self.speed
         running = {}
         for accelerator, own in held.items():
             offers = {
                 row["term"]: row
-                for row in records(self.p.offers)
-                if self.machines[row["sku"]]["accelerator"] == accelerator and row["term"] in BY_HOUR
+                for row in self.offers
+                if self.machines[row["sku"]]["accelerator"] == accelerator and row["term"] in BY_HOUR and self.comes(row["sku"], since)
             }
             for way in ("contract", *offers):
                 use = {
@@ -251,7 +293,7 @@ class Checker:
     def again(self, accelerator: str, day: pd.Timestamp) -> float | None:
         """Cheapest contract for an hour after the horizon, with capital for prepayment; above a year at one and a half times its price."""
         rates = []
-        for row in records(self.p.offers):
+        for row in self.offers:
             if row["term"] not in BY_HOUR and self.machines[row["sku"]]["accelerator"] == accelerator:
                 years, growth = (TERM_MONTHS.get(row["term"]) or row["term_months"]) / 12, 1 + self.a.discount_rate_per_year
                 worth = years if growth == 1 else (1 - growth**-years) / log(growth)

@@ -81,6 +81,11 @@ def rich(seed: int) -> Problem:
         if pick(True, True, False)
         else None
     )
+    coming = None
+    if pick(True, False, False):
+        days = {"available_p50": pd.Timestamp("2027-03-15"), "available_p90": pd.Timestamp(str(pick("2027-05-01", "2027-12-31")))}
+        ratios = {"price_ratio": price(1, 2), "speedup_ratio": price(1.2, 3), "probability": pick(0.6, 1.0)}
+        coming = pd.DataFrame([{"accelerator": "new", "succeeds": pick("H100", "A100")} | days | ratios])
     a = assumptions(
         horizon_quarters=quarters,
         horizon_end=pick("hold_demand", "hold_demand", "truncate", "count_in_full"),
@@ -100,6 +105,7 @@ def rich(seed: int) -> Problem:
         commitments=held,
         skus=[sku("gpu"), sku("old", "A100", 2)],
         price_paths=moving,
+        generations=coming,
         classes=[work_class(), work_class("batch", stage_kind="batch", interruptible=True, shortfall_usd_per_unit=12.0)],
         speeds=[("work", "H100", 1.0), ("work", "A100", 0.4), ("batch", "H100", 1.0), ("batch", "A100", 0.6)],
     )

@@ -115,6 +115,43 @@ class PricePaths(Table):
     probability: float = column("How likely it is; the plan takes the expected price.", optional=True, default=1.0, gt=0, le=1)
 
 
+class Generations(Table):
+    """A machine that is not on offer yet and succeeds one that is: it can be had as that one can, from its day on, at its own price."""
+
+    accelerator: str = column("Accelerator that is expected.", key=True)
+    workload: str = column(
+        "Class of work whose speed-up the row states; any = all that no other row names.", optional=True, default="any", key=True
+    )
+    succeeds: str = column("Accelerator it succeeds: one that is offered, or an earlier one of this table.")
+    available_p50: pd.Timestamp = column("Day from which it can be had, median.")
+    available_p90: pd.Timestamp = column(
+        "The same, 90th percentile; empty = half a year after the median (Blackwell was promised for 2024 and came in 2025).", optional=True
+    )
+    price_ratio: float = column(
+        "Price of its hour against the hour of the one it succeeds, on the same terms; empty = 1.7 (B200 against H100, median of seven"
+        " clouds in data/reference/prices; H100 against A100: 2.2).",
+        optional=True,
+        default=1.7,
+        gt=0,
+        le=20,
+    )
+    speedup_ratio: float = column(
+        "Work of its hour against the work of an hour of the one it succeeds; empty = 2.2 (MLPerf Training 4.1, November 2024: B200 against"
+        " H100, fine-tuning Llama 2 70B; pre-training GPT-3: 2.0).",
+        optional=True,
+        default=2.2,
+        gt=0,
+        le=100,
+    )
+    power_ratio: float = column(
+        "Power it draws against the one it succeeds; empty = 1.43 (B200: 1,000 W, H100: 700 W).", optional=True, default=1.43, gt=0, le=20
+    )
+    probability: float = column("How likely it comes at all.", optional=True, default=1.0, gt=0, le=1)
+    source_id: str = column("Source of the row.", optional=True, refers="sources.source_id")
+
+    days = order_rule("available_p50", "available_p90")
+
+
 class PriceStates(Table):
     """One state that prices by the hour may be in; the plan is made for all of them at once."""
 

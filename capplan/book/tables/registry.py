@@ -20,6 +20,7 @@ TABLES: dict[str, type[Table]] = {
     "offer_payments": offers.OfferPayments,
     "egress_prices": offers.EgressPrices,
     "price_paths": offers.PricePaths,
+    "generations": offers.Generations,
     "price_states": offers.PriceStates,
     "delivery_states": offers.DeliveryStates,
     "limits": contracts.Limits,

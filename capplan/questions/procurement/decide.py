@@ -20,12 +20,15 @@ from capplan.questions.procurement.program.limit_scope import known_limits
 from capplan.questions.procurement.program.second_stage import Recourse, build_recourse
 from capplan.questions.procurement.program.spend_agreements import contract_years
 from capplan.questions.procurement.supply.choices import Choices, list_choices
+from capplan.questions.procurement.supply.generations import not_there_yet
 from capplan.questions.procurement.supply.instalments import checked_instalments
 from capplan.questions.procurement.supply.market import Market, build_market
+from capplan.questions.procurement.supply.successors import with_generations
 from capplan.questions.procurement.supply.tiers import checked_tiers
 from capplan.questions.procurement.work.load import Work, lay_out, named_places
 from capplan.questions.procurement.work.service_levels import hold_level, level_notes
 from capplan.questions.procurement.work.states import States, cut_points, known_states, with_states
+from capplan.units import quarter_range
 
 
 @dataclass(frozen=True)
@@ -59,10 +62,11 @@ class Decided(Stated):
 
 def state_problem(problem: Problem) -> Stated:
     """Build the purchase program."""
+    problem, arrivals = with_generations(problem)
     a, demand, classes, offers = problem.assumptions, problem.demand, problem.classes, problem.offers
-    caps = known_limits(problem.limits, problem.sites, a)
+    caps = not_there_yet(known_limits(problem.limits, problem.sites, a), arrivals, quarter_range(a.first_quarter, a.horizon_quarters))
     runs = problem.speeds.loc[problem.speeds["class"].isin(demand["class"]), "accelerator"]
-    market = build_market(problem, runs, named_places(demand, classes, caps))
+    market = build_market(problem, runs, named_places(demand, classes, caps), arrivals)
     schedules = checked_instalments(problem.offer_payments, market.contracts, offers)
     states = known_states(problem.price_states, problem.delivery_states)
     tiers = checked_tiers(problem.offer_tiers, market.contracts, offers, a.price_factor)

@@ -30,7 +30,7 @@ class Problem:
     assumptions
         Dates, horizon, risk and all else that no table states.
     offers, skus, commitments, limits, assets, sites, spend_agreements, other_costs, offer_tiers, offer_payments, egress_prices,
-    price_paths, price_states,
+    price_paths, generations, price_states,
     delivery_states
         Tables of the book; None or empty where it has none. Of other costs only those billed by the provider of a spend agreement count.
     usage, workloads
@@ -58,6 +58,7 @@ class Problem:
     offer_payments: pd.DataFrame | None = None
     egress_prices: pd.DataFrame | None = None
     price_paths: pd.DataFrame | None = None
+    generations: pd.DataFrame | None = None
     price_states: pd.DataFrame | None = None
     delivery_states: pd.DataFrame | None = None
     usage: pd.DataFrame | None = None

@@ -11,7 +11,7 @@ import pandas as pd
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.supply.market import REPLACED, Market, held, short_term
-from capplan.questions.procurement.supply.price_paths import price_factors
+from capplan.questions.procurement.supply.price_paths import price_factors, worth_factors
 from capplan.questions.procurement.work.spans import YEAR
 
 
@@ -71,7 +71,7 @@ def moving_prices(market: Market, choices: Choices, a: ProcurementAssumptions) -
     later = np.arange(len(spans.quarter)) >= spans.planned
     days = timeline.middles[spans.quarter].where(~later, timeline.starts[np.minimum(spans.quarter + YEAR // 2, len(timeline.quarters) - 1)])
     found = {term: price_factors(pools.assign(term=term), market.price_paths, days, a) for term in ("on_demand", "spot")}
-    found["resale"] = price_factors(pools.assign(term=""), market.price_paths, days, a)
+    found["resale"] = worth_factors(pools.assign(term=""), market.price_paths, days, a)
     for word, roles in REPLACED.items():
         own = market.contracts[market.contracts["role"].isin(roles)]
         moves, today = price_factors(own, market.price_paths, days, a), pools[f"{word}_usd_per_hour"].to_numpy(float)

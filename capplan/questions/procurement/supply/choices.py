@@ -15,7 +15,7 @@ from capplan.questions.procurement.supply.delivery import bridge_usd
 from capplan.questions.procurement.supply.departures import DEPARTURE, departure_usd, departures_of
 from capplan.questions.procurement.supply.instalments import due
 from capplan.questions.procurement.supply.market import Market
-from capplan.questions.procurement.supply.price_paths import price_factors
+from capplan.questions.procurement.supply.price_paths import price_factors, worth_factors
 from capplan.questions.procurement.supply.sites import PaidPower, paid_power, rises, site_ends, space_usd
 from capplan.questions.procurement.supply.starts import renewals_of, starts_of
 from capplan.questions.procurement.supply.tiers import with_tiers
@@ -209,7 +209,7 @@ def list_choices(
         capex = machine["capex_usd"].to_numpy()[:, None] * lots[owned]
         upfront[owned] = begins[owned] * capex
         days = pd.DatetimeIndex(sorted(set(machine["end"])))
-        worth = price_factors(machine, market.price_paths, days, a)[
+        worth = worth_factors(machine, market.price_paths, days, a)[
             np.arange(len(machine)), days.get_indexer(pd.DatetimeIndex(machine["end"]))
         ][:, None]
         kept = np.minimum(a.residual_share * worth, 1.0)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.questions.procurement.supply.market import Market
-from capplan.questions.procurement.supply.price_paths import price_factors
+from capplan.questions.procurement.supply.price_paths import worth_factors
 from capplan.questions.procurement.supply.starts import signing
 from capplan.units import quarter_start
 
@@ -87,7 +87,7 @@ def departure_usd(
     """
     left, open_share = whole.sum(axis=1), 1 - table["prepaid_share"].to_numpy(float)
     days = pd.DatetimeIndex(sorted(set(table["start"])))
-    moves = price_factors(table, market.price_paths, days, a)[np.arange(len(table)), days.get_indexer(pd.DatetimeIndex(table["start"]))]
+    moves = worth_factors(table, market.price_paths, days, a)[np.arange(len(table)), days.get_indexer(pd.DatetimeIndex(table["start"]))]
     owed = open_share * left
     brought = table["resale_share"].to_numpy(float) * np.minimum(moves, 1.0) * left
     ways = {LEAVE: table["exit_cost_share"].to_numpy(float) * owed, SELL: owed - brought, EXCHANGE: owed - left}

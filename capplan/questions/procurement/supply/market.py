@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
@@ -14,7 +14,8 @@ from capplan.book.tables.registry import key_of
 from capplan.errors import CapplanError, nearest
 from capplan.questions.pricing import TERM_MONTHS, USAGE_TERMS, completed, price_hours
 from capplan.questions.procurement.problem import Problem
-from capplan.questions.procurement.supply.price_paths import path_notes
+from capplan.questions.procurement.supply.generations import Arrival, arrival_notes
+from capplan.questions.procurement.supply.price_paths import PriceMoves, path_notes
 from capplan.questions.procurement.work.spans import Spans
 from capplan.questions.procurement.work.timeline import Timeline
 
@@ -40,7 +41,7 @@ class Market:
     ----------
     pools
         provider, accelerator, place, geography, movable_only (short capacity blocks), reachable (some of the work may run there),
-        on_demand_offer, on_demand_usd_per_hour,
+        expected (its machine has not come yet), on_demand_offer, on_demand_usd_per_hour,
         on_demand_available_share (of what is asked for), spot_offer,
         spot_usd_per_hour, spot_useful_share, replacement_usd_per_hour and rediscount_usd_per_hour (what a short contract for capacity, or
         for a discount only,
@@ -59,7 +60,7 @@ class Market:
     contracts: pd.DataFrame
     holdings: pd.DataFrame
     notes: tuple[str, ...]
-    price_paths: pd.DataFrame | None = None
+    price_paths: PriceMoves = field(default_factory=PriceMoves)
 
 
 def role_of(term: str, discounts: str, guarantees_capacity: bool, name: str) -> str:
@@ -129,7 +130,7 @@ def attached(
             yield offer, known.loc[offer], part.reset_index(drop=True)
 
 
-def build_market(problem: Problem, accelerators: Iterable[str], named_places: Iterable[str]) -> Market:
+def build_market(problem: Problem, accelerators: Iterable[str], named_places: Iterable[str], arrivals: tuple[Arrival, ...] = ()) -> Market:
     """Group everything that can serve work into pools of one provider, accelerator and place.
 
     A place is a geography, or a provider's region where demand or a limit names that region.
@@ -142,6 +143,8 @@ def build_market(problem: Problem, accelerators: Iterable[str], named_places: It
         Accelerators on which some of the work runs; offers of others could never serve it and are left out.
     named_places
         Regions that demand, residency and limits name.
+    arrivals
+        Machines that are expected.
 
     Raises
     ------
@@ -203,6 +206,7 @@ def build_market(problem: Problem, accelerators: Iterable[str], named_places: It
     for frame in (priced, holdings):
         frame["pool"] = index.get_indexer(pd.MultiIndex.from_frame(frame[key]))
     pools["reachable"] = _reachable(problem, pools)
+    pools["expected"] = pools["accelerator"].isin([arrival.accelerator for arrival in arrivals if arrival.added])
     rate = "effective_usd_per_accelerator_hour"
     for term, share in (("on_demand", "available_share"), ("spot", "useful_share")):
         cheapest = priced[priced["term"] == term].sort_values([rate, "offer_id"]).drop_duplicates("pool").set_index("pool")
@@ -219,8 +223,9 @@ def build_market(problem: Problem, accelerators: Iterable[str], named_places: It
     contracts.loc[paid, "role"] = "full"
     for word, roles in REPLACED.items():
         pools[f"{word}_usd_per_hour"] = short_term(contracts[contracts["role"].isin(roles)]).reindex(pools.index)
-    notes = [*_notes(holdings, geography, table), *path_notes(problem.price_paths, priced)]
-    return Market(pools, contracts, holdings, tuple(notes), problem.price_paths)
+    said = [*path_notes(problem.price_paths, priced), *arrival_notes(arrivals, set(priced["sku"].map(machines["accelerator"])))]
+    notes = [*_notes(holdings, geography, table), *said]
+    return Market(pools, contracts, holdings, tuple(notes), PriceMoves(problem.price_paths, arrivals))
 
 
 def _reachable(problem: Problem, pools: pd.DataFrame) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 import numpy as np
@@ -10,11 +11,20 @@ import pandas as pd
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.book.terms import PROVIDER_KINDS
 from capplan.questions.pricing import USAGE_TERMS, completed
+from capplan.questions.procurement.supply.generations import Arrival, expected_price
 
 DAYS_PER_YEAR = 365.25
 
 
-def price_factors(about: pd.DataFrame, paths: pd.DataFrame | None, when: pd.DatetimeIndex, a: ProcurementAssumptions) -> np.ndarray:
+@dataclass(frozen=True)
+class PriceMoves:
+    """What moves prices: paths, and machines that are expected, each after those it succeeds."""
+
+    paths: pd.DataFrame | None = None
+    arrivals: tuple[Arrival, ...] = ()
+
+
+def price_factors(about: pd.DataFrame, moves: PriceMoves, when: pd.DatetimeIndex, a: ProcurementAssumptions) -> np.ndarray:
     r"""Return the expected price on some days against that of the plan's day, (rows, days).
 
     .. math:: f(t) = \prod_k \left(1 + p_k \left[(1+g_k)^{t}\,(1+s_k\,[t \ge t_k]) - 1\right]\right)
@@ -22,19 +32,21 @@ def price_factors(about: pd.DataFrame, paths: pd.DataFrame | None, when: pd.Date
     over the paths k that fit an offer, with g the change a year, s a step on day :math:`t_k` and p the probability; t is in years from the
     plan's day.
     Where none fits, a contract of a known kind of provider changes by its assumption, and everything else costs what it costs today.
+    A machine that is expected costs what it takes to do its work, whether it has come or not (see `generations.Arrival`).
 
     Parameters
     ----------
     about
         provider, accelerator, term of each row.
-    paths
-        Table price_paths; None where a book has none.
+    moves
+        Table price_paths, and machines that are expected.
     when
         Days; before the plan's day prices are today's.
     a
         The plan's day, and changes by kind of provider.
     """
     years = np.maximum((when - pd.Timestamp(a.as_of)) / pd.Timedelta(days=DAYS_PER_YEAR), 0.0)
+    paths = moves.paths
     rows = [] if paths is None or paths.empty else completed(paths, "price_paths").to_dict("records")
     found = np.ones((len(about), len(when)))
     for i, offer in enumerate(about.to_dict("records")):
@@ -44,6 +56,16 @@ def price_factors(about: pd.DataFrame, paths: pd.DataFrame | None, when: pd.Date
             found[i] *= 1 + row["probability"] * ((1 + row["change_share_per_year"]) ** years * (1 + step) - 1)
         if not mine and offer["term"] not in (*USAGE_TERMS, "owned"):
             found[i] *= (1 + _usual_change(offer["provider"], a)) ** years
+        if moves.arrivals:
+            found[i] *= expected_price(moves.arrivals, str(offer["accelerator"]), when)
+    return found
+
+
+def worth_factors(about: pd.DataFrame, moves: PriceMoves, when: pd.DatetimeIndex, a: ProcurementAssumptions) -> np.ndarray:
+    """Return what machines bring on some days against today, (rows, days): nobody pays more for their work than on a successor."""
+    found = price_factors(about, moves, when, a)
+    for arrival in moves.arrivals:
+        found[(about["accelerator"] == arrival.succeeds).to_numpy()] *= arrival.outdated(when)
     return found
 
 

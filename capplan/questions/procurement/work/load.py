@@ -125,7 +125,7 @@ def lay_out(
     )
     rows = wide.columns.to_frame(index=False)
     rate = _rates(rows, known, speeds, market.pools)
-    rows = _priced_rows(rows, known, rate, a)
+    rows = _priced_rows(rows, known, _today(rate, market.pools), a)
     speed = rate / rows["fastest"].to_numpy()[:, None]
     planned = pd.MultiIndex.from_product(
         [timeline.horizon, paths["path"], sorted(hours["block"].unique())], names=["quarter", "path", "block"]
@@ -219,6 +219,12 @@ def _rates(rows: pd.DataFrame, known: pd.DataFrame, speeds: pd.DataFrame, pools:
                 "Add an offer there, or change the region or residency"
             )
     return found
+
+
+def _today(rate: np.ndarray, pools: pd.DataFrame) -> np.ndarray:
+    """Leave out what has not come yet, where something else can do the work: it neither sets a unit of work nor the price of missing it."""
+    now = np.where(pools["expected"].to_numpy(bool), 0.0, rate)
+    return np.where(now.any(axis=1, keepdims=True), now, rate)
 
 
 def _priced_rows(rows: pd.DataFrame, known: pd.DataFrame, rate: np.ndarray, a: ProcurementAssumptions) -> pd.DataFrame:
