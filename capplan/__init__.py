@@ -34,22 +34,6 @@ _PUBLIC = {
     "trace_frontier": "capplan.questions.procurement",
     "solve_two_stage": "capplan.optimize.two_stage",
     "TwoStage": "capplan.optimize.two_stage",
-    "show_book": "capplan.outputs.views.all_questions",
-    "show_cluster": "capplan.outputs.views.all_questions",
-    "show_crossover": "capplan.outputs.views.all_questions",
-    "show_demand": "capplan.outputs.views.all_questions",
-    "show_frontier": "capplan.outputs.views.all_questions",
-    "show_pricing": "capplan.outputs.views.all_questions",
-    "show_serving": "capplan.outputs.views.all_questions",
-    "show_portfolio": "capplan.outputs.views.all_questions",
-    "show_split": "capplan.outputs.views.all_questions",
-    "show_procurement": "capplan.outputs.views.all_questions",
-    "show_procurement_at_once": "capplan.outputs.views.all_questions",
-    "show_training": "capplan.outputs.views.all_questions",
-    "show_scaling": "capplan.outputs.views.all_questions",
-    "show_goodput": "capplan.outputs.views.all_questions",
-    "show_placement": "capplan.outputs.views.all_questions",
-    "show_plan": "capplan.outputs.views.all_questions",
     "check_parameters": "capplan.outputs.lab.given",
     "explore": "capplan.outputs.lab.explore",
     "meeting": "capplan.outputs.lab.board",
@@ -57,11 +41,16 @@ _PUBLIC = {
 }
 
 
+#: Where every question has its `show_NAME`.
+_SHOWN = "capplan.outputs.views.all_questions"
+
+
 def __getattr__(name: str) -> Any:
-    if name in _PUBLIC:
-        return getattr(import_module(_PUBLIC[name]), name)
+    place = _PUBLIC.get(name, _SHOWN if name.startswith("show_") else "")
+    if place and hasattr(import_module(place), name):
+        return getattr(import_module(place), name)
     raise AttributeError(f"module 'capplan' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*_PUBLIC, "__version__"])
+    return sorted([*_PUBLIC, "__version__", *(name for name in dir(import_module(_SHOWN)) if name.startswith("show_"))])

@@ -15,21 +15,14 @@ import pandas as pd
 from babel import Locale
 from babel.numbers import get_currency_precision, get_currency_symbol, is_currency
 
+from capplan.contract_kinds import KINDS
+
 #: Language and region of all texts.
 LOCALE = "en_US"
 #: Terms of contracts, and the other sources of capacity and cost, as every table, chart and sentence names them.
-TERM_NAMES = {
+TERM_NAMES = {name: kind.shown for name, kind in KINDS.items()} | {
     "existing": "Existing contracts",
-    "owned": "Owned",
-    "lease": "Leased",
-    "reserved_3y": "Reserved, 3 years",
-    "reserved_1y": "Reserved, 1 year",
     "committed": "Committed",
-    "savings_plan_3y": "Savings plan, 3 years",
-    "savings_plan_1y": "Savings plan, 1 year",
-    "capacity_block": "Capacity block",
-    "on_demand": "On demand",
-    "spot": "Spot",
     "api": "API",
     "shortfall": "Shortfall (imputed)",
 }

@@ -28,11 +28,10 @@ from capplan.book.roadmap import fill_parameters
 from capplan.book.rules import check_tables
 from capplan.book.scenario import Change, Scenario, build_scenario
 from capplan.book.tables.registry import REFERENCE_TABLES, TABLES, columns_of, key_of, meaning_of
+from capplan.contract_kinds import SHEET_TERMS
 from capplan.errors import BookError, CapplanError, Fault, MissingTableError, nearest
 from capplan.scratch import scratch
 
-#: Terms that price sheets list; a sheet's offer takes the place of the reference's.
-SHEET_TERMS = ("on_demand", "spot", "reserved_1y", "reserved_3y", "savings_plan_1y", "savings_plan_3y")
 #: Largest book.yaml: it holds a few assumptions.
 MOST_YAML_MEGABYTES = 1
 

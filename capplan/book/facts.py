@@ -9,18 +9,11 @@ from pathlib import Path
 import pandas as pd
 
 from capplan.book.reader import read_table
+from capplan.contract_kinds import NO_DEARER
 from capplan.errors import Fault
 
 #: Prices stand in one file a provider, so that an update is one file; owned machines in the table itself.
 SHEETS = {"offers": "prices"}
-#: Terms whose price must not rise: the left is no dearer than the right, in one region.
-NO_DEARER = (
-    ("spot", "on_demand"),
-    ("reserved_1y", "on_demand"),
-    ("reserved_3y", "reserved_1y"),
-    ("savings_plan_1y", "on_demand"),
-    ("savings_plan_3y", "savings_plan_1y"),
-)
 #: Peaks of a data sheet in units of the 16-bit one: with a factor outside these a figure is a sparse one, or in another unit.
 PEAK_RATIOS = {"fp8_tflops": (1.0, 4.0), "fp4_tflops": (1.8, 8.0)}
 #: Prices of a machine in different regions of a provider differ by less than this factor.

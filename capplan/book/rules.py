@@ -6,13 +6,12 @@ import pandas as pd
 
 from capplan.book.tables.registry import columns_of
 from capplan.book.terms import COUNTS, MEASURES
+from capplan.contract_kinds import STATED_LENGTH, TERM_MONTHS
 from capplan.errors import Fault, nearest, sentence
 
 Tables = dict[str, pd.DataFrame]
 #: Price columns that may be zero: an owned machine has a purchase price instead.
 FREE_TERMS = ("owned",)
-TERM_MONTHS = {"reserved_1y": 12.0, "reserved_3y": 36.0, "savings_plan_1y": 12.0, "savings_plan_3y": 36.0}
-STATED_LENGTH = ("lease", "capacity_block")
 PROBABILITY_TOLERANCE = 1e-6
 #: Fewer parameters or tokens of a training run than this are billions or trillions typed without their zeros: the column, the least, the
 #: unit, its name.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-TERMS = ["on_demand", "spot", "reserved_1y", "reserved_3y", "savings_plan_1y", "savings_plan_3y", "capacity_block", "owned", "lease"]
+from capplan.contract_kinds import KINDS
+
+TERMS = list(KINDS)
 DISCOUNTS = ["units", "usd_per_hour", "none"]
 LIMIT_KINDS = [
     "on_demand_accelerators",

@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 from pydantic import Field
 
+from capplan.book.terms import TERMS
 from capplan.errors import BookError, Fault
 from capplan.ingest.cells import Wanted, convert
 from capplan.ingest.ingested import Ingested, shaped, stem_of
@@ -107,9 +108,7 @@ def read_contracts(file: Path, options: ContractOptions, book: Path | None = Non
     term = rows["term"].str.lower().str.replace(r"[^a-z0-9]+", "_", regex=True)
     kind = pd.Series(["savings_plan" if isinstance(text, str) and "savings" in text else "reserved" for text in term], index=rows.index)
     by_length = kind + pd.Series(["_1y" if length <= ONE_YEAR_DAYS else "_3y" for length in days], index=rows.index)
-    stated = term.isin(
-        ["on_demand", "spot", "reserved_1y", "reserved_3y", "savings_plan_1y", "savings_plan_3y", "lease", "capacity_block", "owned"]
-    )
+    stated = term.isin(TERMS)
     rows["term"] = term.where(stated, by_length)
     if not stated.all():
         notes.append(f"{int((~stated).sum())} contracts state no term that capplan knows; it was taken from their length.")

@@ -7,14 +7,10 @@ import pandas as pd
 
 from capplan.book.scenario import PricingAssumptions
 from capplan.book.tables.registry import columns_of
+from capplan.contract_kinds import TERM_MONTHS, USAGE_TERMS
 from capplan.errors import CapplanError, nearest
 from capplan.questions.reliability import useful_share
 from capplan.units import HOURS_PER_AVERAGE_MONTH, HOURS_PER_YEAR
-
-#: Length of the terms whose name says it.
-TERM_MONTHS = {"reserved_1y": 12.0, "reserved_3y": 36.0, "savings_plan_1y": 12.0, "savings_plan_3y": 36.0}
-#: Terms without a contract: pay for an hour, get an hour.
-USAGE_TERMS = ("on_demand", "spot")
 
 
 def completed(frame: pd.DataFrame, table: str) -> pd.DataFrame:

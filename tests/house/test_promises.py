@@ -12,6 +12,7 @@ import pytest
 
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow
 USAGE = 'class Usage(Table):\n    """Measured work of one interval."""\n\n'
 PRICING = 'class PricingAssumptions(Timeline):\n    """What an accelerator-hour really costs."""\n\n'
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -22,7 +23,15 @@ def tree(tmp_path: Path) -> Path:
     """Return a copy of the code and its data."""
     for name in ("capplan", "data"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return tmp_path
+
+
+def touched(tree: Path) -> list[str]:
+    """Return the files of the copy that are new or differ."""
+    files = (file for file in tree.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
+    names = ((file, file.relative_to(tree)) for file in files)
+    return sorted(str(name) for file, name in names if not (ROOT / name).is_file() or (ROOT / name).read_bytes() != file.read_bytes())
 
 
 def edit(tree: Path, place: str, before: str, after: str) -> None:
@@ -36,7 +45,7 @@ def edit(tree: Path, place: str, before: str, after: str) -> None:
 
 def run(tree: Path, code: str) -> str:
     """Run a few lines against the copy."""
-    environment = {**os.environ, "PYTHONPATH": str(tree)}
+    environment = {**os.environ, "PYTHONPATH": f"{tree}{os.pathsep}{ROOT}"}
     done = subprocess.run([sys.executable, "-c", code], cwd=tree, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout.strip()
@@ -118,3 +127,86 @@ def test_a_price_a_machine_and_an_accelerator(tree: Path) -> None:
         "print(prices.set_index('offer_id').at['z-od', 'billed_usd_per_accelerator_hour'])\n"
     )
     assert float(run(tree, code)) == pytest.approx(1.0)
+
+
+def test_a_kind_of_contract(tree: Path) -> None:
+    kind = '    "reserved_2y": Kind("Reserved, 2 years", "#123456", 35, 24.0, renewable=True, no_dearer_than="reserved_1y"),\n'
+    edit(tree, "capplan/contract_kinds.py", "KINDS = {\n", "KINDS = {\n" + kind)
+    code = (
+        "from capplan import plan_purchases\nfrom capplan.outputs.charts.theme import STACK_ORDER, TERM_COLOURS\n"
+        "from capplan.text import words\n"
+        "from tests.cases.procurement_cases import assumptions, demand, offer, problem\n"
+        "two = offer('two', 'reserved_2y', 1.0, discounts='units', guarantees_capacity=True)\n"
+        "found = plan_purchases(problem(demand([[10.0, 10.0]]), [offer('od', 'on_demand', 4.0), two], assumptions()))\n"
+        "bought = found.purchases.iloc[0]\n"
+        "print(bought['term'], bought['machines'], bought['end_quarter'])\n"
+        "print(words('reserved_2y'), TERM_COLOURS['reserved_2y'], STACK_ORDER.index('reserved_2y') - STACK_ORDER.index('reserved_3y'))\n"
+    )
+    assert run(tree, code).split("\n") == ["reserved_2y 10.0 2028Q4", "Reserved, 2 years #123456 1"]
+    assert touched(tree) == ["capplan/contract_kinds.py"]
+
+
+def test_a_limit(tree: Path) -> None:
+    edit(tree, "capplan/book/terms.py", "LIMIT_KINDS = [\n", 'LIMIT_KINDS = [\n    "begun_lots",\n')
+    place = "capplan/questions/procurement/program/limit_rows.py"
+    rule = (
+        "def begun_lots(limit: Limit, given: LimitRows) -> None:\n"
+        '    r"""Lots that begin in a quarter: :math:`\\sum_{j: q_j = q} x_j \\le L`."""\n'
+        "    for quarter in given.choices.timeline.horizon:\n"
+        '        begins = (given.choices.table["quarter"] == quarter).to_numpy() * 1.0\n'
+        '        given.add(limit, quarter, begins, float(limit["amount"]))\n\n\n'
+    )
+    edit(tree, place, "#: The function that writes each kind of limit", rule + "#: The function that writes each kind of limit")
+    edit(tree, place, '    "quota_accelerators": quota,\n', '    "quota_accelerators": quota,\n    "begun_lots": begun_lots,\n')
+    code = (
+        "from capplan import plan_purchases\n"
+        "from tests.cases.procurement_cases import assumptions, demand, offer, problem\n"
+        "offers = [offer('od', 'on_demand', 4.0), offer('year', 'reserved_1y', 1.0)]\n"
+        "for limits in ([], [{'limit_id': 'cap', 'kind': 'begun_lots', 'amount': 3.0}]):\n"
+        "    found = plan_purchases(problem(demand([[10.0, 10.0]]), offers, assumptions(), limits=limits)).purchases\n"
+        "    print(found.groupby('quarter')['machines'].sum().tolist())\n"
+    )
+    assert run(tree, code).split("\n") == ["[10.0]", "[3.0, 3.0]"]
+    assert touched(tree) == ["capplan/book/terms.py", place]
+
+
+def test_a_question_takes_five_files_beside_its_own_folder(tree: Path) -> None:
+    own = tree / "capplan" / "questions" / "shelf"
+    own.mkdir()
+    (own / "__init__.py").write_text(
+        '"""How much stands on the shelf?"""\n\nfrom capplan.questions.shelf.count import count_shelf as count_shelf\n'
+    )
+    (own / "count.py").write_text(
+        '"""Machines without work."""\n\nfrom __future__ import annotations\n\nimport pandas as pd\n\n\n'
+        'def count_shelf(skus: pd.DataFrame) -> int:\n    """Count the kinds of machines."""\n    return len(skus)\n'
+    )
+    (tree / "capplan" / "outputs" / "views" / "shelf.py").write_text(
+        '"""The view of the shelf."""\n\nfrom __future__ import annotations\n\nfrom capplan.book.book import Book\n'
+        "from capplan.book.scenario import Scenario\nfrom capplan.outputs.views.view import View\n"
+        "from capplan.questions.shelf import count_shelf\n\n\n"
+        'def show_shelf(book: Book, scenario: Scenario) -> View:\n    """Show it."""\n    skus = book.get("skus")\n'
+        '    return View(f"{count_shelf(skus)} kinds.", {}, skus, float(count_shelf(skus)), "kinds", ())\n'
+    )
+    views = "capplan/outputs/views/all_questions.py"
+    edit(
+        tree,
+        views,
+        "from capplan.outputs.views.split",
+        "from capplan.outputs.views.shelf import show_shelf\nfrom capplan.outputs.views.split",
+    )
+    edit(tree, views, '    "split": show_split,\n', '    "split": show_split,\n    "shelf": show_shelf,\n')
+    edit(tree, "pyproject.toml", '    "placement",\n    "portfolio', '    "placement",\n    "shelf",\n    "portfolio')
+    (tree / "notebooks").mkdir()
+    notebook = (ROOT / "notebooks" / "10_split.ipynb").read_text(encoding="utf-8").replace("show_split", "show_shelf")
+    (tree / "notebooks" / "15_shelf.ipynb").write_text(notebook, encoding="utf-8")
+    (tree / "tests" / "questions").mkdir(parents=True)
+    (tree / "tests" / "questions" / "test_shelf.py").write_text("from capplan.questions.shelf import count_shelf\n")
+    code = (
+        "import sys, capplan\nfrom importlinter.cli import lint_imports\nfrom capplan.outputs.views.all_questions import VIEWS\n"
+        "book = capplan.load_book('data/enterprise')\n"
+        "print(VIEWS['shelf'] is capplan.show_shelf, 'show_shelf' in dir(capplan), capplan.show_shelf(book, book.scenario).value > 10)\n"
+        "sys.exit(lint_imports(no_cache=True))\n"
+    )
+    assert run(tree, code).startswith("True True True")
+    beside = [name for name in touched(tree) if not name.startswith("capplan/questions/shelf/")]
+    assert len(beside) == 5, beside

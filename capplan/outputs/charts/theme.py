@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from capplan.contract_kinds import KINDS
 from capplan.errors import CapplanError, nearest
 from capplan.outputs.charts.altair_quickly import alt
 from capplan.text import TERM_NAMES, currency_of, sign_of
@@ -27,37 +28,12 @@ MAX_SERIES = 16
 X_TITLE, Y_TITLE, PANEL_TITLE = 95, 42, 24
 INK, MUTED, GRID = "#1f2a33", "#55636e", "#dfe4e8"
 
-TERM_COLOURS = {
-    "owned": "#421d65",
-    "existing": "#3a3e40",
-    "reserved_3y": "#0045a5",
-    "lease": "#6b4d7a",
-    "shortfall": "#cf011c",
-    "committed": "#087bbc",
-    "savings_plan_3y": "#578d86",
-    "reserved_1y": "#638dff",
-    "capacity_block": "#7db066",
-    "api": "#b9abd8",
-    "savings_plan_1y": "#85d2ab",
-    "on_demand": "#ffca69",
-    "spot": "#fae439",
-}
-# From the ground up: what is owned and signed, then what can be left, then what is missing.
-STACK_ORDER = (
-    "existing",
-    "owned",
-    "lease",
-    "reserved_3y",
-    "reserved_1y",
-    "committed",
-    "savings_plan_3y",
-    "savings_plan_1y",
-    "capacity_block",
-    "on_demand",
-    "spot",
-    "api",
-    "shortfall",
-)
+#: Colour and place from the ground up of what is no kind of contract.
+_OTHERS = {"existing": ("#3a3e40", 0), "committed": ("#087bbc", 50), "api": ("#b9abd8", 110), "shortfall": ("#cf011c", 120)}
+_SHOWN = {name: (kind.colour, kind.stack) for name, kind in KINDS.items()} | _OTHERS
+TERM_COLOURS = {name: colour for name, (colour, _) in _SHOWN.items()}
+#: From the ground up: what is owned and signed, then what can be left, then what is missing.
+STACK_ORDER = tuple(sorted(_SHOWN, key=lambda name: _SHOWN[name][1]))
 SERIES_COLOURS = ("#004153", "#d47a31", "#02694c", "#4ac2f7", "#9c0011", "#008aaa", "#c6268a", "#de8e86")
 SERIES_DASHES: tuple[list[int], ...] = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3])
 SERIES_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")

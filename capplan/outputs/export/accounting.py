@@ -6,27 +6,10 @@ import pandas as pd
 
 from capplan.answers.finished_plan import Plan
 from capplan.book.book import Book
+from capplan.contract_kinds import KINDS
 from capplan.outputs.export.budget import mapped_accounts
 from capplan.units import quarter_end, quarter_range
 
-#: Terms by which a customer may have the use of machines that are named, or as good as named.
-BY_TERM = {
-    "owned": ("yes", "yes", "no lease: the machines are one's own, property and equipment"),
-    "lease": ("yes", "yes", "lease: machines are named and the customer directs their use"),
-    "capacity_block": ("no", "no", "service: the provider may put any machine in, for a booked time"),
-    "reserved_1y": (
-        "to be confirmed",
-        "to be confirmed",
-        "service unless the contract names machines that the provider may not put others in for",
-    ),
-    "reserved_3y": (
-        "to be confirmed",
-        "to be confirmed",
-        "service unless the contract names machines that the provider may not put others in for",
-    ),
-    "savings_plan_1y": ("no", "no", "service: only a price is agreed, no machine"),
-    "savings_plan_3y": ("no", "no", "service: only a price is agreed, no machine"),
-}
 #: Where what is paid, owed and expensed is posted without an account map.
 BALANCE = {"payable": "accounts payable", "bank": "bank", "prepaid": "prepaid expenses", "machines": "property and equipment"}
 
@@ -54,7 +37,7 @@ def lease_flags(plan: Plan, book: Book) -> pd.DataFrame:
     ]
     found = []
     for name, status, term, start, end in rows:
-        asset, control, proposal = BY_TERM.get(term, ("to be confirmed", "to be confirmed", "read the contract"))
+        asset, control, proposal = KINDS[term].lease
         found.append((name, status, term, asset, control, (end - start).days + 1 > 366, proposal, ""))
     columns = ["contract_id", "status", "term", "identified_asset", "control", "longer_than_a_year", "proposal", "confirmed_by"]
     return pd.DataFrame(found, columns=columns)

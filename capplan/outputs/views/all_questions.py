@@ -139,26 +139,8 @@ def show_pricing(book: Book, scenario: Scenario) -> View:
     )
 
 
-__all__ = [
-    "VIEWS",
-    "View",
-    "show_book",
-    "show_cluster",
-    "show_crossover",
-    "show_demand",
-    "show_frontier",
-    "show_goodput",
-    "show_placement",
-    "show_plan",
-    "show_portfolio",
-    "show_pricing",
-    "show_procurement",
-    "show_procurement_at_once",
-    "show_scaling",
-    "show_serving",
-    "show_split",
-    "show_training",
-]
+#: Beside the views of the questions below.
+__all__ = ["VIEWS", "View", "show_frontier", "show_procurement_at_once"]
 #: Views by question: the stems of the notebooks.
 VIEWS: dict[str, Callable[[Book, Scenario], View]] = {
     "start_here": show_book,

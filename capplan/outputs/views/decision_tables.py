@@ -10,8 +10,8 @@ import pandas as pd
 from capplan.answers.finished_plan import Plan
 from capplan.answers.sums import in_currency, quarters_of
 from capplan.book.book import Book
+from capplan.contract_kinds import TERM_MONTHS
 from capplan.outputs.views.unit_tables import discounted_hours
-from capplan.questions.pricing import TERM_MONTHS
 from capplan.text import listed
 from capplan.units import add_months, quarter_end, quarter_hours, quarter_of, quarter_range, quarter_start
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.book.assumptions.crossover import CrossoverAssumptions
+from capplan.contract_kinds import UNSTEADY_TERMS
 from capplan.quantiles import weighted_quantiles
 from capplan.questions.demand import Forecast
 from capplan.questions.serving.size_fleet import allowed_wait, held_seconds, replicas_for
@@ -173,7 +174,7 @@ def terms_of(prices: pd.DataFrame, accelerator: str) -> pd.DataFrame:
     DataFrame
         term, term_months (empty = by the hour), usd_per_accelerator_hour, provider.
     """
-    part = prices[(prices["accelerator"] == accelerator) & ~prices["term"].isin(["spot", "capacity_block"])]
+    part = prices[(prices["accelerator"] == accelerator) & ~prices["term"].isin(UNSTEADY_TERMS)]
     cheapest = (
         part.sort_values(["effective_usd_per_accelerator_hour", "offer_id"]).drop_duplicates("term").sort_values("term", ignore_index=True)
     )

@@ -10,8 +10,9 @@ from scipy.optimize import linprog
 
 from capplan.book.factors import scaled_limits
 from capplan.book.scenario import ProcurementAssumptions
+from capplan.contract_kinds import UNSTEADY_TERMS, USAGE_TERMS
 from capplan.errors import CapplanError
-from capplan.questions.pricing import USAGE_TERMS, completed
+from capplan.questions.pricing import completed
 from capplan.units import quarter_index, quarter_start
 
 Array = np.ndarray
@@ -160,7 +161,7 @@ def build_pools(
         speed = part.drop_duplicates("class").set_index("class")["work_per_accelerator_hour"].reindex(members).to_numpy(float)
         here = prices[(prices["accelerator"] == accelerator) & (prices["geography"] == geography)]
         rate = here.groupby("term")["effective_usd_per_accelerator_hour"].min()
-        contracts = here[~here["term"].isin([*USAGE_TERMS, "capacity_block", "owned"])].sort_values(
+        contracts = here[~here["term"].isin([*USAGE_TERMS, *UNSTEADY_TERMS, "owned"])].sort_values(
             ["effective_usd_per_accelerator_hour", "offer_id"]
         )
         contracts = contracts.drop_duplicates("term").rename(columns={"effective_usd_per_accelerator_hour": "usd_per_hour"})
@@ -214,7 +215,7 @@ def lay_out(
     )
     overall = (demand["probability"] * demand["hours"] * demand["work_per_hour"]).groupby([demand["class"], demand["region"]]).mean()
     mean = mean.where(mean > 0, overall.reindex(mean.index)).clip(lower=1e-9)
-    usable = prices[~prices["term"].isin(["spot", "capacity_block", "owned"])]
+    usable = prices[~prices["term"].isin([*UNSTEADY_TERMS, "owned"])]
     rate = usable.groupby(POOL)["effective_usd_per_accelerator_hour"].min()
     opens = quarter_start(a.first_quarter)
     live = holdings[(holdings["start"] <= opens) & (holdings["end"] > opens)]

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from capplan.contract_kinds import RENEWABLE_TERMS
 from capplan.questions.procurement.supply.choices import Choices
-from capplan.questions.procurement.supply.departures import DEPARTURE, EXCHANGE, EXCHANGED_INTO
+from capplan.questions.procurement.supply.departures import DEPARTURE, EXCHANGE
 
 
 def departure_rules(choices: Choices, lots: list[Any]) -> list[tuple[Any, str]]:
@@ -30,7 +31,7 @@ def departure_rules(choices: Choices, lots: list[Any]) -> list[tuple[Any, str]]:
         own = [*part.index.tolist(), *renewed.tolist()]
         rules.append((modelling.lpSum(lots[j] for j in own) <= float(part["maximum_lots"].iloc[0]), f"machines of {contract}"))
     worth = np.abs(choices.running_usd + choices.upfront_usd).sum(axis=1)
-    bought = (table["kind"] == "offer") & table["term"].isin(EXCHANGED_INTO)
+    bought = (table["kind"] == "offer") & table["term"].isin(RENEWABLE_TERMS)
     for (provider, quarter), part in table[leaving & (table["way"] == EXCHANGE)].groupby(["provider", "quarter"], sort=True):
         into = np.flatnonzero((bought & (table["provider"] == provider) & (table["quarter"] == quarter)).to_numpy())
         terms = {lots[j]: -float(worth[j]) for j in into.tolist()} | {lots[j]: float(worth[j]) for j in part.index.tolist()}

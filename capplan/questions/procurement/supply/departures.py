@@ -16,8 +16,6 @@ from capplan.units import quarter_start
 
 DEPARTURE = "departure"
 LEAVE, SELL, EXCHANGE = "leave", "sell", "exchange"
-#: What an exchange may go into: contracts of the same provider, with a term of their own.
-EXCHANGED_INTO = ("reserved_1y", "reserved_3y", "savings_plan_1y", "savings_plan_3y", "lease")
 
 
 def departures_of(holding: dict[Hashable, Any], quarters: list[str], a: ProcurementAssumptions) -> list[dict[Hashable, Any]]:

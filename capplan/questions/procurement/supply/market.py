@@ -11,20 +11,17 @@ import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.book.tables.registry import key_of
+from capplan.contract_kinds import PHYSICAL_TERMS, RENEWABLE_TERMS, USAGE_TERMS
 from capplan.errors import CapplanError, nearest
-from capplan.questions.pricing import TERM_MONTHS, USAGE_TERMS, completed, price_hours
+from capplan.questions.pricing import completed, price_hours
 from capplan.questions.procurement.problem import Problem
 from capplan.questions.procurement.supply.generations import Arrival, arrival_notes
 from capplan.questions.procurement.supply.price_paths import PriceMoves, path_notes
 from capplan.questions.procurement.work.spans import Spans
 from capplan.questions.procurement.work.timeline import Timeline
 
-#: Contracts that put a machine there, whatever their discount says.
-PHYSICAL_TERMS = ("owned", "lease", "capacity_block")
 #: A capacity block shorter than this serves work that can be moved into its weeks, and no other.
 SHORT_BLOCK_MONTHS = 3.0
-#: Terms that a provider renews; a capacity block is booked anew, and what is owned stays.
-RENEWABLE_TERMS = (*TERM_MONTHS, "lease")
 ANYWHERE = "any"
 #: What a contract free after a year replaces once the horizon is over, by roles of contracts.
 REPLACED = {"replacement": ("full",), "rediscount": ("units", "dollars")}

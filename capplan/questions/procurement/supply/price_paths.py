@@ -10,7 +10,8 @@ import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.book.terms import PROVIDER_KINDS
-from capplan.questions.pricing import USAGE_TERMS, completed
+from capplan.contract_kinds import USAGE_TERMS
+from capplan.questions.pricing import completed
 from capplan.questions.procurement.supply.generations import Arrival, expected_price
 
 DAYS_PER_YEAR = 365.25

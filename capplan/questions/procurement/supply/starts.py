@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions
+from capplan.contract_kinds import TERM_MONTHS
 from capplan.errors import CapplanError
-from capplan.questions.pricing import TERM_MONTHS
 from capplan.units import DAYS_PER_MONTH, add_months, quarter_of, quarter_start
 
 
