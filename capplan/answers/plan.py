@@ -72,7 +72,7 @@ Progress = Callable[[str], None]
 #: Tables that decide the forecast.
 DEMAND_TABLES = ("usage", "events", "training_runs", "workloads", "speeds")
 STATED_TABLES = ("growth_statements", "planner_forecasts")
-#: What the last decision about a book left for the next one, by name of the book.
+#: What the last decision about a book left for the next one, by digest of the book it was read as.
 _left: dict[str, Warm] = {}
 
 
@@ -211,16 +211,16 @@ def cost_of(book: Book, scenario: Scenario, warm: Warm | None = None) -> tuple[f
 def _leave(book: Book, found: Decided) -> None:
     """Keep what a decision leaves for the next one about the same book."""
     if found.solution.warm is not None:
-        _left[book.name] = found.solution.warm
+        _left[book.origin] = found.solution.warm
 
 
 def first_answer_of(book: Book, scenario: Scenario) -> FirstAnswer | None:
     """Decide from what the last decision left, and stop early; None where the full answer is known, or nothing is left to start from."""
     full = key_of(f"purchases-{work_digest(scenario)}", book, PURCHASE_TABLES, scenario.section(ProcurementAssumptions))
-    if is_remembered(full) or book.name not in _left:
+    if is_remembered(full) or book.origin not in _left:
         return None
     quick = scenario.replaced(gap_share=max(scenario.gap_share, FIRST_GAP))
-    found = decide(problem_of(book, quick), warm=_left[book.name], proof=QUICK)
+    found = decide(problem_of(book, quick), warm=_left[book.origin], proof=QUICK)
     _leave(book, found)
     return first_answer(found)
 

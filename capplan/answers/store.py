@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +23,12 @@ Answer = TypeVar("Answer")
 SHARED = "CAPPLAN_ANSWERS"
 #: Answers kept in memory; enough for a slider to go back and forth.
 KEPT = 24
+#: Answers kept in the shared folder.
+SHARED_MOST = 600
 _answers: OrderedDict[str, Any] = OrderedDict()
+#: Threads of one process share the memory: one looks at a time, and an answer that one is computing the others wait for.
+_guard = threading.Lock()
+_computing: dict[str, threading.RLock] = {}
 
 
 def key_of(step: str, book: Book, tables: tuple[str, ...], section: Section) -> str:
@@ -38,32 +44,63 @@ def remembered(step: str, book: Book, tables: tuple[str, ...], section: Section,
     another section never recomputes it. The folder lets a report's notebook show the plan that was just made.
     """
     key = key_of(step, book, tables, section)
+    with _guard:
+        turn = _computing.setdefault(key, threading.RLock())
+    try:
+        with turn:
+            found, answer = _kept(key)
+            if not found:
+                answer = compute()
+            _keep(key, answer)
+    finally:
+        with _guard:
+            _computing.pop(key, None)
+    return answer
+
+
+def _kept(key: str) -> tuple[bool, Any]:
+    """Look for an answer in memory, then in the shared folder."""
+    with _guard:
+        if key in _answers:
+            return True, _answers[key]
     file = _file(key)
-    if key in _answers:
-        answer = _answers[key]
-    elif file is not None and file.is_file():
-        answer = pickle.loads(file.read_bytes())  # noqa: S301 - written by this run into its own private folder
-    else:
-        answer = compute()
+    if file is not None and file.is_file():
+        return True, pickle.loads(file.read_bytes())  # noqa: S301 - written by this run into its own private folder
+    return False, None
+
+
+def _keep(key: str, answer: Any) -> None:
+    """Keep an answer in memory, where the oldest go, and in the shared folder, which keeps as many of each as a meeting may need."""
+    file = _file(key)
     if file is not None and not file.exists():
-        draft = file.with_suffix(f".{os.getpid()}")
+        draft = file.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
         draft.write_bytes(pickle.dumps(answer))
         draft.replace(file)
-    _answers[key] = answer
-    _answers.move_to_end(key)
-    while len(_answers) > KEPT:
-        _answers.popitem(last=False)
-    return answer
+        _thin(file.parent)
+    with _guard:
+        _answers[key] = answer
+        _answers.move_to_end(key)
+        while len(_answers) > KEPT:
+            _answers.popitem(last=False)
+
+
+def _thin(folder: Path) -> None:
+    """Drop the oldest answers of a shared folder that a server fills for weeks."""
+    files = sorted(folder.glob("*.pickle"), key=lambda file: file.stat().st_mtime if file.exists() else 0.0)
+    for file in files[:-SHARED_MOST]:
+        file.unlink(missing_ok=True)
 
 
 def is_remembered(key: str) -> bool:
     """Tell whether an answer is in memory."""
-    return key in _answers
+    with _guard:
+        return key in _answers
 
 
 def forget() -> None:
     """Empty the memory."""
-    _answers.clear()
+    with _guard:
+        _answers.clear()
 
 
 @contextmanager

@@ -56,6 +56,8 @@ class Book:
         Digest of every table's content.
     notes
         What was assumed because a table or an entry is missing.
+    origin
+        Digest of the book as it was read: what-ifs change the digests of tables, and not this.
     """
 
     name: str
@@ -66,6 +68,12 @@ class Book:
     own: tuple[str, ...]
     digests: Mapping[str, str]
     notes: tuple[str, ...]
+    origin: str = ""
+
+    def __post_init__(self) -> None:
+        """Name the book by what it held first; copies with what-ifs keep the name."""
+        if not self.origin:
+            object.__setattr__(self, "origin", hashlib.sha256(repr(sorted(self.digests.items())).encode()).hexdigest()[:16])
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what another process needs."""

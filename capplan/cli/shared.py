@@ -65,12 +65,25 @@ def overrides(parameters: list[str] | None, scenario_file: Path | None) -> dict[
     return values
 
 
+def records_of(frame: Any) -> list[dict[str, Any]]:
+    """Return a table as records of plain values: numbers to their last digit, moments in ISO 8601, what is missing or endless as null."""
+    import pandas as pd
+
+    def plain(value: Any) -> Any:
+        value = value.item() if hasattr(value, "item") else value
+        if (pd.api.types.is_scalar(value) and pd.isna(value)) or value in (float("inf"), float("-inf")):
+            return None
+        return value.isoformat(timespec="milliseconds") if hasattr(value, "hour") else value
+
+    return [{str(name): plain(value) for name, value in row.items()} for row in frame.to_dict(orient="records")]
+
+
 def answer(
     as_json: bool, headline: str, scenario: Mapping[str, Any], tables: Mapping[str, Any], warnings: list[str], plain: str | None = None
 ) -> None:
     """Print the answer: one JSON object, or the headline with the warnings."""
     if as_json:
-        records = {name: json.loads(frame.to_json(orient="records", date_format="iso")) for name, frame in tables.items()}
+        records = {name: records_of(frame) for name, frame in tables.items()}
         typer.echo(json.dumps({"headline": headline, "scenario": scenario, "tables": records, "warnings": warnings}, default=str))
         return
     for warning in warnings:

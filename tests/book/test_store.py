@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -63,3 +67,50 @@ def test_a_worker_that_outlives_the_folder_of_its_run_computes_for_itself(asked,
     monkeypatch.setenv(store.SHARED, str(tmp_path / "gone"))
     assert asked() == asked() == 1
     assert not (tmp_path / "gone").exists()
+
+
+def test_threads_compute_an_answer_once_and_the_memory_holds_together(asked, monkeypatch):
+    monkeypatch.setattr(store, "KEPT", 3)
+    book, slow = SimpleNamespace(digests={}), threading.Barrier(8)
+
+    def look(number: int) -> list[float]:
+        slow.wait()
+        asked()
+        return [
+            store.remembered(
+                "each", book, (), PricingAssumptions(price_factor=1 + (number + step) % 9 / 4), lambda: time.sleep(0.001) or 7.0
+            )
+            for step in range(60)
+        ]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert {value for found in pool.map(look, range(8)) for value in found} == {7.0}
+    assert len(asked.computed) == 1
+    assert len(store._answers) <= 3
+    assert store._computing == {}
+
+
+def test_a_failure_in_one_thread_leaves_the_next_one_free(asked):
+    book = SimpleNamespace(digests={})
+    with pytest.raises(ZeroDivisionError):
+        store.remembered("fails", book, (), PricingAssumptions(), lambda: 1 / 0)
+    assert store.remembered("fails", book, (), PricingAssumptions(), lambda: 3) == 3
+    assert store._computing == {}
+
+
+def test_the_shared_folder_does_not_grow_without_end(asked, monkeypatch):
+    monkeypatch.setattr(store, "SHARED_MOST", 5)
+    with store.shared_answers() as folder:
+        for number in range(12):
+            asked(price_factor=1.0 + number / 4)
+        assert len(list(folder.glob("*.pickle"))) == 5
+
+
+def test_what_ifs_keep_the_name_of_the_book_they_are_about(make_book):
+    book = load_book(make_book(usage=hourly(), commitments=CONTRACTS, skus=SKUS, sources=SOURCES))
+    other = load_book(make_book(usage=hourly(value=7.0), commitments=CONTRACTS, skus=SKUS, sources=SOURCES))
+    changed = book.with_rows("usage", book.usage.assign(quantity=1.0))
+    assert changed.origin == book.origin
+    assert changed.digests["usage"] != book.digests["usage"]
+    assert other.name == book.name
+    assert other.origin != book.origin

@@ -8,9 +8,11 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
 from capplan.cli import main
+from capplan.cli.shared import records_of
 from tests.conftest import CONTRACTS, SKUS, SOURCES, hourly
 
 
@@ -29,6 +31,14 @@ def capplan(monkeypatch, capsys):
         return SimpleNamespace(returncode=code, stdout=shown.out, stderr=shown.err)
 
     return run
+
+
+def test_json_holds_every_number_to_its_last_digit():
+    moments = pd.to_datetime(["2027-01-01", None])
+    frame = pd.DataFrame({"usd": [141300.12345678912, float("inf")], "n": [1, 2], "at": moments, "of": ["a", None], "firm": [True, False]})
+    shown = json.loads(json.dumps(records_of(frame)))
+    assert shown[0] == {"usd": 141300.12345678912, "n": 1, "at": "2027-01-01T00:00:00.000", "of": "a", "firm": True}
+    assert shown[1] == {"usd": None, "n": 2, "at": None, "of": None, "firm": False}
 
 
 def test_the_installed_command_works():

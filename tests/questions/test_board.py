@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 import yaml
 
@@ -182,8 +183,21 @@ def test_a_column_says_what_a_run_without_a_person_says(book, tmp_path):
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     assert found["headline"] == column.headline
-    plan = next(row for row in found["tables"]["alternatives"] if row["name"] == "plan")
-    assert plan["expected_usd"] == pytest.approx(column.measures["expected_usd"], rel=1e-9)
+    tables = {name: pd.DataFrame(rows) for name, rows in found["tables"].items()}
+    plan, ledger, bought = tables["alternatives"].set_index("name").loc["plan"], tables["ledger"], tables["purchases"]
+    hours = tables["dispatch"].groupby("source")["expected_accelerator_hours"].sum()
+    said = {
+        "expected_usd": plan["expected_usd"],
+        "bad_cases_usd": plan["cvar_usd"],
+        "contracts_to_sign": bought["firm"].sum(),
+        "signed_now_usd": bought.loc[bought["firm"], "usd"].sum(),
+        "accelerators_bought": bought["accelerators"].sum(),
+        "unserved_share": hours.get("shortfall", 0.0) / hours.sum(),
+    }
+    for view in ("p_and_l", "cash"):
+        years = ledger[ledger["view"] == view].groupby("fiscal_year")["amount"].sum()
+        said |= {f"{view}_{year}_amount": amount for year, amount in years.items()}
+    assert said == dict(column.measures), "to the last digit"
     run = json.loads(next((tmp_path / "out").rglob("run.json")).read_text())
     assert [line["where"] for line in run["parameters"]["changes"]] == [{"workload": "chat"}]
 
