@@ -288,3 +288,18 @@ def random_pipeline(generator: np.random.Generator, count: int, machines_: int, 
         if nodes.groupby("cpus").size().min() < 2:
             nodes["cpus"], nodes["usd_per_hour"] = 16.0, 20.0
     return tasks, edges, nodes
+
+
+def of_three_kinds(tasks, nodes):
+    """The same nodes as three kinds of 8, 10 and 16 CPUs, and durations on each in whole hours."""
+    kinds = [f"kind-{at % 3}" for at in range(len(nodes))]
+    nodes = nodes.assign(kind=kinds, cpus=[(8.0, 10.0, 16.0)[at % 3] for at in range(len(nodes))])
+    durations = pd.DataFrame(
+        [
+            (task, f"kind-{kind}", float(round(hours * factor)))
+            for task, hours in zip(tasks["task_id"], tasks["duration_hours"], strict=True)
+            for kind, factor in enumerate((1.0, 1.5, 2.0))
+        ],
+        columns=["task_id", "runs_on", "duration_hours"],
+    )
+    return nodes, durations

@@ -18,8 +18,8 @@ MODULES = sorted((ROOT / "capplan").rglob("*.py"))
 
 def test_import_is_quick_and_light():
     code = (
-        "import sys, capplan; print([m for m in ('altair', 'highspy', 'pulp', 'statsforecast', 'pandas', 'duckdb', 'papermill') if m in"
-        " sys.modules])"
+        "import sys, capplan; print([m for m in ('altair', 'highspy', 'ortools', 'pulp', 'statsforecast', 'pandas', 'duckdb', 'papermill')"
+        " if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 

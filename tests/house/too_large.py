@@ -110,7 +110,6 @@ LARGE = frozenset(
         "optimize/l_shaped.py",
         "outputs/views/goodput.py",
         "questions/crossover/find_crossover.py",
-        "questions/placement/kernel.py",
         "questions/training/plan_run.py",
     )
 )

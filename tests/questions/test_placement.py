@@ -15,7 +15,8 @@ from capplan.book.assumptions.training import TrainingAssumptions
 from capplan.book.book import load_book
 from capplan.errors import BookError, CapplanError
 from capplan.questions.placement import diagnose_placement, place_tasks, stage_guide
-from tests.cases.placement_checker import brute_force, check, random_pipeline
+from tests.cases.placement_checker import brute_force, check, of_three_kinds, random_pipeline
+from tests.cases.time_indexed import least_makespan
 from tests.conftest import ROOT
 
 #: 8 Gbit/s move a gigabyte in a second; data that stays on its node takes no time, as in the textbook.
@@ -192,9 +193,8 @@ def test_a_published_job_shop_has_its_published_optimum():
     durations = pd.DataFrame(
         [(f"j{job}-{at}", f"m{machine}", hours) for job, at, machine, hours in steps], columns=["task_id", "runs_on", "duration_hours"]
     )
-    a = changed(TEXTBOOK, proof_search_nodes=20_000)
-    found = place_tasks(tasks, edges, nodes, None, a, durations=durations)
-    check(found, tasks, edges, nodes, None, a, durations)
+    found = place_tasks(tasks, edges, nodes, None, TEXTBOOK, durations=durations)
+    check(found, tasks, edges, nodes, None, TEXTBOOK, durations)
     assert found.proven
     assert found.makespan_hours == pytest.approx(55)
 
@@ -277,6 +277,58 @@ def test_the_program_finds_what_brute_force_finds(shared, seed):
     assert found.bound <= best + 1e-6
     assert found.proven
     assert found.makespan_hours == pytest.approx(best)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_second_exact_method_proves_the_same(seed):
+    """Eight tasks on three nodes of three kinds, transfers included: more than brute force can count."""
+    tasks, edges, nodes = random_pipeline(np.random.default_rng(seed), 8, 3, plain=True)
+    nodes, durations = of_three_kinds(tasks, nodes)
+    found = place_tasks(tasks, edges, nodes, None, TEXTBOOK, durations=durations)
+    check(found, tasks, edges, nodes, None, TEXTBOOK, durations)
+    assert found.proven
+    value, bound = least_makespan(tasks, edges, nodes, durations, int(found.methods["makespan_hours"].max()))
+    assert value == pytest.approx(bound) == pytest.approx(found.makespan_hours)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("seed", [3, 5, 6])
+def test_thirty_tasks_on_eight_nodes_of_three_kinds_are_proven(seed, shared):
+    """Seeds whose best schedule no heuristic finds by itself."""
+    tasks, edges, nodes = random_pipeline(np.random.default_rng(seed), 30, 8, plain=True)
+    nodes, durations = of_three_kinds(tasks, nodes)
+    a = changed(TEXTBOOK, shared_links=shared)
+    found = place_tasks(tasks, edges, nodes, None, a, durations=durations)
+    check(found, tasks, edges, nodes, None, a, durations)
+    assert found.proven
+    assert found.bound == pytest.approx(found.makespan_hours)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_gangs_whose_data_shares_links_are_proven_on_times_that_are_no_whole_numbers(seed):
+    """Twelve tasks with gangs, absences and transfers that take turns; a drive of 54.4 Gbit/s fits no even grid."""
+    tasks, edges, nodes = random_pipeline(np.random.default_rng(seed), 12, 4)
+    a = changed(rack_gbit_per_second=8.0, site_gbit_per_second=4.0, gang_across_racks_slowdown_share=0.3)
+    found = place_tasks(tasks, edges, nodes, None, a)
+    check(found, tasks, edges, nodes, None, a)
+    assert found.proven
+    assert found.bound <= found.makespan_hours + 1e-9
+
+
+def test_rounding_to_ticks_never_lifts_a_bound_above_a_schedule():
+    """Times on no grid, in ticks of an hour: what is proven of the ticks is at most what schedules take, and nothing is lost on a grid."""
+    from capplan.questions.placement.grid import Grid, grid_of, whole_needs
+
+    assert grid_of(np.array([1.5, 0.25, 16 / 3600]), 100.0).hours == pytest.approx(1 / 3600)
+    assert grid_of(np.array([2.0, 7.0]), 100.0).hours == 1.0
+    ragged = np.sqrt(np.arange(2.0, 40.0))
+    grid = grid_of(ragged, 100.0)
+    assert (grid.down(ragged) * grid.hours <= ragged + 1e-9).all()
+    assert (grid.up(ragged) * grid.hours >= ragged - 1e-9).all()
+    assert Grid(1.0).down(np.array([0.3, 2.9999999999])).tolist() == [0, 3]
+    needs, capacity = whole_needs(np.array([1 / 3, 1 / 3, 1 / 3]), 1.0)
+    assert needs.sum() <= capacity
+    assert whole_needs(np.array([2.5, 64.0]), 128.0)[0].tolist() == [5, 128]
 
 
 BAD = [
@@ -364,7 +416,7 @@ def test_every_schedule_keeps_every_rule(method, shared, seed):
         rack_gbit_per_second=8.0,
         site_gbit_per_second=4.0,
         placement_tries=10,
-        proof_search_nodes=100,
+        proof_deterministic_seconds=1.0,
         placement_method=method,
         shared_links=shared,
         gang_across_racks_slowdown_share=slow,
@@ -376,7 +428,7 @@ def test_every_schedule_keeps_every_rule(method, shared, seed):
         assert (found.makespan_hours <= found.methods["makespan_hours"] + 1e-6).all()
 
 
-SMALL = changed(TEXTBOOK, site_gbit_per_second=4.0, proof_search_nodes=3000)
+SMALL = changed(TEXTBOOK, site_gbit_per_second=4.0)
 
 
 @settings(FEW, max_examples=8)
@@ -477,7 +529,7 @@ def test_only_an_interruptible_task_rests_while_its_node_is_away():
 
 def test_the_same_tables_give_the_same_bytes():
     tasks, edges, nodes = random_pipeline(np.random.default_rng(3), 8, 3)
-    first, second = (place_tasks(tasks, edges, nodes, None, changed(proof_search_nodes=50)) for _ in range(2))
+    first, second = (place_tasks(tasks, edges, nodes, None, changed(proof_deterministic_seconds=0.5)) for _ in range(2))
     for name in ("schedule", "transfers", "critical_path", "methods"):
         assert getattr(first, name).to_csv() == getattr(second, name).to_csv()
 

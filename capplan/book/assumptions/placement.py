@@ -117,14 +117,15 @@ class PlacementAssumptions(Spread):
         le=100_000,
         step=100,
     )
-    proof_search_nodes: int = assumption(
-        1000,
-        "Nodes of the search tree after which a round of the proof stops with its gap; counted, not timed, so that the answer is the same"
-        " everywhere.",
-        "A judgement: seconds to a minute.",
-        ge=1,
-        le=10_000_000,
-        step=500,
+    proof_deterministic_seconds: float = assumption(
+        30.0,
+        "Effort after which the proof stops with its gap, in the solver's own count of work (about a second of one core each); counted, not"
+        " timed, so that the answer is the same everywhere.",
+        "A judgement: ten pipelines of 30 tasks on 8 nodes took less than one each.",
+        unit="s",
+        gt=0,
+        le=100_000,
+        step=10,
     )
     proof_gap_share: float = assumption(
         1e-4,

@@ -29,7 +29,7 @@ FIELDS = (
     "gang_across_racks_slowdown_share",
     "placement_tries",
     "proof_gap_share",
-    "proof_search_nodes",
+    "proof_deterministic_seconds",
     "proof_size",
 )
 #: Nodes up to which each has a row of its own in the picture; above it each task has one.

@@ -9,156 +9,22 @@ from __future__ import annotations
 from numba import types
 
 from capplan.compiling import compiled
-from capplan.questions.placement.state import ACCELERATORS, CARD, INSTANT, NO_LINK, Books, Ground, Rule, Work
+from capplan.questions.placement.profiles import BOOKS, COUNT, COUNTS, GRID, REAL, REALS, TABLE, earliest, take
+from capplan.questions.placement.state import CARD, INSTANT, NO_LINK, Ground, Rule, Work
 
-COUNT, REAL = types.int64, types.float64
 #: An end that nothing has.
 NEVER = 1e17
-_COUNTS, _REALS, _TABLE, _CUBE, _GRID = (
-    types.int64[::1],
-    types.float64[::1],
-    types.float64[:, ::1],
-    types.float64[:, :, ::1],
-    types.int64[:, ::1],
-)
-_WORK = types.NamedTuple([_TABLE, _REALS, _REALS, _COUNTS, _COUNTS, _COUNTS, _REALS, _TABLE, _TABLE, _GRID], Work)
-_GROUND = types.NamedTuple([_COUNTS, _COUNTS, _COUNTS, _TABLE, _TABLE, _TABLE, _GRID, _REALS, _COUNTS], Ground)
-_RULE = types.NamedTuple([_COUNTS, _REALS, _COUNTS, _COUNTS, _COUNTS, _COUNTS], Rule)
-_BOOKS = types.NamedTuple(
-    [
-        _TABLE,
-        _CUBE,
-        _GRID,
-        _COUNTS,
-        _REALS,
-        _REALS,
-        _COUNTS,
-        _COUNTS,
-        _COUNTS,
-        _REALS,
-        _REALS,
-        _COUNTS,
-        _COUNTS,
-        _COUNTS,
-        _REALS,
-        _REALS,
-        _REALS,
-        _REALS,
-        _REALS,
-        _COUNTS,
-        _REALS,
-        _COUNTS,
-    ],
-    Books,
-)
+_WORK = types.NamedTuple([TABLE, REALS, REALS, COUNTS, COUNTS, COUNTS, REALS, TABLE, TABLE, GRID, COUNTS], Work)
+_GROUND = types.NamedTuple([COUNTS, COUNTS, COUNTS, TABLE, TABLE, TABLE, GRID, REALS, COUNTS], Ground)
+_RULE = types.NamedTuple([COUNTS, REALS, COUNTS, COUNTS, COUNTS, COUNTS], Rule)
 
 
-@compiled(_BOOKS, COUNT, REAL, source=__file__)
-def _step(books, row, when):  # type: ignore[no-untyped-def]
-    """Return the step of a profile that an instant lies in; an instant just before a step counts as its begin."""
-    low, high = 0, books.count[row]
-    while high - low > 1:
-        middle = (low + high) // 2
-        if books.times[row, middle] <= when + INSTANT:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-@compiled(_BOOKS, COUNT, COUNT, source=__file__)
-def _fits(books, row, step):  # type: ignore[no-untyped-def]
-    """Tell whether what is wanted is free in a step."""
-    short = 0
-    for resource in range(books.want.shape[0]):
-        short += books.want[resource] > books.free[row, step, resource] + 1e-9
-    return short == 0
-
-
-@compiled(_BOOKS, COUNT, REAL, REAL, COUNT, REAL, source=__file__)
-def _earliest(books, row, ready, hours, pausable, cutoff):  # type: ignore[no-untyped-def]
-    """Return the earliest start from `ready` on, and the end, of what takes books.want for some hours; it rests while the node is away.
-
-    What could only end after the cutoff is not looked for.
-    """
-    step, last = _step(books, row, ready), books.count[row] - 1
-    start, left = -1.0, hours
-    while True:
-        begin = max(books.times[row, step], ready)
-        if start < 0.0 and begin + hours > cutoff:
-            return 1e18, 1e18
-        fits = _fits(books, row, step)
-        if books.away[row, step] == 1:
-            if start >= 0.0 and not (pausable == 1 and fits):
-                start = -1.0
-        elif fits:
-            if start < 0.0:
-                start, left = begin, hours
-            if step == last or books.times[row, step + 1] - begin >= left - INSTANT:
-                return start, begin + left
-            left -= books.times[row, step + 1] - begin
-        else:
-            start = -1.0
-        if step == last:
-            return 1e18, 1e18
-        step += 1
-
-
-@compiled(_BOOKS, COUNT, REAL, source=__file__)
-def _cut(books, row, when):  # type: ignore[no-untyped-def]
-    """Make an instant the begin of a step, and return the step."""
-    step = _step(books, row, when)
-    if abs(books.times[row, step] - when) <= INSTANT or when < books.times[row, step]:
-        return step
-    for at in range(books.count[row], step + 1, -1):
-        books.times[row, at] = books.times[row, at - 1]
-        books.away[row, at] = books.away[row, at - 1]
-        for resource in range(books.want.shape[0]):
-            books.free[row, at, resource] = books.free[row, at - 1, resource]
-    books.count[row] += 1
-    books.times[row, step + 1] = when
-    books.away[row, step + 1] = books.away[row, step]
-    for resource in range(books.want.shape[0]):
-        books.free[row, step + 1, resource] = books.free[row, step, resource]
-    return step + 1
-
-
-@compiled(_BOOKS, COUNT, COUNT, source=__file__)
-def _join(books, row, step):  # type: ignore[no-untyped-def]
-    """Make one step of two neighbours in which the same is free, so that full stretches are passed at once."""
-    if step <= 0 or step >= books.count[row] or books.away[row, step] != books.away[row, step - 1]:
-        return
-    for resource in range(books.want.shape[0]):
-        if books.free[row, step, resource] != books.free[row, step - 1, resource]:
-            return
-    books.count[row] -= 1
-    for at in range(step, books.count[row]):
-        books.times[row, at] = books.times[row, at + 1]
-        books.away[row, at] = books.away[row, at + 1]
-        for resource in range(books.want.shape[0]):
-            books.free[row, at, resource] = books.free[row, at + 1, resource]
-
-
-@compiled(_BOOKS, COUNT, REAL, REAL, source=__file__)
-def _take(books, row, start, end):  # type: ignore[no-untyped-def]
-    """Take books.want of a row from start to end."""
-    if end - start <= INSTANT:
-        return
-    first = _cut(books, row, start)
-    last = _cut(books, row, end)
-    for step in range(first, last):
-        for resource in range(books.want.shape[0]):
-            books.free[row, step, resource] -= books.want[resource]
-    _join(books, row, last)
-    _join(books, row, first)
-
-
-@compiled(_WORK, _BOOKS, COUNT, COUNT, source=__file__)
+@compiled(_WORK, BOOKS, COUNT, COUNT, source=__file__)
 def _want(work, books, task, members):  # type: ignore[no-untyped-def]
     """Write down what one member of a task takes."""
     for resource in range(books.want.shape[0]):
         part = work.need[task, resource] / members
-        if resource == ACCELERATORS and members > 1:
+        if resource == work.whole[0] and members > 1:
             part = float(int(part + 1 - 1e-9))
         books.want[resource] = part
 
@@ -174,7 +40,7 @@ def _travel(ground, sender, receiver, gigabytes):  # type: ignore[no-untyped-def
     return gigabytes * ground.hours_per_gb[here, there], ground.latency_hours[here, there], gigabytes * ground.usd_per_gb[here, there]
 
 
-@compiled(_WORK, _GROUND, _BOOKS, COUNT, COUNT, source=__file__)
+@compiled(_WORK, _GROUND, BOOKS, COUNT, COUNT, source=__file__)
 def _arrive(work, ground, books, task, node):  # type: ignore[no-untyped-def]
     """Return when all data of a task is on a node over links that are free, with the hours and USD of its transfers."""
     ready, moved, fee = work.release[task], 0.0, 0.0
@@ -190,7 +56,7 @@ def _arrive(work, ground, books, task, node):  # type: ignore[no-untyped-def]
     return ready, moved, fee
 
 
-@compiled(_WORK, _GROUND, _BOOKS, COUNT, source=__file__)
+@compiled(_WORK, _GROUND, BOOKS, COUNT, source=__file__)
 def _arrivals(work, ground, books, task):  # type: ignore[no-untyped-def]
     """Fill ready, moved and fee of every node: by place, and one by one where a predecessor ran."""
     places, nodes = ground.hours_per_gb.shape[0], ground.place.shape[0]
@@ -217,7 +83,7 @@ def _arrivals(work, ground, books, task):  # type: ignore[no-untyped-def]
             books.ready[node], books.moved[node], books.fee[node] = _arrive(work, ground, books, task, node)
 
 
-@compiled(_WORK, _GROUND, _BOOKS, COUNT, COUNT, COUNT, source=__file__)
+@compiled(_WORK, _GROUND, BOOKS, COUNT, COUNT, COUNT, source=__file__)
 def _send(work, ground, books, task, members, keep):  # type: ignore[no-untyped-def]
     """Send a task's data to the nodes in books.picked, each transfer in its turn on its link; return when all is there.
 
@@ -251,7 +117,7 @@ def _send(work, ground, books, task, members, keep):  # type: ignore[no-untyped-
                 # those of this task that use the same link go before
                 if books.path[books.turn[back]] == row:
                     begin = max(begin, books.came[books.turn[back]])
-            begin, _end = _earliest(books, row, begin, busy, 0, NEVER)
+            begin, _end = earliest(books, row, begin, busy, 0, NEVER)
         books.sent[edge], books.came[edge], books.sender[edge], books.receiver[edge], books.path[edge] = (
             begin,
             begin + busy,
@@ -260,12 +126,12 @@ def _send(work, ground, books, task, members, keep):  # type: ignore[no-untyped-
             row,
         )
         if keep == 1 and ground.shared[0] == 1 and row >= 0:
-            _take(books, row, begin, begin + busy)
+            take(books, row, begin, begin + busy)
         ready = max(ready, begin + busy + latency)
     return ready
 
 
-@compiled(_WORK, _GROUND, _BOOKS, COUNT, COUNT, COUNT, COUNT, source=__file__)
+@compiled(_WORK, _GROUND, BOOKS, COUNT, COUNT, COUNT, COUNT, source=__file__)
 def _send_for(work, ground, books, task, members, group, keep):  # type: ignore[no-untyped-def]
     """Send as _send does, while books.want says what a link gives, and set it back to what the task takes."""
     for resource in range(books.want.shape[0]):
@@ -275,7 +141,7 @@ def _send_for(work, ground, books, task, members, group, keep):  # type: ignore[
     return ready
 
 
-@compiled(_GROUND, _BOOKS, COUNT, COUNT, COUNT, REAL, source=__file__)
+@compiled(_GROUND, BOOKS, COUNT, COUNT, COUNT, REAL, source=__file__)
 def _gang(ground, books, members, first, last, hours):  # type: ignore[no-untyped-def]
     """Pick the nodes of a group that can start a gang soonest, all at one instant; return the start.
 
@@ -286,7 +152,7 @@ def _gang(ground, books, members, first, last, hours):  # type: ignore[no-untype
         # the m-th smallest start, by repeated selection into picked
         for at in range(first, last):
             node = ground.group_node[at]
-            start, _end = _earliest(books, node, max(instant, books.ready[node]), hours, 0, NEVER)
+            start, _end = earliest(books, node, max(instant, books.ready[node]), hours, 0, NEVER)
             books.slot[at] = start
         latest = 0.0
         for member in range(members):
@@ -302,14 +168,14 @@ def _gang(ground, books, members, first, last, hours):  # type: ignore[no-untype
         instant = latest
 
 
-@compiled(_BOOKS, COUNT, REAL, REAL, COUNT, source=__file__)
+@compiled(BOOKS, COUNT, REAL, REAL, COUNT, source=__file__)
 def _together(books, members, ready, hours, pausable):  # type: ignore[no-untyped-def]
     """Return the earliest start and the end at which all picked nodes can run together."""
     instant = ready
     while True:
         latest, finish = instant, 0.0
         for member in range(members):
-            start, end = _earliest(books, books.picked[member], instant, hours, pausable, NEVER)
+            start, end = earliest(books, books.picked[member], instant, hours, pausable, NEVER)
             latest, finish = max(latest, start), max(finish, end)
         if latest <= instant + INSTANT or latest >= NEVER:
             return latest, finish
@@ -327,7 +193,7 @@ def _score(work, rule, task, start, finish, moved, usd):  # type: ignore[no-unty
     return score
 
 
-@compiled(_WORK, _GROUND, _RULE, _BOOKS, COUNT, source=__file__)
+@compiled(_WORK, _GROUND, _RULE, BOOKS, COUNT, source=__file__)
 def _choose(work, ground, rule, books, task):  # type: ignore[no-untyped-def]
     """Choose group and nodes of a task; the nodes are left in books.picked."""
     _arrivals(work, ground, books, task)
@@ -350,7 +216,7 @@ def _choose(work, ground, rule, books, task):  # type: ignore[no-untyped-def]
                 if ground.shared[0] == 1 and work.before[task + 1] > work.before[task]:
                     books.picked[0] = node
                     ready = _send_for(work, ground, books, task, 1, group, 0)
-                start, finish = _earliest(books, node, ready, hours, work.pausable[task], best_finish if only_finish else NEVER)
+                start, finish = earliest(books, node, ready, hours, work.pausable[task], best_finish if only_finish else NEVER)
                 score = _score(work, rule, task, start, finish, books.moved[node], work.usd[task, group] + books.fee[node])
                 if score < best - INSTANT or (score <= best + INSTANT and finish < best_finish - INSTANT):
                     best_group, best_node, best, best_finish = group, node, score, finish
@@ -372,14 +238,14 @@ def _choose(work, ground, rule, books, task):  # type: ignore[no-untyped-def]
     return best_group
 
 
-@compiled(_WORK, _GROUND, _RULE, _BOOKS, COUNT, source=__file__, entry=True)
+@compiled(_WORK, _GROUND, _RULE, BOOKS, COUNT, source=__file__, entry=True)
 def schedule(work, ground, rule, books, done):  # type: ignore[no-untyped-def]
     """Schedule the tasks of rule.order from the one numbered `done` on.
 
     Returns the number of tasks that are scheduled; fewer than all where a profile has no room for more steps, and -1 - t where task t fits
     nowhere.
     """
-    room = books.times.shape[1]
+    room = books.steps.shape[1]
     for number in range(done, rule.order.shape[0]):
         task = rule.order[number]
         for row in range(books.count.shape[0]):
@@ -404,7 +270,7 @@ def schedule(work, ground, rule, books, done):  # type: ignore[no-untyped-def]
         base = books.taken_from[task]
         for member in range(members):
             books.taken[base + member] = books.picked[member]
-            _take(books, books.picked[member], start, end)
+            take(books, books.picked[member], start, end)
         # later tasks read the nodes from here; unused places of the reserve hold the first node again
         for at in range(base + members, books.taken_from[task + 1]):
             books.taken[at] = books.picked[0]

@@ -10,7 +10,7 @@ import numpy as np
 from capplan.errors import CapplanError
 from capplan.questions.placement.problem import Problem
 from capplan.questions.placement.ranks import by_rank, downward, mean_delays, mean_hours, upward
-from capplan.questions.placement.state import RESOURCES, Books, Floats, Rule, Whole
+from capplan.questions.placement.state import ACCELERATORS, AWAY, FREE, SIZES, TIME, Books, Floats, Rule, Whole
 
 #: Weights of finish, start, hours of transfers and USD.
 SOONEST_END, SOONEST_START, LEAST_MOVED, CHEAPEST = (1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (1.0, 0.0, 1.0, 0.0), (0.0, 0.0, 0.0, 1.0)
@@ -102,7 +102,12 @@ def run(
     rule = Rule(
         np.ascontiguousarray(order), np.array(weights), np.array([int(limit is not None)], dtype=np.int64), groups, fixed_from, chosen
     )
-    books = new_books(problem)
+    # what no task takes is not kept account of
+    used = np.flatnonzero(work.need.any(axis=0)) if work.need.any() else np.zeros(1, dtype=np.int64)
+    work = work._replace(
+        need=np.ascontiguousarray(work.need[:, used]), whole=np.append(np.flatnonzero(used == ACCELERATORS), -1)[:1].astype(np.int64)
+    )
+    books = new_books(problem, used)
     done = schedule(work, ground, rule, books, 0)
     while 0 <= done < count:
         books = _wider(books)
@@ -118,26 +123,24 @@ def run(
     return Found(books.start, books.end, books.group, nodes, books.sent, books.came, books.sender, books.receiver, books.path)
 
 
-def new_books(problem: Problem) -> Books:
-    """Return empty profiles: all nodes free but when they are away, all links free."""
+def new_books(problem: Problem, used: Whole) -> Books:
+    """Return empty profiles of some resources: all nodes free but when they are away, all links free."""
     work = problem.work
     count, nodes, edges = len(work.release), len(problem.machines.nodes), len(work.source)
     rows = 2 * nodes + len(problem.links.names) if problem.ground.shared[0] else nodes
     first = problem.profiles
     wide = first.times.shape[1]
     room = ROOM + 2 * wide + 2 * int(np.diff(work.before).max(initial=0))
-    times, free, gone = np.zeros((rows, room)), np.zeros((rows, room, len(RESOURCES))), np.zeros((rows, room), dtype=np.int64)
-    steps = np.ones(rows, dtype=np.int64)
-    times[:nodes, :wide], free[:nodes, :wide], gone[:nodes, :wide], steps[:nodes] = first.times, first.free, first.away, first.count
-    free[nodes:, 0, 0] = 1.0
+    steps, steps_of_row = np.zeros((rows, room, FREE + len(used))), np.ones(rows, dtype=np.int64)
+    steps[:nodes, :wide, TIME], steps[:nodes, :wide, AWAY], steps[:nodes, :wide, FREE:] = first.times, first.away, first.free[:, :, used]
+    steps_of_row[:nodes] = first.count
+    steps[nodes:, 0, FREE] = 1.0
     largest = np.maximum(work.members.max(axis=1), 1)
     taken_from = np.concatenate([[0], np.cumsum(largest)]).astype(np.int64)
     scratch = max(3 * len(problem.links.hours_per_gb), 1)
     return Books(
-        times,
-        free,
-        gone,
         steps,
+        steps_of_row,
         np.zeros(count),
         np.zeros(count),
         np.zeros(count, dtype=np.int64),
@@ -152,19 +155,17 @@ def new_books(problem: Problem) -> Books:
         np.zeros(len(problem.ground.group_node)),
         np.zeros(nodes),
         np.zeros(nodes),
-        np.zeros(len(RESOURCES)),
+        np.zeros(len(used)),
         np.zeros(edges, dtype=np.int64),
         np.zeros(scratch),
         np.zeros(max(int(largest.max(initial=1)), 1), dtype=np.int64),
+        np.full((SIZES, rows, 3 + len(used)), -1.0),
     )
 
 
 def _wider(books: Books) -> Books:
     """Return the same with twice the room in every profile."""
-    room = books.times.shape[1]
-    wide = {name: np.concatenate([getattr(books, name), np.zeros_like(getattr(books, name))], axis=1) for name in ("times", "free", "away")}
-    assert wide["times"].shape[1] == 2 * room
-    return books._replace(**wide)
+    return books._replace(steps=np.concatenate([books.steps, np.zeros_like(books.steps)], axis=1))
 
 
 def heft(problem: Problem, known: Ranked) -> Found:

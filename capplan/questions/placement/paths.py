@@ -7,7 +7,6 @@ import pandas as pd
 
 from capplan.questions.placement.methods import Found
 from capplan.questions.placement.problem import Problem
-from capplan.questions.placement.program import travel
 from capplan.questions.placement.state import INSTANT
 
 #: Two instants closer than this touch (hours).
@@ -21,11 +20,8 @@ def targets(problem: Problem) -> np.ndarray:
 
 def arrivals(problem: Problem, found: Found) -> np.ndarray:
     """Return when each transfer's last byte is there: the end on its link, and its latency."""
-    late = [
-        travel(problem, int(one), int(other), float(size))[1]
-        for one, other, size in zip(found.sender, found.receiver, problem.work.gigabytes, strict=True)
-    ]
-    return np.asarray(found.came + np.array(late, dtype=float).reshape(found.came.shape))
+    place, moved = problem.links.place, (problem.work.gigabytes > 0) & (found.sender != found.receiver)
+    return np.asarray(found.came + np.where(moved, problem.links.latency_hours[place[found.sender], place[found.receiver]], 0.0))
 
 
 def critical_chain(problem: Problem, found: Found, last: int) -> pd.DataFrame:

@@ -167,7 +167,7 @@ def _proof_notes(goal: Goal, solved: Solved, gap: float, a: PlacementAssumptions
     if gap == 0.0:
         return [f"The {what} is proven: no schedule is better{f' by more than {a.proof_gap_share:.2%}' if a.proof_gap_share else ''}."]
     why = (
-        f"the search stopped after {a.proof_search_nodes:,} nodes a round (proof_search_nodes)"
+        f"the search stopped after an effort of {a.proof_deterministic_seconds:g} s (proof_deterministic_seconds)"
         if solved.tried
         else "a heuristic was chosen, or the program would be larger than proof_size"
     )

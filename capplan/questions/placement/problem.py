@@ -329,6 +329,7 @@ def _arrays(
         np.ascontiguousarray(hours),
         np.ascontiguousarray(usd),
         np.ascontiguousarray(members),
+        np.array([ACCELERATORS], dtype=np.int64),
     )
     inside = BITS / a.node_gbit_per_second / SECONDS if a.node_gbit_per_second else 0.0
     ground = Ground(

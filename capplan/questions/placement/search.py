@@ -1,25 +1,23 @@
-"""Prove a schedule: solve the program, write the rows its solution breaks, and solve again."""
+"""Prove a schedule: search from the best known one for a better one, until none can be left."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from capplan.book.assumptions.placement import PlacementAssumptions
-from capplan.errors import SolveError
-from capplan.optimize.solver import InfeasibleError, Solved, solve_arrays
-from capplan.questions.placement.apart import Apart
+from capplan.optimize.constraints import search
+from capplan.optimize.solver import InfeasibleError
 from capplan.questions.placement.goals import Goal, Span
 from capplan.questions.placement.methods import Found, run
 from capplan.questions.placement.problem import Problem
-from capplan.questions.placement.program import Program, equals, new_program, travel
+from capplan.questions.placement.program import Program, new_program
 from capplan.questions.placement.state import Floats
 
 #: Relative size of what rounding leaves.
 PROVEN = 1e-6
-#: Rounds of rows written after the first solution.
-ROUNDS = 60
 
 
 @dataclass(frozen=True)
@@ -36,17 +34,6 @@ class Proof:
 
     found: Found | None
     bound: float
-
-
-def ancestors_of(problem: Problem) -> np.ndarray:
-    """Return who comes before whom: (tasks, tasks) bool."""
-    count = len(problem.order)
-    before = np.zeros((count, count), dtype=bool)
-    for task in problem.order:
-        for first in problem.work.source[problem.work.before[task] : problem.work.before[task + 1]]:
-            before[:, task] |= before[:, first]
-            before[first, task] = True
-    return before
 
 
 def horizons(problem: Problem, goal: Goal, span: Span, best: Found, upper: float) -> Floats:
@@ -73,7 +60,7 @@ def prove(problem: Problem, goal: Goal, span: Span, best: Found, a: PlacementAss
     best
         A schedule to begin with; it need not keep the deadlines.
     a
-        Gap at which it stops, and nodes of the search tree in each round.
+        Gap and effort at which it stops.
 
     Raises
     ------
@@ -88,128 +75,46 @@ def prove(problem: Problem, goal: Goal, span: Span, best: Found, a: PlacementAss
     if (span.earliest + span.hours > horizon + PROVEN).any():
         return Proof(best if keeps else None, upper if keeps else np.inf)
     program = new_program(problem, goal, span, horizon, most + PROVEN * max(abs(most), 1.0))
-    apart = Apart(program, ancestors_of(problem))
-    if program.clock:
-        apart.pairs()
-    bound, enough = -np.inf, max(a.proof_gap_share, PROVEN)
-    for _ in range(ROUNDS):
-        start = _start(program, apart, best) if keeps else None
-        try:
-            solved = solve_arrays(program.rows.arrays(), enough, start=start, node_limit=a.proof_search_nodes)
-        except InfeasibleError:
-            return Proof(best if keeps else None, np.inf if not keeps else upper)
-        except SolveError as error:
-            if "limit" not in str(error):
-                raise
-            return Proof(best if keeps else None, bound)
-        bound = max(bound, solved.bound)
-        best, keeps = _better(program, solved, best, keeps)
-        upper = goal.value(problem, best)
-        if (keeps and upper - bound <= enough * max(abs(upper), PROVEN)) or solved.status == "limit":
-            break
-        if not program.clock or not _cut(program, apart, solved):
-            break
-    return Proof(best if keeps else None, min(bound, upper) if keeps else bound)
+    if keeps:
+        _hint(program, best)
+    try:
+        searched = search(program.model, max(a.proof_gap_share, PROVEN), a.proof_deterministic_seconds)
+    except InfeasibleError:
+        return Proof(best if keeps else None, np.inf if not keeps else upper)
+    bound = searched.bound * program.grid.hours if goal.timed else searched.bound / program.parts_of_usd
+    if searched.solver is not None:
+        best, keeps = _better(program, searched.solver, best, keeps)
+    return Proof(best if keeps else None, min(bound, goal.value(problem, best)) if keeps else bound)
 
 
-def _read(program: Program, solved: Solved) -> tuple[dict[int, tuple[int, np.ndarray]], Floats, Floats]:
-    """Return nodes, starts and ends of a solution."""
-    count = len(program.problem.work.release)
-    nodes: dict[int, tuple[int, list[int]]] = {}
-    for (task, group, node), column in program.on.items():
-        if solved.x[column] > 0.5:
-            nodes.setdefault(task, (group, []))[1].append(node)
-    start = solved.x[program.start] if program.clock else np.zeros(count)
-    end = solved.x[program.end] if program.clock else np.zeros(count)
-    return {task: (group, np.array(taken)) for task, (group, taken) in nodes.items()}, start, end
-
-
-def _better(program: Program, solved: Solved, best: Found, keeps: bool) -> tuple[Found, bool]:
+def _better(program: Program, solver: Any, best: Found, keeps: bool) -> tuple[Found, bool]:
     """Make a schedule of a solution: its nodes and its order, each task as early as it can be; keep the better one."""
     problem, goal = program.problem, program.goal
-    nodes, start, end = _read(program, solved)
-    position = np.empty(len(start), dtype=np.int64)
-    position[problem.order] = np.arange(len(start))
+    nodes: dict[int, tuple[int, list[int]]] = {}
+    for (task, group, node), literal in program.on.items():
+        if solver.boolean_value(literal):
+            nodes.setdefault(task, (group, []))[1].append(node)
+    fixed = {task: (group, np.array(taken)) for task, (group, taken) in nodes.items()}
+    position = np.empty(len(problem.order), dtype=np.int64)
+    position[problem.order] = np.arange(len(problem.order))
     # in order of starts, or of ends, which can be kinder to transfers that take turns; predecessors always first
-    tries = [np.lexsort((position, np.round(times, 7))) for times in (start, end)] if program.clock else [problem.order]
-    for order in tries:
-        again = run(problem, order.astype(np.int64), fixed=nodes)
-        if goal.missed(again) > 0:
-            continue
-        if not keeps or goal.key(problem, again) < goal.key(problem, best):
+    orders = [problem.order]
+    if program.clock:
+        orders = [np.lexsort((position, [solver.value(column) for column in columns])) for columns in (program.start, program.end)]
+    for order in orders:
+        again = run(problem, order.astype(np.int64), fixed=fixed)
+        if goal.missed(again) == 0 and (not keeps or goal.key(problem, again) < goal.key(problem, best)):
             best, keeps = again, True
     return best, keeps
 
 
-def _cut(program: Program, apart: Apart, solved: Solved) -> bool:
-    """Write what a solution breaks; tell whether it broke anything."""
-    problem = program.problem
-    nodes, start, end = _read(program, solved)
-    count = len(start)
-    taken = tuple(nodes[task][1] for task in range(count))
-    found = apart.broken(start, end, taken)
-    if problem.ground.shared[0]:
-        edges = len(problem.work.source)
-        sent, came, path = np.zeros(edges), np.zeros(edges), np.full(edges, -1)
-        for edge, rides in program.rides.items():
-            pair = max(rides, key=lambda pair: solved.x[rides[pair]])
-            hours, _, _ = travel(problem, *pair, float(problem.work.gigabytes[edge]))
-            begin = solved.x[program.sends[edge]] if edge in program.sends else end[problem.work.source[edge]]
-            sent[edge], came[edge], path[edge] = begin, begin + hours, apart.path(pair)
-        found |= apart.crossed(sent, came, path)
-    return found
-
-
-def _start(program: Program, apart: Apart, found: Found) -> Floats:
-    """Return the point of a known schedule."""
-    problem, rows = program.problem, program.rows
-    x = np.array([max(low, 0.0) if np.isfinite(low) else 0.0 for low in rows.lower])
-    nodes = _renamed(problem, found, program)
-    for task, taken in enumerate(nodes):
-        for node in taken:
-            x[program.on[task, int(found.group[task]), int(node)]] = 1.0
-        if (task, int(found.group[task])) in program.groups:
-            x[program.groups[task, int(found.group[task])]] = 1.0
-    target = np.repeat(np.arange(len(nodes)), np.diff(problem.work.before))
-    for edge, rides in program.rides.items():
-        x[rides[int(nodes[problem.work.source[edge]][0]), int(nodes[target[edge]][0])]] = 1.0
-    for edge, column in program.dear.items():
-        pairs = [(one, other) for one in nodes[problem.work.source[edge]] for other in nodes[target[edge]]]
-        x[column] = max(travel(problem, int(one), int(other), float(problem.work.gigabytes[edge]))[2] for one, other in pairs)
-    if program.clock:
-        x[program.start], x[program.end] = found.start, found.end
-        if program.worst is not None:
-            x[program.worst] = program.goal.late(found)
-        times = {task: (found.start[task], found.end[task]) for task in range(len(nodes))} | {
-            number: (span[1], span[2]) for number, span in apart.spans.items()
-        }
-        for (one, other), column in program.first.items():
-            x[column] = float(times[one][1] <= times[other][0] + 1e-9)
-        for edge, column in program.sends.items():
-            x[column] = found.sent[edge] if found.path[edge] >= 0 else found.end[problem.work.source[edge]]
-        for (one, other), column in program.turns.items():
-            x[column] = float(found.came[one] <= x[program.sends[other]] + 1e-9)
-        whole = problem.machines.away[problem.machines.away["share"] >= 1].reset_index(drop=True)
-        for (task, node, number), columns in program.absent.items():
-            span = whole.iloc[number]
-            state = 0 if found.end[task] <= span["start"] + 1e-9 else (1 if found.start[task] >= span["end"] - 1e-9 else 2)
-            if state < 2 or node in nodes[task]:
-                x[columns[state]] = 1.0
-    return x
-
-
-def _renamed(problem: Problem, found: Found, program: Program) -> tuple[np.ndarray, ...]:
-    """Rename nodes that nothing tells apart so that tasks take the first of them first."""
-    neighbours = equals(problem, program.inside)
-    following = dict(neighbours)
-    head = {node: node for node in range(len(problem.machines.nodes))}
-    for first, second in neighbours:
-        head[second] = head[first]
-    fresh = {node: node for node in head.values()}
-    name: dict[int, int] = {}
-    for taken in found.nodes:
-        for node in sorted(int(node) for node in taken):
-            if node not in name:
-                name[node] = fresh[head[node]]
-                fresh[head[node]] = following.get(fresh[head[node]], -1)
-    return tuple(np.array([name[int(node)] for node in taken]) for taken in found.nodes)
+def _hint(program: Program, found: Found) -> None:
+    """Begin the search at a known schedule."""
+    model, grid = program.model, program.grid
+    for (task, group, node), literal in program.on.items():
+        model.add_hint(literal, int(group == found.group[task] and node in found.nodes[task]))
+    for task, (start, end) in enumerate(zip(program.start, program.end, strict=True)):
+        model.add_hint(start, int(grid.down(float(found.start[task]))))
+        model.add_hint(end, int(grid.down(float(found.end[task]))))
+    for edge, send in program.sends.items():
+        model.add_hint(send, int(grid.down(float(found.sent[edge]))))

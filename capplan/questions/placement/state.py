@@ -17,6 +17,10 @@ ACCELERATORS = RESOURCES.index("accelerators")
 NO_LINK, CARD = -2, -1
 #: Instants closer than this are one (hours).
 INSTANT = 1e-9
+#: Classes of durations, four to a doubling around an hour, for which it is remembered where a row is full.
+SIZES = 96
+#: What stands in a step of a profile.
+TIME, AWAY, FREE = 0, 1, 2
 
 
 class Work(NamedTuple):
@@ -32,6 +36,8 @@ class Work(NamedTuple):
         1 where a single node may go away and come back under it.
     hours, usd, members : (tasks, groups)
         Duration, price and number of nodes in each group of equal nodes; 0 members where it cannot run.
+    whole : (1,)
+        Column of `need` that holds accelerators, of which members of a gang take whole ones.
     """
 
     need: Any
@@ -44,6 +50,7 @@ class Work(NamedTuple):
     hours: Any
     usd: Any
     members: Any
+    whole: Any
 
 
 class Ground(NamedTuple):
@@ -89,22 +96,23 @@ class Rule(NamedTuple):
 class Books(NamedTuple):
     """What is free when, and what was decided.
 
-    Row r of `times`, `free` and `away` is the profile of node r, or of a link behind the nodes: `count[r]` steps, each from its time to
-    the next one's.
+    Row r of `steps` is the profile of node r, or of a link behind the nodes: `count[r]` steps, each from its time to the next one's. A step
+    is its time, whether the node is away (1), and what is free of each resource; they lie side by side, since a search reads all of them.
 
     Parameters
     ----------
+    steps : (rows, steps, 2 + resources)
     start, end, group : (tasks,)
         When and in which group.
     taken_from, taken : (tasks + 1,), (members in all,)
         Nodes of each task.
     sent, came, sender, receiver, path : (edges,)
         Start and end of each transfer, its slowest pair of nodes, and the link row, -1 where it took none.
+    full : (classes of durations, rows, 3 + resources)
+        From when until when nothing can begin that lasts as many hours and takes as much as stand behind: a memory of earlier searches.
     """
 
-    times: Any
-    free: Any
-    away: Any
+    steps: Any
     count: Any
     start: Any
     end: Any
@@ -124,3 +132,4 @@ class Books(NamedTuple):
     turn: Any
     tail: Any
     picked: Any
+    full: Any
