@@ -30,6 +30,7 @@ _PUBLIC = {
     "mix_portfolio": "capplan.questions.portfolio",
     "place_tasks": "capplan.questions.placement",
     "split_fleet": "capplan.questions.split",
+    "review_plan": "capplan.questions.review",
     "plan_purchases": "capplan.questions.procurement",
     "trace_frontier": "capplan.questions.procurement",
     "solve_two_stage": "capplan.optimize.two_stage",

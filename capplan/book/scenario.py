@@ -23,6 +23,7 @@ from capplan.book.assumptions.placement import PlacementAssumptions
 from capplan.book.assumptions.portfolio import PortfolioAssumptions
 from capplan.book.assumptions.pricing import PricingAssumptions
 from capplan.book.assumptions.procurement import ProcurementAssumptions
+from capplan.book.assumptions.review import ReviewAssumptions
 from capplan.book.assumptions.scaling import ScalingAssumptions
 from capplan.book.assumptions.serving import ServingAssumptions
 from capplan.book.assumptions.split import SplitAssumptions
@@ -46,6 +47,7 @@ __all__ = [
     "PortfolioAssumptions",
     "PricingAssumptions",
     "ProcurementAssumptions",
+    "ReviewAssumptions",
     "ScalingAssumptions",
     "Scenario",
     "Section",
@@ -72,6 +74,7 @@ class Scenario(
     SplitAssumptions,
     ClusterAssumptions,
     PlacementAssumptions,
+    ReviewAssumptions,
     CrossoverAssumptions,
     ServingAssumptions,
     PerformanceAssumptions,

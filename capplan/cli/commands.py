@@ -237,6 +237,52 @@ def accept(
 
 
 @app.command()
+def review(
+    book: BookFolder,
+    plan_: Annotated[
+        str, typer.Option("--plan", metavar="REPORT", help="Report or accepted plan to review; without it the book's accepted plan.")
+    ] = "",
+    bill: Annotated[
+        list[str] | None,
+        typer.Option("--bill", metavar="FILE", help="FOCUS export to review it by, beside the bills of the book; repeat for more."),
+    ] = None,
+    parameter: Parameters = None,
+    scenario: ScenarioFile = None,
+    out: Out = Path("reports"),
+    as_json: AsJson = False,
+) -> None:
+    """Hold the accepted plan of BOOK against what was billed and used since: what moved spend, and how well the forecast held."""
+    from capplan.outputs.run.review import write_review
+
+    found = write_review(book, {**overrides(parameter, scenario), **({"reviewed_plan": plan_} if plan_ else {})}, bill or [], out, say)
+    answer(
+        as_json,
+        found.view.headline,
+        found.scenario,
+        {"bridge": found.view.table, **found.view.details},
+        list(found.view.notes),
+        f"{found.view.headline}\nReview: {found.path}",
+    )
+
+
+@app.command()
+def diff(
+    before: Annotated[Path, typer.Argument(metavar="REPORT", help="Report or accepted plan: the earlier one.")],
+    after: Annotated[Path, typer.Argument(metavar="REPORT", help="The later one.")],
+    as_json: AsJson = False,
+) -> None:
+    """Say what moved planned spend from one plan to another."""
+    from capplan.book.accepted import read_accepted
+    from capplan.questions.review import plans_apart, told
+
+    earlier, later = read_accepted(before), read_accepted(after)
+    table = plans_apart(earlier, later)
+    sentence = told(table, later.currency)
+    rows = "\n".join(f"  {row.meaning:<55} {row.amount:>18,.2f}" for row in table.itertuples())
+    answer(as_json, sentence, {}, {"bridge": table}, [], f"{sentence}\n{rows}")
+
+
+@app.command()
 def export(
     format_: Annotated[
         str, typer.Argument(metavar="FORMAT", help="kueue (ClusterQueues and cohorts; kueue-v1beta1 for older ones) or slurm (partitions).")

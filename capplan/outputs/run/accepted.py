@@ -12,8 +12,17 @@ from capplan.errors import CapplanError
 from capplan.outputs.export.files import write_table
 from capplan.outputs.run.folders import replaced_whole
 
-#: What is kept of a report: enough to see a drift, small enough for a repository.
-KEPT = ("run.json", "tables/decisions.csv", "tables/spend.csv", "tables/alternatives.csv", "charts/capacity.png", "charts/spend.png")
+#: What is kept of a report: enough to see a drift and to review it later, small enough for a repository.
+KEPT = (
+    "run.json",
+    "tables/decisions.csv",
+    "tables/spend.csv",
+    "tables/alternatives.csv",
+    "tables/planned_spend.csv",
+    "tables/planned_work.csv",
+    "charts/capacity.png",
+    "charts/spend.png",
+)
 
 
 def accept(report: Path, reason: str, into: Path) -> str:

@@ -25,6 +25,7 @@ from capplan.book.scenario import Scenario
 from capplan.outputs.export.accounting import lease_flags, postings, roll_forward
 from capplan.outputs.export.budget import write_budget
 from capplan.outputs.export.files import write_chart, write_table
+from capplan.outputs.export.focus import planned_focus
 from capplan.outputs.page.difference_page import difference_page
 from capplan.outputs.page.plan_page import plan_page
 from capplan.outputs.run.accepted import last_plan
@@ -36,6 +37,7 @@ from capplan.outputs.views import decision_tables, plan_tables, unit_tables
 from capplan.outputs.views.all_questions import VIEWS, View, show_plan
 from capplan.outputs.views.bridges import budget_bridge, cost_bridge
 from capplan.outputs.workbook.workbook import write_workbook
+from capplan.questions.review import spend_of_focus
 from capplan.text import counted
 
 Say = Callable[[str], None]
@@ -132,8 +134,8 @@ def tables_of(plan: Plan) -> dict[str, pd.DataFrame]:
     }
 
 
-def accounting_pack(plan: Plan, book: Book) -> dict[str, pd.DataFrame]:
-    """Return the tables for the accountants, by file name."""
+def accounting_pack(plan: Plan, book: Book, focus: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the tables for the accountants and for a later review, by file name; `focus` is the planned spend as a bill."""
     return {
         "leases": lease_flags(plan, book),
         "roll_forward": roll_forward(plan),
@@ -143,6 +145,8 @@ def accounting_pack(plan: Plan, book: Book) -> dict[str, pd.DataFrame]:
         "agreements": decision_tables.agreements(plan),
         "cost_bridge": cost_bridge(plan),
         "budget_bridge": budget_bridge(plan),
+        "planned_spend": spend_of_focus(focus),
+        "planned_work": plan_tables.planned_work(plan, book.get("workloads")),
     }
 
 
@@ -190,7 +194,9 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
         behind: dict[str, pd.DataFrame] = {}
         write_workbook(plan, book, draft / "plan.xlsx", behind)
         write_budget(plan, draft / "budget.csv", book.get("account_map"))
-        for name, frame in (accounting_pack(plan, book) | behind).items():
+        focus = planned_focus(plan)
+        write_table(focus, draft / "focus.csv")
+        for name, frame in (accounting_pack(plan, book, focus) | behind).items():
             write_table(frame, draft / "tables" / f"{name}.csv")
         for name, chart in view.charts.items():
             write_chart(chart, draft / "charts" / name)

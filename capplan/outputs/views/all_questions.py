@@ -19,6 +19,7 @@ from capplan.outputs.views.goodput import show_goodput
 from capplan.outputs.views.placement import show_placement
 from capplan.outputs.views.plan import show_plan, show_procurement, show_procurement_at_once
 from capplan.outputs.views.portfolio import show_portfolio
+from capplan.outputs.views.review import show_review
 from capplan.outputs.views.scaling import show_scaling
 from capplan.outputs.views.serving import show_serving
 from capplan.outputs.views.split import show_split
@@ -155,6 +156,7 @@ VIEWS: dict[str, Callable[[Book, Scenario], View]] = {
     "cluster": show_cluster,
     "split": show_split,
     "placement": show_placement,
+    "review": show_review,
     "procurement": show_procurement,
     "plan": show_plan,
 }

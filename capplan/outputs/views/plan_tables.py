@@ -9,6 +9,7 @@ import pandas as pd
 
 from capplan.answers.finished_plan import Plan
 from capplan.answers.sums import in_currency, quarters_of, spend
+from capplan.questions.ledger.schedules import month_shares
 from capplan.questions.ledger.summaries import OWED
 from capplan.text import words
 from capplan.units import fiscal_year, quarter_end, quarter_of, quarter_start
@@ -189,3 +190,52 @@ def at_moments(capacity: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
             found.append(there.assign(quarter=quarter, begin=start, end=stop))
     columns = ["quarter", "begin", "end", *keys, "accelerators"]
     return pd.concat(found, ignore_index=True)[columns] if found else pd.DataFrame(columns=columns)
+
+
+def planned_work(plan: Plan, workloads: pd.DataFrame) -> pd.DataFrame:
+    r"""Return the work that the plan expects by month, with the 90 % band of its forecast.
+
+    A quarter's expectation is divided among its months as their medians are, or by days where the demand is stated by quarter; the band
+    is the month's, or the quarter's so divided.
+
+    Parameters
+    ----------
+    plan
+        A finished plan.
+    workloads
+        Table workloads: what is planned together is one class of work.
+
+    Returns
+    -------
+    DataFrame
+        workload, class, region, month, expected, low, high (workload unit).
+    """
+    keys = ["workload", "region", "quarter"]
+    paths, forecast = plan.forecast.paths, plan.forecast
+    expected = paths.assign(expected=paths["quantity"] * paths["probability"]).groupby(keys, as_index=False)["expected"].sum()
+    wide = forecast.quantiles.pivot_table(index=keys, columns="quantile", values="quantity")
+    band = pd.DataFrame({"low_quarter": wide[min(wide)], "high_quarter": wide[max(wide)]}).reset_index()
+    months = pd.DataFrame(
+        [
+            (label, month, share)
+            for label in quarters_of(plan)
+            for month, share in month_shares(quarter_start(label), quarter_end(label) - pd.Timedelta(days=1))
+        ],
+        columns=["quarter", "month", "days_share"],
+    )
+    table = expected.merge(band, on=keys, how="left").merge(months, on="quarter")
+    if len(forecast.months):
+        own = forecast.months.pivot_table(index=["workload", "region", "month"], columns="quantile", values="quantity")
+        middle = min(own, key=lambda level: abs(level - 0.5))
+        known = pd.DataFrame({"low": own[min(own)], "high": own[max(own)], "middle": own[middle]}).reset_index()
+        table = table.merge(known, on=["workload", "region", "month"], how="left")
+    else:
+        table = table.assign(low=np.nan, high=np.nan, middle=np.nan)
+    part = (table["middle"] / table.groupby(keys)["middle"].transform("sum")).where(lambda share: share.notna(), table["days_share"])
+    for name in ("low", "high"):
+        table[name] = table[name].fillna(table[f"{name}_quarter"] * part)
+    table["expected"] *= part
+    hosted = workloads[workloads["host"] != "api"].set_index("workload")["work_class"].dropna().to_dict()
+    table["class"] = [hosted.get(name, name) for name in table["workload"]]
+    columns = ["workload", "class", "region", "month", "expected", "low", "high"]
+    return table[columns].sort_values(["workload", "region", "month"], ignore_index=True)

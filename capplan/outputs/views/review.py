@@ -1,0 +1,95 @@
+"""The view of a review: from what was planned to what was billed, and how well the forecast held."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from capplan.answers.review import review_of
+from capplan.book.accepted import find_accepted, read_accepted
+from capplan.book.book import Book
+from capplan.book.scenario import Scenario
+from capplan.outputs import charts
+from capplan.outputs.views.view import View
+from capplan.questions.review import Review
+from capplan.questions.review.bridge import DRIVERS
+from capplan.questions.review.review_plan import span
+
+FIELDS = ("forecast_error_share", "worth_a_word_share", "reviewed_team", "reviewed_driver")
+
+
+def show_review(book: Book, scenario: Scenario) -> View:
+    """Show what moved spend from the accepted plan to the bill, by driver, and how well the plan's forecast held."""
+    book = book.with_changes(scenario.changes)
+    plan = read_accepted(Path(scenario.reviewed_plan)) if scenario.reviewed_plan else find_accepted(book.name, places_of(book))
+    answer = review_of(book, scenario, plan)
+    chosen = answer.variance
+    if scenario.reviewed_team:
+        chosen = chosen[chosen["team"] == scenario.reviewed_team]
+    if scenario.reviewed_driver:
+        chosen = chosen[chosen["driver"] == scenario.reviewed_driver]
+    pictures = {"bridge": _bridge(answer, plan.currency), "months": _months(answer, plan.currency)}
+    details = {
+        "variance": chosen,
+        "by_workload": summed(chosen, ["workload", "team"]),
+        "by_provider": summed(chosen, ["provider", "accelerator"]),
+        "by_contract": summed(chosen[chosen["contract_id"] != ""], ["contract_id"]),
+        "spend": answer.spend,
+        "forecast": answer.forecast,
+        "accuracy": answer.accuracy,
+    }
+    value = float(answer.bridge["amount"].iloc[-1] - answer.bridge["amount"].iloc[0])
+    teams = tuple(sorted(name for name in answer.variance["team"].unique() if name))
+    return View(
+        answer.headline,
+        pictures,
+        answer.bridge.drop(columns="driver").rename(columns={"meaning": "step"}),
+        value,
+        plan.currency,
+        FIELDS,
+        (*book.notes, f"Reviewed is the plan of {plan.as_of:%Y-%m-%d} in {plan.folder.name}: {plan.headline}", *answer.notes),
+        details,
+        {"reviewed_team": teams, "reviewed_driver": tuple(answer.bridge["driver"].iloc[1:-1])},
+    )
+
+
+def places_of(book: Book) -> list[Path]:
+    """Return the folders in which the accepted plan of a book is looked for: its own, then the accepted plan of where one works."""
+    return [book.path / "accepted_plan", Path("reports/sample"), book.path.parent.parent / "reports" / "sample"]
+
+
+def summed(variance: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Sum the variance up by some columns, a column a driver and their total, largest first."""
+    wide = variance.pivot_table(index=keys, columns="driver", values="amount", aggfunc="sum", fill_value=0.0)
+    wide = wide.reindex(columns=[driver for driver in DRIVERS if driver in wide])
+    table = wide.add_suffix("_amount").assign(total_amount=wide.sum(axis=1)).reset_index().rename_axis(columns=None)
+    return table.sort_values("total_amount", key=abs, ascending=False, ignore_index=True)
+
+
+def _bridge(answer: Review, currency: str) -> Any:
+    """Draw the bridge from planned to billed."""
+    steps = answer.bridge.assign(kind="change")
+    steps.loc[[steps.index[0], steps.index[-1]], "kind"] = "total"
+    return charts.waterfall(
+        steps,
+        title="What moved spend from the plan to the bill",
+        subtitle=f"P&L spend of {span(answer.months)}; commitments count as they are used up",
+        value_title="Spend",
+        unit=currency,
+        label="meaning",
+        value="amount",
+    )
+
+
+def _months(answer: Review, currency: str) -> Any:
+    """Draw by how much each month's bill differs from the plan."""
+    sums = answer.spend.groupby("month", as_index=False)["difference"].sum()
+    return charts.bars(
+        sums.assign(label=sums["month"].dt.strftime("%Y-%m")),
+        title="Billed less planned, by month",
+        value_title="Difference",
+        unit=currency,
+        value="difference",
+    )

@@ -1,0 +1,7 @@
+"""Review: the accepted plan against what was billed and used since."""
+
+from capplan.questions.review.plans_apart import plans_apart, told
+from capplan.questions.review.review_plan import Came, Review, review_plan
+from capplan.questions.review.spend_rows import spend_of_focus
+
+__all__ = ["Came", "Review", "plans_apart", "review_plan", "spend_of_focus", "told"]

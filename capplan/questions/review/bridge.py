@@ -1,0 +1,209 @@
+"""The bridge from what was planned to what was billed: each month's difference by what moved it, adding up to the cent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from capplan.questions.review.spend_rows import USE
+
+#: Drivers in the order in which they are taken; each is measured with those before it at what came and those after it as planned.
+DRIVERS = {
+    "not_billed": "planned, and in no bill",
+    "ended": "workloads that ended",
+    "volume": "more or less work",
+    "new": "workloads that were not planned",
+    "efficiency": "hours for the same work",
+    "mix": "other machines",
+    "coverage": "shares on contract, on demand and spot",
+    "price": "prices",
+    "unused": "commitments not used",
+    "other": "other costs",
+    "unmapped": "billed, and not known to the plan",
+    "currency": "exchange rates",
+}
+COLUMNS = ["month", "driver", "provider", "accelerator", "contract_id", "workload", "amount"]
+POOL = ["provider", "accelerator"]
+
+
+def variance_bridge(
+    planned: pd.DataFrame, actual: pd.DataFrame, work: pd.DataFrame, list_prices: Mapping[tuple[str, str], float] | None = None
+) -> pd.DataFrame:
+    r"""Say what moved spend from the plan to the bill.
+
+    With hours h and prices p of a pool (provider, accelerator) and way of paying k, and r the work that came over the work planned:
+
+    .. math::
+        \text{volume} = \sum h_0 (r - 1) p_0, \quad
+        \text{efficiency} = \Big(\frac{H_1}{H_2} - 1\Big) C_2, \quad
+        \text{mix} = \sum_j (h_{1j} - h_{3j}) \bar p_{3j}, \quad
+        \text{coverage} = \sum_{jk} (h_{1jk} - h_{1j} s_{3jk}) p_{3jk}, \quad
+        \text{price} = \sum_{jk} h_{1jk} (p_{1jk} - p_{3jk})
+
+    so that each change alone shows under its own name, whatever the order of the rows. Hours are those of accelerators of any kind: work
+    that moves to a faster one needs fewer of them (efficiency) at a higher price (mix).
+
+    Parameters
+    ----------
+    planned, actual
+        SPEND (see `spend_rows`) of the same months. Workloads are those of the plan; what is measured by pool is divided among them as
+        their planned hours, at the work that came, use it.
+    work
+        month, workload, planned, actual (quantities in a workload's unit; missing where nobody measured).
+    list_prices
+        Amount of an accelerator-hour on demand by (provider, accelerator), for machines the plan did not use.
+
+    Returns
+    -------
+    DataFrame
+        month, driver (a key of DRIVERS), provider, accelerator, contract_id, workload (empty where none bears it), amount. All amounts sum
+        to actual less planned.
+    """
+    prices = list_prices or {}
+    ratios = _ratios(work)
+    parts: list[pd.DataFrame] = []
+    never_billed = set(_charged(planned)) - set(_charged(actual))
+    for month in sorted(set(planned["month"]) | set(actual["month"])):
+        mine, theirs = planned[planned["month"] == month], actual[actual["month"] == month]
+        silent = _charged(mine).isin(never_billed)
+        rows = [
+            _rows("not_billed", mine[silent], -mine.loc[silent, "amount"]),
+            _rows("unmapped", theirs[theirs["kind"] == "unmapped"], theirs.loc[theirs["kind"] == "unmapped", "amount_at_plan_rates"]),
+            _rows("currency", theirs, theirs["amount"] - theirs["amount_at_plan_rates"]),
+            *_month(_as_billed(mine[~silent], theirs), theirs[theirs["kind"] != "unmapped"], ratios.get(month, {}), prices),
+        ]
+        parts += [part.assign(month=month) for part in rows if len(part)]
+    if not parts:
+        return pd.DataFrame(columns=COLUMNS).astype({"month": "datetime64[ns]", "amount": "float64"})
+    table = pd.concat(parts, ignore_index=True).groupby(COLUMNS[:-1], as_index=False, sort=True)["amount"].sum()
+    return table[table["amount"].abs() > 1e-9].reset_index(drop=True)
+
+
+def _ratios(work: pd.DataFrame) -> dict[pd.Timestamp, dict[str, float]]:
+    """Return the work that came over the work planned by month and workload; infinite for work that was not planned."""
+    found: dict[pd.Timestamp, dict[str, float]] = {}
+    for row in work.to_dict("records"):
+        if pd.isna(row["actual"]) or pd.isna(row["planned"]):
+            continue
+        if row["planned"] > 0 or row["actual"] > 0:
+            ratio = row["actual"] / row["planned"] if row["planned"] > 0 else np.inf
+            found.setdefault(row["month"], {})[str(row["workload"])] = float(ratio)
+    return found
+
+
+def _charged(spend: pd.DataFrame) -> pd.Series:
+    """Name who charges for what: a provider for machines, or for all else. Rooms may be billed where machines are owned, and are not."""
+    return spend["provider"] + np.where(spend["kind"].isin([*USE, "unused"]), " machines", "")
+
+
+def _rows(driver: str, about: pd.DataFrame, amounts: pd.Series) -> pd.DataFrame:
+    named = about.reindex(columns=["provider", "accelerator", "contract_id", "workload"]).fillna("")
+    return named.assign(driver=driver, amount=amounts.astype(float))
+
+
+def _as_billed(planned: pd.DataFrame, actual: pd.DataFrame) -> pd.DataFrame:
+    """Put planned rows into the detail that the bill has: where it tells no unused part, all that is held counts as used."""
+    silent = set(map(tuple, actual.loc[actual["kind"] == "committed", POOL].to_numpy())) - set(
+        map(tuple, actual.loc[actual["kind"] == "unused", POOL].to_numpy())
+    )
+    planned_unused = planned["kind"].eq("unused") & pd.Series(
+        [pair in silent for pair in zip(*(planned[name] for name in POOL), strict=True)], planned.index
+    )
+    told = planned_unused & _tells_use(planned, actual)
+    return planned.assign(kind=planned["kind"].mask(planned_unused & ~told, "committed"))
+
+
+def _tells_use(planned: pd.DataFrame, actual: pd.DataFrame) -> pd.Series:
+    """Tell for which rows the provider tells use from waste anywhere in its bill: there, nothing unused is good news, not silence."""
+    return planned["provider"].isin(set(actual.loc[actual["kind"] == "unused", "provider"]))
+
+
+def _month(
+    planned: pd.DataFrame, actual: pd.DataFrame, ratios: Mapping[str, float], prices: Mapping[tuple[str, str], float]
+) -> list[pd.DataFrame]:
+    """Return the rows of one month; its steps follow the docstring of `variance_bridge`."""
+    use, came = planned[planned["kind"].isin(USE)], actual[actual["kind"].isin(USE)]
+    blind = set(map(tuple, came.loc[came["hours"].isna(), POOL].to_numpy())) | set(
+        map(tuple, use.loc[use["hours"].isna() & (use["amount"] != 0), POOL].to_numpy())
+    )
+    unseen = [pair in blind for pair in zip(*(use[name] for name in POOL), strict=True)]
+    hidden = [pair in blind for pair in zip(*(came[name] for name in POOL), strict=True)]
+    found, use = _work_steps(use, ratios)
+    dark = use[np.array(unseen, dtype=bool)]
+    found += [_rows("price", dark, -dark["amount"]), _rows("price", came[hidden], came.loc[hidden, "amount_at_plan_rates"])]
+    use, came = use[~np.array(unseen, dtype=bool)], came[~np.array(hidden, dtype=bool)]
+    total, hours = float(use["hours"].sum()), float(came["hours"].sum())
+    unplanned = [name for name, ratio in ratios.items() if np.isinf(ratio)]
+    if total > 0 and hours > 0:
+        scale = hours / total
+        found.append(_rows("efficiency", use, use["amount"] * (scale - 1)))
+        found += _pool_steps(use.assign(hours=use["hours"] * scale, amount=use["amount"] * scale), came, prices)
+    else:
+        driver = "new" if unplanned else "mix"
+        found += [_rows("efficiency", use, -use["amount"]), _rows(driver, came, came["amount_at_plan_rates"])]
+    unused = [(planned, -1.0, "amount"), (actual, 1.0, "amount_at_plan_rates")]
+    found += [
+        _rows("unused", frame[frame["kind"] == "unused"], sign * frame.loc[frame["kind"] == "unused", column])
+        for frame, sign, column in unused
+    ]
+    return [*found, *_others(planned, actual[actual["kind"] == "other"], ratios)]
+
+
+def _work_steps(use: pd.DataFrame, ratios: Mapping[str, float]) -> tuple[list[pd.DataFrame], pd.DataFrame]:
+    """Bring planned rows to the work that came."""
+    ratio = use["workload"].map(dict(ratios)).fillna(1.0).astype(float)
+    change = use["amount"] * (ratio - 1)
+    ended = ratio == 0
+    found = [_rows("ended", use[ended], change[ended]), _rows("volume", use[~ended], change[~ended])]
+    return found, use.assign(hours=use["hours"] * ratio, amount=use["amount"] * ratio)
+
+
+def _pool_steps(use: pd.DataFrame, came: pd.DataFrame, prices: Mapping[tuple[str, str], float]) -> list[pd.DataFrame]:
+    """Return mix, coverage and price of pools whose hours are known on both sides, divided among workloads as they use a pool."""
+    ways = [*POOL, "kind"]
+    before = use.groupby(ways)[["hours", "amount"]].sum()
+    after = came.groupby(ways)[["hours", "amount_at_plan_rates"]].sum().rename(columns={"amount_at_plan_rates": "amount"})
+    both = before.join(after, how="outer", lsuffix="_0", rsuffix="_1").fillna(0.0).reset_index()
+    pools = both.groupby(POOL)[["hours_0", "amount_0", "hours_1", "amount_1"]].transform("sum")
+    listed = pd.Series(
+        [prices.get(pair, np.nan) for pair in zip(both["provider"], both["accelerator"], strict=True)], both.index, dtype=float
+    )
+    paid = pools["amount_1"] / pools["hours_1"].where(pools["hours_1"] != 0)
+    pool_price = (pools["amount_0"] / pools["hours_0"].where(pools["hours_0"] > 0)).fillna(listed).fillna(paid).fillna(0.0)
+    own = both["amount_0"] / both["hours_0"].where(both["hours_0"] > 0)
+    new_way = listed.where(both["kind"] == "on_demand").fillna(both["amount_1"] / both["hours_1"].where(both["hours_1"] != 0))
+    price = own.fillna(new_way.where(pools["hours_0"] > 0)).fillna(pool_price)
+    share = (both["hours_0"] / pools["hours_0"].where(pools["hours_0"] > 0)).fillna(0.0)
+    expected = (pools["hours_1"] * share).where(pools["hours_0"] > 0, both["hours_1"])
+    steps = {
+        "mix": (expected - both["hours_0"]) * price.where(pools["hours_0"] > 0, pool_price),
+        "coverage": (both["hours_1"] - expected) * price,
+        "price": both["amount_1"] - both["hours_1"] * price,
+    }
+    users = use.groupby([*POOL, "workload"], as_index=False)["hours"].sum()
+    users["part"] = users["hours"] / users.groupby(POOL)["hours"].transform("sum")
+    found = []
+    for driver, amounts in steps.items():
+        spread = both[POOL].assign(total=amounts).groupby(POOL, as_index=False)["total"].sum().merge(users, on=POOL, how="left")
+        found.append(_rows(driver, spread, spread["total"] * spread["part"].fillna(1.0)))
+    return found
+
+
+def _others(planned: pd.DataFrame, actual: pd.DataFrame, ratios: Mapping[str, float]) -> list[pd.DataFrame]:
+    """Return what else moved: the work of model APIs as volume, the rest by provider, as price where it is all about work."""
+    found, scaled = _work_steps(planned[planned["kind"] == "other"], ratios)
+    by_work = scaled.groupby("provider")["workload"].agg(lambda names: bool((names != "").all()))
+    rows = []
+    for frame, sign, column in ((scaled, -1.0, "amount"), (actual, 1.0, "amount_at_plan_rates")):
+        unknown = ~frame["provider"].isin(set(planned["provider"]))
+        rest = ~frame["provider"].map(by_work).eq(True) & ~unknown
+        rows += [
+            _rows(driver, frame[chosen], sign * frame.loc[chosen, column]) for driver, chosen in (("unmapped", unknown), ("other", rest))
+        ]
+    users = scaled[scaled["provider"].map(by_work).eq(True)].groupby(["provider", "workload"], as_index=False)["amount"].sum()
+    total = users.groupby("provider")["amount"].transform("sum")
+    came = users["provider"].map(actual.groupby("provider")["amount_at_plan_rates"].sum()).fillna(0.0)
+    part = (users["amount"] / total.where(total != 0)).fillna(1 / users.groupby("provider")["workload"].transform("size"))
+    return [*found, *rows, _rows("price", users, (came - total) * part)]

@@ -1,0 +1,216 @@
+"""The accepted plan against the bill: what moved spend, how well the forecast held, and what follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from capplan.book.accepted import AcceptedPlan
+from capplan.book.scenario import ReviewAssumptions
+from capplan.errors import CapplanError
+from capplan.questions.ledger.bill import sorted_bill
+from capplan.questions.ledger.currency import rates_by_month
+from capplan.questions.review.accuracy import accuracy_by_workload, forecast_accuracy, held_against, measured_work
+from capplan.questions.review.bridge import DRIVERS, variance_bridge
+from capplan.questions.review.spend_rows import spend_of_bill
+from capplan.text import counted, money
+
+
+@dataclass(frozen=True)
+class Review:
+    """An accepted plan held against what came.
+
+    Parameters
+    ----------
+    bridge
+        driver, meaning, amount: from planned spend (first row) to what was billed (last row); the steps add up to the cent.
+    variance
+        month, driver, provider, accelerator, contract_id, workload, team, amount (see `bridge.variance_bridge`): any sum of it is a bridge.
+    spend
+        month, provider, planned, actual, difference.
+    accuracy
+        Month by month (see `accuracy.forecast_accuracy`).
+    forecast
+        By workload (see `accuracy.accuracy_by_workload`).
+    months
+        Months that were reviewed, first to last.
+    headline, notes
+        One sentence; what was derived, left out or could not be told.
+    """
+
+    bridge: pd.DataFrame
+    variance: pd.DataFrame
+    spend: pd.DataFrame
+    accuracy: pd.DataFrame
+    forecast: pd.DataFrame
+    months: tuple[pd.Timestamp, ...]
+    headline: str
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Came:
+    """What came since: the book's tables of these names, checked; other_costs and sites say what a charge that is no machine stands for."""
+
+    billing: pd.DataFrame
+    usage: pd.DataFrame
+    workloads: pd.DataFrame
+    commitments: pd.DataFrame
+    skus: pd.DataFrame
+    offers: pd.DataFrame
+    sites: pd.DataFrame
+    other_costs: pd.DataFrame
+    fx: pd.DataFrame
+
+
+def review_plan(plan: AcceptedPlan, came: Came, a: ReviewAssumptions) -> Review:
+    r"""Hold an accepted plan against what was billed and used since.
+
+    .. math:: \text{billed} = \text{planned} + \sum_d \Delta_d
+
+    Whole months only: those that the plan planned, the bill holds, and that have ended.
+
+    Parameters
+    ----------
+    plan, came
+        What was planned, and what came.
+    a
+        The error that is allowed, and what is worth a word.
+
+    Raises
+    ------
+    CapplanError
+        If no month of the bill was planned; or its currency has no rate.
+    """
+    planned = plan.spend
+    until = came.usage["time"].max() + pd.Timedelta(hours=1) if len(came.usage) else None
+    months, notes = _months(planned, came.billing, until)
+    bill = came.billing[came.billing["month"].isin(months)].reset_index(drop=True)
+    bill = sorted_bill(_in_currency(bill, came.fx, plan), came.commitments, came.skus, came.sites, came.other_costs, came.fx)
+    actual, told = spend_of_bill(bill, came.skus, came.offers)
+    planned = planned[planned["month"].isin(months)]
+    compared = held_against(plan.work, measured_work(came.usage, until), until) if until is not None else _nothing(plan.work)
+    variance = variance_bridge(planned, actual, _by_class(compared, plan.work), _list_prices(came, plan))
+    variance["team"] = variance["workload"].map(_teams(came.workloads)).fillna("")
+    accuracy = forecast_accuracy(compared, a)
+    bridge = bridge_table(planned, actual, variance)
+    return Review(
+        bridge=bridge,
+        variance=variance,
+        spend=spend_table(planned, actual),
+        accuracy=accuracy,
+        forecast=accuracy_by_workload(accuracy),
+        months=tuple(months),
+        headline=_headline(bridge, accuracy, months, plan.currency, a),
+        notes=(*notes, *told),
+    )
+
+
+def _months(planned: pd.DataFrame, billing: pd.DataFrame, until: pd.Timestamp | None) -> tuple[list[pd.Timestamp], list[str]]:
+    """Return the months that can be reviewed, and say which cannot."""
+    mine, theirs = set(planned["month"]), set(billing["month"])
+    if not mine & theirs:
+        first, last = (f"{min(months):%Y-%m} to {max(months):%Y-%m}" if months else "no month" for months in (mine, theirs))
+        raise CapplanError(
+            f"nothing to review: the plan holds {first}, the bill {last}. Ingest the bills since the plan was accepted (capplan ingest"
+            " focus FILE --into BOOK), or name another plan with --plan"
+        )
+    months = sorted(mine & theirs)
+    notes = []
+    if until is not None and months[-1] + pd.DateOffset(months=1) > until:
+        if months[:-1]:
+            notes.append(f"{months[-1]:%Y-%m} has not ended in the measured usage (which ends on {until:%Y-%m-%d}): it is left out.")
+            months = months[:-1]
+        else:
+            notes.append(
+                f"{months[-1]:%Y-%m} has not ended in the measured usage (which ends on {until:%Y-%m-%d}): its work is not compared."
+            )
+    gap = [month for month in pd.date_range(months[0], months[-1], freq="MS") if month not in months]
+    if gap:
+        notes.append(f"The bill has nothing for {', '.join(f'{month:%Y-%m}' for month in gap)}: left out.")
+    return months, notes
+
+
+def _in_currency(bill: pd.DataFrame, fx: pd.DataFrame, plan: AcceptedPlan) -> pd.DataFrame:
+    """Add amounts in the plan's currency at the rates of each month and at those of the plan's day, and the cost at list in US dollars."""
+    bill = bill.assign(amount=bill["effective_cost"], amount_at_plan_rates=bill["effective_cost"], list_usd=bill["list_cost"])
+    then = pd.Series(plan.as_of.replace(day=1), index=bill.index, dtype="datetime64[ns]")
+    for currency, part in bill.groupby("currency"):
+        own = rates_by_month(part["month"], str(currency), fx)
+        bill.loc[part.index, "list_usd"] = part["list_cost"] * own
+        if currency == plan.currency:
+            continue
+        ours = rates_by_month(part["month"], plan.currency, fx)
+        before = rates_by_month(then[part.index], str(currency), fx) / rates_by_month(then[part.index], plan.currency, fx)
+        bill.loc[part.index, "amount"] = part["effective_cost"] * own / ours
+        bill.loc[part.index, "amount_at_plan_rates"] = part["effective_cost"] * before
+    return bill
+
+
+def _nothing(work: pd.DataFrame) -> pd.DataFrame:
+    return work.head(0).rename(columns={"expected": "planned"}).assign(actual=pd.Series(dtype=float))
+
+
+def _by_class(compared: pd.DataFrame, work: pd.DataFrame) -> pd.DataFrame:
+    """Sum work up by class, which is what the plan's rows are tagged with."""
+    classes = dict(zip(work["workload"], work["class"], strict=True))
+    names = [classes.get(name, name) for name in compared["workload"]]
+    return compared.assign(workload=names).groupby(["month", "workload"], as_index=False)[["planned", "actual"]].sum()
+
+
+def _teams(workloads: pd.DataFrame) -> dict[str, str]:
+    """Return the team of each class of work and workload; classes of several teams have none."""
+    named = workloads.assign(label=workloads["work_class"].fillna(workloads["workload"]))
+    shared = named.groupby("label")["team"].agg(lambda teams: teams.iloc[0] if teams.nunique() == 1 else "")
+    return {**named.set_index("workload")["team"].to_dict(), **shared.to_dict()}
+
+
+def _list_prices(came: Came, plan: AcceptedPlan) -> dict[tuple[str, str], float]:
+    """Return the least list price of an accelerator-hour on demand by provider and accelerator, in the plan's currency at its day."""
+    priced = came.offers[came.offers["term"] == "on_demand"].merge(
+        came.skus[["sku", "provider", "accelerator", "accelerator_count"]], on="sku"
+    )
+    each = (priced["usd_per_hour"] / priced["accelerator_count"]).groupby([priced["provider"], priced["accelerator"]]).min()
+    rate = float(rates_by_month(pd.Series([plan.as_of.replace(day=1)], dtype="datetime64[ns]"), plan.currency, came.fx).iloc[0])
+    return {(str(provider), str(accelerator)): float(usd) / rate for (provider, accelerator), usd in each.items()}
+
+
+def bridge_table(planned: pd.DataFrame, actual: pd.DataFrame, variance: pd.DataFrame) -> pd.DataFrame:
+    """Return the bridge: driver, meaning, amount; drivers that moved nothing are left out."""
+    sums = variance.groupby("driver")["amount"].sum()
+    steps = [(driver, words, float(sums[driver])) for driver, words in DRIVERS.items() if abs(sums.get(driver, 0.0)) >= 0.005]
+    start, end = float(planned["amount"].sum()), float(actual["amount"].sum())
+    return pd.DataFrame([("planned", "planned", start), *steps, ("billed", "billed", end)], columns=["driver", "meaning", "amount"])
+
+
+def spend_table(planned: pd.DataFrame, actual: pd.DataFrame) -> pd.DataFrame:
+    """Return spend by month and provider: month, provider, planned, actual, difference."""
+    sums = {name: frame.groupby(["month", "provider"])["amount"].sum() for name, frame in (("planned", planned), ("actual", actual))}
+    table = pd.DataFrame(sums).fillna(0.0).rename_axis(["month", "provider"]).reset_index()
+    return table.assign(difference=table["actual"] - table["planned"])
+
+
+def span(months: tuple[pd.Timestamp, ...]) -> str:
+    """Name a row of months."""
+    return f"{months[0]:%Y-%m}" if len(months) == 1 else f"{months[0]:%Y-%m} to {months[-1]:%Y-%m}"
+
+
+def _headline(bridge: pd.DataFrame, accuracy: pd.DataFrame, months: list[pd.Timestamp], currency: str, a: ReviewAssumptions) -> str:
+    """Say like against like what was billed, what moved it, and how the forecast held."""
+    steps = bridge.iloc[1:-1]
+    silent = float(steps.loc[steps["driver"] == "not_billed", "amount"].sum())
+    start, end = float(bridge["amount"].iloc[0]) + silent, float(bridge["amount"].iloc[-1])
+    moved = steps[steps["driver"] != "not_billed"]
+    told = moved[moved["amount"].abs() >= a.worth_a_word_share * abs(start)].sort_values("amount", key=abs, ascending=False).head(4)
+    parts = ", ".join(f"{row.meaning} {money(row.amount, currency, signed=True)}" for row in told.itertuples())
+    share = f" ({(end - start) / start:+.1%})" if start else ""
+    because = f": {parts}" if parts else ""
+    rest = f" {money(-silent, currency)} more were planned that no bill holds." if silent else ""
+    held = (
+        f" Of {counted(len(accuracy), 'forecast')} of a month's work {int(accuracy['inside'].sum())} held within the 90 % band."
+        if len(accuracy)
+        else ""
+    )
+    moved_by = f"{money(end - start, currency, signed=True)}{share}"
+    return f"{span(tuple(months))}: {money(end, currency)} billed, {moved_by} against the plan{because}.{rest}{held}"

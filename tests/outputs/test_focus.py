@@ -1,0 +1,171 @@
+"""Planned spend as a bill: it ties to the ledger, and keeps the rules of the FOCUS specification."""
+
+from __future__ import annotations
+
+import csv
+import json
+from io import StringIO
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from capplan.answers.plan import quarterly_plan
+from capplan.book.book import load_book
+from capplan.outputs.export.focus import COLUMNS, planned_focus
+from capplan.outputs.views.plan_tables import planned_work, quarters_of
+from capplan.outputs.views.unit_tables import discounted_hours
+from capplan.questions.review import spend_of_focus
+from tests.conftest import SOURCES, reference_file
+from tests.outputs import test_excel as small
+
+CATEGORIES = {
+    "ChargeCategory": {"Usage", "Purchase", "Tax", "Credit", "Adjustment"},
+    "ChargeFrequency": {"One-Time", "Recurring", "Usage-Based"},
+    "PricingCategory": {"Standard", "Dynamic", "Committed", "Other"},
+    "CommitmentDiscountCategory": {"Spend", "Usage"},
+    "CommitmentDiscountStatus": {"Used", "Unused"},
+    "ServiceCategory": {
+        "AI and Machine Learning",
+        "Analytics",
+        "Business Applications",
+        "Compute",
+        "Databases",
+        "Developer Tools",
+        "Multicloud",
+        "Identity",
+        "Integration",
+        "Internet of Things",
+        "Management and Governance",
+        "Media",
+        "Migration",
+        "Mobile",
+        "Networking",
+        "Security",
+        "Storage",
+        "Web",
+        "Other",
+    },
+}
+#: The contracts of the small book, and one that only lowers a price.
+CONTRACTS = "".join(
+    f"{line},{'guarantees_capacity' if number == 0 else 'true'}\n" for number, line in enumerate(small.CONTRACTS.splitlines())
+) + ("c3,test.8x,us-1,savings_plan_1y,1,22,2026-12-15,2027-12-14,,1,0,shared,shared,false\n")
+
+
+@pytest.fixture(scope="module", params=["USD", "EUR"])
+def made(request, tmp_path_factory):
+    """A plan of the small book of the workbook's tests, with a savings plan, and its planned bill."""
+    folder = tmp_path_factory.mktemp(request.param)
+    tables = {
+        "workloads": small.WORKLOADS,
+        "speeds": small.SPEEDS,
+        "demand_scenarios": small.STATED,
+        "skus": small.SKUS,
+        "offers": small.OFFERS,
+        "commitments": CONTRACTS,
+        "sites": small.SITES,
+        "assets": small.ASSETS,
+        "spend_agreements": small.AGREEMENTS,
+        "other_costs": small.OTHER,
+        "fx": small.FX,
+        "limits": small.LIMITS,
+        "sources": SOURCES,
+    }
+    for name, text in tables.items():
+        (folder / f"{name}.csv").write_text(text)
+    (folder / "book.yaml").write_text(small.BOOK.format(currency=request.param))
+    plan = quarterly_plan(load_book(folder))
+    return plan, planned_focus(plan)
+
+
+def test_it_ties_to_the_ledger_month_by_month(made):
+    plan, rows = made
+    entries = plan.ledger.entries[plan.ledger.entries["quarter"].isin(quarters_of(plan))]
+    for column, view in (("BilledCost", "billed"), ("EffectiveCost", "p_and_l")):
+        ledger = entries[entries["view"] == view].groupby("month")["amount"].sum()
+        planned = rows.groupby(pd.to_datetime(rows["BillingPeriodStart"].str[:10]))[column].sum().reindex(ledger.index)
+        np.testing.assert_allclose(planned, ledger, atol=0.005)
+
+
+def test_hours_are_those_that_run_and_those_that_stand_idle(made):
+    plan, rows = made
+    ran = plan.purchases.dispatch
+    hours = ran.loc[ran["source"].isin(["committed", "on_demand", "spot"]), "expected_accelerator_hours"].sum()
+    assert rows["ConsumedQuantity"].sum() == pytest.approx(hours)
+    unused = rows[rows["Tags"].str.contains("idle") & rows["PricingUnit"].eq("Accelerator-Hours")]
+    idle = plan.ledger.idle
+    assert unused["PricingQuantity"].sum() == pytest.approx(
+        (idle["held_accelerator_hours"] - idle["used_accelerator_hours"]).clip(lower=0).sum()
+    )
+    under_plan = rows[rows["CommitmentDiscountCategory"].eq("Spend") & rows["ConsumedQuantity"].notna()]
+    assert under_plan["ConsumedQuantity"].sum() == pytest.approx(discounted_hours(plan)["discounted_accelerator_hours"].sum())
+
+
+def test_a_contract_costs_over_its_term_what_is_billed_for_it(made):
+    plan, rows = made
+    whole = plan.purchases.purchases
+    inside = whole[(whole["end_quarter"] <= quarters_of(plan)[-1]) & whole["term"].ne("owned")]
+    for row in inside.to_dict("records"):
+        own = rows[rows["CommitmentDiscountId"] == f"{row['offer_id']} {row['quarter']}"]
+        assert own["EffectiveCost"].sum() == pytest.approx(own["BilledCost"].sum(), abs=0.005)
+        assert len(own)
+
+
+def test_it_keeps_the_rules_of_the_specification(made):
+    _, rows = made
+    assert list(rows.columns) == COLUMNS
+    for column, allowed in CATEGORIES.items():
+        assert set(rows[column].dropna()) <= allowed, column
+    usage, purchase, committed = (
+        rows["ChargeCategory"].eq("Usage"),
+        rows["ChargeCategory"].eq("Purchase"),
+        rows["CommitmentDiscountId"].notna(),
+    )
+    assert rows.loc[committed & usage, "CommitmentDiscountStatus"].notna().all()
+    assert rows.loc[~committed | ~usage, "CommitmentDiscountStatus"].isna().all()
+    for column in ("CommitmentDiscountCategory", "CommitmentDiscountType", "CommitmentDiscountQuantity", "CommitmentDiscountUnit"):
+        assert rows[column].notna().equals(committed), column
+    assert rows.loc[committed & usage, "PricingCategory"].eq("Committed").all()
+    unused = rows["CommitmentDiscountStatus"].eq("Unused")
+    assert rows.loc[~usage | unused, ["ConsumedQuantity", "ConsumedUnit"]].isna().all(axis=None)
+    assert rows.loc[usage | purchase, ["PricingQuantity", "PricingUnit", "PricingCategory"]].notna().all(axis=None)
+    assert not rows.loc[purchase, "ChargeFrequency"].eq("Usage-Based").any()
+    assert rows.loc[committed & usage, "BilledCost"].eq(0).all()
+    assert rows.loc[committed & purchase, "EffectiveCost"].eq(0).all()
+    priced = rows[rows["PricingQuantity"].notna()]
+    for unit, cost in (("ListUnitPrice", "ListCost"), ("ContractedUnitPrice", "ContractedCost")):
+        np.testing.assert_allclose(priced[unit] * priced["PricingQuantity"], priced[cost], rtol=1e-9)
+    assert (rows["BillingPeriodStart"] < rows["BillingPeriodEnd"]).all()
+    assert rows["BillingPeriodStart"].str.match(r"^\d{4}-\d{2}-01T00:00:00Z$").all()
+    assert all(isinstance(json.loads(text), dict) for text in rows["Tags"])
+
+
+def test_its_columns_are_those_of_the_specification(made):
+    _, rows = made
+    with reference_file("data", "billing", "focus_spec_v1.2_columns.csv").open(encoding="utf-8") as file:
+        spec = {row["column_id"]: row for row in csv.DictReader(file)}
+    assert set(rows.columns) <= set(spec)
+    mandatory = {name for name, row in spec.items() if row["feature_level"] == "Mandatory"}
+    assert mandatory <= set(rows.columns)
+    for name in set(rows.columns):
+        if spec[name]["allows_nulls"] == "False":
+            assert rows[name].notna().all(), name
+        if spec[name]["data_type"] == "Decimal":
+            assert pd.api.types.is_numeric_dtype(rows[name]), name
+
+
+def test_spend_is_read_back_whole(made):
+    _, rows = made
+    spend = spend_of_focus(rows)
+    assert spend["amount"].sum() == pytest.approx(rows["EffectiveCost"].sum())
+    assert {"on_demand", "committed", "unused", "other"} <= set(spend["kind"])
+    assert spend.loc[spend["kind"] != "unused", "hours"].sum() == pytest.approx(rows["ConsumedQuantity"].sum())
+
+
+def test_planned_work_is_the_forecasts(made):
+    plan, _ = made
+    work, paths = planned_work(plan, pd.read_csv(StringIO(small.WORKLOADS)).assign(work_class=None)), plan.forecast.paths
+    assert work["expected"].sum() == pytest.approx((paths["quantity"] * paths["probability"]).sum())
+    assert (work["low"] <= work["expected"] + 1e-9).all()
+    assert (work["expected"] <= work["high"] + 1e-9).all()

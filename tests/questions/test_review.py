@@ -1,0 +1,333 @@
+"""The review: a bridge that adds up, names the one thing that changed, and does not care for the order of rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from capplan.book.accepted import AcceptedPlan, find_accepted, read_accepted
+from capplan.book.reader import empty_table
+from capplan.book.scenario import ReviewAssumptions, Scenario
+from capplan.errors import CapplanError
+from capplan.questions.review import Came, review_plan
+from capplan.questions.review.accuracy import accuracy_by_workload, forecast_accuracy, held_against, measured_work
+from capplan.questions.review.bridge import variance_bridge
+from capplan.questions.review.plans_apart import plans_apart
+from capplan.questions.review.spend_rows import gathered
+
+MONTHS = [pd.Timestamp("2027-01-01"), pd.Timestamp("2027-02-01")]
+POOLS = [("aws", "H100"), ("aws", "L40S"), ("nebius", "H100")]
+WORKLOADS = ["chat", "search"]
+CENT = 0.005
+
+
+def spend(rows: list[tuple]) -> pd.DataFrame:
+    """Make SPEND of (month, provider, accelerator, workload, kind, hours, price of an hour or amount)."""
+    frame = pd.DataFrame(rows, columns=["month", "provider", "accelerator", "workload", "kind", "hours", "price"]).assign(contract_id="")
+    amount = (frame["hours"] * frame["price"]).where(frame["hours"].notna(), frame["price"])
+    return gathered(frame.assign(amount=amount, amount_at_plan_rates=amount))
+
+
+PLAN = [
+    (month, provider, accelerator, workload, kind, 100.0 * (1 + place) * (2 if workload == "chat" else 1), price)
+    for month in MONTHS
+    for place, (provider, accelerator) in enumerate(POOLS)
+    for workload in WORKLOADS
+    for kind, price in (("on_demand", 4.0 + place), ("committed", 2.0 + place))
+] + [(month, "aws", "H100", "", "unused", 50.0, 2.0) for month in MONTHS]
+OTHERS = [(month, "openai", "", "drafts", "other", np.nan, 900.0) for month in MONTHS] + [
+    (month, "aws", "", "", "other", np.nan, 300.0) for month in MONTHS
+]
+WORK = pd.DataFrame(
+    [(month, name, 1000.0, 1000.0) for month in MONTHS for name in (*WORKLOADS, "drafts")],
+    columns=["month", "workload", "planned", "actual"],
+)
+
+
+def by_driver(planned: pd.DataFrame, actual: pd.DataFrame, work: pd.DataFrame = WORK) -> dict[str, float]:
+    table = variance_bridge(planned, actual, work)
+    total = actual["amount"].sum() - planned["amount"].sum()
+    assert table["amount"].sum() == pytest.approx(total, abs=CENT)
+    sums = table.groupby("driver")["amount"].sum()
+    return {str(name): float(value) for name, value in sums.items() if abs(value) > CENT}
+
+
+def changed(rows: list[tuple], change) -> pd.DataFrame:
+    return spend([row for row in (change(row) for row in rows) if row is not None])
+
+
+def test_a_plan_against_itself_has_no_variance():
+    both = spend(PLAN + OTHERS)
+    assert by_driver(both, both) == {}
+
+
+def test_one_change_has_one_driver_with_the_amount_by_hand():
+    planned = spend(PLAN + OTHERS)
+    total = float(planned.loc[planned["hours"].notna() & planned["kind"].ne("unused"), "amount"].sum())
+    chat = float(planned.loc[planned["workload"].eq("chat"), "amount"].sum())
+
+    dearer = changed(PLAN + OTHERS, lambda row: (*row[:6], row[6] * 1.1) if row[4] == "on_demand" else row)
+    assert by_driver(planned, dearer) == {"price": pytest.approx(0.1 * planned.loc[planned["kind"].eq("on_demand"), "amount"].sum())}
+
+    more = changed(PLAN + OTHERS, lambda row: (*row[:5], row[5] * 1.2, row[6]) if row[3] == "chat" else row)
+    grown = WORK.assign(actual=WORK["actual"] * np.where(WORK["workload"] == "chat", 1.2, 1.0))
+    assert by_driver(planned, more, grown) == {"volume": pytest.approx(0.2 * chat)}
+
+    wasteful = changed(PLAN + OTHERS, lambda row: (*row[:5], row[5] * 1.25, row[6]) if row[4] in ("on_demand", "committed") else row)
+    assert by_driver(planned, wasteful) == {"efficiency": pytest.approx(0.25 * total)}
+
+    idle = changed(PLAN + OTHERS, lambda row: (*row[:5], row[5] * 3, row[6]) if row[4] == "unused" else row)
+    assert by_driver(planned, idle) == {"unused": pytest.approx(2 * 2 * 50 * 2.0)}
+
+    gone = changed(PLAN + OTHERS, lambda row: None if row[3] == "chat" else row)
+    stopped = WORK.assign(actual=np.where(WORK["workload"] == "chat", 0.0, WORK["actual"]))
+    assert by_driver(planned, gone, stopped) == {"ended": pytest.approx(-chat)}
+
+    tokens = changed(PLAN + OTHERS, lambda row: (*row[:6], 2 * row[6]) if row[3] == "drafts" else row)
+    assert by_driver(planned, tokens) == {"price": pytest.approx(1800.0)}
+    asked = WORK.assign(actual=WORK["actual"] * np.where(WORK["workload"] == "drafts", 2.0, 1.0))
+    assert by_driver(planned, tokens, asked) == {"volume": pytest.approx(1800.0)}
+
+    fees = changed(PLAN + OTHERS, lambda row: (*row[:6], 400.0) if row[6] == 300.0 else row)
+    assert by_driver(planned, fees) == {"other": pytest.approx(200.0)}
+
+
+def test_shares_of_ways_to_pay_and_of_machines_are_told_apart():
+    planned = spend(PLAN)
+    # 60 hours of aws H100 for chat move from on demand (4) to contract (2), in the first month
+    moved = [*PLAN, (MONTHS[0], "aws", "H100", "chat", "on_demand", -60.0, 4.0), (MONTHS[0], "aws", "H100", "chat", "committed", 60.0, 2.0)]
+    assert by_driver(planned, spend(moved)) == {"coverage": pytest.approx(-120.0)}
+    # a tenth of all hours of aws L40S moves to nebius H100, each pool keeping its shares
+    l40s, h100 = (
+        planned[(planned["provider"] == p) & (planned["accelerator"] == g) & (planned["month"] == MONTHS[0])] for p, g in POOLS[1:]
+    )
+    hours = 0.1 * l40s["hours"].sum()
+    scale = {("aws", "L40S"): 0.9, ("nebius", "H100"): 1 + hours / h100["hours"].sum()}
+    other = changed(PLAN, lambda row: (*row[:5], row[5] * scale.get((row[1], row[2]), 1.0), row[6]) if row[0] == MONTHS[0] else row)
+    price = {name: frame["amount"].sum() / frame["hours"].sum() for name, frame in (("l40s", l40s), ("h100", h100))}
+    assert by_driver(planned, other) == {"mix": pytest.approx(hours * (price["h100"] - price["l40s"]))}
+
+
+def test_exchange_rates_and_what_is_in_no_bill_or_in_no_plan():
+    planned = spend(PLAN + OTHERS)
+    weaker = planned.assign(amount=planned["amount"] * 1.05)
+    assert by_driver(planned, weaker) == {"currency": pytest.approx(0.05 * planned["amount"].sum())}
+    silent = planned[planned["provider"] != "openai"]
+    assert by_driver(planned, silent) == {"not_billed": pytest.approx(-1800.0)}
+    strange = spend(
+        [*PLAN, *OTHERS, (MONTHS[0], "elsewhere", "", "", "other", np.nan, 77.0), (MONTHS[1], "aws", "", "", "unmapped", np.nan, 5.0)]
+    )
+    assert by_driver(planned, strange) == {"unmapped": pytest.approx(82.0)}
+
+
+def test_a_bill_that_does_not_tell_waste_from_use_is_held_against_all_that_is_held():
+    planned = spend([(MONTHS[0], "nebius", "H100", "chat", "committed", 60.0, 2.0), (MONTHS[0], "nebius", "H100", "", "unused", 40.0, 2.0)])
+    billed = spend([(MONTHS[0], "nebius", "H100", "", "committed", 100.0, 2.0)])
+    assert by_driver(planned, billed) == {}
+
+
+amounts = st.floats(0.0, 1e6)
+row = st.tuples(
+    st.sampled_from(MONTHS),
+    st.sampled_from([p for p, _ in POOLS] + ["openai"]),
+    st.sampled_from(["H100", "L40S", ""]),
+    st.sampled_from([*WORKLOADS, ""]),
+    st.sampled_from(["on_demand", "spot", "committed", "unused", "other", "unmapped"]),
+    st.one_of(st.just(np.nan), st.floats(0.0, 1e5)),
+    amounts,
+)
+works = st.lists(
+    st.tuples(st.sampled_from(MONTHS), st.sampled_from(WORKLOADS), st.floats(0, 1e6), st.floats(0, 1e6)),
+    max_size=4,
+    unique_by=lambda one: one[:2],
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(row, min_size=1, max_size=12), st.lists(row, min_size=1, max_size=12), works, st.randoms())
+def test_any_plan_and_any_bill_are_bridged_to_the_cent_in_any_order(mine, theirs, work, random):
+    table = pd.DataFrame(work, columns=["month", "workload", "planned", "actual"]).astype(
+        {"month": "datetime64[ns]", "planned": float, "actual": float}
+    )
+    planned, actual = spend([r for r in mine if r[4] != "unmapped"] or [mine[0]]), spend(theirs)
+    found = variance_bridge(planned, actual, table)
+    scale = planned["amount"].abs().sum() + actual["amount"].abs().sum()
+    assert found["amount"].sum() == pytest.approx(actual["amount"].sum() - planned["amount"].sum(), abs=max(CENT, 1e-9 * scale))
+    shuffled = list(theirs)
+    random.shuffle(shuffled)
+    again = variance_bridge(planned.sample(frac=1, random_state=random.randint(0, 9)), spend(shuffled), table.iloc[::-1])
+    pd.testing.assert_frame_equal(again, found, rtol=1e-9, atol=1e-6)
+    assert variance_bridge(planned, planned, table.assign(actual=table["planned"])).empty
+
+
+# --- the whole review on a bill ---
+
+
+def bill(rows: list[dict]) -> pd.DataFrame:
+    blank = empty_table("billing")
+    base = {
+        "month": MONTHS[0],
+        "provider": "aws",
+        "service": "EC2",
+        "account": "a",
+        "region": "us-1",
+        "sku": "test.8x",
+        "charge_category": "Usage",
+        "pricing_category": "Standard",
+        "commitment_status": "none",
+        "commitment": "none",
+        "machine": "none",
+        "bucket": "none",
+        "currency": "USD",
+        "billed_cost": 0.0,
+        "effective_cost": 0.0,
+    }
+    frame = pd.DataFrame([{**base, **row} for row in rows])
+    return frame.reindex(columns=blank.columns).astype({"list_cost": float, "quantity": float})
+
+
+def came(rows: list[dict], hours: dict[str, float] | None = None, **tables: pd.DataFrame) -> Came:
+    skus = pd.DataFrame([("test.8x", "aws", "H100", 8)], columns=["sku", "provider", "accelerator", "accelerator_count"]).reindex(
+        columns=empty_table("skus").columns
+    )
+    offers = pd.DataFrame(
+        [("od", "test.8x", "us-1", "on_demand", 32.0)], columns=["offer_id", "sku", "region", "term", "usd_per_hour"]
+    ).reindex(columns=empty_table("offers").columns)
+    times = pd.date_range("2027-01-01", "2027-02-28 23:00", freq="h")
+    usage = pd.concat(
+        [
+            pd.DataFrame({"time": times, "workload": name, "region": "any", "quantity": each})
+            for name, each in (hours or {"chat": 10.0}).items()
+        ],
+        ignore_index=True,
+    )
+    workloads = pd.DataFrame([("chat", None, "assistant")], columns=["workload", "work_class", "team"])
+    own = {
+        "usage": usage,
+        "workloads": workloads,
+        "skus": skus,
+        "offers": offers,
+        **{name: empty_table(name) for name in ("commitments", "sites", "other_costs", "fx")},
+    }
+    return Came(billing=bill(rows), **{**own, **tables})
+
+
+def accepted(currency: str = "USD") -> AcceptedPlan:
+    planned = spend([(month, "aws", "H100", "chat", "on_demand", 800.0, 4.0) for month in MONTHS])
+    hours = {month: 24 * month.days_in_month for month in MONTHS}
+    work = pd.DataFrame(
+        [("chat", "chat", "any", month, 10.0 * hours[month], 9.0 * hours[month], 11.5 * hours[month]) for month in MONTHS],
+        columns=["workload", "class", "region", "month", "expected", "low", "high"],
+    )
+    return AcceptedPlan("b", "Buy nothing.", pd.Timestamp("2026-12-01"), currency, planned, work, Path("plan"))
+
+
+A = Scenario().section(ReviewAssumptions)
+HOURS = {"quantity": 100.0, "quantity_unit": "Hours", "effective_cost": 3200.0, "billed_cost": 3200.0}
+
+
+def test_the_review_says_in_one_sentence_what_moved_spend():
+    answer = review_plan(accepted(), came([{**HOURS}, {**HOURS, "month": MONTHS[1], "effective_cost": 3520.0}]), A)
+    assert answer.bridge[["driver", "amount"]].values.tolist() == [["planned", 6400.0], ["price", pytest.approx(320.0)], ["billed", 6720.0]]
+    assert answer.headline == (
+        "2027-01 to 2027-02: $6.7k billed, +$320 (+5.0%) against the plan: prices +$320."
+        " Of 2 forecasts of a month's work 2 held within the 90 % band."
+    )
+    assert answer.variance["team"].tolist() == ["assistant"]
+
+
+def test_hours_follow_from_the_cost_at_list_where_a_bill_counts_none():
+    rows = [{"effective_cost": 3200.0, "list_cost": 3200.0, "month": month} for month in MONTHS]
+    answer = review_plan(accepted(), came(rows), A)
+    assert len(answer.bridge) == 2
+    assert any("follow from the cost at list prices" in note for note in answer.notes)
+
+
+def test_a_bill_in_another_currency_and_a_rate_that_moved():
+    fx = pd.DataFrame({"currency": "EUR", "date": pd.to_datetime(["2026-11-01", "2027-02-01"]), "usd": [1.0, 1.25]})
+    rows = [{**HOURS, "currency": "EUR", "month": month} for month in MONTHS]
+    answer = review_plan(accepted(), came(rows, fx=fx), A)
+    assert answer.bridge[["driver", "amount"]].values.tolist() == [
+        ["planned", 6400.0],
+        ["currency", pytest.approx(800.0)],
+        ["billed", 7200.0],
+    ]
+
+
+def test_what_cannot_be_reviewed_is_said():
+    with pytest.raises(CapplanError, match="nothing to review: the plan holds 2027-01 to 2027-02, the bill 2026-05 to 2026-05"):
+        review_plan(accepted(), came([{**HOURS, "month": pd.Timestamp("2026-05-01")}]), A)
+    open_month = came([{**HOURS}, {**HOURS, "month": MONTHS[1], "effective_cost": 1.0}])
+    short = open_month.usage[open_month.usage["time"] < "2027-02-11"]
+    answer = review_plan(accepted(), Came(**{**vars(open_month), "usage": short}), A)
+    assert answer.months == (MONTHS[0],)
+    assert any("2027-02 has not ended in the measured usage" in note for note in answer.notes)
+
+
+def test_credits_and_unknown_accelerators_keep_their_names():
+    rows = [
+        {**HOURS},
+        {"charge_category": "Credit", "sku": "none", "effective_cost": -100.0},
+        {"sku": "none", "bucket": "unknown_accelerator", "effective_cost": 40.0},
+    ]
+    answer = review_plan(accepted(), came(rows), A)
+    sums = dict(answer.bridge[["driver", "amount"]].values.tolist())
+    assert sums["unmapped"] == pytest.approx(40.0)
+    assert sums["other"] == pytest.approx(-100.0)
+
+
+def test_the_forecast_is_held_against_its_own_band():
+    usage = came([], {"chat": 12.0}).usage
+    until = usage["time"].max() + pd.Timedelta(hours=1)
+    compared = held_against(accepted().work, measured_work(usage, until), until)
+    table = forecast_accuracy(compared, A)
+    assert table["inside"].tolist() == [False, False]
+    assert table["error_share"].tolist() == [pytest.approx(0.2)] * 2
+    assert table["within_allowed"].tolist() == [False, False]
+    assert accuracy_by_workload(table).loc[0, "bias_share"] == pytest.approx(0.2)
+
+
+def test_work_that_never_came_and_work_nobody_planned():
+    usage = came([], {"search": 1.0}).usage
+    until = usage["time"].max() + pd.Timedelta(hours=1)
+    compared = held_against(accepted().work, measured_work(usage, until), until).set_index(["workload", "month"])
+    assert compared.loc[("chat", MONTHS[0]), "actual"] == 0
+    assert compared.loc[("search", MONTHS[0]), "planned"] == 0
+
+
+def test_a_folder_that_is_no_plan_and_a_plan_of_another_book_are_refused(tmp_path):
+    with pytest.raises(CapplanError, match=r"is no report and no accepted plan: its run.json cannot be read"):
+        read_accepted(tmp_path)
+    (tmp_path / "run.json").write_text('{"book": "other", "headline": "x", "parameters": {"as_of": "2026-12-01", "currency": "USD"}}')
+    with pytest.raises(CapplanError, match=r"has no planned_spend.csv, which a review needs"):
+        read_accepted(tmp_path)
+    work = accepted().work.assign(month=accepted().work["month"].dt.strftime("%Y-%m-%d"))
+    accepted().spend.to_csv(tmp_path / "planned_spend.csv", index=False)
+    work.to_csv(tmp_path / "planned_work.csv", index=False)
+    assert read_accepted(tmp_path).spend["amount"].sum() == pytest.approx(6400.0)
+    with pytest.raises(CapplanError, match=r"there is no accepted plan of mine \(.* is a plan of other\)"):
+        find_accepted("mine", [tmp_path, tmp_path / "nowhere"])
+
+
+def test_two_plans_are_bridged_in_the_months_they_share_and_the_rest_is_the_horizon():
+    first = accepted()
+    later = spend([(month, "aws", "H100", "chat", "on_demand", 1600.0, 3.0) for month in (MONTHS[1], pd.Timestamp("2027-03-01"))])
+    work = first.work.assign(month=first.work["month"] + pd.DateOffset(months=1), expected=first.work["expected"].iloc[1] * 2)
+    second = AcceptedPlan("b", "Buy more.", pd.Timestamp("2027-01-01"), "USD", later, work, Path("later"))
+    table = plans_apart(first, second)
+    assert table[["driver", "amount"]].values.tolist() == [
+        ["before", 6400.0],
+        ["passed", -3200.0],
+        ["volume", pytest.approx(3200.0)],
+        ["price", pytest.approx(-1600.0)],
+        ["added", 4800.0],
+        ["after", 9600.0],
+    ]
+    assert plans_apart(first, first)["driver"].tolist() == ["before", "after"]
+    with pytest.raises(CapplanError, match="make both plans in one currency"):
+        plans_apart(first, accepted("EUR"))
