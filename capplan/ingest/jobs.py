@@ -217,6 +217,26 @@ def jobs_table(jobs: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     return shaped(frame, "jobs")
 
 
+def _check_jobs(sheet: Sheet, starts_known: bool) -> int:
+    """Refuse jobs that cannot be, say which were left out, and return how many there are."""
+    total, bare, running, backwards = sheet.rows(
+        """select count(*), count(*) filter (accelerators = 0), count(*) filter (seconds is null and start is not null),
+        count(*) filter (seconds < 0) from jobs"""
+    )[0]
+    if backwards:
+        first = sheet.rows("select job_id from jobs where seconds < 0 order by job_id limit 1")[0][0]
+        sheet.refuse(f"{backwards} jobs end before they start", "Correct or delete them.", value=str(first), column="end")
+    if total == bare:
+        sheet.refuse("no job has an accelerator", "Name the column that counts them: columns=accelerators=NAME.")
+    if bare:
+        sheet.notes.append(f"{bare} jobs without accelerators were left out.")
+    if running:
+        sheet.notes.append(f"{running} jobs have started but state neither duration nor end; they are in jobs but not in usage.")
+    if not starts_known:
+        sheet.notes.append("The file does not say when jobs started: their work counts from submission on, and waiting cannot be seen.")
+    return int(total)
+
+
 def accelerator_hours(sheet: Sheet, options: JobOptions, *, starts_known: bool) -> Ingested:
     """Turn the view `jobs` of a sheet into tables.
 
@@ -237,21 +257,7 @@ def accelerator_hours(sheet: Sheet, options: JobOptions, *, starts_known: bool) 
     """
     connection, given = sheet.connection, options.team or options.workload
     team = text_literal(given) if given else f"coalesce(team, {sheet.by_file([work_of(file) for file in sheet.files])})"
-    total, bare, running, backwards = sheet.rows(
-        """select count(*), count(*) filter (accelerators = 0), count(*) filter (seconds is null and start is not null),
-        count(*) filter (seconds < 0) from jobs"""
-    )[0]
-    if backwards:
-        first = sheet.rows("select job_id from jobs where seconds < 0 order by job_id limit 1")[0][0]
-        sheet.refuse(f"{backwards} jobs end before they start", "Correct or delete them.", value=str(first), column="end")
-    if total == bare:
-        sheet.refuse("no job has an accelerator", "Name the column that counts them: columns=accelerators=NAME.")
-    if bare:
-        sheet.notes.append(f"{bare} jobs without accelerators were left out.")
-    if running:
-        sheet.notes.append(f"{running} jobs have started but state neither duration nor end; they are in jobs but not in usage.")
-    if not starts_known:
-        sheet.notes.append("The file does not say when jobs started: their work counts from submission on, and waiting cannot be seen.")
+    total = _check_jobs(sheet, starts_known)
     begin = "submit" if options.place == "submit" else "coalesce(start, submit)"
     kept = (
         f"select * replace ({team} as team, cast(seconds as double) as seconds, cast(accelerators as double) as accelerators), {begin} as"
@@ -294,7 +300,7 @@ def accelerator_hours(sheet: Sheet, options: JobOptions, *, starts_known: bool) 
     )
     each = _totals_of_files(sheet)
     period = (min(one.period[0] for one in each if one.period), max(one.period[1] for one in each if one.period))
-    return Ingested(tables, (*sheet.notes, *more), headline, parts=parts, rows=int(total), period=period, each=each)
+    return Ingested(tables, (*sheet.notes, *more), headline, parts=parts, rows=total, period=period, each=each)
 
 
 def _totals_of_files(sheet: Sheet) -> tuple[FileTotals, ...]:

@@ -71,6 +71,11 @@ SHOWS = {
         "A contract whose day of notice is past renews by itself: its column is held at all of its machines"
     ),
     "quota": "At most 7 accelerators of a kind, 3 of them signed: the row cap leaves 4 for what is bought",
+    "quota_over_all_use": "A quota of 7 that counts use by the hour beside what is bought: a row over use, which purchases narrow",
+    "contract_left_or_exchanged": (
+        "A contract that may be given up at half of what is left, or exchanged for one of the same provider, or renewed: columns buy_leave_"
+        " and buy_exchange_, the row machines_of_ over all three, and the row exchange_ that buys at least what is given back"
+    ),
     "new_accelerators": "At most 3 accelerators that begin in a quarter: a row cap for each quarter, over the purchases that start there",
     "power": "At most 7 kW at a site for machines one owns, of 2 kW each: the row cap",
     "power_of_a_site": "A site's own power of 9 kW at a PUE of 1.2: a row although no limit names it",
@@ -148,6 +153,20 @@ CASES: dict[str, Callable[[], Stated]] = {
     ),
     "quota": lambda: state(
         ONE, [ON_DEMAND, LEASE], limits=[limit("quota_accelerators", 7.0)], commitments=[commitment("old", 3.0, "2026-07-01", "2027-12-31")]
+    ),
+    "quota_over_all_use": lambda: state(
+        ONE,
+        [ON_DEMAND, offer("spot", "spot", 1.0), LEASE],
+        classes=[work_class(interruptible=True)],
+        limits=[limit("quota_accelerators", 7.0, counts="all")],
+    ),
+    "contract_left_or_exchanged": lambda: state(
+        TWO,
+        [ON_DEMAND, YEAR],
+        assumptions(approval_days=0),
+        commitments=[
+            commitment("old", 4.0, "2026-07-01", "2027-03-31", 6.0, exit_cost_share=0.5, exchangeable=True, renewal_usd_per_hour=3.0)
+        ],
     ),
     "new_accelerators": lambda: state(TWO, [ON_DEMAND, YEAR], limits=[limit("new_accelerators", 3.0)]),
     "power": lambda: state(ONE, [ON_DEMAND, OWN], limits=[limit("power_kw", 7.0, region="site")], skus=MACHINES),

@@ -189,8 +189,7 @@ def build_model(
     amounts = [problem.add_variable(extra.name, 0, extra.most) for extra in extras]
     paid = {amount: extra.usd if extra.quarter < counted else 0.0 for amount, extra in zip(amounts, extras, strict=True)}
     for amount, extra, kilowatts in zip(amounts[len(amounts) - len(power.extras) :], power.extras, power.draws, strict=True):
-        taken = {lots[j]: -float(kilowatts[j]) for j in np.flatnonzero(kilowatts)}
-        rules.append((modelling.LpAffineExpression({amount: 1.0} | taken) <= 0, f"drawn of {extra.name}"))
+        rules.append(drawn_within(amount, kilowatts, lots, extra.name))
     agreed, unspent = agreement_rules(problem, years, lots, planned_use, amounts[: len(planned_use)], timeline)
     rules += agreed
     problem += modelling.LpAffineExpression(dict(zip(lots, cost, strict=True)) | limited.soft | paid | unspent), "cost"
@@ -213,7 +212,7 @@ def build_model(
         sparse.csr_matrix(matrix @ spread + technology_of(extras, moved, int(stage), (matrix.shape[0], spread.shape[1])))
         for stage, matrix in zip(recourse.stage_of, recourse.T, strict=True)
     ]
-    expected = [_expected_row(about, coefficients, spend, recourse, work, index, T) for about, coefficients in limited.budgets]
+    expected = [with_expected_use(about, coefficients, spend, recourse, work, index, T) for about, coefficients in limited.budgets]
     several = len(both) > 1
     program = TwoStage(
         c=matrices.c,
@@ -271,17 +270,7 @@ def build_model(
 def _lot_columns(
     problem: Any, table: pd.DataFrame, highest: np.ndarray, a: ProcurementAssumptions
 ) -> tuple[list[Any], list[tuple[Any, str]]]:
-    r"""Add a column of whole lots for each choice, and the rules between them.
-
-    .. math::
-
-        & l_j z_j \le x_j \le u_j z_j,\quad z_j \in \{0, 1\} && \text{none, or at least the minimum} \\
-        & u \textstyle\sum_k z_k + x_1 \le u && \text{at most one price tier of a purchase} \\
-        & x_j \le x_{j'} && \text{a renewal, of what was renewed the last time} \\
-        & x_j = \bar x_j && \text{pinned, or renewed since notice is past}
-    """
-    from capplan.optimize import modelling
-
+    """Add a column of whole lots for each choice, and the rules between them."""
     pins = {(offer_id, quarter): lots for offer_id, quarter, lots in a.pinned_purchases}
     lots: list[Any] = []
     rules: list[tuple[Any, str]] = []
@@ -289,28 +278,53 @@ def _lot_columns(
     below: dict[tuple[str, str], tuple[Any, float]] = {}
     place = {name: j for j, name in enumerate(table["name"])}
     for row, most in zip(table.to_dict("records"), highest.tolist(), strict=True):
-        pin = pins.get((row["offer_id"], row["quarter"]))
-        low, high = _bounds(row, most, pin)
+        key = (row["offer_id"], row["quarter"])
+        pin = pins.get(key)
+        low, high = decided_already(row, most, pin)
         variable = problem.add_variable(f"buy {row['name']}", low, high, "Integer")
         lots.append(variable)
         if row["follows"]:
-            rules.append((variable <= lots[place[row["follows"]]], f"no more than before {row['name']}"))
+            rules.append(no_more_than_before(variable, lots[place[row["follows"]]], row["name"]))
         if row["minimum_lots"] > 1 and pin is None:
             chosen = problem.add_variable(f"any {variable.name}", 0, 1, "Integer")
-            rules.append((variable >= row["minimum_lots"] * chosen, f"minimum {row['name']}"))
-            rules.append((variable <= high * chosen, f"none or minimum {row['name']}"))
+            rules += none_or_minimum(variable, chosen, row["minimum_lots"], high, row["name"])
             if row["tiered"]:
-                tiers.setdefault((row["offer_id"], row["quarter"]), []).append(chosen)
+                tiers.setdefault(key, []).append(chosen)
         elif row["tiered"] and pin is None:
-            below[row["offer_id"], row["quarter"]] = (variable, high)
-    for key, chosen in tiers.items():
-        first, top = below.get(key, (None, 1.0))
-        rules.append((modelling.lpSum(chosen) * top + (0 if first is None else first) <= top, f"one tier {' '.join(key)}"))
-    return lots, rules
+            below[key] = (variable, high)
+    return lots, [*rules, *(one_tier(chosen, *below.get(key, (None, 1.0)), " ".join(key)) for key, chosen in tiers.items())]
 
 
-def _bounds(row: dict[Any, Any], high: float, pin: float | None) -> tuple[float, float]:
-    """Return the least and the most lots of a choice; of a pinned purchase with tiers only the tier that it falls into is taken."""
+def none_or_minimum(lots: Any, chosen: Any, least: float, most: float, name: str) -> list[tuple[Any, str]]:
+    r"""None, or at least the minimum: :math:`l_j z_j \le x_j \le u_j z_j,\ z_j \in \{0, 1\}`."""
+    return [(lots >= least * chosen, f"minimum {name}"), (lots <= most * chosen, f"none or minimum {name}")]
+
+
+def one_tier(chosen: list[Any], first: Any, top: float, name: str) -> tuple[Any, str]:
+    r"""At most one price tier of a purchase, the first one counted by its lots: :math:`u \sum_k z_k + x_1 \le u`."""
+    from capplan.optimize import modelling
+
+    return modelling.lpSum(chosen) * top + (0 if first is None else first) <= top, f"one tier {name}"
+
+
+def no_more_than_before(renewed: Any, before: Any, name: str) -> tuple[Any, str]:
+    r"""Let a renewal be of what was renewed the last time: :math:`x_j \le x_{j'}`."""
+    return renewed <= before, f"no more than before {name}"
+
+
+def drawn_within(amount: Any, kilowatts: np.ndarray, lots: list[Any], name: str) -> tuple[Any, str]:
+    r"""Power that is paid anyway is used by what is bought there: :math:`w \le \sum_j k_j x_j`."""
+    from capplan.optimize import modelling
+
+    taken = {lots[j]: -float(kilowatts[j]) for j in np.flatnonzero(kilowatts)}
+    return modelling.LpAffineExpression({amount: 1.0} | taken) <= 0, f"drawn of {name}"
+
+
+def decided_already(row: dict[Any, Any], high: float, pin: float | None) -> tuple[float, float]:
+    r"""Hold a purchase that is pinned, or renewed since notice is past: :math:`x_j = \bar x_j`; else :math:`0 \le x_j \le u_j`.
+
+    Of a pinned purchase with tiers only the tier that it falls into is taken.
+    """
     if pin is not None:
         most = high if np.isnan(row["maximum_lots"]) else row["maximum_lots"]
         elsewhere = row["tiered"] and not row["minimum_lots"] <= pin <= most
@@ -347,7 +361,7 @@ def _most_lots(need: np.ndarray, market: Market, choices: Choices) -> np.ndarray
     return most
 
 
-def _expected_row(
+def with_expected_use(
     about: dict[str, Any],
     coefficients: dict[Any, float],
     spend: np.ndarray,
@@ -356,7 +370,9 @@ def _expected_row(
     index: dict[int, int],
     T: Sequence[sparse.csr_matrix],
 ) -> ExpectedRow:
-    """Join a budget with the expected spend by the hour, (states, r), in its quarter; imputed costs of unserved work are no spend.
+    r"""Hold a budget with the expected use by the hour: :math:`\sum_j p_{jq} x_j - o + E[s^T y] \le B - S_q`.
+
+    `spend` is (states, r); imputed costs of unserved work are no spend.
 
     What late machines do not cost is a matter of the contracts alone, so it is taken off their coefficients and no recourse lowers a
     budget.

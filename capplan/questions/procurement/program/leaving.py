@@ -12,24 +12,31 @@ from capplan.questions.procurement.supply.departures import DEPARTURE, EXCHANGE
 
 
 def departure_rules(choices: Choices, lots: list[Any]) -> list[tuple[Any, str]]:
-    r"""Write the rules between departures, renewals and purchases.
+    """Write the rules between departures, renewals and purchases."""
+    if not (choices.table["kind"] == DEPARTURE).any():
+        return []
+    return [*left_once(choices, lots), *exchanged_for_as_much(choices, lots)]
 
-    .. math::
 
-        & \textstyle\sum_{q} d_{cq} + r_c \le M_c && \text{machines of } c \text{ left in any quarter, and renewed at first} \\
-        & \textstyle\sum_{c} P_{cq} d_{cq} \le \sum_j P_j x_j && \text{worth of what is exchanged and bought, by provider and quarter}
-    """
+def left_once(choices: Choices, lots: list[Any]) -> list[tuple[Any, str]]:
+    r"""Leave machines of a contract in one quarter or renew them, not both: :math:`\sum_q d_{cq} + r_c \le M_c`."""
     from capplan.optimize import modelling
 
-    table = choices.table
+    table, rules = choices.table, []
     leaving = (table["kind"] == DEPARTURE).to_numpy()
-    if not leaving.any():
-        return []
-    rules: list[tuple[Any, str]] = []
     for contract, part in table[leaving].groupby("of_contract", sort=True):
         renewed = np.flatnonzero(((table["offer_id"] == f"renew {contract}") & (table["follows"] == "")).to_numpy())
         own = [*part.index.tolist(), *renewed.tolist()]
         rules.append((modelling.lpSum(lots[j] for j in own) <= float(part["maximum_lots"].iloc[0]), f"machines of {contract}"))
+    return rules
+
+
+def exchanged_for_as_much(choices: Choices, lots: list[Any]) -> list[tuple[Any, str]]:
+    r"""Exchange no more worth than is bought of the provider in the quarter: :math:`\sum_c P_{cq} d_{cq} \le \sum_j P_j x_j`."""
+    from capplan.optimize import modelling
+
+    table, rules = choices.table, []
+    leaving = (table["kind"] == DEPARTURE).to_numpy()
     worth = np.abs(choices.running_usd + choices.upfront_usd).sum(axis=1)
     bought = (table["kind"] == "offer") & table["term"].isin(RENEWABLE_TERMS)
     for (provider, quarter), part in table[leaving & (table["way"] == EXCHANGE)].groupby(["provider", "quarter"], sort=True):

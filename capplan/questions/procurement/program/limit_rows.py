@@ -84,7 +84,7 @@ class LimitRows:
 
 
 def quota(limit: Limit, given: LimitRows) -> None:
-    r"""Accelerators that are there under contract: :math:`\sum_j a_j \phi_{jt} x_j \le Q - K_t` at every moment t, with K signed.
+    r"""Accelerators under contract stay within a quota: :math:`\sum_j a_j \phi_{jt} x_j \le Q - K_t` at every moment t, with K signed.
 
     Nothing is added where K exceeds Q.
     """
@@ -118,10 +118,7 @@ def power(limit: Limit, given: LimitRows) -> None:
 
 
 def provider_share(limit: Limit, given: LimitRows) -> None:
-    r"""Accelerators with one provider against all.
-
-    :math:`\sum_{j \in p} a_j \phi_{jt} x_j - s \sum_j a_j \phi_{jt} x_j \le s K_t - K_{pt}`, or 0 where that is less.
-    """
+    r"""Share of accelerators at a provider: :math:`\sum_{j \in p} a_j \phi_{jt} x_j - s \sum_j a_j \phi_{jt} x_j \le s K_t - K_{pt}`."""
     table, holdings, share = given.choices.table, given.market.holdings, float(limit["amount"])
     providers = [limit["provider"]] if stated(limit["provider"]) else sorted(set(table["provider"]))
     anywhere = {**limit, "provider": None}
@@ -135,7 +132,7 @@ def provider_share(limit: Limit, given: LimitRows) -> None:
 
 
 def budget(limit: Limit, given: LimitRows) -> None:
-    r"""Dollars of a quarter: :math:`\sum_j p_{jq} x_j + E[\text{use by the hour}] \le B - S_q`; over it at a price where it is soft.
+    r"""Dollars signed stay within a quarter's budget, or exceed a soft one at a price: :math:`\sum_j p_{jq} x_j - o \le B - S_q`.
 
     S is what no purchase changes: the limit's `taken_usd` where it is stated, else what is signed. Capex counts in the quarter in which it
     is paid, also where that lies before the planned ones, and no use by the hour is capex.

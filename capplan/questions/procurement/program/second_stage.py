@@ -98,20 +98,7 @@ def build_recourse(
     states: States,
     agreed: Sequence[str] = (),
 ) -> Recourse:
-    r"""Build the second stage of one point and the right-hand sides of all.
-
-    .. math::
-
-        \min\ & \sum_{j} q_j y_j \\
-        & \textstyle\sum_p v_{dp}\,(f_{dp} + m_{dp} + g_p s_{dp}) + a_d + u_d \ge D_d && \text{work of row } d \\
-        & \textstyle\sum_d f_{dp} \le K_p(x) && \text{fully committed capacity of pool } p \\
-        & \textstyle\sum_{p \in S}\sum_d m_{dp} / \alpha_p \le M_S && \text{on demand within scope } S \text{, of which a share } \alpha
-        \text{ is had} \\
-        & \textstyle\sum_d m_{dp} \le \sum_k z_{kp} + o_p,\quad \sum_k z_{kp} + o_p \ge G_p(x) && \text{billing: discounts, then on demand}
-        \\
-        & \textstyle\sum_p r_{kp} z_{kp} \le B_k(x) && \text{discount } k: \text{machines, or dollars at plan rates} \\
-        & \textstyle\sum_{d \in c} a_d \le A_c && \text{rate limit of the API of class } c \\
-        & \textstyle\sum_{p \in S}\sum_d s_{dp} \le S_S(D),\quad \sum_p v_{dp} g_p s_{dp} \le \sigma_d D_d && \text{spot}
+    r"""Build the second stage of one point and the right-hand sides of all: :math:`\min \sum_j q_j y_j` over the rows of `Sources`.
 
     Parameters
     ----------

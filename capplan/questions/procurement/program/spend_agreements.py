@@ -288,7 +288,7 @@ def most_rented(market: Market, need: np.ndarray) -> dict[str, float]:
 def agreement_rules(
     problem: Any, years: Sequence[Year], lots: list[Any], extras: list[Extra], amounts: list[Any], timeline: Timeline
 ) -> tuple[list[tuple[Any, str]], dict[Any, float]]:
-    """Write what is signed, bought and planned by the hour against each contract year; the rest is paid at its end, or rolls over."""
+    r"""Let what is bought and planned reach a contract year, or pay or roll it: :math:`b^T x + \sum_q w_{iq} + u_k - u_{k-1} \ge U_k`."""
     from capplan.optimize import modelling
 
     rules: list[tuple[Any, str]] = []
@@ -322,7 +322,7 @@ def agreement_rows(
     market: Market,
     spend: np.ndarray,
 ) -> tuple[ExpectedRow, ...]:
-    r"""Write each contract year as a row on expected use: :math:`b^T x + E[s^T y] + u_k - u_{k-1} \ge` what is open.
+    r"""Count all that is expected to be rented towards a contract year: :math:`b^T x + E[s^T y] + u_k - u_{k-1} \ge U_k`.
 
     Parameters
     ----------

@@ -123,13 +123,12 @@ class Sources:
 
     def build(self) -> Sheet:
         """Add all rows and columns."""
-        self._work_rows = [self.sheet.add_row("work", self.zero, self.none, row=d, sense=">") for d in range(len(self.work.rows))]
+        self._add_work()
         self._add_caps("on_demand_accelerators", ~np.isnan(self.on_demand_usd), self.a.on_demand_accelerators)
         self._add_caps("spot_accelerators", ~np.isnan(self.spot_usd), self.a.spot_accelerators)
         self._add_shares()
         self._add_quotas()
-        if self.later.any():
-            self._exchange["replacement"] = self.sheet.add_row("replacement", np.where(self.later, self.ample, 0.0), self.none)
+        self._add_replacement()
         discounts = _discounts(self.market, self.choices, self.held)
         billed = {p for targets, _, _ in discounts for p in targets} | set(self.pool_of[self.choices.table["lot_reserve"].to_numpy() > 0])
         billed |= set(np.flatnonzero(~np.isnan(self.rediscount_usd)).tolist())
@@ -145,9 +144,7 @@ class Sources:
             self._add_discount(targets, base, lots)
         for provider, pools in rented.items():
             self._add_draw(provider, pools)
-        if self.technologies.refund.any():
-            late = self.sheet.add_row("late_delivery", self.zero, self.technologies.refund)
-            self.sheet.add_column("late_delivery", -1, -1, -1.0, [(late, 1.0)])
+        self._add_late_delivery()
         for d, row in enumerate(self.work.rows.to_dict("records")):
             if not np.isnan(row["api_usd"]):
                 rate = [] if np.isnan(row["api_most"]) else [(self._rate_limit(row["class"], row["api_most"]), 1.0)]
@@ -155,8 +152,23 @@ class Sources:
             self.sheet.add_column("shortfall", d, -1, row["shortfall_usd"], [(self._work_rows[d], 1.0)], paid=False)
         return self.sheet
 
+    def _add_work(self) -> None:
+        r"""Serve work, or miss it at its price: :math:`\sum_p v_{dp} (f_{dp} + m_{dp} + g_p s_{dp}) + a_d + u_d \ge D_d`."""
+        self._work_rows = [self.sheet.add_row("work", self.zero, self.none, row=d, sense=">") for d in range(len(self.work.rows))]
+
+    def _add_replacement(self) -> None:
+        r"""Replace contracts only after the horizon: :math:`\sum_p r_p + \sum_p d_p \le 0` before it."""
+        if self.later.any():
+            self._exchange["replacement"] = self.sheet.add_row("replacement", np.where(self.later, self.ample, 0.0), self.none)
+
+    def _add_late_delivery(self) -> None:
+        r"""Take off what a late delivery does not cost: :math:`z \le \sum_j c_j x_j`, at a price of -1."""
+        if self.technologies.refund.any():
+            late = self.sheet.add_row("late_delivery", self.zero, self.technologies.refund)
+            self.sheet.add_column("late_delivery", -1, -1, -1.0, [(late, 1.0)])
+
     def _rate_limit(self, name: str, most: float) -> int:
-        """Return the row of a class's rate limit at its API, which its regions share."""
+        r"""Share the rate limit of an API among the regions of a class: :math:`\sum_{d \in c} a_d \le A_c`."""
         if name not in self._rates:
             self._rates[name] = self.sheet.add_row("api_rate", self.zero + most, self.none, limit_id=f"rate limit of the API of {name}")
         return self._rates[name]
@@ -166,7 +178,7 @@ class Sources:
         return np.flatnonzero(self.work.speed[:, p] > 0).tolist()
 
     def _add_committed(self, p: int) -> None:
-        """Add fully committed capacity, and after the horizon what replaces it or what it is let for."""
+        r"""Serve from committed capacity, and after the horizon from what replaces it: :math:`\sum_d f_{dp} \le K_p(x) + r_p`."""
         table, holdings = self.choices.table, self.market.holdings
         full = (table["role"] == "full").to_numpy() & (self.pool_of == p)
         signed = (holdings["role"] == "full").to_numpy() & (holdings["pool"] == p).to_numpy()
@@ -188,7 +200,7 @@ class Sources:
             self._add_resale(p, capacity, full)
 
     def _add_resale(self, p: int, capacity: int, full: np.ndarray) -> None:
-        """Add what unused hours of each offer bring back after the horizon: a share of that offer's own price, so none other moves it."""
+        r"""Let what is unused after the horizon at a share of its price: :math:`\sum_d f_{dp} + l_j \le K_p(x),\ l_j \le K_j x_j`."""
         table, later = self.choices.table, self.technologies.stage >= self.planned
         rate = self.market.contracts.set_index("offer_id")["effective_usd_per_accelerator_hour"]
         own = (table["usd_per_hour"] * table["lot_machines"] / table["lot_accelerators"]).where(table["term"] != "owned")
@@ -201,7 +213,7 @@ class Sources:
             self.sheet.add_column("resale", -1, p, -self.a.reuse_share * usd, [(capacity, 1.0), (room, 1.0)], paid=False)
 
     def _add_on_demand(self, p: int, billed: bool) -> None:
-        """Add use by the hour; where discounts or reservations exist, a bill is split off that they can pay."""
+        r"""Bill use by the hour to discounts, then on demand: :math:`\max(\sum_d m_{dp}, G_p(x)) \le \sum_k z_{kp} + o_p`."""
         bill = self.sheet.add_row("billing", self.zero, self.none, pool=p) if billed else -1
         usd = 0.0 if billed else self.on_demand_usd[p]
         billing = [(bill, 1.0)] if billed else []
@@ -238,7 +250,7 @@ class Sources:
                 self.sheet.add_column("rediscount", -1, p, self.rediscount_usd[p], entries, paid=False)
 
     def _add_spot(self, p: int) -> None:
-        """Add spot use of work that can be interrupted."""
+        r"""Serve work that can be interrupted on spot, lost hours left out: :math:`\sum_{p \in S} \sum_d s_{dp} \le S_S(D)`."""
         useful = float(self.market.pools["spot_useful_share"][p])
         caps = [(i, 1.0) for i in [*self._cap_rows.get(("spot_accelerators", p), []), *self._quotas.get(("spot", p), [])]]
         for d in self._served(p):
@@ -256,7 +268,7 @@ class Sources:
                 )
 
     def _add_discount(self, targets: dict[int, float], base: np.ndarray, lots: np.ndarray) -> None:
-        """Add a discount that pays the bills of some pools at their rates."""
+        r"""Pay the bills of some pools by a discount, in machines or dollars: :math:`\sum_p r_{kp} z_{kp} \le B_k(x)`."""
         room = self.sheet.add_row("discount", base, lots, pool=min(targets))
         for p, rate in targets.items():
             self.sheet.add_column("discount", -1, p, 0.0, [(room, rate), *self._bills[p]])
@@ -266,7 +278,7 @@ class Sources:
         return np.flatnonzero((self.market.pools["provider"] == provider).to_numpy() & (self.on_demand_usd > 0)).tolist()
 
     def _add_draw(self, provider: str, pools: list[int]) -> None:
-        """Add the spend by the hour that is planned under an agreement: it pays bills at the rates on demand."""
+        r"""Pay bills on demand by spend that is planned under an agreement: :math:`\sum_p r_p z_p \le w_{iq}`."""
         if not pools:
             return
         self.draws[provider] = self.sheet.add_row("agreement", self.zero, self.none, pool=pools[0])
@@ -275,7 +287,10 @@ class Sources:
             self.sheet.add_column("agreement_draw", -1, p, 0.0, entries, spend=self.on_demand_usd[p])
 
     def _add_caps(self, kind: str, offered: np.ndarray, default: float) -> None:
-        """Add one row for each scope of a cap; a pool that no limit covers in a quarter has the assumed cap."""
+        r"""Cap what is asked for by the hour, of which a share is had: :math:`\sum_{p \in S} \sum_d m_{dp} / \alpha_p \le M_S`.
+
+        A pool that no limit covers in a quarter has the assumed cap.
+        """
         pools, timeline = self.market.pools, self.choices.timeline
         scopes: dict[tuple[int, ...], tuple[np.ndarray, list[str]]] = {}
         covered = np.zeros((len(offered), self.planned), dtype=bool)
@@ -301,7 +316,7 @@ class Sources:
                 self._cap_rows.setdefault((kind, p), []).append(row)
 
     def _add_shares(self) -> None:
-        """Add a row for each row of work of which only a share may rest on spot."""
+        r"""Rest only a share of work on spot: :math:`\sum_p v_{dp} g_p s_{dp} \le \sigma_d D_d`."""
         for limit in self.limits[self.limits["kind"] == "spot_share"].to_dict("records"):
             share = np.where(holds_in(limit, self.choices.timeline.horizon), min(float(limit["amount"]), 1.0), 1.0)
             mask = in_scope(limit, self.market.pools) & ~np.isnan(self.spot_usd)
@@ -313,7 +328,7 @@ class Sources:
                         self.share_rows.setdefault((d, p), []).append(row)
 
     def _add_quotas(self) -> None:
-        """Add a row for each quota that counts what runs by the hour beside what is bought: the latter leaves less of it."""
+        r"""Count what runs by the hour beside what is bought: :math:`\sum_{p \in S} \sum_d m_{dp} + \sum_j a_j x_j \le Q - K`."""
         table, holdings, kinds = self.choices.table, self.market.holdings, {"running": ("on_demand",), "all": ("on_demand", "spot")}
         gives = np.isin(table["role"], ["full", "reserve"]) * table["lot_accelerators"].to_numpy(float)
         for limit in self.limits[self.limits["counts"].isin(list(kinds))].to_dict("records"):
