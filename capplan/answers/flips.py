@@ -12,16 +12,17 @@ from capplan.answers.plan import keep_in, purchases_of
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.errors import CapplanError
+from capplan.optimize.two_stage import Warm
 from capplan.questions.procurement import Kept, Signed, signed_now
-from capplan.workers import spread, workers
 
 #: A decision holds while keeping it costs no more than this share above the best.
 FLIP_SHARE = 0.01
-#: Paths and gap that are enough to tell that; the answer says so.
+#: Paths that are enough to tell that, and the gap; where a value is further from the edge than the coarse gap, that is enough. The answer
+#: says so.
 FLIP_PATHS = 10
-FLIP_GAP_SHARE = 0.0025
-#: Values tried between one at which the decision holds and one at which it does not.
-STEPS = 2
+FLIP_GAP_SHARE, COARSE_GAP_SHARE = 0.0025, 0.005
+#: Values that are tried in all, and on one side of an assumption after its end.
+MOST_VALUES, STEPS = 17, 2
 #: A value is tried no nearer to an end than this share of the interval.
 NEAREST_SHARE = 0.15
 
@@ -120,6 +121,47 @@ class Search:
             self.changed, self.high, self.other = value, excess, kept
 
 
+@dataclass
+class Asking:
+    """Asks what keeping the decision costs under other values, each question from the bases that the one before has left.
+
+    Parameters
+    ----------
+    book, scenario
+        As for the plan.
+    signed
+        The decision.
+    warm
+        What the last question left.
+    asked
+        Values tried.
+    """
+
+    book: Book
+    scenario: Scenario
+    signed: Signed
+    warm: Warm | None = None
+    asked: int = 0
+
+    def __call__(self, field: str, value: float, allowed: float | None) -> Kept | None:
+        """Return what keeping the decision costs at a value, as closely as telling it from what is allowed takes; None without a plan."""
+        self.asked += 1
+        kept: Kept | None = None
+        for gap in (FLIP_GAP_SHARE,) if allowed is None else (COARSE_GAP_SHARE, FLIP_GAP_SHARE):
+            few = min(self.scenario.plan_paths, FLIP_PATHS)
+            quick = self.scenario.replaced(
+                plan_paths=few, gap_share=max(self.scenario.gap_share, gap), time_limit_seconds=0.0, **{field: value}
+            )
+            try:
+                kept = keep_in(self.book, quick, self.signed, self.warm)()
+            except CapplanError:
+                return None
+            self.warm = kept.warm
+            if allowed is not None and abs(kept.regret_share - allowed) > gap:
+                break
+        return kept
+
+
 def find_flips(book: Book, scenario: Scenario, progress: Callable[[str], None] = lambda _: None) -> pd.DataFrame:
     """Move one assumption at a time, and find where what the plan signs now is not worth keeping.
 
@@ -139,43 +181,33 @@ def find_flips(book: Book, scenario: Scenario, progress: Callable[[str], None] =
         [assumption, now, flips_below, flips_above, then]: the nearest values that were found to flip the decision (missing: none up to
         the end of the search, which `then` states).
     """
-    quick = scenario.replaced(
-        plan_paths=min(scenario.plan_paths, FLIP_PATHS), gap_share=max(scenario.gap_share, FLIP_GAP_SHARE), time_limit_seconds=0.0
-    )
-    signed = signed_now(purchases_of(book, scenario).purchases)
-
-    def ask(cases: list[tuple[str, float]]) -> list[Kept | None]:
-        with workers(scenario.workers):
-            return spread(_answer, [keep_in(book, quick.replaced(**{field: value}), signed) for field, value in cases])
-
+    ask = Asking(book, scenario, signed_now(purchases_of(book, scenario).purchases))
     progress("asking which assumptions flip the decision")
-    ends = [
-        (probe.field, side, end)
-        for probe in PROBES
-        for side, end in zip(("flips_below", "flips_above"), probe.ends(scenario), strict=True)
-        if end != float(getattr(scenario, probe.field))
-    ]
-    today, *answers = ask([(PROBES[0].field, float(getattr(scenario, PROBES[0].field))), *((field, end) for field, _, end in ends)])
+    first = PROBES[0].field
+    today = ask(first, float(getattr(scenario, first)), None)
     regret = today.regret_share if today is not None and today.regret_share < inf else 0.0
     allowed = FLIP_SHARE + regret
-    searches = [Search(field, side, float(getattr(scenario, field)), end, regret - allowed) for field, side, end in ends]
-    for search, (_, _, end), kept in zip(searches, ends, answers, strict=True):
-        search.learn(end, kept, allowed)
-    for step in range(STEPS):
-        open_still = [search for search in searches if search.flips]
-        progress(f"asking where they flip it, {step + 1} of {STEPS}")
-        values = [search.middle() for search in open_still]
-        for search, value, kept in zip(
-            open_still, values, ask([(s.field, v) for s, v in zip(open_still, values, strict=True)]), strict=True
-        ):
-            search.learn(value, kept, allowed)
+    searches = []
+    for probe in PROBES:
+        for side, end in zip(("flips_below", "flips_above"), probe.ends(scenario), strict=True):
+            now = float(getattr(scenario, probe.field))
+            if end != now:
+                searches.append(Search(probe.field, side, now, end, regret - allowed))
+                searches[-1].learn(end, ask(probe.field, end, allowed), allowed)
+    progress("asking where they flip it")
+    for _ in range(STEPS):
+        # first where keeping the decision costs most
+        for search in sorted((search for search in searches if search.flips), key=lambda search: -search.high):
+            if ask.asked < MOST_VALUES:
+                value = search.middle()
+                search.learn(value, ask(search.field, value, allowed), allowed)
     rows = []
     for probe in PROBES:
         own = [search for search in searches if search.field == probe.field]
         found = {search.side: search.changed for search in own if search.flips}
         words = [
             f"holds to {search.holds:.3g}"
-            + (f", and from {search.changed:.3g} on: {_difference(signed, search.other)}" if search.flips else "")
+            + (f", and from {search.changed:.3g} on: {_difference(ask.signed, search.other)}" if search.flips else "")
             for search in own
         ]
         rows.append(
@@ -183,14 +215,6 @@ def find_flips(book: Book, scenario: Scenario, progress: Callable[[str], None] =
         )
     frame = pd.DataFrame(rows, columns=["assumption", "now", "flips_below", "flips_above", "then"])
     return frame.astype({"flips_below": float, "flips_above": float})
-
-
-def _answer(question: Callable[[], Kept]) -> Kept | None:
-    """Ask; None where no plan exists, so that the decision cannot stand either."""
-    try:
-        return question()
-    except CapplanError:
-        return None
 
 
 def _difference(signed: Signed, other: Kept | None) -> str:

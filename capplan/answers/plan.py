@@ -258,9 +258,9 @@ def frontier_of(book: Book, scenario: Scenario) -> Frontier:
     return remembered(key, book, PURCHASE_TABLES, a, lambda: trace_frontier(problem_of(book, scenario), a))
 
 
-def keep_in(book: Book, scenario: Scenario, signed: Signed) -> Callable[[], Kept]:
-    """Return the question what it costs to sign under a scenario what another one's plan would sign; it can be asked in another process."""
-    return partial(keep_decision, problem_of(book, scenario), signed)
+def keep_in(book: Book, scenario: Scenario, signed: Signed, warm: Warm | None = None) -> Callable[[], Kept]:
+    """Return the question what signing another plan's contracts costs under a scenario; with nothing left from others it can go elsewhere."""
+    return partial(keep_decision, problem_of(book, scenario), signed, warm)
 
 
 def ledger_of(book: Book, scenario: Scenario) -> Ledger:

@@ -12,6 +12,7 @@ from capplan.errors import SolveError
 from capplan.optimize.bases import BasisStore
 from capplan.optimize.equilibration import equilibrate
 from capplan.optimize.solver import Arrays, InfeasibleError, UnboundedError, judge, load, run
+from capplan.optimize.walk import WAITS
 
 Array = np.ndarray
 PERTURBATION = 1e-7
@@ -127,15 +128,18 @@ class RecourseLibrary:
         basis = np.full(len(b), self.first) if start is None else np.array(start)
         ray = np.full(len(b), -1)
         waiting = np.arange(len(b))
-        for step in range(MOST_PIVOTS):
-            if step == RESEED_STEP or (step == 0 and start is None):
+        for steps in (RESEED_STEP, MOST_PIVOTS):
+            if steps == MOST_PIVOTS or start is None:
                 for number in np.unique(kind[waiting]):
                     own = waiting[kind[waiting] == number]
                     if len(own) > RESEED_POINTS:
                         basis[own] = self._seed(b[own])
+            basis[waiting], row, short = self.bases.settle(basis[waiting], b[waiting], tolerance[waiting], steps)
+            for i in np.flatnonzero((row >= 0) & (short > INFEASIBLE_SHARE / PRIMAL_TOLERANCE * tolerance[waiting])).tolist():
+                ray[waiting[i]] = self._ray(int(basis[waiting[i]]), int(row[i]))
+            waiting = waiting[row == WAITS]
             if not len(waiting):
                 break
-            waiting = self._advance(b, tolerance, basis, ray, waiting)
         for point in waiting:
             try:
                 basis[point] = self._solve_alone(b[point])
@@ -143,23 +147,6 @@ class RecourseLibrary:
                 raise SolveError("the recourse of a point did not settle; look for recourse coefficients of very different size") from error
         self.bases.evict()
         return Bunched(basis, ray)
-
-    def _advance(self, b: Array, tolerance: Array, basis: Array, ray: Array, waiting: Array) -> Array:
-        """Test the waiting points at their bases and move those that fail by one pivot; return the points that moved."""
-        # points of one basis follow each other, so that its inverse is read from memory once
-        waiting = waiting[np.argsort(basis[waiting], kind="stable")]
-        row, short = self.bases.leaving(basis[waiting], b[waiting], tolerance[waiting])
-        failed = np.flatnonzero(row >= 0)
-        points, row, short = waiting[failed], row[failed], short[failed]
-        pair, group = np.unique(basis[points] * self.size + row, return_inverse=True)
-        target = self.bases.move(pair // self.size, pair % self.size)
-        for i in np.flatnonzero(target < 0).tolist():
-            own = group == i
-            proof = self._ray(int(pair[i] // self.size), int(pair[i] % self.size))
-            ray[points[own & (short > INFEASIBLE_SHARE / PRIMAL_TOLERANCE * tolerance[points])]] = proof
-        moves = target[group] >= 0
-        basis[points[moves]] = target[group[moves]]
-        return points[moves]
 
     def costs(self, rhs: Array, basis: Array) -> Array:
         """Return the optimal cost of each point, (N,)."""

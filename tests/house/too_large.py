@@ -4,8 +4,6 @@ WIDE = frozenset(
     (
         "cli/commands.py:plan",
         "cli/commands.py:sweep",
-        "optimize/bases.py:_leaving",
-        "optimize/bases.py:_pivot",
         "optimize/mixing.py:mix_levels",
         "outputs/charts/compare.py:bars",
         "outputs/charts/compare.py:tornado",

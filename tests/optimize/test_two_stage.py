@@ -22,6 +22,7 @@ from capplan.optimize.priced import envelope_weights, priced_program
 from capplan.optimize.program import expected_excess, right_hand_sides, shifts
 from capplan.optimize.solver import InfeasibleError, UnboundedError
 from capplan.optimize.two_stage import ExpectedRow, TwoStage, blended_cost, solve_two_stage
+from capplan.optimize.walk import WAITS
 
 
 def fleet(seed: int, quarters=3, classes=2, pools=2, blocks=2, scenarios=4, lot=2.0, most=4, purchases=1) -> TwoStage:
@@ -163,12 +164,11 @@ def test_bases_made_by_pivots_are_what_their_columns_say():
     b = draw.uniform(-1, 5, (400, m))
     basis = np.full(len(b), store.add(np.arange(n, n + m)))
     for _ in range(100):
-        row, short = store.leaving(basis, b, np.full(len(b), 1e-9))
-        moving = np.flatnonzero(row >= 0)
-        if not len(moving):
+        basis, row, short = store.settle(basis, b, np.full(len(b), 1e-9), 2)
+        assert (short[row >= 0] > 0).all()
+        if (row != WAITS).all():
             break
-        assert (short[moving] > 0).all()
-        basis[moving] = store.move(basis[moving], row[moving])
+    assert (row != WAITS).all()
     assert store.count > 50
     assert store.updates[: store.count].max() > 3
     for number in range(store.count):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from capplan.optimize.solver import InfeasibleError
+from capplan.optimize.two_stage import Warm
 from capplan.questions.procurement.decide import Decided, decide
 from capplan.questions.procurement.problem import Problem
 from capplan.questions.procurement.program.agreement_proof import best_plan
@@ -28,10 +29,13 @@ class Kept:
         What keeping it costs above the best, as a share of the best; infinite where it is not possible any more.
     signed
         What would be signed now in the best plan.
+    warm
+        What the search leaves for the next question like it.
     """
 
     regret_share: float
     signed: Signed
+    warm: Warm | None = None
 
 
 def signed_now(purchases: pd.DataFrame) -> Signed:
@@ -40,7 +44,7 @@ def signed_now(purchases: pd.DataFrame) -> Signed:
     return dict(zip(zip(firm["offer_id"], firm["quarter"], strict=True), firm["lots"].astype(float), strict=True))
 
 
-def keep_decision(problem: Problem, signed: Signed) -> Kept:
+def keep_decision(problem: Problem, signed: Signed, warm: Warm | None = None) -> Kept:
     r"""Ask what it costs to sign what was decided under other assumptions: later purchases and use adapt, what is signed now does not.
 
     .. math:: r = \frac{\min_{x:\,x_{now} = \bar x}\, z(x) - \min_x z(x)}{\min_x z(x)}
@@ -51,9 +55,11 @@ def keep_decision(problem: Problem, signed: Signed) -> Kept:
         Tables, and the other assumptions.
     signed
         The decision.
+    warm
+        What a question like it left: where recourse costs the same, its bases serve again, whatever demand is.
     """
-    found = decide(problem, proof=None)
-    return Kept(regret_of(found, signed), signed_now(found.purchases))
+    found = decide(problem, warm=warm, proof=None)
+    return Kept(regret_of(found, signed), signed_now(found.purchases), found.solution.warm)
 
 
 def regret_of(found: Decided, signed: Signed) -> float:

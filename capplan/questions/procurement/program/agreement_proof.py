@@ -66,16 +66,38 @@ def best_plan(
     model, a, warm
         The problem, the risk weight, tail and gap, and what an earlier solve left.
     effort
-        How long bounds are looked for where spend agreements run; None where they are not asked for. Elsewhere they come with the plan.
+        How long bounds are looked for where spend agreements run; None where a plan near the best is enough, see `like_it`. Elsewhere
+        bounds come with the plan.
     exact
         Whether budgets that bind in a large model are planned for, and not only kept afterwards.
     seen
-        A plan like the one asked for, see `count_use`.
+        A plan like the one asked for, whose use by the hour counts.
     """
     if not model.years:
         return model, solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share, warm, exact=exact)
-    found = count_use(model, a, warm, exact=exact, seen=seen)
-    return found if effort is None else prove(model, found, a, effort)
+    if effort is None:
+        return like_it(model, a, warm, seen or in_parts(model, a, warm))
+    return prove(model, count_use(model, a, warm, exact=exact, seen=seen), a, effort)
+
+
+def in_parts(model: Model, a: ProcurementAssumptions, warm: Warm | None) -> Solution:
+    """Return the plan in parts of lots that says how much is rented by the hour."""
+    parts = replace(model.program, integer=np.zeros_like(model.program.integer))
+    return solve_within_budgets(parts, model.soft, a.risk_weight, a.tail_share, max(a.gap_share, PARTS_GAP), warm, exact=False)
+
+
+def like_it(model: Model, a: ProcurementAssumptions, warm: Warm | None, seen: Solution) -> tuple[Model, Solution]:
+    """Plan under spend agreements once, counting on as much use by the hour as a plan like it; what stays unspent is paid in full.
+
+    The cost is that of the plan, whatever it counted on; two plans that counted on the same differ by what they are worth. Its lower bound
+    holds among plans
+    that count on as much.
+    """
+    now = model.counting(rented(model, seen.recourse))
+    found = solve_within_budgets(now.program, now.soft, a.risk_weight, a.tail_share, a.gap_share, seen.warm or warm, exact=False)
+    x = paid(model, found.x, found.recourse)
+    upper = found.upper + float(model.program.c @ x) - float(now.program.c @ found.x)
+    return model.counting(rented(model, found.recourse)), replace(found, x=x, lower=min(found.lower, upper), upper=upper)
 
 
 def count_use(
@@ -89,9 +111,7 @@ def count_use(
     planned
     for each hour of a quarter counts, is paid for like a contract, and steers. Both cost what they say at most.
     """
-    if seen is None:
-        parts = replace(model.program, integer=np.zeros_like(model.program.integer))
-        seen = solve_within_budgets(parts, model.soft, a.risk_weight, a.tail_share, max(a.gap_share, PARTS_GAP), warm, exact=False)
+    seen = seen or in_parts(model, a, warm)
     steers = (model.pledged @ seen.x > STEERING_SHARE * np.array([max(year.open_usd, 0.0) for year in model.years])).any()
     counted, ways = rented(model, seen.recourse), []
     for _ in range(MOST_COUNTS):
