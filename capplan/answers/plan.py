@@ -259,7 +259,7 @@ def frontier_of(book: Book, scenario: Scenario) -> Frontier:
 
 
 def keep_in(book: Book, scenario: Scenario, signed: Signed, warm: Warm | None = None) -> Callable[[], Kept]:
-    """Return the question what signing another plan's contracts costs under a scenario; with nothing left from others it can go elsewhere."""
+    """Return the question what signing another plan's contracts costs under a scenario; without `warm` it can go elsewhere."""
     return partial(keep_decision, problem_of(book, scenario), signed, warm)
 
 

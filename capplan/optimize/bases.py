@@ -15,9 +15,10 @@ _clock = itertools.count(1)
 _stores: weakref.WeakSet[BasisStore] = weakref.WeakSet()
 #: Memory that the inverses of one store may take, and those of all stores together.
 INVERSE_BYTES = 400_000_000
-ALL_BYTES = 1_000_000_000
-FIRST_ROOM = 256
-GROWTH = 4
+ALL_BYTES = 2_000_000_000
+FIRST_ROOM = 64
+#: Room grows by this factor; the system moves what is there without copying it, and only what is new takes memory.
+GROWTH = 1.5
 #: Places in the table of known bases for each basis there is room for.
 TABLE_SHARE = 4
 
@@ -55,7 +56,7 @@ class BasisStore:
         # A basis is known by the exclusive or of random words, one for each column: equal sets of columns have equal words.
         self.word = np.random.default_rng(20270101).integers(-(2**63), 2**63, (n, 2))
         self.words, self.child = np.zeros((FIRST_ROOM, 2), dtype=np.int64), np.full((FIRST_ROOM, m), UNKNOWN)
-        self.table = np.full(TABLE_SHARE * FIRST_ROOM, -1)
+        self.table = np.full(_table_size(FIRST_ROOM), -1)
         #: How many bases there are, and how many places for inverses are free.
         self.counter = np.zeros(2, dtype=np.int64)
         self._empty()
@@ -148,7 +149,7 @@ class BasisStore:
         more = len(self.columns) - len(self.slot)
         self.slot = np.concatenate([self.slot, np.full(more, -1)])
         self.child = np.concatenate([self.child, np.full((more, self.child.shape[1]), UNKNOWN)])
-        self.table = np.full(TABLE_SHARE * len(self.slot), -1)
+        self.table = np.full(_table_size(len(self.slot)), -1)
         for number in range(count):
             self.table[self._place(self.words[number])] = number
 
@@ -231,7 +232,11 @@ class BasisStore:
 
 
 def _grown(array: Array) -> Array:
-    """Return an array with more room; what is not used yet takes no memory."""
-    result = np.zeros((GROWTH * len(array), *array.shape[1:]), dtype=array.dtype)
-    result[: len(array)] = array
-    return result
+    """Return the array with more room; it is the same one."""
+    array.resize((int(GROWTH * len(array)), *array.shape[1:]), refcheck=False)
+    return array
+
+
+def _table_size(room: int) -> int:
+    """Return the places in the table of known bases: a power of two."""
+    return int(2 ** np.ceil(np.log2(TABLE_SHARE * room)))

@@ -19,8 +19,9 @@ PERTURBATION = 1e-7
 PRIMAL_TOLERANCE = 1e-9
 INFEASIBLE_SHARE = 1e-7
 MOST_PIVOTS = 2000
-RESEED_STEP = 4
-RESEED_POINTS = 8
+#: Steps after which points that still walk start anew from the basis of their mean, and how many of a kind there must be.
+RESEED_STEP = 12
+RESEED_POINTS = 32
 
 
 class Bunched(NamedTuple):

@@ -159,13 +159,17 @@ class LShaped:
             cost = self.evaluator.evaluate(self.x).cost_by_scenario
             if np.isfinite(cost).all():
                 self.evaluator.reference = risk_weights(cost, self.problem.probability, 1.0, self.tail_share)
-        marginals = self._run(self.x)
-        recourse = self.evaluator.decisions(self.x)
-        if np.isfinite(self.upper) and (expected_excess(self.problem, self.x, recourse) > 0).any():
-            self._check_limits(expected_excess(self.problem, self.x, recourse) > 0)
+        relaxed = self._relaxed(self.x)
+        # Where parts of lots break expected rows, whole lots would too: no time is spent on whole lots without these rows.
+        broken = self._broken(relaxed)
+        if not broken.any():
+            marginals = self._finished(relaxed)
+            broken = self._broken(self.x) if np.isfinite(self.upper) else broken
+        if broken.any():
+            self._check_limits(broken)
             self.coupled = CoupledEvaluator(self.evaluator, self.risk_weight, self.tail_share, self.gap_share)
             self.upper = np.inf
-            marginals = self._run(self.x)
+            marginals = self._finished(self._relaxed(relaxed))
             self.evaluator.rest(self.x)
             # dispatches of equal cost may differ by scenario: cost and recourse are those of one and the same
             joint = self.coupled.evaluate(self.x)
@@ -175,6 +179,8 @@ class LShaped:
                 self.cost, self.problem.probability, self.risk_weight, self.tail_share
             )
             recourse = self.coupled.decisions(self.x, joint)
+        else:
+            recourse = self.evaluator.decisions(self.x)
         if np.isinf(self.upper) and time_is_up():
             raise OutOfTimeError(TOO_SOON)
         if np.isinf(self.upper):
@@ -217,16 +223,24 @@ class LShaped:
             if least > row.limit + 1e-7 * max(1.0, abs(row.limit)):
                 raise InfeasibleError(f"expected row {k} needs at least {least:,.6g} and is limited to {row.limit:,.6g}; raise the limit")
 
-    def _run(self, x: Array) -> Marginals:
-        """Solve the relaxation, then the program with integers; return what one more unit is worth in the relaxation."""
-        mixed = bool(self.problem.integer.any())
-        relaxed = self._relax(self.evaluator, x, self.gap_share / 2 if mixed else self.gap_share)
+    def _broken(self, x: Array) -> Array:
+        """Tell which expected rows a first stage breaks with the best use for it; none where it leaves no feasible use, (K,)."""
+        if not self.problem.expected or not np.isfinite(self.evaluator.evaluate(x).cost_by_scenario).all():
+            return np.zeros(len(self.problem.expected), dtype=bool)
+        return np.asarray(expected_excess(self.problem, x, self.evaluator.decisions(x)) > 0)
+
+    def _relaxed(self, x: Array) -> Array:
+        """Solve the relaxation; return its best point."""
+        return self._relax(self.evaluator, x, self.gap_share / 2 if self.problem.integer.any() else self.gap_share)
+
+    def _finished(self, relaxed: Array) -> Marginals:
+        """Solve the program with integers, where there are any; return what one more unit is worth in the relaxation."""
         prices = np.zeros(len(self.problem.expected))
         rows, reduced = self.master.duals()
         if self.coupled is not None:
             self.evaluator.rest(relaxed)
             prices = -self.coupled.evaluate(relaxed).price.row
-        if mixed:
+        if self.problem.integer.any():
             self._search(relaxed)
         else:
             self._offer_point(relaxed)

@@ -77,6 +77,12 @@ def best_plan(
         return model, solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share, warm, exact=exact)
     if effort is None:
         return like_it(model, a, warm, seen or in_parts(model, a, warm))
+    if effort.kept and model.program.h.shape[0] * len(model.program.q) > EXACT_COLUMNS:
+        near = like_it(model, a, warm, seen or in_parts(model, a, warm))
+        kept = _keep(model, model.whole(), near, a)
+        if kept is not None:
+            return _proven(*kept, a)
+        seen = near[1]
     return prove(model, count_use(model, a, warm, exact=exact, seen=seen), a, effort)
 
 
@@ -142,12 +148,9 @@ def count_use(
 def prove(model: Model, best: tuple[Model, Solution], a: ProcurementAssumptions, effort: Effort) -> tuple[Model, Solution]:
     r"""Bound what any plan can cost, where all that is expected to be rented by the hour counts towards agreements; look for a better plan.
 
-    A small problem is written out whole. In a large one where no budget binds, dispatches at a few prices of the agreements are mixed
-    (`capplan.optimize.coupled`), which is as exact. Otherwise agreements and budgets are paid for at a price instead of kept, so that
-    every hour stays on
-    its own (`capplan.optimize.priced`); the price follows what is short, a subgradient of the bound. What is rented there says how much
-    use a plan
-    may count on: as much of it as leads to a plan that rents that much.
+    A small problem is written out whole. In a large one agreements and budgets are paid for at a price instead of kept, so that every
+    hour stays on its own (`capplan.optimize.priced`); the price follows what is short, a subgradient of the bound. What is rented there
+    says how much use a plan may count on: as much of it as leads to a plan that rents that much.
 
     Parameters
     ----------
@@ -169,10 +172,14 @@ def prove(model: Model, best: tuple[Model, Solution], a: ProcurementAssumptions,
         exact = solve_extensive(whole, a.risk_weight, a.tail_share, a.gap_share)
         lower, best = exact.lower, _better(model, whole, exact, best, a)
     else:
-        kept = _keep(model, whole, best, a) if effort.kept else None
-        lower, best = kept or _bound(model, whole, best, a, effort)
+        lower, best = _bound(model, whole, best, a, effort)
     if best[0] is not found_in:
         best = best[0], replace(best[1], marginals=_marginals(best, a))
+    return _proven(lower, best, a)
+
+
+def _proven(lower: float, best: tuple[Model, Solution], a: ProcurementAssumptions) -> tuple[Model, Solution]:
+    """Return a plan with what no plan can cost less than."""
     now, plan = best
     lower = min(lower, plan.upper)
     gap = (plan.upper - lower) / max(abs(plan.upper), 1e-12)
@@ -182,7 +189,10 @@ def prove(model: Model, best: tuple[Model, Solution], a: ProcurementAssumptions,
 def _keep(
     model: Model, whole: TwoStage, best: tuple[Model, Solution], a: ProcurementAssumptions
 ) -> tuple[float, tuple[Model, Solution]] | None:
-    """Return what no plan can cost less than, and the best plan, with agreements kept; None if a budget binds or digits fail."""
+    """Return what no plan can cost less than, and the best plan, with agreements kept; None if a budget binds or digits fail.
+
+    No use by the hour is planned, and dispatches at a few prices of the agreements are mixed (`capplan.optimize.coupled`), which is exact.
+    """
     budgets = len(model.program.expected)
     if row_prices(model, whole, best[1])[:budgets].any():
         return None
@@ -198,7 +208,13 @@ def _keep(
         return None
     if (expected_excess(whole, found.x, found.recourse) > 0).any():
         return None
-    return found.lower, _better(model, whole, found, best, a)
+    better = _better(model, whole, found, best, a)
+    if better is not best:
+        rows = np.zeros(len(model.program.b))
+        rows[np.setdiff1d(np.arange(len(rows)), model.spend_rows)] = found.marginals.rows
+        rows[model.spend_rows] = -found.marginals.expected
+        better = better[0], replace(better[1], marginals=Marginals(rows, np.zeros(budgets), found.marginals.reduced_costs))
+    return found.lower, better
 
 
 def _bound(
