@@ -132,7 +132,31 @@ def schedule(names: tuple[str, ...] = ("one", "two")) -> Any:
     return charts.schedule(data, title="Tasks", moves=moves, limit=8.0)
 
 
-KINDS: list[Callable[..., Any]] = [fan, layers, curve, staircase, bars, waterfall, tornado, gantt, heat_map, frontier, scatter, schedule]
+def growth(names: tuple[str, ...] = ("chat",)) -> Any:
+    months = pd.date_range("2026-07-01", periods=12, freq="MS")
+    rows = [(name, month, 10.0 + place) for name in names for place, month in enumerate(months)]
+    known = pd.DataFrame(rows, columns=["series", "month", "value"])
+    past, ahead = (known[(known["month"] < "2027-01-01") == before] for before in (True, False))
+    bands = ahead.assign(low=ahead["value"] - 3, median=ahead["value"], high=ahead["value"] + 4)
+    courses = pd.concat([ahead.assign(kind=kind, value=ahead["value"] + size) for kind, size in (("flat", -2.0), (names[0], 3.0))])
+    return charts.growth(bands, past, courses, title="Growth", value_title="Work a day", unit="units")
+
+
+KINDS: list[Callable[..., Any]] = [
+    fan,
+    growth,
+    layers,
+    curve,
+    staircase,
+    bars,
+    waterfall,
+    tornado,
+    gantt,
+    heat_map,
+    frontier,
+    scatter,
+    schedule,
+]
 
 
 def texts(svg: str) -> list[str]:

@@ -28,7 +28,7 @@ def view(book, scenario):
 
 
 def test_fan_load_duration_and_backtest_are_drawn(view):
-    assert list(view.charts) == ["demand", "load_duration", "backtest", "coverage"]
+    assert list(view.charts) == ["demand", "growth", "load_duration", "backtest", "coverage"]
     assert {"mase", "smape", "owa", "bias_share", "value_added_share", "inside_90_percent_band_share"} <= set(view.details["accuracy"])
     assert {"pinball", "within_12_percent_share", "within_15_percent_share", "within_20_percent_share"} <= set(view.details["backtest"])
     assert "all" in set(view.details["backtest"]["workload"]), "spend is tested too"
@@ -66,7 +66,7 @@ def test_events_and_quantiles_neither_fit_nor_test_anew(book, scenario, view, mo
 
 def test_no_test_where_none_is_wanted(book, scenario):
     view = show_demand(book, scenario.replaced(backtest_origins=0))
-    assert list(view.charts) == ["demand", "load_duration"]
+    assert list(view.charts) == ["demand", "growth", "load_duration"]
     assert view.details["accuracy"].empty
 
 

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from capplan.book.scenario import DemandAssumptions
+from capplan.errors import CapplanError
 from capplan.questions.demand import forecast_demand
 from capplan.questions.demand.demand_rows import demand_rows
 from capplan.questions.demand.history import read_histories
@@ -100,6 +101,25 @@ def test_a_monthly_series_that_ended_and_old_usage():
     assert forecast.paths.query("workload == 'alive'")["quantity"].min() > 0
     assert any("gone" in note and "taken as ended" in note for note in forecast.notes)
     assert any("days older than the plan" in note for note in forecast.notes)
+
+
+def test_usage_that_ended_long_before_the_plan_is_refused():
+    """A year and a half is bridged with a note; more is one clear error that says what came and what to do."""
+    time = pd.date_range("2023-01-01", "2025-06-15")
+    usage = pd.DataFrame({"time": time, "workload": "w", "quantity": 5.0})
+    assert any("days older than the plan" in note for note in forecast_demand(usage, None, None, A).notes)
+    message = r"usage: the newest row with work ends 2025-05-01, 579 days before the plan's day 2026-12-01; .* 548.*set as_of"
+    with pytest.raises(CapplanError, match=message):
+        forecast_demand(usage[usage["time"] < "2025-05-01"], None, None, A)
+
+
+def test_a_last_day_before_the_last_month_of_use_is_refused():
+    time = pd.date_range("2024-01-01", "2026-11-01", freq="MS")
+    usage = pd.DataFrame({"time": time, "workload": "w", "quantity": 5.0})
+    ends = pd.DataFrame({"workload": ["w"], "unit": "requests", "last_day": [pd.Timestamp("2026-10-31")]})
+    with pytest.raises(CapplanError, match=r"w ends on 2026-10-31 and was used until 2026-11-30.*move last_day"):
+        forecast_demand(usage, None, None, A, ends)
+    forecast_demand(usage, None, None, A, ends.assign(last_day=pd.Timestamp("2026-11-10")))
 
 
 @pytest.mark.parametrize("quantity", [[7.0], [7.0] * 3, [7.0] * 30, [0.0] * 500, [0.0] * 499 + [3.0]])

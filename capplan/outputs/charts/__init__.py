@@ -5,6 +5,7 @@ Every function takes the finding as `title`, the assumption it rests on as `subt
 """
 
 from capplan.outputs.charts.compare import bars, tornado, waterfall
+from capplan.outputs.charts.growth import growth
 from capplan.outputs.charts.over_time import curve, fan, layers, staircase
 from capplan.outputs.charts.pictures import to_image, to_png, to_svg
 from capplan.outputs.charts.points import frontier, scatter
@@ -19,6 +20,7 @@ __all__ = [
     "fan",
     "frontier",
     "gantt",
+    "growth",
     "heat_map",
     "layers",
     "scatter",

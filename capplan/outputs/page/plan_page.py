@@ -21,6 +21,13 @@ from capplan.outputs.views.view import View
 from capplan.text import counted, money, words
 
 #: What the table of verdicts says.
+GROWTH_TABLES = {
+    "growth": (
+        "Kinds of growth found in each workload, what each would mean in the last quarter, and how often 90 % bands held in its own past."
+        " Above 95 % of cases below, the plan's band does not hold that kind."
+    ),
+    "planner": "The planner's past forecasts beside those made here on the same days.",
+}
 VERDICT_CAPTION = (
     "Each purchase that is due now against waiting for it, on demand that the plan has not seen: what signing now saves, with its 95 %"
     " interval. Sign or wait where the interval lies on one side of nothing, else too close to call."
@@ -192,6 +199,11 @@ def _demand_and_prices(plan: Plan, book: Book) -> list[PageSection]:
         len(stale)
     )
     rows = [TableBlock(demand.table, "Work by quarter", "tables/demand_quantiles.csv", folded=True)]
+    rows += [
+        TableBlock(demand.details[name], caption, f"tables/demand_{name}.csv", folded=True)
+        for name, caption in GROWTH_TABLES.items()
+        if len(demand.details[name])
+    ]
     return [
         PageSection("Demand", demand.headline, [to_svg(chart) for chart in demand.charts.values()], rows),
         PageSection("Prices", pricing.headline, [to_svg(chart) for chart in pricing.charts.values()], old),

@@ -36,6 +36,7 @@ from capplan.outputs.run.notify import signatures_in
 from capplan.outputs.views import decision_tables, plan_tables, unit_tables
 from capplan.outputs.views.all_questions import VIEWS, View, show_plan
 from capplan.outputs.views.bridges import budget_bridge, cost_bridge
+from capplan.outputs.views.demand_growth import growth_table
 from capplan.outputs.workbook.workbook import write_workbook
 from capplan.questions.review import spend_of_focus
 from capplan.text import counted
@@ -138,6 +139,8 @@ def accounting_pack(plan: Plan, book: Book, focus: pd.DataFrame) -> dict[str, pd
     """Return the tables for the accountants and for a later review, by file name; `focus` is the planned spend as a bill."""
     return {
         "leases": lease_flags(plan, book),
+        "demand_growth": growth_table(plan.forecast, book.get("speeds") if "speeds" in book.tables else None),
+        "demand_planner": plan.forecast.planner,
         "roll_forward": roll_forward(plan),
         "postings": postings(plan, book.get("account_map")),
         "commitment_desk": decision_tables.commitment_desk(plan, book),

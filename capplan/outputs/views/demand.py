@@ -12,6 +12,7 @@ from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.errors import ScenarioError, nearest
 from capplan.outputs import charts
+from capplan.outputs.views.demand_growth import growth_picture, growth_table
 from capplan.outputs.views.view import View
 from capplan.questions.demand import Backtest, Forecast
 from capplan.questions.demand.accuracy import FINOPS_BANDS
@@ -55,12 +56,14 @@ def show_demand(book: Book, scenario: Scenario) -> View:
     test = backtest_of(book, scenario) if forecast.history.size and scenario.backtest_origins else None
     pictures = {
         **_fan(forecast, units, picked, headline, upper),
+        **growth_picture(forecast, picked),
         **_duration(forecast, scenario.first_quarter, picked),
         **(_tested(test, picked) if test is not None else {}),
     }
     details = {
         "scores": forecast.scores,
-        "growth": forecast.outlook,
+        "growth": growth_table(forecast, book.get("speeds") if "speeds" in book.tables else None),
+        "planner": forecast.planner,
         "unmet": forecast.unmet,
         "pooling": forecast.pooling,
         "blocks": forecast.blocks,

@@ -14,7 +14,7 @@ from capplan.questions.demand.events import read_events, read_runs
 from capplan.questions.demand.fit_tables import history_table, scores_table, unmet_table
 from capplan.questions.demand.fitting import Fit, fit_usage
 from capplan.questions.demand.notes import assumption_notes, idle_events
-from capplan.questions.demand.outlook import outlook_notes, outlook_table
+from capplan.questions.demand.outlook import outlook_courses, outlook_notes, outlook_table
 from capplan.questions.demand.paths import draw_cohorts
 from capplan.questions.demand.planner import coming, planned_totals, read_planned
 from capplan.questions.demand.planner_scores import no_scores, score_planned, scores_note
@@ -63,6 +63,8 @@ class Forecast:
         What a unit of each workload counts for in sums over workloads.
     outlook
         workload, region, kind, probability, times_median, and tests and inside of quarters 1, 4 and 8: see `outlook_table`.
+    courses
+        workload, region, kind, month, times_median: see `outlook_courses`.
     headline, notes
         The answer in a sentence; what was repaired and assumed.
     planner
@@ -83,6 +85,7 @@ class Forecast:
     growth: float
     weights: dict[str, float]
     outlook: pd.DataFrame
+    courses: pd.DataFrame
     headline: str
     notes: tuple[str, ...]
     planner: pd.DataFrame = field(default_factory=no_scores)
@@ -158,7 +161,9 @@ def forecast_demand(
     simulated = simulate_quarters(cohorts, known, ranking, quarters, a)
     planner = score_planned(usage, planned, a)
     notes += scores_note(planner)
-    notes += outlook_notes(fit) + assumption_notes(fit, runs, simulated.paths, a) + idle_events(known_events, simulated.paths, fit)
+    months = pd.date_range(*horizon, freq="MS", inclusive="left")
+    outlook = outlook_table(fit, months)
+    notes += outlook_notes(outlook) + assumption_notes(fit, runs, simulated.paths, a) + idle_events(known_events, simulated.paths, fit)
     quantiles = path_quantiles(simulated.paths, ["workload", "region"])
     growth, headline = growth_of(simulated.paths, ranking.weights)
     return Forecast(
@@ -175,7 +180,8 @@ def forecast_demand(
         pooling=simulated.pooling,
         growth=growth,
         weights=ranking.weights,
-        outlook=outlook_table(fit),
+        outlook=outlook,
+        courses=outlook_courses(fit, months),
         headline=headline,
         notes=tuple(dict.fromkeys(notes)),
         planner=planner,
@@ -273,7 +279,8 @@ def stated_demand(demand_scenarios: pd.DataFrame, a: DemandAssumptions) -> Forec
         pooling=_empty("quarter", "sum_of_peaks", "peak_of_sum", "pooling_gain_share"),
         growth=growth,
         weights=weights,
-        outlook=outlook_table(Fit((), ())),
+        outlook=outlook_table(Fit((), ()), pd.DatetimeIndex([])),
+        courses=outlook_courses(Fit((), ()), pd.DatetimeIndex([])),
         headline=headline,
         notes=tuple(notes),
     )

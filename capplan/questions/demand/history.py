@@ -21,8 +21,8 @@ SILENT_DAYS = 7
 #: The only workload of a table that is silent for longer before the plan's day has ended, up to this many days; a table older than that is
 #: an old one.
 OLD_TABLE_DAYS = 183
-#: Usage older than this against the plan's day is worth a note.
-OLD_DAYS = 45
+#: Usage older than this against the plan's day is worth a note; older than this (a year and a half) it says nothing of two years ahead.
+OLD_DAYS, TOO_OLD_DAYS = 45, 548
 #: A period counts as observed when at least this share of it was.
 OBSERVED_SHARE = 0.5
 
@@ -113,7 +113,7 @@ def read_histories(
     Raises
     ------
     CapplanError
-        If a workload was at work after its last day.
+        If a workload was at work after its last day, or all usage is too old.
 
     Source
     ------
@@ -130,6 +130,11 @@ def read_histories(
     common_end = _common_end(grids, a)
     seen = rows["time"].max().floor("D") + DAY
     age = (pd.Timestamp(a.as_of) - max(grid.end for grid in grids)) / DAY
+    if age > TOO_OLD_DAYS:
+        raise CapplanError(
+            f"usage: the newest row with work ends {max(grid.end for grid in grids).date()}, {age:.0f} days before the plan's day"
+            f" {a.as_of}; a forecast bridges at most {TOO_OLD_DAYS}. Add newer usage, or set as_of to the day after the last of it"
+        )
     if age > OLD_DAYS:
         notes.append(f"The newest usage is {age:.0f} days older than the plan ({a.as_of}); what happened since is forecast, not known.")
     if len(grids) == 1 and age <= OLD_TABLE_DAYS:
@@ -159,10 +164,15 @@ def _refuse_use_after_end(grids: list[Grid], ends: dict[str, pd.Timestamp]) -> N
     faults = [
         f"{grid.name} ends on {ends[grid.workload].date()} and was used until {(grid.end - HOUR).date()}"
         for grid in grids
-        if grid.workload in ends and np.nansum(grid.values) > 0 and grid.end - DAY > ends[grid.workload] and grid.step is not None
+        if grid.workload in ends and np.nansum(grid.values) > 0 and _last_use(grid) > ends[grid.workload]
     ]
     if faults:
         raise CapplanError(f"workloads: {'; '.join(faults)}. A last day must not lie before the last use: move last_day, or leave it empty")
+
+
+def _last_use(grid: Grid) -> pd.Timestamp:
+    """Return the earliest day that the last use can have been on: the last day, or the first of the last month."""
+    return grid.end - (pd.offsets.MonthBegin(1) if grid.step is None else DAY)
 
 
 def _has_ended(grid: Grid, measured: pd.Timestamp, last_day: pd.Timestamp | None, as_of: pd.Timestamp, notes: list[str]) -> bool:

@@ -6,34 +6,67 @@ import numpy as np
 import pandas as pd
 
 from capplan.questions.demand.fitting import Fit
-from capplan.questions.demand.growth import GrowthFit
-from capplan.questions.demand.growth_kinds import KINDS
+from capplan.questions.demand.growth_kinds import AHEAD, KINDS
+from capplan.questions.demand.growth_level import GrowthLevel
 from capplan.questions.demand.models import LevelFit
 
+Array = np.ndarray
 #: Quarters ahead whose tests are told.
 TOLD_QUARTERS = (1, 4, 8)
 #: Kinds of growth less probable than this are not credible enough to be told.
 CREDIBLE_SHARE = 0.1
-COLUMNS = ["workload", "region", "kind", "probability", "times_median"] + [
+#: Workloads that a note names before it counts the rest.
+NAMED = 5
+COLUMNS = ["workload", "region", "kind", "probability", "believed_share", "times_median", "steps", "origins", "origin_days"] + [
     f"{name}_quarter_{q}" for q in TOLD_QUARTERS for name in ("tests", "inside")
 ]
+COURSES = ["workload", "region", "kind", "month", "times_median"]
+PERIOD_DAYS = {"day": 1.0, "week": 7.0, "month": 365.25 / 12}
 
 
-def outlook_table(fit: Fit) -> pd.DataFrame:
+def outlook_courses(fit: Fit, months: pd.DatetimeIndex) -> pd.DataFrame:
+    """Say for each credible kind of growth how far demand would lie from the median, month by month.
+
+    Parameters
+    ----------
+    fit
+        Fitted levels.
+    months
+        First days of the months.
+
+    Returns
+    -------
+    pandas.DataFrame
+        workload, region, kind, month, times_median (demand under this kind over that of all kinds, as far as the forecast follows them).
+    """
+    rows = [
+        (level.history.workload, level.history.region, kind, month, times)
+        for level in fit.levels
+        if level.growth is not None
+        for kind in _credible(level.growth)
+        for month, times in zip(months, _times(level, level.growth, kind, months), strict=True)
+    ]
+    return pd.DataFrame(rows, columns=COURSES)
+
+
+def outlook_table(fit: Fit, months: pd.DatetimeIndex) -> pd.DataFrame:
     """List the credible kinds of growth of each workload, likeliest first.
 
     Parameters
     ----------
     fit
         Fitted levels.
+    months
+        First days of the forecast's months; the last three are the quarter that kinds are compared in.
 
     Returns
     -------
     pandas.DataFrame
-        workload, region, kind, probability, times_median (demand two years ahead under this kind over that of all kinds), and for quarters
-        1, 4 and 8 ahead how
-        many forecasts from past origins were tested and how many outcomes lay inside the 90 % band. Workloads with less than a year of
-        history have no rows.
+        workload, region, kind, probability, believed_share (how far the forecast follows the kinds of growth: not at all below a year of
+        history, alone from two), times_median (demand in the last quarter under this kind over the median), steps (of the level, found
+        and taken out), origins and origin_days (past origins from which models of the level were tried, and how far each looked), and for
+        quarters 1, 4 and 8 ahead how many forecasts from past origins were tested and how many outcomes lay inside the 90 % band.
+        Workloads with less than a year of history have no rows.
     """
     rows = []
     for level in fit.levels:
@@ -41,53 +74,52 @@ def outlook_table(fit: Fit) -> pd.DataFrame:
             continue
         found = level.growth.fit
         tested = [int(part[q - 1]) for q in TOLD_QUARTERS for part in (found.tests, found.inside)]
-        for kind, share in found.kinds.items():
-            if share >= CREDIBLE_SHARE:
-                rows.append((level.history.workload, level.history.region, kind, share, _times(found, kind), *tested))
+        tried = (level.scores[0].origins if level.scores else 0, len(level.departure) * PERIOD_DAYS[level.history.cadence])
+        for kind in _credible(level.growth):
+            times = float(np.mean(_times(level, level.growth, kind, months[-3:])))
+            about = (kind, found.kinds[kind], level.growth.share, times, len(found.steps))
+            rows.append((level.history.workload, level.history.region, *about, *tried, *tested))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _times(fit: GrowthFit, kind: str) -> float:
-    """Return demand two years ahead under one kind over that of all kinds."""
+def _credible(growth: GrowthLevel) -> list[str]:
+    return [kind for kind, share in growth.fit.kinds.items() if share >= CREDIBLE_SHARE]
+
+
+def _times(level: LevelFit, growth: GrowthLevel, kind: str, months: pd.DatetimeIndex) -> Array:
+    """Return demand under one kind over that of all kinds, in the middle of some months."""
+    fit = growth.fit
     number = [known.name for known in KINDS].index(kind)
     course = fit.courses[number] / fit.kinds[kind] - fit.courses.sum(axis=0) - fit.shift
-    ahead = round(2 * fit.periods_per_year)
-    return float(np.exp(course[ahead - 3 : ahead].mean()))
+    years = (months - level.history.end + pd.Timedelta(days=15)) / pd.Timedelta(days=365.25)
+    return np.exp(growth.share * np.interp(np.asarray(years) * fit.periods_per_year - 0.5, np.arange(AHEAD), course))
 
 
-def outlook_notes(fit: Fit) -> list[str]:
-    """Say in a sentence for each workload the growth found, what other kinds would mean, and what past bands held."""
-    table = outlook_table(fit)
-    notes = []
-    for level in fit.levels:
-        rows = table[(table["workload"] == level.history.workload) & (table["region"] == level.history.region)]
-        if rows.empty:
-            continue
-        first = rows.iloc[0]
-        others = [f"{row.kind} ({row.probability:.0%}) {row.times_median:.2f} times" for row in rows.iloc[1:].itertuples()]
-        means = f"; two years ahead, {', '.join(others)} what is expected" if others else ""
-        steps = (
-            f" Its level moved by a step {len(level.growth.fit.steps)} times."
-            if level.growth is not None and level.growth.fit.steps
-            else ""
-        )
-        notes.append(f"{_name(level)}: growth is {first['kind']} ({first['probability']:.0%} sure){means}.{steps} {_coverage(first)}")
-    return notes
+def outlook_notes(table: pd.DataFrame) -> list[str]:
+    """Name in one note the workloads whose bands could not be tested on their own past at all told quarters, and say what follows.
 
-
-def _coverage(row: pd.Series) -> str:
-    """Say how often the bands of each told quarter held."""
-    told = [
-        (
-            f"{int(row[f'inside_quarter_{q}'])} of {int(row[f'tests_quarter_{q}'])} at quarter {q}"
-            if row[f"tests_quarter_{q}"]
-            else f"none could be tested at quarter {q}"
-        )
-        for q in TOLD_QUARTERS
+    Parameters
+    ----------
+    table
+        Of `outlook_table`.
+    """
+    first = table.drop_duplicates(["workload", "region"])
+    untested = [_untested(row) for row in first.to_dict("records")]
+    told = [f"{_name(row)} ({words})" for row, words in zip(first.to_dict("records"), untested, strict=True) if words]
+    if not told:
+        return []
+    more = f" and {len(told) - NAMED} more" if len(told) > NAMED else ""
+    return [
+        f"Not tested on their own past at these quarters ahead: {', '.join(told[:NAMED])}{more}. Their bands there are as wide as public"
+        " series asked for and, below two years of history, as the stated bands of growth and season say: what is bought for those quarters"
+        " rests on that, so prefer terms that can be left or put off."
     ]
-    return f"Of past totals, inside the 90 % band: {', '.join(told)}."
 
 
-def _name(level: LevelFit) -> str:
-    history = level.history
-    return f"{history.workload} ({history.region})" if history.region != "any" else history.workload
+def _untested(row: dict[str, object]) -> str:
+    missing = [str(q) for q in TOLD_QUARTERS if not row[f"tests_quarter_{q}"]]
+    return " and ".join([", ".join(missing[:-1]), missing[-1]]) if len(missing) > 1 else "".join(missing)
+
+
+def _name(row: dict[str, object]) -> str:
+    return f"{row['workload']}, {row['region']}" if row["region"] != "any" else str(row["workload"])

@@ -1,0 +1,74 @@
+"""What was, what is expected, and where other kinds of growth would lead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from capplan.outputs.charts import theme
+from capplan.outputs.charts.altair_quickly import alt
+
+#: Names of what is drawn, with their colours: they differ in grey too, and courses are dashed.
+DRAWN = {"90 % of cases": "#c4d6f2", "Median": "#0045a5", "Measured": theme.INK, "If only this kind of growth held": "#d47a31"}
+
+
+def growth(
+    bands: pd.DataFrame, history: pd.DataFrame, courses: pd.DataFrame, *, title: str, value_title: str, unit: str, subtitle: str = ""
+) -> Any:
+    """Show each series in a panel: its past, the median and the band of what may come, and a dashed line for each other kind of growth.
+
+    Parameters
+    ----------
+    bands
+        series, month (date), low, median, high.
+    history
+        series, month, value.
+    courses
+        series, month, kind, value; each line is named at its end.
+    title, subtitle, value_title, unit
+        Finding, assumption, what the axis shows, its unit.
+
+    Raises
+    ------
+    ChartError
+        If columns or rows do not fit.
+    """
+    parts = [
+        theme.checked(bands, ["series", "month", "low", "median", "high"], "growth", ["low", "median", "high"]),
+        theme.checked(history, ["series", "month", "value"], "growth, history", ["value"]).rename(columns={"value": "past"}),
+    ]
+    if len(courses):
+        own = theme.checked(courses, ["series", "month", "kind", "value"], "growth, courses", ["value"]).rename(columns={"value": "course"})
+        parts.append(own.assign(named=own["kind"].where(own["month"] == own["month"].max())))
+    table = pd.concat(parts, ignore_index=True)
+    table = theme.checked(table, table.columns, "growth")
+    table["series"] = ["\n".join(theme.wrapped(name, 46)) for name in table["series"]]
+    table = table.assign(**{f"kind{place}": name for place, name in enumerate(DRAWN)})
+    scale = alt.Scale(domain=list(DRAWN), range=list(DRAWN.values()))
+    legend = alt.Legend(title=None, orient="top", symbolType="square", values=list(DRAWN))
+    across = alt.X("month:T", title=None, axis=alt.Axis(grid=False, labelOverlap=True, format="%b %Y", tickCount=6))
+    upright = alt.Y(
+        "low:Q",
+        title=theme.axis_title(value_title, unit, theme.PANEL_TITLE),
+        axis=alt.Axis(labelExpr=theme.axis_labels(unit), tickCount=5, minExtent=44),
+    )
+
+    def drawn(place: int, column: str) -> Any:
+        shown = alt.Chart(table).transform_filter(f"isValid(datum.{column})")
+        return shown.encode(x=across, color=alt.Color(f"kind{place}:N", scale=scale, legend=legend))
+
+    marks = [
+        drawn(0, "low").mark_area(opacity=1).encode(y=upright, y2="high:Q"),
+        drawn(1, "median").mark_line().encode(y="median:Q"),
+        drawn(2, "past").mark_line(strokeWidth=1.5).encode(y="past:Q"),
+    ]
+    if len(courses):
+        marks.append(drawn(3, "course").mark_line(strokeDash=[4, 3], strokeWidth=1.3).encode(y="course:Q", detail="kind:N"))
+        named = alt.Chart(table).transform_filter("isValid(datum.named)").encode(x=across, y="course:Q", text="named:N")
+        marks += theme.halo_text(named, align="right", dx=-2, dy=-6, fontSize=9)
+    count = table["series"].nunique()
+    panel = alt.Facet("series:N", sort=list(dict.fromkeys(table["series"])), header=alt.Header(labelExpr=theme.SPLIT_LABEL))
+    cell = alt.layer(*marks).properties(width=600 if count == 1 else 268, height=170)
+    grid = cell.facet(facet=panel, columns=min(count, 2), spacing={"row": 30, "column": 24})
+    return theme.finish(grid.resolve_scale(y="independent").resolve_axis(x="independent"), title, subtitle, height=None)
