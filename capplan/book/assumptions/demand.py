@@ -29,7 +29,7 @@ class DemandAssumptions(Spread):
     )
     growth_share_per_year: float | None = assumption(
         None,
-        "Yearly growth of demand; empty = estimated from the history and damped.",
+        "Yearly growth of demand; empty = estimated from the history, and damped where it is shorter than two years.",
         "No default growth is assumed: the history decides, damped because undamped trends overshoot over long horizons (Gardner and"
         " McKenzie, 1985).",
         unit="share/year",

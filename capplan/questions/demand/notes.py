@@ -44,7 +44,8 @@ def assumption_notes(fit: Fit, runs: list[Run], paths: pd.DataFrame, a: DemandAs
         stated = (
             f"{a.growth_share_per_year:+.0%} a year as stated"
             if a.growth_share_per_year is not None
-            else "estimated from the history and damped (half of it gone after two years, or twice the years it was seen for)"
+            else "estimated from the history and damped (half of it gone after two years, or twice the years it was seen for, whichever is"
+            " later)"
         )
         notes.append(
             f"Extrapolated, not backtested: {', '.join(young)} have less than two yearly cycles of history, so growth is {stated}, with an"
