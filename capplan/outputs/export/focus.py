@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Hashable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -269,26 +271,13 @@ def _with_list_prices(charges: pd.DataFrame, plan: Plan) -> pd.DataFrame:
 def _as_focus(charges: pd.DataFrame, plan: Plan) -> pd.DataFrame:
     """Write charges in FOCUS's columns."""
     charges = charges.sort_values([*KEYS, "accelerator", "kind", "class"], ignore_index=True)
-    kind, component = charges["kind"], charges["component"]
-    purchase, credit = kind == "purchase", kind == "credit"
-    hours = charges["hours"].where(charges["hours"] > 0)
-    counted = hours.notna()
+    component, purchase, credit = charges["component"], charges["kind"] == "purchase", charges["kind"] == "credit"
     committed = component.isin(["commitment", "purchase"])
-    cost = charges["billed"].where(
-        purchase | credit | (kind == "plain") | ~committed & (kind == "use") & (charges["billed"] != 0), charges["effective"]
-    )
-    quantity = hours.where(counted, 1.0).where(~credit)
-    listed = charges["list"].fillna(cost)
     services = [SERVICES.get(name, ("Compute", "Accelerators")) for name in component]
-    months = charges["month"].dt.strftime("%Y-%m-01T00:00:00Z")
-    after = (charges["month"] + pd.DateOffset(months=1)).dt.strftime("%Y-%m-01T00:00:00Z")
+    months, after = (when.dt.strftime("%Y-%m-01T00:00:00Z") for when in (charges["month"], charges["month"] + pd.DateOffset(months=1)))
     provider = charges["pool_provider"].where(charges["pool_provider"].ne(""), charges["provider"].fillna("").astype(str))
     provider = provider.where(provider.ne(""), INTERNAL)
-    use = ~purchase & ~credit
-    text = [
-        " ".join(filter(None, part))
-        for part in zip(component.str.replace("_", " "), charges["accelerator"], charges["contract_id"], strict=True)
-    ]
+    words = zip(component.str.replace("_", " "), charges["accelerator"], charges["contract_id"], strict=True)
     frame = pd.DataFrame(
         {
             "BillingAccountId": plan.book,
@@ -299,7 +288,7 @@ def _as_focus(charges: pd.DataFrame, plan: Plan) -> pd.DataFrame:
             "ChargePeriodEnd": after,
             "ChargeCategory": np.select([purchase, credit], ["Purchase", "Credit"], "Usage"),
             "ChargeClass": None,
-            "ChargeDescription": text,
+            "ChargeDescription": [" ".join(filter(None, part)) for part in words],
             "ChargeFrequency": np.select([purchase & ~committed, purchase | credit], ["One-Time", "Recurring"], "Usage-Based"),
             "ProviderName": provider,
             "PublisherName": provider,
@@ -308,39 +297,49 @@ def _as_focus(charges: pd.DataFrame, plan: Plan) -> pd.DataFrame:
             "ServiceName": [name for _, name in services],
             "SkuId": charges["accelerator"].where(charges["accelerator"].ne("")),
             "PricingCategory": component.map(BY_USE).where(~committed | purchase, "Committed").fillna("Standard").where(~credit),
-            "PricingQuantity": quantity,
-            "PricingUnit": pd.Series(np.where(counted, HOURS, "Units"), charges.index, dtype=object).where(~credit),
-            "ListUnitPrice": (listed / quantity),
-            "ListCost": listed,
-            "ContractedUnitPrice": (cost / quantity),
-            "ContractedCost": cost,
             "BilledCost": charges["billed"],
             "EffectiveCost": charges["effective"],
             "BillingCurrency": plan.scenario.currency,
-            "ConsumedQuantity": hours.where(use & (kind != "unused")),
-            "ConsumedUnit": pd.Series(HOURS, charges.index, dtype=object).where(use & (kind != "unused") & counted),
-            "CommitmentDiscountId": charges["contract_id"].where(committed),
-            "CommitmentDiscountCategory": pd.Series(
-                np.where(charges["basis"] == "plan", "Spend", "Usage"), charges.index, dtype=object
-            ).where(committed),
-            "CommitmentDiscountType": pd.Series(
-                np.where(charges["basis"] == "plan", "Savings Plan", "Reservation"), charges.index, dtype=object
-            ).where(committed),
-            "CommitmentDiscountStatus": pd.Series(np.where(kind == "unused", "Unused", "Used"), charges.index, dtype=object).where(
-                committed & use
-            ),
-            "CommitmentDiscountQuantity": hours.where(counted, cost).where(committed),
-            "CommitmentDiscountUnit": pd.Series(np.where(counted, HOURS, plan.scenario.currency), charges.index, dtype=object).where(
-                committed
-            ),
-            "Tags": [
-                json.dumps(
-                    {name: value for name, value in (("workload", work), ("team", team), ("idle", idle)) if value}, ensure_ascii=False
-                )
-                for work, team, idle in zip(
-                    charges["class"], charges["team"].fillna(""), np.where(kind == "unused", "true", ""), strict=True
-                )
-            ],
+            "Tags": [_tags(row) for row in charges[["class", "team", "kind"]].fillna("").to_dict("records")],
         }
     )
-    return frame[COLUMNS]
+    return pd.concat([frame, _quantities(charges, committed, plan.scenario.currency)], axis=1)[COLUMNS]
+
+
+def _tags(row: dict[Hashable, Any]) -> str:
+    """Return who bears a charge, and whether it stood idle, as JSON."""
+    tags = {"workload": row["class"], "team": row["team"], "idle": "true" if row["kind"] == "unused" else ""}
+    return json.dumps({name: value for name, value in tags.items() if value}, ensure_ascii=False)
+
+
+def _quantities(charges: pd.DataFrame, committed: pd.Series, currency: str) -> pd.DataFrame:
+    """Return the columns of quantities, unit prices and commitments."""
+    kind, hours = charges["kind"], charges["hours"].where(charges["hours"] > 0)
+    counted, credit, purchase = hours.notna(), kind == "credit", kind == "purchase"
+    used = ~purchase & ~credit & (kind != "unused")
+    by_hour = ~committed & (kind == "use") & (charges["billed"] != 0)
+    cost = charges["billed"].where(purchase | credit | (kind == "plain") | by_hour, charges["effective"])
+    listed, quantity = charges["list"].fillna(cost), hours.where(counted, 1.0).where(~credit)
+
+    def either(chosen: pd.Series, yes: str, no: str) -> pd.Series:
+        return pd.Series(np.where(chosen, yes, no), charges.index, dtype=object)
+
+    lowers_a_price = charges["basis"] == "plan"
+    return pd.DataFrame(
+        {
+            "PricingQuantity": quantity,
+            "PricingUnit": either(counted, HOURS, "Units").where(~credit),
+            "ListUnitPrice": listed / quantity,
+            "ListCost": listed,
+            "ContractedUnitPrice": cost / quantity,
+            "ContractedCost": cost,
+            "ConsumedQuantity": hours.where(used),
+            "ConsumedUnit": either(counted, HOURS, "").where(used & counted),
+            "CommitmentDiscountId": charges["contract_id"].where(committed),
+            "CommitmentDiscountCategory": either(lowers_a_price, "Spend", "Usage").where(committed),
+            "CommitmentDiscountType": either(lowers_a_price, "Savings Plan", "Reservation").where(committed),
+            "CommitmentDiscountStatus": either(kind == "unused", "Unused", "Used").where(committed & ~purchase & ~credit),
+            "CommitmentDiscountQuantity": hours.where(counted, cost).where(committed),
+            "CommitmentDiscountUnit": either(counted, HOURS, currency).where(committed),
+        }
+    )
