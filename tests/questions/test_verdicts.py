@@ -54,6 +54,19 @@ def test_what_replaces_each_other_is_judged_together_too():
     assert follow_verdicts("Sign 2 contracts.", table.reset_index()) == "Sign 2 contracts."
 
 
+def test_what_waiting_costs_is_split_into_the_price_of_its_day_and_all_else():
+    """A year at 2 for ten machines; prices fall by 30 % a year, and until the next review the work is rented at 4."""
+    a = assumptions(horizon_quarters=2, approval_days=0)
+    falling = pd.DataFrame([{"path": "p", "change_share_per_year": -0.3, "term": "reserved_1y"}])
+    found = settle(demand([[10.0, 10.0]]), OFFERS, a, price_paths=falling)
+    row = judge_purchases(found, unseen([[10.0, 10.0], [10.0, 10.0]])).iloc[0]
+    factor = 0.7 ** (90 / 365.25)
+    assert row["later_price_usd"] == pytest.approx(10 * 2.0 * 8760 * (factor - 1), rel=1e-6)
+    # within the two quarters: ten rented for one of them instead, and the other at the lower price
+    assert row["saves_usd"] == pytest.approx(HOURS * (40 + 20 * factor - 40), rel=1e-6)
+    assert row["later_price_usd"] + row["later_demand_usd"] == pytest.approx(row["saves_usd"])
+
+
 def test_a_purchase_without_which_no_plan_exists_is_signed():
     a = assumptions(horizon_quarters=1, approval_days=0)
     pinned = a.model_copy(update={"pinned_purchases": (("year", "2027Q1", 3.0),)})

@@ -92,9 +92,9 @@ class Purchases:
     explanation
         about, words: a line in plain words for each number the plan rests on.
     verdicts
-        offer_id, quarter, lots, usd, verdict (sign, wait, too close to call), saves_usd, saves_low_usd, saves_high_usd, paths: what
-        signing each purchase due now
-        saves against waiting for it, on paths the plan has not seen; empty where there are none.
+        offer_id, quarter, lots, usd, verdict (sign, wait, too close to call), saves_usd, saves_low_usd, saves_high_usd, paths,
+        later_price_usd, later_demand_usd: what signing each purchase due now saves against waiting for it, on paths the plan has not seen,
+        by the price of the next review and by all else; empty where there are none.
     departures
         contract_id, what (leave, sell, exchange), provider, accelerator, quarter, day, machines, of_machines, accelerators, not_owed_usd
         (payments that fall away), exit_usd (paid at once; below zero where money comes back), saves_usd (against keeping them beside all

@@ -24,7 +24,8 @@ SIGN, WAIT, CLOSE = "sign", "wait", "too close to call"
 MOST = 10
 #: Name of the row that judges all of them together.
 TOGETHER = "all due now"
-COLUMNS = ["offer_id", "quarter", "lots", "usd", "verdict", "saves_usd", "saves_low_usd", "saves_high_usd", "paths"]
+SAVES = ["saves_usd", "saves_low_usd", "saves_high_usd"]
+COLUMNS = ["offer_id", "quarter", "lots", "usd", "verdict", *SAVES, "paths", "later_price_usd", "later_demand_usd"]
 
 
 def judge_purchases(found: Decided, fresh: pd.DataFrame) -> pd.DataFrame:
@@ -50,8 +51,10 @@ def judge_purchases(found: Decided, fresh: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         offer_id, quarter, lots, usd (contract value), verdict, saves_usd (what signing now saves against waiting, risk-weighted),
         saves_low_usd, saves_high_usd
-        (95 % interval), paths. One row for each of the largest purchases, and one for all together where there are several. No rows where
-        nothing is due.
+        (95 % interval), paths; and what waiting costs in two parts, which sum to saves_usd: later_price_usd (the same purchase at the
+        expected price of the next review; below zero where prices fall) and later_demand_usd (all else: what serves the work until then,
+        less what is not bought in vain); empty where it cannot be signed then. One row for each of the largest
+        purchases, and one for all together where there are several. No rows where nothing is due.
 
     Source
     ------
@@ -76,14 +79,27 @@ def judge_purchases(found: Decided, fresh: pd.DataFrame) -> pd.DataFrame:
         name = TOGETHER if len(gone) > 1 else row["offer_id"]
         about = (name, row["quarter"], float(found.lots[gone].sum()), sum(usd[j] for j in gone.tolist()))
         if other is None:
-            rows.append((*about, SIGN, np.inf, np.inf, np.inf, paths))
+            rows.append((*about, SIGN, np.inf, np.inf, np.inf, paths, np.nan, np.nan))
             continue
         mean = float(difference.mean()) + correction
         reach = near * float(difference.std(ddof=1)) / np.sqrt(len(difference))
         rounding = 1e-9 * abs(found.solution.upper)
         verdict = SIGN if mean - reach > rounding else WAIT if mean + reach < -rounding else CLOSE
-        rows.append((*about, verdict, mean, mean - reach, mean + reach, paths))
+        moved = sum(_price_later(found, j, usd[j]) for j in gone.tolist())
+        rows.append((*about, verdict, mean, mean - reach, mean + reach, paths, moved, mean - moved))
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _price_later(found: Decided, j: int, usd: float) -> float:
+    """Return what a purchase costs more if it is signed at the next review, at the expected price of that day; NaN where it cannot be."""
+    table, a = found.choices.table, found.problem.assumptions
+    row, quarters = table.iloc[j], list(found.choices.timeline.quarters)
+    then = quarters[min(quarters.index(row["quarter"]) + a.review_interval_quarters, len(quarters) - 1)]
+    same = table[(table["offer_id"] == row["offer_id"]) & (table["quarter"] == then) & (table["minimum_lots"] == row["minimum_lots"])]
+    if same.empty or row["kind"] != "offer":
+        return float("nan")
+    price = "capex_usd" if row["term"] == "owned" else "usd_per_hour"
+    return float(usd * (same[price].iloc[0] / row[price] - 1))
 
 
 def _without(found: Decided, firm: np.ndarray, gone: np.ndarray) -> tuple[np.ndarray, float] | None:
@@ -138,7 +154,7 @@ def follow_verdicts(headline: str, verdicts: pd.DataFrame) -> str:
 
     Examples
     --------
-    >>> sure, close = (SIGN, 1e6, 5e5, 2e6, 100), (CLOSE, 1e4, -5e4, 6e4, 100)
+    >>> sure, close = (SIGN, 1e6, 5e5, 2e6, 100, 0.0, 1e6), (CLOSE, 1e4, -5e4, 6e4, 100, 0.0, 1e4)
     >>> table = pd.DataFrame([("a", "2027Q1", 1.0, 5e6, *sure), ("b", "2027Q1", 1.0, 2e6, *close)], columns=COLUMNS)
     >>> follow_verdicts("Sign 2 contracts: the plan costs $9.0M.", table)
     'Sign 2 contracts: the plan costs $9.0M. Of these, sign a; b is too close to call.'
@@ -184,5 +200,10 @@ def verdict_words(verdicts: pd.DataFrame) -> pd.DataFrame:
                 f"{row.verdict[0].upper()}{row.verdict[1:]}: signing now saves {money(row.saves_usd)} against waiting ({between} with 95 %"
                 f" confidence), on {row.paths} paths the plan has not seen."
             )
+            if np.isfinite(row.later_price_usd):
+                words += (
+                    f" Of that, {money(row.later_price_usd)} is what its price is expected to have moved by at the next review, and"
+                    f" {money(row.later_demand_usd)} what serves the work until then, less what is not bought in vain."
+                )
         rows.append((f"verdict: {row.offer_id}", words))
     return pd.DataFrame(rows, columns=["about", "words"])
