@@ -102,6 +102,21 @@ class Assets(Table):
     )
     residual_share: float = column("Share of the price that is left at the end of the useful life.", optional=True, default=0.0, ge=0, lt=1)
     support_usd_per_year: float = column("Support and maintenance of the whole lot.", unit="USD/year", optional=True, default=0.0, ge=0)
+    last_day: pd.Timestamp = column(
+        "Last day on which it can run: after its useful life it is kept as long as its power, space and upkeep pay. Empty = it stops with"
+        " its useful life.",
+        optional=True,
+    )
+    kept_usd_per_year: float = column(
+        "Upkeep of the whole lot a year after its useful life; empty = what its support costs.", unit="USD/year", optional=True, ge=0
+    )
+    resale_share: float = column(
+        "Share of its price that it brings if it is sold on the plan's day; later it falls evenly to residual_share at the end of its"
+        " useful life, and moves with the machine's prices. Empty = it is not sold.",
+        optional=True,
+        ge=0,
+        le=1,
+    )
     team: str = column("Team that bears the cost.", optional=True, default="shared")
     cost_center: str = column("Cost centre it is booked to.", optional=True, default="shared")
 

@@ -157,7 +157,7 @@ def renewals(plan: Plan, book: Book) -> pd.DataFrame:
     ends = signed.set_index("commitment_id")["end"]
     for gone in plan.purchases.departures.to_dict("records"):
         what = f"{gone['what']} {gone['machines']:g} of {gone['of_machines']:g} machines on {gone['day']:%Y-%m-%d}"
-        about = (gone["sign_by"], gone["contract_id"], gone["provider"], what, ends[gone["contract_id"]])
+        about = (gone["sign_by"], gone["contract_id"], gone["provider"], what, ends.get(gone["contract_id"], pd.NaT))
         rows.append((*about, gone["not_owed_usd"], gone["exit_usd"], gone["saves_usd"]))
     table = pd.DataFrame(rows, columns=["date", "contract_id", "provider", "what", "ends", "owed_amount", "exit_amount", "missed_amount"])
     table = table.sort_values(["date", "contract_id"], ignore_index=True)

@@ -35,7 +35,7 @@ from capplan.questions.ledger.work_costs import work_costs
 from capplan.units import fiscal_year, quarter_end, quarter_of, quarter_range, quarter_start
 
 COSTS = ["path", "probability", "quarter", "component", "usd"]
-DEPARTURES = ["contract_id", "provider", "day", "machines", "exit_usd", "firm"]
+DEPARTURES = ["contract_id", "provider", "day", "machines", "not_owed_usd", "exit_usd", "firm"]
 CAPACITY = ["quarter", "provider", "accelerator", "accelerators"]
 DISPATCH = [
     "quarter",
@@ -220,7 +220,7 @@ def build_ledger(
         for e in contract.entries(a.payment_terms_days)
     ]
     entries += purchase_entries(bought, _table(offer_payments, "offer_payments"), purchase_bearers(bought, runs, classes), a)
-    entries += departure_entries(_frame(departures, DEPARTURES), signed, a)
+    entries += departure_entries(_frame(departures, DEPARTURES), signed, own, a)
     entries += usage_entries(runs, classes, a) + late_entries(_frame(costs, COSTS), a) + token_entries(spend, jobs, a)
     entries += asset_entries(own, a) + site_entries(rooms, own, machines, bought, months.union(open_months(bill, a)), a)
     entries += other_entries(others, months, a, rates) + before_plan_entries(bill, a)

@@ -75,21 +75,25 @@ def signed_contracts(commitments: pd.DataFrame, payments: pd.DataFrame, provider
     return found
 
 
-def departure_entries(departures: pd.DataFrame, commitments: pd.DataFrame, a: LedgerAssumptions) -> list[Entry]:
+def departure_entries(departures: pd.DataFrame, commitments: pd.DataFrame, assets: pd.DataFrame, a: LedgerAssumptions) -> list[Entry]:
     """Take off what is no longer paid for machines of signed contracts that are given back, and book what giving them back costs or brings.
 
     Parameters
     ----------
     departures
-        contract_id, provider, day, machines, exit_usd, firm of the plan.
-    commitments
-        The table of this name; what was prepaid of it is written off on the day.
+        contract_id, provider, day, machines, not_owed_usd, exit_usd, firm of the plan.
+    commitments, assets
+        The tables of these names; what was prepaid of it is written off on the day.
     a
         Payment terms.
     """
     found: list[Entry] = []
     signed = commitments.set_index("commitment_id")
+    own = assets.set_index("asset_id")
     for row in departures.to_dict("records"):
+        if row["contract_id"] in own.index:
+            found += _sale_entries(row, own.loc[row["contract_id"]], a)
+            continue
         about, name, status = signed.loc[row["contract_id"]], str(row["contract_id"]), "firm" if row["firm"] else "indicative"
         bearer, provider = Bearer(str(about["team"]), str(about["cost_center"])), str(row["provider"])
         rate = row["machines"] * about["usd_per_hour"] * HOURS_PER_DAY
@@ -106,6 +110,26 @@ def departure_entries(departures: pd.DataFrame, commitments: pd.DataFrame, a: Le
         exit_cost = Entry(row["day"], "", "exit_cost", name, float(row["exit_usd"]), status, "", bearer=bearer)
         found += as_incurred(exit_cost, a.payment_terms_days) if row["exit_usd"] else []
     return found
+
+
+def _sale_entries(row: Row, asset: pd.Series, a: LedgerAssumptions) -> list[Entry]:
+    """Book machines owned that are sold: their book value goes, what they bring comes, and their support and electricity fall away."""
+    name, status, day = str(row["contract_id"]), "firm" if row["firm"] else "indicative", row["day"]
+    bearer, provider = Bearer(str(asset["team"]), str(asset["cost_center"])), "own"
+    life = a.useful_life_years if pd.isna(asset["useful_life_years"]) else asset["useful_life_years"]
+    last = asset["in_service"] + pd.Timedelta(days=round(life * 365.25)) - pd.Timedelta(days=1)
+    price = asset["capex_usd"] * row["machines"] / asset["machines"]
+    rest = price * asset["residual_share"]
+    book = (price - rest) * ((last - day).days + 1) / ((last - asset["in_service"]).days + 1)
+    brings = rest - float(row["exit_usd"])
+    blank = Entry(day, "", "residual", name, -brings, status, provider, bearer=bearer)
+    found = [replace(blank, view=view) for view in ("billed", "cash")]
+    found += [replace(blank, view=view, date=last, usd=rest) for view in ("billed", "cash") if rest]
+    found.append(replace(blank, view="p_and_l", component="depreciation", usd=book + rest - brings))
+    for month, share in month_shares(day, last):
+        found.append(replace(blank, date=month, view="p_and_l", component="depreciation", usd=-book * share))
+    gone = Contract(name, LEFT_EARLY, provider, day, last, -float(row["not_owed_usd"]), status=status, bearer=bearer)
+    return found + gone.entries(a.payment_terms_days)
 
 
 def purchase_entries(
@@ -138,17 +162,9 @@ def purchase_entries(
         for bearer, share in bearers.get(name, [(Bearer(), 1.0)]):
             upfront, usd = row["upfront_usd"] * share, row["usd"] * share
             if row["term"] == "owned":
-                found += machine_entries(
-                    name,
-                    upfront,
-                    signed,
-                    first,
-                    a.useful_life_years,
-                    a.residual_share,
-                    provider=str(row["provider"]),
-                    status=status,
-                    bearer=bearer,
-                )
+                life = (a.useful_life_years, a.residual_share)
+                about: dict[str, Any] = {"provider": str(row["provider"]), "status": status, "bearer": bearer}
+                found += machine_entries(name, upfront, signed, first, *life, **about) if upfront else []
                 running = Contract(name, "running", str(row["provider"]), first, last, usd - upfront, status=status, bearer=bearer)
                 found += running.entries(a.payment_terms_days)
             else:

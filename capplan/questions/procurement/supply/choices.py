@@ -15,6 +15,7 @@ from capplan.questions.procurement.supply.delivery import bridge_usd
 from capplan.questions.procurement.supply.departures import DEPARTURE, departure_usd, departures_of
 from capplan.questions.procurement.supply.instalments import due
 from capplan.questions.procurement.supply.market import Market
+from capplan.questions.procurement.supply.owned import kept_machines, sold_machines
 from capplan.questions.procurement.supply.price_paths import price_factors, worth_factors
 from capplan.questions.procurement.supply.sites import PaidPower, paid_power, rises, site_ends, space_usd
 from capplan.questions.procurement.supply.starts import renewals_of, starts_of
@@ -32,7 +33,7 @@ class Choices:
     Parameters
     ----------
     table
-        One row a decision: name, offer_id, kind (offer, renewal, departure), sku, provider, accelerator, region, geography, place,
+        One row a decision: name, offer_id, kind (offer, renewal, keep, departure), sku, provider, accelerator, region, geography, place,
         pool, term, role,
         quarter, start, end,
         lot_machines, lot_accelerators, lot_kw, lot_reserve (accelerators reserved without a discount),
@@ -160,11 +161,13 @@ def list_choices(
         for row in starts_of(offer, quarters, as_of, a)
         for tier in with_tiers(row, None if row["listed"] else steps.get(offer["offer_id"]), a.price_factor)
     ]
+    held = market.holdings.to_dict("records")
+    rows += [row for holding in held for row in kept_machines(holding, quarters, a)]
     closed = site_ends(pd.Series([row["region"] for row in rows], dtype=object), sites)
     rows = [row | {"site_end": end if row["term"] == "owned" else pd.NaT} for row, end in zip(rows, closed, strict=True)]
     rows = [row for row in rows if not row["start"] >= row["site_end"]]
-    held = market.holdings.to_dict("records")
-    rows += [row for holding in held for row in (*renewals_of(holding, quarters, a), *departures_of(holding, quarters, a))]
+    for holding in held:
+        rows += [*renewals_of(holding, quarters, a), *departures_of(holding, quarters, a), *sold_machines(holding, quarters, sites, a)]
     table = pd.DataFrame(rows) if rows else pd.DataFrame(columns=list(_COLUMNS))
     if rows:
         table = _at_the_price_of_its_day(table, market, a)
@@ -197,7 +200,7 @@ def list_choices(
     recurring[payments["choice"].unique()] = 0.0
     residual = np.zeros_like(whole)
     expense = whole.copy()
-    owned = (table["term"] == "owned").to_numpy()
+    owned = ((table["term"] == "owned") & (table["kind"] != DEPARTURE)).to_numpy()
     space = np.zeros_like(whole)
     if owned.any():
         machine = table[owned]
@@ -205,7 +208,7 @@ def list_choices(
         space[owned] = space_usd(machine["region"], sites, timeline, a) * (machine["lot_kw"].to_numpy(float)[:, None] * covered[owned])
         running = owned_running_usd_per_hour(machine["power_kw"], machine["capex_usd"], machine["region"], a, sites).to_numpy()[:, None]
         upkeep = (machine["capex_usd"] * a.upkeep_share_per_year / 8760).to_numpy()[:, None]
-        recurring[owned] = ((running - upkeep) * rise + upkeep) * lots[owned] * hours[owned]
+        recurring[owned] = ((running - upkeep) * rise + upkeep + price[owned]) * lots[owned] * hours[owned]
         capex = machine["capex_usd"].to_numpy()[:, None] * lots[owned]
         upfront[owned] = begins[owned] * capex
         days = pd.DatetimeIndex(sorted(set(machine["end"])))
@@ -277,6 +280,8 @@ _COLUMNS = dict.fromkeys(
     "of_contract": "",
     "way": "",
     "prepaid_share": "float64",
+    "brings_usd": "float64",
+    "rest_usd": "float64",
     "exit_cost_share": "float64",
     "resale_share": "float64",
     "forced": "bool",

@@ -72,7 +72,8 @@ def departure_usd(
     .. math:: \text{leave}: e\,(1-u)\,P,\qquad \text{sell}: (1-u)\,P - s f\,P,\qquad \text{exchange}: -u\,P
 
     with P the price of what is left of the term, u the part of it that was prepaid, e the exit cost, s what a buyer pays of it and f the
-    price of the day against today's. What was prepaid is written off on the day, unless an exchange gives it back.
+    price of the day against today's. What was prepaid is written off on the day, unless an exchange gives it back. A machine owned
+    brings its price of the day, and no longer what it would bring at the end of its life.
 
     Parameters
     ----------
@@ -87,8 +88,12 @@ def departure_usd(
     days = pd.DatetimeIndex(sorted(set(table["start"])))
     moves = worth_factors(table, market.price_paths, days, a)[np.arange(len(table)), days.get_indexer(pd.DatetimeIndex(table["start"]))]
     owed = open_share * left
-    brought = table["resale_share"].to_numpy(float) * np.minimum(moves, 1.0) * left
-    ways = {LEAVE: table["exit_cost_share"].to_numpy(float) * owed, SELL: owed - brought, EXCHANGE: owed - left}
+    # A contract's rest brings a share of its price; a machine its own, less what it would bring at the end of its life.
+    rest = owed - table["resale_share"].to_numpy(float) * np.minimum(moves, 1.0) * left
+    lots = table["lot_machines"].to_numpy(float)
+    machine = (table["rest_usd"].to_numpy(float) - table["brings_usd"].to_numpy(float) * np.minimum(moves, 1.0)) * lots
+    sold = np.where(table["term"] == "owned", machine, rest)
+    ways = {LEAVE: table["exit_cost_share"].to_numpy(float) * owed, SELL: sold, EXCHANGE: owed - left}
     at_once = np.select([(table["way"] == way).to_numpy() for way in ways], list(ways.values()))
     begins = (np.cumsum(whole > 0, axis=1) == 1) & (whole > 0)
     booked = begins * (at_once + left - owed)[:, None] - whole

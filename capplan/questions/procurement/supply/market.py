@@ -19,6 +19,7 @@ from capplan.questions.procurement.supply.generations import Arrival, arrival_no
 from capplan.questions.procurement.supply.price_paths import PriceMoves, path_notes
 from capplan.questions.procurement.work.spans import Spans
 from capplan.questions.procurement.work.timeline import Timeline
+from capplan.units import HOURS_PER_YEAR
 
 #: A capacity block shorter than this serves work that can be moved into its weeks, and no other.
 SHORT_BLOCK_MONTHS = 3.0
@@ -296,6 +297,11 @@ def _signed(commitments: pd.DataFrame | None, machines: pd.DataFrame) -> pd.Data
             "exit_cost_share": table["exit_cost_share"].astype(float),
             "resale_share": table["resale_share"].astype(float).fillna(0.0),
             "exchangeable": table["exchangeable"].astype(bool),
+            "last_day": pd.NaT,
+            "price_usd": 0.0,
+            "residual_share": 0.0,
+            "support_usd_per_hour": 0.0,
+            "kept_usd_per_hour": 0.0,
         }
     )
 
@@ -315,7 +321,7 @@ def _owned(assets: pd.DataFrame | None, machines: pd.DataFrame, a: ProcurementAs
     _known_skus(table, machines, "asset", "asset_id")
     years = table["useful_life_years"].fillna(a.useful_life_years)
     count = table["sku"].map(machines["accelerator_count"]).astype(float)
-    hourly = (table["capex_usd"] * (1 - table["residual_share"]) / years + table["support_usd_per_year"]) / 8760
+    hourly = (table["capex_usd"] * (1 - table["residual_share"]) / years + table["support_usd_per_year"]) / HOURS_PER_YEAR
     return pd.DataFrame(
         {
             "name": table["asset_id"],
@@ -338,8 +344,13 @@ def _owned(assets: pd.DataFrame | None, machines: pd.DataFrame, a: ProcurementAs
             "renews": False,
             "notice_date": pd.NaT,
             "exit_cost_share": 1.0,
-            "resale_share": 0.0,
+            "resale_share": table["resale_share"].astype(float).fillna(0.0),
             "exchangeable": False,
+            "last_day": table["last_day"],
+            "price_usd": table["capex_usd"].astype(float),
+            "residual_share": table["residual_share"].astype(float),
+            "support_usd_per_hour": table["support_usd_per_year"] / HOURS_PER_YEAR,
+            "kept_usd_per_hour": table["kept_usd_per_year"].fillna(table["support_usd_per_year"]).astype(float) / HOURS_PER_YEAR,
         }
     )
 
@@ -360,10 +371,14 @@ def _empty_holdings() -> pd.DataFrame:
                 "renewal_usd_per_hour",
                 "exit_cost_share",
                 "resale_share",
+                "price_usd",
+                "residual_share",
+                "support_usd_per_hour",
+                "kept_usd_per_hour",
             ],
             "float64",
         )
-        | dict.fromkeys(["start", "end", "notice_date"], "datetime64[ns]")
+        | dict.fromkeys(["start", "end", "notice_date", "last_day"], "datetime64[ns]")
         | {"renews": "bool", "renewal_assumed": "bool", "exchangeable": "bool"}
     )
     return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in types.items()})

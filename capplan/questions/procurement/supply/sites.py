@@ -107,7 +107,7 @@ def paid_power(
         parts = [(q, int(k), spans.covered) for k, q in enumerate(spans.quarter[: spans.planned].tolist())]
         parts += [(q, q, timeline.covered) for q in range(timeline.planned, len(timeline.quarters))]
         for s, room in enumerate(rooms.to_dict("records")):
-            here = table["lot_kw"].to_numpy(float) * (owned & (table["region"] == room["site"]).to_numpy())
+            here = np.maximum(table["lot_kw"].to_numpy(float), 0.0) * (owned & (table["region"] == room["site"]).to_numpy())
             drawn = holdings["power_kw"].to_numpy(float) * (holdings["region"] == room["site"]).to_numpy()
             for q, place, within in parts:
                 running = drawn @ within(holdings["start"], holdings["end"])[:, place] if len(holdings) else 0.0
