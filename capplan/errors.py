@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 
 class CapplanError(Exception):
@@ -34,6 +36,45 @@ def named(what: str) -> Iterator[None]:
         if str(error).startswith(what.partition(" ")[0]):
             raise
         raise CapplanError(f"{what}: {error}") from error
+
+
+#: What to do about the usual refusals of a file system; {} is where else to write.
+_REMEDIES = {
+    errno.ENOSPC: "Make room, or {}.",
+    errno.EDQUOT: "Your quota is used up: make room, or {}.",
+    errno.EFBIG: "Files may not grow that large here: raise the limit, or {}.",
+    errno.EROFS: "It is mounted read-only: {}.",
+    errno.EACCES: "Ask for write access, or {}.",
+    errno.EPERM: "Ask for write access, or {}.",
+    errno.ENOTDIR: "A file stands where a folder is needed: {}.",
+    errno.EISDIR: "A folder stands where a file is needed: move it away, or {}.",
+    errno.EEXIST: "A file stands where a folder is needed: {}.",
+    errno.ENAMETOOLONG: "The name is too long: {}.",
+}
+
+
+@contextmanager
+def refused(target: Path, elsewhere: str = "choose another place", kind: type[CapplanError] = CapplanError) -> Iterator[None]:
+    """Turn a refusal of the file system into one message about what was to be written.
+
+    Parameters
+    ----------
+    target
+        File or folder that was to be written.
+    elsewhere
+        How to choose another place.
+    kind
+        Kind of the error that is raised.
+    """
+    try:
+        yield
+    except OSError as error:
+        remedy = _REMEDIES.get(error.errno or 0)
+        if remedy is None:
+            raise
+        where = f" ({error.filename})" if error.filename and str(error.filename) != str(target) else ""
+        said = f"{target} cannot be written{where}: {error.strerror}. {remedy.format(elsewhere)} What was there before is untouched."
+        raise kind(said) from error
 
 
 class ScenarioError(CapplanError):

@@ -6,10 +6,31 @@ import pandas as pd
 
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
+from capplan.book.tables.registry import columns_of
 from capplan.errors import CapplanError, nearest
 
 #: Tables of which a plan needs one, to know what work there will be.
 WORK_TABLES = ("usage", "training_runs", "demand_scenarios")
+#: Tables and assumptions that cannot stop a plan in any way that is not looked at here; where a book has more, its plan is rehearsed.
+PLAIN_TABLES = {"usage", "workloads", "speeds", "commitments", "billing", "requests", "jobs", "sources"}
+PLAIN_SETTINGS = {
+    "name",
+    "description",
+    "as_of",
+    "first_quarter",
+    "horizon_quarters",
+    "providers",
+    "geographies",
+    "excluded_offers",
+    "plan_paths",
+    "paths",
+    "seed",
+    "gap_share",
+    "risk_weight",
+    "flip_search",
+}
+#: Optional columns of workloads that change what work needs or where it may run.
+PLAIN_WORKLOADS = {"workload", "stage", "unit", "team", "deferrable", "interruptible", "host"}
 
 
 def readiness(book: Book, scenario: Scenario) -> list[str]:
@@ -37,7 +58,24 @@ def readiness(book: Book, scenario: Scenario) -> list[str]:
         found.append("no workload is self-hosted: every one runs through an API. Set host to self or either in workloads.csv")
     found += _without_speed(book, hosted)
     found += _unknown_names(book, scenario)
-    return found or _supply(book, scenario)
+    found = found or _supply(book, scenario)
+    if not found and not _is_plain(book, scenario):
+        from capplan.answers.rehearsal import rehearsed
+
+        found = rehearsed(book, scenario)
+    return found
+
+
+def _is_plain(book: Book, scenario: Scenario) -> bool:
+    """Say whether a book holds so little that nothing else can stop its plan."""
+    workloads = book.get("workloads").dropna(axis="columns", how="all")
+    stated = {column.name for column in columns_of("workloads") if column.default is None} & set(workloads)
+    return (
+        set(book.own) <= PLAIN_TABLES
+        and set(scenario.model_dump(exclude_defaults=True)) <= PLAIN_SETTINGS
+        and stated <= PLAIN_WORKLOADS
+        and not workloads["host"].ne("self").any()
+    )
 
 
 def require_ready(book: Book, scenario: Scenario) -> None:

@@ -29,7 +29,7 @@ from capplan.book.rules import check_tables
 from capplan.book.scenario import Change, Scenario, build_scenario
 from capplan.book.tables.registry import REFERENCE_TABLES, TABLES, columns_of, key_of, meaning_of
 from capplan.contract_kinds import SHEET_TERMS
-from capplan.errors import BookError, CapplanError, Fault, MissingTableError, nearest
+from capplan.errors import BookError, CapplanError, Fault, MissingTableError, nearest, refused
 from capplan.scratch import scratch
 
 #: Largest book.yaml: it holds a few assumptions.
@@ -308,8 +308,9 @@ def new_book(folder: Path, source: str | None = None, as_of: str = "") -> str:
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise CapplanError(f"{folder} exists already and is not empty; choose another name")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with scratch(".new-", folder.parent) as place:
+    with refused(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    with refused(folder), scratch(".new-", folder.parent) as place:
         fresh = place / "book"
         if source is not None:
             examples = example_books()

@@ -7,6 +7,7 @@ import dataclasses
 import glob
 import gzip
 import re
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -144,11 +145,25 @@ def _plainly(files: Sequence[Path]) -> Iterator[None]:
             [Fault(file.name, 0, "", "", "reading it takes more memory than memory_gib allows", "Give more: memory_gib=4.")],
             where=file.name,
         ) from error
-    except (duckdb.Error, csv.Error, pd.errors.OutOfBoundsDatetime, OverflowError, gzip.BadGzipFile, EOFError, OSError) as error:
-        rule = str(error).split("\n", maxsplit=1)[0][:160].replace(str(file), file.name)
-        rule = re.sub(r"'[^']*capplan-ingest-[^']*'", file.name, rule)
-        remedy = "Check that the file is complete and of the kind its name says."
-        raise BookError([Fault(file.name, 0, "", "", f"it cannot be read: {rule}", remedy)], where=file.name) from error
+    except OSError as error:
+        if str(error.filename or "").endswith("-identities.parquet"):
+            raise  # that is the book's, which cannot be written
+        raise _unreadable(file, error) from error
+    except (duckdb.Error, csv.Error, pd.errors.OutOfBoundsDatetime, OverflowError, gzip.BadGzipFile, EOFError) as error:
+        raise _unreadable(file, error) from error
+
+
+def _unreadable(file: Path, error: Exception) -> CapplanError:
+    """Say of a file that it cannot be read, or that there is no room for what reading it puts aside."""
+    if "No space left on device" in str(error):
+        return CapplanError(
+            f"reading {file.name} puts rows aside in {tempfile.gettempdir()}, and there is no room left. Make room, set TMPDIR to another"
+            " place, or give more memory: memory_gib=8"
+        )
+    rule = str(error).split("\n", maxsplit=1)[0][:160].replace(str(file), file.name)
+    rule = re.sub(r"'[^']*capplan-ingest-[^']*'", file.name, rule)
+    remedy = "Check that the file is complete and of the kind its name says."
+    return BookError([Fault(file.name, 0, "", "", f"it cannot be read: {rule}", remedy)], where=file.name)
 
 
 def _read(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from capplan.errors import CapplanError
+from capplan.errors import CapplanError, refused
 from capplan.ingest.identities import Identities
 from capplan.ingest.ingested import Ingested
 from capplan.ingest.layouts import in_one_scan
@@ -52,7 +52,7 @@ class Delivery:
         """Return the files that the book does not have as they are read now, with their digests; another reading of one takes its place."""
         found: dict[Path, str] = {}
         for file in files:
-            sha256 = digest_of(file) if file.is_file() else ""
+            sha256 = _digest_or_refusal(file) if file.is_file() else ""
             same = [entry for entry in self.ledger.counting() if entry.sha256 == sha256 and entry.format == self.format]
             twin = next((other for other, theirs in found.items() if sha256 and theirs == sha256), None)
             if twin is not None or any(entry.options == self.options for entry in same):
@@ -132,6 +132,13 @@ class Delivery:
         return {name: pd.concat(filled, ignore_index=True) for name, frames in whole.items() if (filled := [f for f in frames if len(f)])}
 
 
+def _digest_or_refusal(file: Path) -> str:
+    try:
+        return digest_of(file)
+    except OSError as error:
+        raise CapplanError(f"{file} cannot be read: {error.strerror}. Ask for read access, or export it again") from error
+
+
 def totals_by_scope(parts: dict[str, pd.DataFrame]) -> dict[tuple[int, str], str]:
     """Write what each bill says of each scope, by number of the file and scope."""
     found: dict[tuple[int, str], list[str]] = {}
@@ -170,10 +177,18 @@ def into_book(
     tables, found, notes
         The tables that follow from all files, what each batch held, and what was assumed and written.
     """
-    from capplan.ingest.writing import write_tables
-
     if not book.is_dir():
         raise CapplanError(f"there is no book at {book}; make one with: capplan new {book}")
+    with refused(book, "choose a book elsewhere"):
+        return _delivered(book, format, batches, read, options, replace_all=replace_all)
+
+
+def _delivered(
+    book: Path, format: str, batches: Sequence[Sequence[Path]], read: Reader, options: dict[str, Any], *, replace_all: bool
+) -> tuple[dict[str, pd.DataFrame], list[Ingested], list[str]]:
+    """Read files into a book; see `into_book`."""
+    from capplan.ingest.writing import write_tables
+
     ledger = Ledger(book)
     scratch = book / f".{FOLDER}.new"
     shutil.rmtree(scratch, ignore_errors=True)
@@ -219,5 +234,6 @@ def undo(book: Path, name: str) -> tuple[str, list[str]]:
     entry = ledger.find(name)
     ledger.without(entry.number, "undone")
     tables, more = ledger.folded(ledger.parts())
-    notes = write_tables(tables, book, before=before, ledger=ledger)
+    with refused(book, "choose a book elsewhere"):
+        notes = write_tables(tables, book, before=before, ledger=ledger)
     return f"{entry.file} (number {entry.number}, {entry.rows:,} rows) was taken back: {entry.totals}", [*notes, *more]

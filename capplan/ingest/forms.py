@@ -111,8 +111,11 @@ def form_of(file: Path, options: dict[str, Any] | None = None) -> Taken:
     """
     given = dict(options or {})
     reading = ReadingOptions(**{name: value for name, value in given.items() if name in ReadingOptions.model_fields})
-    with Sheet(file, reading) as sheet:
-        columns = list(sheet.columns)
+    try:
+        with Sheet(file, reading) as sheet:
+            columns = list(sheet.columns)
+    except OSError as error:
+        raise CapplanError(f"{file} cannot be read: {error.strerror}. Ask for read access, or export it again") from error
     plain = {_plain(name) for name in columns}
     for profile in PROFILES:
         if set(profile.signs) <= plain:

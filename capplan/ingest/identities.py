@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from capplan.ingest.ledger import written_by_duckdb
 from capplan.ingest.opening import Sheet, text_literal
 
 #: Two logs are one export twice, not two sources with rows that happen to be equal, where at least this share
@@ -56,10 +57,11 @@ def leave_out_known(sheet: Sheet, identities: Identities) -> dict[int, tuple[int
         By the number of a file, the numbers of the files whose rows were left out of it.
     """
     connection, first = sheet.connection, identities.first
-    connection.execute(
-        f"copy (select file + {first} as file, {_IDENTITY} as identity, requests.timestamp as moment, request_id is not null as named from"
-        f" requests) to {text_literal(str(identities.keep))} (format parquet)"
-    )
+    with written_by_duckdb(identities.keep):
+        connection.execute(
+            f"copy (select file + {first} as file, {_IDENTITY} as identity, requests.timestamp as moment, request_id is not null as named"
+            f" from requests) to {text_literal(str(identities.keep))} (format parquet)"
+        )
     found = sheet.rows(
         f"select file, min(moment), max(moment), bool_and(named) from read_parquet({text_literal(str(identities.keep))})"
         " group by file order by file"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -210,10 +214,33 @@ def read_part(path: Path) -> pd.DataFrame:
     return frame.astype(dict.fromkeys(frame.select_dtypes("datetime").columns, "datetime64[ns]"))
 
 
+#: How DuckDB words the refusals of a file system.
+_REFUSALS = {
+    "no space left": errno.ENOSPC,
+    "quota": errno.EDQUOT,
+    "permission denied": errno.EACCES,
+    "read-only": errno.EROFS,
+    "is a directory": errno.EISDIR,
+    "file too large": errno.EFBIG,
+}
+
+
+@contextmanager
+def written_by_duckdb(path: Path) -> Iterator[None]:
+    """Raise what a file system refuses DuckDB as Python would."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.IOException as error:
+        code = next((code for words, code in _REFUSALS.items() if words in str(error).lower()), errno.EIO)
+        raise OSError(code, os.strerror(code), str(path)) from error
+
+
 def write_part(frame: pd.DataFrame, path: Path) -> None:
     """Write a part of a file."""
     import duckdb
 
-    with duckdb.connect() as connection:
+    with written_by_duckdb(path), duckdb.connect() as connection:
         connection.register("part", frame)
         connection.execute(f"copy part to '{path.as_posix().replace(chr(39), chr(39) * 2)}' (format parquet, compression zstd)")

@@ -2,43 +2,24 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
+from capplan import errors
 from capplan.errors import ReportError
 from capplan.scratch import scratch, sweep
 
 #: Room that must be free before a run begins: several times what a large report takes.
 NEEDED_BYTES = 64 * 2**20
-#: What to do about the usual refusals of a file system.
-_REMEDIES = {
-    errno.ENOSPC: "Make room, or choose another place with --out.",
-    errno.EDQUOT: "Your quota is used up: make room, or choose another place with --out.",
-    errno.EFBIG: "Files may not grow that large here: raise the limit, or choose another place with --out.",
-    errno.EROFS: "Choose a place that can be written to with --out.",
-    errno.EACCES: "Ask for write access, or choose another place with --out.",
-    errno.EPERM: "Ask for write access, or choose another place with --out.",
-    errno.ENOTDIR: "A file stands where a folder is needed: choose another place with --out.",
-    errno.EEXIST: "A file stands where a folder is needed: choose another place with --out.",
-}
 
 
-@contextmanager
-def refused(target: Path) -> Iterator[None]:
-    """Turn a refusal of the file system into one message about what was to be written."""
-    try:
-        yield
-    except OSError as error:
-        remedy = _REMEDIES.get(error.errno or 0)
-        if remedy is None:
-            raise
-        where = f" ({error.filename})" if error.filename and str(error.filename) != str(target) else ""
-        raise ReportError(f"{target} cannot be written{where}: {error.strerror}. {remedy} What was there before is untouched.") from error
+def refused(target: Path) -> AbstractContextManager[None]:
+    """Turn a refusal of the file system into one message about the report that was to be written."""
+    return errors.refused(target, "choose another place with --out", ReportError)
 
 
 def check_room(target: Path) -> None:

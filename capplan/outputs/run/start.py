@@ -21,7 +21,7 @@ from capplan.book.book import Book, load_book, reference_tables
 from capplan.book.places import shipped
 from capplan.book.reader import read_table
 from capplan.book.tables.registry import TABLES
-from capplan.errors import CapplanError, nearest
+from capplan.errors import CapplanError, nearest, refused
 from capplan.ingest import expanded, ingest
 from capplan.ingest.forms import form_of
 from capplan.ingest.known import geography_of
@@ -113,10 +113,11 @@ def start(
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise CapplanError(f"{folder} exists already and is not empty; choose another name")
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    with refused(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
     notes: list[str] = []
     assumed: list[tuple[str, str, str]] = []
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".start-") as scratch:
+    with refused(folder), tempfile.TemporaryDirectory(dir=folder.parent, prefix=".start-") as scratch:
         draft = Path(scratch) / "book"
         draft.mkdir()
         (draft / "book.yaml").write_text(yaml.safe_dump({"name": folder.resolve().name}), encoding="utf-8")
