@@ -48,7 +48,14 @@ FORMATS: dict[str, Format] = {
     ),
     "rates": Format("Rate series: when, requests per second.", "rates", "read_rates", "RateOptions"),
     "jobs": Format("Job table: submitted, ran for, accelerators.", "jobs", "read_jobs", "JobOptions", many=True),
-    "slurm": Format("Output of sacct --parsable2.", "slurm", "read_slurm", "SlurmOptions", many=True),
+    "slurm": Format("Output of sacct --parsable2.", "slurm", "read_slurm", "SlurmOptions", uses_book=True, many=True),
+    "telemetry": Format(
+        "Utilisation of accelerators by job and time, from DCGM or Prometheus.",
+        "telemetry",
+        "read_telemetry",
+        "TelemetryOptions",
+        uses_book=True,
+    ),
     "prices": Format(
         "Price sheet: machine type, region, price on demand, as spot, reserved.", "prices", "read_prices", "PriceOptions", uses_book=True
     ),
@@ -187,7 +194,7 @@ def ingest(
     Parameters
     ----------
     format
-        requests, rates, jobs, slurm, prices, contracts or focus; auto = recognised by the names of the columns.
+        requests, rates, jobs, slurm, telemetry, prices, contracts or focus; auto = recognised by the names of the columns.
     file
         CSV (also .gz or .zst) or Parquet, which may be larger than memory; or several files, folders and patterns. What they hold is
         added, a

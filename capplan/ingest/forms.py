@@ -49,6 +49,8 @@ PROFILES = (
     Profile("output of Slurm's sacct", "slurm", ("jobid", "submit", "start", "end", "alloctres")),
     Profile("output of Slurm's sacct", "slurm", ("jobid", "submit", "start", "end", "reqtres")),
     Profile("output of Slurm's sacct (GRES)", "slurm", ("jobid", "submit", "start", "end", "allocgres")),
+    Profile("telemetry of DCGM", "telemetry", ("hpcjob", "dcgmfidevgpuutil")),
+    Profile("telemetry of DCGM", "telemetry", ("hpcjob", "value")),
     Profile("a LiteLLM spend log", "requests", ("starttime", "prompttokens", "completiontokens", "spend")),
     Profile("OpenTelemetry spans of model calls", "requests", ("genaiusageinputtokens", "genaiusageoutputtokens")),
     Profile("OpenTelemetry spans of model calls", "requests", ("attributesgenaiusageinputtokens",)),

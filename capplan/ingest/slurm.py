@@ -8,8 +8,10 @@ from pathlib import Path
 from pydantic import Field
 
 from capplan.ingest.cells import Wanted, convert
+from capplan.ingest.hosts import racks_of
 from capplan.ingest.ingested import Ingested
 from capplan.ingest.jobs import JobOptions, accelerator_hours
+from capplan.ingest.known import known_table
 from capplan.ingest.machines import SLICES, SLICES_OF_FOUR
 from capplan.ingest.opening import Sheet
 
@@ -42,6 +44,10 @@ SLURM_COLUMNS = (
     Wanted("Nodes", "number", ("AllocNodes", "NNodes"), filled=False, required=False),
     Wanted("Account", "text", ("Partition", "User"), required=False),
     Wanted("State", "text", required=False),
+    Wanted("NodeList", "text", filled=False, required=False),
+    Wanted("NTasks", "number", filled=False, required=False, minimum=0),
+    Wanted("TRESUsageInTot", "text", filled=False, required=False),
+    Wanted("TRESUsageInAve", "text", filled=False, required=False),
 )
 
 
@@ -68,7 +74,56 @@ def _slice_loss(entry: str) -> str:
     return f"{count} * (1 - {size}::decimal(38, 12) / {parts})"
 
 
-def read_slurm(files: Path | Sequence[Path], options: SlurmOptions) -> Ingested:
+def _usage(name: str, tres: str) -> str:
+    """Return SQL for an amount in a list of used resources (fs/lustre=5120M), in its own unit."""
+    amount = f"try_cast(nullif(regexp_extract({tres}, '(?:^|,){name}=(\\d+(?:\\.\\d+)?)', 1), '') as double)"
+    unit = f"regexp_extract({tres}, '(?:^|,){name}=[\\d.]+([KMGTP]?)', 1)"
+    return f"{amount} * case {unit} when 'K' then 1e3 when 'M' then 1e6 when 'G' then 1e9 when 'T' then 1e12 when 'P' then 1e15 else 1 end"
+
+
+def _evidence(sheet: Sheet, matched: dict[str, str], book: Path | None) -> tuple[str, str]:
+    """Return SQL for the columns that say how well jobs were placed, and for the joins they need; none that the file does not give.
+
+    Steps report what they used: gres/gpuutil is the utilisation of a task's GPUs in percent, summed over them, and fs/lustre what was read
+    from a parallel file system. A job's utilisation is the mean over its time and its accelerators; its data lay on the network where
+    most of what it read came from there.
+    """
+    used = [name for name in ("TRESUsageInTot", "TRESUsageInAve") if name in matched]
+    columns, joins = "", ""
+    if used:
+        tasks = {"TRESUsageInTot": "1", "TRESUsageInAve": "coalesce(NTasks, 1)"}
+        busy, far, near = (
+            f"coalesce({', '.join(f'{_usage(name, tres)} * {tasks[tres]}' for tres in used)})"
+            for name in ("gres/gpuutil", "fs/lustre", "fs/disk")
+        )
+        sheet.connection.execute(f"""
+            create view steps as
+            select file, split_part(JobID, '.', 1) as JobID, sum({busy} * coalesce(ElapsedRaw, Elapsed)) as busy_percent_seconds,
+                sum({far}) > 0.5 * greatest(coalesce(sum({near}), 0), sum({far})) as far
+            from typed where contains(JobID, '.') group by all
+            """)
+        columns += (
+            ", case when held * lasted > 0 and busy_percent_seconds is not null"
+            " then least(busy_percent_seconds / 100 / cast(held * lasted as double), 1.0) end as utilisation_share,"
+            " case when far then 'network' end as storage"
+        )
+        joins += " left join steps using (file, JobID)"
+    if "NodeList" in matched and book is not None:
+        lists = [hosts for (hosts,) in sheet.rows("select distinct NodeList from typed where NodeList is not null order by NodeList")]
+        racks = racks_of(lists, known_table("nodes", book))
+        unknown = int(racks["racks"].isna().sum())
+        if unknown:
+            sheet.notes.append(
+                f"{unknown} of {len(racks)} lists of nodes name hosts that the table nodes does not have; the racks of their jobs are not"
+                " known."
+            )
+        sheet.connection.register("racks_of_hosts", racks)
+        columns += ", case when not waited then racks end as racks"
+        joins += " left join racks_of_hosts on NodeList = hosts"
+    return columns, joins
+
+
+def read_slurm(files: Path | Sequence[Path], options: SlurmOptions, book: Path | None = None) -> Ingested:
     """Say which Slurm jobs ran, and what each account used in every hour.
 
     Parameters
@@ -77,9 +132,12 @@ def read_slurm(files: Path | Sequence[Path], options: SlurmOptions) -> Ingested:
         One output, or several of one layout, of
         `sacct --allusers --parsable2 --format=JobID,Account,State,Submit,Start,End,Elapsed,AllocTRES,ReqTRES`. Steps (123.batch)
         are skipped, since their job counts; so are arrays that have not started (123_[0-9]), whose tasks have no rows yet. A job that never
-        started counts with what it requested, others with what they were given.
+        started counts with what it requested, others with what they were given. With TRESUsageInTot (or TRESUsageInAve and NTasks) and
+        NodeList, jobs also say how busy their accelerators were, where their data lay, and in how many racks they stood.
     options
         How to read it; Slurm writes local times, so that `timezone` is usually needed.
+    book
+        Folder of the book, whose table nodes says which rack a host stands in.
 
     Returns
     -------
@@ -102,6 +160,7 @@ def read_slurm(files: Path | Sequence[Path], options: SlurmOptions) -> Ingested:
         if arrays:
             sheet.notes.append(f"{arrays} waiting array jobs were skipped; their tasks have no rows of their own yet.")
         _name_shards(sheet, options)
+        evidence, joins = _evidence(sheet, matched, book)
         ran = 'coalesce(ElapsedRaw, Elapsed, epoch("End") - epoch(Start))'
         sheet.connection.execute(f"""
             create view jobs as
@@ -117,8 +176,8 @@ def read_slurm(files: Path | Sequence[Path], options: SlurmOptions) -> Ingested:
             )
             select file, JobID as job_id, true as named, Submit as submit, case when not waited then Start end as start, "End" as "end",
                 case when not waited then cast(lasted as decimal(18, 6)) end as seconds, cast(held as decimal(18, 6)) as accelerators,
-                Account as team, State as state
-            from judged
+                Account as team, State as state{evidence}
+            from judged{joins}
             """)
         return accelerator_hours(sheet, options, starts_known=True)
 

@@ -76,3 +76,4 @@ class Telemetry(Table):
     job_id: str = column("Job.", refers="jobs.job_id", key=True)
     time: pd.Timestamp = column("When it was read, in UTC.", key=True, instant=True)
     utilisation_share: float = column("Mean utilisation of the job's accelerators.", ge=0, le=1)
+    data_wait_share: float = column("Share of the time in which the job waited for data.", optional=True, ge=0, le=1)

@@ -67,7 +67,7 @@ def diagnose_placement(
     nodes
         Table nodes: prices, and the size of racks.
     telemetry
-        [job_id, time, utilisation_share]: samples of utilisation; their mean goes before the column of jobs.
+        [job_id, time, utilisation_share, data_wait_share (optional)]: samples; their mean goes before the column of jobs.
     a
         Thresholds, and the price of a CPU node.
     stages
@@ -127,8 +127,9 @@ def _with_evidence(jobs: pd.DataFrame, telemetry: pd.DataFrame | None, stages: M
             raise CapplanError(
                 f"telemetry: {unknown[0]} is no job_id of jobs (and {len(unknown) - 1} more); {nearest(unknown[0], table['job_id'])}"
             )
-        measured = telemetry["utilisation_share"].astype(float).groupby(telemetry["job_id"].astype(str)).mean()
-        table["utilisation_share"] = table["job_id"].map(measured).fillna(table["utilisation_share"].astype(float))
+        for column in (column for column in EVIDENCE[:2] if column in telemetry):
+            measured = telemetry[column].astype(float).groupby(telemetry["job_id"].astype(str)).mean()
+            table[column] = table["job_id"].map(measured).fillna(table[column].astype(float))
     for column in EVIDENCE[:2]:
         table[column] = table[column].astype(float)
         wrong = (table[column] < 0) | (table[column] > 1)
@@ -137,7 +138,9 @@ def _with_evidence(jobs: pd.DataFrame, telemetry: pd.DataFrame | None, stages: M
                 f"jobs: {table.loc[wrong, 'job_id'].iloc[0]} has {column} {table.loc[wrong, column].iloc[0]:g}; a share lies between 0"
                 " and 1"
             )
-    table["stage"] = table["stage"].where(table["stage"].notna(), table["workload"].map(dict(stages or {})))
+    # the workload of jobs that name none is their team's, as jobs are ingested
+    workload = table["workload"].where(table["workload"].notna(), table.get("team"))
+    table["stage"] = table["stage"].where(table["stage"].notna(), workload.map(dict(stages or {})))
     table["hours"] = pd.to_numeric(table["duration_seconds"]).astype(float) / 3600
     ran = table["hours"].notna() & (table["accelerators"] > 0)
     seen = table.loc[ran, list(EVIDENCE)].notna().any(axis=1)
