@@ -276,15 +276,7 @@ def accelerator_hours(sheet: Sheet, options: JobOptions, *, starts_known: bool) 
             .assign(region=options.region, starts_known=starts_known)
         )
     else:
-        sheet.notes.append(
-            f"{rows:,} jobs are more than maximum_jobs={options.maximum_jobs:,}: only usage was taken, and a job that another file has too"
-            " counts twice."
-        )
-        connection.execute("create or replace view jobs as select * replace (file || chr(31) || team as team) from kept")
-        work = work_of_jobs(connection, starts_known=starts_known)
-        whose = work["team"].str.split("\x1f", n=1, expand=True)
-        work = work.assign(workload=whose[1], file=whose[0].astype(int)).drop(columns="team").sort_values("file", kind="stable")
-        parts["pieces"] = pieces(work.assign(region=options.region, seconds=3600.0, scope=""), "jobs")
+        parts["pieces"] = _work_alone(sheet, options, rows, starts_known=starts_known)
     tables, more = fold(parts)
     if "usage" not in tables:
         sheet.refuse("no job used or waited for an accelerator for any time", "Check the columns of start, end and duration.")
@@ -301,6 +293,20 @@ def accelerator_hours(sheet: Sheet, options: JobOptions, *, starts_known: bool) 
     each = _totals_of_files(sheet)
     period = (min(one.period[0] for one in each if one.period), max(one.period[1] for one in each if one.period))
     return Ingested(tables, (*sheet.notes, *more), headline, parts=parts, rows=total, period=period, each=each)
+
+
+def _work_alone(sheet: Sheet, options: JobOptions, rows: int, *, starts_known: bool) -> pd.DataFrame:
+    """Return the pieces of work of more jobs than a book takes, and say so."""
+    connection = sheet.connection
+    sheet.notes.append(
+        f"{rows:,} jobs are more than maximum_jobs={options.maximum_jobs:,}: only usage was taken, and a job that another file has too"
+        " counts twice."
+    )
+    connection.execute("create or replace view jobs as select * replace (file || chr(31) || team as team) from kept")
+    work = work_of_jobs(connection, starts_known=starts_known)
+    whose = work["team"].str.split("\x1f", n=1, expand=True)
+    work = work.assign(workload=whose[1], file=whose[0].astype(int)).drop(columns="team").sort_values("file", kind="stable")
+    return pieces(work.assign(region=options.region, seconds=3600.0, scope=""), "jobs")
 
 
 def _totals_of_files(sheet: Sheet) -> tuple[FileTotals, ...]:
