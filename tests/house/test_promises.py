@@ -210,3 +210,28 @@ def test_a_question_takes_five_files_beside_its_own_folder(tree: Path) -> None:
     assert run(tree, code).startswith("True True True")
     beside = [name for name in touched(tree) if not name.startswith("capplan/questions/shelf/")]
     assert len(beside) == 5, beside
+
+
+def test_a_column_of_the_workbook(tree: Path) -> None:
+    place = "capplan/outputs/workbook/decisions.py"
+    edit(
+        tree, place, '        ("region", "Region", "text"),\n', '        ("region", "Region", "text"),\n        ("desk", "Desk", "text"),\n'
+    )
+    edit(tree, place, '    cells["booked"] =', '    cells["desk"] = "treasury"\n    cells["booked"] =')
+    code = (
+        "import openpyxl, pathlib, re\nfrom capplan import load_book, quarterly_plan\n"
+        "from capplan.outputs.workbook.workbook import write_workbook\nfrom tests.outputs.test_excel import small_book\n"
+        "folder = pathlib.Path('book')\nfolder.mkdir()\nsmall_book(folder, 'USD')\n"
+        "book = load_book(folder)\nwrite_workbook(quarterly_plan(book), book, pathlib.Path('plan.xlsx'))\n"
+        "sheet = openpyxl.load_workbook('plan.xlsx')['Purchases']\n"
+        "heads = {sheet.cell(5, column).value: sheet.cell(5, column).column_letter for column in range(1, sheet.max_column + 1)}\n"
+        "rows = [row for row in range(6, sheet.max_row + 1) if sheet[heads['Desk'] + str(row)].value == 'treasury']\n"
+        "for row in rows:\n"
+        "    text = sheet[heads['Contract value (USD)'] + str(row)].value\n"
+        "    named = [name for letters in re.findall('[A-Z]+', text) for name, letter in heads.items() if letter == letters]\n"
+        "    priced = ['Machines', 'Hours', 'USD per machine-hour']\n"
+        "    assert named in ([*priced, 'Price factor'], ['Paid at signing (USD)', *priced]), (text, named)\n"
+        "print(len(rows) > 0)\n"
+    )
+    assert run(tree, code).endswith("True")
+    assert [name for name in touched(tree) if not name.startswith(("book/", "plan.xlsx"))] == [place]

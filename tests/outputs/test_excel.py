@@ -88,30 +88,35 @@ BOOK = (
 )
 
 
+def small_book(folder: Path, currency: str) -> None:
+    """Write a book of a few contracts, sites and offers."""
+    tables = {
+        "workloads": WORKLOADS,
+        "speeds": SPEEDS,
+        "demand_scenarios": STATED,
+        "skus": SKUS,
+        "offers": OFFERS,
+        "commitments": CONTRACTS,
+        "sites": SITES,
+        "assets": ASSETS,
+        "spend_agreements": AGREEMENTS,
+        "other_costs": OTHER,
+        "fx": FX,
+        "limits": LIMITS,
+        "sources": SOURCES,
+    }
+    for name, text in tables.items():
+        (folder / f"{name}.csv").write_text(text)
+    (folder / "book.yaml").write_text(BOOK.format(currency=currency))
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> dict[str, tuple[Plan, object, Path, Path]]:
     """Plans of a book in dollars and in euros, each with its workbook and budget file."""
     found = {}
     for currency in ("USD", "EUR"):
         folder = tmp_path_factory.mktemp(currency)
-        tables = {
-            "workloads": WORKLOADS,
-            "speeds": SPEEDS,
-            "demand_scenarios": STATED,
-            "skus": SKUS,
-            "offers": OFFERS,
-            "commitments": CONTRACTS,
-            "sites": SITES,
-            "assets": ASSETS,
-            "spend_agreements": AGREEMENTS,
-            "other_costs": OTHER,
-            "fx": FX,
-            "limits": LIMITS,
-            "sources": SOURCES,
-        }
-        for name, text in tables.items():
-            (folder / f"{name}.csv").write_text(text)
-        (folder / "book.yaml").write_text(BOOK.format(currency=currency))
+        small_book(folder, currency)
         book = load_book(folder)
         plan = quarterly_plan(book)
         found[currency] = (plan, book, write_workbook(plan, book, folder / "plan.xlsx"), write_budget(plan, folder / "budget.csv"))

@@ -1,0 +1,64 @@
+"""Declared columns of a table on a sheet: formulas name them, and nothing counts them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from capplan.errors import ReportError
+from capplan.outputs.workbook.sheet import Sheet, address
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a table, from the first of the sheet on.
+
+    Parameters
+    ----------
+    declared
+        Name (by which formulas know it), heading and style of each, in the order in which they stand.
+    """
+
+    declared: tuple[tuple[str, str, str], ...]
+
+    @property
+    def styles(self) -> list[str]:
+        """Style of each column."""
+        return [style for _, _, style in self.declared]
+
+    def at(self, name: str) -> int:
+        """Return the place of a column, counted from 0."""
+        return [each for each, _, _ in self.declared].index(name)
+
+    def head(self, sheet: Sheet) -> int:
+        """Write the headings and return the row below them."""
+        return sheet.head([heading for _, heading, _ in self.declared], self.styles)
+
+    def here(self, row: int, fixed: str = "") -> dict[str, str]:
+        """Return the address of each column's cell in a row, by name; `fixed` as in `sheet.address`."""
+        return {name: address(row, place, fixed) for place, (name, _, _) in enumerate(self.declared)}
+
+    def block(self, name: str, first: int, last: int, fixed: str = "rc") -> str:
+        """Return the reference of a column over some rows."""
+        return f"{address(first, self.at(name), fixed)}:{address(last, self.at(name), fixed)}"
+
+    def write(self, sheet: Sheet, **values: Any) -> None:
+        """Write one row: a value by name of its column; a column that none is given for stays empty.
+
+        Raises
+        ------
+        ReportError
+            If a value is given for a column that is not declared.
+        """
+        self._written(sheet, values, "")
+
+    def write_total(self, sheet: Sheet, **values: Any) -> None:
+        """Write the row of totals, as `write` does."""
+        self._written(sheet, values, "+total")
+
+    def _written(self, sheet: Sheet, values: Mapping[str, Any], style: str) -> None:
+        names = [name for name, _, _ in self.declared]
+        if wrong := sorted(set(values) - set(names)):
+            raise ReportError(f"the sheet {sheet.name} has no column {', '.join(wrong)}; please report it")
+        sheet.rows([[values.get(name) for name in names]], [f"{each}{style}" for each in self.styles])
