@@ -74,7 +74,6 @@ LONG = frozenset(
         "outputs/charts/rows.py:gantt",
         "outputs/charts/rows.py:heat_map",
         "outputs/views/decision_tables.py:commitment_desk",
-        "outputs/workbook/decisions.py:write_decisions",
         "questions/cluster/kernel.py:_schedule",
         "questions/crossover/find_crossover.py:find_crossover",
         "questions/crossover/vendor.py:vendor_risk",
