@@ -19,6 +19,7 @@ from capplan.questions.review.accuracy import accuracy_by_workload, forecast_acc
 from capplan.questions.review.bridge import variance_bridge
 from capplan.questions.review.plans_apart import plans_apart
 from capplan.questions.review.spend_rows import gathered
+from capplan.questions.review.vendors import vendor_register
 
 MONTHS = [pd.Timestamp("2027-01-01"), pd.Timestamp("2027-02-01")]
 POOLS = [("aws", "H100"), ("aws", "L40S"), ("nebius", "H100")]
@@ -168,6 +169,9 @@ def test_any_plan_and_any_bill_are_bridged_to_the_cent_in_any_order(mine, theirs
 # --- the whole review on a bill ---
 
 
+WORKLOAD_COLUMNS = ["workload", "work_class", "team", "owner", "unit", "value_usd_per_unit"]
+
+
 def bill(rows: list[dict]) -> pd.DataFrame:
     blank = empty_table("billing")
     base = {
@@ -206,13 +210,13 @@ def came(rows: list[dict], hours: dict[str, float] | None = None, **tables: pd.D
         ],
         ignore_index=True,
     )
-    workloads = pd.DataFrame([("chat", None, "assistant")], columns=["workload", "work_class", "team"])
+    workloads = pd.DataFrame([("chat", None, "assistant", "Ann", "requests", 1.0)], columns=WORKLOAD_COLUMNS)
     own = {
         "usage": usage,
         "workloads": workloads,
         "skus": skus,
         "offers": offers,
-        **{name: empty_table(name) for name in ("commitments", "sites", "other_costs", "fx")},
+        **{name: empty_table(name) for name in ("commitments", "sites", "other_costs", "services", "api_contracts", "fx")},
     }
     return Came(billing=bill(rows), **{**own, **tables})
 
@@ -331,3 +335,59 @@ def test_two_plans_are_bridged_in_the_months_they_share_and_the_rest_is_the_hori
     assert plans_apart(first, first)["driver"].tolist() == ["before", "after"]
     with pytest.raises(CapplanError, match="make both plans in one currency"):
         plans_apart(first, accepted("EUR"))
+
+
+def test_the_parts_of_workloads_and_teams_sum_to_the_bill_and_the_rates_pay_for_it():
+    rows = [{**HOURS, "month": month} for month in MONTHS] + [{"charge_category": "Tax", "sku": "none", "effective_cost": 640.0}]
+    answer = review_plan(accepted(), came(rows), A)
+    billed = float(answer.bridge["amount"].iloc[-1])
+    assert answer.charged["amount"].sum() == pytest.approx(billed)
+    assert answer.charged[["team", "own_amount", "shared_amount"]].values.tolist() == [
+        ["assistant", pytest.approx(6400.0), pytest.approx(640.0)]
+    ]
+    work = float(answer.accuracy["actual"].sum())
+    unit = answer.economics.iloc[0]
+    assert (unit["workload"], unit["owner"], unit["team"]) == ("chat", "Ann", "assistant")
+    assert unit["amount_per_thousand"] == pytest.approx(1000 * 6400 / work)
+    assert unit["margin_per_thousand"] == pytest.approx(1000 * 1.0 - 1000 * 6400 / work)
+    assert unit["verdict"] == "earns its compute"
+    assert answer.rates["amount_per_thousand"].iloc[0] * work / 1000 == pytest.approx(billed)
+
+
+def test_a_workload_that_costs_more_than_it_is_worth_or_than_planned_is_named():
+    dear = came([{**HOURS, "month": month, "effective_cost": 9600.0} for month in MONTHS])
+    value = dear.workloads.assign(value_usd_per_unit=[2.0])
+    assert "costs more than it is worth" in _first_verdict(dear)
+    assert "a unit is dearer than planned" in _first_verdict(
+        Came(**{**vars(dear), "workloads": dear.workloads.assign(value_usd_per_unit=100.0)})
+    )
+    assert "state value_usd_per_unit" in _first_verdict(Came(**{**vars(dear), "workloads": value.assign(value_usd_per_unit=np.nan)}))
+
+
+def _first_verdict(given: Came) -> str:
+    return review_plan(accepted(), given, A).economics["verdict"].iloc[0]
+
+
+def test_the_register_names_who_is_depended_on_what_ends_together_and_what_is_withdrawn():
+    spend_ahead = spend(
+        [(MONTHS[1], "aws", "H100", "chat", "on_demand", 100.0, 6.0), (MONTHS[1], "openai", "", "drafts", "other", np.nan, 400.0)]
+    )
+    held = pd.DataFrame(
+        {
+            "commitment_id": ["a", "b", "c"],
+            "sku": ["x", "x", "y"],
+            "machines": [1, 2, 1],
+            "usd_per_hour": [10.0, 10.0, 10.0],
+            "end": pd.to_datetime(["2027-05-31", "2027-06-30", "2028-01-31"]),
+        }
+    )
+    services = pd.DataFrame({"workload": ["drafts"], "model": ["m"], "provider": ["openai"]})
+    terms = pd.DataFrame({"workload": ["drafts"], "model": ["m"], "provider": ["openai"], "withdrawn_on": pd.to_datetime(["2027-02-01"])})
+    held["provider"] = ["aws", "aws", "nebius"]
+    table = vendor_register(spend_ahead, held, services, terms, MONTHS[0], "USD", A)
+    found = {(row["provider"], row["risk"]): row for row in table.to_dict("records")}
+    assert found["aws", "single source"]["share"] == pytest.approx(0.6)
+    assert found["aws", "price change"]["amount"] == pytest.approx(0.2 * 600.0)
+    assert found["openai", "model withdrawn"]["amount"] == pytest.approx(400.0)
+    assert found["aws", "contracts end together"]["share"] == pytest.approx(0.75)
+    assert found["aws", "contracts end together"]["remark"] == "2027Q2: a, b"

@@ -24,6 +24,22 @@ class ReviewAssumptions(Spread):
         le=1,
         step=0.005,
     )
+    regression_share: float = assumption(
+        0.2,
+        "Rise of the cost of a unit over the plan's from which on it is flagged.",
+        "A judgement: below a fifth, months differ by chance.",
+        ge=0,
+        le=5,
+        step=0.05,
+    )
+    price_change_share: float = assumption(
+        0.2,
+        "Rise of prices by use that the register of vendor risks costs.",
+        "A judgement: spot prices of A100 and L4 rose by 13 to 22 % a year on GCP from 2022 to 2026 (public price history).",
+        ge=0,
+        le=5,
+        step=0.05,
+    )
     reviewed_plan: str = assumption(
         "",
         "Folder of the plan that is reviewed (a report or an accepted plan); empty = accepted_plan in the book, then reports/sample.",

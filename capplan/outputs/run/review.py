@@ -90,6 +90,17 @@ def review_page(name: str, view: View) -> str:
     sections = [
         PageSection("From plan to bill", "It adds up to the cent.", pictures, [TableBlock(view.table, currency=view.unit)]),
         PageSection("Who and what moved it", tables=[block("by_workload"), block("by_provider"), block("by_contract")]),
+        PageSection(
+            "What a unit cost, and whether it earns that",
+            "A workload's part of the bill is what was planned for it and what moved it; with what no work bears, the parts are the bill.",
+            tables=[block("unit_economics")],
+        ),
+        PageSection(
+            "Who bears it",
+            "What no work bears is shared out as the cost of the teams' own work is. Charged at these rates, the work pays for the bill.",
+            tables=[block("chargeback"), block("rate_card", "What a thousand units are charged at")],
+        ),
+        PageSection("Whom we depend on", "Planned spend that lies ahead.", tables=[block("vendor_risks")]),
         PageSection("Spend by month and provider", tables=[block("spend")]),
         PageSection(
             "How the forecast held",

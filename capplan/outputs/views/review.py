@@ -37,6 +37,10 @@ def show_review(book: Book, scenario: Scenario) -> View:
         "by_provider": summed(chosen, ["provider", "accelerator"]),
         "by_contract": summed(chosen[chosen["contract_id"] != ""], ["contract_id"]),
         "spend": answer.spend,
+        "unit_economics": answer.economics,
+        "chargeback": answer.charged,
+        "rate_card": answer.rates,
+        "vendor_risks": answer.vendors,
         "forecast": answer.forecast,
         "accuracy": answer.accuracy,
     }

@@ -13,7 +13,9 @@ from capplan.questions.ledger.bill import sorted_bill
 from capplan.questions.ledger.currency import rates_by_month
 from capplan.questions.review.accuracy import accuracy_by_workload, forecast_accuracy, held_against, measured_work
 from capplan.questions.review.bridge import DRIVERS, variance_bridge
+from capplan.questions.review.scoreboard import attributed, chargeback, rate_card, unit_economics
 from capplan.questions.review.spend_rows import spend_of_bill
+from capplan.questions.review.vendors import vendor_register
 from capplan.text import counted, money
 
 
@@ -33,6 +35,10 @@ class Review:
         Month by month (see `accuracy.forecast_accuracy`).
     forecast
         By workload (see `accuracy.accuracy_by_workload`).
+    economics, charged, rates
+        What a unit of each workload cost and whether it earns that, what each team bears, and what work is charged at (see `scoreboard`).
+    vendors
+        Who is depended on, and what that may cost (see `vendors.vendor_register`).
     months
         Months that were reviewed, first to last.
     headline, notes
@@ -44,6 +50,10 @@ class Review:
     spend: pd.DataFrame
     accuracy: pd.DataFrame
     forecast: pd.DataFrame
+    economics: pd.DataFrame
+    charged: pd.DataFrame
+    rates: pd.DataFrame
+    vendors: pd.DataFrame
     months: tuple[pd.Timestamp, ...]
     headline: str
     notes: tuple[str, ...]
@@ -61,6 +71,8 @@ class Came:
     offers: pd.DataFrame
     sites: pd.DataFrame
     other_costs: pd.DataFrame
+    services: pd.DataFrame
+    api_contracts: pd.DataFrame
     fx: pd.DataFrame
 
 
@@ -91,8 +103,15 @@ def review_plan(plan: AcceptedPlan, came: Came, a: ReviewAssumptions) -> Review:
     actual, told = spend_of_bill(bill, came.skus, came.offers)
     planned = planned[planned["month"].isin(months)]
     compared = held_against(plan.work, measured_work(came.usage, until), until) if until is not None else _nothing(plan.work)
-    variance = variance_bridge(planned, actual, _by_class(compared, plan.work), _list_prices(came, plan))
-    variance["team"] = variance["workload"].map(_teams(came.workloads)).fillna("")
+    work, teams = _by_class(compared, plan.work), _teams(came.workloads)
+    variance = variance_bridge(planned, actual, work, _list_prices(came, plan))
+    variance["team"] = variance["workload"].map(teams).fillna("")
+    shares = attributed(planned, variance)
+    worth = came.workloads.assign(value_usd_per_unit=came.workloads["value_usd_per_unit"] / _usd_rate(plan, came.fx))
+    economics, charged = unit_economics(shares, work, worth, a), chargeback(shares, teams)
+    after = months[-1] + pd.DateOffset(months=1)
+    ahead = plan.spend[plan.spend["month"] >= after]
+    held = came.commitments.assign(provider=came.commitments["sku"].map(came.skus.set_index("sku")["provider"]))
     accuracy = forecast_accuracy(compared, a)
     bridge = bridge_table(planned, actual, variance)
     return Review(
@@ -101,6 +120,10 @@ def review_plan(plan: AcceptedPlan, came: Came, a: ReviewAssumptions) -> Review:
         spend=spend_table(planned, actual),
         accuracy=accuracy,
         forecast=accuracy_by_workload(accuracy),
+        economics=economics,
+        charged=charged,
+        rates=rate_card(economics, charged),
+        vendors=vendor_register(ahead, held, came.services, came.api_contracts, after, plan.currency, a),
         months=tuple(months),
         headline=_headline(bridge, accuracy, months, plan.currency, a),
         notes=(*notes, *told),
@@ -166,13 +189,18 @@ def _teams(workloads: pd.DataFrame) -> dict[str, str]:
     return {**named.set_index("workload")["team"].to_dict(), **shared.to_dict()}
 
 
+def _usd_rate(plan: AcceptedPlan, fx: pd.DataFrame) -> float:
+    """Return US dollars for one unit of the plan's currency on its day."""
+    return float(rates_by_month(pd.Series([plan.as_of.replace(day=1)], dtype="datetime64[ns]"), plan.currency, fx).iloc[0])
+
+
 def _list_prices(came: Came, plan: AcceptedPlan) -> dict[tuple[str, str], float]:
     """Return the least list price of an accelerator-hour on demand by provider and accelerator, in the plan's currency at its day."""
     priced = came.offers[came.offers["term"] == "on_demand"].merge(
         came.skus[["sku", "provider", "accelerator", "accelerator_count"]], on="sku"
     )
     each = (priced["usd_per_hour"] / priced["accelerator_count"]).groupby([priced["provider"], priced["accelerator"]]).min()
-    rate = float(rates_by_month(pd.Series([plan.as_of.replace(day=1)], dtype="datetime64[ns]"), plan.currency, came.fx).iloc[0])
+    rate = _usd_rate(plan, came.fx)
     return {(str(provider), str(accelerator)): float(usd) / rate for (provider, accelerator), usd in each.items()}
 
 

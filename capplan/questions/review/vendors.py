@@ -1,0 +1,92 @@
+"""The register of vendor risks: who is depended on, until when, and what it would cost if that changed."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from capplan.book.scenario import ReviewAssumptions
+from capplan.text import money
+from capplan.units import quarter_of
+
+COLUMNS = ["provider", "risk", "share", "amount", "when", "remark"]
+NOBODY = ("own", "internal", "")
+
+
+def vendor_register(
+    spend: pd.DataFrame,
+    commitments: pd.DataFrame,
+    services: pd.DataFrame,
+    api_contracts: pd.DataFrame,
+    as_of: pd.Timestamp,
+    currency: str,
+    a: ReviewAssumptions,
+) -> pd.DataFrame:
+    """List what the company depends on vendors for, with what each risk would cost.
+
+    Parameters
+    ----------
+    spend
+        SPEND that lies ahead (see `spend_rows`).
+    commitments, services, api_contracts
+        The tables of these names; commitments with the provider of each.
+    as_of
+        Day of the review.
+    currency
+        Of the amounts.
+    a
+        price_change_share: the rise of prices that is costed.
+
+    Returns
+    -------
+    DataFrame
+        provider, risk, share (of spend, of what is under contract, or of a rate limit), amount (what it would cost), when, remark; the
+        dearest first.
+    """
+    ahead = spend[~spend["provider"].isin(NOBODY)]
+    total = float(ahead["amount"].sum())
+    rows: list[tuple] = []
+    by_use = ahead[ahead["kind"].isin(["on_demand", "spot", "other"])].groupby("provider")["amount"].sum()
+    for provider, amount in ahead.groupby("provider")["amount"].sum().items():
+        share = float(amount) / total if total else 0.0
+        rows.append((provider, "single source", share, None, None, f"{money(float(amount), currency)} of planned spend"))
+        exposed = float(by_use.get(provider, 0.0))
+        if exposed > 0:
+            rise = a.price_change_share * exposed
+            rows.append((provider, "price change", exposed / total, rise, None, f"prices by use rise by {a.price_change_share:.0%}"))
+    rows += _expiries(commitments, as_of)
+    rows += _withdrawals(spend, services, api_contracts, as_of, currency)
+    table = pd.DataFrame(rows, columns=COLUMNS).astype({"share": "float64", "amount": "float64", "when": "datetime64[ns]"})
+    return table.sort_values(["amount", "share"], ascending=False, na_position="last", ignore_index=True)
+
+
+def _expiries(commitments: pd.DataFrame, as_of: pd.Timestamp) -> list[tuple]:
+    """Say in which quarter how much of what is under contract runs out at once."""
+    live = commitments[commitments["end"] >= as_of]
+    if live.empty:
+        return []
+    yearly = live["machines"] * live["usd_per_hour"] * 8760.0
+    quarter, maker = live["end"].map(quarter_of), live["provider"].fillna("")
+    found = []
+    for (provider, label), part in yearly.groupby([maker, quarter]):
+        chosen = live.loc[part.index]
+        names = ", ".join(chosen["commitment_id"])
+        share = float(part.sum() / yearly.sum())
+        found.append((provider, "contracts end together", share, None, chosen["end"].min(), f"{label}: {names}"))
+    return found
+
+
+def _withdrawals(
+    spend: pd.DataFrame, services: pd.DataFrame, api_contracts: pd.DataFrame, as_of: pd.Timestamp, currency: str
+) -> list[tuple]:
+    """List models that are to be withdrawn, with the planned spend on them from then on."""
+    called = services[services["provider"].fillna("") != ""]
+    found = []
+    for row in api_contracts[api_contracts["withdrawn_on"].notna() & (api_contracts["withdrawn_on"] >= as_of)].to_dict("records"):
+        mine = called[(called["workload"] == row["workload"]) & (called["model"] == row["model"]) & (called["provider"] == row["provider"])]
+        if mine.empty:
+            continue
+        after = spend[(spend["workload"] == row["workload"]) & (spend["month"] >= row["withdrawn_on"])]
+        amount = float(after["amount"].sum())
+        remark = f"{row['workload']} calls {row['model']}; {money(amount, currency)} are planned on it from then on"
+        found.append((row["provider"], "model withdrawn", None, amount, row["withdrawn_on"], remark))
+    return found
