@@ -49,7 +49,8 @@ def unit_economics(shares: pd.DataFrame, work: pd.DataFrame, workloads: pd.DataF
     work
         month, workload (class), planned, actual (quantities).
     workloads
-        Table workloads, with value_usd_per_unit in the plan's currency: for owner, team, unit and value; a class of several has the largest value of its members, and their first owner.
+        Table workloads, with value_usd_per_unit in the plan's currency: for owner, team, unit and value; a class of several workloads has
+        the largest value of its members, and their first owner.
     a
         regression_share: rise of the cost of a unit from which on it is flagged.
 
