@@ -60,6 +60,7 @@ FORMATS: dict[str, Format] = {
         "Price sheet: machine type, region, price on demand, as spot, reserved.", "prices", "read_prices", "PriceOptions", uses_book=True
     ),
     "contracts": Format("List of signed contracts.", "contracts", "read_contracts", "ContractOptions", uses_book=True),
+    "vllm": Format("Log of a vLLM server as it is printed.", "vllm", "read_vllm", "VllmOptions"),
     "focus": Format("FOCUS billing export, 1.0 to 1.3.", "focus", "read_focus", "FocusOptions", uses_book=True, many=True),
 }
 
@@ -194,7 +195,7 @@ def ingest(
     Parameters
     ----------
     format
-        requests, rates, jobs, slurm, telemetry, prices, contracts or focus; auto = recognised by the names of the columns.
+        requests, rates, vllm, jobs, slurm, telemetry, prices, contracts or focus; auto = recognised by the names of the columns.
     file
         CSV (also .gz or .zst) or Parquet, which may be larger than memory; or several files, folders and patterns. What they hold is
         added, a

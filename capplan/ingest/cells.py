@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,7 +29,8 @@ class Wanted:
         Name that the format's SQL uses.
     kind
         text, number (a decimal with twelve places, so that sums are exact), money (a number that may have a currency sign and thousands
-        separators, and be negative in brackets), time (an instant in UTC), or clock (a duration like 1-02:03:04, in seconds).
+        separators, and be negative in brackets), dollars (a price of an hour in US dollars, whose unit may stand with it), time (an
+        instant in UTC), or clock (a duration like 1-02:03:04, in seconds).
     aliases
         Names under which files have it, the first that is there counts; case, blanks and signs do not matter.
     required
@@ -41,7 +42,7 @@ class Wanted:
     """
 
     name: str
-    kind: Literal["text", "number", "money", "time", "clock"]
+    kind: Literal["text", "number", "money", "dollars", "time", "clock"]
     aliases: tuple[str, ...] = ()
     required: bool = True
     filled: bool = True
@@ -102,7 +103,7 @@ def recognise(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
         for name in sheet.options.ignore
         if name not in sheet.columns
     ]
-    numbers = {column.name for column in wanted if column.kind in ("number", "money")}
+    numbers = {column.name for column in wanted if column.kind in ("number", "money", "dollars")}
     faults += [
         Fault(
             sheet.file.name,
@@ -183,7 +184,7 @@ def convert(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
     matched = recognise(sheet, wanted)
     _leave_out_misnamed(sheet, wanted, matched)
     comma = _decimal_comma(
-        sheet, [matched[column.name] for column in wanted if column.kind in ("number", "money") and column.name in matched]
+        sheet, [matched[column.name] for column in wanted if column.kind in ("number", "money", "dollars") and column.name in matched]
     )
     cells = []
     for column in wanted:
@@ -192,8 +193,14 @@ def convert(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
         text = quoted(matched[column.name])
         if column.kind == "text":
             value, problems = text, []
-        elif column.kind in ("number", "money"):
-            plain = _bare(text) if column.kind == "money" and not comma else f"replace({text}, ',', '.')" if comma else text
+        elif column.kind in ("number", "money", "dollars"):
+            plain = (
+                _bare(text, _DOLLARS if column.kind == "dollars" else _MONEY)
+                if column.kind != "number" and not comma
+                else f"replace({text}, ',', '.')"
+                if comma
+                else text
+            )
             value = f"try_cast({plain} as decimal(38, 12))"
             if column.name in sheet.options.scale:
                 value = f"cast({value} * {sheet.options.scale[column.name]!r} as decimal(38, 12))"
@@ -229,7 +236,14 @@ def convert(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
     if faults:
         raise BookError(sorted(faults, key=lambda fault: fault.row), shown=SHOWN, where=sheet.file.name)
     found = {cell.column.name: cell.value for cell in cells}
-    types = {"text": "varchar", "number": "decimal(38, 12)", "money": "decimal(38, 12)", "clock": "decimal(38, 12)", "time": "timestamp"}
+    types = {
+        "text": "varchar",
+        "number": "decimal(38, 12)",
+        "money": "decimal(38, 12)",
+        "dollars": "decimal(38, 12)",
+        "clock": "decimal(38, 12)",
+        "time": "timestamp",
+    }
     chosen = ", ".join(f"cast({found.get(column.name, 'null')} as {types[column.kind]}) as {quoted(column.name)}" for column in wanted)
     sheet.connection.execute(f"create or replace view typed as select {chosen}, {FILE} as file from cells")
     return matched
@@ -237,7 +251,11 @@ def convert(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
 
 def _leave_out_misnamed(sheet: Sheet, wanted: Sequence[Wanted], matched: dict[str, str]) -> None:
     """Leave out optional columns in which no cell fits: they only share a name with what is meant."""
-    tests = {"number": "try_cast({0} as double)", "money": "try_cast({0} as double)", "clock": "nullif(contains({0}, ':'), false)"}
+    tests: dict[str, Callable[[str], str]] = {
+        "number": "try_cast({0} as double)".format,
+        "dollars": lambda text: f"try_cast({_bare(text, _DOLLARS)} as double)",
+        "clock": "nullif(contains({0}, ':'), false)".format,
+    }
     doubtful = [
         column
         for column in wanted
@@ -246,24 +264,27 @@ def _leave_out_misnamed(sheet: Sheet, wanted: Sequence[Wanted], matched: dict[st
     if not doubtful:
         return
     counts = ", ".join(
-        f"count({quoted(matched[column.name])}), count({tests[column.kind].format(quoted(matched[column.name]))})" for column in doubtful
+        f"count({quoted(matched[column.name])}), count({tests[column.kind](quoted(matched[column.name]))})" for column in doubtful
     )
     found = sheet.rows(f"select {counts} from (from cells limit {SAMPLE})")[0]
     for place, column in enumerate(doubtful):
-        if found[2 * place] and not found[2 * place + 1] and column.kind != "money":
+        if found[2 * place] and not found[2 * place + 1]:
             kind = "durations" if column.kind == "clock" else "numbers"
-            fits = (
-                sheet.rows(f"select count({tests[column.kind].format(quoted(matched[column.name]))}) from cells")[0][0] if sheet.many else 0
-            )
+            fits = sheet.rows(f"select count({tests[column.kind](quoted(matched[column.name]))}) from cells")[0][0] if sheet.many else 0
             if fits:
                 raise UnlikeFilesError
             sheet.notes.append(f"The column {matched[column.name]} does not hold {kind}; it was not read as {column.name}.")
             del matched[column.name]
 
 
-def _bare(text: str) -> str:
+#: What stands around the number in an amount of money, and in a price of an hour in US dollars.
+_MONEY, _DOLLARS = r"[$€£]|\s", r"[$]|\s|USD|(hourly|perhour|/(hour|hr|h))$"
+
+
+def _bare(text: str, around: str = _MONEY) -> str:
     """Return SQL for the number in an amount of money like $1,234.50, -$5 or ($5.00)."""
-    amount = f"regexp_replace({text}, '[$€£]|\\s', '', 'g')"
+    plain = text if around == _MONEY else f"replace({text}, ' ', '')"
+    amount = f"regexp_replace({plain}, '{around}', '', 'g')"
     grouped = (
         f"case when regexp_full_match({amount}, '[(]?[+-]?\\d{{1,3}}(,\\d{{3}})+(\\.\\d*)?[)]?') then replace({amount}, ',', '') else"
         f" {amount} end"

@@ -19,6 +19,7 @@ from capplan.ingest.prices import PRICE_COLUMNS, TERM_OF
 from capplan.ingest.rates import RATE_COLUMNS
 from capplan.ingest.slurm import SLURM_COLUMNS
 from capplan.ingest.traffic import REQUEST_COLUMNS
+from capplan.ingest.vllm import is_vllm_log
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ PROFILES = (
     Profile("an Azure LLM inference trace", "requests", ("contexttokens", "generatedtokens")),
     Profile("a Mooncake trace", "requests", ("timestamp", "inputlength", "outputlength", "hashids"), {"time_unit": "milliseconds"}),
     Profile("a vLLM request log", "requests", ("arrivaltime", "numprompttokens", "numgenerationtokens")),
+    Profile("a vLLM benchmark's or replay's request log", "requests", ("arrivaltime", "promptlen", "outputlen")),
     Profile("an Alibaba GPU trace (2023)", "jobs", ("numgpu", "gpumilli", "creationtime")),
     Profile("a Helios trace", "jobs", ("jobid", "gpunum", "submittime", "vc", "duration")),
     Profile("a Philly trace", "jobs", ("cluster", "gputime", "submittime")),
@@ -114,6 +116,8 @@ def form_of(file: Path, options: dict[str, Any] | None = None) -> Taken:
     given = dict(options or {})
     reading = ReadingOptions(**{name: value for name, value in given.items() if name in ReadingOptions.model_fields})
     try:
+        if file.is_file() and is_vllm_log(file):
+            return Taken("vllm", "the log of a vLLM server as it is printed", {})
         with Sheet(file, reading) as sheet:
             columns = list(sheet.columns)
     except OSError as error:
@@ -141,7 +145,7 @@ def form_of(file: Path, options: dict[str, Any] | None = None) -> Taken:
             return Taken(format, name, _seller(format, file, plain, given))
     shown = ", ".join(columns[:30]) + (", ..." if len(columns) > 30 else "")
     raise CapplanError(
-        f"{file.name}: these columns are those of no form that capplan knows: {shown}. Say the format (requests, rates, jobs, slurm,"
+        f"{file.name}: these columns are those of no form that capplan knows: {shown}. Say the format (requests, rates, vllm, jobs, slurm,"
         " prices, focus, contracts), and which column is which: -o columns=NEEDED=FOUND"
     )
 

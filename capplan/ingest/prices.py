@@ -83,7 +83,7 @@ PRICE_COLUMNS = (
     Wanted("is_spot", "text", ("spot", "preemptible", "interruptible"), required=False),
     Wanted(
         "on_demand",
-        "number",
+        "dollars",
         (
             "on_demand_usd_per_hour",
             "ondemand_usd_per_hour",
@@ -99,20 +99,22 @@ PRICE_COLUMNS = (
     ),
     Wanted(
         "spot",
-        "number",
+        "dollars",
         ("spot_price", "spot_usd_per_hour", "preemptible_usd_per_hour", "interruptible_usd_per_hour"),
         required=False,
         minimum=0,
     ),
     Wanted(
-        "reserved_1y", "number", ("reserved_1y_usd_per_hour", "reserved_1y_standard_no_upfront_usd_per_hour"), required=False, minimum=0
+        "reserved_1y", "dollars", ("reserved_1y_usd_per_hour", "reserved_1y_standard_no_upfront_usd_per_hour"), required=False, minimum=0
     ),
     Wanted(
-        "reserved_3y", "number", ("reserved_3y_usd_per_hour", "reserved_3y_standard_no_upfront_usd_per_hour"), required=False, minimum=0
+        "reserved_3y", "dollars", ("reserved_3y_usd_per_hour", "reserved_3y_standard_no_upfront_usd_per_hour"), required=False, minimum=0
     ),
-    Wanted("cud_1y_month", "number", ("cud_1y_usd_per_month", "reserved_1y_usd_per_month"), required=False, minimum=0),
-    Wanted("cud_3y_month", "number", ("cud_3y_usd_per_month", "reserved_3y_usd_per_month"), required=False, minimum=0),
-    Wanted("upfront_3y_year", "number", ("annual_cost_3y_reserved_usd", "reserved_3y_all_upfront_usd_per_year"), required=False, minimum=0),
+    Wanted("cud_1y_month", "dollars", ("cud_1y_usd_per_month", "reserved_1y_usd_per_month"), required=False, minimum=0),
+    Wanted("cud_3y_month", "dollars", ("cud_3y_usd_per_month", "reserved_3y_usd_per_month"), required=False, minimum=0),
+    Wanted(
+        "upfront_3y_year", "dollars", ("annual_cost_3y_reserved_usd", "reserved_3y_all_upfront_usd_per_year"), required=False, minimum=0
+    ),
 )
 TERM_OF = (
     PriceColumn("on_demand", "on_demand"),
@@ -144,7 +146,7 @@ def read_prices(file: Path, options: PriceOptions, book: Path | None = None) -> 
     Ingested
         Tables skus, offers and sources. Machines whose accelerator is not known are left out and named in a note.
     """
-    with Sheet(file, options, nulls=("NULL", "null", "N/A", "-", "nan")) as sheet:
+    with Sheet(file, options, nulls=("NULL", "null", "N/A", "n/a", "-", "nan", "unavailable", "Unavailable")) as sheet:
         matched = convert(sheet, PRICE_COLUMNS)
         priced = [price for price in TERM_OF if price.name in matched]
         if not priced:
@@ -259,11 +261,11 @@ def _machines(rows: pd.DataFrame, book: Path | None, notes: list[str]) -> pd.Dat
     """Name machines and accelerators as the tables do; leave out what is not known."""
     skus, accelerators = known_table("skus", book), known_table("accelerators", book)
     rows = _with_accelerators(rows, skus.set_index("sku"), notes)
-    bare = rows.accelerator.isna() & rows.accelerator_count.isna()
+    bare = rows.accelerator.isna()
     if bare.any():
         facts = skus.set_index("sku")
         for column in ("accelerator", "accelerator_count", "vcpus"):
-            rows.loc[bare, column] = rows.sku[bare].map(facts[column])
+            rows.loc[bare, column] = rows.sku[bare].map(facts[column]).combine_first(rows.loc[bare, column])
         unknown = sorted(rows.sku[bare & rows.accelerator.isna()].unique())
         if unknown:
             notes.append(f"{len(unknown)} machine types are in no table skus and were left out: {_some(unknown)}.")

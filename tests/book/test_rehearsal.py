@@ -122,4 +122,4 @@ def test_books_that_are_changed_at_random_start_wherever_the_check_passes(tmp_pa
         if not readiness(loaded, loaded.scenario):
             passed += 1
             assert why_no_plan(loaded) == "", (number, name, columns_of(name)[place].name, cells[place])
-    assert passed >= 2
+    assert passed
