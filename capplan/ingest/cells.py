@@ -186,52 +186,7 @@ def convert(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
     comma = _decimal_comma(
         sheet, [matched[column.name] for column in wanted if column.kind in ("number", "money", "dollars") and column.name in matched]
     )
-    cells = []
-    for column in wanted:
-        if column.name not in matched:
-            continue
-        text = quoted(matched[column.name])
-        if column.kind == "text":
-            value, problems = text, []
-        elif column.kind in ("number", "money", "dollars"):
-            plain = (
-                _bare(text, _DOLLARS if column.kind == "dollars" else _MONEY)
-                if column.kind != "number" and not comma
-                else f"replace({text}, ',', '.')"
-                if comma
-                else text
-            )
-            value = f"try_cast({plain} as decimal(38, 12))"
-            if column.name in sheet.options.scale:
-                value = f"cast({value} * {sheet.options.scale[column.name]!r} as decimal(38, 12))"
-            remedy = "Write plain numbers without thousands separators, units or currency signs" + (
-                "." if comma else ", with a decimal point."
-            )
-            problems = [(f"{text} is not null and {value} is null", "a number is needed", remedy)]
-        elif column.kind == "clock":
-            value = _clock(text)
-            problems = [
-                (
-                    f"{text} is not null and {value} is null",
-                    "a duration is needed",
-                    "Write it like 1-02:03:04 (days-hours:minutes:seconds).",
-                )
-            ]
-        else:
-            value, problems = instant(sheet, matched[column.name])
-            years = f"{FIRST_YEAR} to {LAST_YEAR}"
-            outside = f"not ({value} between timestamp '{FIRST_YEAR}-01-01' and timestamp '{LAST_YEAR}-12-31 23:59:59.999999')"
-            problems.append(
-                (outside, f"a time in the years {years} is needed", "Correct it, or say what the numbers count: time_unit=, start=.")
-            )
-        if column.required and column.filled:
-            problems.append((f"{text} is null", "the cell must not be empty", "Fill it in or delete the row."))
-        if column.minimum is not None:
-            problems.append(
-                (f"{value} < {column.minimum:g}", f"the value must be at least {column.minimum:g}", "Correct it or delete the row.")
-            )
-        problems.append((f"contains({text}, chr(0))", "a cell must not hold a NUL character", "Export the file again: it is damaged here."))
-        cells.append(_Cell(column, matched[column.name], text, value, tuple(problems)))
+    cells = [_cell(sheet, column, matched[column.name], comma=comma) for column in wanted if column.name in matched]
     faults = _faults(sheet, cells)
     if faults:
         raise BookError(sorted(faults, key=lambda fault: fault.row), shown=SHOWN, where=sheet.file.name)
@@ -247,6 +202,46 @@ def convert(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
     chosen = ", ".join(f"cast({found.get(column.name, 'null')} as {types[column.kind]}) as {quoted(column.name)}" for column in wanted)
     sheet.connection.execute(f"create or replace view typed as select {chosen}, {FILE} as file from cells")
     return matched
+
+
+def _cell(sheet: Sheet, column: Wanted, source: str, *, comma: bool) -> _Cell:
+    """Return SQL for the value of a column of the file, and for what would be wrong with it."""
+    text = quoted(source)
+    if column.kind == "text":
+        value, problems = text, []
+    elif column.kind in ("number", "money", "dollars"):
+        plain = (
+            _bare(text, _DOLLARS if column.kind == "dollars" else _MONEY)
+            if column.kind != "number" and not comma
+            else f"replace({text}, ',', '.')"
+            if comma
+            else text
+        )
+        value = f"try_cast({plain} as decimal(38, 12))"
+        if column.name in sheet.options.scale:
+            value = f"cast({value} * {sheet.options.scale[column.name]!r} as decimal(38, 12))"
+        remedy = "Write plain numbers without thousands separators, units or currency signs" + ("." if comma else ", with a decimal point.")
+        problems = [(f"{text} is not null and {value} is null", "a number is needed", remedy)]
+    elif column.kind == "clock":
+        value = _clock(text)
+        problems = [
+            (f"{text} is not null and {value} is null", "a duration is needed", "Write it like 1-02:03:04 (days-hours:minutes:seconds).")
+        ]
+    else:
+        value, problems = instant(sheet, source)
+        years = f"{FIRST_YEAR} to {LAST_YEAR}"
+        outside = f"not ({value} between timestamp '{FIRST_YEAR}-01-01' and timestamp '{LAST_YEAR}-12-31 23:59:59.999999')"
+        problems.append(
+            (outside, f"a time in the years {years} is needed", "Correct it, or say what the numbers count: time_unit=, start=.")
+        )
+    if column.required and column.filled:
+        problems.append((f"{text} is null", "the cell must not be empty", "Fill it in or delete the row."))
+    if column.minimum is not None:
+        problems.append(
+            (f"{value} < {column.minimum:g}", f"the value must be at least {column.minimum:g}", "Correct it or delete the row.")
+        )
+    problems.append((f"contains({text}, chr(0))", "a cell must not hold a NUL character", "Export the file again: it is damaged here."))
+    return _Cell(column, source, text, value, tuple(problems))
 
 
 def _leave_out_misnamed(sheet: Sheet, wanted: Sequence[Wanted], matched: dict[str, str]) -> None:
