@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from capplan.answers.finished_plan import Plan
+from capplan.answers.placement import asked_book
 from capplan.answers.plan import first_answer_of, keep_in, quarterly_plan
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
@@ -47,7 +48,7 @@ class Column:
 
 def first_column(name: str, book: Book, scenario: Scenario) -> Column | None:
     """Answer from where the last decision left off and stop early; None where the full answer is known or nothing is left to start from."""
-    found = first_answer_of(book.with_changes(scenario.changes), scenario)
+    found = first_answer_of(asked_book(book, scenario), scenario)
     if found is None:
         return None
     measures = {"expected_usd": found.expected_usd, "bad_cases_usd": found.bad_usd, **_bought(found)}
@@ -68,7 +69,7 @@ def full_column(name: str, book: Book, scenario: Scenario, today: Signed | None 
     signed = signed_now(plan.purchases.purchases)
     measures = _measures(plan)
     if today is not None and dict(today) != dict(signed):
-        regret = keep_in(book.with_changes(scenario.changes), scenario, today)().regret_share
+        regret = keep_in(asked_book(book, scenario), scenario, today)().regret_share
         measures["todays_signatures_cost_more_usd"] = regret * measures["expected_usd"]
     return Column(name, scenario, plan.headline, measures, _firm(plan.purchases.purchases), True, signed)
 

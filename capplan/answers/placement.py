@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pandas as pd
 
 from capplan.answers.store import remembered
 from capplan.book.book import Book
 from capplan.book.scenario import PlacementAssumptions, Scenario, TrainingAssumptions
-from capplan.questions.placement import Diagnosis, Placement, diagnose_placement, place_tasks, stage_guide
+from capplan.book.tables.registry import columns_of
+from capplan.errors import CapplanError
+from capplan.questions.placement import Diagnosis, Placement, as_other_costs, as_training_runs, diagnose_placement, place_tasks, stage_guide
 from capplan.questions.placement.wording import deadline_words
 
 #: Tables that decide where tasks run.
 TABLES = ("tasks", "task_edges", "task_durations", "nodes", "links")
+
+#: Says that a book has the demand of its pipelines.
+PIPELINES = "Pipelines are demand of this plan, beside its roadmap."
+#: Column that names a row of the tables that pipelines add to.
+KEYS = {"training_runs": "run_id", "other_costs": "cost_id"}
 
 #: Models of the stage guide: small, middle and large, all in data/reference.
 GUIDE_MODELS = ("Llama-3.1-8B", "Llama-3.1-70B", "Llama-3.1-405B")
@@ -26,6 +35,40 @@ def placement_of(book: Book, scenario: Scenario) -> Placement:
         return place_tasks(tasks, book.get("task_edges"), nodes, book.get("links"), a, durations=book.get("task_durations"))
 
     return remembered("placement", book, TABLES, a, compute)
+
+
+def asked_book(book: Book, scenario: Scenario) -> Book:
+    """Return the book a plan is made for: with the scenario's what-ifs and, where `pipeline_demand` asks, the demand of its pipelines."""
+    book = book.with_changes(scenario.changes)
+    if not scenario.pipeline_demand or PIPELINES in book.notes:
+        return book
+    if "demand_scenarios" in book.own:
+        raise CapplanError(
+            "pipeline_demand adds runs to a forecast, and this book states its demand in demand_scenarios; add the work there, or set"
+            " pipeline_demand=false"
+        )
+    placed, tasks = placement_of(book, scenario), book.get("tasks")
+    begin = placed.schedule["start"].min() - pd.Timedelta(hours=float(placed.schedule["start_hours"].min()))
+    runs, moved = as_training_runs(placed.schedule, tasks, book.get("speeds")), as_other_costs(placed.transfers, begin)
+    for name, rows in (("training_runs", runs), ("other_costs", moved)):
+        own = book.get(name)
+        clash = set(own[KEYS[name]]) & set(rows[KEYS[name]])
+        if clash:
+            raise CapplanError(
+                f"{name} has a row {min(clash)} already, which pipeline_demand would add; rename it, or set pipeline_demand=false"
+            )
+        if len(rows):
+            given = {column.name: column.default for column in columns_of(name) if column.name not in rows}
+            more = rows.assign(**given).reindex(columns=own.columns).astype(own.dtypes.to_dict())
+            book = book.with_rows(name, pd.concat([own, more], ignore_index=True) if len(own) else more)
+    used = placed.schedule[placed.schedule["accelerator_hours"] > 0]
+    left = used[~(used["pipeline"] + "-" + used["task_id"]).isin(runs["run_id"])]
+    hours = f"{used['accelerator_hours'].sum() - left['accelerator_hours'].sum():,.0f} accelerator-hours"
+    paid = f"${moved['usd'].sum():,.0f}"
+    told = f"Pipelines: {len(runs)} tasks are runs of the roadmap with {hours}, and their transfers cost {paid} (pipeline_demand)."
+    names = ", ".join(left["task_id"].head(5))
+    missing = f"Pipelines: {names} name no workload with a speed on their accelerator; their demand is left out."
+    return replace(book, notes=(*book.notes, PIPELINES, told, *([missing] if len(left) else [])))
 
 
 def deadline_notes(book: Book, scenario: Scenario) -> tuple[str, ...]:

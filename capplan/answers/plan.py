@@ -11,7 +11,7 @@ import pandas as pd
 from capplan.answers.budgets import LEDGER_TABLES, Beside, book_beside, budget_notes, held_limits
 from capplan.answers.finished_plan import Plan
 from capplan.answers.headline import plan_headline
-from capplan.answers.placement import deadline_notes
+from capplan.answers.placement import asked_book, deadline_notes
 from capplan.answers.readiness import named_in_offers
 from capplan.answers.store import is_remembered, key_of, remembered
 from capplan.book.book import Book
@@ -300,7 +300,7 @@ def quarterly_plan(book: Book, scenario: Scenario | None = None, progress: Progr
         Where an input is missing or contradicts another one, or no plan exists; never a partial plan.
     """
     scenario = scenario or book.scenario
-    book = book.with_changes(scenario.changes)
+    book = asked_book(book, scenario)
     progress("forecasting demand")
     forecast = demand_of(book, scenario)
     progress("pricing accelerator-hours")

@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 
+from capplan.answers.placement import asked_book
 from capplan.answers.plan import problem_of
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
@@ -167,7 +168,7 @@ def _decided(
     book: Book, scenario: Scenario, warm: Warm | None, candidates: Sequence[Sequence[tuple[str, str, float]]] = ()
 ) -> tuple[dict[str, Any], Warm | None]:
     """Decide at one point, or hold candidate decisions there."""
-    changed = book.with_changes(scenario.changes)
+    changed = asked_book(book, scenario)
     found = decide(problem_of(changed, scenario), warm=warm, proof=QUICK)
     left = found.solution.warm or warm
     if candidates:

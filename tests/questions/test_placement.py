@@ -633,6 +633,38 @@ def test_a_pipeline_can_be_taken_as_demand_and_a_missed_deadline_stands_in_the_p
     assert note.startswith("Pipelines: No: the earliest end of tune-embedder is Fri 2027-02-05 07:37")
 
 
+def test_the_plan_takes_the_demand_of_its_pipelines_where_it_is_asked():
+    from capplan.answers.placement import asked_book, placement_of
+    from capplan.answers.plan import demand_of
+
+    book = load_book(ROOT / "data" / "enterprise")
+    off = book.scenario_with(paths=20)
+    assert asked_book(book, off) is book
+    on = off.replaced(pipeline_demand=True, placement_start="2027-02-01")
+    asked = asked_book(book, on)
+    placed = placement_of(book, on)
+    more = asked.get("training_runs").iloc[len(book.get("training_runs")) :].set_index("run_id")
+    speeds = book.get("speeds").query("accelerator == 'H100'").set_index("workload")["work_per_accelerator_hour"]
+    named = book.get("tasks").set_index("task_id")["workload"].dropna()
+    hours = placed.schedule.set_index("task_id")["accelerator_hours"]
+    due = {f"assistant-v3-{task}": hours[task] * speeds[named[task]] for task in ("pretrain", "align")}
+    assert more.loc[list(due), "quantity"].to_dict() == pytest.approx(due)
+    costs = asked.get("other_costs").iloc[len(book.get("other_costs")) :]
+    assert costs["usd"].sum() == pytest.approx(placed.transfers["usd"].sum())
+    assert costs["usd"].sum() > 0
+    # the month after the last one is zero, so that a held cost does not go on
+    assert (costs.sort_values("month").groupby("cost_id")["usd"].last() == 0).all()
+    assert set(costs["kind"]) == {"egress"}
+    assert any(note.startswith("Pipelines: ") and "runs of the roadmap" in note for note in asked.notes)
+    assert asked_book(asked, on) is asked
+    # the forecast has the work of the pipeline's alignment on top
+    without, with_it = (
+        demand_of(each, scenario).paths.query("workload == 'alignment'")["quantity"].sum() / 20
+        for each, scenario in ((book, off), (asked, on))
+    )
+    assert with_it - without == pytest.approx(more.loc[more["workload"] == "alignment", "quantity"].sum())
+
+
 def test_the_deadline_of_a_command_line_is_an_instant_in_utc():
     book = load_book(ROOT / "data" / "enterprise")
     for text in ("2027-02-05T18:00", "2027-02-05T20:00+02:00", "2027-02-05T18:00Z"):

@@ -84,6 +84,12 @@ class PlacementAssumptions(Spread):
     bandwidth_factor: float = assumption(
         1.0, "Multiplies the bandwidth of all links between nodes.", "1 = as stated.", unit="factor", gt=0, le=1000, step=0.5
     )
+    pipeline_demand: bool = assumption(
+        False,
+        "Does the plan take the tasks that name a workload as training runs on its roadmap, where and when they are placed, and what their"
+        " transfers cost as egress? Leave it off where training_runs has the same work already.",
+        "Off: a roadmap usually holds the runs already.",
+    )
     added_node_kind: str | None = assumption(
         None, "Kind of node that is added; empty = the first kind with accelerators.", "The slider says how many."
     )

@@ -17,6 +17,7 @@ import pandas as pd
 from capplan.answers.finished_plan import Plan
 from capplan.answers.flips import find_flips
 from capplan.answers.gaps import gap_note, no_gaps, rank_gaps
+from capplan.answers.placement import asked_book
 from capplan.answers.plan import quarterly_plan
 from capplan.answers.store import shared_answers
 from capplan.answers.sums import spend
@@ -203,8 +204,9 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
             write_table(frame, draft / "tables" / f"{name}.csv")
         for name, chart in view.charts.items():
             write_chart(chart, draft / "charts" / name)
-        gaps = no_gaps() if depth == "quick" else rank_gaps(book, scenario, steps)
-        flips = find_flips(book, scenario, steps) if scenario.flip_search else None
+        asked = asked_book(book, scenario)
+        gaps = no_gaps() if depth == "quick" else rank_gaps(asked, scenario, steps)
+        flips = find_flips(asked, scenario, steps) if scenario.flip_search else None
         warnings = tuple(filter(None, (gap_note(gaps), *plan.warnings)))
         (draft / "plan.html").write_text(plan_page(plan, book, view, gaps, flips, warnings, last), encoding="utf-8")
         if depth != "quick":

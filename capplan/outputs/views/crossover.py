@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from capplan.answers.crossover import crossover_of
+from capplan.answers.placement import asked_book
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.outputs import charts
@@ -33,7 +34,7 @@ FIELDS = (
 
 def show_crossover(book: Book, scenario: Scenario) -> View:
     """Show whether, from which volume and from when on hosting a model is cheaper than calling an API."""
-    book = book.with_changes(scenario.changes)
+    book = asked_book(book, scenario)
     name, answer = crossover_of(book, scenario)
     pictures = {"volume": _volume(name, answer), "quarters": _quarters(name, answer), "ways": _ways(name, answer)}
     if len(answer.starts):

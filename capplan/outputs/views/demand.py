@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from capplan.answers.demand import backtest_of
+from capplan.answers.placement import asked_book
 from capplan.answers.plan import demand_of
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
@@ -44,7 +45,7 @@ COLUMNS = {
 
 def show_demand(book: Book, scenario: Scenario) -> View:
     """Show how much work will come, how sure that is, and how good such forecasts were."""
-    book = book.with_changes(scenario.changes)
+    book = asked_book(book, scenario)
     forecast = demand_of(book, scenario)
     names = tuple(sorted(forecast.paths["workload"].unique()))
     picked = _picked(scenario.shown_workloads, names)

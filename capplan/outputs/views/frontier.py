@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from capplan.answers.placement import asked_book
 from capplan.answers.plan import frontier_of
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
@@ -12,7 +13,7 @@ from capplan.text import money
 
 def show_frontier(book: Book, scenario: Scenario) -> View:
     """Show the best plan at each weight of the bad cases: expected cost against CVaR."""
-    book = book.with_changes(scenario.changes)
+    book = asked_book(book, scenario)
     found = frontier_of(book, scenario)
     table = found.table
     points = table.assign(label=[f"Weight {weight:.2g}" for weight in table["risk_weight"]])

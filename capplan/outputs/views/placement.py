@@ -20,6 +20,7 @@ FIELDS = (
     "added_nodes",
     "added_node_kind",
     "placement_objective",
+    "pipeline_demand",
     "deadline",
     "placement_method",
     "shared_links",

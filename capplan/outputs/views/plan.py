@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from capplan.answers.finished_plan import Plan
+from capplan.answers.placement import asked_book
 from capplan.answers.plan import first_answer_of, headroom_of, hindsight_of, purchases_of, quarterly_plan, work_of
 from capplan.answers.sums import spend
 from capplan.book.book import Book
@@ -85,7 +86,7 @@ def _capacity_chart(book: Book, plan_capacity: pd.DataFrame, purchases: pd.DataF
 
 def show_procurement(book: Book, scenario: Scenario) -> View:
     """Show what to buy each quarter, and what the alternatives would have cost."""
-    book = book.with_changes(scenario.changes)
+    book = asked_book(book, scenario)
     bought = purchases_of(book, scenario)
     need = accelerators_needed(work_of(book, scenario), bought.dispatch)
     others = bought.alternatives.assign(label=bought.alternatives["name"].map(words))
@@ -142,7 +143,7 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
 
 def show_procurement_at_once(book: Book, scenario: Scenario) -> View | None:
     """Show a first answer while a slider moves: what would be bought; None where the full answer is at hand."""
-    book = book.with_changes(scenario.changes)
+    book = asked_book(book, scenario)
     found = first_answer_of(book, scenario)
     if found is None or found.capacity.empty:
         return None

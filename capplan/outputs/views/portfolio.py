@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from capplan.answers.placement import asked_book
 from capplan.answers.portfolio import portfolio_of
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
@@ -20,7 +21,7 @@ KEY = ["accelerator", "geography"]
 
 def show_portfolio(book: Book, scenario: Scenario) -> View:
     """Show how much of each pool's load to reserve, and on which terms."""
-    book = book.with_changes(scenario.changes)
+    book = asked_book(book, scenario)
     answer = portfolio_of(book, scenario)
     gain = answer.terms.groupby(KEY)["saving_usd_per_year"].max() if len(answer.terms) else pd.Series(dtype=float)
     sizes = answer.pools.set_index(KEY)["usd_per_year"]

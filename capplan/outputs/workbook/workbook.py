@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from capplan.answers.finished_plan import Plan
+from capplan.answers.placement import asked_book
 from capplan.book.book import Book
 from capplan.book.scenario import LedgerAssumptions
 from capplan.outputs.workbook.assumptions import SHEETS, Draft, write_assumptions, write_sources
@@ -31,7 +32,7 @@ INERT = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_num
 
 def priced_plan(plan: Plan, book: Book) -> priced.Priced:
     """Take a plan's ledger apart into quantities and prices."""
-    book = book.with_changes(plan.scenario.changes)
+    book = asked_book(book, plan.scenario)
     tables = {name: book.get(name) for name in ("commitments", "sites", "spend_agreements", "fx", "other_costs")}
     a = plan.scenario.section(LedgerAssumptions)
     return priced.priced_ledger(plan.ledger, plan.purchases.purchases, plan.purchases.dispatch, a, **tables)
@@ -80,7 +81,7 @@ def write_workbook(plan: Plan, book: Book, path: Path, behind: dict[str, pd.Data
     import xlsxwriter
 
     taken_apart = priced_plan(plan, book)
-    book = book.with_changes(plan.scenario.changes)
+    book = asked_book(book, plan.scenario)
     with xlsxwriter.Workbook(str(path), {**INERT, "default_date_format": "yyyy-mm-dd"}) as workbook:
         # A file's date is the plan's, so that equal plans are equal files.
         workbook.set_properties(

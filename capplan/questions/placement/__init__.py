@@ -2,7 +2,7 @@
 
 from capplan.questions.placement.deadline import Deadline
 from capplan.questions.placement.diagnose_placement import Diagnosis, diagnose_placement
-from capplan.questions.placement.pipeline_demand import as_training_runs, demand_by_stage, egress
+from capplan.questions.placement.pipeline_demand import as_other_costs, as_training_runs, demand_by_stage, egress
 from capplan.questions.placement.place_tasks import Placement, place_tasks
 from capplan.questions.placement.stage_guide import stage_guide
 
@@ -10,6 +10,7 @@ __all__ = [
     "Deadline",
     "Diagnosis",
     "Placement",
+    "as_other_costs",
     "as_training_runs",
     "demand_by_stage",
     "diagnose_placement",

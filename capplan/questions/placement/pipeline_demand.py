@@ -43,6 +43,22 @@ def egress(transfers: pd.DataFrame, start: pd.Timestamp) -> pd.DataFrame:
     return table.groupby(["quarter", "link"], as_index=False, sort=False)[["data_gb", "usd"]].sum()
 
 
+def as_other_costs(transfers: pd.DataFrame, start: pd.Timestamp) -> pd.DataFrame:
+    """Write what is paid for moved data as rows of the table other_costs, so that a plan can book it.
+
+    Returns
+    -------
+    DataFrame
+        [cost_id, month, kind, usd], a line for each link; the month after its last one is zero, so that nothing goes on.
+    """
+    paid = transfers[transfers["usd"] > 0]
+    months = (start + pd.to_timedelta(paid["start_hours"], unit="h")).dt.to_period("M").dt.to_timestamp()
+    rows = paid.assign(month=months, cost_id="pipelines: " + paid["link"]).groupby(["cost_id", "month"], as_index=False)["usd"].sum()
+    after = rows.groupby("cost_id", as_index=False)["month"].max()
+    after = after.assign(month=after["month"] + pd.DateOffset(months=1), usd=0.0)
+    return pd.concat([rows, after], ignore_index=True).assign(kind="egress").sort_values(["cost_id", "month"], ignore_index=True)
+
+
 def as_training_runs(schedule: pd.DataFrame, tasks: pd.DataFrame, speeds: pd.DataFrame) -> pd.DataFrame:
     """Write tasks that name a workload as rows of the table training_runs, so that a plan can take them as demand.
 
