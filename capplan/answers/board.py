@@ -87,15 +87,16 @@ def _measures(plan: Plan) -> dict[str, float]:
 
 
 def _bought(found: FirstAnswer | Purchases) -> dict[str, float]:
-    """Return what is signed now and later, and the share of work that nothing serves."""
+    """Return what is signed now and later, and the share of work that nothing serves, of the class that lacks most."""
     purchases, dispatch = found.purchases, found.dispatch
     firm = purchases[purchases["firm"].astype(bool)]
-    hours = dispatch.groupby("source")["expected_accelerator_hours"].sum()
+    asked = dispatch.groupby("class")["expected_work"].sum()
+    undone = dispatch[dispatch["source"] == "shortfall"].groupby("class")["expected_work"].sum().reindex(asked.index).fillna(0.0)
     return {
         "contracts_to_sign": float(len(firm)),
         "signed_now_usd": float(firm["usd"].sum()),
         "accelerators_bought": float(purchases["accelerators"].sum()),
-        "unserved_share": float(hours.get("shortfall", 0.0) / hours.sum()) if hours.sum() else 0.0,
+        "unserved_share": float((undone / asked).max()) if (asked > 0).any() else 0.0,
     }
 
 

@@ -12,6 +12,7 @@ from capplan.errors import CapplanError
 from capplan.questions.ledger.tokens import service_usd, withdrawal_notes
 from capplan.questions.serving import Serving, plan_serving
 from capplan.questions.serving.choice import cheapest_hours
+from capplan.questions.serving.hosted import host_service
 
 #: Tables the answer rests on.
 TABLES = (
@@ -65,6 +66,43 @@ def serving_of(book: Book, scenario: Scenario) -> tuple[Serving, tuple[str, ...]
 
     key = f"serving-{prices.digest()}-{','.join((*scenario.geographies, *scenario.providers))}"
     return remembered(key, book, TABLES, a, compute), tuple(notes)
+
+
+def speeds_under_targets(book: Book, scenario: Scenario, workload: str, factor: float) -> dict[str, float]:
+    """Say what a service's accelerators do in an hour if its latency targets are multiplied, as a share of now; none that cannot keep them.
+
+    A looser target never slows one down and a tighter one never speeds it up: where the choice of batch makes it look so, 1 stands.
+    """
+    table = book.need("services", "The latency target").merge(book.get("workloads"), on="workload", how="left", suffixes=("", "_workload"))
+    row = table[table["workload"] == workload].iloc[0]
+    usage, runs, models, accelerators = (book.get(name) for name in ("usage", "serving_runs", "models", "accelerators"))
+    prices = cheapest_hours(prices_of(book, scenario), scenario.geographies, scenario.providers)
+
+    def done(times: float) -> pd.Series:
+        aimed = row.copy()
+        for name in ("first_token_seconds_p95", "token_seconds_p95"):
+            aimed[name] = row[name] * times
+        found = host_service(
+            aimed,
+            usage,
+            runs,
+            models,
+            accelerators,
+            prices,
+            book.get("speeds"),
+            scenario.section(ServingAssumptions),
+            surfaces=book.get("surfaces"),
+            latency_parts=book.get("latency_parts"),
+        )
+        return found.choices.groupby("accelerator")["requests_per_accelerator_hour"].max()
+
+    before = done(1.0)
+    try:
+        after = done(factor)
+    except CapplanError:
+        return {}
+    share = (after / before).dropna()
+    return {str(name): float(min(each, 1.0) if factor < 1 else max(each, 1.0)) for name, each in share.items()}
 
 
 def _api_prices(book: Book, services: pd.DataFrame, scenario: Scenario) -> tuple[dict[str, float], list[str]]:

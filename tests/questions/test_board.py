@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -13,6 +14,7 @@ import yaml
 from capplan import load_book
 from capplan.answers.board import compared, first_column, full_column
 from capplan.answers.plan import problem_of, purchases_of
+from capplan.answers.serving import speeds_under_targets
 from capplan.errors import CapplanError, ScenarioError
 from capplan.outputs.lab.cards import CARDS, EVERYTHING, _next_generation
 from capplan.questions.procurement.decide import decide
@@ -84,6 +86,7 @@ LAWS = [
     ("No capital is spent", 0, "", +1),
     ("A new generation is faster:", 2, "year", -1),
     ("Work that must be served:", 100, "", +1),
+    ("Nothing new is signed for", 1, "", +1),
 ]
 
 
@@ -105,6 +108,15 @@ def test_demand_by_hand(book):
     assert 0.95 * 438_000 < cost(book, bare.replaced(risk_weight=0.0)) < 438_000
     one = BY_NAME["Demand changes by"].ask(book, bare, 30, "chat")
     assert cost(book, one) == pytest.approx(1.15 * cost(book, bare), rel=1e-6)
+
+
+def test_what_is_left_undone_by_hand(book):
+    """With no contract and nothing by the hour all work is left undone; with plenty, none is."""
+    only = book.scenario.replaced(
+        changes=("remove commitment held", "remove offers where term=spot", "remove offers where term=reserved_1y")
+    )
+    assert full_column("none", book, only.replaced(on_demand_accelerators=0.0)).measures["unserved_share"] == 1.0
+    assert full_column("plenty", book, only).measures["unserved_share"] == 0.0
 
 
 def test_a_quote_by_hand(book):
@@ -129,8 +141,65 @@ def test_a_new_generation_is_bought_no_sooner_than_it_can_be_had(book):
     scenario = asked(book, "A new generation is faster:", 8, "year")
     bought = purchases_of(book.with_changes(scenario.changes), scenario).purchases
     assert set(bought.loc[bought["accelerator"] == "next after H100", "quarter"]) == {"2027Q2"}
-    with pytest.raises(ScenarioError, match="'hour' is not in the book"):
-        asked(book, "A new generation is faster:", 8, "hour")
+
+
+def test_a_generation_by_the_hour_serves_from_its_quarter_on(book):
+    """Twice as fast from the second of two like quarters: three quarters of the cost."""
+    bare = book.scenario.replaced(
+        changes=("remove commitment held", "remove offers where term=spot", "remove offers where term=reserved_1y")
+    )
+    faster = BY_NAME["A new generation is faster:"].ask(book, bare, 2, "hour")
+    assert cost(book, faster) == pytest.approx(0.75 * cost(book, bare), rel=0.01)
+
+
+def test_nothing_is_signed_while_one_waits(book):
+    wanted = purchases_of(book, book.scenario).purchases
+    assert wanted["firm"].any()
+    scenario = asked(book, "Nothing new is signed for", 1)
+    found = purchases_of(book.with_changes(scenario.changes), scenario).purchases
+    assert not found["firm"].any()
+    assert set(found["quarter"]) <= {"2027Q2"}
+
+
+def test_a_quote_states_term_prepayment_and_lot(book):
+    card = BY_NAME["This quote instead:"]
+    given = {"term": "reserved_3y", "prepaid": 25, "lot": 3}
+    changed = book.with_changes(card.ask(book, book.scenario, 9, "hour", given).changes).offers.set_index("offer_id")
+    assert "hour" not in changed.index
+    row = changed.loc["quote-hour"]
+    assert (row["term"], row["term_months"], row["upfront_share"], row["lot_machines"]) == ("reserved_3y", 36, 0.25, 3)
+    assert (row["negotiated_usd_per_hour"], row["usd_per_hour"], row["discounts"]) == (9, 40, "units")
+    assert card.title(9, "hour", given) == "This quote instead hour 9 USD/h, reserved_3y, 25 % prepaid, 3 machines lot"
+    same, larger = (cost(book, card.ask(book, book.scenario, 15, "year", {"lot": lot})) for lot in (1, 2))
+    assert larger >= same * (1 - 2e-4), "a larger lot never costs less"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"term": "for ever"}, "This quote instead: term 'for ever': impossible; choose same term, reserved_1y"),
+        ({"prepaid": 130}, "This quote instead: prepaid 130 %: impossible; give 0 to 100"),
+        ({"lot": 1.5}, "This quote instead: lot 1.5 machines: impossible; give a whole number"),
+    ],
+)
+def test_an_impossible_quote_says_which_entry(book, given, said):
+    with pytest.raises(ScenarioError, match=re.escape(said)):
+        BY_NAME["This quote instead:"].ask(book, book.scenario, 10, "year", given)
+    with pytest.raises(ScenarioError, match="give a term"):
+        BY_NAME["This quote instead:"].ask(book, book.scenario, 10, "hour", {"lot": 2})
+
+
+def test_a_tighter_target_never_serves_more():
+    example = load_book(ROOT / "data" / "enterprise")
+    card, name = BY_NAME["Latency targets change by"], "chat"
+    picks = card.picks(example)
+    name = name if name in picks else picks[0]
+    tight, same, loose = (speeds_under_targets(example, example.scenario, name, factor) for factor in (0.6, 1.0, 2.0))
+    assert set(tight) <= set(same) <= set(loose)
+    assert set(same.values()) == {1.0}
+    assert all(share <= 1.0 for share in tight.values())
+    assert all(share >= 1.0 for share in loose.values())
+    assert any(share != 1.0 for share in (*tight.values(), *loose.values())) or tight.keys() != loose.keys()
 
 
 @pytest.mark.parametrize(
@@ -185,14 +254,15 @@ def test_a_column_says_what_a_run_without_a_person_says(book, tmp_path):
     assert found["headline"] == column.headline
     tables = {name: pd.DataFrame(rows) for name, rows in found["tables"].items()}
     plan, ledger, bought = tables["alternatives"].set_index("name").loc["plan"], tables["ledger"], tables["purchases"]
-    hours = tables["dispatch"].groupby("source")["expected_accelerator_hours"].sum()
+    dispatch = tables["dispatch"]
+    undone = dispatch["expected_work"].where(dispatch["source"] == "shortfall", 0.0).groupby(dispatch["class"]).sum()
     said = {
         "expected_usd": plan["expected_usd"],
         "bad_cases_usd": plan["cvar_usd"],
         "contracts_to_sign": bought["firm"].sum(),
         "signed_now_usd": bought.loc[bought["firm"], "usd"].sum(),
         "accelerators_bought": bought["accelerators"].sum(),
-        "unserved_share": hours.get("shortfall", 0.0) / hours.sum(),
+        "unserved_share": (undone / dispatch.groupby("class")["expected_work"].sum()).max(),
     }
     for view in ("p_and_l", "cash"):
         years = ledger[ledger["view"] == view].groupby("fiscal_year")["amount"].sum()

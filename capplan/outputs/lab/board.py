@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from capplan.errors import CapplanError
 from capplan.outputs import charts
 from capplan.outputs.lab.background import Background, Runs
 from capplan.outputs.lab.board_table import board_chart, board_html, comparison_html, scenario_text, workbook_bytes
-from capplan.outputs.lab.cards import CARDS, Card
+from capplan.outputs.lab.cards import CARDS, Card, Entry
 from capplan.outputs.lab.explore import error_text, file_name
 from capplan.outputs.lab.given import hand_over, somebody_is_there
 from capplan.outputs.views.view import NO_MATHEMATICS
@@ -99,7 +99,7 @@ class Board(ipywidgets.VBox):
             self.add_class(name)
         self._put(Asked(TODAY, scenario))
 
-    def ask(self, name: str, number: float = 0.0, pick: str = "") -> None:
+    def ask(self, name: str, number: float = 0.0, pick: str = "", given: Mapping[str, float | str] | None = None) -> None:
         """Ask a card's question on top of the chosen column, as a click on it does."""
         card = next(card for card in CARDS if card.name == name)
         if _stamp(self._book.path) != self._stamp:
@@ -107,8 +107,8 @@ class Board(ipywidgets.VBox):
                 "The book has changed on disk since it was loaded: press Reload the book; the answers on the board are those of before."
             )
         ground = next((asked for asked in self.asked if asked.title == self.onto.value), self.asked[0])
-        scenario = card.ask(self._book, ground.scenario, number, pick)
-        title = card.title(number, pick) + (f", on top of: {ground.title}" if ground.title != TODAY else "")
+        scenario = card.ask(self._book, ground.scenario, number, pick, given)
+        title = card.title(number, pick, given) + (f", on top of: {ground.title}" if ground.title != TODAY else "")
         self._book.with_changes(scenario.changes)
         before = next((asked for asked in self.asked if asked.title == title), None)
         if before is not None and before.state in ("computing", "first answer"):
@@ -171,12 +171,18 @@ class Board(ipywidgets.VBox):
         )
         picks = card.picks(self._book) if card.picks else ()
         pick = ipywidgets.Dropdown(options=picks, layout=ipywidgets.Layout(width="150px"), tooltip=card.name) if card.picks else None
+        more = {entry.name: _entry(card, entry) for entry in card.more}
         button.disabled = bool(card.picks and not picks)
-        button.on_click(
-            lambda _: self._pressed(lambda: self.ask(card.name, number.value if number else 0.0, str(pick.value) if pick else ""))
-        )
+
+        def asked() -> None:
+            given = {name: part.value for name, part in more.items()}
+            self.ask(card.name, number.value if number else 0.0, str(pick.value) if pick else "", given)
+
+        button.on_click(lambda _: self._pressed(asked))
         unit = ipywidgets.HTML(html.escape(card.unit))
-        row = ipywidgets.HBox([part for part in (button, number, unit if card.unit else None, pick) if part is not None])
+        said = [(ipywidgets.HTML(html.escape(f"{entry.name} {entry.unit}".strip())), more[entry.name]) for entry in card.more]
+        parts = [button, number, unit if card.unit else None, pick, *(part for pair in said for part in pair)]
+        row = ipywidgets.HBox([part for part in parts if part is not None], layout=ipywidgets.Layout(flex_flow="row wrap"))
         row.layout.flex = "0 0 auto"
         return row, number, pick
 
@@ -239,6 +245,15 @@ class Board(ipywidgets.VBox):
         self.comparison.value = ""
         self._put(Asked(TODAY, self._today))
         return "The book was read again."
+
+
+def _entry(card: Card, entry: Entry) -> ipywidgets.Widget:
+    """Build what one more entry of a card is put into."""
+    look = {
+        "tooltip": f"{card.name} {entry.name} {entry.unit}".strip(),
+        "layout": ipywidgets.Layout(width="110px" if entry.options else "70px"),
+    }
+    return ipywidgets.Dropdown(options=entry.options, **look) if entry.options else ipywidgets.FloatText(value=entry.start, **look)
 
 
 def _stamp(folder: Path) -> tuple[tuple[str, int, int], ...]:

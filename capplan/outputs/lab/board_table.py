@@ -30,6 +30,7 @@ _NAMES = {
     "expected_usd": "Cost in expectation (USD)",
     "todays_signatures_cost_more_usd": "Signing today's plan under it costs more (USD)",
     "bad_cases_usd": "In the bad cases (USD)",
+    "unserved_share": "Work left undone, of the kind that lacks most (%)",
 }
 
 

@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import pandas as pd
+
+from capplan.answers.serving import speeds_under_targets
 from capplan.book.book import Book
 from capplan.book.changes import Change, quoted
 from capplan.book.scenario import Scenario
+from capplan.contract_kinds import USAGE_TERMS
 from capplan.errors import ScenarioError
 from capplan.units import quarter_start
 
 EVERYTHING = "all work"
 Picks = Callable[[Book], Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One more thing that a question asks for: a number within bounds, or one of some words.
+
+    Parameters
+    ----------
+    name, unit
+        What it is, and what it counts.
+    start, low, high
+        Where a number stands at first, and its bounds.
+    options
+        Words to choose from, the first one at first; empty for a number.
+    """
+
+    name: str
+    unit: str = ""
+    start: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -35,6 +62,8 @@ class Card:
         {share} (number / 100) in them.
     made
         Return further what-ifs from the book, its scenario, the number and what was picked.
+    more
+        What it asks for beside the number.
     factor, share
         Assumption that is multiplied by 1 + number / 100; assumption that becomes number / 100.
     """
@@ -46,23 +75,26 @@ class Card:
     high: float = 0.0
     picks: Picks | None = None
     lines: tuple[str, ...] = ()
-    made: Callable[[Book, Scenario, float, str], Sequence[Change]] | None = None
+    made: Callable[..., Sequence[Change]] | None = None
+    more: tuple[Entry, ...] = ()
     factor: str = ""
     share: str = ""
 
-    def ask(self, book: Book, scenario: Scenario, number: float = 0.0, pick: str = "") -> Scenario:
+    def ask(
+        self, book: Book, scenario: Scenario, number: float = 0.0, pick: str = "", given: Mapping[str, float | str] | None = None
+    ) -> Scenario:
         """Return the scenario that the question means, on top of another one.
 
         Raises
         ------
         ScenarioError
-            Where the number or the pick is impossible: which card, what came, what is allowed.
+            Where a number or the pick is impossible: which card, what came, what is allowed.
         """
         known = self.picks(book) if self.picks else ()
-        if self.unit and not self.low <= number <= self.high:
-            raise ScenarioError(f"{self.name} {number:g} {self.unit}: impossible; give {self.low:g} to {self.high:g}")
-        if self.unit in ("quarters", "days") and number != int(number):
-            raise ScenarioError(f"{self.name} {number:g} {self.unit}: impossible; give a whole number")
+        entries = {entry.name: (given or {}).get(entry.name, entry.options[0] if entry.options else entry.start) for entry in self.more}
+        _check(self.name, number, Entry("", self.unit, self.start, self.low, self.high) if self.unit else None)
+        for entry in self.more:
+            _check(f"{self.name} {entry.name}", entries[entry.name], entry)
         if self.picks and pick not in known:
             raise ScenarioError(f"{self.name}: {pick!r} is not in the book" if known else f"{self.name}: the book has nothing to pick from")
         values = {
@@ -82,14 +114,32 @@ class Card:
             else {}
         )
         changes = [Change.model_validate(line.format(**values)) for line in self.lines] + list(
-            self.made(book, scenario, number, pick) if self.made else ()
+            self.made(book, scenario, number, pick, **entries) if self.made else ()
         )
         return scenario.replaced(**moved, changes=(*scenario.changes, *changes)) if changes else scenario.replaced(**moved)
 
-    def title(self, number: float, pick: str = "") -> str:
+    def title(self, number: float, pick: str = "", given: Mapping[str, float | str] | None = None) -> str:
         """Name the column that answers."""
         size = f"{number:+g}" if self.low < 0 else f"{number:g}"
-        return " ".join(part for part in (self.name.rstrip(":"), pick, f"{size} {self.unit}" if self.unit else "") if part)
+        said = " ".join(part for part in (self.name.rstrip(":"), pick, f"{size} {self.unit}" if self.unit else "") if part)
+        more = [value if isinstance(value, str) else f"{value:g} {_UNITS[name]} {name}" for name, value in (given or {}).items()]
+        return ", ".join((said, *more))
+
+
+def _check(what: str, value: float | str, entry: Entry | None) -> None:
+    """Refuse what an entry cannot be."""
+    if entry is None:
+        return
+    if entry.options:
+        if value not in entry.options:
+            raise ScenarioError(f"{what} {value!r}: impossible; choose {', '.join(entry.options)}")
+        return
+    if isinstance(value, str) or not entry.low <= value <= entry.high:
+        raise ScenarioError(
+            f"{what} {value if isinstance(value, str) else f'{value:g}'} {entry.unit}: impossible; give {entry.low:g} to {entry.high:g}"
+        )
+    if entry.unit in ("quarters", "days", "machines") and value != int(value):
+        raise ScenarioError(f"{what} {value:g} {entry.unit}: impossible; give a whole number")
 
 
 def _names(table: str, column: str) -> Picks:
@@ -159,10 +209,83 @@ def _api_prices(book: Book, _: Scenario, percent: float, pick: str) -> Sequence[
     return [Change(table="api_contracts", where={"workload": pick}, column=name, multiply=1 + percent / 100) for name in stated]
 
 
-def _bought(book: Book) -> Sequence[str]:
-    """List the offers that are signed or bought: what is rented by the hour has no first day."""
+SAME_TERM = "same term"
+#: What a quote states beside its price.
+QUOTE = (
+    Entry("term", options=(SAME_TERM, "reserved_1y", "reserved_3y")),
+    Entry("prepaid", "%", 0, 0, 100),
+    Entry("lot", "machines", 1, 1, 100_000),
+)
+_UNITS = {entry.name: entry.unit for entry in QUOTE}
+
+
+def _quoted(book: Book) -> Sequence[str]:
     offers = book.get("offers")
-    return tuple(offers.loc[~offers["term"].isin(["on_demand", "spot"]), "offer_id"])
+    return tuple(offers.loc[~offers["term"].isin(["owned", "capacity_block"]), "offer_id"])
+
+
+def _quote(book: Book, _: Scenario, usd: float, pick: str, *, term: str, prepaid: float, lot: float) -> Sequence[Change]:
+    """Put a quote in the place of an offer: its price, and its own term, prepayment and lot."""
+    offer = book.get("offers").set_index("offer_id").loc[pick]
+    said: dict[str, Any] = {"offer_id": f"quote-{pick}", "negotiated_usd_per_hour": usd}
+    if term != SAME_TERM and term != offer["term"]:
+        said |= {"term": term, "term_months": {"reserved_1y": 12, "reserved_3y": 36}[term]}
+    if said.get("term", offer["term"]) not in USAGE_TERMS:
+        said |= {"upfront_share": prepaid / 100, "lot_machines": int(lot)}
+        said |= {"discounts": "units", "guarantees_capacity": True} if offer["term"] in USAGE_TERMS else {}
+    elif prepaid or lot != 1:
+        raise ScenarioError(f"This quote instead: {pick} is rented by the hour, which is neither prepaid nor bought in lots; give a term")
+    return [Change(table="offers", like=pick, add=said), Change(table="offers", where={"offer_id": pick}, remove=True)]
+
+
+def _wait(book: Book, scenario: Scenario, quarters: float, _: str) -> Sequence[Change]:
+    """Sign nothing new for some quarters: no offer can be had so soon that it would have to be signed before."""
+    offers = book.get("offers")
+    offers = offers[~offers["term"].isin(USAGE_TERMS)]
+    careful = offers["lead_time_days_p90"].fillna(offers["lead_time_days_p50"]) - offers["lead_time_days_p50"]
+    until = pd.Timestamp(scenario.as_of) + pd.DateOffset(months=3 * int(quarters)) + pd.Timedelta(days=scenario.approval_days)
+    opens = until + pd.to_timedelta(careful, unit="D").dt.ceil("D")
+    later = offers["available_from"].notna() & (offers["available_from"] >= opens)
+    blocks = (offers["term"] == "capacity_block") & ~later
+    gone = [Change(table="offers", where={"offer_id": name}, remove=True) for name in offers.loc[blocks, "offer_id"]]
+    days = opens[~later & ~blocks].groupby(offers["term"]).max()
+    kept = offers[later & offers["term"].isin(days.index)]
+    lines = [
+        Change(table="offers", where={"term": str(term)}, column="available_from", set=f"{day:%Y-%m-%d}") for term, day in days.items()
+    ]
+    back = [
+        Change(table="offers", where={"offer_id": row.offer_id}, column="available_from", set=f"{row.available_from:%Y-%m-%d}")
+        for row in kept.itertuples()
+    ]
+    return [*gone, *lines, *back]
+
+
+def _served(book: Book) -> Sequence[str]:
+    """List the hosted services with a latency target."""
+    if "services" not in book.own:
+        return ()
+    services, hosts = book.get("services"), book.get("workloads").set_index("workload")["host"]
+    aimed = services[["first_token_seconds_p95", "token_seconds_p95"]].notna().any(axis=1)
+    return tuple(services.loc[aimed & services["workload"].map(hosts).isin(["self", "either"]), "workload"])
+
+
+def _latency(book: Book, scenario: Scenario, percent: float, pick: str) -> Sequence[Change]:
+    """Change a service's targets, and with them what one accelerator serves within them."""
+    factor = 1 + percent / 100
+    row = book.get("services").set_index("workload").loc[pick]
+    aimed = [name for name in ("first_token_seconds_p95", "token_seconds_p95") if pd.notna(row[name])]
+    targets = [Change(table="services", where={"workload": pick}, column=name, multiply=factor) for name in aimed]
+    shares = speeds_under_targets(book, scenario, pick, factor)
+    known = book.get("speeds").query("workload == @pick")["accelerator"]
+    if not set(known) & set(shares):
+        raise ScenarioError(f"Latency targets change by {percent:+g} %: no accelerator of {pick} can keep them; give a looser one")
+    lines = [
+        Change(table="speeds", where={"workload": pick, "accelerator": name}, column="work_per_accelerator_hour", multiply=shares[name])
+        if name in shares
+        else Change(table="speeds", where={"workload": pick, "accelerator": name}, remove=True)
+        for name in known
+    ]
+    return [*targets, *lines]
 
 
 _RUNS, _OFFERS, _CONTRACTS = _names("training_runs", "run_id"), _names("offers", "offer_id"), _names("commitments", "commitment_id")
@@ -172,20 +295,21 @@ CARDS = (
     Card("Demand changes by", "%", 30, -90, 900, _work, made=_demand),
     Card("Budgets change by", "%", -15, -100, 200, factor="budget_factor"),
     Card("Unsigned prices change by", "%", -20, -90, 900, factor="price_factor"),
-    Card("This quote instead:", "USD/h", 10, 0.001, 100_000, _OFFERS, ("offers.{pick} set negotiated_usd_per_hour {number}",)),
-    Card("This quote is prepaid:", "%", 25, 0, 100, _OFFERS, ("offers.{pick} set upfront_share {share}",)),
+    Card("This quote instead:", "USD/h", 10, 0.001, 100_000, _quoted, made=_quote, more=QUOTE),
+    Card("Nothing new is signed for", "quarters", 1, 1, 8, made=_wait),
     Card("A run slips by", "quarters", 2, 1, 12, _RUNS, ("shift training_runs.{pick} {whole} quarters",)),
     Card("A run is dropped:", picks=_RUNS, lines=("remove training_runs.{pick}",)),
     Card("Spot prices are multiplied by", "times", 2, 0.01, 100, lines=_SPOT),
     Card("Spot is gone", lines=("remove offers where term=spot",)),
     Card("No capital is spent", lines=("add limit {{limit_id: no-capex, kind: budget_usd, amount: 0, measure: capex}}",)),
     Card("Deliveries slip by", "days", 90, 1, 1000, made=_late),
-    Card("A new generation is faster:", "times", 2, 0.1, 100, _bought, made=_next_generation),
+    Card("A new generation is faster:", "times", 2, 0.1, 100, _OFFERS, made=_next_generation),
     Card("A contract is extended by", "quarters", 4, 1, 12, _CONTRACTS, ("shift commitments.{pick} end {whole} quarters",)),
     Card("A contract lapses:", picks=_CONTRACTS, lines=("commitments.{pick} set renews false",)),
     Card("A contract renews:", picks=_CONTRACTS, lines=("commitments.{pick} set renews true",)),
     Card("API prices change by", "%", -50, -99, 900, _either, made=_api_prices),
     Card("No API for", picks=_either, lines=("workloads.{pick} set host self",)),
+    Card("Latency targets change by", "%", -30, -90, 900, _served, made=_latency),
     Card("Bad cases weigh", "%", 50, 0, 100, share="risk_weight"),
     Card("Work that must be served:", "%", 99, 0, 100, share="service_level_share"),
 )

@@ -25,6 +25,7 @@ from capplan.questions.procurement.supply.instalments import checked_instalments
 from capplan.questions.procurement.supply.market import Market, build_market
 from capplan.questions.procurement.supply.successors import with_generations
 from capplan.questions.procurement.supply.tiers import checked_tiers
+from capplan.questions.procurement.supply.windows import with_windows
 from capplan.questions.procurement.work.load import Work, lay_out, named_places
 from capplan.questions.procurement.work.service_levels import hold_level, level_notes
 from capplan.questions.procurement.work.states import States, cut_points, known_states, with_states
@@ -63,8 +64,11 @@ class Decided(Stated):
 def state_problem(problem: Problem) -> Stated:
     """Build the purchase program."""
     problem, arrivals = with_generations(problem)
-    a, demand, classes, offers = problem.assumptions, problem.demand, problem.classes, problem.offers
-    caps = not_there_yet(known_limits(problem.limits, problem.sites, a), arrivals, quarter_range(a.first_quarter, a.horizon_quarters))
+    a, demand, classes = problem.assumptions, problem.demand, problem.classes
+    quarters = quarter_range(a.first_quarter, a.horizon_quarters)
+    caps = not_there_yet(known_limits(problem.limits, problem.sites, a), arrivals, quarters)
+    problem, caps = with_windows(problem, caps, quarters)
+    offers = problem.offers
     runs = problem.speeds.loc[problem.speeds["class"].isin(demand["class"]), "accelerator"]
     market = build_market(problem, runs, named_places(demand, classes, caps), arrivals)
     schedules = checked_instalments(problem.offer_payments, market.contracts, offers)
