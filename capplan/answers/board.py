@@ -9,7 +9,7 @@ import pandas as pd
 
 from capplan.answers.finished_plan import Plan
 from capplan.answers.placement import asked_book
-from capplan.answers.plan import first_answer_of, keep_in, quarterly_plan
+from capplan.answers.plan import first_answer_of, keep_in, kept_answer_of, quarterly_plan
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.questions.procurement import FirstAnswer, Purchases, Signed, signed_now
@@ -46,9 +46,15 @@ class Column:
     signed: Signed = field(default_factory=dict)
 
 
-def first_column(name: str, book: Book, scenario: Scenario) -> Column | None:
-    """Answer from where the last decision left off and stop early; None where the full answer is known or nothing is left to start from."""
-    found = first_answer_of(asked_book(book, scenario), scenario)
+def first_column(name: str, book: Book, scenario: Scenario, base: Scenario | None = None) -> Column | None:
+    """Answer at once; None where the full answer is known, or nothing is left to start from.
+
+    Where the plan of another scenario is known (`base`), its purchases are kept and costed exactly, which takes no search: the best plan
+    costs no more. Elsewhere a search starts from where the last one left off, and stops early.
+    """
+    changed = asked_book(book, scenario)
+    found = kept_answer_of(changed, scenario, (asked_book(book, base), base)) if base is not None else None
+    found = found or first_answer_of(changed, scenario)
     if found is None:
         return None
     measures = {"expected_usd": found.expected_usd, "bad_cases_usd": found.bad_usd, **_bought(found)}

@@ -60,6 +60,7 @@ from capplan.questions.procurement import (
     first_answer,
     judge_on_fresh_paths,
     keep_decision,
+    kept_answer,
     plan_purchases,
     rehearse_plan,
     sample_paths,
@@ -223,6 +224,19 @@ def first_answer_of(book: Book, scenario: Scenario) -> FirstAnswer | None:
     found = decide(problem_of(book, quick), warm=_left[book.origin], proof=QUICK)
     _leave(book, found)
     return first_answer(found)
+
+
+def kept_answer_of(book: Book, scenario: Scenario, base: tuple[Book, Scenario]) -> FirstAnswer | None:
+    """Cost the purchases of another scenario's plan under this one, at once; None where that plan is not known, or the full answer is."""
+    keys = [
+        key_of(f"purchases-{work_digest(each)}", which, PURCHASE_TABLES, each.section(ProcurementAssumptions))
+        for which, each in (base, (book, scenario))
+    ]
+    if not is_remembered(keys[0]) or is_remembered(keys[1]):
+        return None
+    bought = purchases_of(*base).purchases
+    lots = dict(zip(zip(bought["offer_id"], bought["quarter"], strict=True), bought["lots"].astype(float), strict=True))
+    return kept_answer(problem_of(book, scenario), lots)
 
 
 def unseen_of(book: Book, scenario: Scenario) -> pd.DataFrame:

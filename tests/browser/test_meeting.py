@@ -30,7 +30,7 @@ def slowly(name, book, scenario, today=None):
     time.sleep(0 if name == "Today" else 6)
     return column(name, scenario, True)
 
-board.first_column = lambda name, book, scenario: column(name, scenario, False)
+board.first_column = lambda name, book, scenario, base=None: column(name, scenario, False)
 board.full_column = slowly
 book = load_book(BOOK)
 shown = Board(book, book.scenario)

@@ -18,7 +18,7 @@ from capplan.answers.serving import speeds_under_targets
 from capplan.errors import CapplanError, ScenarioError
 from capplan.outputs.lab.cards import CARDS, EVERYTHING, _next_generation
 from capplan.questions.procurement.decide import decide
-from capplan.questions.procurement.first_answer import first_answer
+from capplan.questions.procurement.first_answer import first_answer, kept_answer
 from tests.conftest import ROOT
 
 BY_NAME = {card.name: card for card in CARDS}
@@ -290,6 +290,33 @@ def test_a_first_answer_lies_near_the_full_one_and_columns_compare(book, monkeyp
     moved = full_column("none", book, scenario.replaced(changes=("remove offers where term=reserved_1y",)), base.signed)
     extra = {name for name in compared(base, moved)["measure"] if name.startswith("year, ")}
     assert bool(extra) == bool(len(base.decisions))
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "pick"), [("Demand changes by", 31, EVERYTHING), ("This quote instead:", 18, "year"), ("Spot prices are multiplied by", 3, "")]
+)
+def test_today_s_purchases_kept_cost_no_less_than_the_best_plan(book, name, number, pick):
+    """By definition: what is kept is one of the plans that the full answer chooses from."""
+    purchases_of(book, book.scenario)
+    scenario = asked(book, name, number, pick)
+    quick = first_column(name, book, scenario, book.scenario)
+    assert quick is not None
+    assert not quick.full
+    assert "today's purchases" in quick.headline
+    full = full_column(name, book, scenario)
+    neutral = book.scenario.risk_weight
+    blend = [(1 - neutral) * each.measures["expected_usd"] + neutral * each.measures["bad_cases_usd"] for each in (quick, full)]
+    assert blend[0] >= blend[1] * (1 - 2e-4)
+    assert first_column(name, book, scenario, book.scenario) is None, "the full answer is known"
+
+
+def test_today_s_purchases_cost_under_today_what_the_plan_says(book):
+    found = purchases_of(book, book.scenario)
+    lots = dict(zip(zip(found.purchases["offer_id"], found.purchases["quarter"], strict=True), found.purchases["lots"], strict=True))
+    kept = kept_answer(problem_of(book, book.scenario), lots)
+    plan = found.alternatives.set_index("name").loc["plan"]
+    assert kept.expected_usd == pytest.approx(plan["expected_usd"], rel=1e-9)
+    assert kept.bad_usd == pytest.approx(plan["cvar_usd"], rel=1e-9)
 
 
 def test_what_cannot_be_is_one_message(book):

@@ -59,7 +59,7 @@ def column(name, scenario, *, full=True):
 
 @pytest.fixture
 def made(tmp_path, monkeypatch):
-    monkeypatch.setattr(board_module, "first_column", lambda name, book, scenario: column(name, scenario, full=False))
+    monkeypatch.setattr(board_module, "first_column", lambda name, book, scenario, base=None: column(name, scenario, full=False))
     monkeypatch.setattr(board_module, "full_column", lambda name, book, scenario, today=None: column(name, scenario))
     folder = tmp_path / "steady"
     folder.mkdir()

@@ -125,7 +125,9 @@ class Board(ipywidgets.VBox):
         today = self.asked[0].column.signed if self.asked[0].column and asked.title != TODAY else None
         if asked.title != TODAY:
             self._runs(
-                "first", partial(first_column, asked.title, self._book, asked.scenario), partial(self._answered, asked, "first answer")
+                "first",
+                partial(first_column, asked.title, self._book, asked.scenario, self._today),
+                partial(self._answered, asked, "first answer"),
             )
         self._runs(
             "full", partial(full_column, asked.title, self._book, asked.scenario, today), partial(self._answered, asked, "full answer")

@@ -2,7 +2,7 @@
 
 from capplan.questions.procurement.answer import Proof, Purchases
 from capplan.questions.procurement.decide import Decided, decide
-from capplan.questions.procurement.first_answer import FIRST_GAP, FirstAnswer, first_answer
+from capplan.questions.procurement.first_answer import FIRST_GAP, FirstAnswer, first_answer, kept_answer
 from capplan.questions.procurement.hindsight.fresh_paths import OutOfSample, judge_on_fresh_paths
 from capplan.questions.procurement.hindsight.frontier import Frontier, trace_frontier
 from capplan.questions.procurement.hindsight.kept_decision import Kept, Signed, keep_decision, regret_of, signed_now
@@ -29,6 +29,7 @@ __all__ = [
     "first_answer",
     "judge_on_fresh_paths",
     "keep_decision",
+    "kept_answer",
     "plan_purchases",
     "regret_of",
     "rehearse_plan",

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
+import numpy as np
 import pandas as pd
+from scipy import sparse
 
+from capplan.optimize.evaluation import Evaluator, recourse_of
 from capplan.optimize.program import blended_cost
-from capplan.questions.procurement.answer_tables import capacity_table, cost_table, dispatch_table
-from capplan.questions.procurement.decide import Decided
+from capplan.questions.procurement.answer_tables import capacity_table, cost_table, dispatch_table, purchase_table
+from capplan.questions.procurement.decide import Decided, Stated, state_problem
+from capplan.questions.procurement.explain.alternatives import stretched
+from capplan.questions.procurement.problem import Problem
+from capplan.questions.procurement.program.agreement_proof import paid
+from capplan.questions.procurement.supply.choices import lots_of
 from capplan.text import counted, money
 
 #: Gap at which a first answer may stop.
@@ -31,34 +39,77 @@ class FirstAnswer:
 
 def first_answer(found: Decided) -> FirstAnswer:
     """Tabulate a decision, and say that it is a first answer, how good it is proven to be, and that it may differ from the full one."""
-    a = found.problem.assumptions
-    program, solution = found.model.program, found.solution
-    first, cost = float(program.c @ solution.x), solution.cost_by_scenario
-    expected = first + float(program.probability @ cost)
-    bad = first + blended_cost(cost, program.probability, 1.0, a.tail_share)
+    solution = found.solution
+    notes = (
+        "A first answer starts from the last one and stops early: the full one, which a report would show, may choose another plan"
+        " within that gap.",
+        *found.notes,
+    )
+    answer = _tabulated(found, found.purchases, found.lots, solution.x, (solution.cost_by_scenario, solution.recourse), notes)
     firm = found.purchases[found.purchases["firm"]]
     what = (
         f"{counted(len(firm), 'contract')} to sign before the next review, worth {money(firm['usd'].sum())}"
         if len(firm)
         else "nothing to sign before the next review"
     )
-    headline = (
-        f"First answer: {what}; {money(expected)} in expectation and {money(bad)} in the worst {100 * a.tail_share:g} % of cases, "
-        f"proven within {100 * solution.gap_share:.2g} % of the best plan."
+    proven = f"proven within {100 * solution.gap_share:.2g} % of the best plan"
+    return replace(answer, headline=f"First answer: {what}; {_costs(answer, found)}, {proven}.")
+
+
+def kept_answer(problem: Problem, bought: Mapping[tuple[str, str], float]) -> FirstAnswer:
+    """Cost, exactly and without any search, what was going to be bought under other assumptions.
+
+    It is an upper bound of what the best plan costs, with budgets and agreements paid as they are broken or left unspent.
+
+    Parameters
+    ----------
+    problem
+        Tables, and the other assumptions.
+    bought
+        Lots by offer and quarter; what is not on offer any more is not bought, and minimum and maximum lots hold.
+    """
+    found = state_problem(problem)
+    a, model, program = problem.assumptions, found.model, found.model.program
+    table = found.choices.table
+    lots = lots_of(table, pd.Series(dict(bought), dtype=float))
+    lots = np.clip(lots, program.lower[model.position], program.upper[model.position])
+    court = Evaluator(program, a.tail_share, recourse_of(program))
+    x = model.first_stage(lots)
+    if model.years:
+        x = paid(model, x, court.decisions(model.settled(x, np.zeros(len(model.years)))))
+    x, broken = stretched(x, court, model)
+    cost, decisions = court.evaluate(x).cost_by_scenario, court.decisions(x)
+    notes = ("Today's purchases are kept: the best plan costs no more, and the full answer finds it.",)
+    answer = _tabulated(found, purchase_table(found.choices, lots), lots, x, (cost, decisions), notes)
+    but = f", and breaks {', '.join(broken)}" if broken else ""
+    return replace(
+        answer, headline=f"First answer: with today's purchases it costs {_costs(answer, found)} at most{but}; the full answer follows."
     )
-    notes = (
-        (
-            "A first answer starts from the last one and stops early: the full one, which a report would show, may choose another plan"
-            " within that gap."
-        ),
-    )
+
+
+def _costs(answer: FirstAnswer, found: Stated) -> str:
+    share = 100 * found.problem.assumptions.tail_share
+    return f"{money(answer.expected_usd)} in expectation and {money(answer.bad_usd)} in the worst {share:g} % of cases"
+
+
+def _tabulated(
+    found: Stated,
+    purchases: pd.DataFrame,
+    lots: np.ndarray,
+    x: np.ndarray,
+    served: tuple[np.ndarray, sparse.csr_matrix],
+    notes: tuple[str, ...],
+) -> FirstAnswer:
+    """Tabulate a first stage with the cost and the decisions of its recourse."""
+    a, program, (cost, decisions) = found.problem.assumptions, found.model.program, served
+    first = float(program.c @ x)
     return FirstAnswer(
-        found.purchases,
-        capacity_table(found.choices, found.market, found.lots),
-        dispatch_table(found.work, found.market, found.choices, found.recourse, solution.recourse),
-        cost_table(found.work, found.market, found.choices, found.recourse, solution.recourse, found.lots),
-        expected,
-        bad,
-        headline,
-        (*notes, *found.notes),
+        purchases,
+        capacity_table(found.choices, found.market, lots),
+        dispatch_table(found.work, found.market, found.choices, found.recourse, decisions),
+        cost_table(found.work, found.market, found.choices, found.recourse, decisions, lots),
+        first + float(program.probability @ cost),
+        first + blended_cost(cost, program.probability, 1.0, a.tail_share),
+        "",
+        notes,
     )

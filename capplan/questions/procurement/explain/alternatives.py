@@ -103,7 +103,7 @@ def compare_alternatives(
         rows.append(_case("sign_nothing_yet", NOT_YET, x, later.cost_by_scenario, later.recourse, choices, recourse, model, work, a))
     for name, chosen, court, meaning in cases:
         x = paid(model, chosen, court.decisions(model.settled(chosen, np.zeros(len(model.years))))) if model.years else chosen
-        x, broken = _stretched(x, court, model)
+        x, broken = stretched(x, court, model)
         about, value, decisions = meaning, court.evaluate(x).cost_by_scenario, court.decisions(x)
         if broken and name == "mean_value_plan" and not model.years:
             kept = _rationed(model, x, solution, a)
@@ -137,7 +137,7 @@ def uncapped(program: TwoStage, recourse: Recourse, work: Work) -> TwoStage:
     return replace(program, h=lifted)
 
 
-def _stretched(x: np.ndarray, court: Evaluator, model: Model) -> tuple[np.ndarray, list[str]]:
+def stretched(x: np.ndarray, court: Evaluator, model: Model) -> tuple[np.ndarray, list[str]]:
     """Return a first stage that pays for the soft budgets it exceeds, and the limits that it breaks without being able to pay."""
     program, x = model.program, x.copy()
     broken: list[str] = []
