@@ -293,7 +293,8 @@ def test_a_first_answer_lies_near_the_full_one_and_columns_compare(book, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("name", "number", "pick"), [("Demand changes by", 31, EVERYTHING), ("This quote instead:", 18, "year"), ("Spot prices are multiplied by", 3, "")]
+    ("name", "number", "pick"),
+    [("Demand changes by", 31, EVERYTHING), ("This quote instead:", 18, "year"), ("Spot prices are multiplied by", 3, "")],
 )
 def test_today_s_purchases_kept_cost_no_less_than_the_best_plan(book, name, number, pick):
     """By definition: what is kept is one of the plans that the full answer chooses from."""
