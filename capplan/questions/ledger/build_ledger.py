@@ -12,12 +12,12 @@ from capplan.book.tables.registry import columns_of
 from capplan.questions.ledger.bill import before_plan_entries, open_months, sorted_bill
 from capplan.questions.ledger.costs import (
     asset_entries,
+    contracts_to_book,
     departure_entries,
     late_entries,
     other_entries,
     purchase_entries,
     purchase_name,
-    signed_contracts,
     site_entries,
     token_entries,
     usage_entries,
@@ -216,7 +216,7 @@ def build_ledger(
 
     entries = [
         e
-        for contract in signed_contracts(signed, _table(payments, "payments"), providers, a)
+        for contract in contracts_to_book(signed, _table(payments, "payments"), providers, a)
         for e in contract.entries(a.payment_terms_days)
     ]
     entries += purchase_entries(bought, _table(offer_payments, "offer_payments"), purchase_bearers(bought, runs, classes), a)

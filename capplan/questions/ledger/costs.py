@@ -27,7 +27,7 @@ LEFT_EARLY = "left_early"
 Row = dict[Hashable, Any]
 
 
-def signed_contracts(commitments: pd.DataFrame, payments: pd.DataFrame, providers: pd.Series, a: LedgerAssumptions) -> list[Contract]:
+def contracts_to_book(commitments: pd.DataFrame, payments: pd.DataFrame, providers: pd.Series, a: LedgerAssumptions) -> list[Contract]:
     """Return contracts that are signed already.
 
     Parameters

@@ -12,6 +12,7 @@ from capplan.book.factors import scaled_limits
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.contract_kinds import UNSTEADY_TERMS, USAGE_TERMS
 from capplan.errors import CapplanError
+from capplan.questions.contracts import there
 from capplan.questions.pricing import completed
 from capplan.units import quarter_index, quarter_start
 
@@ -93,22 +94,9 @@ def holdings_of(
     machines = completed(skus, "skus").set_index("sku")
     place = dict(zip(offers["region"], offers["geography"], strict=True))
     place |= {} if sites is None or sites.empty else dict(zip(sites["site"], sites["geography"], strict=True))
-    parts = []
-    if commitments is not None and len(commitments):
-        table = commitments
-        parts.append(table.assign(name=table["commitment_id"], where=table["region"], stop=table["end"] + pd.Timedelta(days=1)))
-    if assets is not None and len(assets):
-        years = completed(assets, "assets")["useful_life_years"].fillna(life_years).to_numpy()
-        stop = [begin + pd.DateOffset(months=round(12 * length)) for begin, length in zip(assets["in_service"], years, strict=True)]
-        parts.append(assets.assign(name=assets["asset_id"], where=assets["site"], start=assets["in_service"], stop=stop))
-    columns = ["name", "accelerator", "geography", "accelerators", "start", "end"]
-    if not parts:
-        return pd.DataFrame({name: pd.Series(dtype="datetime64[ns]" if name in ("start", "end") else object) for name in columns})
-    rows = pd.concat([part[["name", "sku", "where", "machines", "start", "stop"]] for part in parts], ignore_index=True)
-    rows["accelerator"] = rows["sku"].map(machines["accelerator"])
-    rows["geography"] = rows["where"].map(place).fillna(rows["where"])
-    rows["accelerators"] = rows["machines"].astype(float) * rows["sku"].map(machines["accelerator_count"]).astype(float)
-    return rows.rename(columns={"stop": "end"})[columns]
+    rows = there(commitments, assets, machines, life_years)
+    geography = rows["region"].map(place).fillna(rows["region"])
+    return rows.assign(geography=geography)[["name", "accelerator", "geography", "accelerators", "start", "end"]]
 
 
 def build_pools(

@@ -11,10 +11,10 @@ import pandas as pd
 from capplan.book.tables.registry import key_of
 from capplan.contract_kinds import RENEWABLE_TERMS, USAGE_TERMS
 from capplan.errors import CapplanError, nearest
+from capplan.questions.contracts import holdings_with_terms, role_of
 from capplan.questions.pricing import completed, price_hours
 from capplan.questions.procurement.problem import Problem
 from capplan.questions.procurement.supply.generations import Arrival, arrival_notes
-from capplan.questions.procurement.supply.holdings import no_holdings, owned_machines, role_of, signed_contracts
 from capplan.questions.procurement.supply.price_paths import PriceMoves, path_notes
 from capplan.questions.procurement.work.spans import Spans
 from capplan.questions.procurement.work.timeline import Timeline
@@ -165,8 +165,7 @@ def build_market(problem: Problem, accelerators: Iterable[str], named_places: It
     geography = dict(zip(table["region"], table["geography"], strict=True))
     if sites is not None and not sites.empty:
         geography |= dict(zip(sites["site"], sites["geography"], strict=True))
-    parts = [part for part in (signed_contracts(problem.commitments, machines), owned_machines(problem.assets, machines, a)) if len(part)]
-    holdings = pd.concat(parts, ignore_index=True) if parts else no_holdings().copy()
+    holdings = holdings_with_terms(problem.commitments, problem.assets, machines, a.useful_life_years)
     holdings["geography"] = [geography.get(region, region) for region in holdings["region"]]
     holdings = _renewable(holdings, table) if a.renewal_without_price == "same_price" else holdings
     for frame in (priced, holdings):

@@ -1,4 +1,4 @@
-"""Contracts already signed and machines owned, as holdings: what is there, from when to when, and on which terms."""
+"""Contracts already signed and machines owned, as holdings: what is there, from when to when, and on which terms; built here alone."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from capplan.book.scenario import ProcurementAssumptions
 from capplan.contract_kinds import PHYSICAL_TERMS
 from capplan.errors import CapplanError, nearest
 from capplan.questions.pricing import completed
 from capplan.units import HOURS_PER_YEAR
+
+#: What every question asks of what is there.
+THERE = ["name", "kind", "sku", "provider", "accelerator", "region", "machines", "accelerators", "start", "end"]
 
 
 def role_of(term: str, discounts: str, guarantees_capacity: bool, name: str) -> str:
@@ -36,13 +38,78 @@ def role_of(term: str, discounts: str, guarantees_capacity: bool, name: str) -> 
     )
 
 
-def signed_contracts(commitments: pd.DataFrame | None, machines: pd.DataFrame) -> pd.DataFrame:
-    """Contracts already signed, as holdings."""
+def there(commitments: pd.DataFrame | None, assets: pd.DataFrame | None, machines: pd.DataFrame, life_years: float) -> pd.DataFrame:
+    """List what is there: contracts signed, and machines owned until the end of their useful life.
+
+    Parameters
+    ----------
+    commitments, assets
+        Tables of the book.
+    machines
+        The table skus, complete, by sku.
+    life_years
+        Life of machines for which the table states none.
+
+    Returns
+    -------
+    DataFrame
+        name, kind (contract, asset), sku, provider, accelerator, region, machines, accelerators, start, end (first instant after it).
+
+    Raises
+    ------
+    CapplanError
+        If one names a machine that is not known.
+    """
+    parts = []
+    if commitments is not None and len(commitments):
+        ends = commitments["end"] + pd.Timedelta(days=1)
+        about = commitments.assign(name=commitments["commitment_id"], kind="contract", end=ends)
+        parts.append(_counted(about, machines, "commitment"))
+    if assets is not None and len(assets):
+        years = completed(assets, "assets")["useful_life_years"].fillna(life_years)
+        ends = [begin + pd.DateOffset(months=round(12 * length)) for begin, length in zip(assets["in_service"], years, strict=True)]
+        about = assets.assign(name=assets["asset_id"], kind="asset", region=assets["site"], start=assets["in_service"], end=ends)
+        parts.append(_counted(about, machines, "asset"))
+    return pd.concat(parts, ignore_index=True) if parts else no_holdings()[THERE].copy()
+
+
+def _counted(table: pd.DataFrame, machines: pd.DataFrame, noun: str) -> pd.DataFrame:
+    """Add what is known of its machines to each row."""
+    unknown = table[~table["sku"].isin(machines.index)]
+    if len(unknown):
+        row = unknown.iloc[0]
+        raise CapplanError(
+            f"{noun} {row['name']} names the sku {row['sku']!r}, which the table skus does not have;"
+            f" {nearest(str(row['sku']), machines.index)}"
+        )
+    known = {name: table["sku"].map(machines[name]) for name in ("provider", "accelerator")}
+    count = table["machines"] * table["sku"].map(machines["accelerator_count"]).astype(float)
+    return table.assign(**known, machines=table["machines"].astype(float), accelerators=count)[THERE]
+
+
+def holdings_with_terms(
+    commitments: pd.DataFrame | None, assets: pd.DataFrame | None, machines: pd.DataFrame, life_years: float
+) -> pd.DataFrame:
+    """List what is there with its terms: the columns of `no_holdings`.
+
+    Parameters
+    ----------
+    commitments, assets, machines, life_years
+        As for `there`.
+    """
+    base, parts = there(commitments, assets, machines, life_years), []
+    for kind, terms in (("contract", _signed_terms(commitments)), ("asset", _owned_terms(assets, machines, life_years))):
+        own = base[base["kind"] == kind]
+        if len(own):
+            parts.append(pd.concat([own.reset_index(drop=True), terms.reset_index(drop=True)], axis=1))
+    return pd.concat(parts, ignore_index=True)[list(no_holdings().columns)] if parts else no_holdings().copy()
+
+
+def _signed_terms(commitments: pd.DataFrame | None) -> pd.DataFrame:
+    """Terms of contracts already signed."""
     if commitments is None or commitments.empty:
-        return no_holdings()
+        return pd.DataFrame()
     table = completed(commitments, "commitments")
-    _known_skus(table, machines, "commitment", "commitment_id")
-    count = table["sku"].map(machines["accelerator_count"]).astype(float)
     roles = [
         role_of(row.term, row.discounts, bool(row.guarantees_capacity), f"commitment {row.commitment_id}") for row in table.itertuples()
     ]
@@ -52,18 +119,8 @@ def signed_contracts(commitments: pd.DataFrame | None, machines: pd.DataFrame) -
     roles = [("full" if sure else "units") if role != "full" else role for role, sure in zip(roles, guaranteed, strict=True)]
     return pd.DataFrame(
         {
-            "name": table["commitment_id"],
-            "kind": "contract",
-            "sku": table["sku"],
-            "provider": table["sku"].map(machines["provider"]),
-            "accelerator": table["sku"].map(machines["accelerator"]),
-            "region": table["region"],
             "term": table["term"],
             "role": roles,
-            "machines": table["machines"].astype(float),
-            "accelerators": table["machines"] * count,
-            "start": table["start"],
-            "end": table["end"] + pd.Timedelta(days=1),
             "usd_per_hour": table["usd_per_hour"] * table["machines"],
             "prepaid_share": _prepaid(table),
             "power_kw": 0.0,
@@ -90,29 +147,17 @@ def _prepaid(commitments: pd.DataFrame) -> pd.Series:
     return (commitments["upfront_paid_usd"] / whole.where(whole > 0)).fillna(0.0).clip(upper=1.0)
 
 
-def owned_machines(assets: pd.DataFrame | None, machines: pd.DataFrame, a: ProcurementAssumptions) -> pd.DataFrame:
-    """Machines owned, as holdings until the end of their useful life."""
+def _owned_terms(assets: pd.DataFrame | None, machines: pd.DataFrame, life_years: float) -> pd.DataFrame:
+    """Terms of machines owned: they cost their loss of value and their upkeep."""
     if assets is None or assets.empty:
-        return no_holdings()
+        return pd.DataFrame()
     table = completed(assets, "assets")
-    _known_skus(table, machines, "asset", "asset_id")
-    years = table["useful_life_years"].fillna(a.useful_life_years)
-    count = table["sku"].map(machines["accelerator_count"]).astype(float)
+    years = table["useful_life_years"].fillna(life_years)
     hourly = (table["capex_usd"] * (1 - table["residual_share"]) / years + table["support_usd_per_year"]) / HOURS_PER_YEAR
     return pd.DataFrame(
         {
-            "name": table["asset_id"],
-            "kind": "asset",
-            "sku": table["sku"],
-            "provider": table["sku"].map(machines["provider"]),
-            "accelerator": table["sku"].map(machines["accelerator"]),
-            "region": table["site"],
             "term": "owned",
             "role": "full",
-            "machines": table["machines"].astype(float),
-            "accelerators": table["machines"] * count,
-            "start": table["in_service"],
-            "end": [begin + pd.DateOffset(months=round(12 * length)) for begin, length in zip(table["in_service"], years, strict=True)],
             "usd_per_hour": hourly,
             "prepaid_share": 0.0,
             "power_kw": table["machines"] * table["sku"].map(machines["power_kw"]).astype(float).fillna(0.0),
@@ -159,14 +204,3 @@ def no_holdings() -> pd.DataFrame:
         | {"renews": "bool", "renewal_assumed": "bool", "exchangeable": "bool"}
     )
     return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in types.items()})
-
-
-def _known_skus(table: pd.DataFrame, machines: pd.DataFrame, noun: str, key: str) -> None:
-    """Raise where a contract or a lot names a machine that is not known."""
-    unknown = table[~table["sku"].isin(machines.index)]
-    if len(unknown):
-        row = unknown.iloc[0]
-        raise CapplanError(
-            f"{noun} {row[key]} names the sku {row['sku']!r}, which the table skus does not have;"
-            f" {nearest(str(row['sku']), machines.index)}"
-        )
