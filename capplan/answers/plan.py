@@ -40,6 +40,7 @@ from capplan.questions.demand import (
     forecast_demand,
     stated_demand,
 )
+from capplan.questions.demand.capacity_requests import requested_runs
 from capplan.questions.demand.classes import work_growth
 from capplan.questions.demand.scaled import scaled_forecast
 from capplan.questions.ledger import Ledger, build_ledger, expected_work, withdrawal_notes
@@ -71,8 +72,9 @@ from capplan.units import quarter_range
 
 Progress = Callable[[str], None]
 #: Tables that decide the forecast.
-DEMAND_TABLES = ("usage", "events", "training_runs", "workloads", "speeds")
+FORECAST_TABLES = ("usage", "events", "training_runs", "workloads", "speeds")
 STATED_TABLES = ("growth_statements", "planner_forecasts")
+DEMAND_TABLES = (*FORECAST_TABLES, *STATED_TABLES, "capacity_requests")
 #: What the last decision about a book left for the next one, by digest of the book it was read as.
 _left: dict[str, Warm] = {}
 
@@ -85,10 +87,11 @@ def demand_of(book: Book, scenario: Scenario) -> Forecast:
         return scaled_forecast(stated, scenario.demand_factor)
     if "usage" not in book.tables and "training_runs" not in book.tables:
         book.need("usage", "The demand forecast")
-    usage, events, runs, workloads, speeds = (book.get(name) for name in DEMAND_TABLES)
+    usage, events, runs, workloads, speeds = (book.get(name) for name in FORECAST_TABLES)
+    if "capacity_requests" in book.tables:
+        runs = pd.concat([runs, requested_runs(book.get("capacity_requests"), workloads, speeds).astype(runs.dtypes)], ignore_index=True)
     said = Stated(*(book.get(name) if name in book.tables else None for name in STATED_TABLES))
-    tables = (*DEMAND_TABLES, *STATED_TABLES)
-    forecast = remembered("demand", book, tables, a, lambda: forecast_demand(usage, events, runs, a, workloads, speeds, said))
+    forecast = remembered("demand", book, DEMAND_TABLES, a, lambda: forecast_demand(usage, events, runs, a, workloads, speeds, said))
     return scaled_forecast(forecast, scenario.demand_factor)
 
 

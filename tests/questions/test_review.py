@@ -10,16 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from capplan.answers.plan import demand_of
 from capplan.book.accepted import AcceptedPlan, find_accepted, read_accepted
+from capplan.book.book import load_book
 from capplan.book.reader import empty_table
 from capplan.book.scenario import ReviewAssumptions, Scenario
 from capplan.errors import CapplanError
+from capplan.questions.demand.capacity_requests import requested_runs
 from capplan.questions.review import Came, review_plan
 from capplan.questions.review.accuracy import accuracy_by_workload, forecast_accuracy, held_against, measured_work
 from capplan.questions.review.bridge import variance_bridge
+from capplan.questions.review.capacity_requests import judge_requests
 from capplan.questions.review.plans_apart import plans_apart
 from capplan.questions.review.spend_rows import gathered
 from capplan.questions.review.vendors import vendor_register
+from tests.conftest import hourly
 
 MONTHS = [pd.Timestamp("2027-01-01"), pd.Timestamp("2027-02-01")]
 POOLS = [("aws", "H100"), ("aws", "L40S"), ("nebius", "H100")]
@@ -216,7 +221,10 @@ def came(rows: list[dict], hours: dict[str, float] | None = None, **tables: pd.D
         "workloads": workloads,
         "skus": skus,
         "offers": offers,
-        **{name: empty_table(name) for name in ("commitments", "sites", "other_costs", "services", "api_contracts", "fx")},
+        **{
+            name: empty_table(name)
+            for name in ("commitments", "sites", "other_costs", "services", "api_contracts", "capacity_requests", "fx")
+        },
     }
     return Came(billing=bill(rows), **{**own, **tables})
 
@@ -391,3 +399,86 @@ def test_the_register_names_who_is_depended_on_what_ends_together_and_what_is_wi
     assert found["openai", "model withdrawn"]["amount"] == pytest.approx(400.0)
     assert found["aws", "contracts end together"]["share"] == pytest.approx(0.75)
     assert found["aws", "contracts end together"]["remark"] == "2027Q2: a, b"
+
+
+PROFILE = {"compute_utilisation_share": 0.8, "data_wait_share": 0.05, "transfer_share": 0.05, "memory_use_share": 0.5}
+
+
+def request(**values: object) -> pd.DataFrame:
+    blank = empty_table("capacity_requests")
+    base = {
+        "request_id": "r",
+        "workload": "chat",
+        "region": "any",
+        "accelerators": 16.0,
+        "accelerator": "H100",
+        "start": pd.Timestamp("2027-03-01"),
+        "end": pd.Timestamp("2027-03-10"),
+        "probability": 0.5,
+        "requested_on": pd.NaT,
+        "productive_on": pd.NaT,
+    }
+    return pd.DataFrame([{**base, **values}]).reindex(columns=blank.columns)
+
+
+@pytest.mark.parametrize(
+    ("profile", "name", "share"),
+    [
+        ({}, "accelerator", 0.0),
+        ({"data_wait_share": 0.4}, "data path", 0.4),
+        ({"transfer_share": 0.3}, "communication", 0.3),
+        ({"compute_utilisation_share": 0.35}, "batching", 0.5),
+        ({"compute_utilisation_share": 0.35, "memory_use_share": 0.95}, "memory", 0.5),
+    ],
+)
+def test_what_holds_a_request_back_is_named_with_what_removing_it_saves(profile, name, share):
+    row = judge_requests(request(**{**PROFILE, **profile}), {"H100": 4.0}, A).iloc[0]
+    assert (row["answer"], row["bottleneck"]) == ("taken into demand", name)
+    assert row["usd"] == pytest.approx(16 * 240 * 4.0 * 0.5)
+    assert row["saving_usd"] == pytest.approx(share * row["usd"])
+    assert row["saving_accelerators"] == pytest.approx(16 * share)
+
+
+def test_a_request_without_a_profile_is_returned_with_what_to_measure():
+    row = judge_requests(request(**{**PROFILE, "data_wait_share": None}), {"H100": 4.0}, A).iloc[0]
+    assert row["answer"] == "returned"
+    assert row["remark"] == "measure the share of its time spent waiting for data"
+    days = {"requested_on": pd.Timestamp("2027-01-04"), "productive_on": pd.Timestamp("2027-03-05")}
+    assert judge_requests(request(**PROFILE, **days), {"H100": 4.0}, A)["waited_days"].iloc[0] == 60
+
+
+def test_requests_with_a_profile_become_runs_of_the_forecast_at_their_probability():
+    workloads = pd.DataFrame({"workload": ["chat", "tuning"], "unit": ["requests", "accelerator_hours"]})
+    speeds = pd.DataFrame({"workload": ["chat"], "accelerator": ["H100"], "work_per_accelerator_hour": [100.0]})
+    asked = pd.concat(
+        [request(**PROFILE), request(**PROFILE, request_id="t", workload="tuning"), request(request_id="x")], ignore_index=True
+    )
+    runs = requested_runs(asked, workloads, speeds)
+    assert runs["run_id"].tolist() == ["request r", "request t"]
+    assert runs["quantity"].tolist() == [16 * 240 * 100.0, 16 * 240.0]
+    assert runs["probability"].tolist() == [0.5, 0.5]
+
+
+def test_a_request_with_a_profile_moves_the_forecast_and_one_without_does_not(make_book):
+    usage = hourly(days=120, workload="tuning", value=40.0)
+    workloads = "workload,stage,unit\ntuning,tuning,accelerator_hours\n"
+    head = (
+        "request_id,workload,accelerators,start,end,probability,compute_utilisation_share,data_wait_share,transfer_share,memory_use_share\n"
+    )
+    dates = "2026-07-01,2026-08-29"
+    entries = "as_of: 2026-05-01\nfirst_quarter: 2026Q3\nhorizon_quarters: 2\n"
+    without = demand_of(
+        *_opened(make_book("a", usage=usage, workloads=workloads, book=entries, capacity_requests=head + f"r,tuning,10,{dates},1,,,,\n"))
+    )
+    asked = demand_of(
+        *_opened(
+            make_book("b", usage=usage, workloads=workloads, book=entries, capacity_requests=head + f"r,tuning,10,{dates},1,.8,.1,.1,.5\n")
+        )
+    )
+    means = [float((forecast.paths["quantity"] * forecast.paths["probability"]).sum()) for forecast in (without, asked)]
+    assert means[1] - means[0] == pytest.approx(10 * 24 * 60, rel=1e-6)
+
+
+def _opened(folder: Path) -> tuple:
+    book = load_book(folder)
+    return book, book.scenario

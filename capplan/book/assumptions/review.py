@@ -40,6 +40,30 @@ class ReviewAssumptions(Spread):
         le=5,
         step=0.05,
     )
+    bottleneck_wait_share: float = assumption(
+        0.25,
+        "Share of its time that work waits for data, or on communication, from which on that holds it back.",
+        "A judgement: a quarter of what is bought would stand idle.",
+        gt=0,
+        le=1,
+        step=0.05,
+    )
+    usual_utilisation_share: float = assumption(
+        0.7,
+        "Share of its time in which well-fed work computes.",
+        "A judgement, as for the signs of bad placement: half of it is common in shared clusters (Jeon et al., USENIX ATC 2019: 52 %).",
+        gt=0,
+        le=1,
+        step=0.05,
+    )
+    memory_full_share: float = assumption(
+        0.9,
+        "Share of accelerator memory in use from which on memory holds work back.",
+        "vLLM engine arguments: gpu_memory_utilization is 0.9 by default, the part of the memory that an engine may take.",
+        gt=0,
+        le=1,
+        step=0.05,
+    )
     reviewed_plan: str = assumption(
         "",
         "Folder of the plan that is reviewed (a report or an accepted plan); empty = accepted_plan in the book, then reports/sample.",

@@ -27,6 +27,7 @@ TABLES: dict[str, type[Table]] = {
     "events": work.Events,
     "training_runs": work.TrainingRuns,
     "speeds": work.Speeds,
+    "capacity_requests": work.CapacityRequests,
     "services": work.Services,
     "demand_scenarios": work.DemandScenarios,
     "growth_statements": work.GrowthStatements,

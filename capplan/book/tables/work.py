@@ -105,6 +105,30 @@ class TrainingRuns(Table):
     window = order_rule("start", "latest_start")
 
 
+class CapacityRequests(Table):
+    """A request for accelerators, with what is known of the work."""
+
+    request_id: str = column("Name of the request.", key=True)
+    workload: str = column("Workload it is for.", refers="workloads.workload")
+    region: str = column(REGION, optional=True, default="any")
+    accelerators: float = column("Accelerators asked for.", unit="accelerators", gt=0)
+    accelerator: str = column(
+        "Their kind; needed where the workload is not counted in accelerator-hours.", optional=True, refers="accelerators.accelerator"
+    )
+    start: pd.Timestamp = column("First day.")
+    end: pd.Timestamp = column("Last day.")
+    probability: float = column("Chance that the work comes.", optional=True, default=1.0, gt=0, le=1)
+    compute_utilisation_share: float = column("Share of its time in which accelerators compute, as measured.", optional=True, ge=0, le=1)
+    data_wait_share: float = column("Share of its time spent waiting for data, as measured.", optional=True, ge=0, le=1)
+    transfer_share: float = column("Share of its time spent on communication between accelerators.", optional=True, ge=0, le=1)
+    memory_use_share: float = column("Share of accelerator memory in use.", optional=True, ge=0, le=1)
+    batch_size: float = column("Samples, or sequences, that an accelerator takes at once.", optional=True, gt=0)
+    requested_on: pd.Timestamp = column("Day it was asked for.", optional=True)
+    productive_on: pd.Timestamp = column("Day on which the work was under way.", optional=True)
+
+    dates = order_rule("start", "end")
+
+
 class Services(Table):
     """A served model."""
 

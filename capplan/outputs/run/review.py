@@ -101,6 +101,7 @@ def review_page(name: str, view: View) -> str:
             tables=[block("chargeback"), block("rate_card", "What a thousand units are charged at")],
         ),
         PageSection("Whom we depend on", "Planned spend that lies ahead.", tables=[block("vendor_risks")]),
+        PageSection("Requests for capacity", "Savings are of accelerators that wait.", tables=[block("capacity_requests")]),
         PageSection("Spend by month and provider", tables=[block("spend")]),
         PageSection(
             "How the forecast held",

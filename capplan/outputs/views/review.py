@@ -41,6 +41,7 @@ def show_review(book: Book, scenario: Scenario) -> View:
         "chargeback": answer.charged,
         "rate_card": answer.rates,
         "vendor_risks": answer.vendors,
+        "capacity_requests": answer.requests,
         "forecast": answer.forecast,
         "accuracy": answer.accuracy,
     }

@@ -13,6 +13,7 @@ from capplan.questions.ledger.bill import sorted_bill
 from capplan.questions.ledger.currency import rates_by_month
 from capplan.questions.review.accuracy import accuracy_by_workload, forecast_accuracy, held_against, measured_work
 from capplan.questions.review.bridge import DRIVERS, variance_bridge
+from capplan.questions.review.capacity_requests import judge_requests
 from capplan.questions.review.scoreboard import attributed, chargeback, rate_card, unit_economics
 from capplan.questions.review.spend_rows import spend_of_bill
 from capplan.questions.review.vendors import vendor_register
@@ -39,6 +40,8 @@ class Review:
         What a unit of each workload cost and whether it earns that, what each team bears, and what work is charged at (see `scoreboard`).
     vendors
         Who is depended on, and what that may cost (see `vendors.vendor_register`).
+    requests
+        Requests for capacity, answered (see `capacity_requests.judge_requests`).
     months
         Months that were reviewed, first to last.
     headline, notes
@@ -54,6 +57,7 @@ class Review:
     charged: pd.DataFrame
     rates: pd.DataFrame
     vendors: pd.DataFrame
+    requests: pd.DataFrame
     months: tuple[pd.Timestamp, ...]
     headline: str
     notes: tuple[str, ...]
@@ -73,6 +77,7 @@ class Came:
     other_costs: pd.DataFrame
     services: pd.DataFrame
     api_contracts: pd.DataFrame
+    capacity_requests: pd.DataFrame
     fx: pd.DataFrame
 
 
@@ -124,6 +129,7 @@ def review_plan(plan: AcceptedPlan, came: Came, a: ReviewAssumptions) -> Review:
         charged=charged,
         rates=rate_card(economics, charged),
         vendors=vendor_register(ahead, held, came.services, came.api_contracts, after, plan.currency, a),
+        requests=judge_requests(came.capacity_requests, _request_prices(came), a),
         months=tuple(months),
         headline=_headline(bridge, accuracy, months, plan.currency, a),
         notes=(*notes, *told),
@@ -187,6 +193,13 @@ def _teams(workloads: pd.DataFrame) -> dict[str, str]:
     named = workloads.assign(label=workloads["work_class"].fillna(workloads["workload"]))
     shared = named.groupby("label")["team"].agg(lambda teams: teams.iloc[0] if teams.nunique() == 1 else "")
     return {**named.set_index("workload")["team"].to_dict(), **shared.to_dict()}
+
+
+def _request_prices(came: Came) -> dict[str, float]:
+    """Return the least price on demand of an hour of each accelerator in US dollars; of any accelerator under the empty name."""
+    priced = came.offers[came.offers["term"] == "on_demand"].merge(came.skus[["sku", "accelerator", "accelerator_count"]], on="sku")
+    each = (priced["usd_per_hour"] / priced["accelerator_count"]).groupby(priced["accelerator"]).min().to_dict()
+    return {**each, "": min(each.values(), default=float("nan"))}
 
 
 def _usd_rate(plan: AcceptedPlan, fx: pd.DataFrame) -> float:
