@@ -8,6 +8,7 @@ from pathlib import Path
 
 from capplan.answers.readiness import readiness
 from capplan.book.book import load_book
+from capplan.outputs.page.plan_page import whose_facts
 
 USAGE = "time,workload,quantity\n" + "".join(f"2026-11-{day:02d},train,64\n" for day in range(1, 29))
 WORKLOADS = "workload,stage,unit\ntrain,pretraining,{unit}\n"
@@ -86,3 +87,12 @@ def test_check_is_quick_and_loads_no_solver(tmp_path):
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.startswith("[] ")
+
+
+def test_page_one_says_whose_facts_a_plan_rests_on(tmp_path):
+    bare = whose_facts(load_book(book(tmp_path, speeds=SPEEDS, commitments=CONTRACT)))
+    assert bare.startswith("Facts of yours: workloads, usage, commitments, speeds. Facts that come with capplan: all list prices (20")
+    assert bare.endswith("machine types, accelerators.")
+    quoted = whose_facts(load_book(book(tmp_path, sources=SOURCES, offers=BLOCK.format(start="2027-01-01", end="2027-03-31"))))
+    assert "offers" in quoted.split(". Facts")[0]
+    assert "where yours name none" in quoted

@@ -11,6 +11,7 @@ from capplan.answers.flips import FLIP_GAP_SHARE, FLIP_PATHS, FLIP_SHARE
 from capplan.answers.sums import spend
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
+from capplan.book.tables.registry import TABLES
 from capplan.outputs.charts import to_svg
 from capplan.outputs.page.html import MemoPart, PageSection, TableBlock, render_page
 from capplan.outputs.views import decision_tables, plan_tables, unit_tables
@@ -28,6 +29,8 @@ GROWTH_TABLES = {
     ),
     "planner": "The planner's past forecasts beside those made here on the same days.",
 }
+#: Tables of the book that are named on page one.
+OWN_SHOWN = 8
 VERDICT_CAPTION = (
     "Each purchase that is due now against waiting for it, on demand that the plan has not seen: what signing now saves, with its 95 %"
     " interval. Sign or wait where the interval lies on one side of nothing, else too close to call."
@@ -107,8 +110,26 @@ def plan_page(
     subtitle = (
         f"{book.description} Made as of {scenario.as_of}; {scenario.first_quarter} and"
         f" {counted(scenario.horizon_quarters - 1, 'more quarter')}; all money in {scenario.currency} unless it says otherwise."
+        f" {whose_facts(book)}"
     )
     return render_page(f"{book.name}: capacity plan {scenario.first_quarter}", subtitle.strip(), plan.headline, [], sections, memo)
+
+
+def whose_facts(book: Book) -> str:
+    """Say which facts are the book's own, and which come with capplan: in a book that says little, most prices are public list prices.
+
+    Parameters
+    ----------
+    book
+        The book, with reference facts joined.
+    """
+    own = [name for name in TABLES if name in book.own and name not in ("sources", "account_map")]
+    named = ", ".join(own[:OWN_SHOWN]) + (f" and {counted(len(own) - OWN_SHOWN, 'more table')}" if len(own) > OWN_SHOWN else "")
+    dates = book.get("offers")["as_of"].dropna()
+    priced = f"list prices ({dates.min():%Y-%m} to {dates.max():%Y-%m})" if len(dates) else "list prices"
+    whose = {"offers": f"{priced}, where yours name none" if "offers" in own else f"all {priced}", "skus": "machine types"}
+    rest = [text for name, text in {**whose, "accelerators": "accelerators"}.items() if name in book.tables]
+    return f"Facts of yours: {named or 'none'}. Facts that come with capplan: {', '.join(rest)}."
 
 
 def bridges_of(plan: Plan, last: pd.DataFrame | None) -> list[tuple[str, pd.DataFrame]]:
