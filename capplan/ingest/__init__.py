@@ -23,8 +23,8 @@ from capplan.errors import BookError, CapplanError, Fault, nearest
 from capplan.ingest.folding import fold
 from capplan.ingest.identities import Identities
 from capplan.ingest.ingested import Ingested, WorkOptions
-from capplan.ingest.opening import ReadingOptions
 from capplan.ingest.placing import placed
+from capplan.ingest.reading_options import ReadingOptions
 
 __all__ = ["FORMATS", "Format", "Ingested", "ingest", "options_of"]
 
@@ -197,7 +197,8 @@ def ingest(
     format
         requests, rates, vllm, jobs, slurm, telemetry, prices, contracts or focus; auto = recognised by the names of the columns.
     file
-        CSV (also .gz or .zst) or Parquet, which may be larger than memory; or several files, folders and patterns. What they hold is
+        CSV or JSON lines (also .gz or .zst) or Parquet, which may be larger than memory; or several files, folders and
+        patterns. What they hold is
         added, a
         job or row that is in two of them counts once, and a bill of a month that the book has already replaces it.
     into

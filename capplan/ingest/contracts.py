@@ -13,7 +13,8 @@ from capplan.ingest.cells import Wanted, convert
 from capplan.ingest.ingested import Ingested, shaped, stem_of
 from capplan.ingest.known import known_table
 from capplan.ingest.machines import Recogniser
-from capplan.ingest.opening import ReadingOptions, Sheet
+from capplan.ingest.opening import Sheet
+from capplan.ingest.reading_options import ReadingOptions
 
 
 class ContractOptions(ReadingOptions):

@@ -12,7 +12,8 @@ import pandas as pd
 from pydantic import Field
 
 from capplan.book.tables.registry import columns_of
-from capplan.ingest.opening import ReadingOptions, Sheet
+from capplan.ingest.opening import Sheet
+from capplan.ingest.reading_options import ReadingOptions
 
 Stage = Literal["data_preparation", "pretraining", "alignment", "deployment", "serving", "tuning", "evaluation"]
 
@@ -125,7 +126,7 @@ def stem_of(file: Path) -> str:
     >>> stem_of(Path("2026-01-21 Request Log.csv.gz"))
     '2026-01-21-request-log'
     """
-    return re.sub(r"[^a-z0-9_.-]+", "-", file.name.split(".csv")[0].split(".parquet")[0].lower()).strip("-") or "file"
+    return re.sub(r"[^a-z0-9_.-]+", "-", re.split(r"\.(?:csv|parquet|jsonl|ndjson)", file.name)[0].lower()).strip("-") or "file"
 
 
 def day_of(sheet: Sheet, given: dt.date | None) -> pd.Timestamp:

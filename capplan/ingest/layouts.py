@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from capplan.errors import BookError
-from capplan.ingest.opening import LONGEST_LINE, UnlikeFilesError, text_literal
+from capplan.ingest.opening import LONGEST_LINE, UnlikeFilesError, kind_of, text_literal
 
 Found = TypeVar("Found")
 
@@ -27,7 +27,7 @@ def batches_of(files: Sequence[Path]) -> list[list[Path]]:
     """
     if len(files) == 1:
         return [list(files)]
-    schemas = _schemas([file for file in files if file.name.lower().endswith((".parquet", ".pq")) and file.is_file()])
+    schemas = _schemas([file for file in files if kind_of(file) == "parquet" and file.is_file()])
     marked = [(_header(file, schemas) or str(place), file) for place, file in enumerate(files)]
     return [[file for _, file in group] for _, group in groupby(marked, key=lambda pair: pair[0])]
 
@@ -37,7 +37,7 @@ def _header(file: Path, schemas: dict[Path, str]) -> tuple[str, str | bytes] | N
     name = file.name.lower()
     if file in schemas:
         return "parquet", schemas[file]
-    if not file.is_file() or name.endswith((".zst", ".parquet", ".pq")):
+    if not file.is_file() or (name.endswith(".zst") or kind_of(file) != "csv"):
         return None
     with contextlib.suppress(OSError, EOFError), (gzip.open if name.endswith(".gz") else open)(file, "rb") as raw:
         while line := raw.readline(LONGEST_LINE):

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import csv
-import datetime as dt
 import gzip
-import math
 import os
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from typing import Any
 
 from capplan.errors import BookError, Fault
+from capplan.ingest.reading_options import ReadingOptions
 
 #: Delimiters that are tried, in this order where two occur equally often in the header.
 DELIMITERS = (",", ";", "\t", "|")
@@ -32,76 +28,16 @@ class UnlikeFilesError(Exception):
     """Files of one layout differ in how their cells are read, or one of them has a fault: read them one by one."""
 
 
-class ReadingOptions(BaseModel):
-    """How to read a file; the same for every format."""
+def kind_of(file: Path) -> str:
+    """Say whether a file is csv, parquet or json (one object a line), by its name.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=False)
-
-    columns: dict[str, str] = Field(
-        {}, description="Column of the file for a column that is needed, where the names differ: needed=found,needed=found."
-    )
-    ignore: tuple[str, ...] = Field((), description="Columns of the file that are not what their names say, and are not read: name,name.")
-    scale: dict[str, float] = Field(
-        {}, description="What numbers of a column are multiplied with, where their unit differs: needed=factor,needed=factor."
-    )
-    delimiter: str | None = Field(
-        None, description="What separates columns; empty = found out from the header.", min_length=1, max_length=1
-    )
-    decimal: Literal["auto", ".", ","] = Field(
-        "auto", description="Decimal sign; auto = a comma only where columns are not separated by commas."
-    )
-    encoding: Literal["auto", "utf-8", "utf-16", "latin-1"] = Field(
-        "auto", description="Encoding; auto = by the byte-order mark, else UTF-8."
-    )
-    timezone: str | None = Field(None, description="Zone of times that state none, like Europe/Berlin; empty = UTC.")
-    time_format: str | None = Field(None, description="Pattern of times that are not ISO 8601, like %d.%m.%Y %H:%M.")
-    time_unit: Literal["auto", "seconds", "milliseconds", "microseconds", "nanoseconds"] = Field(
-        "auto", description="Unit of times that are numbers; auto = by the column's name or size."
-    )
-    start: dt.datetime | None = Field(
-        None, description="Instant from which times that are numbers are counted; empty = 1970 for Unix times."
-    )
-    memory_gib: float = Field(
-        1.0, description="Memory that reading may take; what is larger goes through temporary files.", ge=0.06, le=4096
-    )
-
-    @field_validator("columns", "scale", mode="before")
-    @classmethod
-    def _pairs(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            pairs = [part.partition("=") for part in value.split(",") if part.strip()]
-            if not all(mark for _, mark, _ in pairs):
-                raise ValueError("write it like timestamp=ts,input_tokens=prompt, or for scale like on_demand=0.001")
-            return {needed.strip(): found.strip() for needed, _, found in pairs}
-        return value
-
-    @field_validator("scale")
-    @classmethod
-    def _positive(cls, value: dict[str, float]) -> dict[str, float]:
-        wrong = [name for name, factor in value.items() if not 0 < factor < math.inf]
-        if wrong:
-            raise ValueError(f"the factor of {wrong[0]} must be above zero")
-        return value
-
-    @field_validator("ignore", mode="before")
-    @classmethod
-    def _listed(cls, value: Any) -> Any:
-        return listed(value)
-
-    @field_validator("timezone")
-    @classmethod
-    def _known_zone(cls, value: str | None) -> str | None:
-        if value is not None:
-            try:
-                ZoneInfo(value)
-            except (ZoneInfoNotFoundError, ValueError) as error:
-                raise ValueError("is no zone of the IANA list; write it like Europe/Berlin or UTC") from error
-        return value
-
-
-def listed(value: Any) -> Any:
-    """Split a text at its commas; anything else stays as it is."""
-    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+    Examples
+    --------
+    >>> kind_of(Path("a.csv.gz")), kind_of(Path("a.pq")), kind_of(Path("a.JSONL.gz"))
+    ('csv', 'parquet', 'json')
+    """
+    name = re.sub(r"\.(gz|zst)$", "", file.name.lower())
+    return "parquet" if name.endswith((".parquet", ".pq")) else "json" if name.endswith((".jsonl", ".ndjson")) else "csv"
 
 
 def quoted(name: str) -> str:
@@ -120,7 +56,7 @@ class Sheet:
     Parameters
     ----------
     files
-        CSV (also .gz or .zst) or Parquet; several must have one header and one kind, and are read in one scan.
+        CSV or JSON lines (also .gz or .zst) or Parquet; several must have one header and one kind, and are read in one scan.
     options
         How to read it.
     nulls
@@ -168,9 +104,9 @@ class Sheet:
                     self.refuse("the file does not exist" if not file.exists() else "it is not a file", "Check the path.")
                 if file.stat().st_size == 0:
                     self.refuse("the file is empty", "Export it again.")
-            self.parquet = self.file.name.lower().endswith((".parquet", ".pq"))
+            self.typed = kind_of(self.file) != "csv"
             self._places = [self._without_patterns(place, file) for place, file in enumerate(self.files)]
-            self.columns = [name for name, *_ in self._execute(f"describe from {self._scan()}")] if self.parquet else self._recognise()
+            self.columns = [name for name, *_ in self._execute(f"describe from {self._scan()}")] if self.typed else self._recognise()
             chosen = ", ".join(f"{self._null_if(quoted(name))} as {quoted(name)}" for name in self.columns)
             place = "regexp_extract(filename_of_the_row, 'input-(\\d+)[^/]*$', 1)::int" if self.many else "0"
             self.connection.execute(f"create view cells as select {chosen}, {place} as {FILE} from {self._scan()}")
@@ -302,8 +238,10 @@ class Sheet:
 
     def _scan(self) -> str:
         path, named = self._literal, ", filename='filename_of_the_row'" if self.many else ""
-        if self.parquet:
+        if kind_of(self.file) == "parquet":
             return f"read_parquet({path}, hive_partitioning=false{named})"
+        if kind_of(self.file) == "json":
+            return f"read_json({path}, format='newline_delimited', sample_size=-1, hive_partitioning=false{named})"
         if self._free_column() is not None:
             also = ", filename_of_the_row" if self.many else ""
             return f"(select {self._split_lines()}{also} from {self._lines()} where len(parts) >= {len(self.columns)})"
@@ -348,7 +286,7 @@ class Sheet:
 
     def ragged_rows(self) -> list[Fault]:
         """List rows that do not have as many cells as the header, once all columns in use have been read."""
-        if self.parquet:
+        if self.typed:
             return []
         if self._free_column() is not None:
             short = self._execute(f"select line_number from {self._lines()} where len(parts) < {len(self.columns)} order by 1 limit 40")
@@ -380,7 +318,7 @@ class Sheet:
 
     def spreadsheet_rows(self, ordinals: list[int]) -> dict[int, int]:
         """Say in which row of a spreadsheet the n-th data row stands (blank lines count, the header is 1)."""
-        if self.parquet or not ordinals or self.file.name.lower().endswith(".zst") or self._free_column() is not None:
+        if self.typed or not ordinals or self.file.name.lower().endswith(".zst") or self._free_column() is not None:
             return {ordinal: ordinal + 1 for ordinal in ordinals}
         wanted, last, found, seen = set(ordinals), max(ordinals), {}, -1
         lines, bare = self.text_lines(), self.delimiter == "|"

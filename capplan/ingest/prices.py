@@ -14,8 +14,9 @@ from pydantic import Field, field_validator
 from capplan.ingest.cells import Wanted, convert
 from capplan.ingest.ingested import DatedOptions, Ingested, day_of, shaped, stem_of
 from capplan.ingest.known import accelerator_named, geography_of, known_table, provider_named
-from capplan.ingest.opening import Sheet, listed
+from capplan.ingest.opening import Sheet
 from capplan.ingest.price_sanity import named_apart, refuse_far_prices
+from capplan.ingest.reading_options import listed
 from capplan.units import HOURS_PER_AVERAGE_MONTH, HOURS_PER_YEAR
 
 #: Google's catalogue has regions in which it sells no accelerator; their spot price is that of processors and memory only.

@@ -12,7 +12,8 @@ from pydantic import Field
 from capplan.ingest.cells import Wanted, convert
 from capplan.ingest.ingested import Ingested, shaped
 from capplan.ingest.known import known_table
-from capplan.ingest.opening import ReadingOptions, Sheet, quoted
+from capplan.ingest.opening import Sheet, quoted
+from capplan.ingest.reading_options import ReadingOptions
 
 
 class TelemetryOptions(ReadingOptions):

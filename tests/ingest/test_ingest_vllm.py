@@ -134,3 +134,20 @@ def test_a_vantage_list_and_unknown_columns(tmp_path):
     path.write_text(path.read_text().replace("$55.04 hourly", "€55.04 hourly"))
     with pytest.raises(BookError, match="a number is needed"):
         ingest("prices", path, provider="aws", columns="on_demand=Linux On Demand cost,sku=API Name")
+
+
+def test_traces_of_one_object_a_line(tmp_path):
+    lines = (
+        '{"timestamp": 0, "input_length": 6758, "output_length": 500, "hash_ids": [0, 1]}\n'
+        + '{"timestamp": 3000, "input_length": 7, "output_length": 5, "hash_ids": [0]}\n'
+    )
+    for name in ("conversation_trace.jsonl", "conversation_trace.jsonl.gz"):
+        with (gzip.open if name.endswith(".gz") else open)(tmp_path / name, "wt") as file:
+            file.write(lines)
+        found = ingest("auto", tmp_path / name, start="2026-01-01")
+        assert "is taken for a Mooncake trace" in found.notes[0]
+        assert found.tables["requests"][["requests", "input_tokens", "output_tokens"]].to_numpy().tolist() == [[2.0, 6765.0, 505.0]]
+        assert found.tables["usage"].workload.tolist() == ["conversation_trace"]
+    (tmp_path / "broken.jsonl").write_text(lines + "{broken\n")
+    with pytest.raises(BookError, match=r"broken\.jsonl"):
+        ingest("requests", tmp_path / "broken.jsonl", start="2026-01-01")
