@@ -125,7 +125,7 @@ def _without_speed(book: Book, hosted: pd.DataFrame) -> list[str]:
 
 
 def _supply(book: Book, scenario: Scenario) -> list[str]:
-    """Say whether anything can be had for the work, and name capacity blocks that have begun before they can be delivered."""
+    """Say whether anything can be had for the work, and name offers that have ended and capacity blocks that begin too early."""
     speeds, machines = book.get("speeds"), book.get("skus").drop_duplicates("sku").set_index("sku")
     offers = book.get("offers").reset_index(drop=True)
     provider, accelerator = offers["sku"].map(machines["provider"]), offers["sku"].map(machines["accelerator"])
@@ -141,8 +141,13 @@ def _supply(book: Book, scenario: Scenario) -> list[str]:
         ]
     earliest = pd.Timestamp(scenario.as_of) + pd.to_timedelta(offers["lead_time_days_p50"].fillna(0.0), unit="D")
     late = wanted & (offers["term"] == "capacity_block") & (offers["available_from"] < earliest)
+    ended = wanted & (offers["term"] != "capacity_block") & (offers["available_to"] < pd.Timestamp(scenario.as_of))
     rows = {name: place + 2 for place, name in enumerate(book.get("offers")["offer_id"])}
     return [
+        f"offers.csv, row {rows[row.offer_id]}, column available_to: {row.offer_id} could be signed until {row.available_to:%Y-%m-%d} and"
+        f" has ended; delete the row, correct available_to, or write `excluded_offers: [{row.offer_id}]` into book.yaml"
+        for row in offers[ended].itertuples()
+    ] + [
         f"offers.csv, row {rows[row.offer_id]}, column available_from: the capacity block {row.offer_id} starts on"
         f" {row.available_from:%Y-%m-%d} and can be had on {earliest[row.Index]:%Y-%m-%d} at the earliest; delete the row, correct"
         f" available_from, or write `excluded_offers: [{row.offer_id}]` into book.yaml"

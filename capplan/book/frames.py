@@ -40,7 +40,7 @@ def check_frames(frames: Mapping[str, pd.DataFrame | None]) -> None:
         faults += check_rows(known, table, lines)
         if table == "limits" and {"kind", "amount"} <= set(known) and not faults:
             faults += check_work({"limits": known.assign(measure="p_and_l").set_axis(lines)})
-        if table in ("price_paths", "generations") and not faults:
+        if table in ("price_paths", "generations", "commitments") and not faults:
             faults += check_work({table: known.set_axis(lines)})
     if faults:
         raise BookError([Fault(Path(fault.file).stem, *_rest(fault)) for fault in faults], where="the tables given")

@@ -6,7 +6,7 @@ import pandas as pd
 
 from capplan.book.tables.registry import columns_of
 from capplan.book.terms import COUNTS, MEASURES
-from capplan.contract_kinds import STATED_LENGTH, TERM_MONTHS
+from capplan.contract_kinds import RENEWABLE_TERMS, STATED_LENGTH, TERM_MONTHS
 from capplan.errors import Fault, nearest, sentence
 
 Tables = dict[str, pd.DataFrame]
@@ -175,6 +175,11 @@ def check_work(tables: Tables) -> list[Fault]:
         undated = paths["step_date"].isna() if "step_date" in paths else pd.Series(True, index=paths.index)
         half = undated & (paths["step_share"].fillna(0.0) != 0)
         faults += _rows("price_paths", paths, half, "step_share", "a step happens on a day", "Fill in the day, or leave step_share empty.")
+    if "commitments" in tables and len(signed := tables["commitments"]) and "renewal_usd_per_hour" in signed:
+        priced = signed["renewal_usd_per_hour"].notna() & ~signed["term"].isin(RENEWABLE_TERMS)
+        rule = f"only {', '.join(RENEWABLE_TERMS)} give a right to renew"
+        remedy = "Leave it empty, or correct the term; what can be had anew is an offer."
+        faults += _rows("commitments", signed, priced, "renewal_usd_per_hour", rule, remedy)
     if "generations" in tables and len(tables["generations"]):
         faults += check_generations(tables["generations"])
     if "limits" in tables and len(limits := tables["limits"]):

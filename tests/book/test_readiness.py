@@ -55,6 +55,15 @@ def test_a_block_that_has_ended_is_named_with_its_row(tmp_path):
     assert reasons(book(tmp_path, offers=BLOCK.format(start="2027-01-01", end="2027-03-31"))) == []
 
 
+def test_an_offer_whose_window_is_past_is_named_with_its_row(tmp_path):
+    text = BLOCK.replace("capacity_block", "lease")
+    found = reasons(book(tmp_path, speeds=SPEEDS, sources=SOURCES, offers=text.format(start="2026-01-01", end="2026-03-31")))
+    assert found[0].startswith(
+        "offers.csv, row 2, column available_to: block could be signed until 2026-03-31 and has ended; delete the row"
+    )
+    assert reasons(book(tmp_path, offers=text.format(start="2026-01-01", end="2027-03-31"))) == []
+
+
 def test_nothing_to_buy_and_unknown_names(tmp_path):
     assert "nothing can be had" in reasons(book(tmp_path, "providers: [lambda]\ngeographies: [uk]\n", speeds=SPEEDS))[0]
     assert "providers names 'amazon'" in reasons(book(tmp_path, "providers: [amazon]\n"))[0]

@@ -47,6 +47,7 @@ class Checker:
         self.offers, self.speed = records(problem.offers), {}
         for row in records(problem.speeds):
             self.speed[row["class"], row["accelerator"]] = row["work_per_accelerator_hour"]
+        self.choices: dict[tuple[str, pd.Timestamp], Any] = {}
         self.expected: dict[str, dict[str, Any]] = {}
         for row in records(problem.generations):
             self.succeed(row)
@@ -67,6 +68,14 @@ class Checker:
         for (c, accelerator), rate in list(self.speed.items()):
             if accelerator == before:
                 self.speed[c, name] = rate * row["speedup_ratio"]
+
+    def fix(self, lots: dict[tuple[str, pd.Timestamp], float], day: pd.Timestamp | None = None) -> Checker:
+        """Hold all choices, or those that begin before a day, at some lots (offer or contract, first day; 0 where none are given)."""
+        assert set(lots) <= set(self.choices), set(lots) - set(self.choices)
+        for key, taken in self.choices.items():
+            if day is None or key[1] < day:
+                self.model += taken == lots.get(key, 0.0)
+        return self
 
     # --- what is there -----------------------------------------------------------------------------------------------------------------
 
@@ -110,6 +119,7 @@ class Checker:
             while row.get("renewal_usd_per_hour") is not None and self.days[0] <= end < self.end:
                 taken = self.model.add_variable(f"renew {row['commitment_id']} {end:%Y%m%d}", 0, row["machines"], "Integer")
                 self.model += taken <= before
+                self.choices[f"renew {row['commitment_id']}", end] = taken
                 before, last = taken, end + pd.DateOffset(months=TERM_MONTHS[row["term"]])
                 found.append(
                     row
@@ -144,10 +154,12 @@ class Checker:
                 about = row | {"from": day, "paid": True, "first": False, "open": 1 - prepaid}
                 if costs:
                     taken = self.model.add_variable(f"leave {name} {day:%Y%m%d}", 0, row["machines"], "Integer")
+                    self.choices[f"leave {name}", day] = taken
                     gone.append(taken)
                     found.append(about | {"taken": -taken, "at_once": -min(costs), "lost": -prepaid * left})
                 if row.get("exchangeable"):
                     taken = self.model.add_variable(f"exchange {name} {day:%Y%m%d}", 0, row["machines"], "Integer")
+                    self.choices[f"exchange {name}", day] = taken
                     gone.append(taken)
                     exchanged[day].append(left * taken)
                     found.append(about | {"taken": -taken, "at_once": prepaid * left, "lost": -prepaid * left})
@@ -179,6 +191,7 @@ class Checker:
                 lot, least = int(row.get("lot_machines") or 1), int(row.get("minimum_lots") or 0)
                 most = int(row.get("maximum_lots") or 200)
                 taken = self.model.add_variable(f"take {row['offer_id']} {day:%Y%m%d}", 0, most, "Integer")
+                self.choices[row["offer_id"], day] = taken
                 if least > 1:
                     some = self.model.add_variable(f"some {row['offer_id']} {day:%Y%m%d}", 0, 1, "Integer")
                     self.model += taken >= least * some
@@ -348,10 +361,16 @@ class Checker:
             self.model += over[path] >= pulp.lpSum(parts) - worst
         mean = pulp.lpSum(chance[path] * pulp.lpSum(parts) for path, parts in path_cost.items())
         tail = worst + pulp.lpSum(chance[path] / share * over[path] for path in chance)
-        self.model += pulp.lpSum(self.cost) + (1 - weight) * mean + weight * tail
+        first = pulp.lpSum(self.cost)
+        self.parts = {"expected_usd": first + mean, "cvar_usd": first + tail}
+        self.model += first + (1 - weight) * mean + weight * tail
         self.model.solve(pulp.HiGHS(msg=False, gapRel=1e-9, threads=1))
         assert pulp.LpStatus[self.model.status] == "Optimal"
         return float(pulp.value(self.model.objective))
+
+    def measures(self) -> dict[str, float]:
+        """Return expected cost and CVaR of what was solved with no weight on either alone."""
+        return {name: float(pulp.value(part)) for name, part in self.parts.items()}
 
     def budgets(self, spent: dict[str, list[Any]]) -> None:
         """Keep what contracts cost in each quarter, with the expected use by the hour, within each hard budget."""

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from capplan.questions.procurement import Problem, decide
+from capplan.questions.procurement import Problem, decide, plan_purchases
 from tests.cases.procurement_cases import assumptions, commitment, demand, offer, problem, sku, work_class
 from tests.cases.procurement_checker import Checker
 
@@ -118,6 +118,63 @@ def test_the_plan_is_the_optimum_of_a_second_statement(seed: int) -> None:
     right = Checker(asked).solve()
     assert found.lower <= right * (1 + 1e-6) + 1e-2
     assert found.upper == pytest.approx(right, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", [0, 3, 5, 11])
+def test_every_row_of_the_alternatives_is_simulated_again(seed: int) -> None:
+    """What is signed follows from the row's meaning (for the plan, from what is decided); what it costs, the second statement says."""
+    asked = rich(seed)
+    a = asked.assumptions.model_copy(update={"risk_weight": 0.4})
+    limits = asked.limits[asked.limits["kind"] != "budget_usd"]
+    asked = replace(asked, assumptions=a, limits=limits)
+    plan = plan_purchases(asked)
+    table = plan.alternatives.set_index("name")
+    bought, gone = plan.purchases, plan.departures
+    signed = dict(zip(zip(bought["offer_id"], bought["starts"], strict=True), bought["lots"].astype(float), strict=True))
+    signed |= dict(
+        zip(zip(gone["offer_id"].str.replace("sell ", "leave "), gone["day"], strict=True), gone["lots"].astype(float), strict=True)
+    )
+    renewed = {key: taken.upBound for key, taken in Checker(asked).choices.items() if key[0].startswith("renew ")}
+    free = limits.assign(amount=limits["amount"].where(limits["kind"] != "on_demand_accelerators", 1e6))
+    free = free[free["kind"] != "quota_accelerators"]
+    lifted = replace(asked, limits=free, assumptions=a.model_copy(update={"on_demand_accelerators": 1e6}))
+    average = _average(asked)
+    mean = Checker(average)
+    mean.solve()
+    known = {key: round(taken.value()) for key, taken in mean.choices.items()}
+    cases = {
+        "plan": (asked, signed),
+        "do_nothing": (asked, {}),
+        "all_on_demand": (lifted, {}),
+        "renew_all": (asked, renewed),
+        "mean_value_plan": (asked, known),
+    }
+    assert set(table.index) <= {*cases, "sign_nothing_yet"}
+    for name in set(table.index) & set(cases):
+        told, lots = cases[name]
+        again = Checker(told).fix(lots)
+        objective = again.solve()
+        assert table.at[name, "objective_usd"] == pytest.approx(objective, rel=1e-6), name
+        for measure, usd in again.measures().items():
+            assert table.at[name, measure] == pytest.approx(usd, rel=1e-5), (name, measure)
+    if "sign_nothing_yet" in table.index:
+        review = pd.Timestamp(a.as_of) + pd.DateOffset(months=3)
+        later, leads = Checker(asked), asked.offers.set_index("offer_id")["lead_time_days_p50"].fillna(0.0).to_dict()
+        for key, taken in later.choices.items():
+            if key[1] - pd.Timedelta(days=leads.get(key[0].split(" as ")[0], 0.0)) < review and not key[0].startswith(
+                ("leave ", "exchange ")
+            ):
+                later.model += taken == 0
+        assert table.at["sign_nothing_yet", "objective_usd"] == pytest.approx(later.solve(), rel=1e-5)
+
+
+def _average(asked: Problem) -> Problem:
+    """Return the problem of the average of all paths."""
+    work = asked.demand
+    keys = ["class", "region", "quarter", "block", "hours"]
+    mean = (work["work_per_hour"] * work["probability"]).groupby([work[key] for key in keys]).sum().rename("work_per_hour").reset_index()
+    a = asked.assumptions.model_copy(update={"risk_weight": 0.0})
+    return replace(asked, demand=mean.assign(path=0, probability=1.0), assumptions=a)
 
 
 @pytest.mark.parametrize("risk", [0.0, 0.3, 1.0])

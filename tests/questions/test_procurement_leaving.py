@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from capplan.book.scenario import LedgerAssumptions
+from capplan.errors import CapplanError
 from capplan.questions.ledger import build_ledger
 from tests.cases.procurement_cases import assumptions, blocks, commitment, demand, offer, settle, sku, solve
 
@@ -73,6 +74,20 @@ def test_machines_given_back_leave_room_in_quotas() -> None:
         demand([[10.0, 10.0]]), [ON_DEMAND, YEAR], assumptions(approval_days=0), commitments=[old(exit_cost_share=0.0)], limits=limits
     )
     assert found.purchases["machines"].sum() == 10
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (old(exit_cost_share=1.5), "exit_cost_share: found '1.5'; must be a number at least 0 and at most 1"),
+        (old(resale_share=60.0), "resale_share: found '60.0'; must be a number at least 0 and at most 1"),
+        (old(term="capacity_block", renewal_usd_per_hour=2.0), "give a right to renew"),
+        (old(notice_date=pd.Timestamp("2028-01-01"), exit_cost_share=0.0), "notice_date must not lie after end"),
+    ],
+)
+def test_contracts_that_contradict_themselves_are_refused(row: dict[str, Any], words: str) -> None:
+    with pytest.raises(CapplanError, match=words):
+        settle(demand([[1.0]]), [ON_DEMAND], commitments=[row])
 
 
 def test_leaving_stands_in_the_ledger_as_it_stands_in_the_plan() -> None:

@@ -130,9 +130,9 @@ def _objective(row: Mapping[str, object]) -> float:
 
 
 def uncapped(program: TwoStage, recourse: Recourse, work: Work) -> TwoStage:
-    """Return the program if on demand had no cap."""
+    """Return the program if on demand had no cap, also none by a quota of running machines."""
     lifted = program.h.copy()
-    caps = (recourse.rows["kind"] == "on_demand_accelerators").to_numpy()
+    caps = recourse.rows["kind"].isin(["on_demand_accelerators", "quota_accelerators"]).to_numpy()
     lifted[:, caps] = (1 + need_accelerators(work).sum()) * recourse.W[np.flatnonzero(caps)].toarray().max(initial=1.0)
     return replace(program, h=lifted)
 
