@@ -19,7 +19,9 @@ def digest(*parts: str | Array | sparse.csr_matrix) -> str:
         elif isinstance(part, np.ndarray):
             _feed(state, part)
         else:
-            for array in (part.indptr, part.indices, part.data):
+            # other calculations may sort the entries of a matrix in place
+            ordered = part if part.has_sorted_indices else part.sorted_indices()
+            for array in (ordered.indptr, ordered.indices, ordered.data):
                 _feed(state, array)
     return state.hexdigest()
 

@@ -331,7 +331,8 @@ class LShaped:
                 break
             relaxed = self._bounded()
         if not self._proven():
-            self._surround(relaxed, NEIGHBOURS)
+            # where many cuts are there already, a few more will do
+            self._surround(relaxed, max(NEIGHBOURS - len(self.cuts), NEIGHBOURS // 4))
             self._propose(guess)
 
     def _bounded(self) -> Array:

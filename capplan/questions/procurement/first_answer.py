@@ -77,7 +77,7 @@ def kept_answer(problem: Problem, bought: Mapping[tuple[str, str], float]) -> Fi
     x = model.first_stage(lots)
     if model.years:
         x = paid(model, x, court.decisions(model.settled(x, np.zeros(len(model.years)))))
-    x, broken = stretched(x, court, model)
+    x, broken = stretched(x, court.decisions(x), model)
     cost, decisions = court.evaluate(x).cost_by_scenario, court.decisions(x)
     notes = ("Today's purchases are kept: the best plan costs no more, and the full answer finds it.",)
     answer = _tabulated(found, purchase_table(found.choices, lots), lots, x, (cost, decisions), notes)

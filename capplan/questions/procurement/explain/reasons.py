@@ -10,7 +10,8 @@ import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.optimize.program import Solution, expected_use_of_rows
-from capplan.questions.procurement.explain.alternatives import compare_alternatives, judge, value_information
+from capplan.questions.procurement.explain.alternatives import compare_alternatives, value_information
+from capplan.questions.procurement.explain.dispatch import judge
 from capplan.questions.procurement.explain.endings import other_endings
 from capplan.questions.procurement.explain.leaving import departure_notes, departure_table
 from capplan.questions.procurement.explain.sentences import within
@@ -84,7 +85,7 @@ def explain(
     found = evaluator.evaluate(solution.x)
     slope = recourse.by_stage((1 - a.risk_weight) * found.mean.slope + a.risk_weight * found.tail.slope)
     lots = model.lots(solution.x).round()
-    alternatives = compare_alternatives(work, choices, recourse, model, solution, evaluator, a, signed=signed, further=further)
+    alternatives = compare_alternatives(work, choices, recourse, model, solution, a, signed=signed, further=further)
     information = value_information(model, solution, alternatives, a)
     if not bought["firm"].any():
         information.loc[len(information)] = (
