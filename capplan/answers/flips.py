@@ -22,7 +22,7 @@ FLIP_SHARE = 0.01
 FLIP_PATHS = 10
 FLIP_GAP_SHARE, COARSE_GAP_SHARE = 0.0025, 0.005
 #: Values that are tried in all, and on one side of an assumption after its end.
-MOST_VALUES, STEPS = 17, 2
+MOST_VALUES, STEPS = 15, 2
 #: A value is tried no nearer to an end than this share of the interval.
 NEAREST_SHARE = 0.15
 

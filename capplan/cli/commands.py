@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from capplan.cli.shared import AsJson, BookFolder, Out, Parameters, ScenarioFile, answer, app, named_pairs, overrides, say
+from capplan.cli.shared import AsJson, BookFolder, Out, Parameters, ScenarioFile, answer, app, brief, named_pairs, overrides, say
 from capplan.errors import CapplanError
 
 
@@ -47,8 +47,13 @@ def plan(
     report, where = scheduled_plan(
         book, overrides(parameter, scenario), out, "quick" if quick else "thorough" if thorough else "usual", told=told, say=say
     )
-    page = f"{report.plan.headline}\nReport: {where}/plan.html"
-    answer(as_json, report.plan.headline, report.scenario, report.tables, list(report.warnings), page)
+    if as_json:
+        answer(as_json, report.plan.headline, report.scenario, report.tables, list(report.warnings))
+    else:
+        words = report.plan.purchases.explanation
+        judged = words[words["about"].str.startswith("verdict: ")]
+        verdicts = [f"  {row.about.removeprefix('verdict: ')}: {row.words}" for row in judged.itertuples()]
+        brief(report.plan.headline, verdicts, f"{where}/plan.html", report.warnings)
     if report.changed and changed_code:
         raise typer.Exit(changed_code)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +12,7 @@ import typer
 from capplan import __version__
 from capplan.book.plain_yaml import NotYamlError, read_yaml
 from capplan.errors import CapplanError, ScenarioError
+from capplan.notes import ToDo
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -89,6 +90,23 @@ def answer(
     for warning in warnings:
         say(f"note: {warning}")
     typer.echo(plain or headline)
+
+
+#: Notes that ask for something to be done and are printed; all stand on the page.
+MOST_NOTES = 7
+
+
+def brief(headline: str, verdicts: Sequence[str], page: str, warnings: Sequence[str]) -> None:
+    """Print what a person needs who does not open the page: headline, verdicts, where the page is; and apart what is to be done."""
+    from capplan.text import counted
+
+    to_do = [warning for warning in warnings if isinstance(warning, ToDo)][:MOST_NOTES]
+    for warning in to_do:
+        say(f"to do: {warning}")
+    more = len(warnings) - len(to_do)
+    if more:
+        say(f"{counted(more, 'more note')} {'stands' if more == 1 else 'stand'} on the page and in run.json.")
+    typer.echo("\n".join([headline, *verdicts, f"Report: {page}"]))
 
 
 def named_pairs(texts: list[str] | None, flag: str) -> dict[str, str]:

@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 
 from capplan.cli import main
-from capplan.cli.shared import records_of
+from capplan.cli.shared import MOST_NOTES, brief, records_of
+from capplan.notes import ToDo
 from tests.conftest import CONTRACTS, SKUS, SOURCES, hourly
 
 
@@ -53,6 +54,18 @@ def test_check_says_so(capplan, make_book):
     assert done.returncode == 0
     assert done.stdout == "tiny: its 4 tables are in order, and a plan can start (commitments, skus, sources, usage).\n"
     assert "note: The book has no workloads table" in done.stderr
+
+
+def test_a_plan_prints_its_headline_verdicts_and_what_is_to_be_done(capsys):
+    notes = ["a remark", *(ToDo(f"thing {n}") for n in range(MOST_NOTES + 2)), "another remark"]
+    brief("Sign 1 contract.", ["  lease: Sign: it saves."], "reports/x/plan.html", notes)
+    shown = capsys.readouterr()
+    assert shown.out == "Sign 1 contract.\n  lease: Sign: it saves.\nReport: reports/x/plan.html\n"
+    said = shown.err.splitlines()
+    assert said[:-1] == [f"to do: thing {n}" for n in range(MOST_NOTES)]
+    assert said[-1] == "4 more notes stand on the page and in run.json."
+    brief("Sign 1 contract.", [], "plan.html", ["a remark"])
+    assert capsys.readouterr().err == "1 more note stands on the page and in run.json.\n"
 
 
 def test_json_answer(capplan, make_book):

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from capplan.errors import CapplanError, nearest
+from capplan.notes import ToDo
 
 #: How the price list marks requests through a batch interface.
 BATCH = {"processing": "batch"}
@@ -185,8 +186,10 @@ def withdrawal_notes(services: pd.DataFrame, contracts: pd.DataFrame, workloads:
     called = services[services["workload"].isin(workloads.loc[workloads["host"] == "api", "workload"])]
     table = called[["workload", "model"]].merge(contracts.dropna(subset=["withdrawn_on"]), on=["workload", "model"])
     return [
-        f"{row.workload} calls {row.model} of {row.provider}, which {'was' if row.withdrawn_on <= as_of else 'is to be'} withdrawn on "
-        f"{row.withdrawn_on.date()}: name its successor in services.csv."
+        ToDo(
+            f"{row.workload} calls {row.model} of {row.provider}, which {'was' if row.withdrawn_on <= as_of else 'is to be'} withdrawn on "
+            f"{row.withdrawn_on.date()}: name its successor in services.csv."
+        )
         for row in table.itertuples()
     ]
 

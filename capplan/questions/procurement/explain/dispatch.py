@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 
 import numpy as np
@@ -42,21 +43,20 @@ class Court:
             whole = replace(model, program=program).whole()
             agreements = replace(whole, expected=whole.expected[len(program.expected) :])
             base = Evaluator(agreements, a.tail_share, self.free.library)
-            self.tied = CoupledEvaluator(base, a.risk_weight, a.tail_share, a.gap_share)
+            # where use could earn at the highest price of an agreement, each hour is served on its own
+            with contextlib.suppress(SolveError):
+                self.tied = CoupledEvaluator(base, a.risk_weight, a.tail_share, a.gap_share)
 
     def dispatch(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, sparse.csr_matrix]:
         """Return a first stage with what it leaves unspent paid, its recourse cost by scenario, (S,), and its recourse, (P, r)."""
-        if self.tied is None:
+        if not self.model.years:
             return x, self.free.evaluate(x).cost_by_scenario, self.free.decisions(x)
         x = self.model.settled(x, np.zeros(len(self.model.years)))
         cost, decisions = self.free.evaluate(x).cost_by_scenario, self.free.decisions(x)
-        if np.isfinite(cost).all():
+        if self.tied is not None and np.isfinite(cost).all():
             self.tied.base.rest(x)
-            try:
+            with contextlib.suppress(SolveError):  # short of digits
                 found = self.tied.evaluate(x)
                 if np.isfinite(found.cost_by_scenario).all():
                     cost, decisions = found.cost_by_scenario, self.tied.decisions(x, found)
-            except SolveError:
-                # short of digits: each hour is then served on its own, and what that leaves unspent is paid
-                pass
         return paid(self.model, x, decisions), cost, decisions

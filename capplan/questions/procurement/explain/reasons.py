@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions
+from capplan.notes import ToDo
 from capplan.optimize.program import Solution, expected_use_of_rows
 from capplan.questions.procurement.explain.alternatives import compare_alternatives, value_information
 from capplan.questions.procurement.explain.dispatch import judge
@@ -215,14 +216,18 @@ def _notes(
     late = bought[bought["late"]]
     if len(late):
         notes.append(
-            f"{counted(len(late), 'purchase')} should have been submitted already ({', '.join(late['offer_id'].head(3))}): hasten the"
-            " approval, or expect them late."
+            ToDo(
+                f"{counted(len(late), 'purchase')} should have been submitted already ({', '.join(late['offer_id'].head(3))}): hasten the"
+                " approval, or expect them late."
+            )
         )
     assumed = sorted(choices.table.loc[choices.table["renewal_assumed"], "offer_id"].str.removeprefix("renew "))
     if assumed:
         notes.append(
-            f"{', '.join(assumed)}: no renewal price is stated, so a renewal is taken to cost what the contract costs today; "
-            "state renewal_usd_per_hour in commitments.csv, or set renewal_without_price to not_offered."
+            ToDo(
+                f"{', '.join(assumed)}: no renewal price is stated, so a renewal is taken to cost what the contract costs today; "
+                "state renewal_usd_per_hour in commitments.csv, or set renewal_without_price to not_offered."
+            )
         )
     bridge = float(bought["bridge_usd"].sum())
     if bridge >= 1:
@@ -233,8 +238,10 @@ def _notes(
     again = int(bought["requoted"].sum())
     if again:
         notes.append(
-            f"{again} later purchase{'s rest' if again > 1 else ' rests'} on quotes that will have expired and must be given again; at list"
-            " prices set later_quotes to list_price."
+            ToDo(
+                f"{again} later purchase{'s rest' if again > 1 else ' rests'} on quotes that will have expired and must be given again; at"
+                " list prices set later_quotes to list_price."
+            )
         )
     if solution.status == "limit":
         why = (
@@ -259,8 +266,10 @@ def _site_notes(choices: Choices, lots: np.ndarray) -> list[str]:
     """Name machines that would stand longer than the contract of their site runs."""
     table = choices.table[(lots > 0) & (choices.table["end"] > choices.table["site_end"]).to_numpy()].sort_values("end")
     return [
-        f"{row.offer_id} would stand in {row.region} until {row.end - pd.Timedelta(days=1):%Y-%m-%d}, and the contract of the site ends on "
-        f"{row.site_end - pd.Timedelta(days=1):%Y-%m-%d}: extend it, or plan the move."
+        ToDo(
+            f"{row.offer_id} would stand in {row.region} until {row.end - pd.Timedelta(days=1):%Y-%m-%d}, and the contract of the site ends"
+            f" on {row.site_end - pd.Timedelta(days=1):%Y-%m-%d}: extend it, or plan the move."
+        )
         for row in table.drop_duplicates("offer_id", keep="last").itertuples()
     ]
 
@@ -268,8 +277,10 @@ def _site_notes(choices: Choices, lots: np.ndarray) -> list[str]:
 def _agreement_notes(table: pd.DataFrame) -> list[str]:
     """Say what is planned to be paid for spend agreements that are not used up."""
     return [
-        f"{row.agreement_id}: {money(row.shortfall_usd)} of the {money(row.committed_usd)} to be spent with {row.provider} until"
-        f" {row.end:%Y-%m-%d} stay unspent in expectation and are paid all the same; what would use them up costs more."
+        ToDo(
+            f"{row.agreement_id}: {money(row.shortfall_usd)} of the {money(row.committed_usd)} to be spent with {row.provider} until"
+            f" {row.end:%Y-%m-%d} stay unspent in expectation and are paid all the same; what would use them up costs more."
+        )
         for row in table[table["shortfall_usd"] >= 1].itertuples()
     ]
 
