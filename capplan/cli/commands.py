@@ -13,6 +13,9 @@ import typer
 from capplan.cli.shared import AsJson, BookFolder, Out, Parameters, ScenarioFile, answer, app, brief, named_pairs, overrides, say
 from capplan.errors import CapplanError
 
+prices = typer.Typer(no_args_is_help=True, help="List prices of providers among the reference facts.")
+app.add_typer(prices, name="prices")
+
 
 @app.command()
 def plan(
@@ -183,7 +186,7 @@ def ingest(
     format_: Annotated[
         str | None,
         typer.Argument(
-            metavar="FORMAT", help="auto, requests, rates, jobs, slurm, prices, contracts or focus; nothing = list what came in."
+            metavar="FORMAT", help="auto, requests, rates, jobs, slurm, telemetry, prices, contracts or focus; nothing = list what came in."
         ),
     ] = None,
     files: Annotated[list[str] | None, typer.Argument(metavar="FILE...", help="Files, folders, or patterns in quotes.")] = None,
@@ -200,6 +203,25 @@ def ingest(
     from capplan.ingest.command import ingest_command
 
     found = ingest_command(format_, files or [], into, overrides(option, None), replace=replace, undo=undo)
+    answer(as_json, found.headline, {}, found.tables, list(found.notes))
+
+
+@prices.command("import")
+def import_prices(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Public price sheets of providers.")],
+    into: Annotated[Path, typer.Option("--into", help="Folder of reference facts, with prices/PROVIDER.csv.")] = Path("data/reference"),
+    add: Annotated[
+        list[str] | None, typer.Option("--add", metavar="MACHINE", help="Add its offers where the facts have none; all = every machine.")
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("-o", "--option", metavar="NAME=VALUE", help="Option of price sheets, such as as_of=2026-11-01.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Renew list prices from a provider's public sheet: one file a provider, checked as a whole, or nothing."""
+    from capplan.ingest.price_file import import_prices as renew
+
+    found = renew(files, into, overrides(option, None), add or ())
     answer(as_json, found.headline, {}, found.tables, list(found.notes))
 
 
