@@ -62,21 +62,22 @@ def test_shares_are_probabilities():
     assert sum(POWER_SHARES) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("months", [24, 36, 48, 60])
-def test_bands_hold_on_known_futures(months):
-    """Fifteen kinds, twelve series each, quarters 1, 4 and 8: 85 to 97 % inside, ordinary kinds 80 % (wandering 65 %) and unbiased."""
+def test_bands_hold_on_known_futures():
+    """Fifteen kinds, twelve series each, 24 to 60 months: 85 to 95 % inside at quarters 1, 4 and 8, ordinary kinds 80 % and unbiased."""
     held, bias = {}, {}
     for kind in MADE_UP:
-        series, count = four_weeks(kind, 12, months)
-        low, middle, high = bands(series[:, :count], 365.25 / 28)
-        outcome = quarters(series[:, count:])
-        held[kind] = ((outcome >= low) & (outcome <= high))[:, QUARTERS].mean(axis=0)
-        bias[kind] = float(np.log(middle / outcome)[:, 7].mean())
+        inside, error = [], []
+        for months in (24, 36, 48, 60):
+            series, count = four_weeks(kind, 12, months)
+            low, middle, high = bands(series[:, :count], 365.25 / 28)
+            outcome = quarters(series[:, count:])
+            inside.append(((outcome >= low) & (outcome <= high))[:, QUARTERS])
+            error.append(np.log(middle / outcome)[:, 7])
+        held[kind], bias[kind] = np.concatenate(inside).mean(axis=0), float(np.concatenate(error).mean())
     over_all = np.mean(list(held.values()), axis=0)
-    assert ((over_all >= 0.85) & (over_all <= 0.97)).all(), over_all
+    assert ((over_all >= 0.85) & (over_all <= 0.95)).all(), (over_all, held)
     for kind in ORDINARY:
-        # Growth that wanders by 30 points a year is the hardest of them: two years of it hardly tell it from steady growth.
-        assert held[kind].mean() >= (0.65 if kind == "wandering" else 0.8), (kind, held[kind])
+        assert (held[kind] >= 0.8).all(), (kind, held[kind])
     for kind in UNBIASED:
         assert abs(bias[kind]) <= 0.15, (kind, bias[kind])
 

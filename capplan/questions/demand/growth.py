@@ -17,6 +17,7 @@ from capplan.questions.demand.growth_kinds import (
     kind_of,
     log_prior,
     quarter_roots,
+    turning_share,
 )
 from capplan.questions.demand.selection import attempt
 
@@ -27,9 +28,11 @@ QUARTERS_TESTED = 8
 #: Levels below this share of the median are raised to it.
 FLOOR_SHARE = 0.02
 #: Before a history's own tests, bands of quarter 1 to 8 are this factor wider than the kinds say, as if learned on so many tests (it is
-#: what makes 90 % bands
-#: hold 90 % on the M3 series); a test counts at most so many deviations.
-PRIOR_WIDENING, PRIOR_TESTS, CLIPPED = np.linspace(1.05, 0.86, 8), 12.0, 2.5
+#: what makes 90 % bands hold 90 % on the M3 series), and where a slope turns in a smooth history the other one; a test counts at most so
+#: many deviations.
+PRIOR_WIDENING = np.interp(np.arange(8), [0, 3, 7], [1.03, 0.9, 0.86])
+TURNING_WIDENING = np.interp(np.arange(8), [0, 3, 7], [1.05, 1.15, 1.3])
+PRIOR_TESTS, CLIPPED = 12.0, 2.5
 #: The Theta method is tried on at most so many origins; what it says below this share of the last year's level counts as that.
 THETA_ORIGINS, THETA_FLOOR = 6, 0.05
 #: Combinations with less than this share of the likeliest one's probability are left out.
@@ -132,7 +135,7 @@ def fit_growth(level: Array, periods_per_year: float) -> GrowthFit:
     scale = float(np.exp(np.log(raw[-12:]).mean()))
     raw = raw / scale
     size = bucket(len(raw))
-    tests, inside, widening = _tested(raw, size, periods_per_year)
+    tests, inside, squares = _tested(raw, size, periods_per_year)
     values, steps = _without_steps(raw, size, periods_per_year)
     weight = np.exp(_log_weights(_white(values, size, periods_per_year), values, len(values), size, periods_per_year))
     power, combination = np.divmod(np.flatnonzero(weight.ravel() > LEAST_WEIGHT), COMBINATIONS)
@@ -140,6 +143,7 @@ def fit_growth(level: Array, periods_per_year: float) -> GrowthFit:
     order = np.argsort(combination, kind="stable")
     power, combination, kept = power[order], combination[order], kept[order] / kept.sum()
     courses = courses_of(values, periods_per_year, power, combination, kept)
+    widening = _widening(tests, squares, turning_share(combination, kept))
     belief = _theta_belief(values, size, periods_per_year)
     shift = np.zeros(AHEAD)
     if belief > 0:
@@ -188,12 +192,7 @@ def _theta_belief(values: Array, size: int, periods_per_year: float) -> float:
 
 
 def _tested(values: Array, size: int, periods_per_year: float) -> tuple[Array, Array, Array]:
-    r"""Test the kinds on a history's own past: tests and hits by quarter ahead, and the factors on the width that follow.
-
-    .. math:: f_q = \sqrt{(m\,p_q^2 + n_q\,\overline{u_q^2}) / (m + n_q)}
-
-    u is the outcome as a normal score of what was foretold, n the tests without overlap, m = 12 and p the factors found on public series.
-    """
+    """Test the kinds on a history's own past: tests, hits and mean squared normal scores of the outcomes, by quarter ahead."""
     from scipy.special import ndtr, ndtri
 
     last = len(values)
@@ -211,9 +210,20 @@ def _tested(values: Array, size: int, periods_per_year: float) -> tuple[Array, A
     found = np.array(scores).reshape(-1, QUARTERS_TESTED)
     tests = np.isfinite(found).sum(axis=0)
     inside = (np.abs(np.where(np.isfinite(found), found, np.inf)) <= NORMAL_95).sum(axis=0)
-    square = np.nansum(np.clip(found, -CLIPPED, CLIPPED) ** 2, axis=0) / np.maximum(tests, 1)
+    return tests, inside, np.nansum(np.clip(found, -CLIPPED, CLIPPED) ** 2, axis=0) / np.maximum(tests, 1)
+
+
+def _widening(tests: Array, squares: Array, turning: float) -> Array:
+    r"""Return the factors on the width of each quarter ahead.
+
+    .. math:: f_q = \sqrt{(m\,p_q^2 + n_q\,\overline{u_q^2}) / (m + n_q)}
+
+    u is the outcome as a normal score of what was foretold, n the tests without overlap, m = 12 and p the factors found on public series,
+    or those of slopes that turn, by their probability.
+    """
     apart = np.where(tests > 0, 1 + (tests - 1) / np.arange(1, QUARTERS_TESTED + 1), 0.0)
-    return tests, inside, np.sqrt((PRIOR_TESTS * PRIOR_WIDENING**2 + apart * square) / (PRIOR_TESTS + apart))
+    prior = (1 - turning) * PRIOR_WIDENING + turning * TURNING_WIDENING
+    return np.asarray(np.sqrt((PRIOR_TESTS * prior**2 + apart * squares) / (PRIOR_TESTS + apart)))
 
 
 def _without_steps(values: Array, size: int, periods_per_year: float) -> tuple[Array, tuple[tuple[int, float], ...]]:

@@ -46,11 +46,12 @@ class Kind:
 #: to slopes
 #: that change fast: work on accelerators grows and turns faster than those series did.
 KINDS = (
-    Kind("flat", 0.24, 0.03),
+    Kind("flat", 0.22, 0.03),
     Kind("steady", 0.03, 0.2),
     Kind("steady and fast", 0.03, 0.8),
-    Kind("with a local slope", 0.32, 0.15, 0.15, 2.0),
-    Kind("with a fast local slope", 0.14, 0.6, 0.5, 2.0),
+    Kind("with a local slope", 0.25, 0.15, 0.1, 2.0),
+    Kind("with a slope that changes slowly", 0.1, 0.3, 0.4, 4.0),
+    Kind("with a fast local slope", 0.13, 0.6, 0.5, 2.0),
     Kind("with a slope that lasts for years", 0.09, 0.3, 0.7, 6.0),
     Kind("damped", 0.03, 0.05, 0.5, 0.5),
     Kind("in bursts", 0.03, 0.3, 1.5, 0.5),
@@ -58,6 +59,10 @@ KINDS = (
     Kind("saturating slowly", 0.03, 0.05, 0.0, 1.0, 1.5, 1.5),
     Kind("accelerating", 0.03, 0.3, bend=0.2),
 )
+#: Kinds whose slope turns. In a smooth history (noise and walk among so many of the smallest) their turns are plain to see and go on: they
+#: count more before any data there, by this factor.
+TURNING = ("with a slope that changes slowly", "with a fast local slope", "with a slope that lasts for years")
+SMOOTH_WALKS, SMOOTH_NOISES, TURNING_FACTOR = 2, 2, 3.0
 #: Powers of the level on whose scale it may grow evenly (0 = logarithms, 1 = linear growth), with their shares.
 POWERS, POWER_SHARES = (0.0, 0.5, 1.0), (0.60, 0.21, 0.19)
 #: Levels walk by these deviations in a year; the last keeps to its trend within 0.2 and comes back with a half-life of 0.4 years.
@@ -79,8 +84,21 @@ COMBINATIONS = int(np.prod(SHAPE))
 def log_prior() -> Array:
     """Return the logarithm of the share of each power and combination before any data (powers x combinations)."""
     shares = [np.array(part) for part in ([kind.share for kind in KINDS], LEVEL_SHARES, NOISE_SHARES, SEASON_SHARES)]
-    joint = np.einsum("k,l,n,s->klns", *shares).ravel()
+    joint = np.einsum("k,l,n,s->klns", *shares)
+    joint = np.where(_turning(), TURNING_FACTOR * joint, joint).ravel()
     return np.asarray(np.log(np.array(POWER_SHARES)[:, None] * joint / joint.sum()))
+
+
+def _turning() -> Array:
+    """Mark the combinations of a slope that turns with a smooth level."""
+    marked = np.zeros(SHAPE, dtype=bool)
+    marked[[kind.name in TURNING for kind in KINDS], :SMOOTH_WALKS, :SMOOTH_NOISES] = True
+    return marked
+
+
+def turning_share(combination: Array, weight: Array) -> float:
+    """Return the probability that a slope turns in a smooth history, from weights of combinations."""
+    return float(weight[_turning().ravel()[combination]].sum())
 
 
 def bucket(periods: int) -> int:
