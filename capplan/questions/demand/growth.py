@@ -30,8 +30,8 @@ FLOOR_SHARE = 0.02
 #: Before a history's own tests, bands of quarter 1 to 8 are this factor wider than the kinds say, as if learned on so many tests (it is
 #: what makes 90 % bands hold 90 % on the M3 series), and where a slope turns in a smooth history the other one; a test counts at most so
 #: many deviations.
-PRIOR_WIDENING = np.interp(np.arange(8), [0, 3, 7], [1.03, 0.9, 0.86])
-TURNING_WIDENING = np.interp(np.arange(8), [0, 3, 7], [1.05, 1.15, 1.3])
+PRIOR_WIDENING = np.interp(np.arange(8), [0, 3, 7], [1.03, 0.84, 0.84])
+TURNING_WIDENING = np.interp(np.arange(8), [0, 3, 7], [1.02, 1.08, 1.2])
 PRIOR_TESTS, CLIPPED = 12.0, 2.5
 #: The Theta method is tried on at most so many origins; what it says below this share of the last year's level counts as that.
 THETA_ORIGINS, THETA_FLOOR = 6, 0.05
