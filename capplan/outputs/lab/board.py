@@ -21,6 +21,7 @@ from capplan.outputs.lab.board_table import board_chart, board_html, comparison_
 from capplan.outputs.lab.cards import CARDS, Card, Entry
 from capplan.outputs.lab.explore import error_text, file_name
 from capplan.outputs.lab.given import hand_over, somebody_is_there
+from capplan.outputs.lab.names import Names
 from capplan.outputs.views.view import NO_MATHEMATICS
 
 TODAY = "Today"
@@ -92,7 +93,7 @@ class Board(ipywidgets.VBox):
         top = ipywidgets.HBox([self.picture, cards])
         choose = ipywidgets.HBox([self.first, self.second, *self.buttons.values()], layout=ipywidgets.Layout(flex_flow="row wrap"))
         super().__init__(
-            children=[self.headline, self.status, self.notice, top, self.table, choose, self.comparison],
+            children=[self.headline, self.status, self.notice, top, self.table, choose, self.comparison, Names()],
             layout=ipywidgets.Layout(width="auto", min_width="0"),
         )
         for name in ("capplan-meeting", *NO_MATHEMATICS):

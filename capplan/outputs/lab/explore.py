@@ -25,6 +25,7 @@ from capplan.outputs.export.files import table_text
 from capplan.outputs.lab.controls import Control, control_for, label_of
 from capplan.outputs.lab.differences import difference_text
 from capplan.outputs.lab.given import hand_over, somebody_is_there
+from capplan.outputs.lab.names import Names
 from capplan.outputs.views.view import NO_MATHEMATICS, View, folded
 from capplan.text import counted, words
 
@@ -177,6 +178,7 @@ class Explorer(ipywidgets.VBox):
             self.picture,
             self.table,
             self._help(),
+            Names(),
         ]
         super().__init__(children=children, layout=ipywidgets.Layout(width="auto", min_width="0", overflow="hidden"))
         for name in ("capplan-explorer", *NO_MATHEMATICS):
@@ -338,7 +340,10 @@ class Explorer(ipywidgets.VBox):
         self.difference.value = html.escape(difference)
         self.picture.value = picture
         notes = "".join(f"<li>{html.escape(note)}</li>" for note in view.notes)
-        self.table.value = f"{TABLE_STYLE}<div class='capplan-table'>{view.shown.to_html()}</div>" + folded(notes, len(view.notes))
+        self.table.value = (
+            f"{TABLE_STYLE}<div class='capplan-table' tabindex='0' role='region' aria-label='The table'>{view.shown.to_html()}</div>"
+            + folded(notes, len(view.notes))
+        )
 
     def _draw(self, _: object) -> None:
         if not self._quiet and self.view is not None and self.which.value in self.view.charts:
