@@ -175,11 +175,8 @@ def check_work(tables: Tables) -> list[Fault]:
         undated = paths["step_date"].isna() if "step_date" in paths else pd.Series(True, index=paths.index)
         half = undated & (paths["step_share"].fillna(0.0) != 0)
         faults += _rows("price_paths", paths, half, "step_share", "a step happens on a day", "Fill in the day, or leave step_share empty.")
-    if "commitments" in tables and len(signed := tables["commitments"]) and "renewal_usd_per_hour" in signed:
-        priced = signed["renewal_usd_per_hour"].notna() & ~signed["term"].isin(RENEWABLE_TERMS)
-        rule = f"only {', '.join(RENEWABLE_TERMS)} give a right to renew"
-        remedy = "Leave it empty, or correct the term; what can be had anew is an offer."
-        faults += _rows("commitments", signed, priced, "renewal_usd_per_hour", rule, remedy)
+    if "commitments" in tables:
+        faults += check_renewals(tables["commitments"])
     if "generations" in tables and len(tables["generations"]):
         faults += check_generations(tables["generations"])
     if "limits" in tables and len(limits := tables["limits"]):
@@ -225,6 +222,16 @@ def check_work(tables: Tables) -> list[Fault]:
                 )
             )
     return faults
+
+
+def check_renewals(commitments: pd.DataFrame) -> list[Fault]:
+    """Only kinds of contract that are renewed state a price of it."""
+    if commitments.empty or "renewal_usd_per_hour" not in commitments:
+        return []
+    priced = commitments["renewal_usd_per_hour"].notna() & ~commitments["term"].isin(RENEWABLE_TERMS)
+    rule = f"only {', '.join(RENEWABLE_TERMS)} give a right to renew"
+    remedy = "Leave it empty, or correct the term; what can be had anew is an offer."
+    return _rows("commitments", commitments, priced, "renewal_usd_per_hour", rule, remedy)
 
 
 def check_generations(generations: pd.DataFrame) -> list[Fault]:
