@@ -15,6 +15,7 @@ import pytest
 from capplan.errors import CapplanError
 from capplan.outputs import charts
 from capplan.outputs.charts import theme
+from capplan.outputs.views.plan_tables import at_moments
 from capplan.text import TERM_NAMES, number_text
 from capplan.units import quarter_range
 
@@ -391,3 +392,10 @@ def test_a_picture_holds_its_own_style_and_no_address() -> None:
     spec = json.dumps({key: value for key, value in layers().to_dict().items() if key != "$schema"})
     assert "http" not in spec
     assert layers().to_dict()["config"]["font"] == theme.FONT
+
+
+def test_a_plan_without_any_capacity_has_no_moments():
+    columns = ["quarter", "provider", "accelerator", "region", "source", "term", "starts", "ends", "accelerators"]
+    empty = at_moments(pd.DataFrame(columns=columns), ["source"])
+    assert empty.columns.tolist() == ["quarter", "begin", "end", "source", "accelerators"]
+    assert empty.empty

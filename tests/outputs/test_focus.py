@@ -12,7 +12,7 @@ import pytest
 
 from capplan.answers.plan import quarterly_plan
 from capplan.book.book import load_book
-from capplan.outputs.export.focus import COLUMNS, planned_focus
+from capplan.outputs.export.focus import COLUMNS, by_month, planned_focus
 from capplan.outputs.views.plan_tables import planned_work, quarters_of
 from capplan.outputs.views.unit_tables import discounted_hours
 from capplan.questions.review import spend_of_focus
@@ -169,3 +169,14 @@ def test_planned_work_is_the_forecasts(made):
     assert work["expected"].sum() == pytest.approx((paths["quantity"] * paths["probability"]).sum())
     assert (work["low"] <= work["expected"] + 1e-9).all()
     assert (work["expected"] <= work["high"] + 1e-9).all()
+
+
+def test_a_plan_that_holds_nothing_has_months_even_so():
+    nothing = pd.DataFrame(columns=["quarter", "pool_provider", "hours"]).astype({"hours": float})
+    spread = by_month(nothing, ["hours"])
+    assert spread["month"].dtype == "datetime64[ns]"
+    assert spread.empty
+    one = by_month(pd.DataFrame({"quarter": ["2027Q1"], "hours": [90.0]}), ["hours"])
+    assert one.set_index("month").hours.to_dict() == {
+        pd.Timestamp(f"2027-0{month}-01"): days for month, days in ((1, 31.0), (2, 28.0), (3, 31.0))
+    }

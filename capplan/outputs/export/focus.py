@@ -133,14 +133,16 @@ def _ledger_rows(plan: Plan) -> pd.DataFrame:
     return rows
 
 
-def _by_month(table: pd.DataFrame, values: list[str]) -> pd.DataFrame:
+def by_month(table: pd.DataFrame, values: list[str]) -> pd.DataFrame:
     """Spread quarters over their months by days, as the ledger does."""
     shares = [
         (label, month, share)
         for label in sorted(table["quarter"].unique())
         for month, share in month_shares(quarter_start(label), quarter_end(label) - pd.Timedelta(days=1))
     ]
-    spread = table.merge(pd.DataFrame(shares, columns=["quarter", "month", "month_share"]), on="quarter")
+    # a plan that holds nothing has no quarter here, and its months must be days even so
+    months = pd.DataFrame(shares, columns=["quarter", "month", "month_share"]).astype({"month": "datetime64[ns]", "month_share": "float64"})
+    spread = table.astype({"quarter": object}).merge(months.astype({"quarter": object}), on="quarter")
     spread[values] = spread[values].mul(spread["month_share"], axis=0)
     return spread.drop(columns=["quarter", "month_share"])
 
@@ -149,7 +151,7 @@ def _by_use(rows: pd.DataFrame, plan: Plan) -> pd.DataFrame:
     """Divide use by the hour among the machines it runs on: one row a class, provider, accelerator, team."""
     ran = plan.purchases.dispatch
     keys = ["month", "component", "class", "provider"]
-    where = _by_month(
+    where = by_month(
         ran[ran["source"].isin(list(BY_USE))]
         .assign(provider=ran["provider"].fillna("").astype(str), accelerator=ran["accelerator"].fillna("").astype(str))
         .rename(columns={"source": "component", "expected_accelerator_hours": "hours", "expected_usd": "usd"})
@@ -176,7 +178,7 @@ def _under_plans(use: pd.DataFrame, plans: pd.DataFrame, plan: Plan) -> tuple[pd
     reached = discounted_hours(plan)
     if plans.empty or reached.empty:
         return use, plans
-    reached = _by_month(reached, ["eligible_accelerator_hours", "discounted_accelerator_hours"]).set_index(keys)
+    reached = by_month(reached, ["eligible_accelerator_hours", "discounted_accelerator_hours"]).set_index(keys)
     share = (
         reached["discounted_accelerator_hours"] / reached["eligible_accelerator_hours"].where(reached["eligible_accelerator_hours"] > 0)
     ).fillna(0.0)
@@ -206,14 +208,14 @@ def _held(rows: pd.DataFrame, plan: Plan) -> pd.DataFrame:
     """Divide what is held in any case into purchases, what each class uses of it, and what stays unused."""
     keys = ["month", "pool_provider", "accelerator"]
     bought = rows[rows["billed"] != 0].assign(kind="purchase", effective=0.0, hours=np.nan, **{"class": ""})
-    idle = _by_month(
+    idle = by_month(
         plan.ledger.idle.rename(columns={"provider": "pool_provider"})[
             ["quarter", "pool_provider", "accelerator", "held_accelerator_hours", "used_accelerator_hours", "used_share"]
         ],
         ["held_accelerator_hours", "used_accelerator_hours"],
     )
     ran = plan.purchases.dispatch
-    classes = _by_month(
+    classes = by_month(
         ran[(ran["source"] == "committed") & (ran["expected_accelerator_hours"] > 0)]
         .rename(columns={"provider": "pool_provider", "expected_accelerator_hours": "hours"})
         .groupby(["quarter", "pool_provider", "accelerator", "class"], as_index=False)["hours"]

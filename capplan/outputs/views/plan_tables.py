@@ -178,6 +178,9 @@ def at_moments(capacity: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     keys
         What is told apart; the rest is added up.
     """
+    columns = ["quarter", "begin", "end", *keys, "accelerators"]
+    if capacity.empty:
+        return pd.DataFrame(columns=columns)
     first = capacity["quarter"].map(quarter_start)
     days = (capacity["quarter"].map(quarter_end) - first).dt.days
     begin = (capacity["starts"] - first).dt.days / days
@@ -188,8 +191,7 @@ def at_moments(capacity: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
         for start, stop in pairwise(edges):
             there = part[(part["begin"] <= start) & (part["end"] >= stop)].groupby(keys, as_index=False)["accelerators"].sum()
             found.append(there.assign(quarter=quarter, begin=start, end=stop))
-    columns = ["quarter", "begin", "end", *keys, "accelerators"]
-    return pd.concat(found, ignore_index=True)[columns] if found else pd.DataFrame(columns=columns)
+    return pd.concat(found, ignore_index=True)[columns]
 
 
 def planned_work(plan: Plan, workloads: pd.DataFrame) -> pd.DataFrame:
