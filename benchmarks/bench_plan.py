@@ -24,6 +24,7 @@ from capplan.outputs.run.report import write_report
 from capplan.questions.procurement import decide
 
 WORKLOADS, OFFERS = 3, 10
+TABLES = ("usage", "workloads", "speeds", "offers", "commitments", "sites", "sources")
 
 
 def cpu_seconds() -> float:
@@ -41,12 +42,12 @@ def cut_book(source: Path, target: Path) -> Path:
     kept = rows.groupby("workload").size().nlargest(WORKLOADS).index
     for file in sorted(target.glob("*.csv")):
         table = pd.read_csv(file)
-        if "workload" in table and file.stem not in ("services", "api_contracts"):
-            table[table["workload"].isna() | table["workload"].isin(kept)].to_csv(file, index=False)
-        elif file.stem in ("services", "api_contracts", "spend_agreements", "billing"):
+        if file.stem not in TABLES:
             file.unlink()
         elif file.stem == "offers":
             table.head(OFFERS).to_csv(file, index=False)
+        elif "workload" in table:
+            table[table["workload"].isin(kept)].to_csv(file, index=False)
     return target
 
 
