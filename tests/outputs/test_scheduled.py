@@ -17,6 +17,7 @@ from capplan.errors import CapplanError, ReportError
 from capplan.outputs.page.difference_page import difference_page, signed_apart, spend_apart
 from capplan.outputs.run import scheduled
 from capplan.outputs.run.history import COLUMNS, latest_report, point_to, record_run
+from capplan.outputs.run.report import seconds_of
 from capplan.outputs.run.scheduled import scheduled_plan
 from capplan.outputs.run.stopping import Stopped
 from capplan.outputs.run.stores import reports_in
@@ -177,6 +178,15 @@ def test_a_store_that_cannot_be_used_is_one_message_before_anything_is_computed(
     monkeypatch.setattr(scheduled, "write_report", lambda *_: pytest.fail("it was computed"))
     with pytest.raises(ReportError, match=said):
         scheduled_plan(tmp_path / "tiny", {}, out, "quick", say=lambda _: None)
+
+
+def test_how_long_it_takes_comes_from_a_run_of_the_same_depth(tmp_path):
+    (tmp_path / "run.json").write_text(json.dumps({"seconds": {"deciding": 60}, "depth": "quick"}))
+    assert seconds_of(tmp_path, "quick") == {"deciding": 60.0}
+    assert seconds_of(tmp_path, "usual") == {}
+    (tmp_path / "run.json").write_text("[]")
+    assert seconds_of(tmp_path, "quick") == {}
+    assert seconds_of(tmp_path / "nowhere", "quick") == {}
 
 
 @pytest.mark.slow

@@ -40,7 +40,7 @@ from capplan.outputs.views.bridges import budget_bridge, cost_bridge
 from capplan.outputs.views.demand_growth import growth_table
 from capplan.outputs.workbook.workbook import write_workbook
 from capplan.questions.review import spend_of_focus
-from capplan.text import counted
+from capplan.text import counted, duration_words
 
 Say = Callable[[str], None]
 Depth = Literal["quick", "usual", "thorough"]
@@ -52,6 +52,10 @@ DEPTHS: Mapping[Depth, Mapping[str, Any]] = {
 }
 #: Packages whose versions decide what a plan looks like.
 _VERSIONS = ("capplan", "numpy", "pandas", "scipy", "highspy", "PuLP", "statsforecast", "altair", "papermill")
+
+
+#: Less than this is not worth saying how long it takes.
+WORTH_SAYING_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -76,16 +80,30 @@ class Answered:
 
 
 class Steps:
-    """Says what is being done, and remembers how long it took."""
+    """Says what is being done and, by the run before, how long the rest takes; and remembers how long it took.
 
-    def __init__(self, say: Say) -> None:
+    Examples
+    --------
+    >>> steps = Steps(print, {"forecasting": 20.0, "deciding": 100.0, "drawing": 2.0})
+    >>> for step in ("forecasting", "deciding", "looking around", "drawing"):
+    ...     steps(step)
+      forecasting ... (about 2.03 minutes left, as in the run before)
+      deciding ... (about 102 seconds left, as in the run before)
+      looking around ...
+      drawing ...
+    """
+
+    def __init__(self, say: Say, before: Mapping[str, float] | None = None) -> None:
         self.say, self.seconds, self._open = say, {}, None  # type: tuple[Say, dict[str, float], tuple[str, float] | None]
+        self._before = dict(before or {})
 
     def __call__(self, step: str) -> None:
         """Begin a step, ending the one before."""
         self.end()
         self._open = (step, time.perf_counter())
-        self.say(f"  {step} ...")
+        names = list(self._before)
+        left = sum(self._before[name] for name in names[names.index(step) :]) if step in names else 0.0
+        self.say(f"  {step} ..." + (f" (about {duration_words(left)} left, as in the run before)" if left > WORTH_SAYING_SECONDS else ""))
 
     def end(self) -> None:
         """End the step that runs."""
@@ -93,6 +111,15 @@ class Steps:
             step, began = self._open
             self.seconds[step] = round(time.perf_counter() - began, 2)
             self._open = None
+
+
+def seconds_of(report: Path, depth: Depth) -> dict[str, float]:
+    """Return how long each step of a finished report took; nothing where there is none, or one of another depth."""
+    try:
+        run = json.loads((report / "run.json").read_text(encoding="utf-8"))
+        return {str(name): float(each) for name, each in run["seconds"].items()} if run.get("depth") == depth else {}
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        return {}
 
 
 def folder_name(path: Path) -> str:
@@ -184,7 +211,8 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
     say(f"capplan: planning {book.name}, {scenario.first_quarter} and {counted(scenario.horizon_quarters - 1, 'more quarter')}")
     check_room(target)
     last = last_plan(book.name, out / "sample", target)
-    previous, steps = latest_report(target.parent) or target, Steps(say)
+    previous = latest_report(target.parent) or target
+    steps = Steps(say, seconds_of(previous, depth))
     before = signatures_in(previous)
     with shared_answers(), replaced_whole(target) as draft:
         plan = quarterly_plan(book, scenario, steps)
@@ -214,7 +242,8 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
             execute(notebook, parameters, draft / "plan.ipynb")
         steps.end()
         (draft / "run.json").write_text(
-            json.dumps(_record(plan, book, scenario, steps.seconds, warnings), indent=1, default=str) + "\n", encoding="utf-8"
+            json.dumps({**_record(plan, book, scenario, steps.seconds, warnings), "depth": depth}, indent=1, default=str) + "\n",
+            encoding="utf-8",
         )
         if before is not None:
             (draft / "changed.html").write_text(difference_page(previous, draft), encoding="utf-8")
