@@ -179,25 +179,8 @@ def check_work(tables: Tables) -> list[Fault]:
         faults += check_renewals(tables["commitments"])
     if "generations" in tables and len(tables["generations"]):
         faults += check_generations(tables["generations"])
-    if "limits" in tables and len(limits := tables["limits"]):
-        budget = limits["kind"] == "budget_usd"
-        faults += _rows(
-            "limits",
-            limits,
-            budget & limits["measure"].isna(),
-            "measure",
-            "a budget must say what it counts",
-            f"Write {', '.join(MEASURES)}.",
-        )
-        if "counts" in limits:
-            others = limits["counts"].notna() & ~limits["kind"].isin(list(COUNTS.values()))
-            remedy = f"Leave it empty, or make the limit one of {', '.join(dict.fromkeys(COUNTS.values()))}."
-            faults += _rows("limits", limits, others, "counts", "only limits on accelerators count something of their own", remedy)
-        share = limits["kind"].isin(["spot_share", "provider_share"])
-        faults += _rows("limits", limits, share & (limits["amount"] > 1), "amount", "a share lies between 0 and 1", "Write 0.2 for 20 %.")
-        if "currency" in limits:
-            foreign = limits["currency"].notna() & ~budget
-            faults += _rows("limits", limits, foreign, "currency", "only budgets are amounts of money", "Leave it empty.")
+    if "limits" in tables and len(tables["limits"]):
+        faults += check_limits(tables["limits"])
     if "other_costs" in tables and len(others := tables["other_costs"]):
         both = others["currency"].notna() & others["amount"].notna()
         neither = others["currency"].isna() & others["amount"].isna()
@@ -232,6 +215,25 @@ def check_renewals(commitments: pd.DataFrame) -> list[Fault]:
     rule = f"only {', '.join(RENEWABLE_TERMS)} give a right to renew"
     remedy = "Leave it empty, or correct the term; what can be had anew is an offer."
     return _rows("commitments", commitments, priced, "renewal_usd_per_hour", rule, remedy)
+
+
+def check_limits(limits: pd.DataFrame) -> list[Fault]:
+    """Say of each limit what it counts, and nothing that its kind does not count."""
+    faults: list[Fault] = []
+    budget = limits["kind"] == "budget_usd"
+    faults += _rows(
+        "limits", limits, budget & limits["measure"].isna(), "measure", "a budget must say what it counts", f"Write {', '.join(MEASURES)}."
+    )
+    if "counts" in limits:
+        others = limits["counts"].notna() & ~limits["kind"].isin(list(COUNTS.values()))
+        remedy = f"Leave it empty, or make the limit one of {', '.join(dict.fromkeys(COUNTS.values()))}."
+        faults += _rows("limits", limits, others, "counts", "only limits on accelerators count something of their own", remedy)
+    share = limits["kind"].isin(["spot_share", "provider_share"])
+    faults += _rows("limits", limits, share & (limits["amount"] > 1), "amount", "a share lies between 0 and 1", "Write 0.2 for 20 %.")
+    if "currency" in limits:
+        foreign = limits["currency"].notna() & ~budget
+        faults += _rows("limits", limits, foreign, "currency", "only budgets are amounts of money", "Leave it empty.")
+    return faults
 
 
 def check_generations(generations: pd.DataFrame) -> list[Fault]:

@@ -23,7 +23,6 @@ def bars(
     value_title: str,
     unit: str,
     subtitle: str = "",
-    label: str = "label",
     value: str = "value",
     part: str | None = None,
     reference: float | None = None,
@@ -45,7 +44,7 @@ def bars(
     ChartError
         If columns or rows do not fit.
     """
-    names = [label, value] + ([part] if part else [])
+    names = ["label", value] + ([part] if part else [])
     table = theme.checked(data, names, "bars", [value]).set_axis(["label", "value", *(["part"] if part else [])], axis=1)
     table["label"] = theme.shown_names(table["label"])
     order = list(dict.fromkeys(table["label"]))
@@ -92,15 +91,7 @@ def bars(
 
 
 def waterfall(
-    data: pd.DataFrame,
-    *,
-    title: str,
-    value_title: str,
-    unit: str,
-    subtitle: str = "",
-    label: str = "label",
-    value: str = "value",
-    kind: str = "kind",
+    data: pd.DataFrame, *, title: str, value_title: str, unit: str, subtitle: str = "", label: str = "label", value: str = "value"
 ) -> Any:
     """Bridge one total to another: where it started, what raised and lowered it, where it ends.
 
@@ -114,7 +105,7 @@ def waterfall(
     ChartError
         If the changes do not add up to the totals: a bridge with a hole is not shown.
     """
-    table = theme.checked(data, [label, value, kind], "waterfall", [value]).set_axis(["label", "value", "kind"], axis=1)
+    table = theme.checked(data, [label, value, "kind"], "waterfall", [value]).set_axis(["label", "value", "kind"], axis=1)
     wrong = sorted(set(table["kind"]) - {"total", "change"})
     if wrong or table["kind"].iloc[0] != "total":
         raise ChartError(f"waterfall: kind is total or change, and the first row is a total; found {wrong or table['kind'].iloc[0]!r}")
@@ -190,7 +181,6 @@ def tornado(
     value_title: str,
     unit: str,
     subtitle: str = "",
-    label: str = "label",
     low: str = "low",
     high: str = "high",
     low_setting: str | None = None,
@@ -211,7 +201,7 @@ def tornado(
         If columns or rows do not fit.
     """
     names = (
-        {label: "label", low: "low", high: "high"}
+        {"label": "label", low: "low", high: "high"}
         | ({low_setting: "low_setting"} if low_setting else {})
         | ({high_setting: "high_setting"} if high_setting else {})
     )

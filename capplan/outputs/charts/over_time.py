@@ -148,7 +148,6 @@ def layers(
     value_title: str,
     unit: str,
     subtitle: str = "",
-    x: str = "quarter",
     value: str = "accelerators",
     layer: str = "term",
     band: pd.DataFrame | None = None,
@@ -159,19 +158,19 @@ def layers(
     Parameters
     ----------
     data
-        x (quarter), layer, value; rows of one quarter and layer are stacked on each other. With begin and end (shares of the quarter that
+        quarter, layer, value; rows of one quarter and layer are stacked on each other. With begin and end (shares of the quarter that
         are over), a row is drawn in that part of its quarter.
     band
-        x, low, median, high: the demand over the stack.
+        quarter, low, median, high: the demand over the stack.
     changes
-        x, change: what arrives (positive) and what expires (negative), written above the stack.
+        quarter, change: what arrives (positive) and what expires (negative), written above the stack.
 
     Raises
     ------
     ChartError
         If columns or rows do not fit.
     """
-    table = theme.checked(data, [x, layer, value], "layers", [value]).set_axis(["x", "layer", "value"], axis=1)
+    table = theme.checked(data, ["quarter", layer, value], "layers", [value]).set_axis(["x", "layer", "value"], axis=1)
     known = [name for name in theme.STACK_ORDER if name in set(table["layer"])]
     names = known + [str(name) for name in table["layer"].unique() if name not in theme.STACK_ORDER]
     tones = theme.colours(names)
@@ -184,7 +183,9 @@ def layers(
     legend = alt.Legend(
         title=None, values=shown[::-1], labelExpr=theme.SPLIT_LABEL, symbolType="square", symbolStrokeColor="#ffffff", symbolStrokeWidth=0.5
     )
-    edges = [table["x"]] + ([theme.checked(frame, [x], "layers")[x] for frame in (band, changes) if frame is not None and not frame.empty])
+    edges = [table["x"]] + (
+        [theme.checked(frame, ["quarter"], "layers")["quarter"] for frame in (band, changes) if frame is not None and not frame.empty]
+    )
     across = _time_channel(pd.concat(edges, ignore_index=True), chart="layers")
     colour, height = alt.Color("layer:N", scale=scale, legend=legend), _value_axis(value_title, unit)
     stacked = alt.Chart(table).mark_bar(stroke="#ffffff", strokeWidth=0.8)
@@ -193,7 +194,9 @@ def layers(
     if {"begin", "end"} <= set(data):
         marks = _in_parts(table.assign(begin=data["begin"].to_numpy(), end=data["end"].to_numpy()), across, height, colour)
     if band is not None and not band.empty:
-        over = theme.checked(band, [x, "low", "median", "high"], "layers, band", ["low", "median", "high"]).rename(columns={x: "x"})
+        over = theme.checked(band, ["quarter", "low", "median", "high"], "layers, band", ["low", "median", "high"]).rename(
+            columns={"quarter": "x"}
+        )
         strokes = alt.Scale(domain=list(DEMAND_LINES), range=[[1, 0], [4, 3]])
         dash = alt.StrokeDash("kind:N", scale=strokes, legend=alt.Legend(title=None, symbolStrokeColor="#000000", symbolSize=300))
         # A quarter has one demand, not a slope: the band is a box as wide as the bar it is compared with.
@@ -204,7 +207,7 @@ def layers(
             marks.append(base.mark_rule(stroke="#ffffff", strokeWidth=4.5))
             marks.append(base.mark_rule(stroke="#000000", strokeWidth=2.4 if column == "median" else 1.5).encode(strokeDash=dash))
     if changes is not None and not changes.empty:
-        marks += _changes(changes, table, band, x, across)
+        marks += _changes(changes, table, band, across)
         subtitle = f"{subtitle}. {CHANGES_NOTE}" if subtitle else CHANGES_NOTE
     least = theme.legend_height([*shown, *(DEMAND_LINES if band is not None else ())])
     return theme.finish(alt.layer(*marks), title, subtitle, height=max(360, least))
@@ -229,12 +232,12 @@ def _in_parts(table: pd.DataFrame, across: alt.X, height: dict[str, Any], colour
     ]
 
 
-def _changes(changes: pd.DataFrame, table: pd.DataFrame, band: pd.DataFrame | None, x: str, across: alt.X) -> list[Any]:
+def _changes(changes: pd.DataFrame, table: pd.DataFrame, band: pd.DataFrame | None, across: alt.X) -> list[Any]:
     """Write arrivals and expiries above all else that stands in their quarter."""
-    moves = theme.checked(changes, [x, "change"], "layers, changes", ["change"]).rename(columns={x: "x"})
+    moves = theme.checked(changes, ["quarter", "change"], "layers, changes", ["change"]).rename(columns={"quarter": "x"})
     tops = table[table["value"] > 0].groupby("x")["value"].sum()
     if band is not None and not band.empty:
-        tops = pd.concat([tops, band.set_index(x)["high"]], axis=1).max(axis=1)
+        tops = pd.concat([tops, band.set_index("quarter")["high"]], axis=1).max(axis=1)
     marks: list[Any] = []
     below: set[str] = set()
     for sign, arrow in ((-1, "▼"), (1, "▲")):

@@ -13,35 +13,24 @@ from capplan.outputs.charts.theme import ChartError
 from capplan.text import number_text
 
 
-def gantt(
-    data: pd.DataFrame,
-    *,
-    title: str,
-    today: dt.date | pd.Timestamp,
-    subtitle: str = "",
-    name: str = "contract",
-    start: str = "start",
-    end: str = "end",
-    term: str = "term",
-    markers: pd.DataFrame | None = None,
-) -> Any:
+def gantt(data: pd.DataFrame, *, title: str, today: dt.date | pd.Timestamp, subtitle: str = "", markers: pd.DataFrame | None = None) -> Any:
     """Show contracts over time, with today and the days on which something has to be done.
 
     Parameters
     ----------
     data
-        name, start and end (dates), term; a name may have several rows, rows keep their order.
+        contract, start and end (dates), term; a contract may have several rows, rows keep their order.
     today
         The day of the plan.
     markers
-        name, date, kind ("Sign by", "Notice", "Delivery", ...).
+        contract, date, kind ("Sign by", "Notice", "Delivery", ...).
 
     Raises
     ------
     ChartError
         If columns or rows do not fit, or a contract ends before it starts.
     """
-    table = theme.checked(data, [name, start, end, term], "gantt").set_axis(["name", "start", "end", "term"], axis=1)
+    table = theme.checked(data, ["contract", "start", "end", "term"], "gantt").rename(columns={"contract": "name"})
     for column in ("start", "end"):
         table[column] = pd.to_datetime(table[column])
     backwards = table[table["end"] < table["start"]]
@@ -81,8 +70,8 @@ def gantt(
         day.mark_text(align="left", baseline="bottom", dx=4, dy=-3, fontWeight="bold").encode(y=alt.value(0), text="text:N"),
     ]
     if markers is not None and not markers.empty:
-        flags = theme.checked(markers, [name, "date", "kind"], "gantt, markers").set_axis(["name", "start", "kind"], axis=1)
-        unknown = sorted(set(flags["name"]) - set(data[name]))
+        flags = theme.checked(markers, ["contract", "date", "kind"], "gantt, markers").set_axis(["name", "start", "kind"], axis=1)
+        unknown = sorted(set(flags["name"]) - set(data["contract"]))
         if unknown:
             raise ChartError(f"gantt: a marker stands on {unknown[0]!r}, which is not among the rows")
         kinds = [str(kind) for kind in flags["kind"].unique()]

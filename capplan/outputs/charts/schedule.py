@@ -11,23 +11,13 @@ from capplan.outputs.charts.altair_quickly import alt
 from capplan.outputs.charts.theme import ChartError
 
 
-def schedule(
-    data: pd.DataFrame,
-    *,
-    title: str,
-    subtitle: str = "",
-    x_title: str = "Time since the start",
-    unit: str = "hours",
-    moves: pd.DataFrame | None = None,
-    limit: float | None = None,
-    limit_title: str = "Deadline",
-) -> Any:
+def schedule(data: pd.DataFrame, *, title: str, subtitle: str = "", moves: pd.DataFrame | None = None, limit: float | None = None) -> Any:
     """Show bars on rows over time, coloured by kind; those marked are framed.
 
     Parameters
     ----------
     data
-        row, label, kind, start, end (numbers in `unit`), marked (bool); rows keep their order.
+        row, label, kind, start, end (hours), marked (bool); rows keep their order.
     moves
         row, start, end: thin bars above the row they lead to.
     limit
@@ -51,7 +41,10 @@ def schedule(
     )
     order = list(dict.fromkeys(table["row"]))
     across = alt.X(
-        "start:Q", title=theme.axis_title(x_title, unit, theme.X_TITLE), axis=alt.Axis(grid=True), scale=alt.Scale(zero=True, nice=True)
+        "start:Q",
+        title=theme.axis_title("Time since the start", "hours", theme.X_TITLE),
+        axis=alt.Axis(grid=True),
+        scale=alt.Scale(zero=True, nice=True),
     )
     down = alt.Y("row:N", sort=order, title=None, axis=alt.Axis(labelExpr=theme.SPLIT_LABEL, grid=False), scale=alt.Scale(paddingInner=0.3))
     legend = alt.Legend(title=None, orient="top", labelExpr=theme.SPLIT_LABEL, symbolType="square", columns=4)
@@ -80,7 +73,7 @@ def schedule(
         .encode(x="middle:Q", y=down, text="label:N")
     )
     if limit is not None:
-        day = alt.Chart(pd.DataFrame({"start": [float(limit)], "text": [limit_title]})).encode(x=across)
+        day = alt.Chart(pd.DataFrame({"start": [float(limit)], "text": ["Deadline"]})).encode(x=across)
         marks += [
             day.mark_rule(color="#000000", strokeWidth=1.5, strokeDash=[4, 3]),
             day.mark_text(align="right", baseline="bottom", dx=-4, dy=-3, fontWeight="bold").encode(y=alt.value(0), text="text:N"),
