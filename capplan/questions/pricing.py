@@ -143,7 +143,7 @@ def price_hours(
         interruptions_per_hour (of one machine),
         on_demand_usd_per_accelerator_hour
         (the cheapest of the same accelerator and geography; empty where there is none), break_even_share (utilisation from which the
-        offer beats it), negotiated, stale.
+        offer beats it), negotiated, quoted (a supplier holds the price still, of a contract or a machine), stale.
 
     Raises
     ------
@@ -213,6 +213,7 @@ def price_hours(
     ratio = result["effective_usd_per_accelerator_hour"] / result["on_demand_usd_per_accelerator_hour"]
     result["break_even_share"] = ratio.where(~result["term"].isin(USAGE_TERMS))
     result["negotiated"] = live & ~owned
+    result["quoted"] = result["negotiated"] | (owned & (table["quote_expires"] >= as_of))
     result["stale"] = (as_of - table["as_of"]).dt.days > a.stale_after_days
     order = ["offer_id", "sku", "provider", "accelerator", "accelerator_count", "region", "geography", "term", "term_months"]
     return result[order + [name for name in result.columns if name not in order]]

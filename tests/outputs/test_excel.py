@@ -18,6 +18,7 @@ from capplan.answers.finished_plan import Plan
 from capplan.answers.plan import quarterly_plan
 from capplan.answers.sums import quarters_of, spend, usd_rates
 from capplan.book.book import load_book
+from capplan.book.places import shipped
 from capplan.book.scenario import LedgerAssumptions
 from capplan.errors import CapplanError
 from capplan.outputs.export.accounting import lease_flags, postings, roll_forward
@@ -28,6 +29,8 @@ from capplan.outputs.run.trace import trace_figure
 from capplan.outputs.views import decision_tables, plan_tables, unit_tables
 from capplan.outputs.views.bridges import budget_bridge, cost_bridge, plan_bridge
 from capplan.outputs.views.memo import memo_blocks
+from capplan.outputs.views.scenario_columns import scenario_columns
+from capplan.outputs.views.traced import figures_of_page_one, words_of
 from capplan.outputs.workbook.workbook import priced_plan, revalue_plan, write_workbook
 from capplan.questions.ledger import build_ledger
 from capplan.questions.ledger.teams import expected_work
@@ -77,11 +80,11 @@ AGREEMENTS = (
     "edp,aws,2026-07-01,2027-06-30,2500000,0.05,700000,true\nedp,aws,2027-07-01,2028-06-30,3000000,0.05,0,false\n"
 )
 OTHER = (
-    "cost_id,month,kind,usd,team,cost_center,account\n"
-    "staff,2026-12-01,people,30000,=1+1,CC-1,5100\ndisks,2026-12-01,storage,8000,*,>5,6310\n"
+    "cost_id,month,kind,usd,amount,currency,team,cost_center,account\nstaff,2026-12-01,people,30000,,,=1+1,CC-1,5100\n"
+    "disks,2026-12-01,storage,8000,,,*,>5,6310\nwages,2026-12-01,people,,21000,EUR,=1+1,CC-1,5100\n"
 )
 FX = "currency,date,usd\nEUR,2026-01-01,1.10\nEUR,2027-02-01,1.06\nEUR,2027-09-01,1.15\n"
-LIMITS = "limit_id,kind,amount,quarter,provider,region,accelerator,measure,hard\nbudget,budget_usd,2500000,,,,,p_and_l,false\n"
+LIMITS = "limit_id,kind,amount,quarter,provider,measure,hard,currency\nbudget,budget_usd,2500000,,,p_and_l,false,EUR\n"
 BOOK = (
     "name: A =small book\nas_of: 2026-12-01\nfirst_quarter: 2027Q1\nhorizon_quarters: 4\ncurrency: {currency}\nprice_factor:"
     " 1.1\nproviders: [aws, own]\nfiscal_year_first_month: 2\ngap_share: 0.01\nexcluded_offers: [own-8x-h100, own-8x-b200]\n"
@@ -473,18 +476,24 @@ def test_each_figure_on_page_one_is_its_cell(made, currency):
     import openpyxl
 
     plan, book, path, _ = made[currency]
+    figures = frozenset(words_of(figures_of_page_one(plan, book))["figure"])
     parts = [
         MemoPart(
             f"memo_{part.key}",
             part.title,
             part.sentences,
-            TableBlock(part.table, currency=currency) if len(part.table) else None,
+            TableBlock(part.table, currency=currency, linked=figures) if len(part.table) else None,
             part.half,
         )
         for part in memo_blocks(plan, book, None)
     ]
     page = render_page("t", "", plan.headline, [], [], parts)
-    shown = dict(re.findall(r'<td id="(memo_\w+)"[^>]*>(.*?)</td>', page))
+    found = re.findall(r'<td id="(memo_\w+)"[^>]*>(.*?)</td>', page, re.S)
+    shown = {key: re.sub(r"<[^>]+>", "", text).strip() for key, text in found}
+    linked = dict(re.findall(r'<td id="(memo_\w+)"[^>]*>\s*<a class="figure" href="#(\w+)">', page))
+    assert all(bool(re.fullmatch(r"-?[\d,.]+", shown[key])) for key in linked), "numbers are links"
+    assert {f"from_{key}" for key in linked if key in figures} <= set(linked.values())
+    assert any(target.startswith("from_") for target in linked.values())
     cells = openpyxl.load_workbook(path, data_only=True)
     assert len(shown) > 40
     for key, text in shown.items():
@@ -533,6 +542,9 @@ def test_every_layout_holds_the_same_budget(made, currency):
         amounts = found[name].select_dtypes("number")
         assert amounts.shape[1] == 12
         assert amounts.to_numpy().sum() == pytest.approx(whole, abs=CENT), name
+    assert list(found["oracle_epm"].columns[[0, -2, -1]]) == ["Account", "Point-of-View", "Data Load Cube Name"]
+    assert found["oracle_epm"]["Point-of-View"].str.count(",").eq(4).all()
+    assert found["oracle_epm"]["Point-of-View"].str.contains(",FY28,").any()
     march = table.loc[table["month"] == "2027-03", "amount"].sum()
     assert found["adaptive"]["Mar 2027"].sum() == pytest.approx(march, abs=CENT)
 
@@ -582,13 +594,14 @@ def test_every_figure_can_be_traced_to_lines_that_add_up_to_it(made, tmp_path, c
     behind: dict[str, pd.DataFrame] = {}
     path = write_workbook(plan, book, tmp_path / "plan.xlsx", behind)
     (tmp_path / "tables").mkdir()
-    for name, frame in behind.items():
+    for name, frame in (behind | {"alternatives": plan.purchases.alternatives, "verdicts": plan.purchases.verdicts}).items():
         write_table(frame, tmp_path / "tables" / f"{name}.csv")
     (tmp_path / "run.json").write_text(json.dumps({"parameters": plan.scenario.model_dump(mode="json")}))
     cells = openpyxl.load_workbook(path, data_only=True)
     figures = behind["figures"]["figure"]
     pages = [name for name in figures if name.startswith("memo_")]
-    assert len(pages) > 5
+    kinds = ("memo_ask", "memo_years", "memo_waiting", "memo_agreements", "memo_renewals")
+    assert {name.rsplit("_", 2)[0] for name in pages} == set(kinds), "capex, waiting and agreements can be followed as well"
     for name in [*pages, *figures[~figures.isin(pages)].iloc[:: max(1, len(figures) // 25)]]:
         if name.startswith("memo_"):
             sheet, where = next(iter(cells.defined_names[name].destinations))
@@ -597,8 +610,8 @@ def test_every_figure_can_be_traced_to_lines_that_add_up_to_it(made, tmp_path, c
             sheet, where = name.split("!")
             value = cells[sheet][where].value
         found = trace_figure(tmp_path, f"plan.xlsx!{name}" if "!" in name else name)
-        if name.startswith("memo_ask") and currency == "EUR":
-            continue  # a contract's value stands at the rate of its signature, its invoices at those of their months
+        if name.startswith(("memo_ask", "memo_renewals")) and currency == "EUR":
+            continue  # a contract's value stands at the rate of one day, its invoices at those of their months
         assert found.amount == pytest.approx(value, abs=0.02), name
     one = trace_figure(tmp_path, "memo_ask_0_3" if pages else pages[0])
     assert len(one.lines)
@@ -608,3 +621,85 @@ def test_every_figure_can_be_traced_to_lines_that_add_up_to_it(made, tmp_path, c
         trace_figure(tmp_path, "P&L!ZZ9")
     with pytest.raises(CapplanError, match="is no report that can be traced"):
         trace_figure(tmp_path / "tables", "P&L!D12")
+
+
+@pytest.mark.parametrize("currency", ["USD", "EUR"])
+def test_the_workbook_has_the_bridge_from_the_last_plan_and_the_scenarios(made, tmp_path, currency):
+    import openpyxl
+
+    plan, book, _, _ = made[currency]
+    last = spend(plan)[["quarter", "expected"]].assign(expected=lambda t: t["expected"] * 0.75)
+    cells = openpyxl.load_workbook(write_workbook(plan, book, tmp_path / "plan.xlsx", None, last), data_only=True)
+    sheet, bridge = cells["Bridges"], plan_bridge(plan, last)
+    first = find(sheet, "P&L of the last plan")
+    for step, row in enumerate(bridge.to_dict("records")):
+        assert sheet.cell(first + step, 1).value == row["step"]
+        assert sheet.cell(first + step, 2).value == pytest.approx(row["amount"], abs=CENT)
+    assert any("The last plan said" in str(cell.value) for row in cells["Memo"].iter_rows() for cell in row)
+    columns, summary = scenario_columns(plan), cells["Summary"]
+    at = find(summary, "P&L of the planned quarters, expected")
+    alternatives = plan.purchases.alternatives.set_index("name")
+    moved = alternatives.loc["sign_nothing_yet", "spend_usd"] - alternatives.loc["plan", "spend_usd"]
+    rate = 1.0 if currency == "USD" else 1.10
+    assert columns["base_amount"].iloc[0] == pytest.approx(spend(plan)["expected"].sum(), abs=CENT)
+    assert columns["wait_a_quarter_amount"].iloc[0] - columns["base_amount"].iloc[0] == pytest.approx(moved / rate, abs=CENT)
+    for step, row in enumerate(columns.itertuples(index=False)):
+        for col, value in enumerate(row[1:], 2):
+            found = summary.cell(at + step, col).value
+            assert (found is None) == (value != value)
+            assert found is None or found == pytest.approx(value, abs=CENT)
+    assert any("no formula of this file can make" in str(cell.value) for row in summary.iter_rows() for cell in row)
+
+
+@pytest.mark.parametrize("currency", ["USD", "EUR"])
+def test_each_column_shows_its_own_number(made, currency):
+    """Every amount is computed anew from the plan's own rows; no two columns of a table are equal, so that none stands for another."""
+    plan, _, _, _ = made[currency]
+    rate = usd_rates(plan)
+
+    def own(usd: float, when: pd.Timestamp) -> float:
+        known = rate[rate.index <= when.to_period("M").to_timestamp()]
+        return usd / (known.iloc[-1] if len(known) else rate.iloc[0])
+
+    bought = {(row["offer_id"], row["quarter"]): row for row in plan.purchases.purchases.to_dict("records")}
+    table = decision_tables.decisions(plan)
+    for row in table.to_dict("records"):
+        source = bought[row["offer_id"], row["quarter"]]
+        assert row["upfront_amount"] == pytest.approx(own(source["upfront_usd"], row["sign_by"]), abs=CENT)
+        assert row["value_amount"] == pytest.approx(own(source["usd"], row["sign_by"]), abs=CENT)
+        leaving = source["upfront_usd"] * (1 - plan.scenario.residual_share) if row["term"] == "owned" else source["usd"]
+        assert row["exit_amount"] == pytest.approx(own(leaving, row["sign_by"]), abs=CENT)
+        assert (row["machines"], row["accelerators"]) == (source["machines"], source["accelerators"])
+        assert (row["starts"], row["ends"]) == (source["starts"], source["ends"])
+    paid, kinds = plan.ledger.payments, {"capex": "capex_amount", "residual": "capex_amount", "tokens": "model_apis_amount"}
+    kinds |= dict.fromkeys(("commitment", "purchase", "agreement_shortfall"), "contracts_amount")
+    kinds |= dict.fromkeys(("on_demand", "spot", "api", "egress", "agreement_discount", "late_delivery", "use_before_plan"), "usage_amount")
+    sums: dict[tuple[str, str], float] = {}
+    for row in paid[paid["date"] >= pd.Timestamp(plan.scenario.as_of)].to_dict("records"):
+        label = "later" if row["date"] >= pd.Timestamp("2028-01-01") else f"{row['date'].year}Q{row['date'].quarter}"
+        kind = "other_amount" if row["status"] == "stated" else kinds.get(row["component"], "other_amount")
+        sums[label, kind] = sums.get((label, kind), 0.0) + own(row["usd"], row["date"])
+    shown = plan_tables.cash(plan).set_index("quarter")
+    for label in shown.index:
+        for name in plan_tables.CASH_COLUMNS:
+            assert shown.loc[label, name] == pytest.approx(sums.get((label, name), 0.0), abs=0.02), (label, name)
+    owed = plan_tables.obligations(plan)
+    for frame in (table, shown.reset_index(), spend(plan), plan_tables.fiscal_years(plan), decision_tables.agreements(plan), owed):
+        amounts = frame.select_dtypes("number").dropna(axis=1)
+        used = [name for name in amounts if amounts[name].abs().sum() > 0]
+        same = [(a, b) for place, a in enumerate(used) for b in used[:place] if amounts[a].equals(amounts[b])]
+        assert same in ([], [("exit_amount", "value_amount")]), same
+
+
+def test_a_provider_in_the_bill_is_a_provider_of_the_book():
+    """Of the example: whatever a provider bills beside machines stands in the book under that provider, so that agreements count it."""
+    book = load_book(shipped("data") / "enterprise")
+    bill, other = book.get("billing"), book.get("other_costs")
+    beside = bill[(bill["provider"] == "aws") & (bill["service"] != "Amazon EC2")]
+    last = beside[beside["month"] == beside["month"].max()]
+    stated = other[(other["provider"] == "aws") & (other["month"] == last["month"].max())]
+    assert len(last) == len(stated) == 4
+    assert stated["usd"].sum() == pytest.approx(last["billed_cost"].sum(), rel=0.02)
+    billed = set(bill["provider"])
+    for name in book.get("spend_agreements")["provider"]:
+        assert name in billed

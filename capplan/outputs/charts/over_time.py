@@ -14,6 +14,8 @@ from capplan.text import compact
 from capplan.units import is_quarter, quarter_index, quarter_range
 
 CHANGES_NOTE = "▲ arrives, ▼ expires in the quarter"
+#: Parts of a bar below this share of the highest one have no room for a letter.
+LEAST_SIGNED_SHARE = 0.045
 DEMAND_LINES = ("Demand, median", "Demand, low and high")
 
 
@@ -173,12 +175,14 @@ def layers(
     table = theme.checked(data, ["quarter", layer, value], "layers", [value]).set_axis(["x", "layer", "value"], axis=1)
     known = [name for name in theme.STACK_ORDER if name in set(table["layer"])]
     names = known + [str(name) for name in table["layer"].unique() if name not in theme.STACK_ORDER]
-    tones = theme.colours(names)
+    tones, signs = theme.colours(names), theme.letters(names)
     table = table.assign(
+        sign=table["layer"].astype(str).map(signs),
+        ink=table["layer"].astype(str).map(tones).map(theme.ink_on),
         rank=table["layer"].astype(str).map({name: place for place, name in enumerate(names)}),
-        layer=table["layer"].map(theme.display_name).map(theme.lines),
+        layer=table["layer"].map(lambda name: theme.lines(f"{signs[str(name)]}  {theme.display_name(name)}")),
     )
-    shown = [theme.lines(theme.display_name(name)) for name in names]
+    shown = [theme.lines(f"{signs[name]}  {theme.display_name(name)}") for name in names]
     scale = alt.Scale(domain=shown, range=[tones[name] for name in names])
     legend = alt.Legend(
         title=None, values=shown[::-1], labelExpr=theme.SPLIT_LABEL, symbolType="square", symbolStrokeColor="#ffffff", symbolStrokeWidth=0.5
@@ -193,6 +197,8 @@ def layers(
     marks = [stacked.encode(x=across, y=alt.Y("value:Q", stack="zero", **height), color=colour, order=order)]
     if {"begin", "end"} <= set(data):
         marks = _in_parts(table.assign(begin=data["begin"].to_numpy(), end=data["end"].to_numpy()), across, height, colour)
+    else:
+        marks += _signs(table, across)
     if band is not None and not band.empty:
         over = theme.checked(band, ["quarter", "low", "median", "high"], "layers, band", ["low", "median", "high"]).rename(
             columns={"quarter": "x"}
@@ -211,6 +217,19 @@ def layers(
         subtitle = f"{subtitle}. {CHANGES_NOTE}" if subtitle else CHANGES_NOTE
     least = theme.legend_height([*shown, *(DEMAND_LINES if band is not None else ())])
     return theme.finish(alt.layer(*marks), title, subtitle, height=max(360, least))
+
+
+def _signs(table: pd.DataFrame, across: alt.X) -> list[Any]:
+    """Write the letter of each layer into its part of the bar, where it is high enough: colours of one lightness look alike in grey."""
+    drawn = table[table["value"] > 0].sort_values(["x", "rank"], kind="stable")
+    top = drawn.groupby("x")["value"].cumsum()
+    drawn = drawn.assign(middle=top - drawn["value"] / 2)[drawn["value"] >= LEAST_SIGNED_SHARE * max(float(top.max()), 1e-9)]
+    return [
+        alt.Chart(part[["x", "middle", "sign"]])
+        .mark_text(color=str(ink), fontSize=10, fontWeight="bold")
+        .encode(x=across, y="middle:Q", text="sign:N")
+        for ink, part in drawn.groupby("ink", sort=True)
+    ]
 
 
 def _in_parts(table: pd.DataFrame, across: alt.X, height: dict[str, Any], colour: alt.Color) -> list[Any]:

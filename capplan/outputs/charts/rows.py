@@ -41,11 +41,14 @@ def gantt(data: pd.DataFrame, *, title: str, today: dt.date | pd.Timestamp, subt
         )
     raw = [known for known in theme.STACK_ORDER if known in set(table["term"])]
     raw += [str(found) for found in table["term"].unique() if found not in theme.STACK_ORDER]
-    tones = theme.colours(raw)
-    terms = [theme.lines(theme.display_name(found)) for found in raw]
+    tones, signs = theme.colours(raw), theme.letters(raw)
+    terms = [theme.lines(f"{signs[found]}  {theme.display_name(found)}") for found in raw]
     order = list(dict.fromkeys(theme.lines(theme.display_name(found)) for found in table["name"]))
     table = table.assign(
-        name=table["name"].map(theme.display_name).map(theme.lines), term=table["term"].map(theme.display_name).map(theme.lines)
+        name=table["name"].map(theme.display_name).map(theme.lines),
+        sign=table["term"].astype(str).map(signs),
+        ink=table["term"].astype(str).map(tones).map(theme.ink_on),
+        term=table["term"].map(lambda found: theme.lines(f"{signs[str(found)]}  {theme.display_name(found)}")),
     )
     dates = [*table["start"], *table["end"], pd.Timestamp(today)]
     step = _month_step(min(dates), max(dates))
@@ -64,6 +67,13 @@ def gantt(data: pd.DataFrame, *, title: str, today: dt.date | pd.Timestamp, subt
         legend=alt.Legend(title=None, orient="top", labelExpr=theme.SPLIT_LABEL, symbolType="square", columns=4),
     )
     marks = [alt.Chart(table).mark_bar(cornerRadius=2, stroke="#ffffff").encode(x=across, x2="end:T", y=rows, color=colour)]
+    ends = table.assign(start=table["end"])
+    marks += [
+        alt.Chart(part)
+        .mark_text(color=str(ink), align="right", dx=-4, fontSize=10, fontWeight="bold")
+        .encode(x=across, y=rows, text="sign:N")
+        for ink, part in ends.groupby("ink", sort=True)
+    ]
     day = alt.Chart(pd.DataFrame({"start": [pd.Timestamp(today)], "text": [f"Today, {pd.Timestamp(today).date()}"]})).encode(x=across)
     marks += [
         day.mark_rule(color="#000000", strokeWidth=1.5, strokeDash=[4, 3]),

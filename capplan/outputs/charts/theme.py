@@ -167,6 +167,36 @@ def colours(names: Sequence[str]) -> dict[str, str]:
     return {name: TERM_COLOURS.get(name) or found[name] for name in names}
 
 
+def letters(names: Sequence[str]) -> dict[str, str]:
+    """Give each name a mark that grey print keeps apart: initials and years of a term, a small letter for any other series.
+
+    Examples
+    --------
+    >>> letters(["reserved_3y", "savings_plan_1y", "owned", "chat", "drafts"])
+    {'reserved_3y': 'R3', 'savings_plan_1y': 'SP1', 'owned': 'O', 'chat': 'a', 'drafts': 'b'}
+    """
+    free = [name for name in names if name not in TERM_COLOURS]
+    return {name: chr(ord("a") + free.index(name)) if name in free else _initials(display_name(name)) for name in names}
+
+
+def _initials(text: str) -> str:
+    """Return the initials of a term before its comma, and the number behind it."""
+    head, _, rest = text.partition(",")
+    return "".join(word[0] for word in re.findall(r"[A-Za-z]+", head)).upper() + "".join(re.findall(r"\d+", rest))
+
+
+def ink_on(colour: str) -> str:
+    """Return the colour of a text that can be read on a colour, white or ink.
+
+    Examples
+    --------
+    >>> ink_on("#0045a5"), ink_on("#fae439")
+    ('#ffffff', '#1f2a33')
+    """
+    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    return "#ffffff" if 0.299 * red + 0.587 * green + 0.114 * blue < 140 else INK
+
+
 def dashes(names: Sequence[str]) -> list[list[int]]:
     """Give each name a dash pattern; a colour that comes round again gets another one."""
     return [SERIES_DASHES[(place + place // len(SERIES_COLOURS)) % len(SERIES_DASHES)] for place in range(len(names))]

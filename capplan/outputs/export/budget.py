@@ -12,6 +12,8 @@ from capplan.outputs.export.files import write_table
 from capplan.questions.ledger.schedules import ACCOUNTS
 from capplan.units import fiscal_year, quarter_end, quarter_range, quarter_start
 
+#: Name of the cube that a new application of Oracle EPM Planning has.
+ORACLE_CUBE = "Plan1"
 KEYS = ["version", "entity", "fiscal_year", "month", "account", "account_name", "cost_center", "team"]
 
 
@@ -79,12 +81,17 @@ def budget_table(plan: Plan, account_map: pd.DataFrame | None = None) -> pd.Data
 def layouts(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return a budget in the layouts in which planning systems load data; amounts are the same.
 
+    What they rest on: Anaplan imports any flat file whose columns are mapped to dimensions and line items, one row an amount, with
+    periods by their names (Jan 27 is its usual name of a month). Workday Adaptive Planning's spreadsheet import wants accounts and levels
+    in columns and a column a period, whose heading is the period's label in the instance; other labels than Jan 2027 are mapped there.
+    Oracle EPM Planning's data file wants one dimension down (Account), members across (months), the column Point-of-View with a member of
+    every other dimension, separated by commas, and the column Data Load Cube Name; years are named FY27. Names of dimensions, members and
+    cubes are each installation's own, so the mapping is checked once when it is set up.
+
     Returns
     -------
     dict
-        anaplan: one row an amount, by the names of its dimensions; adaptive: accounts and levels down, months across; oracle_epm: one row
-        for each account,
-        cost centre and fiscal year, its months across, the other dimensions in the point of view.
+        anaplan, adaptive, oracle_epm.
     """
     when = pd.to_datetime(table["month"] + "-01")
     order = list(dict.fromkeys(when.sort_values().dt.strftime("%b %Y")))
@@ -105,19 +112,18 @@ def layouts(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     )
     adaptive = adaptive[order].rename_axis(columns=None).reset_index()
     adaptive.columns = ["Account Code", "Account Name", "Level", "Team", *order]
+    return {"anaplan": anaplan, "adaptive": adaptive, "oracle_epm": _oracle_epm(table, when)}
+
+
+def _oracle_epm(table: pd.DataFrame, when: pd.Series) -> pd.DataFrame:
+    """Return one row for each account and point of view, its months across; commas in names would be read as another member."""
     months = list(dict.fromkeys(when.sort_values().dt.strftime("%b")))
-    wide = wide.assign(
-        time=when.dt.strftime("%b"),
-        view=[f"{v},{e},{y},{t}" for v, e, y, t in table[["version", "entity", "fiscal_year", "team"]].itertuples(index=False)],
-    )
-    epm = wide.pivot_table(index=["account", "cost_center", "view"], columns="time", values="amount", aggfunc="sum", fill_value=0.0)
-    epm = epm[months].rename_axis(columns=None).reset_index()
-    epm["Point-of-View"] = epm.pop("view")
-    return {
-        "anaplan": anaplan,
-        "adaptive": adaptive,
-        "oracle_epm": epm.rename(columns={"account": "Account", "cost_center": "Cost Center"}),
-    }
+    members = table.assign(year="FY" + table["fiscal_year"].str[-2:])[["version", "entity", "year", "cost_center", "team"]]
+    view = members.apply(lambda part: part.str.replace(",", " ", regex=False)).agg(",".join, axis=1)
+    wide = table.assign(time=when.dt.strftime("%b"), view=view)
+    epm = wide.pivot_table(index=["account", "view"], columns="time", values="amount", aggfunc="sum", fill_value=0.0)
+    epm = epm[months].rename_axis(columns=None).reset_index().rename(columns={"account": "Account"})
+    return epm.assign(**{"Point-of-View": epm.pop("view"), "Data Load Cube Name": ORACLE_CUBE})
 
 
 def write_budget(plan: Plan, path: Path, account_map: pd.DataFrame | None = None) -> Path:

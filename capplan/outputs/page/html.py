@@ -20,6 +20,7 @@ table { border-collapse: collapse; margin: 6px 0; font-size: 12.5px; }
 th { text-align: left; border-bottom: 1.5px solid #57606a; padding: 2px 9px 2px 0; vertical-align: bottom; }
 td { border-bottom: 1px solid #e6e9ed; padding: 2px 9px 2px 0; vertical-align: top; }
 td { white-space: nowrap; } td.long { white-space: normal; min-width: 130px; }
+a.figure { color: inherit; text-decoration: none; } a.figure:hover { text-decoration: underline; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 div.wide { overflow-x: auto; }
 figure { margin: 12px 0; display: inline-block; vertical-align: top; } figure svg { max-width: 100%; height: auto; }
@@ -51,9 +52,11 @@ _TABLE = """{% macro block(table, key) %}
 {%- elif table.caption %}<p class="quiet">{{ table.caption }}</p>{% endif %}
 <div class="wide"><table><thead><tr>
 {%- for name in table.headings %}<th{% if name in table.numbers %} class="number"{% endif %}>{{ name }}</th>{% endfor %}</tr></thead>
-<tbody>{% for row in table.rows %}{% set place = loop.index0 %}<tr>
-{%- for name, cell in row %}<td{% if key %} id="{{ key }}_{{ place }}_{{ loop.index0 }}"{% endif %}
-{%- if name in table.numbers %} class="number"{% elif cell|length > (14 if key else 34) %} class="long"{% endif %}>{{ cell }}</td>
+<tbody>{% for row in table.rows %}{% set place = loop.index0 %}<tr{% if table.anchors %} id="{{ table.anchors[place] }}"{% endif %}>
+{%- for name, cell in row %}{% set id = key ~ "_" ~ place ~ "_" ~ loop.index0 %}<td{% if key %} id="{{ id }}"{% endif %}
+{%- if name in table.numbers %} class="number"{% elif cell|length > (14 if key else 34) %} class="long"{% endif %}>
+{%- if key and name in table.numbers and cell %}<a class="figure" href="#{{ 'from_' if id in table.linked }}{{ id }}">{{ cell }}</a>
+{%- else %}{{ cell }}{% endif %}</td>
 {%- endfor %}</tr>{% endfor %}</tbody></table></div>
 {% if table.rest %}<p class="quiet">{{ table.rest }} more rows are in {{ table.file }}.</p>{% endif %}
 {% if table.folded %}</details>{% endif %}
@@ -72,7 +75,7 @@ _TEMPLATE = (
 {% if memo %}<div class="memo">{% for part in memo %}<section{% if part.half %} class="half"{% endif %}><h2>{{ part.title }}</h2>
 {% if part.sentences %}<ul>{% for text in part.sentences %}<li>{{ text }}</li>{% endfor %}</ul>{% endif %}
 {% if part.table %}{{ block(part.table, part.key) }}{% endif %}</section>{% endfor %}</div>
-<p class="quiet screen">Every figure above has an identifier, the name of its cell in plan.xlsx.
+<p class="quiet screen">Every figure above has an identifier, the name of its cell in plan.xlsx, and leads to what it is made of.
 What follows opens; what is closed is not printed.</p>{% endif %}
 {% for section in sections %}
 <details class="appendix"{% if not memo %} open{% endif %}><summary>{{ section.title }}</summary>
@@ -89,7 +92,7 @@ What follows opens; what is closed is not printed.</p>{% endif %}
 
 @dataclass(frozen=True)
 class TableBlock:
-    """A table on the page: at most `shown` rows, the rest is in a file."""
+    """A table on the page: at most `shown` rows, the rest is in a file; linked figures lead to the row that has their id as its anchor."""
 
     frame: pd.DataFrame
     caption: str = ""
@@ -97,6 +100,8 @@ class TableBlock:
     shown: int = 30
     folded: bool = False
     currency: str = "USD"
+    linked: frozenset[str] = frozenset()
+    anchors: Sequence[str] = ()
 
     def parts(self) -> Mapping[str, object]:
         """Return what the template needs."""
@@ -114,6 +119,8 @@ class TableBlock:
             "caption": self.caption,
             "file": self.file,
             "folded": self.folded,
+            "linked": self.linked,
+            "anchors": list(self.anchors),
             "rest": max(0, len(self.frame) - self.shown),
         }
 

@@ -18,6 +18,7 @@ from capplan.outputs.views import decision_tables, plan_tables, unit_tables
 from capplan.outputs.views.all_questions import show_demand, show_pricing
 from capplan.outputs.views.bridges import budget_bridge, cost_bridge, plan_bridge
 from capplan.outputs.views.memo import memo_blocks
+from capplan.outputs.views.traced import figures_of_page_one, words_of
 from capplan.outputs.views.view import View
 from capplan.text import counted, money, words
 
@@ -72,12 +73,14 @@ def plan_page(
     """
     scenario = plan.scenario
     pictures = {name: to_svg(chart) for name, chart in view.charts.items()}
+    traced = words_of(figures_of_page_one(plan, book))
+    linked = frozenset(traced["figure"])
     memo = [
         MemoPart(
             f"memo_{part.key}",
             part.title,
             part.sentences,
-            TableBlock(part.table, currency=scenario.currency) if len(part.table) else None,
+            TableBlock(part.table, currency=scenario.currency, linked=linked) if len(part.table) else None,
             part.half,
         )
         for part in memo_blocks(plan, book, flips, last)
@@ -100,6 +103,11 @@ def plan_page(
         ),
         *_demand_and_prices(plan, book),
         _how_decided(plan, pictures, gaps, flips),
+        PageSection(
+            "Where the figures of page one come from",
+            "Each by its id, which is also the name of its cell in plan.xlsx; `capplan trace` shows its lines, prices and sources.",
+            tables=[TableBlock(traced, shown=len(traced), anchors=[f"from_{name}" for name in traced["figure"]])] * bool(len(traced)),
+        ),
         PageSection(
             "Assumptions and notes",
             "",

@@ -36,7 +36,7 @@ from capplan.outputs.run.notebooks import execute, notebook_of, notebook_paramet
 from capplan.outputs.run.notify import signatures_in
 from capplan.outputs.views import decision_tables, plan_tables, unit_tables
 from capplan.outputs.views.all_questions import VIEWS, View, show_plan
-from capplan.outputs.views.bridges import budget_bridge, cost_bridge
+from capplan.outputs.views.bridges import budget_bridge, cost_bridge, plan_bridge
 from capplan.outputs.views.demand_growth import growth_table
 from capplan.outputs.workbook.workbook import write_workbook
 from capplan.questions.review import spend_of_focus
@@ -163,7 +163,7 @@ def tables_of(plan: Plan) -> dict[str, pd.DataFrame]:
     }
 
 
-def accounting_pack(plan: Plan, book: Book, focus: pd.DataFrame) -> dict[str, pd.DataFrame]:
+def accounting_pack(plan: Plan, book: Book, focus: pd.DataFrame, last: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
     """Return the tables for the accountants and for a later review, by file name; `focus` is the planned spend as a bill."""
     return {
         "leases": lease_flags(plan, book),
@@ -178,6 +178,7 @@ def accounting_pack(plan: Plan, book: Book, focus: pd.DataFrame) -> dict[str, pd
         "budget_bridge": budget_bridge(plan),
         "planned_spend": spend_of_focus(focus),
         "planned_work": plan_tables.planned_work(plan, book.get("workloads")),
+        "plan_bridge": plan_bridge(plan, last),
     }
 
 
@@ -224,11 +225,11 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
         for name, frame in tables.items():
             write_table(frame, draft / "tables" / f"{name}.csv")
         behind: dict[str, pd.DataFrame] = {}
-        write_workbook(plan, book, draft / "plan.xlsx", behind)
+        write_workbook(plan, book, draft / "plan.xlsx", behind, last)
         write_budget(plan, draft / "budget.csv", book.get("account_map"))
         focus = planned_focus(plan)
         write_table(focus, draft / "focus.csv")
-        for name, frame in (accounting_pack(plan, book, focus) | behind).items():
+        for name, frame in (accounting_pack(plan, book, focus, last) | behind).items():
             write_table(frame, draft / "tables" / f"{name}.csv")
         for name, chart in view.charts.items():
             write_chart(chart, draft / "charts" / name)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from capplan.errors import CapplanError, nearest
-from capplan.text import counted, money
+from capplan.text import counted, money, words
 
 #: Columns of a line that its reader wants.
 LINE_COLUMNS = [
@@ -37,6 +38,10 @@ ASSUMPTIONS = (
     "residual_share",
     "currency",
 )
+
+
+#: Views that are tables of the report, and no lines of the ledger.
+TABLES = ("alternatives", "verdicts")
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,7 @@ def trace_figure(report: Path, figure: str) -> Traced:
             "view",
             "column",
             "value",
+            "but",
             "first",
             "after",
             "contract_id",
@@ -98,7 +104,11 @@ def trace_figure(report: Path, figure: str) -> Traced:
             f"nothing is recorded behind {figure!r}; cells of Cash, Billed and P&L and figures of page one can be traced."
             f" {nearest(name, list(known['figure']))}"
         )
-    row = found.iloc[0]
+    run = json.loads((report / "run.json").read_text(encoding="utf-8"))
+    currency = str(run["parameters"].get("currency", "USD"))
+    stated = pd.DataFrame([(item, run["parameters"].get(item)) for item in ASSUMPTIONS], columns=["assumption", "value"])
+    if found["view"].iloc[0] in TABLES:
+        return _of_table(report, name, found.iloc[0], currency, stated)
     lines = pd.read_csv(
         report / "tables" / "lines.csv",
         dtype=texts,
@@ -106,22 +116,37 @@ def trace_figure(report: Path, figure: str) -> Traced:
         na_values={"quantity": [""], "rate_usd": [""]},
         parse_dates=["date"],
     )
-    chosen = lines[lines["view"] == row["view"]]
-    if row["column"]:
-        own = chosen["team"] + " / " + chosen["cost_center"] if row["column"] == "bearer" else chosen[row["column"]]
-        chosen = chosen[own == row["value"]]
-    if row["column"] == "contract_id":
-        chosen = chosen[chosen["component"] != "residual"]  # the value of a purchase is what is paid, not what a sale brings later
-    chosen = chosen[(chosen["date"] >= pd.Timestamp(row["first"])) & (chosen["date"] < pd.Timestamp(row["after"]))]
+    chosen = pd.concat([_lines_of(lines, row) for row in found.to_dict("records")]).sort_index()
     prices = pd.read_csv(report / "tables" / "line_prices.csv", dtype={"price_id": str}, keep_default_na=False)
     prices = prices[prices["price_id"].isin(set(chosen["price_id"]) - {""})].reset_index(drop=True)
-    run = json.loads((report / "run.json").read_text(encoding="utf-8"))
-    stated = [(item, run["parameters"].get(item)) for item in ASSUMPTIONS]
-    amount, currency = float(chosen["amount"].sum()), str(run["parameters"].get("currency", "USD"))
+    amount = float(chosen["amount"].sum())
     headline = (
         f"{name} is {money(amount, currency)} ({amount:,.2f}): the sum of {counted(len(chosen), 'line')} of the ledger at"
         f" {counted(len(prices), 'price')}."
     )
-    return Traced(
-        name, amount, chosen[LINE_COLUMNS].reset_index(drop=True), prices, pd.DataFrame(stated, columns=["assumption", "value"]), headline
-    )
+    return Traced(name, amount, chosen[LINE_COLUMNS].reset_index(drop=True), prices, stated, headline)
+
+
+def _lines_of(lines: pd.DataFrame, row: dict[Any, Any]) -> pd.DataFrame:
+    """Return the lines that one row of the table of figures selects."""
+    chosen = lines[(lines["view"] == row["view"]) & (lines["component"] != row["but"])]
+    if row["column"]:
+        own = chosen["team"] + " / " + chosen["cost_center"] if row["column"] == "bearer" else chosen[row["column"]]
+        chosen = chosen[own == row["value"]]
+    return chosen[(chosen["date"] >= pd.Timestamp(row["first"])) & (chosen["date"] < pd.Timestamp(row["after"]))]
+
+
+def _of_table(report: Path, name: str, row: pd.Series, currency: str, stated: pd.DataFrame) -> Traced:
+    """Return the rows of a table of the report that a figure is the difference of, or stands in."""
+    path = report / "tables" / f"{row['view']}.csv"
+    if not path.is_file():
+        raise CapplanError(f"{report} is no report that can be traced: it has no tables/{path.name}; make the plan again")
+    table, column = pd.read_csv(path), str(row["column"])
+    names = table["name"] if "name" in table else table["offer_id"] + " " + table["quarter"]
+    value = table.loc[names == row["value"], column].iloc[0]
+    kept = names.isin([row["value"], "plan"])
+    less = float(table.loc[names == "plan", column].iloc[0]) if row["view"] == "alternatives" else 0.0
+    amount = (float(value) - less) / float(row["usd_per_unit"])
+    how = f"{words(column)} of {words(str(row['value']))}" + (" less that of the plan" if row["view"] == "alternatives" else "")
+    headline = f"{name} is {money(amount, currency)} ({amount:,.2f}): {how}, in tables/{path.name}."
+    return Traced(name, amount, table[kept].reset_index(drop=True), pd.DataFrame(), stated, headline)

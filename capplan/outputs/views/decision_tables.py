@@ -87,7 +87,7 @@ def _price_basis(plan: Plan, table: pd.DataFrame) -> list[str]:
             found.append("renewal")
             continue
         about = prices.loc[row["offer_id"]]
-        basis = ("quote, to be given again" if row["requoted"] else "quote") if about["negotiated"] else "list price, no quote"
+        basis = ("quote, to be given again" if row["requoted"] else "quote") if about["quoted"] else "list price, no quote"
         found.append(f"{basis}, old" if about["stale"] else basis)
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pandas as pd
 
@@ -14,8 +15,11 @@ from capplan.book.book import Book
 from capplan.outputs.views.bridges import plan_bridge
 from capplan.outputs.views.decision_tables import agreements, decisions, renewals
 from capplan.outputs.views.plan_tables import fiscal_years
+from capplan.questions.procurement.explain.endings import ENDINGS
 from capplan.text import counted, listed, money, whole_words, words
 
+#: Under another end of the horizon a purchase is as asked up to this share of its lots.
+KEPT_SHARE = 0.05
 #: Rows that page one has room for.
 ASKED, RENEWED, AGREED, RISKS = 8, 5, 4, 3
 
@@ -29,6 +33,19 @@ class MemoBlock:
     sentences: Sequence[str] = ()
     table: pd.DataFrame = field(default_factory=pd.DataFrame)
     half: bool = False
+
+
+def _other_ends(plan: Plan, row: dict[Any, Any]) -> str:
+    """Say what share of a purchase would be taken under the other ends of the horizon, in the order of their columns."""
+    ends = plan.purchases.endings
+    if ends.empty:
+        return ""
+    own = ends[(ends["offer_id"] == row["offer_id"]) & (ends["quarter"] == row["quarter"])]
+    names = [name for name in ENDINGS if name in ends.columns]
+    if own.empty or not names:
+        return ""
+    shares = [min(float(own[name].iloc[0]) / float(own["lots"].iloc[0]), 9.99) for name in names]
+    return "as asked" if all(abs(share - 1) < KEPT_SHARE for share in shares) else ", ".join(f"{share:.0%}" for share in shares)
 
 
 def asked(plan: Plan) -> pd.DataFrame:
@@ -53,6 +70,7 @@ def asked(plan: Plan) -> pd.DataFrame:
             "price": firm["price"],
             "because": firm["because"],
             "verdict": said,
+            "other_ends": [_other_ends(plan, row) for row in firm.to_dict("records")],
             "waiting_costs_amount": in_currency(plan, pd.Series(saved, dtype=float), pd.Timestamp(plan.scenario.as_of)),
         }
     )
@@ -105,6 +123,13 @@ def around(plan: Plan, last: pd.DataFrame | None) -> list[str]:
     return found
 
 
+def _about_the_ask(plan: Plan) -> tuple[str, ...]:
+    """Say what the columns of the ask rest on."""
+    ends = [ENDINGS[name] for name in ENDINGS if name in plan.purchases.endings.columns]
+    told = f" Other ends: the share of it that would be taken with contracts {' or '.join(ends)}." if ends else ""
+    return (f"Waiting costs: what signing now saves on demand that the plan has not seen, work left undone counted at its price.{told}",)
+
+
 def memo_blocks(plan: Plan, book: Book, flips: pd.DataFrame | None, last: pd.DataFrame | None = None) -> list[MemoBlock]:
     """Return the parts of page one in their order.
 
@@ -125,7 +150,7 @@ def memo_blocks(plan: Plan, book: Book, flips: pd.DataFrame | None, last: pd.Dat
     ]
     signers = list(dict.fromkeys(name for name in ask.get("who_signs", pd.Series(dtype=str)).dropna()))
     blocks = [
-        MemoBlock("ask", "The ask", () if len(ask) else ("Nothing has to be signed before the next review.",), ask),
+        MemoBlock("ask", "The ask", _about_the_ask(plan) if len(ask) else ("Nothing has to be signed before the next review.",), ask),
         MemoBlock(
             "years", "P&L against budget, and cash, by fiscal year", tuple(around(plan, last)), years.drop(columns="months"), half=True
         ),

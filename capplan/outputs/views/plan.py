@@ -13,12 +13,12 @@ from capplan.answers.sums import spend
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.outputs import charts
+from capplan.outputs.views.capacity_charts import capacity_chart, contract_chart
 from capplan.outputs.views.decision_tables import decisions
-from capplan.outputs.views.plan_tables import at_moments, in_plain_words
+from capplan.outputs.views.plan_tables import in_plain_words
 from capplan.outputs.views.view import View
 from capplan.questions.procurement.work.accelerators_needed import accelerators_needed
-from capplan.text import counted, money, words
-from capplan.units import quarter_of
+from capplan.text import money, words
 
 #: Assumptions that a purchase plan depends on, most telling first.
 FIELDS = (
@@ -41,49 +41,6 @@ FIELDS = (
 )
 
 
-def _changes(book: Book, purchases: pd.DataFrame, quarters: list[str]) -> pd.DataFrame:
-    """Return what capacity arrives and what ends in each quarter, each contract whole and once: quarter, change. Lower prices are none."""
-    size = book.get("skus").set_index("sku")["accelerator_count"]
-    signed = book.get("commitments")
-    signed = signed[signed["guarantees_capacity"].fillna(True).astype(bool)] if "guarantees_capacity" in signed else signed
-    rows = [(row["end"] + pd.Timedelta(days=1), -row["machines"] * float(size.get(row["sku"], 0.0))) for row in signed.to_dict("records")]
-    held = purchases[purchases["gives"] != "price"] if len(purchases) else purchases
-    for row in held.to_dict("records"):
-        rows += [(row["starts"], row["accelerators"]), (row["ends"] + pd.Timedelta(days=1), -row["accelerators"])]
-    table = pd.DataFrame([(quarter_of(day), change) for day, change in rows], columns=["quarter", "change"])
-    table = table[table["quarter"].isin(quarters) & (table["change"].abs() >= 0.5)]
-    table = table.assign(up=table["change"] > 0).groupby(["quarter", "up"], as_index=False)["change"].sum()
-    return table[["quarter", "change"]].round()
-
-
-def _capacity_chart(book: Book, plan_capacity: pd.DataFrame, purchases: pd.DataFrame, need: pd.DataFrame) -> Any:
-    """Draw capacity by kind against the demand band."""
-    kind = plan_capacity["term"].where(plan_capacity["source"] == "bought", "existing")
-    data = at_moments(plan_capacity.assign(term=kind), ["term"])
-    peak = need[need["hour"] == "peak"].pivot_table(index="quarter", columns="quantile", values="accelerators")
-    band = pd.DataFrame({"quarter": peak.index, "low": peak[0.1].to_numpy(), "median": peak[0.5].to_numpy(), "high": peak[0.9].to_numpy()})
-    held_share = (data["accelerators"] * (data["end"] - data["begin"])).groupby(data["quarter"]).sum().reindex(
-        band["quarter"], fill_value=0.0
-    ).to_numpy() / band["median"].clip(lower=1e-9)
-    first, last = band["quarter"].iloc[0], band["quarter"].iloc[-1]
-    title = f"Contracts hold {held_share.iloc[0]:.0%} of the median peak need in {first}, {held_share.iloc[-1]:.0%} in {last}"
-    changes = _changes(book, purchases, list(band["quarter"]))
-    kinds = plan_capacity["accelerator"].nunique()
-    unlike = f"; {kinds} kinds of accelerators are counted one for one" if kinds > 1 else ""
-    return charts.layers(
-        data,
-        title=title,
-        value_title="Accelerators",
-        unit="accelerators",
-        band=band,
-        changes=changes if len(changes) else None,
-        subtitle=(
-            f"Band: accelerators needed in the peak hours, 10th to 90th percentile; the rest is rented on demand or as spot{unlike}."
-            " Triangles: contracts that arrive and end, savings plans left out"
-        ),
-    )
-
-
 def show_procurement(book: Book, scenario: Scenario) -> View:
     """Show what to buy each quarter, and what the alternatives would have cost."""
     book = asked_book(book, scenario)
@@ -91,7 +48,7 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
     need = accelerators_needed(work_of(book, scenario), bought.dispatch)
     others = bought.alternatives.assign(label=bought.alternatives["name"].map(words))
     pictures = {
-        **({"capacity": _capacity_chart(book, bought.capacity, bought.purchases, need)} if len(bought.capacity) else {}),
+        **({"capacity": capacity_chart(book, bought, work_of(book, scenario))} if len(bought.capacity) else {}),
         "alternatives": charts.frontier(
             others,
             x="expected_usd",
@@ -147,8 +104,7 @@ def show_procurement_at_once(book: Book, scenario: Scenario) -> View | None:
     found = first_answer_of(book, scenario)
     if found is None or found.capacity.empty:
         return None
-    need = accelerators_needed(work_of(book, scenario), found.dispatch)
-    picture = {"capacity": _capacity_chart(book, found.capacity, found.purchases, need)}
+    picture = {"capacity": capacity_chart(book, found, work_of(book, scenario))}
     details = {"components": _components(found.costs, found.expected_usd)}
     return View(found.headline, picture, found.purchases, found.expected_usd, "USD", FIELDS, found.notes, details)
 
@@ -187,18 +143,19 @@ def _cost_chart(costs: pd.DataFrame) -> Any:
         .groupby(["quarter", "component"], as_index=False)["usd"]
         .sum()
     )
-    weighted = weighted[weighted["usd"].abs() > 0.5]
+    weighted = weighted[(weighted["usd"].abs() > 0.5) & (weighted["component"] != "shortfall")]
     totals = weighted.groupby("quarter")["usd"].sum()
     return charts.layers(
         weighted,
         title=(
-            f"Cost goes from {money(float(totals.iloc[0]))} in {totals.index[0]} to {money(float(totals.iloc[-1]))} in {totals.index[-1]}"
+            f"Spend that the decision moves goes from {money(float(totals.iloc[0]))} in {totals.index[0]} to"
+            f" {money(float(totals.iloc[-1]))} in {totals.index[-1]}"
         ),
-        value_title="Cost in the quarter",
+        value_title="Spend in the quarter",
         unit="USD",
         value="usd",
         layer="component",
-        subtitle="Undiscounted, average over the paths; shortfall is imputed, nobody invoices it",
+        subtitle="Undiscounted, average over the paths; work left undone is no spend and not in it",
     )
 
 
@@ -206,7 +163,7 @@ def show_plan(book: Book, scenario: Scenario) -> View:
     """Show the plan: decisions to sign, capacity, costs and alternatives."""
     plan = quarterly_plan(book, scenario)
     inner = show_procurement(book, scenario)
-    pictures = {**inner.charts, "spend": _spend_chart(plan), **_contract_chart(book, plan)}
+    pictures = {**inner.charts, "spend": _spend_chart(plan), **contract_chart(book, plan)}
     return View(plan.headline, pictures, decisions(plan), inner.value, "USD", inner.fields, plan.warnings, inner.details)
 
 
@@ -244,40 +201,3 @@ def _spend_title(table: pd.DataFrame, currency: str) -> str:
         f"Median spend is above budget in {len(over)} of {len(known)} quarters, most in {worst['quarter']}"
         f" ({money(float(worst['over_p50']), currency)})"
     )
-
-
-def _contract_chart(book: Book, plan: Plan) -> dict[str, Any]:
-    """Draw signed contracts and purchases over time."""
-    signed, bought = book.get("commitments"), plan.purchases.purchases
-    lines = pd.concat(
-        [
-            pd.DataFrame({"contract": signed["commitment_id"], "start": signed["start"], "end": signed["end"], "term": "existing"}),
-            pd.DataFrame(
-                {
-                    "contract": [f"{row.accelerators:g} {row.accelerator}, {row.provider}, {row.quarter}" for row in bought.itertuples()],
-                    "start": bought["starts"],
-                    "end": bought["ends"],
-                    "term": bought["term"],
-                    "sign_by": bought["sign_by"],
-                }
-            ),
-        ],
-        ignore_index=True,
-    )
-    if lines.empty:
-        return {}
-    lines = lines.sort_values(["start", "contract"]).head(40)
-    markers = (
-        lines.loc[lines.get("sign_by", pd.Series(dtype="datetime64[ns]")).notna(), ["contract", "sign_by"]]
-        .rename(columns={"sign_by": "date"})
-        .assign(kind="Sign by")
-    )
-    return {
-        "contracts": charts.gantt(
-            lines,
-            title=f"{counted(int(bought['firm'].sum()) if len(bought) else 0, 'contract')} to sign now, {len(signed)} signed already",
-            today=plan.scenario.as_of,
-            markers=markers if len(markers) else None,
-            subtitle="Grey: signed already",
-        )
-    }

@@ -66,6 +66,7 @@ class Draft:
     exchange: dict[pd.Timestamp, str] = field(default_factory=dict)
     shortfall: list[str] = field(default_factory=list)
     checks: list[tuple[str, Formula]] = field(default_factory=list)
+    last: pd.DataFrame | None = None
 
     @property
     def currency(self) -> str:

@@ -272,7 +272,7 @@ def write_decisions(draft: Draft) -> None:
         ("Capacity that ends", renewal_calendar(draft.plan, draft.book)),
     ):
         if len(table):
-            sheet.section(title)
+            sheet.section(f"{title} (as made: values, which follow no change)")
             sheet.table(table, draft.currency)
             sheet.row += 1
     sheet.finish(head, 0, wide=True, widths={columns.at(name): width for name, width in (("status", 24), ("approver", 24), ("offer", 30))})

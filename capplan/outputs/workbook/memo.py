@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from capplan.outputs.views.bridges import TOTAL, budget_bridge, cost_bridge
+from capplan.outputs.views.bridges import TOTAL, budget_bridge, cost_bridge, plan_bridge
 from capplan.outputs.views.memo import memo_blocks
 from capplan.outputs.workbook.assumptions import Draft
 from capplan.outputs.workbook.sheet import Formula, address
@@ -21,7 +21,7 @@ def write_memo(draft: Draft) -> None:
     """Write page one as values, each cell of a table named as on the page."""
     sheet = draft.sheets["Memo"]
     sheet.title("Memo", f"As made on {draft.plan.scenario.as_of}: {draft.plan.headline}", AS_MADE, across=11)
-    for block in memo_blocks(draft.plan, draft.book, None):
+    for block in memo_blocks(draft.plan, draft.book, None, draft.last):
         sheet.section(block.title)
         if len(block.table):
             top = sheet.row + 1
@@ -42,6 +42,7 @@ def write_bridges(draft: Draft) -> None:
     sheet.title(f"Bridges in {draft.currency}", "Steps are values of the plan as it was made; totals are their sums.", across=4)
     for title, bridge in (
         ("From the P&L budget to this plan", budget_bridge(draft.plan)),
+        ("From the last plan to this one", plan_bridge(draft.plan, draft.last)),
         ("From cost to spend, P&L and cash", cost_bridge(draft.plan)),
     ):
         if bridge.empty:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from capplan.answers.sums import company_budgets, spend
 from capplan.outputs.export.budget import budget_table
+from capplan.outputs.views.scenario_columns import scenario_columns
 from capplan.outputs.workbook.assumptions import REVALUES, Draft
 from capplan.outputs.workbook.money import CENT, FIRST_MONTH, VIEW_SHEETS, Lines, ViewBlock
 from capplan.outputs.workbook.sheet import Formula, Sheet, address, dressed, series_of, stacked_chart
@@ -62,6 +63,7 @@ def write_summary(draft: Draft, lines: Lines, blocks: Blocks) -> None:
     money = _write_quarters(draft, sheet, blocks)
     accounts = _write_accounts(draft, sheet, blocks)
     _write_service_line(draft, sheet)
+    _write_scenarios(draft, sheet)
     last = 1 + len(draft.quarters) - 1
     head, rows = accounts
     chart = stacked_chart(draft.workbook, sheet, f"P&L by account ({draft.currency})", head, rows, (1, last), draft.currency)
@@ -212,6 +214,14 @@ def _write_service_line(draft: Draft, sheet: Sheet) -> None:
     sheet.rows([["Work served, expected", share]], ["text", "share"])
     sheet.rows([["Imputed cost of missing work (USD)", imputed]], ["text", "usd"])
     sheet.note("Missing work has an imputed cost in the decision only; it is in no cash, invoice, P&L or saving.", NOTE_COLUMNS)
+    sheet.row += 1
+
+
+def _write_scenarios(draft: Draft, sheet: Sheet) -> None:
+    """Write the plan beside waiting a quarter and beside keeping the budget."""
+    sheet.section(f"Scenarios as made on {draft.plan.scenario.as_of} ({draft.currency})")
+    sheet.table(scenario_columns(draft.plan), draft.currency)
+    sheet.note("Values: other decisions, which no formula of this file can make; they do not follow changed assumptions.", NOTE_COLUMNS)
     sheet.row += 1
 
 

@@ -59,7 +59,9 @@ def revalue_plan(
     )
 
 
-def write_workbook(plan: Plan, book: Book, path: Path, behind: dict[str, pd.DataFrame] | None = None) -> Path:
+def write_workbook(
+    plan: Plan, book: Book, path: Path, behind: dict[str, pd.DataFrame] | None = None, last: pd.DataFrame | None = None
+) -> Path:
     """Write the plan as a workbook whose amounts are formulas on its assumptions.
 
     Parameters
@@ -72,6 +74,8 @@ def write_workbook(plan: Plan, book: Book, path: Path, behind: dict[str, pd.Data
         File to write; its folder must exist.
     behind
         Filled with what stands behind the figures: figures, lines, line_prices (see `figures`).
+    last
+        The table spend of the last plan, where there is one.
 
     Returns
     -------
@@ -89,7 +93,7 @@ def write_workbook(plan: Plan, book: Book, path: Path, behind: dict[str, pd.Data
         )
         styles = Styles(workbook, plan.scenario.currency)
         sheets = {name: Sheet(workbook, styles, name) for name in SHEETS}
-        draft = Draft(plan, book, taken_apart, revalue.revalue(taken_apart), workbook, styles, sheets)
+        draft = Draft(plan, book, taken_apart, revalue.revalue(taken_apart), workbook, styles, sheets, last=last)
         lines = Lines(draft)
         write_assumptions(draft)
         place_agreements(draft)

@@ -99,6 +99,9 @@ class Purchases:
         contract_id, what (leave, sell, exchange), provider, accelerator, quarter, day, machines, of_machines, accelerators, not_owed_usd
         (payments that fall away), exit_usd (paid at once; below zero where money comes back), saves_usd (against keeping them beside all
         else that the plan does), submit_by, sign_by (day of notice), firm, offer_id, lots: machines given back.
+    endings
+        offer_id, quarter, lots, and a column for each other end of the horizon (truncate, count_in_full): lots of each purchase due now
+        that would be taken under it.
     """
 
     purchases: pd.DataFrame
@@ -120,6 +123,7 @@ class Purchases:
     explanation: pd.DataFrame = field(default_factory=pd.DataFrame)
     verdicts: pd.DataFrame = field(default_factory=pd.DataFrame)
     departures: pd.DataFrame = field(default_factory=pd.DataFrame)
+    endings: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def decided(self) -> pd.DataFrame:

@@ -96,4 +96,5 @@ def plan_purchases(problem: Problem, *, tell: Callable[[Decided], None] | None =
         explanation=pd.concat([explanation, verdict_words(verdicts)], ignore_index=True),
         verdicts=verdicts,
         departures=reasons.departures,
+        endings=reasons.endings,
     )

@@ -34,6 +34,9 @@ SMALL_COLUMNS, SMALL_PATHS, KNOWN_GAP = 1_000, 100, 1e-4
 #: Gap of what the plan is compared with, as a multiple of the plan's own.
 BESIDE = 2.0
 NOT_YET = "nothing is signed before the next review; the best plan from then on"
+WITHIN = "a plan that keeps every budget, also those that may be broken at a price"
+#: A budget is kept up to this sum.
+KEPT_USD = 1.0
 #: Groups of paths in that bound.
 GROUPS = 6
 
@@ -85,9 +88,10 @@ def compare_alternatives(
         cases.insert(1, ("renew_all", renewed, court, f"{words}, nothing else is bought"))
     rows = [_case("plan", "this plan", solution.x, solution.cost_by_scenario, solution.recourse, choices, recourse, model, work, a)]
     later = _waiting(choices, model, solution, a)
-    if later is not None:
-        waited = court.dispatch(later.x) if model.years else (later.x, later.cost_by_scenario, later.recourse)
-        rows.append(_case("sign_nothing_yet", NOT_YET, *waited, choices, recourse, model, work, a))
+    for name, other, meaning in (("sign_nothing_yet", later, NOT_YET), ("within_budget", _within_budgets(model, solution, a), WITHIN)):
+        if other is not None:
+            anew = court.dispatch(other.x) if model.years else (other.x, other.cost_by_scenario, other.recourse)
+            rows.append(_case(name, meaning, *anew, choices, recourse, model, work, a))
     for name, chosen, judged_by, meaning in cases:
         x, value, decisions = judged_by.dispatch(chosen)
         x, broken = stretched(x, decisions, model)
@@ -169,6 +173,22 @@ def _waiting(choices: Choices, model: Model, solution: Solution, a: ProcurementA
     try:
         # Not from the plan's own use by the hour: where agreements steer it, less of it is left without the purchases.
         return best_plan(held, beside, solution.warm, None, exact=solution.status != "limit")[1]
+    except InfeasibleError:
+        return None
+
+
+def _within_budgets(model: Model, solution: Solution, a: ProcurementAssumptions) -> Solution | None:
+    """Return a plan that keeps every soft budget, or None where this plan does so already or none can."""
+    program = model.program
+    entries = [program.A[[int(row)]].toarray().ravel() for row in model.rows.loc[model.rows["kind"] == "budget_usd", "row"]]
+    over = np.array([column for each in entries for column in slack_columns(program, each)], dtype=int)
+    if not (solution.x[over] > KEPT_USD).any():
+        return None
+    upper = program.upper.copy()
+    upper[over] = 0.0
+    held = replace(model, program=replace(program, upper=upper), budgets=model.budgets.assign(soft=False))
+    try:
+        return best_plan(held, a.model_copy(update={"gap_share": BESIDE * a.gap_share}), solution.warm, QUICK, exact=False)[1]
     except InfeasibleError:
         return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.optimize.program import Solution, point_costs
@@ -24,8 +25,17 @@ LONG_MONTHS = 13
 NOTICEABLE_LOTS = 0.5
 
 
-def other_endings(choices: Choices, recourse: Recourse, model: Model, solution: Solution, a: ProcurementAssumptions) -> list[str]:
-    """Say what the plan would hold if contracts were cut off at the horizon, or counted in full, and what would not be signed now."""
+def other_endings(
+    choices: Choices, recourse: Recourse, model: Model, solution: Solution, a: ProcurementAssumptions
+) -> tuple[list[str], pd.DataFrame]:
+    """Say what the plan would hold if contracts were cut off at the horizon, or counted in full, and what would not be signed now.
+
+    Returns
+    -------
+    list of str, DataFrame
+        Sentences; and of each purchase that is signed now: offer_id, quarter, lots, and the lots under each other end (truncate,
+        count_in_full; parts of lots are allowed there).
+    """
     lots, table = model.lots(solution.x).round(), choices.table
     found = {ending: _lots_under(ending, choices, recourse, model, solution, a) for ending in ENDINGS if ending != a.horizon_end}
     long = (table["end"] - table["start"]).dt.days.to_numpy() / 30 > LONG_MONTHS
@@ -66,7 +76,12 @@ def other_endings(choices: Choices, recourse: Recourse, model: Model, solution: 
         notes.append(f"Another end of the horizon would change what is signed now: {'; '.join(said)}.")
     elif len(firm):
         notes.append("What is signed now would be signed under every treatment of the horizon's end.")
-    return notes
+    rows = [
+        {"offer_id": table["offer_id"].iloc[j], "quarter": table["quarter"].iloc[j], "lots": lots[j]}
+        | {ending: float(other[j]) for ending, other in found.items()}
+        for j in firm.tolist()
+    ]
+    return notes, pd.DataFrame(rows, columns=["offer_id", "quarter", "lots", *found])
 
 
 def _lots_under(

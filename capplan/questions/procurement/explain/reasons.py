@@ -44,6 +44,7 @@ class Reasons:
     headline: str
     notes: tuple[str, ...]
     departures: pd.DataFrame
+    endings: pd.DataFrame
 
 
 def explain(
@@ -99,12 +100,13 @@ def explain(
     weight = work.paths["probability"].to_numpy(float)[work.points["path"]] * work.points["hours"].to_numpy(float)
     scarce = scarcity_notes(recourse.scarcity, program.h[planned], program.W, weight, solution.recourse[planned])
     departures = departure_table(choices, model, solution, evaluator, a)
+    ends, endings = other_endings(choices, recourse, model, solution, a)
     notes = (
         *scarce,
         *_site_notes(choices, lots),
         *_notes(choices, bought, solution, a, stopped_by, agreed=bool(model.years)),
         *_agreement_notes(agreements),
-        *other_endings(choices, recourse, model, solution, a),
+        *ends,
         *departure_notes(departures),
     )
     return Reasons(
@@ -116,6 +118,7 @@ def explain(
         _headline(bought, alternatives, a) + _unproven(solution, stopped_by),
         notes,
         departures,
+        endings,
     )
 
 

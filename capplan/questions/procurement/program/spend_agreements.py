@@ -116,8 +116,9 @@ def contract_years(
             continue
         left, reached = end - max(begin, as_of), min(end, horizon) - max(begin, as_of)
         mine = (choices.table["provider"] == row["provider"]).to_numpy()
-        starts = ((choices.table["start"] >= begin) & (choices.table["start"] < end)).to_numpy()
-        upfront = choices.upfront_usd[:, : timeline.planned].sum(axis=1) * starts
+        # What is paid at signing is billed on that day, as the ledger books it, also where service begins in a later contract year.
+        billed = choices.table["signed_on"].clip(lower=as_of)
+        upfront = choices.upfront_usd[:, : timeline.planned].sum(axis=1) * ((billed >= begin) & (billed < end)).to_numpy()
         lot_usd = np.where(mine, choices.recurring_usd[:, : timeline.planned] @ overlap + upfront, 0.0)
         dated = choices.payments[choices.payments["date"].between(begin, min(end, horizon), inclusive="left")]
         lot_usd += np.bincount(dated["choice"], weights=dated["usd"], minlength=len(mine)) * mine
