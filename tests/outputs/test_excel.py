@@ -688,7 +688,8 @@ def test_each_column_shows_its_own_number(made, currency):
         amounts = frame.select_dtypes("number").dropna(axis=1)
         used = [name for name in amounts if amounts[name].abs().sum() > 0]
         same = [(a, b) for place, a in enumerate(used) for b in used[:place] if amounts[a].equals(amounts[b])]
-        assert same in ([], [("exit_amount", "value_amount")]), same
+        # a contract is owed in full; of two paths of demand the lower one is the tenth percentile and the median
+        assert same in ([], [("exit_amount", "value_amount")], [("p50", "p10")]), same
 
 
 def test_a_provider_in_the_bill_is_a_provider_of_the_book():

@@ -25,7 +25,7 @@ FIRM = pd.DataFrame(
 
 def verdicts(first: str, second: str, together: str) -> pd.DataFrame:
     rows = [("a", first, 1.5e6), ("b", second, np.inf), (TOGETHER, together, 2e6)]
-    return pd.DataFrame([(name, "2027Q1", 1.0, 1e6, said, saves, 0.0, 0.0, 80) for name, said, saves in rows], columns=COLUMNS)
+    return pd.DataFrame([(name, "2027Q1", 1.0, 1e6, said, saves, 0.0, 0.0, 80, 0.0, 0.0) for name, said, saves in rows], columns=COLUMNS)
 
 
 @pytest.fixture

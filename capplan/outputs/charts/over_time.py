@@ -16,6 +16,8 @@ from capplan.units import is_quarter, quarter_index, quarter_range
 CHANGES_NOTE = "▲ arrives, ▼ expires in the quarter"
 #: Parts of a bar below this share of the highest one have no room for a letter.
 LEAST_SIGNED_SHARE = 0.045
+#: And so have those that last less than this share of the quarter.
+LEAST_SIGNED_PART = 0.3
 DEMAND_LINES = ("Demand, median", "Demand, low and high")
 
 
@@ -196,9 +198,9 @@ def layers(
     order = alt.Order("rank:Q", sort="ascending")
     marks = [stacked.encode(x=across, y=alt.Y("value:Q", stack="zero", **height), color=colour, order=order)]
     if {"begin", "end"} <= set(data):
-        marks = _in_parts(table.assign(begin=data["begin"].to_numpy(), end=data["end"].to_numpy()), across, height, colour)
-    else:
-        marks += _signs(table, across)
+        table = table.assign(begin=data["begin"].to_numpy(), end=data["end"].to_numpy())
+        marks = _in_parts(table, across, height, colour)
+    marks += _signs(table.assign(begin=table.get("begin", 0.0), end=table.get("end", 1.0)), across)
     if band is not None and not band.empty:
         over = theme.checked(band, ["quarter", "low", "median", "high"], "layers, band", ["low", "median", "high"]).rename(
             columns={"quarter": "x"}
@@ -220,15 +222,17 @@ def layers(
 
 
 def _signs(table: pd.DataFrame, across: alt.X) -> list[Any]:
-    """Write the letter of each layer into its part of the bar, where it is high enough: colours of one lightness look alike in grey."""
-    drawn = table[table["value"] > 0].sort_values(["x", "rank"], kind="stable")
-    top = drawn.groupby("x")["value"].cumsum()
+    """Write the mark of each layer into its part of the bar, where there is room: colours of one lightness look alike in grey."""
+    drawn = table[(table["value"] > 0) & (table["end"] - table["begin"] >= LEAST_SIGNED_PART)].sort_values(
+        ["x", "begin", "rank"], kind="stable"
+    )
+    top = drawn.groupby(["x", "begin"])["value"].cumsum()
     drawn = drawn.assign(middle=top - drawn["value"] / 2)[drawn["value"] >= LEAST_SIGNED_SHARE * max(float(top.max()), 1e-9)]
     return [
         alt.Chart(part[["x", "middle", "sign"]])
         .mark_text(color=str(ink), fontSize=10, fontWeight="bold")
-        .encode(x=across, y="middle:Q", text="sign:N")
-        for ink, part in drawn.groupby("ink", sort=True)
+        .encode(x=theme.at_band(across, float(begin + end) / 2), y="middle:Q", text="sign:N")
+        for (ink, begin, end), part in drawn.groupby(["ink", "begin", "end"], sort=True)
     ]
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 from capplan.answers.finished_plan import Plan
 from capplan.book.book import Book
 from capplan.outputs import charts
+from capplan.outputs.views.plan_tables import at_moments
 from capplan.questions.demand import class_speeds
 from capplan.questions.procurement.work.accelerators_needed import accelerators_needed
 from capplan.text import counted, listed
@@ -81,8 +82,9 @@ def capacity_chart(book: Book, found: Any, work: pd.DataFrame) -> Any:
         accelerators=capacity["accelerators"] * capacity["accelerator"].map(size).fillna(1.0),
         term=capacity["term"].where(capacity["source"] == "bought", "existing"),
     )
-    data = held.groupby(["quarter", "term"], as_index=False)["accelerators"].sum()
-    total = data.groupby("quarter")["accelerators"].sum().reindex(band["quarter"], fill_value=0.0)
+    data = at_moments(held, ["term"])
+    mean = (data["accelerators"] * (data["end"] - data["begin"])).groupby(data["quarter"]).sum()
+    total = mean.reindex(band["quarter"], fill_value=0.0)
     share = total.to_numpy() / band["median"].clip(lower=1e-9)
     first, last = band["quarter"].iloc[0], band["quarter"].iloc[-1]
     changes = arrivals_and_ends(book, found.purchases, list(band["quarter"]), size)

@@ -178,7 +178,7 @@ def agreements(plan: Plan) -> pd.DataFrame:
     """
     table = plan.ledger.agreements
     result = table[["agreement_id", "provider", "start", "end"]].copy()
-    day = table["end"].where(table["end"] < quarter_end(quarters_of(plan)[-1]), pd.Timestamp(plan.scenario.as_of))
+    day = table["end"]
     committed = table["committed_usd"].astype(float) + table["rolled_in_usd"].astype(float)
     result["committed_amount"] = in_currency(plan, committed, day)
     result["drawn_amount"] = in_currency(plan, table["drawn_usd"], day)
