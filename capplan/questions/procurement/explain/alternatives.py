@@ -10,14 +10,14 @@ import pandas as pd
 from scipy import sparse
 
 from capplan.book.scenario import ProcurementAssumptions
-from capplan.optimize.evaluation import Evaluator, recourse_of
 from capplan.optimize.mean_program import alike, mean_program
 from capplan.optimize.priced import priced_program
 from capplan.optimize.program import Solution, TwoStage, blended_cost, expected_excess, slack_columns
 from capplan.optimize.solver import InfeasibleError
 from capplan.quantiles import weighted_quantiles
 from capplan.questions.procurement.answer_tables import expected_use
-from capplan.questions.procurement.program.agreement_proof import QUICK, best_plan, paid, row_prices
+from capplan.questions.procurement.explain.dispatch import Court
+from capplan.questions.procurement.program.agreement_proof import best_plan, row_prices
 from capplan.questions.procurement.program.budget_proof import solve_within_budgets
 from capplan.questions.procurement.program.first_stage import Model, need_accelerators
 from capplan.questions.procurement.program.second_stage import Recourse
@@ -41,32 +41,23 @@ KEPT_USD = 1.0
 GROUPS = 6
 
 
-def judge(program: TwoStage, solution: Solution, a: ProcurementAssumptions) -> Evaluator:
-    """Return what costs any first stage exactly, from the recourse bases that the solution has found."""
-    library = solution.warm.library if solution.warm else recourse_of(program)
-    return Evaluator(program, a.tail_share, library)
-
-
 def compare_alternatives(
     work: Work,
     choices: Choices,
     recourse: Recourse,
     model: Model,
     solution: Solution,
-    evaluator: Evaluator,
     a: ProcurementAssumptions,
     *,
     signed: bool,
     further: Sequence[tuple[str, np.ndarray, str]] = (),
 ) -> pd.DataFrame:
-    """Cost the plan beside what else could be done, all by the same exact recourse.
+    """Cost the plan beside what else could be done, all by the dispatch that the plan gets (`dispatch.Court`).
 
     Parameters
     ----------
     work, choices, recourse, model, solution
         The problem and its solution.
-    evaluator
-        What costs a first stage.
     a
         Assumptions.
     signed
@@ -80,25 +71,21 @@ def compare_alternatives(
         Columns as in `answer.Purchases.alternatives`; the plan is the first row.
     """
     program = model.program
+    court, free = Court(model, program, solution, a), Court(model, uncapped(program, recourse, work), solution, a)
     mean_plan = solve_within_budgets(mean_program(program), model.soft, 0.0, a.tail_share, BESIDE * a.gap_share, solution.warm, exact=False)
     nothing = model.first_stage(np.maximum(program.lower[model.position], 0.0))
     renewals = (choices.table["kind"] == "renewal").to_numpy()
     cases = [
-        ("mean_value_plan", mean_plan.x, evaluator, "what would be bought if the average of all paths were certain"),
-        *((name, x, evaluator, meaning) for name, x, meaning in further),
-        ("do_nothing", nothing, evaluator, "no purchase and no renewal; by the hour within today's caps, the rest left undone"),
-        (
-            "all_on_demand",
-            nothing,
-            judge(uncapped(program, recourse, work), solution, a),
-            "no purchase and no renewal, if on demand had no cap",
-        ),
+        ("mean_value_plan", mean_plan.x, court, "what would be bought if the average of all paths were certain"),
+        *((name, x, court, meaning) for name, x, meaning in further),
+        ("do_nothing", nothing, court, "no purchase and no renewal; by the hour within today's caps, the rest left undone"),
+        ("all_on_demand", nothing, free, "no purchase and no renewal, if on demand had no cap"),
     ]
     if signed:
         words = "every contract that ends is renewed" if renewals.any() else "no contract ends in time to be renewed"
         all_of_them = np.where(renewals, choices.table["maximum_lots"].to_numpy(float), 0.0)
         renewed = model.first_stage(np.maximum(program.lower[model.position], all_of_them))
-        cases.insert(1, ("renew_all", renewed, evaluator, f"{words}, nothing else is bought"))
+        cases.insert(1, ("renew_all", renewed, court, f"{words}, nothing else is bought"))
     rows = [_case("plan", "this plan", solution.x, solution.cost_by_scenario, solution.recourse, choices, recourse, model, work, a)]
     later = _waiting(choices, model, solution, a)
     for name, other, meaning in (("sign_nothing_yet", later, NOT_YET), ("within_budget", _within_budgets(model, solution, a), WITHIN)):
@@ -134,14 +121,14 @@ def _objective(row: Mapping[str, object]) -> float:
 
 
 def uncapped(program: TwoStage, recourse: Recourse, work: Work) -> TwoStage:
-    """Return the program if on demand had no cap."""
+    """Return the program if on demand had no cap, also none by a quota of running machines."""
     lifted = program.h.copy()
-    caps = (recourse.rows["kind"] == "on_demand_accelerators").to_numpy()
+    caps = recourse.rows["kind"].isin(["on_demand_accelerators", "quota_accelerators"]).to_numpy()
     lifted[:, caps] = (1 + need_accelerators(work).sum()) * recourse.W[np.flatnonzero(caps)].toarray().max(initial=1.0)
     return replace(program, h=lifted)
 
 
-def stretched(x: np.ndarray, court: Evaluator, model: Model) -> tuple[np.ndarray, list[str]]:
+def stretched(x: np.ndarray, decisions: sparse.csr_matrix, model: Model) -> tuple[np.ndarray, list[str]]:
     """Return a first stage that pays for the soft budgets it exceeds, and the limits that it breaks without being able to pay."""
     program, x = model.program, x.copy()
     broken: list[str] = []
@@ -150,7 +137,7 @@ def stretched(x: np.ndarray, court: Evaluator, model: Model) -> tuple[np.ndarray
         x[slack_columns(program, entries)] = 0.0
     for limit, entries in limits:
         broken += _pay(x, entries, max(float(entries @ x - program.b[int(limit["row"])]), 0.0), limit, program)
-    over_expected = expected_excess(program, x, court.decisions(x)) if program.expected else np.zeros(0)
+    over_expected = expected_excess(program, x, decisions) if program.expected else np.zeros(0)
     for i in np.flatnonzero(over_expected).tolist():
         broken += _pay(x, program.expected[i].a, float(over_expected[i]), model.budgets.iloc[i].to_dict(), program)
     return x, list(dict.fromkeys(broken))
@@ -181,11 +168,11 @@ def _waiting(choices: Choices, model: Model, solution: Solution, a: ProcurementA
         return None
     upper = program.upper.copy()
     upper[firm] = 0.0
-    held, exact = replace(model, program=replace(program, upper=upper)), solution.status != "limit"
+    held = replace(model, program=replace(program, upper=upper))
     beside = a.model_copy(update={"gap_share": BESIDE * a.gap_share})
     try:
         # Not from the plan's own use by the hour: where agreements steer it, less of it is left without the purchases.
-        return best_plan(held, beside, solution.warm, QUICK, exact=exact)[1]
+        return best_plan(held, beside, solution.warm, None, exact=solution.status != "limit")[1]
     except InfeasibleError:
         return None
 
@@ -201,7 +188,7 @@ def _within_budgets(model: Model, solution: Solution, a: ProcurementAssumptions)
     upper[over] = 0.0
     held = replace(model, program=replace(program, upper=upper), budgets=model.budgets.assign(soft=False))
     try:
-        return best_plan(held, a.model_copy(update={"gap_share": BESIDE * a.gap_share}), solution.warm, QUICK, exact=False)[1]
+        return best_plan(held, a.model_copy(update={"gap_share": BESIDE * a.gap_share}), solution.warm, None, exact=False)[1]
     except InfeasibleError:
         return None
 
