@@ -80,25 +80,28 @@ def gantt(data: pd.DataFrame, *, title: str, today: dt.date | pd.Timestamp, subt
         day.mark_text(align="left", baseline="bottom", dx=4, dy=-3, fontWeight="bold").encode(y=alt.value(0), text="text:N"),
     ]
     if markers is not None and not markers.empty:
-        flags = theme.checked(markers, ["contract", "date", "kind"], "gantt, markers").set_axis(["name", "start", "kind"], axis=1)
-        unknown = sorted(set(flags["name"]) - set(data["contract"]))
-        if unknown:
-            raise ChartError(f"gantt: a marker stands on {unknown[0]!r}, which is not among the rows")
-        kinds = [str(kind) for kind in flags["kind"].unique()]
-        flags = flags.assign(name=flags["name"].map(theme.display_name).map(theme.lines), start=pd.to_datetime(flags["start"]))
-        form = alt.Shape(
-            "kind:N",
-            scale=alt.Scale(
-                domain=kinds, range=(["diamond", "triangle-right", "circle", "square", "cross", "triangle-up"] * 3)[: len(kinds)]
-            ),
-            legend=alt.Legend(title=None, orient="bottom", symbolSize=110),
-        )
-        marks.append(
-            alt.Chart(flags)
-            .mark_point(size=130, color="#000000", stroke="#ffffff", strokeWidth=1.5, opacity=1)
-            .encode(x=across, y=rows, shape=form)
-        )
+        marks.append(_flags(markers, set(data["contract"]), across, rows))
     return theme.finish(alt.layer(*marks), title, subtitle, height=130 + theme.rows_height(order, 28))
+
+
+def _flags(markers: pd.DataFrame, known: set[str], across: alt.X, rows: alt.Y) -> Any:
+    """Return the days on which something has to be done, one shape a kind."""
+    flags = theme.checked(markers, ["contract", "date", "kind"], "gantt, markers").set_axis(["name", "start", "kind"], axis=1)
+    unknown = sorted(set(flags["name"]) - known)
+    if unknown:
+        raise ChartError(f"gantt: a marker stands on {unknown[0]!r}, which is not among the rows")
+    kinds = [str(kind) for kind in flags["kind"].unique()]
+    flags = flags.assign(name=flags["name"].map(theme.display_name).map(theme.lines), start=pd.to_datetime(flags["start"]))
+    form = alt.Shape(
+        "kind:N",
+        scale=alt.Scale(domain=kinds, range=(["diamond", "triangle-right", "circle", "square", "cross", "triangle-up"] * 3)[: len(kinds)]),
+        legend=alt.Legend(title=None, orient="bottom", symbolSize=110),
+    )
+    return (
+        alt.Chart(flags)
+        .mark_point(size=130, color="#000000", stroke="#ffffff", strokeWidth=1.5, opacity=1)
+        .encode(x=across, y=rows, shape=form)
+    )
 
 
 def _month_step(first: pd.Timestamp, last: pd.Timestamp) -> int:
