@@ -50,7 +50,7 @@ def test_three_people_ask_at_once_and_see_no_code(dashboard: Any, browser: Any, 
         page.get_by_role("button", name="Demand changes by").focus()
         page.keyboard.press("Enter")
     for page in people:
-        page.wait_for_function("() => document.querySelectorAll('.capplan-meeting .capplan-board thead th').length > 2")
+        page.wait_for_function("() => document.querySelectorAll('.capplan-meeting .capplan-board thead th').length > 2", timeout=180_000)
         ready(page)
     for place, page in enumerate(people, 1):
         assert [text.partition("\n")[0] for text in columns(page)] == ["Today", f"Demand changes by all work +{10 * place} %"]
@@ -73,7 +73,7 @@ def test_a_scenario_is_taken_home_as_a_download(dashboard: Any, page: Any, stead
     page.goto(f"{dashboard.address}/voila/render/14_plan.ipynb?token={dashboard.token}", wait_until="commit")
     ready(page)
     page.get_by_role("button", name="Unsigned prices change by").click()
-    page.wait_for_function("() => document.querySelectorAll('.capplan-meeting .capplan-board thead th').length > 2")
+    page.wait_for_function("() => document.querySelectorAll('.capplan-meeting .capplan-board thead th').length > 2", timeout=180_000)
     ready(page)
     page.get_by_role("button", name="Save scenario").first.click()
     link = page.locator(".capplan-meeting .capplan-notice a[download]")

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import nbformat
+import pandas as pd
 import pytest
 import yaml
 
@@ -38,7 +39,8 @@ def planned(monkeypatch, words):
 
     def plan(book, values, out, depth, *, told="", say=print):
         given.update(book=str(book), values=values, out=out, told=told)
-        found = SimpleNamespace(plan=SimpleNamespace(headline="x"), scenario={}, tables={}, warnings=(), changed=False)
+        bought = SimpleNamespace(explanation=pd.DataFrame({"about": ["verdict: a"], "words": ["Sign."]}))
+        found = SimpleNamespace(plan=SimpleNamespace(headline="x", purchases=bought), scenario={}, tables={}, warnings=(), changed=False)
         return found, out
 
     monkeypatch.setattr(scheduled, "scheduled_plan", plan)

@@ -43,7 +43,11 @@ def made(book, values, place, say, depth, *, changed=False):
         (target / "changed.html").write_text("changed")
     point_to(target)
     alternatives = pd.DataFrame({"name": ["plan"], "expected_usd": [1234.5]})
-    bought = SimpleNamespace(alternatives=alternatives, proof=SimpleNamespace(gap_share=0.001))
+    bought = SimpleNamespace(
+        alternatives=alternatives,
+        explanation=pd.DataFrame({"about": ["verdict: a"], "words": ["Sign."]}),
+        proof=SimpleNamespace(gap_share=0.001),
+    )
     plan = SimpleNamespace(headline="Sign $1; rm -rf `x`", purchases=bought)
     return SimpleNamespace(plan=plan, scenario={"as_of": "2026-12-01"}, tables={}, warnings=(), folder=target, changed=changed)
 

@@ -64,7 +64,7 @@ def gantt(data: pd.DataFrame, *, title: str, today: dt.date | pd.Timestamp, subt
     colour = alt.Color(
         "term:N",
         scale=alt.Scale(domain=terms, range=[tones[found] for found in raw]),
-        legend=alt.Legend(title=None, orient="top", labelExpr=theme.SPLIT_LABEL, symbolType="square", columns=4),
+        legend=alt.Legend(title=None, orient="top", labelExpr=theme.SPLIT_LABEL, symbolType="square", columns=3),
     )
     marks = [alt.Chart(table).mark_bar(cornerRadius=2, stroke="#ffffff").encode(x=across, x2="end:T", y=rows, color=colour)]
     ends = table.assign(start=table["end"])
