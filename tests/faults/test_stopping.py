@@ -34,7 +34,11 @@ with stoppable(say), shared_answers(), replaced_whole(Path(sys.argv[1])) as draf
     (draft / "half.csv").write_text("half")
     print("deep inside", flush=True)
 """
-WAYS = {"listening": "    time.sleep(600)\n", "in compiled code": "    hashlib.pbkdf2_hmac('sha256', b'a', b'b', 2**31 - 1)\n"}
+WAYS = {
+    "listening": "    time.sleep(600)\n",
+    "in compiled code": "    hashlib.pbkdf2_hmac('sha256', b'a', b'b', 2**31 - 1)\n",
+    "failing on its way out": "    try:\n        time.sleep(600)\n    finally:\n        raise RuntimeError('a kernel died')\n",
+}
 
 
 def started(code: str, target: Path, temporary: Path) -> subprocess.Popen[str]:

@@ -44,12 +44,14 @@ def stoppable(say: Callable[[str], None]) -> Iterator[None]:
         return
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
+    asked: list[Stopped] = []
 
     def stop(number: int, _: Any) -> None:
         for each in SIGNALS:
             signal.signal(each, signal.SIG_IGN)
         _end_children()
-        raise Stopped(number)
+        asked.append(Stopped(number))
+        raise asked[0]
 
     before = {each: signal.signal(each, stop) for each in SIGNALS}
     wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
@@ -57,10 +59,13 @@ def stoppable(say: Callable[[str], None]) -> Iterator[None]:
     threading.Thread(target=_end, args=(reading, finished, say), daemon=True).start()
     try:
         yield
-    except Stopped as stopped:
-        say(f"capplan: {stopped.said}")
+    except BaseException:
+        # What unwinds may fail on its way, a kernel that is gone for one: the run was stopped all the same.
+        if not asked:
+            raise
+        say(f"capplan: {asked[0].said}")
         finished.set()
-        raise
+        raise asked[0] from None
     finally:
         signal.set_wakeup_fd(wakeup)
         for each, handler in before.items():
