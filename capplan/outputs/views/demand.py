@@ -63,7 +63,7 @@ def show_demand(book: Book, scenario: Scenario) -> View:
     }
     details = {
         "scores": forecast.scores,
-        "growth": growth_table(forecast, book.get("speeds") if "speeds" in book.tables else None),
+        "growth": growth_table(forecast, book.get("speeds") if "speeds" in book.tables else None).round({"accelerators_more": 2}),
         "planner": forecast.planner,
         "unmet": forecast.unmet,
         "pooling": forecast.pooling,

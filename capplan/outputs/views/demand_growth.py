@@ -47,7 +47,7 @@ def growth_table(forecast: Forecast, speeds: pd.DataFrame | None) -> pd.DataFram
     table["cases_below_share"] = (own < table["quantity"].to_numpy()[:, None]).mean(axis=1)
     hours = float(forecast.blocks.loc[forecast.blocks["quarter"] == last, "hours"].sum())
     speed = speeds.groupby("workload")["work_per_accelerator_hour"].mean() if speeds is not None else pd.Series(dtype=float)
-    table["accelerators_more"] = ((table["quantity"] - median) / hours / table["workload"].map(speed).astype(float)).round(2)
+    table["accelerators_more"] = (table["quantity"] - median) / hours / table["workload"].map(speed).astype(float)
     return table
 
 

@@ -61,7 +61,7 @@ def other_endings(
     firm = np.flatnonzero((lots > 0) & table["firm"].to_numpy(bool))
     moved = {
         j: [
-            f"{f'{other[j]:.1f}' if other[j] >= NOTICEABLE_LOTS else 'none'} with contracts {ENDINGS[ending]}"
+            f"{round(other[j], 1):g} with contracts {ENDINGS[ending]}"
             for ending, other in found.items()
             if abs(other[j] - lots[j]) > NOTICEABLE_LOTS
         ]
