@@ -55,7 +55,8 @@ def plan(
     else:
         words = report.plan.purchases.explanation
         judged = words[words["about"].str.startswith("verdict: ")]
-        verdicts = [f"  {row.about.removeprefix('verdict: ')}: {row.words}" for row in judged.itertuples()]
+        # What waiting is made of stands on the page.
+        verdicts = [f"  {row.about.removeprefix('verdict: ')}: {row.words.partition(' Of that, ')[0]}" for row in judged.itertuples()]
         brief(report.plan.headline, verdicts, f"{where}/plan.html", report.warnings)
     if report.changed and changed_code:
         raise typer.Exit(changed_code)
