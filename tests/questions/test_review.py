@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,8 @@ from capplan.book.accepted import AcceptedPlan, find_accepted, read_accepted
 from capplan.book.book import load_book
 from capplan.book.reader import empty_table
 from capplan.book.scenario import ReviewAssumptions, Scenario
-from capplan.errors import CapplanError
+from capplan.errors import CapplanError, ScenarioError
+from capplan.outputs.views.review import show_review
 from capplan.questions.demand.capacity_requests import requested_runs
 from capplan.questions.review import Came, review_plan
 from capplan.questions.review.accuracy import accuracy_by_workload, forecast_accuracy, held_against, measured_work
@@ -24,7 +27,7 @@ from capplan.questions.review.capacity_requests import judge_requests
 from capplan.questions.review.plans_apart import plans_apart
 from capplan.questions.review.spend_rows import gathered
 from capplan.questions.review.vendors import vendor_register
-from tests.conftest import hourly
+from tests.conftest import ROOT, hourly
 
 MONTHS = [pd.Timestamp("2027-01-01"), pd.Timestamp("2027-02-01")]
 POOLS = [("aws", "H100"), ("aws", "L40S"), ("nebius", "H100")]
@@ -482,3 +485,16 @@ def test_a_request_with_a_profile_moves_the_forecast_and_one_without_does_not(ma
 def _opened(folder: Path) -> tuple:
     book = load_book(folder)
     return book, book.scenario
+
+
+def test_a_plan_of_another_book_and_a_team_or_driver_that_is_none_are_refused(tmp_path):
+    book = load_book(ROOT / "data" / "enterprise")
+    for name, rule in (("reviewed_team", "'reserch' is none.*research"), ("reviewed_driver", "'prise' is none.*price")):
+        with pytest.raises(ScenarioError, match=rule):
+            show_review(book, book.scenario_with(**{name: "reserch" if name == "reviewed_team" else "prise"}))
+    theirs = tmp_path / "other"
+    shutil.copytree(ROOT / "data" / "enterprise" / "accepted_plan", theirs)
+    record = json.loads((theirs / "run.json").read_text())
+    (theirs / "run.json").write_text(json.dumps({**record, "book": "another"}))
+    with pytest.raises(CapplanError, match="is a plan of another, and the book is Quillmere"):
+        show_review(book, book.scenario_with(reviewed_plan=str(theirs)))

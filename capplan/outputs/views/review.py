@@ -11,6 +11,7 @@ from capplan.answers.review import review_of
 from capplan.book.accepted import find_accepted, read_accepted
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
+from capplan.errors import CapplanError, ScenarioError, nearest
 from capplan.outputs import charts
 from capplan.outputs.views.view import View
 from capplan.questions.review import Review
@@ -24,12 +25,15 @@ def show_review(book: Book, scenario: Scenario) -> View:
     """Show what moved spend from the accepted plan to the bill, by driver, and how well the plan's forecast held."""
     book = book.with_changes(scenario.changes)
     plan = read_accepted(Path(scenario.reviewed_plan)) if scenario.reviewed_plan else find_accepted(book.name, places_of(book))
+    if plan.book != book.name:
+        raise CapplanError(f"{plan.folder} is a plan of {plan.book}, and the book is {book.name}: name a plan of this book")
     answer = review_of(book, scenario, plan)
     chosen = answer.variance
-    if scenario.reviewed_team:
-        chosen = chosen[chosen["team"] == scenario.reviewed_team]
-    if scenario.reviewed_driver:
-        chosen = chosen[chosen["driver"] == scenario.reviewed_driver]
+    for column, wanted in (("team", scenario.reviewed_team), ("driver", scenario.reviewed_driver)):
+        known = DRIVERS if column == "driver" else sorted({*book.get("workloads")["team"], *chosen["team"]} - {""})
+        if wanted and wanted not in known:
+            raise ScenarioError(f"reviewed_{column}: {wanted[:80]!r} is none of the review's; {nearest(wanted, known)}")
+        chosen = chosen[chosen[column] == wanted] if wanted else chosen
     pictures = {"bridge": _bridge(answer, plan.currency), "months": _months(answer, plan.currency)}
     details = {
         "variance": chosen,
