@@ -93,7 +93,8 @@ def held_limits(limits: pd.DataFrame, fx: pd.DataFrame, beside: Beside, quarters
         fixed = beside.fixed if pd.isna(row["provider"]) else beside.fixed[beside.fixed["provider"] == row["provider"]]
         spent = fixed[fixed["view"] == row["measure"]].groupby("quarter")["usd"].sum()
         for quarter in quarters if pd.isna(row["quarter"]) else [row["quarter"]]:
-            rows.append({**row, "quarter": quarter, "taken_usd": float(spent.get(quarter, 0.0))})
+            name = row["limit_id"] if pd.notna(row["quarter"]) else f"{row['limit_id']} {quarter}"
+            rows.append({**row, "limit_id": name, "quarter": quarter, "taken_usd": float(spent.get(quarter, 0.0))})
     held = pd.DataFrame(rows, columns=[*stated.columns, "taken_usd"])
     return pd.concat([stated[~whole].astype(object), held.astype(object)], ignore_index=True).infer_objects()
 
