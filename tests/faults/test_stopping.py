@@ -37,6 +37,11 @@ with stoppable(say), shared_answers(), replaced_whole(Path(sys.argv[1])) as draf
 WAYS = {
     "listening": "    time.sleep(600)\n",
     "in compiled code": "    hashlib.pbkdf2_hmac('sha256', b'a', b'b', 2**31 - 1)\n",
+    "with children that cannot be listed": """    import psutil
+    def gone(*_, **__): raise psutil.NoSuchProcess(1)
+    psutil.Process.children = gone
+    time.sleep(600)
+""",
     "failing on its way out": "    try:\n        time.sleep(600)\n    finally:\n        raise RuntimeError('a kernel died')\n",
 }
 

@@ -49,8 +49,8 @@ def stoppable(say: Callable[[str], None]) -> Iterator[None]:
     def stop(number: int, _: Any) -> None:
         for each in SIGNALS:
             signal.signal(each, signal.SIG_IGN)
-        _end_children()
         asked.append(Stopped(number))
+        _end_children()
         raise asked[0]
 
     before = {each: signal.signal(each, stop) for each in SIGNALS}
@@ -74,9 +74,11 @@ def stoppable(say: Callable[[str], None]) -> Iterator[None]:
 
 def _end_children() -> None:
     """Ask the kernel and the workers of this run to end; they need not see their folders vanish."""
-    for child in psutil.Process().children(recursive=True):
-        with suppress(psutil.Error):
-            child.terminate()
+    # One that ends by itself while they are listed is no reason not to stop.
+    with suppress(psutil.Error, OSError):
+        for child in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):
+                child.terminate()
 
 
 def _end(reading: int, finished: threading.Event, say: Callable[[str], None]) -> None:
