@@ -234,7 +234,13 @@ def sweep(
         typer.Option("--vary", metavar="FIELD=VALUES", help="Assumption and its values: a,b,c or low:high:count; repeat for more."),
     ] = None,
     sample: Annotated[
-        str, typer.Option("--sample", metavar="sobol:N", help="Take N evenly spread points of the ranges instead of every combination.")
+        str,
+        typer.Option(
+            "--sample",
+            metavar="KIND:N",
+            help="Not every combination, but sobol:N, N evenly spread points of the ranges, or saltelli:N, N x (ranges + 2) points that"
+            " show which share of the cost's variance each assumption causes.",
+        ),
     ] = "",
     parameter: Parameters = None,
     scenario: ScenarioFile = None,

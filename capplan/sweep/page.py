@@ -19,7 +19,7 @@ STEPS = 5
 COST = "upper_usd"
 
 
-def sweep_page(name: str, sweep: Sweep, axes: Sequence[Axis], currency: str) -> str:
+def sweep_page(name: str, sweep: Sweep, axes: Sequence[Axis], currency: str, shares: tuple[pd.DataFrame, str] | None = None) -> str:
     """Render a sweep as one page that opens from disk.
 
     Parameters
@@ -32,6 +32,8 @@ def sweep_page(name: str, sweep: Sweep, axes: Sequence[Axis], currency: str) -> 
         What was varied.
     currency
         Currency of the book, for units.
+    shares
+        Shares of the variance and what they say, where the sample was made for them (`variance.shares_or_reason`).
     """
     answered = sweep.points[sweep.points["status"] != "failed"]
     moved = effects(answered, axes)
@@ -42,6 +44,7 @@ def sweep_page(name: str, sweep: Sweep, axes: Sequence[Axis], currency: str) -> 
             [charts.to_svg(chart) for chart in effect_charts(answered, moved, axes, currency)],
             [TableBlock(moved)],
         ),
+        *([PageSection("What the variance of the cost comes from", shares[1], tables=[TableBlock(shares[0])])] if shares else []),
         *_map_section(answered, moved, currency),
         PageSection(
             "Which decision stands",

@@ -73,7 +73,7 @@ def _range(text: str, field: str, parts: Sequence[str]) -> Axis:
         raise ScenarioError(
             f"--vary {text}: a range is low:high or low:high:count with low below high and 2 to 1000 points, such as {field}=0.5:1.5:5"
         )
-    return Axis(field, tuple(_fitting(field, low + (high - low) * place / (count - 1)) for place in range(count)), low, high)
+    return Axis(field, tuple(fitting(field, low + (high - low) * place / (count - 1)) for place in range(count)), low, high)
 
 
 def points_of(axes: Sequence[Axis], sample: int = 0, seed: int = 0) -> list[dict[str, Any]]:
@@ -111,12 +111,12 @@ def points_of(axes: Sequence[Axis], sample: int = 0, seed: int = 0) -> list[dict
 
     unit = qmc.Sobol(len(ranges), seed=seed).random(sample)
     sampled = qmc.scale(unit, [float(axis.low or 0) for axis in ranges], [float(axis.high or 0) for axis in ranges])
-    drawn = [{axis.field: _fitting(axis.field, value) for axis, value in zip(ranges, row, strict=True)} for row in sampled]
+    drawn = [{axis.field: fitting(axis.field, value) for axis, value in zip(ranges, row, strict=True)} for row in sampled]
     combined = itertools.product(*(axis.values for axis in rest))
     return [dict(zip([axis.field for axis in rest], values, strict=True)) | point for values in combined for point in drawn]
 
 
-def _fitting(field: str, value: float) -> float | int:
+def fitting(field: str, value: float) -> float | int:
     """Round a value of a range to the kind of its assumption, and to digits that can be read back."""
     return round(value) if Scenario.model_fields[field].annotation is int else round(float(value), 9)
 

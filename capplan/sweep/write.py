@@ -13,6 +13,10 @@ from capplan.errors import ReportError, ScenarioError
 from capplan.sweep.page import regret_table, sweep_page
 from capplan.sweep.points import parse_axis, points_of
 from capplan.sweep.run import Sweep, sweep_book
+from capplan.sweep.variance import paired_points, shares_or_reason
+
+#: Points spread evenly, and pairs of points that shares of the variance are found from.
+SAMPLES = ("sobol", "saltelli")
 
 
 def write_sweep(
@@ -27,7 +31,7 @@ def write_sweep(
     vary
         Assumptions and their values, as in `points.parse_axis`.
     sample
-        "sobol:256" for a sample of the ranges; empty for every combination.
+        "sobol:256" for a sample of the ranges, "saltelli:64" for one that gives shares of the variance; empty for every combination.
     values
         Assumptions to override at every point.
     out
@@ -45,7 +49,9 @@ def write_sweep(
     axes = [parse_axis(text) for text in vary]
     book = load_book(book_path)
     scenario = book.scenario_with(**values)
-    points = points_of(axes, _sampled(sample), scenario.seed)
+    kind, count = _sampled(sample)
+    paired = kind == "saltelli"
+    points = paired_points(axes, count, scenario.seed) if paired else points_of(axes, count, scenario.seed)
     try:
         out.mkdir(parents=True, exist_ok=True)
         (out / "parts").mkdir(exist_ok=True)
@@ -67,16 +73,17 @@ def write_sweep(
         "digests": dict(book.digests),
     }
     (out / "sweep.json").write_text(json.dumps(record, indent=1, default=str) + "\n", encoding="utf-8")
-    (out / "sweep.html").write_text(sweep_page(book.name, found, axes, scenario.currency), encoding="utf-8")
+    shares = shares_or_reason(found.points, axes, scenario.seed) if paired else None
+    (out / "sweep.html").write_text(sweep_page(book.name, found, axes, scenario.currency, shares), encoding="utf-8")
     shutil.rmtree(out / "parts", ignore_errors=True)
     return found
 
 
-def _sampled(text: str) -> int:
-    """Read how many points are sampled; 0 for none."""
+def _sampled(text: str) -> tuple[str, int]:
+    """Read which sample is taken, and of how many points or pairs; none and 0 for every combination."""
     if not text:
-        return 0
+        return "", 0
     kind, _, count = text.partition(":")
-    if kind != "sobol" or not count.isdigit() or int(count) < 2:
-        raise ScenarioError(f"--sample {text}: write sobol:N with at least 2 points, such as sobol:256")
-    return int(count)
+    if kind not in SAMPLES or not (count.isascii() and count.isdigit()) or int(count) < 2:
+        raise ScenarioError(f"--sample {text}: write sobol:N or saltelli:N with N of at least 2, such as sobol:256")
+    return kind, int(count)
