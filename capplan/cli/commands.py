@@ -110,8 +110,20 @@ def questions(as_json: AsJson = False) -> None:
 
 
 @app.command()
-def check(book: BookFolder, parameter: Parameters = None, scenario: ScenarioFile = None, as_json: AsJson = False) -> None:
+def check(
+    book: BookFolder,
+    parameter: Parameters = None,
+    scenario: ScenarioFile = None,
+    untrusted: Annotated[bool, typer.Option("--untrusted", help="Read BOOK in a process with limits of memory, time and files.")] = False,
+    as_json: AsJson = False,
+) -> None:
     """Check all tables of BOOK and whether a plan can start, and list every fault at once."""
+    if untrusted:
+        from capplan.cli.untrusted import check_untrusted
+
+        given = [part for each in parameter or [] for part in ("-p", each)] + (["--scenario", str(scenario)] if scenario else [])
+        check_untrusted([*given, *(["--json"] if as_json else []), "--", str(book)])
+        return
     from capplan.answers.readiness import require_ready
     from capplan.book.book import load_book
 
