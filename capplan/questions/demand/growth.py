@@ -111,7 +111,8 @@ def _log_weights(white: Array, values: Array, origin: int, size: int, periods_pe
     base = factors(size, periods_per_year).log_determinant
     spread = base[:, origin - 1] - base[:, 0]
     slope = (np.array(POWERS) - 1) * np.log(values[1:origin]).sum()
-    score = -0.5 * (white[:, :, 1:origin] ** 2).sum(axis=2) - spread + slope[:, None] + log_prior()
+    past = white[:, :, 1:origin]
+    score = -0.5 * np.einsum("pct,pct->pc", past, past) - spread + slope[:, None] + log_prior()
     return np.asarray(score - score.max())
 
 
@@ -135,16 +136,17 @@ def fit_growth(level: Array, periods_per_year: float) -> GrowthFit:
     scale = float(np.exp(np.log(raw[-12:]).mean()))
     raw = raw / scale
     size = bucket(len(raw))
-    tests, inside, squares = _tested(raw, size, periods_per_year)
-    values, steps = _without_steps(raw, size, periods_per_year)
-    weight = np.exp(_log_weights(_white(values, size, periods_per_year), values, len(values), size, periods_per_year))
+    white = _white(raw, size, periods_per_year)
+    tests, inside, squares = _tested(raw, white, size, periods_per_year)
+    values, white, steps = _without_steps(raw, white, size, periods_per_year)
+    weight = np.exp(_log_weights(white, values, len(values), size, periods_per_year))
     power, combination = np.divmod(np.flatnonzero(weight.ravel() > LEAST_WEIGHT), COMBINATIONS)
     kept = weight[power, combination]
     order = np.argsort(combination, kind="stable")
     power, combination, kept = power[order], combination[order], kept[order] / kept.sum()
     courses = courses_of(values, periods_per_year, power, combination, kept)
     widening = _widening(tests, squares, turning_share(combination, kept))
-    belief = _theta_belief(values, size, periods_per_year)
+    belief = _theta_belief(values, white, size, periods_per_year)
     shift = np.zeros(AHEAD)
     if belief > 0:
         shift = belief * (np.log(np.maximum(_theta(values, AHEAD, periods_per_year), THETA_FLOOR)) - courses.sum(axis=0))
@@ -165,7 +167,7 @@ def _theta(values: Array, ahead: int, periods_per_year: float) -> Array:
     )
 
 
-def _theta_belief(values: Array, size: int, periods_per_year: float) -> float:
+def _theta_belief(values: Array, white: Array, size: int, periods_per_year: float) -> float:
     r"""Say how far the Theta method is believed beside the kinds of growth, from squared log errors up to four quarters after past origins.
 
     .. math:: w = \frac{n}{n+1}\; \frac{m_k^2}{m_k^2 + m_\theta^2}
@@ -175,13 +177,12 @@ def _theta_belief(values: Array, size: int, periods_per_year: float) -> float:
     origins = list(range(len(values) - 3, 2 * round(periods_per_year) - 1, -6))[:THETA_ORIGINS]
     if not origins:
         return 0.0
-    white = _white(values, size, periods_per_year)
     errors = np.zeros(2)
     for origin in origins:
         quarters = min(4, (len(values) - origin) // 3)
         weight = np.exp(_log_weights(white, values, origin, size, periods_per_year))
         means, _ = quarter_roots(size, periods_per_year, origin, quarters)
-        expected = np.einsum("cqt,pct->pcq", means, white[:, :, :origin])
+        expected = _expected(means, white)
         logs = np.log(_off_scale(expected, np.array(POWERS)[:, None, None]))
         own = np.einsum("pc,pcq->q", weight / weight.sum(), logs)
         theta = _theta(values[:origin], 3 * quarters, periods_per_year).reshape(quarters, 3).mean(axis=1)
@@ -191,19 +192,23 @@ def _theta_belief(values: Array, size: int, periods_per_year: float) -> float:
     return float(len(origins) / (len(origins) + 1) * kinds / (kinds + rival))
 
 
-def _tested(values: Array, size: int, periods_per_year: float) -> tuple[Array, Array, Array]:
+def _expected(means: Array, white: Array) -> Array:
+    """Return what a whitened history lets expect of each quarter ahead (powers x combinations x quarters)."""
+    return np.asarray(np.moveaxis(means @ np.moveaxis(white[:, :, : means.shape[2]], 0, 2), 2, 0))
+
+
+def _tested(values: Array, white: Array, size: int, periods_per_year: float) -> tuple[Array, Array, Array]:
     """Test the kinds on a history's own past: tests, hits and mean squared normal scores of the outcomes, by quarter ahead."""
     from scipy.special import ndtr, ndtri
 
     last = len(values)
-    white = _white(values, size, periods_per_year)
     scores = []
     for origin in range(last - 3, FIRST_ORIGIN - 1, -3):
         quarters = min(QUARTERS_TESTED, (last - origin) // 3)
         weight = np.exp(_log_weights(white, values, origin, size, periods_per_year))
         means, deviation = quarter_roots(size, periods_per_year, origin, quarters)
         outcome = values[origin : origin + 3 * quarters].reshape(quarters, 3).mean(axis=1)
-        expected = np.einsum("cqt,pct->pcq", means, white[:, :, :origin])
+        expected = _expected(means, white)
         score = ndtr((np.stack([_on_scale(outcome, power) for power in POWERS])[:, None] - expected) / deviation)
         below = np.einsum("pc,pcq->q", weight / weight.sum(), score)
         scores.append(np.pad(ndtri(np.clip(below, 1e-6, 1 - 1e-6)), (0, QUARTERS_TESTED - quarters), constant_values=np.nan))
@@ -226,19 +231,21 @@ def _widening(tests: Array, squares: Array, turning: float) -> Array:
     return np.asarray(np.sqrt((PRIOR_TESTS * prior**2 + apart * squares) / (PRIOR_TESTS + apart)))
 
 
-def _without_steps(values: Array, size: int, periods_per_year: float) -> tuple[Array, tuple[tuple[int, float], ...]]:
-    """Find steps and single outliers that explain a history better than any growth, and take them out: steps are levelled."""
+def _without_steps(values: Array, white: Array, size: int, periods_per_year: float) -> tuple[Array, Array, tuple[tuple[int, float], ...]]:
+    """Find steps and single outliers that explain a history better than any growth, and take them out: steps are levelled.
+
+    Returns the history without them, whitened too, and the steps.
+    """
     count, found = len(values), []
     if count < FIRST_ORIGIN:
-        return values, ()
+        return values, white, ()
     shapes, lengths = interventions(size, periods_per_year)
     shapes, lengths = shapes[:, :, :count, :count], lengths[:, :, count - 1, :count] + STEP_DEVIATION**-2
     values = values.copy()
     for _ in range(MOST_STEPS):
-        white = _white(values, size, periods_per_year)
         prior = _log_weights(white, values, count, size, periods_per_year)[0]
         prior -= np.logaddexp.reduce(prior)
-        size_of = np.einsum("ct,ictb->icb", white[0], shapes) / lengths
+        size_of = (white[0][:, None, :] @ shapes)[:, :, 0] / lengths
         joint = 0.5 * size_of**2 * lengths - 0.5 * np.log(STEP_DEVIATION**2 * lengths) + prior[:, None]
         top = joint.max(axis=1)
         odds = np.log(np.exp(joint - top[:, None]).sum(axis=1)) + top - np.log(2 * count)
@@ -254,7 +261,8 @@ def _without_steps(values: Array, size: int, periods_per_year: float) -> tuple[A
             found.append((int(begin), effect))
         else:
             values[begin] *= np.exp(-effect)
-    return values, tuple(found)
+        white = _white(values, size, periods_per_year)
+    return values, white, tuple(found)
 
 
 def growth_paths(fit: GrowthFit, numbers: Array, shocks: Array) -> Array:
