@@ -89,9 +89,10 @@ def test_a_later_run_sweeps_what_a_killed_one_left_but_not_what_another_holds(tm
 
 
 @pytest.mark.slow
-def test_a_run_that_is_stopped_in_its_notebook_takes_the_kernel_with_it(make_book, tmp_path):
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
+@pytest.mark.parametrize("deep", ["", "in a folder whose name is far longer than sockets may have/" * 2], ids=["", "in a long folder"])
+def test_a_run_that_is_stopped_in_its_notebook_takes_the_kernel_with_it(deep, make_book, tmp_path):
+    temporary = tmp_path / deep / "temporary"
+    temporary.mkdir(parents=True)
     words = [sys.executable, "-m", "capplan.cli", "run", "start_here", str(make_book(usage=hourly())), "--out", str(tmp_path / "out")]
     process = subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env={**os.environ, "TMPDIR": str(temporary)}
@@ -101,7 +102,7 @@ def test_a_run_that_is_stopped_in_its_notebook_takes_the_kernel_with_it(make_boo
         time.sleep(0.05)
     process.terminate()
     _, said = process.communicate(timeout=30)
-    assert process.returncode == 143
+    assert process.returncode == 143, said
     assert said.splitlines()[-1].startswith("capplan: stopped by SIGTERM")
     assert "Traceback" not in said
     assert list(temporary.iterdir()) == []

@@ -21,6 +21,8 @@ from capplan.scratch import scratch
 
 #: Parameters of every notebook that are no assumptions: where the book is, and assumptions the notebook does not list.
 PLAIN_PARAMETERS = ("book", "more")
+#: A socket's name with its folder has at most 104 bytes on macOS and 108 on Linux; the kernel's own take ten of them.
+SOCKET_FOLDER_BYTES = 90
 
 
 def notebooks() -> dict[str, Path]:
@@ -102,7 +104,7 @@ def execute(path: Path, parameters: Mapping[str, Any], out: Path) -> Path:
 
     # papermill logs every cell through the root logger; errors come as exceptions, and progress is ours to show
     logging.getLogger("papermill").setLevel(logging.ERROR)
-    # sockets as files in a private folder: no port is opened, and no network is needed
+    # sockets as files in a private folder open no port; a folder whose name is longer than a system allows for them leaves the loopback
     try:
         with (
             refused(out),
@@ -111,9 +113,10 @@ def execute(path: Path, parameters: Mapping[str, Any], out: Path) -> Path:
             scratch(".run-", out.parent) as folder,
             _environment(sockets),
         ):
+            short = os.name == "posix" and len(os.fsencode(sockets)) <= SOCKET_FOLDER_BYTES
             manager = {
                 "connection_file": str(sockets / "kernel.json"),
-                **({"transport": "ipc", "ip": str(sockets / "kernel")} if os.name == "posix" else {}),
+                **({"transport": "ipc", "ip": str(sockets / "kernel")} if short else {}),
             }
             draft = folder / out.name
             papermill.execute_notebook(

@@ -20,6 +20,7 @@ from capplan.questions.procurement.explain.dispatch import Court
 from capplan.questions.procurement.program.agreement_proof import best_plan, row_prices
 from capplan.questions.procurement.program.budget_proof import solve_within_budgets
 from capplan.questions.procurement.program.first_stage import Model, need_accelerators
+from capplan.questions.procurement.program.limit_scope import named_in
 from capplan.questions.procurement.program.second_stage import Recourse
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.supply.departures import DEPARTURE
@@ -149,7 +150,7 @@ def _pay(x: np.ndarray, entries: np.ndarray, over: float, limit: Mapping[str, ob
     if len(slack):
         x[slack[0]] += over / -entries[slack[0]]
         return []
-    return [f"{limit['limit_id']} in {limit['quarter']}"] if over > 1e-6 * max(abs(float(str(limit["limit"]))), 1.0) else []
+    return [named_in(limit["limit_id"], limit["quarter"])] if over > 1e-6 * max(abs(float(str(limit["limit"]))), 1.0) else []
 
 
 def _rationed(model: Model, x: np.ndarray, solution: Solution, a: ProcurementAssumptions) -> Solution:

@@ -15,6 +15,7 @@ from capplan.optimize.mean_program import mean_program
 from capplan.optimize.program import ExpectedRow
 from capplan.optimize.solver import InfeasibleError, arrays, solve_arrays
 from capplan.questions.procurement.program.first_stage import Model
+from capplan.questions.procurement.program.limit_scope import named_in
 from capplan.questions.procurement.program.second_stage import Recourse
 from capplan.questions.procurement.work.load import Work
 
@@ -72,16 +73,16 @@ def what_must_give(model: Model, recourse: Recourse, work: Work, quarters: Seque
     """
     program = model.program
     n, m = len(program.c), program.W.shape[0]
-    limits = [(f"{row.limit_id} in {row.quarter}", float(row.limit)) for row in model.rows.itertuples()]
+    limits = [(named_in(row.limit_id, row.quarter), float(row.limit)) for row in model.rows.itertuples()]
     places = model.rows["row"].to_numpy(int)
     # a budget gives once, for what is committed and for that with expected use
-    budgets = [limits.index((f"{row.limit_id} in {row.quarter}", float(row.limit))) for row in model.budgets.itertuples()]
+    budgets = [limits.index((named_in(row.limit_id, row.quarter), float(row.limit))) for row in model.budgets.itertuples()]
     caps = [
         (i, q, recourse.planned & (recourse.stage == q))
         for i in np.flatnonzero(recourse.rows["kind"].isin(CAPS)).tolist()
         for q in np.unique(recourse.stage[recourse.planned]).tolist()
     ]
-    limits += [(f"{recourse.rows.at[i, 'limit_id']} in {quarters[q]}", float(program.h[own, i].max())) for i, q, own in caps]
+    limits += [(named_in(recourse.rows.at[i, "limit_id"], quarters[q]), float(program.h[own, i].max())) for i, q, own in caps]
     size = np.maximum([limit for _, limit in limits], 1.0)
     elastic = len(limits)
     own = np.arange(len(places))
