@@ -155,8 +155,8 @@ class CoupledEvaluator:
         costs = cost_states(problem)[0]
         use = [np.broadcast_to(np.atleast_2d(problem.expected[k].g), costs.shape) for k in self.first]
         largest = max((np.abs(g).max(initial=0.0) for g in use), default=1.0)
-        # Rows that count no use have no price that could be too high.
-        self.highest = HIGHEST_PRICE * np.abs(costs).max(initial=1e-9) / largest if largest else np.inf
+        # Rows that count no use limit the first stage alone; their price must be finite all the same.
+        self.highest = HIGHEST_PRICE * np.abs(costs).max(initial=1e-9) / (largest or 1.0)
         # Where use is wanted, it is worth no more than it costs: above that it would be bought without need, and without end.
         self.wants = np.array([bool((g < 0).any()) for g in use])
         self.most = np.array(

@@ -294,6 +294,21 @@ def test_two_budgets_by_mixed_dispatches_equal_the_extensive_form(seed, share, r
     assert (np.where(capped.recourse_sense == ">", left, -left) > -1e-6).all()
 
 
+def test_a_row_that_counts_no_use_limits_what_is_signed():
+    problem = fleet(6, scenarios=6)
+    free = solve_two_stage(problem, 0.0, 0.3, 1e-7)
+    every = np.ones(len(problem.technology), dtype=bool)
+    row = ExpectedRow(problem.c, problem.q * 0, every, problem.weight, float(problem.c @ free.x) * 0.5)
+    capped = replace(problem, expected=(row,))
+    exact = solve_two_stage(capped, 0.0, 0.3, 1e-7, method="extensive")
+    found = solve_two_stage(capped, 0.0, 0.3, 1e-4, method="l_shaped")
+    assert found.method == "l_shaped"
+    assert exact.upper > free.upper * 1.001
+    assert found.lower <= exact.upper * (1 + 1e-7)
+    assert found.upper == pytest.approx(exact.upper, rel=1e-4)
+    assert float(problem.c @ found.x) <= row.limit * (1 + 1e-7)
+
+
 def test_a_budget_that_cannot_be_kept_says_what_it_needs():
     problem = fleet(6)
     every = np.ones(len(problem.technology), dtype=bool)
