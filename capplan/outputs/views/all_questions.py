@@ -23,6 +23,7 @@ from capplan.outputs.views.review import show_review
 from capplan.outputs.views.scaling import show_scaling
 from capplan.outputs.views.serving import show_serving
 from capplan.outputs.views.split import show_split
+from capplan.outputs.views.tour import show_band, show_contract, show_proof, show_waiting
 from capplan.outputs.views.training import show_training
 from capplan.outputs.views.view import View
 from capplan.text import counted, price, words
@@ -141,7 +142,7 @@ def show_pricing(book: Book, scenario: Scenario) -> View:
 
 
 #: Beside the views of the questions below.
-__all__ = ["VIEWS", "View", "show_frontier", "show_procurement_at_once"]
+__all__ = ["VIEWS", "View", "show_band", "show_contract", "show_frontier", "show_procurement_at_once", "show_proof", "show_waiting"]
 #: Views by question: the stems of the notebooks.
 VIEWS: dict[str, Callable[[Book, Scenario], View]] = {
     "start_here": show_book,
