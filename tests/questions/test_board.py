@@ -13,10 +13,10 @@ import yaml
 
 from capplan import load_book
 from capplan.answers.board import compared, first_column, full_column
+from capplan.answers.cards import CARDS, EVERYTHING, _next_generation
 from capplan.answers.plan import problem_of, purchases_of
 from capplan.answers.serving import speeds_under_targets
 from capplan.errors import CapplanError, ScenarioError
-from capplan.outputs.lab.cards import CARDS, EVERYTHING, _next_generation
 from capplan.questions.procurement.decide import decide
 from capplan.questions.procurement.first_answer import first_answer, kept_answer
 from tests.conftest import ROOT

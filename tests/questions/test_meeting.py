@@ -13,12 +13,12 @@ import pytest
 
 from capplan import load_book
 from capplan.answers.board import Column
+from capplan.answers.cards import EVERYTHING
 from capplan.cli import overrides
 from capplan.errors import CapplanError
 from capplan.outputs.lab import board as board_module
 from capplan.outputs.lab.background import Background, at_once
 from capplan.outputs.lab.board import TODAY, Board, meeting
-from capplan.outputs.lab.cards import EVERYTHING
 from tests.questions.test_board import TABLES
 
 HOSTILE = "<script>alert(1)</script>"

@@ -12,13 +12,13 @@ from typing import Any
 import ipywidgets
 
 from capplan.answers.board import Column, first_column, full_column
+from capplan.answers.cards import CARDS, Card, Entry
 from capplan.book.book import Book, load_book
 from capplan.book.scenario import Scenario
 from capplan.errors import CapplanError
 from capplan.outputs import charts
 from capplan.outputs.lab.background import Background, Runs
 from capplan.outputs.lab.board_table import board_chart, board_html, comparison_html, scenario_text, workbook_bytes
-from capplan.outputs.lab.cards import CARDS, Card, Entry
 from capplan.outputs.lab.explore import error_text, file_name
 from capplan.outputs.lab.given import hand_over, somebody_is_there
 from capplan.outputs.lab.names import Names
