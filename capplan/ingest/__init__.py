@@ -61,7 +61,7 @@ FORMATS: dict[str, Format] = {
     ),
     "contracts": Format("List of signed contracts.", "contracts", "read_contracts", "ContractOptions", uses_book=True),
     "vllm": Format("Log of a vLLM server as it is printed.", "vllm", "read_vllm", "VllmOptions"),
-    "focus": Format("FOCUS billing export, 1.0 to 1.3.", "focus", "read_focus", "FocusOptions", uses_book=True, many=True),
+    "focus": Format("FOCUS billing export, 1.0 to 1.3.", "focus", "read_focus", "FocusOptions", uses_book=True, knows_rows=True, many=True),
 }
 
 

@@ -19,6 +19,8 @@ from capplan.ingest.ledger import FOLDER, Ledger, digest_of, stem_without_part, 
 
 #: Reads files of one layout, given what rows are known.
 Reader = Callable[[list[Path], Identities], Ingested]
+#: First and last start of a charge.
+Times = tuple[pd.Timestamp, pd.Timestamp]
 
 
 class Delivery:
@@ -103,6 +105,7 @@ class Delivery:
         entries = [entry for entry in self.ledger.counting() if entry.format == "focus" and entry.number not in self.numbers]
         already = {pair for entry in self.ledger.counting() for pair in entry.replaces}
         older, newer = totals_by_scope(self.stored), totals_by_scope(parts)
+        times = times_by_scope(self.stored) | times_by_scope(parts)
         found: dict[int, list[tuple[int, str]]] = {}
         notes: list[str] = []
         for place, file in enumerate(files):
@@ -113,9 +116,13 @@ class Delivery:
                     continue
                 for pair in ((entry.number, scope) for scope in scopes):
                     if pair in older and pair not in already:
+                        provider, month = pair[1].split("|")[0], pair[1].rpartition("|")[2]
+                        mine, theirs = times.get((first + place, pair[1])), times.get(pair)
+                        if self.restated == "auto" and mine and theirs and _apart(mine, theirs, (file.name, entry.file), provider):
+                            notes.append(f"{month} of {provider}: {file.name} and {entry.file} bill other days; both count.")
+                            continue
                         already.add(pair)
                         found.setdefault(first + place, []).append(pair)
-                        provider, month = pair[1].split("|")[0], pair[1].rpartition("|")[2]
                         notes.append(
                             f"{month} of {provider} is billed again: {file.name} replaces {entry.file} ({older[pair]} before,"
                             f" {newer[first + place, pair[1]]} now)."
@@ -150,6 +157,29 @@ def totals_by_scope(parts: dict[str, pd.DataFrame]) -> dict[tuple[int, str], str
         for key, hours in parts["pieces"].groupby(["file", "scope"])["quantity"].sum().items():
             found.setdefault((int(key[0]), str(key[1])), []).append(f"{hours:,.1f} accelerator-hours")
     return {pair: ", ".join(said) for pair, said in found.items()}
+
+
+def times_by_scope(parts: dict[str, pd.DataFrame]) -> dict[tuple[int, str], Times]:
+    """Return the first and last charge of each bill and scope, by number of the file and scope."""
+    if "charged" not in parts:
+        return {}
+    spans = parts["charged"].groupby(["file", "scope"]).agg({"earliest": "min", "latest": "max"})
+    return {(int(file), str(scope)): (row.earliest, row.latest) for (file, scope), row in zip(spans.index, spans.itertuples(), strict=True)}
+
+
+def _apart(mine: Times, theirs: Times, names: tuple[str, str], provider: str) -> bool:
+    """Say whether a bill is of other days than an earlier one of the same month; refuse one that holds some of its days only."""
+    (begin, end), (first, last) = mine, theirs
+    if end < first or last < begin:
+        return True
+    if (begin > first and end > last) or (begin < first and end < last):
+        days = [f"{one:%Y-%m-%d} to {other:%Y-%m-%d}" for one, other in (mine, theirs)]
+        raise CapplanError(
+            f"{names[0]} bills {provider} for {days[0]}, and {names[1]} in the book for {days[1]}: neither holds the other's days. Read"
+            " both in one command, so that equal charges count once, or export whole months; restated=replace lets the new bill stand for"
+            " the month, restated=add lets all charges count"
+        )
+    return False
 
 
 def into_book(

@@ -15,10 +15,12 @@ from capplan.errors import BookError, Fault
 from capplan.ingest.accounts import account, summed, told
 from capplan.ingest.cells import Wanted, convert
 from capplan.ingest.folding import fold, pieces
+from capplan.ingest.identities import Identities
 from capplan.ingest.ingested import FileTotals, Ingested, Stage, WorkOptions, workload_rows
 from capplan.ingest.known import known_table, provider_named
 from capplan.ingest.machines import Recogniser
 from capplan.ingest.opening import Sheet, text_literal
+from capplan.ingest.overlaps import charged_times, count_once
 
 SECONDS_PER_HOUR, SECONDS_PER_DAY = 3600, 86400
 CATEGORIES = ("Usage", "Purchase", "Tax", "Credit", "Adjustment")
@@ -75,7 +77,9 @@ FOCUS_COLUMNS = (
 )
 
 
-def read_focus(files: Path | Sequence[Path], options: FocusOptions, book: Path | None = None) -> Ingested:
+def read_focus(
+    files: Path | Sequence[Path], options: FocusOptions, book: Path | None = None, identities: Identities | None = None
+) -> Ingested:
     """Say what was billed each month, which bucket every row is in, and how many accelerator-hours were used.
 
     Costs are summed as decimals with twelve places, so that a month is right to the cent however many rows it has.
@@ -88,6 +92,8 @@ def read_focus(files: Path | Sequence[Path], options: FocusOptions, book: Path |
         How to read it; provider and currency for files without these columns.
     book
         Folder of the book, whose machine types are known besides the reference facts.
+    identities
+        Number of the first file in the book that the files come into.
 
     Returns
     -------
@@ -104,17 +110,22 @@ def read_focus(files: Path | Sequence[Path], options: FocusOptions, book: Path |
             if column not in matched and given is None:
                 sheet.refuse(f"the file has no column {column}", f"Give {name}= instead.", column=column)
         _check_currencies(sheet, options)
+        dated = "ChargePeriodStart" in matched
+        times = charged_times(sheet) if dated else pd.DataFrame()
+        left_out = count_once(sheet, times, FOCUS_COLUMNS) if dated and len(sheet.files) > 1 and options.restated != "add" else {}
         known = {table: known_table(table, book) for table in ("skus", "accelerators", "offers")}
         account(sheet, Recogniser(known["skus"], known["accelerators"]), _cheapest(known["offers"], known["skus"]))
         sheet.connection.execute(f"create temp table grouped as {_grouping(options)}")
         accounts = summed(sheet)
         billing = _billing(sheet) if priced else pd.DataFrame()
-        hours = _hours(sheet) if options.usage and "ChargePeriodStart" in matched else pd.DataFrame()
+        hours = _hours(sheet) if options.usage and dated else pd.DataFrame()
         rows, first, last = sheet.rows('select sum("rows"), min(month), max(month) from grouped')[0]
         months = sheet.connection.execute("select distinct file, month from grouped order by all").df()
-        each = _totals_of_files(sheet, priced=priced)
+        each = _totals_of_files(sheet, left_out, identities.first if identities else 0, priced=priced)
         notes = [*sheet.notes, *told(accounts)]
     parts = {name: frame for name, frame in (("billing", billing), ("pieces", hours)) if len(frame)}
+    if len(times):
+        parts["charged"] = _scoped(times)
     if "pieces" in parts:
         parts["spans"] = _billed_months(hours, months)
         parts["workloads"] = workload_rows(hours, "accelerator_hours", options.stage)
@@ -132,8 +143,8 @@ def read_focus(files: Path | Sequence[Path], options: FocusOptions, book: Path |
     return Ingested(tables, (*notes, *more), headline, parts=parts, rows=int(rows), period=period, accounts=accounts, each=each)
 
 
-def _totals_of_files(sheet: Sheet, *, priced: bool) -> tuple[FileTotals, ...]:
-    """Say what each file holds."""
+def _totals_of_files(sheet: Sheet, left_out: dict[int, tuple[int, ...]], number: int, *, priced: bool) -> tuple[FileTotals, ...]:
+    """Say what each file holds, and which of the others, numbered from the first one's, have charges of it."""
     sums: dict[int, list[tuple[str, float, float, int, pd.Timestamp, pd.Timestamp]]] = {}
     for file, *row in sheet.rows("""
         select file, currency, coalesce(sum(billed_cost), 0)::double, coalesce(sum(effective_cost), 0)::double,
@@ -142,11 +153,15 @@ def _totals_of_files(sheet: Sheet, *, priced: bool) -> tuple[FileTotals, ...]:
         """):
         sums.setdefault(int(file), []).append(tuple(row))
     found = []
-    for rows in sums.values():
+    for place in range(len(sheet.files)):
+        others = tuple(number + other for other in left_out.get(place, ()))
+        if not (rows := sums.get(place, [])):
+            found.append(FileTotals(0, None, "All of its charges are in other files.", others))
+            continue
         first, last = pd.Timestamp(min(row[4] for row in rows)), pd.Timestamp(max(row[5] for row in rows))
         money = "; ".join(f"{billed:,.2f} {currency} billed, {effective:,.2f} effective" for currency, billed, effective, *_ in rows)
         said = f"{money if priced else 'No costs are stated'}, from {first:%Y-%m} to {last:%Y-%m}."
-        found.append(FileTotals(sum(row[3] for row in rows), (first, last + pd.offsets.MonthBegin(1)), said))
+        found.append(FileTotals(sum(row[3] for row in rows), (first, last + pd.offsets.MonthBegin(1)), said, others))
     return tuple(found)
 
 

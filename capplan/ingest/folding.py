@@ -108,7 +108,8 @@ def fold(parts: Mapping[str, pd.DataFrame]) -> tuple[dict[str, pd.DataFrame], li
     Parameters
     ----------
     parts
-        Parts by name: pieces and spans of work, sums of requests, jobs, charges (billing), and rows of tables as they are. Where there are
+        Parts by name: pieces and spans of work, sums of requests, jobs, charges (billing) and when these were (charged), and rows of tables
+        as they are. Where there are
         several files, the column `file` counts them in the order in which they came, and rows are in that order.
 
     Returns
@@ -124,6 +125,7 @@ def fold(parts: Mapping[str, pd.DataFrame]) -> tuple[dict[str, pd.DataFrame], li
     notes: list[str] = []
     rest = {name: frame if "file" in frame else frame.assign(file=0) for name, frame in parts.items() if len(frame)}
     spans = rest.pop("spans", None)
+    rest.pop("charged", None)
     work = [rest.pop("pieces")] if "pieces" in rest else []
     if "jobs" in rest:
         jobs = each_job_once(rest.pop("jobs"))
