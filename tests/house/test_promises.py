@@ -235,3 +235,141 @@ def test_a_column_of_the_workbook(tree: Path) -> None:
     )
     assert run(tree, code).endswith("True")
     assert [name for name in touched(tree) if not name.startswith(("book/", "plan.xlsx"))] == [place]
+
+
+METERS = '''"""Meters of work: so many units of a service by the end of an hour."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from capplan.ingest.cells import Wanted, convert
+from capplan.ingest.folding import fold, pieces
+from capplan.ingest.ingested import Ingested, WorkOptions, workload_rows
+from capplan.ingest.opening import Sheet
+
+METER_COLUMNS = (
+    Wanted("read", "time", ("metered_until",)),
+    Wanted("quantity", "number", ("metered_units",), minimum=0),
+    Wanted("workload", "text", ("metered_service",)),
+)
+
+
+def read_meters(file: Path, options: WorkOptions) -> Ingested:
+    """Sum the units of each service and hour."""
+    with Sheet(file, options) as sheet:
+        convert(sheet, METER_COLUMNS)
+        sums = "select read - interval 1 hour as time, workload, cast(sum(quantity) as double) as quantity"
+        usage = sheet.connection.execute(f"{sums} from typed group by all order by all").df()
+    usage = usage.assign(region=options.region, seconds=3600.0, scope="")
+    spans = usage.groupby(["workload", "region"], as_index=False).agg(earliest=("time", "min"), latest=("time", "max"))
+    spans = spans.assign(family="meters", latest=spans["latest"] + pd.Timedelta(hours=1))
+    parts = {"workloads": workload_rows(spans, "units", "serving"), "pieces": pieces(usage, "meters"), "spans": spans}
+    tables, notes = fold(parts)
+    return Ingested(tables, tuple(notes), f"{usage['quantity'].sum():,.0f} units.", parts=parts, rows=len(usage))
+'''
+
+
+def test_a_foreign_format(tree: Path) -> None:
+    (tree / "capplan" / "ingest" / "meters.py").write_text(METERS)
+    formats = "capplan/ingest/__init__.py"
+    row = '    "meters": Format("Meters of work, by the hour.", "meters", "read_meters", "WorkOptions"),\n'
+    edit(tree, formats, "FORMATS: dict[str, Format] = {\n", "FORMATS: dict[str, Format] = {\n" + row)
+    forms, first = "capplan/ingest/forms.py", '    ("focus", "a FOCUS billing export", FOCUS_COLUMNS),\n'
+    edit(tree, forms, "from capplan.ingest.opening", "from capplan.ingest.meters import METER_COLUMNS\nfrom capplan.ingest.opening")
+    edit(tree, forms, first, first + '    ("meters", "meters of work", METER_COLUMNS),\n')
+    (tree / "book").mkdir()
+    (tree / "book" / "book.yaml").write_text("name: metered\n")
+    (tree / "log.csv").write_text(
+        "metered_until,metered_units,metered_service\n2026-01-01T01:00,3,chat\n2026-01-01T01:00,4,chat\n2026-01-01T02:00,5,=cmd()\n"
+    )
+    code = (
+        "from capplan import load_book\nfrom capplan.ingest import ingest\n"
+        "for format in ('auto', 'meters'):\n    print(ingest(format, 'log.csv').headline)\n"
+        "ingest('meters', 'log.csv', 'book')\nusage = load_book('book').get('usage')\n"
+        "print(usage['quantity'].tolist(), usage['time'].min())\n"
+        "try:\n    ingest('meters', 'log.csv', metered='yes')\n"
+        "except Exception as error:\n    print('is not an option of meters' in str(error))\n"
+    )
+    assert run(tree, code).split("\n") == ["12 units.", "12 units.", "[5.0, 7.0] 2026-01-01 00:00:00", "True"]
+    assert [name for name in touched(tree) if name.startswith("capplan")] == [formats, forms, "capplan/ingest/meters.py"]
+
+
+def test_a_scheduler_that_takes_quotas(tree: Path) -> None:
+    """Its name is known at once, no other format becomes it, and what it writes is what the command prints."""
+    place = "capplan/outputs/export/quotas.py"
+    (tree / "capplan" / "outputs" / "export" / "queues.py").write_text(
+        '"""Quotas as lines of a plain file."""\n\nfrom __future__ import annotations\n\nimport pandas as pd\n\n'
+        "from capplan.outputs.export.names import labels\n\n\n"
+        "def queue_lines(quotas: pd.DataFrame, fleet: pd.DataFrame, arrangement: str) -> str:\n"
+        '    """Write a line a queue."""\n    names = labels(quotas["queue"], "queue")\n'
+        '    rows = zip(quotas["queue"], quotas["nominal_accelerators"], strict=True)\n'
+        '    return "".join(f"{names[queue]} {count} {arrangement}\\n" for queue, count in rows)\n'
+    )
+    edit(
+        tree,
+        place,
+        "from capplan.outputs.export.slurm",
+        "from capplan.outputs.export.queues import queue_lines\nfrom capplan.outputs.export.slurm",
+    )
+    edit(tree, place, '    "slurm": slurm_conf,\n', '    "slurm": slurm_conf,\n    "queues": queue_lines,\n')
+    code = (
+        "import pathlib\nfrom typer.testing import CliRunner\nfrom capplan.cli import app\n"
+        "from tests.outputs.test_export_quotas import write_answer\n"
+        "write_answer(pathlib.Path('split'))\nrun = CliRunner()\n"
+        "print(run.invoke(app, ['export', 'queues', 'split']).stdout.strip())\n"
+        "refused = run.invoke(app, ['export', 'queue', 'split'])\n"
+        "print(refused.exit_code > 0, 'did you mean queues' in str(refused.output) + str(refused.exception))\n"
+    )
+    lines = ["inference 336 lending", "training-data 45 lending", "training-research 131 lending", "training 0 lending", "True True"]
+    assert run(tree, code).split("\n") == lines
+    assert [name for name in touched(tree) if name.startswith("capplan")] == ["capplan/outputs/export/queues.py", place]
+
+
+def test_a_kind_of_chart(tree: Path) -> None:
+    """It is drawn offline with the theme's fonts, its finding can be read aloud, and text in it is inert."""
+    (tree / "capplan" / "outputs" / "charts" / "dots.py").write_text(
+        '"""Dots: one measure of a few things."""\n\nfrom __future__ import annotations\n\nfrom typing import Any\n\n'
+        "import pandas as pd\n\n"
+        "from capplan.outputs.charts import theme\nfrom capplan.outputs.charts.altair_quickly import alt\n\n\n"
+        "def dots(data: pd.DataFrame, *, title: str) -> Any:\n"
+        '    """Draw a dot a row: name, value."""\n    table = theme.checked(data, ["name", "value"], "dots", ["value"])\n'
+        '    table["name"] = [theme.display_name(name) for name in table["name"]]\n'
+        '    return theme.finish(alt.Chart(table).mark_point().encode(x="value:Q", y="name:N"), title)\n'
+    )
+    assert "`capplan/outputs/charts/`" in CONTRIBUTING
+    code = (
+        "import pandas as pd\nfrom capplan.outputs.charts.dots import dots\nfrom capplan.outputs.charts.pictures import finding, to_svg\n"
+        "chart = dots(pd.DataFrame({'name': ['<script>', 'b'], 'value': [1.0, 2.0]}), title='Two things')\n"
+        "svg = to_svg(chart)\nprint(finding(chart), 'Liberation Sans' in svg, '<script' in svg, '&lt;script' in svg)\n"
+        "try:\n    dots(pd.DataFrame({'name': ['a']}), title='x')\nexcept Exception as error:\n    print(type(error).__name__)\n"
+    )
+    assert run(tree, code).split("\n") == ["Two things True False True", "ChartError"]
+    assert touched(tree) == ["capplan/outputs/charts/dots.py"]
+
+
+def test_a_workload(tree: Path) -> None:
+    """Three rows of a book's own tables: it is checked, forecast, and bought for."""
+    run(
+        tree,
+        "import pathlib\nfrom tests.outputs.test_excel import small_book\nfolder = pathlib.Path('book')\nfolder.mkdir()\n"
+        "small_book(folder, 'USD')\n(folder / 'demand_scenarios.csv').unlink()\n",
+    )
+    usage = "".join(f"2026-{month:02}-01,WORK,us,{month}e4\n" for month in range(1, 12))
+    (tree / "book" / "usage.csv").write_text("time,workload,region,quantity\n" + usage.replace("WORK", "@SUM(1)"))
+    for table, row in (
+        ("workloads", "search,serving,requests,self,false,false,2,core,CC-1\n"),
+        ("speeds", "search,H100,20,measured,2026-11-01,s1\n"),
+        ("usage", usage.replace("WORK", "search")),
+    ):
+        assert f"`{table}.csv`" in CONTRIBUTING
+        with (tree / "book" / f"{table}.csv").open("a", encoding="utf-8") as file:
+            file.write(row)
+    code = (
+        "from typer.testing import CliRunner\nfrom capplan import load_book, quarterly_plan\nfrom capplan.cli import app\n"
+        "print(CliRunner().invoke(app, ['check', 'book']).exit_code)\nplan = quarterly_plan(load_book('book'))\n"
+        "print(sorted(set(plan.forecast.paths['workload'])), 'search' in set(plan.purchases.dispatch['class']))\n"
+    )
+    assert run(tree, code).split("\n") == ["0", "['@SUM(1)', 'search'] True"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,12 @@ from capplan.outputs.export.kueue import kueue_yaml
 from capplan.outputs.export.names import read_split
 from capplan.outputs.export.slurm import slurm_conf
 
-FORMATS = ("kueue", "kueue-v1beta1", "slurm")
+#: How quotas are written for each scheduler, from the quotas, the fleet and the arrangement of the split.
+WRITERS: dict[str, Callable[[pd.DataFrame, pd.DataFrame, str], str]] = {
+    "kueue": lambda quotas, *_: kueue_yaml(quotas),
+    "kueue-v1beta1": lambda quotas, *_: kueue_yaml(quotas, "v1beta1"),
+    "slurm": slurm_conf,
+}
 _WORDS = {"separate": "two separate clusters", "shared": "one shared pool", "lending": "lending with reclaim"}
 
 
@@ -31,7 +37,7 @@ def export_quotas(format_: str, report: Path) -> Exported:
     Parameters
     ----------
     format_
-        "kueue" (its newest API), "kueue-v1beta1" (for a Kueue that does not know it yet) or "slurm".
+        A name of `WRITERS`: "kueue" (its newest API), "kueue-v1beta1" (for a Kueue that does not know it yet) or "slurm".
     report
         Folder of a report, of the notebooks beside it, or of the answer to the split.
 
@@ -40,14 +46,12 @@ def export_quotas(format_: str, report: Path) -> Exported:
     CapplanError
         An unknown format, no answer there, or quotas that the scheduler would refuse.
     """
-    if format_ not in FORMATS:
-        raise CapplanError(f"quotas are not exported to {format_}; {nearest(format_, FORMATS)}")
+    if format_ not in WRITERS:
+        raise CapplanError(f"quotas are not exported to {format_!r}; {nearest(format_, WRITERS)}")
     quotas, fleet, arrangement = read_split(report)
-    versions = {"kueue": "v1beta2", "kueue-v1beta1": "v1beta1"}
-    text = kueue_yaml(quotas, versions[format_]) if format_ in versions else slurm_conf(quotas, fleet, arrangement)
     own = fleet.groupby("own")["accelerator_count"].sum()
     headline = (
         f"{own.get('inference', 0):,} accelerators are inference's own and {own.get('training', 0):,} training's, divided as"
         f" {_WORDS[arrangement]}."
     )
-    return Exported(text, quotas, headline)
+    return Exported(WRITERS[format_](quotas, fleet, arrangement), quotas, headline)
