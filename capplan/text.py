@@ -337,6 +337,25 @@ def _in_hours(frame: pd.DataFrame) -> pd.DataFrame:
 _WORDED = ("term", "component", "source", "kind", "measure", "view", "stage", "basis")
 
 
+def value_text(value: object) -> str:
+    """Write the value of an assumption within a sentence.
+
+    Examples
+    --------
+    >>> value_text(None), value_text(True), value_text(1.25), value_text("on_demand"), value_text(("a", "b")), value_text(())
+    ('as estimated', 'yes', '1.25', 'On demand', 'a, b', 'none')
+    """
+    if value is None:
+        return "as estimated"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.6g}"
+    if isinstance(value, tuple):
+        return ", ".join(str(part) for part in value) or "none"
+    return words(value) if isinstance(value, str) and "_" in value else str(value)
+
+
 def readable(frame: pd.DataFrame, rows: int | None = None, currency: str = "USD") -> pd.DataFrame:
     """Return the table as text, ready to be shown.
 

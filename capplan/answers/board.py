@@ -10,6 +10,7 @@ import pandas as pd
 from capplan.answers.finished_plan import Plan
 from capplan.answers.placement import asked_book
 from capplan.answers.plan import first_answer_of, keep_in, kept_answer_of, quarterly_plan
+from capplan.answers.sums import obligations
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.questions.procurement import FirstAnswer, Purchases, Signed, signed_now
@@ -71,8 +72,12 @@ def full_column(name: str, book: Book, scenario: Scenario, today: Signed | None 
     today
         What would be signed without the what-if; the column then says what signing that would cost under it.
     """
-    plan = quarterly_plan(book, scenario)
-    signed = signed_now(plan.purchases.purchases)
+    return column_of(name, book, quarterly_plan(book, scenario), today)
+
+
+def column_of(name: str, book: Book, plan: Plan, today: Signed | None = None) -> Column:
+    """Return a finished plan as a column (see `full_column`)."""
+    scenario, signed = plan.scenario, signed_now(plan.purchases.purchases)
     measures = _measures(plan)
     if today is not None and dict(today) != dict(signed):
         regret = keep_in(asked_book(book, scenario), scenario, today)().regret_share
@@ -89,7 +94,12 @@ def _measures(plan: Plan) -> dict[str, float]:
         rows = plan.ledger.entries[plan.ledger.entries["view"] == view]
         years = rows.groupby("fiscal_year", sort=True)["amount"].sum()
         found |= {f"{name}_{year}_amount": float(amount) for year, amount in years.items()}
-    return found
+    owed = obligations(plan)
+    return found | {
+        "signed_and_owed_amount": float(owed["signed_amount"].sum() + owed["firm_amount"].sum()),
+        "owed_after_the_plan_amount": float(owed["beyond_horizon_amount"].sum()),
+        "unserved_usd": float(chosen["shortfall_usd"]),
+    }
 
 
 def _bought(found: FirstAnswer | Purchases) -> dict[str, float]:

@@ -1,11 +1,12 @@
-"""Sums of a finished plan in the book's currency: quarters, P&L against the budget, and amounts at the ledger's rates."""
+"""Sums of a finished plan in the book's currency: quarters, P&L against the budget, what is owed, amounts at the ledger's rates."""
 
 from __future__ import annotations
 
 import pandas as pd
 
 from capplan.answers.finished_plan import Plan
-from capplan.units import quarter_range
+from capplan.questions.ledger.summaries import OWED
+from capplan.units import fiscal_year, quarter_end, quarter_range
 
 
 def quarters_of(plan: Plan) -> list[str]:
@@ -58,3 +59,26 @@ def in_currency(plan: Plan, usd: pd.Series, days: pd.Series | pd.Timestamp) -> p
     wanted = pd.to_datetime(pd.Series(days, index=usd.index)).dt.to_period("M").dt.to_timestamp()
     place = rates.index.searchsorted(wanted, side="right") - 1
     return usd.astype(float) / rates.to_numpy()[place.clip(min=0)]
+
+
+def obligations(plan: Plan) -> pd.DataFrame:
+    """Return what is owed by fiscal year: signed already, firm in this plan, and how much of it lies beyond the horizon.
+
+    Returns
+    -------
+    DataFrame
+        fiscal_year, signed_amount, firm_amount, beyond_horizon_amount (book's currency).
+    """
+    rows = plan.ledger.payments[plan.ledger.payments["date"] >= pd.Timestamp(plan.scenario.as_of)]
+    rows = rows[rows["status"].isin(["signed", "firm"]) & rows["component"].isin(OWED)].copy()
+    rows["amount"] = in_currency(plan, rows["usd"], rows["date"])
+    after = quarter_end(quarters_of(plan)[-1])
+    parts = pd.DataFrame(
+        {
+            "fiscal_year": [fiscal_year(day, plan.scenario.fiscal_year_first_month) for day in rows["date"]],
+            "signed_amount": rows["amount"].where(rows["status"] == "signed", 0.0),
+            "firm_amount": rows["amount"].where(rows["status"] == "firm", 0.0),
+            "beyond_horizon_amount": rows["amount"].where(rows["date"] >= after, 0.0),
+        }
+    )
+    return parts.groupby("fiscal_year", as_index=False)[["signed_amount", "firm_amount", "beyond_horizon_amount"]].sum()

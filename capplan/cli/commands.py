@@ -10,7 +10,20 @@ from typing import Annotated
 
 import typer
 
-from capplan.cli.shared import AsJson, BookFolder, Out, Parameters, ScenarioFile, answer, app, brief, named_pairs, overrides, say
+from capplan.cli.shared import (
+    AsJson,
+    BookFolder,
+    Out,
+    Parameters,
+    ScenarioFile,
+    answer,
+    app,
+    brief,
+    named_pairs,
+    named_scenarios,
+    overrides,
+    say,
+)
 from capplan.errors import CapplanError
 
 prices = typer.Typer(no_args_is_help=True, help="List prices of providers among the reference facts.")
@@ -268,6 +281,27 @@ def sweep(
     found = write_sweep(book, vary or [], sample, overrides(parameter, scenario), out, most, say)
     tables = {"points": found.points, "decisions": found.decisions, "regrets": found.regrets}
     answer(as_json, found.headline, overrides(parameter, scenario), tables, [], f"{found.headline}\nSweep: {out}/sweep.html")
+
+
+@app.command()
+def compare(
+    book: BookFolder,
+    scenarios: Annotated[
+        list[Path] | None, typer.Argument(metavar="SCENARIO.yaml...", help="Files of assumptions; the others are held against the first.")
+    ] = None,
+    parameter: Parameters = None,
+    others: Annotated[
+        bool, typer.Option("--others/--no-others", help="Also show waiting a quarter and keeping every budget, under the first scenario.")
+    ] = True,
+    out: Out = Path("reports"),
+    as_json: AsJson = False,
+) -> None:
+    """Plan BOOK under several scenarios and set them side by side: money, what is owed, service, signatures, and why they differ."""
+    from capplan.outputs.run.compare import write_comparison
+
+    found = write_comparison(book, named_scenarios(scenarios or []), overrides(parameter, None), out, others=others, say=say)
+    tables = {name: getattr(found, name) for name in ("measures", "signed", "why", "assumed")}
+    answer(as_json, found.headline, {}, tables, list(found.notes), f"{found.headline}\nComparison: {found.folder}/comparison.html")
 
 
 @app.command()

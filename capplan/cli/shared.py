@@ -66,6 +66,17 @@ def overrides(parameters: list[str] | None, scenario_file: Path | None) -> dict[
     return values
 
 
+def named_scenarios(files: Sequence[Path]) -> dict[str, dict[str, Any]]:
+    """Read several files of assumptions, by the names of the files."""
+    found: dict[str, dict[str, Any]] = {}
+    for file in files:
+        name = file.stem.replace("_", " ")
+        if name in found:
+            raise ScenarioError(f"{file}: another scenario is called {name}, too; give each file a name of its own")
+        found[name] = overrides(None, file)
+    return found
+
+
 def records_of(frame: Any) -> list[dict[str, Any]]:
     """Return a table as records of plain values: numbers to their last digit, moments in ISO 8601, what is missing or endless as null."""
     import pandas as pd

@@ -16,7 +16,7 @@ import pytest
 
 from capplan.answers.finished_plan import Plan
 from capplan.answers.plan import quarterly_plan
-from capplan.answers.sums import quarters_of, spend, usd_rates
+from capplan.answers.sums import obligations, quarters_of, spend, usd_rates
 from capplan.book.book import load_book
 from capplan.book.places import shipped
 from capplan.book.scenario import LedgerAssumptions
@@ -683,7 +683,7 @@ def test_each_column_shows_its_own_number(made, currency):
     for label in shown.index:
         for name in plan_tables.CASH_COLUMNS:
             assert shown.loc[label, name] == pytest.approx(sums.get((label, name), 0.0), abs=0.02), (label, name)
-    owed = plan_tables.obligations(plan)
+    owed = obligations(plan)
     for frame in (table, shown.reset_index(), spend(plan), plan_tables.fiscal_years(plan), decision_tables.agreements(plan), owed):
         amounts = frame.select_dtypes("number").dropna(axis=1)
         used = [name for name in amounts if amounts[name].abs().sum() > 0]

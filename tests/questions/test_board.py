@@ -12,11 +12,12 @@ import pytest
 import yaml
 
 from capplan import load_book
-from capplan.answers.board import compared, first_column, full_column
+from capplan.answers.board import Column, compared, first_column, full_column
 from capplan.answers.cards import CARDS, EVERYTHING, _next_generation
 from capplan.answers.plan import problem_of, purchases_of
 from capplan.answers.serving import speeds_under_targets
 from capplan.errors import CapplanError, ScenarioError
+from capplan.outputs.lab.board_table import what_changed
 from capplan.questions.procurement.decide import decide
 from capplan.questions.procurement.first_answer import first_answer, kept_answer
 from tests.conftest import ROOT
@@ -267,9 +268,25 @@ def test_a_column_says_what_a_run_without_a_person_says(book, tmp_path):
     for view in ("p_and_l", "cash"):
         years = ledger[ledger["view"] == view].groupby("fiscal_year")["amount"].sum()
         said |= {f"{view}_{year}_amount": amount for year, amount in years.items()}
+    owed = tables["obligations"]
+    said |= {
+        "unserved_usd": plan["shortfall_usd"],
+        "signed_and_owed_amount": owed["signed_amount"].sum() + owed["firm_amount"].sum(),
+        "owed_after_the_plan_amount": owed["beyond_horizon_amount"].sum(),
+    }
     assert said == dict(column.measures), "to the last digit"
     run = json.loads(next((tmp_path / "out").rglob("run.json")).read_text())
     assert [line["where"] for line in run["parameters"]["changes"]] == [{"workload": "chat"}]
+
+
+def test_what_is_assumed_otherwise_is_said_of_names_and_of_changes_that_are_others(book):
+    before = book.scenario.replaced(changes=("remove commitment held",))
+    after = book.scenario.replaced(changes=("remove offers where term=spot",), horizon_end="count_in_full")
+    assert what_changed(Column("x", after, "", {}, pd.DataFrame(), True), before) == [
+        "Horizon end: truncate → Count in full.",
+        "Not: Commitments held: taken out.",
+        "All offers with Term spot: taken out.",
+    ]
 
 
 def test_a_first_answer_lies_near_the_full_one_and_columns_compare(book, monkeypatch):

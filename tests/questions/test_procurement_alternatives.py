@@ -80,6 +80,15 @@ def test_without_a_history_there_is_no_such_rule() -> None:
     assert not set(BOTH) & set(solve(demand([[1.0]]), [own], skus=[sku("own", power_kw=1.0)], usage=history(60, 1.0)).alternatives["name"])
 
 
+def test_a_soft_budget_that_is_exceeded_says_what_is_used() -> None:
+    """By the hour 40 a quarter are spent where 25 are budgeted, and nothing cheaper is to be had."""
+    budget = {"limit_id": "cap", "kind": "budget_usd", "amount": HOURS * 25.0, "measure": "p_and_l", "hard": False}
+    plan = solve(demand([[10.0, 10.0]]), [ON_DEMAND], assumptions(soft_limit_penalty_share=0.5), limits=[budget])
+    rows = plan.binding[plan.binding["limit_id"].str.endswith("with expected usage")]
+    assert rows["used"].tolist() == pytest.approx([HOURS * 40.0] * 2)
+    assert rows["slack"].tolist() == pytest.approx([-HOURS * 15.0] * 2)
+
+
 def test_alternatives_pay_for_soft_budgets_and_name_the_hard_ones_they_break() -> None:
     """By the hour 80 would be spent where 50 are budgeted; half a dollar for each dollar above."""
     budget = {"limit_id": "cap", "kind": "budget_usd", "amount": HOURS * 25.0, "measure": "p_and_l"}

@@ -14,7 +14,7 @@ from capplan.answers.board import Column, compared
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.outputs import charts
-from capplan.text import counted, heading, money, number_text, words
+from capplan.text import counted, heading, money, number_text, value_text, words
 
 _STYLE = (
     "<style>.capplan-meeting .capplan-picture svg{max-width:100%;height:auto}.capplan-board"
@@ -30,6 +30,7 @@ _NAMES = {
     "expected_usd": "Cost in expectation (USD)",
     "todays_signatures_cost_more_usd": "Signing today's plan under it costs more (USD)",
     "bad_cases_usd": "In the bad cases (USD)",
+    "unserved_usd": "Work left undone, at its price (USD)",
     "unserved_share": "Work left undone, of the kind that lacks most (%)",
 }
 
@@ -58,11 +59,18 @@ def measure_text(name: str, value: float | None, currency: str, *, signed: bool 
 def what_changed(column: Column, before: Scenario) -> list[str]:
     """Say what a column assumes otherwise."""
     moved = [
-        f"{heading(name)}: {getattr(before, name):g} → {getattr(column.scenario, name):g}."
+        f"{heading(name)}: {value_text(getattr(before, name))} → {value_text(getattr(column.scenario, name))}."
         for name in Scenario.model_fields
-        if name != "changes" and getattr(column.scenario, name) != getattr(before, name) and isinstance(getattr(before, name), (int, float))
+        if name != "changes" and getattr(column.scenario, name) != getattr(before, name)
     ]
-    return moved + [change.sentence for change in column.scenario.changes[len(before.changes) :]]
+    new, old = column.scenario.changes, before.changes
+    if new[: len(old)] == old:
+        return moved + [change.sentence for change in new[len(old) :]]
+    return (
+        moved
+        + [f"Not: {change.sentence}" for change in old if change not in new]
+        + [change.sentence for change in new if change not in old]
+    )
 
 
 def signatures(column: Column, base: Column | None) -> list[str]:

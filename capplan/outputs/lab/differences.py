@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from capplan.book.scenario import Scenario
 from capplan.outputs.charts.theme import display_name
 from capplan.outputs.lab.controls import label_of
 from capplan.outputs.views.view import View
-from capplan.text import duration_words, number_text, words
+from capplan.text import duration_words, number_text, value_text
 
 
 def difference_text(baseline: View | None, view: View, before: Scenario, after: Scenario) -> str:
@@ -25,7 +24,7 @@ def difference_text(baseline: View | None, view: View, before: Scenario, after: 
     if baseline is None or after == before:
         return "These are the baseline's assumptions."
     moved = [
-        f"{_within(label_of(name))} {_value_text(getattr(before, name))} → {_value_text(getattr(after, name))}"
+        f"{_within(label_of(name))} {value_text(getattr(before, name))} → {value_text(getattr(after, name))}"
         for name in Scenario.model_fields
         if getattr(after, name) != getattr(before, name)
     ]
@@ -62,15 +61,3 @@ def _amount(view: View, value: float | None = None, *, signed: bool = False) -> 
 def _within(label: str) -> str:
     """Write a label within a sentence: a small letter first, unless it is an abbreviation."""
     return label if label[:2].isupper() else label[:1].lower() + label[1:]
-
-
-def _value_text(value: Any) -> str:
-    if value is None:
-        return "as estimated"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:,.6g}"
-    if isinstance(value, tuple):
-        return ", ".join(str(part) for part in value) or "none"
-    return words(value) if isinstance(value, str) and "_" in value else str(value)

@@ -8,7 +8,7 @@ import pandas as pd
 
 from capplan.answers.finished_plan import Plan
 from capplan.answers.flips import FLIP_GAP_SHARE, FLIP_PATHS, FLIP_SHARE
-from capplan.answers.sums import spend
+from capplan.answers.sums import obligations, spend
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.book.tables.registry import TABLES
@@ -181,7 +181,7 @@ def _money(plan: Plan, pictures: dict[str, str]) -> PageSection:
             ),
             _block(
                 plan,
-                plan_tables.obligations(plan),
+                obligations(plan),
                 "Owed under contracts, by fiscal year: signed already, and under the firm decisions; the last column is the part after the"
                 " planned quarters.",
             ),

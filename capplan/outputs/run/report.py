@@ -20,7 +20,7 @@ from capplan.answers.gaps import gap_note, no_gaps, rank_gaps
 from capplan.answers.placement import asked_book
 from capplan.answers.plan import quarterly_plan
 from capplan.answers.store import shared_answers
-from capplan.answers.sums import spend
+from capplan.answers.sums import obligations, spend
 from capplan.book.book import Book, load_book
 from capplan.book.scenario import Scenario
 from capplan.outputs.export.accounting import lease_flags, postings, roll_forward
@@ -142,7 +142,7 @@ def tables_of(plan: Plan) -> dict[str, pd.DataFrame]:
         "decisions": decision_tables.decisions(plan),
         "spend": spend(plan),
         "cash": plan_tables.cash(plan),
-        "obligations": plan_tables.obligations(plan),
+        "obligations": obligations(plan),
         "coverage": unit_tables.coverage(plan),
         "unit_costs": unit_tables.unit_costs(plan),
         "ledger": plan.ledger.entries,

@@ -10,7 +10,6 @@ import pandas as pd
 from capplan.answers.finished_plan import Plan
 from capplan.answers.sums import in_currency, quarters_of, spend
 from capplan.questions.ledger.schedules import month_shares
-from capplan.questions.ledger.summaries import OWED
 from capplan.text import words
 from capplan.units import fiscal_year, quarter_end, quarter_of, quarter_start
 
@@ -94,29 +93,6 @@ def fiscal_years(plan: Plan) -> pd.DataFrame:
     result["over_amount"] = result["p_and_l_amount"] - result["budget_amount"]
     order = ["fiscal_year", "p_and_l_amount", "budget_amount", "over_amount", "cash_amount", "capex_amount", "months"]
     return result[order].astype({"months": int})
-
-
-def obligations(plan: Plan) -> pd.DataFrame:
-    """Return what is owed by fiscal year: signed already, firm in this plan, and how much of it lies beyond the horizon.
-
-    Returns
-    -------
-    DataFrame
-        fiscal_year, signed_amount, firm_amount, beyond_horizon_amount (book's currency).
-    """
-    rows = plan.ledger.payments[plan.ledger.payments["date"] >= pd.Timestamp(plan.scenario.as_of)]
-    rows = rows[rows["status"].isin(["signed", "firm"]) & rows["component"].isin(OWED)].copy()
-    rows["amount"] = in_currency(plan, rows["usd"], rows["date"])
-    after = quarter_end(quarters_of(plan)[-1])
-    parts = pd.DataFrame(
-        {
-            "fiscal_year": [fiscal_year(day, plan.scenario.fiscal_year_first_month) for day in rows["date"]],
-            "signed_amount": rows["amount"].where(rows["status"] == "signed", 0.0),
-            "firm_amount": rows["amount"].where(rows["status"] == "firm", 0.0),
-            "beyond_horizon_amount": rows["amount"].where(rows["date"] >= after, 0.0),
-        }
-    )
-    return parts.groupby("fiscal_year", as_index=False)[["signed_amount", "firm_amount", "beyond_horizon_amount"]].sum()
 
 
 def in_plain_words(frame: pd.DataFrame) -> pd.DataFrame:

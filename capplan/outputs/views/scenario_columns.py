@@ -24,7 +24,7 @@ def scenario_columns(plan: Plan) -> pd.DataFrame:
     """
     table, quarters = plan.purchases.alternatives.set_index("name"), spend(plan)
     base, total = table.loc["plan"], float(quarters["expected"].sum())
-    same = {"sign_nothing_yet": not plan.purchases.purchases["firm"].any(), "within_budget": not _breaks(plan)}
+    same = {"sign_nothing_yet": not plan.purchases.purchases["firm"].any(), "within_budget": not breaks_budget(plan)}
     found: dict[str, list[float]] = {}
     for column, name in SCENARIOS.items():
         other = table.loc[name] if name in table.index else base if same.get(name, False) else None
@@ -42,7 +42,7 @@ def scenario_columns(plan: Plan) -> pd.DataFrame:
     return pd.DataFrame({"measure": measures, **found})
 
 
-def _breaks(plan: Plan) -> bool:
+def breaks_budget(plan: Plan) -> bool:
     """Tell whether some budget that the decision was held to is exceeded."""
     limits = plan.purchases.binding
     return bool((limits.loc[limits["kind"] == "budget_usd", "slack"] < -1.0).any())

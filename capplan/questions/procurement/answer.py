@@ -64,7 +64,8 @@ class Purchases:
     paths
         path, probability, demand_path, price_state, delivery_state: what each path of costs and service stands for.
     binding
-        limit_id, kind, quarter, limit, used, slack, usd_per_unit (what one more unit would save).
+        limit_id, kind, quarter, limit, used, slack (below zero where a soft limit is exceeded), usd_per_unit (what one more unit would
+        save).
     rejected
         offer_id, quarter, usd_per_hour, reduced_cost_usd (what one lot more would add to cost), entry_usd_per_hour (price at which it
         would begin to pay).

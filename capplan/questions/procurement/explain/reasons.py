@@ -10,7 +10,7 @@ import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.notes import ToDo
-from capplan.optimize.program import Solution, expected_use_of_rows
+from capplan.optimize.program import Solution, expected_use_of_rows, slack_columns
 from capplan.questions.procurement.explain.alternatives import compare_alternatives, value_information
 from capplan.questions.procurement.explain.dispatch import judge
 from capplan.questions.procurement.explain.endings import other_endings
@@ -123,12 +123,14 @@ def explain(
 
 
 def _binding(choices: Choices, recourse: Recourse, model: Model, solution: Solution, slope: np.ndarray) -> pd.DataFrame:
-    """Slack of every limit by quarter, and what one more unit of it would save."""
+    """Slack of every limit by quarter, below zero where a soft one is exceeded, and what one more unit of it would save."""
     program, quarters = model.program, choices.timeline.quarters
-    rows = []
+    x, rows = solution.x.copy(), []
+    for entries in (*(program.A[[int(row)]].toarray().ravel() for row in model.rows["row"]), *(row.a for row in program.expected)):
+        x[slack_columns(program, entries)] = 0.0
     for about in model.rows.to_dict("records"):
         index = int(about["row"])
-        slack = float(program.b[index] - (program.A[[index]] @ solution.x)[0])
+        slack = float(program.b[index] - (program.A[[index]] @ x)[0])
         worth = max(-float(solution.marginals.rows[index]), 0.0)
         rows.append(
             {
@@ -157,7 +159,7 @@ def _binding(choices: Choices, recourse: Recourse, model: Model, solution: Solut
                     "usd_per_unit": max(value, 0.0),
                 }
             )
-    spent = expected_use_of_rows(program, solution.x, solution.recourse)
+    spent = expected_use_of_rows(program, x, solution.recourse)
     for about, row, used, dual in zip(model.budgets.to_dict("records"), program.expected, spent, solution.marginals.expected, strict=True):
         slack = float(row.limit - used)
         rows.append(
