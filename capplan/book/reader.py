@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import difflib
 import io
 import re
 from collections.abc import Sequence
@@ -20,6 +21,8 @@ from capplan.errors import Fault, nearest, sentence
 SHOWN_ALIKE = 5
 #: No amount, count or price of a plan reaches this; a cell that does is a slip.
 BEYOND_MEANING = 1e18
+#: How like a known name that of a column must be to be a slip for it.
+SLIP_LIKENESS = 0.8
 #: Signs of a number up to which every way of reading it gives the same.
 EXACT_DIGITS = 15
 _DATE = re.compile(r"^\d{4}-\d{2}-\d{2}$")
@@ -53,8 +56,10 @@ def _limited(faults: list[Fault]) -> list[Fault]:
 class _TableReader:
     """One file on its way to a checked frame."""
 
-    def __init__(self, path: Path, table: str, most_megabytes: float = MOST_MEGABYTES) -> None:
+    def __init__(self, path: Path, table: str, most_megabytes: float = MOST_MEGABYTES, columns: Sequence[Column] | None = None) -> None:
         self.file, self.path, self.table, self.most_megabytes = path.name, path, table, most_megabytes
+        self.loose = columns is not None
+        self.columns = columns_of(table) if columns is None else tuple(columns)
         self.faults: list[Fault] = []
 
     def fault(self, row: int, column: str, value: str, rule: str, remedy: str) -> None:
@@ -84,13 +89,15 @@ class _TableReader:
                 "Save it as comma-separated CSV with decimal points.",
             )
             return None
-        known = [column.name for column in columns_of(self.table)]
+        known = [column.name for column in self.columns]
         for name in names:
-            if name not in known:
+            # a table that is not of a book may have more columns, but none that is a slip for one it lacks
+            slip = difflib.get_close_matches(name, [other for other in known if other not in names], n=1, cutoff=SLIP_LIKENESS)
+            if name not in known and (not self.loose or slip):
                 self.fault(1, name, name, f"{self.table} has no such column; {nearest(name, known)}", "Rename or delete the column.")
-            elif names.count(name) > 1:
+            elif name in known and names.count(name) > 1:
                 self.fault(1, name, name, "a column may occur only once", "Delete one of the two.")
-        for column in columns_of(self.table):
+        for column in self.columns:
             if column.name not in names and not column.optional:
                 self.fault(1, column.name, "", f"the column is missing ({column.rule})", f"Add it: {column.meaning}")
         if self.faults:
@@ -202,12 +209,8 @@ class _TableReader:
     def checked(self, cells: pd.DataFrame) -> pd.DataFrame:
         """Turn cells of text into the table."""
         lines = cells.index.to_numpy() + 2
-        found: dict[str, pd.Series] = {}
-        for column in columns_of(self.table):
-            text = cells[column.name] if column.name in cells else pd.Series("", index=cells.index, dtype=str)
-            found[column.name] = self.column(column, text)
+        frame = self.converted(cells).reset_index(drop=True)
         broken = bool(self.faults)
-        frame = pd.DataFrame(found).reset_index(drop=True)
         for column in columns_of(self.table):
             holes = frame[column.name].isna().any()
             if column.kind == "str" or (holes and column.kind in ("int64", "bool")):
@@ -216,6 +219,11 @@ class _TableReader:
         self.check(frame, lines, tolerant=broken)
         frame.index = pd.Index(lines, name="row")
         return frame
+
+    def converted(self, cells: pd.DataFrame) -> pd.DataFrame:
+        """Turn cells of text into columns in their types."""
+        none = pd.Series("", index=cells.index, dtype=str)
+        return pd.DataFrame({column.name: self.column(column, cells.get(column.name, none)) for column in self.columns})
 
     def check(self, frame: pd.DataFrame, lines: np.ndarray, *, tolerant: bool) -> None:
         """Hold the frame against the pandera model; cells that are faults already are left out."""
@@ -278,8 +286,36 @@ class _TableReader:
 
 def read_cells(table: str, cells: pd.DataFrame, columns: Sequence[Column]) -> tuple[pd.DataFrame, list[Fault]]:
     """Convert cells of text of some columns, checked one by one like those of a file; rules between cells are the caller's."""
-    reader = _TableReader(Path(f"{table}.csv"), table)
-    return pd.DataFrame({column.name: reader.column(column, cells[column.name]) for column in columns}), reader.faults
+    reader = _TableReader(Path(f"{table}.csv"), table, columns=columns)
+    return reader.converted(cells), reader.faults
+
+
+def read_columns(path: Path, what: str, columns: Sequence[Column]) -> tuple[pd.DataFrame, list[Fault]]:
+    """Read some columns of a CSV file that is no table of a book, each cell checked as in one; other columns are passed over.
+
+    Parameters
+    ----------
+    path
+        CSV file.
+    what
+        What a file of this kind is called in a fault.
+    columns
+        The columns to read.
+
+    Returns
+    -------
+    frame
+        The columns in their types; the index is each row's line in the file. Not to be used unless there are no faults.
+    faults
+        Everything that is wrong; a column whose name is almost that of one that is not there counts as a slip.
+    """
+    reader = _TableReader(path, what, columns=columns)
+    cells = reader.cells()
+    if cells is None:
+        return pd.DataFrame(columns=[column.name for column in columns]), reader.faults
+    frame = reader.converted(cells)
+    frame.index = pd.Index(cells.index.to_numpy() + 2, name="row")
+    return frame, reader.faults
 
 
 def check_rows(frame: pd.DataFrame, table: str, lines: np.ndarray) -> list[Fault]:

@@ -36,7 +36,6 @@ WIDE = frozenset(
         "questions/portfolio/mix_portfolio.py:mix_portfolio",
         "questions/portfolio/pools.py:build_pools",
         "questions/portfolio/recommend.py:recommend_now",
-        "questions/procurement/explain/alternatives.py:_case",
         "questions/procurement/explain/alternatives.py:compare_alternatives",
         "questions/procurement/explain/reasons.py:explain",
         "questions/procurement/program/spend_agreements.py:agreement_rows",

@@ -14,7 +14,9 @@ import pytest
 from capplan.cli import main
 from capplan.cli.shared import MOST_NOTES, brief, records_of
 from capplan.notes import ToDo
+from tests.book.test_flips import BOOK, STATED
 from tests.conftest import CONTRACTS, SKUS, SOURCES, hourly
+from tests.outputs.test_report import OFFERS
 
 
 @pytest.fixture
@@ -184,6 +186,33 @@ def test_a_figure_is_traced_in_a_report_only(capplan, tmp_path):
     done = capplan("trace", tmp_path, "plan.xlsx!P&L!D12")
     assert done.returncode == 1
     assert "is no report that can be traced: it has no run.json" in done.stderr
+
+
+@pytest.fixture
+def stated(make_book):
+    """A book of one sure demand: the one-year offer is signed once."""
+    speeds = "workload,accelerator,work_per_accelerator_hour,basis\nchat,H100,1,stated\n"
+    return make_book(demand_scenarios=STATED, skus=SKUS, sources=SOURCES, offers=OFFERS, speeds=speeds, book=BOOK)
+
+
+def test_a_plan_from_anywhere_is_checked(capplan, stated, tmp_path):
+    file = tmp_path / "plan.csv"
+    file.write_text("offer_id,lots,quarter,note\none,1,2027Q1,=1+1\n", encoding="utf-8")
+    found = json.loads(capplan("check-plan", stated, file, "--json").stdout)
+    assert set(found["tables"]) == {"rows", "broken", "costs", "lots"}
+    assert found["headline"].startswith("The proposal of 1 row keeps all constraints. It is the proven plan")
+    assert {row["difference_usd"] for row in found["tables"]["costs"]} == {0.0}
+    file.write_text("offer_id,lots,quarter\none,3,2027Q1\none,1,2028Q4\n", encoding="utf-8")
+    done = capplan("check-plan", stated, file, "--broken-code", "9")
+    assert done.returncode == 9
+    assert "breaks: one from 2028Q4: it begins after the planned quarters, 2027Q1 to 2027Q4" in done.stdout
+    assert "more than the proven plan" in done.stdout
+    file.write_text("offer_id,lots,quarter\nonne,3,2027Q1\n,1,2028Q4\n", encoding="utf-8")
+    done = capplan("check-plan", stated, file)
+    assert done.returncode == 1
+    assert "2 faults in the proposed plan" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert capplan("check-plan", stated, tmp_path / "nowhere.csv").returncode == 1
 
 
 def test_a_shell_completes_commands():

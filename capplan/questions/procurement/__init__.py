@@ -2,6 +2,7 @@
 
 from capplan.questions.procurement.answer import Proof, Purchases
 from capplan.questions.procurement.decide import Decided, decide
+from capplan.questions.procurement.explain.checked_plan import CheckedPlan, check_plan
 from capplan.questions.procurement.first_answer import FIRST_GAP, FirstAnswer, first_answer, kept_answer
 from capplan.questions.procurement.hindsight.fresh_paths import OutOfSample, judge_on_fresh_paths
 from capplan.questions.procurement.hindsight.frontier import Frontier, trace_frontier
@@ -15,6 +16,7 @@ from capplan.questions.procurement.work.sampling import sample_paths
 __all__ = [
     "FIRST_GAP",
     "QUICK",
+    "CheckedPlan",
     "Decided",
     "FirstAnswer",
     "Frontier",
@@ -25,6 +27,7 @@ __all__ = [
     "Purchases",
     "Rolling",
     "Signed",
+    "check_plan",
     "decide",
     "first_answer",
     "judge_on_fresh_paths",

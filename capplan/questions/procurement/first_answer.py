@@ -13,7 +13,7 @@ from capplan.optimize.evaluation import Evaluator, recourse_of
 from capplan.optimize.program import blended_cost
 from capplan.questions.procurement.answer_tables import capacity_table, cost_table, dispatch_table, purchase_table
 from capplan.questions.procurement.decide import Decided, Stated, state_problem
-from capplan.questions.procurement.explain.alternatives import stretched
+from capplan.questions.procurement.explain.alternatives import broken_limits, stretched
 from capplan.questions.procurement.problem import Problem
 from capplan.questions.procurement.program.agreement_proof import paid
 from capplan.questions.procurement.supply.choices import lots_of
@@ -77,10 +77,11 @@ def kept_answer(problem: Problem, bought: Mapping[tuple[str, str], float]) -> Fi
     x = model.first_stage(lots)
     if model.years:
         x = paid(model, x, court.decisions(model.settled(x, np.zeros(len(model.years)))))
-    x, broken = stretched(x, court.decisions(x), model)
+    x, excesses = stretched(x, court.decisions(x), model)
     cost, decisions = court.evaluate(x).cost_by_scenario, court.decisions(x)
     notes = ("Today's purchases are kept: the best plan costs no more, and the full answer finds it.",)
     answer = _tabulated(found, purchase_table(found.choices, lots), lots, x, (cost, decisions), notes)
+    broken = broken_limits(excesses)
     but = f", and breaks {', '.join(broken)}" if broken else ""
     return replace(
         answer, headline=f"First answer: with today's purchases it costs {_costs(answer, found)} at most{but}; the full answer follows."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -40,6 +41,26 @@ WITHIN = "a plan that keeps every budget, also those that may be broken at a pri
 KEPT_USD = 1.0
 #: Groups of paths in that bound.
 GROUPS = 6
+
+
+class Excess(NamedTuple):
+    """A limit that a first stage exceeds in a quarter, in the unit of its kind; a soft one is paid for instead."""
+
+    limit_id: str
+    kind: str
+    quarter: str
+    limit: float
+    over: float
+    hard: bool
+
+    @property
+    def name(self) -> str:
+        """The limit and its quarter, as a sentence names them."""
+        return named_in(self.limit_id, self.quarter)
+
+
+#: What a first stage, its recourse cost by path and its recourse are together.
+Served = tuple[np.ndarray, np.ndarray, sparse.csr_matrix]
 
 
 def compare_alternatives(
@@ -87,27 +108,23 @@ def compare_alternatives(
         all_of_them = np.where(renewals, choices.table["maximum_lots"].to_numpy(float), 0.0)
         renewed = model.first_stage(np.maximum(program.lower[model.position], all_of_them))
         cases.insert(1, ("renew_all", renewed, court, f"{words}, nothing else is bought"))
-    rows = [_case("plan", "this plan", solution.x, solution.cost_by_scenario, solution.recourse, choices, recourse, model, work, a)]
+    parts = (choices, recourse, model, work, a)
+    rows = [costed(("plan", "this plan"), served(solution), *parts)]
     later = _waiting(choices, model, solution, a)
     for name, other, meaning in (("sign_nothing_yet", later, NOT_YET), ("within_budget", _within_budgets(model, solution, a), WITHIN)):
         if other is not None:
-            anew = court.dispatch(other.x) if model.years else (other.x, other.cost_by_scenario, other.recourse)
-            rows.append(_case(name, meaning, *anew, choices, recourse, model, work, a))
+            anew = court.dispatch(other.x) if model.years else served(other)
+            rows.append(costed((name, meaning), anew, *parts))
     for name, chosen, judged_by, meaning in cases:
         x, value, decisions = judged_by.dispatch(chosen)
-        x, broken = stretched(x, decisions, model)
-        about = meaning
+        x, excesses = stretched(x, decisions, model)
+        about, broken = meaning, broken_limits(excesses)
         if broken and name == "mean_value_plan" and not model.years:
-            kept = _rationed(model, x, solution, a)
-            about, x, value, decisions = (
-                f"{meaning}; use by the hour is kept within {', '.join(broken)}",
-                kept.x,
-                kept.cost_by_scenario,
-                kept.recourse,
-            )
+            x, value, decisions = served(_rationed(model, x, solution, a))
+            about = f"{meaning}; use by the hour is kept within {', '.join(broken)}"
         elif broken:
             about = f"{meaning}; breaks {', '.join(broken)}"
-        rows.append(_case(name, about, x, value, decisions, choices, recourse, model, work, a))
+        rows.append(costed((name, about), (x, value, decisions), *parts))
         # to do nothing is one way to sign nothing yet, and the search for the best need not have met it
         if name == "do_nothing" and later is not None and not broken:
             rows[1] = min(rows[1], {**rows[-1], "name": "sign_nothing_yet", "meaning": NOT_YET}, key=_objective)
@@ -129,28 +146,33 @@ def uncapped(program: TwoStage, recourse: Recourse, work: Work) -> TwoStage:
     return replace(program, h=lifted)
 
 
-def stretched(x: np.ndarray, decisions: sparse.csr_matrix, model: Model) -> tuple[np.ndarray, list[str]]:
-    """Return a first stage that pays for the soft budgets it exceeds, and the limits that it breaks without being able to pay."""
+def stretched(x: np.ndarray, decisions: sparse.csr_matrix, model: Model) -> tuple[np.ndarray, list[Excess]]:
+    """Return a first stage that pays for the soft budgets it exceeds, and all limits that it exceeds."""
     program, x = model.program, x.copy()
-    broken: list[str] = []
+    found: list[Excess] = []
     limits = [(about, program.A[[int(about["row"])]].toarray().ravel()) for about in model.rows.to_dict("records")]
     for _, entries in limits:
         x[slack_columns(program, entries)] = 0.0
     for limit, entries in limits:
-        broken += _pay(x, entries, max(float(entries @ x - program.b[int(limit["row"])]), 0.0), limit, program)
+        found += _pay(x, entries, max(float(entries @ x - program.b[int(limit["row"])]), 0.0), limit, program)
     over_expected = expected_excess(program, x, decisions) if program.expected else np.zeros(0)
     for i in np.flatnonzero(over_expected).tolist():
-        broken += _pay(x, program.expected[i].a, float(over_expected[i]), model.budgets.iloc[i].to_dict(), program)
-    return x, list(dict.fromkeys(broken))
+        found += _pay(x, program.expected[i].a, float(over_expected[i]), model.budgets.iloc[i].to_dict(), program)
+    return x, found
 
 
-def _pay(x: np.ndarray, entries: np.ndarray, over: float, limit: Mapping[str, object], program: TwoStage) -> list[str]:
-    """Raise the excess that a soft limit prices, in place; name the limit if it is hard and noticeably exceeded."""
-    slack = slack_columns(program, entries)
+def broken_limits(excesses: Sequence[Excess]) -> list[str]:
+    """Name the limits that are exceeded and cannot be paid for."""
+    return list(dict.fromkeys(excess.name for excess in excesses if excess.hard))
+
+
+def _pay(x: np.ndarray, entries: np.ndarray, over: float, limit: Mapping[str, object], program: TwoStage) -> list[Excess]:
+    """Raise the excess that a soft limit prices, in place; return what is noticeably exceeded."""
+    slack, amount = slack_columns(program, entries), float(str(limit["limit"]))
     if len(slack):
         x[slack[0]] += over / -entries[slack[0]]
-        return []
-    return [named_in(limit["limit_id"], limit["quarter"])] if over > 1e-6 * max(abs(float(str(limit["limit"]))), 1.0) else []
+    noticed = over > 1e-6 * max(abs(amount), 1.0)
+    return [Excess(str(limit["limit_id"]), str(limit["kind"]), str(limit["quarter"]), amount, over, not len(slack))] if noticed else []
 
 
 def _rationed(model: Model, x: np.ndarray, solution: Solution, a: ProcurementAssumptions) -> Solution:
@@ -194,19 +216,16 @@ def _within_budgets(model: Model, solution: Solution, a: ProcurementAssumptions)
         return None
 
 
-def _case(
-    name: str,
-    meaning: str,
-    x: np.ndarray,
-    cost: np.ndarray,
-    decisions: sparse.csr_matrix,
-    choices: Choices,
-    recourse: Recourse,
-    model: Model,
-    work: Work,
-    a: ProcurementAssumptions,
+def served(solution: Solution) -> Served:
+    """Return the first stage of a solution with the cost of its recourse by path, and its recourse."""
+    return solution.x, solution.cost_by_scenario, solution.recourse
+
+
+def costed(
+    about: tuple[str, str], served: Served, choices: Choices, recourse: Recourse, model: Model, work: Work, a: ProcurementAssumptions
 ) -> dict[str, object]:
-    """Cost one first stage in all measures."""
+    """Cost one first stage, named and described, in all measures of `answer.Purchases.alternatives`."""
+    (name, meaning), (x, cost, decisions) = about, served
     program, planned = model.program, choices.timeline.planned
     first = float(program.c @ x)
     lots = model.lots(x)

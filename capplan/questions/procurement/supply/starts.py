@@ -2,32 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.contract_kinds import TERM_MONTHS
 from capplan.errors import CapplanError
-from capplan.units import DAYS_PER_MONTH, add_months, quarter_of, quarter_start
+from capplan.units import DAYS_PER_MONTH, add_months, quarter_end, quarter_of, quarter_start
+
+_DAY = pd.Timedelta(days=1)
 
 
-def starts_of(offer: dict[Hashable, Any], quarters: list[str], as_of: pd.Timestamp, a: ProcurementAssumptions) -> list[dict[Hashable, Any]]:
-    """List the starts of one offer within the planned quarters."""
-    lead = pd.Timedelta(days=offer["lead_time_days_p50"])
+@dataclass(frozen=True)
+class Window:
+    """When an offer can begin: between which days it can be ordered, how long it takes, and until when its quote holds.
+
+    Parameters
+    ----------
+    earliest, closes
+        First and last day on which it can be ordered; the last is empty where there is none.
+    lead, careful
+        Median time from order to service, and its 90th percentile (the median where that is not known).
+    expires, covers
+        Last day of its quote, and the last start at the quoted price; empty where there is none.
+    listed_usd_per_hour
+        What it costs after its quote; empty where the quote is given again.
+    """
+
+    earliest: pd.Timestamp
+    closes: pd.Timestamp
+    lead: pd.Timedelta
+    careful: pd.Timedelta
+    expires: pd.Timestamp
+    covers: pd.Timestamp
+    listed_usd_per_hour: float | None
+
+
+class Hindrance(NamedTuple):
+    """Why something cannot begin on a day: what stands against it, by how much, in which unit, and in words."""
+
+    what: str
+    over: float
+    unit: str
+    words: str
+
+
+def window_of(offer: dict[Hashable, Any], as_of: pd.Timestamp, a: ProcurementAssumptions) -> Window:
+    """Return when an offer can begin."""
+    lead, opens = pd.Timedelta(days=offer["lead_time_days_p50"]), offer["available_from"]
     careful = offer["lead_time_days_p50"] if pd.isna(offer["lead_time_days_p90"]) else offer["lead_time_days_p90"]
-    opens, closes = offer["available_from"], offer["available_to"]
-    block = offer["term"] == "capacity_block" and not pd.isna(opens)
+    block, owned = _dated(offer), offer["term"] == "owned"
     if block and opens < as_of + lead:
         raise CapplanError(
             f"capacity block {offer['offer_id']} starts on {opens:%Y-%m-%d}, but can be delivered on {as_of + lead:%Y-%m-%d} at the"
             " earliest; delete it, exclude it, or correct available_from"
         )
-    starts = [opens] if block else [quarter_start(quarter) for quarter in quarters]
-    earliest = as_of if block or pd.isna(opens) else max(as_of, opens)
-    window = [] if block or pd.isna(closes) else [closes]
-    owned = offer["term"] == "owned"
     expires = offer["quote_expires"] if offer["negotiated"] or owned else pd.NaT
     # The quarter in which a machine ordered on the quote's last day first is there still has the quoted price.
     covers = (
@@ -35,16 +67,54 @@ def starts_of(offer: dict[Hashable, Any], quarters: list[str], as_of: pd.Timesta
         if pd.isna(expires) or expires < as_of
         else quarter_start(quarter_of(expires + lead - pd.Timedelta(days=1))) + pd.DateOffset(months=3)
     )
+    return Window(
+        as_of if block or pd.isna(opens) else max(as_of, opens),
+        pd.NaT if block else offer["available_to"],
+        lead,
+        pd.Timedelta(days=careful),
+        expires,
+        covers,
+        offer["list_usd_per_hour"] if a.later_quotes == "list_price" and not owned else None,
+    )
+
+
+def hindrances(window: Window, start: pd.Timestamp, quarters: Sequence[str]) -> list[Hindrance]:
+    """Say what stands against a start of an offer on a day; nothing where it can begin then."""
+    found, ready = [], window.earliest + window.lead
+    if quarter_of(start) not in quarters:
+        first, after = quarter_start(quarters[0]), quarter_end(quarters[-1])
+        days = (first - start if start < first else start - (after - _DAY)) / _DAY
+        side = "before" if start < first else "after"
+        found.append(Hindrance("planned quarters", days, "days", f"it begins {side} the planned quarters, {quarters[0]} to {quarters[-1]}"))
+    if start < ready:
+        lead = f"ordered on {window.earliest:%Y-%m-%d} it is there on {ready:%Y-%m-%d}"
+        found.append(Hindrance("lead time", (ready - start) / _DAY, "days", f"{lead}, {window.lead / _DAY:g} days later"))
+    if window.closes < window.earliest:
+        gone = f"the offer ended on {window.closes:%Y-%m-%d} and can be ordered from {window.earliest:%Y-%m-%d} on"
+        found.append(Hindrance("offer ended", (window.earliest - window.closes) / _DAY, "days", gone))
+    if start > window.covers and window.listed_usd_per_hour is not None and not window.listed_usd_per_hour > 0:
+        gone = f"its quote expired on {window.expires:%Y-%m-%d} and no list price is stated for later starts"
+        found.append(Hindrance("quote", (start - window.covers) / _DAY, "days", gone))
+    return found
+
+
+def _dated(offer: dict[Hashable, Any]) -> bool:
+    """Tell whether an offer is a capacity block that begins on its own day."""
+    return offer["term"] == "capacity_block" and not pd.isna(offer["available_from"])
+
+
+def starts_of(offer: dict[Hashable, Any], quarters: list[str], as_of: pd.Timestamp, a: ProcurementAssumptions) -> list[dict[Hashable, Any]]:
+    """List the starts of one offer within the planned quarters."""
+    window = window_of(offer, as_of, a)
     count = float(offer["accelerator_count"] * offer["lot_machines"])
     found = []
-    for start in starts:
-        quoted, lapsed = start <= covers, start > covers
-        listed = lapsed and a.later_quotes == "list_price" and not owned
-        price = 0.0 if owned else offer["list_usd_per_hour"] if listed else offer["machine_usd_per_hour"]
-        gone = any(when < earliest for when in window) or (listed and not price > 0)
-        if quarter_of(start) not in quarters or start < earliest + lead or gone:
+    for start in [offer["available_from"]] if _dated(offer) else [quarter_start(quarter) for quarter in quarters]:
+        if hindrances(window, start, quarters):
             continue
-        wanted = start - pd.Timedelta(days=careful)
+        quoted, lapsed = start <= window.covers, start > window.covers
+        listed = lapsed and window.listed_usd_per_hour is not None
+        price = 0.0 if offer["term"] == "owned" else window.listed_usd_per_hour if listed else offer["machine_usd_per_hour"]
+        days = [start - window.careful, *([] if pd.isna(window.closes) else [window.closes]), *([window.expires] if quoted else [])]
         found.append(
             offer
             | {
@@ -64,7 +134,7 @@ def starts_of(offer: dict[Hashable, Any], quarters: list[str], as_of: pd.Timesta
                 "capex_usd": 0.0 if pd.isna(offer["capex_usd"]) else offer["capex_usd"] * a.price_factor,
                 "lot_kw": 0.0 if pd.isna(offer["power_kw"]) else offer["lot_machines"] * offer["power_kw"],
             }
-            | signing(min([wanted, *window, *([expires] if quoted else [])]), as_of, a)
+            | signing(min(days), as_of, a)
         )
     return found
 

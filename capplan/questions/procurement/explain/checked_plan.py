@@ -1,0 +1,276 @@
+"""A plan from anywhere, checked and not trusted: what it breaks and by how much, what it costs, and how far it is from the proven plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from capplan.optimize.program import TwoStage, blended_cost, shifts
+from capplan.optimize.solver import InfeasibleError, arrays
+from capplan.questions.procurement.answer_tables import purchase_table
+from capplan.questions.procurement.decide import Decided
+from capplan.questions.procurement.explain.alternatives import BESIDE, Excess, Served, costed, served, stretched
+from capplan.questions.procurement.explain.dispatch import Court
+from capplan.questions.procurement.explain.proposed import SAME_SHARE, Matched, match_rows
+from capplan.questions.procurement.program.agreement_proof import best_plan
+from capplan.questions.procurement.program.first_stage import Model
+from capplan.questions.procurement.program.limit_scope import named_in
+from capplan.text import counted, listed, money
+
+#: In which unit a limit of each kind is exceeded.
+UNITS = {
+    "quota_accelerators": "accelerators",
+    "new_accelerators": "accelerators",
+    "power_kw": "kW",
+    "provider_share": "accelerators",
+    "budget_usd": "USD",
+}
+BROKEN = ["constraint", "name", "quarter", "limit", "over", "unit", "forbids", "words", "file", "row"]
+ROWS = ["file", "row", "offer_id", "quarter", "lots", "machines", "accelerators", "usd", "sign_by", "submit_by", "counted", "in_order"]
+#: Measures of cost that are held against the proven plan's.
+MEASURES = (
+    "expected_usd",
+    "cvar_usd",
+    "p10_usd",
+    "p90_usd",
+    "worst_usd",
+    "objective_usd",
+    "spend_usd",
+    "shortfall_usd",
+    "beyond_horizon_usd",
+)
+
+
+@dataclass(frozen=True)
+class CheckedPlan:
+    """What is wrong with a proposed plan, and what it costs beside the proven one.
+
+    Parameters
+    ----------
+    rows
+        file, row, offer_id, quarter, lots, machines, accelerators, usd (whole contract), sign_by, submit_by, counted (whether it is part
+        of the cost: what cannot begin when it is wanted is not), in_order: one row of the proposal each.
+    broken
+        constraint (kind of limit, lead time, offer ended, minimum lots, price and so on), name (limit or offer), quarter, limit (the
+        amount allowed; empty where a day or a word is), over, unit, forbids (false: it is paid for, or late, and may be signed), words,
+        file, row (empty where all rows together break it).
+    costs
+        measure (as in `answer.Purchases.alternatives`), checked_usd, plan_usd, difference_usd.
+    lots
+        offer_id, quarter, checked_lots, plan_lots, difference_lots: where the two differ.
+    lower_usd
+        What no plan that keeps all limits costs less than, risk-weighted (the measure objective_usd).
+    headline, notes
+        One sentence; what must be known.
+    """
+
+    rows: pd.DataFrame
+    broken: pd.DataFrame
+    costs: pd.DataFrame
+    lots: pd.DataFrame
+    lower_usd: float
+    headline: str
+    notes: tuple[str, ...]
+
+    @property
+    def in_order(self) -> bool:
+        """Whether nothing forbids to sign it."""
+        return not self.broken["forbids"].any()
+
+
+def check_plan(found: Decided, proposed: pd.DataFrame) -> CheckedPlan:
+    """Say which constraints proposed purchases break, and value them by the dispatch that the plan's alternatives get.
+
+    What cannot begin when it is wanted is not valued. What exceeds a limit is valued as if it could be had: only then may it cost less
+    than any plan that keeps the limits.
+
+    Parameters
+    ----------
+    found
+        The solved problem.
+    proposed
+        Rows of `book.proposed.Proposed`.
+
+    Raises
+    ------
+    BookError
+        Every row that cannot be understood, at once.
+    """
+    matched, model, a = match_rows(found, proposed), found.model, found.problem.assumptions
+    lots, notes = _with_what_is_forced(matched, found)
+    taken, excesses = _valued(lots, found)
+    parts = (found.choices, found.recourse, model, found.work, a)
+    checked, plan = costed(("checked", ""), taken, *parts), costed(("plan", ""), served(found.solution), *parts)
+    costs = pd.DataFrame([(name, checked[name], plan[name]) for name in MEASURES], columns=["measure", "checked_usd", "plan_usd"])
+    costs["difference_usd"] = costs["checked_usd"] - costs["plan_usd"]
+    broken = _broken_table(matched, [*excesses, *_rules(lots, model)])
+    rows = _row_table(matched, found, broken)
+    apart = _apart(found, lots)
+    notes = [*notes, *_notes(rows, broken, apart)]
+    lower = found.solution.lower
+    return CheckedPlan(rows, broken, costs, apart, lower, _headline(rows, broken, costs, apart), (*notes, *found.notes))
+
+
+def _with_what_is_forced(matched: Matched, found: Decided) -> tuple[np.ndarray, list[str]]:
+    """Return the lots with renewals that can no longer be stopped, and say where the proposal leaves one out."""
+    lower, table = found.model.program.lower[found.model.position], found.choices.table
+    forced = table["forced"].to_numpy(bool) & (matched.lots < lower)
+    notes = [
+        f"{row.offer_id} renews by itself in {row.quarter}, since its notice is past: {counted(low, 'lot')} are counted, also where the"
+        f" proposal has {lots:g}."
+        for row, low, lots in zip(table[forced].itertuples(), lower[forced], matched.lots[forced], strict=True)
+    ]
+    return np.where(forced, lower, matched.lots), notes
+
+
+def _valued(lots: np.ndarray, found: Decided) -> tuple[Served, list[Excess]]:
+    """Return a first stage of these lots with its best use, and what of the limits it exceeds."""
+    model, solution, a = found.model, found.solution, found.problem.assumptions
+    if np.array_equal(lots, found.lots):
+        return served(solution), stretched(solution.x, solution.recourse, model)[1]
+    first = model.first_stage(lots)
+    lifted = replace(model, program=_lifted(model, first))
+    court = Court(lifted, lifted.program, solution, a)
+    ways = [court.dispatch(first)]
+    x, excesses = stretched(ways[0][0], ways[0][2], model)
+    ways[0] = (x, *ways[0][1:])
+    if len(model.deferred) or any(excess.hard and excess.kind == "budget_usd" for excess in excesses):
+        kept = _held(lifted, first, found)
+        if kept is not None:
+            paid, others = stretched(kept[0], kept[2], model)
+            better = sum(excess.hard for excess in others) < sum(excess.hard for excess in excesses)
+            if better or _objective((paid, *kept[1:]), found) < _objective(ways[0], found):
+                return (paid, *kept[1:]), others
+    return ways[0], excesses
+
+
+def _objective(way: Served, found: Decided) -> float:
+    """Return what a first stage costs with its recourse, risk-weighted."""
+    program, a = found.model.program, found.problem.assumptions
+    return float(program.c @ way[0]) + blended_cost(way[1], program.probability, a.risk_weight, a.tail_share)
+
+
+def _lifted(model: Model, x: np.ndarray) -> TwoStage:
+    """Return the program with every limit that a first stage exceeds raised to what it takes, so that all of it can be used.
+
+    Rows of agreements, which are paid for what is left unspent, stay.
+    """
+    program = model.program
+    used = program.A @ x
+    stay = np.isin(np.arange(len(program.b)), model.spend_rows)
+    over = ((program.sense == "<") & (used > program.b)) | ((program.sense == ">") & (used < program.b))
+    b = np.where(over & ~stay, used, program.b)
+    # a cap on what is rented beside what is bought has no room left, and not less than none
+    caps = (program.recourse_sense == "<") & (np.asarray(program.W.min(axis=1).todense()).ravel() >= 0)
+    moved = shifts(program, x)[program.technology]
+    h = np.where(caps & (program.h < moved), moved, program.h)
+    expected = tuple(replace(row, limit=max(row.limit, float(row.a @ x))) for row in program.expected)
+    return replace(program, b=b, h=h, expected=expected)
+
+
+def _held(model: Model, x: np.ndarray, found: Decided) -> Served | None:
+    """Return the best use of a first stage's lots that keeps budgets and may put work off; None where there is none."""
+    program, a = model.program, found.problem.assumptions
+    lower, upper, integer = program.lower.copy(), program.upper.copy(), program.integer.copy()
+    lower[model.position] = upper[model.position] = model.lots(x)
+    integer[model.position] = False
+    held = replace(model, program=replace(program, lower=lower, upper=upper, integer=integer))
+    beside = a.model_copy(update={"gap_share": BESIDE * a.gap_share})
+    try:
+        return served(best_plan(held, beside, found.solution.warm, None, exact=False)[1])
+    except InfeasibleError:
+        return None
+
+
+def _rules(lots: np.ndarray, model: Model) -> list[tuple[str, float]]:
+    """Return the other rules between decisions that some lots break, by name, and by how much."""
+    program, x = model.program, model.first_stage(lots)
+    names = arrays(model.problem).row_names
+    known = {int(row) for row in [*model.rows["row"], *model.spend_rows]}
+    used = program.A @ x
+    over = np.where(program.sense == "<", used - program.b, np.where(program.sense == ">", program.b - used, abs(used - program.b)))
+    noticed = over > SAME_SHARE * np.maximum(abs(program.b), 1.0)
+    # minima are said of their row already
+    return [
+        (names[i].replace("_", " "), float(over[i]))
+        for i in np.flatnonzero(noticed).tolist()
+        if i not in known and "minimum" not in names[i].split("_")
+    ]
+
+
+def _broken_table(matched: Matched, excesses: list[Any]) -> pd.DataFrame:
+    """List all that is broken: rows of the proposal first, then limits on all of them together, then rules between them."""
+    rows: list[tuple[object, ...]] = []
+    for place, hindrance, hard in matched.broken:
+        row = matched.rows[place]
+        about = (row["offer_id"], row["quarter"], np.nan, hindrance.over, hindrance.unit)
+        rows.append((hindrance.what, *about, hard, f"{row['offer_id']} from {row['quarter']}: {hindrance.words}", row["file"], row["row"]))
+    limits = [excess for excess in excesses if isinstance(excess, Excess)]
+    for key in dict.fromkeys((each.limit_id, each.quarter) for each in limits):
+        own = [each for each in limits if (each.limit_id, each.quarter) == key]
+        first, hard = own[0], any(each.hard for each in own)
+        # what is committed is part of what is expected; a soft budget is paid for once for each part
+        over = max(each.over for each in own) if hard else sum(each.over for each in own)
+        unit = UNITS.get(first.kind, "")
+        amount = money(over) if unit == "USD" else f"{over:,.6g} {unit}"
+        allowed = money(first.limit) if unit == "USD" else f"{first.limit:,.6g}"
+        words = f"{named_in(*key)}: {amount} more than the {allowed} allowed{'' if hard else ', which a soft budget prices'}"
+        rows.append((first.kind, first.limit_id, first.quarter, first.limit, over, unit, hard, words, "", np.nan))
+    for name, over in (each for each in excesses if not isinstance(each, Excess)):
+        rows.append(("rule", name, "", np.nan, over, "", True, f"the rule '{name}' is exceeded by {over:,.6g}", "", np.nan))
+    return pd.DataFrame(rows, columns=BROKEN).astype({"forbids": bool, "over": float, "limit": float, "row": float})
+
+
+def _row_table(matched: Matched, found: Decided, broken: pd.DataFrame) -> pd.DataFrame:
+    """List the proposal's rows as they were understood, each with its contract's worth and days."""
+    table = purchase_table(found.choices, matched.lots)
+    known = table.groupby(["offer_id", "quarter"])[["usd", "sign_by", "submit_by"]].first()
+    frame = pd.DataFrame(matched.rows, columns=[name for name in ROWS if name not in ("usd", "sign_by", "submit_by", "in_order")])
+    frame = frame.join(known, on=["offer_id", "quarter"])
+    wrong = set(zip(*(broken.loc[broken["forbids"], name] for name in ("file", "row")), strict=True))
+    frame["in_order"] = [key not in wrong for key in zip(frame["file"], frame["row"].astype(float), strict=True)]
+    return frame[ROWS]
+
+
+def _apart(found: Decided, lots: np.ndarray) -> pd.DataFrame:
+    """List the decisions in which two plans differ."""
+    table = found.choices.table[["offer_id", "quarter"]].assign(checked_lots=lots, plan_lots=found.lots)
+    both = table.groupby(["offer_id", "quarter"], as_index=False, sort=True).sum()
+    both["difference_lots"] = both["checked_lots"] - both["plan_lots"]
+    return both[both["difference_lots"] != 0].reset_index(drop=True)
+
+
+def _notes(rows: pd.DataFrame, broken: pd.DataFrame, apart: pd.DataFrame) -> list[str]:
+    """Say what the cost stands for."""
+    notes = [str(words) for words in broken.loc[~broken["forbids"], "words"]]
+    left = rows[~rows["counted"]]
+    if len(left):
+        notes.append(
+            f"Not valued, since it cannot begin when it is wanted: {listed((left['offer_id'] + ' from ' + left['quarter']).tolist())}."
+        )
+    if (broken["forbids"] & (broken["file"] == "")).any():
+        notes.append("What exceeds a limit is valued as if it could be had, so it may cost less than any plan that keeps all limits.")
+    gone = apart[(apart["checked_lots"] == 0) & apart["offer_id"].str.startswith(("leave ", "sell ", "exchange "))]
+    if len(gone):
+        notes.append(f"The proven plan also decides {listed(sorted(set(gone['offer_id'])))}: its departures.csv can be given beside it.")
+    return notes
+
+
+def _headline(rows: pd.DataFrame, broken: pd.DataFrame, costs: pd.DataFrame, apart: pd.DataFrame) -> str:
+    """Say whether it can be signed, what it costs, and how far that is from the proven plan."""
+    bad = broken[broken["forbids"]]
+    usd = costs.set_index("measure").loc["expected_usd"]
+    if len(bad):
+        more = f", and {counted(len(bad) - 3, 'more')}" if len(bad) > 3 else ""
+        start = f"The proposal breaks {counted(len(bad), 'constraint')}: {'; '.join(bad['words'].head(3))}{more}."
+    else:
+        start = f"The proposal of {counted(len(rows), 'row')} keeps all constraints."
+    if apart.empty and not len(bad):
+        return f"{start} It is the proven plan: {money(usd['plan_usd'])} in expectation."
+    gap = float(usd["difference_usd"])
+    beside = "as much as" if abs(gap) < 1 else f"{money(abs(gap))} {'more' if gap > 0 else 'less'} than"
+    valued = "Valued as far as it can be had, it" if not rows["counted"].all() else "It"
+    return f"{start} {valued} costs {money(usd['checked_usd'])} in expectation, {beside} the proven plan."
