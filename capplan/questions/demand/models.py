@@ -10,7 +10,7 @@ from capplan.questions.demand.candidates import level_candidates, rate_candidate
 from capplan.questions.demand.growth_level import GrowthLevel, growth_level
 from capplan.questions.demand.history import History
 from capplan.questions.demand.level import LevelPosterior, Scale, level_posterior
-from capplan.questions.demand.selection import Choice, Forecaster, Score, choose, fenced, origins_of
+from capplan.questions.demand.selection import HALF_BELIEVED_ORIGINS, Choice, Forecaster, Score, choose, fenced, origins_of
 
 Array = np.ndarray
 #: Periods in a year, and in the quarter that rolling origins look ahead, by cadence.
@@ -27,8 +27,6 @@ MAXIMUM_ORIGINS = 6
 GROWTH, LEADING_SHARE = "kinds of growth", 0.5
 #: Levels below this share of the median positive level are raised to it before logarithms are taken.
 FLOOR_SHARE = 0.01
-#: A candidate no better than the mean-reverting level, on this many independent origins, is believed half.
-HALF_BELIEVED_ORIGINS = 2.0
 #: In shorter histories than this a single odd period can bend the estimated growth.
 ROBUST_BELOW_YEARS = 0.5
 #: The rate of intermittent demand is known like the mean of independent blocks of this many periods.

@@ -17,8 +17,9 @@ Forecaster = Callable[[Array, int], Array]
 SCORED_QUANTILES = np.array([0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95])
 #: A combination within this factor of the best candidate's loss is preferred: it is the safer bet.
 TIE = 1.05
-#: A chosen candidate of the same loss as the plain one is believed half, and one of a lower loss by this power of their ratio more.
-GUARD_POWER = 4.0
+#: A candidate no better than a plain one is believed half on this many independent origins, and more the better it was (for series,
+#: by this power of the ratio of losses).
+HALF_BELIEVED_ORIGINS, BELIEF_POWER = 2.0, 4.0
 
 
 @dataclass(frozen=True)
@@ -54,13 +55,17 @@ class Score:
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen candidate of one series: its name, all scores, its errors (origins x horizon), how many are independent, and its path."""
+    """The chosen candidate of one series: its name, all scores, its errors (origins x horizon), how many are independent, and its path.
+
+    `guarded_share` is how far the path leans on the plain candidate that guards it.
+    """
 
     model: str
     scores: tuple[Score, ...]
     errors: Array
     independent: float
     path: Array
+    guarded_share: float = 0.0
 
 
 def origins_of(size: int, horizon: int, at_most: int, first: int = 4) -> list[int]:
@@ -79,17 +84,32 @@ def origins_of(size: int, horizon: int, at_most: int, first: int = 4) -> list[in
     return sorted({round(origin) for origin in np.linspace(start, last, min(at_most, last - start + 1))})
 
 
-def fenced(logs: Array) -> Array:
-    """Pull rare outliers (three interquartile ranges outside the quartiles, at most 5 %) to the fence: outages are no demand.
+def _fence(logs: Array) -> tuple[float, float]:
+    """Return what lies three interquartile ranges outside the quartiles; no fence where more than 5 % of the values are beyond it.
 
     Source
     ------
     Tukey, Exploratory Data Analysis, 1977 (outer fences).
     """
     low, high = np.quantile(logs, [0.25, 0.75])
-    reach = 3 * (high - low)
-    outside = (logs < low - reach) | (logs > high + reach)
-    return np.clip(logs, low - reach, high + reach) if outside.any() and outside.mean() <= 0.05 and reach > 0 else logs
+    reach = 3 * float(high - low)
+    rare = reach > 0 and np.mean((logs < low - reach) | (logs > high + reach)) <= 0.05
+    return (float(low) - reach, float(high) + reach) if rare else (-np.inf, np.inf)
+
+
+def fenced(logs: Array) -> Array:
+    """Pull rare outliers to the fence: outages are no demand."""
+    return np.clip(logs, *_fence(logs))
+
+
+def without_outages(logs: Array, season: int) -> Array:
+    """Put what was there a season before in the place of values that fell below the fence; what falls every season is no outage."""
+    low, _ = _fence(logs)
+    whole = logs.copy()
+    for place in np.flatnonzero(logs[season:] < low) + season:
+        if whole[place - season] >= low:
+            whole[place] = whole[place - season]
+    return whole
 
 
 def independent_origins(origins: list[int], horizon: int) -> float:
@@ -170,13 +190,14 @@ def choose(
     )
     path = _attempts(candidates, values, steps or horizon)
     chosen = np.tensordot(_weights(losses[:-1].mean(axis=1, keepdims=True))[:, 0], path, axes=1) if best == len(names) - 1 else path[best]
-    errors = actual - point[best]
+    errors, lean = actual - point[best], 0.0
     if guard is not None and guard in names:
         plain = names.index(guard)
         ratio = float(mean[best] / mean[plain]) if mean[plain] > 0 else 1.0
-        lean = ratio**GUARD_POWER / (1 + ratio**GUARD_POWER)
+        doubt = HALF_BELIEVED_ORIGINS * ratio**BELIEF_POWER
+        lean = doubt / (independent + doubt)
         chosen, errors = (1 - lean) * chosen + lean * path[plain], (1 - lean) * errors + lean * (actual - point[plain])
-    return Choice(names[best], scores, errors, independent, chosen)
+    return Choice(names[best], scores, errors, independent, chosen, lean)
 
 
 def _attempts(candidates: dict[str, Forecaster], values: Array, horizon: int) -> Array:

@@ -11,7 +11,7 @@ from capplan.errors import CapplanError
 from capplan.questions.demand.accuracy import QUANTILES
 from capplan.questions.demand.candidates import level_candidates, rate_candidates, seasonal_candidates
 from capplan.questions.demand.level import Scale
-from capplan.questions.demand.selection import Choice, Score, choose, error_quantiles, fenced, origins_of
+from capplan.questions.demand.selection import Choice, Score, choose, error_quantiles, fenced, origins_of, without_outages
 
 Array = np.ndarray
 FLOOR_SHARE = 0.01
@@ -162,11 +162,12 @@ def forecast_values(
     positive = values[values > 0]
     if (values >= 0).all() and zeros > 0.25:
         return _intermittent(values, horizon, q)
+    held = tuple(season for season in sorted(set(seasons)) if season > 1 and len(values) >= 2 * season + min(horizon, season))
     floor = FLOOR_SHARE * float(np.median(positive)) if (values >= 0).all() else 0.0
     if floor > 0 and (values < floor).any():
         # Zeros and values near zero would stretch logarithms without end: the scale is linear there.
         scale = Scale.of(values)
-        logs = scale.log(values)
+        logs = scale.log(values) if not held else without_outages(scale.log(values), held[0])
         centre = float(logs.mean())
         scaled, natural = logs - centre, lambda x: scale.unit(x + centre)
     elif floor > 0:
@@ -176,7 +177,6 @@ def forecast_values(
     else:
         size = float(np.abs(values).mean())
         scaled, natural = values / size, lambda x: x * size
-    held = tuple(season for season in sorted(set(seasons)) if season > 1 and len(values) >= 2 * season + min(horizon, season))
     tested = min(horizon, max(1, len(values) // 3))
     day = held[0] if held else 1
     # No origin cuts the longest season below two cycles.
@@ -185,7 +185,10 @@ def forecast_values(
     if not held:
         candidates = level_candidates(min(4, len(values)))
     choice = choose(scaled, tested, candidates, origins, natural, horizon, f"seasonal naive {held[0]}" if held else None)
-    answer = natural(choice.path[:, None] + _bands(choice, scaled, horizon, q))
+    spread = _bands(choice, scaled, horizon, q)
+    if held:
+        spread = (1 - choice.guarded_share) * spread + choice.guarded_share * _seasonal_bands(scaled, held[0], horizon, q)
+    answer = natural(choice.path[:, None] + spread)
     reach = AT_MOST * float(np.abs(values).max())
     return np.clip(answer, -reach, reach), choice.scores
 
@@ -203,6 +206,18 @@ def _bands(choice: Choice, scaled: Array, horizon: int, q: Array) -> Array:
         growth = np.sqrt(np.arange(tested + 1, horizon + 1) / tested)
         spread = np.concatenate([spread, spread[-1] * growth[:, None]])
     return spread
+
+
+def _seasonal_bands(scaled: Array, season: int, horizon: int, q: Array) -> Array:
+    """Return quantiles (horizon x quantiles) of a seasonal random walk's error: its steps have been seen often, where origins are few.
+
+    Source
+    ------
+    Hyndman and Athanasopoulos, Forecasting: Principles and Practice, 3rd edition, section 5.5 (the variance grows by the season).
+    """
+    steps = scaled[season:] - scaled[:-season]
+    cycles = np.arange(horizon) // season + 1
+    return np.asarray((np.quantile(steps, q) - np.median(steps)) * np.sqrt(cycles)[:, None])
 
 
 def _intermittent(values: Array, horizon: int, q: Array) -> tuple[Array, tuple[Score, ...]]:
