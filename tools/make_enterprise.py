@@ -143,15 +143,15 @@ def daily_wave(series: Series, hour: np.ndarray) -> np.ndarray:
     return 1 + series.swing * np.cos(angle) + series.second_swing * np.cos(2 * angle)
 
 
-def make_usage() -> pd.DataFrame:
-    """Make the hourly usage of all series."""
-    time = pd.date_range(FIRST, f"{LAST} 23:00", freq="h")
+def make_usage(all_series: tuple[Series, ...] = SERIES, first: str = FIRST, last: str = LAST, seed: int = SEED) -> pd.DataFrame:
+    """Make the hourly usage of series, from the first day to the last."""
+    time = pd.date_range(first, f"{last} 23:00", freq="h")
     hour, weekday = time.hour.to_numpy(), time.weekday.to_numpy()
     years_before_end = np.arange(len(time) - 1, -1, -1) / HOURS_PER_YEAR
     holidays = ((time.month == 12) & (time.day >= 22)) | ((time.month == 1) & (time.day <= 2))
     parts = []
-    for number, series in enumerate(SERIES):
-        random = np.random.default_rng([SEED, number])
+    for number, series in enumerate(all_series):
+        random = np.random.default_rng([seed, number])
         wave = daily_wave(series, hour) * np.asarray(series.week)[weekday]
         noise = np.exp(red_noise(len(time), series.noise, series.memory, random) - series.noise**2 / 2)
         wanted = series.level * series.growth_per_year**-years_before_end * wave * noise * np.where(holidays, 0.78, 1.0)
@@ -167,6 +167,13 @@ def make_usage() -> pd.DataFrame:
         part["refused_quantity"] = np.nan if series.queues else unmet
         parts.append(part)
     return pd.concat(parts, ignore_index=True)
+
+
+def write_table(name: str, frame: pd.DataFrame, book: Path) -> None:
+    """Write one table of a book, the same bytes everywhere."""
+    text = frame.to_csv(index=False, float_format="%.12g", lineterminator="\n")
+    (book / f"{name}.csv").write_text(text, encoding="utf-8", newline="\n")
+    sys.stdout.write(f"{book.name}/{name}.csv: {len(frame)} rows\n")
 
 
 def make_other_costs() -> pd.DataFrame:
@@ -194,9 +201,7 @@ def main(book: Path = BOOK, source: Path = BOOK) -> None:
     usage, other_costs = make_usage(), make_other_costs()
     tables = {"usage": usage, "other_costs": other_costs, "billing": make_billing(usage, other_costs, source, BILLED_MONTHS)}
     for name, frame in tables.items():
-        text = frame.to_csv(index=False, float_format="%.12g", lineterminator="\n")
-        (book / f"{name}.csv").write_text(text, encoding="utf-8", newline="\n")
-        sys.stdout.write(f"{name}.csv: {len(frame)} rows\n")
+        write_table(name, frame, book)
 
 
 if __name__ == "__main__":

@@ -150,7 +150,10 @@ def check(
 @app.command()
 def new(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to make.")],
-    source: Annotated[str | None, typer.Option("--from", help="Example book to start from; without it the book is empty.")] = None,
+    source: Annotated[
+        str | None,
+        typer.Option("--from", help="Example book to start from: api_first, enterprise or on_prem; without it the book is empty."),
+    ] = None,
     as_of: Annotated[str, typer.Option("--as-of", help="Day the plan is made (YYYY-MM-DD); empty = the day after the last usage.")] = "",
 ) -> None:
     """Make a new book, empty or as a copy of an example."""

@@ -28,6 +28,8 @@ def test_the_wheel_makes_and_plans_a_book(tmp_path):
         "capplan/share/notebooks/14_plan.ipynb",
         "capplan/share/data/reference/offers.csv",
         "capplan/share/data/enterprise/book.yaml",
+        "capplan/share/data/api_first/book.yaml",
+        "capplan/share/data/on_prem/book.yaml",
     ):
         assert wanted in names
     assert not [name for name in names if name.startswith(("tests/", "benchmarks/"))]

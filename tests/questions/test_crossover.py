@@ -497,3 +497,33 @@ def test_called_hosted_and_both_ways_are_lines_of_the_plan(make_book):
     )
     warned = quarterly_plan(load_book(make_book("ending", **{**LINES, "api_contracts": ending}))).warnings
     assert any("notes calls gpt-4o of openai, which is to be withdrawn on 2027-02-01" in note for note in warned)
+
+
+def test_terms_of_a_services_own_model_take_the_place_of_its_list_price():
+    when = pd.Timestamp("2026-12-01")
+    service = pd.Series({"workload": "a", "model": "gpt-5-nano", "provider": "openai", "input_tokens": 1000.0, "output_tokens": 100.0})
+    base = {
+        "workload": "a",
+        "provider": "openai",
+        "model": "gpt-5-nano",
+        "kind": "payg",
+        "discount_share": 0.0,
+        "withdrawn_on": pd.NaT,
+        "term_months": 1.0,
+    }
+    base |= {"input_usd_per_million": np.nan, "source_id": "s", "output_usd_per_million": np.nan, "cached_usd_per_million": np.nan}
+    tiers = pd.DataFrame(
+        [base | {"api_contract_id": name, "requests_per_minute": most} for name, most in (("small", 100.0), ("large", 500.0))]
+    )
+    listed = api_ways(service, tiers.head(0), when)[0].set_index("way")
+    found = api_ways(service, tiers, when)[0].set_index("way")
+    assert "list_price" in listed.index
+    assert "list_price" not in found.index
+    assert found.at["small", "usd_per_request"] == pytest.approx(listed.at["list_price", "usd_per_request"])
+    # a contract with another provider leaves the list price where it is
+    other = api_ways(service, tiers.assign(provider="azure", input_usd_per_million=1.0, output_usd_per_million=1.0), when)[0]
+    assert "list_price" in set(other["way"])
+    # of tiers at one price the highest limit is what can be called up to
+    workloads = pd.DataFrame({"workload": ["a"], "host": ["either"]})
+    prices = overflow_prices(workloads, service.to_frame().T.infer_objects(), tiers, when)
+    assert prices["api_units_per_hour"].tolist() == [500.0 * 60]

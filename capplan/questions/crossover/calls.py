@@ -22,7 +22,8 @@ def api_ways(service: pd.Series, contracts: pd.DataFrame, when: pd.Timestamp) ->
     service
         A row of services; its own provider's list price is the first way, and its batch price, where it has one.
     contracts
-        Rows of api_contracts of this workload.
+        Rows of api_contracts of this workload. Terms of calls by the request to the service's own model of its own provider take the place
+        of its list price: they are what it is called under, rate limit included.
     when
         Day of the prices. It must be given: the price list is dated.
 
@@ -41,7 +42,9 @@ def api_ways(service: pd.Series, contracts: pd.DataFrame, when: pd.Timestamp) ->
     notes: list[str] = []
     if not pd.isna(service.get("provider")):
         model, provider = str(service["model"]), str(service["provider"])
-        rows.append(_way("list_price", "payg", provider, model, service_usd(service, when, batch_share=0.0)))
+        own = contracts["kind"].eq("payg") & contracts["provider"].eq(provider) & contracts["model"].eq(model)
+        if not own.any():
+            rows.append(_way("list_price", "payg", provider, model, service_usd(service, when, batch_share=0.0)))
         if has_batch_price(model, provider, when):
             rows.append(_way("batch_price", "batch", provider, model, service_usd(service, when, batch_share=1.0)))
         if getattr(listed_model(model, provider)[0], "deprecated", False):
@@ -173,7 +176,8 @@ def best_units(way: pd.Series, rate: np.ndarray, hours: np.ndarray, spill_usd_pe
 def overflow_prices(workloads: pd.DataFrame, services: pd.DataFrame, contracts: pd.DataFrame, when: pd.Timestamp) -> pd.DataFrame:
     """Price what a purchase plan may send to an API: the requests of classes that may be served both ways.
 
-    Of the ways paid by the call, the cheapest without a rate limit is taken; where all have one, the cheapest, up to its limit.
+    Of the ways paid by the call, the cheapest without a rate limit is taken; where all have one, the cheapest, up to its limit, and of
+    equal prices the one with the highest limit.
 
     Parameters
     ----------
@@ -194,7 +198,8 @@ def overflow_prices(workloads: pd.DataFrame, services: pd.DataFrame, contracts: 
     rows = []
     for _, service in both.iterrows():
         ways = api_ways(service, contracts[contracts["workload"] == service["workload"]], when)[0]
-        ways = ways[(ways["kind"] == "payg") & ways["withdrawn_on"].isna()].sort_values("usd_per_request", kind="stable")
+        ways = ways[(ways["kind"] == "payg") & ways["withdrawn_on"].isna()]
+        ways = ways.sort_values(["usd_per_request", "requests_per_hour_limit"], ascending=[True, False], kind="stable")
         free = ways[~np.isfinite(ways["requests_per_hour_limit"].astype(float))]
         if len(ways):
             chosen = free.iloc[0] if len(free) else ways.iloc[0]
