@@ -57,8 +57,8 @@ line. A book needs only the tables of the questions it asks; a usage file and a 
 source and its date; prices stand in one file a provider (`reference/prices/`), owned machines in `offers.csv`, and `make facts` checks
 them; prices that the plan uses although they are old are listed in the plan.
 
-The other folders are example books of invented companies, each with a README: `enterprise/` extends what it holds, `api_first/` calls APIs and asks when to host, `on_prem/`
-owns its machines and is bound by power. `capplan new DIR --from NAME` copies one.
+The other folders are example books of invented companies, each with a README: `enterprise/` extends what it holds, `api_first/` calls
+APIs and asks when to host, `on_prem/` owns its machines and is bound by power. `capplan new DIR --from NAME` copies one.
 """
 
 
