@@ -1,7 +1,8 @@
-"""Commands that ask about a plan: one that somebody proposes."""
+"""Commands that ask about a plan: one that somebody proposes, and why the own one is as it is."""
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,14 @@ import typer
 
 from capplan.cli.shared import AsJson, BookFolder, Parameters, ScenarioFile, answer, app, overrides, say
 from capplan.errors import CapplanError
+
+
+class Asked(Enum):
+    """What can be asked about a plan."""
+
+    why_not = "why-not"
+    what_binds = "what-binds"
+    wait = "wait"
 
 
 @app.command("check-plan")
@@ -46,3 +55,26 @@ def check_plan(
     answer(as_json, found.headline, chosen.model_dump(mode="json"), tables, list(found.notes), shown)
     if broken_code and not found.in_order:
         raise typer.Exit(broken_code)
+
+
+@app.command()
+def explain(
+    place: Annotated[Path, typer.Argument(metavar="BOOK|REPORT", help="Folder of a book, which is planned for it, or of a report.")],
+    question: Annotated[
+        Asked, typer.Argument(metavar="QUESTION", help="why-not (an offer, contract, accelerator or alternative), what-binds or wait.")
+    ],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What `why-not` asks about, such as an offer or 'renew CONTRACT'.")] = "",
+    parameter: Parameters = None,
+    scenario: ScenarioFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Answer from the plan's own tables: why not an offer or a renewal, what binds, what would make us wait."""
+    from capplan.outputs.run.explain import explain_place
+
+    if (question is Asked.why_not) != bool(name.strip()):
+        told = "needs a name: capplan explain PLACE why-not OFFER" if question is Asked.why_not else "takes no name"
+        raise CapplanError(f"{question.value} {told}")
+    found = explain_place(place, question.value, name, overrides(parameter, scenario), say)
+    ids = found.figures[found.figures["figure"] != ""].groupby("sentence")["figure"].agg(", ".join)
+    lines = [line for n, words in enumerate(found.sentences["words"]) for line in (words, *([f"  trace: {ids[n]}"] if n in ids else []))]
+    answer(as_json, found.headline, {}, {"sentences": found.sentences, "figures": found.figures}, [], "\n".join(lines))

@@ -215,6 +215,18 @@ def test_a_plan_from_anywhere_is_checked(capplan, stated, tmp_path):
     assert capplan("check-plan", stated, tmp_path / "nowhere.csv").returncode == 1
 
 
+def test_a_plan_explains_itself(capplan, stated):
+    found = json.loads(capplan("explain", stated, "why-not", "one", "--json").stdout)
+    assert found["headline"].startswith("The plan takes one from 2027Q1: 8 accelerators")
+    assert found["tables"]["figures"][2]["figure"] == "purchases:one 2027Q1:accelerators"
+    done = capplan("explain", stated, "what-binds")
+    assert done.stdout == "No limit holds the plan back: one more unit of none of them would save anything.\n"
+    assert "did you mean one" in capplan("explain", stated, "why-not", "onne").stderr
+    assert "why-not needs a name" in capplan("explain", stated, "why-not").stderr
+    assert "what-binds takes no name" in capplan("explain", stated, "what-binds", "one").stderr
+    assert capplan("explain", stated, "why").returncode == 2
+
+
 def test_a_shell_completes_commands():
     environment = {**os.environ, "_CAPPLAN_COMPLETE": "complete_bash", "COMP_WORDS": "capplan que", "COMP_CWORD": "1"}
     code = "import sys; sys.argv[0] = 'capplan'; from capplan.cli import app; app(prog_name='capplan')"

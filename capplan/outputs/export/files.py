@@ -24,6 +24,17 @@ def inert(text: object) -> object:
     return text
 
 
+def active(text: str) -> str:
+    """Return the name that an inert text stands for.
+
+    Examples
+    --------
+    >>> active("'=HYPERLINK(1)"), active("'tis"), active("chat")
+    ('=HYPERLINK(1)', "'tis", 'chat')
+    """
+    return text[1:] if text.startswith("'") and inert(text[1:]) == text else text
+
+
 def inert_frame(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a copy whose text cells and column names are inert."""
     safe = frame.copy()

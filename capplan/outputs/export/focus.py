@@ -161,7 +161,8 @@ def _by_use(rows: pd.DataFrame, plan: Plan) -> pd.DataFrame:
     )
     where["part"] = where["usd"] / where.groupby(keys)["usd"].transform("sum")
     mine = rows.drop(columns=["accelerator"])
-    mine["class"] = [name.removeprefix(f"{component} ") for name, component in zip(mine["contract_id"], mine["component"], strict=True)]
+    names = [name.removeprefix(f"{component} ") for name, component in zip(mine["contract_id"], mine["component"], strict=True)]
+    mine["class"] = pd.Series(names, index=mine.index, dtype=object)
     mine["provider"] = mine["provider"].fillna("").astype(str)
     mine["team_share"] = mine["effective"] / mine.groupby(keys)["effective"].transform("sum")
     both = mine.merge(where, on=keys, how="left")

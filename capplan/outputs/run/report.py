@@ -156,6 +156,9 @@ def tables_of(plan: Plan) -> dict[str, pd.DataFrame]:
         "rejected_offers": bought.rejected,
         "alternatives": bought.alternatives,
         "verdicts": bought.verdicts,
+        "information": bought.information,
+        "branches": bought.branches,
+        "left_out_offers": bought.left_out,
         "demand_quantiles": forecast.quantiles,
         "demand_scores": forecast.scores,
         "load_blocks": forecast.blocks,
@@ -236,6 +239,8 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
         asked = asked_book(book, scenario)
         gaps = no_gaps() if depth == "quick" else rank_gaps(asked, scenario, steps)
         flips = find_flips(asked, scenario, steps) if scenario.flip_search else None
+        if flips is not None:
+            write_table(flips, draft / "tables" / "flips.csv")
         warnings = tuple(filter(None, (gap_note(gaps), *plan.warnings)))
         (draft / "plan.html").write_text(plan_page(plan, book, view, gaps, flips, warnings, last), encoding="utf-8")
         if depth != "quick":

@@ -9,7 +9,9 @@ from typing import Any
 
 import pandas as pd
 
+from capplan.answers.explained import KEYS, PART, row_names
 from capplan.errors import CapplanError, nearest
+from capplan.outputs.run.explain import report_table
 from capplan.text import counted, money, words
 
 #: Columns of a line that its reader wants.
@@ -64,7 +66,8 @@ def trace_figure(report: Path, figure: str) -> Traced:
     report
         Folder of a finished report.
     figure
-        A cell (plan.xlsx!P&L!D12, or P&L!D12), or the id of a figure on the page (memo_years_0_1).
+        A cell (plan.xlsx!P&L!D12, or P&L!D12), the id of a figure on the page (memo_years_0_1), or that of a cell of a table that explains
+        the plan (rejected_offers:OFFER:entry_usd_per_hour).
 
     Raises
     ------
@@ -96,6 +99,11 @@ def trace_figure(report: Path, figure: str) -> Traced:
         ),
         str,
     )
+    run = json.loads((report / "run.json").read_text(encoding="utf-8"))
+    currency = str(run["parameters"].get("currency", "USD"))
+    stated = pd.DataFrame([(item, run["parameters"].get(item)) for item in ASSUMPTIONS], columns=["assumption", "value"])
+    if figure.partition(PART)[0] in KEYS and PART in figure:
+        return _of_cell(report, figure, stated)
     known = pd.read_csv(report / "tables" / "figures.csv", dtype=texts, keep_default_na=False)
     name = figure.strip().removeprefix("plan.xlsx!").replace("'", "").replace("$", "")
     found = known[known["figure"].str.lower() == name.lower()]
@@ -104,9 +112,6 @@ def trace_figure(report: Path, figure: str) -> Traced:
             f"nothing is recorded behind {figure!r}; cells of Cash, Billed and P&L and figures of page one can be traced."
             f" {nearest(name, list(known['figure']))}"
         )
-    run = json.loads((report / "run.json").read_text(encoding="utf-8"))
-    currency = str(run["parameters"].get("currency", "USD"))
-    stated = pd.DataFrame([(item, run["parameters"].get(item)) for item in ASSUMPTIONS], columns=["assumption", "value"])
     if found["view"].iloc[0] in TABLES:
         return _of_table(report, name, found.iloc[0], currency, stated)
     lines = pd.read_csv(
@@ -134,6 +139,28 @@ def _lines_of(lines: pd.DataFrame, row: dict[Any, Any]) -> pd.DataFrame:
         own = chosen["team"] + " / " + chosen["cost_center"] if row["column"] == "bearer" else chosen[row["column"]]
         chosen = chosen[own == row["value"]]
     return chosen[(chosen["date"] >= pd.Timestamp(row["first"])) & (chosen["date"] < pd.Timestamp(row["after"]))]
+
+
+def _of_cell(report: Path, figure: str, stated: pd.DataFrame) -> Traced:
+    """Return the row of a table that explains the plan, of which one cell is asked for, and the price of its offer."""
+    name, _, rest = figure.partition(PART)
+    row, _, column = rest.rpartition(PART)
+    path = report / "tables" / f"{name}.csv"
+    if not path.is_file():
+        raise CapplanError(f"{report} has no tables/{path.name}: the plan was made without it, or by an earlier version")
+    table = report_table(path)
+    names = row_names(table, name)
+    if row not in set(names):
+        raise CapplanError(f"tables/{path.name} has no row {row[:80]!r}; {nearest(row, names)}")
+    numbers = [each for each in table if pd.api.types.is_numeric_dtype(table[each])]
+    if column not in numbers:
+        raise CapplanError(f"tables/{path.name} has no number in a column {column[:80]!r}; {nearest(column, numbers)}")
+    own = table[names == row].reset_index(drop=True)
+    prices = report_table(report / "tables" / "prices.csv")
+    prices = prices[prices["offer_id"].isin(own.get("offer_id", []))].reset_index(drop=True)
+    amount = float(own[column].iloc[0])
+    headline = f"{figure} is {amount:,.10g}: {words(column)} of {row}, in tables/{path.name}; money in it is in US dollars."
+    return Traced(figure, amount, own, prices, stated, headline)
 
 
 def _of_table(report: Path, name: str, row: pd.Series, currency: str, stated: pd.DataFrame) -> Traced:

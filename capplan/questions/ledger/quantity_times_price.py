@@ -212,7 +212,7 @@ def _by_accelerator(lines: pd.DataFrame, composition: pd.DataFrame, a: LedgerAss
     service = lines["date"].where(~cash, service_months(lines["date"], a.payment_terms_days))
     lines = lines.assign(service=service.to_numpy().astype("datetime64[M]").astype("datetime64[ns]"))
     of_use, off = lines["component"].isin(BY_USE), lines["component"] == "agreement_discount"
-    use = lines[of_use].assign(quarter=[quarter_of(month) for month in lines.loc[of_use, "service"]])
+    use = lines[of_use].assign(quarter=lines.loc[of_use, "service"].map(quarter_of).astype(object))
     use = use.merge(composition, how="left", on=["quarter", "contract_id", "provider"]).fillna({"share": 1.0, "price_id": ""})
     use["usd"] *= use["share"]
     base = use[use["component"].isin(["on_demand", "spot"])]

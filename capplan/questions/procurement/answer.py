@@ -67,8 +67,8 @@ class Purchases:
         limit_id, kind, quarter, limit, used, slack (below zero where a soft limit is exceeded), usd_per_unit (what one more unit would
         save).
     rejected
-        offer_id, quarter, usd_per_hour, reduced_cost_usd (what one lot more would add to cost), entry_usd_per_hour (price at which it
-        would begin to pay).
+        offer_id, accelerator, term, quarter, usd_per_hour, reduced_cost_usd (what one lot more would add to cost), entry_usd_per_hour
+        (price at which it would begin to pay), why.
     alternatives
         name, expected_usd, cvar_usd, p10_usd, p90_usd, worst_usd, objective_usd (all discounted and gross; where demand is held,
         with what serving it costs in the years after the horizon), spend_usd, shortfall_usd (undiscounted, planned quarters),
@@ -103,6 +103,9 @@ class Purchases:
     endings
         offer_id, quarter, lots, and a column for each other end of the horizon (truncate, count_in_full): lots of each purchase due now
         that would be taken under it.
+    left_out
+        offer_id, accelerator, constraint, over, unit, words: what the book offers, or has signed, and the plan cannot buy or renew on any
+        day, with what stands against it from the first planned quarter on.
     """
 
     purchases: pd.DataFrame
@@ -125,6 +128,7 @@ class Purchases:
     verdicts: pd.DataFrame = field(default_factory=pd.DataFrame)
     departures: pd.DataFrame = field(default_factory=pd.DataFrame)
     endings: pd.DataFrame = field(default_factory=pd.DataFrame)
+    left_out: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def decided(self) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from capplan.questions.procurement.answer import Proof, Purchases
 from capplan.questions.procurement.answer_tables import capacity_table, cost_table, dispatch_table, path_table, service_table
 from capplan.questions.procurement.decide import Decided, decide
 from capplan.questions.procurement.explain.demand_branches import COLUMNS, plan_branches
+from capplan.questions.procurement.explain.proposed import left_out_offers
 from capplan.questions.procurement.explain.reasons import explain
 from capplan.questions.procurement.explain.sentences import in_words
 from capplan.questions.procurement.hindsight.look_back import look_back_cases, look_back_levels
@@ -97,4 +98,5 @@ def plan_purchases(problem: Problem, *, tell: Callable[[Decided], None] | None =
         verdicts=verdicts,
         departures=reasons.departures,
         endings=reasons.endings,
+        left_out=left_out_offers(found),
     )

@@ -104,9 +104,10 @@ class Offers:
         self.contracts = {row["offer_id"]: row for row in self.market.contracts.to_dict("records")}
         self.offers = {row["offer_id"]: row for row in found.problem.offers.to_dict("records")}
         self.skus = {row["sku"]: row for row in found.problem.skus.to_dict("records")}
+        self.chosen = set(self.table["offer_id"])
         holdings = self.market.holdings
         self.holdings = {f"{verb} {row['name']}": row for row in holdings.to_dict("records") for verb in ("renew", "keep", *_WAYS)}
-        self.known = {*self.table["offer_id"], *self.contracts, *self.offers, *self.holdings}
+        self.known = {*self.chosen, *self.contracts, *self.offers, *self.holdings}
 
     def name(self, row: dict[str, Any]) -> str:
         """Return the offer that a row names; a report writes a name that a spreadsheet would take for a formula behind an apostrophe."""
@@ -188,7 +189,7 @@ class Offers:
 
     def _left_out(self, name: str) -> Hindrance | None:
         """Say why an offer is none that the plan could buy on any day; None where it could."""
-        if name in self.contracts or name in set(self.table["offer_id"]):
+        if name in self.contracts or name in self.chosen:
             return None
         if name in self.holdings:
             verb, _, contract = name.partition(" ")
@@ -205,6 +206,20 @@ class Offers:
         if a.geographies and offer["geography"] not in a.geographies:
             return Hindrance("excluded", np.nan, "", f"{offer['geography']} is none of the geographies {', '.join(a.geographies)}")
         return Hindrance("speeds", np.nan, "", f"none of the work is stated to run on {machine.get('accelerator') or offer['sku']}")
+
+
+def left_out_offers(found: Stated) -> pd.DataFrame:
+    """List what can be bought or renewed on no day of the planned quarters, and why: columns as in `answer.Purchases.left_out`."""
+    reader, first, rows = Offers(found), found.choices.timeline.horizon[0], []
+    everything = {**reader.offers, **reader.contracts, **reader.holdings}
+    for name in sorted(reader.known - reader.chosen):
+        about = everything[name]
+        if name in reader.holdings and (about["kind"] != "contract" or not name.startswith("renew ")):
+            continue
+        accelerator = about.get("accelerator") or reader.skus.get(about["sku"], {}).get("accelerator", "")
+        hindrance = reader.why_not(name, first, None)[0]
+        rows.append((name, accelerator, hindrance.what, hindrance.over, hindrance.unit, hindrance.words))
+    return pd.DataFrame(rows, columns=["offer_id", "accelerator", "constraint", "over", "unit", "words"])
 
 
 _WAYS = ("leave", "sell", "exchange")

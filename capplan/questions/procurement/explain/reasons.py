@@ -192,6 +192,7 @@ def _rejected(choices: Choices, model: Model, lots: np.ndarray, solution: Soluti
     frame = pd.DataFrame(
         {
             "offer_id": table["offer_id"],
+            "accelerator": table["accelerator"],
             "term": table["term"],
             "quarter": table["quarter"],
             "usd_per_hour": price,

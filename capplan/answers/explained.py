@@ -1,0 +1,317 @@
+"""A plan asked for its reasons: why not an offer, what binds, what would make us wait; every figure is a cell of the plan's own tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pandas as pd
+
+from capplan.answers.finished_plan import Plan
+from capplan.errors import CapplanError, nearest, sentence
+from capplan.text import money, price
+
+Question = Literal["why-not", "what-binds", "wait"]
+#: Columns by which a row of each table is named; the names are those of a report's files.
+KEYS: dict[str, tuple[str, ...]] = {
+    "purchases": ("offer_id", "quarter"),
+    "departures": ("offer_id", "quarter"),
+    "rejected_offers": ("offer_id",),
+    "left_out_offers": ("offer_id",),
+    "limits": ("limit_id", "quarter"),
+    "alternatives": ("name",),
+    "verdicts": ("offer_id", "quarter"),
+    "information": ("name",),
+    "branches": ("branch", "offer_id", "quarter"),
+    "flips": ("assumption",),
+}
+#: Between the parts of a figure's id: table, row, column.
+PART = ":"
+#: Before the name of a contract, its renewal; and how the reason of an offer begins that a limit holds back.
+RENEW, HELD = "renew ", "held back"
+#: Rows of a table that are put into words; the rest stands in the table.
+SHOWN = 6
+
+
+@dataclass(frozen=True)
+class Explained:
+    """An answer in sentences.
+
+    Parameters
+    ----------
+    headline
+        The first sentence.
+    sentences
+        about, words.
+    figures
+        sentence (its place), figure (id that `capplan trace` follows in a report of the plan; empty for a text), shown (as the sentence has
+        it), value, table, column: every figure, date and name in the words.
+    """
+
+    headline: str
+    sentences: pd.DataFrame
+    figures: pd.DataFrame
+
+
+def tables_to_explain(plan: Plan, flips: pd.DataFrame | None = None) -> dict[str, pd.DataFrame]:
+    """Return the tables that explain a plan, by the names of a report's files."""
+    bought = plan.purchases
+    found = {
+        "purchases": bought.purchases,
+        "departures": bought.departures,
+        "rejected_offers": bought.rejected,
+        "left_out_offers": bought.left_out,
+        "limits": bought.binding,
+        "alternatives": bought.alternatives,
+        "verdicts": bought.verdicts,
+        "information": bought.information,
+        "branches": bought.branches,
+    }
+    return found if flips is None else found | {"flips": flips}
+
+
+def row_names(table: pd.DataFrame, name: str) -> pd.Series:
+    """Return what each row of a table is called in an id; a name that comes again carries its number.
+
+    Examples
+    --------
+    >>> limits = pd.DataFrame({"limit_id": ["quota"] * 3, "quarter": ["2027Q1", "2027Q1", "2027Q2"]})
+    >>> row_names(limits, "limits").tolist()
+    ['quota 2027Q1', 'quota 2027Q1 #2', 'quota 2027Q2']
+    """
+    if table.empty:
+        return pd.Series(dtype=object)
+    called = table[list(KEYS[name])].astype(str).agg(" ".join, axis=1)
+    again = called.groupby(called).cumcount()
+    return called + again.map(lambda count: f" #{count + 1}" if count else "")
+
+
+@dataclass
+class Words:
+    """Sentences under construction: what varies in them comes from `of`, which keeps where it stands."""
+
+    tables: Mapping[str, pd.DataFrame]
+    sentences: list[tuple[str, str]] = field(default_factory=list)
+    figures: list[tuple[int, str, str, Any, str, str]] = field(default_factory=list)
+
+    def table(self, name: str) -> pd.DataFrame:
+        """Return a table with the names of its rows as `row`; empty where the plan has none."""
+        found = self.tables.get(name, pd.DataFrame(columns=list(KEYS[name])))
+        return found.assign(row=row_names(found, name))
+
+    def of(self, table: str, row: Mapping[str, Any], column: str) -> str:
+        """Return a cell as a sentence shows it, an amount without its sign."""
+        value = row[column]
+        shown = _shown(column, value)
+        named = not isinstance(value, (int, float)) or isinstance(value, bool)
+        figure = "" if named else PART.join((table, str(row["row"]), column))
+        self.figures.append((len(self.sentences), figure, shown, value, table, column))
+        return shown
+
+    def say(self, about: str, text: str) -> None:
+        """End a sentence."""
+        self.sentences.append((about, text))
+
+    def done(self) -> Explained:
+        """Return the answer."""
+        sentences = pd.DataFrame(self.sentences, columns=["about", "words"])
+        figures = pd.DataFrame(self.figures, columns=["sentence", "figure", "shown", "value", "table", "column"])
+        return Explained(str(sentences["words"].iloc[0]), sentences, figures)
+
+
+def _shown(column: str, value: Any) -> str:
+    """Write a cell for a sentence."""
+    if isinstance(value, pd.Timestamp):
+        return f"{value:%Y-%m-%d}"
+    if isinstance(value, (str, bool)):
+        return str(value)
+    if column.endswith("usd_per_hour"):
+        return price(abs(value))
+    if column.endswith("usd") or "usd_per_unit" in column:
+        return money(abs(value))
+    if column.endswith("_share") or column == "probability":
+        return f"{100 * value:.3g} %"
+    return f"{value:,.6g}"
+
+
+def explain_plan(tables: Mapping[str, pd.DataFrame], question: Question, name: str = "") -> Explained:
+    """Answer a question about a plan from its own tables.
+
+    Parameters
+    ----------
+    tables
+        As `tables_to_explain` returns them, or as a report has them.
+    question
+        "why-not" (an offer, a contract, an accelerator or an alternative), "what-binds" or "wait" (what would make us wait).
+    name
+        What is asked about: an offer, a contract (renewals are called `renew CONTRACT`), an accelerator, or an alternative.
+
+    Returns
+    -------
+    Explained
+
+    Raises
+    ------
+    CapplanError
+        Where the plan's tables know nothing of that name; the nearest are named.
+    """
+    said = Words(tables)
+    if question == "what-binds":
+        _what_binds(said)
+    elif question == "wait":
+        _wait(said)
+    else:
+        _why_not(said, name)
+    return said.done()
+
+
+# --- why not --------------------------------------------------------------------------------------------------------------------------
+
+
+def _why_not(said: Words, name: str) -> None:
+    """Say what stands against an offer, a renewal or an alternative; or that it is taken."""
+    asked = name.strip()
+    parts = {table: said.table(table) for table in ("purchases", "rejected_offers", "left_out_offers")}
+    gone, others = said.table("departures"), said.table("alternatives")
+    known = pd.concat([part.reindex(columns=["offer_id", "accelerator"]) for part in parts.values()], ignore_index=True).dropna()
+    wanted, one = _named(asked, known)
+    for table, tell in (("purchases", _taken), ("rejected_offers", _not_taken), ("left_out_offers", _left_out)):
+        # of all offers of an accelerator, those that could be bought
+        if one or table != "left_out_offers" or not said.sentences:
+            for row in parts[table][parts[table]["offer_id"].isin(wanted)].head(SHOWN).to_dict("records"):
+                tell(said, row)
+    contracts = gone.get("contract_id", pd.Series(dtype=object))
+    for row in gone[(gone["offer_id"] == asked) | contracts.isin({asked, asked.removeprefix(RENEW)})].head(SHOWN).to_dict("records"):
+        _given_back(said, row)
+    for row in others[(others["name"] == asked) & (asked != "plan")].to_dict("records"):
+        _alternative(said, row)
+    if not said.sentences:
+        names = {*known["offer_id"], *known["accelerator"], *contracts, *others["name"]} - {"plan", ""}
+        names |= {each.removeprefix(RENEW) for each in known["offer_id"]}
+        raise CapplanError(f"the plan's tables know nothing of {asked[:80]!r}; {nearest(asked[:200], names)}")
+    rejected = parts["rejected_offers"]
+    if "why" in rejected and rejected.loc[rejected["offer_id"].isin(wanted), "why"].str.startswith(HELD).any():
+        _what_binds(said)
+
+
+def _named(asked: str, known: pd.DataFrame) -> tuple[set[str], bool]:
+    """Return the offers that somebody asks about, and whether that is one by its name.
+
+    Examples
+    --------
+    >>> known = pd.DataFrame({"offer_id": ["year", "renew old", "two"], "accelerator": ["H100", "H100", "B200"]})
+    >>> [sorted(_named(asked, known)[0]) for asked in ("two", "old", "h100s", "renew H100", "tpu")]
+    [['two'], ['renew old'], ['renew old', 'year'], ['renew old'], []]
+    """
+    names = set(known["offer_id"])
+    for name in (asked, f"{RENEW}{asked}"):
+        if name in names:
+            return {name}, True
+    renewals = asked.startswith(RENEW)
+    kind = asked.removeprefix(RENEW).casefold()
+    mine = known["accelerator"].str.casefold().map(lambda name: bool(name) and kind in (name, f"{name}s"))
+    return {name for name in known.loc[mine.astype(bool), "offer_id"] if name.startswith(RENEW) or not renewals}, False
+
+
+def _taken(said: Words, row: dict[str, Any]) -> None:
+    of = _cells(said, "purchases", row)
+    verb = "renews" if str(row["offer_id"]).startswith(RENEW) else "takes"
+    text = f"The plan {verb} {of('offer_id')} from {of('quarter')}: {of('accelerators')} accelerators, worth {of('usd')}, to be signed by"
+    said.say(str(row["offer_id"]), f"{text} {of('sign_by')}.")
+
+
+def _not_taken(said: Words, row: dict[str, Any]) -> None:
+    of = _cells(said, "rejected_offers", row)
+    text = f"{of('offer_id')} is not taken: offered at {of('usd_per_hour')} an hour for {of('quarter')}, it {_reason(row)}"
+    if row["reduced_cost_usd"] > 0:
+        text += f"; one lot of it would add {of('reduced_cost_usd')} to the plan's cost"
+    text += "."
+    if row["entry_usd_per_hour"] <= 0:
+        text += " It would not pay even for nothing."
+    elif row["entry_usd_per_hour"] < row["usd_per_hour"]:
+        text += f" It would begin to pay at {of('entry_usd_per_hour')}."
+    else:
+        text += " Its price is not what stands against it."
+    said.say(str(row["offer_id"]), text)
+
+
+def _reason(row: dict[str, Any]) -> str:
+    why = str(row["why"])
+    return f"is {why}" if why.startswith(HELD) else why
+
+
+def _left_out(said: Words, row: dict[str, Any]) -> None:
+    of = _cells(said, "left_out_offers", row)
+    said.say(str(row["offer_id"]), f"{of('offer_id')} cannot be signed for in the planned quarters: {of('words')}.")
+
+
+def _given_back(said: Words, row: dict[str, Any]) -> None:
+    of = _cells(said, "departures", row)
+    text = f"The plan gives back {of('machines')} machines of {of('contract_id')} on {of('day')} ({of('what')})"
+    said.say(str(row["offer_id"]), f"{text}: against keeping them that {_less(row['saves_usd'], 'saves', 'costs')} {of('saves_usd')}.")
+
+
+def _alternative(said: Words, row: dict[str, Any]) -> None:
+    of = _cells(said, "alternatives", row)
+    more = _less(row["regret_usd"], "more", "less")
+    said.say(str(row["name"]), f"{of('name')} ({of('meaning')}): {of('regret_usd')} {more} than the plan, risk-weighted.")
+
+
+def _cells(said: Words, table: str, row: dict[str, Any]) -> Any:
+    """Return what shows a cell of a row."""
+    return lambda column: said.of(table, row, column)
+
+
+def _less(value: float, above: str, below: str) -> str:
+    return above if value >= 0 else below
+
+
+# --- what binds, and what would make us wait ------------------------------------------------------------------------------------------
+
+
+def _what_binds(said: Words) -> None:
+    """Name the limits of which one more unit is worth something, the most first."""
+    limits = said.table("limits")
+    held = limits[limits["usd_per_unit"] > 0].sort_values("usd_per_unit", ascending=False, kind="stable") if len(limits) else limits
+    for row in held.head(SHOWN).to_dict("records"):
+        of = _cells(said, "limits", row)
+        text = f"{of('limit_id')} binds in {of('quarter')}: {of('used')} of {of('limit')} are used, and one more unit would save"
+        said.say(str(row["limit_id"]), f"{text} {of('usd_per_unit')}.")
+    if held.empty:
+        said.say("limits", "No limit holds the plan back: one more unit of none of them would save anything.")
+    elif len(held) > SHOWN:
+        said.say("limits", "The others that bind stand in the table of limits.")
+
+
+def _wait(said: Words) -> None:
+    """Say what signing now saves, which verdicts say wait, and at which values of an assumption the decision becomes another one."""
+    for row in said.table("information").query("name == 'waiting'").to_dict("records"):
+        of = _cells(said, "information", row)
+        said.say("waiting", f"{sentence(of('meaning'))}: {_less(row['usd'], '', '-')}{of('usd')}.")
+    for row in said.table("verdicts").to_dict("records"):
+        of = _cells(said, "verdicts", row)
+        text = f"{of('offer_id')} from {of('quarter')}: {of('verdict')}"
+        if abs(row["saves_usd"]) == float("inf"):
+            said.say(str(row["offer_id"]), f"{text}, since without it no plan keeps all limits.")
+            continue
+        verb = _less(row["saves_usd"], "saves", "costs")
+        low, high = (f"{_less(row[side], '', '-')}{of(side)}" for side in ("saves_low_usd", "saves_high_usd"))
+        said.say(str(row["offer_id"]), f"{text}; signing now {verb} {of('saves_usd')} against waiting ({low} to {high}).")
+    flips = said.table("flips")
+    for row in flips.to_dict("records"):
+        of = _cells(said, "flips", row)
+        sides = [f"{side.removeprefix('flips_')} {of(side)}" for side in ("flips_below", "flips_above") if pd.notna(row[side])]
+        if sides:
+            text = f"The decision is another one where {of('assumption')}, now {of('now')}, is {' or '.join(sides)}"
+            said.say(str(row["assumption"]), f"{text}: {of('then')}.")
+    if "flips" not in said.tables:
+        said.say("flips", "At which values of an assumption the decision flips was not searched (flip_search).")
+    elif not flips[["flips_below", "flips_above"]].notna().any(axis=None):
+        said.say("flips", "No assumption flips the decision within the range that was searched.")
+    for row in said.table("branches").query("branch != 'now'").head(SHOWN).to_dict("records"):
+        of = _cells(said, "branches", row)
+        demand = f"Where demand up to the review is {of('demand_share')} of its mean (a chance of {of('probability')})"
+        said.say(f"branch {row['branch']}", f"{demand}, {of('accelerators')} accelerators of {of('offer_id')} follow from {of('quarter')}.")
+    if not said.sentences:
+        said.say("waiting", "Nothing is due before the next review, so there is nothing to wait for.")
