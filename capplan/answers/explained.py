@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from capplan.answers.finished_plan import Plan
-from capplan.errors import CapplanError, nearest, sentence
+from capplan.errors import CapplanError, nearest
 from capplan.text import money, price
 
 Question = Literal["why-not", "what-binds", "wait"]
@@ -288,7 +288,7 @@ def _wait(said: Words) -> None:
     """Say what signing now saves, which verdicts say wait, and at which values of an assumption the decision becomes another one."""
     for row in said.table("information").query("name == 'waiting'").to_dict("records"):
         of = _cells(said, "information", row)
-        said.say("waiting", f"{sentence(of('meaning'))}: {_less(row['usd'], '', '-')}{of('usd')}.")
+        said.say("waiting", f"Waiting ({of('meaning')}): {_less(row['usd'], '', '-')}{of('usd')}.")
     for row in said.table("verdicts").to_dict("records"):
         of = _cells(said, "verdicts", row)
         text = f"{of('offer_id')} from {of('quarter')}: {of('verdict')}"
