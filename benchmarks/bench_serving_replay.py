@@ -14,7 +14,8 @@ import pytest
 
 from capplan.book.assumptions.serving import ServingAssumptions
 from capplan.questions.serving import autoscale
-from capplan.questions.serving import fleet_simulation as simulation
+from capplan.questions.serving.service_traffic import drawn_services
+from tests.cases import queues
 
 RATE, SECONDS, SERVICE, SERVERS = 40.0, 2 * 3600, 10.0, 420
 
@@ -23,7 +24,7 @@ def trace() -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(7)
     arrivals = np.cumsum(rng.exponential(1 / RATE, int(RATE * SECONDS * 1.1)))
     arrivals = arrivals[arrivals < SECONDS]
-    return arrivals, simulation.drawn_services(SERVICE, 1.0, len(arrivals), rng)
+    return arrivals, drawn_services(SERVICE, 1.0, len(arrivals), rng)
 
 
 def with_simpy(arrivals: np.ndarray, services: np.ndarray) -> np.ndarray:
@@ -56,7 +57,7 @@ def ours(arrivals: np.ndarray, services: np.ndarray) -> autoscale.Replay:
 
 @pytest.mark.benchmark(group="replay of 288,000 requests")
 @pytest.mark.parametrize(
-    "peer", [with_simpy, lambda arrivals, services: simulation.waits_of(arrivals, services, SERVERS)], ids=["simpy", "heap"]
+    "peer", [with_simpy, lambda arrivals, services: queues.waits_of(arrivals, services, SERVERS)], ids=["simpy", "heap"]
 )
 def test_replay(benchmark, peer):
     arrivals, services = trace()

@@ -53,36 +53,6 @@ def completed(frame: pd.DataFrame, table: str) -> pd.DataFrame:
     return pd.DataFrame(columns, index=result.index)
 
 
-def break_even_utilisation(discount_share: float) -> float:
-    r"""Say from which utilisation on a commitment is cheaper than paying by the hour.
-
-    .. math:: u^* = \frac{p_\text{committed}}{p_\text{on demand}} = 1 - d
-
-    Parameters
-    ----------
-    discount_share : d
-        Discount of the committed price on the price by the hour, 0 to 1.
-
-    Returns
-    -------
-    float
-        Share of the hours in which the commitment must be used.
-
-    Raises
-    ------
-    CapplanError
-        If the discount is not between 0 and 1.
-
-    Examples
-    --------
-    >>> break_even_utilisation(0.25)
-    0.75
-    """
-    if not 0 <= discount_share <= 1:
-        raise CapplanError(f"discount_share = {discount_share!r}: a discount lies between 0 and 1; write 25 % as 0.25")
-    return 1 - discount_share
-
-
 def annuity_years(years: float | np.ndarray, rate_per_year: float) -> float | np.ndarray:
     r"""Present value of one dollar a year, paid evenly over some years.
 
@@ -143,7 +113,8 @@ def price_hours(
         interruptions_per_hour (of one machine),
         on_demand_usd_per_accelerator_hour
         (the cheapest of the same accelerator and geography; empty where there is none), break_even_share (utilisation from which the
-        offer beats it), negotiated, quoted (a supplier holds the price still, of a contract or a machine), stale.
+        offer beats it: its price over that on demand), negotiated, quoted (a supplier holds the price still, of a contract or a machine),
+        stale.
 
     Raises
     ------
@@ -152,8 +123,7 @@ def price_hours(
 
     Source
     ------
-    FinOps Foundation, FOCUS specification, appendix on commitment discounts (billed and effective cost); break-even as
-    `break_even_utilisation`.
+    FinOps Foundation, FOCUS specification, appendix on commitment discounts (billed and effective cost).
     """
     table = completed(offers, "offers")
     machines = completed(skus, "skus").set_index("sku")

@@ -45,7 +45,6 @@ WIDE = frozenset(
         "questions/serving/autoscale.py:replay_trace",
         "questions/serving/hosted.py:host_service",
         "questions/serving/plan_serving.py:plan_serving",
-        "questions/serving/queueing.py:servers_for",
         "questions/serving/replay_kernel.py:replay_steps",
         "questions/serving/size_fleet.py:fleet_of",
         "questions/serving/size_fleet.py:size_fleet",

@@ -8,7 +8,7 @@ import pytest
 
 from capplan.book.scenario import PricingAssumptions
 from capplan.errors import CapplanError
-from capplan.questions.pricing import annuity_years, break_even_utilisation, price_hours
+from capplan.questions.pricing import annuity_years, price_hours
 from tests.conftest import reference_file
 
 A = PricingAssumptions(discount_rate_per_year=0.0, as_of="2027-01-01")
@@ -34,12 +34,14 @@ def priced(*rows: dict[str, object], a: PricingAssumptions = A) -> pd.DataFrame:
     return price_hours(SKUS, pd.DataFrame(list(rows)), a).set_index("offer_id")
 
 
-@pytest.mark.parametrize(
-    ("discount", "expected"),
-    [(0.25, 0.75), (0.37, 0.63), (0.40, 0.6), (0.55, 0.44999999999999996), (0.57, 0.43000000000000005), (0.60, 0.4), (0.72, 0.28)],
-)
-def test_break_even_is_one_minus_the_discount(discount: float, expected: float) -> None:
-    assert break_even_utilisation(discount) == expected
+def break_even(discount: float) -> float:
+    """Where an offer at this discount on the price on demand breaks even."""
+    return priced(offer("od", "on_demand", 4.0), offer("r", "reserved_1y", 4.0 * (1 - discount))).loc["r", "break_even_share"]
+
+
+@pytest.mark.parametrize("discount", [0.25, 0.37, 0.40, 0.55, 0.57, 0.60, 0.72])
+def test_break_even_is_one_minus_the_discount(discount: float) -> None:
+    assert break_even(discount) == pytest.approx(1 - discount, rel=1e-12)
 
 
 def test_break_even_rows_of_the_published_table() -> None:
@@ -47,13 +49,12 @@ def test_break_even_rows_of_the_published_table() -> None:
     rows = table[table["id"].str.match(r"be_\d+")]
     assert len(rows) == 7
     for row in rows.itertuples():
-        assert break_even_utilisation(float(row.inputs.split()[-1])) == float(row.value)
+        assert break_even(float(row.inputs.split()[-1])) == pytest.approx(float(row.value), rel=1e-12)
 
 
 def test_break_even_of_an_offer_is_its_price_over_on_demand() -> None:
-    table = priced(offer("od", "on_demand", 4.0), offer("r", "reserved_1y", 3.0))
-    assert table.loc["r", "break_even_share"] == break_even_utilisation(0.25)
-    assert np.isnan(table.loc["od", "break_even_share"])
+    assert break_even(0.25) == 0.75
+    assert np.isnan(priced(offer("od", "on_demand", 4.0)).loc["od", "break_even_share"])
 
 
 @pytest.mark.parametrize(("share", "upfront", "hourly"), [(1.0, 8760.0, 0.0), (0.5, 4380.0, 0.5), (0.0, 0.0, 1.0)])

@@ -8,9 +8,10 @@ import pytest
 
 from capplan.book.assumptions.serving import ServingAssumptions
 from capplan.errors import CapplanError
-from capplan.questions.serving import autoscale, queueing
-from capplan.questions.serving import fleet_simulation as simulation
+from capplan.questions.serving import autoscale
 from capplan.questions.serving import service_traffic as traffic
+from capplan.questions.serving.staffing import late_shares
+from tests.cases import queues
 from tests.cases.closed_forms import poisson_arrivals
 from tests.conftest import reference_file
 
@@ -25,7 +26,12 @@ def poisson(rate, seconds, mean, seed=1, cv2=1.0):
     rng = np.random.default_rng(seed)
     arrivals = poisson_arrivals(rate, int(rate * seconds * 1.2), rng)
     arrivals = arrivals[arrivals < seconds]
-    return arrivals, simulation.drawn_services(mean, cv2, len(arrivals), rng)
+    return arrivals, traffic.drawn_services(mean, cv2, len(arrivals), rng)
+
+
+def late(load, slots, service_seconds, allowed, service_cv2=1.0):
+    """Share that waits longer than is allowed, by the formula the fleet is sized with; arrivals know nothing of each other."""
+    return float(late_shares(np.array([load]), np.array([float(slots)]), service_seconds, allowed, 1.0, service_cv2)[0])
 
 
 def fixed(arrivals, services, slots, replicas, hours, allowed=1.0, a=A, **more):
@@ -40,7 +46,7 @@ def drawn(burst=3.0, a=A, minutes=30):
 @pytest.mark.parametrize(("slots", "replicas", "cv2"), [(1, 20, 1.0), (5, 4, 1.0), (4, 5, 0.0), (10, 2, 3.0)])
 def test_steps_equal_the_queue_event_by_event(slots, replicas, cv2):
     arrivals, services = poisson(17.0, 2 * 3600, 1.0, cv2=cv2)
-    exact = simulation.waits_of(arrivals, services, slots * replicas)
+    exact = queues.waits_of(arrivals, services, slots * replicas)
     found = fixed(arrivals, services, slots, replicas, 2, allowed=0.5)
     assert found.slo_share == pytest.approx((exact <= 0.5).mean(), abs=0.004)
     assert found.hours["wait_p95_seconds"].max() == pytest.approx(
@@ -51,7 +57,7 @@ def test_steps_equal_the_queue_event_by_event(slots, replicas, cv2):
 
 def test_replay_agrees_with_erlang_inside_its_band():
     shares = [fixed(*poisson(17.0, 3 * 3600, 1.0, seed), 20, 1, 3, allowed=0.5).slo_share for seed in range(8)]
-    expected = 1 - queueing.wait_above(0.5, 17.0, 20, 1.0)
+    expected = 1 - late(17.0, 20, 1.0, 0.5)
     band = 2.365 * np.std(shares, ddof=1) / np.sqrt(len(shares))
     assert abs(np.mean(shares) - expected) <= band
 
@@ -63,14 +69,14 @@ def test_formula_holds_until_arrivals_are_bursty():
     services = 0.2 + 1e-4 * trace["ContextTokens"].to_numpy() + 0.02 * trace["GeneratedTokens"].to_numpy()
     load = services.sum() / arrivals[-1]
     for slots in (6, 8, 12):
-        promised = 1 - queueing.wait_above(1.0, load, slots, services.mean(), 1.0, services.var() / services.mean() ** 2)
+        promised = 1 - late(load, slots, services.mean(), 1.0, services.var() / services.mean() ** 2)
         kept = fixed(arrivals, services, slots, 1, 1, allowed=1.0).slo_share
         assert promised > 0.9
         assert kept < promised - 0.2
     # the same requests, spread evenly, keep what the formula promises
     even = np.sort(np.random.default_rng(5).uniform(0, 3500, len(arrivals)))
     for slots in (6, 8):
-        promised = 1 - queueing.wait_above(1.0, services.sum() / 3500, slots, services.mean(), 1.0, services.var() / services.mean() ** 2)
+        promised = 1 - late(services.sum() / 3500, slots, services.mean(), 1.0, services.var() / services.mean() ** 2)
         assert fixed(even, services, slots, 1, 1, allowed=1.0).slo_share == pytest.approx(promised, abs=0.02)
 
 
@@ -173,7 +179,8 @@ def test_rates_keep_the_total_of_each_hour_and_arrivals_their_burstiness():
     for cv2 in (0.0, 1.0, 4.0):
         arrivals = traffic.drawn_arrivals(flat, cv2, np.random.default_rng(2))
         assert len(arrivals) == pytest.approx(360_000, rel=0.01)
-        assert queueing.burstiness(np.diff(arrivals)) == pytest.approx(cv2, rel=0.05, abs=1e-6)
+        gaps = np.diff(arrivals)
+        assert gaps.var() / gaps.mean() ** 2 == pytest.approx(cv2, rel=0.05, abs=1e-6)
     assert len(traffic.drawn_arrivals(np.zeros(60), 1.0, np.random.default_rng(2))) == 0
 
 

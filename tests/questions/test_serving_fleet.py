@@ -12,9 +12,10 @@ from capplan.book.assumptions.serving import ServingAssumptions
 from capplan.book.reader import empty_table
 from capplan.errors import CapplanError
 from capplan.questions.serving import operating_points as points
-from capplan.questions.serving import queueing, size_fleet, staffing
 from capplan.questions.serving import service_traffic as traffic
+from capplan.questions.serving import size_fleet, staffing
 from capplan.questions.serving.size_fleet import staff_fleet, unit_costs
+from tests.cases import queues
 from tests.cases.closed_forms import square_root_servers
 from tests.cases.serving_cases import silicon_runs
 from tests.conftest import reference_file
@@ -86,17 +87,22 @@ def test_mlperf_latency_identity(system):
 
 
 def test_point_is_the_best_of_all_that_meet_the_target():
-    assert staffing.choose_point(POINTS, 500, 2.0, 0.05)["concurrency"] == 128
-    tight = staffing.choose_point(POINTS, 500, 2.0, 0.02)
+    busy = [np.array([1e6])]
+
+    def best(token_seconds: float) -> pd.Series:
+        part = staffing.feasible_points(POINTS, 500, 2.0, token_seconds)
+        return part.iloc[staffing.cheapest_point(part, busy, 2.0, A)[0]]
+
+    tight, loose = best(0.02), best(0.05)
+    assert loose["concurrency"] == 128
     assert (tight["concurrency"], tight["accelerators"]) == (32, 4)
-    loose = staffing.choose_point(POINTS, 500, 2.0, 0.05)
     assert tight["requests_per_accelerator_hour"] <= loose["requests_per_accelerator_hour"]
 
 
 @pytest.mark.parametrize(("targets", "part"), [((0.1, 0.05), "first token"), ((2.0, 0.01), "output token"), ((0.3, 0.011), "output token")])
 def test_unmet_target_says_which_part_breaks(targets, part):
     with pytest.raises(CapplanError, match=part):
-        staffing.choose_point(POINTS, 500, *targets)
+        staffing.feasible_points(POINTS, 500, *targets)
 
 
 @settings(max_examples=40, deadline=None)
@@ -160,7 +166,7 @@ def test_whole_answer_by_hand():
     assert list(table.columns[:6]) == ["hour", "requests", "replicas", "accelerators", "slo_share", "basis"]
     # 64 at once on 4 accelerators serve most: held for 0.6 + 499 x 0.03 = 15.57 s, 36,000 an hour are 155.7 busy slots
     load = 10 * 15.57
-    slots = queueing.servers_for(
+    slots = queues.servers_for(
         load, 15.57, 2.0 - 0.6 * points._quantile(np.array([points.spread_of(1.9)]), 0.95)[0], 0.95, highest_utilisation=0.85, step=64
     )
     assert table["replicas"].tolist() == [0, slots // 64 + 1]
@@ -174,7 +180,7 @@ def test_many_hours_at_once_equal_one_by_one():
     loads = np.exp(rng.uniform(np.log(0.01), np.log(2000), 60))
     for share, allowed, step in ((0.95, 1.5, 32), (0.99, 0.0, 1), (0.5, 30.0, 7)):
         stated = {"arrival_cv2": 2.0, "service_cv2": 0.8, "highest_utilisation": 0.85, "step": step}
-        one_by_one = [queueing.servers_for(load, 30.0, allowed, share, **stated) for load in loads]
+        one_by_one = [queues.servers_for(load, 30.0, allowed, share, **stated) for load in loads]
         assert staffing.fewest_servers(loads, 30.0, allowed, share, **stated).tolist() == one_by_one
 
 
@@ -317,7 +323,7 @@ def test_a_fleet_on_published_measurements_is_that_of_brute_force():
     for row in runs[(runs["input_tokens"] == 8192) & (runs["output_tokens"] == 1024)].itertuples():
         if row.first_token_seconds * first_high < 4.0 and row.token_seconds * token_high <= 0.06:
             held = row.first_token_seconds + 1023 * row.token_seconds
-            slots = queueing.servers_for(
+            slots = queues.servers_for(
                 150_000 * 1.12 / 3600 * held,
                 held,
                 4.0 - row.first_token_seconds * first_high,

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capplan.errors import CapplanError
-from capplan.questions.serving import latency, queueing
+from capplan.questions.serving import latency
 from capplan.questions.serving.latency import NO_WAIT, NOTHING, Machine, Phase, Wait
+from tests.cases import queues
 
 WAY = [("network", 0.04, 0.09), ("retrieval", 0.15, 0.4), ("guardrails", 0.05, 0.12)]
 PARTS = pd.DataFrame([{"surface": "window", "part": part, "median_seconds": median, "p95_seconds": high} for part, median, high in WAY])
@@ -34,7 +35,7 @@ def test_one_part_is_its_own_quantile():
 def test_the_wait_alone_is_erlangs():
     wait = Wait.of_queue(17.0, 20, 2.0, 1.0, 1.0)
     found = latency.surface_time([], wait, Machine(Phase(0.3), NOTHING), 0.95).seconds
-    assert found - 0.3 == pytest.approx(queueing.wait_quantile(0.95, 17.0, 20, 2.0), rel=2e-3)
+    assert found - 0.3 == pytest.approx(queues.wait_quantile(0.95, 17.0, 20, 2.0), rel=2e-3)
     assert latency.surface_time([], wait, Machine(NOTHING, NOTHING), 0.5).seconds == pytest.approx(0.0, abs=2e-3)
 
 

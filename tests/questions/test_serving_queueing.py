@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from capplan.book.book import reference_tables
 from capplan.errors import CapplanError
-from capplan.questions.serving import fleet_simulation as simulation
-from capplan.questions.serving import memory, queueing
+from capplan.questions.serving import memory, queueing, staffing
+from capplan.questions.serving.service_traffic import drawn_services
+from tests.cases import queues
 from tests.cases.closed_forms import halfin_whitt_delay, poisson_arrivals, square_root_servers
 from tests.conftest import reference_file
 
@@ -39,10 +40,10 @@ def test_erlang_c_equals_its_defining_sum():
 
 def test_published_call_centre():
     load = 100 / 1800 * 180
-    assert queueing.servers_for(load, 180, 20, 0.8, highest_utilisation=0.85) == 14
-    assert 1 - queueing.wait_above(20, load, 14, 180) == pytest.approx(0.8883500191794669, abs=1e-12)
-    assert 1 - queueing.wait_above(20, load, 13, 180) == pytest.approx(0.7955947884177831, abs=1e-12)
-    assert queueing.mean_wait(load, 14, 180) == pytest.approx(7.8359, abs=1e-4)
+    assert staffing.fewest_servers(np.array([load]), 180, 20, 0.8, highest_utilisation=0.85).tolist() == [14]
+    kept = 1 - staffing.late_shares(np.full(2, load), np.array([14.0, 13.0]), 180, 20)
+    assert kept == pytest.approx([0.8883500191794669, 0.7955947884177831], abs=1e-12)
+    assert queues.mean_wait(load, 14, 180) == pytest.approx(7.8359, abs=1e-4)
 
 
 def test_square_root_rule_and_its_limit():
@@ -54,38 +55,38 @@ def test_square_root_rule_and_its_limit():
 
 
 def test_burstiness_corrections():
-    assert queueing.mean_wait(4, 5, 1, 1, 0.25) == pytest.approx(0.3463203463203465, abs=1e-12)
-    assert queueing.mean_wait(9, 10, 1, 0.5, 2) == pytest.approx(0.8359144051346215, abs=1e-12)
+    assert queues.mean_wait(4, 5, 1, 1, 0.25) == pytest.approx(0.3463203463203465, abs=1e-12)
+    assert queues.mean_wait(9, 10, 1, 0.5, 2) == pytest.approx(0.8359144051346215, abs=1e-12)
     # one server: Kingman's approximation, rho / (1 - rho) (ca2 + cs2) / 2
-    assert queueing.mean_wait(0.8, 1, 1, 1, 0) == pytest.approx(2.0)
-    assert queueing.mean_wait(0.9, 1, 1, 0.5, 1.5) == pytest.approx(9.0)
+    assert queues.mean_wait(0.8, 1, 1, 1, 0) == pytest.approx(2.0)
+    assert queues.mean_wait(0.9, 1, 1, 0.5, 1.5) == pytest.approx(9.0)
     # the published table states coefficients of variation, not their squares
-    assert queueing.mean_wait(0.9, 1, 1, 0.5**2, 1.5**2) == pytest.approx(11.25)
+    assert queues.mean_wait(0.9, 1, 1, 0.5**2, 1.5**2) == pytest.approx(11.25)
 
 
 def test_quantile_inverts_the_tail():
-    wait = queueing.wait_quantile(0.95, 20, 24, 3.0, 1.5, 0.7)
-    assert queueing.wait_above(wait, 20, 24, 3.0, 1.5, 0.7) == pytest.approx(0.05, rel=1e-12)
+    wait = queues.wait_quantile(0.95, 20, 24, 3.0, 1.5, 0.7)
+    assert staffing.late_shares(np.array([20.0]), np.array([24.0]), 3.0, wait, 1.5, 0.7) == pytest.approx([0.05], rel=1e-12)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.floats(0.01, 400), st.floats(1.0, 1.5), st.floats(0.0, 5.0), st.integers(1, 40))
 def test_more_traffic_or_a_tighter_target_never_needs_fewer(load, more, allowed, step):
-    need = queueing.servers_for(load, 2.0, allowed, 0.95, step=step)
-    assert queueing.servers_for(load * more, 2.0, allowed, 0.95, step=step) >= need
-    assert queueing.servers_for(load, 2.0, allowed / 2, 0.95, step=step) >= need
+    need, busier = staffing.fewest_servers(np.array([load, load * more]), 2.0, allowed, 0.95, step=step)
+    assert busier >= need
+    assert staffing.fewest_servers(np.array([load]), 2.0, allowed / 2, 0.95, step=step) >= need
     assert need % step == 0
-    assert queueing.wait_quantile(0.95, load, need, 2.0) <= allowed
+    assert queues.wait_quantile(0.95, load, need, 2.0) <= allowed
 
 
 @pytest.mark.parametrize(("load", "servers", "cv2"), [(4.0, 5, 1.0), (17.0, 20, 1.0), (0.8, 1, 0.0), (0.7, 1, 2.0)])
 def test_simulation_agrees_with_the_formula(load, servers, cv2):
     rng = np.random.default_rng(11)
     count = 300_000
-    found = simulation.simulate_queue(poisson_arrivals(load, count, rng), simulation.drawn_services(1.0, cv2, count, rng), servers)
+    found = queues.simulate_queue(poisson_arrivals(load, count, rng), drawn_services(1.0, cv2, count, rng), servers)
     # exact for M/M/c and for one server (Pollaczek-Khinchine)
-    assert found.low_seconds <= queueing.mean_wait(load, servers, 1.0, 1.0, cv2) <= found.high_seconds
-    assert found.waiting_low <= queueing.erlang_c(load, servers) <= found.waiting_high
+    assert found.mean[1] <= queues.mean_wait(load, servers, 1.0, 1.0, cv2) <= found.mean[2]
+    assert found.waiting[1] <= queueing.erlang_c(load, servers) <= found.waiting[2]
 
 
 @pytest.mark.parametrize(
@@ -95,11 +96,11 @@ def test_simulation_agrees_with_the_formula(load, servers, cv2):
 def test_bursts_wait_as_the_simulation_says(load, servers, arrival_cv2, service_cv2):
     rng, count = np.random.default_rng(5), 400_000
     arrivals = np.cumsum(rng.gamma(1 / arrival_cv2, arrival_cv2 / load, count))
-    found = simulation.simulate_queue(arrivals, simulation.drawn_services(1.0, service_cv2, count, rng), servers)
+    found = queues.simulate_queue(arrivals, drawn_services(1.0, service_cv2, count, rng), servers)
     spread = (arrival_cv2, service_cv2)
     # approximations: within a tenth where Erlang's C alone is off by up to two thirds
-    assert queueing.waiting_share(load, servers, *spread) == pytest.approx(found.waiting_share, rel=0.12)
-    assert queueing.wait_quantile(0.95, load, servers, 1.0, *spread) == pytest.approx(found.quantile(0.95), rel=0.15, abs=0.02)
+    assert queueing.waiting_share(load, servers, *spread) == pytest.approx(found.waiting[0], rel=0.12)
+    assert queues.wait_quantile(0.95, load, servers, 1.0, *spread) == pytest.approx(np.quantile(found.seconds, 0.95), rel=0.15, abs=0.02)
 
 
 def test_peakedness_of_known_services():
@@ -116,11 +117,11 @@ def test_formulas_fail_on_bursty_real_arrivals():
     arrivals = (pd.to_datetime(trace["TIMESTAMP"]) - pd.to_datetime(trace["TIMESTAMP"]).iloc[0]).dt.total_seconds().to_numpy()
     services = 0.2 + 1e-4 * trace["ContextTokens"].to_numpy() + 0.02 * trace["GeneratedTokens"].to_numpy()
     sizes, mean = (4, 6, 8, 12), services.mean()
-    waits = [simulation.simulate_queue(arrivals, services, size, warm_up_share=0.0).mean_seconds for size in sizes]
+    waits = [queues.simulate_queue(arrivals, services, size, warm_up_share=0.0).mean[0] for size in sizes]
     assert waits == sorted(waits, reverse=True)
     # minutes of silence and of bursts: Poisson formulas promise far less waiting than there is
     load, spread = mean / np.diff(arrivals).mean(), services.var() / mean**2
-    assert all(wait > 5 * queueing.mean_wait(load, size, mean, 1.0, spread) for wait, size in zip(waits, sizes, strict=True))
+    assert all(wait > 5 * queues.mean_wait(load, size, mean, 1.0, spread) for wait, size in zip(waits, sizes, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -157,9 +158,11 @@ def test_bad_input_says_what_to_do():
             memory.model_of(tables["models"], "Llama-3.1-405B"), accelerator, 4000, precision="bf16", most_accelerators=8
         )
     with pytest.raises(CapplanError, match=r"0\.95"):
-        queueing.servers_for(10, 1, 1, 95)
+        staffing.fewest_servers(np.array([10.0]), 1, 1, 95)
     with pytest.raises(CapplanError, match="nothing is left"):
-        queueing.servers_for(10, 1, -0.1, 0.95)
+        staffing.fewest_servers(np.array([10.0]), 1, -0.1, 0.95)
     with pytest.raises(CapplanError, match=r"10 % is 0\.1"):
         memory.replica_memory(memory.model_of(tables["models"], "Llama-3.1-8B"), 80, 1, 1000, reserve_share=10)
-    assert queueing.servers_for(0, 1, 1, 0.95) == 0
+    assert staffing.fewest_servers(np.array([0.0]), 1, 1, 0.95).tolist() == [0]
+    with pytest.raises(CapplanError, match="a load of -1 erlangs"):
+        staffing.fewest_servers(np.array([-1.0]), 1, 1, 0.95)

@@ -11,8 +11,7 @@ import pandas as pd
 from capplan.book.assumptions.serving import ServingAssumptions
 from capplan.errors import CapplanError
 from capplan.questions.serving import replay_kernel
-from capplan.questions.serving.fleet_simulation import drawn_services
-from capplan.questions.serving.service_traffic import SECONDS_PER_HOUR, drawn_arrivals
+from capplan.questions.serving.service_traffic import SECONDS_PER_HOUR, drawn_arrivals, drawn_services
 from capplan.questions.serving.staffing import allowed_wait, held_seconds
 
 #: A step is this part of the mean service, within bounds, so that rounding ends to steps changes nothing that is shown.

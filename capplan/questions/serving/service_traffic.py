@@ -125,3 +125,10 @@ def drawn_arrivals(rates_per_second: np.ndarray, arrival_cv2: float, rng: np.ran
     # The last minute that begins with this count or less is one with traffic, so its rate can be divided by.
     starts = np.searchsorted(grown, inner, side="right") - 1
     return starts * 60.0 + (inner - grown[starts]) / rates_per_second[starts]
+
+
+def drawn_services(mean_seconds: float, cv2: float, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw service times: constant (cv2 = 0) or gamma with this squared coefficient of variation (1 = exponential)."""
+    if cv2 == 0:
+        return np.full(count, mean_seconds)
+    return rng.gamma(1 / cv2, mean_seconds * cv2, count)

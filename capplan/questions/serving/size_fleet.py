@@ -68,7 +68,7 @@ def staff_fleet(traffic: pd.DataFrame, point: pd.Series, output_tokens: float, f
     traffic : \lambda
         hour (any label), requests (in the hour).
     point : c
-        Operating point from `choose_point`; c is its concurrency, h the time a request holds a slot.
+        Operating point, a row of `feasible_points`; c is its concurrency, h the time a request holds a slot.
     output_tokens
         Mean output tokens of a request.
     first_token_seconds

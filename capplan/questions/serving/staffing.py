@@ -67,12 +67,6 @@ def feasible_points(points: pd.DataFrame, output_tokens: float, first_token_seco
     return part
 
 
-def choose_point(points: pd.DataFrame, output_tokens: float, first_token_seconds: float, token_seconds: float) -> pd.Series:
-    """Choose the operating point that serves most requests an accelerator-hour within both latency targets (see `feasible_points`)."""
-    part = feasible_points(points, output_tokens, first_token_seconds, token_seconds)
-    return part.sort_values(["requests_per_accelerator_hour", "accelerators"], ascending=[False, True], kind="stable").iloc[0]
-
-
 def cheapest_point(
     points: pd.DataFrame,
     traffics: Sequence[np.ndarray],
@@ -210,7 +204,7 @@ def fewest_servers(
     highest_utilisation: float = 1.0,
     step: int = 1,
 ) -> np.ndarray:
-    """Say how many servers each of many loads needs: `servers_for` for all hours of a traffic at once.
+    """Say how many servers keep the wait of a share of requests within what is allowed, for all hours of a traffic at once.
 
     The blocking probability is that of the Poisson distribution, ``B = P(N = c) / P(N <= c)``, continued to real c.
 
@@ -218,18 +212,26 @@ def fewest_servers(
     ----------
     loads
         Offered loads, erlangs.
-    service_seconds, allowed_seconds, share, arrival_cv2, service_cv2, highest_utilisation, step
-        As in `servers_for`.
+    service_seconds
+        Mean time of service.
+    allowed_seconds, share
+        Longest wait that is allowed, and the share of requests that must wait no longer, 0 to 1.
+    arrival_cv2, service_cv2
+        Squared coefficients of variation of arrivals and service.
+    highest_utilisation
+        Servers are added until no more than this share of them is busy on average.
+    step
+        Servers come in packs of this size (slots of one replica).
 
     Returns
     -------
     ndarray of int
-        The fewest servers for each load, multiples of `step`.
+        The fewest servers for each load, multiples of `step`; 0 without load.
 
     Raises
     ------
     CapplanError
-        As `servers_for`.
+        If a load is negative, a share is no share, or the wait allowed is negative.
 
     Examples
     --------
@@ -268,7 +270,21 @@ def late_shares(
     arrival_cv2: float = 1.0,
     service_cv2: float = 1.0,
 ) -> np.ndarray:
-    """Say which share of requests waits longer than is allowed, for many loads and numbers of servers at once (`wait_above`)."""
+    r"""Say which share of requests waits longer than is allowed, for many loads and numbers of servers at once.
+
+    .. math:: P(W > t) = C \exp\left(-\frac{(c-a)\,t}{s\,(c_a^2+c_s^2)/2}\right)
+
+    Exact for M/M/c; otherwise C is `waiting_share`, and those that wait do so as Allen and Cunneen stretch it.
+
+    Source
+    ------
+    A. O. Allen, Probability, Statistics, and Queueing Theory (1990): the Allen-Cunneen approximation.
+
+    Examples
+    --------
+    >>> round(1 - float(late_shares(np.array([10.0]), np.array([14.0]), 180, 20)[0]), 9)
+    0.888350019
+    """
     from scipy.special import gammaincc, gammaln
 
     burst, peak = spread_factor(arrival_cv2, service_cv2), peakedness(arrival_cv2, service_cv2)
