@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from capplan.errors import CapplanError
 #: Columns of planned spend and of planned work, as reports write them.
 SPEND_COLUMNS = ("month", "provider", "accelerator", "contract_id", "workload", "kind", "hours", "amount", "amount_at_plan_rates")
 WORK_COLUMNS = ("workload", "class", "region", "month", "expected", "low", "high")
+SIGNED_COLUMNS = ("offer_id", "quarter", "machines", "starts")
 TEXTS = ("provider", "accelerator", "contract_id", "workload", "kind", "class", "region")
 
 
@@ -34,6 +35,10 @@ class AcceptedPlan:
         See SPEND_COLUMNS and WORK_COLUMNS.
     folder
         Where it lies.
+    parameters, digests
+        Assumptions it was made under, and digests of the tables it was made of.
+    signed
+        What it signs before its next review: offer_id, quarter, machines, starts.
     """
 
     book: str
@@ -43,6 +48,9 @@ class AcceptedPlan:
     spend: pd.DataFrame
     work: pd.DataFrame
     folder: Path
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
+    signed: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(SIGNED_COLUMNS)))
 
 
 def find_accepted(book: str, folders: Sequence[Path]) -> AcceptedPlan:
@@ -88,7 +96,22 @@ def read_accepted(folder: Path) -> AcceptedPlan:
         _table(folder, "planned_spend", SPEND_COLUMNS),
         _table(folder, "planned_work", WORK_COLUMNS),
         folder,
+        dict(record["parameters"]),
+        {str(name): str(each) for name, each in dict(record.get("digests") or {}).items()},
+        _signed(folder),
     )
+
+
+def _signed(folder: Path) -> pd.DataFrame:
+    """Read what a plan signs; nothing where its decisions were not kept."""
+    path = next((place for place in (folder / "decisions.csv", folder / "tables" / "decisions.csv") if place.is_file()), None)
+    table = pd.DataFrame(columns=["firm", *SIGNED_COLUMNS])
+    if path is not None:
+        try:
+            table = pd.read_csv(path, parse_dates=["starts"]).reindex(columns=table.columns)
+        except (OSError, ValueError, UnicodeDecodeError) as error:
+            raise CapplanError(f"{path} cannot be read: {error}") from error
+    return table[table["firm"].astype(str) == "True"].reset_index(drop=True)[list(SIGNED_COLUMNS)]
 
 
 def _table(folder: Path, name: str, columns: tuple[str, ...]) -> pd.DataFrame:

@@ -64,6 +64,11 @@ class ReviewAssumptions(Spread):
         le=1,
         step=0.05,
     )
+    worth_of_knowing: bool = assumption(
+        True,
+        "Is the accepted plan made again with what came, to say what knowing it would have been worth?",
+        "On: it takes a few decisions like the plan's own.",
+    )
     reviewed_plan: str = assumption(
         "",
         "Folder of the plan that is reviewed (a report or an accepted plan); empty = accepted_plan in the book, then reports/sample.",

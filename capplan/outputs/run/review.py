@@ -108,6 +108,7 @@ def review_page(name: str, view: View) -> str:
             "Inside: the work that came lies in the plan's own 90 % band. Bias: all that came over all that was expected, less one.",
             tables=[block("forecast"), block("accuracy", "Month by month", folded=True)],
         ),
+        PageSection("What knowing would have been worth", "One thing at a time, then all of it.", tables=[block("knowing")]),
         PageSection("Notes", notes=view.notes),
     ]
     return render_page(f"{name}: the plan and what came of it", "P&L spend as planned and as billed", view.headline, [], sections)

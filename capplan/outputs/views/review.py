@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from capplan.answers.review import review_of
+from capplan.answers.review import Knowing, knowing_of, review_of
 from capplan.book.accepted import find_accepted, read_accepted
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
@@ -34,6 +34,7 @@ def show_review(book: Book, scenario: Scenario) -> View:
         if wanted and wanted not in known:
             raise ScenarioError(f"reviewed_{column}: {wanted[:80]!r} is none of the review's; {nearest(wanted, known)}")
         chosen = chosen[chosen[column] == wanted] if wanted else chosen
+    knowing = knowing_of(book, plan, answer) if scenario.worth_of_knowing else Knowing()
     pictures = {"bridge": _bridge(answer, plan.currency), "months": _months(answer, plan.currency)}
     details = {
         "variance": chosen,
@@ -48,6 +49,7 @@ def show_review(book: Book, scenario: Scenario) -> View:
         "capacity_requests": answer.requests,
         "forecast": answer.forecast,
         "accuracy": answer.accuracy,
+        "knowing": knowing.table,
     }
     value = float(answer.bridge["amount"].iloc[-1] - answer.bridge["amount"].iloc[0])
     teams = tuple(sorted(name for name in answer.variance["team"].unique() if name))
@@ -58,7 +60,12 @@ def show_review(book: Book, scenario: Scenario) -> View:
         value,
         plan.currency,
         FIELDS,
-        (*book.notes, f"Reviewed is the plan of {plan.as_of:%Y-%m-%d} in {plan.folder.name}: {plan.headline}", *answer.notes),
+        (
+            *book.notes,
+            f"Reviewed is the plan of {plan.as_of:%Y-%m-%d} in {plan.folder.name}: {plan.headline}",
+            *answer.notes,
+            *knowing.told,
+        ),
         details,
         {"reviewed_team": teams, "reviewed_driver": tuple(answer.bridge["driver"].iloc[1:-1])},
     )

@@ -7,6 +7,7 @@ from capplan.questions.procurement.first_answer import FIRST_GAP, FirstAnswer, f
 from capplan.questions.procurement.hindsight.fresh_paths import OutOfSample, judge_on_fresh_paths
 from capplan.questions.procurement.hindsight.frontier import Frontier, trace_frontier
 from capplan.questions.procurement.hindsight.kept_decision import Kept, Signed, keep_decision, regret_of, signed_now
+from capplan.questions.procurement.hindsight.knowing import demand_that_came, worth_of_knowing
 from capplan.questions.procurement.hindsight.rehearsal import Rolling, rehearse_plan
 from capplan.questions.procurement.plan_purchases import plan_purchases
 from capplan.questions.procurement.problem import Problem
@@ -29,6 +30,7 @@ __all__ = [
     "Signed",
     "check_plan",
     "decide",
+    "demand_that_came",
     "first_answer",
     "judge_on_fresh_paths",
     "keep_decision",
@@ -39,4 +41,5 @@ __all__ = [
     "sample_paths",
     "signed_now",
     "trace_frontier",
+    "worth_of_knowing",
 ]

@@ -17,6 +17,7 @@ from capplan.questions.review.capacity_requests import judge_requests
 from capplan.questions.review.scoreboard import attributed, chargeback, rate_card, unit_economics
 from capplan.questions.review.spend_rows import spend_of_bill
 from capplan.questions.review.vendors import vendor_register
+from capplan.questions.review.what_came import prices_that_came, work_that_came
 from capplan.text import counted, money
 
 
@@ -42,6 +43,8 @@ class Review:
         Who is depended on, and what that may cost (see `vendors.vendor_register`).
     requests
         Requests for capacity, answered (see `capacity_requests.judge_requests`).
+    work_came, prices_came
+        What came in the terms of the plan's inputs (see `what_came`).
     months
         Months that were reviewed, first to last.
     headline, notes
@@ -58,6 +61,8 @@ class Review:
     rates: pd.DataFrame
     vendors: pd.DataFrame
     requests: pd.DataFrame
+    work_came: pd.DataFrame
+    prices_came: pd.DataFrame
     months: tuple[pd.Timestamp, ...]
     headline: str
     notes: tuple[str, ...]
@@ -130,6 +135,8 @@ def review_plan(plan: AcceptedPlan, came: Came, a: ReviewAssumptions) -> Review:
         rates=rate_card(economics, charged),
         vendors=vendor_register(ahead, held, came.services, came.api_contracts, after, plan.currency, a),
         requests=judge_requests(came.capacity_requests, _request_prices(came), a),
+        work_came=work_that_came(plan.work, compared),
+        prices_came=prices_that_came(planned, actual),
         months=tuple(months),
         headline=_headline(bridge, accuracy, months, plan.currency, a),
         notes=(*notes, *told),
