@@ -59,20 +59,34 @@ def compiled(*arguments: Any, source: str, entry: bool = False, inside: bool = F
     folder = kept_in(Path(source).parent)
 
     def compile_it(function: Callable[..., Any]) -> Callable[..., Any]:
+        make = numba.njit(
+            arguments,
+            cache=folder is not None,
+            no_cpython_wrapper=not entry,
+            no_cfunc_wrapper=True,
+            error_model="numpy",
+            forceinline=inside,
+            _nrt=False,
+        )
         before = numba.config.CACHE_DIR
         numba.config.CACHE_DIR = str(folder or "")
         try:
-            made: Callable[..., Any] = numba.njit(
-                arguments,
-                cache=folder is not None,
-                no_cpython_wrapper=not entry,
-                no_cfunc_wrapper=True,
-                error_model="numpy",
-                forceinline=inside,
-                _nrt=False,
-            )(function)
+            return _made(make, function, folder)
         finally:
             numba.config.CACHE_DIR = before
-        return made
 
     return compile_it
+
+
+def _made(make: Callable[..., Any], function: Callable[..., Any], folder: Path | None) -> Callable[..., Any]:
+    """Compile a function, or load it; what is kept of it and cannot be loaded, cut off or overwritten, is dropped and made anew."""
+    kept = list(folder.rglob(f"*{function.__name__}-{function.__code__.co_firstlineno}.*.nb?")) if folder else []
+    try:
+        made: Callable[..., Any] = make(function)
+    except Exception:
+        if not kept:
+            raise
+        for file in kept:
+            file.unlink(missing_ok=True)
+        made = make(function)
+    return made

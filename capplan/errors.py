@@ -50,6 +50,8 @@ _REMEDIES = {
     errno.EISDIR: "A folder stands where a file is needed: move it away, or {}.",
     errno.EEXIST: "A file stands where a folder is needed: {}.",
     errno.ENAMETOOLONG: "The name is too long: {}.",
+    errno.ELOOP: "A link leads back to itself: mend it, or {}.",
+    errno.EIO: "The disk reports a fault: {}.",
 }
 
 

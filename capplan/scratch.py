@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-#: A folder younger than this may belong to a process that has not locked it yet.
+#: A folder younger than this may belong to a process that has not locked it yet; one of a later time was made before the clock went back.
 YOUNG_SECONDS = 5.0
 #: Folders of this process that are still there.
 _held: dict[Path, int] = {}
@@ -46,7 +46,12 @@ def sweep(prefix: str, place: Path) -> list[Path]:
     gone = []
     for folder in sorted(place.glob(f"{prefix}*")):
         with suppress(OSError):
-            if folder.is_symlink() or not folder.is_dir() or time.time() - folder.stat().st_mtime < YOUNG_SECONDS or not _is_own(folder):
+            if (
+                folder.is_symlink()
+                or not folder.is_dir()
+                or abs(time.time() - folder.stat().st_mtime) < YOUNG_SECONDS
+                or not _is_own(folder)
+            ):
                 continue
             lock = _locked(folder)
             if lock is None:
@@ -55,6 +60,22 @@ def sweep(prefix: str, place: Path) -> list[Path]:
             os.close(lock)
             gone.append(folder)
     return gone
+
+
+@contextmanager
+def in_turn(folder: Path) -> Iterator[None]:
+    """Let one process after another through, for as long as the block lasts; systems and disks without such locks let all through."""
+    handle = None
+    with suppress(ImportError, OSError):
+        import fcntl
+
+        handle = os.open(folder, os.O_RDONLY)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
 
 
 def drop_all() -> None:

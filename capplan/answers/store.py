@@ -65,7 +65,11 @@ def _kept(key: str) -> tuple[bool, Any]:
             return True, _answers[key]
     file = _file(key)
     if file is not None and file.is_file():
-        return True, pickle.loads(file.read_bytes())  # noqa: S301 - written by this run into its own private folder
+        try:
+            return True, pickle.loads(file.read_bytes())  # noqa: S301 - written by this run into its own private folder
+        except (OSError, EOFError, ValueError, pickle.UnpicklingError):
+            # cut off or overwritten: computed anew
+            file.unlink(missing_ok=True)
     return False, None
 
 

@@ -79,3 +79,11 @@ def read_text(path: Path, folder: Path | None = None, most_megabytes: float = MO
 def composed(text: str) -> str:
     """Write letters with their marks as one character each (Unicode NFC), so that one name has one form."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def stamp(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """Tell a book's files as they lie on disk from those of another moment."""
+    if not folder.is_dir():
+        return ()
+    files = [(path.name, path.lstat()) for path in sorted(folder.iterdir()) if path.suffix in (".csv", ".yaml")]
+    return tuple((name, about.st_mtime_ns, about.st_size) for name, about in files)

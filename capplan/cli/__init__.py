@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -17,6 +18,10 @@ def main() -> None:
     """Run the command line; every expected failure is one message and a non-zero exit."""
     from capplan.outputs.run.stopping import stoppable
 
+    for stream in (sys.stdout, sys.stderr):
+        # where no locale is set, or one of few letters, names of other letters are written by their numbers
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
     try:
         with stoppable(say):
             app()

@@ -264,7 +264,10 @@ def solve_arrays(
 
 def load(model: Arrays) -> Any:
     """Return a silent, single-threaded `highspy.Highs` with the model passed as arrays."""
-    import highspy
+    try:
+        import highspy
+    except ImportError as error:
+        raise SolveError(f"the solver HiGHS cannot be loaded ({error}); install it again with: pip install highspy") from error
 
     highs = _silent_highs()()
     for name, value in (
@@ -320,7 +323,10 @@ def run(highs: Any) -> None:
         if name is not None:
             highs.setOptionValue(name, value)
             highs.clearSolver()
-        highs.run()
+        try:
+            highs.run()
+        except Exception as error:
+            raise SolveError(f"the solver failed within its run ({type(error).__name__}: {error}); look for a lack of memory") from error
         if highs.getModelStatus() != highspy.HighsModelStatus.kUnknown:
             return
 

@@ -14,10 +14,13 @@ import pytest
 from capplan import scratch
 from capplan.outputs.run.folders import replaced_whole
 from tests.conftest import ROOT
+from tests.questions.test_board import TABLES
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="signals and locks of folders are those of POSIX")]
 #: More are tried at night.
 KILLS = int(os.environ.get("CAPPLAN_KILLS", "8"))
+#: Of whole plans, which take seconds each; at night with their notebooks.
+PLAN_KILLS, DEPTH = (KILLS, ()) if "CAPPLAN_KILLS" in os.environ else (2, ("--quick",))
 FILES = "abc"
 WRITER = """
 import sys
@@ -54,3 +57,42 @@ def test_a_report_is_whole_whenever_its_run_is_killed(tmp_path, monkeypatch, kil
         (draft / "whole").write_text("whole")
     assert [path.name for path in target.iterdir()] == ["whole"]
     assert [path.name for path in target.parent.iterdir()] == ["2027Q1"]
+
+
+def planned(book, out, factor, temporary):
+    """A whole plan, in a process of its own."""
+    temporary.mkdir(exist_ok=True)
+    words = ["plan", str(book), *DEPTH, "-p", f"demand_factor={factor}", "--out", str(out)]
+    environment = {name: value for name, value in os.environ.items() if name != "CAPPLAN_ANSWERS"} | {"TMPDIR": str(temporary)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "capplan.cli", *words], cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+
+
+def held(report):
+    """Names of all files of a report, and the bytes of those of its tables that say nothing of the report before."""
+    files = [path for path in sorted(report.rglob("*")) if path.is_file() and path.name != "changed.html"]
+    plain = {path for path in files if path.suffix == ".csv" and path.name != "plan_bridge.csv"}
+    return [(str(path.relative_to(report)), path.read_bytes() if path in plain else b"") for path in files]
+
+
+def test_a_plan_that_is_killed_leaves_the_old_report_or_the_new_one(make_book, tmp_path):
+    book, out, temporary = make_book("steady", **TABLES), tmp_path / "out", tmp_path / "temporary"
+    target = out / "steady" / "2027Q1"
+    assert planned(book, out, 1.0, temporary).wait() == 0
+    began = time.monotonic()
+    assert planned(book, tmp_path / "other", 1.5, temporary).wait() == 0
+    seconds = time.monotonic() - began
+    old, new = held(target), held(tmp_path / "other" / "steady" / "2027Q1")
+    assert old != new
+    for kill in range(PLAN_KILLS):
+        with planned(book, out, 1.5, temporary) as process:
+            # most of a plan's time no file is touched: every other kill falls where the report is written
+            time.sleep(random.Random(kill).uniform(0.6 * seconds if kill % 2 else 0.0, seconds))
+            process.kill()
+        assert held(target) in (old, new), kill
+    time.sleep(scratch.YOUNG_SECONDS)
+    assert planned(book, out, 1.0, temporary).wait() == 0
+    assert held(target) == old
+    assert {path.name for path in target.parent.iterdir()} == {"2027Q1", "latest", "history.csv"}
+    assert [path.name for path in temporary.iterdir() if path.name.startswith("capplan-")] == []

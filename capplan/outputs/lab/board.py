@@ -14,6 +14,7 @@ import ipywidgets
 from capplan.answers.board import Column, first_column, full_column
 from capplan.answers.cards import CARDS, Card, Entry
 from capplan.book.book import Book, load_book
+from capplan.book.gate import stamp
 from capplan.book.scenario import Scenario
 from capplan.errors import CapplanError
 from capplan.outputs import charts
@@ -64,7 +65,7 @@ class Board(ipywidgets.VBox):
     def __init__(self, book: Book, scenario: Scenario, *, folder: Path | None = None, runs: Runs | None = None) -> None:
         """Show today's plan, and ask for it in full."""
         self._book, self._today, self._folder, self._runs = book, scenario, folder or Path.cwd(), runs or Background()
-        self._stamp = _stamp(book.path)
+        self._stamp = stamp(book.path)
         self.asked: list[Asked] = []
         self.headline, self.status, self.notice, self.picture, self.table, self.comparison = (
             ipywidgets.HTML(layout=ipywidgets.Layout(width="auto")) for _ in range(6)
@@ -103,7 +104,7 @@ class Board(ipywidgets.VBox):
     def ask(self, name: str, number: float = 0.0, pick: str = "", given: Mapping[str, float | str] | None = None) -> None:
         """Ask a card's question on top of the chosen column, as a click on it does."""
         card = next(card for card in CARDS if card.name == name)
-        if _stamp(self._book.path) != self._stamp:
+        if stamp(self._book.path) != self._stamp:
             raise CapplanError(
                 "The book has changed on disk since it was loaded: press Reload the book; the answers on the board are those of before."
             )
@@ -243,7 +244,7 @@ class Board(ipywidgets.VBox):
     def reload(self) -> str:
         """Read the book again, and plan today anew; the what-ifs were answers about another book and go."""
         self._book = load_book(self._book.path)
-        self._stamp = _stamp(self._book.path)
+        self._stamp = stamp(self._book.path)
         self.asked.clear()
         self.comparison.value = ""
         self._put(Asked(TODAY, self._today))
@@ -257,11 +258,3 @@ def _entry(card: Card, entry: Entry) -> ipywidgets.Widget:
         "layout": ipywidgets.Layout(width="110px" if entry.options else "70px"),
     }
     return ipywidgets.Dropdown(options=entry.options, **look) if entry.options else ipywidgets.FloatText(value=entry.start, **look)
-
-
-def _stamp(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """Tell a book's files as they lie on disk from those of another moment."""
-    if not folder.is_dir():
-        return ()
-    files = [path for path in sorted(folder.iterdir()) if path.suffix in (".csv", ".yaml")]
-    return tuple((path.name, path.stat().st_mtime_ns, path.stat().st_size) for path in files)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from capplan import errors
 from capplan.errors import ReportError
-from capplan.scratch import scratch, sweep
+from capplan.scratch import in_turn, scratch, sweep
 
 #: Room that must be free before a run begins: several times what a large report takes.
 NEEDED_BYTES = 64 * 2**20
@@ -30,10 +30,14 @@ def check_room(target: Path) -> None:
     ReportError
         Where it is read-only, full, or no folder.
     """
-    for place in (target, Path(tempfile.gettempdir())):
-        with refused(place), made(place), tempfile.TemporaryFile(dir=place) as probe:
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(probe.fileno(), 0, NEEDED_BYTES)
+    try:
+        for place in (target, Path(tempfile.gettempdir())):
+            with refused(place), made(place), tempfile.TemporaryFile(dir=place) as probe:
+                if hasattr(os, "posix_fallocate"):
+                    os.posix_fallocate(probe.fileno(), 0, NEEDED_BYTES)
+    except FileNotFoundError as error:
+        # a file system that keeps no folders (/proc), or nowhere for temporary files
+        raise ReportError(f"{target} cannot be made: {error}; choose another place with --out, or TMPDIR for temporary files") from error
 
 
 @contextmanager
@@ -53,18 +57,21 @@ def made(folder: Path) -> Iterator[None]:
 def replaced_whole(target: Path) -> Iterator[Path]:
     """Give an empty folder to fill; it takes the target's place when all went well, and vanishes otherwise, with the folders made for it.
 
-    An interruption between the two renames leaves the old folder under a hidden name; the next run puts it back.
+    An interruption between the two renames leaves the old folder under a hidden name; the next run puts it back. Of two runs at once the
+    last one stays.
     """
     with refused(target), made(target.parent):
         aside = target.parent / f".{target.name}.before"
-        if aside.exists() and not target.exists():
-            aside.rename(target)
-        shutil.rmtree(aside, ignore_errors=True)
+        with in_turn(target.parent):
+            if aside.exists() and not target.exists():
+                aside.rename(target)
+            shutil.rmtree(aside, ignore_errors=True)
         sweep(".*.draft-", target.parent)
         with scratch(f".{target.name}.draft-", target.parent) as draft:
             yield draft
             draft.chmod(0o755)
-            if target.exists():
-                target.rename(aside)
-            draft.rename(target)
-            shutil.rmtree(aside, ignore_errors=True)
+            with in_turn(target.parent):
+                if target.exists():
+                    target.rename(aside)
+                draft.rename(target)
+                shutil.rmtree(aside, ignore_errors=True)

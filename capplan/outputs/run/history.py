@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from capplan.outputs.export.files import inert, write_whole
+from capplan.scratch import in_turn
 
 #: Stands beside the reports of a book.
 HISTORY, LATEST = "history.csv", "latest"
@@ -35,12 +36,13 @@ def record_run(folder: Path, values: Mapping[str, object]) -> None:
         return
     line = io.StringIO()
     writer = csv.writer(line, lineterminator="\n")
-    if not file.exists():
-        writer.writerow(COLUMNS)
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-    writer.writerow([now, *(" ".join(str(inert(values.get(name, ""))).split()) for name in COLUMNS[1:])])
-    with file.open("ab") as place:
-        place.write(line.getvalue().encode())
+    with in_turn(folder):
+        if not file.exists():
+            writer.writerow(COLUMNS)
+        writer.writerow([now, *(" ".join(str(inert(values.get(name, ""))).split()) for name in COLUMNS[1:])])
+        with file.open("ab") as place:
+            place.write(line.getvalue().encode())
 
 
 def point_to(report: Path) -> None:

@@ -6,7 +6,7 @@ import difflib
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -79,7 +79,7 @@ def notebook_parameters(path: Path, book: Path, values: Mapping[str, Any]) -> di
     return {"book": str(book.resolve()), **own, **({"more": rest} if rest else {})}
 
 
-def execute(path: Path, parameters: Mapping[str, Any], out: Path) -> Path:
+def execute(path: Path, parameters: Mapping[str, Any], out: Path, check: Callable[[], None] = lambda: None) -> Path:
     """Execute a notebook and keep it; the file appears whole or not at all.
 
     Its kernel reads what was answered already where `answers.store.shared_answers` is open around the call.
@@ -92,6 +92,8 @@ def execute(path: Path, parameters: Mapping[str, Any], out: Path) -> Path:
         Values for its parameters cell.
     out
         File to write.
+    check
+        Called before the file appears; it keeps it away by raising.
 
     Raises
     ------
@@ -129,6 +131,7 @@ def execute(path: Path, parameters: Mapping[str, Any], out: Path) -> Path:
                 config=Config(KernelManager=manager),
                 request_save_on_cell_execute=False,
             )
+            check()
             draft.replace(out)
     except PapermillExecutionError as error:
         raise ReportError(f"{path.name}, cell {error.exec_count}: {error.ename}: {error.evalue}") from error

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -22,7 +23,9 @@ from capplan.answers.plan import quarterly_plan
 from capplan.answers.store import shared_answers
 from capplan.answers.sums import obligations, spend
 from capplan.book.book import Book, load_book
+from capplan.book.gate import stamp
 from capplan.book.scenario import Scenario
+from capplan.errors import ReportError
 from capplan.outputs.export.accounting import lease_flags, postings, roll_forward
 from capplan.outputs.export.budget import write_budget
 from capplan.outputs.export.files import write_chart, write_table
@@ -127,12 +130,20 @@ def folder_name(path: Path) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", path.resolve().name).strip(".-") or "book"
 
 
-def _prepare(book_path: Path, values: Mapping[str, Any], question: str) -> tuple[Book, Scenario, dict[str, Any], Path]:
-    """Check everything that can be checked before anything runs."""
+def _prepare(book_path: Path, values: Mapping[str, Any], question: str) -> tuple[Book, Scenario, Callable[..., Path]]:
+    """Check everything that can be checked before anything runs; what is returned last runs the notebook on the same book, into a file."""
     notebook = notebook_of(question)
     parameters = notebook_parameters(notebook, book_path, values)
+    before = stamp(book_path)
+
+    def still_the_same() -> None:
+        changed = {str(name) for name, *_ in set(before) ^ set(stamp(book_path))}
+        if changed:
+            raise ReportError(f"{book_path} was changed while it was read ({', '.join(sorted(changed))}): run it again")
+
     book = load_book(book_path)
-    return book, book.scenario_with(**values), parameters, notebook
+    still_the_same()
+    return book, book.scenario_with(**values), partial(execute, notebook, parameters, check=still_the_same)
 
 
 def tables_of(plan: Plan) -> dict[str, pd.DataFrame]:
@@ -210,7 +221,7 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
     CapplanError
         With one clear message; a previous report stays as it was.
     """
-    book, scenario, parameters, notebook = _prepare(book_path, {**DEPTHS[depth], **values}, "plan")
+    book, scenario, run = _prepare(book_path, {**DEPTHS[depth], **values}, "plan")
     target = out / folder_name(book_path) / scenario.first_quarter
     say(f"capplan: planning {book.name}, {scenario.first_quarter} and {counted(scenario.horizon_quarters - 1, 'more quarter')}")
     check_room(target)
@@ -245,7 +256,7 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
         (draft / "plan.html").write_text(plan_page(plan, book, view, gaps, flips, warnings, last), encoding="utf-8")
         if depth != "quick":
             steps("running the notebook")
-            execute(notebook, parameters, draft / "plan.ipynb")
+            run(out=draft / "plan.ipynb")
         steps.end()
         (draft / "run.json").write_text(
             json.dumps({**_record(plan, book, scenario, steps.seconds, warnings), "depth": depth}, indent=1, default=str) + "\n",
@@ -289,13 +300,13 @@ def answer_question(question: str, book_path: Path, values: Mapping[str, Any], o
     book_path, values, out, say
         As for `write_report`; the notebook goes to out/<book>/<first quarter>-notebooks, its tables into a folder of its name beside it.
     """
-    book, scenario, parameters, notebook = _prepare(book_path, values, question)
+    book, scenario, run = _prepare(book_path, values, question)
     path = out / folder_name(book_path) / f"{scenario.first_quarter}-notebooks" / f"{question}.ipynb"
     check_room(path.parent)
     say(f"capplan: answering {question} for {book.name}")
     with shared_answers():
         view = VIEWS[question](book, scenario)
-        execute(notebook, parameters, path)
+        run(out=path)
         with replaced_whole(path.with_suffix("")) as draft:
             for name, frame in {"answer": view.table, **view.details}.items():
                 write_table(frame, draft / f"{name}.csv")
