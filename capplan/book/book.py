@@ -21,6 +21,7 @@ from capplan.book.currencies import with_dollars
 from capplan.book.defaults import assume_speeds, assume_workloads, assumptions
 from capplan.book.facts import read_facts
 from capplan.book.gate import MOST_MEGABYTES, read_text
+from capplan.book.odd import odd_days, unread_files
 from capplan.book.places import example_books, shipped
 from capplan.book.plain_yaml import NotYamlError, read_yaml
 from capplan.book.reader import empty_table, read_table
@@ -224,6 +225,7 @@ def load_book(path: str | Path) -> Book:
         )
     entries, faults = _read_yaml(folder / "book.yaml")
     own: dict[str, pd.DataFrame] = {}
+    odd = unread_files(folder)
     most = entries.get("most_megabytes", MOST_MEGABYTES)
     if isinstance(most, bool) or not isinstance(most, int | float) or not 0 < most < math.inf:
         faults.append(
@@ -245,7 +247,7 @@ def load_book(path: str | Path) -> Book:
             )
             faults.append(Fault(file.name, 0, "", "", known_as, "Rename the file, or move it out of the book."))
             continue
-        own[file.stem], found = read_table(file, file.stem, most)
+        own[file.stem], found = read_table(file, file.stem, most, odd)
         faults += found
     if not own and not faults:
         raise BookError(
@@ -255,6 +257,7 @@ def load_book(path: str | Path) -> Book:
     known = _joined(own)
     faults += check_tables({name: frame for name, frame in own.items() if not any(fault.file == f"{name}.csv" for fault in faults)}, known)
     _raise_faults(faults)
+    notes += [*odd, *odd_days(own)]
     known = {name: frame.reset_index(drop=True) for name, frame in known.items()}
     assume_workloads(own, known, notes)
     assume_speeds(known, notes)

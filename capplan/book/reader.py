@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.book.gate import MOST_MEGABYTES, UNSEEN, composed, read_text
+from capplan.book.odd import other_forms
 from capplan.book.tables.registry import TABLES, Column, columns_of, key_of
 from capplan.errors import Fault, nearest, sentence
 
@@ -61,6 +62,7 @@ class _TableReader:
         self.loose = columns is not None
         self.columns = columns_of(table) if columns is None else tuple(columns)
         self.faults: list[Fault] = []
+        self.notes: list[str] = []
 
     def fault(self, row: int, column: str, value: str, rule: str, remedy: str) -> None:
         self.faults.append(Fault(self.file, row, column, value, rule, remedy))
@@ -191,6 +193,7 @@ class _TableReader:
                 "Type the name again; copied text often carries one.",
             )
             value: pd.Series = text.map(composed).where(~empty, None)
+            self.notes += other_forms(f"{self.file}, column {column.name}", text[~empty & (value != text)])
         elif column.kind == "bool":
             value = self.boolean(column, text)
         elif column.kind == "datetime64[ns]":
@@ -365,7 +368,9 @@ def _remedy(column: Column, value: str) -> str:
     return f"Correct it: {column.meaning}"
 
 
-def read_table(path: Path, table: str, most_megabytes: float = MOST_MEGABYTES) -> tuple[pd.DataFrame, list[Fault]]:
+def read_table(
+    path: Path, table: str, most_megabytes: float = MOST_MEGABYTES, notes: list[str] | None = None
+) -> tuple[pd.DataFrame, list[Fault]]:
     """Read and check one table.
 
     Parameters
@@ -376,6 +381,8 @@ def read_table(path: Path, table: str, most_megabytes: float = MOST_MEGABYTES) -
         Name of the table.
     most_megabytes
         Largest file that is read.
+    notes
+        Receives what was read unusually.
 
     Returns
     -------
@@ -387,4 +394,6 @@ def read_table(path: Path, table: str, most_megabytes: float = MOST_MEGABYTES) -
     """
     reader = _TableReader(path, table, most_megabytes)
     frame = reader.frame()
+    if notes is not None:
+        notes += reader.notes
     return frame, reader.faults

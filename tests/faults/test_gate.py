@@ -6,9 +6,11 @@ import os
 
 import pytest
 
+from capplan.answers.plan import quarterly_plan
 from capplan.book.book import load_book
 from capplan.errors import BookError, CapplanError
 from tests.conftest import CONTRACTS, SKUS, SOURCES, hourly
+from tests.questions.test_board import TABLES
 
 WHOLE = {"usage": hourly(), "commitments": CONTRACTS, "skus": SKUS, "sources": SOURCES}
 
@@ -122,3 +124,65 @@ def test_what_no_plan_can_mean(book):
 def test_a_file_that_would_be_passed_over_is_named(book, name, said):
     (book / name).write_text("x: 1\n")
     assert f"{name}; {said}" in faults_of(book)
+
+
+# ---------------------------------------------------------------- odd, and no fault: said
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("usage.txt", "usage.txt was not read, though usage is a table: save it as usage.csv"),
+        ("Usage.XLSX", "Usage.XLSX was not read, though usage is a table"),
+        ("commitments.csv.gz", "commitments.csv.gz was not read, though commitments is a table"),
+        ("old.parquet", "1 file in the book's folder was not read: old.parquet."),
+        ("plan.yaml", "1 file in the book's folder was not read: plan.yaml."),
+    ],
+)
+def test_a_file_with_another_ending_is_said_to_be_unread(book, name, said):
+    before = load_book(book)
+    (book / name).write_bytes(b"anything")
+    after = load_book(book)
+    assert [note for note in after.notes if note not in before.notes and said in note]
+    assert len(after.notes) == len(before.notes) + 1
+    assert after.digests == before.digests
+
+
+def test_words_about_a_book_and_hidden_files_need_no_note(book):
+    before = load_book(book).notes
+    for name in ("README.md", ".usage.csv.swp", "LICENSE", "quote.pdf"):
+        (book / name).write_text("words")
+    (book / "notes").mkdir()
+    assert load_book(book).notes == before
+
+
+def test_another_unicode_form_is_said_and_means_the_same_name(book):
+    rows = "2026-01-01T00:00:00,{0},1\n2026-01-01T01:00:00,{1},2\n"
+    (book / "usage.csv").write_text("time,workload,quantity\n" + rows.format("caf\u00e9", "caf\u00e9"))
+    usual = load_book(book)
+    assert not [note for note in usual.notes if "Unicode" in note]
+    (book / "usage.csv").write_text("time,workload,quantity\n" + rows.format("caf\u00e9", "cafe\u0301"))
+    other = load_book(book)
+    assert [note for note in other.notes if note.startswith("usage.csv, column workload: 1 cell, such as 'cafe\u0301', hold")]
+    assert other.digests == usual.digests
+
+
+def test_a_contract_of_a_century_and_days_no_plan_meets_are_said(book):
+    def said(rows: str) -> list[str]:
+        (book / "commitments.csv").write_text(rows)
+        return [note for note in load_book(book).notes if note.startswith("commitments.csv")]
+
+    assert said(CONTRACTS) == []
+    assert said(CONTRACTS.replace("2026-12-31", "2051-12-31")) == [], "25 years are a lease of rooms"
+    century = said(CONTRACTS.replace("2026-12-31", "2199-12-31"))
+    assert len(century) == 1
+    assert century[0].startswith("commitments.csv, row 2: it lasts 173 years, from 2026-01-01 to 2199-12-31.")
+    early = said(CONTRACTS.replace("2026-01-01", "1899-12-30").replace("2026-12-31", "1900-12-31"))
+    assert [note.partition(":")[0] for note in early] == ["commitments.csv, row 2, column start", "commitments.csv, row 2, column end"]
+
+
+@pytest.mark.slow
+def test_what_was_read_oddly_stands_among_the_warnings_of_the_plan(make_book):
+    folder = make_book("steady", **TABLES)
+    (folder / "usage.txt").write_text("x")
+    assert any(note.startswith("usage.txt was not read") for note in quarterly_plan(load_book(folder)).warnings)
