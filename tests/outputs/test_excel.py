@@ -27,7 +27,7 @@ from capplan.outputs.export.files import write_table
 from capplan.outputs.page.html import MemoPart, TableBlock, render_page
 from capplan.outputs.run.trace import trace_figure
 from capplan.outputs.views import decision_tables, plan_tables, unit_tables
-from capplan.outputs.views.bridges import budget_bridge, cost_bridge, plan_bridge
+from capplan.outputs.views.bridges import LastPlan, budget_bridge, cost_bridge, plan_bridge
 from capplan.outputs.views.memo import memo_blocks
 from capplan.outputs.views.scenario_columns import scenario_columns
 from capplan.outputs.views.traced import figures_of_page_one, words_of
@@ -629,7 +629,7 @@ def test_the_workbook_has_the_bridge_from_the_last_plan_and_the_scenarios(made, 
 
     plan, book, _, _ = made[currency]
     last = spend(plan)[["quarter", "expected"]].assign(expected=lambda t: t["expected"] * 0.75)
-    cells = openpyxl.load_workbook(write_workbook(plan, book, tmp_path / "plan.xlsx", None, last), data_only=True)
+    cells = openpyxl.load_workbook(write_workbook(plan, book, tmp_path / "plan.xlsx", None, LastPlan(last)), data_only=True)
     sheet, bridge = cells["Bridges"], plan_bridge(plan, last)
     first = find(sheet, "P&L of the last plan")
     for step, row in enumerate(bridge.to_dict("records")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ from capplan.questions.review import Came, review_plan
 from capplan.questions.review.accuracy import accuracy_by_workload, forecast_accuracy, held_against, measured_work
 from capplan.questions.review.bridge import variance_bridge
 from capplan.questions.review.capacity_requests import judge_requests
-from capplan.questions.review.plans_apart import plans_apart
+from capplan.questions.review.plans_apart import plans_apart, told
 from capplan.questions.review.spend_rows import gathered
 from capplan.questions.review.vendors import vendor_register
 from tests.conftest import ROOT, hourly
@@ -498,3 +499,27 @@ def test_a_plan_of_another_book_and_a_team_or_driver_that_is_none_are_refused(tm
     (theirs / "run.json").write_text(json.dumps({**record, "book": "another"}))
     with pytest.raises(CapplanError, match="is a plan of another, and the book is Quillmere"):
         show_review(book, book.scenario_with(reviewed_plan=str(theirs)))
+
+
+def test_spend_agreements_are_a_driver_of_their_own_between_plans_and_other_costs_where_a_bill_does_not_tell_them():
+    before = spend([(MONTHS[0], "aws", "H100", "chat", "on_demand", 10.0, 4.0)])
+    credit = before.assign(kind="agreement", accelerator="", workload="", hours=np.nan, amount=-3.0, amount_at_plan_rates=-3.0)
+    less = credit.assign(amount=-1.0, amount_at_plan_rates=-1.0)
+    mine, theirs = pd.concat([before, credit], ignore_index=True), pd.concat([before, less], ignore_index=True)
+    assert by_driver(mine, theirs) == {"agreement": pytest.approx(2.0)}
+    untold = theirs.assign(kind=theirs["kind"].replace("agreement", "other"))
+    assert by_driver(mine, untold) == {"other": pytest.approx(2.0)}
+
+
+def test_page_one_says_what_moved_spend_since_the_last_plan():
+    from capplan.outputs.views.bridges import driver_bridge
+
+    before, after = accepted(), accepted()
+    after = replace(after, spend=after.spend.assign(amount=after.spend["amount"] * 1.1, amount_at_plan_rates=after.spend["amount"] * 1.1))
+    moved = plans_apart(before, after)
+    bridge = driver_bridge(moved)
+    assert bridge["kind"].tolist() == ["start", "step", "total"]
+    assert bridge["step"].tolist() == ["earlier plan", "prices", "later plan"]
+    assert bridge["amount"].iloc[:-1].sum() == pytest.approx(bridge["amount"].iloc[-1], abs=0.005)
+    assert told(moved, "USD") == "Planned spend moves by +$640, from $6.4k to $7.0k: prices +$640."
+    assert driver_bridge(None).empty

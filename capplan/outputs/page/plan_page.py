@@ -16,7 +16,7 @@ from capplan.outputs.charts import to_svg
 from capplan.outputs.page.html import MemoPart, PageSection, TableBlock, render_page
 from capplan.outputs.views import decision_tables, plan_tables, unit_tables
 from capplan.outputs.views.all_questions import show_demand, show_pricing
-from capplan.outputs.views.bridges import budget_bridge, cost_bridge, plan_bridge
+from capplan.outputs.views.bridges import NO_PLAN, LastPlan, budget_bridge, cost_bridge, driver_bridge, plan_bridge
 from capplan.outputs.views.memo import memo_blocks
 from capplan.outputs.views.traced import figures_of_page_one, words_of
 from capplan.outputs.views.view import View
@@ -39,13 +39,7 @@ VERDICT_CAPTION = (
 
 
 def plan_page(
-    plan: Plan,
-    book: Book,
-    view: View,
-    gaps: pd.DataFrame,
-    flips: pd.DataFrame | None,
-    warnings: tuple[str, ...],
-    last: pd.DataFrame | None = None,
+    plan: Plan, book: Book, view: View, gaps: pd.DataFrame, flips: pd.DataFrame | None, warnings: tuple[str, ...], last: LastPlan = NO_PLAN
 ) -> str:
     """Render the page of a plan.
 
@@ -64,7 +58,7 @@ def plan_page(
     warnings
         What the reader must know, in sentences.
     last
-        The table spend of the last plan, where there is one.
+        The plan before this one, where there is one.
 
     Returns
     -------
@@ -140,11 +134,12 @@ def whose_facts(book: Book) -> str:
     return f"Facts of yours: {named or 'none'}. Facts that come with capplan: {', '.join(rest)}."
 
 
-def bridges_of(plan: Plan, last: pd.DataFrame | None) -> list[tuple[str, pd.DataFrame]]:
+def bridges_of(plan: Plan, last: LastPlan) -> list[tuple[str, pd.DataFrame]]:
     """Return the bridges with their captions."""
     return [
         ("From the P&L budget to this plan.", budget_bridge(plan)),
-        ("From the last plan to this one.", plan_bridge(plan, last)),
+        ("From the last plan to this one.", plan_bridge(plan, last.spend)),
+        ("From the last plan to this one, by what moved it.", driver_bridge(last.moved_by)),
         ("From the cost that the decision makes small to spend, P&L and cash.", cost_bridge(plan)),
     ]
 

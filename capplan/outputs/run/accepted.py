@@ -8,9 +8,15 @@ from pathlib import Path
 
 import pandas as pd
 
+from capplan.answers.finished_plan import Plan
+from capplan.book.accepted import AcceptedPlan, read_accepted
+from capplan.book.book import Book
 from capplan.errors import CapplanError
 from capplan.outputs.export.files import write_table
 from capplan.outputs.run.folders import replaced_whole
+from capplan.outputs.views.plan_tables import planned_work
+from capplan.questions.review import plans_apart, spend_of_focus
+from capplan.units import quarter_of
 
 #: What is kept of a report: enough to see a drift and to review it later, small enough for a repository.
 KEPT = (
@@ -63,14 +69,46 @@ def accept(report: Path, reason: str, into: Path) -> str:
     return f"Accepted {run['headline']}"
 
 
-def last_plan(book: str, *folders: Path) -> pd.DataFrame | None:
-    """Return the table spend of the last plan of a book: of the first folder, accepted or a report, that holds one."""
+def last_plan(book: str, *folders: Path) -> tuple[pd.DataFrame | None, AcceptedPlan | None]:
+    """Return the table spend of the last plan of a book, and what it planned: of the first folder, accepted or a report, that holds one.
+
+    A plan that was kept without its planned spend has the table alone; where there is no plan both are None.
+    """
     for folder in folders:
         record = folder / "run.json"
+        if not record.is_file() or json.loads(record.read_text(encoding="utf-8")).get("book") != book:
+            continue
+        try:
+            kept = read_accepted(folder)
+        except CapplanError:
+            kept = None
         table = next((path for path in (folder / "spend.csv", folder / "tables" / "spend.csv") if path.is_file()), None)
-        if record.is_file() and table is not None and json.loads(record.read_text(encoding="utf-8")).get("book") == book:
-            return pd.read_csv(table)
-    return None
+        if table is not None:
+            return pd.read_csv(table), kept
+        if kept is not None:
+            quarters = kept.spend["month"].map(quarter_of)
+            return kept.spend["amount"].groupby(quarters).sum().rename_axis("quarter").rename("expected").reset_index(), kept
+    return None, None
+
+
+def moved_since(kept: AcceptedPlan | None, plan: Plan, book: Book, focus: pd.DataFrame) -> pd.DataFrame | None:
+    """Return what moved planned spend since an earlier plan (`plans_apart`); None where it cannot be told.
+
+    Parameters
+    ----------
+    kept
+        The earlier plan.
+    plan, book
+        This plan, and the book it was made from.
+    focus
+        Its planned spend as a bill.
+    """
+    currency = plan.scenario.currency
+    if kept is None or kept.currency != currency:
+        return None
+    work = planned_work(plan, book.get("workloads"))
+    now = AcceptedPlan(plan.book, plan.headline, pd.Timestamp(plan.scenario.as_of), currency, spend_of_focus(focus), work, Path())
+    return plans_apart(kept, now)
 
 
 def drift(old: pd.DataFrame, new: pd.DataFrame, key: str) -> pd.DataFrame:

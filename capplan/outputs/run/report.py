@@ -32,14 +32,14 @@ from capplan.outputs.export.files import write_chart, write_table
 from capplan.outputs.export.focus import planned_focus
 from capplan.outputs.page.difference_page import difference_page
 from capplan.outputs.page.plan_page import plan_page
-from capplan.outputs.run.accepted import last_plan
+from capplan.outputs.run.accepted import last_plan, moved_since
 from capplan.outputs.run.folders import check_room, replaced_whole
 from capplan.outputs.run.history import latest_report, point_to
 from capplan.outputs.run.notebooks import execute, notebook_of, notebook_parameters
 from capplan.outputs.run.notify import signatures_in
 from capplan.outputs.views import decision_tables, plan_tables, unit_tables
 from capplan.outputs.views.all_questions import VIEWS, View, show_plan
-from capplan.outputs.views.bridges import budget_bridge, cost_bridge, plan_bridge
+from capplan.outputs.views.bridges import LastPlan, budget_bridge, cost_bridge, driver_bridge, plan_bridge
 from capplan.outputs.views.demand_growth import growth_table
 from capplan.outputs.workbook.workbook import write_workbook
 from capplan.questions.review import spend_of_focus
@@ -177,7 +177,7 @@ def tables_of(plan: Plan) -> dict[str, pd.DataFrame]:
     }
 
 
-def accounting_pack(plan: Plan, book: Book, focus: pd.DataFrame, last: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
+def accounting_pack(plan: Plan, book: Book, focus: pd.DataFrame, last: LastPlan) -> dict[str, pd.DataFrame]:
     """Return the tables for the accountants and for a later review, by file name; `focus` is the planned spend as a bill."""
     return {
         "leases": lease_flags(plan, book),
@@ -192,7 +192,8 @@ def accounting_pack(plan: Plan, book: Book, focus: pd.DataFrame, last: pd.DataFr
         "budget_bridge": budget_bridge(plan),
         "planned_spend": spend_of_focus(focus),
         "planned_work": plan_tables.planned_work(plan, book.get("workloads")),
-        "plan_bridge": plan_bridge(plan, last),
+        "plan_bridge": plan_bridge(plan, last.spend),
+        "driver_bridge": driver_bridge(last.moved_by),
     }
 
 
@@ -225,7 +226,7 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
     target = out / folder_name(book_path) / scenario.first_quarter
     say(f"capplan: planning {book.name}, {scenario.first_quarter} and {counted(scenario.horizon_quarters - 1, 'more quarter')}")
     check_room(target)
-    last = last_plan(book.name, out / "sample", target)
+    said, kept = last_plan(book.name, book_path / "accepted_plan", out / "sample", target)
     previous = latest_report(target.parent) or target
     steps = Steps(say, seconds_of(previous, depth))
     before = signatures_in(previous)
@@ -239,9 +240,10 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
         for name, frame in tables.items():
             write_table(frame, draft / "tables" / f"{name}.csv")
         behind: dict[str, pd.DataFrame] = {}
+        focus = planned_focus(plan)
+        last = LastPlan(said, moved_since(kept, plan, book, focus))
         write_workbook(plan, book, draft / "plan.xlsx", behind, last)
         write_budget(plan, draft / "budget.csv", book.get("account_map"))
-        focus = planned_focus(plan)
         write_table(focus, draft / "focus.csv")
         for name, frame in (accounting_pack(plan, book, focus, last) | behind).items():
             write_table(frame, draft / "tables" / f"{name}.csv")

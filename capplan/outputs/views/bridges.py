@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pandas as pd
 
 from capplan.answers.finished_plan import Plan
@@ -9,6 +11,25 @@ from capplan.answers.sums import in_currency, quarters_of, spend
 
 COLUMNS = ["step", "kind", "amount"]
 START, STEP, TOTAL = "start", "step", "total"
+
+
+@dataclass(frozen=True)
+class LastPlan:
+    """The plan before this one, as far as it was kept.
+
+    Parameters
+    ----------
+    spend
+        quarter, expected (book's currency): its table spend; None where there is none.
+    moved_by
+        What moved planned spend since (`plans_apart`); None where it kept too little to tell.
+    """
+
+    spend: pd.DataFrame | None = None
+    moved_by: pd.DataFrame | None = None
+
+
+NO_PLAN = LastPlan()
 
 
 def cost_group(component: str, status: str) -> str:
@@ -100,6 +121,14 @@ def cost_bridge(plan: Plan) -> pd.DataFrame:
     ]
     rows.append(("cash of the planned quarters", TOTAL, float(paid.sum())))
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def driver_bridge(moved_by: pd.DataFrame | None) -> pd.DataFrame:
+    """Return the bridge between two plans by what moved it (`plans_apart`) in the columns of the others; empty where there is none."""
+    if moved_by is None or moved_by.empty:
+        return pd.DataFrame(columns=COLUMNS)
+    kinds = [START, *[STEP] * (len(moved_by) - 2), TOTAL]
+    return pd.DataFrame({"step": moved_by["meaning"], "kind": kinds, "amount": moved_by["amount"]})
 
 
 def plan_bridge(plan: Plan, last: pd.DataFrame | None) -> pd.DataFrame:

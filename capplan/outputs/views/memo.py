@@ -12,10 +12,11 @@ from capplan.answers.finished_plan import Plan
 from capplan.answers.headline import verdicts_of, waiting
 from capplan.answers.sums import in_currency
 from capplan.book.book import Book
-from capplan.outputs.views.bridges import plan_bridge
+from capplan.outputs.views.bridges import NO_PLAN, LastPlan, plan_bridge
 from capplan.outputs.views.decision_tables import agreements, decisions, renewals
 from capplan.outputs.views.plan_tables import fiscal_years
 from capplan.questions.procurement.explain.endings import ENDINGS
+from capplan.questions.review import told
 from capplan.text import counted, listed, money, whole_words, words
 
 #: Under another end of the horizon a purchase is as asked up to this share of its lots.
@@ -104,8 +105,8 @@ def risks(plan: Plan, flips: pd.DataFrame | None) -> list[str]:
     return found[: RISKS + 1]
 
 
-def around(plan: Plan, last: pd.DataFrame | None) -> list[str]:
-    """Say between which sums the P&L lies, and what the last plan said."""
+def around(plan: Plan, last: LastPlan) -> list[str]:
+    """Say between which sums the P&L lies, what the last plan said, and what moved it."""
     currency, found = plan.scenario.currency, []
     band = plan.ledger.band[plan.ledger.band["quarter"] == "all"].set_index("quantile")["usd"]
     if len(band):
@@ -114,12 +115,14 @@ def around(plan: Plan, last: pd.DataFrame | None) -> list[str]:
             f"Of ten futures of demand one leads to a P&L above {money(float(high), currency)}, one to less than"
             f" {money(float(low), currency)}."
         )
-    moved = plan_bridge(plan, last)
+    moved = plan_bridge(plan, last.spend)
     if len(moved):
         before, now = float(moved["amount"].iloc[0]), float(moved["amount"].iloc[-1])
         found.append(
             f"The last plan said {money(before, currency)}; this one {money(now, currency)} ({money(now - before, currency, signed=True)})."
         )
+    if last.moved_by is not None:
+        found.append(told(last.moved_by, currency))
     return found
 
 
@@ -130,7 +133,7 @@ def _about_the_ask(plan: Plan) -> tuple[str, ...]:
     return (f"Waiting costs: what signing now saves on demand that the plan has not seen, work left undone counted at its price.{told}",)
 
 
-def memo_blocks(plan: Plan, book: Book, flips: pd.DataFrame | None, last: pd.DataFrame | None = None) -> list[MemoBlock]:
+def memo_blocks(plan: Plan, book: Book, flips: pd.DataFrame | None, last: LastPlan = NO_PLAN) -> list[MemoBlock]:
     """Return the parts of page one in their order.
 
     Parameters
@@ -140,7 +143,7 @@ def memo_blocks(plan: Plan, book: Book, flips: pd.DataFrame | None, last: pd.Dat
     flips
         Values at which the decision flips; None where they were not searched.
     last
-        The table spend of the last plan; None where there is none.
+        The plan before this one.
     """
     ask, years = asked(plan), fiscal_years(plan)
     due, used = renewals(plan, book).head(RENEWED), agreements(plan)

@@ -13,6 +13,7 @@ import pandas as pd
 from capplan.answers.finished_plan import Plan
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
+from capplan.outputs.views.bridges import NO_PLAN, LastPlan
 from capplan.outputs.views.plan_tables import stale_prices
 from capplan.outputs.workbook.sheet import Formula, Sheet, Styles
 from capplan.questions.ledger.quantity_times_price import Priced
@@ -66,7 +67,7 @@ class Draft:
     exchange: dict[pd.Timestamp, str] = field(default_factory=dict)
     shortfall: list[str] = field(default_factory=list)
     checks: list[tuple[str, Formula]] = field(default_factory=list)
-    last: pd.DataFrame | None = None
+    last: LastPlan = NO_PLAN
 
     @property
     def currency(self) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from capplan.outputs.views.bridges import TOTAL, budget_bridge, cost_bridge, plan_bridge
+from capplan.outputs.views.bridges import TOTAL, budget_bridge, cost_bridge, driver_bridge, plan_bridge
 from capplan.outputs.views.memo import memo_blocks
 from capplan.outputs.workbook.assumptions import Draft
 from capplan.outputs.workbook.sheet import Formula, address
@@ -42,7 +42,8 @@ def write_bridges(draft: Draft) -> None:
     sheet.title(f"Bridges in {draft.currency}", "Steps are values of the plan as it was made; totals are their sums.", across=4)
     for title, bridge in (
         ("From the P&L budget to this plan", budget_bridge(draft.plan)),
-        ("From the last plan to this one", plan_bridge(draft.plan, draft.last)),
+        ("From the last plan to this one", plan_bridge(draft.plan, draft.last.spend)),
+        ("From the last plan to this one, by what moved it", driver_bridge(draft.last.moved_by)),
         ("From cost to spend, P&L and cash", cost_bridge(draft.plan)),
     ):
         if bridge.empty:

@@ -12,6 +12,7 @@ from capplan.answers.finished_plan import Plan
 from capplan.answers.placement import asked_book
 from capplan.book.book import Book
 from capplan.book.scenario import LedgerAssumptions
+from capplan.outputs.views.bridges import NO_PLAN, LastPlan
 from capplan.outputs.workbook.assumptions import SHEETS, Draft, write_assumptions, write_sources
 from capplan.outputs.workbook.decisions import place_agreements, write_decisions, write_purchases
 from capplan.outputs.workbook.demand import write_demand
@@ -59,9 +60,7 @@ def revalue_plan(
     )
 
 
-def write_workbook(
-    plan: Plan, book: Book, path: Path, behind: dict[str, pd.DataFrame] | None = None, last: pd.DataFrame | None = None
-) -> Path:
+def write_workbook(plan: Plan, book: Book, path: Path, behind: dict[str, pd.DataFrame] | None = None, last: LastPlan = NO_PLAN) -> Path:
     """Write the plan as a workbook whose amounts are formulas on its assumptions.
 
     Parameters
@@ -75,7 +74,7 @@ def write_workbook(
     behind
         Filled with what stands behind the figures: figures, lines, line_prices (see `figures`).
     last
-        The table spend of the last plan, where there is one.
+        The plan before this one, where there is one.
 
     Returns
     -------

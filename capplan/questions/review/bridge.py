@@ -20,10 +20,13 @@ DRIVERS = {
     "coverage": "shares on contract, on demand and spot",
     "price": "prices",
     "unused": "commitments not used",
+    "agreement": "spend agreements",
     "other": "other costs",
     "unmapped": "billed, and not known to the plan",
     "currency": "exchange rates",
 }
+#: Steps below this amount are left out of a bridge: all of them together are less than half a cent.
+CENT_SHARE = 2e-4
 COLUMNS = ["month", "driver", "provider", "accelerator", "contract_id", "workload", "amount"]
 POOL = ["provider", "accelerator"]
 
@@ -62,6 +65,9 @@ def variance_bridge(
         to actual less planned.
     """
     prices = list_prices or {}
+    if not (planned["kind"].eq("agreement").any() and actual["kind"].eq("agreement").any()):
+        # a bill, or a plan that was kept long ago, does not tell them from other costs
+        planned, actual = (frame.assign(kind=frame["kind"].replace("agreement", "other")) for frame in (planned, actual))
     ratios = _ratios(work)
     parts: list[pd.DataFrame] = []
     never_billed = set(_charged(planned)) - set(_charged(actual))
@@ -143,10 +149,11 @@ def _month(
     else:
         driver = "new" if unplanned else "mix"
         found += [_rows("efficiency", use, -use["amount"]), _rows(driver, came, came["amount_at_plan_rates"])]
-    unused = [(planned, -1.0, "amount"), (actual, 1.0, "amount_at_plan_rates")]
+    sides = [(planned, -1.0, "amount"), (actual, 1.0, "amount_at_plan_rates")]
     found += [
-        _rows("unused", frame[frame["kind"] == "unused"], sign * frame.loc[frame["kind"] == "unused", column])
-        for frame, sign, column in unused
+        _rows(kind, frame[frame["kind"] == kind], sign * frame.loc[frame["kind"] == kind, column])
+        for kind in ("unused", "agreement")
+        for frame, sign, column in sides
     ]
     return [*found, *_others(planned, actual[actual["kind"] == "other"], ratios)]
 

@@ -6,7 +6,7 @@ import pandas as pd
 
 from capplan.book.accepted import AcceptedPlan
 from capplan.errors import CapplanError
-from capplan.questions.review.bridge import DRIVERS, variance_bridge
+from capplan.questions.review.bridge import CENT_SHARE, DRIVERS, variance_bridge
 from capplan.questions.review.spend_rows import gathered
 from capplan.text import money
 
@@ -50,7 +50,7 @@ def plans_apart(before: AcceptedPlan, after: AcceptedPlan) -> pd.DataFrame:
     steps += [(driver, float(variance.get(driver, 0.0))) for driver in DRIVERS]
     steps += [("added", end - float(theirs["amount"].sum()))]
     words = {**MEANINGS, **HORIZON}
-    rows = [(driver, words[driver], amount) for driver, amount in steps if abs(amount) >= 0.005]
+    rows = [(driver, words[driver], amount) for driver, amount in steps if abs(amount) >= CENT_SHARE]
     return pd.DataFrame([("before", "earlier plan", start), *rows, ("after", "later plan", end)], columns=["driver", "meaning", "amount"])
 
 

@@ -12,7 +12,7 @@ from capplan.errors import CapplanError
 from capplan.questions.ledger.bill import sorted_bill
 from capplan.questions.ledger.currency import rates_by_month
 from capplan.questions.review.accuracy import accuracy_by_workload, forecast_accuracy, held_against, measured_work
-from capplan.questions.review.bridge import DRIVERS, variance_bridge
+from capplan.questions.review.bridge import CENT_SHARE, DRIVERS, variance_bridge
 from capplan.questions.review.capacity_requests import judge_requests
 from capplan.questions.review.scoreboard import attributed, chargeback, rate_card, unit_economics
 from capplan.questions.review.spend_rows import spend_of_bill
@@ -227,7 +227,7 @@ def _list_prices(came: Came, plan: AcceptedPlan) -> dict[tuple[str, str], float]
 def bridge_table(planned: pd.DataFrame, actual: pd.DataFrame, variance: pd.DataFrame) -> pd.DataFrame:
     """Return the bridge: driver, meaning, amount; drivers that moved nothing are left out."""
     sums = variance.groupby("driver")["amount"].sum()
-    steps = [(driver, words, float(sums[driver])) for driver, words in DRIVERS.items() if abs(sums.get(driver, 0.0)) >= 0.005]
+    steps = [(driver, words, float(sums[driver])) for driver, words in DRIVERS.items() if abs(sums.get(driver, 0.0)) >= CENT_SHARE]
     start, end = float(planned["amount"].sum()), float(actual["amount"].sum())
     return pd.DataFrame([("planned", "planned", start), *steps, ("billed", "billed", end)], columns=["driver", "meaning", "amount"])
 

@@ -8,7 +8,8 @@ import re
 import numpy as np
 import pandas as pd
 
-#: Kinds of spend: three ways to use machines; what was paid for and not used; all else; what the bill does not say the use of.
+#: Kinds of spend: three ways to use machines; what was paid for and not used; spend agreements, where a plan tells them; all else; what the
+#: bill does not say the use of.
 USE = ("on_demand", "spot", "committed")
 SPEND = {
     "month": "datetime64[ns]",
@@ -42,12 +43,12 @@ def spend_of_focus(frame: pd.DataFrame) -> pd.DataFrame:
     ----------
     frame
         Rows as a plan writes them: BillingPeriodStart, ProviderName, SkuId, PricingCategory, CommitmentDiscountId,
-        CommitmentDiscountStatus, ConsumedQuantity and PricingQuantity (accelerator-hours), EffectiveCost, Tags.
+        CommitmentDiscountStatus, ConsumedQuantity and PricingQuantity (accelerator-hours), EffectiveCost, ChargeDescription, Tags.
 
     Returns
     -------
     DataFrame
-        SPEND: month, provider, accelerator, contract_id, workload, kind (on_demand, spot, committed, unused, other), hours (of
+        SPEND: month, provider, accelerator, contract_id, workload, kind (on_demand, spot, committed, unused, agreement, other), hours (of
         accelerators; missing where a row counts none), amount and amount_at_plan_rates (equal: a plan knows one rate).
     """
     spent = frame[frame["EffectiveCost"] != 0]
@@ -56,7 +57,10 @@ def spend_of_focus(frame: pd.DataFrame) -> pd.DataFrame:
     counted = spent["ConsumedQuantity"].notna()
     dynamic, committed = spent["PricingCategory"].eq("Dynamic"), spent["CommitmentDiscountStatus"].eq("Used")
     owned = spent["ProviderName"].eq("own") & spent["SkuId"].notna()
-    kind = np.select([unused, committed | owned, counted & dynamic, counted], ["unused", "committed", "spot", "on_demand"], "other")
+    agreed = spent["ChargeDescription"].fillna("").astype(str).str.startswith("agreement ")
+    kind = np.select(
+        [agreed, unused, committed | owned, counted & dynamic, counted], ["agreement", "unused", "committed", "spot", "on_demand"], "other"
+    )
     return gathered(
         pd.DataFrame(
             {
