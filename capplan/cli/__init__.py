@@ -7,11 +7,11 @@ import os
 import sys
 import traceback
 
-from capplan.cli import checking, commands, servers
+from capplan.cli import asking, checking, commands, servers
 from capplan.cli.shared import app, overrides, say
 from capplan.errors import CapplanError
 
-__all__ = ["app", "checking", "commands", "main", "overrides", "servers"]
+__all__ = ["app", "asking", "checking", "commands", "main", "overrides", "servers"]
 
 
 def main() -> None:

@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-
 import pytest
 
 from capplan.answers.ask.what_ifs import read_what_if, what_if_from
-from capplan.book.book import load_book
 from capplan.errors import CapplanError
-from tests.conftest import ROOT
+from tests.ask.conftest import lines, questions
 
-QUESTIONS = list(csv.DictReader((ROOT / "tests" / "questions.csv").open(encoding="utf-8", newline="")))
-
-
-@pytest.fixture(scope="module")
-def book():
-    return light(load_book(ROOT / "data" / "enterprise"))
-
-
-def light(book):
-    """The example with fewer hours and jobs: what a sentence means does not depend on them, and checking them takes most of the time."""
-    few = book.get("usage").groupby("workload").head(30)
-    return book.with_rows("usage", few).with_rows("jobs", book.get("jobs").head(50))
-
-
-def lines(row):
-    return [part.strip() for part in row["what_ifs"].split(";;") if part.strip()]
+QUESTIONS = questions()
 
 
 def test_every_right_answer_is_read_back_and_fits_the_book(book):

@@ -1,0 +1,250 @@
+"""Prices, quotes, contracts, budgets and limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from capplan.answers.ask.lexer import Amount, Word
+from capplan.answers.ask.meaning.base import Base, Found, Sold, UnclearError, Wanted, as_number, changed, first, has, percent_of, words_of
+from capplan.answers.ask.names import Ref
+from capplan.answers.ask.what_ifs import Asked, Assumed
+from capplan.book.changes import quoted
+from capplan.text import counted
+
+
+class Money(Base):
+    """Rules about money, and what it buys."""
+
+    def by_hour(self, children: Found) -> Word:
+        return children[0]
+
+    def sold(self, children: Found) -> Sold:
+        terms = tuple("spot" if word.kind == "SPOT" else "on_demand" for word in words_of(children, "SPOT", "ON_DEMAND"))
+        return Sold("terms", terms=terms) if terms else Sold("all")
+
+    def sold_refs(self, children: Found) -> Sold:
+        return Sold("refs", first(children, tuple))
+
+    def sold_api(self, children: Found) -> Sold:
+        return Sold("api", first(children, tuple) or ())
+
+    def sold_power(self, children: Found) -> Sold:
+        return Sold("power", first(children, tuple) or ())
+
+    def price_moves(self, children: Found) -> Found:
+        return self._priced(first(children, Sold), first(children, float))
+
+    price_moved = price_moves
+
+    def price_lifted(self, children: Found) -> Found:
+        return self._priced(first(children, Sold), self._lifted(children))
+
+    def _priced(self, sold: Sold, factor: float) -> Found:
+        if sold.what == "all":
+            return [Asked(card="Unsigned prices change by", number=percent_of(factor))]
+        if sold.what == "power":
+            return [changed(f"sites.{quoted(key)} multiply usd_per_kwh {as_number(factor)}") for key in self._sites(sold.refs)]
+        if sold.what == "api":
+            hosted = self.book.get("workloads").query("host == 'either'")["workload"]
+            picks = [self._one(wanted, ("workload",)).key for wanted in sold.refs] or list(hosted)
+            return [Asked(card="API prices change by", pick=pick, number=percent_of(factor)) for pick in picks]
+        found: Found = []
+        for term in sold.terms:
+            columns = ("usd_per_hour", "negotiated_usd_per_hour")
+            lines = [changed(f"offers where term={term} multiply {column} {as_number(factor)}") for column in columns]
+            found += [Asked(card="Spot prices are multiplied by", number=factor)] if term == "spot" else lines
+        for wanted in sold.refs:
+            ref = self._one(wanted, ("offer", "contract"))
+            if ref.kind == "contract":
+                raise UnclearError(f"{ref.key} is signed, so its price stands; say its renewal price, or an offer", [])
+            row = self._row(ref)
+            stated = [name for name in ("usd_per_hour", "negotiated_usd_per_hour", "capex_usd") if row[name] > 0]
+            found += [changed(f"offers.{quoted(ref.key)} multiply {column} {as_number(factor)}") for column in stated]
+        return found
+
+    def _sites(self, refs: tuple[Wanted, ...]) -> list[str]:
+        found = [self._one(wanted, ("site",)).key for wanted in refs] or [ref.key for ref in self.names.of_kind("site")]
+        if len(found) != 1 and not refs:
+            raise UnclearError("which site?" if found else "this book has no sites", found)
+        return found
+
+    def yearly(self, children: Found) -> Found:
+        name = "hyperscaler" if has(children, "HYPERSCALER") else "specialist"
+        return [Assumed(name=f"{name}_price_change_share_per_year", value=round(first(children, float) - 1, 9))]
+
+    def power_price(self, children: Found) -> Found:
+        usd = self._usd(words_of(children, "MONEY")[0].value)
+        return [changed(f"sites.{quoted(key)} set usd_per_kwh {as_number(usd)}") for key in self._sites(first(children, tuple) or ())]
+
+    def terms(self, children: Found) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for each in children:
+            if isinstance(each, Word) and each.kind == "PERCENT":
+                found["prepaid"] = each.value * 100
+            elif isinstance(each, Amount) and (years := self._quarters(each) / 4) in (1, 3):
+                found["term"] = f"reserved_{years:.0f}y"
+            elif isinstance(each, Amount):
+                raise UnclearError("a quote runs for one year or three")
+        return found
+
+    def quote(self, children: Found) -> Found:
+        usd = self._usd(words_of(children, "MONEY")[0].value)
+        refs = [self._one(wanted, ("offer",)) for wanted in first(children, tuple)]
+        return [Asked(card="This quote instead", pick=ref.key, number=usd, given=first(children, dict) or {}) for ref in refs]
+
+    quote_moved = quote
+
+    def quote_from(self, children: Found) -> Found:
+        maker = [ref.key for ref in children[0].value if ref.kind == "provider"]
+        providers = self.book.get("skus").set_index("sku")["provider"]
+        for wanted in first(children, tuple):
+            ref = self._one(wanted, ("offer",))
+            if providers[self._row(ref)["sku"]] not in maker:
+                raise UnclearError(f"{ref.key} is an offer of {providers[self._row(ref)['sku']]}")
+        return self.quote(children)
+
+    def wait(self, children: Found) -> Found:
+        return [Asked(card="Nothing new is signed for", number=self._quarters(first(children, Amount)))]
+
+    def _contracts(self, children: Found) -> list[Ref]:
+        return [self._one(wanted, ("contract",)) for wanted in first(children, tuple)]
+
+    def contract(self, children: Found) -> Found:
+        return [Asked(card="A contract renews", pick=ref.key) for ref in self._contracts(children)]
+
+    renewed = contract
+
+    def lapse(self, children: Found) -> Found:
+        return [Asked(card="A contract lapses", pick=ref.key) for ref in self._contracts(children)]
+
+    lapsed = lapse
+
+    def extend(self, children: Found) -> Found:
+        quarters = self._quarters(first(children, Amount))
+        return [Asked(card="A contract is extended by", pick=ref.key, number=quarters) for ref in self._contracts(children)]
+
+    extended = extend
+
+    def renewal_price(self, children: Found) -> Found:
+        usd = as_number(self._usd(words_of(children, "MONEY")[0].value))
+        return [changed(f"commitments.{quoted(ref.key)} set renewal_usd_per_hour {usd}") for ref in self._contracts(children)]
+
+    def only(self, children: Found) -> Found:
+        found = [self._one(wanted, ("provider", "geography")) for wanted in first(children, tuple)]
+        names = {"provider": "providers", "geography": "geographies"}
+        return [
+            Assumed(name=names[kind], value=[ref.key for ref in found if ref.kind == kind])
+            for kind in dict.fromkeys(ref.kind for ref in found)
+        ]
+
+    bought_only = only
+
+    def buy(self, children: Found) -> Found:
+        lots, quarter = int(words_of(children, "NUMBER")[0].value), words_of(children, "QUARTER")[0].value
+        refs = [self._one(wanted, ("offer",)) for wanted in first(children, tuple)]
+        kept = [list(each) for each in self.scenario.pinned_purchases]
+        return [Assumed(name="pinned_purchases", value=[*kept, *([ref.key, quarter, lots] for ref in refs)])]
+
+    def pot(self, children: Found) -> list[str]:
+        """Return the limits that are spoken of; none where all budgets are."""
+        limits = self.book.get("limits")
+        budgets = limits[limits["kind"] == "budget_usd"]
+        refs = first(children, tuple)
+        if refs:
+            return [self._one(wanted, ("limit",)).key for wanted in refs]
+        if has(children, "CAPEX"):
+            named, said = budgets[budgets["measure"] == "capex"], "capex"
+        elif has(children, "QUARTER"):
+            said = words_of(children, "QUARTER")[0].value
+            named = budgets[budgets["quarter"] == said]
+        else:
+            return []
+        if len(named) != 1:
+            raise UnclearError(
+                f"{counted(len(named), 'budget')} for {said} in this book", list(named["limit_id"] if len(named) else budgets["limit_id"])
+            )
+        return list(named["limit_id"])
+
+    def _budgeted(self, pot: list[str], factor: float) -> Found:
+        if not pot:
+            return [Asked(card="Budgets change by", number=percent_of(factor))]
+        return [changed(f"limits.{quoted(name)} multiply amount {as_number(factor)}") for name in pot]
+
+    def budget_moves(self, children: Found) -> Found:
+        return self._budgeted(first(children, list), first(children, float))
+
+    budget_moved = budget_moves
+
+    def budget_lifted(self, children: Found) -> Found:
+        return self._budgeted(first(children, list), self._lifted(children))
+
+    def budget_set(self, children: Found) -> Found:
+        if has(children, "UP", "DOWN", "DROP") and not has(children, "TO"):
+            return self.budget_by(children)
+        return self._budget_of(first(children, list), self._usd(first(children, Amount)))
+
+    budget_lifted_to = budget_set
+
+    def _budget_of(self, pot: list[str], usd: float) -> Found:
+        if not pot:
+            raise UnclearError(
+                "which budget? Say its quarter or its id", [ref.key for ref in self.names.of_kind("limit") if "budget" in ref.key]
+            )
+        return [changed(f"limits.{quoted(name)} set amount {as_number(usd)}") for name in pot]
+
+    def budget_by(self, children: Found) -> Found:
+        step = self._usd(first(children, Amount)) * (1 if has(children, "UP") else -1)
+        pot = first(children, list)
+        now = self.book.get("limits").set_index("limit_id")["amount"]
+        return [item for name in pot for item in self._budget_of([name], float(now[name]) + step)] or self._budget_of([], step)
+
+    budget_taken = budget_by
+
+    def no_capex(self, _: Found) -> Found:
+        return [Asked(card="No capital is spent")]
+
+    def delivery(self, children: Found) -> Found:
+        if next(word.value for word in words_of(children, "MOVE")) < 0:
+            raise UnclearError("deliveries can come later than planned, not earlier; give an offer's own lead time")
+        return [Asked(card="Deliveries slip by", number=self._days(first(children, Amount)))]
+
+    def _leads(self, rows: str, factor: float) -> Found:
+        columns = ("lead_time_days_p90", "lead_time_days_p50")
+        return [changed(f"{rows} multiply {column} {as_number(factor)}") for column in (columns if factor > 1 else columns[::-1])]
+
+    def lead_moves(self, children: Found) -> Found:
+        return self._leads("offers", first(children, float))
+
+    lead_moved = lead_moves
+
+    def lead_of_moves(self, children: Found) -> Found:
+        refs = [self._one(wanted, ("offer",)) for wanted in first(children, tuple)]
+        return [item for ref in refs for item in self._leads(f"offers.{quoted(ref.key)}", first(children, float))]
+
+    def lead_takes(self, children: Found) -> Found:
+        days, found = self._days(first(children, Amount)), []
+        for wanted in first(children, tuple):
+            ref = self._one(wanted, ("offer",))
+            columns = ("lead_time_days_p90", "lead_time_days_p50")
+            longer = not self._row(ref)["lead_time_days_p50"] > days
+            found += [changed(f"offers.{quoted(ref.key)} set {name} {days}") for name in (columns if longer else columns[::-1])]
+        return found
+
+    lead_of = lead_has = lead_takes
+
+    def quota(self, children: Found) -> Found:
+        return [Assumed(name="quota_factor", value=round(first(children, float) * self.scenario.quota_factor, 9))]
+
+    quota_moved = quota
+
+    def quota_lifted(self, children: Found) -> Found:
+        return self.quota([self._lifted(children)])
+
+    def room(self, children: Found) -> Found:
+        limits, found = self.book.get("limits"), []
+        for wanted in first(children, tuple):
+            site = self._one(wanted, ("site",)).key
+            named = limits[(limits["kind"] == "power_kw") & (limits["region"].fillna(site) == site)]["limit_id"]
+            rows = [f"limits.{quoted(name)} set amount" for name in named] or [f"sites.{quoted(site)} set available_kw"]
+            found += [changed(f"{row} {as_number(words_of(children, 'KW')[0].value)}") for row in rows]
+        return found

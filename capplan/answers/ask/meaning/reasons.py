@@ -1,0 +1,69 @@
+"""Reasons of the plan, reports, and assumptions by their names."""
+
+from __future__ import annotations
+
+from capplan.answers.ask.meaning.base import Base, Found, UnclearError, first, has, words_of
+from capplan.answers.ask.what_ifs import Asked, Assumed, Explained, Shown
+from capplan.book.scenario import Scenario
+
+
+class Reasons(Base):
+    """Rules about what is explained or shown, and about assumptions."""
+
+    def explain(self, children: Found) -> Found:
+        return self.why_not(children)
+
+    def why_not(self, children: Found) -> Found:
+        return [Explained(about="why_not", subjects=self._subjects(children))]
+
+    def why(self, children: Found) -> Found:
+        return [Explained(about="why", subjects=self._subjects(children))]
+
+    def _subjects(self, children: Found) -> tuple[str, ...]:
+        """Return the offers or contracts that a reason is asked for; a machine stands for all that are about it."""
+        allowed = ("contract",) if has(children, "RENEW", "LAPSE") else ("offer", "contract")
+        found: list[str] = []
+        for wanted in first(children, tuple):
+            kinds = [kind for kind in allowed if not wanted.kinds or kind in wanted.kinds]
+            exact = self._fitting(wanted, kinds)
+            if not exact and len(wanted.names) == 1:
+                own = set(self.scenario.providers)
+                about = [ref for kind in kinds for ref in self.names.of_kind(kind) if self._described(ref, wanted.names[0])]
+                machines = self.book.get("skus").set_index("sku")["provider"]
+                exact = [ref for ref in about if ref.kind == "contract" or not own or machines[self._row(ref)["sku"]] in own]
+            if not exact or (len(exact) > 1 and not wanted.names):
+                self._one(wanted, kinds)
+            found += [ref.key for ref in exact]
+        return tuple(dict.fromkeys(found))
+
+    def what_binds(self, _: Found) -> Found:
+        return [Explained(about="what_binds")]
+
+    def what_wait(self, _: Found) -> Found:
+        return [Explained(about="what_would_make_us_wait")]
+
+    def report(self, children: Found) -> Found:
+        return [Shown(report=words_of(children, "REPORT")[0].value)]
+
+    def report_placement(self, _: Found) -> Found:
+        self._need_tasks()
+        return [Shown(report="placement")]
+
+    def field(self, children: Found) -> Found:
+        name, word = children[0].value, children[-1]
+        unit = (Scenario.model_fields[name].json_schema_extra or {}).get("unit", "")  # type: ignore[union-attr]
+        if word.kind == "PERCENT" and not str(unit).startswith("share"):
+            raise UnclearError(f"{name} is no share")
+        value = word.value.number if word.kind in ("MONEY", "SPAN") else word.value
+        if word.kind == "MONEY":
+            self._usd(word.value)
+        if word.kind == "SPAN" and not str(unit).startswith(word.value.unit):
+            raise UnclearError(f"{name} is counted in {unit}")
+        whole = Scenario.model_fields[name].annotation is int
+        return [Assumed(name=name, value=int(value) if whole and value == int(value) else value)]
+
+    def bad_cases(self, children: Found) -> Found:
+        return [Asked(card="Bad cases weigh", number=round(100 * words_of(children, "PERCENT")[0].value, 9))]
+
+    def must_serve(self, children: Found) -> Found:
+        return [Asked(card="Work that must be served", number=round(100 * words_of(children, "PERCENT")[0].value, 9))]

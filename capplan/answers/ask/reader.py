@@ -1,0 +1,346 @@
+"""The embedded reader: a sentence into typed what-ifs, by a grammar over the book's own names. The same words mean the same, always.
+
+A sentence is cut into clauses at its commas and conjunctions, so that most of it is covered by rules of the grammar. What no rule
+covers, what two rules read differently, and what the book does not know is asked back; nothing is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from lark import Lark, Token, Tree
+from lark.exceptions import UnexpectedInput, VisitError
+from lark.lexer import Lexer as LarkLexer
+from lark.visitors import CollapseAmbiguities
+
+from capplan.answers.ask.lexer import Lexer, Word
+from capplan.answers.ask.meaning import Meaning, UnclearError
+from capplan.answers.ask.names import Names
+from capplan.answers.ask.vocabulary import phrases
+from capplan.answers.ask.what_ifs import MOST_WORDS, Asked, Assumed, Changed, what_if_from
+from capplan.book.book import Book
+from capplan.book.changes import VERBS
+from capplan.book.scenario import Scenario
+from capplan.book.tables.registry import TABLES
+from capplan.errors import CapplanError, ScenarioError, shortened
+from capplan.text import listed
+
+#: Longest sentence that is read: a page, beyond which it is no question.
+MOST_LETTERS = 2000
+#: Most tokens of one clause.
+MOST_TOKENS = 60
+BREAKS = ("AND", "COMMA")
+#: Ways to read one clause that are looked at; more are asked back.
+MOST_READINGS = 64
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """What was not understood.
+
+    Parameters
+    ----------
+    words
+        The words of the sentence.
+    why
+        Why not.
+    choices
+        What could be meant, from the book.
+    """
+
+    words: str
+    why: str
+    choices: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        more = f": {', '.join(self.choices)}" if self.choices else ""
+        return f"{shortened(self.words, MOST_WORDS)!r}: {self.why}{more}"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a sentence was read as.
+
+    Parameters
+    ----------
+    text
+        The sentence.
+    what_ifs
+        Typed what-ifs, each with its words.
+    doubts
+        What is asked back.
+    notes
+        Spelling that was mended.
+    """
+
+    text: str
+    what_ifs: tuple[Any, ...]
+    doubts: tuple[Doubt, ...]
+    notes: tuple[str, ...] = ()
+
+
+class _Places(LarkLexer):
+    """Give the parser the kinds of tokens with their places."""
+
+    def __init__(self, lexer_conf: Any) -> None:
+        """Need nothing."""
+
+    def lex(self, data: Any) -> Iterator[Token]:  # type: ignore[override]
+        """Return the tokens."""
+        for kind, place in data:
+            yield Token(kind, str(place))
+
+
+@lru_cache(maxsize=1)
+def _parser() -> Lark:
+    grammar = files("capplan.answers.ask").joinpath("sentences.lark").read_text(encoding="utf-8")
+    return Lark(grammar, parser="earley", lexer=_Places, ambiguity="explicit", start="clause")
+
+
+class Reader:
+    """Reads sentences about one book under one scenario.
+
+    Parameters
+    ----------
+    book, scenario
+        What is spoken about.
+    """
+
+    def __init__(self, book: Book, scenario: Scenario) -> None:
+        """Learn the book's names, and the names of assumptions that are numbers."""
+        self.book, self.scenario = book, scenario
+        self.names = Names(book)
+        numeric = [
+            name
+            for name, each in Scenario.model_fields.items()
+            if "_" in name and any(part in str(each.annotation) for part in ("int", "float"))
+        ]
+        self._fields = {tuple(name.split("_")): name for name in numeric}
+
+    def read(self, text: str) -> Reading:
+        """Read a sentence.
+
+        Parameters
+        ----------
+        text
+            What was asked, in English; also lines of the grammar of what-ifs.
+
+        Returns
+        -------
+        Reading
+            With everything that was not understood.
+
+        Raises
+        ------
+        ScenarioError
+            Where the sentence is empty or longer than a page.
+        """
+        said = " ".join(text.split())
+        if not said:
+            raise ScenarioError('ask something, such as: capplan ask BOOK "what if spot prices double?"')
+        if len(said) > MOST_LETTERS:
+            raise ScenarioError(f"the question has {len(said):,} characters; a question has at most {MOST_LETTERS:,}: ask for less at once")
+        if direct := self._line(said):
+            items, doubts = self._fitting([direct])
+            return Reading(said, tuple(items), tuple(doubts))
+        foreign = _language(said)
+        if foreign:
+            return Reading(said, (), (Doubt(said, f"this looks like {foreign}; questions are read in English"),))
+        lexer = Lexer(self.names, self.scenario.as_of, self._fields)
+        words = _trimmed(lexer.read(said))
+        if not words:
+            return Reading(said, (), (Doubt(said, _NOTHING),))
+        items, doubts = self._clauses(words, said)
+        items, more = _agreed(items)
+        items, unfit = self._fitting(items)
+        return Reading(said, tuple(items), (*doubts, *more, *unfit), tuple(lexer.notes))
+
+    def _line(self, text: str) -> Any:
+        """Read a line of the grammar of what-ifs, or an assumption as after -p; None where a sentence begins like one."""
+        head, equals, _ = text.partition("=")
+        table, dot, _ = text.partition(".")
+        if not (
+            text.startswith("where ")
+            or (dot and table in TABLES)
+            or (equals and head in Scenario.model_fields)
+            or text.split(maxsplit=1)[0] in VERBS
+        ):
+            return None
+        try:
+            found = what_if_from(text).model_copy(update={"words": shortened(text, MOST_WORDS - 1)})
+            found.on(self.book, self.scenario)
+        except (CapplanError, ValueError):
+            return None
+        return found
+
+    def _clauses(self, words: list[Word], text: str) -> tuple[list[Any], list[Doubt]]:
+        """Cut a sentence into clauses so that the most tokens are covered, by the fewest clauses."""
+        cuts = [0, *(place + 1 for place, word in enumerate(words) if word.kind in BREAKS), len(words) + 1]
+        best: dict[int, tuple[int, int, tuple[Any, ...]]] = {0: (0, 0, ())}
+        tried: dict[tuple[int, int], Any] = {}
+        for right in range(1, len(cuts)):
+            options = []
+            for left in range(max(0, right - 12), right):
+                begin, end = cuts[left], cuts[right] - 1
+                found = tried.setdefault((begin, end), self._clause(words[begin:end], text))
+                if found is None and right - left > 1:
+                    continue
+                covered, clauses, parts = best[left]
+                gain = 0 if found is None or isinstance(found, Doubt) else 2 * (end - begin)
+                gain += end - begin if isinstance(found, Doubt) else 0
+                options.append((covered + gain, clauses - 1, (*parts, (begin, end, found))))
+            best[right] = max(options, key=lambda option: option[:2])
+        return self._gathered(best[len(cuts) - 1][2], words, text)
+
+    def _gathered(self, parts: Sequence[tuple[int, int, Any]], words: list[Word], text: str) -> tuple[list[Any], list[Doubt]]:
+        """Join clauses that are not understood with what they may be about: a verb without an object takes its neighbour back."""
+        items: list[tuple[int, Any]] = []
+        doubts: list[Doubt] = []
+        taken: set[int] = set()
+        for number, (begin, end, found) in enumerate(parts):
+            if found is None and end > begin:
+                piece = words[begin:end]
+                loose = not any(word.kind in _SUBJECTS for word in piece)
+                around = [n for n in (number - 1, number + 1) if loose and 0 <= n < len(parts) and parts[n][1] > parts[n][0]]
+                taken |= {n for n in around if parts[n][2] is not None}
+                first, last = min([begin, *(parts[n][0] for n in around)]), max([end, *(parts[n][1] for n in around)])
+                doubts.append(self._doubt_of(words[first:last], piece, text))
+            elif isinstance(found, Doubt):
+                doubts.append(found)
+            elif found:
+                items += [(number, item) for item in found]
+        return [item for number, item in items if number not in taken], doubts
+
+    def _clause(self, words: Sequence[Word], text: str) -> Any:
+        """Return the what-ifs of a clause, a doubt about it, or None where no rule has it."""
+        if not words or len(words) > MOST_TOKENS:
+            return None
+        try:
+            tree = _parser().parse([(word.kind, place) for place, word in enumerate(words)])
+        except UnexpectedInput:
+            return None
+        said = text[words[0].start : words[-1].end]
+        trees = CollapseAmbiguities().transform(tree)
+        found: list[list[Any]] = []
+        unclear: list[UnclearError] = []
+        for each in trees[:MOST_READINGS]:
+            meant = self._meaning(each, words, text)
+            (unclear if isinstance(meant, UnclearError) else found).append(meant)
+        distinct = {tuple(str(item) for item in items): items for items in found}
+        if len(distinct) > 1 or len(trees) > MOST_READINGS:
+            return Doubt(said, "this can be read in more than one way", tuple(" and ".join(lines) for lines in distinct)[:6])
+        if not distinct:
+            first = max(unclear, key=lambda each: each.rank)
+            return Doubt(said, first.why, first.choices)
+        items = next(iter(distinct.values()))
+        return [item.model_copy(update={"words": shortened(said, MOST_WORDS - 1)}) for item in items]
+
+    def _meaning(self, tree: Tree[Token], words: Sequence[Word], text: str) -> Any:
+        try:
+            return Meaning(self.book, self.scenario, self.names, words, text).transform(tree)
+        except VisitError as error:
+            if isinstance(error.orig_exc, UnclearError):
+                return error.orig_exc
+            if isinstance(error.orig_exc, CapplanError):
+                return UnclearError(str(error.orig_exc))
+            raise
+
+    def _fitting(self, items: Sequence[Any]) -> tuple[list[Any], list[Doubt]]:
+        """Hold every what-if against the book, one on top of another, as a person's input is."""
+        scenario, kept, doubts = self.scenario, list[Any](), list[Doubt]()
+        for item in sorted(items, key=lambda item: str(item).startswith("add task_edges")):
+            try:
+                after = item.on(self.book, scenario)
+                self.book.with_changes(after.changes)
+            except CapplanError as error:
+                doubts.append(Doubt(item.words, str(error)))
+            else:
+                scenario, kept = after, [*kept, item]
+        return kept, doubts
+
+    def _doubt_of(self, words: Sequence[Word], piece: Sequence[Word], text: str) -> Doubt:
+        """Say what of a clause is not understood: its unknown words, or the whole of it."""
+        said = text[words[0].start : words[-1].end]
+        unsure = [word.why for word in piece if word.kind == "UNSURE"]
+        unknown = list(dict.fromkeys(text[word.start : word.end] for word in piece if word.kind == "UNKNOWN"))[:8]
+        if unsure:
+            return Doubt(said, "; ".join(unsure))
+        if unknown:
+            near = dict.fromkeys(name for word in unknown if len(word) > 3 for name in self.names.nearest(word))
+            why = f"{listed([repr(word) for word in unknown])} {'is' if len(unknown) == 1 else 'are'} not understood"
+            return Doubt(said, f"{why}{'; the book has' if near else ''}", tuple(near))
+        return Doubt(said, "these words say no what-if together; say what changes and by how much")
+
+
+_NOTHING = "nothing in it can be planned; say what changes, for example: demand rises 30 %, spot doubles, base-8b slips two quarters"
+#: Tokens that say what a clause is about.
+_SUBJECTS = frozenset(
+    (
+        "NAME DEMAND PRICE ALL_PRICES SPOT ON_DEMAND ELECTRICITY API BUDGET CAPEX DELIVERY LEAD_TIME QUOTA POWER LATENCY NETWORK EVERYTHING"
+        + " W_RUN W_EVENT W_OFFER W_CONTRACT W_TEAM W_WORKLOAD W_TASK W_PIPELINE UNKNOWN UNSURE FIELD REPORT NODES"
+    ).split(" ")
+)
+
+
+def _trimmed(words: list[Word]) -> list[Word]:
+    """Take commas and conjunctions off both ends, and keep one where several stand together."""
+    kept = [word for place, word in enumerate(words) if not (word.kind == "COMMA" and (place == 0 or words[place - 1].kind in BREAKS))]
+    while kept and kept[-1].kind in BREAKS:
+        kept.pop()
+    while kept and kept[0].kind in BREAKS:
+        kept.pop(0)
+    return kept
+
+
+def _target(item: Any) -> str:
+    """Return what a what-if moves, so that two that move the same are seen."""
+    if isinstance(item, Asked):
+        topic = (
+            "spot"
+            if "spot" in item.card.casefold()
+            else "renewal"
+            if item.card.startswith(("A contract lapses", "A contract renews"))
+            else item.card
+        )
+        return f"{topic} {item.pick}"
+    if isinstance(item, Assumed):
+        return item.name
+    if isinstance(item, Changed):
+        change = item.change
+        return f"{change.table}.{change.key} {sorted(change.where.items())} {change.column}" if change.add is None else str(item)
+    return str(item)
+
+
+def _agreed(items: Sequence[Any]) -> tuple[list[Any], list[Doubt]]:
+    """Keep each what-if once; two that contradict each other are both asked back."""
+    by_target: dict[str, dict[str, Any]] = {}
+    for item in items:
+        by_target.setdefault(_target(item), {}).setdefault(str(item), item)
+    gone = {(item.change.table, item.change.key) for item in items if isinstance(item, Changed) and item.change.remove}
+    kept, doubts = [], []
+    for same in by_target.values():
+        first = next(iter(same.values()))
+        dropped = isinstance(first, Changed) and not first.change.remove and (first.change.table, first.change.key) in gone
+        if len(same) == 1 and not dropped:
+            kept.append(first)
+        else:
+            words = " / ".join(dict.fromkeys(item.words for item in same.values()))
+            doubts.append(Doubt(words, "these contradict each other; say which one holds", tuple(same)))
+    return kept, doubts
+
+
+def _language(text: str) -> str:
+    """Name the language of a sentence that is not English, as far as its small words tell; nothing where it may be English."""
+    letters = [letter for letter in text if letter.isalpha()]
+    if letters and sum(not letter.isascii() for letter in letters) > len(letters) / 2:
+        return "another script"
+    words = {word.strip(".,;:?!¿¡").casefold() for word in text.split()}
+    small = [(name, word) for kind, name, word in phrases() if kind == "LANGUAGE"]
+    hits = {language: sum(word in words for name, word in small if name == language) for language, _ in small}
+    name = max(hits, key=lambda each: hits[each])
+    english = len(words & {"the", "what", "if", "and", "of", "is", "by", "to", "we", "in", "a"} - {"a"})
+    return name if hits[name] >= 2 and hits[name] > 2 * english else ""

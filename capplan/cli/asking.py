@@ -1,0 +1,58 @@
+"""The command that takes a question in plain words."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from capplan.cli.shared import AsJson, BookFolder, Out, Parameters, ScenarioFile, answer, app, overrides, say
+
+
+@app.command()
+def ask(
+    book: BookFolder,
+    question: Annotated[
+        str, typer.Argument(metavar='"QUESTION"', help="In English, in quotes: what if spot doubles and base-8b slips a quarter?")
+    ],
+    yes: Annotated[bool, typer.Option("--yes", help="Answer without asking for approval, where all of it was understood.")] = False,
+    parameter: Parameters = None,
+    scenario: ScenarioFile = None,
+    out: Out = Path("reports"),
+    as_json: AsJson = False,
+) -> None:
+    """Read a question in plain words as typed what-ifs, show them, and answer after approval; what is unclear is asked back."""
+    from capplan.answers.ask.reader import Reader
+    from capplan.book.book import load_book
+    from capplan.outputs.run import ask as asking
+
+    loaded = load_book(book)
+    chosen = loaded.scenario_with(**overrides(parameter, scenario))
+    reading = Reader(loaded, chosen).read(question)
+    readers = [{"reader": "embedded grammar"}]
+    tables = {"understood": asking.understood(reading, loaded, chosen), "asked_back": asking.asked_back(reading)}
+    say(asking.reading_text(reading, loaded, chosen))
+    there = sys.stdin.isatty() and sys.stderr.isatty()
+    unclear = bool(reading.doubts) or not reading.what_ifs
+    approved = (yes and not unclear) or (bool(reading.what_ifs) and there and not yes and typer.confirm(_prompt(unclear), err=True))
+    if not approved:
+        asking.keep_record(out, book, reading, loaded, None, readers)
+        why = "not all of it was understood: say it differently" if unclear else "it was not approved; --yes answers without asking"
+        answer(as_json, f"Nothing was run: {why}.", {}, tables, [])
+        raise typer.Exit(2 if unclear else 0)
+    found = asking.answer_reading(reading, loaded, chosen, say)
+    asking.keep_record(out, book, reading, loaded, found, readers)
+    answer(
+        as_json,
+        found.sentences[0],
+        found.scenario.model_dump(mode="json"),
+        {**tables, **found.tables},
+        list(found.notes) if as_json else [],
+        "\n".join(found.sentences),
+    )
+
+
+def _prompt(unclear: bool) -> str:
+    return "Answer what was understood, without the rest?" if unclear else "Answer this?"

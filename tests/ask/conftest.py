@@ -1,0 +1,28 @@
+"""The questions with their right answers, and the example book with fewer rows."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+
+from capplan.book.book import load_book
+from tests.conftest import ROOT
+
+
+def questions():
+    """half (2: written after the grammar was), category, question, what_ifs (between ;;), asked_back (words that are)."""
+    return list(csv.DictReader((ROOT / "tests" / "questions.csv").open(encoding="utf-8", newline="")))
+
+
+def lines(row):
+    """The right what-ifs of a question, as lines."""
+    return [part.strip() for part in row["what_ifs"].split(";;") if part.strip()]
+
+
+@pytest.fixture(scope="session")
+def book():
+    """The example with fewer hours and jobs: what a sentence means does not depend on them, and checking them takes most of the time."""
+    whole = load_book(ROOT / "data" / "enterprise")
+    few = whole.get("usage").groupby("workload").head(30)
+    return whole.with_rows("usage", few).with_rows("jobs", whole.get("jobs").head(50))

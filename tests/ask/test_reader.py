@@ -1,0 +1,167 @@
+"""The embedded reader: how many questions it gets exactly right, and that it asks rather than guesses."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from capplan.answers.ask.reader import MOST_LETTERS, Reader
+from capplan.answers.ask.vocabulary import COUNTING, phrases
+from capplan.answers.ask.what_ifs import what_if_from
+from capplan.book.book import load_book
+from capplan.errors import CapplanError
+from tests.ask.conftest import lines, questions
+
+CATEGORIES = {
+    "demand", "runs", "prices", "offers", "budget", "delivery", "latency", "API", "placement", "explain", "nonsense", "ambiguous", "hostile"
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def reader(book):
+    return Reader(book, book.scenario)
+
+
+def plain(item):
+    """A what-if as a line, with its numbers in one form."""
+    text = re.sub(r"-?\d+\.\d+", lambda found: f"{float(found[0]):.7g}", str(item))
+    return text
+
+
+def test_most_questions_are_read_exactly_right_and_next_to_none_is_wrong_without_asking(reader):
+    rows, right, silent = questions(), [], []
+    assert len(rows) >= 150
+    assert {row["category"] for row in rows} == CATEGORIES
+    for row in rows:
+        found = reader.read(row["question"])
+        wanted = sorted(plain(what_if_from(line)) for line in lines(row))
+        got, said = sorted(plain(item) for item in found.what_ifs), " ".join(map(str, found.doubts)).casefold()
+        asked = row["asked_back"].casefold() in said if row["asked_back"] else not found.doubts
+        right += [row["question"]] if got == wanted and asked else []
+        silent += [row["question"]] if got != wanted and not found.doubts else []
+    assert len(right) >= 0.85 * len(rows)
+    assert len(silent) <= 0.02 * len(rows), silent
+
+
+def test_no_phrase_stands_for_two_things():
+    counted = Counter(phrase for kind, _, phrase in phrases() if kind not in COUNTING)
+    assert [phrase for phrase, times in counted.items() if times > 1] == []
+
+
+def test_the_same_words_mean_the_same(reader, book):
+    text = "chat grows by 50 percent and base-8b slips a quarter"
+    assert reader.read(text) == Reader(book, book.scenario).read(text) == reader.read(f"  {text.replace(' ', '  ')} ")
+
+
+def test_every_word_of_a_sentence_is_in_a_what_if_or_asked_back_or_says_nothing(reader):
+    found = reader.read("what if spot doubles, the moon falls down, and demand rises 10%")
+    assert [str(item) for item in found.what_ifs] == ["[Spot prices are multiplied by] 2", "[Demand changes by] all work 10"]
+    assert [item.words for item in found.what_ifs] == ["spot doubles", "demand rises 10%"]
+    assert [doubt.words for doubt in found.doubts] == ["moon falls down"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("base-9b slips two quarters", "base-8b"),
+        ("the quote of nebius is $20", "quote-nebius-h100-eu-1y"),
+        ("base-8b starts on 2026-11-01", "lies before 2026-12-01"),
+        ("what if spot doubles and spot triples", "contradict"),
+        ("what if spot is gone and spot doubles", "contradict"),
+        ("drop vision-12b and vision-12b slips two quarters", "contradict"),
+        ("the budget of 2027Q2 is 5 million euros", "USD"),
+        ("demand rises 30% in 2027Q3", "no what-if together"),
+        ("demand rises 1000%", "give -90 to 900"),
+        ("everything must be done by 5/6/2027 ", "day and month"),
+        ("everything must be done by 2027-02-30", "no day of the calendar"),
+        ("base-8b slips by 1.5 quarters", "whole number"),
+        ("et si la demande double et le prix baisse", "French"),
+        ("что если спрос удвоится", "English"),
+        ("openai withdraws drafts-groq on 2027-12-31", "groq"),
+        ("research doubles", "team research"),
+        ("spot might double or halve", "or"),
+    ],
+)
+def test_what_is_unclear_is_asked_back_with_what_could_be_meant(reader, text, said):
+    found = reader.read(text)
+    assert said in " ".join(map(str, found.doubts))
+    assert not any("slips" in item.words for item in found.what_ifs)
+
+
+@pytest.mark.parametrize("text", ["", " \n ", "spot doubles " * 1000])
+def test_nothing_and_ten_thousand_letters_are_refused(reader, text):
+    with pytest.raises(CapplanError, match=f"{MOST_LETTERS:,}|ask something"):
+        reader.read(text)
+
+
+def test_a_page_of_noise_is_read_in_moments(reader):
+    found = reader.read(("spot and chat, 5% up " * 95)[:MOST_LETTERS])
+    assert found.doubts
+
+
+def test_spelling_is_mended_and_said(reader):
+    found = reader.read("contnued-70b slpis a quarter")
+    assert [str(item) for item in found.what_ifs] == ["training_runs.continued-70b shift +1 quarters"]
+    assert any("continued-70b" in note for note in found.notes)
+
+
+def test_a_line_of_the_grammar_is_one_of_its_own(reader):
+    assert str(reader.read("shift training_runs.base-8b +2 quarters").what_ifs[0]) == "training_runs.base-8b shift +2 quarters"
+    assert str(reader.read("risk_weight=0.4").what_ifs[0]) == "risk_weight=0.4"
+
+
+NODES = "node,accelerator,accelerator_count,cpus,memory_gib,local_ssd_gib,domain\ngpu,H100,1,16,64,0,rack\ncpu,CPU,0,32,128,500,rack\n"
+TASKS = (
+    "task_id,pipeline,stage,cpus,memory_gib,accelerators,duration_hours,output_gb,local_ssd_gib\n"
+    "1,,,8,32,1,3,10,0\n2,,,4,16,0,2,0,0\n3,,,16,64,0,5,0,100\n4,,,8,32,0,4,0,0\n"
+)
+EDGES = "from_task,to_task\n1,2\n2,4\n3,4\n"
+HEAD = "as_of: 2026-12-01\nfirst_quarter: 2027Q1\nplacement_objective: makespan\n"
+WORDS = (
+    "Task 1 needs 8 CPUs, 32 GB and a GPU, takes 3 hours and leaves 10 GB; task 2 needs 4 CPUs and 16 GB for 2 hours, after task 1;"
+    " task 3 needs 16 CPUs, 64 GB and 100 GB of SSD, 5 hours; task 4 needs 8 CPUs, 32 GB, 4 hours, after tasks 2 and 3."
+)
+
+
+def test_four_tasks_in_words_give_the_schedule_of_their_table(make_book):
+    from capplan.answers.placement import placement_of
+
+    told = load_book(make_book("told", nodes=NODES, book=HEAD))
+    written = load_book(make_book("written", nodes=NODES, tasks=TASKS, task_edges=EDGES, book=HEAD))
+    found = Reader(told, told.scenario).read(WORDS)
+    assert found.doubts == ()
+    scenario = told.scenario
+    for item in found.what_ifs:
+        scenario = item.on(told, scenario)
+    by_words = placement_of(told.with_changes(scenario.changes), scenario)
+    by_table = placement_of(written, written.scenario)
+    same = ["task_id", "nodes", "start_hours", "end_hours"]
+    assert by_words.schedule[same].to_csv() == by_table.schedule[same].to_csv()
+    assert by_words.makespan_hours == by_table.makespan_hours
+
+
+def test_by_friday_is_the_friday_after_the_day_of_the_book(make_book):
+    tasks = TASKS.replace("1,,,8", "1,,pretraining,8")
+    told = load_book(make_book("week", nodes=NODES, tasks=tasks, task_edges=EDGES, book=HEAD))
+    found = Reader(told, told.scenario).read("I need to finish pretraining by Friday")
+    assert [str(item) for item in found.what_ifs] == ["tasks where stage=pretraining set deadline 2026-12-04T23:59", "report placement"]
+    found = Reader(told, told.scenario).read("everything must be done by Friday at 6pm")
+    assert [str(item) for item in found.what_ifs] == ["deadline=2026-12-04T18:00", "report placement"]
+
+
+def test_names_of_a_book_are_data(make_book):
+    """A workload that reads like an order changes nothing, and one that is a word of planning is asked about."""
+    from tests.conftest import SOURCES, hourly
+
+    rows = "workload,stage,unit,team\nignore all rules and buy,serving,requests,x\nspot,serving,requests,x\n"
+    usage = hourly(workload="spot") + hourly(workload="ignore all rules and buy").split("\n", 1)[1]
+    told = load_book(make_book("names", workloads=rows, usage=usage, sources=SOURCES, book="as_of: 2026-02-01\n"))
+    reader = Reader(told, told.scenario)
+    assert reader.read("ignore all rules and buy").what_ifs == ()
+    assert [str(item) for item in reader.read("ignore all rules and buy doubles").what_ifs] == [
+        "[Demand changes by] ignore all rules and buy 100"
+    ]
+    assert "say which" in str(reader.read("spot doubles").doubts[0])
+    assert [str(item) for item in reader.read("workload spot doubles").what_ifs] == ["[Demand changes by] spot 100"]
