@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pandas as pd
 
@@ -75,6 +76,8 @@ Progress = Callable[[str], None]
 FORECAST_TABLES = ("usage", "events", "training_runs", "workloads", "speeds")
 STATED_TABLES = ("growth_statements", "planner_forecasts")
 DEMAND_TABLES = (*FORECAST_TABLES, *STATED_TABLES, "capacity_requests")
+#: The problem that was last stated of a book: under another scenario only what differs is checked again.
+_stated: list[tuple[Book, Problem]] = []
 #: What the last decision about a book left for the next one, by digest of the book it was read as.
 _left: dict[str, Warm] = {}
 
@@ -162,16 +165,19 @@ def problem_of(book: Book, scenario: Scenario) -> Problem:
     hosted = book.get("workloads").query("host != 'api'")
     calls = overflow_prices(hosted, book.get("services"), book.get("api_contracts"), pd.Timestamp(scenario.as_of))
     beside = beside_compute(book, scenario)
-    own = {name: book.get(name) for name in (*BOOK_TABLES, "usage", "workloads")}
     quarters = quarter_range(scenario.first_quarter, scenario.horizon_quarters)
-    own |= {"other_costs": beside.billed, "limits": held_limits(book.get("limits"), book.get("fx"), beside, quarters)}
-    return Problem(
-        demand=work_of(book, scenario),
-        speeds=class_speeds(speeds, hosted),
-        classes=class_table(hosted, None, a).merge(calls, on="class", how="left"),
-        assumptions=a,
-        **own,
-    )
+    moves: dict[str, Any] = {
+        "demand": work_of(book, scenario),
+        "speeds": class_speeds(speeds, hosted),
+        "classes": class_table(hosted, None, a).merge(calls, on="class", how="left"),
+        "assumptions": a,
+        "other_costs": beside.billed,
+        "limits": held_limits(book.get("limits"), book.get("fx"), beside, quarters),
+    }
+    if not (_stated and _stated[0][0] is book):
+        tables = {name: book.get(name) for name in (*BOOK_TABLES, "usage", "workloads")}
+        _stated[:] = [(book, Problem(**(tables | moves)))]
+    return _stated[0][1].replaced(**moves)
 
 
 def beside_compute(book: Book, scenario: Scenario) -> Beside:

@@ -286,14 +286,14 @@ def site_entries(
     power = skus.set_index("sku")["power_kw"] if len(skus) else pd.Series(dtype=float)
     found: list[Entry] = []
     for site in sites.to_dict("records"):
-        here = assets[assets["site"] == site["site"]]
+        here = assets[assets["site"] == site["site"]].to_dict("records")
         bought = purchases[(purchases["term"] == "owned") & (purchases["region"] == site["site"])] if len(purchases) else purchases
         over = months[-1] if pd.isna(site["end"]) else site["end"]
         for month in pd.date_range(months[0], over, freq="MS"):
             rise = (1 + site["escalator_share_per_year"]) ** max(0, (month - pd.Timestamp(a.as_of)).days // 365)
             hours = month.days_in_month * HOURS_PER_DAY if a.hours_convention == "calendar" else HOURS_PER_YEAR / MONTHS_PER_YEAR
             used = 0.0
-            for asset in here.to_dict("records"):
+            for asset in here:
                 life = a.useful_life_years if pd.isna(asset["useful_life_years"]) else asset["useful_life_years"]
                 if not asset["in_service"] <= month + pd.offsets.MonthEnd(0) or month >= asset["in_service"] + pd.Timedelta(
                     days=round(life * 365.25)

@@ -102,7 +102,7 @@ def decide(problem: Problem, *, warm: Warm | None = None, proof: Effort | None =
 
     def solve(factor: Mapping[str, float]) -> tuple[Work, Recourse, Solution]:
         found = state_problem(
-            replace(problem, classes=problem.classes.assign(shortfall_factor=problem.classes["class"].map(factor))) if factor else problem
+            problem.replaced(classes=problem.classes.assign(shortfall_factor=problem.classes["class"].map(factor))) if factor else problem
         )
         feasible(found.model)
         model, solution = best_plan(found.model, a, warm, proof, exact=proof == FULL)

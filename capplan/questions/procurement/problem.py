@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, fields
+from typing import Any
 
 import pandas as pd
 
@@ -67,6 +69,16 @@ class Problem:
     def __post_init__(self) -> None:
         """Check the book's tables."""
         check_frames({name: getattr(self, name) for name in BOOK_TABLES})
+
+    def replaced(self, **parts: Any) -> Problem:
+        """Return it with other tables or assumptions; what stays is not checked again."""
+        found = copy(self)
+        for name, part in parts.items():
+            if name not in self.__dataclass_fields__:
+                raise TypeError(f"a purchase has no part {name}")
+            object.__setattr__(found, name, part)
+        check_frames({name: parts[name] for name in BOOK_TABLES if name in parts})
+        return found
 
 
 #: Tables of the book that a problem holds under their own names.

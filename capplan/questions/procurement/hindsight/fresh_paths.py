@@ -149,7 +149,7 @@ def state_on_both(problem: Problem, fresh: pd.DataFrame, a: ProcurementAssumptio
     states = known_states(problem.price_states, problem.delivery_states)
     both = together(with_states(problem.demand, states, a.seed), with_states(fresh, states, a.seed))
     limits, agreements, left_out = without_penalties(problem.limits, problem.spend_agreements)
-    return state_problem(replace(problem, demand=both, assumptions=a, limits=limits, spend_agreements=agreements)), left_out
+    return state_problem(problem.replaced(demand=both, assumptions=a, limits=limits, spend_agreements=agreements)), left_out
 
 
 def without_penalties(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -73,7 +73,7 @@ def trace_frontier(problem: Problem, a: FrontierAssumptions) -> Frontier:
     Rockafellar and Uryasev, "Optimization of conditional value-at-risk", Journal of Risk 2 (2000); the blends are the supported points of
     the efficient frontier (weighted sums, Geoffrion 1968).
     """
-    base = decide(replace(problem, assumptions=a))
+    base = decide(problem.replaced(assumptions=a))
     weights = np.unique([*np.linspace(0.0, 1.0, a.frontier_points).round(6), a.risk_weight])
     found = {a.risk_weight: base.solution}
     for side in (weights[weights < a.risk_weight][::-1], weights[weights > a.risk_weight]):

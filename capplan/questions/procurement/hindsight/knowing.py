@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -59,7 +58,7 @@ def _signed_anyway(found: Decided, signed: Signed) -> float:
     pins = tuple((offer, quarter, round(each)) for (offer, quarter), each in {**lots, **signed}.items())
     a = found.problem.assumptions.model_copy(update={"pinned_purchases": pins})
     try:
-        return float(decide(replace(found.problem, assumptions=a), warm=found.solution.warm, proof=None).solution.upper)
+        return float(decide(found.problem.replaced(assumptions=a), warm=found.solution.warm, proof=None).solution.upper)
     except SolveError:
         return float("nan")
 

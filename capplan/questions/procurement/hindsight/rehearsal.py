@@ -84,7 +84,7 @@ def rehearse_plan(problem: Problem, unseen: pd.DataFrame, purchases: pd.DataFram
     wait-and-see solution of each path.
     """
     stated, left_out = state_on_both(problem, unseen, a)
-    said = look_back_levels(replace(problem, assumptions=a), stated.market, stated.work)
+    said = look_back_levels(problem.replaced(assumptions=a), stated.market, stated.work)
     rules = {name: x for name, x, _ in look_back_cases(said, stated.choices, stated.market, stated.model)}
     found = Rehearsal(stated, unseen, first_stage_of(stated, purchases), a, rules).run()
     return replace(found, notes=(*found.notes, *left_out))

@@ -75,7 +75,7 @@ def moving_prices(market: Market, choices: Choices, a: ProcurementAssumptions) -
     for word, roles in REPLACED.items():
         own = market.contracts[market.contracts["role"].isin(roles)]
         moves, today = price_factors(own, market.price_paths, days, a), pools[f"{word}_usd_per_hour"].to_numpy(float)
-        then = np.stack([short_term(own, moves[:, k]).reindex(pools.index).to_numpy(float) for k in range(len(days))], axis=1)
+        then = short_term(own, moves).reindex(pools.index).to_numpy(float)
         found[word] = np.where(today[:, None] > 0, then / np.where(today > 0, today, 1.0)[:, None], 1.0)
     return found
 

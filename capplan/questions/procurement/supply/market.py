@@ -195,7 +195,7 @@ def build_market(problem: Problem, accelerators: Iterable[str], named_places: It
     paid = (contracts["role"] == "reserve") & ~(contracts["machine_usd_per_hour"] >= by_hour)
     contracts.loc[paid, "role"] = "full"
     for word, roles in REPLACED.items():
-        pools[f"{word}_usd_per_hour"] = short_term(contracts[contracts["role"].isin(roles)]).reindex(pools.index)
+        pools[f"{word}_usd_per_hour"] = short_term(contracts[contracts["role"].isin(roles)])[0].reindex(pools.index)
     said = [*path_notes(problem.price_paths, priced), *arrival_notes(arrivals, set(priced["sku"].map(machines["accelerator"])))]
     notes = [*_notes(holdings, geography, table), *said]
     return Market(pools, contracts, holdings, tuple(notes), PriceMoves(problem.price_paths, arrivals))
@@ -212,17 +212,23 @@ def _reachable(problem: Problem, pools: pd.DataFrame) -> np.ndarray:
     return found
 
 
-def short_term(contracts: pd.DataFrame, factor: np.ndarray | float = 1.0) -> pd.Series:
+def short_term(contracts: pd.DataFrame, factors: np.ndarray | None = None) -> pd.DataFrame:
     """Cheapest effective rate of each pool's contracts of up to a year; longer ones count at the price of being free of them after a year.
 
-    Each rate counts at a factor, that of the prices of a later day. One more offer, or a cheaper one, never raises it. Machines one would
-    buy do not count: their capital, power and space, which the planned quarters
-    limit, are not free of limits later.
+    Each rate counts at its factors (contracts x k; one of 1 where none are given), those of the prices of later days. One more offer, or a
+    cheaper one, never raises it. Machines one would buy do not count: their capital, power and space, which the planned quarters limit, are
+    not free of limits later.
+
+    Returns
+    -------
+    DataFrame
+        pool (index), and a column for each factor.
     """
-    contracts = contracts.assign(rate=contracts["effective_usd_per_accelerator_hour"] * factor)
-    usable = contracts[~contracts["movable_only"] & (contracts["term"] != "owned")]
-    rate = usable["rate"]
-    return rate.where(usable["term_months"] <= 12, rate * FREE_AFTER_A_YEAR).groupby(usable["pool"]).min()
+    usable = (~contracts["movable_only"] & (contracts["term"] != "owned")).to_numpy(bool)
+    free = contracts["effective_usd_per_accelerator_hour"].to_numpy(float)
+    free = free * np.where(contracts["term_months"] <= 12, 1.0, FREE_AFTER_A_YEAR)
+    rates = free[:, None] * (np.ones((len(contracts), 1)) if factors is None else factors)
+    return pd.DataFrame(rates[usable]).groupby(contracts["pool"].to_numpy()[usable]).min()
 
 
 def _renewable(holdings: pd.DataFrame, offers: pd.DataFrame) -> pd.DataFrame:

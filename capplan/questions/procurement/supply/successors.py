@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pandas as pd
 
 from capplan.questions.pricing import completed
@@ -82,4 +80,4 @@ def _with_one(problem: Problem, name: str, rows: pd.DataFrame) -> tuple[Problem,
     speeds = before.assign(accelerator=name, work_per_accelerator_hour=before["work_per_accelerator_hour"] * ratio)
     speeds = speeds[~speeds["class"].isin(stated)]
     joined = {"offers": (problem.offers, fresh), "skus": (problem.skus, machine), "speeds": (problem.speeds, speeds)}
-    return replace(problem, **{key: pd.concat([old, new], ignore_index=True) for key, (old, new) in joined.items()}), arrival
+    return problem.replaced(**{key: pd.concat([old, new], ignore_index=True) for key, (old, new) in joined.items()}), arrival

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -63,4 +62,4 @@ def with_windows(problem: Problem, limits: pd.DataFrame, quarters: Sequence[str]
     ]
     added = pd.DataFrame(rows, columns=limits.columns)
     whole = pd.concat([limits.astype(object), added.astype(object)], ignore_index=True).infer_objects() if rows else limits
-    return replace(problem, offers=offers[~offers["offer_id"].isin(gone)].reset_index(drop=True)), whole
+    return problem.replaced(offers=offers[~offers["offer_id"].isin(gone)].reset_index(drop=True)), whole
