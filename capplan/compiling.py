@@ -37,6 +37,38 @@ def kept_in(sources: Path) -> Path | None:
         return None
 
 
+class KeptByContent:
+    """Tells numba where to keep a function: in the folder named after its sources, so that copies of them share what was compiled.
+
+    Numba's own place is named after the path, and each copy of the same sources (a wheel, another checkout) would be compiled again.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._folder: str = importlib.import_module("numba").config.CACHE_DIR
+        self._line = function.__code__.co_firstlineno
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], _file: str) -> KeptByContent:
+        """Make one for a function."""
+        return cls(function)
+
+    def ensure_cache_path(self) -> None:
+        """Make the folder, should it have been deleted."""
+        make_private(Path(self._folder))
+
+    def get_cache_path(self) -> str:
+        """Return the folder."""
+        return self._folder
+
+    def get_source_stamp(self) -> str:
+        """Return what changes with the sources: the name of the folder."""
+        return Path(self._folder).name
+
+    def get_disambiguator(self) -> str:
+        """Keep functions of one name apart."""
+        return str(self._line)
+
+
 def compiled(*arguments: Any, source: str, entry: bool = False, inside: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Compile a function for one list of argument types, when its module is imported.
 
@@ -68,12 +100,12 @@ def compiled(*arguments: Any, source: str, entry: bool = False, inside: bool = F
             forceinline=inside,
             _nrt=False,
         )
-        before = numba.config.CACHE_DIR
-        numba.config.CACHE_DIR = str(folder or "")
+        before = numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES
+        numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES = str(folder or ""), f"{__name__}.{KeptByContent.__name__}"
         try:
             return _made(make, function, folder)
         finally:
-            numba.config.CACHE_DIR = before
+            numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES = before
 
     return compile_it
 

@@ -43,7 +43,21 @@ def test_code_is_compiled_once_with_and_without_a_folder(place, monkeypatch, wri
     assert len(made.signatures) == 1
     assert len(list(place.rglob("*.nbc"))) == int(writable)
     assert not list((place / "package").rglob("*.nb*"))
-    assert config.CACHE_DIR == ""
+    assert (config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES) == ("", "")
+
+
+def test_a_copy_of_the_sources_takes_what_was_compiled_and_a_changed_one_does_not(place):
+    from numba import types
+
+    def treble(value):
+        return 3.0 * value
+
+    for name, text, known in (("package", "one = 1\n", 0), ("copy", "one = 1\n", 1), ("changed", "one = 2\n", 0)):
+        (place / name).mkdir(exist_ok=True)
+        (place / name / "module.py").write_text(text)
+        made = compiled(types.float64, source=str(place / name / "module.py"), entry=True)(treble)
+        assert made(2.0) == 6.0
+        assert sum(made.stats.cache_hits.values()) == known
 
 
 def test_the_loop_over_events_is_compiled_once():

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.outputs.test_excel import small_book
 
 pytestmark = pytest.mark.slow
 USAGE = 'class Usage(Table):\n    """Measured work of one interval."""\n\n'
@@ -218,11 +219,12 @@ def test_a_column_of_the_workbook(tree: Path) -> None:
         tree, place, '        ("region", "Region", "text"),\n', '        ("region", "Region", "text"),\n        ("desk", "Desk", "text"),\n'
     )
     edit(tree, place, '    cells["booked"] =', '    cells["desk"] = "treasury"\n    cells["booked"] =')
+    (tree / "book").mkdir()
+    small_book(tree / "book", "USD")
     code = (
         "import openpyxl, pathlib, re\nfrom capplan import load_book, quarterly_plan\n"
-        "from capplan.outputs.workbook.workbook import write_workbook\nfrom tests.outputs.test_excel import small_book\n"
-        "folder = pathlib.Path('book')\nfolder.mkdir()\nsmall_book(folder, 'USD')\n"
-        "book = load_book(folder)\nwrite_workbook(quarterly_plan(book), book, pathlib.Path('plan.xlsx'))\n"
+        "from capplan.outputs.workbook.workbook import write_workbook\n"
+        "book = load_book('book')\nwrite_workbook(quarterly_plan(book), book, pathlib.Path('plan.xlsx'))\n"
         "sheet = openpyxl.load_workbook('plan.xlsx')['Purchases']\n"
         "heads = {sheet.cell(5, column).value: sheet.cell(5, column).column_letter for column in range(1, sheet.max_column + 1)}\n"
         "rows = [row for row in range(6, sheet.max_row + 1) if sheet[heads['Desk'] + str(row)].value == 'treasury']\n"
@@ -352,11 +354,9 @@ def test_a_kind_of_chart(tree: Path) -> None:
 
 def test_a_workload(tree: Path) -> None:
     """Three rows of a book's own tables: it is checked, forecast, and bought for."""
-    run(
-        tree,
-        "import pathlib\nfrom tests.outputs.test_excel import small_book\nfolder = pathlib.Path('book')\nfolder.mkdir()\n"
-        "small_book(folder, 'USD')\n(folder / 'demand_scenarios.csv').unlink()\n",
-    )
+    (tree / "book").mkdir()
+    small_book(tree / "book", "USD")
+    (tree / "book" / "demand_scenarios.csv").unlink()
     usage = "".join(f"2026-{month:02}-01,WORK,us,{month}e4\n" for month in range(1, 12))
     (tree / "book" / "usage.csv").write_text("time,workload,region,quantity\n" + usage.replace("WORK", "@SUM(1)"))
     for table, row in (
