@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from capplan.answers.placement import asked_book
+from capplan.answers.placement import asked_book, placement_of
 from capplan.answers.plan import problem_of
 from capplan.book.book import Book
 from capplan.book.proposed import Proposed
-from capplan.book.scenario import Scenario
+from capplan.book.scenario import PlacementAssumptions, Scenario
+from capplan.questions.placement import CheckedPlacement, check_placement, read_placement
+from capplan.questions.placement.problem import build
 from capplan.questions.procurement import CheckedPlan, check_plan, decide
 from capplan.questions.procurement.decide import state_problem
 from capplan.questions.procurement.explain.proposed import match_rows
@@ -30,3 +32,26 @@ def checked_purchases(book: Book, scenario: Scenario, proposed: Proposed) -> Che
     problem = problem_of(asked_book(book, scenario), scenario)
     match_rows(state_problem(problem), proposed.rows, proposed.faults)
     return check_plan(decide(problem), proposed.rows)
+
+
+def checked_placement(book: Book, scenario: Scenario, proposed: Proposed) -> CheckedPlacement:
+    """Place the book's tasks, and hold a proposed placement against it.
+
+    Parameters
+    ----------
+    book, scenario
+        As for the placement.
+    proposed
+        A placement.
+
+    Raises
+    ------
+    BookError
+        All that is wrong with the files, before anything is solved.
+    """
+    book = book.with_changes(scenario.changes)
+    tasks, nodes = (book.need(name, "The placement") for name in ("tasks", "nodes"))
+    a = scenario.section(PlacementAssumptions)
+    problem = build(tasks, book.get("task_edges"), nodes, book.get("links"), a, book.get("task_durations"))
+    told = read_placement(problem, proposed.rows, proposed.faults)
+    return check_placement(problem, placement_of(book, scenario), told, a.placement_objective)

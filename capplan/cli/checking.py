@@ -24,7 +24,11 @@ class Asked(Enum):
 def check_plan(
     book: BookFolder,
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="CSV of purchases (offer_id, lots, quarter), such as a report's purchases.csv.")
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="CSV of purchases (offer_id, lots, quarter), such as a report's purchases.csv; or of a placement (task_id, nodes, start).",
+        ),
     ],
     parameter: Parameters = None,
     scenario: ScenarioFile = None,
@@ -32,27 +36,21 @@ def check_plan(
     as_json: AsJson = False,
 ) -> None:
     """Check a plan from anywhere against BOOK: what it breaks and by how much, what it costs, and how far it is from the proven plan."""
-    from capplan.answers.proposed import checked_purchases
+    from capplan.answers.proposed import checked_placement, checked_purchases
     from capplan.book.book import load_book
-    from capplan.book.proposed import PURCHASES, read_proposed
+    from capplan.book.proposed import PLACEMENT, read_proposed
     from capplan.text import readable
 
     loaded = load_book(book)
     chosen = loaded.scenario_with(**overrides(parameter, scenario))
     proposed = read_proposed(files)
-    if proposed.kind != PURCHASES:
-        raise CapplanError(f"{files[0].name} holds a {proposed.kind}; purchases are checked: a CSV with offer_id, lots and quarter")
     say(f"capplan: planning {loaded.name} to hold {', '.join(file.name for file in files)} against it")
-    found = checked_purchases(loaded, chosen, proposed)
-    tables = {"rows": found.rows, "broken": found.broken, "costs": found.costs, "lots": found.lots}
-    shown = "\n".join(
-        [
-            found.headline,
-            *(f"  {'breaks' if row.forbids else 'but'}: {row.words}" for row in found.broken.itertuples()),
-            readable(found.costs).to_string(index=False),
-        ]
-    )
-    answer(as_json, found.headline, chosen.model_dump(mode="json"), tables, list(found.notes), shown)
+    check = checked_placement if proposed.kind == PLACEMENT else checked_purchases
+    found = check(loaded, chosen, proposed)
+    words = [(row.words, getattr(row, "forbids", True)) for row in found.broken.itertuples()]
+    said = [f"  {'breaks' if forbids else 'but'}: {text}" for text, forbids in words]
+    shown = "\n".join([found.headline, *said, readable(found.costs).to_string(index=False)])
+    answer(as_json, found.headline, chosen.model_dump(mode="json"), found.tables, list(found.notes), shown)
     if broken_code and not found.in_order:
         raise typer.Exit(broken_code)
 

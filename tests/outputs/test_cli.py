@@ -188,6 +188,23 @@ def test_a_figure_is_traced_in_a_report_only(capplan, tmp_path):
     assert "is no report that can be traced: it has no run.json" in done.stderr
 
 
+def test_a_placement_from_anywhere_is_checked(capplan, make_book, tmp_path):
+    tasks = "task_id,accelerators,duration_hours\nread,1,2\ntrain,8,4\n"
+    book = make_book(tasks=tasks, task_edges="from_task,to_task,data_gb\nread,train,0\n", **TRACE)
+    file = tmp_path / "placement.csv"
+    file.write_text("task_id,nodes,start\nread,n-0,2026-02-01T00:00:00\ntrain,n-1,2026-02-01T02:00:00\n", encoding="utf-8")
+    found = json.loads(capplan("check-plan", book, file, "--json").stdout)
+    assert found["headline"].startswith("The placement keeps all constraints.")
+    assert {row["measure"]: row["difference"] for row in found["tables"]["costs"]}["makespan_hours"] == 0.0
+    file.write_text("task_id,nodes,start\nread,n-0,2026-02-01T00:00:00\ntrain,n-1,2026-02-01T01:00:00\n", encoding="utf-8")
+    done = capplan("check-plan", book, file, "--broken-code", "9")
+    assert done.returncode == 9
+    assert "breaks: train begins 1 hours before it can after read" in done.stdout
+    file.write_text("task_id,nodes,start\nraed,n,2026-02-01T00:00:00\ntrain,n-1,noon\n", encoding="utf-8")
+    said = capplan("check-plan", book, file).stderr
+    assert all(words in said for words in ("3 faults in the proposed plan", "did you mean read?", "it is no node", "found 'noon'"))
+
+
 @pytest.fixture
 def stated(make_book):
     """A book of one sure demand: the one-year offer is signed once."""

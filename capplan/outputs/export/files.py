@@ -45,8 +45,19 @@ def inert_frame(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def table_text(frame: pd.DataFrame) -> str:
-    """Return a table as CSV: fixed number format, so that equal tables are equal bytes."""
-    return inert_frame(frame).to_csv(index=False, float_format="%.10g", date_format="%Y-%m-%d", lineterminator="\n")
+    r"""Return a table as CSV: fixed number format, so that equal tables are equal bytes; days without, instants with their time of day.
+
+    Examples
+    --------
+    >>> table_text(pd.DataFrame({"day": pd.to_datetime(["2027-01-31"]), "at": pd.to_datetime(["2027-01-31T08:30"])}))
+    'day,at\\n2027-01-31,2027-01-31T08:30:00\\n'
+    """
+    safe = inert_frame(frame)
+    for place, kind in enumerate(safe.dtypes):
+        times = safe.iloc[:, place]
+        if pd.api.types.is_datetime64_any_dtype(kind) and (times.dropna() != times.dropna().dt.normalize()).any():
+            safe.isetitem(place, times.dt.strftime("%Y-%m-%dT%H:%M:%S"))
+    return safe.to_csv(index=False, float_format="%.10g", date_format="%Y-%m-%d", lineterminator="\n")
 
 
 def write_table(frame: pd.DataFrame, path: Path) -> Path:

@@ -8,18 +8,10 @@ import numpy as np
 import pandas as pd
 
 from capplan.book.assumptions.placement import PlacementAssumptions
+from capplan.questions.placement.hosting import Hosting, allowed, check_durations, hosting_of
 from capplan.questions.placement.machines import BITS, SECONDS, UNKNOWN, Links, Machines, Profiles, links_of, machines_of, profiles_of
 from capplan.questions.placement.reading import Faults, check_names, check_times, read, suggestion
 from capplan.questions.placement.state import ACCELERATORS, RESOURCES, Floats, Ground, Whole, Work
-
-#: What a resource is called in a sentence.
-WORDS = {
-    "cpus": "CPUs",
-    "threads": "CPU threads",
-    "memory_gib": "GiB of memory",
-    "accelerators": "accelerators",
-    "local_ssd_gib": "GiB of local SSD",
-}
 
 
 @dataclass(frozen=True)
@@ -42,6 +34,8 @@ class Problem:
         Tasks with every predecessor before its successors, otherwise as in the table.
     origin
         Hour 0.
+    hosting
+        What would be on nodes where a task may not run, for schedules from elsewhere.
     """
 
     tasks: pd.DataFrame
@@ -55,6 +49,7 @@ class Problem:
     order: Whole
     origin: pd.Timestamp
     notes: tuple[str, ...]
+    hosting: Hosting
 
     @property
     def allowed(self) -> Floats:
@@ -99,10 +94,12 @@ def build(
         faults.stop()
     machines = machines_of(machine_rows, set(frames["task_durations"]["runs_on"]), origin, a)
     between = links_of(machines, frames["links"], a, faults)
-    hours, members = _hosting(jobs, frames["task_durations"], machines, a, faults)
+    check_durations(frames["task_durations"], machines, faults)
+    hosting = hosting_of(jobs, frames["task_durations"], machines, a)
+    use = allowed(jobs, machines, hosting, faults)
     gigabytes = joined["data_gb"].fillna(joined["from_task"].map(jobs.drop_duplicates("task_id").set_index("task_id")["output_gb"]))
     joined = joined.assign(data_gb=gigabytes.astype(float))
-    return _arrays(jobs, joined, machines, between, hours, members, a, origin, faults)
+    return _arrays(jobs, joined, machines, between, hosting, use, a, origin, faults)
 
 
 def _with_added(nodes: pd.DataFrame, a: PlacementAssumptions, faults: Faults) -> pd.DataFrame:
@@ -130,172 +127,19 @@ def with_node(nodes: pd.DataFrame, kind: str, count: int) -> pd.DataFrame:
     return pd.concat([nodes, pd.DataFrame([more]).astype(nodes.dtypes)], ignore_index=True)
 
 
-def _hosting(
-    jobs: pd.DataFrame, durations: pd.DataFrame, machines: Machines, a: PlacementAssumptions, faults: Faults
-) -> tuple[Floats, Whole]:
-    """Return hours and members by task and group; note tasks that nothing can host."""
-    groups, count = machines.groups, len(jobs)
-    size = groups["size"].to_numpy(dtype=np.int64)
-    first = np.array([inside[0] for inside in machines.members], dtype=np.int64)
-    capacity = machines.capacity[first]
-    need = jobs[list(RESOURCES)].to_numpy(dtype=float)
-    hours = np.repeat(jobs["duration_hours"].to_numpy(dtype=float)[:, None], len(groups), axis=1)
-    number = {name: at for at, name in enumerate(jobs["task_id"])}
-    rows = machines.nodes["row"].to_numpy()[first]
-    names = {"node": rows, "kind": groups["kind"].to_numpy(), "accelerator": groups["accelerator"].to_numpy()}
-    known = set().union(*(set(values) for values in names.values())) - {""}
-    # the most specific name is written last
-    for level in ("accelerator", "kind", "node"):
-        at = {name: np.flatnonzero(names[level] == name) for name in set(names[level])}
-        for task, place, value in durations.itertuples(index=False):
-            if task in number and place in at and place:
-                hours[number[task], at[place]] = value
-    for row in np.flatnonzero(~durations["runs_on"].isin(known)):
-        faults.add(
-            "task_durations",
-            int(row) + 1,
-            "runs_on",
-            durations["runs_on"].iloc[row],
-            "must be a node, a kind of node or an accelerator of nodes",
-            suggestion(durations["runs_on"].iloc[row], known),
-        )
-    # the smallest number of members of which each fits on a node
-    with np.errstate(divide="ignore", invalid="ignore"):
-        wanted = np.where(need[:, None, :] > 0, need[:, None, :] / capacity[None, :, :], 0.0)
-    single = (wanted <= 1 + 1e-9).all(axis=2)
-    gang = need[:, ACCELERATORS] > 1
-    members = np.where(np.isfinite(wanted), np.ceil(wanted - 1e-9), 0).max(axis=2)
-    members = np.where(np.isfinite(wanted).all(axis=2), np.maximum(members, 1), 0)
-    members = np.where(gang[:, None], members, np.where(single, 1, 0)).astype(np.int64)
-    fits = _whole(need, members, capacity)
-    members = np.where(fits, members, 0)
-    home = jobs["residency"].to_numpy()[:, None]
-    lawful = (home == "") | (home == groups["site"].to_numpy()[None, :]) | (home == groups["geography"].to_numpy()[None, :])
-    kind = jobs["accelerator"].to_numpy()[:, None]
-    right = (kind == "") | (need[:, ACCELERATORS] == 0)[:, None] | (kind == groups["accelerator"].to_numpy()[None, :])
-    scattered = (groups["rack"].to_numpy() == "")[None, :] & (members > 1) & (a.gang_across_racks_slowdown_share > 0)
-    spans = np.array([machines.nodes["rack"].to_numpy()[inside] for inside in machines.members], dtype=object)
-    one_rack = np.array([len(set(racks)) == 1 for racks in spans], dtype=bool)
-    hours = np.where(scattered & ~one_rack[None, :], hours * (1 + a.gang_across_racks_slowdown_share), hours)
-    # a rack's own group is for gangs alone
-    use = (
-        (members > 0)
-        & (members <= size[None, :])
-        & lawful
-        & right
-        & np.isfinite(hours)
-        & ((groups["rack"].to_numpy() == "")[None, :] | (members > 1))
-    )
-    if not jobs["task_id"].duplicated().any():
-        for task in np.flatnonzero(~use.any(axis=1)):
-            _why_not(
-                jobs.iloc[task],
-                int(task),
-                machines,
-                capacity,
-                size,
-                members[task],
-                lawful[task],
-                right[task],
-                hours[task],
-                wanted[task],
-                faults,
-            )
-    assert count == len(use)
-    return np.where(use, hours, 0.0), np.where(use, members, 0)
-
-
-def _whole(need: Floats, members: Whole, capacity: Floats) -> np.ndarray:
-    """Tell whether whole accelerators a member still fit on a node."""
-    part = np.where(members > 1, np.ceil(need[:, [ACCELERATORS]] / np.maximum(members, 1) - 1e-9), need[:, [ACCELERATORS]])
-    return part <= capacity[None, :, ACCELERATORS] + 1e-9
-
-
-def _why_not(
-    job: pd.Series,
-    row: int,
-    machines: Machines,
-    capacity: Floats,
-    size: Whole,
-    members: Whole,
-    lawful: np.ndarray,
-    right: np.ndarray,
-    hours: Floats,
-    wanted: Floats,
-    faults: Faults,
-) -> None:
-    """Say why nothing can host a task: the one reason that holds for the nearest nodes."""
-    name, groups = job["task_id"], machines.groups
-    if not lawful.any():
-        homes = {*groups["site"], *groups["geography"]} - {""}
-        faults.add(
-            "tasks", row + 1, "residency", job["residency"], f"{name} must stay where no node is", suggestion(job["residency"], homes)
-        )
-        return
-    if not (right & lawful).any():
-        kinds = set(groups.loc[lawful, "accelerator"]) - {""}
-        where = f" in {job['residency']}" if job["residency"] else ""
-        faults.add(
-            "tasks",
-            row + 1,
-            "accelerator",
-            job["accelerator"],
-            f"no node{where} has the accelerator that {name} needs",
-            suggestion(job["accelerator"], kinds) if kinds else "No node has accelerators.",
-        )
-        return
-    able = right & lawful
-    timed = able & np.isfinite(hours)
-    if not timed.any():
-        faults.add(
-            "tasks",
-            row + 1,
-            "duration_hours",
-            None,
-            f"{name} has no duration on any node it may run on",
-            "Give duration_hours, or a row of task_durations for a kind of node it can run on.",
-        )
-        return
-    large = timed & (members > size)
-    if large.any():
-        best = int(np.flatnonzero(large)[np.argmax((size / np.maximum(members, 1))[large])])
-        group = groups.iloc[best]
-        faults.add(
-            "tasks",
-            row + 1,
-            "accelerators",
-            f"{job['accelerators']:g}",
-            f"the gang {name} needs {members[best]} nodes of kind {group['kind']} in one site, and {group['site']} has {size[best]}",
-            "Make the gang smaller, or add nodes there.",
-        )
-        return
-    over = np.where(np.isfinite(wanted), wanted, 1e9).max(axis=1)
-    best = int(np.flatnonzero(timed)[np.argmin(over[timed])])
-    short = int(np.argmax(np.where(np.isfinite(wanted[best]), wanted[best], 1e9)))
-    resource, node = RESOURCES[short], machines.nodes["node"].iloc[machines.members[best][0]]
-    has = capacity[best, short]
-    faults.add(
-        "tasks",
-        row + 1,
-        resource,
-        f"{job[resource]:g}",
-        f"no node can host {name}: the nearest, {node}, has {'no' if has == 0 else f'{has:g}'} {WORDS[resource]}",
-        "Ask for less, or add a node that has it.",
-    )
-
-
 def _arrays(
     jobs: pd.DataFrame,
     edges: pd.DataFrame,
     machines: Machines,
     links: Links,
-    hours: Floats,
-    members: Whole,
+    hosting: Hosting,
+    use: np.ndarray,
     a: PlacementAssumptions,
     origin: pd.Timestamp,
     faults: Faults,
 ) -> Problem:
     """Put everything into the arrays of the scheduler."""
+    hours, members = np.where(use, hosting.hours, 0.0), np.where(use, hosting.members, 0)
     number = {name: at for at, name in enumerate(jobs["task_id"])}
     begin, end = (edges[column].map(number).to_numpy(dtype=np.int64) for column in ("from_task", "to_task"))
     count = len(jobs)
@@ -345,7 +189,7 @@ def _arrays(
     )
     edges = edges.iloc[by_end].reset_index(drop=True)
     return Problem(
-        jobs, edges, machines, links, work, ground, profiles_of(machines), due, sorted_tasks(before, source), origin, tuple(notes)
+        jobs, edges, machines, links, work, ground, profiles_of(machines), due, sorted_tasks(before, source), origin, tuple(notes), hosting
     )
 
 

@@ -80,6 +80,11 @@ class CheckedPlan:
         """Whether nothing forbids to sign it."""
         return not self.broken["forbids"].any()
 
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The tables by their names."""
+        return {"rows": self.rows, "broken": self.broken, "costs": self.costs, "lots": self.lots}
+
 
 def check_plan(found: Decided, proposed: pd.DataFrame) -> CheckedPlan:
     """Say which constraints proposed purchases break, and value them by the dispatch that the plan's alternatives get.

@@ -1,0 +1,72 @@
+"""A placement that somebody proposes: which nodes and which start each row gives to which task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from capplan.book.proposed import WHERE
+from capplan.errors import BookError, Fault, nearest
+from capplan.questions.placement.problem import Problem
+
+
+@dataclass(frozen=True)
+class Told:
+    """A placement by task of a problem: nodes (empty where it is not placed), start in hours (no number then), file and row."""
+
+    nodes: tuple[np.ndarray, ...]
+    start: np.ndarray
+    places: tuple[tuple[str, float], ...]
+
+
+def read_placement(problem: Problem, rows: pd.DataFrame, unread: Sequence[Fault] = ()) -> Told:
+    """Turn rows of a proposed placement into nodes and starts.
+
+    Parameters
+    ----------
+    problem
+        The pipeline on its nodes.
+    rows
+        Rows of `book.proposed.Proposed`.
+    unread
+        Cells that could not be read.
+
+    Raises
+    ------
+    BookError
+        These, and every row that names no task or node, states no start, or comes twice.
+    """
+    faults, passed = list(unread), {(fault.file, fault.row) for fault in unread}
+    task_of = {str(name): at for at, name in enumerate(problem.tasks["task_id"])}
+    node_of = {str(name): at for at, name in enumerate(problem.machines.nodes["node"])}
+    nodes, start = [np.zeros(0, dtype=np.int64)] * len(task_of), np.full(len(task_of), np.nan)
+    places: list[tuple[str, float]] = [("", np.nan)] * len(task_of)
+    for row in rows.to_dict("records"):
+        if (row["file"], row["row"]) in passed:
+            continue
+        name, named = _known(str(row["task_id"]), task_of), [_known(each.strip(), node_of) for each in str(row["nodes"]).split(",")]
+        wrong = [("task_id", name, f"it is no task; {nearest(name, task_of)}")] if name not in task_of else []
+        wrong += [("nodes", each, f"it is no node; {nearest(each, node_of)}") for each in named if each not in node_of]
+        if len(set(named)) < len(named):
+            wrong.append(("nodes", row["nodes"], "a node is named twice"))
+        if pd.isna(row["start"]) and pd.isna(row["start_hours"]):
+            wrong.append(("start", "", "neither start nor start_hours is stated"))
+        if name in task_of and places[task_of[name]][0]:
+            wrong.append(("task_id", name, f"it is placed already in row {places[task_of[name]][1]:g} of {places[task_of[name]][0]}"))
+        faults += [Fault(row["file"], int(row["row"]), column, str(found), rule, "Correct the row.") for column, found, rule in wrong]
+        if wrong:
+            continue
+        at = task_of[name]
+        hours = (row["start"] - problem.origin) / pd.Timedelta(hours=1) if pd.isna(row["start_hours"]) else float(row["start_hours"])
+        nodes[at], start[at], places[at] = np.array([node_of[each] for each in named]), hours, (row["file"], float(row["row"]))
+    if faults:
+        raise BookError(faults, where=WHERE)
+    return Told(tuple(nodes), start, tuple(places))
+
+
+def _known(said: str, names: dict[str, int]) -> str:
+    """Return a name as the book has it: a report writes what a spreadsheet would take for a formula behind an apostrophe."""
+    return said.removeprefix("'") if said not in names else said
