@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -24,6 +25,7 @@ def ask(
     as_json: AsJson = False,
 ) -> None:
     """Read a question in plain words as typed what-ifs, show them, and answer after approval; what is unclear is asked back."""
+    from capplan.answers.ask.model import ask_model, model_of, record_of, with_model
     from capplan.answers.ask.reader import Reader
     from capplan.book.book import load_book
     from capplan.outputs.run import ask as asking
@@ -31,17 +33,30 @@ def ask(
     loaded = load_book(book)
     chosen = loaded.scenario_with(**overrides(parameter, scenario))
     reading = Reader(loaded, chosen).read(question)
-    readers = [{"reader": "embedded grammar"}]
+    readers: list[dict[str, Any]] = [{"reader": "embedded grammar"}]
+    model, proposed = model_of(os.environ), 0
+    if model is not None:
+        say(f"capplan: {model.name} at {model.address} reads it, too ...")
+        second = ask_model(model, reading, loaded, chosen)
+        reading, proposed = with_model(reading, second), len(second.proposed)
+        readers.append(record_of(model, second))
+        for line in (f"Model: {second.outcome}.", *second.remarks, *(f"Read by the model alone: {item}" for item in second.proposed)):
+            say(line)
     tables = {"understood": asking.understood(reading, loaded, chosen), "asked_back": asking.asked_back(reading)}
     say(asking.reading_text(reading, loaded, chosen))
     there = sys.stdin.isatty() and sys.stderr.isatty()
     unclear = bool(reading.doubts) or not reading.what_ifs
-    approved = (yes and not unclear) or (bool(reading.what_ifs) and there and not yes and typer.confirm(_prompt(unclear), err=True))
+    approved = (yes and not unclear and not proposed) or (
+        bool(reading.what_ifs) and there and not yes and typer.confirm(_prompt(unclear), err=True)
+    )
     if not approved:
         asking.keep_record(out, book, reading, loaded, None, readers)
-        why = "not all of it was understood: say it differently" if unclear else "it was not approved; --yes answers without asking"
+        alone = "a model alone read some of it, which a person approves"
+        why = (
+            "not all of it was understood: say it differently" if unclear else alone if proposed else "it was not approved (or give --yes)"
+        )
         answer(as_json, f"Nothing was run: {why}.", {}, tables, [])
-        raise typer.Exit(2 if unclear else 0)
+        raise typer.Exit(2 if unclear or proposed else 0)
     found = asking.answer_reading(reading, loaded, chosen, say)
     asking.keep_record(out, book, reading, loaded, found, readers)
     answer(

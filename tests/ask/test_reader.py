@@ -30,6 +30,7 @@ def plain(item):
     return text
 
 
+@pytest.mark.slow
 def test_most_questions_are_read_exactly_right_and_next_to_none_is_wrong_without_asking(reader):
     rows, right, silent = questions(), [], []
     assert len(rows) >= 150

@@ -155,7 +155,7 @@ class Reader:
         if not words:
             return Reading(said, (), (Doubt(said, _NOTHING),))
         items, doubts = self._clauses(words, said)
-        items, more = _agreed(items)
+        items, more = agreed(items)
         items, unfit = self._fitting(items)
         return Reading(said, tuple(items), (*doubts, *more, *unfit), tuple(lexer.notes))
 
@@ -315,7 +315,7 @@ def _target(item: Any) -> str:
     return str(item)
 
 
-def _agreed(items: Sequence[Any]) -> tuple[list[Any], list[Doubt]]:
+def agreed(items: Sequence[Any]) -> tuple[list[Any], list[Doubt]]:
     """Keep each what-if once; two that contradict each other are both asked back."""
     by_target: dict[str, dict[str, Any]] = {}
     for item in items:
