@@ -227,7 +227,7 @@ def came(rows: list[dict], hours: dict[str, float] | None = None, **tables: pd.D
         "offers": offers,
         **{
             name: empty_table(name)
-            for name in ("commitments", "sites", "other_costs", "services", "api_contracts", "capacity_requests", "fx")
+            for name in ("commitments", "sites", "other_costs", "services", "api_contracts", "capacity_requests", "jobs", "fx")
         },
     }
     return Came(billing=bill(rows), **{**own, **tables})

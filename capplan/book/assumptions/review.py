@@ -32,6 +32,35 @@ class ReviewAssumptions(Spread):
         le=5,
         step=0.05,
     )
+    overrun_share: float = assumption(
+        0.2,
+        "Time that a workload's jobs take beyond what their owners stated, from which on it is flagged.",
+        "A judgement: a fifth over a stated time is a slip of a day a week.",
+        ge=0,
+        le=5,
+        step=0.05,
+    )
+    step_time_share: float = assumption(
+        0.2,
+        "Rise of the accelerator-hours of a unit of work over the months before, from which on it is flagged.",
+        "A judgement: below a fifth, months differ by their mix of jobs.",
+        ge=0,
+        le=5,
+        step=0.05,
+    )
+    least_utilisation_share: float = assumption(
+        0.5,
+        "Share of their time in which a workload's accelerators compute, below which it is flagged.",
+        "Jeon et al., USENIX ATC 2019: jobs of a shared cluster used their accelerators 52 % of the time on average.",
+        ge=0,
+        le=1,
+        step=0.05,
+    )
+    ask_levers: bool = assumption(
+        True,
+        "Are levers, crossover and other calls asked, to say which workloads should move?",
+        "On: it takes as long as the serving and the crossover question.",
+    )
     price_change_share: float = assumption(
         0.2,
         "Rise of prices by use that the register of vendor risks costs.",

@@ -96,6 +96,11 @@ def review_page(name: str, view: View) -> str:
             tables=[block("unit_economics")],
         ),
         PageSection(
+            "What should shrink, move or stay",
+            "Savings are of a year, each alone: they do not add up.",
+            tables=[block("portfolio"), block("flags", "What runs worse than it should", folded=True)],
+        ),
+        PageSection(
             "Who bears it",
             "What no work bears is shared out as the cost of the teams' own work is. Charged at these rates, the work pays for the bill.",
             tables=[block("chargeback"), block("rate_card", "What a thousand units are charged at")],

@@ -8,14 +8,16 @@ from typing import Any
 import pandas as pd
 
 from capplan.answers.review import Knowing, knowing_of, review_of
+from capplan.answers.spend_less import options_of
 from capplan.book.accepted import find_accepted, read_accepted
 from capplan.book.book import Book
-from capplan.book.scenario import Scenario
+from capplan.book.scenario import ReviewAssumptions, Scenario
 from capplan.errors import CapplanError, ScenarioError, nearest
 from capplan.outputs import charts
 from capplan.outputs.views.view import View
 from capplan.questions.review import Review
 from capplan.questions.review.bridge import DRIVERS
+from capplan.questions.review.portfolio_review import portfolio_verdicts
 from capplan.questions.review.review_plan import span
 
 FIELDS = ("forecast_error_share", "worth_a_word_share", "reviewed_team", "reviewed_driver")
@@ -35,6 +37,7 @@ def show_review(book: Book, scenario: Scenario) -> View:
             raise ScenarioError(f"reviewed_{column}: {wanted[:80]!r} is none of the review's; {nearest(wanted, known)}")
         chosen = chosen[chosen[column] == wanted] if wanted else chosen
     knowing = knowing_of(book, plan, answer) if scenario.worth_of_knowing else Knowing()
+    options, unasked = options_of(book, scenario) if scenario.ask_levers else ([], ())
     pictures = {"bridge": _bridge(answer, plan.currency), "months": _months(answer, plan.currency)}
     details = {
         "variance": chosen,
@@ -50,6 +53,8 @@ def show_review(book: Book, scenario: Scenario) -> View:
         "forecast": answer.forecast,
         "accuracy": answer.accuracy,
         "knowing": knowing.table,
+        "flags": answer.flags,
+        "portfolio": portfolio_verdicts(answer.economics, answer.flags, options, len(answer.months), scenario.section(ReviewAssumptions)),
     }
     value = float(answer.bridge["amount"].iloc[-1] - answer.bridge["amount"].iloc[0])
     teams = tuple(sorted(name for name in answer.variance["team"].unique() if name))
@@ -65,6 +70,7 @@ def show_review(book: Book, scenario: Scenario) -> View:
             f"Reviewed is the plan of {plan.as_of:%Y-%m-%d} in {plan.folder.name}: {plan.headline}",
             *answer.notes,
             *knowing.told,
+            *unasked,
         ),
         details,
         {"reviewed_team": teams, "reviewed_driver": tuple(answer.bridge["driver"].iloc[1:-1])},

@@ -14,6 +14,7 @@ from capplan.questions.ledger.currency import rates_by_month
 from capplan.questions.review.accuracy import accuracy_by_workload, forecast_accuracy, held_against, measured_work
 from capplan.questions.review.bridge import CENT_SHARE, DRIVERS, variance_bridge
 from capplan.questions.review.capacity_requests import judge_requests
+from capplan.questions.review.flags import work_flags
 from capplan.questions.review.scoreboard import attributed, chargeback, rate_card, unit_economics
 from capplan.questions.review.spend_rows import spend_of_bill
 from capplan.questions.review.vendors import vendor_register
@@ -43,6 +44,8 @@ class Review:
         Who is depended on, and what that may cost (see `vendors.vendor_register`).
     requests
         Requests for capacity, answered (see `capacity_requests.judge_requests`).
+    flags
+        What runs worse than it should (see `flags.work_flags`).
     work_came, prices_came
         What came in the terms of the plan's inputs (see `what_came`).
     months
@@ -61,6 +64,7 @@ class Review:
     rates: pd.DataFrame
     vendors: pd.DataFrame
     requests: pd.DataFrame
+    flags: pd.DataFrame
     work_came: pd.DataFrame
     prices_came: pd.DataFrame
     months: tuple[pd.Timestamp, ...]
@@ -83,6 +87,7 @@ class Came:
     services: pd.DataFrame
     api_contracts: pd.DataFrame
     capacity_requests: pd.DataFrame
+    jobs: pd.DataFrame
     fx: pd.DataFrame
 
 
@@ -135,6 +140,7 @@ def review_plan(plan: AcceptedPlan, came: Came, a: ReviewAssumptions) -> Review:
         rates=rate_card(economics, charged),
         vendors=vendor_register(ahead, held, came.services, came.api_contracts, after, plan.currency, a),
         requests=judge_requests(came.capacity_requests, _request_prices(came), a),
+        flags=work_flags(came.jobs, came.usage, came.workloads, a),
         work_came=work_that_came(plan.work, compared),
         prices_came=prices_that_came(planned, actual),
         months=tuple(months),

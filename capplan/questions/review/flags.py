@@ -1,0 +1,93 @@
+"""What runs worse than it should: jobs that overrun, work that takes longer a unit than before, accelerators that do not compute."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from capplan.book.scenario import ReviewAssumptions
+
+COLUMNS = ["workload", "owner", "team", "sign", "measured_share", "allowed_share", "flagged", "accelerator_hours", "jobs"]
+SECONDS_PER_HOUR = 3600.0
+OVERRUN, STEP_TIME, UTILISATION = "runs take longer than stated", "a unit takes longer than before", "accelerators that compute"
+
+
+def work_flags(jobs: pd.DataFrame, usage: pd.DataFrame, workloads: pd.DataFrame, a: ReviewAssumptions) -> pd.DataFrame:
+    r"""Hold the jobs of each workload against what was stated, what they took before, and what accelerators should do.
+
+    With n accelerators and hours h of a job, e hours stated, u its utilisation, W the work of a month and m the latest whole month:
+
+    .. math::
+        \text{overrun} = \frac{\sum n h}{\sum n e} - 1, \qquad
+        \text{step time} = \frac{\sum_m n h / W_m}{\sum_{<m} n h / W_{<m}} - 1, \qquad
+        \text{utilisation} = \frac{\sum n h u}{\sum n h}
+
+    Parameters
+    ----------
+    jobs, usage, workloads
+        The tables of these names. Jobs without what a sign needs do not count in it; work counted in accelerator-hours has no step time.
+    a
+        overrun_share, step_time_share, least_utilisation_share: the thresholds.
+
+    Returns
+    -------
+    DataFrame
+        workload, owner, team, sign, measured_share, allowed_share, flagged, accelerator_hours (of the jobs it rests on), jobs (their
+        number); flagged rows first, those with the most accelerator-hours first.
+    """
+    done = jobs[jobs["workload"].notna() & jobs["duration_seconds"].gt(0) & jobs["accelerators"].gt(0)]
+    hours = done["accelerators"] * done["duration_seconds"] / SECONDS_PER_HOUR
+    done = done.assign(
+        hours=hours, stated=hours * done["expected_seconds"] / done["duration_seconds"], busy=hours * done["utilisation_share"]
+    )
+    rows = []
+    for name, part in done.groupby("workload", sort=True):
+        stated, seen = part[part["stated"].gt(0)], part[part["busy"].notna()]
+        if len(stated):
+            rows.append((name, OVERRUN, stated["hours"].sum() / stated["stated"].sum() - 1, a.overrun_share, 1, stated))
+        if len(seen):
+            rows.append((name, UTILISATION, seen["busy"].sum() / seen["hours"].sum(), a.least_utilisation_share, -1, seen))
+    rows += [(name, STEP_TIME, change, a.step_time_share, 1, part) for name, change, part in _step_times(done, usage, workloads)]
+    about = workloads.set_index("workload")
+    table = pd.DataFrame(
+        [
+            (
+                name,
+                about["owner"].get(name),
+                about["team"].get(name),
+                sign,
+                share,
+                allowed,
+                way * (share - allowed) > 0,
+                part["hours"].sum(),
+                len(part),
+            )
+            for name, sign, share, allowed, way, part in rows
+        ],
+        columns=COLUMNS,
+    )
+    return table.sort_values(["flagged", "accelerator_hours"], ascending=False, ignore_index=True, kind="stable")
+
+
+def _step_times(done: pd.DataFrame, usage: pd.DataFrame, workloads: pd.DataFrame) -> list[tuple[str, float, pd.DataFrame]]:
+    """Return the change of accelerator-hours a unit from the months before to the latest whole month, and the jobs of that month."""
+    found = []
+    counted = workloads.loc[workloads["unit"] != "accelerator_hours", "workload"]
+    for name, part in done[done["workload"].isin(counted)].groupby("workload", sort=True):
+        mine = usage[usage["workload"] == name]
+        if mine.empty:
+            continue
+        work = mine.groupby(mine["time"].dt.to_period("M"))["quantity"].sum()
+        began = part["start"].fillna(part["submit"]).dt.to_period("M")
+        taken = part["hours"].groupby(began).sum()
+        both = pd.DataFrame({"work": work, "hours": taken}).dropna()
+        both = both[(both["work"] > 0) & (both.index < mine["time"].max().to_period("M") + _whole(mine["time"].max()))]
+        if len(both) > 1:
+            before, last = both.iloc[:-1].sum(), both.iloc[-1]
+            change = (last["hours"] / last["work"]) / (before["hours"] / before["work"]) - 1
+            found.append((str(name), float(change), part[began == both.index[-1]]))
+    return found
+
+
+def _whole(last: pd.Timestamp) -> int:
+    """Return 1 where the month of the last measured hour was measured to its end, else 0."""
+    return int((last + pd.Timedelta(hours=1)).month != last.month)
