@@ -15,6 +15,7 @@ from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.outputs.views.bridges import NO_PLAN, LastPlan
 from capplan.outputs.views.plan_tables import stale_prices
+from capplan.outputs.workbook.columns import Columns
 from capplan.outputs.workbook.sheet import Formula, Sheet, Styles
 from capplan.questions.ledger.quantity_times_price import Priced
 from capplan.questions.ledger.revalue import Revalued
@@ -95,6 +96,58 @@ class Draft:
         self.checks.append((text, Formula(formula, value)))
 
 
+RATES = Columns(
+    (
+        ("name", "Assumption", "text"),
+        ("planned", "In the plan", "factor"),
+        ("value", "Value", "factor+input"),
+        ("unit", "Unit", "text"),
+        ("meaning", "Meaning", "text"),
+    )
+)
+FACTS = Columns(
+    (
+        ("name", "Assumption", "text"),
+        ("value", "Value", "text"),
+        ("more", "", "text"),
+        ("unit", "Unit", "text"),
+        ("meaning", "Meaning", "text"),
+    )
+)
+PRICES = Columns(
+    (
+        ("name", "Price of", "text"),
+        ("planned", "In the plan", "price"),
+        ("price", "Price", "price+input"),
+        ("unit", "Unit", "text"),
+        ("kind", "Kind", "text"),
+        ("provider", "Provider", "text"),
+        ("by_factor", "By factor", "text"),
+        ("rate", "Rate applied", "price"),
+    )
+)
+EXCHANGE = Columns(
+    (("month", "Month", "month"), ("planned", "In the plan", "rate"), ("rate", "Rate", "rate+input"), ("unit", "Unit", "text"))
+)
+STALE = Columns(
+    (
+        ("offer", "Offer", "text"),
+        ("of", "Provider and accelerator", "text"),
+        ("term", "Term", "text"),
+        ("price", "USD per accelerator-hour", "price"),
+    )
+)
+SOURCES = Columns(
+    (
+        ("source", "Source", "text"),
+        ("title", "Title", "text+wrap"),
+        ("found", "Where it was found", "text+wrap"),
+        ("read", "Read on", "date"),
+    )
+)
+DIGESTS = Columns((("table", "Table", "text"), ("digest", "Digest", "text")))
+
+
 def cell_name(text: str, taken: set[str]) -> str:
     """Turn text into a name for a cell that is not taken yet.
 
@@ -117,29 +170,30 @@ def write_assumptions(draft: Draft) -> None:
     taken: set[str] = set()
     head = sheet.row + 1
     sheet.section("Rates")
-    styles = ["text", "factor", "factor+input", "text", "text"]
-    sheet.head(["Assumption", "In the plan", "Value", "Unit", "Meaning"], styles)
+    RATES.head(sheet)
+    at, meaning = RATES.at("value"), RATES.at("meaning")
     for name, cell, unit, style in LIVE:
         plain = style.removesuffix("+input")
         info = Scenario.model_fields[name]
         value = getattr(scenario, name)
         for col, (item, form) in enumerate([(_label(name), "text"), (value, plain), (value, style), (unit, "text")]):
             sheet.put(sheet.row, col, item, form)
-        sheet.wrapped(sheet.row, 4, 7, str(info.description), MEANING)
-        sheet.named(cell, sheet.row, 2)
+        sheet.wrapped(sheet.row, meaning, 7, str(info.description), MEANING)
+        sheet.named(cell, sheet.row, at)
         taken.add(cell)
         sheet.row += 1
-    sheet.not_negative(sheet.row - len(LIVE), sheet.row - 1, 2)
+    sheet.not_negative(sheet.row - len(LIVE), sheet.row - 1, at)
     sheet.put(sheet.row, 0, "Day of the plan")
-    sheet.put(sheet.row, 2, scenario.as_of, "date")
-    sheet.wrapped(sheet.row, 4, 7, "Cash is discounted to this day; it is a fact of the plan, not to be changed here.", MEANING)
-    sheet.named("as_of", sheet.row, 2)
+    sheet.put(sheet.row, at, scenario.as_of, "date")
+    sheet.wrapped(sheet.row, meaning, 7, "Cash is discounted to this day; it is a fact of the plan, not to be changed here.", MEANING)
+    sheet.named("as_of", sheet.row, at)
     sheet.row += 2
     _write_prices(draft, sheet, taken | {"as_of"})
     _write_exchange(draft, sheet)
     printed = sheet.row - 2
     sheet.section("All other assumptions (facts of this plan: a change needs a new run)")
-    sheet.head(["Assumption", "Value", "", "Unit", "Meaning"], ["text"] * 5)
+    FACTS.head(sheet)
+    at = FACTS.at("value")
     for name, info in Scenario.model_fields.items():
         if name in {item[0] for item in LIVE}:
             continue
@@ -147,9 +201,9 @@ def write_assumptions(draft: Draft) -> None:
         value = getattr(scenario, name)
         sheet.put(sheet.row, 0, _label(name))
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        sheet.put(sheet.row, 1, value if number else _shown(value), "plain" if number else "text")
-        sheet.put(sheet.row, 3, str(extra.get("unit", "")))
-        sheet.wrapped(sheet.row, 4, 7, str(info.description), MEANING)
+        sheet.put(sheet.row, at, value if number else _shown(value), "plain" if number else "text")
+        sheet.put(sheet.row, FACTS.at("unit"), str(extra.get("unit", "")))
+        sheet.wrapped(sheet.row, FACTS.at("meaning"), 7, str(info.description), MEANING)
         sheet.row += 1
     sheet.finish(head, 1, widths={0: 44, 1: 13, 2: 13, 3: 38, 4: 22, 5: 12, 6: 12, 7: 14})
     sheet.print_to(printed, 7)
@@ -176,33 +230,29 @@ def _shown(value: object) -> str:
 
 def _write_prices(draft: Draft, sheet: Sheet, taken: set[str]) -> None:
     sheet.section("Prices in USD")
-    sheet.head(
-        ["Price of", "In the plan", "Price", "Unit", "Kind", "Provider", "By factor", "Rate applied"],
-        ["text", "price", "price+input", "text", "text", "text", "text", "price"],
-    )
+    PRICES.head(sheet)
     for row in draft.now.prices.to_dict("records"):
         key, at = str(row["price_id"]), sheet.row
-        price = sheet.cell(at, 2)
-        text = f"=C{at + 1}" + ("*price_factor" if row["by_factor"] else "")
+        text = f"={PRICES.here(at)['price']}" + ("*price_factor" if row["by_factor"] else "")
         if row["upkeep_on"]:
             text += f"+{draft.rate[row['upkeep_on']].partition('!')[2]}*upkeep_share/{HOURS_PER_YEAR}"
-        values = [
-            str(row["name"]),
-            row["price"],
-            row["price"],
-            str(row["unit"]),
-            words(str(row["kind"])),
-            str(row["provider"]),
-            "yes" if row["by_factor"] else "no",
-            Formula(text, row["rate_usd"]),
-        ]
-        sheet.rows([values], ["text", "price", "price+input", "text", "text", "text", "text", "price"])
+        PRICES.write(
+            sheet,
+            name=str(row["name"]),
+            planned=row["price"],
+            price=row["price"],
+            unit=str(row["unit"]),
+            kind=words(str(row["kind"])),
+            provider=str(row["provider"]),
+            by_factor="yes" if row["by_factor"] else "no",
+            rate=Formula(text, row["rate_usd"]),
+        )
         name = cell_name(f"price {key}", taken)
-        sheet.named(name, at, 2)
+        sheet.named(name, at, PRICES.at("price"))
         taken.add(name)
-        draft.price[key], draft.rate[key] = price, sheet.cell(at, 7)
+        draft.price[key], draft.rate[key] = sheet.cell(at, PRICES.at("price")), sheet.cell(at, PRICES.at("rate"))
     if draft.rate:
-        sheet.not_negative(sheet.row - len(draft.rate), sheet.row - 1, 2)
+        sheet.not_negative(sheet.row - len(draft.rate), sheet.row - 1, PRICES.at("price"))
     sheet.note(
         "What is paid by use has one price for each accelerator of a provider: the average of all hours, also of those a savings plan pays"
         " for in part. The running cost of a machine holds its upkeep, a share of its price. By factor: the price factor multiplies the"
@@ -216,13 +266,14 @@ def _write_exchange(draft: Draft, sheet: Sheet) -> None:
     if draft.currency == "USD":
         return
     sheet.section(f"Exchange rates: USD for one {draft.currency}")
-    sheet.head(["Month", "In the plan", "Rate", "Unit"], ["text", "rate", "rate+input", "text"])
+    EXCHANGE.head(sheet)
+    at = EXCHANGE.at("rate")
     for month, rate in draft.priced.rates.items():
-        sheet.rows([[month, rate, rate, f"USD for one {draft.currency}"]], ["month", "rate", "rate+input", "text"])
+        EXCHANGE.write(sheet, month=month, planned=rate, rate=rate, unit=f"USD for one {draft.currency}")
         stamp = pd.Timestamp(str(month))
-        sheet.named(f"usd_rate_{stamp:%Y_%m}", sheet.row - 1, 2)
-        draft.exchange[stamp] = sheet.cell(sheet.row - 1, 2)
-    sheet.not_negative(sheet.row - len(draft.exchange), sheet.row - 1, 2)
+        sheet.named(f"usd_rate_{stamp:%Y_%m}", sheet.row - 1, at)
+        draft.exchange[stamp] = sheet.cell(sheet.row - 1, at)
+    sheet.not_negative(sheet.row - len(draft.exchange), sheet.row - 1, at)
     sheet.row += 1
 
 
@@ -237,33 +288,28 @@ def write_sources(draft: Draft) -> None:
     stale = stale_prices(plan)
     if len(stale):
         sheet.section("Prices that should be asked for again")
-        styles = ["text", "text", "text", "price"]
-        sheet.head(["Offer", "Provider and accelerator", "Term", "USD per accelerator-hour"], styles)
-        sheet.rows(
-            [
-                [
-                    str(row["offer_id"]),
-                    f"{row['provider']} {row['accelerator']}",
-                    words(str(row["term"])),
-                    row["effective_usd_per_accelerator_hour"],
-                ]
-                for row in stale.to_dict("records")
-            ],
-            styles,
-        )
+        STALE.head(sheet)
+        for row in stale.to_dict("records"):
+            STALE.write(
+                sheet,
+                offer=str(row["offer_id"]),
+                of=f"{row['provider']} {row['accelerator']}",
+                term=words(str(row["term"])),
+                price=row["effective_usd_per_accelerator_hour"],
+            )
         sheet.row += 1
     sheet.section("Sources")
-    styles = ["text", "text+wrap", "text+wrap", "date"]
     head = sheet.row
-    sheet.head(["Source", "Title", "Where it was found", "Read on"], styles)
+    SOURCES.head(sheet)
     sources = book.get("sources").sort_values("source_id")
     for row in sources.to_dict("records"):
         title, found = str(row["title"]), str(row["where_found"])
         sheet.sheet.set_row(sheet.row, 15 * max(math.ceil(len(title) / 62), math.ceil(len(found) / 74), 1))
-        sheet.rows([[str(row["source_id"]), title, found, row["retrieved_on"]]], styles)
+        SOURCES.write(sheet, source=str(row["source_id"]), title=title, found=found, read=row["retrieved_on"])
     sheet.row += 1
     sheet.section("Inputs (digest of each table)")
-    sheet.head(["Table", "Digest"], ["text", "text"])
-    sheet.rows([[words(name), digest] for name, digest in sorted(book.digests.items())], ["text", "text"])
+    DIGESTS.head(sheet)
+    for name, digest in sorted(book.digests.items()):
+        DIGESTS.write(sheet, table=words(name), digest=digest)
     sheet.finish(None, widths={0: 36, 1: 62, 2: 74, 3: 14})
     sheet.sheet.repeat_rows(head)

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from capplan.outputs.workbook.assumptions import Draft
+from capplan.outputs.workbook.columns import Columns
 from capplan.outputs.workbook.sheet import Formula, Sheet, address
 from capplan.questions.ledger.quantity_times_price import VIEWS
 from capplan.questions.ledger.work_costs import basis_of
@@ -26,30 +27,31 @@ VIEW_NOTES = {
     ),
 }
 #: Columns of the sheet Lines: name, heading, style.
-COLUMNS = (
-    ("date", "Date", "date"),
-    ("view", "View", "text"),
-    ("component", "Component", "text"),
-    ("contract_id", "Contract or line", "text"),
-    ("provider", "Provider", "text"),
-    ("status", "Status", "text"),
-    ("team", "Team", "text"),
-    ("cost_center", "Cost centre", "text"),
-    ("account", "Account", "text"),
-    ("quantity", "Quantity", "decimal"),
-    ("rate_usd", "Rate (USD)", "price"),
-    ("usd", "Amount (USD)", "cents"),
-    ("exchange", "USD per unit", "rate"),
-    ("amount", "Amount", "cents"),
-    ("present", "Present value", "cents"),
-    ("component_key", "Component no.", "key"),
-    ("contract_key", "Contract no.", "key"),
-    ("team_key", "Team no.", "key"),
-    ("account_key", "Account no.", "key"),
-    ("provider_key", "Provider no.", "key"),
-    ("basis_key", "Basis no.", "key"),
+LINES = Columns(
+    (
+        ("date", "Date", "date"),
+        ("view", "View", "text"),
+        ("component", "Component", "text"),
+        ("contract_id", "Contract or line", "text"),
+        ("provider", "Provider", "text"),
+        ("status", "Status", "text"),
+        ("team", "Team", "text"),
+        ("cost_center", "Cost centre", "text"),
+        ("account", "Account", "text"),
+        ("quantity", "Quantity", "decimal"),
+        ("rate_usd", "Rate (USD)", "price"),
+        ("usd", "Amount (USD)", "cents"),
+        ("exchange", "USD per unit", "rate"),
+        ("amount", "Amount", "cents"),
+        ("present", "Present value", "cents"),
+        ("component_key", "Component no.", "key"),
+        ("contract_key", "Contract no.", "key"),
+        ("team_key", "Team no.", "key"),
+        ("account_key", "Account no.", "key"),
+        ("provider_key", "Provider no.", "key"),
+        ("basis_key", "Basis no.", "key"),
+    )
 )
-PLACE = {name: col for col, (name, _, _) in enumerate(COLUMNS)}
 HEAD_ROW = 4
 #: Lines that are printed: a sample, since all of them fill a hundred pages.
 PRINTED_LINES = 55
@@ -121,7 +123,7 @@ class Lines:
     def span(self, column: str, view: str, with_shortfall: bool = True) -> str:
         """Return a column of a view as a reference; shortfalls of agreements stand last and can be left out."""
         first, last = self._rows[view, with_shortfall]
-        return self.draft.sheets["Lines"].span(first, last, PLACE[column])
+        return self.draft.sheets["Lines"].span(first, last, LINES.at(column))
 
     def sum_where(self, amount: str, view: str, **criteria: str) -> str:
         """Return a SUMIFS over a view; criteria by column, each a reference, a number or a text of this program."""
@@ -152,39 +154,43 @@ def write_lines(draft: Draft, lines: Lines) -> None:
         + OWN_WORDS,
     )
     sheet.row = HEAD_ROW
-    heads = [f"{text} ({currency})" if name in ("amount", "present") else text for name, text, _ in COLUMNS]
-    styles = [style for _, _, style in COLUMNS]
-    sheet.head(heads, styles)
+    heads = [f"{text} ({currency})" if name in ("amount", "present") else text for name, text, _ in LINES.declared]
+    sheet.head(heads, LINES.styles)
     as_of = pd.Timestamp(draft.plan.scenario.as_of)
     for row in lines.frame.to_dict("records"):
-        at = sheet.row
-
-        def here(name: str, at: int = at) -> str:
-            return address(at, PLACE[name], "c")
-
+        here = LINES.here(sheet.row, "c")
         rate: Any = None
         if row["agreement"] >= 0:
             usd = Formula(f"={draft.shortfall[row['agreement']]}", row["usd"])
         elif row["price_id"]:
             rate = Formula(f"={draft.rate[row['price_id']]}", row["rate_usd"])
-            usd = Formula(f"={here('quantity')}*{here('rate_usd')}", row["usd"])
+            usd = Formula(f"={here['quantity']}*{here['rate_usd']}", row["usd"])
         else:
-            at_rate = f"*{here('exchange')}" if row["own"] else ""
-            usd = Formula(f"={here('quantity')}{at_rate}", row["usd"])
+            at_rate = f"*{here['exchange']}" if row["own"] else ""
+            usd = Formula(f"={here['quantity']}{at_rate}", row["usd"])
         exchange = draft.exchange.get(row["month"])
         rate_of_month = Formula(f"={exchange}", draft.priced.rates[row["month"]]) if exchange else None
-        amount = Formula(f"={here('usd')}/{here('exchange')}" if exchange else f"={here('usd')}", row["amount"])
+        amount = Formula(f"={here['usd']}/{here['exchange']}" if exchange else f"={here['usd']}", row["amount"])
         present: Any = None
         if row["view"] == "cash" and row["date"] >= as_of:
-            present = Formula(f"={here('amount')}/(1+discount_rate)^(({here('date')}-as_of)/365.25)", row["present"])
-        values = [row["date"], words(row["view"]), component_name(str(row["component"]))]
-        values += [str(row[name]) for name in ("contract_id", "provider", "status", "team", "cost_center", "account")]
-        values += [row["quantity"], rate, usd, rate_of_month, amount, present]
-        values += [row[name] for name, _, style in COLUMNS if style == "key"]
-        sheet.rows([values], styles)
-    sheet.sheet.autofilter(HEAD_ROW, 0, sheet.row - 1, len(COLUMNS) - 1)
+            present = Formula(f"={here['amount']}/(1+discount_rate)^(({here['date']}-as_of)/365.25)", row["present"])
+        LINES.write(
+            sheet,
+            date=row["date"],
+            view=words(row["view"]),
+            component=component_name(str(row["component"])),
+            **{name: str(row[name]) for name in ("contract_id", "provider", "status", "team", "cost_center", "account")},
+            quantity=row["quantity"],
+            rate_usd=rate,
+            usd=usd,
+            exchange=rate_of_month,
+            amount=amount,
+            present=present,
+            **{name: row[name] for name, _, style in LINES.declared if style == "key"},
+        )
+    sheet.sheet.autofilter(HEAD_ROW, 0, sheet.row - 1, len(LINES.declared) - 1)
     sheet.finish(HEAD_ROW, wide=True)
-    sheet.print_to(min(sheet.row, HEAD_ROW + PRINTED_LINES), PLACE["present"])
+    sheet.print_to(min(sheet.row, HEAD_ROW + PRINTED_LINES), LINES.at("present"))
 
 
 @dataclass(frozen=True)

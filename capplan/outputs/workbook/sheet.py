@@ -214,7 +214,7 @@ class Sheet:
                 "head_month"
                 if isinstance(text_of, pd.Timestamp)
                 else "head"
-                if style.startswith(("text", "key", "flag", "date"))
+                if style.startswith(("text", "key", "flag", "date", "month"))
                 else "head_number"
             )
             self.put(self.row, col, text_of, kind)

@@ -18,7 +18,7 @@ from capplan.outputs.workbook.decisions import place_agreements, write_decisions
 from capplan.outputs.workbook.demand import write_demand
 from capplan.outputs.workbook.figures import figure_table, price_table
 from capplan.outputs.workbook.memo import write_bridges, write_memo
-from capplan.outputs.workbook.money import CENT, HEAD_ROW, PLACE, Lines, write_lines, write_views
+from capplan.outputs.workbook.money import CENT, HEAD_ROW, LINES, Lines, write_lines, write_views
 from capplan.outputs.workbook.sheet import Sheet, Styles
 from capplan.outputs.workbook.summary import write_checks, write_summary
 from capplan.outputs.workbook.units import write_units
@@ -127,7 +127,7 @@ def _check_signs(draft: Draft, lines: Lines) -> None:
             f" ({view.replace('p_and_l', 'P&L')})"
         )
         draft.check(text, f'=COUNTIFS({amounts},"<-{CENT}"{excluded})=0', bool((part["usd"] >= -CENT).all()))
-    components = draft.sheets["Lines"].span(HEAD_ROW + 1, HEAD_ROW + 1 + len(frame), PLACE["component"])
+    components = draft.sheets["Lines"].span(HEAD_ROW + 1, HEAD_ROW + 1 + len(frame), LINES.at("component"))
     draft.check(
         "Lines: missing work, which nobody pays, is no line",
         f'=COUNTIF({components},"Shortfall")=0',
