@@ -15,6 +15,7 @@ import yaml
 
 from capplan.answers.finished_plan import Plan
 from capplan.answers.gaps import rank_gaps
+from capplan.answers.placement import asked_book
 from capplan.answers.plan import quarterly_plan
 from capplan.answers.readiness import readiness
 from capplan.book.book import Book, load_book, reference_tables
@@ -134,7 +135,7 @@ def start(
     book = load_book(folder)
     scenario = book.scenario.replaced(**{**QUICK, **dict(values or {})})
     plan = quarterly_plan(book, scenario, say)
-    gaps = rank_gaps(book, scenario, say)
+    gaps = rank_gaps(asked_book(book, scenario), scenario, say)
     frame = pd.DataFrame([*assumed, *_assumed_by_book(book, folder)], columns=["assumption", "value", "change"])
     return Started(folder, plan, frame, gaps, tuple(notes))
 
