@@ -27,6 +27,7 @@ def ask(
     """Read a question in plain words as typed what-ifs, show them, and answer after approval; what is unclear is asked back."""
     from capplan.answers.ask.model import ask_model, model_of, record_of, with_model
     from capplan.answers.ask.reader import Reader
+    from capplan.answers.ask.shown import asked_back, reading_text, understood
     from capplan.book.book import load_book
     from capplan.outputs.run import ask as asking
 
@@ -42,8 +43,8 @@ def ask(
         readers.append(record_of(model, second))
         for line in (f"Model: {second.outcome}.", *second.remarks, *(f"Read by the model alone: {item}" for item in second.proposed)):
             say(line)
-    tables = {"understood": asking.understood(reading, loaded, chosen), "asked_back": asking.asked_back(reading)}
-    say(asking.reading_text(reading, loaded, chosen))
+    tables = {"understood": understood(reading, loaded, chosen), "asked_back": asked_back(reading)}
+    say(reading_text(reading, loaded, chosen))
     there = sys.stdin.isatty() and sys.stderr.isatty()
     unclear = bool(reading.doubts) or not reading.what_ifs
     approved = (yes and not unclear and not proposed) or (

@@ -10,10 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 from capplan.answers.ask.reader import Reader
+from capplan.answers.ask.shown import reading_text
 from capplan.answers.board import full_column
 from capplan.book.book import load_book
 from capplan.cli import app
-from capplan.outputs.run.ask import answer_reading, reading_text
+from capplan.outputs.run.ask import answer_reading
 from tests.questions.test_board import TABLES
 
 

@@ -222,3 +222,31 @@ def test_work_in_the_background_leaves_the_loop_free():
 def test_nobody_there_sees_no_board(monkeypatch):
     monkeypatch.setenv("CAPPLAN_HEADLESS", "1")
     assert meeting(None, None) is None
+
+
+def test_a_question_in_words_is_shown_first_and_answered_when_it_is_approved(made):
+    shown, runs = made
+    shown.words.value = f"demand rises by 30%, and {HOSTILE} prices fall"
+    assert shown.answer_words.disabled
+    shown.read_words.click()
+    assert "Demand changes by all work +30 %" in shown.notice.value
+    assert "from &#x27;demand rises by 30%&#x27;" in shown.notice.value
+    assert "Not understood" in shown.notice.value
+    assert HOSTILE not in shown.notice.value
+    assert len(shown.asked) == 1
+    assert not shown.answer_words.disabled
+    shown.words.value = "demand rises by 30%"
+    assert shown.answer_words.disabled
+    shown.answer_words.click()
+    assert len(shown.asked) == 1
+    shown.read_words.click()
+    shown.answer_words.click()
+    runs.finish("first")
+    runs.finish("full")
+    assert shown.asked[1].title == "demand rises by 30%"
+    assert shown.asked[1].scenario.demand_factor == 1.3
+    assert "$1.3M" in shown.table.value
+    shown.words.value = "what binds?"
+    shown.read_words.click()
+    assert "not on the board: explain what_binds" in shown.notice.value
+    assert shown.answer_words.disabled

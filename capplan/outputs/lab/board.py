@@ -11,6 +11,8 @@ from typing import Any
 
 import ipywidgets
 
+from capplan.answers.ask.reader import Reader, Reading
+from capplan.answers.ask.shown import reading_text, scenario_asked
 from capplan.answers.board import Column, first_column, full_column
 from capplan.answers.cards import CARDS, Card, Entry
 from capplan.book.book import Book, load_book
@@ -67,6 +69,7 @@ class Board(ipywidgets.VBox):
         self._book, self._today, self._folder, self._runs = book, scenario, folder or Path.cwd(), runs or Background()
         self._stamp = stamp(book.path)
         self.asked: list[Asked] = []
+        self._understood: tuple[Reading, Asked] | None = None
         self.headline, self.status, self.notice, self.picture, self.table, self.comparison = (
             ipywidgets.HTML(layout=ipywidgets.Layout(width="auto")) for _ in range(6)
         )
@@ -85,6 +88,16 @@ class Board(ipywidgets.VBox):
             "clear": self._button("Clear the board", self.clear),
             "reload": self._button("Reload the book", self.reload),
         }
+        self.words = ipywidgets.Text(
+            description="Ask in words",
+            placeholder="what if spot doubles and a run slips two quarters?",
+            continuous_update=False,
+            layout=ipywidgets.Layout(width="620px"),
+        )
+        self.words.observe(lambda _: self._unread(), "value")
+        self.read_words, self.answer_words = self._button("Read it", self.read), self._button("Answer this", self.answer)
+        self._unread()
+        words = ipywidgets.HBox([self.words, self.read_words, self.answer_words], layout=ipywidgets.Layout(flex_flow="row wrap"))
         cards = ipywidgets.VBox(
             [self.onto, *(row for row, _, _ in self.cards.values())],
             layout=ipywidgets.Layout(flex="0 0 500px", max_height="430px", overflow="auto"),
@@ -94,7 +107,7 @@ class Board(ipywidgets.VBox):
         top = ipywidgets.HBox([self.picture, cards])
         choose = ipywidgets.HBox([self.first, self.second, *self.buttons.values()], layout=ipywidgets.Layout(flex_flow="row wrap"))
         super().__init__(
-            children=[self.headline, self.status, self.notice, top, self.table, choose, self.comparison, Names()],
+            children=[self.headline, self.status, self.notice, words, top, self.table, choose, self.comparison, Names()],
             layout=ipywidgets.Layout(width="auto", min_width="0"),
         )
         for name in ("capplan-meeting", *NO_MATHEMATICS):
@@ -104,13 +117,45 @@ class Board(ipywidgets.VBox):
     def ask(self, name: str, number: float = 0.0, pick: str = "", given: Mapping[str, float | str] | None = None) -> None:
         """Ask a card's question on top of the chosen column, as a click on it does."""
         card = next(card for card in CARDS if card.name == name)
+        ground = self._ground()
+        self._ask(card.title(number, pick, given), ground, card.ask(self._book, ground.scenario, number, pick, given))
+
+    def read(self) -> str:
+        """Read the question in words, and show what was understood; nothing is computed before it is approved."""
+        ground = self._ground()
+        reading = Reader(self._book, ground.scenario).read(self.words.value)
+        lines = reading_text(reading, self._book, ground.scenario).splitlines()
+        elsewhere = [str(item) for item in reading.what_ifs if item.kind in ("report", "explain")]
+        lines += [f"Answered by `capplan ask`, not on the board: {line}" for line in elsewhere]
+        if len(reading.what_ifs) > len(elsewhere):
+            self._understood = reading, ground
+            self.answer_words.disabled = False
+        return "<br>".join(html.escape(line) for line in lines)
+
+    def answer(self) -> None:
+        """Put the question in words, as it was read and shown, on the board."""
+        if self._understood is None:
+            raise CapplanError("Read the question first, so that you see what is answered.")
+        reading, ground = self._understood
+        self._unread()
+        self._ask(reading.text, ground, scenario_asked(reading, self._book, ground.scenario))
+
+    def _unread(self) -> None:
+        """Forget what was read: other words need another approval."""
+        self._understood = None
+        self.answer_words.disabled = True
+
+    def _ground(self) -> Asked:
+        """Return the column that a question stands on top of, while the book is as it was loaded."""
         if stamp(self._book.path) != self._stamp:
             raise CapplanError(
                 "The book has changed on disk since it was loaded: press Reload the book; the answers on the board are those of before."
             )
-        ground = next((asked for asked in self.asked if asked.title == self.onto.value), self.asked[0])
-        scenario = card.ask(self._book, ground.scenario, number, pick, given)
-        title = card.title(number, pick, given) + (f", on top of: {ground.title}" if ground.title != TODAY else "")
+        return next((asked for asked in self.asked if asked.title == self.onto.value), self.asked[0])
+
+    def _ask(self, asked_as: str, ground: Asked, scenario: Scenario) -> None:
+        """Put a question on the board, once."""
+        title = asked_as + (f", on top of: {ground.title}" if ground.title != TODAY else "")
         self._book.with_changes(scenario.changes)
         before = next((asked for asked in self.asked if asked.title == title), None)
         if before is not None and before.state in ("computing", "first answer"):
