@@ -9,6 +9,7 @@ import json
 import re
 import subprocess
 import zipfile
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -132,12 +133,18 @@ def recalculate(tmp_path_factory):
     return lambda path: recalculated(path, tmp_path_factory.mktemp("office"))
 
 
-def formulas(path: Path):
-    """List formulas of a workbook with the values written into it."""
+@cache
+def opened(path: Path, **how):
+    """Open a finished workbook once; for reading only."""
     import openpyxl
 
-    shown = openpyxl.load_workbook(path, data_only=True)
-    for sheet in openpyxl.load_workbook(path):
+    return openpyxl.load_workbook(path, **how)
+
+
+def formulas(path: Path):
+    """List formulas of a workbook with the values written into it."""
+    shown = opened(path, data_only=True)
+    for sheet in opened(path):
         for row in sheet.iter_rows():
             for cell in row:
                 if cell.data_type == "f":
@@ -340,9 +347,7 @@ def test_budget_file_is_the_profit_and_loss_sheet(made, recalculate):
 def test_text_of_a_book_is_inert(made):
     _, _, path, _ = made["USD"]
     texts = []
-    import openpyxl
-
-    for sheet in openpyxl.load_workbook(path):
+    for sheet in opened(path):
         for row in sheet.iter_rows():
             for cell in row:
                 if isinstance(cell.value, str):
@@ -360,9 +365,7 @@ def test_text_of_a_book_is_inert(made):
 
 
 def test_the_workbook_is_ready_for_finance(made):
-    import openpyxl
-
-    book = openpyxl.load_workbook(made["EUR"][2])
+    book = opened(made["EUR"][2])
     assert book.sheetnames == [
         "Summary",
         "Memo",
@@ -473,8 +476,6 @@ def test_no_cash_before_a_signature_and_no_signature_before_it_is_asked_for(made
 
 @pytest.mark.parametrize("currency", ["USD", "EUR"])
 def test_each_figure_on_page_one_is_its_cell(made, currency):
-    import openpyxl
-
     plan, book, path, _ = made[currency]
     figures = frozenset(words_of(figures_of_page_one(plan, book))["figure"])
     parts = [
@@ -494,7 +495,7 @@ def test_each_figure_on_page_one_is_its_cell(made, currency):
     assert all(bool(re.fullmatch(r"-?[\d,.]+", shown[key])) for key in linked), "numbers are links"
     assert {f"from_{key}" for key in linked if key in figures} <= set(linked.values())
     assert any(target.startswith("from_") for target in linked.values())
-    cells = openpyxl.load_workbook(path, data_only=True)
+    cells = opened(path, data_only=True)
     assert len(shown) > 40
     for key, text in shown.items():
         sheet, where = next(iter(cells.defined_names[key].destinations))
@@ -588,8 +589,6 @@ def test_the_accounting_pack_adds_up(made):
 
 @pytest.mark.parametrize("currency", ["USD", "EUR"])
 def test_every_figure_can_be_traced_to_lines_that_add_up_to_it(made, tmp_path, currency):
-    import openpyxl
-
     plan, book, _, _ = made[currency]
     behind: dict[str, pd.DataFrame] = {}
     path = write_workbook(plan, book, tmp_path / "plan.xlsx", behind)
@@ -597,7 +596,7 @@ def test_every_figure_can_be_traced_to_lines_that_add_up_to_it(made, tmp_path, c
     for name, frame in (behind | {"alternatives": plan.purchases.alternatives, "verdicts": plan.purchases.verdicts}).items():
         write_table(frame, tmp_path / "tables" / f"{name}.csv")
     (tmp_path / "run.json").write_text(json.dumps({"parameters": plan.scenario.model_dump(mode="json")}))
-    cells = openpyxl.load_workbook(path, data_only=True)
+    cells = opened(path, data_only=True)
     figures = behind["figures"]["figure"]
     pages = [name for name in figures if name.startswith("memo_")]
     kinds = ("memo_ask", "memo_years", "memo_waiting", "memo_agreements", "memo_renewals")
