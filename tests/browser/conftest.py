@@ -23,6 +23,8 @@ from tests.conftest import ROOT
 
 SHOTS = ROOT / "test-output" / "browser"
 CHROMIUM = ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome")
+#: What a laptop or a projector shows.
+SCREEN = {"width": 1440, "height": 900}
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -74,7 +76,7 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def page(browser: Any) -> Iterator[Any]:
     """Open an empty page and note what it asks of hosts that are not this machine."""
-    context = browser.new_context(viewport={"width": 1400, "height": 1000})
+    context = browser.new_context(viewport=SCREEN)
     found = context.new_page()
     found.foreign, found.faults = [], []
     found.on("pageerror", lambda error: found.faults.append(str(error)))
@@ -127,6 +129,10 @@ class Lab:
         page.wait_for_function(
             "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'", timeout=seconds * 1000
         )
+
+    def all_cells(self, page: Any) -> list[dict[str, Any]]:
+        """Return every cell as the notebook's file would hold it."""
+        return page.evaluate("() => window.jupyterapp.shell.currentWidget.content.model.toJSON().cells")
 
     def cells(self, page: Any) -> list[dict[str, Any]]:
         """Return source, number of run and outputs of every code cell."""
@@ -270,16 +276,16 @@ def shot(request: pytest.FixtureRequest) -> Any:
                 "() => Math.max(...[...document.querySelectorAll('.jp-Notebook .jp-WindowedPanel-outer, .jp-Notebook')].map(part =>"
                 " part.scrollHeight), 0)"
             )
-            page.set_viewport_size({"width": 1400, "height": int(min(height + 160, 12_000))})
+            page.set_viewport_size({"width": SCREEN["width"], "height": int(min(height + 160, 12_000))})
             page.wait_for_timeout(500)
         if part:
             height = page.evaluate("part => document.querySelector(part).scrollHeight", part)
-            page.set_viewport_size({"width": 1400, "height": int(min(height + 200, 12_000))})
+            page.set_viewport_size({"width": SCREEN["width"], "height": int(min(height + 200, 12_000))})
             page.wait_for_timeout(500)
             page.locator(part).first.screenshot(path=str(path))
         else:
             page.screenshot(path=str(path), full_page=True)
-        page.set_viewport_size({"width": 1400, "height": 1000})
+        page.set_viewport_size(SCREEN)
         return path
 
     return keep

@@ -12,6 +12,7 @@ import nbformat
 import pytest
 
 from tests.browser.test_dashboard import ready
+from tests.browser.test_meeting import BOARD
 from tests.browser.test_text import CELLS, notebook
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -62,6 +63,19 @@ def test_the_output_of_a_notebook_has_no_serious_finding(page: Any, tmp_path: Pa
     page.goto(made.with_suffix(".html").as_uri())
     page.evaluate("() => document.querySelectorAll('details').forEach(part => { part.open = true; })")
     assert findings(page, ".tex2jax_ignore") == []
+
+
+def test_notebook_outputs_in_the_lab_have_no_serious_finding(lab: Any, page: Any, book: Path) -> None:
+    cells = [*CELLS, "explore(show_texts, Book, Book.scenario)", f"BOOK = {str(book)!r}", BOARD]
+    nbformat.write(notebook(*cells), lab.folder / "accessible.ipynb")
+    lab.open(page, "accessible.ipynb")
+    lab.run_all(page)
+    page.wait_for_function(
+        "() => document.querySelector('.capplan-meeting .capplan-status')?.innerText.includes('All answers are full ones')", timeout=120_000
+    )
+    page.evaluate("() => document.querySelectorAll('.jp-OutputArea-output details').forEach(part => { part.open = true; })")
+    page.wait_for_function("() => [...document.querySelectorAll('.noUi-handle')].every(part => part.ariaLabel)", timeout=30_000)
+    assert findings(page, ".jp-OutputArea-output .mathjax_ignore", ".capplan-explorer", ".capplan-meeting") == []
 
 
 def test_the_dashboard_has_no_serious_finding_and_is_worked_by_keyboard(dashboard: Any, page: Any) -> None:

@@ -11,9 +11,13 @@ from typing import Any
 import nbformat
 import pytest
 
+from tests.browser.conftest import SCREEN
+from tests.browser.test_text import shown_as_meant
 from tests.conftest import ROOT
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
+#: Before its appendix, a notebook is no longer than this.
+MOST_SCREENS = 4
 NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
 
 SMALL = """
@@ -53,6 +57,17 @@ def marks_in(page: Any, within: str) -> int:
             + [...part.querySelectorAll('canvas')].filter(found => found.width > 0).length, 0)""",
         within,
     )
+
+
+def screens(page: Any) -> float:
+    """Return how many screens of a laptop a notebook fills before its appendix."""
+    tall = page.evaluate(
+        """() => { const cells = [...document.querySelectorAll('.jp-NotebookPanel .jp-Cell')].map(part => part.getBoundingClientRect());
+            const appendix = [...document.querySelectorAll('.jp-NotebookPanel .jp-MarkdownCell h2')]
+                .find(part => part.textContent.startsWith('Appendix'));
+            return appendix.getBoundingClientRect().top - cells[0].top; }"""
+    )
+    return float(tall) / SCREEN["height"]
 
 
 def labels_cut(page: Any) -> list[str]:
@@ -173,6 +188,8 @@ def run_and_look(lab: Any, page: Any, shot: Any, name: str) -> None:
     assert marks_in(page, ".jp-NotebookPanel .jp-OutputArea-output") >= 3
     settled(page)
     assert labels_cut(page) == []
+    assert screens(page) <= MOST_SCREENS
+    shown_as_meant(page, lab.all_cells(page))
     assert page.foreign == []
 
 

@@ -71,3 +71,23 @@ def test_a_card_answers_by_keyboard_while_the_kernel_stays_free(lab: Any, page: 
     shot(page, "meeting_board", part=".capplan-meeting")
     assert table["y"] - box["y"] < 620, "headline, chart and cards leave room for the board on one screen"
     assert page.foreign == []
+
+
+def test_a_kernel_restarted_while_it_computes_is_said_and_the_notebook_runs_again(lab: Any, page: Any, book: Any) -> None:
+    nbformat.write(notebook(f"BOOK = {str(book)!r}", BOARD), lab.folder / "restarted.ipynb")
+    lab.open(page, "restarted.ipynb")
+    lab.run_all(page)
+    ready = "() => document.querySelector('.capplan-meeting .capplan-status')?.innerText.includes('All answers are full ones')"
+    page.wait_for_function(ready, timeout=60_000)
+    page.get_by_role("button", name="Demand changes by").click()
+    page.wait_for_function("() => document.querySelector('.capplan-meeting .capplan-table').innerText.includes('first answer')")
+    assert page.locator(".capplan-gone").count() == 0
+    page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.restartKernel()")
+    page.wait_for_selector(".capplan-meeting .capplan-gone", timeout=30_000)
+    assert "Run all cells again" in page.locator(".capplan-gone").inner_text()
+    assert page.locator(".capplan-meeting button:enabled, .capplan-meeting input:enabled, .capplan-meeting select:enabled").count() == 0
+    lab.run_all(page)
+    page.wait_for_function(ready, timeout=60_000)
+    assert page.locator(".capplan-gone").count() == 0
+    page.get_by_role("button", name="Demand changes by").click()
+    page.wait_for_function("() => document.querySelector('.capplan-meeting .capplan-table').innerText.includes('first answer')")

@@ -86,6 +86,48 @@ def mathematics(page: Any, within: str = "body") -> int:
     )
 
 
+#: What hosts of notebooks take for mathematics in the text of a cell.
+MATHEMATICS = re.compile(r"\$\$.+?\$\$|\$[^$]+\$", re.DOTALL)
+
+
+def plainly(text: str) -> str:
+    """Return text without the marks of Markdown, which are not shown, and with single spaces."""
+    return " ".join(re.sub(r"[*`#¶]", "", text).split())
+
+
+def cells_read(page: Any) -> list[str]:
+    """Return the text of each cell of Markdown as it is shown, with a mark where a formula stands."""
+    return page.evaluate(
+        """() => [...document.querySelectorAll('.jp-NotebookPanel .jp-MarkdownCell .jp-RenderedMarkdown')].map(part => {
+            const shown = part.cloneNode(true);
+            shown.querySelectorAll('mjx-container').forEach(formula => formula.replaceWith('\u0001'));
+            shown.querySelectorAll('p, li, h1, h2, h3').forEach(block => block.append(' '));
+            return shown.textContent; })"""
+    )
+
+
+def outputs_read(page: Any) -> list[str]:
+    """Return the text of each output that is HTML, what is folded included."""
+    return page.evaluate(
+        """() => [...document.querySelectorAll('.jp-NotebookPanel .jp-OutputArea-output.jp-RenderedHTML')].map(part => part.textContent)"""
+    )
+
+
+def shown_as_meant(page: Any, cells: list[dict[str, Any]]) -> None:
+    """Check every sentence of a notebook that ran: formulas are formulas, money is money, and outputs are what the views say."""
+    from bs4 import BeautifulSoup
+
+    written = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
+    money = [
+        formula for text in written for formula in MATHEMATICS.findall(text) if re.match(r"\$+\s*\d[\d,.]*\s*([kMB]\b|$|\s[a-z])", formula)
+    ]
+    assert money == [], "an amount of money is taken for a formula"
+    assert [plainly(text) for text in cells_read(page)] == [plainly(MATHEMATICS.sub("\u0001", text)) for text in written]
+    said = [output["data"]["text/html"] for cell in cells for output in cell.get("outputs", []) if "text/html" in output.get("data", {})]
+    assert [plainly(text) for text in outputs_read(page)] == [plainly(BeautifulSoup("".join(one), "html.parser").text) for one in said]
+    assert mathematics(page, ".jp-OutputArea-output") == 0
+
+
 @pytest.fixture(scope="module")
 def executed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Execute the texts' notebook without a person."""

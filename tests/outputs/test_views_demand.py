@@ -28,7 +28,7 @@ def view(book, scenario):
 
 
 def test_fan_load_duration_and_backtest_are_drawn(view):
-    assert list(view.charts) == ["demand", "growth", "load_duration", "backtest", "coverage"]
+    assert list(view.charts) == ["demand", "coverage", "demand_others", "growth", "load_duration", "backtest"]
     assert {"mase", "smape", "owa", "bias_share", "value_added_share", "inside_90_percent_band_share"} <= set(view.details["accuracy"])
     assert {"pinball", "within_12_percent_share", "within_15_percent_share", "within_20_percent_share"} <= set(view.details["backtest"])
     assert "all" in set(view.details["backtest"]["workload"]), "spend is tested too"
@@ -38,6 +38,21 @@ def test_fan_load_duration_and_backtest_are_drawn(view):
         view.details["growth"]
     )
     assert (view.details["growth"].groupby(["workload", "region"])["probability"].sum() <= 1 + 1e-9).all()
+
+
+def panels(chart):
+    return list(dict.fromkeys(row["series"] for rows in chart.to_dict()["datasets"].values() for row in rows if row.get("series")))
+
+
+def test_the_first_picture_holds_the_workloads_that_need_most_accelerator_hours_and_every_one_is_drawn_once(book, view):
+    first, others = panels(view.charts["demand"]), panels(view.charts["demand_others"])
+    assert len(first) == 4
+    assert not {*first} & {*others}
+    assert {name.replace("\n", " ") for name in (*first, *others)} == set(view.table["workload"])
+    speed = book.get("speeds").groupby("workload")["work_per_accelerator_hour"].max()
+    median = view.table.groupby("workload")["P50"].sum()
+    hours = {name: median[name] / speed.get(name.split(",")[0].split(" (")[0], float("inf")) for name in median.index}
+    assert [name.replace("\n", " ") for name in first] == sorted(hours, key=hours.__getitem__, reverse=True)[:4]
 
 
 def test_picked_workloads_and_quantile(book, scenario, view):
@@ -66,7 +81,7 @@ def test_events_and_quantiles_neither_fit_nor_test_anew(book, scenario, view, mo
 
 def test_no_test_where_none_is_wanted(book, scenario):
     view = show_demand(book, scenario.replaced(backtest_origins=0))
-    assert list(view.charts) == ["demand", "growth", "load_duration"]
+    assert list(view.charts) == ["demand", "demand_others", "growth", "load_duration"]
     assert view.details["accuracy"].empty
 
 

@@ -16,11 +16,13 @@ from capplan.cli import overrides
 from capplan.errors import CapplanError, ScenarioError
 from capplan.outputs import charts
 from capplan.outputs.lab.controls import MOST_STEPS, bounds_of, control_for
-from capplan.outputs.lab.differences import difference_text
-from capplan.outputs.lab.explore import Explorer, explore
+from capplan.outputs.lab.differences import TECHNICAL, difference_text
+from capplan.outputs.lab.explore import MOST_CONTROLS, Explorer, explore
 from capplan.outputs.views.all_questions import show_cluster
 from capplan.outputs.views.view import View
 from tests.conftest import hourly
+from tests.questions.test_board import TABLES
+from tools import control_effects
 
 HOSTILE = "<script>alert(1)</script>"
 FIELDS = ("risk_weight", "price_factor", "growth_share_per_year", "horizon_end", "providers")
@@ -242,6 +244,86 @@ def test_difference_names_the_components_that_moved_most(tmp_path: Path) -> None
     shown.controls["risk_weight"].widget.value = 0.8
     clock.rest()
     assert shown.difference.value.endswith("because risk weight 0.2 → 0.8: mostly on demand +$600.0k and spot -$300.0k.")
+
+
+def test_answers_are_held_against_a_baseline_that_is_computed_alike(tmp_path: Path) -> None:
+    """The number rises by 1,000 with each path, as a mean over other paths may: of two moves only the one about the world is told."""
+
+    def show_by_paths(book: Book, scenario: Scenario) -> View:
+        return replace(show_cost(book, scenario), value=1e6 * scenario.risk_weight + 1e3 * scenario.plan_paths)
+
+    clock, book = Clock(), a_book(plan_paths=40)
+    shown = Explorer(show_by_paths, book, book.scenario, ["risk_weight", "plan_paths"], folder=tmp_path, plan_action=clock)
+    shown.controls["plan_paths"].widget.value = 80
+    clock.rest()
+    assert shown.difference.value == "+$40.0k, +16.7% against the baseline ($240.0k), because plan paths 40 → 80."
+    shown.controls["risk_weight"].widget.value = 0.3
+    clock.rest()
+    assert shown.difference.value == "+$100.0k, +35.7% against the baseline ($280.0k), because risk weight 0.2 → 0.3."
+    shown.controls["plan_paths"].widget.value = 40
+    clock.rest()
+    assert shown.difference.value == "+$100.0k, +41.7% against the baseline ($240.0k), because risk weight 0.2 → 0.3."
+
+
+def test_a_difference_within_what_a_search_left_open_is_none(tmp_path: Path) -> None:
+    def show_searched(book: Book, scenario: Scenario) -> View:
+        return replace(show_cost(book, scenario), unsure=1.5e5)
+
+    clock, book = Clock(), a_book()
+    shown = Explorer(show_searched, book, book.scenario, ["risk_weight"], folder=tmp_path, plan_action=clock)
+    shown.controls["risk_weight"].widget.value = 0.3
+    clock.rest()
+    assert shown.difference.value == (
+        "No difference that is proven to the baseline ($1.2M): +$100.0k is less than the $150.0k that the search left open, although risk"
+        " weight 0.2 → 0.3."
+    )
+    shown.controls["risk_weight"].widget.value = 0.4
+    clock.rest()
+    assert shown.difference.value.startswith("+$200.0k")
+
+
+def test_notes_stand_once_and_only_new_ones_beside_the_controls(tmp_path: Path) -> None:
+    def show_noted(book: Book, scenario: Scenario) -> View:
+        return replace(show_cost(book, scenario), notes=("old", *(("new",) if scenario.risk_weight > 0.5 else ())))
+
+    clock, book = Clock(), a_book()
+    shown = Explorer(show_noted, book, book.scenario, ["risk_weight"], folder=tmp_path, plan_action=clock)
+    assert "<summary>" not in shown.table.value
+    shown.controls["risk_weight"].widget.value = 0.6
+    clock.rest()
+    assert "<details><summary>1 note beside the baseline's</summary><ul><li>new</li></ul></details>" in shown.table.value
+
+
+@pytest.mark.parametrize("question", sorted({row["question"] for row in control_effects.read()}))
+def test_a_question_shows_eight_controls_at_most_and_technical_ones_under_more(question: str, tmp_path: Path) -> None:
+    names = [row["field"] for row in control_effects.read() if row["question"] == question]
+    shown = an_explorer(tmp_path, fields=names)
+    first, *more = shown._groups()
+    assert len(first.children) == min(MOST_CONTROLS, len([name for name in names if name not in TECHNICAL]))
+    assert not {shown.controls[name].widget for name in TECHNICAL & {*names}} & {*first.children}
+    assert sum(len(part.children[0].children) for part in more) == len(names) - len(first.children)
+
+
+def test_a_book_that_changes_on_disk_is_said_and_read_again_on_a_click(tmp_path: Path, make_book: Callable[..., Path]) -> None:
+    """One accelerator-hour is worth its price: an offer goes from 12 to 13 dollars while sliders are moved."""
+
+    def show_offers(book: Book, scenario: Scenario) -> View:
+        usd_per_hour = float(book.get("offers").set_index("offer_id").at["cheap", "usd_per_hour"])
+        return replace(show_cost(book, scenario), value=scenario.price_factor * usd_per_hour)
+
+    folder = make_book(**TABLES)
+    book, clock = load_book(folder), Clock()
+    shown = Explorer(show_offers, book, book.scenario, ["price_factor"], folder=tmp_path, plan_action=clock)
+    assert shown.buttons["reload"].layout.display == "none"
+    file = folder / "offers.csv"
+    file.write_text(file.read_text().replace(",12,", ",13,"))
+    shown.controls["price_factor"].widget.value = 2.0
+    clock.rest()
+    assert "has changed on disk" in shown.status.value
+    assert shown.view is shown.baseline, "nothing was computed from the book of before"
+    shown.buttons["reload"].click()
+    assert shown.buttons["reload"].layout.display == "none"
+    assert shown.difference.value == "+$13, +100% against the baseline ($13), because price factor 1 → 2."
 
 
 def test_an_error_stands_in_place_and_goes_away(tmp_path: Path) -> None:

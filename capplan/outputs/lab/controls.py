@@ -74,7 +74,7 @@ def control_for(name: str, value: Any, choices: tuple[str, ...] = ()) -> Control
     if name not in Scenario.model_fields:
         raise ScenarioError(f"{name} is not an assumption; {nearest(name, Scenario.model_fields)}")
     field = Scenario.model_fields[name]
-    kind, optional = _without_none(field.annotation)
+    kind, optional = without_none(field.annotation)
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
     unit = str(extra.get("unit") or "")
     look = {
@@ -93,6 +93,10 @@ def control_for(name: str, value: Any, choices: tuple[str, ...] = ()) -> Control
         return _optional(number, value, look) if optional else number
     if kind is dt.date:
         return _plain(name, ipywidgets.DatePicker(value=value, **look))
+    if kind is str and choices:
+        nothing = ("Not set", None) if optional else ("All", "")
+        named = dict.fromkeys((*choices, *([value] if value else [])))
+        return _plain(name, ipywidgets.Dropdown(options=[nothing, *((one, one) for one in named)], value=value, **look))
     if kind is str:
         text = _plain(name, ipywidgets.Text(value=value or "", continuous_update=False, **look))
         return _may_be_empty(text) if optional else text
@@ -119,7 +123,7 @@ def label_of(name: str, unit: str = "") -> str:
     return text if said else f"{text} ({unit})"
 
 
-def _without_none(annotation: Any) -> tuple[Any, bool]:
+def without_none(annotation: Any) -> tuple[Any, bool]:
     """Split `X | None` into X and whether None is allowed."""
     if get_origin(annotation) in (Union, types.UnionType):
         rest = [part for part in get_args(annotation) if part is not type(None)]

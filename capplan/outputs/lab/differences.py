@@ -10,6 +10,20 @@ from capplan.outputs.lab.controls import label_of
 from capplan.outputs.views.view import View
 from capplan.text import duration_words, number_text, value_text
 
+#: Assumptions about how an answer is computed, not about the world.
+TECHNICAL = frozenset(
+    ("paths", "plan_paths", "gap_share", "time_limit_seconds", "seed", "load_blocks", "backtest_origins", "curve_sizes", "curve_resamples")
+)
+
+
+def computed_alike(before: Scenario, after: Scenario) -> Scenario:
+    """Return the first scenario computed as the second one is: answers of unlike paths or seeds are not held against each other.
+
+    Where nothing else differs, what the other computation does is the question, and the first scenario stays as it is.
+    """
+    moved = {name for name in Scenario.model_fields if getattr(after, name) != getattr(before, name)}
+    return before.replaced(**{name: getattr(after, name) for name in moved & TECHNICAL}) if moved - TECHNICAL else before
+
 
 def difference_text(baseline: View | None, view: View, before: Scenario, after: Scenario) -> str:
     """Say how far the deciding number is from the baseline, and what was moved.
@@ -34,6 +48,10 @@ def difference_text(baseline: View | None, view: View, before: Scenario, after: 
         return f"{_amount(view)} against the baseline's {_amount(baseline)}, {because}."
     if abs(step) <= 1e-9 * max(1.0, abs(baseline.value)):
         return f"No difference to the baseline ({_amount(baseline)}), {because.replace('because', 'although', 1)}."
+    unsure = max(baseline.unsure, view.unsure)
+    if abs(step) <= unsure:
+        left = f"{_amount(view, step, signed=True)} is less than the {_amount(view, unsure)} that the search left open"
+        return f"No difference that is proven to the baseline ({_amount(baseline)}): {left}, {because.replace('because', 'although', 1)}."
     share = f", {number_text(step / abs(baseline.value), 'share', signed=True)}" if baseline.value else ""
     return f"{_amount(view, step, signed=True)}{share} against the baseline ({_amount(baseline)}), {because}{_parts(baseline, view)}."
 

@@ -17,13 +17,14 @@ from typing import Any, Protocol
 import ipywidgets
 import yaml
 
-from capplan.book.book import Book
+from capplan.book.book import Book, load_book
+from capplan.book.gate import stamp
 from capplan.book.scenario import Scenario
 from capplan.errors import CapplanError
 from capplan.outputs.charts import to_svg
 from capplan.outputs.export.files import table_text
 from capplan.outputs.lab.controls import Control, control_for, label_of
-from capplan.outputs.lab.differences import difference_text
+from capplan.outputs.lab.differences import TECHNICAL, computed_alike, difference_text
 from capplan.outputs.lab.given import hand_over, somebody_is_there
 from capplan.outputs.lab.names import Names
 from capplan.outputs.views.view import NO_MATHEMATICS, View, folded
@@ -34,10 +35,6 @@ WAIT_SECONDS = 0.35
 REST_SECONDS = 2.0
 #: Controls in view; a meeting reads no more.
 MOST_CONTROLS = 8
-#: Assumptions about how it is computed, not about the world.
-TECHNICAL = frozenset(
-    ("paths", "plan_paths", "gap_share", "time_limit_seconds", "seed", "load_blocks", "backtest_origins", "curve_sizes", "curve_resamples")
-)
 SPINNER = (
     "<style>@keyframes capplan-turn{to{transform:rotate(360deg)}}"
     " .capplan-turning{display:inline-block;width:12px;height:12px;margin-right:6px;border:2px solid"
@@ -135,7 +132,7 @@ class Explorer(ipywidgets.VBox):
     ) -> None:
         """Show the baseline and build a control for every field."""
         self._show, self._book, self.baseline_scenario, self._later = show, book, scenario, plan_action
-        self._folder, self._quiet, self._first = folder or Path.cwd(), False, first
+        self._folder, self._quiet, self._first, self._stamp = folder or Path.cwd(), False, first, stamp(book.path)
         self._handle: Handle | None = None
         self._picked: str | None = None
         self.baseline: View | None = None
@@ -160,22 +157,14 @@ class Explorer(ipywidgets.VBox):
             for part in control.parts:
                 part.observe(self._moved, names="value")
         self.which.observe(self._draw, names="value")
-        self.buttons = {
-            "reset": self._button("Reset", "Put every assumption back to the baseline", self.reset),
-            "save": self._button(
-                "Save scenario", "Write the assumptions that differ from the book to a file for capplan plan --scenario", self.save_scenario
-            ),
-            "chart": self._button("Export chart", "Write the chart as SVG", self.export_chart),
-            "table": self._button("Export table", "Write the table as CSV", self.export_table),
-        }
+        self.buttons = self._made_buttons()
         children = [
             self.headline,
             self.difference,
-            *self._groups(),
-            ipywidgets.HBox(list(self.buttons.values())),
-            self.status,
-            self.which,
             self.picture,
+            self.status,
+            *self._groups(),
+            ipywidgets.HBox([*self.buttons.values(), self.which], layout=ipywidgets.Layout(flex_flow="row wrap")),
             self.table,
             self._help(),
             Names(),
@@ -212,6 +201,12 @@ class Explorer(ipywidgets.VBox):
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
+        if stamp(self._book.path) != self._stamp:
+            self.buttons["reload"].layout.display = ""
+            self.status.value = error_text(
+                "The book has changed on disk since it was loaded: what is shown is from before. Reload the book."
+            )
+            return
         try:
             scenario = self.scenario
         except CapplanError as error:
@@ -225,6 +220,17 @@ class Explorer(ipywidgets.VBox):
             self._handle = self._later(REST_SECONDS, lambda: self._attempt(scenario))
         else:
             self._attempt(scenario)
+
+    def reload(self) -> None:
+        """Read the book again, and show its baseline and what the controls make of it."""
+        self._book, self._stamp = load_book(self._book.path), stamp(self._book.path)
+        self.buttons["reload"].layout.display, self.baseline = "none", None
+        self._attempt(self.baseline_scenario)
+        self.baseline = self.view
+        if self.baseline is not None:
+            self._fill(self.baseline, self.baseline_scenario)
+        if self.scenario != self.baseline_scenario:
+            self.refresh()
 
     def _look(self, scenario: Scenario) -> bool:
         """Show a first answer, where there is one; what fails here fails again, and is said, in the full answer."""
@@ -264,6 +270,20 @@ class Explorer(ipywidgets.VBox):
 
     def _stem(self) -> str:
         return file_name(getattr(self._show, "__name__", "view").removeprefix("show_"))
+
+    def _made_buttons(self) -> dict[str, ipywidgets.Button]:
+        """Build the buttons; the one that reads the book again shows when there is something to read."""
+        buttons = {
+            "reset": self._button("Reset", "Put every assumption back to the baseline", self.reset),
+            "save": self._button(
+                "Save scenario", "Write the assumptions that differ from the book to a file for capplan plan --scenario", self.save_scenario
+            ),
+            "chart": self._button("Export chart", "Write the chart as SVG", self.export_chart),
+            "table": self._button("Export table", "Write the table as CSV", self.export_table),
+            "reload": self._button("Reload the book", "Read the book again as it lies on disk now", self.reload),
+        }
+        buttons["reload"].layout.display = "none"
+        return buttons
 
     def _button(self, text: str, help_text: str, action: Callable[[], str | None]) -> ipywidgets.Button:
         button = ipywidgets.Button(description=text, tooltip=help_text)
@@ -329,7 +349,7 @@ class Explorer(ipywidgets.VBox):
         names = list(view.charts)
         chosen = self._picked if self._picked in names else names[0]
         picture = to_svg(view.charts[chosen])
-        difference = difference_text(self.baseline, view, self.baseline_scenario, scenario)
+        difference = self._difference(view, scenario)
         self.view = view
         self._quiet = True
         self.which.options = [(words(name), name) for name in names]
@@ -339,11 +359,23 @@ class Explorer(ipywidgets.VBox):
         self.headline.value = f"<h3 style='margin:4px 0'>{html.escape(view.headline)}</h3>"
         self.difference.value = html.escape(difference)
         self.picture.value = picture
-        notes = "".join(f"<li>{html.escape(note)}</li>" for note in view.notes)
+        known = self.baseline.notes if self.baseline is not None else view.notes
+        new = [note for note in view.notes if note not in known]
+        notes = "".join(f"<li>{html.escape(note)}</li>" for note in new)
         self.table.value = (
             f"{TABLE_STYLE}<div class='capplan-table' tabindex='0' role='region' aria-label='The table'>{view.shown.to_html()}</div>"
-            + folded(notes, len(view.notes))
+            + folded(f"<ul>{notes}</ul>", counted(len(new), "note") + " beside the baseline's", len(new))
         )
+
+    def _difference(self, view: View, scenario: Scenario) -> str:
+        """Say how far a view is from the baseline, which is computed anew where the controls change how answers are computed."""
+        before = computed_alike(self.baseline_scenario, scenario)
+        if before == self.baseline_scenario:
+            return difference_text(self.baseline, view, before, scenario)
+        try:
+            return difference_text(self._show(self._book, before), view, before, scenario)
+        except CapplanError as error:
+            return f"The baseline cannot be computed in this way: {error}"
 
     def _draw(self, _: object) -> None:
         if not self._quiet and self.view is not None and self.which.value in self.view.charts:

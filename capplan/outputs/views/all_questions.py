@@ -78,7 +78,7 @@ def show_book(book: Book, scenario: Scenario) -> View:
             )
         }
     )
-    return View(headline, pictures, table, float(ending), "contracts ending", ("first_quarter", "horizon_quarters"), book.notes)
+    return View(headline, pictures, table, float(ending), "contracts ending", ("horizon_quarters", "first_quarter"), book.notes)
 
 
 def show_pricing(book: Book, scenario: Scenario) -> View:
@@ -121,13 +121,13 @@ def show_pricing(book: Book, scenario: Scenario) -> View:
     fields = (
         "price_factor",
         "discount_rate_per_year",
-        "useful_life_years",
+        "upkeep_share_per_year",
         "residual_share",
+        "restart_hours",
+        "useful_life_years",
         "usd_per_kwh",
         "pue",
         "colocation_usd_per_kw_month",
-        "upkeep_share_per_year",
-        "restart_hours",
         "spot_interruptions_per_hour",
         "stale_after_days",
     )
@@ -135,8 +135,8 @@ def show_pricing(book: Book, scenario: Scenario) -> View:
         headline,
         pictures,
         part.reset_index(drop=True),
-        float(cheapest["effective_usd_per_accelerator_hour"]),
-        "USD per accelerator-hour",
+        float(best["effective_usd_per_accelerator_hour"].mean()),
+        "USD per accelerator-hour, on average over the cheapest offers of each provider and term",
         fields,
     )
 

@@ -16,19 +16,19 @@ from capplan.questions.crossover import Crossover
 from capplan.text import money, words
 
 FIELDS = (
+    "hosting_engineers",
+    "crossover_workload",
+    "headroom_share",
+    "evaluation_usd_per_quarter",
     "demand_factor",
+    "price_factor",
+    "spare_replicas",
     "api_price_change_per_year",
+    "engineer_usd_per_year",
     "hosting_price_change_per_year",
     "throughput_error_share",
-    "headroom_share",
-    "spare_replicas",
-    "hosting_engineers",
-    "engineer_usd_per_year",
-    "evaluation_usd_per_quarter",
     "second_provider_share",
     "switch_days",
-    "price_factor",
-    "crossover_workload",
 )
 
 
@@ -48,16 +48,20 @@ def show_crossover(book: Book, scenario: Scenario) -> View:
         for part in ("costs", "curve", "volumes", "quarters", "starts", "sensitivity", "vendor")
         if len(getattr(answer, part))
     }
-    chosen = answer.ways[answer.ways["chosen"]]
+    chosen = answer.ways[answer.ways["chosen"]].assign(hosted=lambda rows: rows["kind"] == "self")
+    best = chosen.groupby("hosted")["expected_usd"].min()
+    both = len(best) == 2
+    served = book.get("services")["workload"]
     return View(
         answer.headline,
         pictures,
         answer.ways,
-        float(chosen["expected_usd"].min()),
-        "USD over the horizon",
+        float(best[True] - best[False]) if both else float(best.iloc[0]),
+        "USD over the horizon that hosting costs more" if both else "USD over the horizon",
         FIELDS,
         (*book.notes, *answer.notes),
         details,
+        {"crossover_workload": tuple(sorted(served))},
     )
 
 

@@ -34,6 +34,8 @@ FIELDS = (
     "paths",
     "backtest_origins",
 )
+#: Panels of the first picture, which fits a screen; the second one holds the other workloads.
+PANELS = 4
 COLUMNS = {
     "ahead": "periods_ahead",
     "coverage_share": "inside_90_percent_band_share",
@@ -55,11 +57,14 @@ def show_demand(book: Book, scenario: Scenario) -> View:
         headline = f"{', '.join(picked)}: {headline[:1].lower()}{headline[1:]}"
     units = book.get("workloads").set_index("workload")["unit"]
     test = backtest_of(book, scenario) if forecast.history.size and scenario.backtest_origins else None
+    largest = _by_size(forecast, picked, book.get("speeds") if "speeds" in book.tables else None)
     pictures = {
-        **_fan(forecast, units, picked, headline, upper),
+        "demand": _fan(forecast, units, largest[:PANELS], headline, upper),
+        **(_calibration(test) if test is not None else {}),
+        **({"demand_others": _fan(forecast, units, largest[PANELS:], headline, upper)} if len(largest) > PANELS else {}),
         **growth_picture(forecast, picked),
         **_duration(forecast, scenario.first_quarter, picked),
-        **(_tested(test, picked) if test is not None else {}),
+        **(_errors(test, picked) if test is not None else {}),
     }
     details = {
         "scores": forecast.scores,
@@ -114,35 +119,50 @@ def _table(forecast: Forecast, units: pd.Series, picked: tuple[str, ...], upper:
     return table
 
 
-def _fan(forecast: Forecast, units: pd.Series, picked: tuple[str, ...], headline: str, upper: float) -> dict[str, Any]:
+def _by_size(forecast: Forecast, picked: tuple[str, ...], speeds: pd.DataFrame | None) -> list[tuple[str, str]]:
+    """Return workloads and regions, those that need most accelerator-hours first and those without a known speed last."""
+    rows = forecast.quantiles[forecast.quantiles["workload"].isin(picked) & (forecast.quantiles["quantile"] == 0.5)]
+    work = rows.groupby(["workload", "region"])["quantity"].sum().reset_index()
+    speed = speeds.groupby("workload")["work_per_accelerator_hour"].max() if speeds is not None else pd.Series(dtype=float)
+    work["hours"] = (work["quantity"] / work["workload"].map(speed).astype(float)).fillna(0.0)
+    ranked = work.sort_values(["hours", "quantity"], ascending=False, kind="stable")
+    return list(zip(ranked["workload"], ranked["region"], strict=True))
+
+
+def _only(frame: pd.DataFrame, shown: list[tuple[str, str]]) -> pd.DataFrame:
+    """Take the rows of some workloads and regions, in their order."""
+    rank = pd.Series(range(len(shown)), index=pd.MultiIndex.from_tuples(shown))
+    place = rank.reindex(pd.MultiIndex.from_frame(frame[["workload", "region"]])).to_numpy()
+    return frame.assign(place=place).dropna(subset=["place"]).sort_values("place", kind="stable").drop(columns="place")
+
+
+def _fan(forecast: Forecast, units: pd.Series, shown: list[tuple[str, str]], headline: str, upper: float) -> Any:
     """Draw each workload's monthly history and forecast, as work a day; by quarter where demand is stated."""
     if forecast.months.empty:
-        stated = _series(forecast.quantiles[forecast.quantiles["workload"].isin(picked)], units)
-        return {"demand": charts.fan(stated, title="Demand as stated", value_title="Work in the quarter", unit="units", series="series")}
-    months = _series(forecast.months[forecast.months["workload"].isin(picked)], units)
+        stated = _series(_only(forecast.quantiles, shown), units)
+        return charts.fan(stated, title="Demand as stated", value_title="Work in the quarter", unit="units", series="series")
+    months = _series(_only(forecast.months, shown), units)
     months["per_day"] = months["quantity"] / pd.DatetimeIndex(months["month"]).days_in_month
     months = months[months["quantile"].isin({0.25, 0.5, 0.75, upper, round(1 - upper, 6)})]
-    past = _series(forecast.history[forecast.history["workload"].isin(picked)], units)
+    past = _series(_only(forecast.history, shown), units)
     past["quantity"] = past["quantity_per_day"] * past["days"]
     past = (
         past.assign(month=past["time"].dt.to_period("M").dt.to_timestamp())
-        .groupby(["series", "month"], as_index=False)[["quantity", "days"]]
+        .groupby(["series", "month"], as_index=False, sort=False)[["quantity", "days"]]
         .sum()
     )
     past = past[past["days"] >= 7].assign(per_day=lambda frame: frame["quantity"] / frame["days"])
-    return {
-        "demand": charts.fan(
-            months,
-            x="month",
-            value="per_day",
-            series="series",
-            history=past[["month", "series", "per_day"]],
-            title=headline.split(f" ({200 * upper - 100:.0f} %", maxsplit=1)[0].rstrip("."),
-            value_title="Work a day",
-            unit="units",
-            subtitle="Median and bands over the sample paths; known events and training runs included",
-        )
-    }
+    return charts.fan(
+        months,
+        x="month",
+        value="per_day",
+        series="series",
+        history=past[["month", "series", "per_day"]],
+        title=headline.split(f" ({200 * upper - 100:.0f} %", maxsplit=1)[0].rstrip("."),
+        value_title="Work a day",
+        unit="units",
+        subtitle="Median and bands over the sample paths, with known events and training runs; the largest workloads first",
+    )
 
 
 def _duration(forecast: Forecast, quarter: str, picked: tuple[str, ...]) -> dict[str, Any]:
@@ -173,11 +193,6 @@ def _duration(forecast: Forecast, quarter: str, picked: tuple[str, ...]) -> dict
             ),
         )
     }
-
-
-def _tested(test: Backtest, picked: tuple[str, ...]) -> dict[str, Any]:
-    """Draw past quarter totals against what was forecast, with the bands of the FinOps Framework, and how often bands held by lead."""
-    return {**_errors(test, picked), **_calibration(test)}
 
 
 def _errors(test: Backtest, picked: tuple[str, ...]) -> dict[str, Any]:

@@ -44,18 +44,18 @@ MOST_OF_IT = {
     "idle_share": "while no run is on",
 }
 FIELDS = (
-    "run_accelerators",
-    "failure_factor",
-    "checkpoint_write_seconds",
-    "spot_discount_share",
     "compute_share",
-    "recovery_minutes",
-    "spot_replacement_minutes",
     "idle_share",
+    "run_accelerators",
+    "spot_discount_share",
+    "goodput_accelerator",
+    "checkpoint_write_seconds",
+    "recovery_minutes",
     "checkpoint_interval_minutes",
+    "failure_factor",
+    "spot_replacement_minutes",
     "replay_days",
     "failure_fleet",
-    "goodput_accelerator",
 )
 HOURS_PER_MONTH = 730.0
 MOST_ACCELERATORS, COUNTS = 131_072, 40
@@ -97,9 +97,8 @@ def show_goodput(book: Book, scenario: Scenario) -> View:
     }
     value = float(main["usd_per_productive_accelerator_hour"])
     shown = best.drop(columns=["accelerator", "accelerators", "fleets", "ettr_share", "input_wait_share"])
-    return View(
-        _headline(best, even, a), pictures, shown, value, "USD per productive accelerator-hour", FIELDS, (*book.notes, *notes), details
-    )
+    said, choices = (*book.notes, *notes), {"goodput_accelerator": tuple(sorted(set(prices_of(book, scenario)["accelerator"])))}
+    return View(_headline(best, even, a), pictures, shown, value, "USD per productive accelerator-hour", FIELDS, said, details, choices)
 
 
 def _offers(book: Book, scenario: Scenario, a: GoodputAssumptions) -> tuple[pd.DataFrame, list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -22,6 +23,7 @@ from capplan.text import money, words
 
 #: Assumptions that a purchase plan depends on, most telling first.
 FIELDS = (
+    "demand_factor",
     "risk_weight",
     "service_level_share",
     "price_factor",
@@ -95,7 +97,8 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
         details |= {"rehearsal": rolling.summary, "rehearsal_paths": rolling.paths, "signed_in_rehearsal": rolling.decisions}
         details["out_of_sample"] = fresh.table
         notes = (*notes, fresh.headline, *fresh.notes, rolling.headline, *rolling.notes)
-    return View(bought.headline, pictures, bought.purchases, float(chosen["expected_usd"]), "USD", FIELDS, notes, details)
+    unsure, usd = bought.proof.upper_usd - bought.proof.lower_usd, float(chosen["expected_usd"])
+    return View(bought.headline, pictures, bought.purchases, usd, "USD", FIELDS, notes, details, unsure=unsure)
 
 
 def show_procurement_at_once(book: Book, scenario: Scenario) -> View | None:
@@ -106,7 +109,8 @@ def show_procurement_at_once(book: Book, scenario: Scenario) -> View | None:
         return None
     picture = {"capacity": capacity_chart(book, found, work_of(book, scenario))}
     details = {"components": _components(found.costs, found.expected_usd)}
-    return View(found.headline, picture, found.purchases, found.expected_usd, "USD", FIELDS, found.notes, details)
+    usd, unsure = found.expected_usd, found.unsure_usd
+    return View(found.headline, picture, found.purchases, usd, "USD", FIELDS, found.notes, details, unsure=unsure)
 
 
 def _rehearsal_title(summary: pd.DataFrame) -> str:
@@ -164,7 +168,7 @@ def show_plan(book: Book, scenario: Scenario) -> View:
     plan = quarterly_plan(book, scenario)
     inner = show_procurement(book, scenario)
     pictures = {**inner.charts, "spend": _spend_chart(plan), **contract_chart(book, plan)}
-    return View(plan.headline, pictures, decisions(plan), inner.value, "USD", inner.fields, plan.warnings, inner.details)
+    return replace(inner, headline=plan.headline, charts=pictures, table=decisions(plan), notes=plan.warnings, charts_in_view=1)
 
 
 def _spend_chart(plan: Plan) -> Any:

@@ -20,7 +20,7 @@ from capplan.questions.review.bridge import DRIVERS
 from capplan.questions.review.portfolio_review import portfolio_verdicts
 from capplan.questions.review.review_plan import span
 
-FIELDS = ("forecast_error_share", "worth_a_word_share", "reviewed_team", "reviewed_driver")
+FIELDS = ("reviewed_driver", "reviewed_team", "worth_a_word_share", "forecast_error_share")
 
 
 def show_review(book: Book, scenario: Scenario) -> View:
@@ -56,7 +56,7 @@ def show_review(book: Book, scenario: Scenario) -> View:
         "flags": answer.flags,
         "portfolio": portfolio_verdicts(answer.economics, answer.flags, options, len(answer.months), scenario.section(ReviewAssumptions)),
     }
-    value = float(answer.bridge["amount"].iloc[-1] - answer.bridge["amount"].iloc[0])
+    value = float(chosen["amount"].sum())
     teams = tuple(sorted(name for name in answer.variance["team"].unique() if name))
     return View(
         answer.headline,

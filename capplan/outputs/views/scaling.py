@@ -40,15 +40,15 @@ def show_scaling(book: Book, scenario: Scenario) -> View:
     chosen = fit.quality[fit.quality["chosen"]][["curve", "points", "held_out_error_share"]]
     table = fit.limits.merge(at.drop(columns=["law"]), on="curve").merge(chosen, on="curve")
     table["law"] = table["law"].map(LAWS)
-    fields = ("scaling_accelerators", "marginal_share_floor", "scaling_law", "confidence_share", "scaling_curve")
+    fields = ("scaling_curve", "marginal_share_floor", "scaling_law", "scaling_accelerators", "confidence_share")
     details = {"parameters": fit.parameters, "quality": fit.quality, "curve": fit.curve, "runs": fit.runs}
     measured = "beyond what was measured, " if here["beyond_measured"] else ""
     headline = (
         f"{fit.headline} On {a.scaling_accelerators:,} accelerators {measured}each does {here['efficiency_share']:.0%} of what it does in"
         f" the smallest run, and one more adds {max(float(here['marginal_share']), 0.0):.0%}."
     )
-    value = float(limits["worthwhile_accelerators"])
-    return View(headline, pictures, table, value, "accelerators", fields, (*book.notes, *fit.notes), details)
+    value, curves = float(limits["worthwhile_accelerators"]), {"scaling_curve": tuple(sorted(fit.limits["curve"]))}
+    return View(headline, pictures, table, value, "accelerators", fields, (*book.notes, *fit.notes), details, curves)
 
 
 def _unit(runs: pd.DataFrame, curve: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pandas as pd
 
@@ -54,7 +55,7 @@ def show_proof(book: Book, scenario: Scenario) -> View:
 def _taught(teach: Callable[[Book, Scenario], View], book: Book, scenario: Scenario) -> View:
     """Show a lesson on a rough plan; a book that cannot be planned yet is told what it lacks, in the lesson's place."""
     try:
-        return teach(book, rough(scenario))
+        return replace(teach(book, rough(scenario)), charts_in_view=1)
     except CapplanError as error:
         said = f"This book does not get so far yet: {error}"
         return View(said, {}, pd.DataFrame({"missing": [str(error)]}), 0.0, "", ())

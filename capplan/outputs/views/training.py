@@ -19,19 +19,19 @@ from capplan.text import money, words
 DRAWN = 5
 FIELDS = (
     "planned_accelerators",
-    "mfu_share",
-    "recompute",
-    "failure_factor",
-    "checkpoint_write_seconds",
-    "run_on_spot",
-    "spot_discount_share",
     "compute_share",
     "sequence_length",
-    "global_batch_tokens",
+    "mfu_share",
     "run_maximum_accelerators",
     "contract_reuse_share",
+    "run_on_spot",
+    "recompute",
+    "checkpoint_write_seconds",
+    "failure_factor",
+    "global_batch_tokens",
     "simple_rung_share",
     "attention_operations",
+    "spot_discount_share",
     "sweep_trials",
     "sweep_pool_accelerators",
     "adaptation_tokens",
@@ -121,8 +121,10 @@ def _rung(name: str) -> str:
 
 
 def _drawn(answer: RunStudy) -> dict[str, str]:
-    """Name the kinds of machines that are drawn: the cheapest of each accelerator, in the order of the table."""
-    named = answer.machines.assign(name=_names(answer.machines)).drop_duplicates("accelerator").head(DRAWN)
+    """Name the kinds of machines that are drawn: the one that is chosen, and the cheapest of each other accelerator."""
+    chosen = str(answer.choice["sku"].iloc[0])
+    table = answer.machines.assign(name=_names(answer.machines)).sort_values("sku", key=lambda sku: sku != chosen, kind="stable")
+    named = table.drop_duplicates("accelerator").head(DRAWN)
     return dict(zip(named["sku"], named["name"], strict=True))
 
 

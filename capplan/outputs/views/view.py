@@ -29,9 +29,15 @@ def as_it_stands(inner: str) -> str:
     return f'<div class="{" ".join(NO_MATHEMATICS)}">{inner}</div>'
 
 
-def folded(items: str, count: int) -> str:
-    """Fold a list of notes into one line that opens; nothing where there are none."""
-    return f"<details><summary>{counted(count, 'note')}</summary><ul>{items}</ul></details>" if count else ""
+def folded(inner: str, said: str, count: int) -> str:
+    """Fold what only some read into one line that opens; nothing where there is none.
+
+    Examples
+    --------
+    >>> folded("<ul><li>as stated</li></ul>", "1 note", 1)
+    '<details><summary>1 note</summary><ul><li>as stated</li></ul></details>'
+    """
+    return f"<details><summary>{said}</summary>{inner}</details>" if count else ""
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,10 @@ class View:
         Further tables by name.
     choices
         What may be picked for those fields that hold names.
+    charts_in_view
+        Charts that a notebook shows at once; a reader unfolds the others.
+    unsure
+        By how much the search may have missed the deciding number: less is no difference between two answers.
     """
 
     headline: str
@@ -103,6 +113,8 @@ class View:
     notes: tuple[str, ...] = ()
     details: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    charts_in_view: int = 2
+    unsure: float = 0.0
 
     @property
     def chart(self) -> Any:
@@ -120,6 +132,11 @@ class View:
 
     def _repr_html_(self) -> str:
         """Show headline, charts and notes in a notebook: images and text, no script, all text escaped."""
-        pictures = "".join(f"<div>{charts.to_image(chart)}</div>" for chart in self.charts.values())
+        pictures = [f"<div>{charts.to_image(chart)}</div>" for chart in self.charts.values()]
+        first, rest = "".join(pictures[: self.charts_in_view]), pictures[self.charts_in_view :]
         notes = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
-        return as_it_stands(f"<p><b>{html.escape(self.headline)}</b></p>{pictures}" + folded(notes, len(self.notes)))
+        return as_it_stands(
+            f"<p><b>{html.escape(self.headline)}</b></p>{first}"
+            + folded("".join(rest), counted(len(rest), "more picture"), len(rest))
+            + folded(f"<ul>{notes}</ul>", counted(len(self.notes), "note"), len(self.notes))
+        )

@@ -25,7 +25,10 @@ FIRST_GAP = 5e-3
 
 @dataclass(frozen=True)
 class FirstAnswer:
-    """What a plan would buy and cost, before it is explained; columns as in `answer.Purchases`."""
+    """What a plan would buy and cost, before it is explained; columns as in `answer.Purchases`.
+
+    `unsure_usd` is what the search left open: a better plan, if there is one, costs at most so much less.
+    """
 
     purchases: pd.DataFrame
     capacity: pd.DataFrame
@@ -35,6 +38,7 @@ class FirstAnswer:
     bad_usd: float
     headline: str
     notes: tuple[str, ...]
+    unsure_usd: float = 0.0
 
 
 def first_answer(found: Decided) -> FirstAnswer:
@@ -53,7 +57,8 @@ def first_answer(found: Decided) -> FirstAnswer:
         else "nothing to sign before the next review"
     )
     proven = f"proven within {100 * solution.gap_share:.2g} % of the best plan"
-    return replace(answer, headline=f"First answer: {what}; {_costs(answer, found)}, {proven}.")
+    said = f"First answer: {what}; {_costs(answer, found)}, {proven}."
+    return replace(answer, headline=said, unsure_usd=solution.upper - solution.lower)
 
 
 def kept_answer(problem: Problem, bought: Mapping[tuple[str, str], float]) -> FirstAnswer:

@@ -1,0 +1,47 @@
+"""The controls of every question: in the order of what they do to the answer, as it was measured on the example."""
+
+from __future__ import annotations
+
+import pytest
+
+from capplan import load_book
+from capplan.outputs.lab.differences import TECHNICAL
+from capplan.outputs.views.all_questions import VIEWS
+from tests.conftest import ROOT
+from tools import control_effects
+
+MEASURED = control_effects.read()
+#: Questions whose controls are all moved again in a minute.
+QUICK = ("pricing", "review", "scaling", "training")
+
+
+def measured(question):
+    return {row["field"]: float(row["effect_share"]) for row in MEASURED if row["question"] == question}
+
+
+@pytest.mark.parametrize("question", sorted({row["question"] for row in MEASURED}))
+def test_controls_stand_in_the_order_of_what_they_move_and_the_first_one_moves_the_answer(question):
+    effects = measured(question)
+    telling = [effect for name, effect in effects.items() if name not in TECHNICAL]
+    assert telling == sorted(telling, reverse=True)
+    assert telling[0] > 0, "the deciding number is one that a slider moves"
+
+
+@pytest.fixture(scope="module")
+def book():
+    return load_book(ROOT / "data" / "enterprise")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("question", QUICK)
+def test_what_was_measured_is_what_is_measured_and_the_view_lists_its_fields_so(question, book):
+    """Every control is moved to the ends of its range: each end gives an answer, or one clear error."""
+    found = {name: effect for _, name, _, effect in control_effects.effects(question, book)}
+    assert list(found) == list(measured(question))
+    assert found == pytest.approx(measured(question), rel=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("question", sorted({row["question"] for row in MEASURED} - {*QUICK}))
+def test_a_view_lists_its_fields_as_they_were_measured(question, book):
+    assert list(VIEWS[question](book, control_effects.rough(book.scenario)).fields) == list(measured(question))
