@@ -202,7 +202,7 @@ def test_a_placement_from_anywhere_is_checked(capplan, make_book, tmp_path):
     assert "breaks: train begins 1 hours before it can after read" in done.stdout
     file.write_text("task_id,nodes,start\nraed,n,2026-02-01T00:00:00\ntrain,n-1,noon\n", encoding="utf-8")
     said = capplan("check-plan", book, file).stderr
-    assert all(words in said for words in ("3 faults in the proposed plan", "did you mean read?", "it is no node", "found 'noon'"))
+    assert all(words in said for words in ("3 faults in the proposed plan", "Did you mean read?", "it is no node", "found 'noon'"))
 
 
 @pytest.fixture

@@ -219,7 +219,7 @@ def test_all_faults_are_named_at_once() -> None:
         read_placement(problem, rows)
     said = [str(fault) for fault in caught.value.faults]
     for row, words in (
-        (2, "did you mean read?"),
+        (2, "Did you mean read?"),
         (3, "it is no node"),
         (4, "a node is named twice"),
         (5, "neither start nor start_hours"),

@@ -277,6 +277,19 @@ def test_work_that_can_wait_is_put_off_under_a_proposal_as_under_the_plan() -> N
     assert cost(checked) <= HOURS * (2 * 5 * 2.0 + 5 * 4.0) + 1e-6
 
 
+@pytest.mark.parametrize(("mine", "theirs"), [(0.0, 0.0), (3.0, 2.0), (6.0, 0.0), (7.0, 4.0)])
+def test_what_a_proposal_leaves_unspent_of_an_agreement_is_paid(mine: float, theirs: float) -> None:
+    offers = [offer("mine", "lease", 2.5, term_months=3), offer("theirs", "lease", 1.5, term_months=3, sku="other", maximum_lots=4.0)]
+    year = {"agreement_id": "edp", "provider": "cloud", "start": DAY, "end": pd.Timestamp("2027-03-31"), "committed_usd": 60_000.0}
+    skus, a = [sku("gpu"), sku("other", provider="rival")], given(horizon_quarters=1)
+    found = settle(demand([[6.0]]), offers, a, skus=skus, spend_agreements=pd.DataFrame([year]))
+    checked = check_plan(found, proposed(buy("mine", lots=mine), buy("theirs", lots=theirs)))
+    undone, unspent = max(6.0 - mine - theirs, 0.0), max(60_000.0 - HOURS * 2.5 * mine, 0.0)
+    assert checked.in_order
+    assert cost(checked) == pytest.approx(HOURS * (2.5 * mine + 1.5 * theirs + 25.0 * undone) + unspent)
+    assert cost(checked, "objective_usd") >= found.solution.lower - 1e-6
+
+
 # --- files ----------------------------------------------------------------------------------------------------------------------------
 
 
@@ -336,7 +349,7 @@ def test_all_faults_of_a_file_are_named_at_once(tmp_path: Path) -> None:
     )
     said = faults(plain(), write(tmp_path, text))
     for row, words in (
-        (2, "did you mean year?"),
+        (2, "Did you mean year?"),
         (3, "neither quarter nor starts is stated"),
         (4, "Write quarters like 2027Q1"),
         (5, "the day does not lie in 2027Q1"),

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.book.proposed import WHERE
-from capplan.errors import BookError, Fault, nearest
+from capplan.errors import BookError, Fault, nearest, sentence
 from capplan.questions.placement.problem import Problem
 
 
@@ -48,15 +48,17 @@ def read_placement(problem: Problem, rows: pd.DataFrame, unread: Sequence[Fault]
         if (row["file"], row["row"]) in passed:
             continue
         name, named = _known(str(row["task_id"]), task_of), [_known(each.strip(), node_of) for each in str(row["nodes"]).split(",")]
-        wrong = [("task_id", name, f"it is no task; {nearest(name, task_of)}")] if name not in task_of else []
-        wrong += [("nodes", each, f"it is no node; {nearest(each, node_of)}") for each in named if each not in node_of]
+        wrong = [("task_id", name, "it is no task", sentence(nearest(name, task_of)))] if name not in task_of else []
+        wrong += [("nodes", each, "it is no node", sentence(nearest(each, node_of))) for each in named if each not in node_of]
         if len(set(named)) < len(named):
-            wrong.append(("nodes", row["nodes"], "a node is named twice"))
+            wrong.append(("nodes", row["nodes"], "a node is named twice", "Name each once."))
         if pd.isna(row["start"]) and pd.isna(row["start_hours"]):
-            wrong.append(("start", "", "neither start nor start_hours is stated"))
+            wrong.append(("start", "", "neither start nor start_hours is stated", "State one of them."))
         if name in task_of and places[task_of[name]][0]:
-            wrong.append(("task_id", name, f"it is placed already in row {places[task_of[name]][1]:g} of {places[task_of[name]][0]}"))
-        faults += [Fault(row["file"], int(row["row"]), column, str(found), rule, "Correct the row.") for column, found, rule in wrong]
+            wrong.append(
+                ("task_id", name, f"it is placed already in row {places[task_of[name]][1]:g} of {places[task_of[name]][0]}", "Keep one.")
+            )
+        faults += [Fault(row["file"], int(row["row"]), column, str(found), rule, remedy) for column, found, rule, remedy in wrong]
         if wrong:
             continue
         at = task_of[name]

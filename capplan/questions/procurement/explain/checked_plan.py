@@ -250,7 +250,7 @@ def _apart(found: Decided, lots: np.ndarray) -> pd.DataFrame:
 
 def _notes(rows: pd.DataFrame, broken: pd.DataFrame, apart: pd.DataFrame) -> list[str]:
     """Say what the cost stands for."""
-    notes = [str(words) for words in broken.loc[~broken["forbids"], "words"]]
+    notes = []
     left = rows[~rows["counted"]]
     if len(left):
         notes.append(

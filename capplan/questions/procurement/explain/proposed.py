@@ -12,7 +12,7 @@ import pandas as pd
 
 from capplan.book.proposed import WHERE
 from capplan.contract_kinds import USAGE_TERMS
-from capplan.errors import BookError, Fault, nearest
+from capplan.errors import BookError, Fault, nearest, sentence
 from capplan.questions.procurement.decide import Stated
 from capplan.questions.procurement.supply.sites import site_ends
 from capplan.questions.procurement.supply.starts import Hindrance, hindrances, window_of
@@ -118,7 +118,7 @@ class Offers:
         """Say what a row lacks or contradicts."""
         found, name = [], self.name(row)
         if name not in self.known:
-            found.append(_fault(row, "offer_id", row["offer_id"], f"it is no offer; {nearest(name, self.known)}", "Name an offer."))
+            found.append(_fault(row, "offer_id", row["offer_id"], "it is no offer of the book", sentence(nearest(name, self.known))))
         if row["quarter"] is None and row["starts"] is None:
             found.append(_fault(row, "quarter", None, "neither quarter nor starts is stated", "State one of them."))
         elif row["quarter"] is not None and not _is_quarter(row["quarter"]):
@@ -302,13 +302,25 @@ def _outside(reader: Offers, row: dict[str, Any], j: int, lots: float) -> list[t
         words = f"{lots * machines:g} machines are no whole number of lots of {machines:g}"
         found.append((Hindrance("whole lots", (lots - np.floor(lots)) * machines, "machines", words), True))
     if 0 < lots < least:
-        found.append((Hindrance("minimum lots", least - lots, "lots", f"at least {counted(least, 'lot')} must be taken"), True))
+        found.append(
+            (Hindrance("minimum lots", least - lots, "lots", f"at least {counted(least, 'lot')} must be taken, and it has {lots:g}"), True)
+        )
     if lots > most:
-        found.append((Hindrance("maximum lots", lots - most, "lots", f"at most {counted(most, 'lot')} can be had"), True))
+        found.append(
+            (Hindrance("maximum lots", lots - most, "lots", f"at most {counted(most, 'lot')} can be had, and it has {lots:g}"), True)
+        )
     for offer_id, quarter, pinned in reader.a.pinned_purchases:
         if (offer_id, quarter) == (about["offer_id"], about["quarter"]) and pinned != lots:
             found.append(
-                (Hindrance("pinned purchase", abs(pinned - lots), "lots", f"pinned_purchases wants {counted(pinned, 'lot')}"), True)
+                (
+                    Hindrance(
+                        "pinned purchase",
+                        abs(pinned - lots),
+                        "lots",
+                        f"pinned_purchases wants {counted(pinned, 'lot')}, and it has {lots:g}",
+                    ),
+                    True,
+                )
             )
     if lots > 0 and bool(about["late"]):
         days = (pd.Timestamp(reader.a.as_of) - about["submit_by"]) / _DAY
