@@ -5,7 +5,7 @@ READY := .venv/.ready
 BOOK ?= data/enterprise
 LAB ?= $(BOOK)
 
-.PHONY: plan test quick lab bench facts lock clean
+.PHONY: plan test quick lab bench facts mutants lock clean
 
 plan: $(READY)
 	$(BIN)/capplan plan $(BOOK)
@@ -26,6 +26,11 @@ lab: $(READY)
 
 facts: $(READY)
 	PYTHONPATH=. $(BIN)/python tools/check_facts.py
+
+# Whether the tests notice small wrong changes, made one at a time in a copy; hours for all, so not a part of `make test`.
+EVERY ?= 1
+mutants: $(READY)
+	$(BIN)/python -m tests.mutants.run --every $(EVERY)
 
 bench: $(READY)
 	$(BIN)/python -m pytest benchmarks --benchmark-group-by=group --benchmark-columns=mean,stddev,rounds --benchmark-sort=name

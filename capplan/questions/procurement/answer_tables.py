@@ -140,6 +140,35 @@ def expected_use(work: Work, recourse: Recourse, decisions: sparse.csr_matrix, p
     return recourse.by_stage(hours)[:planned], recourse.by_stage(hours * charged(recourse))[:planned]
 
 
+def served_once(load: np.ndarray, recourse: Recourse, decisions: sparse.csr_matrix) -> sparse.csr_matrix:
+    """Return what is done at each point without what is committed and serves beyond the load: a tie at price zero, and no use.
+
+    Parameters
+    ----------
+    load : (points, D)
+        Load of each planned point.
+    recourse
+        Its columns.
+    decisions : (P, r)
+        What the dispatch does; planned points come first.
+    """
+    columns, row = recourse.columns, recourse.columns["row"].to_numpy(int)
+    serves = (row >= 0) & np.isin(columns["source"], [*USED, "shortfall"])
+    own = serves & (columns["source"] == "committed").to_numpy()
+    work = np.where(columns["source"] == "shortfall", 1.0, columns["work"].to_numpy(float))
+    shape = (len(columns), load.shape[1])
+    given, free = (
+        (decisions[: len(load)] @ sparse.csr_matrix((work[part], (np.flatnonzero(part), row[part])), shape=shape)).toarray()
+        for part in (serves, own)
+    )
+    share = 1 - np.divide(np.clip(given - load, 0.0, free), free, out=np.zeros_like(free), where=free > 0)
+    cells = decisions.tocoo()
+    trimmed = own[cells.col] & (cells.row < len(load))
+    value = cells.data.copy()
+    value[trimmed] *= share[cells.row[trimmed], row[cells.col[trimmed]]]
+    return sparse.csr_matrix((value, (cells.row, cells.col)), shape=decisions.shape)
+
+
 def _components(recourse: Recourse) -> dict[str, np.ndarray]:
     """Split the price of each recourse column under each technology, (technologies, r), by component; egress and late deliveries too."""
     component = (
@@ -223,9 +252,10 @@ def service_table(work: Work, choices: Choices, recourse: Recourse, decisions: s
 def dispatch_table(work: Work, market: Market, choices: Choices, recourse: Recourse, decisions: sparse.csr_matrix) -> pd.DataFrame:
     """List expected accelerator-hours, work and spend by quarter, class and source; discounts are spread over the use they pay for.
 
-    Data that leaves its home is a source of its own, egress, with neither hours nor work, billed by the provider it leaves.
+    Data that leaves its home is a source of its own, egress, with neither hours nor work, billed by the provider it leaves. The load of
+    `work` is that after work was put off.
     """
-    hours, usd = expected_use(work, recourse, decisions, choices.timeline.planned)
+    hours, usd = expected_use(work, recourse, served_once(work.load, recourse, decisions), choices.timeline.planned)
     columns = recourse.columns
     pool, row = columns["pool"].to_numpy(int), columns["row"].to_numpy(int)
     moved = hours * columns["egress"].to_numpy(float)

@@ -17,6 +17,7 @@ from capplan.questions.procurement.explain.alternatives import broken_limits, st
 from capplan.questions.procurement.problem import Problem
 from capplan.questions.procurement.program.agreement_proof import paid
 from capplan.questions.procurement.supply.choices import lots_of
+from capplan.questions.procurement.work.deferral import moved_load
 from capplan.text import counted, money
 
 #: Gap at which a first answer may stop.
@@ -109,10 +110,11 @@ def _tabulated(
     """Tabulate a first stage with the cost and the decisions of its recourse."""
     a, program, (cost, decisions) = found.problem.assumptions, found.model.program, served
     first = float(program.c @ x)
+    after = replace(found.work, load=moved_load(found.work, list(found.model.deferred), x[found.model.deferred_columns]))
     return FirstAnswer(
         purchases,
         capacity_table(found.choices, found.market, lots),
-        dispatch_table(found.work, found.market, found.choices, found.recourse, decisions),
+        dispatch_table(after, found.market, found.choices, found.recourse, decisions),
         cost_table(found.work, found.market, found.choices, found.recourse, decisions, lots),
         first + float(program.probability @ cost),
         first + blended_cost(cost, program.probability, 1.0, a.tail_share),

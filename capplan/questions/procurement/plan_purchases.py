@@ -62,6 +62,7 @@ def plan_purchases(problem: Problem, *, tell: Callable[[Decided], None] | None =
     proof = Proof(
         solution.lower, solution.upper, solution.gap_share, found.stopped_by, solution.method, len(recourse.weight), len(choices.table)
     )
+    after = replace(work, load=moved_load(work, list(model.deferred), put_off))
     costs = cost_table(work, market, choices, recourse, solution.recourse, lots)
     signed = bool((market.holdings["kind"] == "contract").any())
     said = look_back_levels(problem, market, work)
@@ -80,9 +81,9 @@ def plan_purchases(problem: Problem, *, tell: Callable[[Decided], None] | None =
     return Purchases(
         purchases=bought,
         capacity=capacity_table(choices, market, lots),
-        dispatch=dispatch_table(work, market, choices, recourse, solution.recourse),
+        dispatch=dispatch_table(after, market, choices, recourse, solution.recourse),
         costs=costs,
-        service=service_table(replace(work, load=moved_load(work, list(model.deferred), put_off)), choices, recourse, solution.recourse),
+        service=service_table(after, choices, recourse, solution.recourse),
         binding=reasons.binding,
         rejected=reasons.rejected,
         alternatives=reasons.alternatives,

@@ -1,0 +1,67 @@
+"""The runner of changes: what it calls noticed, survived, stale and broken, and that it puts back what it changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.mutants.run import ROOT, Mutant, judged, read_mutants, tried
+
+AREAS = {
+    *("ledger", "pricing", "procurement", "portfolio", "demand", "serving"),
+    *("cluster", "split", "crossover", "outputs", "ingest", "reports"),
+}
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / "capplan").mkdir()
+    (tmp_path / "capplan" / "__init__.py").write_text("def total(a, b):\n    return a + b\n")
+    (tmp_path / "test_sums.py").write_text("from capplan import total\n\n\ndef test_total():\n    assert total(2, 2) == 4\n")
+    (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\nmarkers = ['slow', 'browser', 'office']\n")
+    return tmp_path
+
+
+def by_hand(tests, root):
+    """The exit code that pytest would give, at once."""
+    if not (root / tests[0]).exists():
+        return 4
+    made = {}
+    try:
+        exec((root / "capplan" / "__init__.py").read_text(), made)
+    except SyntaxError:
+        return 2
+    return int(made["total"](2, 2) != 4)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "tests", "reason", "verdict"),
+    [
+        ("a + b", "a - b", "test_sums.py", "", "noticed"),
+        ("a + b", "a +", "test_sums.py", "", "noticed"),
+        ("a + b", "a * b", "test_sums.py", "", "survived"),
+        ("a + b", "b + a", "test_sums.py", "the same", "accepted"),
+        ("a / b", "a * b", "test_sums.py", "", "stale"),
+        ("a", "b", "test_sums.py", "", "stale"),
+        ("a + b", "a - b", "test_nothing.py", "", "broken"),
+    ],
+)
+def test_verdicts_and_what_was_changed_is_put_back(project, old, new, tests, reason, verdict):
+    file = project / "capplan" / "__init__.py"
+    before = file.read_text()
+    assert judged(Mutant("outputs", "capplan/__init__.py", old, new, tests, reason), project, by_hand) == verdict
+    assert file.read_text() == before
+
+
+@pytest.mark.slow
+def test_a_test_of_a_copy_sees_the_copy(project):
+    assert tried(["test_sums.py"], project) == 0
+    assert judged(Mutant("outputs", "capplan/__init__.py", "a + b", "a - b", "test_sums.py"), project) == "noticed"
+
+
+def test_the_table_reaches_every_part_of_the_product():
+    mutants = read_mutants()
+    assert len(mutants) >= 150
+    assert {mutant.area for mutant in mutants} == AREAS
+    assert len({(mutant.file, mutant.old, mutant.new) for mutant in mutants}) == len(mutants)
+    for mutant in mutants:
+        assert all((ROOT / name).is_file() for name in (mutant.file, *mutant.tests.split())), mutant
