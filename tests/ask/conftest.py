@@ -11,7 +11,7 @@ from tests.conftest import ROOT
 
 
 def questions():
-    """half (2: written after the grammar was), category, question, what_ifs (between ;;), asked_back (words that are)."""
+    """half (1: before the grammar, 2: after it, 3: tried on it later), category, question, what_ifs (between ;;), asked_back (words)."""
     return list(csv.DictReader((ROOT / "tests" / "questions.csv").open(encoding="utf-8", newline="")))
 
 

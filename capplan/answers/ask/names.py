@@ -86,8 +86,8 @@ class Names:
     def nearest(self, word: str, kinds: Iterable[str] = ()) -> tuple[str, ...]:
         """Return up to three names that a word may have meant."""
         wanted = set(kinds) or {kind for kind, _, _ in SOURCES if kind not in FACTS}
-        choices = sorted({ref.key for refs in self.known.values() for ref in refs if ref.kind in wanted})
-        found = process.extract(word.casefold(), choices, processor=str.casefold, limit=3, score_cutoff=55)
+        choices = sorted({ref.key for refs in self.known.values() for ref in refs if ref.kind in wanted and len(ref.key) > 2})
+        found = process.extract(word.casefold(), choices, processor=str.casefold, limit=3, score_cutoff=70)
         return tuple(name for name, _, _ in found)
 
     def of_kind(self, kind: str) -> list[Ref]:

@@ -172,7 +172,10 @@ class Reader:
             return None
         try:
             found = what_if_from(text).model_copy(update={"words": shortened(text, MOST_WORDS - 1)})
-            found.on(self.book, self.scenario)
+            after = found.on(self.book, self.scenario)
+            if text.split(maxsplit=1)[0] in VERBS:
+                # a sentence may begin like a line: only one that fits the book is one
+                self.book.with_changes(after.changes)
         except (CapplanError, ValueError):
             return None
         return found

@@ -37,6 +37,8 @@ class Work(Base):
 
     def _shift(self, children: Found, amount: Amount) -> Found:
         number, unit = self._whole(amount)
+        if number < 0:
+            raise UnclearError("later or earlier, and by how much? Give a span above zero")
         sign = next((int(word.value) for word in words_of(children, "MOVE")), 1)
         found = [self._one(wanted, ("run", "event")) for wanted in first(children, tuple)]
         return [changed(f"shift {TABLES[ref.kind]}.{quoted(ref.key)} {sign * number:+d} {unit}") for ref in found]
