@@ -88,7 +88,8 @@ def test_the_switch_shows_the_rehearsal_and_the_fresh_paths():
     from capplan.book.places import shipped
 
     book = open_book(str(shipped("data") / "enterprise"))
-    quick = {"plan_paths": 6, "gap_share": 0.05, "horizon_quarters": 2, "rolling_paths": 1, "fresh_batches": 2, "demand_branches": 1}
+    quick = {"paths": 12, "plan_paths": 6, "load_blocks": 2, "gap_share": 0.05, "horizon_quarters": 2}
+    quick |= {"rolling_paths": 1, "fresh_batches": 2, "demand_branches": 1, "flip_search": False}
     plain = show_procurement(book, book.scenario_with(**quick))
     view = show_procurement(book, book.scenario_with(**quick, rolling_test=True))
     assert "rehearsal" not in plain.details
