@@ -6,12 +6,14 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from capplan.answers.store import SHARED, forget
+from capplan.book.book import Book, load_book
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = pytest.StashKey[str]()
@@ -40,6 +42,12 @@ def cold(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     monkeypatch.delenv(SHARED, raising=False)
     forget()
     return forget
+
+
+@cache
+def example_book() -> Book:
+    """Return the example's book, read once; what a book gives is a copy."""
+    return load_book(ROOT / "data" / "enterprise")
 
 
 def reference_file(*parts: str) -> Path:

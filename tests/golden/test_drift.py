@@ -9,11 +9,10 @@ import pytest
 
 from capplan.answers.plan import quarterly_plan
 from capplan.answers.sums import spend
-from capplan.book.book import load_book
 from capplan.errors import CapplanError
 from capplan.outputs.run.accepted import accept, drift
 from capplan.outputs.views import decision_tables
-from tests.conftest import ROOT
+from tests.conftest import ROOT, example_book
 
 SAMPLE = ROOT / "reports" / "sample"
 
@@ -21,7 +20,7 @@ SAMPLE = ROOT / "reports" / "sample"
 @pytest.mark.slow
 def test_the_plan_is_the_accepted_one():
     run = json.loads((SAMPLE / "run.json").read_text(encoding="utf-8"))
-    book = load_book(ROOT / "data" / "enterprise")
+    book = example_book()
     plan = quarterly_plan(book, book.scenario_with(**run["parameters"]))
     for name, today, key in (
         ("spend", spend(plan), "quarter"),

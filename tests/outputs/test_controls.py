@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from capplan import load_book
 from capplan.outputs.lab.differences import TECHNICAL
 from capplan.outputs.views.all_questions import VIEWS
-from tests.conftest import ROOT
+from tests.conftest import example_book
 from tools import control_effects
 
 MEASURED = control_effects.read()
@@ -29,7 +28,7 @@ def test_controls_stand_in_the_order_of_what_they_move_and_the_first_one_moves_t
 
 @pytest.fixture(scope="module")
 def book():
-    return load_book(ROOT / "data" / "enterprise")
+    return example_book()
 
 
 @pytest.mark.slow

@@ -4,17 +4,16 @@ import pandas as pd
 import pytest
 
 from capplan.answers import demand as answers_demand
-from capplan.book.book import load_book
 from capplan.errors import ScenarioError
 from capplan.outputs.lab.controls import control_for
 from capplan.outputs.views.demand import show_demand
 from capplan.questions.demand import fitting
-from tests.conftest import ROOT
+from tests.conftest import example_book
 
 
 @pytest.fixture(scope="module")
 def book():
-    return load_book(ROOT / "data" / "enterprise")
+    return example_book()
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from capplan.errors import CapplanError, ScenarioError
 from capplan.outputs.lab.board_table import what_changed
 from capplan.questions.procurement.decide import decide
 from capplan.questions.procurement.first_answer import first_answer, kept_answer
-from tests.conftest import ROOT
+from tests.conftest import example_book
 
 BY_NAME = {card.name: card for card in CARDS}
 #: A year of steady work for 8 accelerators; a reserved offer, on demand, spot, and a machine to buy.
@@ -191,7 +191,7 @@ def test_an_impossible_quote_says_which_entry(book, given, said):
 
 
 def test_a_tighter_target_never_serves_more():
-    example = load_book(ROOT / "data" / "enterprise")
+    example = example_book()
     card, name = BY_NAME["Latency targets change by"], "chat"
     picks = card.picks(example)
     name = name if name in picks else picks[0]
@@ -226,7 +226,7 @@ def states_prices(book, workload):
 
 
 def test_every_card_makes_a_scenario_of_the_example():
-    example = load_book(ROOT / "data" / "enterprise")
+    example = example_book()
     titles = set()
     for card in CARDS:
         picks = card.picks(example) if card.picks else ("",)

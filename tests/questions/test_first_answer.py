@@ -9,11 +9,10 @@ import pandas as pd
 import pytest
 
 from capplan.answers import plan
-from capplan.book.book import load_book
 from capplan.optimize import two_stage
 from capplan.questions.procurement import first_answer
 from tests.cases.procurement_cases import assumptions, demand, offer, settle
-from tests.conftest import ROOT
+from tests.conftest import example_book
 
 SHORT = {"horizon_quarters": 2, "paths": 12, "plan_paths": 6, "load_blocks": 2, "gap_share": 0.005}
 ROWS = [
@@ -44,7 +43,7 @@ def test_a_warm_decision_is_proven_on_its_own(moved: dict[str, float], monkeypat
 @pytest.mark.slow
 def test_the_full_answer_is_the_same_whatever_was_looked_at_before(monkeypatch: pytest.MonkeyPatch, cold: Callable[[], None]) -> None:
     monkeypatch.setattr(plan, "_left", {})
-    book = load_book(ROOT / "data" / "enterprise")
+    book = example_book()
     scenario = book.scenario_with(**SHORT)
     moved = scenario.replaced(risk_weight=0.5)
     assert plan.first_answer_of(book, scenario) is None, "nothing is left to start from"

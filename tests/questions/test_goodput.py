@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from capplan.book.assumptions.goodput import GoodputAssumptions
-from capplan.book.book import load_book, reference_tables
+from capplan.book.book import reference_tables
 from capplan.book.scenario import PricingAssumptions
 from capplan.errors import CapplanError
 from capplan.questions.goodput import (
@@ -22,7 +22,7 @@ from capplan.questions.goodput import (
 )
 from capplan.questions.pricing import price_hours
 from capplan.questions.reliability import optimum_interval, time_shares
-from tests.conftest import ROOT, reference_file
+from tests.conftest import example_book, reference_file
 
 A = GoodputAssumptions(idle_share=0.0, compute_share=1.0)
 SKUS = pd.DataFrame({"sku": ["test.8x"], "provider": ["aws"], "accelerator": ["H100"], "accelerator_count": [8], "source_id": ["s"]})
@@ -251,7 +251,7 @@ def test_an_offer_with_a_record_is_replayed():
 
 
 def test_the_example_book_has_rates_and_a_record():
-    book = load_book(ROOT / "data" / "enterprise")
+    book = example_book()
     assert set(book.failures["fleet"]) >= {"RSC-1", "RSC-2", "OPT-175B", "Llama-3-405B"}
     a = book.scenario.section(GoodputAssumptions).model_copy(update={"run_accelerators": 8})
     table = measure_goodput(

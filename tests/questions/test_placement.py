@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from capplan.book.assumptions.placement import PlacementAssumptions
 from capplan.book.assumptions.training import TrainingAssumptions
-from capplan.book.book import load_book
 from capplan.errors import BookError, CapplanError
 from capplan.questions.placement import diagnose_placement, place_tasks, stage_guide
 from tests.cases.placement_checker import brute_force, check, of_three_kinds, random_pipeline
 from tests.cases.time_indexed import least_makespan
-from tests.conftest import ROOT
+from tests.conftest import example_book
 
 #: 8 Gbit/s move a gigabyte in a second; data that stays on its node takes no time, as in the textbook.
 TEXTBOOK = PlacementAssumptions(
@@ -576,7 +575,7 @@ def test_a_well_placed_job_shows_no_sign_and_telemetry_goes_before_the_column():
 
 
 def test_the_stage_guide_follows_from_the_facts():
-    book = load_book(ROOT / "data" / "enterprise")
+    book = example_book()
     facts = [book.get(name) for name in ("skus", "offers", "accelerators", "models", "serving_runs")]
     guide = stage_guide(*facts, ("Llama-3.1-8B", "Llama-3.1-405B"), TrainingAssumptions(mfu_share=0.4))
     assert set(guide["stage"]) == {"data_preparation", "pretraining", "alignment", "tuning", "deployment", "evaluation", "serving"}
@@ -602,7 +601,7 @@ def test_a_pipeline_can_be_taken_as_demand_and_a_missed_deadline_stands_in_the_p
     from capplan.book.frames import check_frames
     from capplan.questions.placement import as_training_runs, demand_by_stage, egress
 
-    book = load_book(ROOT / "data" / "enterprise")
+    book = example_book()
     found = placement_of(book, book.scenario_with())
     check(
         found,
@@ -637,7 +636,7 @@ def test_the_plan_takes_the_demand_of_its_pipelines_where_it_is_asked():
     from capplan.answers.placement import asked_book, placement_of
     from capplan.answers.plan import demand_of
 
-    book = load_book(ROOT / "data" / "enterprise")
+    book = example_book()
     off = book.scenario_with(paths=20)
     assert asked_book(book, off) is book
     on = off.replaced(pipeline_demand=True, placement_start="2027-02-01")
@@ -666,7 +665,7 @@ def test_the_plan_takes_the_demand_of_its_pipelines_where_it_is_asked():
 
 
 def test_the_deadline_of_a_command_line_is_an_instant_in_utc():
-    book = load_book(ROOT / "data" / "enterprise")
+    book = example_book()
     for text in ("2027-02-05T18:00", "2027-02-05T20:00+02:00", "2027-02-05T18:00Z"):
         from capplan.questions.placement.problem import instant
 

@@ -28,7 +28,7 @@ from capplan.questions.review.capacity_requests import judge_requests
 from capplan.questions.review.plans_apart import plans_apart, told
 from capplan.questions.review.spend_rows import gathered
 from capplan.questions.review.vendors import vendor_register
-from tests.conftest import ROOT, hourly
+from tests.conftest import ROOT, example_book, hourly
 
 MONTHS = [pd.Timestamp("2027-01-01"), pd.Timestamp("2027-02-01")]
 POOLS = [("aws", "H100"), ("aws", "L40S"), ("nebius", "H100")]
@@ -489,7 +489,7 @@ def _opened(folder: Path) -> tuple:
 
 
 def test_a_plan_of_another_book_and_a_team_or_driver_that_is_none_are_refused(tmp_path):
-    book = load_book(ROOT / "data" / "enterprise")
+    book = example_book()
     for name, rule in (("reviewed_team", "'reserch' is none.*research"), ("reviewed_driver", "'prise' is none.*price")):
         with pytest.raises(ScenarioError, match=rule):
             show_review(book, book.scenario_with(**{name: "reserch" if name == "reviewed_team" else "prise"}))

@@ -12,12 +12,12 @@ from capplan.book.scenario import Change, Scenario
 from capplan.errors import CapplanError, MissingTableError, ScenarioError
 from capplan.outputs.views.serving import FIELDS, show_serving
 from capplan.questions.serving import choice, hosted
-from tests.conftest import ROOT
+from tests.conftest import ROOT, example_book
 
 
 @pytest.fixture(scope="module")
 def book():
-    return load_book(ROOT / "data" / "enterprise")
+    return example_book()
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,10 @@ import pandas as pd
 import pytest
 
 from capplan.answers.spend_less import options_of
-from capplan.book.book import load_book
 from capplan.book.scenario import ReviewAssumptions, Scenario
 from capplan.questions.review.flags import OVERRUN, STEP_TIME, UTILISATION, work_flags
 from capplan.questions.review.portfolio_review import DO_NOT_SCALE, KEEP, RETIRE, Option, portfolio_verdicts
-from tests.conftest import ROOT
+from tests.conftest import example_book
 
 A = Scenario().section(ReviewAssumptions)
 WORKLOADS = pd.DataFrame(
@@ -99,7 +98,7 @@ def test_verdicts_have_their_saving_owner_and_what_must_hold():
 
 @pytest.mark.slow
 def test_a_cheaper_call_is_found_with_its_saving_and_its_limit():
-    book = load_book(ROOT / "data" / "enterprise")
+    book = example_book()
     found = {(one.workload, one.verdict): one for one in options_of(book, book.scenario)[0]}
     cheap = found["drafts", "move to a cheaper tier: drafts-groq"]
     # list prices a million tokens of input and output: 0.18 both at the one, 0.05 and 0.08 at the other

@@ -35,7 +35,7 @@ from capplan.questions.training.plan_run import run_work
 from capplan.questions.training.storage import checkpoint_gib, run_storage, transfer_days
 from capplan.questions.training.sweeps import halving_rungs, hyperband_brackets, plan_sweep
 from capplan.questions.training.ways import compare_ways
-from tests.conftest import ROOT, reference_file
+from tests.conftest import example_book, reference_file
 
 #: With a stated utilisation all is worked out by hand; the calibrated speed has tests of its own.
 A = TrainingAssumptions(mfu_share=0.4)
@@ -518,7 +518,7 @@ def test_a_pool_smaller_than_a_trial_is_refused():
 
 @pytest.fixture(scope="module")
 def example():
-    return load_book(ROOT / "data" / "enterprise")
+    return example_book()
 
 
 def test_the_view_answers_the_roadmap_and_its_sliders_read_as_they_stand(example):
