@@ -114,15 +114,33 @@ def test_an_expired_quote_falls_back_to_the_list_price() -> None:
     quote = {"negotiated_usd_per_hour": 2.0}
     table = priced(
         offer("live", "reserved_1y", 3.0, quote_expires=pd.Timestamp("2027-02-01"), **quote),
+        offer("last", "reserved_1y", 3.0, quote_expires=pd.Timestamp("2027-01-01"), **quote),
         offer("gone", "reserved_1y", 3.0, quote_expires=pd.Timestamp("2026-12-31"), **quote),
     )
-    assert table["machine_usd_per_hour"].tolist() == [2.0, 3.0]
-    assert table["negotiated"].tolist() == [True, False]
+    assert table["machine_usd_per_hour"].tolist() == [2.0, 2.0, 3.0], "a quote holds on its last day"
+    assert table["negotiated"].tolist() == [True, True, False]
 
 
 def test_old_prices_are_flagged() -> None:
     table = priced(offer("new", "on_demand", 3.0), offer("old", "on_demand", 3.0, as_of=pd.Timestamp("2026-01-01")))
     assert table["stale"].tolist() == [False, True]
+    days = [pd.Timestamp(A.as_of) - pd.Timedelta(days=A.stale_after_days + more) for more in (0, 1)]
+    table = priced(*(offer(f"{day:%d}", "on_demand", 3.0, as_of=day) for day in days))
+    assert table["stale"].tolist() == [False, True], "on the last day a price is not old"
+
+
+def test_a_price_factor_multiplies_what_is_not_signed_yet() -> None:
+    """By 1.5: an hour of 4 costs 6, a quote of 2 costs 3, and a machine of 300,000 costs 450,000 with its upkeep, and not its power."""
+    rows = (
+        offer("od", "on_demand", 4.0),
+        offer("quote", "reserved_1y", 9.0, negotiated_usd_per_hour=2.0),
+        offer("own", "owned", 0.0, sku="own", capex_usd=300_000.0),
+    )
+    plain, dearer = priced(*rows), priced(*rows, a=A.model_copy(update={"price_factor": 1.5}))
+    assert dearer.loc[["od", "quote"], "machine_usd_per_hour"].tolist() == pytest.approx([6.0, 3.0])
+    assert dearer.loc["own", "upfront_usd_per_machine"] == pytest.approx(450_000.0)
+    upkeep = 150_000.0 * A.upkeep_share_per_year / 8760
+    assert dearer.loc["own", "recurring_usd_per_hour"] - plain.loc["own", "recurring_usd_per_hour"] == pytest.approx(upkeep)
 
 
 @pytest.mark.parametrize(
