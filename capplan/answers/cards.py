@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from capplan.book.book import Book
 from capplan.book.changes import Change, quoted
 from capplan.book.scenario import Scenario
 from capplan.contract_kinds import USAGE_TERMS
-from capplan.errors import ScenarioError
+from capplan.errors import CapplanError, ScenarioError
 from capplan.units import quarter_start
 
 EVERYTHING = "all work"
@@ -267,6 +268,16 @@ def _served(book: Book) -> Sequence[str]:
     services, hosts = book.get("services"), book.get("workloads").set_index("workload")["host"]
     aimed = services[["first_token_seconds_p95", "token_seconds_p95"]].notna().any(axis=1)
     return tuple(services.loc[aimed & services["workload"].map(hosts).isin(["self", "either"]), "workload"])
+
+
+def get_ready(book: Book, scenario: Scenario) -> None:
+    """Compute beforehand what the first click on a card would wait for: how fast each service's accelerators are.
+
+    What cannot be computed is left to the card, which says why.
+    """
+    for name in _served(book):
+        with suppress(CapplanError):
+            speeds_under_targets(book, scenario, name, 1.0)
 
 
 def _latency(book: Book, scenario: Scenario, percent: float, pick: str) -> Sequence[Change]:

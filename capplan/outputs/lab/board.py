@@ -14,7 +14,7 @@ import ipywidgets
 from capplan.answers.ask.reader import Reader, Reading
 from capplan.answers.ask.shown import reading_text, scenario_asked
 from capplan.answers.board import Column, first_column, full_column
-from capplan.answers.cards import CARDS, Card, Entry
+from capplan.answers.cards import CARDS, Card, Entry, get_ready
 from capplan.book.book import Book, load_book
 from capplan.book.gate import stamp
 from capplan.book.scenario import Scenario
@@ -112,7 +112,7 @@ class Board(ipywidgets.VBox):
         )
         for name in ("capplan-meeting", *NO_MATHEMATICS):
             self.add_class(name)
-        self._put(Asked(TODAY, scenario))
+        self._begin()
 
     def ask(self, name: str, number: float = 0.0, pick: str = "", given: Mapping[str, float | str] | None = None) -> None:
         """Ask a card's question on top of the chosen column, as a click on it does."""
@@ -163,6 +163,11 @@ class Board(ipywidgets.VBox):
         if before is not None:
             self.asked.remove(before)
         self._put(Asked(title, scenario))
+
+    def _begin(self) -> None:
+        """Plan today, and get the cards ready meanwhile."""
+        self._put(Asked(TODAY, self._today))
+        self._runs("ready", partial(get_ready, self._book, self._today), lambda *_: None)
 
     def _put(self, asked: Asked) -> None:
         """Set a question on the board, and ask for its first and its full answer."""
@@ -292,7 +297,7 @@ class Board(ipywidgets.VBox):
         self._stamp = stamp(self._book.path)
         self.asked.clear()
         self.comparison.value = ""
-        self._put(Asked(TODAY, self._today))
+        self._begin()
         return "The book was read again."
 
 
