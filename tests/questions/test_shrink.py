@@ -84,7 +84,7 @@ def test_verdicts_have_their_saving_owner_and_what_must_hold():
     flags = pd.DataFrame([("idle", UTILISATION, 0.35, True)], columns=["workload", "sign", "measured_share", "flagged"])
     options = [Option("chat", "move", 0.25, "high", "it answers as well"), Option("unknown", "move", 0.5, "high", "")]
     table = portfolio_verdicts(economics, flags, options, 3, A)
-    found = {row.workload: (row.owner, row.verdict, row.saving_amount_per_year, row.confidence) for row in table.itertuples()}
+    found = {row.workload: (row.owner, row.verdict, row.yearly_saving_amount, row.confidence) for row in table.itertuples()}
     assert found == {
         "dead": ("Ben", RETIRE, 1200.0, "medium"),
         "chat": ("Ann", "move", 600.0, "high"),
@@ -92,7 +92,7 @@ def test_verdicts_have_their_saving_owner_and_what_must_hold():
         "loss": ("Cid", RETIRE, pytest.approx(480.0 * 0.2), "medium"),
         "fine": ("Eve", KEEP, 0.0, "high"),
     }
-    assert table["saving_amount_per_year"].is_monotonic_decreasing
+    assert table["yearly_saving_amount"].is_monotonic_decreasing
     assert table["would_have_to_be_true"].str.len().gt(10).sum() == 5
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 from capplan.book.scenario import ReviewAssumptions
 from capplan.questions.review.flags import UTILISATION
 
-COLUMNS = ["workload", "owner", "verdict", "saving_amount_per_year", "saving_share", "confidence", "would_have_to_be_true"]
+COLUMNS = ["workload", "owner", "verdict", "yearly_saving_amount", "saving_share", "confidence", "would_have_to_be_true"]
 MONTHS_PER_YEAR = 12
 RETIRE, KEEP, DO_NOT_SCALE = "retire it", "keep it", "do not scale it"
 
@@ -51,7 +51,7 @@ def portfolio_verdicts(
     Returns
     -------
     DataFrame
-        workload, owner, verdict, saving_amount_per_year (in the plan's currency; of each alone: they do not add up), saving_share (of its
+        workload, owner, verdict, yearly_saving_amount (in the plan's currency; of each alone: they do not add up), saving_share (of its
         cost), confidence (high, medium, low), would_have_to_be_true. A workload with nothing to say against it is kept.
     """
     rows: list[tuple] = []
@@ -78,5 +78,5 @@ def portfolio_verdicts(
         )
         found = [one for one in found if one[1] > 0] or [stays]
         rows += [(name, row["owner"], verdict, float(yearly[name]) * share, share, *rest) for verdict, share, *rest in found]
-    table = pd.DataFrame(rows, columns=COLUMNS).astype({"saving_amount_per_year": float, "saving_share": float})
-    return table.sort_values("saving_amount_per_year", ascending=False, ignore_index=True, kind="stable")
+    table = pd.DataFrame(rows, columns=COLUMNS).astype({"yearly_saving_amount": float, "saving_share": float})
+    return table.sort_values("yearly_saving_amount", ascending=False, ignore_index=True, kind="stable")
