@@ -16,7 +16,7 @@ from capplan.book.accepted import AcceptedPlan
 from capplan.book.book import load_book
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.outputs.views.plan_tables import planned_work
-from capplan.questions.procurement import demand_that_came, signed_now, worth_of_knowing
+from capplan.questions.procurement import demand_that_came, keep_decision, signed_now, worth_of_knowing
 from capplan.questions.review.what_came import deliveries_that_came, prices_that_came, work_that_came
 from tests.cases.procurement_cases import BASE, demand, offer, problem, solve
 from tests.conftest import SKUS, SOURCES
@@ -35,6 +35,7 @@ def test_what_was_bought_too_much_is_what_knowing_would_have_saved():
     # six accelerators for three quarters, for nothing
     assert found.at["demand", "worth_usd"] == pytest.approx(6 * 3 * HOURS * 1.0)
     assert found.at["demand", "would_have_signed"] == "year from 2027Q1: 4 lots"
+    assert keep_decision(came, signed).regret_share == pytest.approx(found.at["demand", "worth_share"])
     # of too few, each hour of the first quarter costs what on demand is dearer; more can be signed for the second
     more = worth_of_knowing(signed, {"demand": problem(demand([[12.0] * 3]), ROWS, A)})
     assert more["worth_usd"].tolist() == [pytest.approx(2 * HOURS * 3.0)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pandas as pd
 
 from capplan.optimize.solver import InfeasibleError
@@ -69,8 +70,11 @@ def regret_of(found: Decided, signed: Signed) -> float:
     lots = lots_of(table, pd.Series(dict(signed), dtype=float))
     lower, upper = program.lower.copy(), program.upper.copy()
     place = found.model.position[firm]
+    # The program buys no more than demand can use; what is signed and not needed is paid all the same, up to what the offer allows.
+    most = table["maximum_lots"].to_numpy(float)[firm]
+    allowed = np.maximum(upper[place], np.where(np.isnan(most), np.inf, most))
     # What can no longer be signed, or must be signed besides, makes the decision impossible.
-    possible = ((lots[firm] >= lower[place]) & (lots[firm] <= upper[place])).all() and set(signed) <= set(
+    possible = ((lots[firm] >= lower[place]) & (lots[firm] <= allowed)).all() and set(signed) <= set(
         zip(table["offer_id"][firm], table["quarter"][firm], strict=True)
     )
     if not possible:

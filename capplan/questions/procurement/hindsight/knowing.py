@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf, nan
 
-import numpy as np
 import pandas as pd
 
-from capplan.errors import SolveError
-from capplan.questions.procurement.decide import Decided, decide
-from capplan.questions.procurement.hindsight.kept_decision import Signed, signed_now
+from capplan.questions.procurement.decide import decide
+from capplan.questions.procurement.hindsight.kept_decision import Signed, regret_of, signed_now
 from capplan.questions.procurement.problem import Problem
-from capplan.questions.procurement.supply.departures import DEPARTURE
 
 COLUMNS = ["known", "worth_usd", "worth_share", "gap_usd", "beyond_gap", "would_have_signed"]
 
@@ -41,26 +39,11 @@ def worth_of_knowing(signed: Signed, cases: Mapping[str, Problem]) -> pd.DataFra
     for name, problem in cases.items():
         found = decide(problem, proof=None)
         best, gap = float(found.solution.upper), float(found.solution.upper - found.solution.lower)
-        # Whichever of the two searches ends lower is a bound for the other: nothing is gained by knowing less.
-        kept = _signed_anyway(found, signed)
-        worth = float(np.maximum(kept - best, 0.0))
-        rows.append((name, worth, worth / max(abs(best), 1e-9), gap, worth > gap, _words(signed_now(found.purchases))))
+        share = regret_of(found, signed)
+        share = share if share < inf else nan
+        worth = share * max(abs(best), 1e-9)
+        rows.append((name, worth, share, gap, worth > gap, _words(signed_now(found.purchases))))
     return pd.DataFrame(rows, columns=COLUMNS).astype({"worth_usd": float, "worth_share": float, "gap_usd": float, "beyond_gap": bool})
-
-
-def _signed_anyway(found: Decided, signed: Signed) -> float:
-    """Return what the best plan costs that signs this now and nothing else, however much of it nobody needs; nan where there is none."""
-    table = found.choices.table
-    firm = table[table["firm"] & (table["kind"] != DEPARTURE)]
-    lots = dict.fromkeys(zip(firm["offer_id"], firm["quarter"], strict=True), 0.0)
-    if not set(signed) <= set(lots):
-        return float("nan")
-    pins = tuple((offer, quarter, round(each)) for (offer, quarter), each in {**lots, **signed}.items())
-    a = found.problem.assumptions.model_copy(update={"pinned_purchases": pins})
-    try:
-        return float(decide(found.problem.replaced(assumptions=a), warm=found.solution.warm, proof=None).solution.upper)
-    except SolveError:
-        return float("nan")
 
 
 def _words(signed: Signed) -> str:
