@@ -21,6 +21,7 @@ MOST_SCREENS = 4
 NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
 
 SMALL = """
+from pathlib import Path
 import time
 import pandas as pd
 from capplan.book.scenario import Scenario
@@ -29,6 +30,7 @@ from capplan.outputs.views.view import View
 from capplan.outputs.lab.explore import explore
 
 class Book:
+    path = Path("absent")
     scenario = Scenario()
 
 runs = []

@@ -27,6 +27,7 @@ TEXTS = (
     "$$x^2$$ then $a$",
 )
 CODE = f"""
+from pathlib import Path
 import pandas as pd
 from IPython.display import HTML, display
 from capplan.book.scenario import Scenario
@@ -37,6 +38,7 @@ from capplan.outputs.views.view import View
 TEXTS = {TEXTS!r}
 
 class Book:
+    path = Path("absent")
     scenario = Scenario()
 
 def show_texts(book, scenario):
