@@ -163,12 +163,20 @@ def _demand(book: Book, _: Scenario, percent: float, pick: str) -> Sequence[Chan
     workloads, lines = book.get("workloads"), []
     named = workloads.loc[workloads["team"].eq(pick.removeprefix("team ")), "workload"] if pick.startswith("team ") else [pick]
     for name in named:
-        for table in (each for each in ("usage", "demand_scenarios", "training_runs") if each in book.own):
-            rows = book.get(table)
-            rows = rows[rows["workload"] == name]
-            columns = ("quantity", "tokens") if table == "training_runs" else ("quantity",)
-            filled = [column for column in columns if rows[column].notna().any()]
-            lines += [Change(table=table, where={"workload": name}, column=column, multiply=1 + percent / 100) for column in filled]
+        lines += work_multiplied(book, {"workload": name}, 1 + percent / 100)
+    return lines
+
+
+def work_multiplied(book: Book, where: Mapping[str, str], factor: float) -> list[Change]:
+    """Multiply the measured, planned and stated work of rows with these cells, such as workload or region; nothing where there are none."""
+    lines = []
+    for table in (each for each in ("usage", "demand_scenarios", "training_runs") if each in book.own):
+        rows = book.get(table)
+        for column, value in where.items():
+            rows = rows[rows[column] == value]
+        columns = ("quantity", "tokens") if table == "training_runs" else ("quantity",)
+        filled = [column for column in columns if rows[column].notna().any()]
+        lines += [Change(table=table, where=dict(where), column=column, multiply=factor) for column in filled]
     return lines
 
 
@@ -286,17 +294,34 @@ def _latency(book: Book, scenario: Scenario, percent: float, pick: str) -> Seque
     row = book.get("services").set_index("workload").loc[pick]
     aimed = [name for name in ("first_token_seconds_p95", "token_seconds_p95") if pd.notna(row[name])]
     targets = [Change(table="services", where={"workload": pick}, column=name, multiply=factor) for name in aimed]
+    return [*targets, *_speeds_within(book, scenario, pick, factor)]
+
+
+def _token_within(column: str) -> Callable[..., Sequence[Change]]:
+    """Return a maker of what-ifs that set one latency target of a service, and with it what one accelerator serves within its targets."""
+
+    def made(book: Book, scenario: Scenario, ms: float, pick: str) -> Sequence[Change]:
+        now = book.get("services").set_index("workload").loc[pick, column]
+        if pd.isna(now):
+            raise ScenarioError(f"{pick} has no {column} in services.csv; write the target of today into it")
+        target = Change(table="services", where={"workload": pick}, column=column, set=ms / 1000)
+        return [target, *_speeds_within(book, scenario, pick, {column: ms / 1000 / float(now)})]
+
+    return made
+
+
+def _speeds_within(book: Book, scenario: Scenario, pick: str, factor: float | Mapping[str, float]) -> list[Change]:
+    """Change what one accelerator of a service serves, where its latency targets are multiplied, all or each by its own factor."""
     shares = speeds_under_targets(book, scenario, pick, factor)
     known = book.get("speeds").query("workload == @pick")["accelerator"]
     if not set(known) & set(shares):
-        raise ScenarioError(f"Latency targets change by {percent:+g} %: no accelerator of {pick} can keep them; give a looser one")
-    lines = [
+        raise ScenarioError(f"latency targets of {pick}: no accelerator of it can keep them; give looser ones")
+    return [
         Change(table="speeds", where={"workload": pick, "accelerator": name}, column="work_per_accelerator_hour", multiply=shares[name])
         if name in shares
         else Change(table="speeds", where={"workload": pick, "accelerator": name}, remove=True)
         for name in known
     ]
-    return [*targets, *lines]
 
 
 _RUNS, _OFFERS, _CONTRACTS = _names("training_runs", "run_id"), _names("offers", "offer_id"), _names("commitments", "commitment_id")
@@ -321,6 +346,8 @@ CARDS = (
     Card("API prices change by", "%", -50, -99, 900, _either, made=_api_prices),
     Card("No API for", picks=_either, lines=("workloads.{pick} set host self",)),
     Card("Latency targets change by", "%", -30, -90, 900, _served, made=_latency),
+    Card("First token within", "ms", 1000, 1, 600_000, _served, made=_token_within("first_token_seconds_p95")),
+    Card("Each token within", "ms", 50, 0.1, 60_000, _served, made=_token_within("token_seconds_p95")),
     Card("Bad cases weigh", "%", 50, 0, 100, share="risk_weight"),
     Card("Work that must be served:", "%", 99, 0, 100, share="service_level_share"),
 )

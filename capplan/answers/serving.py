@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pandas as pd
 
 from capplan.answers.plan import prices_of
@@ -68,9 +70,10 @@ def serving_of(book: Book, scenario: Scenario) -> tuple[Serving, tuple[str, ...]
     return remembered(key, book, TABLES, a, compute), tuple(notes)
 
 
-def speeds_under_targets(book: Book, scenario: Scenario, workload: str, factor: float) -> dict[str, float]:
+def speeds_under_targets(book: Book, scenario: Scenario, workload: str, factor: float | Mapping[str, float]) -> dict[str, float]:
     """Say what a service's accelerators do in an hour if its latency targets are multiplied, as a share of now; none that cannot keep them.
 
+    `factor` is one for both targets, or one by column.
     A looser target never slows one down and a tighter one never speeds it up: where the choice of batch makes it look so, 1 stands.
     """
     table = book.need("services", "The latency target").merge(book.get("workloads"), on="workload", how="left", suffixes=("", "_workload"))
@@ -78,10 +81,13 @@ def speeds_under_targets(book: Book, scenario: Scenario, workload: str, factor: 
     usage, runs, models, accelerators = (book.get(name) for name in ("usage", "serving_runs", "models", "accelerators"))
     prices = cheapest_hours(prices_of(book, scenario), scenario.geographies, scenario.providers)
 
-    def done(times: float) -> pd.Series:
+    columns = ("first_token_seconds_p95", "token_seconds_p95")
+    factors = dict(factor) if isinstance(factor, Mapping) else dict.fromkeys(columns, factor)
+
+    def done(times: Mapping[str, float]) -> pd.Series:
         aimed = row.copy()
-        for name in ("first_token_seconds_p95", "token_seconds_p95"):
-            aimed[name] = row[name] * times
+        for name in columns:
+            aimed[name] = row[name] * times.get(name, 1.0)
         found = host_service(
             aimed,
             usage,
@@ -96,13 +102,13 @@ def speeds_under_targets(book: Book, scenario: Scenario, workload: str, factor: 
         )
         return found.choices.groupby("accelerator")["requests_per_accelerator_hour"].max()
 
-    before = done(1.0)
+    before = done({})
     try:
-        after = done(factor)
+        after = done(factors)
     except CapplanError:
         return {}
     share = (after / before).dropna()
-    return {str(name): float(min(each, 1.0) if factor < 1 else max(each, 1.0)) for name, each in share.items()}
+    return {str(name): float(min(each, 1.0) if min(factors.values()) < 1 else max(each, 1.0)) for name, each in share.items()}
 
 
 def _api_prices(book: Book, services: pd.DataFrame, scenario: Scenario) -> tuple[dict[str, float], list[str]]:

@@ -37,14 +37,15 @@ def changed_table(change: Change, tables: Mapping[str, pd.DataFrame]) -> tuple[s
     if table not in tables and not (change.add is not None and table in TABLES):
         raise CapplanError(f"change of {table}: the book has no such table; {nearest(table, tables)}")
     columns = {column.name: column for column in columns_of(table)}
-    for name in (change.column, *change.where, *(change.add or ())):
-        if name and name not in columns:
-            raise CapplanError(f"change of {table}.{name}: there is no such column; {nearest(name, columns)}")
     frame = tables[table].copy() if table in tables else None
+    seen = _with_referred(table, frame, change.where, tables)
+    for name in (change.column, *change.where, *(change.add or ())):
+        if name and name not in columns and not (name in change.where and seen is not None and name in seen):
+            raise CapplanError(f"change of {table}.{name}: there is no such column; {nearest(name, columns)}")
     if change.add is not None:
         return table, _with_row(change, table, frame)
     assert frame is not None
-    rows = _rows(change, table, frame)
+    rows = _rows(change, table, frame if seen is None else seen)
     if change.remove:
         return table, frame[~rows].reset_index(drop=True)
     names = [change.column] if change.column else [name for name, column in columns.items() if column.kind.startswith("datetime")]
@@ -90,6 +91,18 @@ def _only_table(change: Change, tables: Mapping[str, pd.DataFrame]) -> str:
             " of it"
         )
     return found[0]
+
+
+def _with_referred(table: str, frame: pd.DataFrame | None, where: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> Any:
+    """Return a table with the columns that `where` names in tables it refers to, such as an offer's accelerator, which its sku has."""
+    for column in columns_of(table):
+        target, _, key = (column.refers or "").partition(".")
+        wanted = [name for name in where if frame is not None and name not in frame and name in tables.get(target, ())]
+        if wanted:
+            assert frame is not None
+            rows = tables[target].drop_duplicates(key).set_index(key)
+            frame = frame.assign(**{name: frame[column.name].map(rows[name]) for name in wanted})
+    return frame
 
 
 def _matching(change: Change, frame: pd.DataFrame) -> pd.Series:

@@ -5,8 +5,8 @@ The line has one grammar for the sliders, scenario files, -p and Python:
     [TABLE[.KEY]] [where COLUMN=VALUE [and COLUMN=VALUE ...]] VERB ...
     VERB [TABLE[.KEY]] [where ...] ...
 
-with the verbs `set COLUMN VALUE`, `multiply COLUMN NUMBER`, `shift [COLUMN] +2 quarters`, `remove` and
-`add TABLE [like KEY] {COLUMN: VALUE, ...}`.
+where COLUMN is the table's own, or one of a table it refers to (the accelerator of an offer's sku), with the verbs `set COLUMN VALUE`,
+`multiply COLUMN NUMBER`, `shift [COLUMN] +2 quarters`, `remove` and `add TABLE [like KEY] {COLUMN: VALUE, ...}`.
 """
 
 from __future__ import annotations

@@ -24,5 +24,5 @@ def lines(row):
 def book():
     """The example with fewer hours and jobs: what a sentence means does not depend on them, and checking them takes most of the time."""
     whole = load_book(ROOT / "data" / "enterprise")
-    few = whole.get("usage").groupby("workload").head(30)
+    few = whole.get("usage").groupby(["workload", "region"]).head(30)
     return whole.with_rows("usage", few).with_rows("jobs", whole.get("jobs").head(50))

@@ -210,3 +210,16 @@ def test_true_is_no_number(name):
 
 def test_switches_still_switch():
     assert Scenario().replaced(flip_search=False).flip_search is False
+
+
+def test_rows_are_selected_by_a_column_of_a_table_they_refer_to(example):
+    before, machines = example.get("offers"), example.get("skus").set_index("sku")
+    after = changed(example, "offers where accelerator=B200 and term=on_demand multiply usd_per_hour 2").offers
+    picked = before["sku"].map(machines["accelerator"]).eq("B200") & before["term"].eq("on_demand")
+    assert picked.any()
+    assert after.columns.tolist() == before.columns.tolist()
+    pd.testing.assert_series_equal(after["usd_per_hour"], before["usd_per_hour"].where(~picked, 2 * before["usd_per_hour"]))
+    with pytest.raises(CapplanError, match="no such column"):
+        changed(example, "offers where colour=B200 multiply usd_per_hour 2")
+    with pytest.raises(CapplanError, match="no row has accelerator"):
+        changed(example, "offers where accelerator=B2000 multiply usd_per_hour 2")

@@ -33,18 +33,28 @@ _DAYS = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
 _DATES = tuple(
     re.compile(pattern + r"(?![A-Za-z0-9-])", re.I)
     for pattern in (
-        r"\d{4}-\d{2}-\d{2}(?:[T ]\d{1,2}:\d{2})?(?:\s*utc\b)?",
-        rf"(?:the\s+)?\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?(?:{_MONTH})(?:,?\s+\d{{4}})?{_TIME}",
-        rf"(?:{_MONTH})\s+\d{{1,2}}(?:st|nd|rd|th)?(?:,?\s+\d{{4}})?{_TIME}",
+        rf"\d{{4}}[-/]\d{{1,2}}[-/]\d{{1,2}}(?:T\d{{2}}:\d{{2}}(?::\d{{2}})?Z?\b|{_TIME})",
+        rf"(?:the\s+)?\d{{1,2}}(?:st|nd|rd|th)?(?:\s+(?:of\s+)?|-)(?:{_MONTH})\.?(?:(?:,?\s+|-)\d{{4}})?{_TIME}",
+        rf"(?:{_MONTH})\.?\s+(?:the\s+)?\d{{1,2}}(?:st|nd|rd|th)?(?:,?\s+\d{{4}})?{_TIME}",
         rf"(?:this\s+|coming\s+)?(?:{_DAYS}|tomorrow|today){_TIME}",
     )
 )
 _MONTHLY = re.compile(rf"(end of\s+|the end of\s+)?({_MONTH})\b(?:,?\s+(\d{{4}}))?(?![A-Za-z0-9])", re.I)
-_QUARTER = re.compile(r"(?:(\d{4})\s*-?\s*q([1-4])|q([1-4])\s*[/-]?\s*(?:of\s+)?(\d{4})|q([1-4]))(?![A-Za-z0-9])", re.I)
+_QUARTER = re.compile(
+    r"(?:(\d{4})\s*-?\s*q([1-4])|(?:the\s+)?(?:q([1-4])|([1-4])q|(first|second|third|fourth|last)\s+quarter)"
+    r"(?:(?:\s*[/'-]?\s*|\s+(?:of|in)\s+)((?:20)?\d{2}))?)(?![A-Za-z0-9%-])",
+    re.I,
+)
+_END = re.compile(
+    r"(?:the\s+)?(?:very\s+)?end\s+of\s+(?:the\s+year|year|(20\d{2})(?![\w-])|(?=\d{4}\s*-?q|q[1-4]|[1-4]q|the\s+(?:first|second|third|fourth|last)\s+quarter))",
+    re.I,
+)
+_ORDINALS = ("first", "second", "third", "fourth")
 _UNSURE = (
     (re.compile(r"\d{1,2}[/.]\d{1,2}[/.]\d{2,4}(?!\d)"), "day and month can be taken for each other; write the day like 2027-02-05"),
     (re.compile(rf"next\s+(?:{_DAYS}|week|month|quarter|year)\b", re.I), "this day or the one after; write the day like 2027-02-05"),
 )
+_IF = re.compile(r"\b(?:if|when|should|supposing|assuming|given that|with|in case|were)\b", re.I)
 _NUMBER = re.compile(r"([+-])?\s*([$€£¥]|usd\b|eur\b|gbp\b|chf\b)?\s*(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?![\d-]*q[1-4])", re.I)
 _MAGNITUDE = re.compile(rf"\s*({'|'.join(sorted(counting('MAGNITUDE'), key=len, reverse=True))})\b", re.I)
 _PERCENT = re.compile(r"\s*(?:%|percent\b|per cent\b|pct\b)(?!\s*points?)", re.I)
@@ -125,8 +135,8 @@ class Lexer:
         self._single = [parts[0] for parts in self._phrases if len(parts) == 1 and parts[0].isalpha()]
 
     def read(self, text: str) -> list[Word]:
-        """Return the tokens of a sentence without its fillers."""
-        self._text = text
+        """Return the tokens of a sentence without its fillers, and without the question around its what-ifs."""
+        self._text = text = self._without_asking(text)
         self._atoms = [(found.group().casefold(), found.start(), found.end()) for found in _ATOM.finditer(text)]
         found: list[Word] = []
         at = 0
@@ -136,6 +146,23 @@ class Lexer:
                 found.append(word)
             at = next((place for place in range(at + 1, len(self._atoms)) if self._atoms[place][1] >= word.end), len(self._atoms))
         return found
+
+    def _without_asking(self, text: str) -> str:
+        """Blank the words that only ask what comes of a what-if: before an 'if', and after the last mark of a sentence."""
+        words = counting("ASKING")
+        heads = [found for found in _IF.finditer(text) if text[: found.start()].strip(" ,.:;-")]
+        tails = [found.end() for found in re.finditer(r"[,.;:?!]\s+|\s[-–—]+\s|\s(?:and|then|so)\s", text, re.I)]
+        spans = [(0, found.start()) for found in heads] + [(place, len(text)) for place in tails]
+        for begin, end in sorted(spans, key=lambda span: span[0] - span[1]):
+            said = re.findall(r"[a-z]+(?:['’][a-z]+)?|[^\sa-z]", text[begin:end].casefold().replace("’", "'"))
+            plain = [word for word in said if word not in ",.;:?!-–—"]
+            phrase = self._phrases.get(tuple(plain)) or self._phrases.get(
+                tuple(word for word in plain if word not in ("the", "so", "then"))
+            )
+            meant = phrase is not None and phrase[0] not in ("FILLER", "IF")
+            if len(plain) > 1 and all(word in words for word in plain) and any(words[word] == "1" for word in plain) and not meant:
+                text = text[:begin] + " " * (end - begin) + text[end:]
+        return text
 
     def _word(self, at: int, before: list[Word]) -> Word:
         """Return the longest token at an atom."""
@@ -184,7 +211,8 @@ class Lexer:
         for parts, end in self._ahead(at, self.names.longest):
             refs = self.names.exact(parts) or self._plural(parts)
             said = self._text[start:end]
-            if not refs or (len(said) < 3 and not said.isupper() and not any(ref.key == said and ref.kind == "task" for ref in refs)):
+            short = len(said) < 3 and not said.isupper() and not any(ref.key == said and ref.kind == "task" for ref in refs)
+            if not refs or (short and (self._phrase(at) or not any(ref.kind == "geography" for ref in refs))):
                 continue
             if said.isdigit():
                 continue
@@ -212,11 +240,17 @@ class Lexer:
         for pattern, why in _UNSURE:
             found = pattern.match(self._text, start)
             if found:
-                return Word("UNSURE", start, found.end(), why=f"{found.group()!r}: {why}")
+                return Word("UNSURE", start, found.end(), why=f"{found.group()!r}: {why}{self._weekdays(found.group())}")
+        found = _END.match(self._text, start)
+        if found:
+            last = _QUARTER.match(self._text, found.end())
+            quarter = self._quarter(last) if last else f"{found[1] or self.as_of.year}Q4"
+            month = 3 * int(quarter[-1])
+            when = dt.datetime(int(quarter[:4]), month, calendar.monthrange(int(quarter[:4]), month)[1])
+            return Word("DATE", start, last.end() if last else found.end(), Moment(when, "day"))
         found = _QUARTER.match(self._text, start)
         if found:
-            year, number = found[1] or found[4], int(found[2] or found[3] or found[5])
-            return Word("QUARTER", start, found.end(), f"{year or self._year_of(number)}Q{number}")
+            return Word("QUARTER", start, found.end(), self._quarter(found))
         for pattern in _DATES:
             found = pattern.match(self._text, start)
             if found:
@@ -226,8 +260,21 @@ class Lexer:
             return self._month(found, start)
         return None
 
-    def _year_of(self, quarter: int) -> int:
-        return self.as_of.year + (quarter < (self.as_of.month + 2) // 3)
+    def _weekdays(self, said: str) -> str:
+        """Say which two days a day of next week may be."""
+        days = [name.casefold() for name in calendar.day_name]
+        named = said.casefold().split()[-1]
+        if named not in days:
+            return ""
+        first = self.as_of + dt.timedelta(days=(days.index(named) - self.as_of.weekday() - 1) % 7 + 1)
+        return f" ({first} or {first + dt.timedelta(days=7)})"
+
+    def _quarter(self, found: re.Match[str]) -> str:
+        """Return a quarter; without a year, the next one of its number."""
+        said = found[2] or found[3] or found[4]
+        number = int(said) if said else 4 if found[5].casefold() == "last" else _ORDINALS.index(found[5].casefold()) + 1
+        year = found[1] or found[6] or str(self.as_of.year + (number < (self.as_of.month + 2) // 3))
+        return f"{year if len(year) == 4 else '20' + year}Q{number}"
 
     def _moment(self, found: re.Match[str], start: int) -> Word:
         import dateparser

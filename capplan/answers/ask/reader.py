@@ -7,7 +7,7 @@ covers, what two rules read differently, and what the book does not know is aske
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
@@ -21,7 +21,7 @@ from capplan.answers.ask.lexer import Lexer, Word
 from capplan.answers.ask.meaning import Meaning, UnclearError
 from capplan.answers.ask.names import Names
 from capplan.answers.ask.vocabulary import phrases
-from capplan.answers.ask.what_ifs import MOST_WORDS, Asked, Assumed, Changed, what_if_from
+from capplan.answers.ask.what_ifs import MOST_WORDS, Asked, Assumed, Changed, Explained, Shown, what_if_from
 from capplan.book.book import Book
 from capplan.book.changes import VERBS
 from capplan.book.scenario import Scenario
@@ -154,10 +154,25 @@ class Reader:
         words = _trimmed(lexer.read(said))
         if not words:
             return Reading(said, (), (Doubt(said, _NOTHING),))
+        words = _trimmed(self._without_if(words, said))
         items, doubts = self._clauses(words, said)
         items, more = agreed(items)
         items, unfit = self._fitting(items)
         return Reading(said, tuple(items), (*doubts, *more, *unfit), tuple(lexer.notes))
+
+    def _without_if(self, words: list[Word], text: str) -> list[Word]:
+        """Drop an 'if' that begins a clause; one after a report or a reason parts it from its what-if; others stay, and are asked about."""
+        kept: list[Word] = []
+        for word in words:
+            if word.kind == "IF" and kept and kept[-1].kind not in BREAKS:
+                begin = max((place + 1 for place, each in enumerate(kept) if each.kind in BREAKS), default=0)
+                left = self._clause(kept[begin:], text)
+                if isinstance(left, list) and left and all(isinstance(item, (Shown, Explained)) for item in left):
+                    kept.append(replace(word, kind="COMMA"))
+                    continue
+            if word.kind != "IF" or (kept and kept[-1].kind not in BREAKS):
+                kept.append(word)
+        return kept
 
     def _line(self, text: str) -> Any:
         """Read a line of the grammar of what-ifs, or an assumption as after -p; None where a sentence begins like one."""
@@ -270,6 +285,13 @@ class Reader:
         said = text[words[0].start : words[-1].end]
         unsure = [word.why for word in piece if word.kind == "UNSURE"]
         unknown = list(dict.fromkeys(text[word.start : word.end] for word in piece if word.kind == "UNKNOWN"))[:8]
+        either = [place for place, word in enumerate(piece) if word.kind == "OR"]
+        if either and not unknown:
+            sides = [self._clause(piece[: either[0]], text), self._clause(piece[either[0] + 1 :], text)]
+            lines = tuple(" and ".join(map(str, side)) for side in sides if isinstance(side, list))
+            return Doubt(said, "'or' leaves open which one holds; ask one at a time", lines if len(lines) == 2 else ())
+        if any(word.kind == "IF" for word in piece) and not (unknown or unsure):
+            return Doubt(said, "'if' between two what-ifs ties one to the other, which no plan can; say what holds, with 'and'")
         if unsure:
             return Doubt(said, "; ".join(unsure))
         if unknown:
@@ -307,6 +329,8 @@ def _target(item: Any) -> str:
             if "spot" in item.card.casefold()
             else "renewal"
             if item.card.startswith(("A contract lapses", "A contract renews"))
+            else "latency"
+            if item.card.casefold().startswith(("latency", "first token", "each token"))
             else item.card
         )
         return f"{topic} {item.pick}"
@@ -327,6 +351,12 @@ def agreed(items: Sequence[Any]) -> tuple[list[Any], list[Doubt]]:
     kept, doubts = [], []
     for same in by_target.values():
         first = next(iter(same.values()))
+        others = [item for item in items if isinstance(item, Changed) and isinstance(first, Changed) and _overlaps(first, item)]
+        if others:
+            doubts.append(
+                Doubt(first.words, "this is for all rows and for one of them; say which one holds", (str(first), *map(str, others)))
+            )
+            continue
         dropped = isinstance(first, Changed) and not first.change.remove and (first.change.table, first.change.key) in gone
         if len(same) == 1 and not dropped:
             kept.append(first)
@@ -334,6 +364,14 @@ def agreed(items: Sequence[Any]) -> tuple[list[Any], list[Doubt]]:
             words = " / ".join(dict.fromkeys(item.words for item in same.values()))
             doubts.append(Doubt(words, "these contradict each other; say which one holds", tuple(same)))
     return kept, doubts
+
+
+def _overlaps(one: Changed, other: Changed) -> bool:
+    """Tell whether one of two what-ifs is for all rows of a table and the other for one of them, in the same column."""
+    same = (
+        one.change.table == other.change.table and one.change.column == other.change.column and not (one.change.where or other.change.where)
+    )
+    return same and one.change.add is None and other.change.add is None and (one.change.key == "*") != (other.change.key == "*")
 
 
 def _language(text: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from importlib.resources import files
 
-#: Kinds of lines that are no tokens of the grammar: words that count, and those that tell a language.
-COUNTING = ("NUMBER_WORD", "MAGNITUDE", "UNIT", "CURRENCY", "LANGUAGE")
+#: Kinds of lines that are no tokens of the grammar: words that count, that tell a language, or that ask.
+COUNTING = ("NUMBER_WORD", "MAGNITUDE", "UNIT", "CURRENCY", "LANGUAGE", "ASKING")
 
 
 @lru_cache(maxsize=1)

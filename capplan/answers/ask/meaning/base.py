@@ -18,7 +18,7 @@ from capplan.answers.ask.lexer import Amount, Moment, Word
 from capplan.answers.ask.names import Names, Ref
 from capplan.answers.ask.what_ifs import Changed
 from capplan.book.book import Book
-from capplan.book.changes import Change
+from capplan.book.changes import Change, quoted
 from capplan.book.scenario import Scenario
 
 KINDS = {
@@ -63,6 +63,7 @@ class Wanted:
     names: tuple[tuple[Ref, ...], ...]
     kinds: tuple[str, ...]
     said: str
+    every: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,9 @@ class Base(Transformer[Token, Any]):
     def ref(self, children: Found) -> Wanted:
         kinds = tuple(kind for word in children if word.kind.startswith("W_") for kind in KINDS[word.kind])
         said = self.text[min(word.start for word in children) : max(word.end for word in children)]
-        return Wanted(tuple(word.value for word in children if word.kind == "NAME"), kinds, said)
+        every = words_of(children, "ALL")
+        kinds = (every[0].value,) if every else kinds
+        return Wanted(tuple(word.value for word in children if word.kind == "NAME"), kinds, said, bool(every))
 
     def refs(self, children: Found) -> tuple[Wanted, ...]:
         return tuple(child for child in children if isinstance(child, Wanted))
@@ -152,6 +155,27 @@ class Base(Transformer[Token, Any]):
             )
         near = self.names.nearest(wanted.said, kinds) or tuple(ref.key for kind in kinds for ref in self.names.of_kind(kind))[:8]
         raise UnclearError(f"{wanted.said!r} is no {spoken} of this book", near, rank=0)
+
+    def _rows(self, refs: Iterable[Wanted], allowed: Sequence[str]) -> list[str]:
+        """Return the rows that are meant, as a what-if names them: one for each name, or the whole table where all of a kind are."""
+        found = []
+        for wanted in refs:
+            if wanted.every and wanted.kinds[0] in allowed and self.names.of_kind(wanted.kinds[0]):
+                found.append(TABLES[wanted.kinds[0]])
+            else:
+                ref = self._one(wanted, allowed)
+                found.append(f"{TABLES[ref.kind]}.{quoted(ref.key)}")
+        return found
+
+    def _each(self, refs: Iterable[Wanted], allowed: Sequence[str]) -> list[Ref]:
+        """Return the things that are meant, all of a kind one by one."""
+        return [
+            ref
+            for wanted in refs
+            for ref in (
+                self.names.of_kind(wanted.kinds[0]) if wanted.every and wanted.kinds[0] in allowed else [self._one(wanted, allowed)]
+            )
+        ]
 
     def _fitting(self, wanted: Wanted, kinds: Sequence[str]) -> list[Ref]:
         if len(wanted.names) == 1 or (wanted.names and len(set(wanted.names)) == 1):
@@ -199,7 +223,7 @@ class Base(Transformer[Token, Any]):
         return float(children[0].value)
 
     def level(self, children: Found) -> float:
-        return float(words_of(children, "PERCENT")[0].value)
+        return float(words_of(children, "PERCENT", "FRACTION")[0].value)
 
     def signed(self, children: Found) -> float:
         return 1 + float(children[0].value)

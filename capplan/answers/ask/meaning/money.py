@@ -8,8 +8,8 @@ from capplan.answers.ask.lexer import Amount, Word
 from capplan.answers.ask.meaning.base import Base, Found, Sold, UnclearError, Wanted, as_number, changed, first, has, percent_of, words_of
 from capplan.answers.ask.names import Ref
 from capplan.answers.ask.what_ifs import Asked, Assumed
-from capplan.book.changes import quoted
-from capplan.text import counted
+from capplan.book.changes import Change, quoted
+from capplan.text import counted, listed
 
 
 class Money(Base):
@@ -25,6 +25,11 @@ class Money(Base):
     def sold_refs(self, children: Found) -> Sold:
         return Sold("refs", first(children, tuple))
 
+    sold_things = sold_refs
+
+    def sold_hours(self, children: Found) -> Sold:
+        return Sold("refs", first(children, tuple), tuple(word.kind.casefold() for word in words_of(children, "SPOT", "ON_DEMAND")))
+
     def sold_api(self, children: Found) -> Sold:
         return Sold("api", first(children, tuple) or ())
 
@@ -39,6 +44,59 @@ class Money(Base):
     def price_lifted(self, children: Found) -> Found:
         return self._priced(first(children, Sold), self._lifted(children))
 
+    def price_times(self, children: Found) -> Found:
+        factor = float(words_of(children, "TIMES", "FRACTION")[0].value)
+        refs, terms = first(children, tuple), words_of(children, "SPOT", "ON_DEMAND")
+        return self._priced(self.sold_refs(children) if refs else self.sold(terms), factor)
+
+    def price_set(self, children: Found) -> Found:
+        """Set the hourly price of offers of a kind, said for an accelerator or for a machine."""
+        sold, amount = first(children, Sold), words_of(children, "MONEY")[0].value
+        if sold.what != "refs":
+            raise UnclearError("a price in money is that of an offer, or of an accelerator; say which")
+        usd, found = self._usd(amount), list[Any]()
+        for wanted in sold.refs:
+            where = self._about(wanted, sold.terms)
+            if where is None:
+                raise UnclearError("say the quote with its price an hour", [self._one(wanted, ("offer",)).key])
+            rows = self._offers_about(where)
+            counts = sorted(set(rows["accelerator_count"]))
+            if not has(children, "PER_GPU", "PER_MACHINE") and counts != [1]:
+                raise UnclearError(
+                    f"machines here have {listed([f'{each:g}' for each in counts])} accelerators; say per GPU or per machine hour"
+                )
+            for count in counts if has(children, "PER_GPU") else [0]:
+                some = rows[rows["accelerator_count"] == count] if count else rows
+                more = {"accelerator_count": int(count)} if count and len(counts) > 1 else {}
+                stated = [name for name in ("usd_per_hour", "negotiated_usd_per_hour") if (some[name] > 0).any()]
+                price = usd * float(count or 1)
+                lines = [Change(table="offers", where=where | more, column=name, set=float(as_number(price))) for name in stated]
+                found += [changed(line.line) for line in lines]
+        return found
+
+    def _about(self, wanted: Wanted, terms: tuple[str, ...] = ()) -> dict[str, Any] | None:
+        """Return the cells that offers of a kind have: accelerator, provider, place, machine, term; None where a name is an offer's own."""
+        columns = {"accelerator": "accelerator", "provider": "provider", "geography": "geography", "region": "region", "machine": "sku"}
+        where: dict[str, Any] = {"term": terms[0]} if terms else {}
+        plural = not wanted.kinds or wanted.said.casefold().endswith(("offers", "quotes", "quotations"))
+        for names in wanted.names:
+            kinds = {ref.kind: ref.key for ref in names}
+            kind = next((each for each in columns if each in kinds), None)
+            if kind is None or not plural or set(kinds) & {"offer", "contract"}:
+                return None
+            if where.get(columns[kind], kinds[kind]) != kinds[kind]:
+                raise UnclearError(f"{wanted.said!r} names two things of one kind; say them with 'and'")
+            where[columns[kind]] = kinds[kind]
+        return where if wanted.names else None
+
+    def _offers_about(self, where: dict[str, Any]) -> Any:
+        rows = self.book.get("offers").merge(self.book.get("skus").drop(columns="source_id"), on="sku", how="left")
+        for column, value in where.items():
+            rows = rows[rows[column] == value]
+        if rows.empty:
+            raise UnclearError(f"no offer has {listed([f'{column} {value}' for column, value in where.items()])}")
+        return rows
+
     def _priced(self, sold: Sold, factor: float) -> Found:
         if sold.what == "all":
             return [Asked(card="Unsigned prices change by", number=percent_of(factor))]
@@ -49,11 +107,18 @@ class Money(Base):
             picks = [self._one(wanted, ("workload",)).key for wanted in sold.refs] or list(hosted)
             return [Asked(card="API prices change by", pick=pick, number=percent_of(factor)) for pick in picks]
         found: Found = []
-        for term in sold.terms:
+        for term in sold.terms if not sold.refs else ():
             columns = ("usd_per_hour", "negotiated_usd_per_hour")
             lines = [changed(f"offers where term={term} multiply {column} {as_number(factor)}") for column in columns]
             found += [Asked(card="Spot prices are multiplied by", number=factor)] if term == "spot" else lines
         for wanted in sold.refs:
+            if (where := self._about(wanted, sold.terms)) is not None:
+                rows = self._offers_about(where)
+                stated = [name for name in ("usd_per_hour", "negotiated_usd_per_hour", "capex_usd") if (rows[name] > 0).any()]
+                found += [
+                    changed(Change(table="offers", where=where, column=name, multiply=float(as_number(factor))).line) for name in stated
+                ]
+                continue
             ref = self._one(wanted, ("offer", "contract"))
             if ref.kind == "contract":
                 raise UnclearError(f"{ref.key} is signed, so its price stands; say its renewal price, or an offer", [])
@@ -90,7 +155,10 @@ class Money(Base):
     def quote(self, children: Found) -> Found:
         usd = self._usd(words_of(children, "MONEY")[0].value)
         refs = [self._one(wanted, ("offer",)) for wanted in first(children, tuple)]
-        return [Asked(card="This quote instead", pick=ref.key, number=usd, given=first(children, dict) or {}) for ref in refs]
+        counts = self.book.get("skus").set_index("sku")["accelerator_count"]
+        per = {ref: float(counts[self._row(ref)["sku"]]) if has(children, "PER_GPU") else 1.0 for ref in refs}
+        given = first(children, dict) or {}
+        return [Asked(card="This quote instead", pick=ref.key, number=round(usd * per[ref], 9), given=given) for ref in refs]
 
     quote_moved = quote
 
@@ -107,7 +175,7 @@ class Money(Base):
         return [Asked(card="Nothing new is signed for", number=self._quarters(first(children, Amount)))]
 
     def _contracts(self, children: Found) -> list[Ref]:
-        return [self._one(wanted, ("contract",)) for wanted in first(children, tuple)]
+        return self._each(first(children, tuple), ("contract",))
 
     def contract(self, children: Found) -> Found:
         return [Asked(card="A contract renews", pick=ref.key) for ref in self._contracts(children)]
@@ -236,6 +304,9 @@ class Money(Base):
         return [Assumed(name="quota_factor", value=round(first(children, float) * self.scenario.quota_factor, 9))]
 
     quota_moved = quota
+
+    def quota_share(self, children: Found) -> Found:
+        return self.quota([float(words_of(children, "FRACTION")[0].value)])
 
     def quota_lifted(self, children: Found) -> Found:
         return self.quota([self._lifted(children)])

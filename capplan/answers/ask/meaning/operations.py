@@ -29,6 +29,26 @@ class Operations(Base):
 
     latency_turned = latency_last = latency_by = latency_lifted
 
+    def latency_speed(self, children: Found) -> Found:
+        return self._latency(first(children, tuple), 1 / float(words_of(children, "TIMES")[0].value))
+
+    def token_time(self, children: Found) -> str:
+        return "First token within" if has(children, "FIRST_TOKEN") else "Each token within"
+
+    def latency_set(self, children: Found) -> Found:
+        card, seconds = first(children, str), self._seconds(words_of(children, "SPAN")[0].value)
+        refs = [self._one(wanted, ("workload",)) for wanted in first(children, tuple)]
+        return [Asked(card=card, pick=ref.key, number=round(1000 * seconds, 9)) for ref in refs]
+
+    @staticmethod
+    def _seconds(amount: Amount) -> float:
+        if amount.unit not in ("second", "hour"):
+            raise UnclearError(f"{amount.number:g} {amount.unit}s is no latency; say it in ms or seconds")
+        return amount.number * (3600 if amount.unit == "hour" else 1)
+
+    def latency_which(self, _: Found) -> Found:
+        raise UnclearError("which time? Say the first token within it, or the time per token")
+
     def _hosted(self, children: Found, host: str) -> Found:
         picks = [self._one(wanted, ("workload",)).key for wanted in first(children, tuple)]
         either = set(self.book.get("workloads").query("host == 'either'")["workload"])

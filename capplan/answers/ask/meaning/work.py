@@ -2,46 +2,145 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+
 from capplan.answers.ask.lexer import Amount, Word
 from capplan.answers.ask.meaning.base import TABLES, Base, Found, UnclearError, Wanted, as_number, changed, first, has, percent_of, words_of
 from capplan.answers.ask.names import Ref
-from capplan.answers.ask.what_ifs import Asked, Assumed, Shown
-from capplan.answers.cards import EVERYTHING
-from capplan.book.changes import quoted
+from capplan.answers.ask.what_ifs import Asked, Assumed, Changed, Shown
+from capplan.answers.cards import EVERYTHING, work_multiplied
+from capplan.book.changes import Change, quoted
+from capplan.text import listed
+
+
+@dataclass(frozen=True)
+class Period:
+    """A quarter, a month or a day: from then on, or only within it."""
+
+    word: Word
+    onwards: bool
 
 
 class Work(Base):
     """Rules about work."""
 
     def work(self, children: Found) -> tuple[Wanted, ...]:
-        return next((child for child in children if isinstance(child, tuple)), ())
+        """Return whose work is spoken of, and where."""
+        return tuple(wanted for child in children if isinstance(child, tuple) for wanted in child)
+
+    def period(self, children: Found) -> Period:
+        return Period(children[-1] if not has(children, "ONWARDS") else children[-2], has(children, "FROM", "ONWARDS"))
 
     def _demand(self, children: Found, factor: float) -> Found:
-        refs = next((child for child in children if isinstance(child, tuple)), ())
-        picks = [EVERYTHING] if not refs else []
-        for wanted in refs:
-            one = self._one(wanted, ("workload", "team"))
-            picks.append(f"team {one.key}" if one.kind == "team" else one.key)
+        placed, picks = list[str](), list[str]()
+        for wanted in (each for child in children if isinstance(child, tuple) for each in child):
+            places, others = self._places(wanted)
+            placed += places
+            if others is not None:
+                one = self._one(others, ("workload", "team"))
+                picks.append(f"team {one.key}" if one.kind == "team" else one.key)
+        picks, when = picks or [EVERYTHING], first(children, Period)
+        if placed and when:
+            raise UnclearError("a change of demand is for a place or for a time, not for both; say one of them")
+        if placed:
+            return self._placed(placed, picks, factor)
+        if when:
+            return self._in_time(when, picks, factor)
         return [Asked(card="Demand changes by", pick=pick, number=percent_of(factor)) for pick in picks]
+
+    def _places(self, wanted: Wanted) -> tuple[list[str], Wanted | None]:
+        """Split what is named into regions that demand is measured in, and the rest."""
+        known = set(self.book.get("usage")["region"].unique())
+        here = [next((ref.key for ref in refs if ref.kind in ("geography", "region") and ref.key in known), "") for refs in wanted.names]
+        rest = tuple(refs for refs, key in zip(wanted.names, here, strict=True) if not key)
+        return [key for key in here if key], (replace(wanted, names=rest) if rest or wanted.kinds or not any(here) else None)
+
+    def _workloads(self, picks: list[str]) -> list[str]:
+        """Return the workloads of picks whose use is measured; none where a pick is all work."""
+        rows, used = self.book.get("workloads"), set(self.book.get("usage")["workload"].unique())
+        found: list[str] = []
+        for pick in picks:
+            team = pick.removeprefix("team ")
+            named = list(rows["workload"] if pick == EVERYTHING else rows.loc[rows["team"] == team, "workload"] if team != pick else [pick])
+            kept = [name for name in named if name in used]
+            if not kept:
+                raise UnclearError(f"{pick} has no measured use, which a change for a place or a time needs", sorted(used))
+            found += kept
+        return found
+
+    def _placed(self, places: list[str], picks: list[str], factor: float) -> Found:
+        """Multiply the work of places: measured, stated, and that of training runs there."""
+        found: Found = []
+        for place in places:
+            for name in [""] if picks == [EVERYTHING] else self._workloads(picks):
+                where = {"region": place} | ({"workload": name} if name else {})
+                found += [Changed(line=change.line) for change in work_multiplied(self.book, where, factor)]
+        if not found:
+            raise UnclearError(f"no work of {listed(picks)} is measured in {listed(places)}")
+        return found
+
+    def _in_time(self, when: Period, picks: list[str], factor: float) -> Found:
+        """Multiply demand from a day on, or within a quarter or month, by an event that is certain."""
+        value, fillers = when.word.value, self.text[: when.word.start].casefold().split()[-1:]
+        if not when.onwards and fillers not in (["in"], ["during"], ["within"], ["for"]):
+            raise UnclearError(f"from {self._said_time(when.word)} on, or in {self._said_time(when.word)} alone?")
+        if when.word.kind == "QUARTER":
+            begin = pd.Period(value, freq="Q")
+            first_day, last_day = begin.start_time, begin.end_time
+        else:
+            first_day = pd.Timestamp(self._day(when.word))
+            last_day = first_day + pd.offsets.MonthEnd(0)
+            if not when.onwards and value.part != "month":
+                raise UnclearError("a change of demand in time is for a quarter, a month, or from a day on")
+        if last_day.date() < self.scenario.as_of:
+            raise UnclearError(f"{first_day:%Y-%m-%d} lies before {self.scenario.as_of}, the day this book is planned on")
+        known = set(self.book.get("events")["event_id"]) if "events" in self.book.tables else set()
+        found: Found = []
+        for name in self._workloads(picks):
+            label = f"{name}-{value}" if when.word.kind == "QUARTER" else f"{name}-{first_day:%Y-%m-%d}"
+            cells: dict[str, Any] = {
+                "event_id": label,
+                "workload": name,
+                "date": f"{first_day:%Y-%m-%d}",
+                "kind": "other",
+                "factor": float(as_number(factor)),
+            }
+            cells |= {} if when.onwards else {"end": f"{last_day:%Y-%m-%d}"}
+            if label in known:
+                raise UnclearError(f"this book has an event {label} already; change that one")
+            found.append(Changed(line=Change(table="events", add=cells).line))
+        return found
+
+    def _said_time(self, word: Word) -> str:
+        return self.text[word.start : word.end]
 
     def demand_moves(self, children: Found) -> Found:
         return self._demand(children, first(children, float))
 
-    demand_moved = demand_moves
+    demand_moved = demand_then = demand_moves
 
     def demand_lifted(self, children: Found) -> Found:
         return self._demand(children, self._lifted(children))
+
+    demand_then_lifted = demand_lifted
 
     def growth(self, children: Found) -> Found:
         return [Assumed(name="growth_share_per_year", value=round(first(children, float) - 1, 9))]
 
     def _shift(self, children: Found, amount: Amount) -> Found:
+        number, unit = self._moved(children, amount)
+        return [changed(f"{rows} shift {number:+d} {unit}") for rows in self._rows(first(children, tuple), ("run", "event"))]
+
+    def _moved(self, children: Found, amount: Amount) -> tuple[int, str]:
+        """Return a span with its sign: above zero where it is later."""
         number, unit = self._whole(amount)
-        if number < 0:
+        signs = {int(word.value) for word in words_of(children, "MOVE")} | ({1} if has(children, "BACK") else set())
+        if number < 0 or len(signs) > 1:
             raise UnclearError("later or earlier, and by how much? Give a span above zero")
-        sign = next((int(word.value) for word in words_of(children, "MOVE")), 1)
-        found = [self._one(wanted, ("run", "event")) for wanted in first(children, tuple)]
-        return [changed(f"shift {TABLES[ref.kind]}.{quoted(ref.key)} {sign * number:+d} {unit}") for ref in found]
+        return next(iter(signs), 1) * number, unit
 
     def slip(self, children: Found) -> Found:
         return self._shift(children, first(children, Amount))
@@ -126,6 +225,10 @@ class Work(Base):
             raise UnclearError(f"{wanted.said!r} may be one of {len(found)}", [str(ref) for ref in found])
         return self._one(wanted, ("run", "task", "pipeline"))
 
+    def finish_shift(self, children: Found) -> Found:
+        number, unit = self._moved(children, first(children, Amount))
+        return [changed(f"{row} shift deadline {number:+d} {unit}") for row in self._rows(first(children, tuple), ("run",))]
+
     def finish_all(self, children: Found) -> Found:
         self._need_tasks()
         return [Assumed(name="deadline", value=self._instant(words_of(children, "DATE")[0])), Shown(report="placement")]
@@ -139,6 +242,8 @@ class Work(Base):
     removed = remove
 
     def _gone(self, wanted: Wanted) -> Found:
+        if wanted.every:
+            return [changed(f"remove {quoted(row)}") for row in self._rows([wanted], ("run", "event", "contract"))]
         ref = self._one(wanted, ("run", "event", "offer", "contract", "api", "task", "workload", "limit", "provider", "geography"))
         if ref.kind in ("provider", "geography"):
             name = "providers" if ref.kind == "provider" else "geographies"
@@ -154,20 +259,18 @@ class Work(Base):
     def size(self, children: Found) -> Found:
         factor = first(children, float)
         column = "tokens" if has(children, "TOKENS") else "parameters"
-        runs = [self._one(wanted, ("run",)) for wanted in first(children, tuple)]
-        return [changed(f"training_runs.{quoted(ref.key)} multiply {column} {as_number(factor)}") for ref in runs]
+        rows = self._rows(first(children, tuple), ("run",))
+        return [changed(f"{row} multiply {column} {as_number(factor)}") for row in rows]
 
     size_last = size
 
     def size_set(self, children: Found) -> Found:
         column = "tokens" if has(children, "TOKENS") else "parameters"
         value = as_number(words_of(children, "NUMBER")[0].value)
-        runs = [self._one(wanted, ("run",)) for wanted in first(children, tuple)]
-        return [changed(f"training_runs.{quoted(ref.key)} set {column} {value}") for ref in runs]
+        return [changed(f"{row} set {column} {value}") for row in self._rows(first(children, tuple), ("run",))]
 
     def chance(self, children: Found) -> Found:
         share = next((word.value for word in words_of(children, "PERCENT")), 1.0)
-        refs = [self._one(wanted, ("run", "event")) for wanted in first(children, tuple)]
-        return [changed(f"{TABLES[ref.kind]}.{quoted(ref.key)} set probability {as_number(share)}") for ref in refs]
+        return [changed(f"{row} set probability {as_number(share)}") for row in self._rows(first(children, tuple), ("run", "event"))]
 
     certain = chance_first = chance_last = chance
