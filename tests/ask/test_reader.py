@@ -80,6 +80,7 @@ def test_every_word_of_a_sentence_is_in_a_what_if_or_asked_back_or_says_nothing(
         ("all runs slip a quarter and base-8b slips two quarters", "all rows and for one"),
         ("spot doubles if demand falls 10%", "'if'"),
         ("spot doubles or demand rises 30%", "ask one at a time: [Spot prices are multiplied by] 2, [Demand changes by] all work 30"),
+        ("AWS raises spot and on demand prices by 10%", "each price by itself"),
         ("chat gets 10% cheaper", "no offer or contract"),
         ("everything must be done by next Friday", "2026-12-04 or 2026-12-11"),
         ("demand rises 1000%", "give -90 to 900"),
@@ -174,3 +175,32 @@ def test_names_of_a_book_are_data(make_book):
     ]
     assert "say which" in str(reader.read("spot doubles").doubts[0])
     assert [str(item) for item in reader.read("workload spot doubles").what_ifs] == ["[Demand changes by] spot 100"]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("demand in us rises 10%", ["usage where region=us multiply quantity 1.1"]),
+        ("chat in the EU halves", ["usage where region=eu and workload=chat multiply quantity 0.5"]),
+        ("AWS raises H100 prices by 10%", ["offers where provider=aws and accelerator=H100 multiply usd_per_hour 1.1"]),
+        (
+            "on demand H100 at $3 per GPU hour",
+            ["offers where term=on_demand and accelerator=H100 and accelerator_count=8 set usd_per_hour 24.0"],
+        ),
+        ("base-8b must be ready by the end of Q2 2027", ["training_runs.base-8b set deadline 2027-06-30"]),
+        ("base-8b must be ready by 18-Jun-2027", ["training_runs.base-8b set deadline 2027-06-18"]),
+        ("what do we buy if spot doubles", ["report plan", "[Spot prices are multiplied by] 2"]),
+    ],
+)
+def test_a_clause_has_these_what_ifs_among_its_own(reader, text, lines):
+    found = reader.read(text)
+    assert found.doubts == ()
+    assert set(lines) <= {str(item) for item in found.what_ifs}
+
+
+@pytest.mark.parametrize(
+    "asked", ["what does the plan look like if {}", "{}, what does that do to our bill?", "{}. How bad is that?", "are we ok when {}"]
+)
+def test_the_question_around_a_what_if_says_nothing(reader, asked):
+    assert [str(item) for item in reader.read(asked.format("spot doubles")).what_ifs] == ["[Spot prices are multiplied by] 2"]
+    assert reader.read(asked.format("spot doubles")).doubts == ()

@@ -54,6 +54,7 @@ _UNSURE = (
     (re.compile(r"\d{1,2}[/.]\d{1,2}[/.]\d{2,4}(?!\d)"), "day and month can be taken for each other; write the day like 2027-02-05"),
     (re.compile(rf"next\s+(?:{_DAYS}|week|month|quarter|year)\b", re.I), "this day or the one after; write the day like 2027-02-05"),
 )
+_HALF = re.compile(rf"half\s+an?\s+({'|'.join(name for name in counting('UNIT') if len(name) > 3)})(?![A-Za-z0-9])", re.I)
 _IF = re.compile(r"\b(?:if|when|should|supposing|assuming|given that|with|in case|were)\b", re.I)
 _NUMBER = re.compile(r"([+-])?\s*([$€£¥]|usd\b|eur\b|gbp\b|chf\b)?\s*(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?![\d-]*q[1-4])", re.I)
 _MAGNITUDE = re.compile(rf"\s*({'|'.join(sorted(counting('MAGNITUDE'), key=len, reverse=True))})\b", re.I)
@@ -212,7 +213,8 @@ class Lexer:
             refs = self.names.exact(parts) or self._plural(parts)
             said = self._text[start:end]
             short = len(said) < 3 and not said.isupper() and not any(ref.key == said and ref.kind == "task" for ref in refs)
-            if not refs or (short and (self._phrase(at) or not any(ref.kind == "geography" for ref in refs))):
+            placed = self._text[:start].casefold().split()[-1:] == ["in"]
+            if not refs or (short and ((self._phrase(at) and not placed) or not any(ref.kind == "geography" for ref in refs))):
                 continue
             if said.isdigit():
                 continue
@@ -299,6 +301,10 @@ class Lexer:
     def _number(self, at: int) -> Word | None:
         """Read a number with what it counts."""
         atom, start, end = self._atoms[at]
+        half = _HALF.match(self._text, start)
+        if half:
+            unit, _, size = counting("UNIT")[half[1].casefold()].partition(" ")
+            return Word("SPAN", start, half.end(), Amount(6, "month") if unit == "year" else Amount(float(size) / 2, unit))
         found = _NUMBER.match(self._text, start)
         sign, sold, number = "", "", 0.0
         if found:

@@ -44,6 +44,32 @@ class Money(Base):
     def price_lifted(self, children: Found) -> Found:
         return self._priced(first(children, Sold), self._lifted(children))
 
+    def price_lifted_by(self, children: Found) -> Found:
+        return self._priced(self._sold_by(children), self._lifted(children))
+
+    def price_moved_by(self, children: Found) -> Found:
+        return self._priced(self.sold_refs(children), first(children, float))
+
+    def _sold_by(self, children: Found) -> Sold:
+        """Return what is sold, by whom: each maker with each thing, or everything of the makers."""
+        makers, sold = first(children, tuple), first(children, Sold)
+        if sold.what == "all":
+            return Sold("refs", makers)
+        if sold.what == "terms":
+            return Sold("refs", makers, sold.terms[:1]) if len(sold.terms) == 1 else self._unsold()
+        if sold.what != "refs":
+            return self._unsold()
+        pairs = [
+            Wanted((*maker.names, *each.names), (*maker.kinds, *each.kinds), f"{maker.said} {each.said}")
+            for maker in makers
+            for each in sold.refs
+        ]
+        return Sold("refs", tuple(pairs), sold.terms)
+
+    @staticmethod
+    def _unsold() -> Sold:
+        raise UnclearError("say each price by itself, without the one who changes it")
+
     def price_times(self, children: Found) -> Found:
         factor = float(words_of(children, "TIMES", "FRACTION")[0].value)
         refs, terms = first(children, tuple), words_of(children, "SPOT", "ON_DEMAND")
@@ -174,6 +200,11 @@ class Money(Base):
     def wait(self, children: Found) -> Found:
         return [Asked(card="Nothing new is signed for", number=self._quarters(first(children, Amount)))]
 
+    def wait_moved(self, children: Found) -> Found:
+        if {int(word.value) for word in words_of(children, "MOVE")} != {1}:
+            raise UnclearError("nothing is signed earlier than today; say for how long nothing new is signed")
+        return self.wait(children)
+
     def _contracts(self, children: Found) -> list[Ref]:
         return self._each(first(children, tuple), ("contract",))
 
@@ -284,6 +315,9 @@ class Money(Base):
         return self._leads("offers", first(children, float))
 
     lead_moved = lead_moves
+
+    def lead_times(self, children: Found) -> Found:
+        return self._leads("offers", float(words_of(children, "TIMES", "FRACTION")[0].value))
 
     def lead_of_moves(self, children: Found) -> Found:
         refs = [self._one(wanted, ("offer",)) for wanted in first(children, tuple)]

@@ -30,7 +30,7 @@ class Operations(Base):
     latency_turned = latency_last = latency_by = latency_lifted
 
     def latency_speed(self, children: Found) -> Found:
-        return self._latency(first(children, tuple), 1 / float(words_of(children, "TIMES")[0].value))
+        return self._latency(first(children, tuple), 1 / float(words_of(children, "TIMES", "FRACTION")[0].value))
 
     def token_time(self, children: Found) -> str:
         return "First token within" if has(children, "FIRST_TOKEN") else "Each token within"
@@ -39,6 +39,11 @@ class Operations(Base):
         card, seconds = first(children, str), self._seconds(words_of(children, "SPAN")[0].value)
         refs = [self._one(wanted, ("workload",)) for wanted in first(children, tuple)]
         return [Asked(card=card, pick=ref.key, number=round(1000 * seconds, 9)) for ref in refs]
+
+    def duration_times(self, children: Found) -> Found:
+        factor = as_number(float(words_of(children, "TIMES", "FRACTION")[0].value))
+        refs = [self._one(wanted, ("task",)) for wanted in first(children, tuple)]
+        return [changed(f"tasks.{quoted(ref.key)} multiply duration_hours {factor}") for ref in refs] + [Shown(report="placement")]
 
     @staticmethod
     def _seconds(amount: Amount) -> float:
@@ -70,11 +75,14 @@ class Operations(Base):
     def _apis(self, children: Found) -> list[Ref]:
         return [self._one(wanted, ("api",)) for wanted in first(children, tuple)]
 
-    def rate_moves(self, children: Found) -> Found:
-        factor = as_number(first(children, float))
-        return [changed(f"api_contracts.{quoted(ref.key)} multiply requests_per_minute {factor}") for ref in self._apis(children)]
+    def rate_moves(self, children: Found, factor: float = 0.0) -> Found:
+        times = as_number(factor or first(children, float))
+        return [changed(f"api_contracts.{quoted(ref.key)} multiply requests_per_minute {times}") for ref in self._apis(children)]
 
     rate_moved = rate_moves
+
+    def rate_lifted(self, children: Found) -> Found:
+        return self.rate_moves(children, self._lifted(children))
 
     def rate_set(self, children: Found) -> Found:
         value = as_number(words_of(children, "NUMBER")[0].value)
@@ -103,7 +111,7 @@ class Operations(Base):
     network_moved = network_moves
 
     def network_times(self, children: Found) -> Found:
-        return self._network(float(words_of(children, "TIMES")[0].value))
+        return self._network(float(words_of(children, "TIMES", "FRACTION")[0].value))
 
     def network_by(self, children: Found) -> Found:
         return self._network(1 + first(children, float) * (1 if has(children, "TIGHTER") else -1))

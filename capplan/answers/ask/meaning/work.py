@@ -203,7 +203,9 @@ class Work(Base):
         due = words_of(children, "DATE")[0]
         for wanted in first(children, tuple):
             ref = self._due(wanted)
-            if ref.kind == "run":
+            if ref.kind == "api":
+                lines.append(changed(f"api_contracts.{quoted(ref.key)} set withdrawn_on {self._day(due, last=True):%Y-%m-%d}"))
+            elif ref.kind == "run":
                 lines.append(changed(f"training_runs.{quoted(ref.key)} set deadline {self._day(due, last=True):%Y-%m-%d}"))
             else:
                 rows = f"tasks.{quoted(ref.key)}" if ref.kind == "task" else f"tasks where {ref.kind}={quoted(ref.key)}"
@@ -214,7 +216,7 @@ class Work(Base):
 
     def _due(self, wanted: Wanted) -> Ref:
         """Return what is due: a run, a task, a pipeline or a stage; a workload stands for its only run."""
-        allowed = [kind for kind in ("run", "task", "pipeline", "stage", "workload") if not wanted.kinds or kind in wanted.kinds]
+        allowed = [kind for kind in ("run", "task", "pipeline", "stage", "workload", "api") if not wanted.kinds or kind in wanted.kinds]
         found = self._fitting(wanted, allowed)
         runs = self.book.get("training_runs")
         own = [Ref("run", key) for ref in found if ref.kind == "workload" for key in runs.loc[runs["workload"] == ref.key, "run_id"]]
