@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from rapidfuzz import process
 from rapidfuzz.distance import DamerauLevenshtein
 
+from capplan.answers.ask.vocabulary import counting
 from capplan.book.book import Book
 
 #: Kinds of names with the table and column that hold them.
@@ -67,6 +68,10 @@ class Names:
                 ref = Ref(kind, key)
                 if ref not in found and parts_of(key):
                     found.append(ref)
+        for phrase, place in counting("GEOGRAPHY").items():
+            here = [ref for ref in self.known.get((place,), []) if ref.kind == "geography"]
+            if here:
+                self.known.setdefault(parts_of(phrase), here)
         self.longest = max((len(parts) for parts in self.known), default=1)
 
     def exact(self, parts: tuple[str, ...]) -> list[Ref]:

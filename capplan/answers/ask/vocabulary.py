@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from importlib.resources import files
 
-#: Kinds of lines that are no tokens of the grammar: words that count, that tell a language, or that ask.
-COUNTING = ("NUMBER_WORD", "MAGNITUDE", "UNIT", "CURRENCY", "LANGUAGE", "ASKING")
+#: Kinds of lines that are no tokens of the grammar: words that count, that tell a language, that ask, or that name a place.
+COUNTING = ("NUMBER_WORD", "MAGNITUDE", "UNIT", "CURRENCY", "LANGUAGE", "ASKING", "GEOGRAPHY")
 
 
 @lru_cache(maxsize=1)

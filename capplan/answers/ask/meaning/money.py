@@ -316,6 +316,9 @@ class Money(Base):
 
     lead_moved = lead_moves
 
+    def lead_lifted(self, children: Found) -> Found:
+        return self._leads("offers", self._lifted(children))
+
     def lead_times(self, children: Found) -> Found:
         return self._leads("offers", float(words_of(children, "TIMES", "FRACTION")[0].value))
 

@@ -40,9 +40,24 @@ class Operations(Base):
         refs = [self._one(wanted, ("workload",)) for wanted in first(children, tuple)]
         return [Asked(card=card, pick=ref.key, number=round(1000 * seconds, 9)) for ref in refs]
 
+    def takes_longer(self, children: Found) -> Found:
+        """Stretch a task, or loosen the latency targets of a service."""
+        refs = [self._one(wanted, ("task", "workload")) for wanted in first(children, tuple)]
+        tasks = [ref for ref in refs if ref.kind == "task"]
+        found: Found = self._stretched(tasks, self._lifted(children)) if tasks else []
+        return found + [
+            Asked(card="Latency targets change by", pick=ref.key, number=percent_of(self._lifted(children)))
+            for ref in refs
+            if ref not in tasks
+        ]
+
     def duration_times(self, children: Found) -> Found:
-        factor = as_number(float(words_of(children, "TIMES", "FRACTION")[0].value))
         refs = [self._one(wanted, ("task",)) for wanted in first(children, tuple)]
+        return self._stretched(refs, float(words_of(children, "TIMES", "FRACTION")[0].value))
+
+    @staticmethod
+    def _stretched(refs: list[Ref], times: float) -> Found:
+        factor = as_number(times)
         return [changed(f"tasks.{quoted(ref.key)} multiply duration_hours {factor}") for ref in refs] + [Shown(report="placement")]
 
     @staticmethod
