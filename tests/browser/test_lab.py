@@ -203,7 +203,7 @@ def test_a_notebook_runs_without_network(lab: Any, page: Any, shot: Any, name: s
 def test_a_first_answer_gives_way_to_the_full_one(lab: Any, page: Any, shot: Any) -> None:
     run_and_look(lab, page, shot, "12_procurement.ipynb")
     move(page, "Risk weight", "ArrowRight", 4)
-    page.wait_for_function("() => document.querySelector('.capplan-headline').innerText.includes('First answer')", timeout=60_000)
+    page.wait_for_function("() => document.querySelector('.capplan-headline').innerText.includes('First answer')", timeout=120_000)
     assert "proven within" in text_of(page, "capplan-headline")
     assert marks_in(page, ".jp-NotebookPanel .capplan-picture") >= 2
     shot(page, "12_first_answer", part=".capplan-explorer")

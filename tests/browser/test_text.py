@@ -93,8 +93,8 @@ MATHEMATICS = re.compile(r"\$\$.+?\$\$|\$[^$]+\$", re.DOTALL)
 
 
 def plainly(text: str) -> str:
-    """Return text without the marks of Markdown, which are not shown, and with single spaces."""
-    return " ".join(re.sub(r"[*`#¶]", "", text).split())
+    """Return text without the marks of Markdown, those of lists among them, which are not shown, and with single spaces."""
+    return " ".join(re.sub(r"[*`#¶]|^ *(?:-|\d+\.) ", "", text, flags=re.MULTILINE).split())
 
 
 def cells_read(page: Any) -> list[str]:

@@ -69,10 +69,14 @@ def planned(book, out, factor, temporary):
     )
 
 
+#: Tables that say what changed since the report before.
+BEFORE = ("plan_bridge.csv", "driver_bridge.csv")
+
+
 def held(report):
     """Names of all files of a report, and the bytes of those of its tables that say nothing of the report before."""
     files = [path for path in sorted(report.rglob("*")) if path.is_file() and path.name != "changed.html"]
-    plain = {path for path in files if path.suffix == ".csv" and path.name != "plan_bridge.csv"}
+    plain = {path for path in files if path.suffix == ".csv" and path.name not in BEFORE}
     return [(str(path.relative_to(report)), path.read_bytes() if path in plain else b"") for path in files]
 
 

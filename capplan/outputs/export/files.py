@@ -50,7 +50,7 @@ def table_text(frame: pd.DataFrame) -> str:
     Examples
     --------
     >>> table_text(pd.DataFrame({"day": pd.to_datetime(["2027-01-31"]), "at": pd.to_datetime(["2027-01-31T08:30"])}))
-    'day,at\\n2027-01-31,2027-01-31T08:30:00\\n'
+    'day,at\n2027-01-31,2027-01-31T08:30:00\n'
     """
     safe = inert_frame(frame)
     for place, kind in enumerate(safe.dtypes):

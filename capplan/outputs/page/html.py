@@ -50,7 +50,7 @@ div.card b { display: block; font-size: 20px; } div.card span { color: #57606a; 
 _TABLE = """{% macro block(table, key) %}
 {% if table.folded %}<details><summary>{{ table.caption }}</summary>
 {%- elif table.caption %}<p class="quiet">{{ table.caption }}</p>{% endif %}
-<div class="wide"><table><thead><tr>
+<div class="wide" tabindex="0" role="region" aria-label="{{ table.caption or 'Table' }}"><table><thead><tr>
 {%- for name in table.headings %}<th{% if name in table.numbers %} class="number"{% endif %}>{{ name }}</th>{% endfor %}</tr></thead>
 <tbody>{% for row in table.rows %}{% set place = loop.index0 %}<tr{% if table.anchors %} id="{{ table.anchors[place] }}"{% endif %}>
 {%- for name, cell in row %}{% set id = key ~ "_" ~ place ~ "_" ~ loop.index0 %}<td{% if key %} id="{{ id }}"{% endif %}
