@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="s
 #: More are tried at night.
 KILLS = int(os.environ.get("CAPPLAN_KILLS", "8"))
 #: Of whole plans, which take seconds each; at night with their notebooks.
-PLAN_KILLS, DEPTH = (KILLS, ()) if "CAPPLAN_KILLS" in os.environ else (2, ("--quick",))
+PLAN_KILLS, DEPTH = (KILLS, ()) if "CAPPLAN_KILLS" in os.environ else (1, ("--quick",))
 FILES = "abc"
 WRITER = """
 import sys
@@ -92,7 +92,7 @@ def test_a_plan_that_is_killed_leaves_the_old_report_or_the_new_one(make_book, t
     for kill in range(PLAN_KILLS):
         with planned(book, out, 1.5, temporary) as process:
             # most of a plan's time no file is touched: every other kill falls where the report is written
-            time.sleep(random.Random(kill).uniform(0.6 * seconds if kill % 2 else 0.0, seconds))
+            time.sleep(random.Random(kill).uniform(0.0 if kill % 2 else 0.6 * seconds, seconds))
             process.kill()
         assert held(target) in (old, new), kill
     time.sleep(scratch.YOUNG_SECONDS)
