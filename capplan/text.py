@@ -191,6 +191,10 @@ def sign_of(currency: str) -> str:
     return f"{symbol} " if symbol == currency else symbol
 
 
+#: Less than this is what rounding leaves of nothing.
+ROUNDING = 1e-6
+
+
 def money(value: float, currency: str = "USD", *, signed: bool = False) -> str:
     """Write an amount: from a thousand on with one decimal and k, M, B or T; below, whole, or with cents where it is small.
 
@@ -198,10 +202,11 @@ def money(value: float, currency: str = "USD", *, signed: bool = False) -> str:
     --------
     >>> money(1234567), money(999_960), money(-45600), money(701, "EUR"), money(float("nan"))
     ('$1.2M', '$1.0M', '-$45.6k', '€701', 'n/a')
-    >>> money(2.5), money(18), money(0.0004), money(-0.0), money(3000, signed=True)
+    >>> money(2.5), money(18), money(0.0004), money(-3.7e-9), money(3000, signed=True)
     ('$2.50', '$18', '$0.0004', '$0', '+$3.0k')
     """
-    return _with_sign(value, sign_of(currency), "" if not math.isfinite(value) else _size(abs(value), currency), signed)
+    amount = 0.0 if abs(value) < ROUNDING else value
+    return _with_sign(amount, sign_of(currency), "" if not math.isfinite(value) else _size(abs(amount), currency), signed)
 
 
 def price(value: float, currency: str = "USD", *, signed: bool = False) -> str:
