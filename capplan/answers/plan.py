@@ -174,10 +174,13 @@ def problem_of(book: Book, scenario: Scenario) -> Problem:
         "other_costs": beside.billed,
         "limits": held_limits(book.get("limits"), book.get("fx"), beside, quarters),
     }
-    if not (_stated and _stated[0][0] is book):
-        tables = {name: book.get(name) for name in (*BOOK_TABLES, "usage", "workloads")}
-        _stated[:] = [(book, Problem(**(tables | moves)))]
-    return _stated[0][1].replaced(**moves)
+    # Another thread may put another book's problem there meanwhile, so it is looked at once.
+    known = next((problem for which, problem in _stated if which is book), None)
+    if known is not None:
+        return known.replaced(**moves)
+    found = Problem(**{name: book.get(name) for name in (*BOOK_TABLES, "usage", "workloads")} | moves)
+    _stated[:] = [(book, found)]
+    return found
 
 
 def beside_compute(book: Book, scenario: Scenario) -> Beside:

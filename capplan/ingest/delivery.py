@@ -175,9 +175,9 @@ def _apart(mine: Times, theirs: Times, names: tuple[str, str], provider: str) ->
     if (begin > first and end > last) or (begin < first and end < last):
         days = [f"{one:%Y-%m-%d} to {other:%Y-%m-%d}" for one, other in (mine, theirs)]
         raise CapplanError(
-            f"{names[0]} bills {provider} for {days[0]}, and {names[1]} in the book for {days[1]}: neither holds the other's days. Read"
-            " both in one command, so that equal charges count once, or export whole months; restated=replace lets the new bill stand for"
-            " the month, restated=add lets all charges count"
+            f"{names[0]} bills {provider} for {days[0]}, and {names[1]} in the book for {days[1]}: neither holds the other's days. Take the"
+            f" older one back (--undo {names[1]}) and read both in one command, so that equal charges count once, or export whole months;"
+            " restated=replace lets the new bill stand for the month, restated=add lets all charges count"
         )
     return False
 

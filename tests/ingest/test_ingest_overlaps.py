@@ -104,5 +104,9 @@ def test_bills_that_come_one_after_the_other(tmp_path, book):
     ):
         ingest("focus", days(tmp_path, "rolling.csv", 5, 11), book)
     assert billed(book) == pytest.approx(280)
+    for week in ("2nd week.csv", "1st week.csv"):
+        undo(book, week)
+    ingest("focus", [tmp_path / name for name in ("1st week.csv", "2nd week.csv", "rolling.csv")], book)
+    assert billed(book) == pytest.approx(280)
     ingest("focus", days(tmp_path, "month.csv", 1, 31), book)
     assert billed(book) == pytest.approx(620)

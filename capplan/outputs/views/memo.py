@@ -116,13 +116,13 @@ def around(plan: Plan, last: LastPlan) -> list[str]:
             f" {money(float(low), currency)}."
         )
     moved = plan_bridge(plan, last.spend)
-    if len(moved):
+    if last.moved_by is not None:
+        found.append(told(last.moved_by, currency))
+    elif len(moved):
         before, now = float(moved["amount"].iloc[0]), float(moved["amount"].iloc[-1])
         found.append(
             f"The last plan said {money(before, currency)}; this one {money(now, currency)} ({money(now - before, currency, signed=True)})."
         )
-    if last.moved_by is not None:
-        found.append(told(last.moved_by, currency))
     return found
 
 
