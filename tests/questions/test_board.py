@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 
 import pandas as pd
 import pytest
@@ -340,3 +341,29 @@ def test_today_s_purchases_cost_under_today_what_the_plan_says(book):
 def test_what_cannot_be_is_one_message(book):
     with pytest.raises(CapplanError):
         full_column("nothing to serve with", book, book.scenario.replaced(changes=("remove speeds",)))
+
+
+def test_what_is_asked_about_two_books_at_once_is_stated_from_each_ones_own_tables(make_book, monkeypatch):
+    """Threads of one server plan different books; what of a book was checked already never stands for another one's."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from capplan.answers import plan
+
+    class Slow(list):
+        """Lets the other threads go on as soon as something was put into it."""
+
+        def __setitem__(self, place, value):
+            super().__setitem__(place, value)
+            time.sleep(0.05)
+
+    monkeypatch.setattr(plan, "_stated", Slow())
+    offers = TABLES["offers"].splitlines()
+    books = [load_book(make_book("whole", **TABLES)), load_book(make_book("less", **TABLES | {"offers": "\n".join(offers[:-1]) + "\n"}))]
+
+    def stated(turn: int) -> bool:
+        book = books[turn % 2]
+        asked = problem_of(book, book.scenario.replaced(risk_weight=turn / 100))
+        return asked.assumptions.risk_weight == turn / 100 and list(asked.offers["offer_id"]) == list(book.get("offers")["offer_id"])
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(stated, range(40)))
