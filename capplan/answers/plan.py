@@ -228,12 +228,12 @@ def _leave(book: Book, found: Decided) -> None:
 
 
 def first_answer_of(book: Book, scenario: Scenario) -> FirstAnswer | None:
-    """Decide from what the last decision left, and stop early; None where the full answer is known, or nothing is left to start from."""
+    """Decide from what the last decision left, where this process made one, and stop early; None where the full answer is known."""
     full = key_of(f"purchases-{work_digest(scenario)}", book, PURCHASE_TABLES, scenario.section(ProcurementAssumptions))
-    if is_remembered(full) or book.origin not in _left:
+    if is_remembered(full):
         return None
     quick = scenario.replaced(gap_share=max(scenario.gap_share, FIRST_GAP))
-    found = decide(problem_of(book, quick), warm=_left[book.origin], proof=QUICK)
+    found = decide(problem_of(book, quick), warm=_left.get(book.origin), proof=QUICK)
     _leave(book, found)
     return first_answer(found)
 

@@ -94,9 +94,8 @@ def move(page: Any, label: str, key: str, times: int = 1) -> None:
     """Move the slider of this label by keyboard."""
     handle = page.locator(".capplan-explorer .widget-hslider", has_text=label).locator(".noUi-handle").first
     handle.scroll_into_view_if_needed()
-    handle.focus()
     for _ in range(times):
-        page.keyboard.press(key)
+        handle.press(key)
 
 
 def settled(page: Any, seconds: int = 120) -> None:

@@ -93,8 +93,13 @@ MATHEMATICS = re.compile(r"\$\$.+?\$\$|\$[^$]+\$", re.DOTALL)
 
 
 def plainly(text: str) -> str:
-    """Return text without the marks of Markdown, those of lists among them, which are not shown, and with single spaces."""
-    return " ".join(re.sub(r"[*`#¶]|^ *(?:-|\d+\.) ", "", text, flags=re.MULTILINE).split())
+    """Return text without the marks of Markdown, and with single spaces."""
+    return " ".join(re.sub(r"[*`#¶]", "", text).split())
+
+
+def without_lists(text: str) -> str:
+    """Return Markdown without the marks of its lists, which a browser draws but does not count as text."""
+    return re.sub(r"^ *(?:-|\d+\.) ", "", text, flags=re.MULTILINE)
 
 
 def cells_read(page: Any) -> list[str]:
@@ -124,7 +129,7 @@ def shown_as_meant(page: Any, cells: list[dict[str, Any]]) -> None:
         formula for text in written for formula in MATHEMATICS.findall(text) if re.match(r"\$+\s*\d[\d,.]*\s*([kMB]\b|$|\s[a-z])", formula)
     ]
     assert money == [], "an amount of money is taken for a formula"
-    assert [plainly(text) for text in cells_read(page)] == [plainly(MATHEMATICS.sub("\u0001", text)) for text in written]
+    assert [plainly(text) for text in cells_read(page)] == [plainly(MATHEMATICS.sub("\u0001", without_lists(text))) for text in written]
     said = [output["data"]["text/html"] for cell in cells for output in cell.get("outputs", []) if "text/html" in output.get("data", {})]
     assert [plainly(text) for text in outputs_read(page)] == [plainly(BeautifulSoup("".join(one), "html.parser").text) for one in said]
     assert mathematics(page, ".jp-OutputArea-output") == 0
