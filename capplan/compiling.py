@@ -21,10 +21,8 @@ def kept_in(sources: Path) -> Path | None:
     content.
     The package's own folder is never written to; it may belong to somebody else.
 
-    Parameters
-    ----------
-    sources
-        Folder of the package.
+    Args:
+        sources: Folder of the package.
     """
     content = b"".join(file.name.encode() + b"\0" + file.read_bytes() for file in sorted(sources.glob("*.py")))
     try:
@@ -75,16 +73,11 @@ def compiled(*arguments: Any, source: str, entry: bool = False, inside: bool = F
     Stated types keep numba from compiling it again for every constant it is called with; only an entry can be called from Python.
     Compiled functions make no arrays, so that references need not be counted: that is most of the time of a short call.
 
-    Parameters
-    ----------
-    arguments
-        Types of numba.
-    source
-        File of the module (`__file__`).
-    entry
-        Is it called from Python?
-    inside
-        Is it always made part of its caller? For functions called from one place, since a call copies all that it is given.
+    Args:
+        arguments: Types of numba.
+        source: File of the module (`__file__`).
+        entry: Is it called from Python?
+        inside: Is it always made part of its caller? For functions called from one place, since a call copies all that it is given.
     """
     # numba's own types do not know all of its options
     numba: Any = importlib.import_module("numba")

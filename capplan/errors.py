@@ -22,13 +22,12 @@ class CapplanError(Exception):
 def named(what: str) -> Iterator[None]:
     """Put in front of an error what it is about, where its message does not say so.
 
-    Examples
-    --------
-    >>> with named("chat (services.csv)"):
-    ...     raise CapplanError("no machine is fast enough")
-    Traceback (most recent call last):
-    ...
-    capplan.errors.CapplanError: chat (services.csv): no machine is fast enough
+    Examples:
+        >>> with named("chat (services.csv)"):
+        ...     raise CapplanError("no machine is fast enough")
+        Traceback (most recent call last):
+        ...
+        capplan.errors.CapplanError: chat (services.csv): no machine is fast enough
     """
     try:
         yield
@@ -59,14 +58,10 @@ _REMEDIES = {
 def refused(target: Path, elsewhere: str = "choose another place", kind: type[CapplanError] = CapplanError) -> Iterator[None]:
     """Turn a refusal of the file system into one message about what was to be written.
 
-    Parameters
-    ----------
-    target
-        File or folder that was to be written.
-    elsewhere
-        How to choose another place.
-    kind
-        Kind of the error that is raised.
+    Args:
+        target: File or folder that was to be written.
+        elsewhere: How to choose another place.
+        kind: Kind of the error that is raised.
     """
     try:
         yield
@@ -99,16 +94,12 @@ class ReportError(CapplanError):
 class Fault:
     """One thing that is wrong in a book.
 
-    Parameters
-    ----------
-    file, row, column
-        Where: file name, line in the file as a spreadsheet counts it (the header is 1; 0 = the file as a whole), column name.
-    value
-        What was found, as text.
-    rule
-        What is allowed.
-    remedy
-        What to do about it.
+    Args:
+        file, row, column: Where: file name, line in the file as a spreadsheet counts it (the header is 1; 0 = the file as a whole), column
+            name.
+        value: What was found, as text.
+        rule: What is allowed.
+        remedy: What to do about it.
     """
 
     file: str
@@ -141,10 +132,9 @@ class BookError(CapplanError):
 def sentence(phrase: str) -> str:
     """Write a phrase as the start of a sentence; names in it keep their letters.
 
-    Examples
-    --------
-    >>> sentence("did you mean MI300X?")
-    'Did you mean MI300X?'
+    Examples:
+        >>> sentence("did you mean MI300X?")
+        'Did you mean MI300X?'
     """
     return phrase[:1].upper() + phrase[1:]
 
@@ -152,10 +142,9 @@ def sentence(phrase: str) -> str:
 def shortened(text: object, most: int = 80) -> str:
     """Cut what came to a length a person reads; the middle goes.
 
-    Examples
-    --------
-    >>> shortened("a" * 1000, 9)
-    'aaaa…aaaa'
+    Examples:
+        >>> shortened("a" * 1000, 9)
+        'aaaa…aaaa'
     """
     whole = str(text)
     half = most // 2
@@ -165,10 +154,9 @@ def shortened(text: object, most: int = 80) -> str:
 def nearest(word: str, known: Iterable[str]) -> str:
     """Name the known words nearest to `word`, as a phrase for an error message.
 
-    Examples
-    --------
-    >>> nearest("risk_wieght", ["risk_weight", "seed"])
-    'did you mean risk_weight?'
+    Examples:
+        >>> nearest("risk_wieght", ["risk_weight", "seed"])
+        'did you mean risk_weight?'
     """
     names = sorted(set(known))
     folded: dict[str, list[str]] = {}

@@ -16,21 +16,16 @@ def weighted_quantiles(values: Array, weights: Array, levels: Sequence[float] | 
 
     .. math:: Q(p) = \min\{v : \textstyle\sum_{i: v_i \le v} w_i \ge p \sum_i w_i\}
 
-    Parameters
-    ----------
-    values, weights : (n,)
-        Outcomes and what they weigh.
-    levels : (k,)
-        Probabilities.
+    Args:
+        values, weights (n,): Outcomes and what they weigh.
+        levels (k,): Probabilities.
 
-    Returns
-    -------
-    (k,) array
+    Returns:
+        (k,) array
 
-    Examples
-    --------
-    >>> weighted_quantiles(np.array([3.0, 1.0, 2.0]), np.array([0.3, 0.2, 0.5]), (0.1, 0.5, 0.7, 0.9)).tolist()
-    [1.0, 2.0, 2.0, 3.0]
+    Examples:
+        >>> weighted_quantiles(np.array([3.0, 1.0, 2.0]), np.array([0.3, 0.2, 0.5]), (0.1, 0.5, 0.7, 0.9)).tolist()
+        [1.0, 2.0, 2.0, 3.0]
     """
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weights[order])

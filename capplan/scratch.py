@@ -23,12 +23,9 @@ def scratch(prefix: str, inside: Path | None = None) -> Iterator[Path]:
     The folder itself carries the lock, so it stays held when it is renamed, and the system drops the lock with the process,
     even one that was killed. Systems without such locks (Windows) sweep nothing.
 
-    Parameters
-    ----------
-    prefix
-        Beginning of the folder's name.
-    inside
-        Folder to make it in; the system's place for temporary files where none is given.
+    Args:
+        prefix: Beginning of the folder's name.
+        inside: Folder to make it in; the system's place for temporary files where none is given.
     """
     place = inside or Path(tempfile.gettempdir())
     sweep(prefix, place)

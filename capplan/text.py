@@ -70,10 +70,9 @@ _LETTERS = ((1e3, "k"), (1e6, "M"), (1e9, "B"), (1e12, "T"))
 def words(text: str) -> str:
     """Turn a name with underscores into words.
 
-    Examples
-    --------
-    >>> words("on_demand"), words("reserved_3y"), words("p_and_l"), words("later_3y")
-    ('On demand', 'Reserved, 3 years', 'P&L', 'Later, 3 years')
+    Examples:
+        >>> words("on_demand"), words("reserved_3y"), words("p_and_l"), words("later_3y")
+        ('On demand', 'Reserved, 3 years', 'P&L', 'Later, 3 years')
     """
     if text in _WORDS:
         return _WORDS[text]
@@ -86,10 +85,9 @@ def words(text: str) -> str:
 def heading(name: str, currency: str = "USD") -> str:
     """Turn a column name into a heading with its unit; columns that end in _amount are in the book's currency.
 
-    Examples
-    --------
-    >>> heading("upfront_usd"), heading("served_share"), heading("usd_per_hour"), heading("quarter"), heading("exit_amount", "EUR")
-    ('Upfront (USD)', 'Served (%)', 'Price (USD/h)', 'Quarter', 'Exit (EUR)')
+    Examples:
+        >>> heading("upfront_usd"), heading("served_share"), heading("usd_per_hour"), heading("quarter"), heading("exit_amount", "EUR")
+        ('Upfront (USD)', 'Served (%)', 'Price (USD/h)', 'Quarter', 'Exit (EUR)')
     """
     if name == "amount":
         return f"Amount ({currency})"
@@ -108,10 +106,9 @@ def heading(name: str, currency: str = "USD") -> str:
 def whole_words(text: str) -> str:
     """Begin a text with a capital letter.
 
-    Examples
-    --------
-    >>> whole_words("head of infrastructure")
-    'Head of infrastructure'
+    Examples:
+        >>> whole_words("head of infrastructure")
+        'Head of infrastructure'
     """
     return text[:1].upper() + text[1:]
 
@@ -119,10 +116,9 @@ def whole_words(text: str) -> str:
 def counted(number: float, noun: str, plural: str | None = None) -> str:
     """Write a count with its noun in the right form.
 
-    Examples
-    --------
-    >>> counted(1, "contract"), counted(2, "contract"), counted(0, "quarter"), counted(1200, "day"), counted(2, "company", "companies")
-    ('1 contract', '2 contracts', '0 quarters', '1,200 days', '2 companies')
+    Examples:
+        >>> counted(1, "contract"), counted(2, "contract"), counted(0, "quarter"), counted(1200, "day"), counted(2, "company", "companies")
+        ('1 contract', '2 contracts', '0 quarters', '1,200 days', '2 companies')
     """
     one = Locale.parse(LOCALE).plural_form(number) == "one"
     return f"{number:,g} {noun}" if one and abs(number) < 1e6 else f"{number:,.10g} {noun if one else plural or noun + 's'}"
@@ -131,10 +127,9 @@ def counted(number: float, noun: str, plural: str | None = None) -> str:
 def listed(names: list[str]) -> str:
     """Join names as a sentence does.
 
-    Examples
-    --------
-    >>> listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"])
-    ('a', 'a and b', 'a, b and c')
+    Examples:
+        >>> listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"])
+        ('a', 'a and b', 'a, b and c')
     """
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
 
@@ -142,10 +137,9 @@ def listed(names: list[str]) -> str:
 def whole_parts(sizes: pd.Series) -> pd.Series:
     """Round sizes to whole numbers whose sum is the rounded sum of the sizes: the largest remainders are rounded up.
 
-    Examples
-    --------
-    >>> whole_parts(pd.Series([7.4, 38.4])).tolist(), whole_parts(pd.Series([0.5, 0.5, 2.0])).tolist()
-    ([8, 38], [1, 0, 2])
+    Examples:
+        >>> whole_parts(pd.Series([7.4, 38.4])).tolist(), whole_parts(pd.Series([0.5, 0.5, 2.0])).tolist()
+        ([8, 38], [1, 0, 2])
     """
     floors = sizes.map(math.floor)
     up = round(float(sizes.sum())) - int(floors.sum())
@@ -156,10 +150,9 @@ def whole_parts(sizes: pd.Series) -> pd.Series:
 def day(when: dt.date) -> str:
     """Write a day; ISO 8601, which no reader takes for another day.
 
-    Examples
-    --------
-    >>> day(pd.Timestamp("2027-01-04"))
-    '2027-01-04'
+    Examples:
+        >>> day(pd.Timestamp("2027-01-04"))
+        '2027-01-04'
     """
     return f"{when:%Y-%m-%d}"
 
@@ -167,10 +160,9 @@ def day(when: dt.date) -> str:
 def duration_words(seconds: float) -> str:
     """Write a duration in the unit a reader would use.
 
-    Examples
-    --------
-    >>> duration_words(42), duration_words(5400), duration_words(200000)
-    ('42 seconds', '1.5 hours', '2.31 days')
+    Examples:
+        >>> duration_words(42), duration_words(5400), duration_words(200000)
+        ('42 seconds', '1.5 hours', '2.31 days')
     """
     seconds = 0.0 if abs(seconds) < 1e-3 else seconds
     for limit, unit, name in ((120, 1, "seconds"), (5400, 60, "minutes"), (172800, 3600, "hours")):
@@ -182,10 +174,9 @@ def duration_words(seconds: float) -> str:
 def sign_of(currency: str) -> str:
     """Return what stands before an amount: the currency's sign, or its code and a space where it has no sign of its own.
 
-    Examples
-    --------
-    >>> sign_of("USD"), sign_of("EUR"), sign_of("CHF")
-    ('$', '€', 'CHF ')
+    Examples:
+        >>> sign_of("USD"), sign_of("EUR"), sign_of("CHF")
+        ('$', '€', 'CHF ')
     """
     symbol = get_currency_symbol(currency, LOCALE)
     return f"{symbol} " if symbol == currency else symbol
@@ -198,12 +189,11 @@ ROUNDING = 1e-6
 def money(value: float, currency: str = "USD", *, signed: bool = False) -> str:
     """Write an amount: from a thousand on with one decimal and k, M, B or T; below, whole, or with cents where it is small.
 
-    Examples
-    --------
-    >>> money(1234567), money(999_960), money(-45600), money(701, "EUR"), money(float("nan"))
-    ('$1.2M', '$1.0M', '-$45.6k', '€701', 'n/a')
-    >>> money(2.5), money(18), money(0.0004), money(-3.7e-9), money(3000, signed=True)
-    ('$2.50', '$18', '$0.0004', '$0', '+$3.0k')
+    Examples:
+        >>> money(1234567), money(999_960), money(-45600), money(701, "EUR"), money(float("nan"))
+        ('$1.2M', '$1.0M', '-$45.6k', '€701', 'n/a')
+        >>> money(2.5), money(18), money(0.0004), money(-3.7e-9), money(3000, signed=True)
+        ('$2.50', '$18', '$0.0004', '$0', '+$3.0k')
     """
     amount = 0.0 if abs(value) < ROUNDING else value
     return _with_sign(amount, sign_of(currency), "" if not math.isfinite(value) else _size(abs(amount), currency), signed)
@@ -212,10 +202,9 @@ def money(value: float, currency: str = "USD", *, signed: bool = False) -> str:
 def price(value: float, currency: str = "USD", *, signed: bool = False) -> str:
     """Write a price of something: always with cents below a thousand, with three digits below a tenth.
 
-    Examples
-    --------
-    >>> price(4), price(-2.024, "EUR"), price(0.0123), price(1234)
-    ('$4.00', '-€2.02', '$0.0123', '$1.2k')
+    Examples:
+        >>> price(4), price(-2.024, "EUR"), price(0.0123), price(1234)
+        ('$4.00', '-€2.02', '$0.0123', '$1.2k')
     """
     size = abs(value)
     cents = math.isfinite(value) and 0.1 <= size < 999.5
@@ -243,10 +232,9 @@ def _size(size: float, currency: str) -> str:
 def currency_of(unit: str) -> str | None:
     """Return the currency of a unit that is money, else None.
 
-    Examples
-    --------
-    >>> currency_of("USD/h"), currency_of("CHF"), currency_of("accelerators"), currency_of("MFU")
-    ('USD', 'CHF', None, None)
+    Examples:
+        >>> currency_of("USD/h"), currency_of("CHF"), currency_of("accelerators"), currency_of("MFU")
+        ('USD', 'CHF', None, None)
     """
     head = unit.split("/", maxsplit=1)[0].strip()
     return head if re.fullmatch(r"[A-Z]{3}", head) and is_currency(head) else None
@@ -255,21 +243,16 @@ def currency_of(unit: str) -> str | None:
 def number_text(value: float, unit: str = "", *, signed: bool = False) -> str:
     """Write a number in its unit: money as `money` and `price` do, shares in percent, sizes whole or with three significant digits.
 
-    Parameters
-    ----------
-    value
-        The number, in the unit.
-    unit
-        A currency code ("USD", "USD/h"), "share", or any other unit, which is not printed.
-    signed
-        Write a plus in front of what is positive.
+    Args:
+        value: The number, in the unit.
+        unit: A currency code ("USD", "USD/h"), "share", or any other unit, which is not printed.
+        signed: Write a plus in front of what is positive.
 
-    Examples
-    --------
-    >>> number_text(1_234_567, "USD"), number_text(-999_950, "USD"), number_text(2.5, "USD/h"), number_text(0.345, "share")
-    ('$1.2M', '-$1.0M', '$2.50', '34.5%')
-    >>> number_text(1234.6, "accelerators"), number_text(4, "USD/h"), number_text(40, "USD")
-    ('1,235', '$4.00', '$40')
+    Examples:
+        >>> number_text(1_234_567, "USD"), number_text(-999_950, "USD"), number_text(2.5, "USD/h"), number_text(0.345, "share")
+        ('$1.2M', '-$1.0M', '$2.50', '34.5%')
+        >>> number_text(1234.6, "accelerators"), number_text(4, "USD/h"), number_text(40, "USD")
+        ('1,235', '$4.00', '$40')
     """
     if pd.isna(value):
         return "n/a"
@@ -283,10 +266,9 @@ def number_text(value: float, unit: str = "", *, signed: bool = False) -> str:
 def compact(size: float) -> str:
     """Write a size where room is scarce: two significant digits from a thousand on.
 
-    Examples
-    --------
-    >>> compact(64), compact(1234), compact(120_500)
-    ('64', '1.2k', '120k')
+    Examples:
+        >>> compact(64), compact(1234), compact(120_500)
+        ('64', '1.2k', '120k')
     """
     return _plain(size) if size < 1000 else f"{float(f'{size:.2g}') / 1000:,.10g}k"
 
@@ -323,10 +305,9 @@ def _cell(name: str, value: Any) -> str:
 def _in_hours(frame: pd.DataFrame) -> pd.DataFrame:
     """Turn columns of seconds into hours where a reader would: where some value is above two hours.
 
-    Examples
-    --------
-    >>> _in_hours(pd.DataFrame({"queue_p90_seconds": [127917.0], "save_seconds": [30.0]})).columns.tolist()
-    ['Queue p90 (h)', 'save_seconds']
+    Examples:
+        >>> _in_hours(pd.DataFrame({"queue_p90_seconds": [127917.0], "save_seconds": [30.0]})).columns.tolist()
+        ['Queue p90 (h)', 'save_seconds']
     """
     long = [
         name
@@ -345,10 +326,9 @@ _WORDED = ("term", "component", "source", "kind", "measure", "view", "stage", "b
 def value_text(value: object) -> str:
     """Write the value of an assumption within a sentence.
 
-    Examples
-    --------
-    >>> value_text(None), value_text(True), value_text(1.25), value_text("on_demand"), value_text(("a", "b")), value_text(())
-    ('as estimated', 'yes', '1.25', 'On demand', 'a, b', 'none')
+    Examples:
+        >>> value_text(None), value_text(True), value_text(1.25), value_text("on_demand"), value_text(("a", "b")), value_text(())
+        ('as estimated', 'yes', '1.25', 'On demand', 'a, b', 'none')
     """
     if value is None:
         return "as estimated"
@@ -364,14 +344,10 @@ def value_text(value: object) -> str:
 def readable(frame: pd.DataFrame, rows: int | None = None, currency: str = "USD") -> pd.DataFrame:
     """Return the table as text, ready to be shown.
 
-    Parameters
-    ----------
-    frame
-        Any tidy table.
-    rows
-        Show at most so many rows.
-    currency
-        Currency of columns that end in _amount.
+    Args:
+        frame: Any tidy table.
+        rows: Show at most so many rows.
+        currency: Currency of columns that end in _amount.
     """
     part = _in_hours(frame if rows is None else frame.head(rows))
     shown = {

@@ -18,10 +18,9 @@ QUARTER_PATTERN = r"^2[01]\d{2}Q[1-4]$"
 def is_quarter(label: str) -> bool:
     """Tell whether a label names a quarter.
 
-    Examples
-    --------
-    >>> is_quarter("2027Q1"), is_quarter("2027Q5")
-    (True, False)
+    Examples:
+        >>> is_quarter("2027Q1"), is_quarter("2027Q5")
+        (True, False)
     """
     return re.match(QUARTER_PATTERN, label) is not None
 
@@ -29,15 +28,12 @@ def is_quarter(label: str) -> bool:
 def quarter_index(label: str) -> int:
     """Count quarters since year 0, so that differences are numbers of quarters.
 
-    Raises
-    ------
-    ValueError
-        If the label is not like 2027Q1.
+    Raises:
+        ValueError: If the label is not like 2027Q1.
 
-    Examples
-    --------
-    >>> quarter_index("2027Q1") - quarter_index("2026Q3")
-    2
+    Examples:
+        >>> quarter_index("2027Q1") - quarter_index("2026Q3")
+        2
     """
     if not is_quarter(label):
         raise ValueError(f"{label!r} is not a quarter; write it like 2027Q1 (Q1 to Q4)")
@@ -47,10 +43,9 @@ def quarter_index(label: str) -> int:
 def quarter_label(index: int) -> str:
     """Turn a count of quarters back into a label.
 
-    Examples
-    --------
-    >>> quarter_label(quarter_index("2027Q4") + 1)
-    '2028Q1'
+    Examples:
+        >>> quarter_label(quarter_index("2027Q4") + 1)
+        '2028Q1'
     """
     return f"{index // 4:04d}Q{index % 4 + 1}"
 
@@ -58,10 +53,9 @@ def quarter_label(index: int) -> str:
 def quarter_range(first: str, count: int) -> list[str]:
     """List `count` quarters from `first` on.
 
-    Examples
-    --------
-    >>> quarter_range("2027Q3", 3)
-    ['2027Q3', '2027Q4', '2028Q1']
+    Examples:
+        >>> quarter_range("2027Q3", 3)
+        ['2027Q3', '2027Q4', '2028Q1']
     """
     start = quarter_index(first)
     return [quarter_label(start + step) for step in range(count)]
@@ -70,10 +64,9 @@ def quarter_range(first: str, count: int) -> list[str]:
 def quarter_start(label: str) -> pd.Timestamp:
     """Return the first instant of a quarter (UTC, without a zone).
 
-    Examples
-    --------
-    >>> str(quarter_start("2027Q2").date())
-    '2027-04-01'
+    Examples:
+        >>> str(quarter_start("2027Q2").date())
+        '2027-04-01'
     """
     index = quarter_index(label)
     return pd.Timestamp(year=index // 4, month=3 * (index % 4) + 1, day=1)
@@ -87,10 +80,9 @@ def quarter_end(label: str) -> pd.Timestamp:
 def quarter_of(when: pd.Timestamp) -> str:
     """Return the quarter an instant lies in.
 
-    Examples
-    --------
-    >>> quarter_of(pd.Timestamp("2026-11-28"))
-    '2026Q4'
+    Examples:
+        >>> quarter_of(pd.Timestamp("2026-11-28"))
+        '2026Q4'
     """
     return f"{when.year:04d}Q{(when.month - 1) // 3 + 1}"
 
@@ -98,17 +90,13 @@ def quarter_of(when: pd.Timestamp) -> str:
 def quarter_hours(label: str, convention: str = "calendar") -> float:
     """Return the hours of a quarter: its real ones, or a quarter of 8,760.
 
-    Parameters
-    ----------
-    label
-        Quarter.
-    convention
-        "calendar" for the real hours, "average" for 2,190 in every quarter.
+    Args:
+        label: Quarter.
+        convention: "calendar" for the real hours, "average" for 2,190 in every quarter.
 
-    Examples
-    --------
-    >>> quarter_hours("2027Q1"), quarter_hours("2027Q1", "average")
-    (2160.0, 2190.0)
+    Examples:
+        >>> quarter_hours("2027Q1"), quarter_hours("2027Q1", "average")
+        (2160.0, 2190.0)
     """
     if convention == "average":
         return HOURS_PER_AVERAGE_QUARTER
@@ -118,10 +106,9 @@ def quarter_hours(label: str, convention: str = "calendar") -> float:
 def months_of(label: str) -> list[str]:
     """List the three months of a quarter.
 
-    Examples
-    --------
-    >>> months_of("2027Q1")
-    ['2027-01', '2027-02', '2027-03']
+    Examples:
+        >>> months_of("2027Q1")
+        ['2027-01', '2027-02', '2027-03']
     """
     start = quarter_start(label)
     return [f"{start.year:04d}-{start.month + step:02d}" for step in range(3)]
@@ -130,10 +117,9 @@ def months_of(label: str) -> list[str]:
 def fiscal_year(when: pd.Timestamp, first_month: int) -> str:
     """Name the fiscal year an instant lies in, by the calendar year in which that fiscal year ends.
 
-    Examples
-    --------
-    >>> fiscal_year(pd.Timestamp("2027-02-01"), 2), fiscal_year(pd.Timestamp("2027-01-31"), 2)
-    ('FY2028', 'FY2027')
+    Examples:
+        >>> fiscal_year(pd.Timestamp("2027-02-01"), 2), fiscal_year(pd.Timestamp("2027-01-31"), 2)
+        ('FY2028', 'FY2027')
     """
     shifted = when.year + (1 if first_month > 1 and when.month >= first_month else 0)
     return f"FY{shifted}"
@@ -142,10 +128,9 @@ def fiscal_year(when: pd.Timestamp, first_month: int) -> str:
 def add_months(start: pd.Timestamp, months: float) -> pd.Timestamp:
     """Return the instant some months later; parts of a month are average days.
 
-    Examples
-    --------
-    >>> str(add_months(pd.Timestamp("2027-04-01"), 12).date())
-    '2028-04-01'
+    Examples:
+        >>> str(add_months(pd.Timestamp("2027-04-01"), 12).date())
+        '2028-04-01'
     """
     whole = int(months)
     return start + pd.DateOffset(months=whole) + pd.Timedelta(days=(months - whole) * DAYS_PER_MONTH)

@@ -16,27 +16,19 @@ Answer = TypeVar("Answer")
 def workers(address: str | None, cores: int = -1) -> Iterator[None]:
     """Send the parallel work of the block to all cores of this machine, or to a Dask cluster.
 
-    Parameters
-    ----------
-    address
-        Scheduler of a Dask cluster, like "tcp://scheduler:8786", on whose workers capplan is installed; None for this machine.
-    cores
-        Processes on this machine; -1 for all cores, 1 to stay in this process.
+    Args:
+        address: Scheduler of a Dask cluster, like "tcp://scheduler:8786", on whose workers capplan is installed; None for this machine.
+        cores: Processes on this machine; -1 for all cores, 1 to stay in this process.
 
-    Raises
-    ------
-    CapplanError
-        If dask.distributed is not installed, or nobody answers at the address.
+    Raises:
+        CapplanError: If dask.distributed is not installed, or nobody answers at the address.
 
-    Source
-    ------
-    joblib, "Embarrassingly parallel for loops", backends loky and dask.
+    Source: joblib, "Embarrassingly parallel for loops", backends loky and dask.
 
-    Examples
-    --------
-    >>> with workers(None, cores=1):
-    ...     spread(abs, [-1, 2, -3])
-    [1, 2, 3]
+    Examples:
+        >>> with workers(None, cores=1):
+        ...     spread(abs, [-1, 2, -3])
+        [1, 2, 3]
     """
     import joblib
 
@@ -65,12 +57,9 @@ def workers(address: str | None, cores: int = -1) -> Iterator[None]:
 def spread(work: Callable[[Piece], Answer], pieces: Iterable[Piece]) -> list[Answer]:
     """Do a piece of work for every piece, wherever the surrounding `workers` block says; answers keep the order of the pieces.
 
-    Parameters
-    ----------
-    work
-        Function of one piece, importable by name.
-    pieces
-        What to do it for.
+    Args:
+        work: Function of one piece, importable by name.
+        pieces: What to do it for.
     """
     import joblib
 
@@ -80,10 +69,8 @@ def spread(work: Callable[[Piece], Answer], pieces: Iterable[Piece]) -> list[Ans
 def spread_as_done(work: Callable[[Piece], Answer], pieces: Iterable[Piece]) -> Iterator[Answer]:
     """Do a piece of work for every piece as `spread` does, and give each answer as soon as it is there, in no order.
 
-    Raises
-    ------
-    CapplanError
-        If a worker ends before its piece is done.
+    Raises:
+        CapplanError: If a worker ends before its piece is done.
     """
     import joblib
     from joblib.externals.loky.process_executor import TerminatedWorkerError

@@ -20,22 +20,14 @@ from capplan.questions.procurement import FirstAnswer, Purchases, Signed, signed
 class Column:
     """One answer on the board.
 
-    Parameters
-    ----------
-    name
-        What was asked.
-    scenario
-        The assumptions it was answered under: a run without a person under them gives the same numbers.
-    headline
-        The plan's sentence.
-    measures
-        Value by measure; the ending of the name tells the unit (_usd, _amount: the book's currency, _share), counts have none.
-    decisions : offer_id, quarter, accelerators, usd
-        What would be signed before the next review.
-    full
-        Is it the full answer, or a first one that stops early?
-    signed
-        The decision, as `keep_decision` takes it.
+    Args:
+        name: What was asked.
+        scenario: The assumptions it was answered under: a run without a person under them gives the same numbers.
+        headline: The plan's sentence.
+        measures: Value by measure; the ending of the name tells the unit (_usd, _amount: the book's currency, _share), counts have none.
+        decisions (offer_id, quarter, accelerators, usd): What would be signed before the next review.
+        full: Is it the full answer, or a first one that stops early?
+        signed: The decision, as `keep_decision` takes it.
     """
 
     name: str
@@ -65,12 +57,9 @@ def first_column(name: str, book: Book, scenario: Scenario, base: Scenario | Non
 def full_column(name: str, book: Book, scenario: Scenario, today: Signed | None = None) -> Column:
     """Answer in full, as a run without a person does.
 
-    Parameters
-    ----------
-    name, book, scenario
-        What is asked.
-    today
-        What would be signed without the what-if; the column then says what signing that would cost under it.
+    Args:
+        name, book, scenario: What is asked.
+        today: What would be signed without the what-if; the column then says what signing that would cost under it.
     """
     return column_of(name, book, quarterly_plan(book, scenario), today)
 
@@ -124,10 +113,9 @@ def _firm(purchases: pd.DataFrame) -> pd.DataFrame:
 def compared(before: Column, after: Column) -> pd.DataFrame:
     """Set two columns beside each other.
 
-    Returns
-    -------
-    DataFrame
-        measure, before, after, difference; then decisions that only one of them signs, as "offer, quarter" with their accelerators.
+    Returns:
+        DataFrame: measure, before, after, difference; then decisions that only one of them signs, as "offer, quarter" with their
+            accelerators.
     """
     names = list(dict.fromkeys((*before.measures, *after.measures)))
     rows = [(name, before.measures.get(name), after.measures.get(name)) for name in names]

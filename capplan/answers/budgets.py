@@ -38,13 +38,10 @@ WHOLE = ("p_and_l", "cash")
 class Beside:
     """What is spent beside the compute that is decided on.
 
-    Parameters
-    ----------
-    fixed
-        quarter, view (p_and_l, cash), provider, beside (people, APIs, rooms and other costs, not contracts and
-        machines), usd: all that is spent without a purchase and without use by the hour.
-    billed
-        What providers bill beside contracts and planned use, by month, as rows of the table other_costs.
+    Args:
+        fixed: quarter, view (p_and_l, cash), provider, beside (people, APIs, rooms and other costs, not contracts and machines), usd: all
+            that is spent without a purchase and without use by the hour.
+        billed: What providers bill beside contracts and planned use, by month, as rows of the table other_costs.
     """
 
     fixed: pd.DataFrame
@@ -59,12 +56,9 @@ class Beside:
 def book_beside(book: Book, scenario: Scenario, work: pd.DataFrame) -> Beside:
     """Book all that no decision changes, so that budgets and spend agreements count it beside the decision.
 
-    Parameters
-    ----------
-    book, scenario
-        What is planned.
-    work
-        workload, quarter, quantity: expected work.
+    Args:
+        book, scenario: What is planned.
+        work: workload, quarter, quantity: expected work.
     """
     a = scenario.section(LedgerAssumptions)
     rows = build_ledger(a, work=work, **{name: book.get(name) for name in LEDGER_TABLES if name != "limits"}).entries

@@ -25,14 +25,10 @@ Picks = Callable[[Book], Sequence[str]]
 class Entry:
     """One more thing that a question asks for: a number within bounds, or one of some words.
 
-    Parameters
-    ----------
-    name, unit
-        What it is, and what it counts.
-    start, low, high
-        Where a number stands at first, and its bounds.
-    options
-        Words to choose from, the first one at first; empty for a number.
+    Args:
+        name, unit: What it is, and what it counts.
+        start, low, high: Where a number stands at first, and its bounds.
+        options: Words to choose from, the first one at first; empty for a number.
     """
 
     name: str
@@ -47,26 +43,16 @@ class Entry:
 class Card:
     """One question.
 
-    Parameters
-    ----------
-    name
-        What it asks, in words that stand before a number.
-    unit
-        What the number counts; empty where the question has none.
-    start, low, high
-        Where the number stands at first, and its bounds.
-    picks
-        What can be picked, from the book; None where nothing is.
-    lines
-        What-ifs in the grammar of `capplan.book.changes`, with {pick}, {number}, {whole} (the number as a whole), {factor} (1 + number /
-        100) and
-        {share} (number / 100) in them.
-    made
-        Return further what-ifs from the book, its scenario, the number and what was picked.
-    more
-        What it asks for beside the number.
-    factor, share
-        Assumption that is multiplied by 1 + number / 100; assumption that becomes number / 100.
+    Args:
+        name: What it asks, in words that stand before a number.
+        unit: What the number counts; empty where the question has none.
+        start, low, high: Where the number stands at first, and its bounds.
+        picks: What can be picked, from the book; None where nothing is.
+        lines: What-ifs in the grammar of `capplan.book.changes`, with {pick}, {number}, {whole} (the number as a whole), {factor} (1 +
+            number / 100) and {share} (number / 100) in them.
+        made: Return further what-ifs from the book, its scenario, the number and what was picked.
+        more: What it asks for beside the number.
+        factor, share: Assumption that is multiplied by 1 + number / 100; assumption that becomes number / 100.
     """
 
     name: str
@@ -86,10 +72,8 @@ class Card:
     ) -> Scenario:
         """Return the scenario that the question means, on top of another one.
 
-        Raises
-        ------
-        ScenarioError
-            Where a number or the pick is impossible: which card, what came, what is allowed.
+        Raises:
+            ScenarioError: Where a number or the pick is impossible: which card, what came, what is allowed.
         """
         known = self.picks(book) if self.picks else ()
         entries = {entry.name: (given or {}).get(entry.name, entry.options[0] if entry.options else entry.start) for entry in self.more}

@@ -38,15 +38,11 @@ SHOWN = 6
 class Explained:
     """An answer in sentences.
 
-    Parameters
-    ----------
-    headline
-        The first sentence.
-    sentences
-        about, words.
-    figures
-        sentence (its place), figure (id that `capplan trace` follows in a report of the plan; empty for a text), shown (as the sentence has
-        it), value, table, column: every figure, date and name in the words.
+    Args:
+        headline: The first sentence.
+        sentences: about, words.
+        figures: sentence (its place), figure (id that `capplan trace` follows in a report of the plan; empty for a text), shown (as the
+            sentence has it), value, table, column: every figure, date and name in the words.
     """
 
     headline: str
@@ -74,11 +70,10 @@ def tables_to_explain(plan: Plan, flips: pd.DataFrame | None = None) -> dict[str
 def row_names(table: pd.DataFrame, name: str) -> pd.Series:
     """Return what each row of a table is called in an id; a name that comes again carries its number.
 
-    Examples
-    --------
-    >>> limits = pd.DataFrame({"limit_id": ["quota"] * 3, "quarter": ["2027Q1", "2027Q1", "2027Q2"]})
-    >>> row_names(limits, "limits").tolist()
-    ['quota 2027Q1', 'quota 2027Q1 #2', 'quota 2027Q2']
+    Examples:
+        >>> limits = pd.DataFrame({"limit_id": ["quota"] * 3, "quarter": ["2027Q1", "2027Q1", "2027Q2"]})
+        >>> row_names(limits, "limits").tolist()
+        ['quota 2027Q1', 'quota 2027Q1 #2', 'quota 2027Q2']
     """
     if table.empty:
         return pd.Series(dtype=object)
@@ -138,23 +133,16 @@ def _shown(column: str, value: Any) -> str:
 def explain_plan(tables: Mapping[str, pd.DataFrame], question: Question, name: str = "") -> Explained:
     """Answer a question about a plan from its own tables.
 
-    Parameters
-    ----------
-    tables
-        As `tables_to_explain` returns them, or as a report has them.
-    question
-        "why-not" (an offer, a contract, an accelerator or an alternative), "what-binds" or "wait" (what would make us wait).
-    name
-        What is asked about: an offer, a contract (renewals are called `renew CONTRACT`), an accelerator, or an alternative.
+    Args:
+        tables: As `tables_to_explain` returns them, or as a report has them.
+        question: "why-not" (an offer, a contract, an accelerator or an alternative), "what-binds" or "wait" (what would make us wait).
+        name: What is asked about: an offer, a contract (renewals are called `renew CONTRACT`), an accelerator, or an alternative.
 
-    Returns
-    -------
-    Explained
+    Returns:
+        Explained
 
-    Raises
-    ------
-    CapplanError
-        Where the plan's tables know nothing of that name; the nearest are named.
+    Raises:
+        CapplanError: Where the plan's tables know nothing of that name; the nearest are named.
     """
     said = Words(tables)
     if question == "what-binds":
@@ -198,11 +186,10 @@ def _why_not(said: Words, name: str) -> None:
 def _named(asked: str, known: pd.DataFrame) -> tuple[set[str], bool]:
     """Return the offers that somebody asks about, and whether that is one by its name.
 
-    Examples
-    --------
-    >>> known = pd.DataFrame({"offer_id": ["year", "renew old", "two"], "accelerator": ["H100", "H100", "B200"]})
-    >>> [sorted(_named(asked, known)[0]) for asked in ("two", "old", "h100s", "renew H100", "tpu")]
-    [['two'], ['renew old'], ['renew old', 'year'], ['renew old'], []]
+    Examples:
+        >>> known = pd.DataFrame({"offer_id": ["year", "renew old", "two"], "accelerator": ["H100", "H100", "B200"]})
+        >>> [sorted(_named(asked, known)[0]) for asked in ("two", "old", "h100s", "renew H100", "tpu")]
+        [['two'], ['renew old'], ['renew old', 'year'], ['renew old'], []]
     """
     names = set(known["offer_id"])
     for name in (asked, f"{RENEW}{asked}"):

@@ -16,20 +16,13 @@ from capplan.questions.procurement import Purchases
 class Plan:
     """A quarterly plan with everything it was made from.
 
-    Parameters
-    ----------
-    book
-        Name of the book.
-    scenario
-        Assumptions it was made under.
-    forecast, prices, purchases, ledger
-        Answers of the questions in the chain.
-    demand
-        Work by class in load blocks that the optimiser looked at.
-    headline
-        One sentence for finance (see `headline.plan_headline`).
-    warnings
-        What the reader must know before signing.
+    Args:
+        book: Name of the book.
+        scenario: Assumptions it was made under.
+        forecast, prices, purchases, ledger: Answers of the questions in the chain.
+        demand: Work by class in load blocks that the optimiser looked at.
+        headline: One sentence for finance (see `headline.plan_headline`).
+        warnings: What the reader must know before signing.
     """
 
     book: str

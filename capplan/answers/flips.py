@@ -31,14 +31,10 @@ NEAREST_SHARE = 0.15
 class Probe:
     """An assumption and how far it is moved.
 
-    Parameters
-    ----------
-    field
-        Assumption of the scenario.
-    low, high
-        Ends of the search, as factors on today's value, or as values where `absolute` is set.
-    absolute
-        Are the ends values?
+    Args:
+        field: Assumption of the scenario.
+        low, high: Ends of the search, as factors on today's value, or as values where `absolute` is set.
+        absolute: Are the ends values?
     """
 
     field: str
@@ -72,22 +68,14 @@ PROBES = (
 class Search:
     """The search from today's value of an assumption to one end: how far the decision holds, and from where on it does not.
 
-    Parameters
-    ----------
-    field
-        The assumption.
-    side
-        "flips_below" or "flips_above".
-    holds, changed
-        The values nearest to each other at which it holds and at which it does not.
-    low, high
-        By how much keeping the decision costs more there than is allowed.
-    other
-        The best plan at `changed`; None where there is none.
-    moved
-        The end that moved last.
-    stuck
-        Whether the same end moved twice: cost is convex, and a straight line then creeps.
+    Args:
+        field: The assumption.
+        side: "flips_below" or "flips_above".
+        holds, changed: The values nearest to each other at which it holds and at which it does not.
+        low, high: By how much keeping the decision costs more there than is allowed.
+        other: The best plan at `changed`; None where there is none.
+        moved: The end that moved last.
+        stuck: Whether the same end moved twice: cost is convex, and a straight line then creeps.
     """
 
     field: str
@@ -125,16 +113,11 @@ class Search:
 class Asking:
     """Asks what keeping the decision costs under other values, each question from the bases that the one before has left.
 
-    Parameters
-    ----------
-    book, scenario
-        As for the plan.
-    signed
-        The decision.
-    warm
-        What the last question left.
-    asked
-        Values tried.
+    Args:
+        book, scenario: As for the plan.
+        signed: The decision.
+        warm: What the last question left.
+        asked: Values tried.
     """
 
     book: Book
@@ -168,18 +151,13 @@ def find_flips(book: Book, scenario: Scenario, progress: Callable[[str], None] =
     The decision holds while signing it, with the best use and the best later purchases, costs at most `FLIP_SHARE` more than the best plan
     (more than it does today, where few paths judge it otherwise than all).
 
-    Parameters
-    ----------
-    book, scenario
-        As for the plan.
-    progress
-        Called with a few words before each round of the search.
+    Args:
+        book, scenario: As for the plan.
+        progress: Called with a few words before each round of the search.
 
-    Returns
-    -------
-    DataFrame
-        [assumption, now, flips_below, flips_above, then]: the nearest values that were found to flip the decision (missing: none up to
-        the end of the search, which `then` states).
+    Returns:
+        DataFrame: [assumption, now, flips_below, flips_above, then]: the nearest values that were found to flip the decision (missing: none
+            up to the end of the search, which `then` states).
     """
     ask = Asking(book, scenario, signed_now(purchases_of(book, scenario).purchases))
     progress("asking which assumptions flip the decision")

@@ -23,16 +23,11 @@ RANKING_PATHS = 20
 class WhatIf:
     """What a missing table might say, as a change of the book or the scenario.
 
-    Parameters
-    ----------
-    table
-        The missing table.
-    supposed
-        What is supposed, in words.
-    changes
-        Changes of tables that the book has or that were assumed for it.
-    values
-        Assumptions to replace.
+    Args:
+        table: The missing table.
+        supposed: What is supposed, in words.
+        changes: Changes of tables that the book has or that were assumed for it.
+        values: Assumptions to replace.
     """
 
     table: str
@@ -62,18 +57,13 @@ WHAT_IFS = (
 def rank_gaps(book: Book, scenario: Scenario, progress: Callable[[str], None] = lambda _: None) -> pd.DataFrame:
     """Plan again with a plausible content for each missing table, and rank the tables by what the plan's cost moves.
 
-    Parameters
-    ----------
-    book, scenario
-        As for the plan.
-    progress
-        Called with a few words before each plan.
+    Args:
+        book, scenario: As for the plan.
+        progress: Called with a few words before each plan.
 
-    Returns
-    -------
-    DataFrame
-        [table, supposed, change_usd, change_share], largest absolute change first; without rows where nothing is missing.
-        The change is in expected cost blended with risk, as the plan minimises it.
+    Returns:
+        DataFrame: [table, supposed, change_usd, change_share], largest absolute change first; without rows where nothing is missing. The
+            change is in expected cost blended with risk, as the plan minimises it.
     """
     missing = [what for what in WHAT_IFS if what.table not in book.own and all(change.table in book.tables for change in what.changes)]
     if not missing:
@@ -101,8 +91,7 @@ def no_gaps() -> pd.DataFrame:
 def gap_note(gaps: pd.DataFrame) -> str:
     """Say which missing table matters most, in one sentence; empty where nothing is missing.
 
-    Examples
-    --------
+    Examples:
     >>> names = ["table", "supposed", "change_usd", "change_share"]
     >>> gap_note(pd.DataFrame([("limits", "nothing is on demand", 2e6, 0.2)], columns=names))
     'Of the tables this book does not have, limits would change the plan most: if nothing is on demand, its cost moves by +$2.0M (+20 %).'

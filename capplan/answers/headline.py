@@ -20,11 +20,9 @@ WORDLESS_SHARE = 1e-4
 def waiting(plan: Plan) -> pd.DataFrame:
     """Return what it costs to sign nothing: until the next review, and at all; what is spent and what stays undone are two numbers.
 
-    Returns
-    -------
-    DataFrame
-        if_instead, more_spend_amount (expected, undiscounted, planned), more_unserved_amount (work left undone, at the price that the
-        book puts on it: nobody invoices it, and it is no part of the spend).
+    Returns:
+        DataFrame: if_instead, more_spend_amount (expected, undiscounted, planned), more_unserved_amount (work left undone, at the price
+            that the book puts on it: nobody invoices it, and it is no part of the spend).
     """
     table = plan.purchases.alternatives.set_index("name")
     chosen, rows = table.loc["plan"], []

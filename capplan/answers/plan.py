@@ -307,23 +307,16 @@ def ledger_of(book: Book, scenario: Scenario) -> Ledger:
 def quarterly_plan(book: Book, scenario: Scenario | None = None, progress: Progress = lambda _: None) -> Plan:
     """Carry a book through demand, prices and purchases to a plan.
 
-    Parameters
-    ----------
-    book
-        Checked inputs.
-    scenario
-        Assumptions; the book's own where none are given.
-    progress
-        Called with a few words before each step.
+    Args:
+        book: Checked inputs.
+        scenario: Assumptions; the book's own where none are given.
+        progress: Called with a few words before each step.
 
-    Returns
-    -------
-    Plan
+    Returns:
+        Plan
 
-    Raises
-    ------
-    CapplanError
-        Where an input is missing or contradicts another one, or no plan exists; never a partial plan.
+    Raises:
+        CapplanError: Where an input is missing or contradicts another one, or no plan exists; never a partial plan.
     """
     scenario = scenario or book.scenario
     book = asked_book(book, scenario)

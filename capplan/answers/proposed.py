@@ -17,17 +17,12 @@ from capplan.questions.procurement.explain.proposed import match_rows
 def checked_purchases(book: Book, scenario: Scenario, proposed: Proposed) -> CheckedPlan:
     """Decide what to buy, and hold proposed purchases against it.
 
-    Parameters
-    ----------
-    book, scenario
-        As for the plan.
-    proposed
-        Purchases.
+    Args:
+        book, scenario: As for the plan.
+        proposed: Purchases.
 
-    Raises
-    ------
-    BookError
-        All that is wrong with the files, before anything is solved.
+    Raises:
+        BookError: All that is wrong with the files, before anything is solved.
     """
     problem = problem_of(asked_book(book, scenario), scenario)
     match_rows(state_problem(problem), proposed.rows, proposed.faults)
@@ -37,17 +32,12 @@ def checked_purchases(book: Book, scenario: Scenario, proposed: Proposed) -> Che
 def checked_placement(book: Book, scenario: Scenario, proposed: Proposed) -> CheckedPlacement:
     """Place the book's tasks, and hold a proposed placement against it.
 
-    Parameters
-    ----------
-    book, scenario
-        As for the placement.
-    proposed
-        A placement.
+    Args:
+        book, scenario: As for the placement.
+        proposed: A placement.
 
-    Raises
-    ------
-    BookError
-        All that is wrong with the files, before anything is solved.
+    Raises:
+        BookError: All that is wrong with the files, before anything is solved.
     """
     book = book.with_changes(scenario.changes)
     tasks, nodes = (book.need(name, "The placement") for name in ("tasks", "nodes"))

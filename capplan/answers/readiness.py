@@ -36,17 +36,12 @@ PLAIN_WORKLOADS = {"workload", "stage", "unit", "team", "deferrable", "interrupt
 def readiness(book: Book, scenario: Scenario) -> list[str]:
     """Say what keeps a plan of a book from starting.
 
-    Parameters
-    ----------
-    book
-        The book, loaded and checked.
-    scenario
-        Assumptions of the plan.
+    Args:
+        book: The book, loaded and checked.
+        scenario: Assumptions of the plan.
 
-    Returns
-    -------
-    list of str
-        Every reason that was found; empty where the plan can start.
+    Returns:
+        list of str: Every reason that was found; empty where the plan can start.
     """
     found: list[str] = []
     hosted = book.get("workloads").query("host != 'api'")

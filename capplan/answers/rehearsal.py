@@ -28,17 +28,12 @@ STAND_IN_WORK = 1.0
 def rehearsed(book: Book, scenario: Scenario) -> list[str]:
     """Say what would stop a plan of a book before it is solved, without forecasting.
 
-    Parameters
-    ----------
-    book
-        The book, loaded and checked, with the scenario's changes.
-    scenario
-        Assumptions of the plan.
+    Args:
+        book: The book, loaded and checked, with the scenario's changes.
+        scenario: Assumptions of the plan.
 
-    Returns
-    -------
-    list of str
-        What was found; of the demand and of the purchases at most one each, as the plan itself would say it.
+    Returns:
+        list of str: What was found; of the demand and of the purchases at most one each, as the plan itself would say it.
     """
     a = scenario.section(DemandAssumptions)
     steps: list[Callable[[], Any]] = [lambda: prices_of(book, scenario)]

@@ -17,11 +17,9 @@ def quarters_of(plan: Plan) -> list[str]:
 def spend(plan: Plan) -> pd.DataFrame:
     """Return P&L spend by quarter with its band, against the budget.
 
-    Returns
-    -------
-    DataFrame
-        quarter, expected, p10, p50, p90, budget (the tightest P&L budget of the company; missing where there is none), over_p50 (in the
-        book's currency).
+    Returns:
+        DataFrame: quarter, expected, p10, p50, p90, budget (the tightest P&L budget of the company; missing where there is none), over_p50
+            (in the book's currency).
     """
     quarters = quarters_of(plan)
     rows = plan.ledger.entries[plan.ledger.entries["view"] == "p_and_l"]
@@ -64,10 +62,8 @@ def in_currency(plan: Plan, usd: pd.Series, days: pd.Series | pd.Timestamp) -> p
 def obligations(plan: Plan) -> pd.DataFrame:
     """Return what is owed by fiscal year: signed already, firm in this plan, and how much of it lies beyond the horizon.
 
-    Returns
-    -------
-    DataFrame
-        fiscal_year, signed_amount, firm_amount, beyond_horizon_amount (book's currency).
+    Returns:
+        DataFrame: fiscal_year, signed_amount, firm_amount, beyond_horizon_amount (book's currency).
     """
     rows = plan.ledger.payments[plan.ledger.payments["date"] >= pd.Timestamp(plan.scenario.as_of)]
     rows = rows[rows["status"].isin(["signed", "firm"]) & rows["component"].isin(OWED)].copy()

@@ -23,22 +23,14 @@ TEXTS = ("provider", "accelerator", "contract_id", "workload", "kind", "class", 
 class AcceptedPlan:
     """What a plan said: spend by month, provider, machine, contract, workload and kind; work by workload, region and month, with its band.
 
-    Parameters
-    ----------
-    book, headline
-        Name of the book it was made of, and its sentence.
-    as_of
-        Day it was made.
-    currency
-        Its currency.
-    spend, work
-        See SPEND_COLUMNS and WORK_COLUMNS.
-    folder
-        Where it lies.
-    parameters, digests
-        Assumptions it was made under, and digests of the tables it was made of.
-    signed
-        What it signs before its next review: offer_id, quarter, machines, starts.
+    Args:
+        book, headline: Name of the book it was made of, and its sentence.
+        as_of: Day it was made.
+        currency: Its currency.
+        spend, work: See SPEND_COLUMNS and WORK_COLUMNS.
+        folder: Where it lies.
+        parameters, digests: Assumptions it was made under, and digests of the tables it was made of.
+        signed: What it signs before its next review: offer_id, quarter, machines, starts.
     """
 
     book: str
@@ -56,10 +48,8 @@ class AcceptedPlan:
 def find_accepted(book: str, folders: Sequence[Path]) -> AcceptedPlan:
     """Return the first plan of a book among some folders, accepted plans or reports.
 
-    Raises
-    ------
-    CapplanError
-        If none of them is a plan of the book, or what is there cannot be read.
+    Raises:
+        CapplanError: If none of them is a plan of the book, or what is there cannot be read.
     """
     others = []
     for folder in folders:
@@ -77,10 +67,8 @@ def find_accepted(book: str, folders: Sequence[Path]) -> AcceptedPlan:
 def read_accepted(folder: Path) -> AcceptedPlan:
     """Read an accepted plan or a report.
 
-    Raises
-    ------
-    CapplanError
-        If it is none, or one of a version that kept too little to be reviewed.
+    Raises:
+        CapplanError: If it is none, or one of a version that kept too little to be reviewed.
     """
     try:
         record: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))

@@ -41,24 +41,15 @@ MOST_YAML_MEGABYTES = 1
 class Book:
     """Checked inputs of a plan.
 
-    Parameters
-    ----------
-    name, description
-        From book.yaml.
-    path
-        Folder it was read from.
-    scenario
-        Default assumptions, with the overrides of book.yaml.
-    tables
-        Checked frames by name, reference facts joined; absent tables are not in it.
-    own
-        Names of the tables the book itself has.
-    digests
-        Digest of every table's content.
-    notes
-        What was assumed because a table or an entry is missing.
-    origin
-        Digest of the book as it was read: what-ifs change the digests of tables, and not this.
+    Args:
+        name, description: From book.yaml.
+        path: Folder it was read from.
+        scenario: Default assumptions, with the overrides of book.yaml.
+        tables: Checked frames by name, reference facts joined; absent tables are not in it.
+        own: Names of the tables the book itself has.
+        digests: Digest of every table's content.
+        notes: What was assumed because a table or an entry is missing.
+        origin: Digest of the book as it was read: what-ifs change the digests of tables, and not this.
     """
 
     name: str
@@ -200,22 +191,15 @@ def _read_yaml(path: Path) -> tuple[dict[str, Any], list[Fault]]:
 def load_book(path: str | Path) -> Book:
     """Load a book, check all of it, and report every fault at once.
 
-    Parameters
-    ----------
-    path
-        Folder with CSV tables and, usually, book.yaml (name, description, and any assumption it overrides).
+    Args:
+        path: Folder with CSV tables and, usually, book.yaml (name, description, and any assumption it overrides).
 
-    Returns
-    -------
-    Book
-        With checked frames, default scenario, digests, and notes on what was assumed.
+    Returns:
+        Book: With checked frames, default scenario, digests, and notes on what was assumed.
 
-    Raises
-    ------
-    BookError
-        With all faults: file, row, column, value, rule, remedy.
-    ScenarioError
-        Where book.yaml overrides an assumption wrongly.
+    Raises:
+        BookError: With all faults: file, row, column, value, rule, remedy.
+        ScenarioError: Where book.yaml overrides an assumption wrongly.
     """
     folder = Path(path)
     if not folder.is_dir():
@@ -295,19 +279,13 @@ def open_book(path: str | Path | None = None) -> Book:
 def new_book(folder: Path, source: str | None = None, as_of: str = "") -> str:
     """Make a new book, empty or as a copy of an example; it appears whole or not at all.
 
-    Parameters
-    ----------
-    folder
-        Folder to make; it must not exist, or be empty.
-    source
-        Name of an example book; None for an empty book.
-    as_of
-        Day the plan is made, as YYYY-MM-DD; empty = the day after the last usage.
+    Args:
+        folder: Folder to make; it must not exist, or be empty.
+        source: Name of an example book; None for an empty book.
+        as_of: Day the plan is made, as YYYY-MM-DD; empty = the day after the last usage.
 
-    Returns
-    -------
-    str
-        One sentence: what was made and what to do next.
+    Returns:
+        str: One sentence: what was made and what to do next.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise CapplanError(f"{folder} exists already and is not empty; choose another name")

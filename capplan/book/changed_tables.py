@@ -16,22 +16,15 @@ from capplan.errors import CapplanError, nearest
 def changed_table(change: Change, tables: Mapping[str, pd.DataFrame]) -> tuple[str, pd.DataFrame]:
     """Apply one what-if.
 
-    Parameters
-    ----------
-    change
-        The what-if.
-    tables
-        Tables of the book by name.
+    Args:
+        change: The what-if.
+        tables: Tables of the book by name.
 
-    Returns
-    -------
-    tuple
-        Name of the table, and a changed copy of it.
+    Returns:
+        tuple: Name of the table, and a changed copy of it.
 
-    Raises
-    ------
-    CapplanError
-        Where there is no such table, column or row, or a cell does not fit.
+    Raises:
+        CapplanError: Where there is no such table, column or row, or a cell does not fit.
     """
     table = change.table or _only_table(change, tables)
     if table not in tables and not (change.add is not None and table in TABLES):

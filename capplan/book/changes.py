@@ -34,20 +34,14 @@ _BARE = re.compile(r"[A-Za-z0-9_./:*+-]+")
 class Change(BaseModel):
     """One what-if on a table: this run slips, this quote is 25 % prepaid, this contract is gone.
 
-    Parameters
-    ----------
-    table
-        Table of the book; empty where `where` leaves only one.
-    key
-        The row: the value of the table's (first) key column, or * for every row.
-    where
-        Only rows with these values, by column.
-    column
-        The column that is set, multiplied or shifted; empty for all columns of days when shifting.
-    set, multiply, shift, remove, add
-        New value; factor on the old one; time to move by, like "+2 quarters"; whether the rows go; cells of a new row. Exactly one of them.
-    like
-        For a new row: key of the row whose cells it takes where `add` names none.
+    Args:
+        table: Table of the book; empty where `where` leaves only one.
+        key: The row: the value of the table's (first) key column, or * for every row.
+        where: Only rows with these values, by column.
+        column: The column that is set, multiplied or shifted; empty for all columns of days when shifting.
+        set, multiply, shift, remove, add: New value; factor on the old one; time to move by, like "+2 quarters"; whether the rows go; cells
+            of a new row. Exactly one of them.
+        like: For a new row: key of the row whose cells it takes where `add` names none.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -133,10 +127,9 @@ class Change(BaseModel):
 def span_of(text: str) -> tuple[int, int]:
     """Read a span of time as months and days.
 
-    Examples
-    --------
-    >>> span_of("+2 quarters"), span_of("-10 days"), span_of("1 year")
-    ((6, 0), (0, -10), (12, 0))
+    Examples:
+        >>> span_of("+2 quarters"), span_of("-10 days"), span_of("1 year")
+        ((6, 0), (0, -10), (12, 0))
     """
     found = _SHIFT.fullmatch(text.strip())
     if not found or found[2] not in {*SPANS, *DAYS} or not int(found[1]):
@@ -147,19 +140,16 @@ def span_of(text: str) -> tuple[int, int]:
 def parse_change(line: str) -> dict[str, Any]:
     """Read a what-if from its line; nothing of it is executed.
 
-    Raises
-    ------
-    ScenarioError
-        Where it does not follow the grammar: what came, and what could stand there.
+    Raises:
+        ScenarioError: Where it does not follow the grammar: what came, and what could stand there.
 
-    Examples
-    --------
-    >>> parse_change("where term=spot multiply usd_per_hour 2")
-    {'table': '', 'where': {'term': 'spot'}, 'column': 'usd_per_hour', 'multiply': 2}
-    >>> parse_change("shift training_runs.alpha +2 quarters")
-    {'table': 'training_runs', 'key': 'alpha', 'shift': '+2 quarters'}
-    >>> parse_change("remove commitment x")
-    {'table': 'commitments', 'key': 'x', 'remove': True}
+    Examples:
+        >>> parse_change("where term=spot multiply usd_per_hour 2")
+        {'table': '', 'where': {'term': 'spot'}, 'column': 'usd_per_hour', 'multiply': 2}
+        >>> parse_change("shift training_runs.alpha +2 quarters")
+        {'table': 'training_runs', 'key': 'alpha', 'shift': '+2 quarters'}
+        >>> parse_change("remove commitment x")
+        {'table': 'commitments', 'key': 'x', 'remove': True}
     """
     return _Line(line).read()
 

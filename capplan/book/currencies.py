@@ -11,19 +11,13 @@ from capplan.units import months_of
 def rates_by_month(months: pd.Series, currency: str, fx: pd.DataFrame) -> pd.Series:
     """Return US dollars for one unit of a currency in each month: the last rate stated by its end; before the first rate, that one.
 
-    Parameters
-    ----------
-    months
-        First days of months.
-    currency
-        Three letters.
-    fx
-        Table fx.
+    Args:
+        months: First days of months.
+        currency: Three letters.
+        fx: Table fx.
 
-    Raises
-    ------
-    CapplanError
-        If there is no rate for the currency.
+    Raises:
+        CapplanError: If there is no rate for the currency.
     """
     if currency == "USD":
         return pd.Series(1.0, index=months.index)
@@ -41,11 +35,10 @@ def rates_by_month(months: pd.Series, currency: str, fx: pd.DataFrame) -> pd.Ser
 def rate_of_quarter(quarter: str, currency: str, fx: pd.DataFrame) -> float:
     """Return US dollars for one unit of a currency in a quarter: the mean of its months.
 
-    Examples
-    --------
-    >>> fx = pd.DataFrame({"currency": ["EUR", "EUR"], "date": pd.to_datetime(["2027-01-01", "2027-03-01"]), "usd": [1.1, 1.4]})
-    >>> round(rate_of_quarter("2027Q1", "EUR", fx), 9), rate_of_quarter("2027Q1", "USD", fx)
-    (1.2, 1.0)
+    Examples:
+        >>> fx = pd.DataFrame({"currency": ["EUR", "EUR"], "date": pd.to_datetime(["2027-01-01", "2027-03-01"]), "usd": [1.1, 1.4]})
+        >>> round(rate_of_quarter("2027Q1", "EUR", fx), 9), rate_of_quarter("2027Q1", "USD", fx)
+        (1.2, 1.0)
     """
     return float(rates_by_month(pd.Series(pd.to_datetime(months_of(quarter))), currency, fx).mean())
 
@@ -61,12 +54,11 @@ def with_dollars(other_costs: pd.DataFrame, fx: pd.DataFrame) -> pd.DataFrame:
 def budgets_by_quarter(limits: pd.DataFrame, fx: pd.DataFrame, quarters: list[str]) -> pd.DataFrame:
     """Return limits in which each budget in another currency than the dollar has a row in dollars for each of its quarters.
 
-    Examples
-    --------
-    >>> fx = pd.DataFrame({"currency": ["EUR", "EUR"], "date": pd.to_datetime(["2027-01-01", "2027-04-01"]), "usd": [1.1, 1.2]})
-    >>> stated = pd.DataFrame({"limit_id": ["b"], "kind": ["budget_usd"], "amount": [100.0], "quarter": [None], "currency": ["EUR"]})
-    >>> budgets_by_quarter(stated, fx, ["2027Q1", "2027Q2"])[["limit_id", "quarter", "amount"]].round(6).values.tolist()
-    [['b 2027Q1', '2027Q1', 110.0], ['b 2027Q2', '2027Q2', 120.0]]
+    Examples:
+        >>> fx = pd.DataFrame({"currency": ["EUR", "EUR"], "date": pd.to_datetime(["2027-01-01", "2027-04-01"]), "usd": [1.1, 1.2]})
+        >>> stated = pd.DataFrame({"limit_id": ["b"], "kind": ["budget_usd"], "amount": [100.0], "quarter": [None], "currency": ["EUR"]})
+        >>> budgets_by_quarter(stated, fx, ["2027Q1", "2027Q2"])[["limit_id", "quarter", "amount"]].round(6).values.tolist()
+        [['b 2027Q1', '2027Q1', 110.0], ['b 2027Q2', '2027Q2', 120.0]]
     """
     if "currency" not in limits or not (foreign := limits["currency"].notna() & (limits["currency"] != "USD")).any():
         return limits

@@ -13,11 +13,10 @@ QUOTA_KINDS = ("quota_accelerators", "on_demand_accelerators", "spot_accelerator
 def scaled_limits(limits: pd.DataFrame, a: ProcurementAssumptions) -> pd.DataFrame:
     """Return the table of limits with quotas and budgets multiplied by their factors.
 
-    Examples
-    --------
-    >>> stated = pd.DataFrame({"limit_id": ["q", "b"], "kind": ["quota_accelerators", "budget_usd"], "amount": [100.0, 5e6]})
-    >>> scaled_limits(stated, ProcurementAssumptions(quota_factor=1.5, budget_factor=0.9))["amount"].tolist()
-    [150.0, 4500000.0]
+    Examples:
+        >>> stated = pd.DataFrame({"limit_id": ["q", "b"], "kind": ["quota_accelerators", "budget_usd"], "amount": [100.0, 5e6]})
+        >>> scaled_limits(stated, ProcurementAssumptions(quota_factor=1.5, budget_factor=0.9))["amount"].tolist()
+        [150.0, 4500000.0]
     """
     if limits.empty or (a.quota_factor == 1.0 and a.budget_factor == 1.0):
         return limits

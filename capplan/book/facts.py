@@ -44,17 +44,12 @@ def check_facts(tables: Mapping[str, pd.DataFrame], today: pd.Timestamp) -> tupl
     accelerator with the virtual CPUs and prices of their size, terms that must not be dearer than shorter ones, prices off by a Windows
     licence, and prices by age.
 
-    Parameters
-    ----------
-    tables
-        accelerators, skus, offers, models, serving_runs, sources.
-    today
-        Day against which ages are counted.
+    Args:
+        tables: accelerators, skus, offers, models, serving_runs, sources.
+        today: Day against which ages are counted.
 
-    Returns
-    -------
-    faults, old
-        Sentences; exceptions that are listed are left out.
+    Returns:
+        faults, old: Sentences; exceptions that are listed are left out.
     """
     faults = [
         *_units(tables["accelerators"]),

@@ -19,15 +19,11 @@ def check_frames(frames: Mapping[str, pd.DataFrame | None]) -> None:
 
     Columns that a table lacks, or does not know, are left to whoever needs them; references are not followed.
 
-    Parameters
-    ----------
-    frames
-        Tables by name; None where there is none.
+    Args:
+        frames: Tables by name; None where there is none.
 
-    Raises
-    ------
-    BookError
-        Naming every table, row (from 1), column, value and what is allowed.
+    Raises:
+        BookError: Naming every table, row (from 1), column, value and what is allowed.
     """
     faults: list[Fault] = []
     for table, frame in frames.items():

@@ -27,21 +27,14 @@ UNSEEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u200b-\u200f\u202a-\u202e\
 def read_text(path: Path, folder: Path | None = None, most_megabytes: float = MOST_MEGABYTES) -> tuple[str, list[Fault]]:
     """Read a text file, or say why it is none.
 
-    Parameters
-    ----------
-    path
-        The file, by its literal name.
-    folder
-        Folder out of which no link may lead; None = the file's own.
-    most_megabytes
-        Largest size that is read.
+    Args:
+        path: The file, by its literal name.
+        folder: Folder out of which no link may lead; None = the file's own.
+        most_megabytes: Largest size that is read.
 
-    Returns
-    -------
-    text
-        Its content, with line ends as newlines; empty where it is refused.
-    faults
-        Why it is refused: no regular file, a link that leads elsewhere, too large, NUL bytes, not UTF-8.
+    Returns:
+        text: Its content, with line ends as newlines; empty where it is refused.
+        faults: Why it is refused: no regular file, a link that leads elsewhere, too large, NUL bytes, not UTF-8.
     """
 
     def refused(rule: str, remedy: str, row: int = 0, found: str = "") -> tuple[str, list[Fault]]:

@@ -50,10 +50,8 @@ def other_forms(place: str, cells: pd.Series) -> list[str]:
 def odd_days(tables: Mapping[str, pd.DataFrame]) -> list[str]:
     """Say which rows last longer than any contract does, or lie outside the years that a plan may meet.
 
-    Parameters
-    ----------
-    tables
-        The book's own, the index of each the line in its file.
+    Args:
+        tables: The book's own, the index of each the line in its file.
     """
     notes = []
     for name, frame in tables.items():

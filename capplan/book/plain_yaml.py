@@ -72,19 +72,14 @@ class NotYamlError(CapplanError):
 def read_yaml(text: str) -> Any:
     """Read YAML as plain data: texts, numbers, true and false, lists and mappings; days stay texts.
 
-    Raises
-    ------
-    NotYamlError
-        For what is no YAML, a key given twice, an alias, a number of absurd length, or nesting without end.
+    Raises:
+        NotYamlError: For what is no YAML, a key given twice, an alias, a number of absurd length, or nesting without end.
 
-    Source
-    ------
-    YAML Ain't Markup Language, version 1.2.2, section 10.3 (core schema).
+    Source: YAML Ain't Markup Language, version 1.2.2, section 10.3 (core schema).
 
-    Examples
-    --------
-    >>> read_yaml("[no, 010, 0o10, 1e3, true, 2027-01-01, 1:30]")
-    ['no', 10, 8, 1000.0, True, '2027-01-01', '1:30']
+    Examples:
+        >>> read_yaml("[no, 010, 0o10, 1e3, true, 2027-01-01, 1:30]")
+        ['no', 10, 8, 1000.0, True, '2027-01-01', '1:30']
     """
     try:
         return _Loader(text).get_single_data()

@@ -17,19 +17,14 @@ PLACEMENTS = {"pack": 0, "spread": 1, "balanced": 2, "locality": 3}
 class Policy:
     """How waiting jobs are ordered and started.
 
-    Parameters
-    ----------
-    order
-        "submit", "expected" (shortest first), "remaining", "priority", "deadline", "attained" (least service first) or "round_robin".
-    backfill
-        "strict": nobody overtakes a job that finds no room; "skip": anybody may; "easy": who does not delay the first that waits;
-        "conservative": who delays nobody.
-    preempt
-        "none", "by_key" (the order decides who is displaced), or "reclaim" (teams take back what others borrowed).
-    fair_share
-        Is the next job that of the team with the least decayed usage for its share?
-    quotas
-        Are teams held to their quota and what others lend?
+    Args:
+        order: "submit", "expected" (shortest first), "remaining", "priority", "deadline", "attained" (least service first) or
+            "round_robin".
+        backfill: "strict": nobody overtakes a job that finds no room; "skip": anybody may; "easy": who does not delay the first that waits;
+            "conservative": who delays nobody.
+        preempt: "none", "by_key" (the order decides who is displaced), or "reclaim" (teams take back what others borrowed).
+        fair_share: Is the next job that of the team with the least decayed usage for its share?
+        quotas: Are teams held to their quota and what others lend?
     """
 
     order: str = "submit"

@@ -53,14 +53,10 @@ _SIGNS = {PURCHASES: "offer_id", PLACEMENT: "task_id"}
 class Proposed(NamedTuple):
     """A proposed plan as it was read.
 
-    Parameters
-    ----------
-    kind
-        "purchases" or "placement".
-    rows
-        file, row (line in it) and the columns of that kind; empty where nothing is stated.
-    faults
-        Cells that cannot be read; the rest is still to be held against the book, so that all that is wrong is said at once.
+    Args:
+        kind: "purchases" or "placement".
+        rows: file, row (line in it) and the columns of that kind; empty where nothing is stated.
+        faults: Cells that cannot be read; the rest is still to be held against the book, so that all that is wrong is said at once.
     """
 
     kind: str
@@ -71,15 +67,11 @@ class Proposed(NamedTuple):
 def read_proposed(files: Sequence[Path]) -> Proposed:
     """Read the files of a proposed plan; nothing in them is run, looked up or followed.
 
-    Parameters
-    ----------
-    files
-        CSV files of one kind: purchases (offer_id, an amount, a start) or a placement (task_id, nodes, a start).
+    Args:
+        files: CSV files of one kind: purchases (offer_id, an amount, a start) or a placement (task_id, nodes, a start).
 
-    Raises
-    ------
-    BookError
-        What is wrong with whole files and their headers.
+    Raises:
+        BookError: What is wrong with whole files and their headers.
     """
     kinds = [_kind_of(file) for file in files]
     kind = next((each for each in kinds if each is not None), PURCHASES)

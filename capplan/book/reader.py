@@ -296,21 +296,14 @@ def read_cells(table: str, cells: pd.DataFrame, columns: Sequence[Column]) -> tu
 def read_columns(path: Path, what: str, columns: Sequence[Column]) -> tuple[pd.DataFrame, list[Fault]]:
     """Read some columns of a CSV file that is no table of a book, each cell checked as in one; other columns are passed over.
 
-    Parameters
-    ----------
-    path
-        CSV file.
-    what
-        What a file of this kind is called in a fault.
-    columns
-        The columns to read.
+    Args:
+        path: CSV file.
+        what: What a file of this kind is called in a fault.
+        columns: The columns to read.
 
-    Returns
-    -------
-    frame
-        The columns in their types; the index is each row's line in the file. Not to be used unless there are no faults.
-    faults
-        Everything that is wrong; a column whose name is almost that of one that is not there counts as a slip.
+    Returns:
+        frame: The columns in their types; the index is each row's line in the file. Not to be used unless there are no faults.
+        faults: Everything that is wrong; a column whose name is almost that of one that is not there counts as a slip.
     """
     reader = _TableReader(path, what, columns=columns)
     cells = reader.cells()
@@ -324,14 +317,10 @@ def read_columns(path: Path, what: str, columns: Sequence[Column]) -> tuple[pd.D
 def check_rows(frame: pd.DataFrame, table: str, lines: np.ndarray) -> list[Fault]:
     """Hold rows that did not come from a file against their table; types and missing columns are left alone.
 
-    Parameters
-    ----------
-    frame
-        Rows with columns of the table.
-    table
-        Its name.
-    lines
-        What each row is called in a fault.
+    Args:
+        frame: Rows with columns of the table.
+        table: Its name.
+        lines: What each row is called in a fault.
     """
     reader = _TableReader(Path(f"{table}.csv"), table)
     for item in columns_of(table):
@@ -373,24 +362,16 @@ def read_table(
 ) -> tuple[pd.DataFrame, list[Fault]]:
     """Read and check one table.
 
-    Parameters
-    ----------
-    path
-        CSV file: UTF-8 (with or without a byte-order mark), any line ends, commas, decimal points.
-    table
-        Name of the table.
-    most_megabytes
-        Largest file that is read.
-    notes
-        Receives what was read unusually.
+    Args:
+        path: CSV file: UTF-8 (with or without a byte-order mark), any line ends, commas, decimal points.
+        table: Name of the table.
+        most_megabytes: Largest file that is read.
+        notes: Receives what was read unusually.
 
-    Returns
-    -------
-    frame
-        The rows with every column of the table in its type; empty optional cells have their default or are missing.
-        The index is each row's line in the file.
-    faults
-        Everything that is wrong; the frame must not be used unless the list is empty.
+    Returns:
+        frame: The rows with every column of the table in its type; empty optional cells have their default or are missing. The index is
+            each row's line in the file.
+        faults: Everything that is wrong; the frame must not be used unless the list is empty.
     """
     reader = _TableReader(path, table, most_megabytes)
     frame = reader.frame()

@@ -27,12 +27,9 @@ def with_active_parameters(runs: pd.DataFrame, models: pd.DataFrame | None) -> t
     with P' and P_a' those of the named architecture. A number in the column parameters (those that work on a token) that is the total of a
     mixture of experts is taken as that.
 
-    Parameters
-    ----------
-    runs
-        Rows of training_runs.
-    models
-        The table models; None = no architecture is known.
+    Args:
+        runs: Rows of training_runs.
+        models: The table models; None = no architecture is known.
     """
     table, notes = runs.copy(), []
     for name in ("parameters", "parameters_total"):

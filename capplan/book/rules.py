@@ -35,12 +35,9 @@ def _rows(table: str, frame: pd.DataFrame, bad: pd.Series, column: str, rule: st
 def check_references(tables: Tables, known: Tables) -> list[Fault]:
     """Every name that a book uses must exist, in the book or in the reference facts.
 
-    Parameters
-    ----------
-    tables
-        The book's own tables, with their lines in the file as index.
-    known
-        The same tables with the reference facts joined.
+    Args:
+        tables: The book's own tables, with their lines in the file as index.
+        known: The same tables with the reference facts joined.
     """
     faults = []
     for table, frame in tables.items():

@@ -108,10 +108,8 @@ class Scenario(
     def replaced(self, **values: Any) -> Scenario:
         """Return a copy with some values replaced, checked like new.
 
-        Raises
-        ------
-        ScenarioError
-            Naming every value that is misspelt or out of bounds.
+        Raises:
+            ScenarioError: Naming every value that is misspelt or out of bounds.
         """
         return build_scenario({**self.model_dump(exclude_unset=True), **values})
 
@@ -128,17 +126,12 @@ def _is_switch_for_number(name: str, value: Any) -> bool:
 def build_scenario(values: dict[str, Any], where: str = "scenario") -> Scenario:
     """Check a mapping of assumptions and build a Scenario.
 
-    Parameters
-    ----------
-    values
-        Assumption by name; texts are converted as on a command line.
-    where
-        Where the values came from, for the message.
+    Args:
+        values: Assumption by name; texts are converted as on a command line.
+        where: Where the values came from, for the message.
 
-    Raises
-    ------
-    ScenarioError
-        One message that lists every fault: name, value, what is allowed.
+    Raises:
+        ScenarioError: One message that lists every fault: name, value, what is allowed.
     """
     faults = [
         f"{name} is not an assumption; {nearest(name, Scenario.model_fields)}" for name in values if name not in Scenario.model_fields

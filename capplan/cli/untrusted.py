@@ -27,15 +27,11 @@ def check_untrusted(arguments: Sequence[str]) -> None:
 
     The process sees none of this one's environment but the way to programs and the language, and writes to a folder that goes with it.
 
-    Parameters
-    ----------
-    arguments
-        What stands behind `capplan check`, without the switch itself.
+    Args:
+        arguments: What stands behind `capplan check`, without the switch itself.
 
-    Raises
-    ------
-    CapplanError
-        When the book cannot be read within the limits, or the system has none.
+    Raises:
+        CapplanError: When the book cannot be read within the limits, or the system has none.
     """
     if os.name != "posix":
         raise CapplanError("--untrusted needs limits of processes, which this system does not have; read the book in a virtual machine")

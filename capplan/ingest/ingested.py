@@ -46,12 +46,9 @@ class DatedOptions(ReadingOptions):
 class FileTotals:
     """What one of the files that were read together holds.
 
-    Parameters
-    ----------
-    rows, period, totals
-        Rows, first and last instant (missing where it has no times), and what came out, in one sentence.
-    leaves_out
-        Numbers of earlier files in the book that have rows of this file, which count there.
+    Args:
+        rows, period, totals: Rows, first and last instant (missing where it has no times), and what came out, in one sentence.
+        leaves_out: Numbers of earlier files in the book that have rows of this file, which count there.
     """
 
     rows: int
@@ -64,25 +61,16 @@ class FileTotals:
 class Ingested:
     """Tables read from a foreign file or from several of one layout, not yet in any book.
 
-    Parameters
-    ----------
-    tables
-        Frame by name of the table, with that table's columns.
-    notes
-        What was assumed, left out or repaired.
-    headline
-        What came out, in one sentence.
-    parts
-        What a book keeps of the files, so that they can be joined with others, replaced and taken back; where several files were read, the
-        column `file` is the place of a row's file among them.
-    rows
-        Rows of the files.
-    period
-        First and last instant that the files cover; missing where they have no times.
-    accounts
-        Rows, dollars and accelerator-hours by bucket, for bills.
-    each
-        What each file holds; empty where one file was read of which rows, period and headline say it.
+    Args:
+        tables: Frame by name of the table, with that table's columns.
+        notes: What was assumed, left out or repaired.
+        headline: What came out, in one sentence.
+        parts: What a book keeps of the files, so that they can be joined with others, replaced and taken back; where several files were
+            read, the column `file` is the place of a row's file among them.
+        rows: Rows of the files.
+        period: First and last instant that the files cover; missing where they have no times.
+        accounts: Rows, dollars and accelerator-hours by bucket, for bills.
+        each: What each file holds; empty where one file was read of which rows, period and headline say it.
     """
 
     tables: dict[str, pd.DataFrame] = field(repr=False)
@@ -109,10 +97,9 @@ _DAY_OR_COUNT = re.compile(
 def work_of(file: Path) -> str:
     """Turn a file's name into the name of the work in it, which its parts and the exports of other days share.
 
-    Examples
-    --------
-    >>> work_of(Path("gateway-2026-09-01.csv")), work_of(Path("part_0003.csv.gz")), work_of(Path("trace_2023_code.csv"))
-    ('gateway', 'part', 'trace_2023_code')
+    Examples:
+        >>> work_of(Path("gateway-2026-09-01.csv")), work_of(Path("part_0003.csv.gz")), work_of(Path("trace_2023_code.csv"))
+        ('gateway', 'part', 'trace_2023_code')
     """
     stem = stem_of(file)
     return re.sub(r"[-_.]{2,}", "-", _DAY_OR_COUNT.sub("", _NUMBER_OF_PART.sub(r"\1", stem))).strip("-_.") or stem
@@ -121,10 +108,9 @@ def work_of(file: Path) -> str:
 def stem_of(file: Path) -> str:
     """Turn a file's name into the name of a workload or source.
 
-    Examples
-    --------
-    >>> stem_of(Path("2026-01-21 Request Log.csv.gz"))
-    '2026-01-21-request-log'
+    Examples:
+        >>> stem_of(Path("2026-01-21 Request Log.csv.gz"))
+        '2026-01-21-request-log'
     """
     return re.sub(r"[^a-z0-9_.-]+", "-", re.split(r"\.(?:csv|parquet|jsonl|ndjson)", file.name)[0].lower()).strip("-") or "file"
 
@@ -157,14 +143,10 @@ def shaped(frame: pd.DataFrame, table: str) -> pd.DataFrame:
 def workload_rows(work: pd.DataFrame, unit: str, stage: str, *, deferrable: bool = False, by_team: bool = False) -> pd.DataFrame:
     """Return the rows of the workloads table that usage needs, for each file; what a book already says about a workload stays.
 
-    Parameters
-    ----------
-    work
-        With the column workload, and `file` where there are several.
-    unit, stage, deferrable
-        Of all workloads.
-    by_team
-        Is each workload a team's?
+    Args:
+        work: With the column workload, and `file` where there are several.
+        unit, stage, deferrable: Of all workloads.
+        by_team: Is each workload a team's?
     """
     names = work[[name for name in ("file", "workload") if name in work]].drop_duplicates().sort_values("workload", kind="stable")
     rows = names.assign(stage=stage, unit=unit, deferrable=deferrable).reset_index(drop=True)

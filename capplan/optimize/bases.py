@@ -29,19 +29,13 @@ class BasisStore:
     A pivot changes one column, so that a new basis takes its inverse from the old one by one outer product,
     :math:`B'^{-1} = B^{-1} - (d - e_i)\,(B^{-1})_i / d_i` with :math:`d = B^{-1} A_j`, in m^2 steps instead of m^3.
 
-    Parameters
-    ----------
-    matrix : (m, n)
-        A, dense.
-    cost, perturbed : (n,)
-        c, and c raised a little to break ties; pivots look at the second, duals are of the first.
+    Args:
+        matrix (m, n): A, dense.
+        cost, perturbed (n,): c, and c raised a little to break ties; pivots look at the second, duals are of the first.
 
-    Attributes
-    ----------
-    columns : (room, m)
-        Columns of each basis in the order of its rows; only the first `count` rows are bases.
-    duals : (room, m)
-        :math:`c_B B^{-1}`.
+    Attributes:
+        columns (room, m): Columns of each basis in the order of its rows; only the first `count` rows are bases.
+        duals (room, m): :math:`c_B B^{-1}`.
     """
 
     def __init__(self, matrix: Array, cost: Array, perturbed: Array) -> None:
@@ -97,18 +91,13 @@ class BasisStore:
     def settle(self, basis: Array, b: Array, tolerance: Array, steps: int) -> tuple[Array, Array, Array]:
         """Move points by dual-simplex pivots, each until it fits, a row proves it infeasible, or it has moved so often.
 
-        Parameters
-        ----------
-        basis, b, tolerance : (N,), (N, m), (N,)
-            Basis each point starts from and its right-hand side, and what counts as zero.
-        steps
-            Pivots at most.
+        Args:
+            basis, b, tolerance ((N,), (N, m), (N,)): Basis each point starts from and its right-hand side, and what counts as zero.
+            steps: Pivots at most.
 
-        Returns
-        -------
-        (basis, row, short), (N,) each
-            Where each point came to rest; `walk.FITS`, `walk.WAITS` for one that has moved often enough, else the row that nothing can
-            enter by and by how much it is short.
+        Returns:
+            (basis, row, short), (N,) each: Where each point came to rest; `walk.FITS`, `walk.WAITS` for one that has moved often enough,
+                else the row that nothing can enter by and by how much it is short.
         """
         points = Points(np.ascontiguousarray(b), tolerance, basis.astype(np.int64), np.zeros(len(b), dtype=np.int64), np.zeros(len(b)))
         # points of one basis follow each other, so that its inverse is read from memory once

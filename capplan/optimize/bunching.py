@@ -27,12 +27,9 @@ RESEED_POINTS = 32
 class Bunched(NamedTuple):
     """Where every point came to rest.
 
-    Parameters
-    ----------
-    basis : (N,) int
-        Basis of each point in the library: optimal for a feasible point, dual feasible in any case.
-    ray : (N,) int
-        Row of the library's `rays` that proves a point infeasible; -1 for a feasible point.
+    Args:
+        basis ((N,) int): Basis of each point in the library: optimal for a feasible point, dual feasible in any case.
+        ray ((N,) int): Row of the library's `rays` that proves a point infeasible; -1 for a feasible point.
     """
 
     basis: Array
@@ -49,29 +46,19 @@ class RecourseLibrary:
     Rows are kept as W y - s = b with surplus s >= 0; "<" rows are negated and "=" rows written twice. Costs are raised by
     a fixed relative perturbation to break ties; values and duals are of the unperturbed costs.
 
-    Parameters
-    ----------
-    q : (r,)
-        Costs.
-    W : (m, r)
-        Matrix.
-    sense : (m,)
-        "<", ">" or "=".
+    Args:
+        q (r,): Costs.
+        W (m, r): Matrix.
+        sense (m,): "<", ">" or "=".
 
-    Attributes
-    ----------
-    key
-        Fingerprint of q, W and sense.
+    Attributes:
+        key: Fingerprint of q, W and sense.
 
-    Raises
-    ------
-    UnboundedError
-        If the recourse cost can fall without end.
+    Raises:
+        UnboundedError: If the recourse cost can fall without end.
 
-    Source
-    ------
-    Wets, "Stochastic programming: solution techniques and approximation schemes" (1983), and Birge and Louveaux, Introduction to
-    Stochastic Programming, 2nd ed. (2011), section 5.4 (bunching; trickling down).
+    Source: Wets, "Stochastic programming: solution techniques and approximation schemes" (1983), and Birge and Louveaux, Introduction to
+        Stochastic Programming, 2nd ed. (2011), section 5.4 (bunching; trickling down).
     """
 
     def __init__(self, q: Array, W: sparse.csr_matrix, sense: Array) -> None:
@@ -114,14 +101,11 @@ class RecourseLibrary:
     def evaluate(self, rhs: Array, kind: Array, start: Array | None = None) -> Bunched:
         """Bring every point to its optimal basis.
 
-        Parameters
-        ----------
-        rhs : (N, m)
-            Right-hand sides.
-        kind : (N,) int
-            Points of one kind lie near each other, so that the basis of their mean is a good start where the known ones are not.
-        start : (N,) int, optional
-            Basis to try first, best the one it rested on at the last first stage.
+        Args:
+            rhs (N, m): Right-hand sides.
+            kind ((N,) int): Points of one kind lie near each other, so that the basis of their mean is a good start where the known ones
+                are not.
+            start ((N,) int, optional): Basis to try first, best the one it rested on at the last first stage.
         """
         self.bases.clock += 1
         b = self.standard(rhs)

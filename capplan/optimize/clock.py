@@ -25,12 +25,9 @@ class OutOfTimeError(SolveError):
 class Clock:
     """A time limit and what came of it.
 
-    Parameters
-    ----------
-    ends
-        Reading at which it ends; infinite where there is no limit.
-    cut_short
-        Whether a search was ended by it.
+    Args:
+        ends: Reading at which it ends; infinite where there is no limit.
+        cut_short: Whether a search was ended by it.
     """
 
     ends: float
@@ -46,13 +43,12 @@ def time_limit(seconds: float) -> Iterator[Clock]:
 
     A search looks at the clock between its steps and always takes the first of each kind, so that it ends with a plan and a proven bound.
 
-    Examples
-    --------
-    >>> with time_limit(1e-9) as clock:
-    ...     time_is_up(), clock.cut_short
-    (True, True)
-    >>> time_is_up()
-    False
+    Examples:
+        >>> with time_limit(1e-9) as clock:
+        ...     time_is_up(), clock.cut_short
+        (True, True)
+        >>> time_is_up()
+        False
     """
     clock = Clock(read() + seconds) if seconds > 0 else Clock(inf)
     token = _running.set(clock)

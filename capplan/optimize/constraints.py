@@ -13,14 +13,10 @@ from capplan.optimize.solver import InfeasibleError
 class Searched:
     """What a search found.
 
-    Parameters
-    ----------
-    solver
-        Asked for values: `value(variable)`; None where no solution was found before the search stopped.
-    bound
-        No solution has a smaller objective.
-    proven
-        Is it the best, within the gap that was asked for?
+    Args:
+        solver: Asked for values: `value(variable)`; None where no solution was found before the search stopped.
+        bound: No solution has a smaller objective.
+        proven: Is it the best, within the gap that was asked for?
     """
 
     solver: Any | None
@@ -38,21 +34,15 @@ def new_model() -> Any:
 def search(model: Any, gap_share: float, deterministic_seconds: float) -> Searched:
     """Minimise a model in one thread with a fixed seed; effort is counted, not timed, so that equal input gives equal output.
 
-    Parameters
-    ----------
-    model
-        With its objective, and a hint where a solution is known.
-    gap_share
-        Relative gap to the proven bound at which the search may stop.
-    deterministic_seconds
-        Effort after which it stops with the gap that is left, in the solver's own count of work (about a second of one core each).
+    Args:
+        model: With its objective, and a hint where a solution is known.
+        gap_share: Relative gap to the proven bound at which the search may stop.
+        deterministic_seconds: Effort after which it stops with the gap that is left, in the solver's own count of work (about a second of
+            one core each).
 
-    Raises
-    ------
-    InfeasibleError
-        Where it is proven that there is no solution.
-    SolveError
-        Where the model is refused: a number is too large.
+    Raises:
+        InfeasibleError: Where it is proven that there is no solution.
+        SolveError: Where the model is refused: a number is too large.
     """
     from ortools.sat.python import cp_model
 

@@ -45,18 +45,12 @@ class Price(NamedTuple):
 class Level(NamedTuple):
     """Dispatch of a cell's points where one unit of each kind of use has a price.
 
-    Parameters
-    ----------
-    number
-        Which price.
-    basis : (points, parts)
-        Bases that the points rest on.
-    cost : (S,)
-        Recourse cost by scenario.
-    used : (kinds, S)
-        Use by kind and scenario, with the weights of costs.
-    value : (S,)
-        Cost plus priced use, which no dispatch undercuts at this price.
+    Args:
+        number: Which price.
+        basis (points, parts): Bases that the points rest on.
+        cost (S,): Recourse cost by scenario.
+        used (kinds, S): Use by kind and scenario, with the weights of costs.
+        value (S,): Cost plus priced use, which no dispatch undercuts at this price.
     """
 
     number: int
@@ -69,20 +63,13 @@ class Level(NamedTuple):
 class Coupled(NamedTuple):
     """The best dispatch of a first stage that keeps the expected rows.
 
-    Parameters
-    ----------
-    x : (n,)
-        The first stage, with columns that only expected rows see chosen anew.
-    cost_by_scenario : (S,)
-        Recourse cost of the mixture; infinite where the rows cannot be kept.
-    price
-        Prices at which the cut holds.
-    cut
-        Cut of the blended cost plus the priced rows, one for each technology.
-    mixture
-        Levels and their shares by scenario, (levels, S), of each coupled cell.
-    others
-        Cuts at the prices that were asked for besides.
+    Args:
+        x (n,): The first stage, with columns that only expected rows see chosen anew.
+        cost_by_scenario (S,): Recourse cost of the mixture; infinite where the rows cannot be kept.
+        price: Prices at which the cut holds.
+        cut: Cut of the blended cost plus the priced rows, one for each technology.
+        mixture: Levels and their shares by scenario, (levels, S), of each coupled cell.
+        others: Cuts at the prices that were asked for besides.
     """
 
     x: Array
@@ -119,17 +106,12 @@ class CoupledEvaluator:
     soft budget, or
     for what stays unspent) are chosen with the mixture.
 
-    Parameters
-    ----------
-    base
-        Evaluator without expected rows, brought to rest at the first stage before each call.
-    risk_weight, tail_share, gap_share
-        See `two_stage.solve_two_stage`.
+    Args:
+        base: Evaluator without expected rows, brought to rest at the first stage before each call.
+        risk_weight, tail_share, gap_share: See `two_stage.solve_two_stage`.
 
-    Source
-    ------
-    Dantzig and Wolfe, "Decomposition principle for linear programs", Operations Research 8 (1960); concavity of the value in the costs:
-    Bertsimas and Tsitsiklis, Introduction to Linear Optimization (1997), section 5.3.
+    Source: Dantzig and Wolfe, "Decomposition principle for linear programs", Operations Research 8 (1960); concavity of the value in the
+        costs: Bertsimas and Tsitsiklis, Introduction to Linear Optimization (1997), section 5.3.
     """
 
     def __init__(self, base: Evaluator, risk_weight: float, tail_share: float, gap_share: float) -> None:
@@ -171,18 +153,12 @@ class CoupledEvaluator:
     def evaluate(self, x: Array, open_share: float = 0.0, others: Sequence[Price] = (), worth: float = np.inf) -> Coupled:
         """Return the best dispatch of x and the cut that supports it.
 
-        Parameters
-        ----------
-        x : (n,)
-            First stage.
-        open_share
-            How far the whole search still is from its end; while it is far, a dispatch need not be exact.
-        others
-            Prices at which cuts are asked for too, as good as the levels at hand make them.
-        worth
-            Cost of the whole program from which on it does not matter how much more x costs: the cut then says that it costs as much, and
-            the dispatch is
-            left as it is.
+        Args:
+            x (n,): First stage.
+            open_share: How far the whole search still is from its end; while it is far, a dispatch need not be exact.
+            others: Prices at which cuts are asked for too, as good as the levels at hand make them.
+            worth: Cost of the whole program from which on it does not matter how much more x costs: the cut then says that it costs as
+                much, and the dispatch is left as it is.
         """
         problem, self.visits = self.problem, self.visits + 1
         x = np.asarray(x, dtype=float).copy()

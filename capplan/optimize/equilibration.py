@@ -31,20 +31,14 @@ def equilibrate(
 
     alternately. Powers of two change no digit; integer columns keep their unit. A well-scaled matrix is left as it is.
 
-    Parameters
-    ----------
-    c, A, b, lower, upper, integer
-        The program, see `solver.Arrays`.
+    Args:
+        c, A, b, lower, upper, integer: The program, see `solver.Arrays`.
 
-    Returns
-    -------
-    tuple
-        The scaled program, the row scales, the column scales (x = scale * scaled x) and the cost scale.
+    Returns:
+        tuple: The scaled program, the row scales, the column scales (x = scale * scaled x) and the cost scale.
 
-    Source
-    ------
-    Curtis and Reid, "On the automatic scaling of matrices for Gaussian elimination" (1972), and geometric scaling as in
-    Tomlin, "On scaling linear programming problems" (1975).
+    Source: Curtis and Reid, "On the automatic scaling of matrices for Gaussian elimination" (1972), and geometric scaling as in Tomlin, "On
+        scaling linear programming problems" (1975).
     """
     rows, columns = np.ones(A.shape[0]), np.ones(A.shape[1])
     work = sparse.csr_matrix(A, dtype=float, copy=True)

@@ -20,12 +20,9 @@ CHUNK = 65536
 class Cut(NamedTuple):
     r"""A supporting plane of the recourse cost: value >= constant - sum_t slope_t T_t x.
 
-    Parameters
-    ----------
-    constant : (G, K)
-        One for each technology and independent part of the recourse.
-    slope : (G, m)
-        Weighted duals of each technology's points; a row belongs to one part.
+    Args:
+        constant (G, K): One for each technology and independent part of the recourse.
+        slope (G, m): Weighted duals of each technology's points; a row belongs to one part.
     """
 
     constant: Array
@@ -35,22 +32,14 @@ class Cut(NamedTuple):
 class Evaluated(NamedTuple):
     """What a first stage leads to.
 
-    Parameters
-    ----------
-    cost_by_scenario : (S,)
-        Recourse cost; infinite where a point of the scenario has no feasible recourse.
-    mean : Cut
-        Cuts of expected cost, one for each technology and part.
-    tail : Cut
-        Cut of CVaR, its parts by technology to be summed.
-    reference : Cut or None
-        Cuts of the cost under the evaluator's reference weights, one for each technology and part.
-    rays : (F, m + 1 + 1)
-        Feasibility cuts as rows: duals, constant, technology; empty where every point is feasible.
-    chords : list of (Cut, Cut or None)
-        Planes through neighbouring whole first stages, for mean and reference.
-    raised : (2,)
-        By how much the chords lie above expected cost and the cost under reference weights at this first stage.
+    Args:
+        cost_by_scenario (S,): Recourse cost; infinite where a point of the scenario has no feasible recourse.
+        mean (Cut): Cuts of expected cost, one for each technology and part.
+        tail (Cut): Cut of CVaR, its parts by technology to be summed.
+        reference (Cut or None): Cuts of the cost under the evaluator's reference weights, one for each technology and part.
+        rays (F, m + 1 + 1): Feasibility cuts as rows: duals, constant, technology; empty where every point is feasible.
+        chords (list of (Cut, Cut or None)): Planes through neighbouring whole first stages, for mean and reference.
+        raised (2,): By how much the chords lie above expected cost and the cost under reference weights at this first stage.
     """
 
     cost_by_scenario: Array
@@ -65,22 +54,15 @@ class Evaluated(NamedTuple):
 class Evaluator:
     """Evaluates first stages one after another, each from the bases where the last left off.
 
-    Parameters
-    ----------
-    problem
-        The program.
-    tail_share
-        Share of worst scenarios in CVaR.
-    library
-        Bases of the recourse problem.
-    lattice
-        Groups of points whose right-hand side moves in whole steps, for closer cuts; none by default.
+    Args:
+        problem: The program.
+        tail_share: Share of worst scenarios in CVaR.
+        library: Bases of the recourse problem.
+        lattice: Groups of points whose right-hand side moves in whole steps, for closer cuts; none by default.
 
-    Attributes
-    ----------
-    reference : (S,) or None
-        Scenario weights of a CVaR at some first stage. CVaR is at least the cost under any such weights, and cost under fixed weights
-        splits by technology, which makes for closer cuts than CVaR itself allows.
+    Attributes:
+        reference ((S,) or None): Scenario weights of a CVaR at some first stage. CVaR is at least the cost under any such weights, and cost
+            under fixed weights splits by technology, which makes for closer cuts than CVaR itself allows.
     """
 
     def __init__(self, problem: TwoStage, tail_share: float, library: SeparableRecourse, lattice: Lattice | None = None) -> None:
@@ -212,9 +194,7 @@ def aggregate(problem: TwoStage, clusters: int) -> TwoStage:
     By Jensen's inequality the mean's recourse cost is at most the mean recourse cost, so that cuts of the
     smaller program are cuts of the full program's expected cost. Points are ordered along their first principal component.
 
-    Source
-    ------
-    Birge and Louveaux, Introduction to Stochastic Programming, 2nd ed. (2011), section 8.2 (Jensen's lower bound).
+    Source: Birge and Louveaux, Introduction to Stochastic Programming, 2nd ed. (2011), section 8.2 (Jensen's lower bound).
     """
     weight = problem.weight * problem.probability[problem.scenario]
     rhs, mass, technology = [], [], []

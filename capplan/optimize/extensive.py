@@ -24,17 +24,12 @@ def extensive_arrays(problem: TwoStage, risk_weight: float, tail_share: float) -
     Columns are x, then y of every point, then eta and z where lambda > 0. Rows are A, the recourse rows of every point,
     the expected rows, then the CVaR rows.
 
-    Parameters
-    ----------
-    problem
-        The program.
-    risk_weight, tail_share
-        lambda and alpha of the equation.
+    Args:
+        problem: The program.
+        risk_weight, tail_share: lambda and alpha of the equation.
 
-    Source
-    ------
-    Birge and Louveaux, Introduction to Stochastic Programming, 2nd ed. (2011), section 2.4 (extensive form);
-    Rockafellar and Uryasev (2000), equation 17 (CVaR by linear rows).
+    Source: Birge and Louveaux, Introduction to Stochastic Programming, 2nd ed. (2011), section 2.4 (extensive form); Rockafellar and
+        Uryasev (2000), equation 17 (CVaR by linear rows).
     """
     n, r, points, scenarios = len(problem.c), len(problem.q), len(problem.technology), len(problem.probability)
     m = problem.W.shape[0]
@@ -89,14 +84,10 @@ def extensive_arrays(problem: TwoStage, risk_weight: float, tail_share: float) -
 def solve_extensive(problem: TwoStage, risk_weight: float, tail_share: float, gap_share: float, start: Array | None = None) -> Solution:
     """Solve the extensive form.
 
-    Parameters
-    ----------
-    problem
-        The program, already checked.
-    risk_weight, tail_share, gap_share
-        See `two_stage.solve_two_stage`.
-    start : (n,), optional
-        A first stage to start from.
+    Args:
+        problem: The program, already checked.
+        risk_weight, tail_share, gap_share: See `two_stage.solve_two_stage`.
+        start ((n,), optional): A first stage to start from.
     """
     model = extensive_arrays(problem, risk_weight, tail_share)
     relaxed = solve_arrays(replace(model, integer=np.zeros_like(model.integer)))

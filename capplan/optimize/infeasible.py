@@ -20,14 +20,10 @@ WRITTEN_OUT_COLUMNS = 100_000
 class Change:
     """How much one row must give.
 
-    Parameters
-    ----------
-    row
-        Name of the row.
-    sense, limit
-        The row as it is: sum "<", ">" or "=" limit.
-    amount
-        By how much the limit must be raised ("<"), lowered (">") or missed ("="), in the row's unit.
+    Args:
+        row: Name of the row.
+        sense, limit: The row as it is: sum "<", ">" or "=" limit.
+        amount: By how much the limit must be raised ("<"), lowered (">") or missed ("="), in the row's unit.
     """
 
     row: str
@@ -45,14 +41,10 @@ class Change:
 class Infeasibility:
     """Why a model has no solution.
 
-    Parameters
-    ----------
-    changes
-        The smallest set of changes, measured relative to the limits, that makes the model feasible; empty where it is feasible.
-    clash
-        Names of all rows that together cannot hold (a certificate of the linear relaxation), also those that need not give.
-    bounds
-        Names of variables whose bounds take part in the clash.
+    Args:
+        changes: The smallest set of changes, measured relative to the limits, that makes the model feasible; empty where it is feasible.
+        clash: Names of all rows that together cannot hold (a certificate of the linear relaxation), also those that need not give.
+        bounds: Names of variables whose bounds take part in the clash.
     """
 
     changes: tuple[Change, ...]
@@ -76,31 +68,23 @@ def explain_infeasibility(model: Any, hard: Collection[str] = ()) -> Infeasibili
 
     Bounds are never relaxed, nor rows named in `hard` (balances, which state what things are).
 
-    Parameters
-    ----------
-    model : pulp.LpProblem or Arrays
-        The model.
-    hard
-        Names of rows that must hold.
+    Args:
+        model (pulp.LpProblem or Arrays): The model.
+        hard: Names of rows that must hold.
 
-    Raises
-    ------
-    InfeasibleError
-        If the hard rows and the bounds clash among themselves.
+    Raises:
+        InfeasibleError: If the hard rows and the bounds clash among themselves.
 
-    Source
-    ------
-    Chinneck, Feasibility and Infeasibility in Optimization (2008), chapter 6 (elastic programs).
+    Source: Chinneck, Feasibility and Infeasibility in Optimization (2008), chapter 6 (elastic programs).
 
-    Examples
-    --------
-    >>> import pulp
-    >>> model = pulp.LpProblem("room")
-    >>> racks = model.add_variable("racks", 0, 100)
-    >>> model += racks >= 30, "demand"
-    >>> model += 2 * racks <= 50, "power_kw"
-    >>> explain_infeasibility(model, hard=["demand"]).text
-    'no solution satisfies all limits; power_kw: 50 must be raised by 10 (it clashes with demand)'
+    Examples:
+        >>> import pulp
+        >>> model = pulp.LpProblem("room")
+        >>> racks = model.add_variable("racks", 0, 100)
+        >>> model += racks >= 30, "demand"
+        >>> model += 2 * racks <= 50, "power_kw"
+        >>> explain_infeasibility(model, hard=["demand"]).text
+        'no solution satisfies all limits; power_kw: 50 must be raised by 10 (it clashes with demand)'
     """
     matrices = model if isinstance(model, Arrays) else arrays(model)
     names = matrices.row_names or tuple(f"row {i}" for i in range(len(matrices.b)))

@@ -49,20 +49,13 @@ class UnsettledError(SolveError):
 class Warm:
     """What a solve leaves for the next one.
 
-    Parameters
-    ----------
-    program, recourse : str
-        Digests of what the cuts and what the bases depend on; they are used only where these agree.
-    library, basis
-        Bases, and the one each point rested on.
-    cuts, rays
-        Cuts of expected cost and CVaR; feasibility cuts.
-    tail_share
-        Share of worst scenarios that the CVaR cuts stand for.
-    reference : (S,) or None
-        Reference weights of CVaR that the cuts stand for.
-    x : (n,)
-        Best first stage.
+    Args:
+        program, recourse (str): Digests of what the cuts and what the bases depend on; they are used only where these agree.
+        library, basis: Bases, and the one each point rested on.
+        cuts, rays: Cuts of expected cost and CVaR; feasibility cuts.
+        tail_share: Share of worst scenarios that the CVaR cuts stand for.
+        reference ((S,) or None): Reference weights of CVaR that the cuts stand for.
+        x (n,): Best first stage.
     """
 
     program: str
@@ -84,19 +77,13 @@ class LShaped:
     then the program with integers. Each proposal is evaluated exactly, so that the upper bound is the cost of a feasible first stage and
     the lower bound is the master's.
 
-    Parameters
-    ----------
-    problem, risk_weight, tail_share, gap_share
-        See `two_stage.solve_two_stage`.
-    start : (n,), optional
-        A first stage to start from.
-    warm
-        What an earlier solve left.
+    Args:
+        problem, risk_weight, tail_share, gap_share: See `two_stage.solve_two_stage`.
+        start ((n,), optional): A first stage to start from.
+        warm: What an earlier solve left.
 
-    Source
-    ------
-    Van Slyke and Wets, "L-shaped linear programs with applications to optimal control and stochastic programming" (1969);
-    Ben-Ameur and Neto, "Acceleration of cutting-plane and column generation algorithms: in-out" (2007).
+    Source: Van Slyke and Wets, "L-shaped linear programs with applications to optimal control and stochastic programming" (1969); Ben-Ameur
+        and Neto, "Acceleration of cutting-plane and column generation algorithms: in-out" (2007).
     """
 
     def __init__(

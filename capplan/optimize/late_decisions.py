@@ -18,14 +18,10 @@ SAME_WEIGHT = 1e-9
 class Branched:
     """A program whose later columns exist once for each branch.
 
-    Parameters
-    ----------
-    program
-        The program; its first columns are the common ones, then come the later ones of each branch.
-    later : (n,) bool
-        Which columns of the original program are later ones.
-    probability : (B,)
-        Probability of each branch.
+    Args:
+        program: The program; its first columns are the common ones, then come the later ones of each branch.
+        later ((n,) bool): Which columns of the original program are later ones.
+        probability (B,): Probability of each branch.
     """
 
     program: TwoStage
@@ -54,23 +50,16 @@ def branch_program(problem: TwoStage, later: Array, branch: Array) -> Branched:
     :math:`y \ge c_1^T x_1^b / \bar w`, charged in the points of one technology, whose weights sum to :math:`\bar w` in each of its
     scenarios. The row is an independent part of the recourse, so bunching loses nothing.
 
-    Parameters
-    ----------
-    problem
-        The program in which every column is the same in all scenarios.
-    later : (n,) bool
-        Columns that may differ.
-    branch : (S,) int
-        Branch of each scenario, known before the later columns are decided.
+    Args:
+        problem: The program in which every column is the same in all scenarios.
+        later ((n,) bool): Columns that may differ.
+        branch ((S,) int): Branch of each scenario, known before the later columns are decided.
 
-    Raises
-    ------
-    SolveError
-        If scenarios have different weights in every technology, so that the later cost has no place.
+    Raises:
+        SolveError: If scenarios have different weights in every technology, so that the later cost has no place.
 
-    Source
-    ------
-    Birge and Louveaux, Introduction to Stochastic Programming, 2nd ed. (2011), section 3.4 (multistage programs, block separable recourse).
+    Source: Birge and Louveaux, Introduction to Stochastic Programming, 2nd ed. (2011), section 3.4 (multistage programs, block separable
+        recourse).
     """
     count = int(branch.max(initial=0)) + 1
     probability = np.bincount(branch, weights=problem.probability, minlength=count)

@@ -28,12 +28,9 @@ class Lattice:
 
     which lies above every tangent of F in between, so that the relaxation is closer to the whole program.
 
-    Parameters
-    ----------
-    row : (technologies, parts) int
-        The row, -1 where a group is no lattice.
-    step : (technologies, parts)
-        g.
+    Args:
+        row ((technologies, parts) int): The row, -1 where a group is no lattice.
+        step (technologies, parts): g.
     """
 
     row: Array
@@ -94,12 +91,9 @@ def whole_steps(problem: TwoStage) -> Array:
 def find_lattice(problem: TwoStage, row_part: Array) -> Lattice:
     """Find the groups in which one row with whole steps links the first stage to the recourse.
 
-    Parameters
-    ----------
-    problem
-        The program.
-    row_part : (m,)
-        Independent part of each recourse row.
+    Args:
+        problem: The program.
+        row_part (m,): Independent part of each recourse row.
     """
     parts = int(row_part.max(initial=0)) + 1
     row, step, steps = np.full((len(problem.T), parts), -1), np.ones((len(problem.T), parts)), whole_steps(problem)
@@ -115,10 +109,9 @@ def find_lattice(problem: TwoStage, row_part: Array) -> Lattice:
 def common_step(sizes: Array) -> float:
     """Return the largest number of which all sizes are multiples, or 0 where it is not a fair share of the smallest.
 
-    Examples
-    --------
-    >>> common_step(np.array([8.0, 12.0])), common_step(np.array([1.0, np.pi]))
-    (4.0, 0.0)
+    Examples:
+        >>> common_step(np.array([8.0, 12.0])), common_step(np.array([1.0, np.pi]))
+        (4.0, 0.0)
     """
     if not len(sizes):
         return 0.0
@@ -138,14 +131,10 @@ def nearby(problem: TwoStage, steps: Array, shift: Array, count: int, seed: int)
 
     A row that no first stage moves below, or above, zero is not moved there.
 
-    Parameters
-    ----------
-    problem, steps
-        The program, and what `whole_steps` returns.
-    shift : (G, m)
-        T x.
-    count, seed
-        How many, and where the draws begin.
+    Args:
+        problem, steps: The program, and what `whole_steps` returns.
+        shift (G, m): T x.
+        count, seed: How many, and where the draws begin.
     """
     draws, whole = np.random.default_rng(seed), steps > 0
     least, most = (np.array([np.asarray(part(T)).ravel() for T in problem.T])[whole] for part in (_least, _most))

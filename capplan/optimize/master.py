@@ -71,14 +71,10 @@ class Master:
     CVaR never falls below.
     Costs are divided by the largest first-stage cost, so that tolerances are relative. z only has the rows of T_t that are not zero.
 
-    Parameters
-    ----------
-    problem
-        The program.
-    risk_weight
-        lambda.
-    row_part : (m,)
-        Independent part of each recourse row.
+    Args:
+        problem: The program.
+        risk_weight: lambda.
+        row_part (m,): Independent part of each recourse row.
     """
 
     def __init__(self, problem: TwoStage, risk_weight: float, row_part: Array) -> None:
@@ -228,18 +224,12 @@ class Master:
     def whole(self, gap_share: float, start: Array | None, best: float = np.inf, enough: float = np.inf, nodes: int = 2**30) -> Proposal:
         """Solve with integers, from a known first stage.
 
-        Parameters
-        ----------
-        gap_share
-            Relative gap of the master's own bounds at which the search ends.
-        start : (n,) or None
-            A first stage that is known.
-        best
-            Only first stages are looked for that cost less in the master; by reduced costs it fixes what none of these can have.
-        enough
-            Bound at which the search ends, because no more is wanted.
-        nodes
-            Nodes after which it ends with what it has.
+        Args:
+            gap_share: Relative gap of the master's own bounds at which the search ends.
+            start ((n,) or None): A first stage that is known.
+            best: Only first stages are looked for that cost less in the master; by reduced costs it fixes what none of these can have.
+            enough: Bound at which the search ends, because no more is wanted.
+            nodes: Nodes after which it ends with what it has.
         """
         import highspy
 

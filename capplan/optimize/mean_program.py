@@ -17,10 +17,8 @@ Array = np.ndarray
 def mean_program(problem: TwoStage) -> TwoStage:
     """Return the program in which right-hand sides and technology are their means over scenarios, matched by place in the scenario.
 
-    Raises
-    ------
-    SolveError
-        If the scenarios do not have the same number of points.
+    Raises:
+        SolveError: If the scenarios do not have the same number of points.
     """
     scenarios = len(problem.probability)
     counts = np.bincount(problem.scenario, minlength=scenarios)

@@ -17,18 +17,12 @@ DUST = 1e-12
 class Mixed(NamedTuple):
     """A mixture and its prices.
 
-    Parameters
-    ----------
-    shares : (levels, S)
-        Share of each level in each scenario.
-    over : (K,)
-        How far each row is over.
-    free : (F,)
-        First-stage columns that only the rows see.
-    row : (K,)
-        Price of each row.
-    scenario : (S,)
-        Price of each scenario's cost.
+    Args:
+        shares (levels, S): Share of each level in each scenario.
+        over (K,): How far each row is over.
+        free (F,): First-stage columns that only the rows see.
+        row (K,): Price of each row.
+        scenario (S,): Price of each scenario's cost.
     """
 
     shares: Array
@@ -56,22 +50,14 @@ def mix_levels(
     .. math:: \min\ \rho\big[f_s + \textstyle\sum_l C_{ls} \alpha_{ls}\big] + c^T u + h \sum_k v_k,\quad
               \sum_{l \in \text{cell}} \alpha_{ls} = 1,\quad \sum_{l,s} U_{lks} \alpha_{ls} + A_k u - v_k \le \text{room}_k
 
-    Parameters
-    ----------
-    cost : (levels, S)
-        C, cost of each level by scenario.
-    used : (levels, K, S)
-        U, what each level adds to each row, with the scenario's probability.
-    cell : (levels,) int
-        Cell of each level, in order.
-    fixed : (S,)
-        f, cost outside the cells.
-    room, free, free_cost : (K,), (K, F), (F,)
-        Right-hand sides; A and c of first-stage columns that only the rows see.
-    probability, risk_weight, tail_share
-        The measure rho, see `two_stage.solve_two_stage`.
-    highest
-        h, price of a unit over a row.
+    Args:
+        cost (levels, S): C, cost of each level by scenario.
+        used (levels, K, S): U, what each level adds to each row, with the scenario's probability.
+        cell ((levels,) int): Cell of each level, in order.
+        fixed (S,): f, cost outside the cells.
+        room, free, free_cost ((K,), (K, F), (F,)): Right-hand sides; A and c of first-stage columns that only the rows see.
+        probability, risk_weight, tail_share: The measure rho, see `two_stage.solve_two_stage`.
+        highest: h, price of a unit over a row.
     """
     rows, scenarios = len(room), len(probability)
     count, cells, unit = (

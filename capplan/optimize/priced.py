@@ -22,19 +22,13 @@ def priced_program(problem: TwoStage, price: Array, weight: Array) -> tuple[TwoS
 
     is a lower bound for every price mu >= 0 and all weights omega of the risk measure's envelope.
 
-    Parameters
-    ----------
-    problem
-        A program with K expected rows.
-    price : (K,)
-        What a unit of each row's limit is worth.
-    weight : (S,)
-        Scenario weights, see `envelope_weights`.
+    Args:
+        problem: A program with K expected rows.
+        price (K,): What a unit of each row's limit is worth.
+        weight (S,): Scenario weights, see `envelope_weights`.
 
-    Source
-    ------
-    Geoffrion, "Lagrangean relaxation for integer programming" (1974); Shapiro, Dentcheva and Ruszczynski, Lectures on Stochastic
-    Programming (2009), section 6.3 (dual form of coherent risk measures).
+    Source: Geoffrion, "Lagrangean relaxation for integer programming" (1974); Shapiro, Dentcheva and Ruszczynski, Lectures on Stochastic
+        Programming (2009), section 6.3 (dual form of coherent risk measures).
     """
     share = np.divide(problem.probability, weight, out=np.zeros(len(weight)), where=weight > 0)[problem.scenario]
     paid = np.flatnonzero(price).tolist()

@@ -24,40 +24,24 @@ class TwoStage:
 
     where rho blends the expectation and CVaR over scenarios s.
 
-    Parameters
-    ----------
-    c : (n,)
-        First-stage cost.
-    A, b, sense : (k, n), (k,), (k,)
-        First-stage rows; sense is one of "<", ">", "=" for each row.
-    lower, upper : (n,)
-        Bounds of x.
-    integer : (n,) bool
-        Which x are whole numbers.
-    q : (r,)
-        Recourse cost of one point and unit of weight.
-    W : (m, r)
-        Recourse matrix, shared by all points.
-    recourse_sense : (m,)
-        "<", ">" or "=" for each recourse row.
-    T : sequence of (m, n) sparse matrices
-        Technology matrices; point p uses T[technology[p]].
-    technology : (P,) int
-        Which matrix each point uses.
-    h : (P, m)
-        Right-hand sides.
-    weight : (P,)
-        Weight of each point in its scenario's cost (hours, discount factor).
-    scenario : (P,) int
-        Scenario of each point.
-    probability : (S,)
-        Probability of each scenario; the sum is 1.
-    expected : sequence of ExpectedRow
-        Rows on first stage plus expected recourse (budgets); they couple all points.
-    costs : (states, r), optional
-        Recourse costs in a few states (random prices); without them all points cost q, with them q only stands for their size.
-    cost_state : (len(T),) int, optional
-        State of the costs under each technology, so of each point.
+    Args:
+        c (n,): First-stage cost.
+        A, b, sense ((k, n), (k,), (k,)): First-stage rows; sense is one of "<", ">", "=" for each row.
+        lower, upper (n,): Bounds of x.
+        integer ((n,) bool): Which x are whole numbers.
+        q (r,): Recourse cost of one point and unit of weight.
+        W (m, r): Recourse matrix, shared by all points.
+        recourse_sense (m,): "<", ">" or "=" for each recourse row.
+        T (sequence of (m, n) sparse matrices): Technology matrices; point p uses T[technology[p]].
+        technology ((P,) int): Which matrix each point uses.
+        h (P, m): Right-hand sides.
+        weight (P,): Weight of each point in its scenario's cost (hours, discount factor).
+        scenario ((P,) int): Scenario of each point.
+        probability (S,): Probability of each scenario; the sum is 1.
+        expected (sequence of ExpectedRow): Rows on first stage plus expected recourse (budgets); they couple all points.
+        costs ((states, r), optional): Recourse costs in a few states (random prices); without them all points cost q, with them q only
+            stands for their size.
+        cost_state ((len(T),) int, optional): State of the costs under each technology, so of each point.
     """
 
     c: Array
@@ -85,18 +69,13 @@ class TwoStage:
 class ExpectedRow:
     r"""A cap on first-stage plus expected recourse quantity: a x + E[sum_{p in points} w_p g^T y_p] <= limit.
 
-    Parameters
-    ----------
-    a : (n,)
-        First-stage coefficients.
-    g : (r,) or (states, r)
-        Recourse coefficients (0 for imputed costs, which are no spend), one vector for each cost state where these differ.
-    points : (P,) bool
-        Points that count (those of one quarter, say).
-    weight : (P,)
-        Weight of each point in this row (hours without discounting, say).
-    limit
-        Right-hand side.
+    Args:
+        a (n,): First-stage coefficients.
+        g ((r,) or (states, r)): Recourse coefficients (0 for imputed costs, which are no spend), one vector for each cost state where these
+            differ.
+        points ((P,) bool): Points that count (those of one quarter, say).
+        weight (P,): Weight of each point in this row (hours without discounting, say).
+        limit: Right-hand side.
     """
 
     a: Array
@@ -110,14 +89,10 @@ class ExpectedRow:
 class Marginals:
     """What one more unit is worth, from the linear relaxation (duals of a program with integers mean nothing).
 
-    Parameters
-    ----------
-    rows : (k,)
-        Change of the objective per unit of b.
-    expected : (len(expected),)
-        Change of the objective per unit of each expected row's limit.
-    reduced_costs : (n,)
-        Change of the objective per unit of x that is at a bound; how far its cost must fall before it enters.
+    Args:
+        rows (k,): Change of the objective per unit of b.
+        expected ((len(expected),)): Change of the objective per unit of each expected row's limit.
+        reduced_costs (n,): Change of the objective per unit of x that is at a bound; how far its cost must fall before it enters.
     """
 
     rows: Array
@@ -129,24 +104,15 @@ class Marginals:
 class Solution:
     r"""A first stage that is feasible, with proven bounds on the optimum.
 
-    Parameters
-    ----------
-    x : (n,)
-        First stage; whole where it must be.
-    lower, upper
-        Proven: lower <= optimum <= upper; upper is the exact objective of x.
-    cost_by_scenario : (S,)
-        Recourse cost of each scenario at x, without c x.
-    status
-        "optimal", "gap" (proven within the wanted gap) or "limit" (stopped before; the gap says how far it is proven).
-    recourse : (P, r) sparse
-        Recourse decisions of each point at x, which together satisfy the expected rows.
-    marginals
-        Duals and reduced costs of the linear relaxation.
-    method
-        "extensive" or "l_shaped".
-    warm
-        What a re-solve of a changed program can start from; opaque.
+    Args:
+        x (n,): First stage; whole where it must be.
+        lower, upper: Proven: lower <= optimum <= upper; upper is the exact objective of x.
+        cost_by_scenario (S,): Recourse cost of each scenario at x, without c x.
+        status: "optimal", "gap" (proven within the wanted gap) or "limit" (stopped before; the gap says how far it is proven).
+        recourse ((P, r) sparse): Recourse decisions of each point at x, which together satisfy the expected rows.
+        marginals: Duals and reduced costs of the linear relaxation.
+        method: "extensive" or "l_shaped".
+        warm: What a re-solve of a changed program can start from; opaque.
     """
 
     x: Array
@@ -172,26 +138,19 @@ def risk_weights(cost: Array, probability: Array, risk_weight: float, tail_share
 
     with kappa filled from the dearest scenario down.
 
-    Parameters
-    ----------
-    cost, probability : (S,)
-        Cost and probability of each scenario.
-    risk_weight, tail_share
-        lambda and alpha of the equation.
+    Args:
+        cost, probability (S,): Cost and probability of each scenario.
+        risk_weight, tail_share: lambda and alpha of the equation.
 
-    Returns
-    -------
-    (S,) array
-        Weights that sum to 1.
+    Returns:
+        (S,) array: Weights that sum to 1.
 
-    Source
-    ------
-    Rockafellar and Uryasev, "Optimization of conditional value-at-risk", Journal of Risk 2 (2000): CVaR as the mean of the worst share.
+    Source: Rockafellar and Uryasev, "Optimization of conditional value-at-risk", Journal of Risk 2 (2000): CVaR as the mean of the worst
+        share.
 
-    Examples
-    --------
-    >>> risk_weights(np.array([1.0, 4.0, 2.0, 3.0]), np.full(4, 0.25), 1.0, 0.5).tolist()
-    [0.0, 0.5, 0.0, 0.5]
+    Examples:
+        >>> risk_weights(np.array([1.0, 4.0, 2.0, 3.0]), np.full(4, 0.25), 1.0, 0.5).tolist()
+        [0.0, 0.5, 0.0, 0.5]
     """
     if risk_weight == 0:
         return np.array(probability, dtype=float)
@@ -205,10 +164,9 @@ def risk_weights(cost: Array, probability: Array, risk_weight: float, tail_share
 def blended_cost(cost: Array, probability: Array, risk_weight: float, tail_share: float) -> float:
     """Return (1 - risk_weight) E[cost] + risk_weight CVaR of the worst tail_share.
 
-    Examples
-    --------
-    >>> blended_cost(np.array([1.0, 4.0, 2.0, 3.0]), np.full(4, 0.25), 0.5, 0.25)
-    3.25
+    Examples:
+        >>> blended_cost(np.array([1.0, 4.0, 2.0, 3.0]), np.full(4, 0.25), 0.5, 0.25)
+        3.25
     """
     return float(risk_weights(cost, probability, risk_weight, tail_share) @ cost)
 
@@ -228,10 +186,8 @@ def check_weights(problem: TwoStage) -> None:
 def check_program(problem: TwoStage, risk_weight: float = 0.0, tail_share: float = 1.0, gap_share: float = 0.0) -> None:
     """Refuse a program whose parts do not fit together.
 
-    Raises
-    ------
-    SolveError
-        Names the part, what it has and what it must have.
+    Raises:
+        SolveError: Names the part, what it has and what it must have.
     """
     n, r, m = len(problem.c), len(problem.q), problem.W.shape[0]
     k, points, scenarios = problem.A.shape[0], len(problem.technology), len(problem.probability)

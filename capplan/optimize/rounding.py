@@ -17,12 +17,9 @@ STEP_SHARE = 1 / 12
 def dive(master: Master, relaxed: Array) -> Array | None:
     """Fix what is nearest to a whole number, solve the relaxed master for the rest, and so on; None where that leads to no first stage.
 
-    Parameters
-    ----------
-    master
-        The master with its cuts; its bounds are those of the program again afterwards.
-    relaxed : (n,)
-        A first stage in parts.
+    Args:
+        master: The master with its cuts; its bounds are those of the program again afterwards.
+        relaxed (n,): A first stage in parts.
     """
     problem, x = master.problem, relaxed
     lower, upper = problem.lower.copy(), problem.upper.copy()

@@ -19,14 +19,10 @@ class SeparableRecourse:
     Blocks share neither a row nor a column. A basis of the whole is one of each block, so that a few bases of each block
     stand for very many of the whole. A basis number holds the block's basis and the cost state.
 
-    Parameters
-    ----------
-    q : (states, r)
-        Costs, one vector for each cost state.
-    W, sense : (m, r), (m,)
-        Matrix and senses.
-    state : (technologies,)
-        Cost state of each technology.
+    Args:
+        q (states, r): Costs, one vector for each cost state.
+        W, sense ((m, r), (m,)): Matrix and senses.
+        state (technologies,): Cost state of each technology.
     """
 
     def __init__(self, q: Array, W: sparse.csr_matrix, sense: Array, state: Array) -> None:
@@ -55,14 +51,10 @@ class SeparableRecourse:
     def evaluate(self, rhs: Array, technology: Array, start: Array | None = None) -> Bunched:
         """Bring every block of every point to its optimal basis; (N, parts) numbers, and one ray for a point that has none.
 
-        Parameters
-        ----------
-        rhs : (N, m)
-            Right-hand sides.
-        technology : (N,)
-            Technology of each point, which names its cost state and points that lie near each other.
-        start : (N, parts), optional
-            Bases to try first.
+        Args:
+            rhs (N, m): Right-hand sides.
+            technology (N,): Technology of each point, which names its cost state and points that lie near each other.
+            start ((N, parts), optional): Bases to try first.
         """
         basis, ray = np.zeros((len(rhs), len(self.parts)), dtype=int), np.full(len(rhs), -1)
         for s, own in self._by_state(technology):
@@ -131,11 +123,10 @@ class SeparableRecourse:
 def independent_parts(W: sparse.csr_matrix) -> list[tuple[Array, Array]]:
     """Return rows and columns of each independent part of a matrix; empty rows and columns go with the first.
 
-    Examples
-    --------
-    >>> parts = independent_parts(sparse.csr_matrix([[1, 0, 0], [0, 2, 3], [4, 0, 0]]))
-    >>> [(rows.tolist(), columns.tolist()) for rows, columns in parts]
-    [([0, 2], [0]), ([1], [1, 2])]
+    Examples:
+        >>> parts = independent_parts(sparse.csr_matrix([[1, 0, 0], [0, 2, 3], [4, 0, 0]]))
+        >>> [(rows.tolist(), columns.tolist()) for rows, columns in parts]
+        [([0, 2], [0]), ([1], [1, 2])]
     """
     m, r = W.shape
     joined = sparse.bmat([[None, W != 0], [(W != 0).T, None]], format="csr")

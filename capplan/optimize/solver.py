@@ -31,22 +31,14 @@ class Arrays:
 
     .. math:: \min\ \text{sign}\,(c^T x + \text{offset})\quad\text{s.t.}\quad A x \lessgtr b,\ \text{lower} \le x \le \text{upper}
 
-    Parameters
-    ----------
-    c : (n,)
-        Cost, already negated where the model maximises.
-    A, b, sense : (k, n), (k,), (k,)
-        Rows; sense is "<", ">" or "=".
-    lower, upper : (n,)
-        Bounds; infinite where there is none.
-    integer : (n,) bool
-        Which variables are whole numbers.
-    names, row_names : tuple of str
-        Names of variables and rows, in order.
-    sign
-        1 where the model minimises, -1 where it maximises; `sign * objective` is the model's own value.
-    offset
-        Constant of the objective, in the same sign as `c`.
+    Args:
+        c (n,): Cost, already negated where the model maximises.
+        A, b, sense ((k, n), (k,), (k,)): Rows; sense is "<", ">" or "=".
+        lower, upper (n,): Bounds; infinite where there is none.
+        integer ((n,) bool): Which variables are whole numbers.
+        names, row_names (tuple of str): Names of variables and rows, in order.
+        sign: 1 where the model minimises, -1 where it maximises; `sign * objective` is the model's own value.
+        offset: Constant of the objective, in the same sign as `c`.
     """
 
     c: Array
@@ -66,18 +58,13 @@ class Arrays:
 class Solved:
     """What the solver found; there is no such object for an infeasible or unbounded model.
 
-    Parameters
-    ----------
-    x : (n,)
-        Variables.
-    objective, bound
-        Value of x and the proven bound, in the model's own sign (bound <= objective where it minimises).
-    gap_share
-        (objective - bound) / |objective|, 0 or more.
-    status
-        "optimal", "gap" (stopped within the wanted gap) or "limit" (a limit stopped the search; the gap says how far it is proven).
-    duals, reduced_costs : (k,), (n,) or None
-        Change of the objective per unit of b and per unit of x; None for a model with integers, where they mean nothing.
+    Args:
+        x (n,): Variables.
+        objective, bound: Value of x and the proven bound, in the model's own sign (bound <= objective where it minimises).
+        gap_share: (objective - bound) / |objective|, 0 or more.
+        status: "optimal", "gap" (stopped within the wanted gap) or "limit" (a limit stopped the search; the gap says how far it is proven).
+        duals, reduced_costs ((k,), (n,) or None): Change of the objective per unit of b and per unit of x; None for a model with integers,
+            where they mean nothing.
     """
 
     x: Array
@@ -92,26 +79,21 @@ class Solved:
 def arrays(problem: Any) -> Arrays:
     """Turn a PuLP model into matrices, keeping its names.
 
-    Parameters
-    ----------
-    problem : pulp.LpProblem
-        A model written with readable names.
+    Args:
+        problem (pulp.LpProblem): A model written with readable names.
 
-    Returns
-    -------
-    Arrays
-        The same model; maximisation is turned round by `sign`.
+    Returns:
+        Arrays: The same model; maximisation is turned round by `sign`.
 
-    Examples
-    --------
-    >>> import pulp
-    >>> model = pulp.LpProblem("lots", pulp.LpMaximize)
-    >>> lots = model.add_variable("lots", 0, 7, "Integer")
-    >>> model += 3 * lots + 1
-    >>> model += 2 * lots <= 9, "power"
-    >>> matrices = arrays(model)
-    >>> matrices.row_names, matrices.b.tolist(), matrices.c.tolist()
-    (('power',), [9.0], [-3.0])
+    Examples:
+        >>> import pulp
+        >>> model = pulp.LpProblem("lots", pulp.LpMaximize)
+        >>> lots = model.add_variable("lots", 0, 7, "Integer")
+        >>> model += 3 * lots + 1
+        >>> model += 2 * lots <= 9, "power"
+        >>> matrices = arrays(model)
+        >>> matrices.row_names, matrices.b.tolist(), matrices.c.tolist()
+        (('power',), [9.0], [-3.0])
     """
     import pulp
 
@@ -160,29 +142,23 @@ def arrays(problem: Any) -> Arrays:
 def solve(problem: Any, gap_share: float = 0.0, *, node_limit: int | None = None, time_limit_seconds: float | None = None) -> Solved:
     """Solve a PuLP model and write the values into its variables.
 
-    Parameters
-    ----------
-    problem : pulp.LpProblem
-        The model. Its variables carry the solution afterwards, or no value where there is none.
-    gap_share
-        Proven relative gap at which the search may stop.
-    node_limit, time_limit_seconds
-        Further stops; a run cut short by them says so in `status`. A time limit makes the answer depend on the machine.
+    Args:
+        problem (pulp.LpProblem): The model. Its variables carry the solution afterwards, or no value where there is none.
+        gap_share: Proven relative gap at which the search may stop.
+        node_limit, time_limit_seconds: Further stops; a run cut short by them says so in `status`. A time limit makes the answer depend on
+            the machine.
 
-    Raises
-    ------
-    InfeasibleError, UnboundedError, SolveError
-        Where there is no solution to give.
+    Raises:
+        InfeasibleError, UnboundedError, SolveError: Where there is no solution to give.
 
-    Examples
-    --------
-    >>> import pulp
-    >>> model = pulp.LpProblem("lots", pulp.LpMaximize)
-    >>> lots = model.add_variable("lots", 0, 7, "Integer")
-    >>> model += 3 * lots + 1
-    >>> model += 2 * lots <= 9, "power"
-    >>> solve(model).objective, lots.value()
-    (13.0, 4.0)
+    Examples:
+        >>> import pulp
+        >>> model = pulp.LpProblem("lots", pulp.LpMaximize)
+        >>> lots = model.add_variable("lots", 0, 7, "Integer")
+        >>> model += 3 * lots + 1
+        >>> model += 2 * lots <= 9, "power"
+        >>> solve(model).objective, lots.value()
+        (13.0, 4.0)
     """
     variables = problem.variables()
     for variable in variables:
@@ -205,26 +181,17 @@ def solve_arrays(
 
     Rows and continuous columns are scaled by powers of two first, so that a model with 1e9 beside 1 is judged by relative size.
 
-    Parameters
-    ----------
-    model
-        The program.
-    gap_share
-        Proven relative gap at which the search may stop; 0 asks for the optimum.
-    start : (n,), optional
-        A point to start from; ignored where it is not feasible.
-    node_limit, time_limit_seconds
-        Further stops, see `solve`.
+    Args:
+        model: The program.
+        gap_share: Proven relative gap at which the search may stop; 0 asks for the optimum.
+        start ((n,), optional): A point to start from; ignored where it is not feasible.
+        node_limit, time_limit_seconds: Further stops, see `solve`.
 
-    Returns
-    -------
-    Solved
-        Duals and reduced costs too where the model has no integers.
+    Returns:
+        Solved: Duals and reduced costs too where the model has no integers.
 
-    Raises
-    ------
-    InfeasibleError, UnboundedError, SolveError
-        Where there is no solution to give.
+    Raises:
+        InfeasibleError, UnboundedError, SolveError: Where there is no solution to give.
     """
     check_arrays(model)
     scaled, row_scale, column_scale, cost_scale = equilibrate(
@@ -336,10 +303,8 @@ def judge(highs: Any) -> str:
 
     The only place that looks at the solver's status, because a solver leaves plausible values behind in an infeasible model.
 
-    Raises
-    ------
-    InfeasibleError, UnboundedError, SolveError
-        Says which, and what to do.
+    Raises:
+        InfeasibleError, UnboundedError, SolveError: Says which, and what to do.
     """
     import highspy
 

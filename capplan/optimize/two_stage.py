@@ -34,40 +34,25 @@ def solve_two_stage(
 
     .. math:: \min_x c^T x + (1-\lambda)\,E[C_s(x)] + \lambda\,\mathrm{CVaR}_\alpha(C_s(x)),\quad C_s(x) = \sum_{p \in s} w_p\, q^T y_p
 
-    Parameters
-    ----------
-    problem
-        The program.
-    risk_weight
-        lambda: 0 looks at the mean only, 1 at the bad cases only.
-    tail_share
-        alpha: CVaR is the mean recourse cost of this share of worst scenarios (0.2 = "CVaR at 0.8").
-    gap_share
-        Proven relative gap at which the search may stop.
-    start : (n,), optional
-        A first stage to start from.
-    warm
-        `Solution.warm` of an earlier solve: its cuts are used again where only c, A, bounds or the risk weight changed,
-        its bases also where right-hand sides changed.
-    method
-        "extensive" writes all points out, "l_shaped" decomposes; "automatic" decides by the number of recourse columns.
-        Where the decomposition does not settle for numerical reasons, a program that can be written out is.
+    Args:
+        problem: The program.
+        risk_weight: lambda: 0 looks at the mean only, 1 at the bad cases only.
+        tail_share: alpha: CVaR is the mean recourse cost of this share of worst scenarios (0.2 = "CVaR at 0.8").
+        gap_share: Proven relative gap at which the search may stop.
+        start ((n,), optional): A first stage to start from.
+        warm: `Solution.warm` of an earlier solve: its cuts are used again where only c, A, bounds or the risk weight changed, its bases
+            also where right-hand sides changed.
+        method: "extensive" writes all points out, "l_shaped" decomposes; "automatic" decides by the number of recourse columns. Where the
+            decomposition does not settle for numerical reasons, a program that can be written out is.
 
-    Returns
-    -------
-    Solution
-        With lower <= optimum <= upper.
+    Returns:
+        Solution: With lower <= optimum <= upper.
 
-    Raises
-    ------
-    InfeasibleError
-        No first stage leaves every point a feasible recourse.
-    OutOfTimeError
-        A time limit (`clock.time_limit`) came before any first stage was found.
-    UnboundedError
-        A cost can fall without end.
-    SolveError
-        The parts of the program do not fit together.
+    Raises:
+        InfeasibleError: No first stage leaves every point a feasible recourse.
+        OutOfTimeError: A time limit (`clock.time_limit`) came before any first stage was found.
+        UnboundedError: A cost can fall without end.
+        SolveError: The parts of the program do not fit together.
     """
     check_program(problem, risk_weight, tail_share, gap_share)
     columns = problem.h.shape[0] * len(problem.q)

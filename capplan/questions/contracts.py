@@ -19,10 +19,8 @@ THERE = ["name", "kind", "sku", "provider", "accelerator", "region", "machines",
 def role_of(term: str, discounts: str, guarantees_capacity: bool, name: str) -> str:
     """Say what a contract does: capacity and price ("full"), capacity only ("reserve"), price of machines ("units") or dollars ("dollars").
 
-    Raises
-    ------
-    CapplanError
-        If it gives neither a discount nor capacity.
+    Raises:
+        CapplanError: If it gives neither a discount nor capacity.
     """
     if term in PHYSICAL_TERMS:
         return "full"
@@ -41,24 +39,17 @@ def role_of(term: str, discounts: str, guarantees_capacity: bool, name: str) -> 
 def there(commitments: pd.DataFrame | None, assets: pd.DataFrame | None, machines: pd.DataFrame, life_years: float) -> pd.DataFrame:
     """List what is there: contracts signed, and machines owned until the end of their useful life.
 
-    Parameters
-    ----------
-    commitments, assets
-        Tables of the book.
-    machines
-        The table skus, complete, by sku.
-    life_years
-        Life of machines for which the table states none.
+    Args:
+        commitments, assets: Tables of the book.
+        machines: The table skus, complete, by sku.
+        life_years: Life of machines for which the table states none.
 
-    Returns
-    -------
-    DataFrame
-        name, kind (contract, asset), sku, provider, accelerator, region, machines, accelerators, start, end (first instant after it).
+    Returns:
+        DataFrame: name, kind (contract, asset), sku, provider, accelerator, region, machines, accelerators, start, end (first instant after
+            it).
 
-    Raises
-    ------
-    CapplanError
-        If one names a machine that is not known.
+    Raises:
+        CapplanError: If one names a machine that is not known.
     """
     parts = []
     if commitments is not None and len(commitments):
@@ -92,10 +83,8 @@ def holdings_with_terms(
 ) -> pd.DataFrame:
     """List what is there with its terms: the columns of `no_holdings`.
 
-    Parameters
-    ----------
-    commitments, assets, machines, life_years
-        As for `there`.
+    Args:
+        commitments, assets, machines, life_years: As for `there`.
     """
     base, parts = there(commitments, assets, machines, life_years), []
     for kind, terms in (("contract", _signed_terms(commitments)), ("asset", _owned_terms(assets, machines, life_years))):

@@ -16,17 +16,12 @@ from capplan.units import HOURS_PER_AVERAGE_MONTH, HOURS_PER_YEAR
 def completed(frame: pd.DataFrame, table: str) -> pd.DataFrame:
     """Add the optional columns of a table that a frame lacks, and fill empty cells with the column's default.
 
-    Parameters
-    ----------
-    frame
-        Rows with at least the table's required columns.
-    table
-        Name of the table.
+    Args:
+        frame: Rows with at least the table's required columns.
+        table: Name of the table.
 
-    Raises
-    ------
-    CapplanError
-        If a required column is missing.
+    Raises:
+        CapplanError: If a required column is missing.
     """
     known = columns_of(table)
     missing = [item.name for item in known if not item.optional and item.name not in frame.columns]
@@ -58,10 +53,9 @@ def annuity_years(years: float | np.ndarray, rate_per_year: float) -> float | np
 
     .. math:: a(T) = \int_0^T (1+r)^{-t} dt = \frac{1 - (1+r)^{-T}}{\ln(1+r)}
 
-    Examples
-    --------
-    >>> annuity_years(3.0, 0.0), round(float(annuity_years(1.0, 0.09)), 4)
-    (3.0, 0.9581)
+    Examples:
+        >>> annuity_years(3.0, 0.0), round(float(annuity_years(1.0, 0.09)), 4)
+        (3.0, 0.9581)
     """
     if rate_per_year == 0:
         return years
@@ -87,43 +81,27 @@ def price_hours(
     space + upkeep
     of an hour. For spot g is `capplan.questions.reliability.useful_share` with the work lost at each interruption; 1 otherwise.
 
-    Parameters
-    ----------
-    skus : sku, provider, accelerator, accelerator_count, power_kw
-    offers
-        The table of offers.
-    a
-        Rates, useful life, prices of power and space, price factor.
-    sites : optional
-        PUE and prices where a machine one owns would stand; an owned offer's region names its site.
-    offer_payments : optional
-        Table of offers that are paid by a schedule.
+    Args:
+        skus (sku, provider, accelerator, accelerator_count, power_kw):
+        offers: The table of offers.
+        a: Rates, useful life, prices of power and space, price factor.
+        sites (optional): PUE and prices where a machine one owns would stand; an owned offer's region names its site.
+        offer_payments (optional): Table of offers that are paid by a schedule.
 
-    Returns
-    -------
-    DataFrame
-        One row an offer, in its order: offer_id, sku, provider, accelerator, accelerator_count, region, geography, term, term_months
-        (empty for on demand and spot),
-        machine_usd_per_hour (price of the whole machine; for owned ones its levelised cost), recurring_usd_per_hour (what a machine costs
-        while it runs: the price
-        less the part paid at signing; power, space and upkeep of owned ones), upfront_usd_per_machine, billed_usd_per_accelerator_hour
-        (recurring only, as
-        an invoice shows it), effective_usd_per_accelerator_hour (all in, discounted, per useful hour), useful_share,
-        available_share (of what is asked for on demand; 1 for contracts and spot),
-        interruptions_per_hour (of one machine),
-        on_demand_usd_per_accelerator_hour
-        (the cheapest of the same accelerator and geography; empty where there is none), break_even_share (utilisation from which the
-        offer beats it: its price over that on demand), negotiated, quoted (a supplier holds the price still, of a contract or a machine),
-        stale.
+    Returns:
+        DataFrame: One row an offer, in its order: offer_id, sku, provider, accelerator, accelerator_count, region, geography, term,
+            term_months (empty for on demand and spot), machine_usd_per_hour (price of the whole machine; for owned ones its levelised
+            cost), recurring_usd_per_hour (what a machine costs while it runs: the price less the part paid at signing; power, space and
+            upkeep of owned ones), upfront_usd_per_machine, billed_usd_per_accelerator_hour (recurring only, as an invoice shows it),
+            effective_usd_per_accelerator_hour (all in, discounted, per useful hour), useful_share, available_share (of what is asked for on
+            demand; 1 for contracts and spot), interruptions_per_hour (of one machine), on_demand_usd_per_accelerator_hour (the cheapest of
+            the same accelerator and geography; empty where there is none), break_even_share (utilisation from which the offer beats it: its
+            price over that on demand), negotiated, quoted (a supplier holds the price still, of a contract or a machine), stale.
 
-    Raises
-    ------
-    CapplanError
-        Listing every offer with no price, no or a contradictory length, an unknown SKU, or no power figure.
+    Raises:
+        CapplanError: Listing every offer with no price, no or a contradictory length, an unknown SKU, or no power figure.
 
-    Source
-    ------
-    FinOps Foundation, FOCUS specification, appendix on commitment discounts (billed and effective cost).
+    Source: FinOps Foundation, FOCUS specification, appendix on commitment discounts (billed and effective cost).
     """
     table = completed(offers, "offers")
     machines = completed(skus, "skus").set_index("sku")
@@ -194,19 +172,13 @@ def owned_running_usd_per_hour(
 ) -> pd.Series:
     """Power, space and upkeep of one owned machine for one hour, at full load.
 
-    Parameters
-    ----------
-    power_kw, capex_usd, site
-        Power, purchase price and site of each machine, row by row.
-    a
-        Prices and PUE where the site states none, and the share of the price that upkeep takes a year.
-    sites : optional
-        Table of sites.
+    Args:
+        power_kw, capex_usd, site: Power, purchase price and site of each machine, row by row.
+        a: Prices and PUE where the site states none, and the share of the price that upkeep takes a year.
+        sites (optional): Table of sites.
 
-    Returns
-    -------
-    Series
-        USD per machine-hour.
+    Returns:
+        Series: USD per machine-hour.
     """
     electricity = power_kw * _of_site("pue", site, sites, a.pue) * _of_site("usd_per_kwh", site, sites, a.usd_per_kwh)
     return electricity + power_kw * kilowatt_usd_per_hour(site, a, sites) + capex_usd * a.upkeep_share_per_year / HOURS_PER_YEAR
@@ -215,14 +187,10 @@ def owned_running_usd_per_hour(
 def kilowatt_usd_per_hour(site: pd.Series, a: PricingAssumptions, sites: pd.DataFrame | None = None) -> pd.Series:
     """Price of a kilowatt with its space for one hour at each site, before its energy.
 
-    Parameters
-    ----------
-    site
-        Site, row by row.
-    a
-        Price where the site states none.
-    sites : optional
-        Table of sites.
+    Args:
+        site: Site, row by row.
+        a: Price where the site states none.
+        sites (optional): Table of sites.
     """
     return _of_site("usd_per_kw_month", site, sites, a.colocation_usd_per_kw_month) / HOURS_PER_AVERAGE_MONTH
 

@@ -17,17 +17,13 @@ def spot_left_share(demand: Any, expected: Any, scarcity: float) -> Any:
 
     .. math:: \max(0,\ 1 - \kappa \max(0, D / E[D] - 1))
 
-    Parameters
-    ----------
-    demand, expected : D, E[D]
-        Accelerators needed, and expected to be needed in the same hours.
-    scarcity : kappa
-        Share that is gone for each share above expectation.
+    Args:
+        demand, expected (D, E[D]): Accelerators needed, and expected to be needed in the same hours.
+        scarcity (kappa): Share that is gone for each share above expectation.
 
-    Examples
-    --------
-    >>> spot_left_share([8.0, 10.0, 12.0, 40.0], 10.0, 0.5).round(9).tolist()
-    [1.0, 1.0, 0.9, 0.0]
+    Examples:
+        >>> spot_left_share([8.0, 10.0, 12.0, 40.0], 10.0, 0.5).round(9).tolist()
+        [1.0, 1.0, 0.9, 0.0]
     """
     demand, expected = np.broadcast_arrays(np.asarray(demand, dtype=float), np.asarray(expected, dtype=float))
     above = np.divide(demand, expected, out=np.ones(demand.shape), where=expected > 0) - 1
@@ -39,21 +35,15 @@ def young_interval(write: Any, mean: Any) -> Any:
 
     .. math:: \tau = \sqrt{2 \delta M}
 
-    Parameters
-    ----------
-    write : delta
-        Time one checkpoint stops the run.
-    mean : M
-        Mean time between failures, in the same unit.
+    Args:
+        write (delta): Time one checkpoint stops the run.
+        mean (M): Mean time between failures, in the same unit.
 
-    Source
-    ------
-    J. W. Young, A first order approximation to the optimum checkpoint interval, CACM 17(9), 1974.
+    Source: J. W. Young, A first order approximation to the optimum checkpoint interval, CACM 17(9), 1974.
 
-    Examples
-    --------
-    >>> round(young_interval(28.0, 4.1379 * 3600), 3)
-    913.346
+    Examples:
+        >>> round(young_interval(28.0, 4.1379 * 3600), 3)
+        913.346
     """
     _check_times(write, mean)
     return _plain(np.sqrt(2 * np.asarray(write, dtype=float) * np.asarray(mean, dtype=float)))
@@ -66,21 +56,15 @@ def optimum_interval(write: Any, mean: Any) -> Any:
 
     the zero of the derivative of the expected time per unit of work of `time_shares`; it does not depend on the restart.
 
-    Parameters
-    ----------
-    write : delta
-        Time one checkpoint stops the run.
-    mean : M
-        Mean time between failures, in the same unit; infinite = no failures, then so is the interval.
+    Args:
+        write (delta): Time one checkpoint stops the run.
+        mean (M): Mean time between failures, in the same unit; infinite = no failures, then so is the interval.
 
-    Source
-    ------
-    J. T. Daly, FGCS 22(3), 2006, equation of the complete model; solved with Lambert's W.
+    Source: J. T. Daly, FGCS 22(3), 2006, equation of the complete model; solved with Lambert's W.
 
-    Examples
-    --------
-    >>> round(optimum_interval(28.0, 4.1379 * 3600), 3), round(optimum_interval(600.0, 7200.0), 3)
-    (894.775, 2553.753)
+    Examples:
+        >>> round(optimum_interval(28.0, 4.1379 * 3600), 3), round(optimum_interval(600.0, 7200.0), 3)
+        (894.775, 2553.753)
     """
     from scipy.special import lambertw
 
@@ -103,28 +87,19 @@ def useful_share(interruptions_per_hour: Any, lost_hours: Any, write_hours: Any 
     With L = R + tau/2 (the restart and half an interval) it is the expected effective training time ratio of the source. The same formula
     prices spot machines: there L is stated and nothing else is written.
 
-    Parameters
-    ----------
-    interruptions_per_hour : lambda
-        Of the whole run, in an hour of paid time.
-    lost_hours : L
-        Paid time lost at each.
-    write_hours, interval_hours : delta, tau
-        Time one checkpoint stops the run, and work between two.
+    Args:
+        interruptions_per_hour (lambda): Of the whole run, in an hour of paid time.
+        lost_hours (L): Paid time lost at each.
+        write_hours, interval_hours (delta, tau): Time one checkpoint stops the run, and work between two.
 
-    Returns
-    -------
-    float or array
-        Share of paid time; 0 or less where interruptions leave nothing.
+    Returns:
+        float or array: Share of paid time; 0 or less where interruptions leave nothing.
 
-    Source
-    ------
-    A. Kokolis et al., HPCA 2025: E[ETTR] = (1 - N r (u0 + dt/2)) / (1 + w/dt).
+    Source: A. Kokolis et al., HPCA 2025: E[ETTR] = (1 - N r (u0 + dt/2)) / (1 + w/dt).
 
-    Examples
-    --------
-    >>> round(useful_share(0.1, 2.0), 3), round(useful_share(1 / 1.8, 5 / 60 + 0.1, 1 / 60, 0.2), 3)
-    (0.8, 0.829)
+    Examples:
+        >>> round(useful_share(0.1, 2.0), 3), round(useful_share(1 / 1.8, 5 / 60 + 0.1, 1 / 60, 0.2), 3)
+        (0.8, 0.829)
     """
     rate, lost = np.asarray(interruptions_per_hour, dtype=float), np.asarray(lost_hours, dtype=float)
     return _plain((1 - rate * lost) / (1 + np.asarray(write_hours, dtype=float) / np.asarray(interval_hours, dtype=float)))
@@ -137,31 +112,22 @@ def time_shares(interval_hours: Any, write_hours: Any, restart_hours: Any, inter
 
     E is the expected paid time per tau hours of saved work. Failures may strike while a checkpoint is written or a run restarts.
 
-    Parameters
-    ----------
-    interval_hours : tau
-        Work between two checkpoints.
-    write_hours : delta
-        Time one checkpoint stops the run.
-    restart_hours : R
-        Paid time from a failure until work goes on.
-    interruptions_per_hour : lambda
+    Args:
+        interval_hours (tau): Work between two checkpoints.
+        write_hours (delta): Time one checkpoint stops the run.
+        restart_hours (R): Paid time from a failure until work goes on.
+        interruptions_per_hour (lambda):
 
-    Returns
-    -------
-    dict
-        progress, checkpoints, rework, restarts: shares of paid time that add up to 1; and lost_hours, the paid time that each interruption
-        costs in rework and restart: `useful_share` of the rate and this time, less the checkpoints, is the progress.
+    Returns:
+        dict: progress, checkpoints, rework, restarts: shares of paid time that add up to 1; and lost_hours, the paid time that each
+            interruption costs in rework and restart: `useful_share` of the rate and this time, less the checkpoints, is the progress.
 
-    Source
-    ------
-    J. T. Daly, FGCS 22(3), 2006, complete model of the expected wall clock time.
+    Source: J. T. Daly, FGCS 22(3), 2006, complete model of the expected wall clock time.
 
-    Examples
-    --------
-    >>> shares = time_shares(0.25, 0.01, 0.1, 1 / 3)
-    >>> round(shares["progress"], 4), round(sum(shares[name] for name in ("progress", "checkpoints", "rework", "restarts")), 12)
-    (0.8903, 1.0)
+    Examples:
+        >>> shares = time_shares(0.25, 0.01, 0.1, 1 / 3)
+        >>> round(shares["progress"], 4), round(sum(shares[name] for name in ("progress", "checkpoints", "rework", "restarts")), 12)
+        (0.8903, 1.0)
     """
     tau, delta, restart, rate = np.broadcast_arrays(
         *(np.asarray(value, dtype=float) for value in (interval_hours, write_hours, restart_hours, interruptions_per_hour))

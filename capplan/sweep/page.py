@@ -22,18 +22,12 @@ COST = "upper_usd"
 def sweep_page(name: str, sweep: Sweep, axes: Sequence[Axis], currency: str, shares: tuple[pd.DataFrame, str] | None = None) -> str:
     """Render a sweep as one page that opens from disk.
 
-    Parameters
-    ----------
-    name
-        Name of the book.
-    sweep
-        What was found.
-    axes
-        What was varied.
-    currency
-        Currency of the book, for units.
-    shares
-        Shares of the variance and what they say, where the sample was made for them (`variance.shares_or_reason`).
+    Args:
+        name: Name of the book.
+        sweep: What was found.
+        axes: What was varied.
+        currency: Currency of the book, for units.
+        shares: Shares of the variance and what they say, where the sample was made for them (`variance.shares_or_reason`).
     """
     answered = sweep.points[sweep.points["status"] != "failed"]
     moved = effects(answered, axes)
@@ -74,10 +68,8 @@ def effects(points: pd.DataFrame, axes: Sequence[Axis]) -> pd.DataFrame:
 
     A numeric assumption of a sample is cut into fifths, so that each end stands for many points.
 
-    Returns
-    -------
-    DataFrame
-        assumption, low_setting, high_setting, low_usd, high_usd, moves_usd.
+    Returns:
+        DataFrame: assumption, low_setting, high_setting, low_usd, high_usd, moves_usd.
     """
     rows = []
     for axis in axes:
@@ -153,10 +145,8 @@ def effect_charts(points: pd.DataFrame, moved: pd.DataFrame, axes: Sequence[Axis
 def regret_table(sweep: Sweep) -> pd.DataFrame:
     """Return what keeping each decision costs across all points, the safest first.
 
-    Returns
-    -------
-    DataFrame
-        decision, points (at which it is best), signs, mean_regret_share, worst_regret_share, impossible_points.
+    Returns:
+        DataFrame: decision, points (at which it is best), signs, mean_regret_share, worst_regret_share, impossible_points.
     """
     if sweep.regrets.empty:
         return sweep.decisions.assign(mean_regret_share=0.0, worst_regret_share=0.0, impossible_points=0)

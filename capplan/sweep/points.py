@@ -19,14 +19,10 @@ RANGE_POINTS = 5
 class Axis:
     """One assumption that is varied.
 
-    Parameters
-    ----------
-    field
-        Assumption of the scenario.
-    values
-        Its values in a grid, in order.
-    low, high
-        Ends of its range where it is one; None for a list of values.
+    Args:
+        field: Assumption of the scenario.
+        values: Its values in a grid, in order.
+        low, high: Ends of its range where it is one; None for a list of values.
     """
 
     field: str
@@ -38,17 +34,14 @@ class Axis:
 def parse_axis(text: str) -> Axis:
     """Read `field=a,b,c` or `field=low:high` or `field=low:high:count`.
 
-    Raises
-    ------
-    ScenarioError
-        If the field is no assumption, or the values are neither a list nor a range of numbers.
+    Raises:
+        ScenarioError: If the field is no assumption, or the values are neither a list nor a range of numbers.
 
-    Examples
-    --------
-    >>> parse_axis("price_factor=0.8:1.2:3").values
-    (0.8, 1.0, 1.2)
-    >>> parse_axis("horizon_end=truncate,hold").values
-    ('truncate', 'hold')
+    Examples:
+        >>> parse_axis("price_factor=0.8:1.2:3").values
+        (0.8, 1.0, 1.2)
+        >>> parse_axis("horizon_end=truncate,hold").values
+        ('truncate', 'hold')
     """
     field, equals, given = text.partition("=")
     field = field.strip()
@@ -79,23 +72,15 @@ def _range(text: str, field: str, parts: Sequence[str]) -> Axis:
 def points_of(axes: Sequence[Axis], sample: int = 0, seed: int = 0) -> list[dict[str, Any]]:
     """Return the values of every point: the grid of all axes, or a Sobol sample of their ranges crossed with the grid of the rest.
 
-    Parameters
-    ----------
-    axes
-        What is varied.
-    sample
-        Points of the Sobol sample; 0 for the grid. A power of two spreads evenly.
-    seed
-        Seed of the sample's scramble.
+    Args:
+        axes: What is varied.
+        sample: Points of the Sobol sample; 0 for the grid. A power of two spreads evenly.
+        seed: Seed of the sample's scramble.
 
-    Raises
-    ------
-    ScenarioError
-        If an axis comes twice, or a sample is asked for and no axis is a range.
+    Raises:
+        ScenarioError: If an axis comes twice, or a sample is asked for and no axis is a range.
 
-    Source
-    ------
-    I. M. Sobol', On the distribution of points in a cube (1967), as scipy.stats.qmc.Sobol with Owen's scramble.
+    Source: I. M. Sobol', On the distribution of points in a cube (1967), as scipy.stats.qmc.Sobol with Owen's scramble.
     """
     fields = [axis.field for axis in axes]
     for field in fields:
@@ -134,10 +119,9 @@ def _plain(text: str) -> Any:
 def label_of(point: Mapping[str, Any]) -> str:
     """Write a point in one line.
 
-    Examples
-    --------
-    >>> label_of({"price_factor": 0.8, "risk_weight": 0})
-    'price factor 0.8, risk weight 0'
+    Examples:
+        >>> label_of({"price_factor": 0.8, "risk_weight": 0})
+        'price factor 0.8, risk weight 0'
     """
     return ", ".join(
         f"{name.replace('_', ' ')} {value:g}" if isinstance(value, float) else f"{name.replace('_', ' ')} {value}"

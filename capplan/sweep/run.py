@@ -40,18 +40,13 @@ Say = Callable[[str], None]
 class Sweep:
     """What a sweep found.
 
-    Parameters
-    ----------
-    points
-        A row a point: point, the varied assumptions, status ("proven", "gap", "failed"), message, expected_usd, bad_usd (worst cases),
-        shortfall_usd (imputed), lower_usd,
-        upper_usd, gap_share, firm_contracts, firm_usd, decision.
-    decisions
-        decision (A, B, ...), points at which it is best, what it signs.
-    regrets
-        A row a point and a candidate decision: point, decision, regret_share of keeping it there; infinite where it cannot be signed.
-    headline
-        One sentence.
+    Args:
+        points: A row a point: point, the varied assumptions, status ("proven", "gap", "failed"), message, expected_usd, bad_usd (worst
+            cases), shortfall_usd (imputed), lower_usd, upper_usd, gap_share, firm_contracts, firm_usd, decision.
+        decisions: decision (A, B, ...), points at which it is best, what it signs.
+        regrets: A row a point and a candidate decision: point, decision, regret_share of keeping it there; infinite where it cannot be
+            signed.
+        headline: One sentence.
     """
 
     points: pd.DataFrame
@@ -74,25 +69,16 @@ def sweep_book(
 ) -> Sweep:
     """Decide at every point, hold the best decisions against every other point, and keep the parts that are done in a folder.
 
-    Parameters
-    ----------
-    book, scenario
-        What is planned; each point replaces some assumptions of the scenario.
-    points
-        Assumptions by name for each point.
-    folder
-        Where parts are kept until all are done; the same sweep goes on from there.
-    most
-        Points that are taken at most.
-    say
-        Called with progress.
+    Args:
+        book, scenario: What is planned; each point replaces some assumptions of the scenario.
+        points: Assumptions by name for each point.
+        folder: Where parts are kept until all are done; the same sweep goes on from there.
+        most: Points that are taken at most.
+        say: Called with progress.
 
-    Raises
-    ------
-    ScenarioError
-        If a value is not allowed, before anything runs.
-    CapplanError
-        If there are too many points, no point can be decided, or the work is stopped.
+    Raises:
+        ScenarioError: If a value is not allowed, before anything runs.
+        CapplanError: If there are too many points, no point can be decided, or the work is stopped.
     """
     if not points:
         raise ScenarioError("a sweep needs at least one point; name what is varied with --vary")

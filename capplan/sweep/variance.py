@@ -21,25 +21,16 @@ NOISE_SHARE = 0.01
 def paired_points(axes: Sequence[Axis], base: int, seed: int) -> list[dict[str, Any]]:
     """Return base x (assumptions + 2) points: pairs of sampled points, and the first of each pair with one assumption of the second.
 
-    Parameters
-    ----------
-    axes
-        What is varied, each over a range, evenly likely.
-    base
-        Pairs; a power of two spreads evenly.
-    seed
-        Seed of the sample's scramble.
+    Args:
+        axes: What is varied, each over a range, evenly likely.
+        base: Pairs; a power of two spreads evenly.
+        seed: Seed of the sample's scramble.
 
-    Raises
-    ------
-    ScenarioError
-        If an assumption is no range, or the pairs are no power of two.
-    CapplanError
-        If SALib is not installed.
+    Raises:
+        ScenarioError: If an assumption is no range, or the pairs are no power of two.
+        CapplanError: If SALib is not installed.
 
-    Source
-    ------
-    A. Saltelli et al., Variance based sensitivity analysis of model output, Computer Physics Communications 181 (2010).
+    Source: A. Saltelli et al., Variance based sensitivity analysis of model output, Computer Physics Communications 181 (2010).
     """
     for axis in axes:
         if axis.low is None:
@@ -55,24 +46,16 @@ def paired_points(axes: Sequence[Axis], base: int, seed: int) -> list[dict[str, 
 def variance_shares(costs: Sequence[float], axes: Sequence[Axis], seed: int) -> pd.DataFrame:
     """Return the share of the variance that each assumption causes.
 
-    Parameters
-    ----------
-    costs
-        Cost at each of the `paired_points`, in their order, USD.
-    axes
-        What was varied.
-    seed
-        Seed of the errors, which are found by drawing pairs again.
+    Args:
+        costs: Cost at each of the `paired_points`, in their order, USD.
+        axes: What was varied.
+        seed: Seed of the errors, which are found by drawing pairs again.
 
-    Returns
-    -------
-    DataFrame
-        assumption, alone_share (of the variance, by this assumption alone), total_share (with all it does together with others), and
-        alone_error and total_error (half widths of 95 % intervals); largest total first.
+    Returns:
+        DataFrame: assumption, alone_share (of the variance, by this assumption alone), total_share (with all it does together with others),
+            and alone_error and total_error (half widths of 95 % intervals); largest total first.
 
-    Source
-    ------
-    Saltelli et al. (2010); M. J. W. Jansen, Analysis of variance designs for model output (1999), as SALib computes them.
+    Source: Saltelli et al. (2010); M. J. W. Jansen, Analysis of variance designs for model output (1999), as SALib computes them.
     """
     found = _salib("analyze").analyze(_problem(axes), np.asarray(costs, float), calc_second_order=False, seed=seed)
     shares = [found[name] for name in ("S1", "S1_conf", "ST", "ST_conf")]
@@ -83,12 +66,9 @@ def variance_shares(costs: Sequence[float], axes: Sequence[Axis], seed: int) -> 
 def shares_or_reason(points: pd.DataFrame, axes: Sequence[Axis], seed: int) -> tuple[pd.DataFrame, str]:
     """Return the shares of a sweep's `paired_points` and what they say, or no rows and why there are none.
 
-    Parameters
-    ----------
-    points
-        Points of the sweep, in order, with status, upper_usd and lower_usd.
-    axes, seed
-        As for `variance_shares`.
+    Args:
+        points: Points of the sweep, in order, with status, upper_usd and lower_usd.
+        axes, seed: As for `variance_shares`.
     """
     none = pd.DataFrame(columns=list(COLUMNS))
     failed = int((points["status"] == "failed").sum())

@@ -24,27 +24,18 @@ def write_sweep(
 ) -> Sweep:
     """Sweep a book, and leave points.parquet, decisions.parquet, sweep.json and sweep.html; an unfinished one stays in `parts`.
 
-    Parameters
-    ----------
-    book_path
-        Folder of the book.
-    vary
-        Assumptions and their values, as in `points.parse_axis`.
-    sample
-        "sobol:256" for a sample of the ranges, "saltelli:64" for one that gives shares of the variance; empty for every combination.
-    values
-        Assumptions to override at every point.
-    out
-        Folder to write.
-    most
-        Points that are taken at most.
-    say
-        Called with progress.
+    Args:
+        book_path: Folder of the book.
+        vary: Assumptions and their values, as in `points.parse_axis`.
+        sample: "sobol:256" for a sample of the ranges, "saltelli:64" for one that gives shares of the variance; empty for every
+            combination.
+        values: Assumptions to override at every point.
+        out: Folder to write.
+        most: Points that are taken at most.
+        say: Called with progress.
 
-    Raises
-    ------
-    CapplanError
-        If the book, a value, or the folder is wrong, before anything is decided.
+    Raises:
+        CapplanError: If the book, a value, or the folder is wrong, before anything is decided.
     """
     axes = [parse_axis(text) for text in vary]
     book = load_book(book_path)

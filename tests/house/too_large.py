@@ -94,11 +94,5 @@ LONG = frozenset(
     )
 )
 LARGE = frozenset(
-    (
-        "optimize/coupled.py",
-        "optimize/l_shaped.py",
-        "outputs/views/goodput.py",
-        "questions/crossover/find_crossover.py",
-        "questions/training/plan_run.py",
-    )
+    ("optimize/l_shaped.py", "outputs/views/goodput.py", "questions/crossover/find_crossover.py", "questions/training/plan_run.py")
 )

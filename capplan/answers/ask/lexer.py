@@ -70,16 +70,11 @@ _SIZES = (("KW", re.compile(r"\s*(?:kw|kilowatts?)(?![A-Za-z0-9])", re.I)), ("GB
 class Word:
     """A token.
 
-    Parameters
-    ----------
-    kind
-        Terminal of the grammar; UNKNOWN where there is none, UNSURE where it can be taken in two ways.
-    start, end
-        Where it stands in the sentence.
-    value
-        What it means: a number, a day, names.
-    why
-        For UNSURE: in which two ways.
+    Args:
+        kind: Terminal of the grammar; UNKNOWN where there is none, UNSURE where it can be taken in two ways.
+        start, end: Where it stands in the sentence.
+        value: What it means: a number, a day, names.
+        why: For UNSURE: in which two ways.
     """
 
     kind: str
@@ -109,14 +104,10 @@ class Moment:
 class Lexer:
     """Reads sentences about one book.
 
-    Parameters
-    ----------
-    names
-        The book's names.
-    as_of
-        The day that days of the week count from.
-    fields
-        Assumptions that can be named, by their parts.
+    Args:
+        names: The book's names.
+        as_of: The day that days of the week count from.
+        fields: Assumptions that can be named, by their parts.
     """
 
     names: Names

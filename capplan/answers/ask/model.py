@@ -64,18 +64,12 @@ class _Answered(BaseModel):
 class Model:
     """An OpenAI-compatible endpoint.
 
-    Parameters
-    ----------
-    address
-        Such as http://localhost:8000/v1.
-    name
-        Model that is asked for.
-    temperature
-        How much chance is in its answer.
-    seconds
-        Time for one try in all, after which the embedded reader's answer stands.
-    tries
-        Tries with answers that do not follow the schema.
+    Args:
+        address: Such as http://localhost:8000/v1.
+        name: Model that is asked for.
+        temperature: How much chance is in its answer.
+        seconds: Time for one try in all, after which the embedded reader's answer stands.
+        tries: Tries with answers that do not follow the schema.
     """
 
     address: str
@@ -98,10 +92,9 @@ class Model:
 def model_of(environment: Mapping[str, str]) -> Model | None:
     """Return the model that the environment names; None where it names none.
 
-    Examples
-    --------
-    >>> model_of({}) is None, model_of({"CAPPLAN_LLM": "http://localhost:8000/v1", "CAPPLAN_LLM_MODEL": "small"}).name
-    (True, 'small')
+    Examples:
+        >>> model_of({}) is None, model_of({"CAPPLAN_LLM": "http://localhost:8000/v1", "CAPPLAN_LLM_MODEL": "small"}).name
+        (True, 'small')
     """
     address = environment.get(ADDRESS, "").strip()
     return Model(address, environment.get(NAME, "").strip()) if address else None
@@ -111,16 +104,11 @@ def model_of(environment: Mapping[str, str]) -> Model | None:
 class Second:
     """What a model made of a question.
 
-    Parameters
-    ----------
-    outcome
-        agrees, proposes, disagrees, malformed, timed out, or unreachable.
-    proposed
-        What-ifs for words that the embedded reader did not understand; they need a person's approval.
-    remarks
-        What it read otherwise, and what of it was refused, as sentences.
-    tries
-        Answers that were asked for.
+    Args:
+        outcome: agrees, proposes, disagrees, malformed, timed out, or unreachable.
+        proposed: What-ifs for words that the embedded reader did not understand; they need a person's approval.
+        remarks: What it read otherwise, and what of it was refused, as sentences.
+        tries: Answers that were asked for.
     """
 
     outcome: str
@@ -132,10 +120,9 @@ class Second:
 def schema() -> dict[str, Any]:
     """Return the JSON schema that a model's answer must follow.
 
-    Examples
-    --------
-    >>> sorted(schema()["properties"])
-    ['asked_back', 'what_ifs']
+    Examples:
+        >>> sorted(schema()["properties"])
+        ['asked_back', 'what_ifs']
     """
     return _Answered.model_json_schema()
 
@@ -158,19 +145,13 @@ def record_of(model: Model, second: Second) -> dict[str, Any]:
 def ask_model(model: Model, reading: Reading, book: Book, scenario: Scenario) -> Second:
     """Let a model read a question that the embedded reader has read.
 
-    Parameters
-    ----------
-    model
-        Whom to ask.
-    reading
-        What the embedded reader made of it.
-    book, scenario
-        What is spoken about.
+    Args:
+        model: Whom to ask.
+        reading: What the embedded reader made of it.
+        book, scenario: What is spoken about.
 
-    Raises
-    ------
-    CapplanError
-        Where the client is not installed.
+    Raises:
+        CapplanError: Where the client is not installed.
     """
     try:
         import openai

@@ -51,10 +51,8 @@ class Ref:
 class Names:
     """All names of a book.
 
-    Parameters
-    ----------
-    book
-        The book.
+    Args:
+        book: The book.
     """
 
     def __init__(self, book: Book) -> None:
@@ -103,10 +101,9 @@ class Names:
 def parts_of(name: str) -> tuple[str, ...]:
     """Return a name as the parts that people keep when they write it their own way.
 
-    Examples
-    --------
-    >>> parts_of("base-30B_a3b"), parts_of("p5.48xlarge")
-    (('base', '30b', 'a3b'), ('p5', '48xlarge'))
+    Examples:
+        >>> parts_of("base-30B_a3b"), parts_of("p5.48xlarge")
+        (('base', '30b', 'a3b'), ('p5', '48xlarge'))
     """
     return tuple(part for part in re.split(r"[^a-z0-9]+", name.casefold()) if part)
 
@@ -114,10 +111,9 @@ def parts_of(name: str) -> tuple[str, ...]:
 def slip_of(name: str, word: str) -> bool:
     """Tell whether a word is a name with a slip: one letter wrong, missing, doubled or swapped; two in long words.
 
-    Examples
-    --------
-    >>> slip_of("demand", "demnad"), slip_of("chat", "chet"), slip_of("evaluation", "evalution"), slip_of("demand", "remand")
-    (True, False, True, False)
+    Examples:
+        >>> slip_of("demand", "demnad"), slip_of("chat", "chet"), slip_of("evaluation", "evalution"), slip_of("demand", "remand")
+        (True, False, True, False)
     """
     if len(name) < 5 or name[:1] != word[:1]:
         return False

@@ -42,14 +42,10 @@ MOST_READINGS = 64
 class Doubt:
     """What was not understood.
 
-    Parameters
-    ----------
-    words
-        The words of the sentence.
-    why
-        Why not.
-    choices
-        What could be meant, from the book.
+    Args:
+        words: The words of the sentence.
+        why: Why not.
+        choices: What could be meant, from the book.
     """
 
     words: str
@@ -65,16 +61,11 @@ class Doubt:
 class Reading:
     """What a sentence was read as.
 
-    Parameters
-    ----------
-    text
-        The sentence.
-    what_ifs
-        Typed what-ifs, each with its words.
-    doubts
-        What is asked back.
-    notes
-        Spelling that was mended.
+    Args:
+        text: The sentence.
+        what_ifs: Typed what-ifs, each with its words.
+        doubts: What is asked back.
+        notes: Spelling that was mended.
     """
 
     text: str
@@ -104,10 +95,8 @@ def _parser() -> Lark:
 class Reader:
     """Reads sentences about one book under one scenario.
 
-    Parameters
-    ----------
-    book, scenario
-        What is spoken about.
+    Args:
+        book, scenario: What is spoken about.
     """
 
     def __init__(self, book: Book, scenario: Scenario) -> None:
@@ -124,20 +113,14 @@ class Reader:
     def read(self, text: str) -> Reading:
         """Read a sentence.
 
-        Parameters
-        ----------
-        text
-            What was asked, in English; also lines of the grammar of what-ifs.
+        Args:
+            text: What was asked, in English; also lines of the grammar of what-ifs.
 
-        Returns
-        -------
-        Reading
-            With everything that was not understood.
+        Returns:
+            Reading: With everything that was not understood.
 
-        Raises
-        ------
-        ScenarioError
-            Where the sentence is empty or longer than a page.
+        Raises:
+            ScenarioError: Where the sentence is empty or longer than a page.
         """
         said = " ".join(text.split())
         if not said:

@@ -12,10 +12,8 @@ from capplan.book.scenario import Scenario
 def understood(reading: Reading, book: Book, scenario: Scenario) -> pd.DataFrame:
     """Say what a sentence was read as.
 
-    Returns
-    -------
-    DataFrame
-        words, kind, what_if (as a line), meaning (as a sentence, on top of those before it).
+    Returns:
+        DataFrame: words, kind, what_if (as a line), meaning (as a sentence, on top of those before it).
     """
     rows = []
     for item in reading.what_ifs:
@@ -27,10 +25,8 @@ def understood(reading: Reading, book: Book, scenario: Scenario) -> pd.DataFrame
 def asked_back(reading: Reading) -> pd.DataFrame:
     """Say what was not understood.
 
-    Returns
-    -------
-    DataFrame
-        words, why, choices (what could be meant, with commas).
+    Returns:
+        DataFrame: words, why, choices (what could be meant, with commas).
     """
     rows = [(doubt.words, doubt.why, ", ".join(doubt.choices)) for doubt in reading.doubts]
     return pd.DataFrame(rows, columns=["words", "why", "choices"])

@@ -13,10 +13,9 @@ COUNTING = ("NUMBER_WORD", "MAGNITUDE", "UNIT", "CURRENCY", "LANGUAGE", "ASKING"
 def phrases() -> tuple[tuple[str, str, str], ...]:
     """Return every phrase with its token and its value ("" where it has none).
 
-    Examples
-    --------
-    >>> ("SCALE", "2", "double") in phrases(), ("DEMAND", "", "traffic") in phrases()
-    (True, True)
+    Examples:
+        >>> ("SCALE", "2", "double") in phrases(), ("DEMAND", "", "traffic") in phrases()
+        (True, True)
     """
     text = files("capplan.answers.ask").joinpath("vocabulary.txt").read_text(encoding="utf-8").replace("\n  ", " ")
     found = []
@@ -32,9 +31,8 @@ def phrases() -> tuple[tuple[str, str, str], ...]:
 def counting(kind: str) -> dict[str, str]:
     """Return the words of a kind that counts, with their values.
 
-    Examples
-    --------
-    >>> counting("UNIT")["week"], counting("CURRENCY")["euros"]
-    ('week 1', 'EUR')
+    Examples:
+        >>> counting("UNIT")["week"], counting("CURRENCY")["euros"]
+        ('week 1', 'EUR')
     """
     return {phrase: value for each, value, phrase in phrases() if each == kind}

@@ -194,17 +194,12 @@ _ADAPTER: TypeAdapter[Any] = TypeAdapter(WhatIf)
 def read_what_if(given: Any, book: Book, scenario: Scenario) -> Any:
     """Check one what-if, whoever wrote it.
 
-    Parameters
-    ----------
-    given
-        A mapping with its kind and fields, or one of the classes of this module.
-    book, scenario
-        What it is asked of: it must fit their tables and bounds.
+    Args:
+        given: A mapping with its kind and fields, or one of the classes of this module.
+        book, scenario: What it is asked of: it must fit their tables and bounds.
 
-    Raises
-    ------
-    CapplanError
-        What came, and what is allowed.
+    Raises:
+        CapplanError: What came, and what is allowed.
     """
     try:
         found = _ADAPTER.validate_python(given.model_dump() if isinstance(given, _Said) else given)
@@ -220,14 +215,13 @@ def read_what_if(given: Any, book: Book, scenario: Scenario) -> Any:
 def what_if_from(text: str) -> Any:
     """Read a what-if from its line, the way `str` writes it.
 
-    Examples
-    --------
-    >>> what_if_from("shift training_runs.alpha +2 quarters").kind, what_if_from("risk_weight=0.4").value
-    ('change', 0.4)
-    >>> what_if_from("[Demand changes by] team support 20")
-    Asked(words='', kind='card', card='Demand changes by', pick='team support', number=20.0, given={})
-    >>> str(what_if_from("explain why_not a, b"))
-    'explain why_not a, b'
+    Examples:
+        >>> what_if_from("shift training_runs.alpha +2 quarters").kind, what_if_from("risk_weight=0.4").value
+        ('change', 0.4)
+        >>> what_if_from("[Demand changes by] team support 20")
+        Asked(words='', kind='card', card='Demand changes by', pick='team support', number=20.0, given={})
+        >>> str(what_if_from("explain why_not a, b"))
+        'explain why_not a, b'
     """
     head, _, rest = text.partition(" ")
     if text.startswith("["):

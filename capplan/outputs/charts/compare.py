@@ -30,19 +30,13 @@ def bars(
 ) -> Any:
     """Rank a few numbers: one horizontal bar each, in the order of the rows, the number at its end.
 
-    Parameters
-    ----------
-    data
-        label, value; with `part`, several rows make one bar.
-    part
-        Column that colours the pieces of a bar (a term, a component).
-    reference, reference_text
-        A value to compare with (a budget, the on-demand price), drawn as a line with its name.
+    Args:
+        data: label, value; with `part`, several rows make one bar.
+        part: Column that colours the pieces of a bar (a term, a component).
+        reference, reference_text: A value to compare with (a budget, the on-demand price), drawn as a line with its name.
 
-    Raises
-    ------
-    ChartError
-        If columns or rows do not fit.
+    Raises:
+        ChartError: If columns or rows do not fit.
     """
     names = ["label", value] + ([part] if part else [])
     table = theme.checked(data, names, "bars", [value]).set_axis(["label", "value", *(["part"] if part else [])], axis=1)
@@ -95,15 +89,11 @@ def waterfall(
 ) -> Any:
     """Bridge one total to another: where it started, what raised and lowered it, where it ends.
 
-    Parameters
-    ----------
-    data
-        label, value, kind: "total" states a level (the first row is one), "change" moves it.
+    Args:
+        data: label, value, kind: "total" states a level (the first row is one), "change" moves it.
 
-    Raises
-    ------
-    ChartError
-        If the changes do not add up to the totals: a bridge with a hole is not shown.
+    Raises:
+        ChartError: If the changes do not add up to the totals: a bridge with a hole is not shown.
     """
     table = theme.checked(data, [label, value, "kind"], "waterfall", [value]).set_axis(["label", "value", "kind"], axis=1)
     wrong = sorted(set(table["kind"]) - {"total", "change"})
@@ -188,17 +178,13 @@ def tornado(
 ) -> Any:
     """Show how far each assumption moves the result when it goes to its low and to its high end.
 
-    Parameters
-    ----------
-    data
-        label, low and high (the result at the assumption's low and high end), in the order to be shown; the settings as text if named.
-    base
-        The result as planned.
+    Args:
+        data: label, low and high (the result at the assumption's low and high end), in the order to be shown; the settings as text if
+            named.
+        base: The result as planned.
 
-    Raises
-    ------
-    ChartError
-        If columns or rows do not fit.
+    Raises:
+        ChartError: If columns or rows do not fit.
     """
     names = (
         {"label": "label", low: "low", high: "high"}

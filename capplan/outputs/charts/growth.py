@@ -18,21 +18,14 @@ def growth(
 ) -> Any:
     """Show each series in a panel: its past, the median and the band of what may come, and a dashed line for each other kind of growth.
 
-    Parameters
-    ----------
-    bands
-        series, month (date), low, median, high.
-    history
-        series, month, value.
-    courses
-        series, month, kind, value; each line is named at its end.
-    title, subtitle, value_title, unit
-        Finding, assumption, what the axis shows, its unit.
+    Args:
+        bands: series, month (date), low, median, high.
+        history: series, month, value.
+        courses: series, month, kind, value; each line is named at its end.
+        title, subtitle, value_title, unit: Finding, assumption, what the axis shows, its unit.
 
-    Raises
-    ------
-    ChartError
-        If columns or rows do not fit.
+    Raises:
+        ChartError: If columns or rows do not fit.
     """
     parts = [
         theme.checked(bands, ["series", "month", "low", "median", "high"], "growth", ["low", "median", "high"]),

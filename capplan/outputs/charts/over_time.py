@@ -64,21 +64,14 @@ def fan(
 ) -> Any:
     """Show what may come: the median as a line, pairs of quantiles as bands, what was measured before it as dots.
 
-    Parameters
-    ----------
-    quantiles
-        x (quarter label or date), quantile (0 to 1), value, and series if named; quantiles come in pairs (0.1 with 0.9).
-    title, subtitle, value_title, unit
-        Finding, assumption, what the axis shows, its unit.
-    x, value, series
-        Names of the columns; each series gets a panel with its own scale.
-    history, history_name
-        x, value and series of what is known (the past, a budget), and its name in the legend.
+    Args:
+        quantiles: x (quarter label or date), quantile (0 to 1), value, and series if named; quantiles come in pairs (0.1 with 0.9).
+        title, subtitle, value_title, unit: Finding, assumption, what the axis shows, its unit.
+        x, value, series: Names of the columns; each series gets a panel with its own scale.
+        history, history_name: x, value and series of what is known (the past, a budget), and its name in the legend.
 
-    Raises
-    ------
-    ChartError
-        If columns, pairs of quantiles or rows do not fit.
+    Raises:
+        ChartError: If columns, pairs of quantiles or rows do not fit.
     """
     keys = [x] + ([series] if series else [])
     data = theme.checked(quantiles, [*keys, "quantile", value], "fan", [value, "quantile"])
@@ -159,20 +152,14 @@ def layers(
 ) -> Any:
     """Show what a total is made of, quarter by quarter, with the band it has to meet over it.
 
-    Parameters
-    ----------
-    data
-        quarter, layer, value; rows of one quarter and layer are stacked on each other. With begin and end (shares of the quarter that
-        are over), a row is drawn in that part of its quarter.
-    band
-        quarter, low, median, high: the demand over the stack.
-    changes
-        quarter, change: what arrives (positive) and what expires (negative), written above the stack.
+    Args:
+        data: quarter, layer, value; rows of one quarter and layer are stacked on each other. With begin and end (shares of the quarter that
+            are over), a row is drawn in that part of its quarter.
+        band: quarter, low, median, high: the demand over the stack.
+        changes: quarter, change: what arrives (positive) and what expires (negative), written above the stack.
 
-    Raises
-    ------
-    ChartError
-        If columns or rows do not fit.
+    Raises:
+        ChartError: If columns or rows do not fit.
     """
     table = theme.checked(data, ["quarter", layer, value], "layers", [value]).set_axis(["x", "layer", "value"], axis=1)
     known = [name for name in theme.STACK_ORDER if name in set(table["layer"])]
@@ -300,21 +287,14 @@ def curve(
 ) -> Any:
     """Show how one quantity depends on another: a load-duration curve, a scaling curve, a cost over utilisation.
 
-    Parameters
-    ----------
-    data
-        x and y (numbers), series, and low and high of a band if named.
-    x_title, y_title, x_unit, unit
-        What the axes show and in which units.
-    points
-        x, y, label: the places the finding speaks of.
-    steps
-        Draw steps (the value holds until the next x) instead of slopes.
+    Args:
+        data: x and y (numbers), series, and low and high of a band if named.
+        x_title, y_title, x_unit, unit: What the axes show and in which units.
+        points: x, y, label: the places the finding speaks of.
+        steps: Draw steps (the value holds until the next x) instead of slopes.
 
-    Raises
-    ------
-    ChartError
-        If columns or rows do not fit.
+    Raises:
+        ChartError: If columns or rows do not fit.
     """
     if (low is None) != (high is None):
         raise ChartError("curve: a band needs both its columns, low and high")

@@ -35,19 +35,13 @@ def frontier(
 ) -> Any:
     """Show alternatives by two measures, each with its name: expected cost against bad-case cost, price against lead time.
 
-    Parameters
-    ----------
-    data
-        x, y (numbers), label.
-    chosen
-        The label of the plan itself, drawn in its own colour and shape, on top.
-    connect
-        Join the points in the order of x.
+    Args:
+        data: x, y (numbers), label.
+        chosen: The label of the plan itself, drawn in its own colour and shape, on top.
+        connect: Join the points in the order of x.
 
-    Raises
-    ------
-    ChartError
-        If columns or rows do not fit.
+    Raises:
+        ChartError: If columns or rows do not fit.
     """
     names = {x: "x", y: "y", label: "label"}
     table = theme.checked(data, names, "frontier", [x, y]).rename(columns=names)
@@ -145,17 +139,12 @@ def scatter(
 ) -> Any:
     """Show two measures of many things against each other; colour and shape tell the series.
 
-    Parameters
-    ----------
-    data
-        x, y (numbers), series if named.
-    equal_line
-        Draw the line on which both are equal (planned against actual).
+    Args:
+        data: x, y (numbers), series if named.
+        equal_line: Draw the line on which both are equal (planned against actual).
 
-    Raises
-    ------
-    ChartError
-        If columns or rows do not fit.
+    Raises:
+        ChartError: If columns or rows do not fit.
     """
     names = {x: "x", y: "y"} | ({series: "series"} if series else {})
     table = theme.checked(data, names, "scatter", [x, y]).rename(columns=names)

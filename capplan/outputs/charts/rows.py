@@ -16,19 +16,13 @@ from capplan.text import number_text
 def gantt(data: pd.DataFrame, *, title: str, today: dt.date | pd.Timestamp, subtitle: str = "", markers: pd.DataFrame | None = None) -> Any:
     """Show contracts over time, with today and the days on which something has to be done.
 
-    Parameters
-    ----------
-    data
-        contract, start and end (dates), term; a contract may have several rows, rows keep their order.
-    today
-        The day of the plan.
-    markers
-        contract, date, kind ("Sign by", "Notice", "Delivery", ...).
+    Args:
+        data: contract, start and end (dates), term; a contract may have several rows, rows keep their order.
+        today: The day of the plan.
+        markers: contract, date, kind ("Sign by", "Notice", "Delivery", ...).
 
-    Raises
-    ------
-    ChartError
-        If columns or rows do not fit, or a contract ends before it starts.
+    Raises:
+        ChartError: If columns or rows do not fit, or a contract ends before it starts.
     """
     table = theme.checked(data, ["contract", "start", "end", "term"], "gantt").rename(columns={"contract": "name"})
     for column in ("start", "end"):
@@ -127,19 +121,13 @@ def heat_map(
 ) -> Any:
     """Show one number for every pair: darker is more, and the number stands in its cell.
 
-    Parameters
-    ----------
-    data
-        x, y (names, in the order they come), value, and the name of each pair if there is one.
-    name
-        Column whose names give the colour instead of the number, and stand above it: what is best there.
-    middle
-        Value at which the colour turns (break-even); without it one hue runs from light to dark.
+    Args:
+        data: x, y (names, in the order they come), value, and the name of each pair if there is one.
+        name: Column whose names give the colour instead of the number, and stand above it: what is best there.
+        middle: Value at which the colour turns (break-even); without it one hue runs from light to dark.
 
-    Raises
-    ------
-    ChartError
-        If columns or rows do not fit, or a pair comes twice.
+    Raises:
+        ChartError: If columns or rows do not fit, or a pair comes twice.
     """
     columns = [x, y, value, *([name] if name else [])]
     table = theme.checked(data, columns, "heat map", [value]).set_axis(["x", "y", "value", "name"][: len(columns)], axis=1)

@@ -14,19 +14,13 @@ from capplan.outputs.charts.theme import ChartError
 def schedule(data: pd.DataFrame, *, title: str, subtitle: str = "", moves: pd.DataFrame | None = None, limit: float | None = None) -> Any:
     """Show bars on rows over time, coloured by kind; those marked are framed.
 
-    Parameters
-    ----------
-    data
-        row, label, kind, start, end (hours), marked (bool); rows keep their order.
-    moves
-        row, start, end: thin bars above the row they lead to.
-    limit
-        A time at which a line stands.
+    Args:
+        data: row, label, kind, start, end (hours), marked (bool); rows keep their order.
+        moves: row, start, end: thin bars above the row they lead to.
+        limit: A time at which a line stands.
 
-    Raises
-    ------
-    ChartError
-        If columns or rows do not fit, or a bar ends before it starts.
+    Raises:
+        ChartError: If columns or rows do not fit, or a bar ends before it starts.
     """
     table = theme.checked(data, ["row", "label", "kind", "start", "end", "marked"], "schedule", ["start", "end"])
     backwards = table[table["end"] < table["start"]]

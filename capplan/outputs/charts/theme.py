@@ -49,21 +49,14 @@ def checked(data: pd.DataFrame, columns: Iterable[str], chart: str, numeric: Ite
 
     Altair draws a misspelt column as an empty picture, and stops at 5,000 rows with a message of its own; here both are one clear error.
 
-    Parameters
-    ----------
-    data
-        Tidy frame.
-    columns
-        Columns the picture needs.
-    chart
-        Name of the picture, for the message.
-    numeric
-        Those of the columns that must hold finite numbers (an empty cell is allowed and leaves a gap).
+    Args:
+        data: Tidy frame.
+        columns: Columns the picture needs.
+        chart: Name of the picture, for the message.
+        numeric: Those of the columns that must hold finite numbers (an empty cell is allowed and leaves a gap).
 
-    Raises
-    ------
-    ChartError
-        If a column is missing, there is nothing or too much to draw, or a value is no finite number.
+    Raises:
+        ChartError: If a column is missing, there is nothing or too much to draw, or a value is no finite number.
     """
     wanted = list(dict.fromkeys(columns))
     for name in wanted:
@@ -155,10 +148,8 @@ SPLIT_LABEL = r"split(datum.label, '\n')"
 def colours(names: Sequence[str]) -> dict[str, str]:
     """Give each name its colour: the fixed one of its term, or the next one of the series.
 
-    Raises
-    ------
-    ChartError
-        If there are more series than a reader can tell apart.
+    Raises:
+        ChartError: If there are more series than a reader can tell apart.
     """
     free = [name for name in names if name not in TERM_COLOURS]
     if len(free) > MAX_SERIES:
@@ -170,10 +161,9 @@ def colours(names: Sequence[str]) -> dict[str, str]:
 def letters(names: Sequence[str]) -> dict[str, str]:
     """Give each name a mark that grey print keeps apart: initials and years of a term, a small letter for any other series.
 
-    Examples
-    --------
-    >>> letters(["reserved_3y", "savings_plan_1y", "owned", "chat", "drafts"])
-    {'reserved_3y': 'R3', 'savings_plan_1y': 'SP1', 'owned': 'O', 'chat': 'a', 'drafts': 'b'}
+    Examples:
+        >>> letters(["reserved_3y", "savings_plan_1y", "owned", "chat", "drafts"])
+        {'reserved_3y': 'R3', 'savings_plan_1y': 'SP1', 'owned': 'O', 'chat': 'a', 'drafts': 'b'}
     """
     free = [name for name in names if name not in TERM_COLOURS]
     return {name: chr(ord("a") + free.index(name)) if name in free else _initials(display_name(name)) for name in names}
@@ -188,10 +178,9 @@ def _initials(text: str) -> str:
 def ink_on(colour: str) -> str:
     """Return the colour of a text that can be read on a colour, white or ink.
 
-    Examples
-    --------
-    >>> ink_on("#0045a5"), ink_on("#fae439")
-    ('#ffffff', '#1f2a33')
+    Examples:
+        >>> ink_on("#0045a5"), ink_on("#fae439")
+        ('#ffffff', '#1f2a33')
     """
     red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
     return "#ffffff" if 0.299 * red + 0.587 * green + 0.114 * blue < 140 else INK
@@ -268,14 +257,10 @@ def configuration() -> dict[str, Any]:
 def finish(chart: Any, title: str, subtitle: str = "", *, height: int | None = 320) -> Any:
     """Give a picture its finding as title, its assumption as subtitle, the house style, and a fixed outer width.
 
-    Parameters
-    ----------
-    chart
-        Altair chart; facets pass height None, because they size their cells themselves.
-    title, subtitle
-        The finding; what it rests on.
-    height
-        Outer height in pixels, title excluded.
+    Args:
+        chart: Altair chart; facets pass height None, because they size their cells themselves.
+        title, subtitle: The finding; what it rests on.
+        height: Outer height in pixels, title excluded.
     """
     heading = alt.TitleParams(text=wrapped(title, 78), subtitle=wrapped(subtitle, 112) if subtitle else [])
     extra = len(wrapped(title, 78)) * 20 + (len(wrapped(subtitle, 112)) * 15 if subtitle else 0)

@@ -21,11 +21,9 @@ def lease_flags(plan: Plan, book: Book) -> pd.DataFrame:
     asset; a substantive right of the
     provider to put another asset in means that there is none).
 
-    Returns
-    -------
-    DataFrame
-        contract_id, status, term, identified_asset, control, longer_than_a_year (short leases may be left off the balance sheet),
-        proposal, confirmed_by (empty).
+    Returns:
+        DataFrame: contract_id, status, term, identified_asset, control, longer_than_a_year (short leases may be left off the balance
+            sheet), proposal, confirmed_by (empty).
     """
     rows = [
         (str(row["commitment_id"]), "signed", str(row["term"]), row["start"], row["end"])
@@ -52,11 +50,9 @@ def roll_forward(plan: Plan) -> pd.DataFrame:
     cost less
     depreciation, until they are sold at their residual value.
 
-    Returns
-    -------
-    DataFrame
-        month, kind (prepaid, machines), opening_amount, added_amount, expensed_amount, disposed_amount, closing_amount, over all months of
-        the ledger.
+    Returns:
+        DataFrame: month, kind (prepaid, machines), opening_amount, added_amount, expensed_amount, disposed_amount, closing_amount, over all
+            months of the ledger.
     """
     rows = plan.ledger.entries
     months = pd.Index(sorted(rows["month"].unique()), name="month")
@@ -104,11 +100,9 @@ def postings(plan: Plan, account_map: pd.DataFrame | None = None) -> pd.DataFram
     accounts payable and credited to the bank; what is expensed is debited to its account and credited to the clearing. Debits and credits
     of a month agree.
 
-    Returns
-    -------
-    DataFrame
-        entity, version, month (YYYY-MM), text, debit_account, credit_account, amount (book's currency; negative = the other way round),
-        currency.
+    Returns:
+        DataFrame: entity, version, month (YYYY-MM), text, debit_account, credit_account, amount (book's currency; negative = the other way
+            round), currency.
     """
     scenario = plan.scenario
     quarters = quarter_range(scenario.first_quarter, scenario.horizon_quarters)

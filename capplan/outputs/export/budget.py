@@ -20,10 +20,8 @@ KEYS = ["version", "entity", "fiscal_year", "month", "account", "account_name", 
 def mapped_accounts(entries: pd.DataFrame, account_map: pd.DataFrame) -> pd.DataFrame:
     """Return the account and its name of each entry: by the account map, else the account that other costs state, else our own words.
 
-    Raises
-    ------
-    CapplanError
-        Where the book has an account map that leaves a component out, naming all of them.
+    Raises:
+        CapplanError: Where the book has an account map that leaves a component out, naming all of them.
     """
     table = account_map.set_index("component") if len(account_map) else pd.DataFrame(columns=["account", "account_name"])
     account = entries["component"].map(table["account"])
@@ -44,17 +42,13 @@ def mapped_accounts(entries: pd.DataFrame, account_map: pd.DataFrame) -> pd.Data
 def budget_table(plan: Plan, account_map: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return the P&L of the planned months as planning systems take it in.
 
-    Parameters
-    ----------
-    plan
-        A finished plan.
-    account_map
-        The book's table of this name; None where it has none.
+    Args:
+        plan: A finished plan.
+        account_map: The book's table of this name; None where it has none.
 
-    Returns
-    -------
-    DataFrame
-        version, entity, fiscal_year, month (YYYY-MM), account, account_name, cost_center, team, amount (book's currency), currency.
+    Returns:
+        DataFrame: version, entity, fiscal_year, month (YYYY-MM), account, account_name, cost_center, team, amount (book's currency),
+            currency.
     """
     scenario = plan.scenario
     quarters = quarter_range(scenario.first_quarter, scenario.horizon_quarters)
@@ -88,10 +82,8 @@ def layouts(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     every other dimension, separated by commas, and the column Data Load Cube Name; years are named FY27. Names of dimensions, members and
     cubes are each installation's own, so the mapping is checked once when it is set up.
 
-    Returns
-    -------
-    dict
-        anaplan, adaptive, oracle_epm.
+    Returns:
+        dict: anaplan, adaptive, oracle_epm.
     """
     when = pd.to_datetime(table["month"] + "-01")
     order = list(dict.fromkeys(when.sort_values().dt.strftime("%b %Y")))
@@ -129,14 +121,10 @@ def _oracle_epm(table: pd.DataFrame, when: pd.Series) -> pd.DataFrame:
 def write_budget(plan: Plan, path: Path, account_map: pd.DataFrame | None = None) -> Path:
     """Write the budget file, and beside it those of planning systems (budget-anaplan.csv and so on).
 
-    Parameters
-    ----------
-    plan
-        A finished plan.
-    path
-        CSV file to write; its folder must exist.
-    account_map
-        The book's table of this name; None where it has none.
+    Args:
+        plan: A finished plan.
+        path: CSV file to write; its folder must exist.
+        account_map: The book's table of this name; None where it has none.
     """
     table = budget_table(plan, account_map)
     for name, frame in layouts(table).items():

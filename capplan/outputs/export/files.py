@@ -14,10 +14,9 @@ _LIVE = ("=", "+", "-", "@", "\t", "\r", "\n")
 def inert(text: object) -> object:
     """Return text that no spreadsheet takes for a formula; other values pass.
 
-    Examples
-    --------
-    >>> inert("=HYPERLINK(1)"), inert("chat"), inert(-2.5)
-    ("'=HYPERLINK(1)", 'chat', -2.5)
+    Examples:
+        >>> inert("=HYPERLINK(1)"), inert("chat"), inert(-2.5)
+        ("'=HYPERLINK(1)", 'chat', -2.5)
     """
     if isinstance(text, str) and text.lstrip(" ").startswith(_LIVE):
         return "'" + text
@@ -27,10 +26,9 @@ def inert(text: object) -> object:
 def active(text: str) -> str:
     """Return the name that an inert text stands for.
 
-    Examples
-    --------
-    >>> active("'=HYPERLINK(1)"), active("'tis"), active("chat")
-    ('=HYPERLINK(1)', "'tis", 'chat')
+    Examples:
+        >>> active("'=HYPERLINK(1)"), active("'tis"), active("chat")
+        ('=HYPERLINK(1)', "'tis", 'chat')
     """
     return text[1:] if text.startswith("'") and inert(text[1:]) == text else text
 
@@ -47,10 +45,9 @@ def inert_frame(frame: pd.DataFrame) -> pd.DataFrame:
 def table_text(frame: pd.DataFrame) -> str:
     r"""Return a table as CSV: fixed number format, so that equal tables are equal bytes; days without, instants with their time of day.
 
-    Examples
-    --------
-    >>> table_text(pd.DataFrame({"day": pd.to_datetime(["2027-01-31"]), "at": pd.to_datetime(["2027-01-31T08:30"])}))
-    'day,at\n2027-01-31,2027-01-31T08:30:00\n'
+    Examples:
+        >>> table_text(pd.DataFrame({"day": pd.to_datetime(["2027-01-31"]), "at": pd.to_datetime(["2027-01-31T08:30"])}))
+        'day,at\n2027-01-31,2027-01-31T08:30:00\n'
     """
     safe = inert_frame(frame)
     for place, kind in enumerate(safe.dtypes):
@@ -63,12 +60,9 @@ def table_text(frame: pd.DataFrame) -> str:
 def write_table(frame: pd.DataFrame, path: Path) -> Path:
     """Write a table as CSV (see `table_text`).
 
-    Parameters
-    ----------
-    frame
-        Any tidy table.
-    path
-        File to write; its folder must exist.
+    Args:
+        frame: Any tidy table.
+        path: File to write; its folder must exist.
     """
     path.write_text(table_text(frame), encoding="utf-8", newline="")
     return path
@@ -85,12 +79,9 @@ def write_whole(path: Path, content: bytes) -> None:
 def write_chart(chart: object, stem: Path) -> tuple[Path, Path]:
     """Write a chart as SVG and PNG beside each other.
 
-    Parameters
-    ----------
-    chart
-        An Altair chart.
-    stem
-        Path without suffix.
+    Args:
+        chart: An Altair chart.
+        stem: Path without suffix.
     """
     from capplan.outputs.charts import to_png, to_svg
 

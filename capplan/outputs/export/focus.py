@@ -91,20 +91,16 @@ def planned_focus(plan: Plan) -> pd.DataFrame:
 
     of the ledger, month by month.
 
-    Parameters
-    ----------
-    plan
-        A finished plan.
-
     Hours that a plan without capacity (a savings plan) discounts stand with the cost of the plan, which counts as used where it
     reaches any.
 
-    Returns
-    -------
-    DataFrame
-        The columns of FOCUS 1.2 that apply. Quantities are accelerator-hours; Tags name the class of work and the team that bear a row,
-        and say what stood idle (owned machines are no commitment, and have no status). Prices at list are those on demand; where a pool
-        has none, ContractedCost stands for it.
+    Args:
+        plan: A finished plan.
+
+    Returns:
+        DataFrame: The columns of FOCUS 1.2 that apply. Quantities are accelerator-hours; Tags name the class of work and the team that bear
+            a row, and say what stood idle (owned machines are no commitment, and have no status). Prices at list are those on demand; where
+            a pool has none, ContractedCost stands for it.
     """
     rows = _ledger_rows(plan)
     use, held = rows["component"].isin(BY_USE) & rows["status"].ne("stated"), rows["basis"].eq("held")

@@ -28,10 +28,9 @@ _QUANTITY = r"(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([
 def resource_of(accelerator: str) -> str:
     """Return the resource that a device plugin names an accelerator by.
 
-    Examples
-    --------
-    >>> resource_of("H100"), resource_of("MI300X"), resource_of("TPU v5e")
-    ('nvidia.com/gpu', 'amd.com/gpu', 'google.com/tpu')
+    Examples:
+        >>> resource_of("H100"), resource_of("MI300X"), resource_of("TPU v5e")
+        ('nvidia.com/gpu', 'amd.com/gpu', 'google.com/tpu')
     """
     name = accelerator.upper()
     return "google.com/tpu" if name.startswith("TPU") else "amd.com/gpu" if re.match(r"MI\d", name) else "nvidia.com/gpu"
@@ -40,19 +39,13 @@ def resource_of(accelerator: str) -> str:
 def kueue_objects(quotas: pd.DataFrame, version: str = "v1beta2") -> list[dict[str, Any]]:
     """Turn quotas into ResourceFlavors, Cohorts and ClusterQueues.
 
-    Parameters
-    ----------
-    quotas
-        [queue, role, team, accelerator, nominal_accelerators, borrowing_limit, lending_limit, cohort]; empty limits are none. A row of
-        role cohort
-        is a cohort with limits of its own inside its parent.
-    version
-        Version of the API: v1beta2, or v1beta1 for a Kueue that does not know it yet.
+    Args:
+        quotas: [queue, role, team, accelerator, nominal_accelerators, borrowing_limit, lending_limit, cohort]; empty limits are none. A row
+            of role cohort is a cohort with limits of its own inside its parent.
+        version: Version of the API: v1beta2, or v1beta1 for a Kueue that does not know it yet.
 
-    Raises
-    ------
-    CapplanError
-        A quota that is negative or not whole.
+    Raises:
+        CapplanError: A quota that is negative or not whole.
     """
     api, flavors = f"{GROUP}/{version}", labels(quotas["accelerator"])
     groups, quotas = quotas[quotas["role"] == "cohort"], quotas[quotas["role"] != "cohort"]
@@ -186,9 +179,7 @@ def kueue_faults(text: str) -> list[str]:
     stand in a cohort
     only, that lending does not exceed the quota, and that every flavor and cohort is defined.
 
-    Source
-    ------
-    Kueue, config/components/crd/bases: clusterqueues, cohorts and resourceflavors of kueue.x-k8s.io, v1beta2 and v1beta1.
+    Source: Kueue, config/components/crd/bases: clusterqueues, cohorts and resourceflavors of kueue.x-k8s.io, v1beta2 and v1beta1.
     """
     faults: list[str] = []
     try:

@@ -21,10 +21,9 @@ _NEEDED = {
 def label(text: object, fallback: str = "unnamed") -> str:
     r"""Return a text as an RFC 1123 label: small letters, digits and hyphens, at most 63, starting and ending with a letter or digit.
 
-    Examples
-    --------
-    >>> label("Customer models: EU"), label("x\nkind: Secret"), label("***")
-    ('customer-models-eu', 'x-kind-secret', 'unnamed')
+    Examples:
+        >>> label("Customer models: EU"), label("x\nkind: Secret"), label("***")
+        ('customer-models-eu', 'x-kind-secret', 'unnamed')
     """
     plain = re.sub(r"[^a-z0-9]+", "-", str(text).lower()).strip("-")[:63].strip("-")
     return plain or fallback
@@ -33,10 +32,9 @@ def label(text: object, fallback: str = "unnamed") -> str:
 def labels(texts: Iterable[object], fallback: str = "unnamed") -> dict[object, str]:
     """Return a label for each text, no two the same.
 
-    Examples
-    --------
-    >>> labels(["A b", "a-b"])
-    {'A b': 'a-b', 'a-b': 'a-b-2'}
+    Examples:
+        >>> labels(["A b", "a-b"])
+        {'A b': 'a-b', 'a-b': 'a-b-2'}
     """
     found: dict[object, str] = {}
     for text in texts:
@@ -54,15 +52,11 @@ def labels(texts: Iterable[object], fallback: str = "unnamed") -> dict[object, s
 def read_split(report: Path) -> tuple[pd.DataFrame, pd.DataFrame, str]:
     """Read the quotas and the divided fleet of a report: [queue, ...], [node, ...], and the arrangement.
 
-    Parameters
-    ----------
-    report
-        Folder of a report, of the notebooks beside it, or of the answer itself.
+    Args:
+        report: Folder of a report, of the notebooks beside it, or of the answer itself.
 
-    Raises
-    ------
-    CapplanError
-        There is no answer to the question of the split, or it is not whole.
+    Raises:
+        CapplanError: There is no answer to the question of the split, or it is not whole.
     """
     places = [report, report / "split", report.parent / f"{report.name}-notebooks" / "split"]
     place = next((found for found in places if (found / "quotas.csv").is_file()), None)

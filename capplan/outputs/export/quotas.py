@@ -34,17 +34,12 @@ class Exported:
 def export_quotas(format_: str, report: Path) -> Exported:
     """Return the quotas of a report as Kueue objects or Slurm partitions.
 
-    Parameters
-    ----------
-    format_
-        A name of `WRITERS`: "kueue" (its newest API), "kueue-v1beta1" (for a Kueue that does not know it yet) or "slurm".
-    report
-        Folder of a report, of the notebooks beside it, or of the answer to the split.
+    Args:
+        format_: A name of `WRITERS`: "kueue" (its newest API), "kueue-v1beta1" (for a Kueue that does not know it yet) or "slurm".
+        report: Folder of a report, of the notebooks beside it, or of the answer to the split.
 
-    Raises
-    ------
-    CapplanError
-        An unknown format, no answer there, or quotas that the scheduler would refuse.
+    Raises:
+        CapplanError: An unknown format, no answer there, or quotas that the scheduler would refuse.
     """
     if format_ not in WRITERS:
         raise CapplanError(f"quotas are not exported to {format_!r}; {nearest(format_, WRITERS)}")

@@ -20,10 +20,9 @@ PARAMETERS = frozenset({"PartitionName", "Nodes", "State", "Default", "PriorityT
 def host_list(names: Iterable[str]) -> str:
     """Write node names as Slurm's host list, neighbours as ranges.
 
-    Examples
-    --------
-    >>> host_list(["us-rack-01-0", "us-rack-01-1", "us-rack-01-2", "login"])
-    'us-rack-01-[0-2],login'
+    Examples:
+        >>> host_list(["us-rack-01-0", "us-rack-01-1", "us-rack-01-2", "login"])
+        'us-rack-01-[0-2],login'
     """
     groups: dict[str, list[int]] = {}
     found: list[str] = []
@@ -56,18 +55,12 @@ def slurm_conf(quotas: pd.DataFrame, fleet: pd.DataFrame, arrangement: str) -> s
     both
     (`--partition=training,lent`).
 
-    Parameters
-    ----------
-    quotas
-        [queue, role, team, accelerator, nominal_accelerators, borrowing_limit, lending_limit, cohort].
-    fleet
-        [node, accelerator, accelerator_count, own].
-    arrangement
-        "separate", "shared" or "lending".
+    Args:
+        quotas: [queue, role, team, accelerator, nominal_accelerators, borrowing_limit, lending_limit, cohort].
+        fleet: [node, accelerator, accelerator_count, own].
+        arrangement: "separate", "shared" or "lending".
 
-    Source
-    ------
-    Slurm, slurm.conf(5) and Preemption: PreemptType=preempt/partition_prio with PriorityTier and PreemptMode by partition.
+    Source: Slurm, slurm.conf(5) and Preemption: PreemptType=preempt/partition_prio with PriorityTier and PreemptMode by partition.
     """
     names = labels(fleet["node"], "node")
     own = {part: host_list(names[node] for node in rows["node"]) for part, rows in fleet.groupby("own", sort=False)}

@@ -43,10 +43,8 @@ class Asked:
 def meeting(book: Book, scenario: Scenario) -> Board | None:
     """Answer what a meeting asks: put the cards and their answers under the plan; None where nobody is there to click.
 
-    Parameters
-    ----------
-    book, scenario
-        What is planned today.
+    Args:
+        book, scenario: What is planned today.
     """
     return Board(book, scenario) if somebody_is_there() else None
 
@@ -54,14 +52,10 @@ def meeting(book: Book, scenario: Scenario) -> Board | None:
 class Board(ipywidgets.VBox):
     """Cards, the chart, and the answers side by side.
 
-    Parameters
-    ----------
-    book, scenario
-        What is planned today.
-    folder
-        Where scenarios, workbook and picture are saved.
-    runs
-        How work is done: beside the kernel, or at once in tests.
+    Args:
+        book, scenario: What is planned today.
+        folder: Where scenarios, workbook and picture are saved.
+        runs: How work is done: beside the kernel, or at once in tests.
     """
 
     def __init__(self, book: Book, scenario: Scenario, *, folder: Path | None = None, runs: Runs | None = None) -> None:

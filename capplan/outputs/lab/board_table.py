@@ -86,14 +86,11 @@ def signatures(column: Column, base: Column | None) -> list[str]:
 def board_html(columns: Sequence[tuple[str, Column | None, str]], before: Scenario, currency: str) -> str:
     """Write the board.
 
-    Parameters
-    ----------
-    columns
-        Title, answer (None while there is none), and state ("full answer", "first answer", "computing", or an error) of each column.
-    before
-        The scenario without any what-if.
-    currency
-        Of measures in the book's currency.
+    Args:
+        columns: Title, answer (None while there is none), and state ("full answer", "first answer", "computing", or an error) of each
+            column.
+        before: The scenario without any what-if.
+        currency: Of measures in the book's currency.
     """
     names = list(dict.fromkeys(name for _, column, _ in columns if column for name in column.measures))
     base = next((column for _, column, _ in columns if column), None)

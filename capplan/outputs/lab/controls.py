@@ -28,18 +28,12 @@ WIDE = "700px"
 class Control:
     """A widget for one assumption.
 
-    Parameters
-    ----------
-    name
-        The assumption.
-    widget
-        What is shown.
-    parts
-        Widgets whose value changes when the user changes the assumption.
-    read
-        Return the assumption's value as it stands in the widget.
-    write
-        Put a value into the widget.
+    Args:
+        name: The assumption.
+        widget: What is shown.
+        parts: Widgets whose value changes when the user changes the assumption.
+        read: Return the assumption's value as it stands in the widget.
+        write: Put a value into the widget.
     """
 
     name: str
@@ -57,19 +51,13 @@ def control_for(name: str, value: Any, choices: tuple[str, ...] = ()) -> Control
     assumption that may be empty gets a
     box to tick in front.
 
-    Parameters
-    ----------
-    name
-        Field of Scenario.
-    value
-        Where the control stands at first.
-    choices
-        Names to pick from, for a list of names; none picked means all.
+    Args:
+        name: Field of Scenario.
+        value: Where the control stands at first.
+        choices: Names to pick from, for a list of names; none picked means all.
 
-    Raises
-    ------
-    ScenarioError
-        If there is no such assumption.
+    Raises:
+        ScenarioError: If there is no such assumption.
     """
     if name not in Scenario.model_fields:
         raise ScenarioError(f"{name} is not an assumption; {nearest(name, Scenario.model_fields)}")
@@ -110,10 +98,9 @@ def control_for(name: str, value: Any, choices: tuple[str, ...] = ()) -> Control
 def label_of(name: str, unit: str = "") -> str:
     """Name an assumption in words, with its unit unless the name ends with it.
 
-    Examples
-    --------
-    >>> label_of("approval_days", "days"), label_of("on_demand_accelerators", "accelerators"), label_of("usd_per_kwh", "USD/kWh")
-    ('Approval days', 'On demand accelerators', 'USD per kWh')
+    Examples:
+        >>> label_of("approval_days", "days"), label_of("on_demand_accelerators", "accelerators"), label_of("usd_per_kwh", "USD/kWh")
+        ('Approval days', 'On demand accelerators', 'USD per kWh')
     """
     known = {"usd": "USD", "kwh": "kWh", "kw": "kW", "pue": "PUE"}
     text = " ".join(known.get(part, part) for part in name.split("_"))
@@ -177,10 +164,9 @@ def slider_grid(low: float, high: float, step: float, value: float) -> tuple[flo
     A slider counts its steps from its lower end; were that end off the grid of the value, one press of a key would
     leave the value's grid and never find back.
 
-    Examples
-    --------
-    >>> slider_grid(1, 5000, 10, 40), slider_grid(-0.9, 10, 0.05, 0.2), slider_grid(0, 1, 0.25, 0.1)
-    ((10.0, 5000.0), (-0.9, 10.0), (0.1, 0.85))
+    Examples:
+        >>> slider_grid(1, 5000, 10, 40), slider_grid(-0.9, 10, 0.05, 0.2), slider_grid(0, 1, 0.25, 0.1)
+        ((10.0, 5000.0), (-0.9, 10.0), (0.1, 0.85))
     """
     first, last, unit, at = (Decimal(repr(float(part))) for part in (low, high, step, value))
     return float(at - (at - first) // unit * unit), float(at + (last - at) // unit * unit)

@@ -28,12 +28,9 @@ def computed_alike(before: Scenario, after: Scenario) -> Scenario:
 def difference_text(baseline: View | None, view: View, before: Scenario, after: Scenario) -> str:
     """Say how far the deciding number is from the baseline, and what was moved.
 
-    Parameters
-    ----------
-    baseline, view
-        What the baseline's scenario and the moved one show.
-    before, after
-        The two scenarios.
+    Args:
+        baseline, view: What the baseline's scenario and the moved one show.
+        before, after: The two scenarios.
     """
     if baseline is None or after == before:
         return "These are the baseline's assumptions."

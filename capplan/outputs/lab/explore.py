@@ -65,26 +65,17 @@ def explore(
 ) -> Explorer | None:
     """Answer what changes if an assumption changes: put controls around a view.
 
-    Parameters
-    ----------
-    show
-        A view's function.
-    book, scenario
-        What it is shown for; the scenario is the baseline.
-    fields
-        Assumptions to move; by default those the view names.
-    first
-        A quick answer that stands in until the full one, which is always that of `show`, is computed; None where there is none.
+    Args:
+        show: A view's function.
+        book, scenario: What it is shown for; the scenario is the baseline.
+        fields: Assumptions to move; by default those the view names.
+        first: A quick answer that stands in until the full one, which is always that of `show`, is computed; None where there is none.
 
-    Returns
-    -------
-    Explorer or None
-        A widget to be shown as a cell's last value; None where nobody is there to move it.
+    Returns:
+        Explorer or None: A widget to be shown as a cell's last value; None where nobody is there to move it.
 
-    Raises
-    ------
-    ScenarioError
-        If a field is no assumption.
+    Raises:
+        ScenarioError: If a field is no assumption.
     """
     if not somebody_is_there():
         return None
@@ -109,14 +100,10 @@ class _Done:
 class Explorer(ipywidgets.VBox):
     """Controls, headline, difference to the baseline, chart and table of one view.
 
-    Parameters
-    ----------
-    show, book, scenario, fields, first
-        As in `explore`.
-    folder
-        Where scenario, chart and table are saved.
-    plan_action
-        How an action is planned; replaced in tests.
+    Args:
+        show, book, scenario, fields, first: As in `explore`.
+        folder: Where scenario, chart and table are saved.
+        plan_action: How an action is planned; replaced in tests.
     """
 
     def __init__(

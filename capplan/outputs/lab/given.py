@@ -24,23 +24,18 @@ def check_parameters(cells: Sequence[str]) -> None:
     papermill marks the cell it puts behind a notebook's parameters; jupyter-scheduler does not, so where nobody is there, the cell that
     follows them and does nothing but set names is one.
 
-    Parameters
-    ----------
-    cells
-        The cells that ran so far, as IPython keeps them in `In`; they are read, not run.
+    Args:
+        cells: The cells that ran so far, as IPython keeps them in `In`; they are read, not run.
 
-    Raises
-    ------
-    ScenarioError
-        Naming every such parameter, and the way to pass an assumption that the notebook does not list.
+    Raises:
+        ScenarioError: Naming every such parameter, and the way to pass an assumption that the notebook does not list.
 
-    Examples
-    --------
-    >>> check_parameters(["", "seed: int = None", "# Parameters\nseed = 3\n"])
-    >>> check_parameters(["", "seed: int = None", "# Parameters\nsede = 3\n"])
-    Traceback (most recent call last):
-    ...
-    capplan.errors.ScenarioError: sede is not a parameter of this notebook; did you mean seed?
+    Examples:
+        >>> check_parameters(["", "seed: int = None", "# Parameters\nseed = 3\n"])
+        >>> check_parameters(["", "seed: int = None", "# Parameters\nsede = 3\n"])
+        Traceback (most recent call last):
+        ...
+        capplan.errors.ScenarioError: sede is not a parameter of this notebook; did you mean seed?
     """
     faults: list[str] = []
     alone = not somebody_is_there()
@@ -112,10 +107,8 @@ def is_dashboard() -> bool:
 def hand_over(folder: Path, name: str, content: bytes) -> str:
     """Give a file to the person: in a notebook it lies in a folder; in a dashboard, whose folders nobody reads, it is a link to save it by.
 
-    Returns
-    -------
-    str
-        What to say about it, as HTML.
+    Returns:
+        str: What to say about it, as HTML.
     """
     if is_dashboard():
         data = base64.b64encode(content).decode()

@@ -18,15 +18,11 @@ SIGNATURE = ["offer_id", "quarter"]
 def difference_page(before: Path, after: Path) -> str:
     """Set two reports beside each other: what is signed, what is spent, which inputs and assumptions changed.
 
-    Parameters
-    ----------
-    before, after
-        Folders of two reports.
+    Args:
+        before, after: Folders of two reports.
 
-    Returns
-    -------
-    str
-        The page.
+    Returns:
+        str: The page.
     """
     old, new = (json.loads((folder / "run.json").read_text(encoding="utf-8")) for folder in (before, after))
     signed = signed_apart(*(pd.read_csv(folder / "tables" / "decisions.csv") for folder in (before, after)))

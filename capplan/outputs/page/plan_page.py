@@ -43,27 +43,17 @@ def plan_page(
 ) -> str:
     """Render the page of a plan.
 
-    Parameters
-    ----------
-    plan
-        The finished plan.
-    book
-        The book it was made from.
-    view
-        The plan's view, whose charts and tables are shown.
-    gaps
-        Missing tables and what they could change (see `gaps.rank_gaps`).
-    flips
-        Values at which the decision flips (see `flips.find_flips`); None where they were not searched.
-    warnings
-        What the reader must know, in sentences.
-    last
-        The plan before this one, where there is one.
+    Args:
+        plan: The finished plan.
+        book: The book it was made from.
+        view: The plan's view, whose charts and tables are shown.
+        gaps: Missing tables and what they could change (see `gaps.rank_gaps`).
+        flips: Values at which the decision flips (see `flips.find_flips`); None where they were not searched.
+        warnings: What the reader must know, in sentences.
+        last: The plan before this one, where there is one.
 
-    Returns
-    -------
-    str
-        HTML that needs nothing else.
+    Returns:
+        str: HTML that needs nothing else.
     """
     scenario = plan.scenario
     pictures = {name: to_svg(chart) for name, chart in view.charts.items()}
@@ -120,10 +110,8 @@ def plan_page(
 def whose_facts(book: Book) -> str:
     """Say which facts are the book's own, and which come with capplan: in a book that says little, most prices are public list prices.
 
-    Parameters
-    ----------
-    book
-        The book, with reference facts joined.
+    Args:
+        book: The book, with reference facts joined.
     """
     own = [name for name in TABLES if name in book.own and name not in ("sources", "account_map")]
     named = ", ".join(own[:OWN_SHOWN]) + (f" and {counted(len(own) - OWN_SHOWN, 'more table')}" if len(own) > OWN_SHOWN else "")

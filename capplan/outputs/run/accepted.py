@@ -34,24 +34,16 @@ KEPT = (
 def accept(report: Path, reason: str, into: Path) -> str:
     """Keep a report's main tables as the accepted plan.
 
-    Parameters
-    ----------
-    report
-        Folder of a finished report.
-    reason
-        Why it is right.
-    into
-        Folder of the accepted plan; what was accepted before stays listed in accepted.csv.
+    Args:
+        report: Folder of a finished report.
+        reason: Why it is right.
+        into: Folder of the accepted plan; what was accepted before stays listed in accepted.csv.
 
-    Returns
-    -------
-    str
-        One sentence.
+    Returns:
+        str: One sentence.
 
-    Raises
-    ------
-    CapplanError
-        Where the folder is no finished report, or no reason is given.
+    Raises:
+        CapplanError: Where the folder is no finished report, or no reason is given.
     """
     missing = [name for name in KEPT if not (report / name).is_file()]
     if missing:
@@ -94,14 +86,10 @@ def last_plan(book: str, *folders: Path) -> tuple[pd.DataFrame | None, AcceptedP
 def moved_since(kept: AcceptedPlan | None, plan: Plan, book: Book, focus: pd.DataFrame) -> pd.DataFrame | None:
     """Return what moved planned spend since an earlier plan (`plans_apart`); None where it cannot be told.
 
-    Parameters
-    ----------
-    kept
-        The earlier plan.
-    plan, book
-        This plan, and the book it was made from.
-    focus
-        Its planned spend as a bill.
+    Args:
+        kept: The earlier plan.
+        plan, book: This plan, and the book it was made from.
+        focus: Its planned spend as a bill.
     """
     currency = plan.scenario.currency
     if kept is None or kept.currency != currency:
@@ -114,18 +102,13 @@ def moved_since(kept: AcceptedPlan | None, plan: Plan, book: Book, focus: pd.Dat
 def drift(old: pd.DataFrame, new: pd.DataFrame, key: str) -> pd.DataFrame:
     """Compare the numbers of two tables.
 
-    Parameters
-    ----------
-    old, new
-        Tables of the same columns.
-    key
-        Column that names the rows.
+    Args:
+        old, new: Tables of the same columns.
+        key: Column that names the rows.
 
-    Returns
-    -------
-    DataFrame
-        [key, column, old, new, change_share], only cells that differ by more than rounding, largest first; a row that one side lacks
-        counts as 0 there.
+    Returns:
+        DataFrame: [key, column, old, new, change_share], only cells that differ by more than rounding, largest first; a row that one side
+            lacks counts as 0 there.
     """
     numbers = [name for name in old.columns if pd.api.types.is_numeric_dtype(old[name]) and old[name].dtype != bool]
     before = old.set_index(key)[numbers].stack().rename("old")

@@ -40,16 +40,11 @@ QUESTIONS: Mapping[str, Question] = {"why_not": "why-not", "why": "why-not", "wh
 class Answer:
     """What came of a question.
 
-    Parameters
-    ----------
-    sentences
-        The answer: headlines, differences and verdicts.
-    tables
-        By name, the tables that every number of the sentences is in.
-    scenario
-        What was planned: a run without a person under it gives the same.
-    notes
-        What was assumed.
+    Args:
+        sentences: The answer: headlines, differences and verdicts.
+        tables: By name, the tables that every number of the sentences is in.
+        scenario: What was planned: a run without a person under it gives the same.
+        notes: What was assumed.
     """
 
     sentences: tuple[str, ...]
@@ -61,19 +56,13 @@ class Answer:
 def answer_reading(reading: Reading, book: Book, scenario: Scenario, say: Say = lambda _: None) -> Answer:
     """Let the models answer what was approved.
 
-    Parameters
-    ----------
-    reading
-        What a person approved.
-    book, scenario
-        What it is asked of, without it.
-    say
-        Called with progress.
+    Args:
+        reading: What a person approved.
+        book, scenario: What it is asked of, without it.
+        say: Called with progress.
 
-    Raises
-    ------
-    CapplanError
-        Where there is no such answer, such as a plan that no purchase can make feasible.
+    Raises:
+        CapplanError: Where there is no such answer, such as a plan that no purchase can make feasible.
     """
     work = _Answering(book, scenario, scenario_asked(reading, book, scenario), say)
     reports = list(dict.fromkeys(item.report for item in reading.what_ifs if item.kind == "report"))
@@ -170,16 +159,11 @@ def keep_record(
 ) -> Path:
     """Add a line to the record of questions: what was asked, who read it, what was approved, and what came of it.
 
-    Parameters
-    ----------
-    out
-        Folder of all reports; the record is out/<book>/asked.jsonl.
-    book_path, reading, book
-        What was asked of which book.
-    answer
-        The answer; None where nothing was approved.
-    readers
-        Who read the sentence: the embedded grammar, and a model with its name, temperature and prompt.
+    Args:
+        out: Folder of all reports; the record is out/<book>/asked.jsonl.
+        book_path, reading, book: What was asked of which book.
+        answer: The answer; None where nothing was approved.
+        readers: Who read the sentence: the embedded grammar, and a model with its name, temperature and prompt.
     """
     target = out / folder_name(book_path) / "asked.jsonl"
     line = {

@@ -41,23 +41,16 @@ KEPT_BUDGETS = Change(table="limits", where={"kind": "budget_usd", "hard": False
 class Comparison:
     """Scenarios side by side.
 
-    Parameters
-    ----------
-    headline
-        What each costs beside the first.
-    measures
-        measure, and a column a scenario; the ending of the measure tells the unit (_usd, _amount: the book's currency, _share), counts
-        have none.
-    signed
-        offer_id, quarter, and the accelerators signed before the next review, a column a scenario.
-    why
-        scenario, driver, meaning, amount (book's currency): from the planned spend of the first to that of each other one, to the cent.
-    assumed
-        scenario, assumed_otherwise: what each assumes otherwise than the first.
-    notes
-        Scenarios that need no column, or cannot be.
-    folder
-        Where the page and the tables are.
+    Args:
+        headline: What each costs beside the first.
+        measures: measure, and a column a scenario; the ending of the measure tells the unit (_usd, _amount: the book's currency, _share),
+            counts have none.
+        signed: offer_id, quarter, and the accelerators signed before the next review, a column a scenario.
+        why: scenario, driver, meaning, amount (book's currency): from the planned spend of the first to that of each other one, to the
+            cent.
+        assumed: scenario, assumed_otherwise: what each assumes otherwise than the first.
+        notes: Scenarios that need no column, or cannot be.
+        folder: Where the page and the tables are.
     """
 
     headline: str
@@ -80,26 +73,18 @@ def write_comparison(
 ) -> Comparison:
     """Plan a book under some scenarios, and leave one page, its tables, a workbook and the scenarios, all at once or not at all.
 
-    Parameters
-    ----------
-    book_path
-        Folder of the book.
-    given
-        Assumptions to override, by the scenario's name; the first is what the others are held against. With fewer than two, the book's own
-        stand first.
-    shared
-        Assumptions to override in all of them.
-    out
-        Folder of all reports; the comparison goes to out/<book>/comparison.
-    others
-        Also show waiting a quarter and keeping every budget, under the first scenario, where that is not what it does itself?
-    say
-        Called with progress.
+    Args:
+        book_path: Folder of the book.
+        given: Assumptions to override, by the scenario's name; the first is what the others are held against. With fewer than two, the
+            book's own stand first.
+        shared: Assumptions to override in all of them.
+        out: Folder of all reports; the comparison goes to out/<book>/comparison.
+        others: Also show waiting a quarter and keeping every budget, under the first scenario, where that is not what it does itself?
+        say: Called with progress.
 
-    Raises
-    ------
-    CapplanError
-        If the book or a scenario is wrong, before anything is planned, or if the first one has no plan; a previous comparison stays.
+    Raises:
+        CapplanError: If the book or a scenario is wrong, before anything is planned, or if the first one has no plan; a previous comparison
+            stays.
     """
     book = load_book(book_path)
     asked = scenarios_of(book, given, shared)
@@ -141,10 +126,8 @@ def write_comparison(
 def scenarios_of(book: Book, given: Mapping[str, Mapping[str, Any]], shared: Mapping[str, Any]) -> dict[str, Scenario]:
     """Check scenarios all at once.
 
-    Raises
-    ------
-    ScenarioError
-        One message with the faults of all of them: which scenario, what is wrong, what is allowed.
+    Raises:
+        ScenarioError: One message with the faults of all of them: which scenario, what is wrong, what is allowed.
     """
     named = dict(given) if len(given) > 1 else {OWN: {}, **given}
     asked, faults = {}, []

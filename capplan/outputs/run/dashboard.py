@@ -41,23 +41,15 @@ def open_dashboard(book_path: Path, port: int, base_url: str = "/", more: Sequen
     Each page has a kernel of its own, so what one person moves nobody else sees; what one kernel has answered the others read. A page
     can send no code: the server lets only messages of widgets through.
 
-    Parameters
-    ----------
-    book_path
-        Folder of the book.
-    port
-        Port of the server.
-    base_url
-        Path under which a proxy passes requests on, such as /plans/.
-    more
-        Arguments for Voila, such as --Voila.ip=0.0.0.0 in a container.
-    say
-        Called with the address and what a person must know.
+    Args:
+        book_path: Folder of the book.
+        port: Port of the server.
+        base_url: Path under which a proxy passes requests on, such as /plans/.
+        more: Arguments for Voila, such as --Voila.ip=0.0.0.0 in a container.
+        say: Called with the address and what a person must know.
 
-    Raises
-    ------
-    CapplanError
-        Where there is no book, the path is none, or the server ends with an error.
+    Raises:
+        CapplanError: Where there is no book, the path is none, or the server ends with an error.
     """
     if not book_path.is_dir():
         raise CapplanError(f"{book_path} is not a folder; a book is a folder with book.yaml and CSV tables. `capplan new` makes one.")
@@ -97,14 +89,13 @@ def open_dashboard(book_path: Path, port: int, base_url: str = "/", more: Sequen
 def lay_pages(folder: Path, title: str) -> None:
     """Lay what the server shows into a folder: the notebooks, a place for the kernels' files, and pages that need no other host.
 
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as place:
-    ...     lay_pages(Path(place), "<b>")
-    ...     page = next(Path(place).rglob("tree.html")).read_text()
-    >>> "<h1>&lt;b&gt;</h1>" in page, "14_plan.ipynb?{{ query }}" in page
-    (True, True)
+    Examples:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as place:
+        ...     lay_pages(Path(place), "<b>")
+        ...     page = next(Path(place).rglob("tree.html")).read_text()
+        >>> "<h1>&lt;b&gt;</h1>" in page, "14_plan.ipynb?{{ query }}" in page
+        (True, True)
     """
     pages = folder / "jupyter" / "voila" / "templates" / "capplan"
     for place in (folder / "notebooks", folder / "kernels", pages):

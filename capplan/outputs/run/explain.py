@@ -29,21 +29,14 @@ def is_report(place: Path) -> bool:
 def explain_place(place: Path, question: Question, name: str, values: Mapping[str, Any], say: Say) -> Explained:
     """Answer a question about the plan of a report, from its tables; or of a book, which is planned for it.
 
-    Parameters
-    ----------
-    place
-        Folder of a report or of a book.
-    question, name
-        As for `explain_plan`.
-    values
-        Assumptions to override; a report has its own.
-    say
-        Called with progress.
+    Args:
+        place: Folder of a report or of a book.
+        question, name: As for `explain_plan`.
+        values: Assumptions to override; a report has its own.
+        say: Called with progress.
 
-    Raises
-    ------
-    CapplanError
-        Where assumptions are given for a report, or the plan knows nothing of the name.
+    Raises:
+        CapplanError: Where assumptions are given for a report, or the plan knows nothing of the name.
     """
     if is_report(place):
         if values:
@@ -61,10 +54,8 @@ def explain_place(place: Path, question: Question, name: str, values: Mapping[st
 def report_tables(report: Path) -> dict[str, pd.DataFrame]:
     """Read the tables of a report that explain it; those it does not have are left out.
 
-    Raises
-    ------
-    CapplanError
-        Where it has none of them, or one cannot be read.
+    Raises:
+        CapplanError: Where it has none of them, or one cannot be read.
     """
     found = {name: report_table(path) for name in KEYS if (path := report / "tables" / f"{name}.csv").is_file()}
     if not found:

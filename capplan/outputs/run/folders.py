@@ -25,10 +25,8 @@ def refused(target: Path) -> AbstractContextManager[None]:
 def check_room(target: Path) -> None:
     """Find out before anything is computed whether files can be written to a folder, there or not, and to the temporary one.
 
-    Raises
-    ------
-    ReportError
-        Where it is read-only, full, or no folder.
+    Raises:
+        ReportError: Where it is read-only, full, or no folder.
     """
     try:
         for place in (target, Path(tempfile.gettempdir())):

@@ -51,19 +51,13 @@ def notebook_parameters(path: Path, book: Path, values: Mapping[str, Any]) -> di
 
     papermill itself only logs an unknown parameter and goes on with the defaults, so it is checked here.
 
-    Parameters
-    ----------
-    path
-        Notebook.
-    book
-        Folder of the book.
-    values
-        Assumptions to override.
+    Args:
+        path: Notebook.
+        book: Folder of the book.
+        values: Assumptions to override.
 
-    Raises
-    ------
-    ScenarioError
-        Where a name is neither a parameter of the notebook nor an assumption.
+    Raises:
+        ScenarioError: Where a name is neither a parameter of the notebook nor an assumption.
     """
     import papermill
 
@@ -84,21 +78,14 @@ def execute(path: Path, parameters: Mapping[str, Any], out: Path, check: Callabl
 
     Its kernel reads what was answered already where `answers.store.shared_answers` is open around the call.
 
-    Parameters
-    ----------
-    path
-        Notebook.
-    parameters
-        Values for its parameters cell.
-    out
-        File to write.
-    check
-        Called before the file appears; it keeps it away by raising.
+    Args:
+        path: Notebook.
+        parameters: Values for its parameters cell.
+        out: File to write.
+        check: Called before the file appears; it keeps it away by raising.
 
-    Raises
-    ------
-    ReportError
-        With the failing cell's error, in one line.
+    Raises:
+        ReportError: With the failing cell's error, in one line.
     """
     import papermill
     from papermill.exceptions import PapermillExecutionError

@@ -40,19 +40,13 @@ def notify(told: str, event: Event, about: Mapping[str, Any], say: Callable[[str
     A command gets what happened as JSON on its standard input, and the event's name in CAPPLAN_EVENT; it is split like a shell would, and
     no shell runs it: no text of a book becomes part of a command line. An address (http or https) gets the same JSON by POST.
 
-    Parameters
-    ----------
-    told
-        Program with its arguments, or address.
-    event, about
-        What happened, and what is told about it.
-    say
-        Called with what went wrong.
+    Args:
+        told: Program with its arguments, or address.
+        event, about: What happened, and what is told about it.
+        say: Called with what went wrong.
 
-    Raises
-    ------
-    CapplanError
-        Where there is neither (`check_told` says so before a run).
+    Raises:
+        CapplanError: Where there is neither (`check_told` says so before a run).
     """
     words = check_told(told)
     text = json.dumps({"event": event, **about}, default=str)

@@ -29,21 +29,14 @@ def open_lab(book_path: Path, port: int, more: Sequence[str] = (), say: Callable
 
     JupyterLab starts at once; the book is checked beside it, and what is wrong with it is said there and by every notebook.
 
-    Parameters
-    ----------
-    book_path
-        Folder of the book.
-    port
-        Port of the server.
-    more
-        Arguments for JupyterLab, such as --allow-root, --no-browser, --ip=0.0.0.0 or --ServerApp.base_url=/plans/.
-    say
-        Called with what a person must know.
+    Args:
+        book_path: Folder of the book.
+        port: Port of the server.
+        more: Arguments for JupyterLab, such as --allow-root, --no-browser, --ip=0.0.0.0 or --ServerApp.base_url=/plans/.
+        say: Called with what a person must know.
 
-    Raises
-    ------
-    CapplanError
-        Where there is no book, JupyterLab does not start, or ends with an error.
+    Raises:
+        CapplanError: Where there is no book, JupyterLab does not start, or ends with an error.
     """
     if not book_path.is_dir():
         raise CapplanError(f"{book_path} is not a folder; a book is a folder with book.yaml and CSV tables. `capplan new` makes one.")
@@ -101,15 +94,11 @@ def lay_notebooks(source: Path, place: Path) -> list[str]:
     A notebook that is missing is laid. One that stands as it was laid is renewed. One that was changed is kept, and ours goes
     beside it under a name that carries its digest.
 
-    Parameters
-    ----------
-    source, place
-        Our notebooks; the folder they are laid into.
+    Args:
+        source, place: Our notebooks; the folder they are laid into.
 
-    Returns
-    -------
-    list[str]
-        What the reader must know, one sentence for each kind.
+    Returns:
+        list[str]: What the reader must know, one sentence for each kind.
     """
     place.mkdir(parents=True, exist_ok=True)
     record = place / LAID

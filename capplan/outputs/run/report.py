@@ -85,15 +85,14 @@ class Answered:
 class Steps:
     """Says what is being done and, by the run before, how long the rest takes; and remembers how long it took.
 
-    Examples
-    --------
-    >>> steps = Steps(print, {"forecasting": 20.0, "deciding": 100.0, "drawing": 2.0})
-    >>> for step in ("forecasting", "deciding", "looking around", "drawing"):
-    ...     steps(step)
-      forecasting ... (about 2.03 minutes left, as in the run before)
-      deciding ... (about 102 seconds left, as in the run before)
-      looking around ...
-      drawing ...
+    Examples:
+        >>> steps = Steps(print, {"forecasting": 20.0, "deciding": 100.0, "drawing": 2.0})
+        >>> for step in ("forecasting", "deciding", "looking around", "drawing"):
+        ...     steps(step)
+          forecasting ... (about 2.03 minutes left, as in the run before)
+          deciding ... (about 102 seconds left, as in the run before)
+          looking around ...
+          drawing ...
     """
 
     def __init__(self, say: Say, before: Mapping[str, float] | None = None) -> None:
@@ -204,23 +203,15 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
     thorough one proves it
     more closely, and rehearses it on unseen paths.
 
-    Parameters
-    ----------
-    book_path
-        Folder of the book.
-    values
-        Assumptions to override.
-    out
-        Folder of all reports; the report goes to out/<book>/<first quarter>.
-    say
-        Called with progress.
-    depth
-        How much is done.
+    Args:
+        book_path: Folder of the book.
+        values: Assumptions to override.
+        out: Folder of all reports; the report goes to out/<book>/<first quarter>.
+        say: Called with progress.
+        depth: How much is done.
 
-    Raises
-    ------
-    CapplanError
-        With one clear message; a previous report stays as it was.
+    Raises:
+        CapplanError: With one clear message; a previous report stays as it was.
     """
     book, scenario, run = _prepare(book_path, {**DEPTHS[depth], **values}, "plan")
     target = out / folder_name(book_path) / scenario.first_quarter
@@ -295,12 +286,10 @@ def _record(plan: Plan, book: Book, scenario: Scenario, seconds: Mapping[str, fl
 def answer_question(question: str, book_path: Path, values: Mapping[str, Any], out: Path, say: Say = print) -> Answered:
     """Answer one question: run its notebook, keep it, and return the same view.
 
-    Parameters
-    ----------
-    question
-        Stem of a notebook without its number.
-    book_path, values, out, say
-        As for `write_report`; the notebook goes to out/<book>/<first quarter>-notebooks, its tables into a folder of its name beside it.
+    Args:
+        question: Stem of a notebook without its number.
+        book_path, values, out, say: As for `write_report`; the notebook goes to out/<book>/<first quarter>-notebooks, its tables into a
+            folder of its name beside it.
     """
     book, scenario, run = _prepare(book_path, values, question)
     path = out / folder_name(book_path) / f"{scenario.first_quarter}-notebooks" / f"{question}.ipynb"

@@ -20,24 +20,16 @@ def scheduled_plan(
 ) -> tuple[Report, str]:
     """Make the plan of a book, keep a line about the run, and tell how it went.
 
-    Parameters
-    ----------
-    book, values, depth, say
-        As for `write_report`.
-    out
-        Folder of all reports, or address of a store (s3://bucket/plans).
-    told
-        Command or address that is told about success, failure or a changed decision; empty = nobody.
+    Args:
+        book, values, depth, say: As for `write_report`.
+        out: Folder of all reports, or address of a store (s3://bucket/plans).
+        told: Command or address that is told about success, failure or a changed decision; empty = nobody.
 
-    Returns
-    -------
-    tuple[Report, str]
-        The report, and where it lies.
+    Returns:
+        tuple[Report, str]: The report, and where it lies.
 
-    Raises
-    ------
-    CapplanError
-        With one clear message; a previous report stays as it was.
+    Raises:
+        CapplanError: With one clear message; a previous report stays as it was.
     """
     if told:
         check_told(told)

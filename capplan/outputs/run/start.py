@@ -42,18 +42,12 @@ Ask = Callable[[str, Sequence[str]], str]
 class Started:
     """A first book and its first plan.
 
-    Parameters
-    ----------
-    book
-        Folder of the book.
-    plan
-        First plan, made quickly.
-    assumed
-        What was assumed: assumption, value, and the cell or line that changes it.
-    gaps
-        Tables the book does not have, with the dollars each could move, largest first.
-    notes
-        What each file was taken for and what was found in it.
+    Args:
+        book: Folder of the book.
+        plan: First plan, made quickly.
+        assumed: What was assumed: assumption, value, and the cell or line that changes it.
+        gaps: Tables the book does not have, with the dollars each could move, largest first.
+        notes: What each file was taken for and what was found in it.
     """
 
     book: Path
@@ -90,27 +84,17 @@ def start(
 ) -> Started:
     """Make a first book of a company's files, and plan it quickly.
 
-    Parameters
-    ----------
-    files
-        Bills, logs, job tables, price sheets, lists of contracts, and tables of a book by their names; files, folders and patterns.
-    folder
-        Book to make; it appears whole or not at all.
-    models
-        Model by workload that is measured in requests or tokens: its speed comes from public measurements.
-    options
-        Options for reading, such as timezone; each format takes those it has.
-    values
-        Assumptions to override, for this plan only.
-    ask
-        Puts a question with its possible answers to somebody; None where nobody is there.
-    say
-        Told about progress.
+    Args:
+        files: Bills, logs, job tables, price sheets, lists of contracts, and tables of a book by their names; files, folders and patterns.
+        folder: Book to make; it appears whole or not at all.
+        models: Model by workload that is measured in requests or tokens: its speed comes from public measurements.
+        options: Options for reading, such as timezone; each format takes those it has.
+        values: Assumptions to override, for this plan only.
+        ask: Puts a question with its possible answers to somebody; None where nobody is there.
+        say: Told about progress.
 
-    Raises
-    ------
-    CapplanError
-        If a file cannot be read, the folder is not empty, or the book lacks what a plan needs; it says what to add.
+    Raises:
+        CapplanError: If a file cannot be read, the folder is not empty, or the book lacks what a plan needs; it says what to add.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise CapplanError(f"{folder} exists already and is not empty; choose another name")

@@ -34,10 +34,8 @@ def stoppable(say: Callable[[str], None]) -> Iterator[None]:
     The signal unwinds the run like an error. Where that takes too long, because compiled code does not listen, a thread removes the
     run's temporary folders and ends the process.
 
-    Parameters
-    ----------
-    say
-        Called with the message when the process is ended from the thread; `Stopped.said` holds it otherwise.
+    Args:
+        say: Called with the message when the process is ended from the thread; `Stopped.said` holds it otherwise.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

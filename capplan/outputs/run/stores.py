@@ -25,17 +25,12 @@ def reports_in(out: str, book: str) -> Iterator[Path]:
 
     The store is tried before anything is computed. Stores rename nothing, so a report is sealed: its run.json goes first and comes last.
 
-    Parameters
-    ----------
-    out
-        Folder, or address of a store.
-    book
-        Name of the folder of the book's reports.
+    Args:
+        out: Folder, or address of a store.
+        book: Name of the folder of the book's reports.
 
-    Raises
-    ------
-    ReportError
-        Where the store is unknown, cannot be reached or written to.
+    Raises:
+        ReportError: Where the store is unknown, cannot be reached or written to.
     """
     if "://" not in out or out.startswith("file://"):
         yield Path(out.removeprefix("file://"))

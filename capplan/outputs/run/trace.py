@@ -61,18 +61,13 @@ class Traced:
 def trace_figure(report: Path, figure: str) -> Traced:
     """Return what stands behind a figure of a report.
 
-    Parameters
-    ----------
-    report
-        Folder of a finished report.
-    figure
-        A cell (plan.xlsx!P&L!D12, or P&L!D12), the id of a figure on the page (memo_years_0_1), or that of a cell of a table that explains
-        the plan (rejected_offers:OFFER:entry_usd_per_hour).
+    Args:
+        report: Folder of a finished report.
+        figure: A cell (plan.xlsx!P&L!D12, or P&L!D12), the id of a figure on the page (memo_years_0_1), or that of a cell of a table that
+            explains the plan (rejected_offers:OFFER:entry_usd_per_hour).
 
-    Raises
-    ------
-    CapplanError
-        Where the folder is no report, or nothing is recorded for the figure; the nearest known ones are named.
+    Raises:
+        CapplanError: Where the folder is no report, or nothing is recorded for the figure; the nearest known ones are named.
     """
     missing = [
         name for name in ("run.json", "tables/figures.csv", "tables/lines.csv", "tables/line_prices.csv") if not (report / name).is_file()

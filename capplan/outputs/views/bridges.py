@@ -17,12 +17,9 @@ START, STEP, TOTAL = "start", "step", "total"
 class LastPlan:
     """The plan before this one, as far as it was kept.
 
-    Parameters
-    ----------
-    spend
-        quarter, expected (book's currency): its table spend; None where there is none.
-    moved_by
-        What moved planned spend since (`plans_apart`); None where it kept too little to tell.
+    Args:
+        spend: quarter, expected (book's currency): its table spend; None where there is none.
+        moved_by: What moved planned spend since (`plans_apart`); None where it kept too little to tell.
     """
 
     spend: pd.DataFrame | None = None
@@ -35,11 +32,10 @@ NO_PLAN = LastPlan()
 def cost_group(component: str, status: str) -> str:
     """Say to which part of the P&L a line belongs.
 
-    Examples
-    --------
-    >>> lines = ("commitment", "signed"), ("depreciation", "firm"), ("spot", "expected"), ("people", "stated")
-    >>> tuple(cost_group(*line) for line in lines)
-    ('contracts, machines and rooms there already', 'to be signed now', 'use by the hour', 'people and other costs')
+    Examples:
+        >>> lines = ("commitment", "signed"), ("depreciation", "firm"), ("spot", "expected"), ("people", "stated")
+        >>> tuple(cost_group(*line) for line in lines)
+        ('contracts, machines and rooms there already', 'to be signed now', 'use by the hour', 'people and other costs')
     """
     if status == "stated":
         return "people and other costs"
@@ -73,10 +69,9 @@ def sums_by_group(plan: Plan, view: str) -> pd.Series:
 def budget_bridge(plan: Plan) -> pd.DataFrame:
     """Return what the budget of the planned quarters goes to, and what is left of it or missing.
 
-    Returns
-    -------
-    DataFrame
-        step, kind (start, step, total), amount; the steps lead from the first row to the last. Empty where a quarter has no budget.
+    Returns:
+        DataFrame: step, kind (start, step, total), amount; the steps lead from the first row to the last. Empty where a quarter has no
+            budget.
     """
     budget = spend(plan)["budget"]
     if budget.isna().any():
@@ -92,10 +87,8 @@ def budget_bridge(plan: Plan) -> pd.DataFrame:
 def cost_bridge(plan: Plan) -> pd.DataFrame:
     """Return how the cost that the optimiser makes small leads to spend, P&L and cash of the planned quarters.
 
-    Returns
-    -------
-    DataFrame
-        step, kind, amount; a total is the sum of all starts and steps above it.
+    Returns:
+        DataFrame: step, kind, amount; a total is the sum of all starts and steps above it.
     """
     chosen = plan.purchases.alternatives.set_index("name").loc["plan"]
     day = pd.Series([pd.Timestamp(plan.scenario.as_of)] * 3)
@@ -134,12 +127,9 @@ def driver_bridge(moved_by: pd.DataFrame | None) -> pd.DataFrame:
 def plan_bridge(plan: Plan, last: pd.DataFrame | None) -> pd.DataFrame:
     """Return how the P&L moved since another plan (or since actuals), quarter by quarter; quarters that only one of them has are named.
 
-    Parameters
-    ----------
-    plan
-        A finished plan.
-    last
-        quarter, expected (book's currency): the table spend of the other plan, or what was spent; None where there is none.
+    Args:
+        plan: A finished plan.
+        last: quarter, expected (book's currency): the table spend of the other plan, or what was spent; None where there is none.
     """
     if last is None or not {"quarter", "expected"} <= set(last.columns):
         return pd.DataFrame(columns=COLUMNS)

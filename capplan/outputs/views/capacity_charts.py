@@ -27,20 +27,16 @@ def alike(dispatch: pd.DataFrame, speeds: pd.DataFrame) -> tuple[str, pd.Series]
     with h the hours that the plan runs class c on kind k, v the speeds, and r the kind that most hours run on. A kind that runs nothing
     counts by the plain mean of its classes, and one that shares no class with r as one.
 
-    Parameters
-    ----------
-    dispatch
-        class, accelerator, expected_accelerator_hours.
-    speeds
-        class, accelerator, work_per_accelerator_hour.
+    Args:
+        dispatch: class, accelerator, expected_accelerator_hours.
+        speeds: class, accelerator, work_per_accelerator_hour.
 
-    Examples
-    --------
-    >>> ran = pd.DataFrame({"class": ["a", "a", "b"], "accelerator": ["H", "B", "B"], "expected_accelerator_hours": [9.0, 1.0, 3.0]})
-    >>> fast = [("a", "H", 10.0), ("a", "B", 30.0), ("b", "H", 1.0), ("b", "B", 2.0)]
-    >>> kind, weights = alike(ran, pd.DataFrame(fast, columns=["class", "accelerator", "work_per_accelerator_hour"]))
-    >>> kind, weights.to_dict()
-    ('H', {'B': 2.25, 'H': 1.0})
+    Examples:
+        >>> ran = pd.DataFrame({"class": ["a", "a", "b"], "accelerator": ["H", "B", "B"], "expected_accelerator_hours": [9.0, 1.0, 3.0]})
+        >>> fast = [("a", "H", 10.0), ("a", "B", 30.0), ("b", "H", 1.0), ("b", "B", 2.0)]
+        >>> kind, weights = alike(ran, pd.DataFrame(fast, columns=["class", "accelerator", "work_per_accelerator_hour"]))
+        >>> kind, weights.to_dict()
+        ('H', {'B': 2.25, 'H': 1.0})
     """
     known = speeds.pivot_table(index="class", columns="accelerator", values="work_per_accelerator_hour")
     hours = dispatch[dispatch["accelerator"].isin(known.columns)].pivot_table(
@@ -57,14 +53,10 @@ def alike(dispatch: pd.DataFrame, speeds: pd.DataFrame) -> tuple[str, pd.Series]
 def capacity_chart(book: Book, found: Any, work: pd.DataFrame) -> Any:
     """Draw what contracts hold against the band of what the work needs; unlike accelerators are added as the work that they do.
 
-    Parameters
-    ----------
-    book
-        Contracts, machines, speeds.
-    found
-        A plan's answer: capacity, purchases, dispatch.
-    work
-        Work by class on the plan's paths.
+    Args:
+        book: Contracts, machines, speeds.
+        found: A plan's answer: capacity, purchases, dispatch.
+        work: Work by class on the plan's paths.
     """
     capacity, dispatch = found.capacity, found.dispatch
     kinds = sorted(set(capacity["accelerator"]))

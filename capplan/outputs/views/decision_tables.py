@@ -22,10 +22,9 @@ USED_UP_SHARE = 0.01
 def approver_of(usd: float, approvers: tuple[tuple[str, float], ...]) -> str:
     """Return the first role that may sign so much; the last one signs what is above all limits.
 
-    Examples
-    --------
-    >>> approver_of(300_000, (("head", 250_000), ("board", 1e12)))
-    'board'
+    Examples:
+        >>> approver_of(300_000, (("head", 250_000), ("board", 1e12)))
+        'board'
     """
     return next((role for role, limit in approvers if usd <= limit), approvers[-1][0] if approvers else "")
 
@@ -35,14 +34,11 @@ def decisions(plan: Plan) -> pd.DataFrame:
 
     Who signs follows from all that is signed on one day: contracts are not split to stay under a limit.
 
-    Returns
-    -------
-    DataFrame
-        firm, submit_by (not before the day of the plan), sign_by, approver, machines, accelerators, accelerator, provider, region, term,
-        quarter, starts,
-        ends, upfront_amount, value_amount (whole contract), exit_amount (what leaving on the first day of service would still cost), price
-        (quote, list price,
-        renewal), because, offer_id. Amounts are in the book's currency, at the rate of the day of signature.
+    Returns:
+        DataFrame: firm, submit_by (not before the day of the plan), sign_by, approver, machines, accelerators, accelerator, provider,
+            region, term, quarter, starts, ends, upfront_amount, value_amount (whole contract), exit_amount (what leaving on the first day
+            of service would still cost), price (quote, list price, renewal), because, offer_id. Amounts are in the book's currency, at the
+            rate of the day of signature.
     """
     table = plan.purchases.purchases.sort_values(["firm", "sign_by", "offer_id"], ascending=[False, True, True]).reset_index(drop=True)
     as_of = pd.Timestamp(plan.scenario.as_of)
@@ -120,14 +116,11 @@ def _because(plan: Plan, row: dict[Any, Any]) -> str:
 def renewals(plan: Plan, book: Book) -> pd.DataFrame:
     """Return what to do about every signed contract that ends, or wants notice, up to a year after the plan, by date.
 
-    Returns
-    -------
-    DataFrame
-        date (last day for it), contract_id, provider, what (give notice, renew, let it end; or leave, sell or exchange some machines
-        early), ends, owed_amount (still to be paid),
-        exit_amount (what leaving today
-        costs), missed_amount (what is owed if the date is missed: a contract that
-        renews by itself, for its term at its renewal price; of machines left early, what keeping them would cost).
+    Returns:
+        DataFrame: date (last day for it), contract_id, provider, what (give notice, renew, let it end; or leave, sell or exchange some
+            machines early), ends, owed_amount (still to be paid), exit_amount (what leaving today costs), missed_amount (what is owed if
+            the date is missed: a contract that renews by itself, for its term at its renewal price; of machines left early, what keeping
+            them would cost).
     """
     as_of, after = pd.Timestamp(plan.scenario.as_of), quarter_end(quarters_of(plan)[-1]) + pd.DateOffset(years=1)
     signed = book.get("commitments")
@@ -169,12 +162,9 @@ def renewals(plan: Plan, book: Book) -> pd.DataFrame:
 def agreements(plan: Plan) -> pd.DataFrame:
     """Return how far each contract year of a spend agreement is used up.
 
-    Returns
-    -------
-    DataFrame
-        agreement_id, provider, start, end, and in the book's currency: committed_amount (with what rolls in), drawn_amount (before the
-        plan), planned_amount,
-        left_amount (more is used where negative), unspent_amount (paid for nothing); used_share.
+    Returns:
+        DataFrame: agreement_id, provider, start, end, and in the book's currency: committed_amount (with what rolls in), drawn_amount
+            (before the plan), planned_amount, left_amount (more is used where negative), unspent_amount (paid for nothing); used_share.
     """
     table = plan.ledger.agreements
     result = table[["agreement_id", "provider", "start", "end"]].copy()
@@ -194,10 +184,8 @@ def agreements(plan: Plan) -> pd.DataFrame:
 def burn_down_by_quarter(plan: Plan) -> pd.DataFrame:
     """Return what each agreement's provider bills toward it, quarter by quarter, and what is left of the sum.
 
-    Returns
-    -------
-    DataFrame
-        agreement_id, end (of its year), quarter, billed_amount, left_amount at the quarter's end.
+    Returns:
+        DataFrame: agreement_id, end (of its year), quarter, billed_amount, left_amount at the quarter's end.
     """
     rows = []
     for row in agreements(plan).to_dict("records"):
@@ -218,12 +206,10 @@ def _billed_under(plan: Plan, year: dict[Any, Any]) -> pd.DataFrame:
 def commitment_desk(plan: Plan, book: Book) -> pd.DataFrame:
     """Return every commitment: signed contracts, machines, and what this plan signs, with its dates and how well its pool is used.
 
-    Returns
-    -------
-    DataFrame
-        contract_id, status (signed, firm, indicative), provider, accelerator, term, start, end, notice_date, accelerators, owed_amount,
-        then for each planned
-        quarter the share that is used of what contracts like it hold (hours) or can discount; empty where it does not run.
+    Returns:
+        DataFrame: contract_id, status (signed, firm, indicative), provider, accelerator, term, start, end, notice_date, accelerators,
+            owed_amount, then for each planned quarter the share that is used of what contracts like it hold (hours) or can discount; empty
+            where it does not run.
     """
     skus = book.get("skus").set_index("sku")
     rows = []
@@ -294,10 +280,8 @@ def commitment_desk(plan: Plan, book: Book) -> pd.DataFrame:
 def renewal_calendar(plan: Plan, book: Book) -> pd.DataFrame:
     """Return in which quarter how much capacity ends, by provider and accelerator: signed contracts, machines, and what this plan signs.
 
-    Returns
-    -------
-    DataFrame
-        quarter, provider, accelerator, accelerators, contracts (names).
+    Returns:
+        DataFrame: quarter, provider, accelerator, accelerators, contracts (names).
     """
     desk = commitment_desk(plan, book)
     desk = desk.assign(quarter=[quarter_of(day) for day in desk["end"]])

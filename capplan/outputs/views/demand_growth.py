@@ -20,19 +20,14 @@ SEEN_SHARE = 0.05
 def growth_table(forecast: Forecast, speeds: pd.DataFrame | None) -> pd.DataFrame:
     """List the credible kinds of growth of each workload with what each would mean in the last quarter.
 
-    Parameters
-    ----------
-    forecast
-        A forecast.
-    speeds
-        The speeds table, or None: with it, work is told in accelerators too.
+    Args:
+        forecast: A forecast.
+        speeds: The speeds table, or None: with it, work is told in accelerators too.
 
-    Returns
-    -------
-    pandas.DataFrame
-        Columns of `outlook_table`, and quarter (the last), quantity (work in it if this kind held), cases_below_share (share of the sample
-        paths that need less; above 0.95 the plan's band does not hold it) and accelerators_more (against the median, at the mean speed of
-        the accelerators known for the workload).
+    Returns:
+        pandas.DataFrame: Columns of `outlook_table`, and quarter (the last), quantity (work in it if this kind held), cases_below_share
+            (share of the sample paths that need less; above 0.95 the plan's band does not hold it) and accelerators_more (against the
+            median, at the mean speed of the accelerators known for the workload).
     """
     table = forecast.outlook.copy()
     if table.empty:
@@ -54,10 +49,9 @@ def growth_table(forecast: Forecast, speeds: pd.DataFrame | None) -> pd.DataFram
 def tested_words(row: pd.Series) -> str:
     """Say how often bands held at the told quarters.
 
-    Examples
-    --------
-    >>> tested_words(pd.Series({f"{name}_quarter_{q}": 4 - q // 4 for name in ("tests", "inside") for q in (1, 4, 8)}))
-    'inside the 90 % band: 4 of 4 at quarter 1, 3 of 3 at quarter 4, 2 of 2 at quarter 8'
+    Examples:
+        >>> tested_words(pd.Series({f"{name}_quarter_{q}": 4 - q // 4 for name in ("tests", "inside") for q in (1, 4, 8)}))
+        'inside the 90 % band: 4 of 4 at quarter 1, 3 of 3 at quarter 4, 2 of 2 at quarter 8'
     """
     known = [q for q in TOLD_QUARTERS if row[f"tests_quarter_{q}"]]
     if not known:

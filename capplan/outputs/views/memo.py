@@ -136,14 +136,10 @@ def _about_the_ask(plan: Plan) -> tuple[str, ...]:
 def memo_blocks(plan: Plan, book: Book, flips: pd.DataFrame | None, last: LastPlan = NO_PLAN) -> list[MemoBlock]:
     """Return the parts of page one in their order.
 
-    Parameters
-    ----------
-    plan, book
-        The finished plan, and the book it was made from.
-    flips
-        Values at which the decision flips; None where they were not searched.
-    last
-        The plan before this one.
+    Args:
+        plan, book: The finished plan, and the book it was made from.
+        flips: Values at which the decision flips; None where they were not searched.
+        last: The plan before this one.
     """
     ask, years = asked(plan), fiscal_years(plan)
     due, used = renewals(plan, book).head(RENEWED), agreements(plan)

@@ -29,19 +29,13 @@ CASH_COLUMNS = ["capex_amount", "contracts_amount", "usage_amount", "model_apis_
 def cash(plan: Plan, by: str = "quarter") -> pd.DataFrame:
     """Return all that leaves the bank from the day of the plan on: capex less what machines are sold for, contracts, usage, APIs, the rest.
 
-    Parameters
-    ----------
-    plan
-        A finished plan.
-    by
-        quarter or fiscal_year.
+    Args:
+        plan: A finished plan.
+        by: quarter or fiscal_year.
 
-    Returns
-    -------
-    DataFrame
-        quarter or fiscal_year (`later` is what is paid after the last planned one), and amounts in the book's currency: capex, contracts,
-        usage, model_apis,
-        other, total. The total of the column is all cash still to be paid.
+    Returns:
+        DataFrame: quarter or fiscal_year (`later` is what is paid after the last planned one), and amounts in the book's currency: capex,
+            contracts, usage, model_apis, other, total. The total of the column is all cash still to be paid.
     """
     rows = plan.ledger.payments[plan.ledger.payments["date"] >= pd.Timestamp(plan.scenario.as_of)].copy()
     rows["amount"] = in_currency(plan, rows["usd"], rows["date"])
@@ -61,12 +55,9 @@ def fiscal_years(plan: Plan) -> pd.DataFrame:
 
     A budget of a quarter that two fiscal years share is divided by its months.
 
-    Returns
-    -------
-    DataFrame
-        fiscal_year (and `total`), p_and_l_amount, budget_amount (missing where a month has none), over_amount, cash_amount, capex_amount
-        (from the day of the
-        plan to the end of the planned quarters), months.
+    Returns:
+        DataFrame: fiscal_year (and `total`), p_and_l_amount, budget_amount (missing where a month has none), over_amount, cash_amount,
+            capex_amount (from the day of the plan to the end of the planned quarters), months.
     """
     a, quarters = plan.scenario, quarters_of(plan)
     months = pd.date_range(quarter_start(quarters[0]), quarter_end(quarters[-1]), freq="MS", inclusive="left")
@@ -113,10 +104,8 @@ def in_plain_words(frame: pd.DataFrame) -> pd.DataFrame:
 def teams(plan: Plan) -> pd.DataFrame:
     """Return P&L spend by team over the horizon, largest first.
 
-    Returns
-    -------
-    DataFrame
-        team, amount (book's currency), amount_share.
+    Returns:
+        DataFrame: team, amount (book's currency), amount_share.
     """
     rows = plan.ledger.entries
     rows = rows[(rows["view"] == "p_and_l") & rows["quarter"].isin(quarters_of(plan))]
@@ -127,10 +116,8 @@ def teams(plan: Plan) -> pd.DataFrame:
 def stale_prices(plan: Plan) -> pd.DataFrame:
     """Return the prices the plan rests on that are older than they should be.
 
-    Returns
-    -------
-    DataFrame
-        offer_id, provider, accelerator, term, effective_usd_per_accelerator_hour.
+    Returns:
+        DataFrame: offer_id, provider, accelerator, term, effective_usd_per_accelerator_hour.
     """
     used = set(plan.purchases.purchases["offer_id"])
     pools = set(
@@ -147,12 +134,9 @@ def stale_prices(plan: Plan) -> pd.DataFrame:
 def at_moments(capacity: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Return what is there in each stretch in which nothing changes: quarter, begin, end (shares of it), the keys, accelerators.
 
-    Parameters
-    ----------
-    capacity
-        As in `answer.Purchases.capacity`; its rows of one quarter may begin and end on different days.
-    keys
-        What is told apart; the rest is added up.
+    Args:
+        capacity: As in `answer.Purchases.capacity`; its rows of one quarter may begin and end on different days.
+        keys: What is told apart; the rest is added up.
     """
     columns = ["quarter", "begin", "end", *keys, "accelerators"]
     if capacity.empty:
@@ -176,17 +160,12 @@ def planned_work(plan: Plan, workloads: pd.DataFrame) -> pd.DataFrame:
     A quarter's expectation is divided among its months as their medians are, or by days where the demand is stated by quarter; the band
     is the month's, or the quarter's so divided.
 
-    Parameters
-    ----------
-    plan
-        A finished plan.
-    workloads
-        Table workloads: what is planned together is one class of work.
+    Args:
+        plan: A finished plan.
+        workloads: Table workloads: what is planned together is one class of work.
 
-    Returns
-    -------
-    DataFrame
-        workload, class, region, month, expected, low, high (workload unit).
+    Returns:
+        DataFrame: workload, class, region, month, expected, low, high (workload unit).
     """
     keys = ["workload", "region", "quarter"]
     paths, forecast = plan.forecast.paths, plan.forecast

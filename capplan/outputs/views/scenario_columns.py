@@ -17,10 +17,8 @@ def scenario_columns(plan: Plan) -> pd.DataFrame:
 
     Where the plan signs nothing now, waiting is the plan; where it keeps its budget, so is keeping it. A plan that cannot be is empty.
 
-    Returns
-    -------
-    DataFrame
-        measure, base_amount, wait_a_quarter_amount, within_budget_amount (book's currency).
+    Returns:
+        DataFrame: measure, base_amount, wait_a_quarter_amount, within_budget_amount (book's currency).
     """
     table, quarters = plan.purchases.alternatives.set_index("name"), spend(plan)
     base, total = table.loc["plan"], float(quarters["expected"].sum())

@@ -12,12 +12,9 @@ from capplan.answers.sums import quarters_of
 def unit_costs(plan: Plan) -> pd.DataFrame:
     """Return what a unit of each class of work costs in compute over the horizon, and what of the compute P&L no work bears.
 
-    Returns
-    -------
-    DataFrame
-        class, about (empty for work; otherwise what it is that no work bears), work (expected, in the class's unit), amount (book's
-        currency),
-        amount_per_thousand_units, served_share. The amounts add up to the compute P&L of the ledger.
+    Returns:
+        DataFrame: class, about (empty for work; otherwise what it is that no work bears), work (expected, in the class's unit), amount
+            (book's currency), amount_per_thousand_units, served_share. The amounts add up to the compute P&L of the ledger.
     """
     costs = plan.ledger.work_costs
     table = costs.groupby(["class", "about"], as_index=False)["amount"].sum()
@@ -43,10 +40,9 @@ def discounted_hours(plan: Plan) -> pd.DataFrame:
 
     are the plans' hours.
 
-    Returns
-    -------
-    DataFrame
-        quarter, provider, accelerator, eligible_accelerator_hours : H, discounted_accelerator_hours : D, p_and_l_usd (of the plans).
+    Returns:
+        DataFrame: quarter, provider, accelerator, eligible_accelerator_hours : H, discounted_accelerator_hours : D, p_and_l_usd (of the
+            plans).
     """
     keys = ["quarter", "provider", "accelerator"]
     costs = plan.ledger.work_costs
@@ -74,13 +70,10 @@ def discounted_hours(plan: Plan) -> pd.DataFrame:
 def coverage(plan: Plan) -> pd.DataFrame:
     """Return, by quarter, how much of the work commitments cover, how well they are used, and what an hour of work costs.
 
-    Returns
-    -------
-    DataFrame
-        quarter, coverage_share (hours on contracts and on plans that only discount, over all), capacity_share (hours on contracts that
-        hold capacity, over
-        all), used_share (of the hours held), compute_amount (P&L of compute in the ledger), accelerator_hours (that did work),
-        amount_per_accelerator_hour (the one over the other).
+    Returns:
+        DataFrame: quarter, coverage_share (hours on contracts and on plans that only discount, over all), capacity_share (hours on
+            contracts that hold capacity, over all), used_share (of the hours held), compute_amount (P&L of compute in the ledger),
+            accelerator_hours (that did work), amount_per_accelerator_hour (the one over the other).
     """
     quarters, ran = quarters_of(plan), plan.purchases.dispatch
     worked = ran[ran["source"].isin(["committed", "on_demand", "spot"])]

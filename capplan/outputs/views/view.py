@@ -21,10 +21,9 @@ NO_MATHEMATICS = ("tex2jax_ignore", "mathjax_ignore")
 def as_it_stands(inner: str) -> str:
     """Wrap HTML so that no host takes what lies between two dollar signs, or after a backslash, for a formula.
 
-    Examples
-    --------
-    >>> as_it_stands("<p>From $1M to $2M</p>")
-    '<div class="tex2jax_ignore mathjax_ignore"><p>From $1M to $2M</p></div>'
+    Examples:
+        >>> as_it_stands("<p>From $1M to $2M</p>")
+        '<div class="tex2jax_ignore mathjax_ignore"><p>From $1M to $2M</p></div>'
     """
     return f'<div class="{" ".join(NO_MATHEMATICS)}">{inner}</div>'
 
@@ -32,10 +31,9 @@ def as_it_stands(inner: str) -> str:
 def folded(inner: str, said: str, count: int) -> str:
     """Fold what only some read into one line that opens; nothing where there is none.
 
-    Examples
-    --------
-    >>> folded("<ul><li>as stated</li></ul>", "1 note", 1)
-    '<details><summary>1 note</summary><ul><li>as stated</li></ul></details>'
+    Examples:
+        >>> folded("<ul><li>as stated</li></ul>", "1 note", 1)
+        '<details><summary>1 note</summary><ul><li>as stated</li></ul></details>'
     """
     return f"<details><summary>{said}</summary>{inner}</details>" if count else ""
 
@@ -44,12 +42,9 @@ def folded(inner: str, said: str, count: int) -> str:
 class Shown:
     """A readable table that a notebook shows whole: no cell is cut, all text is escaped, and words stand on the left.
 
-    Parameters
-    ----------
-    frame
-        The table as text.
-    worded
-        Which of its columns hold words rather than numbers.
+    Args:
+        frame: The table as text.
+        worded: Which of its columns hold words rather than numbers.
     """
 
     frame: pd.DataFrame
@@ -79,29 +74,18 @@ def _shown(table: pd.DataFrame) -> Shown:
 class View:
     """What a person sees of an answer.
 
-    Parameters
-    ----------
-    headline
-        One sentence with the number that decides.
-    charts
-        Charts by name; the first one is the main one.
-    table
-        The main table, tidy.
-    value, unit
-        The deciding number and its unit ("USD", "accelerators", "seconds", ...), for differences between two scenarios: one that the
-        fields move.
-    fields
-        Assumptions that the answer depends on, most telling first: the sliders.
-    notes
-        What was assumed, repaired or left out.
-    details
-        Further tables by name.
-    choices
-        What may be picked for those fields that hold names.
-    charts_in_view
-        Charts that a notebook shows at once; a reader unfolds the others.
-    unsure
-        By how much the search may have missed the deciding number: less is no difference between two answers.
+    Args:
+        headline: One sentence with the number that decides.
+        charts: Charts by name; the first one is the main one.
+        table: The main table, tidy.
+        value, unit: The deciding number and its unit ("USD", "accelerators", "seconds", ...), for differences between two scenarios: one
+            that the fields move.
+        fields: Assumptions that the answer depends on, most telling first: the sliders.
+        notes: What was assumed, repaired or left out.
+        details: Further tables by name.
+        choices: What may be picked for those fields that hold names.
+        charts_in_view: Charts that a notebook shows at once; a reader unfolds the others.
+        unsure: By how much the search may have missed the deciding number: less is no difference between two answers.
     """
 
     headline: str

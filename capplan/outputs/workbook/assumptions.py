@@ -151,10 +151,9 @@ DIGESTS = Columns((("table", "Table", "text"), ("digest", "Digest", "text")))
 def cell_name(text: str, taken: set[str]) -> str:
     """Turn text into a name for a cell that is not taken yet.
 
-    Examples
-    --------
-    >>> cell_name("price offer =HYPERLINK(1)", {"price_offer_HYPERLINK_1"})
-    'price_offer_HYPERLINK_1_2'
+    Examples:
+        >>> cell_name("price offer =HYPERLINK(1)", {"price_offer_HYPERLINK_1"})
+        'price_offer_HYPERLINK_1_2'
     """
     stem = re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_")[:200]
     name, step = stem, 2

@@ -14,10 +14,8 @@ from capplan.outputs.workbook.sheet import Sheet, address
 class Columns:
     """The columns of a table, from the first of the sheet on.
 
-    Parameters
-    ----------
-    declared
-        Name (by which formulas know it), heading and style of each, in the order in which they stand.
+    Args:
+        declared: Name (by which formulas know it), heading and style of each, in the order in which they stand.
     """
 
     declared: tuple[tuple[str, str, str], ...]
@@ -46,10 +44,8 @@ class Columns:
     def write(self, sheet: Sheet, **values: Any) -> None:
         """Write one row: a value by name of its column; a column that none is given for stays empty.
 
-        Raises
-        ------
-        ReportError
-            If a value is given for a column that is not declared.
+        Raises:
+            ReportError: If a value is given for a column that is not declared.
         """
         self._written(sheet, values, "")
 

@@ -16,10 +16,8 @@ from capplan.text import day
 def figure_table(draft: Draft, lines: Lines, blocks: Mapping[str, Mapping[str, ViewBlock]]) -> pd.DataFrame:
     """Return which lines stand behind the cells of Cash, Billed and P&L, and behind the money of page one.
 
-    Returns
-    -------
-    DataFrame
-        figure (Sheet!Cell, or the id on the page), and the rest of `traced.COLUMNS`; bearer is team and cost centre.
+    Returns:
+        DataFrame: figure (Sheet!Cell, or the id on the page), and the rest of `traced.COLUMNS`; bearer is team and cost centre.
     """
     rows: list[tuple[object, ...]] = []
     months = draft.months
@@ -49,10 +47,8 @@ def figure_table(draft: Draft, lines: Lines, blocks: Mapping[str, Mapping[str, V
 def price_table(draft: Draft) -> pd.DataFrame:
     """Return the prices behind the lines, each with the table and the source it comes from.
 
-    Returns
-    -------
-    DataFrame
-        price_id, kind, name, provider, unit, price, by_factor, table, source_id, as_of.
+    Returns:
+        DataFrame: price_id, kind, name, provider, unit, price, by_factor, table, source_id, as_of.
     """
     offers = draft.book.get("offers").drop_duplicates("offer_id").set_index("offer_id")
     tables = {

@@ -77,10 +77,8 @@ CENT = 0.005
 class Lines:
     """Lines of the ledger with the numbers that sums select by: text of a book never is one, for spreadsheets read operators in it.
 
-    Parameters
-    ----------
-    draft
-        The workbook that is being written.
+    Args:
+        draft: The workbook that is being written.
     """
 
     draft: Draft

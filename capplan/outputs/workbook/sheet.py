@@ -33,12 +33,9 @@ SERIES = ("#1b3a5c", "#2f6f8f", "#5fa8a0", "#9ccb86", "#c9a227", "#d98b5f", "#b5
 class Formula:
     """A formula, and the value it has for the plan as it was made.
 
-    Parameters
-    ----------
-    text
-        Formula with its equals sign; holds references and numbers, never text of a book.
-    value
-        Result, shown by programs that do not calculate.
+    Args:
+        text: Formula with its equals sign; holds references and numbers, never text of a book.
+        value: Result, shown by programs that do not calculate.
     """
 
     text: str
@@ -48,10 +45,9 @@ class Formula:
 def number_formats(currency: str) -> dict[str, str]:
     """Return the number formats of a workbook in a currency.
 
-    Examples
-    --------
-    >>> number_formats("USD")["money"], number_formats("EUR")["money"]
-    ('$#,##0;[Red]-$#,##0;"–"', '#,##0 "EUR";[Red]-#,##0 "EUR";"–"')
+    Examples:
+        >>> number_formats("USD")["money"], number_formats("EUR")["money"]
+        ('$#,##0;[Red]-$#,##0;"–"', '#,##0 "EUR";[Red]-#,##0 "EUR";"–"')
     """
     usd = '$#,##0;[Red]-$#,##0;"–"'
     other = f'#,##0 "{currency}";[Red]-#,##0 "{currency}";"–"'
@@ -315,10 +311,9 @@ def _style_of(name: str, column: pd.Series) -> str:
 def address(row: int, col: int, fixed: str = "rc") -> str:
     """Return the address of a cell; `fixed` says whether row and column are absolute.
 
-    Examples
-    --------
-    >>> address(0, 0), address(4, 27, "c"), address(4, 2, "")
-    ('$A$1', '$AB5', 'C5')
+    Examples:
+        >>> address(0, 0), address(4, 27, "c"), address(4, 2, "")
+        ('$A$1', '$AB5', 'C5')
     """
     letters, rest = "", col + 1
     while rest:
@@ -330,18 +325,12 @@ def address(row: int, col: int, fixed: str = "rc") -> str:
 def stacked_chart(workbook: Any, sheet: Sheet, title: str, head: int, rows: Sequence[int], cols: tuple[int, int], unit: str) -> Any:
     """Return stacked columns of a block: one series a row, one column a category.
 
-    Parameters
-    ----------
-    workbook, sheet
-        Where the block stands.
-    title, unit
-        Title and name of the vertical axis.
-    head
-        Row of the categories.
-    rows
-        Rows of the series; their names stand in the first column.
-    cols
-        First and last column of the values.
+    Args:
+        workbook, sheet: Where the block stands.
+        title, unit: Title and name of the vertical axis.
+        head: Row of the categories.
+        rows: Rows of the series; their names stand in the first column.
+        cols: First and last column of the values.
     """
     chart = workbook.add_chart({"type": "column", "subtype": "stacked"})
     for step, row in enumerate(rows):

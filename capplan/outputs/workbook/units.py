@@ -233,10 +233,9 @@ def _write_quarters(draft: Draft, lines: Lines, sheet: Sheet, row: int, runs: tu
 def per_unit(unit: str) -> tuple[str, int]:
     """Return in how many units the cost of work is told.
 
-    Examples
-    --------
-    >>> per_unit("requests"), per_unit("accelerator_hours"), per_unit("tokens")
-    (('1,000 requests', 1000), ('accelerator-hour', 1), ('1,000,000 tokens', 1000000))
+    Examples:
+        >>> per_unit("requests"), per_unit("accelerator_hours"), per_unit("tokens")
+        (('1,000 requests', 1000), ('accelerator-hour', 1), ('1,000,000 tokens', 1000000))
     """
     if unit == "tokens":
         return "1,000,000 tokens", 1_000_000

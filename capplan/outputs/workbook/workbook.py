@@ -63,23 +63,15 @@ def revalue_plan(
 def write_workbook(plan: Plan, book: Book, path: Path, behind: dict[str, pd.DataFrame] | None = None, last: LastPlan = NO_PLAN) -> Path:
     """Write the plan as a workbook whose amounts are formulas on its assumptions.
 
-    Parameters
-    ----------
-    plan
-        A finished plan.
-    book
-        The book it was made from.
-    path
-        File to write; its folder must exist.
-    behind
-        Filled with what stands behind the figures: figures, lines, line_prices (see `figures`).
-    last
-        The plan before this one, where there is one.
+    Args:
+        plan: A finished plan.
+        book: The book it was made from.
+        path: File to write; its folder must exist.
+        behind: Filled with what stands behind the figures: figures, lines, line_prices (see `figures`).
+        last: The plan before this one, where there is one.
 
-    Returns
-    -------
-    Path
-        The file. Every formula holds its value, so that programs that do not calculate show the plan as it was made.
+    Returns:
+        Path: The file. Every formula holds its value, so that programs that do not calculate show the plan as it was made.
     """
     import xlsxwriter
 

@@ -28,15 +28,11 @@ SIZES_TOGETHER = 5
 class CapacityCurve:
     """Waiting against size.
 
-    Parameters
-    ----------
-    curve
-        [accelerators, queue_mean_seconds, queue_p90_seconds, low_seconds, high_seconds, allocated_share]; low and high bound
-        the 90th percentile of waiting over the resampled traces.
-    smallest
-        Fewest accelerators on the curve at which it and all larger sizes meet the delay target; None where none does.
-    headline, notes
-        The deciding sentence; assumptions.
+    Args:
+        curve: [accelerators, queue_mean_seconds, queue_p90_seconds, low_seconds, high_seconds, allocated_share]; low and high bound the
+            90th percentile of waiting over the resampled traces.
+        smallest: Fewest accelerators on the curve at which it and all larger sizes meet the delay target; None where none does.
+        headline, notes: The deciding sentence; assumptions.
     """
 
     curve: pd.DataFrame
@@ -48,10 +44,8 @@ class CapacityCurve:
 def resized(nodes: pd.DataFrame, added_accelerators: int) -> pd.DataFrame:
     """Return the nodes with accelerators added to their largest group, or taken from the last groups, in whole nodes.
 
-    Raises
-    ------
-    CapplanError
-        Where more is taken than there is; one node with accelerators must be left.
+    Raises:
+        CapplanError: Where more is taken than there is; one node with accelerators must be left.
     """
     frame = nodes.reset_index(drop=True).copy()
     if added_accelerators == 0:
@@ -142,22 +136,15 @@ def capacity_curve(
 ) -> CapacityCurve:
     """Say how waiting falls with the size of the cluster.
 
-    Parameters
-    ----------
-    jobs, nodes, policy, a
-        As in simulate_cluster; a.delay_target_minutes is the target for the 90th percentile of waiting.
-    sizes
-        Accelerators to add to (or take from) the nodes; by default a.curve_sizes steps around what the trace needs on average.
-    speeds
-        Table speeds, as in simulate_cluster.
-    cores
-        Processes on this machine, -1 for one a core; empty = one a core where the simulations are long enough. With a.workers, the Dask
-        cluster of that
-        address does them.
+    Args:
+        jobs, nodes, policy, a: As in simulate_cluster; a.delay_target_minutes is the target for the 90th percentile of waiting.
+        sizes: Accelerators to add to (or take from) the nodes; by default a.curve_sizes steps around what the trace needs on average.
+        speeds: Table speeds, as in simulate_cluster.
+        cores: Processes on this machine, -1 for one a core; empty = one a core where the simulations are long enough. With a.workers, the
+            Dask cluster of that address does them.
 
-    Returns
-    -------
-    CapacityCurve
+    Returns:
+        CapacityCurve
     """
     jobs, nodes = checked_jobs(jobs), checked_nodes(nodes)
     now = int((nodes["accelerator_count"] * nodes["nodes"]).sum())

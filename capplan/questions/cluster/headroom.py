@@ -33,18 +33,12 @@ ALWAYS = "always"
 class Headroom:
     """What a delay target needs beyond mean hours.
 
-    Parameters
-    ----------
-    levels
-        [quarter, growth (work against the trace), mean_accelerators, needed_accelerators, factor]: what the jobs of a quarter occupy on
-        average, the cluster that
-        meets the target, in whole nodes, and the ratio of the two before rounding.
-    factors
-        [workload, quarter, jobs, accelerator_hours (both of the trace), factor]: by how much the work of a workload is raised.
-    sizes
-        [growth, accelerators, queue_p90_seconds]: every size that was tried.
-    headline, notes
-        The deciding sentence; assumptions.
+    Args:
+        levels: [quarter, growth (work against the trace), mean_accelerators, needed_accelerators, factor]: what the jobs of a quarter
+            occupy on average, the cluster that meets the target, in whole nodes, and the ratio of the two before rounding.
+        factors: [workload, quarter, jobs, accelerator_hours (both of the trace), factor]: by how much the work of a workload is raised.
+        sizes: [growth, accelerators, queue_p90_seconds]: every size that was tried.
+        headline, notes: The deciding sentence; assumptions.
     """
 
     levels: pd.DataFrame
@@ -132,31 +126,20 @@ def queue_headroom(
     a.cluster_policy. Where work grows, more jobs come, not larger ones; f is simulated at powers of GROWTH_STEP and interpolated over log
     n.
 
-    Parameters
-    ----------
-    jobs
-        Table jobs; those without a workload count as batch work, those of other workloads do not.
-    nodes
-        Table nodes; the cluster that is sized has nodes like its commonest.
-    workloads
-        Batch workloads of the plan.
-    a
-        The target, the policy and its costs.
-    growth
-        [workload, quarter, growth]: work of a quarter against that of the trace; workloads count by their accelerator-hours in it. Empty =
-        the trace, always.
+    Args:
+        jobs: Table jobs; those without a workload count as batch work, those of other workloads do not.
+        nodes: Table nodes; the cluster that is sized has nodes like its commonest.
+        workloads: Batch workloads of the plan.
+        a: The target, the policy and its costs.
+        growth: [workload, quarter, growth]: work of a quarter against that of the trace; workloads count by their accelerator-hours in it.
+            Empty = the trace, always.
 
-    Raises
-    ------
-    CapplanError
-        If no target is set, no job belongs to the workloads, or no size meets the target.
+    Raises:
+        CapplanError: If no target is set, no job belongs to the workloads, or no size meets the target.
 
-    Source
-    ------
-    M/M/c (Erlang C) is the special case of jobs of one accelerator, Poisson arrivals and exponential durations; a test holds it against
-    that. That a larger
-    cluster needs less spare for the same wait: Halfin and Whitt, Operations Research 29 (1981); their square root is where the search
-    begins.
+    Source: M/M/c (Erlang C) is the special case of jobs of one accelerator, Poisson arrivals and exponential durations; a test holds it
+        against that. That a larger cluster needs less spare for the same wait: Halfin and Whitt, Operations Research 29 (1981); their
+        square root is where the search begins.
     """
     if a.training_delay_target_hours is None:
         raise CapplanError("training_delay_target_hours is not set, so there is no queue headroom to look for; give it in hours")

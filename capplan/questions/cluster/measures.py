@@ -93,14 +93,10 @@ def by_team(jobs: pd.DataFrame, held: pd.DataFrame) -> pd.DataFrame:
 def fragmentation_share(size: np.ndarray, log: np.ndarray, at_seconds: float) -> float:
     """Return the share of free accelerators at an instant that stand on nodes already in use; empty where none is free.
 
-    Parameters
-    ----------
-    size
-        Accelerators of each node.
-    log
-        Columns LOG_JOB to LOG_END of the state.
-    at_seconds
-        Seconds since the first submission.
+    Args:
+        size: Accelerators of each node.
+        log: Columns LOG_JOB to LOG_END of the state.
+        at_seconds: Seconds since the first submission.
     """
     then = log[(log[:, LOG_START] <= at_seconds) & (log[:, LOG_END] > at_seconds)]
     used = np.bincount(then[:, LOG_NODE].astype(np.int64), weights=then[:, LOG_AMOUNT], minlength=len(size))

@@ -32,10 +32,8 @@ def _numbers(table: pd.DataFrame, name: str, column: str, least: float, *, above
 def instants(values: pd.Series, where: str) -> pd.Series:
     """Return instants in UTC without a zone.
 
-    Raises
-    ------
-    CapplanError
-        A value that is no instant; empty ones pass.
+    Raises:
+        CapplanError: A value that is no instant; empty ones pass.
     """
     found = pd.to_datetime(values, errors="coerce", utc=True).dt.tz_localize(None).astype("datetime64[ns]")
     wrong = found.isna() & values.notna()
@@ -47,10 +45,8 @@ def instants(values: pd.Series, where: str) -> pd.Series:
 def checked_jobs(jobs: pd.DataFrame) -> pd.DataFrame:
     """Return the jobs table with numbers, instants and an index that can be relied on.
 
-    Raises
-    ------
-    CapplanError
-        A missing column, no rows, a name twice, a value that cannot be.
+    Raises:
+        CapplanError: A missing column, no rows, a name twice, a value that cannot be.
     """
     _columns(jobs, "jobs", ("job_id", "submit", "accelerators"), "a trace needs at least one job")
     table = jobs.reset_index(drop=True)
@@ -124,10 +120,8 @@ def read_jobs(jobs: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 def checked_nodes(nodes: pd.DataFrame) -> pd.DataFrame:
     """Return the nodes table with whole numbers, how many nodes are alike, and only the rows that have accelerators.
 
-    Raises
-    ------
-    CapplanError
-        A missing column, no rows, no accelerator at all, a value that cannot be.
+    Raises:
+        CapplanError: A missing column, no rows, no accelerator at all, a value that cannot be.
     """
     _columns(nodes, "nodes", ("node", "accelerator", "accelerator_count"), "a cluster needs at least one node")
     table = nodes.reset_index(drop=True)

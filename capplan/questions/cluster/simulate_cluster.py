@@ -37,24 +37,16 @@ from capplan.questions.cluster.state import (
 class Schedule:
     """What happened to every job.
 
-    Parameters
-    ----------
-    jobs
-        [job_id, team, accelerators, submit, submit_seconds, start_seconds, end_seconds, queue_seconds (all its waiting),
-        completion_seconds (submit to end),
-        run_seconds (recorded duration), held_seconds, lost_seconds, preemptions, resizes (changes of size while it ran), nodes, slowdown,
-        deadline_missed, predicted]; seconds count from
-        the first submission; empty where a job never ended.
-    held
-        [job_id, node, accelerators, start_seconds, end_seconds]: who held what, when.
-    occupancy
-        [time, accelerators, waiting_jobs, waiting_accelerators]: steps of what was held and what waited.
-    measures
-        [measure, value, unit] of the whole cluster.
-    by_size, by_team
-        Queue delay and completion time by size of job and by team.
-    headline, notes
-        The deciding sentence; repairs and assumptions.
+    Args:
+        jobs: [job_id, team, accelerators, submit, submit_seconds, start_seconds, end_seconds, queue_seconds (all its waiting),
+            completion_seconds (submit to end), run_seconds (recorded duration), held_seconds, lost_seconds, preemptions, resizes (changes
+            of size while it ran), nodes, slowdown, deadline_missed, predicted]; seconds count from the first submission; empty where a job
+            never ended.
+        held: [job_id, node, accelerators, start_seconds, end_seconds]: who held what, when.
+        occupancy: [time, accelerators, waiting_jobs, waiting_accelerators]: steps of what was held and what waited.
+        measures: [measure, value, unit] of the whole cluster.
+        by_size, by_team: Queue delay and completion time by size of job and by team.
+        headline, notes: The deciding sentence; repairs and assumptions.
     """
 
     jobs: pd.DataFrame
@@ -83,31 +75,21 @@ def simulate_cluster(
 ) -> Schedule:
     """Say how long jobs wait.
 
-    Parameters
-    ----------
-    jobs
-        Table jobs: [job_id, submit, duration_seconds, accelerators, ...].
-    nodes
-        Table nodes: [node, accelerator, accelerator_count, nodes, domain].
-    policy
-        Name of a policy (see POLICIES) or a Policy.
-    a
-        Costs and rules.
-    speeds
-        Table speeds, for jobs that name a workload on clusters of several kinds; a job's recorded duration is that on the fastest kind.
-    shares
-        Share of each team, for fair share and quotas; all the same where none are given.
-    changes
-        Nodes that come and go: [time, node, available: bool].
+    Args:
+        jobs: Table jobs: [job_id, submit, duration_seconds, accelerators, ...].
+        nodes: Table nodes: [node, accelerator, accelerator_count, nodes, domain].
+        policy: Name of a policy (see POLICIES) or a Policy.
+        a: Costs and rules.
+        speeds: Table speeds, for jobs that name a workload on clusters of several kinds; a job's recorded duration is that on the fastest
+            kind.
+        shares: Share of each team, for fair share and quotas; all the same where none are given.
+        changes: Nodes that come and go: [time, node, available: bool].
 
-    Returns
-    -------
-    Schedule
+    Returns:
+        Schedule
 
-    Raises
-    ------
-    CapplanError
-        A job that could never run, a negative duration, accelerators that no node has.
+    Raises:
+        CapplanError: A job that could never run, a negative duration, accelerators that no node has.
     """
     prepared = prepare(jobs, nodes, policy_named(policy), a, speeds=speeds, shares=shares, changes=changes)
     return _answer(prepared, run_events(prepared))

@@ -17,26 +17,19 @@ MINUTES_PER_HOUR = 60
 def api_ways(service: pd.Series, contracts: pd.DataFrame, when: pd.Timestamp) -> tuple[pd.DataFrame, list[str]]:
     """List the ways in which a service's requests can be answered by an API, with prices on a day.
 
-    Parameters
-    ----------
-    service
-        A row of services; its own provider's list price is the first way, and its batch price, where it has one.
-    contracts
-        Rows of api_contracts of this workload. Terms of calls by the request to the service's own model of its own provider take the place
-        of its list price: they are what it is called under, rate limit included.
-    when
-        Day of the prices. It must be given: the price list is dated.
+    Args:
+        service: A row of services; its own provider's list price is the first way, and its batch price, where it has one.
+        contracts: Rows of api_contracts of this workload. Terms of calls by the request to the service's own model of its own provider take
+            the place of its list price: they are what it is called under, rate limit included.
+        when: Day of the prices. It must be given: the price list is dated.
 
-    Returns
-    -------
-    tuple
-        Table [way, kind, provider, model, usd_per_request (empty for provisioned units without a price by the call), unit_usd_per_hour,
-        requests_per_unit_hour, minimum_units, unit_increment, term_months, requests_per_hour_limit, withdrawn_on, source]; and notes.
+    Returns:
+        tuple: Table [way, kind, provider, model, usd_per_request (empty for provisioned units without a price by the call),
+            unit_usd_per_hour, requests_per_unit_hour, minimum_units, unit_increment, term_months, requests_per_hour_limit, withdrawn_on,
+            source]; and notes.
 
-    Raises
-    ------
-    CapplanError
-        If a model has been withdrawn before that day, the price list lacks it, or a provisioned contract states no unit.
+    Raises:
+        CapplanError: If a model has been withdrawn before that day, the price list lacks it, or a provisioned contract states no unit.
     """
     rows: list[dict[str, Any]] = []
     notes: list[str] = []
@@ -116,23 +109,15 @@ def _contract(service: pd.Series, row: dict[str, Any], when: pd.Timestamp) -> di
 def calling_usd(way: pd.Series, rate: np.ndarray, hours: np.ndarray, spill_usd_per_request: float) -> np.ndarray:
     """Cost every path's quarter of calls.
 
-    Parameters
-    ----------
-    way
-        A row of `api_ways`.
-    rate : (S, Q, B)
-        Requests an hour in each load block.
-    hours : (Q, B)
-        Hours of each block.
-    spill_usd_per_request
-        Price of a request that provisioned units cannot take.
+    Args:
+        way: A row of `api_ways`.
+        rate (S, Q, B): Requests an hour in each load block.
+        hours (Q, B): Hours of each block.
+        spill_usd_per_request: Price of a request that provisioned units cannot take.
 
-    Returns
-    -------
-    (S, Q) array
-        USD. Units are bought once for all quarters, as many as cost least on average over paths; what is above them is called at the price
-        by the
-        request.
+    Returns:
+        (S, Q) array: USD. Units are bought once for all quarters, as many as cost least on average over paths; what is above them is called
+            at the price by the request.
     """
     requests = (rate * hours).sum(axis=2)
     if way["kind"] != "provisioned":
@@ -146,11 +131,10 @@ def calling_usd(way: pd.Series, rate: np.ndarray, hours: np.ndarray, spill_usd_p
 def best_units(way: pd.Series, rate: np.ndarray, hours: np.ndarray, spill_usd_per_request: float) -> float:
     """Return the provisioned units that cost least on average: the newsvendor's, in whole steps and not below the minimum.
 
-    Examples
-    --------
-    >>> way = pd.Series({"requests_per_unit_hour": 100.0, "unit_usd_per_hour": 10.0, "minimum_units": 1.0, "unit_increment": 1.0})
-    >>> best_units(way, np.array([[[150.0, 450.0]]]), np.array([[1.0, 3.0]]), 0.2)
-    4.0
+    Examples:
+        >>> way = pd.Series({"requests_per_unit_hour": 100.0, "unit_usd_per_hour": 10.0, "minimum_units": 1.0, "unit_increment": 1.0})
+        >>> best_units(way, np.array([[[150.0, 450.0]]]), np.array([[1.0, 3.0]]), 0.2)
+        4.0
     """
     per_unit, price = float(way["requests_per_unit_hour"]), float(way["unit_usd_per_hour"])
     least, step = float(way["minimum_units"]), float(way["unit_increment"])
@@ -179,18 +163,13 @@ def overflow_prices(workloads: pd.DataFrame, services: pd.DataFrame, contracts: 
     Of the ways paid by the call, the cheapest without a rate limit is taken; where all have one, the cheapest, up to its limit, and of
     equal prices the one with the highest limit.
 
-    Parameters
-    ----------
-    workloads, services, contracts
-        Tables workloads, services and api_contracts.
-    when
-        Day of the prices.
+    Args:
+        workloads, services, contracts: Tables workloads, services and api_contracts.
+        when: Day of the prices.
 
-    Returns
-    -------
-    DataFrame
-        class, api_usd_per_unit, api_units_per_hour (empty = no limit); a class of several workloads has the highest price of them, and the
-        sum of limits.
+    Returns:
+        DataFrame: class, api_usd_per_unit, api_units_per_hour (empty = no limit); a class of several workloads has the highest price of
+            them, and the sum of limits.
     """
     named = workloads["work_class"] if "work_class" in workloads else pd.Series(index=workloads.index, dtype=object)
     both = workloads.assign(**{"class": named.where(named.notna(), workloads["workload"])})

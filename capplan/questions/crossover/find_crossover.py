@@ -30,34 +30,21 @@ CALL_POINTS = 600
 class Crossover:
     """Whether, from which volume and from when on hosting is cheaper than an API.
 
-    Parameters
-    ----------
-    ways
-        way, kind (payg, batch, provisioned, self), provider, expected_usd, p10_usd, p90_usd over the horizon, usd_per_thousand_requests,
-        usable (may it
-        serve this work?), chosen (the cheapest usable of its side), remark.
-    costs
-        quarter, way, expected_usd, p10_usd, p50_usd, p90_usd.
-    curve
-        requests (a quarter), way, usd: cost of the first quarter at its prices, against volume; hosting by both ends of each step.
-    volumes
-        requests (a quarter), cheaper_above ("self" or "api"): best way of hosting against best way of calling.
-    quarters, starts
-        As in `Timing`; empty where nobody can host the model.
-    sensitivity
-        throughput_factor, requests (first crossover volume, missing where there is none), crossing_share, break_even_share, expected_usd
-        (of hosting).
-    vendor
-        case, expected_usd, more_usd (than calling as it is), lost_requests, remark.
-    break_even_share
-        Utilisation of a replica at which it costs what the API costs, without fixed cost.
-    value_of_waiting_usd
-        Expected cost of hosting from the first quarter on, less that of the best start.
-    crossing_share
-        Probability that hosting is cheaper in at least one quarter.
-    saving_usd
-        Expected cost of the best way to call, less that of the best start of hosting, over the horizon.
-    headline, notes
+    Args:
+        ways: way, kind (payg, batch, provisioned, self), provider, expected_usd, p10_usd, p90_usd over the horizon,
+            usd_per_thousand_requests, usable (may it serve this work?), chosen (the cheapest usable of its side), remark.
+        costs: quarter, way, expected_usd, p10_usd, p50_usd, p90_usd.
+        curve: requests (a quarter), way, usd: cost of the first quarter at its prices, against volume; hosting by both ends of each step.
+        volumes: requests (a quarter), cheaper_above ("self" or "api"): best way of hosting against best way of calling.
+        quarters, starts: As in `Timing`; empty where nobody can host the model.
+        sensitivity: throughput_factor, requests (first crossover volume, missing where there is none), crossing_share, break_even_share,
+            expected_usd (of hosting).
+        vendor: case, expected_usd, more_usd (than calling as it is), lost_requests, remark.
+        break_even_share: Utilisation of a replica at which it costs what the API costs, without fixed cost.
+        value_of_waiting_usd: Expected cost of hosting from the first quarter on, less that of the best start.
+        crossing_share: Probability that hosting is cheaper in at least one quarter.
+        saving_usd: Expected cost of the best way to call, less that of the best start of hosting, over the horizon.
+        headline, notes:
     """
 
     ways: pd.DataFrame
@@ -90,35 +77,22 @@ def find_crossover(
 ) -> Crossover:
     """Say whether, from which volume and from when on hosting a model is cheaper than calling an API.
 
-    Parameters
-    ----------
-    service
-        Row of services: tokens of a request.
-    traffic
-        path, probability, region, quarter, block, hours, requests (in the block).
-    api_prices
-        What `api_ways` returns: list price, contracts, batch, provisioned throughput.
-    fleet
-        How a replica serves; None where nobody can host the model (its weights are not public).
-    prices
-        term, term_months (0 or empty = by the hour), usd_per_accelerator_hour of the replica's accelerator.
-    a
-        Assumptions: price changes, fixed cost of hosting, throughput error.
-    peak_factor
-        Highest hour of a quarter over the mean of its peak block.
-    may_wait
-        May the work go through a batch interface?
-    unserved_usd_per_request
-        What a request costs that nobody answers; nan = not priced.
+    Args:
+        service: Row of services: tokens of a request.
+        traffic: path, probability, region, quarter, block, hours, requests (in the block).
+        api_prices: What `api_ways` returns: list price, contracts, batch, provisioned throughput.
+        fleet: How a replica serves; None where nobody can host the model (its weights are not public).
+        prices: term, term_months (0 or empty = by the hour), usd_per_accelerator_hour of the replica's accelerator.
+        a: Assumptions: price changes, fixed cost of hosting, throughput error.
+        peak_factor: Highest hour of a quarter over the mean of its peak block.
+        may_wait: May the work go through a batch interface?
+        unserved_usd_per_request: What a request costs that nobody answers; nan = not priced.
 
-    Returns
-    -------
-    Crossover
+    Returns:
+        Crossover
 
-    Raises
-    ------
-    CapplanError
-        If there is no traffic table, no way at all, or probabilities do not add up to 1.
+    Raises:
+        CapplanError: If there is no traffic table, no way at all, or probabilities do not add up to 1.
     """
     load = load_of(traffic, peak_factor)
     if fleet is None and api_prices.empty:

@@ -25,16 +25,11 @@ MONTHS_PER_QUARTER = 3
 class Replica:
     """How a replica serves, as the fleet question found it.
 
-    Parameters
-    ----------
-    point
-        Operating point: accelerator, accelerators, concurrency, first_token_seconds, token_seconds, basis.
-    output_tokens
-        Mean output tokens of a request.
-    first_token_seconds
-        Target for the first token.
-    a
-        Assumptions.
+    Args:
+        point: Operating point: accelerator, accelerators, concurrency, first_token_seconds, token_seconds, basis.
+        output_tokens: Mean output tokens of a request.
+        first_token_seconds: Target for the first token.
+        a: Assumptions.
     """
 
     point: pd.Series
@@ -55,10 +50,8 @@ class Replica:
     def thresholds(self, most_requests_per_hour: float, throughput_factor: float = 1.0) -> tuple[Array, Array]:
         """Find the rates at which one more replica is needed.
 
-        Returns
-        -------
-        tuple
-            replicas (k,), and the highest rate that so many serve (k,), to a relative 1e-9.
+        Returns:
+            tuple: replicas (k,), and the highest rate that so many serve (k,), to a relative 1e-9.
         """
         least = float(self.replicas(np.array([1e-9]), throughput_factor)[0])
         most = float(self.replicas(np.array([most_requests_per_hour]), throughput_factor)[0])
@@ -113,25 +106,17 @@ def hosting_usd(
     above
     them run by the hour, all hours of the quarter.
 
-    Parameters
-    ----------
-    replicas
-        Replicas of each quarter's peak by region, each (S, Q).
-    hours : (Q,)
-        Hours of each quarter.
-    usd_per_replica_hour, on_demand_usd_per_replica_hour
-        Price of a replica under the term, and by the hour (nan where nothing can be had so: contracts then cover the highest need).
-    term_months
-        Length of the term; 0 = by the hour.
-    probability : (S,)
-        Of the paths.
-    price_factor : (Q,)
-        Price level of contracts signed in each quarter.
+    Args:
+        replicas: Replicas of each quarter's peak by region, each (S, Q).
+        hours (Q,): Hours of each quarter.
+        usd_per_replica_hour, on_demand_usd_per_replica_hour: Price of a replica under the term, and by the hour (nan where nothing can be
+            had so: contracts then cover the highest need).
+        term_months: Length of the term; 0 = by the hour.
+        probability (S,): Of the paths.
+        price_factor (Q,): Price level of contracts signed in each quarter.
 
-    Returns
-    -------
-    (S, Q) array
-        USD.
+    Returns:
+        (S, Q) array: USD.
     """
     total = np.zeros(next(iter(replicas.values())).shape)
     for need in replicas.values():
@@ -162,17 +147,12 @@ def _best_held(need: Array, hours: Array, ratio: float, probability: Array) -> f
 def terms_of(prices: pd.DataFrame, accelerator: str) -> pd.DataFrame:
     """Say what an hour of an accelerator costs on each term, at the cheapest offer; spot and short blocks cannot serve users.
 
-    Parameters
-    ----------
-    prices
-        What `price_hours` returns, of the offers that may be bought.
-    accelerator
-        The replica's.
+    Args:
+        prices: What `price_hours` returns, of the offers that may be bought.
+        accelerator: The replica's.
 
-    Returns
-    -------
-    DataFrame
-        term, term_months (empty = by the hour), usd_per_accelerator_hour, provider.
+    Returns:
+        DataFrame: term, term_months (empty = by the hour), usd_per_accelerator_hour, provider.
     """
     part = prices[(prices["accelerator"] == accelerator) & ~prices["term"].isin(UNSTEADY_TERMS)]
     cheapest = (

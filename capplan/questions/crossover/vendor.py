@@ -24,27 +24,17 @@ def vendor_risk(
 ) -> pd.DataFrame:
     """Cost what may happen to the API that is called, over the horizon.
 
-    Parameters
-    ----------
-    api_prices
-        What `api_ways` returns.
-    best
-        The way that is called; None where there is none.
-    called_usd
-        What it is expected to cost over the horizon as it is, with what goes elsewhere above its rate limit.
-    rate, hours, probability
-        Requests an hour (S, Q, B), hours (Q, B), probability (S,).
-    own_usd : (S, Q)
-        Cost of hosting at its best; None where nobody can.
-    a
-        Days it takes to switch, share and evaluation of a second provider.
-    unserved_usd_per_request
-        What a request costs that nobody answers; where it is nan, lost requests are counted, not priced.
+    Args:
+        api_prices: What `api_ways` returns.
+        best: The way that is called; None where there is none.
+        called_usd: What it is expected to cost over the horizon as it is, with what goes elsewhere above its rate limit.
+        rate, hours, probability: Requests an hour (S, Q, B), hours (Q, B), probability (S,).
+        own_usd (S, Q): Cost of hosting at its best; None where nobody can.
+        a: Days it takes to switch, share and evaluation of a second provider.
+        unserved_usd_per_request: What a request costs that nobody answers; where it is nan, lost requests are counted, not priced.
 
-    Returns
-    -------
-    DataFrame
-        case, expected_usd, more_usd, lost_requests, remark.
+    Returns:
+        DataFrame: case, expected_usd, more_usd, lost_requests, remark.
     """
     columns = ["case", "expected_usd", "more_usd", "lost_requests", "remark"]
     if best is None:

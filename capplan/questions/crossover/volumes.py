@@ -19,16 +19,11 @@ QUANTILES = (0.1, 0.5, 0.9)
 class Timing:
     """From when on hosting is cheaper.
 
-    Parameters
-    ----------
-    quarters
-        quantile, quarter: the first quarter in which hosting is cheaper; empty where that lies beyond the horizon.
-    starts
-        start (quarter, or "never"), expected_usd: the API before it, hosting from it on.
-    crossing_share
-        Probability that hosting is cheaper in at least one quarter.
-    value_of_waiting_usd
-        Expected cost of hosting from the first quarter on, less that of the best start.
+    Args:
+        quarters: quantile, quarter: the first quarter in which hosting is cheaper; empty where that lies beyond the horizon.
+        starts: start (quarter, or "never"), expected_usd: the API before it, hosting from it on.
+        crossing_share: Probability that hosting is cheaper in at least one quarter.
+        value_of_waiting_usd: Expected cost of hosting from the first quarter on, less that of the best start.
     """
 
     quarters: pd.DataFrame
@@ -45,14 +40,10 @@ class Timing:
 def time_crossover(own: Array, called: Array, probability: Array, quarters: list[str]) -> Timing:
     """Compare the cost of hosting with that of the API, path by path and quarter by quarter.
 
-    Parameters
-    ----------
-    own, called : (S, Q)
-        USD of each path and quarter.
-    probability : (S,)
-        Of the paths.
-    quarters
-        Labels.
+    Args:
+        own, called (S, Q): USD of each path and quarter.
+        probability (S,): Of the paths.
+        quarters: Labels.
     """
     cheaper = own < called
     first = np.where(cheaper.any(axis=1), cheaper.argmax(axis=1), len(quarters))
@@ -79,17 +70,12 @@ def crossover_volumes(
     Hosting is a staircase and the API a line, so the line may cross each step, and fall behind again at the next riser:
     with k replicas the costs are equal at :math:`v = (F + (k+n_s)\,r)/p` if that lies on step k.
 
-    Parameters
-    ----------
-    usd_per_request
-        Price of a request through the API.
-    requests_per_replica, replica_usd, fixed_usd, spare_replicas
-        As in `self_host_usd`.
+    Args:
+        usd_per_request: Price of a request through the API.
+        requests_per_replica, replica_usd, fixed_usd, spare_replicas: As in `self_host_usd`.
 
-    Returns
-    -------
-    DataFrame
-        requests, cheaper_above; ascending, empty where the API is cheaper at every volume.
+    Returns:
+        DataFrame: requests, cheaper_above; ascending, empty where the API is cheaper at every volume.
     """
     limit = usd_per_request * requests_per_replica
     self_host_usd(0.0, requests_per_replica, replica_usd, fixed_usd, spare_replicas)
@@ -119,25 +105,19 @@ def crossover_volumes(
 def staircase_crossings(step_ends: Array, step_usd: Array, call_requests: Array, call_usd: Array) -> pd.DataFrame:
     """List every volume at which the cheaper of calling and a staircase of one's own changes.
 
-    Parameters
-    ----------
-    step_ends : (k,)
-        Highest volume of each step, ascending.
-    step_usd : (k,)
-        Cost on each step, not falling.
-    call_requests, call_usd : (m,)
-        Cost of calling against volume, less what a request costs at home beside the steps: straight between these points, rising.
+    Args:
+        step_ends (k,): Highest volume of each step, ascending.
+        step_usd (k,): Cost on each step, not falling.
+        call_requests, call_usd (m,): Cost of calling against volume, less what a request costs at home beside the steps: straight between
+            these points, rising.
 
-    Returns
-    -------
-    DataFrame
-        requests, cheaper_above ("self" or "api"); only up to the last step's end.
+    Returns:
+        DataFrame: requests, cheaper_above ("self" or "api"); only up to the last step's end.
 
-    Examples
-    --------
-    >>> calls, line = np.array([0.0, 200.0]), np.array([0.0, 200.0])
-    >>> staircase_crossings(np.array([100.0, 200.0]), np.array([90.0, 150.0]), calls, line)["requests"].tolist()
-    [90.0, 100.0, 150.0]
+    Examples:
+        >>> calls, line = np.array([0.0, 200.0]), np.array([0.0, 200.0])
+        >>> staircase_crossings(np.array([100.0, 200.0]), np.array([90.0, 150.0]), calls, line)["requests"].tolist()
+        [90.0, 100.0, 150.0]
     """
     rising = np.maximum.accumulate(call_usd)
     rows: list[tuple[float, str]] = []

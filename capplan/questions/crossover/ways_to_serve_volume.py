@@ -21,21 +21,15 @@ def provisioned_usd(
 
     .. math:: C = \sum_h \left(u\,p_u + \max(0, q_h - u\,k)\,p\right)
 
-    Parameters
-    ----------
-    requests_by_hour : q
-        Requests of each hour.
-    units : u
-        Units bought; throughput unused in an hour is lost.
-    requests_per_unit_hour : k
-        Requests one unit serves in an hour.
-    usd_per_unit_hour, spill_usd_per_request : p_u, p
-        Price of a unit, and of a request beyond the units.
+    Args:
+        requests_by_hour (q): Requests of each hour.
+        units (u): Units bought; throughput unused in an hour is lost.
+        requests_per_unit_hour (k): Requests one unit serves in an hour.
+        usd_per_unit_hour, spill_usd_per_request (p_u, p): Price of a unit, and of a request beyond the units.
 
-    Examples
-    --------
-    >>> provisioned_usd([50, 150], 1, 100, 10.0, 0.2)
-    30.0
+    Examples:
+        >>> provisioned_usd([50, 150], 1, 100, 10.0, 0.2)
+        30.0
     """
     _from_zero(
         units=units,
@@ -55,23 +49,17 @@ def self_host_usd(requests: float, requests_per_replica: float, replica_usd: flo
 
     .. math:: C = F + (\lceil v / k \rceil + n_s)\,r
 
-    Parameters
-    ----------
-    requests : v
-        Requests in the period.
-    requests_per_replica : k
-        Requests in the period of which one replica serves the peak hours: its capacity an hour x hours / (peak over mean).
-    replica_usd : r
-        Price of one replica for the period, whole hours, used or not.
-    fixed_usd : F
-        People, egress, evaluation and whatever else is paid at any volume, also at none while the service is kept.
-    spare_replicas : n_s
-        Replicas kept beyond the need.
+    Args:
+        requests (v): Requests in the period.
+        requests_per_replica (k): Requests in the period of which one replica serves the peak hours: its capacity an hour x hours / (peak
+            over mean).
+        replica_usd (r): Price of one replica for the period, whole hours, used or not.
+        fixed_usd (F): People, egress, evaluation and whatever else is paid at any volume, also at none while the service is kept.
+        spare_replicas (n_s): Replicas kept beyond the need.
 
-    Examples
-    --------
-    >>> self_host_usd(101, 100, 10.0, 5.0)
-    25.0
+    Examples:
+        >>> self_host_usd(101, 100, 10.0, 5.0)
+        25.0
     """
     _from_zero(requests=requests, replica_usd=replica_usd, fixed_usd=fixed_usd, spare_replicas=spare_replicas)
     if not requests_per_replica > 0:
@@ -82,10 +70,9 @@ def self_host_usd(requests: float, requests_per_replica: float, replica_usd: flo
 def break_even_share(usd_per_request: float, requests_per_replica: float, replica_usd: float) -> float:
     """Say how busy a replica must be to cost what the API costs for the same requests, without fixed cost; above 1 it never does.
 
-    Examples
-    --------
-    >>> break_even_share(0.02, 1000, 10.0)
-    0.5
+    Examples:
+        >>> break_even_share(0.02, 1000, 10.0)
+        0.5
     """
     _from_zero(usd_per_request=usd_per_request, replica_usd=replica_usd)
     if not requests_per_replica > 0:

@@ -20,14 +20,11 @@ def smape(actual: Array, forecast: Array) -> float:
 
     Both zero counts as no error.
 
-    Source
-    ------
-    Makridakis, Spiliotis, Assimakopoulos, The M4 competition, IJF 2020.
+    Source: Makridakis, Spiliotis, Assimakopoulos, The M4 competition, IJF 2020.
 
-    Examples
-    --------
-    >>> float(round(smape(np.array([100.0, 200.0]), np.array([110.0, 180.0])), 4))
-    10.0251
+    Examples:
+        >>> float(round(smape(np.array([100.0, 200.0]), np.array([110.0, 180.0])), 4))
+        10.0251
     """
     size = np.abs(actual) + np.abs(forecast)
     ratio = np.divide(np.abs(actual - forecast), size, out=np.zeros(np.broadcast(actual, forecast).shape), where=size > 0)
@@ -37,10 +34,9 @@ def smape(actual: Array, forecast: Array) -> float:
 def seasonal_scale(history: Array, season: int) -> float:
     """Return the mean absolute error of the seasonal naive forecast inside the history: the yardstick of MASE.
 
-    Examples
-    --------
-    >>> seasonal_scale(np.array([1.0, 2.0, 2.0, 4.0]), 2)
-    1.5
+    Examples:
+        >>> seasonal_scale(np.array([1.0, 2.0, 2.0, 4.0]), 2)
+        1.5
     """
     lag = season if len(history) > season else 1
     return float(np.mean(np.abs(history[lag:] - history[:-lag]))) if len(history) > lag else float("nan")
@@ -53,14 +49,11 @@ def mase(actual: Array, forecast: Array, scale: float) -> float:
 
     with s from `seasonal_scale`; not a number where the yardstick is zero.
 
-    Source
-    ------
-    Hyndman and Koehler, Another look at measures of forecast accuracy, IJF 2006.
+    Source: Hyndman and Koehler, Another look at measures of forecast accuracy, IJF 2006.
 
-    Examples
-    --------
-    >>> mase(np.array([3.0, 5.0]), np.array([4.0, 5.0]), 2.0)
-    0.25
+    Examples:
+        >>> mase(np.array([3.0, 5.0]), np.array([4.0, 5.0]), 2.0)
+        0.25
     """
     return float(np.mean(np.abs(actual - forecast)) / scale) if scale > 0 else float("nan")
 
@@ -70,14 +63,11 @@ def owa(smape_value: float, mase_value: float, smape_naive2: float, mase_naive2:
 
     .. math:: \text{OWA} = \tfrac12 (\text{sMAPE} / \text{sMAPE}_{\text{Naive2}} + \text{MASE} / \text{MASE}_{\text{Naive2}})
 
-    Source
-    ------
-    Makridakis, Spiliotis, Assimakopoulos, The M4 competition, IJF 2020.
+    Source: Makridakis, Spiliotis, Assimakopoulos, The M4 competition, IJF 2020.
 
-    Examples
-    --------
-    >>> round(owa(9.328, 0.893, 18.383, 2.395), 6)
-    0.440143
+    Examples:
+        >>> round(owa(9.328, 0.893, 18.383, 2.395), 6)
+        0.440143
     """
     return 0.5 * (smape_value / smape_naive2 + mase_value / mase_naive2)
 
@@ -87,23 +77,16 @@ def pinball_loss(actual: Array, predicted: Array, quantiles: Array) -> float:
 
     .. math:: 2 \max\big(q (y - f_q),\; (q - 1)(y - f_q)\big)
 
-    Parameters
-    ----------
-    actual
-        Outcomes, broadcastable to `predicted`.
-    predicted
-        Quantile forecasts; the last axis runs over `quantiles`.
-    quantiles
-        Probabilities, 0 to 1.
+    Args:
+        actual: Outcomes, broadcastable to `predicted`.
+        predicted: Quantile forecasts; the last axis runs over `quantiles`.
+        quantiles: Probabilities, 0 to 1.
 
-    Source
-    ------
-    Gneiting and Raftery, Strictly proper scoring rules, prediction, and estimation, JASA 2007.
+    Source: Gneiting and Raftery, Strictly proper scoring rules, prediction, and estimation, JASA 2007.
 
-    Examples
-    --------
-    >>> float(round(pinball_loss(np.array([[10.0]]), np.array([[8.0]]), np.array([0.9])), 6))
-    3.6
+    Examples:
+        >>> float(round(pinball_loss(np.array([[10.0]]), np.array([[8.0]]), np.array([0.9])), 6))
+        3.6
     """
     error = actual - predicted
     return float(2 * np.mean(np.maximum(quantiles * error, (quantiles - 1) * error)))
@@ -112,10 +95,9 @@ def pinball_loss(actual: Array, predicted: Array, quantiles: Array) -> float:
 def coverage(actual: Array, lower: Array, upper: Array) -> float:
     """Return the share of outcomes inside the band.
 
-    Examples
-    --------
-    >>> coverage(np.array([1.0, 5.0]), np.array([0.0, 0.0]), np.array([2.0, 4.0]))
-    0.5
+    Examples:
+        >>> coverage(np.array([1.0, 5.0]), np.array([0.0, 0.0]), np.array([2.0, 4.0]))
+        0.5
     """
     return float(np.mean((actual >= lower) & (actual <= upper)))
 
@@ -123,16 +105,12 @@ def coverage(actual: Array, lower: Array, upper: Array) -> float:
 def finops_band(error_share: float) -> str:
     """Name the maturity band that an error of a total falls in.
 
-    Source
-    ------
-    FinOps Foundation, FinOps Framework, capability Forecasting and its maturity assessment
-    (finops.org/framework/capabilities/forecasting): actual spend within 12 % (Run),
-    15 % (Walk) and 20 % (Crawl) of the forecast.
+    Source: FinOps Foundation, FinOps Framework, capability Forecasting and its maturity assessment
+        (finops.org/framework/capabilities/forecasting): actual spend within 12 % (Run), 15 % (Walk) and 20 % (Crawl) of the forecast.
 
-    Examples
-    --------
-    >>> finops_band(-0.08), finops_band(0.18), finops_band(0.3)
-    ('run', 'crawl', 'outside')
+    Examples:
+        >>> finops_band(-0.08), finops_band(0.18), finops_band(0.3)
+        ('run', 'crawl', 'outside')
     """
     return next((band for band, limit in FINOPS_BANDS.items() if abs(error_share) <= limit), "outside")
 
@@ -140,24 +118,17 @@ def finops_band(error_share: float) -> str:
 def interpolated_quantiles(values: Array, weights: Array, quantiles: Array) -> Array:
     """Return quantiles of weighted values: linear between order statistics where all weigh the same, else the inverse distribution.
 
-    Parameters
-    ----------
-    values : (paths,) or (paths, n)
-        Outcomes.
-    weights : (paths,)
-        Probabilities.
-    quantiles : (k,)
-        Probabilities asked for.
+    Args:
+        values ((paths,) or (paths, n)): Outcomes.
+        weights (paths,): Probabilities.
+        quantiles (k,): Probabilities asked for.
 
-    Returns
-    -------
-    numpy.ndarray
-        (k,) or (k, n).
+    Returns:
+        numpy.ndarray: (k,) or (k, n).
 
-    Examples
-    --------
-    >>> interpolated_quantiles(np.array([1.0, 2.0, 3.0]), np.array([0.2, 0.5, 0.3]), np.array([0.1, 0.5, 0.9])).tolist()
-    [1.0, 2.0, 3.0]
+    Examples:
+        >>> interpolated_quantiles(np.array([1.0, 2.0, 3.0]), np.array([0.2, 0.5, 0.3]), np.array([0.1, 0.5, 0.9])).tolist()
+        [1.0, 2.0, 3.0]
     """
     if np.allclose(weights, weights[0]):
         return np.asarray(np.quantile(values, quantiles, axis=0))

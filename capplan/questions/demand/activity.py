@@ -27,16 +27,11 @@ SHORTEST_PERIOD_DAYS = 7.5
 class Activity:
     """When a series was at work, in days of its own grid.
 
-    Parameters
-    ----------
-    first, last
-        First and last day of its spells of work; what lies outside is neither demand nor a lack of it.
-    pauses
-        First and last silent day of each pause.
-    strays
-        Days with work that belongs to no spell.
-    longest_silence_days
-        A longer silence than this after `last` means that the workload has ended.
+    Args:
+        first, last: First and last day of its spells of work; what lies outside is neither demand nor a lack of it.
+        pauses: First and last silent day of each pause.
+        strays: Days with work that belongs to no spell.
+        longest_silence_days: A longer silence than this after `last` means that the workload has ended.
     """
 
     first: int
@@ -53,15 +48,12 @@ def find_activity(days: Array) -> Activity | None:
     long and
     has hardly any work is a stray at either end; it neither begins nor keeps alive a workload.
 
-    Parameters
-    ----------
-    days
-        Work by day; NaN where unknown.
+    Args:
+        days: Work by day; NaN where unknown.
 
-    Examples
-    --------
-    >>> find_activity(np.array([0.0] * 9 + [5.0] * 60 + [0.0] * 40 + [0.001])).last
-    68
+    Examples:
+        >>> find_activity(np.array([0.0] * 9 + [5.0] * 60 + [0.0] * 40 + [0.001])).last
+        68
     """
     active = np.flatnonzero(np.nan_to_num(days) > 0)
     if not active.size:
@@ -110,18 +102,12 @@ def _joined(spells: list[tuple[int, int, float]], edge: int, direction: int, lim
 class Rhythm:
     """A batch run that returns regularly.
 
-    Parameters
-    ----------
-    period_days
-        Days from start to start.
-    due_days
-        Days from the end of the history to the next start that is due.
-    slack_days
-        Standard deviation of a start around its time.
-    held_share
-        Share of due runs that took place.
-    runs
-        Work by day of each past run (runs x days), oldest first.
+    Args:
+        period_days: Days from start to start.
+        due_days: Days from the end of the history to the next start that is due.
+        slack_days: Standard deviation of a start around its time.
+        held_share: Share of due runs that took place.
+        runs: Work by day of each past run (runs x days), oldest first.
     """
 
     period_days: float
@@ -134,15 +120,12 @@ class Rhythm:
 def find_rhythm(days: Array) -> Rhythm | None:
     """Find the period of runs that return regularly, or None where they do not.
 
-    Parameters
-    ----------
-    days
-        Work by day from the first to the last day of the activity.
+    Args:
+        days: Work by day from the first to the last day of the activity.
 
-    Examples
-    --------
-    >>> find_rhythm(np.tile([24.0] + [0.0] * 27, 6)[:-27]).period_days
-    28.0
+    Examples:
+        >>> find_rhythm(np.tile([24.0] + [0.0] * 27, 6)[:-27]).period_days
+        28.0
     """
     work = np.nan_to_num(days)
     active = np.flatnonzero(work > 0)
@@ -170,16 +153,11 @@ def find_rhythm(days: Array) -> Rhythm | None:
 def rhythm_levels(rhythm: Rhythm, periods: int, paths: int, generator: np.random.Generator, behind_days: int = 0) -> Array:
     """Draw demand by day (paths x periods): each due run takes place on its day, give or take its slack, with the work of a past run.
 
-    Parameters
-    ----------
-    rhythm
-        What is known of the runs.
-    periods, paths
-        Days and sample paths.
-    generator
-        Source of the draws.
-    behind_days
-        Days between the end of the history and the first simulated day.
+    Args:
+        rhythm: What is known of the runs.
+        periods, paths: Days and sample paths.
+        generator: Source of the draws.
+        behind_days: Days between the end of the history and the first simulated day.
     """
     longest = rhythm.runs.shape[1]
     due = (

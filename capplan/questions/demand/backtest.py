@@ -31,23 +31,15 @@ TOTALS = ["workload", "region", "origin", "grain", "ahead", "actual", "lower", "
 class Backtest:
     """How the forecast would have done.
 
-    Parameters
-    ----------
-    totals
-        workload, region, origin, grain ("month" or "quarter"), ahead (1 = the next), actual, lower, median, upper (5, 50 and 95 %
-        quantiles), naive (the
-        last such total before the origin), scale (mean absolute step between neighbouring totals before the origin, the yardstick of
-        MASE), pinball (of
-        seven quantiles), error_share (median over actual, minus 1), naive_error_share, covered, band ("run" within 12 %, "walk" 15 %,
-        "crawl" 20 %, "outside"). With prices, rows of workload "all" are in USD.
-    summary
-        workload, region, grain, ahead, and the measures of `summarise`: outcomes, wape_share, bias_share, naive_wape_share,
-        value_added_share, smape, mase, owa,
-        coverage_share, pinball, run_share, walk_share, crawl_share.
-    pooled
-        grain, ahead, and those measures that have no unit, over all workloads (the sum in USD left out).
-    headline, notes
-        The answer in a sentence; what could not be tested.
+    Args:
+        totals: workload, region, origin, grain ("month" or "quarter"), ahead (1 = the next), actual, lower, median, upper (5, 50 and 95 %
+            quantiles), naive (the last such total before the origin), scale (mean absolute step between neighbouring totals before the
+            origin, the yardstick of MASE), pinball (of seven quantiles), error_share (median over actual, minus 1), naive_error_share,
+            covered, band ("run" within 12 %, "walk" 15 %, "crawl" 20 %, "outside"). With prices, rows of workload "all" are in USD.
+        summary: workload, region, grain, ahead, and the measures of `summarise`: outcomes, wape_share, bias_share, naive_wape_share,
+            value_added_share, smape, mase, owa, coverage_share, pinball, run_share, walk_share, crawl_share.
+        pooled: grain, ahead, and those measures that have no unit, over all workloads (the sum in USD left out).
+        headline, notes: The answer in a sentence; what could not be tested.
     """
 
     totals: pd.DataFrame
@@ -64,25 +56,16 @@ def backtest_demand(usage: pd.DataFrame, a: DemandAssumptions, origins: int = 6,
     and the
     roadmap are left out, since the tables do not say when they became known.
 
-    Parameters
-    ----------
-    usage
-        The usage table.
-    a
-        Assumptions; paths, seed, growth and unmet_share are used.
-    origins
-        Most origins, spread evenly over what the history allows.
-    usd_per_unit
-        Price of a unit of each workload; adds rows of workload "all", in USD.
+    Args:
+        usage: The usage table.
+        a: Assumptions; paths, seed, growth and unmet_share are used.
+        origins: Most origins, spread evenly over what the history allows.
+        usd_per_unit: Price of a unit of each workload; adds rows of workload "all", in USD.
 
-    Returns
-    -------
-    Backtest
-        Totals of every origin and their summary.
+    Returns:
+        Backtest: Totals of every origin and their summary.
 
-    Source
-    ------
-    Tashman, Out-of-sample tests of forecasting accuracy, IJF 2000; FinOps Framework, capability Forecasting (bands).
+    Source: Tashman, Out-of-sample tests of forecasting accuracy, IJF 2000; FinOps Framework, capability Forecasting (bands).
     """
     # Both sides hold served and measured unmet work; what a ceiling hid is inferred and no outcome to be tested against.
     refused = usage["refused_quantity"].fillna(0.0) if "refused_quantity" in usage else 0.0

@@ -30,26 +30,18 @@ def summarise(totals: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     .. math:: \text{value added} = 1 - \text{MASE}/\text{MASE}_{\text{naive}},\quad
               \text{OWA} = \tfrac12 (\text{sMAPE} / \text{sMAPE}_{\text{naive}} + \text{MASE} / \text{MASE}_{\text{naive}})
 
-    Parameters
-    ----------
-    totals
-        actual, median, naive, scale, pinball, covered, error_share, and the keys.
-    keys
-        Columns to summarise by.
+    Args:
+        totals: actual, median, naive, scale, pinball, covered, error_share, and the keys.
+        keys: Columns to summarise by.
 
-    Returns
-    -------
-    pandas.DataFrame
-        Keys, outcomes, wape_share (sum of absolute errors over sum of actuals), bias_share (sum of errors over sum of actuals within each
-        workload, then the
-        mean over workloads), naive_wape_share, value_added_share, smape (percent, 0 to 200), mase, owa (below 1 = better than naive),
-        coverage_share (of nominal 90 %), pinball,
-        run_share, walk_share, crawl_share (outcomes within 12, 15 and 20 % of the forecast).
+    Returns:
+        pandas.DataFrame: Keys, outcomes, wape_share (sum of absolute errors over sum of actuals), bias_share (sum of errors over sum of
+            actuals within each workload, then the mean over workloads), naive_wape_share, value_added_share, smape (percent, 0 to 200),
+            mase, owa (below 1 = better than naive), coverage_share (of nominal 90 %), pinball, run_share, walk_share, crawl_share (outcomes
+            within 12, 15 and 20 % of the forecast).
 
-    Source
-    ------
-    Makridakis, Spiliotis, Assimakopoulos, The M4 competition, IJF 2020 (sMAPE, MASE, OWA); Gilliland, The Business Forecasting Deal, 2010
-    (value added).
+    Source: Makridakis, Spiliotis, Assimakopoulos, The M4 competition, IJF 2020 (sMAPE, MASE, OWA); Gilliland, The Business Forecasting
+        Deal, 2010 (value added).
     """
     rows = [(*(key if isinstance(key, tuple) else (key,)), *_measures(part)) for key, part in totals.groupby(keys, sort=True)]
     return pd.DataFrame(rows, columns=[*keys, *MEASURES])

@@ -30,12 +30,9 @@ def from_statsforecast(make: Callable[[], Any], at_least: int = 3) -> Forecaster
 def level_candidates(window: int, season: int | None = None) -> dict[str, Forecaster]:
     """Return the forecasters of a level.
 
-    Parameters
-    ----------
-    window
-        Periods that the window mean looks back.
-    season
-        Periods in a yearly cycle, where the history holds two of them.
+    Args:
+        window: Periods that the window mean looks back.
+        season: Periods in a yearly cycle, where the history holds two of them.
     """
     from statsforecast import models as m
 
@@ -55,9 +52,8 @@ def level_candidates(window: int, season: int | None = None) -> dict[str, Foreca
 def mstl(season: int) -> Forecaster:
     """Decompose by loess, and forecast trend and rest by exponential smoothing; a history below two cycles is answered by its last value.
 
-    Source
-    ------
-    Bandara, Hyndman and Bergmeir, MSTL: a seasonal-trend decomposition algorithm for time series with multiple seasonal patterns, 2021.
+    Source: Bandara, Hyndman and Bergmeir, MSTL: a seasonal-trend decomposition algorithm for time series with multiple seasonal patterns,
+        2021.
     """
     from statsforecast import models as m
 
@@ -67,9 +63,7 @@ def mstl(season: int) -> Forecaster:
 def _damped_slope(window: int) -> Forecaster:
     """Go on from the recent mean with the median of all pairwise slopes, which one jump cannot bend; half fades over a history's length.
 
-    Source
-    ------
-    Sen, Estimates of the regression coefficient based on Kendall's tau, JASA 1968.
+    Source: Sen, Estimates of the regression coefficient based on Kendall's tau, JASA 1968.
     """
     from scipy.stats import theilslopes
 
@@ -86,10 +80,8 @@ def _damped_slope(window: int) -> Forecaster:
 def rate_candidates(window: int) -> dict[str, Forecaster]:
     """Return the forecasters of intermittent demand.
 
-    Parameters
-    ----------
-    window
-        Periods that the window mean looks back.
+    Args:
+        window: Periods that the window mean looks back.
     """
     from statsforecast import models as m
 
@@ -106,12 +98,9 @@ def rate_candidates(window: int) -> dict[str, Forecaster]:
 def seasonal_candidates(seasons: tuple[int, ...], size: int) -> dict[str, Forecaster]:
     """Return the forecasters of a seasonal series of a given size.
 
-    Parameters
-    ----------
-    seasons
-        Season lengths that the history holds at least twice, shortest first.
-    size
-        Length of the shortest history they must work on.
+    Args:
+        seasons: Season lengths that the history holds at least twice, shortest first.
+        size: Length of the shortest history they must work on.
     """
     found: dict[str, Forecaster] = {f"seasonal naive {season}": _seasonal_naive(season) for season in seasons}
     long = seasons[-1]
@@ -139,10 +128,9 @@ def lags_of(seasons: tuple[int, ...], size: int, kind: str) -> Array:
 
     Recent values, the seasons with their neighbours, and multiples of the shortest season up to the longest.
 
-    Examples
-    --------
-    >>> lags_of((12,), 60, "narrow").tolist()
-    [1, 2, 3, 11, 12, 13, 23, 24, 25]
+    Examples:
+        >>> lags_of((12,), 60, "narrow").tolist()
+        [1, 2, 3, 11, 12, 13, 23, 24, 25]
     """
     short, long = seasons[0], seasons[-1]
     recent = range(1, (min(short, 24) if kind == "wide" else 3) + 1)
@@ -159,15 +147,11 @@ def seasonal_autoregression(lags: Array) -> Forecaster:
 
     .. math:: \hat y_t = c + \sum_{l \in L} \beta_l y_{t-l},\quad \min \sum_t (y_t - \hat y_t)^2 + \lambda n \sigma^2 |\beta|^2
 
-    Parameters
-    ----------
-    lags
-        L.
+    Args:
+        lags: L.
 
-    Source
-    ------
-    Hoerl and Kennard, Ridge regression, Technometrics 1970; Montero-Manso and Hyndman, Principles and algorithms for forecasting
-    groups of time series, IJF 2021 (long linear autoregressions do well on hourly data).
+    Source: Hoerl and Kennard, Ridge regression, Technometrics 1970; Montero-Manso and Hyndman, Principles and algorithms for forecasting
+        groups of time series, IJF 2021 (long linear autoregressions do well on hourly data).
     """
 
     def forecast(values: Array, horizon: int) -> Array:

@@ -31,14 +31,10 @@ SLOT_PRIOR = 0.5
 class Plateau:
     """A ceiling and what it hid.
 
-    Parameters
-    ----------
-    ceiling
-        Usage an interval at the plateau.
-    capped
-        Which intervals stand at it.
-    demand
-        Inferred demand of every interval; that of intervals below the ceiling is their usage.
+    Args:
+        ceiling: Usage an interval at the plateau.
+        capped: Which intervals stand at it.
+        demand: Inferred demand of every interval; that of intervals below the ceiling is their usage.
     """
 
     ceiling: float
@@ -49,15 +45,12 @@ class Plateau:
 def slots_of(start: pd.Timestamp, step: pd.Timedelta | None, size: int) -> tuple[Array, Array]:
     """Return slot and span of each interval of a regular series: hours of the week in weeks, weekdays in four weeks, else one of each.
 
-    Parameters
-    ----------
-    start, step, size
-        First interval, length of an interval (None = months) and number of intervals.
+    Args:
+        start, step, size: First interval, length of an interval (None = months) and number of intervals.
 
-    Examples
-    --------
-    >>> [part.tolist() for part in slots_of(pd.Timestamp("2026-11-30"), pd.Timedelta(days=1), 9)]
-    [[0, 1, 2, 3, 4, 5, 6, 0, 1], [0, 0, 0, 0, 0, 0, 0, 0, 0]]
+    Examples:
+        >>> [part.tolist() for part in slots_of(pd.Timestamp("2026-11-30"), pd.Timedelta(days=1), 9)]
+        [[0, 1, 2, 3, 4, 5, 6, 0, 1], [0, 0, 0, 0, 0, 0, 0, 0, 0]]
     """
     day = pd.Timedelta(days=1)
     if step is None or step > day:
@@ -77,10 +70,8 @@ def find_plateau(values: Array) -> Array | None:
     fiftieth of the range just
     below. Constant series, series that are on or off, and short ones have no ceiling that can be told from their nature.
 
-    Parameters
-    ----------
-    values
-        Usage by interval; NaN where unknown.
+    Args:
+        values: Usage by interval; NaN where unknown.
     """
     known = np.isfinite(values)
     seen = values[known]
@@ -108,24 +99,16 @@ def infer_plateau(values: Array, slot: Array, span: Array) -> Plateau | None:
     from its
     neighbours and not without bound.
 
-    Parameters
-    ----------
-    values
-        Usage by interval; NaN where unknown, zeros stay zeros.
-    slot
-        Position of each interval in the day or week, from 0.
-    span
-        Week (or other span) of each interval, from 0.
+    Args:
+        values: Usage by interval; NaN where unknown, zeros stay zeros.
+        slot: Position of each interval in the day or week, from 0.
+        span: Week (or other span) of each interval, from 0.
 
-    Returns
-    -------
-    Plateau or None
-        None where there is no ceiling.
+    Returns:
+        Plateau or None: None where there is no ceiling.
 
-    Source
-    ------
-    Tobin, Estimation of relationships for limited dependent variables, Econometrica 1958; Dempster, Laird and Rubin, Maximum likelihood
-    from incomplete data via the EM algorithm, JRSS B 1977.
+    Source: Tobin, Estimation of relationships for limited dependent variables, Econometrica 1958; Dempster, Laird and Rubin, Maximum
+        likelihood from incomplete data via the EM algorithm, JRSS B 1977.
     """
     from scipy.special import log_ndtr, ndtr
 

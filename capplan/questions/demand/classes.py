@@ -37,29 +37,19 @@ def class_table(
 ) -> pd.DataFrame:
     """List the classes of work that are planned together, and what holds for all of a class.
 
-    Parameters
-    ----------
-    workloads
-        The workloads table; an empty work_class makes a workload its own class.
-    speeds
-        The speeds table; workloads of a class must run equally fast.
-    a
-        Assumptions; the shortfall costs of serving and batch work are used where a class states none.
-    accelerators
-        Accelerators that can be had; all that speeds name where not given.
+    Args:
+        workloads: The workloads table; an empty work_class makes a workload its own class.
+        speeds: The speeds table; workloads of a class must run equally fast.
+        a: Assumptions; the shortfall costs of serving and batch work are used where a class states none.
+        accelerators: Accelerators that can be had; all that speeds name where not given.
 
-    Returns
-    -------
-    pandas.DataFrame
-        class, unit, interruptible, deferrable, residency (empty = anywhere), stage_kind ("serving" or "batch"), shortfall_usd_per_unit
-        (as `shortfall_usd_per_unit` prices it; empty where nothing is stated and no speed is known), api ("self", "api" or "either"),
-        home_provider, home_region, egress_gib_per_unit; one row a class, in
-        alphabetical order.
+    Returns:
+        pandas.DataFrame: class, unit, interruptible, deferrable, residency (empty = anywhere), stage_kind ("serving" or "batch"),
+            shortfall_usd_per_unit (as `shortfall_usd_per_unit` prices it; empty where nothing is stated and no speed is known), api
+            ("self", "api" or "either"), home_provider, home_region, egress_gib_per_unit; one row a class, in alphabetical order.
 
-    Raises
-    ------
-    CapplanError
-        Naming every class whose workloads differ, and in what.
+    Raises:
+        CapplanError: Naming every class whose workloads differ, and in what.
     """
     members = _members(workloads)
     members["stage_kind"] = np.where(members["stage"].isin(SERVING_STAGES), "serving", "batch")
@@ -95,15 +85,11 @@ def class_table(
 def shortfall_usd_per_unit(classes: pd.DataFrame, fastest: pd.Series, a: ProcurementAssumptions) -> pd.Series:
     r"""Price a unit of work that is not done: as stated, else :math:`p_c = s_k / v_c`.
 
-    Parameters
-    ----------
-    classes
-        stage_kind, shortfall_usd_per_unit (empty where none is stated); one row a class.
-    fastest
-        v, work that the fastest accelerator does in an hour among those that can be had for the class; same index. What cannot be had
-        counts for nothing.
-    a
-        s, cost of missing what that accelerator does in an hour, for serving and for batch work.
+    Args:
+        classes: stage_kind, shortfall_usd_per_unit (empty where none is stated); one row a class.
+        fastest: v, work that the fastest accelerator does in an hour among those that can be had for the class; same index. What cannot be
+            had counts for nothing.
+        a: s, cost of missing what that accelerator does in an hour, for serving and for batch work.
     """
     serving = classes["stage_kind"] == "serving"
     price = np.where(serving, a.serving_shortfall_usd_per_accelerator_hour, a.batch_shortfall_usd_per_accelerator_hour)
@@ -113,23 +99,16 @@ def shortfall_usd_per_unit(classes: pd.DataFrame, fastest: pd.Series, a: Procure
 def class_speeds(speeds: pd.DataFrame | None, workloads: pd.DataFrame) -> pd.DataFrame:
     """Say how fast each class runs on each accelerator.
 
-    Parameters
-    ----------
-    speeds
-        The speeds table.
-    workloads
-        The workloads table.
+    Args:
+        speeds: The speeds table.
+        workloads: The workloads table.
 
-    Returns
-    -------
-    pandas.DataFrame
-        class, accelerator, work_per_accelerator_hour (workload unit/h), basis; sorted by class and accelerator. A workload of a class
-        that states no speeds takes those of its class.
+    Returns:
+        pandas.DataFrame: class, accelerator, work_per_accelerator_hour (workload unit/h), basis; sorted by class and accelerator. A
+            workload of a class that states no speeds takes those of its class.
 
-    Raises
-    ------
-    CapplanError
-        If two workloads of a class state different speeds on one accelerator, or speeds on different accelerators.
+    Raises:
+        CapplanError: If two workloads of a class state different speeds on one accelerator, or speeds on different accelerators.
     """
     columns = ["class", "accelerator", "work_per_accelerator_hour", "basis"]
     if speeds is None or speeds.empty:
@@ -161,27 +140,19 @@ def class_demand(paths: pd.DataFrame, blocks: pd.DataFrame, workloads: pd.DataFr
 
     Q is the work of workload j in block b, H the hours of the block, f the queue headroom of the workload in the quarter q of the block.
 
-    Parameters
-    ----------
-    paths
-        path, probability, workload, region, quarter, block, quantity (workload unit).
-    blocks
-        quarter, block, hours (h).
-    workloads
-        The workloads table.
-    headroom
-        [workload, quarter, factor]: factor on the work of a workload, for capacity that must stand ready so that its jobs do not wait too
-        long; 1 where none is given.
+    Args:
+        paths: path, probability, workload, region, quarter, block, quantity (workload unit).
+        blocks: quarter, block, hours (h).
+        workloads: The workloads table.
+        headroom: [workload, quarter, factor]: factor on the work of a workload, for capacity that must stand ready so that its jobs do not
+            wait too long; 1 where none is given.
 
-    Returns
-    -------
-    pandas.DataFrame
-        path, probability, class, region, quarter, block, hours (h), work_per_hour (workload unit/h); sorted by these keys.
+    Returns:
+        pandas.DataFrame: path, probability, class, region, quarter, block, hours (h), work_per_hour (workload unit/h); sorted by these
+            keys.
 
-    Raises
-    ------
-    CapplanError
-        If a path names a workload that the table does not have, or a class mixes units.
+    Raises:
+        CapplanError: If a path names a workload that the table does not have, or a class mixes units.
     """
     members = _members(workloads)
     unknown = sorted(set(paths["workload"]) - set(members["workload"]))
@@ -207,21 +178,14 @@ def class_demand(paths: pd.DataFrame, blocks: pd.DataFrame, workloads: pd.DataFr
 def work_growth(paths: pd.DataFrame, blocks: pd.DataFrame, workloads: list[str], times: float = 1.0) -> pd.DataFrame:
     """Say how much work of each workload is expected an hour in each quarter, against the first quarter that has some.
 
-    Parameters
-    ----------
-    paths
-        path, probability, workload, region, quarter, block, quantity (workload unit).
-    blocks
-        quarter, block, hours (h).
-    workloads
-        Those that are asked for.
-    times
-        Factor on the growth of all, where the paths have been raised by it.
+    Args:
+        paths: path, probability, workload, region, quarter, block, quantity (workload unit).
+        blocks: quarter, block, hours (h).
+        workloads: Those that are asked for.
+        times: Factor on the growth of all, where the paths have been raised by it.
 
-    Returns
-    -------
-    pandas.DataFrame
-        workload, quarter, growth (ratio); a workload without any work has no rows.
+    Returns:
+        pandas.DataFrame: workload, quarter, growth (ratio); a workload without any work has no rows.
     """
     paths = paths[paths["workload"].isin(workloads)]
     expected = (paths["quantity"] * paths["probability"]).groupby([paths["workload"], paths["quarter"]], observed=True).sum()

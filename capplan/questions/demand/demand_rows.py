@@ -15,19 +15,14 @@ LEAST_COVERED_SHARE = 0.5
 def demand_rows(usage: pd.DataFrame, a: DemandAssumptions, notes: list[str]) -> pd.DataFrame:
     """Sort usage rows, drop what cannot be used and add the demand that capacity hid.
 
-    Parameters
-    ----------
-    usage
-        The usage table.
-    a
-        Assumptions; as_of and unmet_share are used.
-    notes
-        Repairs are appended here, in words.
+    Args:
+        usage: The usage table.
+        a: Assumptions; as_of and unmet_share are used.
+        notes: Repairs are appended here, in words.
 
-    Returns
-    -------
-    pandas.DataFrame
-        workload, region, time, quantity, demand, unmet (demand minus quantity), queue_known, refused_known; sorted by the first three.
+    Returns:
+        pandas.DataFrame: workload, region, time, quantity, demand, unmet (demand minus quantity), queue_known, refused_known; sorted by the
+            first three.
     """
     rows = usage[["time", "workload"]].copy()
     rows["region"] = usage["region"].fillna("any") if "region" in usage else "any"

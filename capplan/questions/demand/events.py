@@ -63,10 +63,8 @@ def draws(seed: int, name: str, paths: int, columns: int = 1) -> Array:
 def read_events(events: pd.DataFrame | None, a: DemandAssumptions, horizon_end: pd.Timestamp, notes: list[str]) -> list[Event]:
     """Read the events table; leave out, with a note, what cannot touch the horizon.
 
-    Raises
-    ------
-    CapplanError
-        If an event states neither or both of factor and level.
+    Raises:
+        CapplanError: If an event states neither or both of factor and level.
     """
     if events is None or events.empty:
         return []
@@ -107,14 +105,11 @@ def read_runs(runs: pd.DataFrame | None, units: dict[str, str], horizon: tuple[p
 
     .. math:: C = 6\,N\,D / 10^{18}
 
-    Raises
-    ------
-    CapplanError
-        If a run states neither its quantity nor parameters and tokens, or states the latter for a workload that is not in exaflop.
+    Raises:
+        CapplanError: If a run states neither its quantity nor parameters and tokens, or states the latter for a workload that is not in
+            exaflop.
 
-    Source
-    ------
-    Kaplan et al., Scaling laws for neural language models, 2020, section 2.1 (C = 6 N D).
+    Source: Kaplan et al., Scaling laws for neural language models, 2020, section 2.1 (C = 6 N D).
     """
     if runs is None or runs.empty:
         return []
@@ -166,29 +161,18 @@ def apply_events(
 
     with s = ``a.event_strength``, w the event's weight (w_0 at the end of the history), f its factor, L its level a day.
 
-    Parameters
-    ----------
-    work
-        Work in each hour.
-    shape
-        Shape within the day or week (mean 1) that a stated level follows, paths x hours.
-    share
-        Share of the workload's level that this region carries.
-    events
-        Events of this workload, by date.
-    times
-        Start of each hour, datetime64.
-    known_until
-        End of the history.
-    a
-        Assumptions; seed, paths and event_strength are used.
-    part
-        Which of the sample paths `work` holds.
+    Args:
+        work: Work in each hour.
+        shape: Shape within the day or week (mean 1) that a stated level follows, paths x hours.
+        share: Share of the workload's level that this region carries.
+        events: Events of this workload, by date.
+        times: Start of each hour, datetime64.
+        known_until: End of the history.
+        a: Assumptions; seed, paths and event_strength are used.
+        part: Which of the sample paths `work` holds.
 
-    Returns
-    -------
-    numpy.ndarray
-        Work in each hour, changed on the paths where the event happens.
+    Returns:
+        numpy.ndarray: Work in each hour, changed on the paths where the event happens.
     """
     strength = a.event_strength
     for event in events:
@@ -214,21 +198,14 @@ def run_work(run: Run, times: Array, paths: int, seed: int) -> Array:
     The start is uniform between the planned and the latest day and the deadline stands, so a run that starts later needs more work an
     hour; where less than a day would be left, a day is.
 
-    Parameters
-    ----------
-    run
-        The run.
-    times
-        Start of each hour, datetime64.
-    paths
-        Number of sample paths.
-    seed
-        Seed of the draws.
+    Args:
+        run: The run.
+        times: Start of each hour, datetime64.
+        paths: Number of sample paths.
+        seed: Seed of the draws.
 
-    Returns
-    -------
-    numpy.ndarray
-        Work in each hour; zero on the paths where the run does not go ahead.
+    Returns:
+        numpy.ndarray: Work in each hour; zero on the paths where the run does not go ahead.
     """
     chance = draws(seed, f"run {run.name}", paths, 2)
     origin = np.datetime64(run.start)

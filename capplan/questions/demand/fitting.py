@@ -38,19 +38,13 @@ def fit_usage(usage: pd.DataFrame | None, a: DemandAssumptions, ends: dict[str, 
 
     The key is a digest of the rows (in any order) and of the assumptions that repair them, as_of, unmet_share and season_band_share.
 
-    Parameters
-    ----------
-    usage
-        The usage table, or None.
-    a
-        Assumptions.
-    ends
-        Last days of workloads, where they are known.
+    Args:
+        usage: The usage table, or None.
+        a: Assumptions.
+        ends: Last days of workloads, where they are known.
 
-    Returns
-    -------
-    Fit
-        Level models in alphabetical order of workload and region, and what was repaired.
+    Returns:
+        Fit: Level models in alphabetical order of workload and region, and what was repaired.
     """
     if usage is None or usage.empty:
         return Fit((), ())

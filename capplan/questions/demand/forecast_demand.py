@@ -30,45 +30,27 @@ PATH_KEYS = ["path", "probability", "workload", "region", "quarter", "block"]
 class Forecast:
     """How much work will come.
 
-    Parameters
-    ----------
-    paths
-        path, probability, workload, region, quarter, block (0 = peak), quantity (work of that block of the quarter, workload unit).
-    quantiles
-        workload, region, quarter, quantile, quantity (quarter total, workload unit).
-    blocks
-        quarter, block, hours (h); the same for all paths.
-    scores
-        workload, region, model, pinball (workload unit/day), mase, coverage_share (of nominal 90 %), bias_share, origins,
-        horizon_days (how far the rolling origins looked), chosen, extrapolated (growth beyond is an assumption).
-    peaks
-        workload, region, quarter, quantile, work_per_hour: the highest hour of the quarter.
-    months
-        workload, region, month, quantile, quantity: month totals, for fan charts.
-    history
-        workload, region, time, days (length of the period), quantity_per_day: the demand that was modelled.
-    unmet
-        workload, region, demand, unmet, unmet_share, inferred: what capacity hid in the history, and the part of it that is inferred from
-        a ceiling instead of measured.
-    profile
-        workload, region, hour_of_week (0 = Monday 00:00 UTC), factor.
-    duration
-        workload, region, quarter, hours_share, work_per_hour: median load-duration curves; workload "all" is the sum, weighted as the
-        notes say.
-    pooling
-        quarter, sum_of_peaks, peak_of_sum, pooling_gain_share.
-    growth
-        Median demand of the last quarter over that of the first, over all workloads, weighted as the notes say.
-    weights
-        What a unit of each workload counts for in sums over workloads.
-    outlook
-        workload, region, kind, probability, times_median, and tests and inside of quarters 1, 4 and 8: see `outlook_table`.
-    courses
-        workload, region, kind, month, times_median: see `outlook_courses`.
-    headline, notes
-        The answer in a sentence; what was repaired and assumed.
-    planner
-        Past months of a planner's forecast beside what this forecast said on the same day: see `score_planned`.
+    Args:
+        paths: path, probability, workload, region, quarter, block (0 = peak), quantity (work of that block of the quarter, workload unit).
+        quantiles: workload, region, quarter, quantile, quantity (quarter total, workload unit).
+        blocks: quarter, block, hours (h); the same for all paths.
+        scores: workload, region, model, pinball (workload unit/day), mase, coverage_share (of nominal 90 %), bias_share, origins,
+            horizon_days (how far the rolling origins looked), chosen, extrapolated (growth beyond is an assumption).
+        peaks: workload, region, quarter, quantile, work_per_hour: the highest hour of the quarter.
+        months: workload, region, month, quantile, quantity: month totals, for fan charts.
+        history: workload, region, time, days (length of the period), quantity_per_day: the demand that was modelled.
+        unmet: workload, region, demand, unmet, unmet_share, inferred: what capacity hid in the history, and the part of it that is inferred
+            from a ceiling instead of measured.
+        profile: workload, region, hour_of_week (0 = Monday 00:00 UTC), factor.
+        duration: workload, region, quarter, hours_share, work_per_hour: median load-duration curves; workload "all" is the sum, weighted as
+            the notes say.
+        pooling: quarter, sum_of_peaks, peak_of_sum, pooling_gain_share.
+        growth: Median demand of the last quarter over that of the first, over all workloads, weighted as the notes say.
+        weights: What a unit of each workload counts for in sums over workloads.
+        outlook: workload, region, kind, probability, times_median, and tests and inside of quarters 1, 4 and 8: see `outlook_table`.
+        courses: workload, region, kind, month, times_median: see `outlook_courses`.
+        headline, notes: The answer in a sentence; what was repaired and assumed.
+        planner: Past months of a planner's forecast beside what this forecast said on the same day: see `score_planned`.
     """
 
     paths: pd.DataFrame
@@ -108,37 +90,23 @@ def forecast_demand(
     training
     roadmap act on each path. The hours of a quarter are ranked by total load on each path and cut into blocks, block 0 being the peak.
 
-    Parameters
-    ----------
-    usage
-        The usage table: ten-minute to monthly rows; may be empty if there is a roadmap.
-    events
-        The events table, or None.
-    training_runs
-        The training_runs table, or None.
-    a
-        Assumptions.
-    workloads
-        The workloads table, or None; gives units (for runs in exaflop, and for ranking hours).
-    speeds
-        The speeds table, or None; lets hours be ranked by accelerators instead of by normalised load.
-    stated
-        What people say of the future, or None: see `Stated`.
+    Args:
+        usage: The usage table: ten-minute to monthly rows; may be empty if there is a roadmap.
+        events: The events table, or None.
+        training_runs: The training_runs table, or None.
+        a: Assumptions.
+        workloads: The workloads table, or None; gives units (for runs in exaflop, and for ranking hours).
+        speeds: The speeds table, or None; lets hours be ranked by accelerators instead of by normalised load.
+        stated: What people say of the future, or None: see `Stated`.
 
-    Returns
-    -------
-    Forecast
-        Paths, quantiles, blocks and scores.
+    Returns:
+        Forecast: Paths, quantiles, blocks and scores.
 
-    Raises
-    ------
-    CapplanError
-        If there is neither usage nor a roadmap nor an event with a level, or an event or run contradicts itself.
+    Raises:
+        CapplanError: If there is neither usage nor a roadmap nor an event with a level, or an event or run contradicts itself.
 
-    Source
-    ------
-    Politis and Romano, The stationary bootstrap, JASA 1994; Makridakis, Spiliotis, Assimakopoulos, The M4 competition, IJF 2020;
-    Murphy and Stoft on load-duration curves: S. Stoft, Power System Economics, 2002, part 1.
+    Source: Politis and Romano, The stationary bootstrap, JASA 1994; Makridakis, Spiliotis, Assimakopoulos, The M4 competition, IJF 2020;
+        Murphy and Stoft on load-duration curves: S. Stoft, Power System Economics, 2002, part 1.
     """
     stated = stated or Stated()
     fit = fit_usage(usage, a, last_days(workloads))
@@ -199,22 +167,15 @@ def last_days(workloads: pd.DataFrame | None) -> dict[str, pd.Timestamp]:
 def stated_demand(demand_scenarios: pd.DataFrame, a: DemandAssumptions) -> Forecast:
     """Take the demand that somebody states instead of a forecast, in the same form.
 
-    Parameters
-    ----------
-    demand_scenarios
-        scenario, probability, workload, region, quarter, quantity (work of the whole quarter, spread evenly).
-    a
-        Assumptions; first_quarter, horizon_quarters and hours_convention are used.
+    Args:
+        demand_scenarios: scenario, probability, workload, region, quarter, quantity (work of the whole quarter, spread evenly).
+        a: Assumptions; first_quarter, horizon_quarters and hours_convention are used.
 
-    Returns
-    -------
-    Forecast
-        One load block a quarter; path k is the k-th scenario in alphabetical order.
+    Returns:
+        Forecast: One load block a quarter; path k is the k-th scenario in alphabetical order.
 
-    Raises
-    ------
-    CapplanError
-        If a scenario has two probabilities, their sum is not 1, or no row lies in the horizon.
+    Raises:
+        CapplanError: If a scenario has two probabilities, their sum is not 1, or no row lies in the horizon.
     """
     rows = demand_scenarios.copy()
     rows["region"] = rows["region"].fillna("any") if "region" in rows else "any"
@@ -289,19 +250,13 @@ def stated_demand(demand_scenarios: pd.DataFrame, a: DemandAssumptions) -> Forec
 def path_quantiles(paths: pd.DataFrame, by: list[str], quantiles: tuple[float, ...] = QUANTILES) -> pd.DataFrame:
     """Return quantiles of quarter totals over paths, for any grouping; totals are summed on each path first, so every level is coherent.
 
-    Parameters
-    ----------
-    paths
-        path, probability, quarter, quantity, and the columns of `by`.
-    by
-        Columns to group by; may be empty for the whole.
-    quantiles
-        Probabilities.
+    Args:
+        paths: path, probability, quarter, quantity, and the columns of `by`.
+        by: Columns to group by; may be empty for the whole.
+        quantiles: Probabilities.
 
-    Returns
-    -------
-    pandas.DataFrame
-        `by`, quarter, quantile, quantity.
+    Returns:
+        pandas.DataFrame: `by`, quarter, quantile, quantity.
     """
     totals = paths.groupby([*by, "quarter", "path"], sort=True, observed=True).agg(
         quantity=("quantity", "sum"), probability=("probability", "first")
@@ -316,19 +271,13 @@ def path_quantiles(paths: pd.DataFrame, by: list[str], quantiles: tuple[float, .
 def total_demand(paths: pd.DataFrame, workloads: pd.DataFrame, by: str) -> pd.DataFrame:
     """Add up how much work will come to a team, a feature or a stage, or in all.
 
-    Parameters
-    ----------
-    paths
-        Paths of a Forecast.
-    workloads
-        The workloads table.
-    by
-        Column of the workloads table (team, feature, stage, cost_center, ...), or "unit" for the company.
+    Args:
+        paths: Paths of a Forecast.
+        workloads: The workloads table.
+        by: Column of the workloads table (team, feature, stage, cost_center, ...), or "unit" for the company.
 
-    Returns
-    -------
-    pandas.DataFrame
-        `by`, unit, quarter, quantile, quantity: only work of one unit is added.
+    Returns:
+        pandas.DataFrame: `by`, unit, quarter, quantile, quantity: only work of one unit is added.
     """
     columns = list(dict.fromkeys(["workload", by, "unit"]))
     rows = paths.merge(workloads[columns].fillna({by: "none"}), on="workload", how="left")
@@ -338,14 +287,10 @@ def total_demand(paths: pd.DataFrame, workloads: pd.DataFrame, by: str) -> pd.Da
 def growth_of(paths: pd.DataFrame, weights: dict[str, float], upper: float = 0.9) -> tuple[float, str]:
     """Say by how much demand grows over the horizon, in one number over all workloads of the paths, and in a sentence.
 
-    Parameters
-    ----------
-    paths
-        Paths of a Forecast, or those of some of its workloads.
-    weights
-        What a unit of each workload counts for.
-    upper
-        Upper end of the band (0.9 = an 80 % band).
+    Args:
+        paths: Paths of a Forecast, or those of some of its workloads.
+        weights: What a unit of each workload counts for.
+        upper: Upper end of the band (0.9 = an 80 % band).
     """
     quarters = sorted(paths["quarter"].unique())
     weight = paths["workload"].map(weights).fillna(0.0)

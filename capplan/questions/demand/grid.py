@@ -21,18 +21,12 @@ SPARSE_SHARE = 0.5
 class Grid:
     """Demand of one series on its own regular grid, from the first to the last day that it was at work, before levels are formed.
 
-    Parameters
-    ----------
-    workload, region
-        Which series.
-    start, step, values
-        First interval, length of an interval (None = months), and demand by interval; NaN where unknown.
-    unmet, inferred
-        Sums of demand that capacity hid, and the part of it that is inferred from a ceiling.
-    total
-        All demand of the table, strays included.
-    longest_silence_days
-        Silent for longer after its last interval, it has ended.
+    Args:
+        workload, region: Which series.
+        start, step, values: First interval, length of an interval (None = months), and demand by interval; NaN where unknown.
+        unmet, inferred: Sums of demand that capacity hid, and the part of it that is inferred from a ceiling.
+        total: All demand of the table, strays included.
+        longest_silence_days: Silent for longer after its last interval, it has ended.
     """
 
     workload: str
@@ -70,16 +64,11 @@ class Grid:
 def make_grid(workload: str, region: str, part: pd.DataFrame, unmet_share: float, notes: list[str]) -> Grid:
     """Put one series on a regular grid; missing intervals are NaN, and so are pauses.
 
-    Parameters
-    ----------
-    workload, region
-        Which series.
-    part
-        time, demand, unmet, queue_known, refused_known; sorted by time.
-    unmet_share
-        Share of what a ceiling hid that counts.
-    notes
-        Repairs are appended here, in words.
+    Args:
+        workload, region: Which series.
+        part: time, demand, unmet, queue_known, refused_known; sorted by time.
+        unmet_share: Share of what a ceiling hid that counts.
+        notes: Repairs are appended here, in words.
     """
     name = f"{workload} ({region})" if region != "any" else workload
     unmet, asked = float(part["unmet"].sum()), float(part["demand"].sum())
@@ -191,10 +180,9 @@ def _edges(values: Array, per_day: int) -> None:
 def _count(value: float) -> str:
     """Write a quantity for people: three significant digits, thousands apart, no powers of ten.
 
-    Examples
-    --------
-    >>> _count(995216.4), _count(0.01234), _count(12.0)
-    ('995,000', '0.0123', '12')
+    Examples:
+        >>> _count(995216.4), _count(0.01234), _count(12.0)
+        ('995,000', '0.0123', '12')
     """
     digits = 2 - int(np.floor(np.log10(abs(value)))) if value else 0
     text = f"{round(value, digits):,.{max(digits, 0)}f}"

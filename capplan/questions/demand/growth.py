@@ -46,26 +46,17 @@ STEP_DEVIATION, STEP_LOG_ODDS, MOST_STEPS = 0.7, 3.0, 3
 class GrowthFit:
     """What a history says of its growth.
 
-    Parameters
-    ----------
-    values
-        History over `scale`, steps and outliers taken out.
-    scale
-        Geometric mean of the last year.
-    periods_per_year
-        Periods in a year.
-    power, combination, weight
-        The likeliest powers and combinations, with their probabilities.
-    widening
-        Factor on the deviations of each quarter ahead, from the tests.
-    tests, inside
-        Tests of each quarter ahead on the history's own past, and how many outcomes lay inside the 90 % band.
-    steps
-        Periods of found steps and their log sizes.
-    courses
-        What each kind expects of the logarithm of the level over `scale` in each period ahead, times its probability (kinds x periods).
-    shift
-        What is added to the logarithm of each period ahead: how far the Theta method is believed beside the kinds.
+    Args:
+        values: History over `scale`, steps and outliers taken out.
+        scale: Geometric mean of the last year.
+        periods_per_year: Periods in a year.
+        power, combination, weight: The likeliest powers and combinations, with their probabilities.
+        widening: Factor on the deviations of each quarter ahead, from the tests.
+        tests, inside: Tests of each quarter ahead on the history's own past, and how many outcomes lay inside the 90 % band.
+        steps: Periods of found steps and their log sizes.
+        courses: What each kind expects of the logarithm of the level over `scale` in each period ahead, times its probability (kinds x
+            periods).
+        shift: What is added to the logarithm of each period ahead: how far the Theta method is believed beside the kinds.
     """
 
     values: Array
@@ -119,17 +110,12 @@ def _log_weights(white: Array, values: Array, origin: int, size: int, periods_pe
 def fit_growth(level: Array, periods_per_year: float) -> GrowthFit:
     """Weigh all kinds of growth for a level by month or by four weeks, and test them on its past.
 
-    Parameters
-    ----------
-    level
-        Demand a day in each period, oldest first, with a positive mean.
-    periods_per_year
-        Periods in a year.
+    Args:
+        level: Demand a day in each period, oldest first, with a positive mean.
+        periods_per_year: Periods in a year.
 
-    Returns
-    -------
-    GrowthFit
-        Probabilities, tests and widths.
+    Returns:
+        GrowthFit: Probabilities, tests and widths.
     """
     recent = level[-LONGEST:]
     raw = np.maximum(recent, FLOOR_SHARE * float(np.median(recent[recent > 0])))
@@ -156,9 +142,8 @@ def fit_growth(level: Array, periods_per_year: float) -> GrowthFit:
 def _theta(values: Array, ahead: int, periods_per_year: float) -> Array:
     """Forecast by the Theta method of statsforecast, with its seasonal adjustment where there is a season.
 
-    Source
-    ------
-    Assimakopoulos and Nikolopoulos, The theta model: a decomposition approach to forecasting, IJF 2000 (best of the M3 competition).
+    Source: Assimakopoulos and Nikolopoulos, The theta model: a decomposition approach to forecasting, IJF 2000 (best of the M3
+        competition).
     """
     from statsforecast.models import Theta
 
@@ -268,14 +253,10 @@ def _without_steps(values: Array, white: Array, size: int, periods_per_year: flo
 def growth_paths(fit: GrowthFit, numbers: Array, shocks: Array) -> Array:
     """Draw paths of the level (paths x periods).
 
-    Parameters
-    ----------
-    fit
-        What the history says.
-    numbers
-        A uniform number for each path: which power and combination it follows.
-    shocks
-        Standard normal shocks, paths x periods.
+    Args:
+        fit: What the history says.
+        numbers: A uniform number for each path: which power and combination it follows.
+        shocks: Standard normal shocks, paths x periods.
     """
     count, ahead = len(fit.values), shocks.shape[1]
     base = factors(bucket(count), fit.periods_per_year)

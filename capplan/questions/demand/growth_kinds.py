@@ -14,20 +14,14 @@ Array = np.ndarray
 class Kind:
     """A kind of growth of a level on one of the scales, with its share before any data.
 
-    Parameters
-    ----------
-    name
-        In words.
-    share
-        Probability before any data.
-    slope
-        Standard deviation of the yearly slope that lasts.
-    walk, half_life_years
-        Standard deviation of a slope that comes and goes (on average over time), and how fast it does.
-    transient, transient_half_life_years
-        Standard deviation of a rise that saturates, and how fast it does (a Gompertz curve on the logarithmic scale).
-    bend
-        Standard deviation of what a yearly slope gains each year.
+    Args:
+        name: In words.
+        share: Probability before any data.
+        slope: Standard deviation of the yearly slope that lasts.
+        walk, half_life_years: Standard deviation of a slope that comes and goes (on average over time), and how fast it does.
+        transient, transient_half_life_years: Standard deviation of a rise that saturates, and how fast it does (a Gompertz curve on the
+            logarithmic scale).
+        bend: Standard deviation of what a yearly slope gains each year.
     """
 
     name: str
@@ -115,14 +109,10 @@ def kind_of(combination: Array) -> Array:
 class Factors:
     """Cholesky roots of the covariances of all combinations over a span of periods, and the inverses of their first part.
 
-    Parameters
-    ----------
-    root
-        Combinations x periods x periods.
-    inverse
-        Of the leading part that a history can fill.
-    log_determinant
-        Cumulated logarithms of the roots' diagonals (combinations x periods).
+    Args:
+        root: Combinations x periods x periods.
+        inverse: Of the leading part that a history can fill.
+        log_determinant: Cumulated logarithms of the roots' diagonals (combinations x periods).
     """
 
     root: Array
@@ -140,16 +130,11 @@ def factors(history: int, periods_per_year: float) -> Factors:
 
     The root of a leading part of a matrix is the leading part of its root, so one root serves all lengths and all origins.
 
-    Parameters
-    ----------
-    history
-        Periods of history; see `bucket`.
-    periods_per_year
-        Periods in a year.
+    Args:
+        history: Periods of history; see `bucket`.
+        periods_per_year: Periods in a year.
 
-    Source
-    ------
-    Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, section 2.7 and algorithm 2.1.
+    Source: Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, section 2.7 and algorithm 2.1.
     """
     size = history + AHEAD
     time = np.arange(1, size + 1) / periods_per_year

@@ -22,16 +22,11 @@ FIRST_YEARS, FULL_YEARS = 1.0, 2.0
 class GrowthLevel:
     """The growth of one series, and how its weeks lie around it.
 
-    Parameters
-    ----------
-    fit
-        What the history says of growth.
-    share
-        How far paths follow it; the rest is left to the mean-reverting level of a short history.
-    width
-        Periods of the history in a period of growth.
-    ratio
-        Each period of the history over the smooth course of growth, of mean 1.
+    Args:
+        fit: What the history says of growth.
+        share: How far paths follow it; the rest is left to the mean-reverting level of a short history.
+        width: Periods of the history in a period of growth.
+        ratio: Each period of the history over the smooth course of growth, of mean 1.
     """
 
     fit: GrowthFit

@@ -31,35 +31,21 @@ OBSERVED_SHARE = 0.5
 class History:
     """One series on a regular grid.
 
-    Parameters
-    ----------
-    workload, region
-        Which series.
-    cadence
-        "day", "week" or "month": the period its level is modelled in.
-    level
-        Demand per day in each period, oldest first, without gaps.
-    times
-        Start of each period.
-    end
-        First instant after the last period; all series of one cadence share it.
-    hourly
-        Demand of every hour of the whole periods (periods x hours), or None where intervals are longer than a day's part.
-    weekday_factor
-        Seven factors (Monday first, mean 1) taken out of a daily level; ones for other cadences.
-    step_hours
-        Length of the measured interval.
-    demand, unmet, inferred
-        Sums over the history: demand, the part of it that capacity hid, and the part of that which is inferred from a ceiling instead of
-        measured.
-    peak_per_hour
-        Highest hourly demand seen.
-    kind
-        "regular", "intermittent", "rhythm" (batch runs that return regularly), "zero" or "short".
-    rhythm
-        The regular runs, where there are such.
-    last_day
-        Last day of the workload where its end is known and lies ahead.
+    Args:
+        workload, region: Which series.
+        cadence: "day", "week" or "month": the period its level is modelled in.
+        level: Demand per day in each period, oldest first, without gaps.
+        times: Start of each period.
+        end: First instant after the last period; all series of one cadence share it.
+        hourly: Demand of every hour of the whole periods (periods x hours), or None where intervals are longer than a day's part.
+        weekday_factor: Seven factors (Monday first, mean 1) taken out of a daily level; ones for other cadences.
+        step_hours: Length of the measured interval.
+        demand, unmet, inferred: Sums over the history: demand, the part of it that capacity hid, and the part of that which is inferred
+            from a ceiling instead of measured.
+        peak_per_hour: Highest hourly demand seen.
+        kind: "regular", "intermittent", "rhythm" (batch runs that return regularly), "zero" or "short".
+        rhythm: The regular runs, where there are such.
+        last_day: Last day of the workload where its end is known and lies ahead.
     """
 
     workload: str
@@ -94,30 +80,19 @@ def read_histories(
     work of
     a series is no part of its history, whether the table says zero there or nothing; see `find_activity`.
 
-    Parameters
-    ----------
-    usage
-        The usage table: time, workload, region, quantity, and where known queued_quantity and refused_quantity.
-    a
-        Assumptions; as_of and unmet_share are used.
-    ends
-        Last days of workloads, where they are known.
+    Args:
+        usage: The usage table: time, workload, region, quantity, and where known queued_quantity and refused_quantity.
+        a: Assumptions; as_of and unmet_share are used.
+        ends: Last days of workloads, where they are known.
 
-    Returns
-    -------
-    histories
-        One a workload and region, in alphabetical order.
-    notes
-        Every repair, in words.
+    Returns:
+        histories: One a workload and region, in alphabetical order.
+        notes: Every repair, in words.
 
-    Raises
-    ------
-    CapplanError
-        If a workload was at work after its last day, or all usage is too old.
+    Raises:
+        CapplanError: If a workload was at work after its last day, or all usage is too old.
 
-    Source
-    ------
-    The balance of a queue (arrivals = departures + growth of the queue).
+    Source: The balance of a queue (arrivals = departures + growth of the queue).
     """
     notes: list[str] = []
     rows = demand_rows(usage, a, notes)

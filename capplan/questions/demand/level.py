@@ -31,17 +31,13 @@ class Scale:
     m is the mean and c the relative variance of neighbouring periods (von Neumann), at most 1. Noise of either kind then has about the same
     spread at any level, and a period close to zero weighs no more than one at twice the mean.
 
-    Source
-    ------
-    Bartlett, The use of transformations, Biometrics 1947; von Neumann, Distribution of the ratio of the mean square successive difference
-    to
-    the variance, Annals of Mathematical Statistics 1941.
+    Source: Bartlett, The use of transformations, Biometrics 1947; von Neumann, Distribution of the ratio of the mean square successive
+        difference to the variance, Annals of Mathematical Statistics 1941.
 
-    Examples
-    --------
-    >>> scale = Scale.of(np.array([0.0, 4.0, 1.0, 3.0]))
-    >>> scale.offset, scale.unit(scale.log(np.array([0.0, 2.0]))).round(9).tolist()
-    (1.0, [0.0, 2.0])
+    Examples:
+        >>> scale = Scale.of(np.array([0.0, 4.0, 1.0, 3.0]))
+        >>> scale.offset, scale.unit(scale.log(np.array([0.0, 2.0]))).round(9).tolist()
+        (1.0, [0.0, 2.0])
     """
 
     mean: float
@@ -67,27 +63,17 @@ class Scale:
 class LevelPosterior:
     """What a history says of its level: one entry for each combination of persistence and spreads.
 
-    Parameters
-    ----------
-    weight
-        Probability of each combination, sorted by how far the level goes in the long run.
-    persistence
-        Share of a departure from the mean that is left a period later.
-    innovation
-        Standard deviation of what moves the level in a period.
-    mean
-        Expected state at the end of the history: long-run mean, departure from it, yearly growth, and where a season is allowed sine and
-        cosine of each harmonic;
-        combinations x (3 + 2 harmonics).
-    root
-        Cholesky roots of its covariance, combinations x states x states: what a history cannot tell apart (growth and season) stays tied
-        together.
-    growth_per_year, growth_error_per_year
-        Expected yearly growth on the scale, shrunk towards zero, and its standard error.
-    periods_per_year
-        Periods in a year.
-    noise
-        What is left of each period without level and trend.
+    Args:
+        weight: Probability of each combination, sorted by how far the level goes in the long run.
+        persistence: Share of a departure from the mean that is left a period later.
+        innovation: Standard deviation of what moves the level in a period.
+        mean: Expected state at the end of the history: long-run mean, departure from it, yearly growth, and where a season is allowed sine
+            and cosine of each harmonic; combinations x (3 + 2 harmonics).
+        root: Cholesky roots of its covariance, combinations x states x states: what a history cannot tell apart (growth and season) stays
+            tied together.
+        growth_per_year, growth_error_per_year: Expected yearly growth on the scale, shrunk towards zero, and its standard error.
+        periods_per_year: Periods in a year.
+        noise: What is left of each period without level and trend.
     """
 
     weight: Array
@@ -125,24 +111,17 @@ def level_posterior(values: Array, periods_per_year: float, season_spreads: tupl
     prior of the long-run spread keeps a level from wandering off. A few months of a season look like growth: both are held possible
     together.
 
-    Parameters
-    ----------
-    values
-        History on the scale of `Scale`.
-    periods_per_year
-        Periods in a year.
-    season_spreads
-        Before any data, sine and cosine of each harmonic of the season are normal around zero with these deviations; empty = no season.
+    Args:
+        values: History on the scale of `Scale`.
+        periods_per_year: Periods in a year.
+        season_spreads: Before any data, sine and cosine of each harmonic of the season are normal around zero with these deviations; empty
+            = no season.
 
-    Returns
-    -------
-    LevelPosterior
-        Probabilities, states at the end of the history, growth and noise.
+    Returns:
+        LevelPosterior: Probabilities, states at the end of the history, growth and noise.
 
-    Source
-    ------
-    Harvey, Forecasting, Structural Time Series Models and the Kalman Filter, 1989 (local level); Rasmussen and Williams, Gaussian Processes
-    for Machine Learning, 2006, section 2.7 (explicit basis functions) and 5.4 (marginal likelihood).
+    Source: Harvey, Forecasting, Structural Time Series Models and the Kalman Filter, 1989 (local level); Rasmussen and Williams, Gaussian
+        Processes for Machine Learning, 2006, section 2.7 (explicit basis functions) and 5.4 (marginal likelihood).
     """
     size, seen = len(values), float(values.std())
     time = np.arange(1 - size, 1) / periods_per_year

@@ -37,28 +37,18 @@ RATE_BLOCK_PERIODS = 4
 class LevelFit:
     """All that simulation needs to know about one series' level, on its own scale (see `Scale`).
 
-    Parameters
-    ----------
-    history
-        The series.
-    model
-        Name of the chosen candidate.
-    scores
-        One row a candidate; empty where the history allows no test.
-    scale
-        From demand a day to the scale of the level.
-    departure
-        What the chosen candidate says beside the mean-reverting level with its growth, for the periods that rolling origins have tested.
-    level
-        What the history says of the level, its persistence and its noise; None where it is too short or intermittent.
-    rate_error
-        Standard error of the logarithm of an intermittent rate.
-    innovations
-        One-step errors of the level, one for each period: they tell how workloads move together.
-    years
-        Length of the history.
-    growth
-        The kinds of growth that lead its paths, where it is longer than a year.
+    Args:
+        history: The series.
+        model: Name of the chosen candidate.
+        scores: One row a candidate; empty where the history allows no test.
+        scale: From demand a day to the scale of the level.
+        departure: What the chosen candidate says beside the mean-reverting level with its growth, for the periods that rolling origins have
+            tested.
+        level: What the history says of the level, its persistence and its noise; None where it is too short or intermittent.
+        rate_error: Standard error of the logarithm of an intermittent rate.
+        innovations: One-step errors of the level, one for each period: they tell how workloads move together.
+        years: Length of the history.
+        growth: The kinds of growth that lead its paths, where it is longer than a year.
     """
 
     history: History
@@ -86,22 +76,15 @@ def fit_level(history: History, season_spread: float = 0.0) -> LevelFit:
     pinball loss is chosen; its quantiles at an origin come from its errors at the *other* origins, so that no candidate is
     judged on what it has seen. A tie within one percent goes to the combination, which is the safer bet.
 
-    Parameters
-    ----------
-    history
-        A repaired history.
-    season_spread
-        How large a yearly season may be (deviation of its sine and cosine) where there are less than two cycles to see it.
+    Args:
+        history: A repaired history.
+        season_spread: How large a yearly season may be (deviation of its sine and cosine) where there are less than two cycles to see it.
 
-    Returns
-    -------
-    LevelFit
-        Level, noise and growth.
+    Returns:
+        LevelFit: Level, noise and growth.
 
-    Source
-    ------
-    Gneiting and Raftery, Strictly proper scoring rules, JASA 2007 (pinball loss); Makridakis, Spiliotis, Assimakopoulos,
-    The M4 competition, IJF 2020 (combinations, damping).
+    Source: Gneiting and Raftery, Strictly proper scoring rules, JASA 2007 (pinball loss); Makridakis, Spiliotis, Assimakopoulos, The M4
+        competition, IJF 2020 (combinations, damping).
     """
     years = len(history.level) / PERIODS_PER_YEAR[history.cadence]
     if history.kind in ("zero", "short"):
@@ -177,9 +160,7 @@ def _mean_reverting(periods_per_year: float, season_spreads: tuple[float, ...]) 
 def _robust_growth(growth_per_year: float, values: Array, periods_per_year: float) -> float:
     """Let growth go no further than the median of all pairwise slopes, which a single odd period cannot bend.
 
-    Source
-    ------
-    Sen, Estimates of the regression coefficient based on Kendall's tau, JASA 1968.
+    Source: Sen, Estimates of the regression coefficient based on Kendall's tau, JASA 1968.
     """
     from scipy.stats import theilslopes
 
@@ -212,12 +193,9 @@ def expected_path(fit: LevelFit, periods: int) -> Array:
 
     What the chosen candidate says beside the mean-reverting level fades beyond the tested horizon like any other departure.
 
-    Parameters
-    ----------
-    fit
-        The level model.
-    periods
-        How many periods to return.
+    Args:
+        fit: The level model.
+        periods: How many periods to return.
     """
     if fit.level is None:
         path = np.zeros(periods)
@@ -234,10 +212,9 @@ def grown_years(years: Array, half_life_years: Array) -> Array:
 
     .. math:: D(t) = T\,(1 - 2^{-t/T}) / \ln 2
 
-    Examples
-    --------
-    >>> grown_years(np.array([0.0, 2.0, 100.0]), np.array([2.0])).round(2).tolist()
-    [[0.0, 1.44, 2.89]]
+    Examples:
+        >>> grown_years(np.array([0.0, 2.0, 100.0]), np.array([2.0])).round(2).tolist()
+        [[0.0, 1.44, 2.89]]
     """
     life = half_life_years[:, None]
     return np.asarray(life / np.log(2) * (1 - 0.5 ** (years / life)))

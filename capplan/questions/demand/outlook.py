@@ -27,17 +27,13 @@ PERIOD_DAYS = {"day": 1.0, "week": 7.0, "month": 365.25 / 12}
 def outlook_courses(fit: Fit, months: pd.DatetimeIndex) -> pd.DataFrame:
     """Say for each credible kind of growth how far demand would lie from the median, month by month.
 
-    Parameters
-    ----------
-    fit
-        Fitted levels.
-    months
-        First days of the months.
+    Args:
+        fit: Fitted levels.
+        months: First days of the months.
 
-    Returns
-    -------
-    pandas.DataFrame
-        workload, region, kind, month, times_median (demand under this kind over that of all kinds, as far as the forecast follows them).
+    Returns:
+        pandas.DataFrame: workload, region, kind, month, times_median (demand under this kind over that of all kinds, as far as the forecast
+            follows them).
     """
     rows = [
         (level.history.workload, level.history.region, kind, month, times)
@@ -52,21 +48,16 @@ def outlook_courses(fit: Fit, months: pd.DatetimeIndex) -> pd.DataFrame:
 def outlook_table(fit: Fit, months: pd.DatetimeIndex) -> pd.DataFrame:
     """List the credible kinds of growth of each workload, likeliest first.
 
-    Parameters
-    ----------
-    fit
-        Fitted levels.
-    months
-        First days of the forecast's months; the last three are the quarter that kinds are compared in.
+    Args:
+        fit: Fitted levels.
+        months: First days of the forecast's months; the last three are the quarter that kinds are compared in.
 
-    Returns
-    -------
-    pandas.DataFrame
-        workload, region, kind, probability, believed_share (how far the forecast follows the kinds of growth: not at all below a year of
-        history, alone from two), times_median (demand in the last quarter under this kind over the median), steps (of the level, found
-        and taken out), origins and origin_days (past origins from which models of the level were tried, and how far each looked), and for
-        quarters 1, 4 and 8 ahead how many forecasts from past origins were tested and how many outcomes lay inside the 90 % band.
-        Workloads with less than a year of history have no rows.
+    Returns:
+        pandas.DataFrame: workload, region, kind, probability, believed_share (how far the forecast follows the kinds of growth: not at all
+            below a year of history, alone from two), times_median (demand in the last quarter under this kind over the median), steps (of
+            the level, found and taken out), origins and origin_days (past origins from which models of the level were tried, and how far
+            each looked), and for quarters 1, 4 and 8 ahead how many forecasts from past origins were tested and how many outcomes lay
+            inside the 90 % band. Workloads with less than a year of history have no rows.
     """
     rows = []
     for level in fit.levels:
@@ -98,10 +89,8 @@ def _times(level: LevelFit, growth: GrowthLevel, kind: str, months: pd.DatetimeI
 def outlook_notes(table: pd.DataFrame) -> list[str]:
     """Name in one note the workloads whose bands could not be tested on their own past at all told quarters, and say what follows.
 
-    Parameters
-    ----------
-    table
-        Of `outlook_table`.
+    Args:
+        table: Of `outlook_table`.
     """
     first = table.drop_duplicates(["workload", "region"])
     untested = [_untested(row) for row in first.to_dict("records")]

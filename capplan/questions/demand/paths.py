@@ -31,20 +31,13 @@ STATES = 7
 class Cohort:
     """Series of one cadence with their simulated levels and shapes.
 
-    Parameters
-    ----------
-    fits
-        The series.
-    start
-        End of the history: first instant that is simulated.
-    edges
-        Hours from `start` to the beginning of each period, and to the end of the last.
-    levels
-        Demand per day: series x paths x periods.
-    drawn
-        Of each series: which historical shape each path draws in each period (paths x periods), counted backwards from the newest.
-    shapes
-        Of each series: number of shapes x hours in a period.
+    Args:
+        fits: The series.
+        start: End of the history: first instant that is simulated.
+        edges: Hours from `start` to the beginning of each period, and to the end of the last.
+        levels: Demand per day: series x paths x periods.
+        drawn: Of each series: which historical shape each path draws in each period (paths x periods), counted backwards from the newest.
+        shapes: Of each series: number of shapes x hours in a period.
     """
 
     fits: list[LevelFit]
@@ -102,21 +95,14 @@ def draw_cohorts(
     (which keeps autocorrelation and correlation). z s t is what the stated band of growth
     adds to what the history leaves unknown. Stated growth is taken as stated, undamped.
 
-    Parameters
-    ----------
-    fits
-        Level models.
-    horizon_end
-        First instant after the horizon.
-    a
-        Assumptions; paths, seed, growth and its band are used.
-    statements
-        What people state of growth.
+    Args:
+        fits: Level models.
+        horizon_end: First instant after the horizon.
+        a: Assumptions; paths, seed, growth and its band are used.
+        statements: What people state of growth.
 
-    Returns
-    -------
-    list of Cohort
-        One a cadence.
+    Returns:
+        list of Cohort: One a cadence.
     """
     return [
         _cohort([fit for fit in fits if fit.history.cadence == cadence], cadence, horizon_end, a, statements or [])

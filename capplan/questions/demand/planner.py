@@ -50,10 +50,8 @@ class PlannedMonth:
 def read_planned(table: pd.DataFrame | None, as_of: pd.Timestamp, notes: list[str]) -> list[PlannedMonth]:
     """Read the planner_forecasts table.
 
-    Raises
-    ------
-    CapplanError
-        If quantiles cross, a month has no median, or a workload is stated both as a whole and by region.
+    Raises:
+        CapplanError: If quantiles cross, a month has no median, or a workload is stated both as a whole and by region.
     """
     if table is None or table.empty:
         return []
@@ -114,10 +112,9 @@ def coming(planned: list[PlannedMonth], horizon: tuple[pd.Timestamp, pd.Timestam
 def shares_of(totals: Array) -> Array:
     """Return the share of paths below each path's total: the exact positions that quantiles of all paths are read at.
 
-    Examples
-    --------
-    >>> shares_of(np.array([3.0, 1.0, 2.0])).round(3).tolist()
-    [0.833, 0.167, 0.5]
+    Examples:
+        >>> shares_of(np.array([3.0, 1.0, 2.0])).round(3).tolist()
+        [0.833, 0.167, 0.5]
     """
     count = len(totals)
     rank = np.empty(count)
@@ -151,14 +148,10 @@ class PlannedTotal:
 def planned_totals(planned: list[PlannedMonth], cohorts: list[Cohort], a: DemandAssumptions) -> list[PlannedTotal]:
     """Give each path the planner's quantity of its own rank, so that paths go on to rise and fall with each other and with other workloads.
 
-    Parameters
-    ----------
-    planned
-        Months that are taken.
-    cohorts
-        Sample paths of what is forecast here; a workload without any follows one rank of its own on each path.
-    a
-        Assumptions; paths and seed are used.
+    Args:
+        planned: Months that are taken.
+        cohorts: Sample paths of what is forecast here; a workload without any follows one rank of its own on each path.
+        a: Assumptions; paths and seed are used.
     """
     found = []
     for one in planned:

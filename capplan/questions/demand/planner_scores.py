@@ -27,26 +27,18 @@ def no_scores() -> pd.DataFrame:
 def score_planned(usage: pd.DataFrame | None, planned: list[PlannedMonth], a: DemandAssumptions) -> pd.DataFrame:
     """Say how good a planner's forecasts of past months were, beside forecasts made anew with the usage known on the day they were made.
 
-    Parameters
-    ----------
-    usage
-        The usage table, or None.
-    planned
-        Months as a planner stated them; those with a day they were made on, that are past and whole in the usage, are scored.
-    a
-        Assumptions.
+    Args:
+        usage: The usage table, or None.
+        planned: Months as a planner stated them; those with a day they were made on, that are past and whole in the usage, are scored.
+        a: Assumptions.
 
-    Returns
-    -------
-    pandas.DataFrame
-        workload, region, made_on, months (number scored), planner_pinball and own_pinball (mean loss over the planner's quantiles, workload
-        unit), planner_error_share and own_error_share (mean absolute error of the median over the mean outcome), planner_inside_share and
-        own_inside_share (outcomes within the planner's outermost quantiles, and within ours at the same probabilities) and
-        nominal_inside_share (how many should be).
+    Returns:
+        pandas.DataFrame: workload, region, made_on, months (number scored), planner_pinball and own_pinball (mean loss over the planner's
+            quantiles, workload unit), planner_error_share and own_error_share (mean absolute error of the median over the mean outcome),
+            planner_inside_share and own_inside_share (outcomes within the planner's outermost quantiles, and within ours at the same
+            probabilities) and nominal_inside_share (how many should be).
 
-    Source
-    ------
-    Gneiting and Raftery, Strictly proper scoring rules, prediction, and estimation, JASA 2007.
+    Source: Gneiting and Raftery, Strictly proper scoring rules, prediction, and estimation, JASA 2007.
     """
     past = [one for one in planned if one.made_on is not None and one.made_on < one.month]
     if usage is None or usage.empty or not past:

@@ -30,10 +30,8 @@ CURVE_PATHS = 50
 class Ranking:
     """How work in different units is added to rank the hours of a quarter.
 
-    Parameters
-    ----------
-    weights
-        Accelerator-hours (or multiples of normal load) that a unit of each workload counts for.
+    Args:
+        weights: Accelerator-hours (or multiples of normal load) that a unit of each workload counts for.
     """
 
     weights: dict[str, float]
@@ -123,23 +121,15 @@ def simulate_quarters(cohorts: list[Cohort], known: Known, ranking: Ranking, qua
     Hours are ranked on each path by the weighted sum over all workloads and regions, so that the peak block holds the hours in which *all*
     together need most; a workload's own peak at another hour stays where it is.
 
-    Parameters
-    ----------
-    cohorts
-        Sample paths of levels and shapes.
-    known
-        What is known about the future.
-    ranking
-        How work in different units is added.
-    quarters
-        Quarters to simulate.
-    a
-        Assumptions; paths, load_blocks, hours_convention, seed and event_strength are used.
+    Args:
+        cohorts: Sample paths of levels and shapes.
+        known: What is known about the future.
+        ranking: How work in different units is added.
+        quarters: Quarters to simulate.
+        a: Assumptions; paths, load_blocks, hours_convention, seed and event_strength are used.
 
-    Returns
-    -------
-    Simulated
-        Tables in a fixed order of rows.
+    Returns:
+        Simulated: Tables in a fixed order of rows.
     """
     keys = sorted(
         {(fit.history.workload, fit.history.region) for cohort in cohorts for fit in cohort.fits}
@@ -254,10 +244,9 @@ def _simulate(
 def month_hours(month: pd.Timestamp, start: pd.Timestamp) -> tuple[int, int]:
     """Return the first hour of a month and of the next, counted from an instant.
 
-    Examples
-    --------
-    >>> month_hours(pd.Timestamp("2027-02-01"), pd.Timestamp("2027-01-01"))
-    (744, 1416)
+    Examples:
+        >>> month_hours(pd.Timestamp("2027-02-01"), pd.Timestamp("2027-01-01"))
+        (744, 1416)
     """
     return round((month - start) / HOUR), round((month + pd.offsets.MonthBegin(1) - start) / HOUR)
 

@@ -12,12 +12,9 @@ from capplan.questions.demand.forecast_demand import Forecast
 def scaled_forecast(forecast: Forecast, factor: float) -> Forecast:
     """Multiply what will come by a factor; what was measured stays as it is.
 
-    Parameters
-    ----------
-    forecast
-        A forecast.
-    factor
-        1 leaves it unchanged.
+    Args:
+        forecast: A forecast.
+        factor: 1 leaves it unchanged.
     """
     if factor == 1.0:
         return forecast

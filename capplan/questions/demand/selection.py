@@ -26,22 +26,14 @@ HALF_BELIEVED_ORIGINS, BELIEF_POWER = 2.0, 4.0
 class Score:
     """How one candidate did on the rolling origins of one series.
 
-    Parameters
-    ----------
-    model
-        Candidate.
-    pinball
-        Mean pinball loss over `SCORED_QUANTILES`, in the unit of the series.
-    mase
-        Mean absolute error over that of the naive forecast inside the first history.
-    coverage_share
-        Share of outcomes inside the 90 % band.
-    bias_share
-        Forecast sum over outcome sum, minus 1.
-    origins
-        Number of origins.
-    chosen
-        Is it the one that forecasts?
+    Args:
+        model: Candidate.
+        pinball: Mean pinball loss over `SCORED_QUANTILES`, in the unit of the series.
+        mase: Mean absolute error over that of the naive forecast inside the first history.
+        coverage_share: Share of outcomes inside the 90 % band.
+        bias_share: Forecast sum over outcome sum, minus 1.
+        origins: Number of origins.
+        chosen: Is it the one that forecasts?
     """
 
     model: str
@@ -73,10 +65,9 @@ def origins_of(size: int, horizon: int, at_most: int, first: int = 4) -> list[in
 
     The newest leaves one horizon; the oldest keeps half of the history and at least `first` values.
 
-    Examples
-    --------
-    >>> origins_of(56, 13, 4)
-    [22, 29, 36, 43]
+    Examples:
+        >>> origins_of(56, 13, 4)
+        [22, 29, 36, 43]
     """
     last, start = size - horizon, max(first, size // 2 - horizon // 2)
     if last < start:
@@ -87,9 +78,7 @@ def origins_of(size: int, horizon: int, at_most: int, first: int = 4) -> list[in
 def _fence(logs: Array) -> tuple[float, float]:
     """Return what lies three interquartile ranges outside the quartiles; no fence where more than 5 % of the values are beyond it.
 
-    Source
-    ------
-    Tukey, Exploratory Data Analysis, 1977 (outer fences).
+    Source: Tukey, Exploratory Data Analysis, 1977 (outer fences).
     """
     low, high = np.quantile(logs, [0.25, 0.75])
     reach = 3 * float(high - low)
@@ -115,10 +104,9 @@ def without_outages(logs: Array, season: int) -> Array:
 def independent_origins(origins: list[int], horizon: int) -> float:
     """Count origins by the horizons they span without overlap: overlapping origins share most of their errors.
 
-    Examples
-    --------
-    >>> independent_origins([22, 29, 36, 43], 7), independent_origins([40, 41, 42, 43], 12)
-    (4.0, 1.25)
+    Examples:
+        >>> independent_origins([22, 29, 36, 43], 7), independent_origins([40, 41, 42, 43], 12)
+        (4.0, 1.25)
     """
     return min(float(len(origins)), 1 + (origins[-1] - origins[0]) / horizon)
 
@@ -140,32 +128,21 @@ def choose(
     can be
     judged, and the median of all candidates is taken untested.
 
-    Parameters
-    ----------
-    values
-        History on the scale that candidates work on (usually logarithms).
-    horizon
-        Steps ahead.
-    candidates
-        Forecasters by name.
-    origins
-        Sizes of history to forecast from.
-    natural
-        From the candidates' scale to the unit of the series, where scores are taken.
-    steps
-        Length of the returned path, where it is longer than the tested horizon.
-    guard
-        A plain candidate that the chosen one leans on, the more the less it was better: a few origins do not prove that it goes on to be.
+    Args:
+        values: History on the scale that candidates work on (usually logarithms).
+        horizon: Steps ahead.
+        candidates: Forecasters by name.
+        origins: Sizes of history to forecast from.
+        natural: From the candidates' scale to the unit of the series, where scores are taken.
+        steps: Length of the returned path, where it is longer than the tested horizon.
+        guard: A plain candidate that the chosen one leans on, the more the less it was better: a few origins do not prove that it goes on
+            to be.
 
-    Returns
-    -------
-    Choice
-        Best candidate, scores, errors and path.
+    Returns:
+        Choice: Best candidate, scores, errors and path.
 
-    Source
-    ------
-    Gneiting and Raftery, Strictly proper scoring rules, prediction, and estimation, JASA 2007; Tashman, Out-of-sample tests of
-    forecasting accuracy, IJF 2000 (rolling origins).
+    Source: Gneiting and Raftery, Strictly proper scoring rules, prediction, and estimation, JASA 2007; Tashman, Out-of-sample tests of
+        forecasting accuracy, IJF 2000 (rolling origins).
     """
     if len(origins) < 2:
         return Choice("combination", (), np.empty((0, horizon)), 0.0, np.median(_attempts(candidates, values, steps or horizon), axis=0))
@@ -208,9 +185,7 @@ def _attempts(candidates: dict[str, Forecaster], values: Array, horizon: int) ->
 def _weights(losses: Array) -> Array:
     """Weigh candidates (rows) by one over their squared loss.
 
-    Source
-    ------
-    Bates and Granger, The combination of forecasts, Operational Research Quarterly 1969.
+    Source: Bates and Granger, The combination of forecasts, Operational Research Quarterly 1969.
     """
     # A perfect candidate gets nearly all weight; where all are perfect, all weigh the same.
     largest = float(losses.max()) or 1.0
@@ -261,20 +236,13 @@ def error_quantiles(errors: Array, independent: float, quantiles: Array) -> Arra
     the last
     two factors are the small-sample correction for K independent origins.
 
-    Parameters
-    ----------
-    errors : (origins, horizon)
-        Errors of rolling origins.
-    independent
-        K, taken as 3 where it is less: one horizon alone says nothing about the spread between horizons.
-    quantiles
-        Probabilities.
+    Args:
+        errors (origins, horizon): Errors of rolling origins.
+        independent: K, taken as 3 where it is less: one horizon alone says nothing about the spread between horizons.
+        quantiles: Probabilities.
 
-    Source
-    ------
-    Lei et al., Distribution-free predictive inference for regression, JASA 2018 (scaled residuals); Student's t for K - 1 degrees of
-    freedom,
-    the interval for one more observation of a sample of K.
+    Source: Lei et al., Distribution-free predictive inference for regression, JASA 2018 (scaled residuals); Student's t for K - 1 degrees
+        of freedom, the interval for one more observation of a sample of K.
     """
     horizon = errors.shape[1]
     reach = max(2, horizon // 12)

@@ -26,14 +26,10 @@ SERIES_PER_TASK = 25
 class SeriesForecasts:
     """Forecasts of many series.
 
-    Parameters
-    ----------
-    quantiles
-        series, step (1 = next), quantile, quantity.
-    scores
-        series, model, pinball, mase, coverage_share, bias_share, origins, chosen.
-    headline, notes
-        The answer in a sentence; stated fallbacks.
+    Args:
+        quantiles: series, step (1 = next), quantile, quantity.
+        scores: series, model, pinball, mase, coverage_share, bias_share, origins, chosen.
+        headline, notes: The answer in a sentence; stated fallbacks.
     """
 
     quantiles: pd.DataFrame
@@ -51,26 +47,17 @@ def forecast_series(
     cluster); the
     numbers are the same on any of them.
 
-    Parameters
-    ----------
-    history
-        series, time, quantity; regular intervals, any row order.
-    horizon
-        Steps ahead.
-    seasons
-        Season lengths in steps, for example (24, 168) for hours; empty for none.
-    quantiles
-        Probabilities; 0.5 is added where it is missing.
+    Args:
+        history: series, time, quantity; regular intervals, any row order.
+        horizon: Steps ahead.
+        seasons: Season lengths in steps, for example (24, 168) for hours; empty for none.
+        quantiles: Probabilities; 0.5 is added where it is missing.
 
-    Returns
-    -------
-    SeriesForecasts
-        Quantiles and scores.
+    Returns:
+        SeriesForecasts: Quantiles and scores.
 
-    Raises
-    ------
-    CapplanError
-        If the horizon is not positive or a series holds a value that is not finite.
+    Raises:
+        CapplanError: If the horizon is not positive or a series holds a value that is not finite.
     """
     import joblib
 
@@ -135,23 +122,15 @@ def forecast_values(
     by their rate, others as they are. No quantile lies beyond ten times the largest value seen. Bands come from the errors of up to twelve
     rolling origins.
 
-    Parameters
-    ----------
-    values
-        History, oldest first.
-    horizon
-        Steps ahead.
-    seasons
-        Season lengths in steps; those the history does not hold twice are left out.
-    quantiles
-        Probabilities, ascending.
+    Args:
+        values: History, oldest first.
+        horizon: Steps ahead.
+        seasons: Season lengths in steps; those the history does not hold twice are left out.
+        quantiles: Probabilities, ascending.
 
-    Returns
-    -------
-    quantities : (horizon, quantiles)
-        Forecast quantiles.
-    scores
-        One a candidate; empty where nothing could be tested.
+    Returns:
+        quantities : (horizon, quantiles): Forecast quantiles.
+        scores: One a candidate; empty where nothing could be tested.
     """
     q = np.asarray(quantiles)
     if len(values) == 0:
@@ -211,9 +190,7 @@ def _bands(choice: Choice, scaled: Array, horizon: int, q: Array) -> Array:
 def _seasonal_bands(scaled: Array, season: int, horizon: int, q: Array) -> Array:
     """Return quantiles (horizon x quantiles) of a seasonal random walk's error: its steps have been seen often, where origins are few.
 
-    Source
-    ------
-    Hyndman and Athanasopoulos, Forecasting: Principles and Practice, 3rd edition, section 5.5 (the variance grows by the season).
+    Source: Hyndman and Athanasopoulos, Forecasting: Principles and Practice, 3rd edition, section 5.5 (the variance grows by the season).
     """
     steps = scaled[season:] - scaled[:-season]
     cycles = np.arange(horizon) // season + 1

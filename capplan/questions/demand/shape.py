@@ -22,10 +22,9 @@ def block_shares(blocks: int) -> Array:
 
     are the cumulative shares: the first block holds the 5 % of hours with most load (all hours if there is one block).
 
-    Examples
-    --------
-    >>> [round(float(share), 3) for share in block_shares(5)]
-    [0.05, 0.132, 0.205, 0.274, 0.34]
+    Examples:
+        >>> [round(float(share), 3) for share in block_shares(5)]
+        [0.05, 0.132, 0.205, 0.274, 0.34]
     """
     if blocks == 1:
         return np.ones(1)
@@ -36,10 +35,9 @@ def block_shares(blocks: int) -> Array:
 def block_sizes(hours: int, blocks: int) -> Array:
     """Return whole hours in each block: rounded edges, at least one hour each.
 
-    Examples
-    --------
-    >>> block_sizes(2160, 5).tolist()
-    [108, 284, 443, 591, 734]
+    Examples:
+        >>> block_sizes(2160, 5).tolist()
+        [108, 284, 443, 591, 734]
     """
     edges = np.round(np.concatenate([[0.0], np.cumsum(block_shares(blocks))]) * hours).astype(int)
     edges[-1] = hours
@@ -71,10 +69,8 @@ def shapes_of(history: History) -> Array:
 def hour_of_week_profile(histories: list[History]) -> pd.DataFrame:
     """Return the mean hour-of-week profile of each series.
 
-    Returns
-    -------
-    pandas.DataFrame
-        workload, region, hour_of_week (0 = Monday 00:00 UTC), factor (1 = mean of the week).
+    Returns:
+        pandas.DataFrame: workload, region, hour_of_week (0 = Monday 00:00 UTC), factor (1 = mean of the week).
     """
     frames = []
     for history in histories:
@@ -108,22 +104,16 @@ def duration_curve(work: Array) -> Array:
 def pooling(peaks: Array, peak_of_sum: Array) -> tuple[float, float, float]:
     """Compare the sum of own peaks with the peak of the sum, in one common unit.
 
-    Parameters
-    ----------
-    peaks : (series, paths)
-        Highest hour of each series.
-    peak_of_sum : (paths,)
-        Highest hour of all together.
+    Args:
+        peaks (series, paths): Highest hour of each series.
+        peak_of_sum (paths,): Highest hour of all together.
 
-    Returns
-    -------
-    tuple
-        Median sum of peaks, median peak of the sum, and the share of capacity that pooling saves.
+    Returns:
+        tuple: Median sum of peaks, median peak of the sum, and the share of capacity that pooling saves.
 
-    Examples
-    --------
-    >>> pooling(np.array([[3.0], [1.0]]), np.array([3.0]))
-    (4.0, 3.0, 0.25)
+    Examples:
+        >>> pooling(np.array([[3.0], [1.0]]), np.array([3.0]))
+        (4.0, 3.0, 0.25)
     """
     alone, together = float(np.median(peaks.sum(axis=0))), float(np.median(peak_of_sum))
     return alone, together, (1 - together / alone if alone > 0 else 0.0)

@@ -10,24 +10,18 @@ def unit_prices(prices: pd.DataFrame, speeds: pd.DataFrame) -> dict[str, float]:
 
     The price only weighs workloads against each other; it is the same in forecast and outcome, so it adds no error of its own.
 
-    Parameters
-    ----------
-    prices
-        accelerator, term, effective_usd_per_accelerator_hour.
-    speeds
-        workload, accelerator, work_per_accelerator_hour.
+    Args:
+        prices: accelerator, term, effective_usd_per_accelerator_hour.
+        speeds: workload, accelerator, work_per_accelerator_hour.
 
-    Returns
-    -------
-    dict
-        USD a unit by workload; workloads without a speed on a priced accelerator are left out.
+    Returns:
+        dict: USD a unit by workload; workloads without a speed on a priced accelerator are left out.
 
-    Examples
-    --------
-    >>> prices = pd.DataFrame({"accelerator": ["A", "B"], "term": "on_demand", "effective_usd_per_accelerator_hour": [2.0, 6.0]})
-    >>> speeds = pd.DataFrame({"workload": "chat", "accelerator": ["A", "B"], "work_per_accelerator_hour": [100.0, 400.0]})
-    >>> unit_prices(prices, speeds)
-    {'chat': 0.015}
+    Examples:
+        >>> prices = pd.DataFrame({"accelerator": ["A", "B"], "term": "on_demand", "effective_usd_per_accelerator_hour": [2.0, 6.0]})
+        >>> speeds = pd.DataFrame({"workload": "chat", "accelerator": ["A", "B"], "work_per_accelerator_hour": [100.0, 400.0]})
+        >>> unit_prices(prices, speeds)
+        {'chat': 0.015}
     """
     cheapest = prices[prices["term"] == "on_demand"].groupby("accelerator")["effective_usd_per_accelerator_hour"].min()
     usd = speeds["accelerator"].map(cheapest) / speeds["work_per_accelerator_hour"]

@@ -19,12 +19,10 @@ UNITS = {"growth": ("share_per_year", "times_per_year"), "cap": ("units_per_day"
 class Stated:
     """What people say of the future.
 
-    Parameters
-    ----------
-    growth
-        The growth_statements table: growth or caps, each with a weight beside the history.
-    forecasts
-        The planner_forecasts table: months that are taken as a planner states them, and scored beside this forecast where they are past.
+    Args:
+        growth: The growth_statements table: growth or caps, each with a weight beside the history.
+        forecasts: The planner_forecasts table: months that are taken as a planner states them, and scored beside this forecast where they
+            are past.
     """
 
     growth: pd.DataFrame | None = None
@@ -45,10 +43,8 @@ class Statement:
 def read_statements(table: pd.DataFrame | None, notes: list[str]) -> list[Statement]:
     """Read the growth_statements table.
 
-    Raises
-    ------
-    CapplanError
-        If a unit does not fit its kind, or growth is a fall of everything or more.
+    Raises:
+        CapplanError: If a unit does not fit its kind, or growth is a fall of everything or more.
     """
     if table is None or table.empty:
         return []
@@ -79,18 +75,12 @@ def apply_statements(levels: Array, years: Array, share: float, statements: list
 
     g is the yearly slope of the logarithm of the paths' median (least squares over the horizon), g_s the stated one.
 
-    Parameters
-    ----------
-    levels
-        Demand a day, paths x periods.
-    years
-        End of each period, in years after the history.
-    share
-        Share of the workload's demand that this series carries.
-    statements
-        Those of its workload.
-    seed
-        Seed of the draws.
+    Args:
+        levels: Demand a day, paths x periods.
+        years: End of each period, in years after the history.
+        share: Share of the workload's demand that this series carries.
+        statements: Those of its workload.
+        seed: Seed of the draws.
     """
     for statement in statements:
         if statement.kind == "growth":

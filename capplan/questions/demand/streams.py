@@ -42,21 +42,14 @@ def joint_normals(fits: list[LevelFit], shape: tuple[int, int], seed: list[int],
     Z has one stream for each past period, shared by all series that knew it, so that the correlation of two series is that of their errors
     e, shrunk, while each series' numbers depend on its own past alone.
 
-    Parameters
-    ----------
-    fits
-        Level models of one cadence.
-    shape
-        Paths, and numbers of each.
-    seed
-        Of the draws.
-    as_of
-        Day of the plan, from which past periods are counted.
+    Args:
+        fits: Level models of one cadence.
+        shape: Paths, and numbers of each.
+        seed: Of the draws.
+        as_of: Day of the plan, from which past periods are counted.
 
-    Source
-    ------
-    Wu, Jackknife, bootstrap and other resampling methods in regression analysis, Annals of Statistics 1986 (random multipliers of
-    residuals).
+    Source: Wu, Jackknife, bootstrap and other resampling methods in regression analysis, Annals of Statistics 1986 (random multipliers of
+        residuals).
     """
     errors = [_standard_errors(fit) for fit in fits]
     behind = [periods_behind(fit.history.end, as_of, fit.history.cadence) for fit in fits]
@@ -88,17 +81,12 @@ class PastPeriods:
     A run begins at the last record of a sequence of random records below the history's length: that is uniform over every history, and
     histories of different length draw the same period as often as they can.
 
-    Parameters
-    ----------
-    periods, paths
-        How much is drawn.
-    seed
-        Of the draws.
+    Args:
+        periods, paths: How much is drawn.
+        seed: Of the draws.
 
-    Source
-    ------
-    Politis and Romano, The stationary bootstrap, JASA 1994; Rényi, On the extreme elements of observations, 1962 (the n-th of a sequence
-    is a record with probability 1/n, independently).
+    Source: Politis and Romano, The stationary bootstrap, JASA 1994; Rényi, On the extreme elements of observations, 1962 (the n-th of a
+        sequence is a record with probability 1/n, independently).
     """
 
     def __init__(self, periods: int, paths: int, seed: list[int]) -> None:

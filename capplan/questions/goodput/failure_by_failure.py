@@ -29,35 +29,24 @@ def simulate_failures(
 
     .. math:: X \sim \text{Weibull}(k),\quad E[X] = 1/\lambda
 
-    Parameters
-    ----------
-    work_hours
-        Work of a run.
-    interval_hours, write_hours, restart_hours
-        Work between checkpoints, time of a write, paid time from a failure until work goes on.
-    interruptions_per_hour : lambda
-    runs
-        Runs that are played.
-    seed
-        Same seed, same failures.
-    shape : k
-        1 = without memory; below 1 failures come in clusters, as on ageing or faulty nodes.
+    Args:
+        work_hours: Work of a run.
+        interval_hours, write_hours, restart_hours: Work between checkpoints, time of a write, paid time from a failure until work goes on.
+        interruptions_per_hour (lambda):
+        runs: Runs that are played.
+        seed: Same seed, same failures.
+        shape (k): 1 = without memory; below 1 failures come in clusters, as on ageing or faulty nodes.
 
-    Returns
-    -------
-    DataFrame
-        run, paid_hours, failures, checkpoints, rework_hours, restart_hours, progress_share.
+    Returns:
+        DataFrame: run, paid_hours, failures, checkpoints, rework_hours, restart_hours, progress_share.
 
-    Raises
-    ------
-    CapplanError
-        For times that are not above 0, and for a run that failures never let finish.
+    Raises:
+        CapplanError: For times that are not above 0, and for a run that failures never let finish.
 
-    Examples
-    --------
-    >>> played = simulate_failures(100.0, 0.5, 0.01, 0.1, 0.2, runs=3)
-    >>> len(played), bool((played["progress_share"] < 1).all())
-    (3, True)
+    Examples:
+        >>> played = simulate_failures(100.0, 0.5, 0.01, 0.1, 0.2, runs=3)
+        >>> len(played), bool((played["progress_share"] < 1).all())
+        (3, True)
     """
     from scipy.special import gamma
 

@@ -29,37 +29,26 @@ def measure_goodput(
     of the
     run, r failures of one accelerator in an hour, m accelerators in a machine and s interruptions of a spot machine in an hour.
 
-    Parameters
-    ----------
-    failures
-        The table of failures.
-    a
-        Size of the run, checkpoints, restarts, input and idle time.
-    prices : optional
-        What `price_hours` returns; without it each fleet of `failures` is a row, without a price.
-    availability : optional
-        Records of spot availability (trace, start_hours, hours, machines, offer_id). A spot offer with a record, and a run of no more
-        machines than it ever held, is replayed on it: its interruptions are then the record's.
+    Args:
+        failures: The table of failures.
+        a: Size of the run, checkpoints, restarts, input and idle time.
+        prices (optional): What `price_hours` returns; without it each fleet of `failures` is a row, without a price.
+        availability (optional): Records of spot availability (trace, start_hours, hours, machines, offer_id). A spot offer with a record,
+            and a run of no more machines than it ever held, is replayed on it: its interruptions are then the record's.
 
-    Returns
-    -------
-    DataFrame
-        One row an offer, in the order of `prices`: offer_id (the fleet without prices), provider, accelerator, geography, term,
-        accelerators,
-        machines, basis ("failures", "interruptions" or "record"), fleets (whose failures were taken), interruptions_per_hour (of the run),
-        mean_hours_between_interruptions, interval_minutes, goodput_share, and what takes the rest of a paid hour: input_wait_share,
-        checkpoint_share, rework_share, restart_share, idle_share (all six add up to 1); running_share (progress of a run with all its
-        input: the effective training time ratio), ettr_share (the same to first order, as in the source), usd_per_paid_accelerator_hour,
-        usd_per_productive_accelerator_hour (infinite where there is no progress), idle_usd_per_hour (of all accelerators of the run).
+    Returns:
+        DataFrame: One row an offer, in the order of `prices`: offer_id (the fleet without prices), provider, accelerator, geography, term,
+            accelerators, machines, basis ("failures", "interruptions" or "record"), fleets (whose failures were taken),
+            interruptions_per_hour (of the run), mean_hours_between_interruptions, interval_minutes, goodput_share, and what takes the rest
+            of a paid hour: input_wait_share, checkpoint_share, rework_share, restart_share, idle_share (all six add up to 1); running_share
+            (progress of a run with all its input: the effective training time ratio), ettr_share (the same to first order, as in the
+            source), usd_per_paid_accelerator_hour, usd_per_productive_accelerator_hour (infinite where there is no progress),
+            idle_usd_per_hour (of all accelerators of the run).
 
-    Raises
-    ------
-    CapplanError
-        For rates that cannot be known and a fleet that is not in the table.
+    Raises:
+        CapplanError: For rates that cannot be known and a fleet that is not in the table.
 
-    Source
-    ------
-    J. T. Daly, FGCS 22(3), 2006; A. Kokolis et al., HPCA 2025 (expected effective training time ratio).
+    Source: J. T. Daly, FGCS 22(3), 2006; A. Kokolis et al., HPCA 2025 (expected effective training time ratio).
     """
     rates = failure_rates(failures)
     if prices is None:
@@ -108,15 +97,11 @@ def measure_goodput(
 def lost_time(goodput: pd.DataFrame) -> pd.DataFrame:
     """Say where a paid hour of each offer goes.
 
-    Parameters
-    ----------
-    goodput
-        What `measure_goodput` returns.
+    Args:
+        goodput: What `measure_goodput` returns.
 
-    Returns
-    -------
-    DataFrame
-        offer_id, part (the share columns of `measure_goodput`), share; the parts of an offer add up to 1.
+    Returns:
+        DataFrame: offer_id, part (the share columns of `measure_goodput`), share; the parts of an offer add up to 1.
     """
     table = goodput[["offer_id", *PARTS]].melt(id_vars="offer_id", var_name="part", value_name="share")
     order = {name: place for place, name in enumerate(goodput["offer_id"])}
@@ -131,19 +116,15 @@ def spot_break_even(failures: pd.DataFrame, a: GoodputAssumptions, prices: pd.Da
 
     The checkpoint interval is chosen anew at every rate where the scenario leaves it open.
 
-    Parameters
-    ----------
-    failures, a, prices
-        As in `measure_goodput`.
+    Args:
+        failures, a, prices: As in `measure_goodput`.
 
-    Returns
-    -------
-    DataFrame
-        One row a spot offer with an on-demand offer of the same accelerator and geography: offer_id, accelerator, geography,
-        on_demand_offer_id, spot_usd, on_demand_usd (per paid accelerator-hour), discount_share, break_even_discount_share,
-        interruptions_per_machine_hour, break_even_interruptions_per_machine_hour (0 where spot costs more even without interruptions,
-        empty where it pays at one a minute), spot_usd_per_productive_accelerator_hour, on_demand_usd_per_productive_accelerator_hour,
-        saving_share (of the on-demand price of an hour of progress), pays.
+    Returns:
+        DataFrame: One row a spot offer with an on-demand offer of the same accelerator and geography: offer_id, accelerator, geography,
+            on_demand_offer_id, spot_usd, on_demand_usd (per paid accelerator-hour), discount_share, break_even_discount_share,
+            interruptions_per_machine_hour, break_even_interruptions_per_machine_hour (0 where spot costs more even without interruptions,
+            empty where it pays at one a minute), spot_usd_per_productive_accelerator_hour, on_demand_usd_per_productive_accelerator_hour,
+            saving_share (of the on-demand price of an hour of progress), pays.
     """
     measured = measure_goodput(failures, a, prices).set_index("offer_id", drop=False)
     paid = _paid(prices, a).set_index("offer_id")

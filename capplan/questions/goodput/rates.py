@@ -19,16 +19,11 @@ COLUMNS = ("cause", "part", "failures", "nodes", "days", "failures_per_node_day"
 class Rate:
     """The failure rate taken for an accelerator.
 
-    Parameters
-    ----------
-    per_accelerator_hour
-        Failures in an hour of one accelerator.
-    lowest, highest
-        The lowest and the highest of the fleets it is the mean of.
-    fleets
-        Names of these fleets.
-    same_accelerator
-        Do they hold the accelerator asked for?
+    Args:
+        per_accelerator_hour: Failures in an hour of one accelerator.
+        lowest, highest: The lowest and the highest of the fleets it is the mean of.
+        fleets: Names of these fleets.
+        same_accelerator: Do they hold the accelerator asked for?
     """
 
     per_accelerator_hour: float
@@ -43,25 +38,17 @@ def failure_rates(failures: pd.DataFrame) -> pd.DataFrame:
 
     .. math:: r = \frac{F}{N\,d},\qquad \tfrac12\chi^2_{0.025}(2F) \le F_\text{true} \le \tfrac12\chi^2_{0.975}(2F+2)
 
-    Parameters
-    ----------
-    failures
-        fleet; either failures, nodes and days, or failures_per_node_day; optional cause, accelerators_per_node, accelerator.
+    Args:
+        failures: fleet; either failures, nodes and days, or failures_per_node_day; optional cause, accelerators_per_node, accelerator.
 
-    Returns
-    -------
-    DataFrame
-        fleet, accelerator, accelerators_per_node, failures, node_days, failures_per_node_day, lower, upper (exact 95 % band of the count;
-        empty where the rate was only stated), failures_per_accelerator_hour; ordered by fleet.
+    Returns:
+        DataFrame: fleet, accelerator, accelerators_per_node, failures, node_days, failures_per_node_day, lower, upper (exact 95 % band of
+            the count; empty where the rate was only stated), failures_per_accelerator_hour; ordered by fleet.
 
-    Raises
-    ------
-    CapplanError
-        Listing each fleet whose rows state neither a count nor a rate, both, or different nodes.
+    Raises:
+        CapplanError: Listing each fleet whose rows state neither a count nor a rate, both, or different nodes.
 
-    Source
-    ------
-    F. Garwood, Fiducial limits for the Poisson distribution, Biometrika 28, 1936.
+    Source: F. Garwood, Fiducial limits for the Poisson distribution, Biometrika 28, 1936.
     """
     from scipy.stats import chi2
 
@@ -115,19 +102,13 @@ def failure_rates(failures: pd.DataFrame) -> pd.DataFrame:
 def rate_of(accelerator: str | None, rates: pd.DataFrame, a: GoodputAssumptions) -> Rate:
     """Choose the failure rate of an accelerator: of the fleet that is named, of the fleets that hold it, or of all.
 
-    Parameters
-    ----------
-    accelerator
-        Accelerator asked for; None = any.
-    rates
-        What `failure_rates` returns.
-    a
-        Fleet to take (empty = choose), and the factor on all rates.
+    Args:
+        accelerator: Accelerator asked for; None = any.
+        rates: What `failure_rates` returns.
+        a: Fleet to take (empty = choose), and the factor on all rates.
 
-    Raises
-    ------
-    CapplanError
-        If the fleet that is named is not in the table.
+    Raises:
+        CapplanError: If the fleet that is named is not in the table.
     """
     if a.failure_fleet:
         part = rates[rates["fleet"] == a.failure_fleet]

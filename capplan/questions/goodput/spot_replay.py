@@ -19,14 +19,10 @@ SHORTEST, STEPS = 1.0, 400
 class Spells:
     """Stretches in which enough machines were up.
 
-    Parameters
-    ----------
-    hours
-        Length of each, in order.
-    cut
-        Is the last one ended by the end of the record rather than by an interruption?
-    record_hours
-        Length of the record.
+    Args:
+        hours: Length of each, in order.
+        cut: Is the last one ended by the end of the record rather than by an interruption?
+        record_hours: Length of the record.
     """
 
     hours: np.ndarray
@@ -47,19 +43,13 @@ class Spells:
 def up_spells(trace: pd.DataFrame, *, machines: float = 1, days: float = np.inf) -> Spells:
     """Read the stretches in which a run of some machines could go on.
 
-    Parameters
-    ----------
-    trace
-        start_hours, hours, machines: what could be had, without gaps; of one record.
-    machines
-        Machines the run needs, all at once.
-    days
-        Days from the start of the record that count.
+    Args:
+        trace: start_hours, hours, machines: what could be had, without gaps; of one record.
+        machines: Machines the run needs, all at once.
+        days: Days from the start of the record that count.
 
-    Raises
-    ------
-    CapplanError
-        If the record has gaps or overlaps, or never had so many machines.
+    Raises:
+        CapplanError: If the record has gaps or overlaps, or never had so many machines.
     """
     missing = [name for name in ("start_hours", "hours", "machines") if name not in trace.columns]
     if missing:
@@ -98,18 +88,14 @@ def replay_spot(spells: Spells, intervals_hours: Sequence[float] | np.ndarray, w
 
     A stretch u begins with a restart R; what was not saved when it ends is lost. Nothing is paid while there is no machine.
 
-    Parameters
-    ----------
-    spells
-        What `up_spells` returns.
-    intervals_hours : tau
-    write_hours, restart_hours : delta, R
+    Args:
+        spells: What `up_spells` returns.
+        intervals_hours (tau):
+        write_hours, restart_hours (delta, R):
 
-    Returns
-    -------
-    DataFrame
-        interval_hours, days, paid_hours, productive_hours, interruptions, up_share (of the record), goodput_share (of paid time),
-        progress_share (of the record's time), paid_hours_per_productive_hour (infinite where nothing gets done).
+    Returns:
+        DataFrame: interval_hours, days, paid_hours, productive_hours, interruptions, up_share (of the record), goodput_share (of paid
+            time), progress_share (of the record's time), paid_hours_per_productive_hour (infinite where nothing gets done).
     """
     tau = np.asarray(intervals_hours, dtype=float)
     if tau.ndim != 1 or not (tau > 0).all():
@@ -143,17 +129,13 @@ def replay_spot(spells: Spells, intervals_hours: Sequence[float] | np.ndarray, w
 def search_interval(spells: Spells, write_hours: float, restart_hours: float) -> tuple[float, float]:
     """Search the interval at which a record would have cost least, and compare the closed form with it.
 
-    Parameters
-    ----------
-    spells
-        What `up_spells` returns.
-    write_hours, restart_hours
-        Time of a checkpoint, and of a restart.
+    Args:
+        spells: What `up_spells` returns.
+        write_hours, restart_hours: Time of a checkpoint, and of a restart.
 
-    Returns
-    -------
-    tuple of float
-        Best interval in hours, known only afterwards; and how much more an hour of work costs at the closed form's interval, as a share.
+    Returns:
+        tuple of float: Best interval in hours, known only afterwards; and how much more an hour of work costs at the closed form's
+            interval, as a share.
     """
     longest = max(float(spells.hours.max()), 2 * write_hours)
     tried = np.geomspace(max(SHORTEST * write_hours, 1e-3), longest, STEPS)

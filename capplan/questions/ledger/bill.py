@@ -20,19 +20,13 @@ def sorted_bill(
 ) -> pd.DataFrame:
     """Say what each line of a bill is for, with its costs in USD.
 
-    Parameters
-    ----------
-    billing, commitments, skus, sites, other_costs, fx
-        The book's tables of these names.
+    Args:
+        billing, commitments, skus, sites, other_costs, fx: The book's tables of these names.
 
-    Returns
-    -------
-    DataFrame
-        The bill in USD, with `line` (the contract line it belongs to, see `reconcile.contract_lines`; missing for others), `part`:
-        contract, site (a room of the
-        book, by its region), services (what other costs of that provider stand for), machines (use by the hour) or other (use by the
-        token, and what the book
-        does not have); and `about`: the site or the service.
+    Returns:
+        DataFrame: The bill in USD, with `line` (the contract line it belongs to, see `reconcile.contract_lines`; missing for others),
+            `part`: contract, site (a room of the book, by its region), services (what other costs of that provider stand for), machines
+            (use by the hour) or other (use by the token, and what the book does not have); and `about`: the site or the service.
     """
     bill = billing.reset_index(drop=True)
     for currency, part in bill.groupby("currency"):
@@ -79,12 +73,9 @@ def before_plan_entries(bill: pd.DataFrame, a: LedgerAssumptions) -> list[Entry]
 
     .. math:: x_m = x_B\,\frac{d_m}{d_B}
 
-    Parameters
-    ----------
-    bill
-        From `sorted_bill`; months that ended by `as_of`.
-    a
-        Day of the plan, first quarter, payment terms.
+    Args:
+        bill: From `sorted_bill`; months that ended by `as_of`.
+        a: Day of the plan, first quarter, payment terms.
     """
     as_of, start = pd.Timestamp(a.as_of), quarter_start(a.first_quarter)
     used = bill[bill["part"].isin(["machines", "other"]) & (bill["month"] + pd.offsets.MonthEnd(0) < as_of)]

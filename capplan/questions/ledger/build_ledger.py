@@ -69,41 +69,25 @@ PURCHASES = [
 class Ledger:
     """All money of a plan.
 
-    Parameters
-    ----------
-    entries
-        month, view (cash, billed, p_and_l, economic), component, contract_id, provider, status (signed, firm, indicative, expected,
-        stated), team,
-        cost_center, account, usd, quarter, fiscal_year, amount (in the book's currency). Imputed shortfall of service is in none of them.
-    payments
-        Cash by the day it is paid (see `payments.payments_by_day`).
-    contracts
-        contract_id, component, status, cash_usd, billed_usd, p_and_l_usd (whole life), economic_usd, paid_usd (before as_of), owed_usd
-        (after it),
-        beyond_horizon_usd, notice_date, exit_cost_usd (today).
-    obligations
-        fiscal_year, status, component, contract_id, usd (cash still to be paid), beyond_horizon: what is owed by contract, also after the
-        horizon.
-    agreements
-        Burn-down of agreements to spend (see `plans.burn_down`).
-    residuals
-        contract_id, month, low_usd, expected_usd, high_usd: what owned machines may bring at the end of their life.
-    idle
-        Use and cost of what is paid for in any case (see `summaries.idle_table`).
-    pools
-        Provider, accelerator, and whether capacity is held, of each contract, machine and purchase.
-    work_costs
-        The compute P&L by class of work (see `work_costs.work_costs`).
-    band
-        Quantiles of P&L spend over the paths (see `summaries.spend_band`).
-    reconciliation
-        The ledger against the last full month of the bill (see `reconcile.reconcile`).
-    budgets
-        Spend against budgets (see `reconcile.against_budgets`).
-    api
-        Spend of API-only workloads (see `tokens.api_spend`).
-    headline, notes
-        One sentence; what was assumed.
+    Args:
+        entries: month, view (cash, billed, p_and_l, economic), component, contract_id, provider, status (signed, firm, indicative,
+            expected, stated), team, cost_center, account, usd, quarter, fiscal_year, amount (in the book's currency). Imputed shortfall of
+            service is in none of them.
+        payments: Cash by the day it is paid (see `payments.payments_by_day`).
+        contracts: contract_id, component, status, cash_usd, billed_usd, p_and_l_usd (whole life), economic_usd, paid_usd (before as_of),
+            owed_usd (after it), beyond_horizon_usd, notice_date, exit_cost_usd (today).
+        obligations: fiscal_year, status, component, contract_id, usd (cash still to be paid), beyond_horizon: what is owed by contract,
+            also after the horizon.
+        agreements: Burn-down of agreements to spend (see `plans.burn_down`).
+        residuals: contract_id, month, low_usd, expected_usd, high_usd: what owned machines may bring at the end of their life.
+        idle: Use and cost of what is paid for in any case (see `summaries.idle_table`).
+        pools: Provider, accelerator, and whether capacity is held, of each contract, machine and purchase.
+        work_costs: The compute P&L by class of work (see `work_costs.work_costs`).
+        band: Quantiles of P&L spend over the paths (see `summaries.spend_band`).
+        reconciliation: The ledger against the last full month of the bill (see `reconcile.reconcile`).
+        budgets: Spend against budgets (see `reconcile.against_budgets`).
+        api: Spend of API-only workloads (see `tokens.api_spend`).
+        headline, notes: One sentence; what was assumed.
     """
 
     entries: pd.DataFrame
@@ -178,25 +162,19 @@ def build_ledger(
 
     .. math:: \sum_t \text{cash}_t = \sum_t \text{billed}_t = \sum_t \text{P\&L}_t \quad\text{for every contract over its life}
 
-    Parameters
-    ----------
-    a
-        Horizon, payment terms, currency, fiscal year, discount rate, useful life and residual value.
-    commitments, payments, offer_payments, skus, workloads, services, assets, sites, spend_agreements, other_costs, billing, limits, fx
-        The book's tables of these names; what is missing has no cost.
-    purchases, departures, dispatch, capacity, costs
-        What a purchase plan buys and gives back, what runs where, the accelerators that are there, and the costs of each path.
-    work
-        workload, quarter, quantity (expected, in the workload's unit): for API tokens, and for the shares of teams.
+    Args:
+        a: Horizon, payment terms, currency, fiscal year, discount rate, useful life and residual value.
+        commitments, payments, offer_payments, skus, workloads, services, assets, sites, spend_agreements, other_costs, billing, limits, fx:
+            The book's tables of these names; what is missing has no cost.
+        purchases, departures, dispatch, capacity, costs: What a purchase plan buys and gives back, what runs where, the accelerators that
+            are there, and the costs of each path.
+        work: workload, quarter, quantity (expected, in the workload's unit): for API tokens, and for the shares of teams.
 
-    Returns
-    -------
-    Ledger
+    Returns:
+        Ledger
 
-    Raises
-    ------
-    CapplanError
-        Where contracts contradict their payments, a model has no list price, a currency no rate, or a budget no measure.
+    Raises:
+        CapplanError: Where contracts contradict their payments, a model has no list price, a currency no rate, or a budget no measure.
     """
     signed, machines, own, rooms = (
         _table(commitments, "commitments"),

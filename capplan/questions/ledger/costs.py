@@ -30,19 +30,13 @@ Row = dict[Hashable, Any]
 def contracts_to_book(commitments: pd.DataFrame, payments: pd.DataFrame, providers: pd.Series, a: LedgerAssumptions) -> list[Contract]:
     """Return contracts that are signed already.
 
-    Parameters
-    ----------
-    commitments, payments
-        The tables of these names.
-    providers
-        Provider by SKU.
-    a
-        What was paid upfront was paid before `as_of`, at the latest the day before.
+    Args:
+        commitments, payments: The tables of these names.
+        providers: Provider by SKU.
+        a: What was paid upfront was paid before `as_of`, at the latest the day before.
 
-    Raises
-    ------
-    CapplanError
-        Listing every contract whose payments do not add up, that ends before it starts, or whose notice is due after its end.
+    Raises:
+        CapplanError: Listing every contract whose payments do not add up, that ends before it starts, or whose notice is due after its end.
     """
     found, faults = [], []
     for row in commitments.to_dict("records"):
@@ -78,14 +72,10 @@ def contracts_to_book(commitments: pd.DataFrame, payments: pd.DataFrame, provide
 def departure_entries(departures: pd.DataFrame, commitments: pd.DataFrame, assets: pd.DataFrame, a: LedgerAssumptions) -> list[Entry]:
     """Take off what is no longer paid for machines of signed contracts that are given back, and book what giving them back costs or brings.
 
-    Parameters
-    ----------
-    departures
-        contract_id, provider, day, machines, not_owed_usd, exit_usd, firm of the plan.
-    commitments, assets
-        The tables of these names; what was prepaid of it is written off on the day.
-    a
-        Payment terms.
+    Args:
+        departures: contract_id, provider, day, machines, not_owed_usd, exit_usd, firm of the plan.
+        commitments, assets: The tables of these names; what was prepaid of it is written off on the day.
+        a: Payment terms.
     """
     found: list[Entry] = []
     signed = commitments.set_index("commitment_id")
@@ -137,19 +127,13 @@ def purchase_entries(
 ) -> list[Entry]:
     """Book what the plan buys, each purchase by the shares of the teams that use it.
 
-    Parameters
-    ----------
-    purchases
-        offer_id, provider, term, quarter, end_quarter, upfront_usd, usd (whole contract, upfront part included), sign_by, firm;
-        `signed_on` where a
-        signature comes later than it should, and `starts` and `ends` where
-        service does not begin and end with the quarters.
-    offer_payments
-        The table of this name: offers that are paid by a schedule.
-    bearers
-        Teams and their shares by purchase (see `purchase_name`).
-    a
-        Payment terms, useful life and residual value of owned machines.
+    Args:
+        purchases: offer_id, provider, term, quarter, end_quarter, upfront_usd, usd (whole contract, upfront part included), sign_by, firm;
+            `signed_on` where a signature comes later than it should, and `starts` and `ends` where service does not begin and end with the
+            quarters.
+        offer_payments: The table of this name: offers that are paid by a schedule.
+        bearers: Teams and their shares by purchase (see `purchase_name`).
+        a: Payment terms, useful life and residual value of owned machines.
     """
     found: list[Entry] = []
     as_of = pd.Timestamp(a.as_of)
@@ -187,14 +171,10 @@ def purchase_name(row: Row) -> str:
 def usage_entries(dispatch: pd.DataFrame, bearers: dict[str, list[tuple[Bearer, float]]], a: LedgerAssumptions) -> list[Entry]:
     """Book compute that is paid by use, month by month with the hours of each, by the shares of a class's teams.
 
-    Parameters
-    ----------
-    dispatch
-        quarter, class, source, provider, expected_usd; only sources that somebody invoices are booked.
-    bearers
-        Teams and their shares by class.
-    a
-        Payment terms.
+    Args:
+        dispatch: quarter, class, source, provider, expected_usd; only sources that somebody invoices are booked.
+        bearers: Teams and their shares by class.
+        a: Payment terms.
     """
     found: list[Entry] = []
     billed = dispatch[dispatch["source"].isin([*BY_USE, *MOVED])]
@@ -213,12 +193,9 @@ def usage_entries(dispatch: pd.DataFrame, bearers: dict[str, list[tuple[Bearer, 
 def late_entries(costs: pd.DataFrame, a: LedgerAssumptions) -> list[Entry]:
     """Take off what is expected not to be paid for machines that come late: contracts are booked from the day they are to start.
 
-    Parameters
-    ----------
-    costs
-        path, probability, quarter, component, usd: the cost table of a purchase plan.
-    a
-        Payment terms.
+    Args:
+        costs: path, probability, quarter, component, usd: the cost table of a purchase plan.
+        a: Payment terms.
     """
     late = costs[costs["component"] == "late_delivery"]
     saved = (late["probability"] * late["usd"]).groupby(late["quarter"]).sum()
@@ -272,16 +249,11 @@ def site_entries(
     Committed space is
     booked to the end of the site's contract, also beyond the horizon; power only as far as is planned.
 
-    Parameters
-    ----------
-    sites, assets, skus
-        The tables of these names; machines draw the power_kw of their SKU at full load.
-    purchases
-        Purchases of the plan.
-    months
-        First days of the months that are planned.
-    a
-        Hours of a month, useful life, payment terms.
+    Args:
+        sites, assets, skus: The tables of these names; machines draw the power_kw of their SKU at full load.
+        purchases: Purchases of the plan.
+        months: First days of the months that are planned.
+        a: Hours of a month, useful life, payment terms.
     """
     power = skus.set_index("sku")["power_kw"] if len(skus) else pd.Series(dtype=float)
     found: list[Entry] = []

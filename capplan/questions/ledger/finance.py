@@ -25,17 +25,13 @@ def net_present_value(rate: float, cash_flows: Sequence[float]) -> float:
 
     .. math:: NPV = \sum_t c_t (1+r)^{-t}
 
-    Parameters
-    ----------
-    rate : r
-        Rate of a period.
-    cash_flows : c
-        Cash flows; the first is not discounted.
+    Args:
+        rate (r): Rate of a period.
+        cash_flows (c): Cash flows; the first is not discounted.
 
-    Examples
-    --------
-    >>> round(net_present_value(0.08, [-40000, 5000, 8000, 12000, 30000]), 5)
-    3065.22267
+    Examples:
+        >>> round(net_present_value(0.08, [-40000, 5000, 8000, 12000, 30000]), 5)
+        3065.22267
     """
     flows = np.asarray(cash_flows, dtype=float)
     return float(flows @ (1.0 + rate) ** -np.arange(len(flows)))
@@ -46,20 +42,15 @@ def internal_rate_of_return(cash_flows: Sequence[float]) -> float:
 
     Of several such rates the one nearest to zero is returned, the convention of spreadsheets.
 
-    Parameters
-    ----------
-    cash_flows
-        Cash flows, the first at time zero.
+    Args:
+        cash_flows: Cash flows, the first at time zero.
 
-    Raises
-    ------
-    CapplanError
-        If no rate above -100 % brings the net present value to zero.
+    Raises:
+        CapplanError: If no rate above -100 % brings the net present value to zero.
 
-    Examples
-    --------
-    >>> round(internal_rate_of_return([-100, 39, 59, 55, 20]), 5)
-    0.28095
+    Examples:
+        >>> round(internal_rate_of_return([-100, 39, 59, 55, 20]), 5)
+        0.28095
     """
     flows = np.trim_zeros(np.asarray(cash_flows, dtype=float), "b")
     # The net present value is a polynomial in the discount factor v = 1 / (1 + r).
@@ -76,15 +67,12 @@ def modified_rate_of_return(cash_flows: Sequence[float], finance_rate: float, re
 
     .. math:: MIRR = \left(\frac{\sum_t c_t^+ (1+r_r)^{n-t}}{-\sum_t c_t^- (1+r_f)^{-t}}\right)^{1/n} - 1
 
-    Raises
-    ------
-    CapplanError
-        If there is no inflow or no outflow.
+    Raises:
+        CapplanError: If there is no inflow or no outflow.
 
-    Examples
-    --------
-    >>> round(modified_rate_of_return([-100, 39, 59, -55, 20], 0.05, 0.06), 9)
-    -0.026029155
+    Examples:
+        >>> round(modified_rate_of_return([-100, 39, 59, -55, 20], 0.05, 0.06), 9)
+        -0.026029155
     """
     flows = np.asarray(cash_flows, dtype=float)
     last = len(flows) - 1
@@ -100,10 +88,9 @@ def annuity_factor(rate: float, periods: float) -> float:
 
     .. math:: \frac{r}{1-(1+r)^{-n}}, \qquad \frac1n \text{ at } r = 0
 
-    Examples
-    --------
-    >>> round(annuity_factor(0.07, 20), 8), annuity_factor(0.0, 4)
-    (0.09439293, 0.25)
+    Examples:
+        >>> round(annuity_factor(0.07, 20), 8), annuity_factor(0.0, 4)
+        (0.09439293, 0.25)
     """
     if periods <= 0:
         raise CapplanError(f"an annuity needs a positive number of periods; found {periods:g}")
@@ -113,10 +100,9 @@ def annuity_factor(rate: float, periods: float) -> float:
 def loan_payment(rate: float, periods: float, present_usd: float) -> float:
     """Return the payment of a period that pays a loan back; what is paid out is negative.
 
-    Examples
-    --------
-    >>> round(loan_payment(0.075 / 12, 180, 200000), 6)
-    -1854.02472
+    Examples:
+        >>> round(loan_payment(0.075 / 12, 180, 200000), 6)
+        -1854.02472
     """
     return -present_usd * annuity_factor(rate, periods)
 
@@ -124,15 +110,12 @@ def loan_payment(rate: float, periods: float, present_usd: float) -> float:
 def loan_periods(rate: float, payment_usd: float, present_usd: float) -> float:
     """Return how many payments pay a loan back.
 
-    Raises
-    ------
-    CapplanError
-        If the payment does not even cover the interest.
+    Raises:
+        CapplanError: If the payment does not even cover the interest.
 
-    Examples
-    --------
-    >>> round(loan_periods(0.07 / 12, -150, 8000), 5)
-    64.07335
+    Examples:
+        >>> round(loan_periods(0.07 / 12, -150, 8000), 5)
+        64.07335
     """
     if rate == 0:
         return -present_usd / payment_usd
@@ -145,10 +128,9 @@ def loan_periods(rate: float, payment_usd: float, present_usd: float) -> float:
 def straight_line(cost_usd: float, residual_usd: float, years: float) -> float:
     """Return the depreciation of a year, evenly over the useful life.
 
-    Examples
-    --------
-    >>> straight_line(100, 10, 5)
-    18.0
+    Examples:
+        >>> straight_line(100, 10, 5)
+        18.0
     """
     if years <= 0:
         raise CapplanError(f"a useful life must be positive; found {years:g} years")
@@ -163,30 +145,21 @@ def macrs(cost_usd: float, recovery_years: int, quarter: int | None = None) -> t
     with b_t what is left, and f the part of the first year that counts: a half, or in the mid-quarter convention 7/8, 5/8, 3/8, 1/8 by the
     quarter of the tax year in which the property was placed in service.
 
-    Parameters
-    ----------
-    cost_usd
-        Its basis.
-    recovery_years : N
-        3, 5 (computers) or 7.
-    quarter
-        Quarter of the tax year, 1 to 4, for the mid-quarter convention; None = the half-year convention, by its printed table.
+    Args:
+        cost_usd: Its basis.
+        recovery_years (N): 3, 5 (computers) or 7.
+        quarter: Quarter of the tax year, 1 to 4, for the mid-quarter convention; None = the half-year convention, by its printed table.
 
-    Raises
-    ------
-    CapplanError
-        For a recovery period other than 3, 5 or 7 years, or a quarter that is none.
+    Raises:
+        CapplanError: For a recovery period other than 3, 5 or 7 years, or a quarter that is none.
 
-    Source
-    ------
-    IRS Publication 946, Table A-1; Tables A-2 to A-5 round the mid-quarter formula to two digits.
+    Source: IRS Publication 946, Table A-1; Tables A-2 to A-5 round the mid-quarter formula to two digits.
 
-    Examples
-    --------
-    >>> macrs(1000, 5)
-    (200.0, 320.0, 192.0, 115.2, 115.2, 57.6)
-    >>> [round(usd, 1) for usd in macrs(1000, 5, quarter=4)]
-    [50.0, 380.0, 228.0, 136.8, 109.4, 95.8]
+    Examples:
+        >>> macrs(1000, 5)
+        (200.0, 320.0, 192.0, 115.2, 115.2, 57.6)
+        >>> [round(usd, 1) for usd in macrs(1000, 5, quarter=4)]
+        [50.0, 380.0, 228.0, 136.8, 109.4, 95.8]
     """
     if recovery_years not in MACRS_PERCENT:
         raise CapplanError(f"recovery_years = {recovery_years}: MACRS tables are there for {', '.join(map(str, MACRS_PERCENT))} years")
@@ -205,24 +178,17 @@ def macrs(cost_usd: float, recovery_years: int, quarter: int | None = None) -> t
 def depreciation_convention(usd_by_quarter: Sequence[float]) -> str:
     """Say by which convention the property of a tax year is depreciated: mid_quarter where the last quarter has above 40 % of its basis.
 
-    Parameters
-    ----------
-    usd_by_quarter
-        Basis placed in service in each of the four quarters of the tax year.
+    Args:
+        usd_by_quarter: Basis placed in service in each of the four quarters of the tax year.
 
-    Raises
-    ------
-    CapplanError
-        If there are not four amounts of 0 or more.
+    Raises:
+        CapplanError: If there are not four amounts of 0 or more.
 
-    Source
-    ------
-    IRS Publication 946, chapter 4, "Which convention applies?".
+    Source: IRS Publication 946, chapter 4, "Which convention applies?".
 
-    Examples
-    --------
-    >>> depreciation_convention([60, 0, 0, 40]), depreciation_convention([59, 0, 0, 41])
-    ('half_year', 'mid_quarter')
+    Examples:
+        >>> depreciation_convention([60, 0, 0, 40]), depreciation_convention([59, 0, 0, 41])
+        ('half_year', 'mid_quarter')
     """
     amounts = np.asarray(usd_by_quarter, dtype=float)
     if amounts.shape != (4,) or not (amounts >= 0).all():
@@ -233,17 +199,13 @@ def depreciation_convention(usd_by_quarter: Sequence[float]) -> str:
 def tax_depreciation(purchases: Sequence[tuple[int, int, float]], recovery_years: int) -> dict[int, float]:
     """Return the tax depreciation by year of all property, each tax year's by the convention that its own purchases call for.
 
-    Parameters
-    ----------
-    purchases
-        Tax year, quarter (1 to 4) and basis in USD of each purchase.
-    recovery_years
-        As in `macrs`.
+    Args:
+        purchases: Tax year, quarter (1 to 4) and basis in USD of each purchase.
+        recovery_years: As in `macrs`.
 
-    Examples
-    --------
-    >>> {year: round(usd) for year, usd in tax_depreciation([(2027, 1, 500.0), (2027, 4, 500.0)], 3).items()}
-    {2027: 333, 2028: 444, 2029: 164, 2030: 59}
+    Examples:
+        >>> {year: round(usd) for year, usd in tax_depreciation([(2027, 1, 500.0), (2027, 4, 500.0)], 3).items()}
+        {2027: 333, 2028: 444, 2029: 164, 2030: 59}
     """
     found: dict[int, float] = {}
     for year in sorted({year for year, _, _ in purchases}):

@@ -23,28 +23,18 @@ def commitment_charges(
 
     A purchase is billed and has no effective cost; each hour's commitment is not billed again, and its cost is effective as used or unused.
 
-    Parameters
-    ----------
-    usd_per_hour
-        Committed dollars an hour, the part paid upfront included.
-    hours
-        Hours of the term.
-    upfront_share
-        Share paid at signing: 1 all, 0 nothing.
-    used_usd : (hours,)
-        Usage of each hour at committed rates; what exceeds the commitment is charged on demand.
-    on_demand_usd : (hours,), optional
-        What the usage above the commitment costs on demand.
+    Args:
+        usd_per_hour: Committed dollars an hour, the part paid upfront included.
+        hours: Hours of the term.
+        upfront_share: Share paid at signing: 1 all, 0 nothing.
+        used_usd (hours,): Usage of each hour at committed rates; what exceeds the commitment is charged on demand.
+        on_demand_usd ((hours,), optional): What the usage above the commitment costs on demand.
 
-    Returns
-    -------
-    DataFrame
-        hour (-1 for a payment at signing), charge_category, charge_frequency, pricing_category, commitment_status, billed_cost,
-        effective_cost.
+    Returns:
+        DataFrame: hour (-1 for a payment at signing), charge_category, charge_frequency, pricing_category, commitment_status, billed_cost,
+            effective_cost.
 
-    Source
-    ------
-    FinOps Open Cost and Usage Specification 1.2, appendix on commitment discounts.
+    Source: FinOps Open Cost and Usage Specification 1.2, appendix on commitment discounts.
     """
     used = np.minimum(np.asarray(used_usd, dtype=float), usd_per_hour)
     if len(used) != hours:
@@ -80,12 +70,9 @@ def commitment_charges(
 class PlanDraw:
     """What a dollar plan paid for in each hour.
 
-    Parameters
-    ----------
-    hours
-        hour, committed_usd, used_usd, unused_usd (lost), on_demand_usd (usage the plan did not reach), without_plan_usd.
-    saving_usd
-        What the plan saved against paying all on demand; negative where too much of it was unused.
+    Args:
+        hours: hour, committed_usd, used_usd, unused_usd (lost), on_demand_usd (usage the plan did not reach), without_plan_usd.
+        saving_usd: What the plan saved against paying all on demand; negative where too much of it was unused.
     """
 
     hours: pd.DataFrame
@@ -100,25 +87,17 @@ def draw_dollar_plan(usage: pd.DataFrame, committed_usd_per_hour: float) -> Plan
     The plan is drawn by the machines it discounts most first, as AWS does, and covers x of m machine-hours at the plan's rate q instead of
     p.
 
-    Parameters
-    ----------
-    usage
-        hour, sku, machine_hours, on_demand_usd_per_hour : p, plan_usd_per_hour : q.
-    committed_usd_per_hour : F
-        Dollars an hour that are paid in any case.
+    Args:
+        usage: hour, sku, machine_hours, on_demand_usd_per_hour : p, plan_usd_per_hour : q.
+        committed_usd_per_hour (F): Dollars an hour that are paid in any case.
 
-    Returns
-    -------
-    PlanDraw
+    Returns:
+        PlanDraw
 
-    Raises
-    ------
-    CapplanError
-        If a plan's rate is zero or above the price on demand.
+    Raises:
+        CapplanError: If a plan's rate is zero or above the price on demand.
 
-    Source
-    ------
-    AWS Savings Plans user guide, "How Savings Plans apply to your usage"; Google Cloud, spend-based committed use discounts.
+    Source: AWS Savings Plans user guide, "How Savings Plans apply to your usage"; Google Cloud, spend-based committed use discounts.
     """
     bad = ~(usage["plan_usd_per_hour"] > 0) | (usage["plan_usd_per_hour"] > usage["on_demand_usd_per_hour"])
     if bad.any():
@@ -149,20 +128,14 @@ def burn_down(agreements: pd.DataFrame, charges: pd.DataFrame, as_of: pd.Timesta
 
     with C the sum committed, R what rolled over from the year before, D drawn already and b the eligible charges still to come.
 
-    Parameters
-    ----------
-    agreements
-        Table spend_agreements.
-    charges
-        month, provider, usd (billed), discountable (does the agreement's discount apply?): charges from `as_of` on.
-    as_of
-        Months before it are in `drawn_usd` already.
+    Args:
+        agreements: Table spend_agreements.
+        charges: month, provider, usd (billed), discountable (does the agreement's discount apply?): charges from `as_of` on.
+        as_of: Months before it are in `drawn_usd` already.
 
-    Returns
-    -------
-    DataFrame
-        agreement_id, provider, start, end, committed_usd, rolled_in_usd, drawn_usd, planned_usd (after discount), discount_usd,
-        spent_share, rolled_out_usd, shortfall_usd.
+    Returns:
+        DataFrame: agreement_id, provider, start, end, committed_usd, rolled_in_usd, drawn_usd, planned_usd (after discount), discount_usd,
+            spent_share, rolled_out_usd, shortfall_usd.
     """
     rows: list[dict[str, object]] = []
     carried: dict[str, float] = {}

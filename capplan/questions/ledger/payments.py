@@ -14,15 +14,11 @@ PAYMENT_KEYS = ["date", "component", "contract_id", "provider", "status", "team"
 def payments_by_day(entries: Iterable[Entry]) -> pd.DataFrame:
     """List all payments by day.
 
-    Parameters
-    ----------
-    entries
-        Entries of any views; those of the cash view are kept.
+    Args:
+        entries: Entries of any views; those of the cash view are kept.
 
-    Returns
-    -------
-    DataFrame
-        date, component, contract_id, provider, status, team, cost_center, account, usd.
+    Returns:
+        DataFrame: date, component, contract_id, provider, status, team, cost_center, account, usd.
     """
     rows = [
         (

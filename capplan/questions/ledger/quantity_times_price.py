@@ -27,23 +27,17 @@ BY_CAPEX = ("capex", "depreciation", "residual")
 class Priced:
     """A ledger taken apart.
 
-    Parameters
-    ----------
-    lines
-        date (day of payment in the view cash, first of the month otherwise), month, view (cash, billed, p_and_l), component, contract_id,
-        provider, status, team, cost_center, account, price_id (empty = stated), quantity (in the price's unit; without a price, in
-        dollars, or in the book's currency where own), own (is the amount agreed in the book's currency, which is not the dollar?),
-        agreement (row of `agreements` whose shortfall the line is, -1 otherwise).
-    prices
-        price_id, kind (contract, offer, machine, running, usage, tokens, power, space), name, provider, unit, price (USD, before the price
-        factor),
-        by_factor (does the price factor move it?), upkeep_on (price_id of the purchase price whose upkeep is added, or empty).
-    agreements
-        Table spend_agreements, sorted.
-    rates
-        USD for one unit of the book's currency, by month.
-    assumptions
-        Those the plan was booked with.
+    Args:
+        lines: date (day of payment in the view cash, first of the month otherwise), month, view (cash, billed, p_and_l), component,
+            contract_id, provider, status, team, cost_center, account, price_id (empty = stated), quantity (in the price's unit; without a
+            price, in dollars, or in the book's currency where own), own (is the amount agreed in the book's currency, which is not the
+            dollar?), agreement (row of `agreements` whose shortfall the line is, -1 otherwise).
+        prices: price_id, kind (contract, offer, machine, running, usage, tokens, power, space), name, provider, unit, price (USD, before
+            the price factor), by_factor (does the price factor move it?), upkeep_on (price_id of the purchase price whose upkeep is added,
+            or empty).
+        agreements: Table spend_agreements, sorted.
+        rates: USD for one unit of the book's currency, by month.
+        assumptions: Those the plan was booked with.
     """
 
     lines: pd.DataFrame
@@ -77,18 +71,13 @@ def priced_ledger(
     for several (the average
     paid for use in a pool), the quantity weighs them.
 
-    Parameters
-    ----------
-    ledger, purchases, dispatch
-        The plan's answers.
-    a
-        What it was booked with.
-    commitments, sites, spend_agreements, fx, other_costs
-        The book's tables of these names.
+    Args:
+        ledger, purchases, dispatch: The plan's answers.
+        a: What it was booked with.
+        commitments, sites, spend_agreements, fx, other_costs: The book's tables of these names.
 
-    Returns
-    -------
-    Priced
+    Returns:
+        Priced
     """
     lines = _flat(ledger)
     composition, by_use = _use(dispatch, a)

@@ -49,27 +49,17 @@ def reconcile(
     by the hour or
     the token is in the bill only; its line shows the run rate the plan starts from.
 
-    Parameters
-    ----------
-    billing
-        Table billing.
-    entries
-        Ledger entries.
-    commitments
-        Table commitments: which SKUs are under contract.
-    providers
-        Provider by SKU.
-    as_of
-        Only months that ended by then are full.
-    fx
-        Exchange rates, for bills in another currency.
+    Args:
+        billing: Table billing.
+        entries: Ledger entries.
+        commitments: Table commitments: which SKUs are under contract.
+        providers: Provider by SKU.
+        as_of: Only months that ended by then are full.
+        fx: Exchange rates, for bills in another currency.
 
-    Returns
-    -------
-    DataFrame
-        month, view (billed, p_and_l), provider, line, ledger_usd, bill_usd, difference_usd, ties (empty for lines that only the bill has),
-        used_usd and
-        unused_usd (parts of bill_usd), why (a line does not tie), days_old (from the month's end to `as_of`).
+    Returns:
+        DataFrame: month, view (billed, p_and_l), provider, line, ledger_usd, bill_usd, difference_usd, ties (empty for lines that only the
+            bill has), used_usd and unused_usd (parts of bill_usd), why (a line does not tie), days_old (from the month's end to `as_of`).
     """
     full = bill[bill["month"] + pd.offsets.MonthEnd(0) < as_of]
     if full.empty:
@@ -226,27 +216,18 @@ def against_budgets(entries: pd.DataFrame, limits: pd.DataFrame, quarters: list[
 
     A budget of a region or an accelerator holds what is bought, and stands in no row here: the ledger books by provider, team and month.
 
-    Parameters
-    ----------
-    entries
-        Ledger entries.
-    limits
-        Table limits; rows of the kind budget_usd, amounts in their own currency.
-    quarters
-        Quarters that are planned; a limit on capex without a quarter also holds in those before them in which capex is paid.
-    currency, fx
-        The book's currency, and table fx.
+    Args:
+        entries: Ledger entries.
+        limits: Table limits; rows of the kind budget_usd, amounts in their own currency.
+        quarters: Quarters that are planned; a limit on capex without a quarter also holds in those before them in which capex is paid.
+        currency, fx: The book's currency, and table fx.
 
-    Returns
-    -------
-    DataFrame
-        limit_id, quarter, measure, team, provider, hard, budget_usd, planned_usd, over_usd (0 within the budget), budget_amount (in the
-        book's currency: as stated, where it is stated in it).
+    Returns:
+        DataFrame: limit_id, quarter, measure, team, provider, hard, budget_usd, planned_usd, over_usd (0 within the budget), budget_amount
+            (in the book's currency: as stated, where it is stated in it).
 
-    Raises
-    ------
-    CapplanError
-        If a budget has no measure.
+    Raises:
+        CapplanError: If a budget has no measure.
     """
     budgets = limits[limits["kind"] == "budget_usd"] if len(limits) else limits
     blank = [str(row["limit_id"]) for row in budgets.to_dict("records") if row["measure"] not in MEASURES]

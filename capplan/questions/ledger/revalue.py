@@ -20,15 +20,11 @@ DISCOUNTABLE = ("on_demand", "spot")
 class Revalued:
     """A ledger at other prices.
 
-    Parameters
-    ----------
-    lines
-        Those of `Priced.lines`, and rate_usd (of a unit), usd, amount (book's currency), present (amount of cash from `as_of` on,
-        discounted; empty otherwise).
-    prices
-        Those of `Priced.prices`, with the prices used and rate_usd.
-    agreements
-        Burn-down of agreements to spend (see `plans.burn_down`).
+    Args:
+        lines: Those of `Priced.lines`, and rate_usd (of a unit), usd, amount (book's currency), present (amount of cash from `as_of` on,
+            discounted; empty otherwise).
+        prices: Those of `Priced.prices`, with the prices used and rate_usd.
+        agreements: Burn-down of agreements to spend (see `plans.burn_down`).
     """
 
     lines: pd.DataFrame
@@ -61,25 +57,16 @@ def revalue(
     and d days from `as_of`.
     The shortfall of an agreement to spend follows from the bills of its year.
 
-    Parameters
-    ----------
-    priced
-        The ledger as quantity times price.
-    price_factor : f
-        Multiplies every price that is not signed.
-    discount_rate_per_year : r
-        Cost of capital.
-    upkeep_share_per_year
-        Yearly upkeep of machines that are bought, as a share of their price.
-    prices : p
-        USD by price_id, before the price factor; others stay.
-    exchange_rates : e
-        USD for one unit of the book's currency by first day of a month; others stay.
+    Args:
+        priced: The ledger as quantity times price.
+        price_factor (f): Multiplies every price that is not signed.
+        discount_rate_per_year (r): Cost of capital.
+        upkeep_share_per_year: Yearly upkeep of machines that are bought, as a share of their price.
+        prices (p): USD by price_id, before the price factor; others stay.
+        exchange_rates (e): USD for one unit of the book's currency by first day of a month; others stay.
 
-    Raises
-    ------
-    CapplanError
-        If a price or a month is not in the plan, a price is negative, or an exchange rate not above 0.
+    Raises:
+        CapplanError: If a price or a month is not in the plan, a price is negative, or an exchange rate not above 0.
     """
     a = priced.assumptions
     factor = a.price_factor if price_factor is None else price_factor

@@ -51,26 +51,16 @@ class Bearer:
 class Entry:
     """One amount in one view on one day.
 
-    Parameters
-    ----------
-    date
-        Day; a ledger shows its month.
-    view
-        cash, billed or p_and_l.
-    component
-        What it is for (a key of ACCOUNTS, or the kind of another cost).
-    contract_id
-        Contract, asset, site or cost line.
-    usd
-        Amount; costs are positive.
-    status
-        signed, firm, indicative, expected (usage) or stated.
-    provider
-        Who is paid, where that is known.
-    account
-        Account in the ledger; empty = the one of the component.
-    bearer
-        Team and cost centre.
+    Args:
+        date: Day; a ledger shows its month.
+        view: cash, billed or p_and_l.
+        component: What it is for (a key of ACCOUNTS, or the kind of another cost).
+        contract_id: Contract, asset, site or cost line.
+        usd: Amount; costs are positive.
+        status: signed, firm, indicative, expected (usage) or stated.
+        provider: Who is paid, where that is known.
+        account: Account in the ledger; empty = the one of the component.
+        bearer: Team and cost centre.
     """
 
     date: pd.Timestamp
@@ -87,16 +77,13 @@ class Entry:
 def month_shares(first: pd.Timestamp, last: pd.Timestamp) -> list[tuple[pd.Timestamp, float]]:
     """Split a span of whole days into its calendar months, with the share of the days in each.
 
-    Parameters
-    ----------
-    first, last
-        First and last day, both included.
+    Args:
+        first, last: First and last day, both included.
 
-    Examples
-    --------
-    >>> shares = month_shares(pd.Timestamp("2027-01-17"), pd.Timestamp("2027-02-15"))
-    >>> [(month.strftime("%Y-%m"), round(share, 4)) for month, share in shares]
-    [('2027-01', 0.5), ('2027-02', 0.5)]
+    Examples:
+        >>> shares = month_shares(pd.Timestamp("2027-01-17"), pd.Timestamp("2027-02-15"))
+        >>> [(month.strftime("%Y-%m"), round(share, 4)) for month, share in shares]
+        [('2027-01', 0.5), ('2027-02', 0.5)]
     """
     after, found = last.normalize() + pd.Timedelta(days=1), []
     start = first.normalize()
@@ -123,11 +110,10 @@ def paid_on(invoiced: pd.Timestamp, payment_terms_days: int) -> pd.Timestamp:
     together
     with February's. What is left of the terms is a day of the month after.
 
-    Examples
-    --------
-    >>> bills = ("2027-01-31", 30), ("2027-02-28", 30), ("2027-01-31", 45)
-    >>> [str(paid_on(pd.Timestamp(end), days).date()) for end, days in bills]
-    ['2027-02-28', '2027-03-31', '2027-03-15']
+    Examples:
+        >>> bills = ("2027-01-31", 30), ("2027-02-28", 30), ("2027-01-31", 45)
+        >>> [str(paid_on(pd.Timestamp(end), days).date()) for end, days in bills]
+        ['2027-02-28', '2027-03-31', '2027-03-15']
     """
     months, days = divmod(payment_terms_days, DAYS_OF_TERMS)
     month = invoiced.replace(day=1) + pd.DateOffset(months=months + (days > 0))
@@ -144,18 +130,12 @@ def service_months(paid: pd.Series, payment_terms_days: int) -> pd.Series:
 class Contract:
     """A contract as finance sees it.
 
-    Parameters
-    ----------
-    contract_id, component, provider, status, bearer
-        See `Entry`.
-    first, last
-        First and last day of service, both included.
-    usd
-        Value of the whole contract.
-    upfront_usd, upfront_on
-        Paid at signing, and when.
-    payments
-        Further payments by the day they are due; empty = monthly in arrears.
+    Args:
+        contract_id, component, provider, status, bearer: See `Entry`.
+        first, last: First and last day of service, both included.
+        usd: Value of the whole contract.
+        upfront_usd, upfront_on: Paid at signing, and when.
+        payments: Further payments by the day they are due; empty = monthly in arrears.
     """
 
     contract_id: str
@@ -239,23 +219,15 @@ def machine_entries(
 
     .. math:: D = \frac{X - \rho X}{L}
 
-    Parameters
-    ----------
-    contract_id, provider, status, bearer
-        See `Entry`.
-    capex_usd : X
-        Purchase price.
-    paid_on, first
-        Day of payment, and first day of service.
-    life_years : L
-        Useful life.
-    residual_share : rho
-        Share of the price that is left at the end.
+    Args:
+        contract_id, provider, status, bearer: See `Entry`.
+        capex_usd (X): Purchase price.
+        paid_on, first: Day of payment, and first day of service.
+        life_years (L): Useful life.
+        residual_share (rho): Share of the price that is left at the end.
 
-    Returns
-    -------
-    list of Entry
-        Over the whole life cash = billed = P&L = X - rho X.
+    Returns:
+        list of Entry: Over the whole life cash = billed = P&L = X - rho X.
     """
     last = first + pd.Timedelta(days=round(life_years * 365.25)) - pd.Timedelta(days=1)
     blank = Entry(paid_on, "", "capex", contract_id, capex_usd, status, provider, bearer=bearer)
@@ -273,19 +245,13 @@ def entry_frame(entries: Iterable[Entry], as_of: pd.Timestamp, discount_rate_per
 
     .. math:: \text{economic} = \text{cash} \times (1+r)^{-t}
 
-    Parameters
-    ----------
-    entries
-        Entries of the views cash, billed and P&L.
-    as_of
-        Day to which cash is discounted; what was paid before is sunk and not in the economic view.
-    discount_rate_per_year : r
-        Cost of capital.
+    Args:
+        entries: Entries of the views cash, billed and P&L.
+        as_of: Day to which cash is discounted; what was paid before is sunk and not in the economic view.
+        discount_rate_per_year (r): Cost of capital.
 
-    Returns
-    -------
-    DataFrame
-        month, view, component, contract_id, provider, status, team, cost_center, account, usd.
+    Returns:
+        DataFrame: month, view, component, contract_id, provider, status, team, cost_center, account, usd.
     """
     columns = ["date", "view", "component", "contract_id", "provider", "status", "team", "cost_center", "account", "usd"]
     rows = [

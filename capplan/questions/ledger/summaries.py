@@ -96,24 +96,17 @@ def idle_table(
 
     .. math:: \text{unused} = E\,\Big(1 - \frac{H_\text{used}}{H_\text{held}}\Big)
 
-    Parameters
-    ----------
-    frame
-        Ledger entries, with quarters.
-    pools
-        What each contract and asset holds; what only discounts use holds nothing and is not here.
-    capacity
-        quarter, provider, accelerator, accelerators, and share where they are there in a part of the quarter only: what is surely there.
-    dispatch
-        quarter, source, provider, accelerator, expected_accelerator_hours.
-    a
-        Hours of a quarter.
+    Args:
+        frame: Ledger entries, with quarters.
+        pools: What each contract and asset holds; what only discounts use holds nothing and is not here.
+        capacity: quarter, provider, accelerator, accelerators, and share where they are there in a part of the quarter only: what is surely
+            there.
+        dispatch: quarter, source, provider, accelerator, expected_accelerator_hours.
+        a: Hours of a quarter.
 
-    Returns
-    -------
-    DataFrame
-        quarter, provider, accelerator, held_accelerator_hours, used_accelerator_hours, used_share, p_and_l_usd : E, unused_usd,
-        usd_per_used_accelerator_hour.
+    Returns:
+        DataFrame: quarter, provider, accelerator, held_accelerator_hours, used_accelerator_hours, used_share, p_and_l_usd : E, unused_usd,
+            usd_per_used_accelerator_hour.
     """
     keys = ["quarter", "provider", "accelerator"]
     hours = capacity["quarter"].map(lambda label: quarter_hours(label, a.hours_convention)).astype(float)
@@ -141,19 +134,13 @@ def spend_band(frame: pd.DataFrame, costs: pd.DataFrame, quarters: list[str]) ->
 
     F is everything in the ledger that is the same on all paths; c is what is paid by use on a path. Imputed shortfall is in neither.
 
-    Parameters
-    ----------
-    frame
-        Ledger entries, with quarters.
-    costs
-        path, probability, quarter, component, usd: the cost table of a purchase plan.
-    quarters
-        Quarters that are planned.
+    Args:
+        frame: Ledger entries, with quarters.
+        costs: path, probability, quarter, component, usd: the cost table of a purchase plan.
+        quarters: Quarters that are planned.
 
-    Returns
-    -------
-    DataFrame
-        quarter (all = their sum), quantile (0.1, 0.5, 0.9), usd.
+    Returns:
+        DataFrame: quarter (all = their sum), quantile (0.1, 0.5, 0.9), usd.
     """
     if costs.empty:
         return pd.DataFrame(columns=["quarter", "quantile", "usd"])

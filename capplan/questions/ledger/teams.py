@@ -15,12 +15,9 @@ Shares = dict[str, list[tuple[Bearer, float]]]
 def class_bearers(workloads: pd.DataFrame, work: pd.DataFrame) -> Shares:
     """Return the teams of each class of work, by their share of its work.
 
-    Parameters
-    ----------
-    workloads
-        Table workloads; an empty work_class makes a workload its own class.
-    work
-        workload, quarter, quantity (expected); workloads of a class share a unit. Without it, workloads of a class count alike.
+    Args:
+        workloads: Table workloads; an empty work_class makes a workload its own class.
+        work: workload, quarter, quantity (expected); workloads of a class share a unit. Without it, workloads of a class count alike.
     """
     expected = work.groupby("workload")["quantity"].sum() if len(work) else pd.Series(dtype=float)
     members = workloads.assign(
@@ -64,10 +61,8 @@ def _by_use(row: dict[Any, Any], used: pd.DataFrame, classes: Shares) -> list[tu
 def expected_work(paths: pd.DataFrame) -> pd.DataFrame:
     """Return the expected work of each workload and quarter: workload, quarter, quantity.
 
-    Parameters
-    ----------
-    paths
-        path, probability, workload, quarter, quantity (and region, block): the paths of a forecast.
+    Args:
+        paths: path, probability, workload, quarter, quantity (and region, block): the paths of a forecast.
     """
     weighted = paths.assign(quantity=paths["quantity"] * paths["probability"])
     return weighted.groupby(["workload", "quarter"], as_index=False)["quantity"].sum()

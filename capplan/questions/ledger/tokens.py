@@ -35,34 +35,23 @@ def request_usd(
 
     .. math:: u = (1-b)\,u_\text{now} + b\,u_\text{batch}
 
-    Parameters
-    ----------
-    model, provider
-        Names in the price list of the package genai-prices.
-    when
-        Day of the request.
-    input_tokens, output_tokens
-        Tokens of one request; cached ones are part of the input. Prices may rise with the length of a single request, so requests are
-        priced one by one and never as a sum.
-    cached_share
-        Share of input tokens that are read from the provider's cache.
-    cache_written_share
-        Share of input tokens that are written into it, where that has a price of its own; the rest of the input is neither.
-    batch_share : b
-        Share of requests through the batch interface.
-    hour
-        Hour of the day (UTC) of the request; None for the mean over the day.
+    Args:
+        model, provider: Names in the price list of the package genai-prices.
+        when: Day of the request.
+        input_tokens, output_tokens: Tokens of one request; cached ones are part of the input. Prices may rise with the length of a single
+            request, so requests are priced one by one and never as a sum.
+        cached_share: Share of input tokens that are read from the provider's cache.
+        cache_written_share: Share of input tokens that are written into it, where that has a price of its own; the rest of the input is
+            neither.
+        batch_share (b): Share of requests through the batch interface.
+        hour: Hour of the day (UTC) of the request; None for the mean over the day.
 
-    Returns
-    -------
-    float
-        USD a request.
+    Returns:
+        float: USD a request.
 
-    Raises
-    ------
-    CapplanError
-        If the list has no such provider or model, or no batch price where one is needed, or more than all input is read from and written
-        into a cache.
+    Raises:
+        CapplanError: If the list has no such provider or model, or no batch price where one is needed, or more than all input is read from
+            and written into a cache.
     """
     if cached_share + cache_written_share > 1 + ROUNDING:
         raise CapplanError(
@@ -92,14 +81,10 @@ def service_usd(
 ) -> float:
     """Price one request of a service on a day (USD), as `request_usd` does.
 
-    Parameters
-    ----------
-    service
-        A row of services.
-    when
-        Day of the request.
-    model, provider, batch_share
-        Instead of the service's own.
+    Args:
+        service: A row of services.
+        when: Day of the request.
+        model, provider, batch_share: Instead of the service's own.
     """
 
     def share(name: str) -> float:
@@ -121,10 +106,8 @@ def service_usd(
 def listed_model(model: str, provider: str) -> tuple[Any, Any]:
     """Find a model and its provider in the price list: by the name that its API takes, or by its short name.
 
-    Raises
-    ------
-    CapplanError
-        If the list does not have it, with the nearest names.
+    Raises:
+        CapplanError: If the list does not have it, with the nearest names.
     """
     from genai_prices.data_snapshot import get_snapshot
 
@@ -176,12 +159,9 @@ def _mean_price(
 def withdrawal_notes(services: pd.DataFrame, contracts: pd.DataFrame, workloads: pd.DataFrame, as_of: pd.Timestamp) -> list[str]:
     """Name the models that API-only workloads call and that their contracts say are withdrawn.
 
-    Parameters
-    ----------
-    services, contracts, workloads
-        Tables services, api_contracts and workloads.
-    as_of
-        Day of the plan.
+    Args:
+        services, contracts, workloads: Tables services, api_contracts and workloads.
+        as_of: Day of the plan.
     """
     called = services[services["workload"].isin(workloads.loc[workloads["host"] == "api", "workload"])]
     table = called[["workload", "model"]].merge(contracts.dropna(subset=["withdrawn_on"]), on=["workload", "model"])
@@ -197,17 +177,12 @@ def withdrawal_notes(services: pd.DataFrame, contracts: pd.DataFrame, workloads:
 def api_spend(services: pd.DataFrame, requests: pd.DataFrame) -> pd.DataFrame:
     """Say what each API-only workload spends a month.
 
-    Parameters
-    ----------
-    services
-        Table services; rows with a provider.
-    requests
-        workload, month, quantity (requests in the month).
+    Args:
+        services: Table services; rows with a provider.
+        requests: workload, month, quantity (requests in the month).
 
-    Returns
-    -------
-    DataFrame
-        workload, provider, month, quantity, usd_per_request, usd.
+    Returns:
+        DataFrame: workload, provider, month, quantity, usd_per_request, usd.
     """
     table = requests.merge(services[services["provider"].notna()], on="workload", how="inner")
     known: dict[tuple[str, pd.Timestamp], float] = {}

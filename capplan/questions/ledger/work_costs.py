@@ -27,21 +27,17 @@ def basis_of(component: str, contract_id: str, provider: str, status: str, pools
 
     Compute is all P&L but stated other costs and the tokens of workloads that run on model APIs alone.
 
-    Parameters
-    ----------
-    component, contract_id, provider, status
-        Of a ledger entry.
-    pools
-        Provider, accelerator and whether capacity is held, of each contract, machine and purchase.
+    Args:
+        component, contract_id, provider, status: Of a ledger entry.
+        pools: Provider, accelerator and whether capacity is held, of each contract, machine and purchase.
 
-    Examples
-    --------
-    >>> pools = {"c": ("aws", "H100", True), "p": ("aws", "H100", False)}
-    >>> lines = ("commitment", "c", "aws", "signed"), ("purchase", "p", "aws", "firm"), ("spot", "spot chat", "aws", "expected")
-    >>> tuple(basis_of(*line, pools) for line in lines)
-    ('held aws H100', 'plan aws H100', 'use chat')
-    >>> basis_of("support", "cloud-support", "aws", "stated", pools), basis_of("power", "hall", "own", "signed", pools)
-    ('', 'rooms own')
+    Examples:
+        >>> pools = {"c": ("aws", "H100", True), "p": ("aws", "H100", False)}
+        >>> lines = ("commitment", "c", "aws", "signed"), ("purchase", "p", "aws", "firm"), ("spot", "spot chat", "aws", "expected")
+        >>> tuple(basis_of(*line, pools) for line in lines)
+        ('held aws H100', 'plan aws H100', 'use chat')
+        >>> basis_of("support", "cloud-support", "aws", "stated", pools), basis_of("power", "hall", "own", "signed", pools)
+        ('', 'rooms own')
     """
     if status == "stated" or component in ("tokens", "use_before_plan", "tokens_before_plan"):
         return ""
@@ -58,15 +54,11 @@ def basis_of(component: str, contract_id: str, provider: str, status: str, pools
 def basis_shares(dispatch: pd.DataFrame) -> pd.DataFrame:
     """Say which classes bear each basis: by their hours on the pool, the hours a plan can discount, their own hours, or what they spend.
 
-    Parameters
-    ----------
-    dispatch
-        quarter, class, source, provider, accelerator, expected_accelerator_hours, expected_usd.
+    Args:
+        dispatch: quarter, class, source, provider, accelerator, expected_accelerator_hours, expected_usd.
 
-    Returns
-    -------
-    DataFrame
-        quarter, basis, class, share; shares of a basis sum to 1.
+    Returns:
+        DataFrame: quarter, basis, class, share; shares of a basis sum to 1.
     """
     ran = dispatch[dispatch["source"] != "shortfall"].copy()
     ran["pool"] = ran["provider"].astype(str) + " " + ran["accelerator"].astype(str)
@@ -104,21 +96,14 @@ def work_costs(
 
     with c the classes and u what no work bears.
 
-    Parameters
-    ----------
-    frame
-        Ledger entries, with quarters.
-    pools
-        See `basis_of`.
-    dispatch
-        See `basis_shares`.
-    quarters
-        Quarters that are planned.
+    Args:
+        frame: Ledger entries, with quarters.
+        pools: See `basis_of`.
+        dispatch: See `basis_shares`.
+        quarters: Quarters that are planned.
 
-    Returns
-    -------
-    DataFrame
-        quarter, basis, class (empty where no work bears it), about (what no work bears, in words), share, usd, amount.
+    Returns:
+        DataFrame: quarter, basis, class (empty where no work bears it), about (what no work bears, in words), share, usd, amount.
     """
     rows = frame[(frame["view"] == "p_and_l") & frame["quarter"].isin(quarters)]
     about = zip(rows["component"].astype(str), rows["contract_id"].astype(str), rows["provider"].astype(str), rows["status"], strict=True)

@@ -31,19 +31,13 @@ NEVER = 1e17
 class CheckedPlacement:
     """What is wrong with a proposed placement, and how it compares.
 
-    Parameters
-    ----------
-    rows
-        file, row, task_id, nodes, start, end, start_hours, end_hours, usd, in_order: one row a task, by start.
-    broken
-        constraint (edge, link, capacity, away, residency, accelerator, kind, deadline and so on), name (task, edge or node), over, unit,
-        words, file, row (empty where no row stands for it).
-    costs
-        measure (makespan_hours, usd, and late_hours where something is due), checked, plan, difference.
-    bound
-        What no placement beats, in the figure of the objective.
-    headline, notes
-        One sentence; what must be known.
+    Args:
+        rows: file, row, task_id, nodes, start, end, start_hours, end_hours, usd, in_order: one row a task, by start.
+        broken: constraint (edge, link, capacity, away, residency, accelerator, kind, deadline and so on), name (task, edge or node), over,
+            unit, words, file, row (empty where no row stands for it).
+        costs: measure (makespan_hours, usd, and late_hours where something is due), checked, plan, difference.
+        bound: What no placement beats, in the figure of the objective.
+        headline, notes: One sentence; what must be known.
     """
 
     rows: pd.DataFrame
@@ -69,16 +63,11 @@ def check_placement(problem: Problem, best: Placement, told: Told, objective: st
 
     A task lasts as long as it does on its nodes, allowed or not, and one that is not placed counts nowhere.
 
-    Parameters
-    ----------
-    problem
-        The pipeline on its nodes.
-    best
-        The placement that was found.
-    told
-        What is proposed.
-    objective
-        placement_objective of the assumptions.
+    Args:
+        problem: The pipeline on its nodes.
+        best: The placement that was found.
+        told: What is proposed.
+        objective: placement_objective of the assumptions.
     """
     found = _Checking(problem, told)
     for task in range(len(told.start)):
@@ -290,10 +279,9 @@ def _turns(queue: list[tuple[int, float, float, float]]) -> list[float]:
 
     Up to a few every order is tried; of more, by when they are due and by when they are ready.
 
-    Examples
-    --------
-    >>> _turns([(0, 0.0, 2.0, 5.0), (1, 0.0, 2.0, 2.0)]), _turns([(0, 0.0, 2.0, 3.0), (1, 1.0, 2.0, 3.0)])
-    ([0.0, 0.0], [0.0, 1.0])
+    Examples:
+        >>> _turns([(0, 0.0, 2.0, 5.0), (1, 0.0, 2.0, 2.0)]), _turns([(0, 0.0, 2.0, 3.0), (1, 1.0, 2.0, 3.0)])
+        ([0.0, 0.0], [0.0, 1.0])
     """
     count = len(queue)
     orders: Any = itertools.permutations(range(count))

@@ -36,18 +36,12 @@ class Tables:
 class Deadline:
     """Answer to the question whether all deadlines can be met.
 
-    Parameters
-    ----------
-    met
-        True: a schedule keeps them. False: proven that none does. None: none was found, and the bound does not exclude one.
-    task
-        The task whose deadline binds.
-    asked, earliest
-        Its deadline, and its end in the schedule with the least lateness.
-    late_hours, bound_hours
-        Lateness of that schedule (negative: hours to spare), and what is proven of it.
-    remedies
-        [remedy, what, amount, unit, late_hours, enough]: one more node of a kind, a faster link.
+    Args:
+        met: True: a schedule keeps them. False: proven that none does. None: none was found, and the bound does not exclude one.
+        task: The task whose deadline binds.
+        asked, earliest: Its deadline, and its end in the schedule with the least lateness.
+        late_hours, bound_hours: Lateness of that schedule (negative: hours to spare), and what is proven of it.
+        remedies: [remedy, what, amount, unit, late_hours, enough]: one more node of a kind, a faster link.
     """
 
     met: bool | None
@@ -62,10 +56,8 @@ class Deadline:
 def ask_deadline(problem: Problem, tables: Tables, a: PlacementAssumptions, known: list[Found]) -> tuple[Deadline, Found] | None:
     """Answer the deadline question; None where nothing is due.
 
-    Parameters
-    ----------
-    known
-        Schedules already made; where one keeps all deadlines the answer is yes without a search.
+    Args:
+        known: Schedules already made; where one keeps all deadlines the answer is yes without a search.
     """
     if not np.isfinite(problem.due).any():
         return None

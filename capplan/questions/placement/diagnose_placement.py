@@ -28,16 +28,11 @@ EVIDENCE = ("utilisation_share", "data_wait_share", "racks", "storage")
 class Diagnosis:
     """What is misplaced.
 
-    Parameters
-    ----------
-    signs
-        [sign, job_id, stage, accelerators, hours, evidence, usd (paid for the job), saving_usd], dearest first.
-    summary
-        [sign, jobs, accelerator_hours, usd, saving_usd, what_to_do], by sign; the same job may show several.
-    saving_usd
-        Of each job its largest saving: signs of one job overlap.
-    headline, notes
-        The deciding sentence; what was assumed or left out.
+    Args:
+        signs: [sign, job_id, stage, accelerators, hours, evidence, usd (paid for the job), saving_usd], dearest first.
+        summary: [sign, jobs, accelerator_hours, usd, saving_usd, what_to_do], by sign; the same job may show several.
+        saving_usd: Of each job its largest saving: signs of one job overlap.
+        headline, notes: The deciding sentence; what was assumed or left out.
     """
 
     signs: pd.DataFrame
@@ -59,24 +54,16 @@ def diagnose_placement(
 
     A job that computes only a share u of its time pays :math:`p / u` for an hour of computing where an hour costs p.
 
-    Parameters
-    ----------
-    jobs
-        Table jobs: [job_id, duration_seconds, accelerators], and what there is of utilisation_share, data_wait_share, racks, storage,
-        stage, workload, accelerator.
-    nodes
-        Table nodes: prices, and the size of racks.
-    telemetry
-        [job_id, time, utilisation_share, data_wait_share (optional)]: samples; their mean goes before the column of jobs.
-    a
-        Thresholds, and the price of a CPU node.
-    stages
-        Stage of each workload, for jobs that do not state one.
+    Args:
+        jobs: Table jobs: [job_id, duration_seconds, accelerators], and what there is of utilisation_share, data_wait_share, racks, storage,
+            stage, workload, accelerator.
+        nodes: Table nodes: prices, and the size of racks.
+        telemetry: [job_id, time, utilisation_share, data_wait_share (optional)]: samples; their mean goes before the column of jobs.
+        a: Thresholds, and the price of a CPU node.
+        stages: Stage of each workload, for jobs that do not state one.
 
-    Raises
-    ------
-    CapplanError
-        A missing column, a job of telemetry that jobs does not have, a share outside 0 to 1.
+    Raises:
+        CapplanError: A missing column, a job of telemetry that jobs does not have, a share outside 0 to 1.
     """
     notes: list[str] = []
     table = _with_evidence(jobs, telemetry, stages, notes)

@@ -18,14 +18,10 @@ LATE = 1e-6
 class Goal:
     """What is best.
 
-    Parameters
-    ----------
-    kind
-        "makespan" (last end), "lateness" (worst hours after a due date), "cost", or "cost_under_deadline".
-    due : (tasks,)
-        What ends are held against in the figure: 0 for the makespan, the deadlines for lateness; infinite where nothing is.
-    must : (tasks,)
-        Deadlines that have to be kept; infinite where there is none.
+    Args:
+        kind: "makespan" (last end), "lateness" (worst hours after a due date), "cost", or "cost_under_deadline".
+        due (tasks,): What ends are held against in the figure: 0 for the makespan, the deadlines for lateness; infinite where nothing is.
+        must (tasks,): Deadlines that have to be kept; infinite where there is none.
     """
 
     kind: str
@@ -86,18 +82,12 @@ def cost_of(problem: Problem, found: Found) -> float:
 class Span:
     """How long tasks, and what lies between them, take at least.
 
-    Parameters
-    ----------
-    hours : (tasks,)
-        Shortest duration.
-    delay : (edges,)
-        Shortest transfer.
-    earliest : (tasks,)
-        Earliest start.
-    latest : (tasks,)
-        Latest end that keeps all due dates that follow; infinite where nothing is due.
-    last : (tasks,)
-        The same for the deadlines that have to be kept.
+    Args:
+        hours (tasks,): Shortest duration.
+        delay (edges,): Shortest transfer.
+        earliest (tasks,): Earliest start.
+        latest (tasks,): Latest end that keeps all due dates that follow; infinite where nothing is due.
+        last (tasks,): The same for the deadlines that have to be kept.
     """
 
     hours: Floats

@@ -26,10 +26,8 @@ class Grid:
     early as it can, is then one in ticks that ends no later, so that a bound in ticks times the tick is one in hours:
     :math:`T \ge \delta\,T_{ticks}`. Where all times are multiples of the tick nothing is lost.
 
-    Parameters
-    ----------
-    hours
-        Length of a tick.
+    Args:
+        hours: Length of a tick.
     """
 
     hours: float
@@ -46,12 +44,9 @@ class Grid:
 def grid_of(times: Floats, horizon: float) -> Grid:
     """Return the coarsest grid on which all times lie, or one of ten million ticks.
 
-    Parameters
-    ----------
-    times
-        Hours of everything that has a length or an instant.
-    horizon
-        Hours that have to be covered.
+    Args:
+        times: Hours of everything that has a length or an instant.
+        horizon: Hours that have to be covered.
     """
     for parts in EVEN:
         ticks = times * parts

@@ -22,18 +22,13 @@ BITS = 8.0
 class Machines:
     """Nodes and their groups.
 
-    Parameters
-    ----------
-    nodes
-        One row a node: [node, row (its name in the table), kind, accelerator, rack, site, geography, usd_per_hour, group].
-    capacity : (nodes, resources)
-    groups
-        One row a group of equal nodes in one site: [kind, accelerator, site, geography, rack, usd_per_hour, size]; rack is empty where a
-        group covers a whole site.
-    members : tuple of arrays
-        Nodes of each group.
-    away
-        [node (number), start, end (hours), share taken]: when nodes are not all there.
+    Args:
+        nodes: One row a node: [node, row (its name in the table), kind, accelerator, rack, site, geography, usd_per_hour, group].
+        capacity (nodes, resources):
+        groups: One row a group of equal nodes in one site: [kind, accelerator, site, geography, rack, usd_per_hour, size]; rack is empty
+            where a group covers a whole site.
+        members (tuple of arrays): Nodes of each group.
+        away: [node (number), start, end (hours), share taken]: when nodes are not all there.
     """
 
     nodes: pd.DataFrame
@@ -58,14 +53,10 @@ class Links:
 def machines_of(nodes: pd.DataFrame, runs_on: set[str], origin: pd.Timestamp, a: PlacementAssumptions) -> Machines:
     """Write out one row a node and sort equal ones of a site into groups; nodes that durations name are groups of their own.
 
-    Parameters
-    ----------
-    nodes
-        Table nodes, filled.
-    runs_on
-        Names that durations are given for.
-    origin
-        Hour 0.
+    Args:
+        nodes: Table nodes, filled.
+        runs_on: Names that durations are given for.
+        origin: Hour 0.
     """
     table = nodes.reset_index(drop=True)
     table["row"] = table["node"]
@@ -161,10 +152,8 @@ def links_of(machines: Machines, links: pd.DataFrame, a: PlacementAssumptions, f
     A row holds in both directions, unless another one states the way back. Between sites there is no default: what no row joins, no data
     can pass.
 
-    Parameters
-    ----------
-    links
-        Table links, filled.
+    Args:
+        links: Table links, filled.
     """
     nodes = machines.nodes
     levels = (

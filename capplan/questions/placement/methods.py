@@ -22,14 +22,10 @@ ROOM = 64
 class Found:
     """A schedule as arrays.
 
-    Parameters
-    ----------
-    start, end, group : (tasks,)
-        Hours, and the group of nodes.
-    nodes : tuple of arrays
-        Nodes of each task.
-    sent, came, sender, receiver, path : (edges,)
-        Transfers; `came` is the end on the link, `path` the link.
+    Args:
+        start, end, group (tasks,): Hours, and the group of nodes.
+        nodes (tuple of arrays): Nodes of each task.
+        sent, came, sender, receiver, path (edges,): Transfers; `came` is the end on the link, `path` the link.
     """
 
     start: Floats
@@ -68,20 +64,14 @@ def run(
 ) -> Found:
     """Schedule all tasks in an order, predecessors first.
 
-    Parameters
-    ----------
-    order : (tasks,)
-    weights
-        What is liked: see Rule.
-    limit : (tasks,), optional
-        Hours by which tasks should end: choices that keep it go first.
-    fixed
-        Group and nodes that a task must take.
+    Args:
+        order (tasks,):
+        weights: What is liked: see Rule.
+        limit ((tasks,), optional): Hours by which tasks should end: choices that keep it go first.
+        fixed: Group and nodes that a task must take.
 
-    Raises
-    ------
-    CapplanError
-        Where a task finds no nodes to which its data can come.
+    Raises:
+        CapplanError: Where a task finds no nodes to which its data can come.
     """
     from capplan.questions.placement.kernel import schedule
 
@@ -258,12 +248,9 @@ HEURISTICS = {"heft": heft, "cpop": cpop, "olb": olb, "locality": locality}
 def draws(problem: Problem, known: Ranked, due: Floats, seed: int, tries: int, limit: Floats | None, money: bool) -> list[Found]:
     """Return schedules by ranks of drawn durations and transfers: HEFT's order shaken, which often finds a better one.
 
-    Parameters
-    ----------
-    due : (tasks,)
-        Due dates that ranks look towards.
-    tries
-        How many; one in four looks at the data it moves, and where money is judged, three in four at the price.
+    Args:
+        due (tasks,): Due dates that ranks look towards.
+        tries: How many; one in four looks at the data it moves, and where money is judged, three in four at the price.
     """
     generator = np.random.default_rng(seed)
     found = []

@@ -27,12 +27,10 @@ def arrivals(problem: Problem, found: Found) -> np.ndarray:
 def critical_chain(problem: Problem, found: Found, last: int) -> pd.DataFrame:
     """Follow a task back to the start.
 
-    Returns
-    -------
-    DataFrame
-        [step, what ("task", "transfer" or "wait"), name, on (kind of node or link), start_hours, end_hours, because], first step first.
-        `because` says why the step began no sooner: "start", "earliest start", "data of ...", "node busy with ...",
-        "link busy with ...", "node away".
+    Returns:
+        DataFrame: [step, what ("task", "transfer" or "wait"), name, on (kind of node or link), start_hours, end_hours, because], first step
+            first. `because` says why the step began no sooner: "start", "earliest start", "data of ...", "node busy with ...", "link busy
+            with ...", "node away".
     """
     work, names = problem.work, problem.tasks["task_id"].to_numpy()
     come = arrivals(problem, found)
@@ -108,11 +106,9 @@ def link_name(problem: Problem, found: Found, edge: int) -> str:
 def binding(chain: pd.DataFrame) -> pd.DataFrame:
     """Sum the chain by what would have to be more or faster.
 
-    Returns
-    -------
-    DataFrame
-        [what, name, hours, share], largest first: "duration" of tasks on a kind of node that follow their data, "busy" nodes of a kind,
-        "link", "wait" for a start or a return.
+    Returns:
+        DataFrame: [what, name, hours, share], largest first: "duration" of tasks on a kind of node that follow their data, "busy" nodes of
+            a kind, "link", "wait" for a start or a return.
     """
     rows = []
     for number, step in enumerate(chain.itertuples(index=False)):

@@ -11,15 +11,11 @@ from capplan.units import quarter_end, quarter_of, quarter_start
 def demand_by_stage(schedule: pd.DataFrame) -> pd.DataFrame:
     """Sum accelerator-hours and money by quarter, stage and kind of node; a task over a quarter's end counts in each by its hours there.
 
-    Parameters
-    ----------
-    schedule
-        Of a Placement.
+    Args:
+        schedule: Of a Placement.
 
-    Returns
-    -------
-    DataFrame
-        [quarter, stage, kind, accelerator, accelerator_hours, usd].
+    Returns:
+        DataFrame: [quarter, stage, kind, accelerator, accelerator_hours, usd].
     """
     rows = []
     for task in schedule.itertuples(index=False):
@@ -46,10 +42,8 @@ def egress(transfers: pd.DataFrame, start: pd.Timestamp) -> pd.DataFrame:
 def as_other_costs(transfers: pd.DataFrame, start: pd.Timestamp) -> pd.DataFrame:
     """Write what is paid for moved data as rows of the table other_costs, so that a plan can book it.
 
-    Returns
-    -------
-    DataFrame
-        [cost_id, month, kind, usd], a line for each link; the month after its last one is zero, so that nothing goes on.
+    Returns:
+        DataFrame: [cost_id, month, kind, usd], a line for each link; the month after its last one is zero, so that nothing goes on.
     """
     paid = transfers[transfers["usd"] > 0]
     months = (start + pd.to_timedelta(paid["start_hours"], unit="h")).dt.to_period("M").dt.to_timestamp()
@@ -62,19 +56,13 @@ def as_other_costs(transfers: pd.DataFrame, start: pd.Timestamp) -> pd.DataFrame
 def as_training_runs(schedule: pd.DataFrame, tasks: pd.DataFrame, speeds: pd.DataFrame) -> pd.DataFrame:
     """Write tasks that name a workload as rows of the table training_runs, so that a plan can take them as demand.
 
-    Parameters
-    ----------
-    schedule
-        Of a Placement.
-    tasks
-        Table tasks.
-    speeds
-        Table speeds: work of an accelerator-hour, in the workload's unit; a task on an accelerator without a speed is left out.
+    Args:
+        schedule: Of a Placement.
+        tasks: Table tasks.
+        speeds: Table speeds: work of an accelerator-hour, in the workload's unit; a task on an accelerator without a speed is left out.
 
-    Returns
-    -------
-    DataFrame
-        [run_id, workload, quantity (workload unit), start, deadline (days), region].
+    Returns:
+        DataFrame: [run_id, workload, quantity (workload unit), start, deadline (days), region].
     """
     named = tasks[["task_id", "workload"]].dropna() if "workload" in tasks else pd.DataFrame({"task_id": [], "workload": []})
     rows = schedule.merge(named[named["workload"] != ""], on="task_id").query("accelerator_hours > 0")

@@ -22,30 +22,20 @@ from capplan.questions.placement.wording import deadline_words, hours_words, whe
 class Placement:
     """A schedule, and how good it is.
 
-    Parameters
-    ----------
-    schedule
-        [task_id, pipeline, stage, nodes, kind, accelerator, site, geography, start, end, start_hours, end_hours, accelerator_hours,
-        transfer_in_hours (until its data was there, after its last predecessor ended),
-        usd, deadline, late_hours, critical], by start; hours count from the start of the plan.
-    transfers
-        [from_task, to_task, data_gb, from_node, to_node, link, start_hours, end_hours, hours, usd], those that move something.
-    critical_path
-        The chain that leads to the last end; see critical_chain.
-    binding
-        What the chain's hours are made of; see binding.
-    methods
-        [method, makespan_hours, usd, late_hours, gap_share (above the proven bound, in the figure of the objective), chosen].
-    makespan_hours, usd
-        Of the schedule; USD of nodes and transfers.
-    bound, gap_share, proven
-        What no schedule beats, in the figure of the objective; how far the schedule may be from the best; is it the best?
-    colocation_saving_hours
-        How much later the same placement would end were every edge to cross racks.
-    deadline
-        Answer to the deadline question, or None where nothing is due.
-    headline, notes
-        The deciding sentence; what was assumed.
+    Args:
+        schedule: [task_id, pipeline, stage, nodes, kind, accelerator, site, geography, start, end, start_hours, end_hours,
+            accelerator_hours, transfer_in_hours (until its data was there, after its last predecessor ended), usd, deadline, late_hours,
+            critical], by start; hours count from the start of the plan.
+        transfers: [from_task, to_task, data_gb, from_node, to_node, link, start_hours, end_hours, hours, usd], those that move something.
+        critical_path: The chain that leads to the last end; see critical_chain.
+        binding: What the chain's hours are made of; see binding.
+        methods: [method, makespan_hours, usd, late_hours, gap_share (above the proven bound, in the figure of the objective), chosen].
+        makespan_hours, usd: Of the schedule; USD of nodes and transfers.
+        bound, gap_share, proven: What no schedule beats, in the figure of the objective; how far the schedule may be from the best; is it
+            the best?
+        colocation_saving_hours: How much later the same placement would end were every edge to cross racks.
+        deadline: Answer to the deadline question, or None where nothing is due.
+        headline, notes: The deciding sentence; what was assumed.
     """
 
     schedule: pd.DataFrame
@@ -80,25 +70,17 @@ def place_tasks(
     its CPUs, threads, memory, accelerators and SSD; a gang holds equal nodes of one site at once. A task pays of its node the largest of
     its shares of a resource.
 
-    Parameters
-    ----------
-    tasks, edges, nodes, links
-        Tables tasks, task_edges, nodes and links.
-    a
-        Objective, method, bandwidths, deadline.
-    durations
-        Table task_durations: durations on single kinds of nodes.
+    Args:
+        tasks, edges, nodes, links: Tables tasks, task_edges, nodes and links.
+        a: Objective, method, bandwidths, deadline.
+        durations: Table task_durations: durations on single kinds of nodes.
 
-    Returns
-    -------
-    Placement
+    Returns:
+        Placement
 
-    Raises
-    ------
-    BookError
-        Every fault of the tables at once.
-    CapplanError
-        Money under a deadline where nothing is due.
+    Raises:
+        BookError: Every fault of the tables at once.
+        CapplanError: Money under a deadline where nothing is due.
     """
     problem = build(tasks, edges, nodes, links, a, durations)
     if a.placement_objective == "cost_under_deadline" and not np.isfinite(problem.due).any():

@@ -18,24 +18,15 @@ from capplan.questions.placement.state import ACCELERATORS, RESOURCES, Floats, G
 class Problem:
     """A pipeline on its nodes.
 
-    Parameters
-    ----------
-    tasks, edges
-        The tables, filled; edges sorted by the task they lead to: [from_task, to_task, data_gb].
-    machines, links
-        Nodes, groups and what lies between them.
-    work, ground
-        The same as arrays.
-    profiles
-        What is free when, before anything is placed.
-    due : (tasks,)
-        Hours by which each must be done; infinite where nothing is due.
-    order : (tasks,)
-        Tasks with every predecessor before its successors, otherwise as in the table.
-    origin
-        Hour 0.
-    hosting
-        What would be on nodes where a task may not run, for schedules from elsewhere.
+    Args:
+        tasks, edges: The tables, filled; edges sorted by the task they lead to: [from_task, to_task, data_gb].
+        machines, links: Nodes, groups and what lies between them.
+        work, ground: The same as arrays.
+        profiles: What is free when, before anything is placed.
+        due (tasks,): Hours by which each must be done; infinite where nothing is due.
+        order (tasks,): Tasks with every predecessor before its successors, otherwise as in the table.
+        origin: Hour 0.
+        hosting: What would be on nodes where a task may not run, for schedules from elsewhere.
     """
 
     tasks: pd.DataFrame
@@ -73,10 +64,8 @@ def build(
 ) -> Problem:
     """Check everything that can be wrong, and build the arrays.
 
-    Raises
-    ------
-    BookError
-        With every fault of the tables.
+    Raises:
+        BookError: With every fault of the tables.
     """
     faults = Faults()
     origin = instant(a.placement_start or a.as_of)

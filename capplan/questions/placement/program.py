@@ -26,14 +26,10 @@ MONEY_PARTS = 1e9
 class Way:
     """How data may go from one task to the next.
 
-    Parameters
-    ----------
-    when
-        Literals that hold where it goes this way.
-    row
-        Row of the link it keeps busy, as the scheduler numbers them; -1 for none.
-    busy, hours, usd
-        Hours on the link, hours in all, and price.
+    Args:
+        when: Literals that hold where it goes this way.
+        row: Row of the link it keeps busy, as the scheduler numbers them; -1 for none.
+        busy, hours, usd: Hours on the link, hours in all, and price.
     """
 
     when: tuple[Any, ...]
@@ -47,20 +43,13 @@ class Way:
 class Program:
     """The program with the variables by what they mean.
 
-    Parameters
-    ----------
-    on
-        Does a task run in a group on a node: {(task, group, node): literal}.
-    groups
-        {(task, group): literal} for tasks that may be gangs.
-    start, end
-        Ticks of each task.
-    sends
-        Tick at which a transfer takes its turn on its link: {edge: variable}.
-    worst
-        The figure in ticks where time is judged, otherwise None.
-    parts_of_usd
-        Whole numbers of the objective for a USD, where money is judged.
+    Args:
+        on: Does a task run in a group on a node: {(task, group, node): literal}.
+        groups: {(task, group): literal} for tasks that may be gangs.
+        start, end: Ticks of each task.
+        sends: Tick at which a transfer takes its turn on its link: {edge: variable}.
+        worst: The figure in ticks where time is judged, otherwise None.
+        parts_of_usd: Whole numbers of the objective for a USD, where money is judged.
     """
 
     problem: Problem
@@ -103,12 +92,9 @@ class Program:
 def new_program(problem: Problem, goal: Goal, span: Span, horizon: Floats, upper: float) -> Program:
     """Write the program.
 
-    Parameters
-    ----------
-    horizon : (tasks,)
-        Hours by which each task has surely ended in some best schedule.
-    upper
-        Figure of the best schedule known.
+    Args:
+        horizon (tasks,): Hours by which each task has surely ended in some best schedule.
+        upper: Figure of the best schedule known.
     """
     grid = grid_of(_times(problem, goal), float(horizon.max())) if goal.kind != "cost" else Grid(1.0)
     program = Program(problem, goal, span, horizon, grid)

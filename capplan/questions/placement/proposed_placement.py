@@ -25,19 +25,13 @@ class Told:
 def read_placement(problem: Problem, rows: pd.DataFrame, unread: Sequence[Fault] = ()) -> Told:
     """Turn rows of a proposed placement into nodes and starts.
 
-    Parameters
-    ----------
-    problem
-        The pipeline on its nodes.
-    rows
-        Rows of `book.proposed.Proposed`.
-    unread
-        Cells that could not be read.
+    Args:
+        problem: The pipeline on its nodes.
+        rows: Rows of `book.proposed.Proposed`.
+        unread: Cells that could not be read.
 
-    Raises
-    ------
-    BookError
-        These, and every row that names no task or node, states no start, or comes twice.
+    Raises:
+        BookError: These, and every row that names no task or node, states no start, or comes twice.
     """
     faults, passed = list(unread), {(fault.file, fault.row) for fault in unread}
     task_of = {str(name): at for at, name in enumerate(problem.tasks["task_id"])}

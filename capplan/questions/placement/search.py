@@ -24,12 +24,9 @@ PROVEN = 1e-6
 class Proof:
     """The best schedule, and how far it is proven.
 
-    Parameters
-    ----------
-    found
-        Schedule, or None where none keeps the deadlines.
-    bound
-        No schedule has a smaller figure; infinite where it is proven that none keeps the deadlines.
+    Args:
+        found: Schedule, or None where none keeps the deadlines.
+        bound: No schedule has a smaller figure; infinite where it is proven that none keeps the deadlines.
     """
 
     found: Found | None
@@ -55,17 +52,12 @@ def horizons(problem: Problem, goal: Goal, span: Span, best: Found, upper: float
 def prove(problem: Problem, goal: Goal, span: Span, best: Found, a: PlacementAssumptions) -> Proof:
     """Search for the best schedule from the best known one.
 
-    Parameters
-    ----------
-    best
-        A schedule to begin with; it need not keep the deadlines.
-    a
-        Gap and effort at which it stops.
+    Args:
+        best: A schedule to begin with; it need not keep the deadlines.
+        a: Gap and effort at which it stops.
 
-    Raises
-    ------
-    SolveError
-        Where the solver fails; a stop at a limit is no failure.
+    Raises:
+        SolveError: Where the solver fails; a stop at a limit is no failure.
     """
     upper = goal.value(problem, best)
     keeps = goal.missed(best) == 0

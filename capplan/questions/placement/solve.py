@@ -18,20 +18,13 @@ from capplan.questions.placement.search import PROVEN, prove
 class Solved:
     """What is known about a goal.
 
-    Parameters
-    ----------
-    found
-        The schedule.
-    method
-        Who made it.
-    bound
-        No schedule has a smaller figure.
-    by_method
-        Schedules of the heuristics.
-    tried
-        Was the proof tried?
-    enough
-        Gap below which a schedule counts as proven.
+    Args:
+        found: The schedule.
+        method: Who made it.
+        bound: No schedule has a smaller figure.
+        by_method: Schedules of the heuristics.
+        tried: Was the proof tried?
+        enough: Gap below which a schedule counts as proven.
     """
 
     found: Found
@@ -78,10 +71,8 @@ def _towards(goal: Goal) -> np.ndarray:
 def best_schedule(problem: Problem, goal: Goal, a: PlacementAssumptions, *, proof: bool = True) -> Solved | None:
     """Find the best schedule; None where it is proven that none keeps the deadlines.
 
-    Parameters
-    ----------
-    proof
-        May the program be solved, where the heuristics do not reach the bound and the problem is small enough?
+    Args:
+        proof: May the program be solved, where the heuristics do not reach the bound and the problem is small enough?
     """
     span = least(problem, goal)
     by_method, more = quick(problem, goal, span, a, a.placement_tries if len(problem.order) <= 5000 else 0)

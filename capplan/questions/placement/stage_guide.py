@@ -43,26 +43,18 @@ def stage_guide(
     rate where there is one and the roofline
     where there is none. Deployment converts weights in main memory; data preparation counts virtual CPUs.
 
-    Parameters
-    ----------
-    skus, offers, accelerators, models, serving_runs
-        Tables of these names; the cheapest price by the hour counts.
-    names
-        Models to look at.
-    a
-        MFU, batch, sequence of training.
+    Args:
+        skus, offers, accelerators, models, serving_runs: Tables of these names; the cheapest price by the hour counts.
+        names: Models to look at.
+        a: MFU, batch, sequence of training.
 
-    Returns
-    -------
-    DataFrame
-        [stage, model, sku, accelerator, machines, fits, reason (why not), speed (of those machines, an hour), unit, basis ("measured",
-        "calibrated", "modelled", "stated"), usd_per_unit],
-        for each stage and model the cheapest first, what does not fit last.
+    Returns:
+        DataFrame: [stage, model, sku, accelerator, machines, fits, reason (why not), speed (of those machines, an hour), unit, basis
+            ("measured", "calibrated", "modelled", "stated"), usd_per_unit], for each stage and model the cheapest first, what does not fit
+            last.
 
-    Raises
-    ------
-    CapplanError
-        A model that the table lacks.
+    Raises:
+        CapplanError: A model that the table lacks.
     """
     paid = offers[(offers["usd_per_hour"] > 0) & offers["term"].isin(["on_demand", "spot"])].sort_values("term", kind="stable")
     price = paid[paid["term"] == "on_demand"].groupby("sku")["usd_per_hour"].min()

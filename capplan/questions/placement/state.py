@@ -26,18 +26,13 @@ TIME, AWAY, FREE = 0, 1, 2
 class Work(NamedTuple):
     """Tasks. The predecessors of task t are entries before[t] to before[t + 1] of `source` and `gigabytes`.
 
-    Parameters
-    ----------
-    need : (tasks, resources)
-        What the whole task takes; members of a gang take equal parts, whole accelerators each.
-    release, limit : (tasks,)
-        Hours from which it may run, and by which it should be done.
-    pausable : (tasks,)
-        1 where a single node may go away and come back under it.
-    hours, usd, members : (tasks, groups)
-        Duration, price and number of nodes in each group of equal nodes; 0 members where it cannot run.
-    whole : (1,)
-        Column of `need` that holds accelerators, of which members of a gang take whole ones.
+    Args:
+        need (tasks, resources): What the whole task takes; members of a gang take equal parts, whole accelerators each.
+        release, limit (tasks,): Hours from which it may run, and by which it should be done.
+        pausable (tasks,): 1 where a single node may go away and come back under it.
+        hours, usd, members (tasks, groups): Duration, price and number of nodes in each group of equal nodes; 0 members where it cannot
+            run.
+        whole (1,): Column of `need` that holds accelerators, of which members of a gang take whole ones.
     """
 
     need: Any
@@ -56,16 +51,12 @@ class Work(NamedTuple):
 class Ground(NamedTuple):
     """Nodes and links. The nodes of group g are entries group_from[g] to group_from[g + 1] of `group_node`.
 
-    Parameters
-    ----------
-    place : (nodes,)
-        Place of each node; all nodes of a place reach others alike.
-    hours_per_gb, latency_hours, usd_per_gb, link : (places, places)
-        From the row's place to the column's, between two different nodes; infinite hours where data cannot pass.
-    inside : (1,)
-        Hours a gigabyte takes inside a node.
-    shared : (1,)
-        1 where transfers on one link take turns.
+    Args:
+        place (nodes,): Place of each node; all nodes of a place reach others alike.
+        hours_per_gb, latency_hours, usd_per_gb, link (places, places): From the row's place to the column's, between two different nodes;
+            infinite hours where data cannot pass.
+        inside (1,): Hours a gigabyte takes inside a node.
+        shared (1,): 1 where transfers on one link take turns.
     """
 
     group_from: Any
@@ -99,17 +90,14 @@ class Books(NamedTuple):
     Row r of `steps` is the profile of node r, or of a link behind the nodes: `count[r]` steps, each from its time to the next one's. A step
     is its time, whether the node is away (1), and what is free of each resource; they lie side by side, since a search reads all of them.
 
-    Parameters
-    ----------
-    steps : (rows, steps, 2 + resources)
-    start, end, group : (tasks,)
-        When and in which group.
-    taken_from, taken : (tasks + 1,), (members in all,)
-        Nodes of each task.
-    sent, came, sender, receiver, path : (edges,)
-        Start and end of each transfer, its slowest pair of nodes, and the link row, -1 where it took none.
-    full : (classes of durations, rows, 3 + resources)
-        From when until when nothing can begin that lasts as many hours and takes as much as stand behind: a memory of earlier searches.
+    Args:
+        steps (rows, steps, 2 + resources):
+        start, end, group (tasks,): When and in which group.
+        taken_from, taken ((tasks + 1,), (members in all,)): Nodes of each task.
+        sent, came, sender, receiver, path (edges,): Start and end of each transfer, its slowest pair of nodes, and the link row, -1 where
+            it took none.
+        full (classes of durations, rows, 3 + resources): From when until when nothing can begin that lasts as many hours and takes as much
+            as stand behind: a memory of earlier searches.
     """
 
     steps: Any

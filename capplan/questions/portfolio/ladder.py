@@ -23,22 +23,15 @@ def best_layers(periods: Periods, step: int, bought: pd.DataFrame | None = None,
     c_k its price; where nothing saves, nothing is committed. A level that pays over the whole life but not yet in the first quarter waits:
     signing it later costs less. With one term and steady demand this is the newsvendor's commitment.
 
-    Parameters
-    ----------
-    periods
-        The pool.
-    step
-        Quarter in which all contracts start, counted from the first planned one.
-    bought
-        Purchases made before.
-    only
-        A term, where no other may be used.
+    Args:
+        periods: The pool.
+        step: Quarter in which all contracts start, counted from the first planned one.
+        bought: Purchases made before.
+        only: A term, where no other may be used.
 
-    Returns
-    -------
-    DataFrame
-        term, offer_id, term_months, usd_per_accelerator_hour, from_accelerators, to_accelerators, accelerators, saving_usd_per_year; levels
-        count from what is held on.
+    Returns:
+        DataFrame: term, offer_id, term_months, usd_per_accelerator_hour, from_accelerators, to_accelerators, accelerators,
+            saving_usd_per_year; levels count from what is held on.
     """
     offers = periods.pool.contracts
     offers = offers if only is None else offers[offers["term"] == only]
@@ -94,10 +87,8 @@ def build_ladder(periods: Periods) -> dict[str, pd.DataFrame]:
     Every quarter the best layers are found anew, net of what is held and was bought before; a purchase is cut where more than
     `largest_ending_share` of the wanted capacity would end in one quarter, and the rest waits for the next quarter.
 
-    Returns
-    -------
-    dict
-        ladder, capacity and ladder_cost, with the columns of `Portfolio`.
+    Returns:
+        dict: ladder, capacity and ladder_cost, with the columns of `Portfolio`.
     """
     pool, a = periods.pool, periods.a
     planned = pool.load.shape[1]

@@ -41,38 +41,24 @@ def mix_portfolio(
     with spot for the work that may be interrupted, capped on demand and a price for work left undone is found from the whole stack of
     sources (`Stack`). Each level of load goes to the term that saves most per hour over its own life, as if renewed at its price.
 
-    Parameters
-    ----------
-    demand, speeds
-        What `class_demand` and `class_speeds` return.
-    prices
-        What `price_hours` returns, of the offers that may be bought.
-    a
-        Assumptions.
-    classes
-        What `class_table` returns.
-    holdings
-        What `holdings_of` returns: contracts and machines already there, which serve first.
-    limits
-        The limits table; caps of on demand and spot count.
-    usage, workloads
-        Measured work and its classes, for the rules that look back.
-    rehearsal
-        A forecast made earlier, to see what each rule would have cost.
+    Args:
+        demand, speeds: What `class_demand` and `class_speeds` return.
+        prices: What `price_hours` returns, of the offers that may be bought.
+        a: Assumptions.
+        classes: What `class_table` returns.
+        holdings: What `holdings_of` returns: contracts and machines already there, which serve first.
+        limits: The limits table; caps of on demand and spot count.
+        usage, workloads: Measured work and its classes, for the rules that look back.
+        rehearsal: A forecast made earlier, to see what each rule would have cost.
 
-    Returns
-    -------
-    Portfolio
+    Returns:
+        Portfolio
 
-    Raises
-    ------
-    CapplanError
-        If some work can be served by no offer and no contract, or a price or load is no number.
+    Raises:
+        CapplanError: If some work can be served by no offer and no contract, or a price or load is no number.
 
-    Source
-    ------
-    Newsvendor: Cachon and Terwiesch, Matching Supply with Demand, chapter 12. Screening curves: Stoft, Power System Economics (2002), part
-    1.
+    Source: Newsvendor: Cachon and Terwiesch, Matching Supply with Demand, chapter 12. Screening curves: Stoft, Power System Economics
+        (2002), part 1.
     """
     nothing = pd.DataFrame({"accelerator": [], "geography": [], "accelerators": [], "start": pd.to_datetime([]), "end": pd.to_datetime([])})
     held = nothing if holdings is None else holdings

@@ -21,12 +21,9 @@ Array = np.ndarray
 class Periods:
     """Quarters from the first planned one on, as far as a contract reaches; after the horizon, demand is held at the last quarter's.
 
-    Parameters
-    ----------
-    pool
-        The pool.
-    a
-        Assumptions.
+    Args:
+        pool: The pool.
+        a: Assumptions.
     """
 
     pool: Pool
@@ -50,17 +47,13 @@ class Periods:
     def stack(self, first: int, count: float, bought: pd.DataFrame | None = None) -> tuple[Stack, Array]:
         """Stack the load of some quarters, net of what is held, over all paths.
 
-        Parameters
-        ----------
-        first, count
-            First quarter and how many, counted from the first planned one; the last one may be a part.
-        bought
-            Purchases on top of the pool's holdings.
+        Args:
+            first, count: First quarter and how many, counted from the first planned one; the last one may be a part.
+            bought: Purchases on top of the pool's holdings.
 
-        Returns
-        -------
-        tuple
-            The stack (weights: hours x discount x probability, so that costs are present values), and the path of each of its points.
+        Returns:
+            tuple: The stack (weights: hours x discount x probability, so that costs are present values), and the path of each of its
+                points.
         """
         pool = self.pool
         paths, planned, blocks = pool.load.shape
@@ -107,12 +100,9 @@ class Periods:
 def measured(stack: Stack, path: Array, probability: Array, level: float, usd_per_hour: float, tail_share: float) -> dict[str, float]:
     """Cost and use of a new commitment over a period, as finance and cloud consoles report it.
 
-    Returns
-    -------
-    dict
-        expected_usd, cvar_usd (mean of the worst `tail_share` of paths), coverage_share (of the hours
-        that are not under contract yet), utilisation_share (hours of it in use), stranded_probability (of paths in which it costs more
-        than what it displaces).
+    Returns:
+        dict: expected_usd, cvar_usd (mean of the worst `tail_share` of paths), coverage_share (of the hours that are not under contract
+            yet), utilisation_share (hours of it in use), stranded_probability (of paths in which it costs more than what it displaces).
     """
     count = len(probability)
     own = stack.weight / np.where(probability[path] > 0, probability[path], 1.0)

@@ -25,28 +25,18 @@ ANYWHERE = "any"
 class Pool:
     """Load that could run on one accelerator in one geography, with the ways to have it.
 
-    Parameters
-    ----------
-    accelerator, geography
-        Name of the pool.
-    load, interruptible : (S, Q, B)
-        Accelerators needed by path, planned quarter and load block, and the part of it that may be interrupted.
-    unserved : (classes, S, Q, B)
-        Accelerators needed by class; work that is left undone costs `unserved_usd`.
-    unserved_usd : (classes,)
-        Price of an accelerator-hour of work left undone.
-    hours : (Q, B)
-        Hours of each block.
-    probability : (S,)
-        Probability of each path.
-    contracts
-        Cheapest offer of each contract term: term, offer_id, term_months, usd_per_hour (effective, per accelerator).
-    on_demand_usd, spot_usd
-        Effective price of an accelerator-hour; nan where there is none.
-    on_demand_cap, spot_cap
-        Accelerators that can be had so.
-    holdings
-        Contracts and machines already there: accelerators, start, end (first instant after it).
+    Args:
+        accelerator, geography: Name of the pool.
+        load, interruptible (S, Q, B): Accelerators needed by path, planned quarter and load block, and the part of it that may be
+            interrupted.
+        unserved (classes, S, Q, B): Accelerators needed by class; work that is left undone costs `unserved_usd`.
+        unserved_usd (classes,): Price of an accelerator-hour of work left undone.
+        hours (Q, B): Hours of each block.
+        probability (S,): Probability of each path.
+        contracts: Cheapest offer of each contract term: term, offer_id, term_months, usd_per_hour (effective, per accelerator).
+        on_demand_usd, spot_usd: Effective price of an accelerator-hour; nan where there is none.
+        on_demand_cap, spot_cap: Accelerators that can be had so.
+        holdings: Contracts and machines already there: accelerators, start, end (first instant after it).
     """
 
     accelerator: str
@@ -79,17 +69,12 @@ def holdings_of(
 ) -> pd.DataFrame:
     """List contracts and machines already there.
 
-    Parameters
-    ----------
-    commitments, assets, skus, offers, sites
-        Tables of the book.
-    life_years
-        Life of machines for which the table states none.
+    Args:
+        commitments, assets, skus, offers, sites: Tables of the book.
+        life_years: Life of machines for which the table states none.
 
-    Returns
-    -------
-    DataFrame
-        name, accelerator, geography, accelerators, start, end (first instant after it).
+    Returns:
+        DataFrame: name, accelerator, geography, accelerators, start, end (first instant after it).
     """
     machines = completed(skus, "skus").set_index("sku")
     place = dict(zip(offers["region"], offers["geography"], strict=True))
@@ -111,15 +96,11 @@ def build_pools(
 ) -> tuple[list[Pool], pd.DataFrame, list[str]]:
     """Lay the work on accelerators (as the given shares say, if any), and gather what each pool can be served with.
 
-    Returns
-    -------
-    tuple
-        Pools, largest spend first; shares [class, region, accelerator, geography, share, work_per_accelerator_hour]; notes.
+    Returns:
+        tuple: Pools, largest spend first; shares [class, region, accelerator, geography, share, work_per_accelerator_hour]; notes.
 
-    Raises
-    ------
-    CapplanError
-        Naming the classes that no offer and no contract can serve.
+    Raises:
+        CapplanError: Naming the classes that no offer and no contract can serve.
     """
     shares = shares if shares is not None else lay_out(demand, speeds, prices, classes, holdings, a)
     limits = limits if limits is None else scaled_limits(limits, a)
@@ -190,10 +171,8 @@ def lay_out(
 ) -> pd.DataFrame:
     """Lay the mean work of the first quarter on accelerators: those held first, then where a contract costs least per unit.
 
-    Returns
-    -------
-    DataFrame
-        class, region, accelerator, geography, share (of the class's work in the region), work_per_accelerator_hour.
+    Returns:
+        DataFrame: class, region, accelerator, geography, share (of the class's work in the region), work_per_accelerator_hour.
     """
     first = demand[demand["quarter"] == min(demand["quarter"], key=quarter_index)]
     weight = first["probability"] * first["hours"] * first["work_per_hour"]

@@ -20,19 +20,13 @@ HOUR = pd.Timedelta(hours=1)
 def hourly_load(usage: pd.DataFrame, shares: pd.DataFrame, members: pd.DataFrame) -> pd.DataFrame:
     """Turn measured work into accelerators, hour by hour.
 
-    Parameters
-    ----------
-    usage
-        The usage table; an interval longer than an hour is spread evenly.
-    shares
-        What `lay_out` returns.
-    members
-        workload, class.
+    Args:
+        usage: The usage table; an interval longer than an hour is spread evenly.
+        shares: What `lay_out` returns.
+        members: workload, class.
 
-    Returns
-    -------
-    DataFrame
-        accelerator, geography, time (hour), accelerators; only hours in which every workload of the pool was measured.
+    Returns:
+        DataFrame: accelerator, geography, time (hour), accelerators; only hours in which every workload of the pool was measured.
     """
     rows = usage.merge(members, on="workload")
     parts = []
@@ -77,15 +71,12 @@ def recommend_now(
 ) -> pd.DataFrame:
     """Say what rules that only look back would buy today: in each pool so much of the contract with the cheapest hour, whatever its term.
 
-    Parameters
-    ----------
-    usage, workloads, demand, speeds, prices, a, classes, holdings
-        As for `mix_portfolio`; demand only says which accelerator does which work.
+    Args:
+        usage, workloads, demand, speeds, prices, a, classes, holdings: As for `mix_portfolio`; demand only says which accelerator does
+            which work.
 
-    Returns
-    -------
-    DataFrame
-        rule, accelerator, geography, offer_id, usd_per_accelerator_hour, accelerators; no rows where the history is too short.
+    Returns:
+        DataFrame: rule, accelerator, geography, offer_id, usd_per_accelerator_hour, accelerators; no rows where the history is too short.
     """
     pools, shares, _ = build_pools(demand, speeds, prices, classes, holdings, None, a)
     hours = measured_load(usage, workloads, shares)
@@ -110,21 +101,14 @@ def net_of_held(hours: pd.DataFrame, holdings: pd.DataFrame) -> np.ndarray:
 def rules(pool: Pool, hours: pd.DataFrame, usd_per_hour: float, a: ProcurementAssumptions) -> dict[str, float]:
     """Say how many accelerators each rule commits to that only looks back.
 
-    Parameters
-    ----------
-    pool
-        The pool; use that a contract covers already is no reason to buy.
-    hours
-        Its measured hours: time, accelerators.
-    usd_per_hour
-        Price of a committed accelerator-hour.
-    a
-        The share of use that the coverage rule commits to.
+    Args:
+        pool: The pool; use that a contract covers already is no reason to buy.
+        hours: Its measured hours: time, accelerators.
+        usd_per_hour: Price of a committed accelerator-hour.
+        a: The share of use that the coverage rule commits to.
 
-    Returns
-    -------
-    dict
-        Accelerators by rule: most savings over the last 7, 30 and 60 days, and a target coverage over the longest of them.
+    Returns:
+        dict: Accelerators by rule: most savings over the last 7, 30 and 60 days, and a target coverage over the longest of them.
     """
     result: dict[str, float] = {}
     if hours.empty or not np.isfinite(pool.on_demand_usd):
@@ -159,20 +143,13 @@ def play_again(
 ) -> list[dict[str, object]]:
     """Cost each rule on the quarter after the cutoff: what was known before decides, what was measured then counts.
 
-    Parameters
-    ----------
-    pool
-        The pool as it is.
-    earlier
-        The pool with the forecast made at the cutoff, of one quarter.
-    hours
-        Measured hours, before and after.
-    rehearsal
-        The cutoff.
-    usd_per_hour
-        Price of a committed accelerator-hour, taken as the same then.
-    a
-        Assumptions.
+    Args:
+        pool: The pool as it is.
+        earlier: The pool with the forecast made at the cutoff, of one quarter.
+        hours: Measured hours, before and after.
+        rehearsal: The cutoff.
+        usd_per_hour: Price of a committed accelerator-hour, taken as the same then.
+        a: Assumptions.
     """
     before, after = hours[hours["time"] < rehearsal.cutoff], hours[hours["time"] >= rehearsal.cutoff]
     if before.empty or after.empty or not np.isfinite(pool.on_demand_usd):

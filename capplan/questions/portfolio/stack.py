@@ -21,31 +21,22 @@ class Stack:
     falls in K. So the best commitment at price c is the smallest K with g(K) <= c: with one source at price p the
     1 - c/p quantile of load (newsvendor), on a load-duration curve the level that is used c/p of the time (screening curve).
 
-    Parameters
-    ----------
-    load : (n,)
-        Load of each point, in accelerators.
-    weight : (n,)
-        Weight of each point: hours times probability (times discount factor).
-    prices : (k,)
-        Price of an hour of each source.
-    capacity : (n, k)
-        Accelerators that each source can serve at each point; inf where nothing limits it.
+    Args:
+        load (n,): Load of each point, in accelerators.
+        weight (n,): Weight of each point: hours times probability (times discount factor).
+        prices (k,): Price of an hour of each source.
+        capacity (n, k): Accelerators that each source can serve at each point; inf where nothing limits it.
 
-    Raises
-    ------
-    CapplanError
-        If a load, weight or price is negative or not a number, or some load no source can serve.
+    Raises:
+        CapplanError: If a load, weight or price is negative or not a number, or some load no source can serve.
 
-    Source
-    ------
-    Newsvendor: Cachon and Terwiesch, Matching Supply with Demand, chapter 12; screening curves: Stoft, Power System Economics, part 1-4.
+    Source: Newsvendor: Cachon and Terwiesch, Matching Supply with Demand, chapter 12; screening curves: Stoft, Power System Economics, part
+        1-4.
 
-    Examples
-    --------
-    >>> stack = Stack(np.array([10.0, 20.0, 30.0, 40.0]), np.ones(4), np.array([4.0]), np.full((4, 1), np.inf))
-    >>> stack.best_level(1.5)  # discount 62.5 %: the third of four loads
-    30.0
+    Examples:
+        >>> stack = Stack(np.array([10.0, 20.0, 30.0, 40.0]), np.ones(4), np.array([4.0]), np.full((4, 1), np.inf))
+        >>> stack.best_level(1.5)  # discount 62.5 %: the third of four loads
+        30.0
     """
 
     load: Array
@@ -90,10 +81,8 @@ class Stack:
     def worth(self) -> tuple[Array, Array]:
         """Return the levels at which the worth of one more accelerator falls, and its worth from each level on.
 
-        Returns
-        -------
-        tuple
-            levels (m,), ascending from 0; worth (m,) in USD per committed accelerator-hour, on [levels[j], levels[j + 1]).
+        Returns:
+            tuple: levels (m,), ascending from 0; worth (m,) in USD per committed accelerator-hour, on [levels[j], levels[j + 1]).
         """
         drop = np.diff(self.prices, prepend=0.0)
         edges = np.maximum(self.load[:, None] - self.below, 0.0)
@@ -117,10 +106,9 @@ class Stack:
     def level_that_covers(self, share: float) -> float:
         """Return the smallest commitment that serves this share of all load.
 
-        Examples
-        --------
-        >>> Stack(np.array([1.0, 3.0]), np.ones(2), np.array([1.0]), np.full((2, 1), np.inf)).level_that_covers(0.75)
-        2.0
+        Examples:
+            >>> Stack(np.array([1.0, 3.0]), np.ones(2), np.array([1.0]), np.full((2, 1), np.inf)).level_that_covers(0.75)
+            2.0
         """
         order = np.argsort(self.load, kind="stable")
         load, weight = self.load[order], self.weight[order]

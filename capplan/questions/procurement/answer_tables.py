@@ -27,12 +27,9 @@ BY_HOUR = ("on_demand", "spot", "api", "shortfall")
 def purchase_table(choices: Choices, lots: np.ndarray) -> pd.DataFrame:
     """List what is bought or renewed (not what is left, see `explain.leaving`), with its whole contract value and the day to sign.
 
-    Parameters
-    ----------
-    choices
-        Decisions.
-    lots : (n,)
-        Lots of each.
+    Args:
+        choices: Decisions.
+        lots (n,): Lots of each.
     """
     chosen = np.flatnonzero((lots > 0) & (choices.table["kind"] != DEPARTURE).to_numpy())
     part = choices.table.iloc[chosen].reset_index(drop=True)
@@ -85,10 +82,8 @@ def purchase_table(choices: Choices, lots: np.ndarray) -> pd.DataFrame:
 def capacity_table(choices: Choices, market: Market, lots: np.ndarray) -> pd.DataFrame:
     """List the accelerators that are surely there, by where they come from, in each planned quarter or part of it.
 
-    Returns
-    -------
-    DataFrame
-        Columns as in `answer.Purchases.capacity`; machines that are given back are no longer there.
+    Returns:
+        DataFrame: Columns as in `answer.Purchases.capacity`; machines that are given back are no longer there.
     """
     chosen = np.flatnonzero(lots > 0)
     bought, timeline, holdings = choices.table.iloc[chosen], choices.timeline, market.holdings
@@ -143,14 +138,10 @@ def expected_use(work: Work, recourse: Recourse, decisions: sparse.csr_matrix, p
 def served_once(load: np.ndarray, recourse: Recourse, decisions: sparse.csr_matrix) -> sparse.csr_matrix:
     """Return what is done at each point without what is committed and serves beyond the load: a tie at price zero, and no use.
 
-    Parameters
-    ----------
-    load : (points, D)
-        Load of each planned point.
-    recourse
-        Its columns.
-    decisions : (P, r)
-        What the dispatch does; planned points come first.
+    Args:
+        load (points, D): Load of each planned point.
+        recourse: Its columns.
+        decisions (P, r): What the dispatch does; planned points come first.
     """
     columns, row = recourse.columns, recourse.columns["row"].to_numpy(int)
     serves = (row >= 0) & np.isin(columns["source"], [*USED, "shortfall"])

@@ -85,17 +85,12 @@ def state_problem(problem: Problem) -> Stated:
 def decide(problem: Problem, *, warm: Warm | None = None, proof: Effort | None = FULL) -> Decided:
     """Build and solve the purchase program.
 
-    Parameters
-    ----------
-    problem
-        Tables and assumptions.
-    warm
-        What an earlier decision left (`Decided.solution.warm`): its cuts hold where only first-stage costs, limits or the risk weight
-        moved, its bases also where prices by the hour or demand did. Which of several plans within the gap is found may depend on it.
-    proof
-        How much is done to bound what any plan could cost where spend agreements run (elsewhere the bounds come with the solution); None
-        where bounds
-        are not asked for.
+    Args:
+        problem: Tables and assumptions.
+        warm: What an earlier decision left (`Decided.solution.warm`): its cuts hold where only first-stage costs, limits or the risk weight
+            moved, its bases also where prices by the hour or demand did. Which of several plans within the gap is found may depend on it.
+        proof: How much is done to bound what any plan could cost where spend agreements run (elsewhere the bounds come with the solution);
+            None where bounds are not asked for.
     """
     a = problem.assumptions
     solved: dict[tuple[tuple[str, float], ...], tuple[Stated, Model, Solution]] = {}

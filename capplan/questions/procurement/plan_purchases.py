@@ -30,27 +30,18 @@ def plan_purchases(problem: Problem, *, tell: Callable[[Decided], None] | None =
     spot, API and work left
     undone, at every load block of every quarter (`recourse.build_recourse` has its equations).
 
-    Parameters
-    ----------
-    problem
-        Tables and assumptions.
-    tell
-        Told of the decision before it is explained.
-    fresh
-        Demand on paths that the problem does not have: then each purchase due now gets a verdict from them.
+    Args:
+        problem: Tables and assumptions.
+        tell: Told of the decision before it is explained.
+        fresh: Demand on paths that the problem does not have: then each purchase due now gets a verdict from them.
 
-    Returns
-    -------
-    Purchases
+    Returns:
+        Purchases
 
-    Raises
-    ------
-    CapplanError
-        Where inputs contradict each other, or no plan satisfies all limits; then the limits that clash are named.
+    Raises:
+        CapplanError: Where inputs contradict each other, or no plan satisfies all limits; then the limits that clash are named.
 
-    Source
-    ------
-    Birge and Louveaux, Introduction to Stochastic Programming (2011), chapters 1 and 4; Rockafellar and Uryasev (2000) for CVaR.
+    Source: Birge and Louveaux, Introduction to Stochastic Programming (2011), chapters 1 and 4; Rockafellar and Uryasev (2000) for CVaR.
     """
     a = problem.assumptions
     found = decide(problem)

@@ -19,29 +19,21 @@ DERIVED = ("demand", "speeds", "classes", "usage", "workloads")
 class Problem:
     """The tables and assumptions of a purchase.
 
-    Parameters
-    ----------
-    demand : path, probability, class, region, quarter, block, hours, work_per_hour
-        What must be served, on each path.
-    speeds : class, accelerator, work_per_accelerator_hour
-        What runs where, and how fast.
-    classes : class, interruptible, residency, stage_kind, shortfall_usd_per_unit, api; optionally api_usd_per_unit, api_units_per_hour,
-    home_provider,
-        home_region, egress_gib_per_unit
-        Classes of work.
-    assumptions
-        Dates, horizon, risk and all else that no table states.
-    offers, skus, commitments, limits, assets, sites, spend_agreements, other_costs, offer_tiers, offer_payments, egress_prices,
-    price_paths, generations, price_states,
-    delivery_states
-        Tables of the book; None or empty where it has none. Of other costs only those billed by the provider of a spend agreement count.
-    usage, workloads
-        Measured work and its classes: then rules that only look back are held against the plan.
+    Args:
+        demand (path, probability, class, region, quarter, block, hours, work_per_hour): What must be served, on each path.
+        speeds (class, accelerator, work_per_accelerator_hour): What runs where, and how fast.
+        classes (class, interruptible, residency, stage_kind, shortfall_usd_per_unit, api; optionally api_usd_per_unit,
+            api_units_per_hour,):
+        home_provider,: home_region, egress_gib_per_unit Classes of work.
+        assumptions: Dates, horizon, risk and all else that no table states.
+        offers, skus, commitments, limits, assets, sites, spend_agreements, other_costs, offer_tiers, offer_payments, egress_prices,:
+        price_paths, generations, price_states,:
+        delivery_states: Tables of the book; None or empty where it has none. Of other costs only those billed by the provider of a spend
+            agreement count.
+        usage, workloads: Measured work and its classes: then rules that only look back are held against the plan.
 
-    Raises
-    ------
-    CapplanError
-        Naming every cell of the book's tables that is not allowed.
+    Raises:
+        CapplanError: Naming every cell of the book's tables that is not allowed.
     """
 
     demand: pd.DataFrame

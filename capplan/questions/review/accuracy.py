@@ -12,17 +12,12 @@ COLUMNS = ["workload", "region", "month", "planned", "actual", "low", "high", "i
 def measured_work(usage: pd.DataFrame, until: pd.Timestamp) -> pd.DataFrame:
     """Sum measured work up by month, for months that were measured to their end.
 
-    Parameters
-    ----------
-    usage
-        Table usage.
-    until
-        Instant up to which was measured; the month it lies in does not count.
+    Args:
+        usage: Table usage.
+        until: Instant up to which was measured; the month it lies in does not count.
 
-    Returns
-    -------
-    DataFrame
-        workload, region, month, actual (workload unit).
+    Returns:
+        DataFrame: workload, region, month, actual (workload unit).
     """
     months = usage["time"].dt.to_period("M").dt.to_timestamp()
     done = usage[months + pd.offsets.MonthEnd(0) + pd.Timedelta(days=1) <= until].assign(month=months)
@@ -36,19 +31,13 @@ def held_against(planned: pd.DataFrame, measured: pd.DataFrame, until: pd.Timest
     Work that was planned and not measured at all in a month that others were measured in did not come: 0. Work that nobody planned has
     planned 0.
 
-    Parameters
-    ----------
-    planned
-        workload, region, month, expected, low, high.
-    measured
-        See `measured_work`.
-    until
-        As there.
+    Args:
+        planned: workload, region, month, expected, low, high.
+        measured: See `measured_work`.
+        until: As there.
 
-    Returns
-    -------
-    DataFrame
-        workload, region, month, planned, actual, low, high.
+    Returns:
+        DataFrame: workload, region, month, planned, actual, low, high.
     """
     keys = ["workload", "region", "month"]
     passed = planned[planned["month"] + pd.offsets.MonthEnd(0) + pd.Timedelta(days=1) <= until]
@@ -64,18 +53,13 @@ def forecast_accuracy(compared: pd.DataFrame, a: ReviewAssumptions) -> pd.DataFr
 
     .. math:: e = \frac{\text{actual} - \text{planned}}{\text{planned}}
 
-    Parameters
-    ----------
-    compared
-        See `held_against`.
-    a
-        forecast_error_share: the error that is allowed.
+    Args:
+        compared: See `held_against`.
+        a: forecast_error_share: the error that is allowed.
 
-    Returns
-    -------
-    DataFrame
-        workload, region, month, planned, actual, low, high (the plan's 90 % band), inside, error_share (missing where nothing was planned),
-        within_allowed.
+    Returns:
+        DataFrame: workload, region, month, planned, actual, low, high (the plan's 90 % band), inside, error_share (missing where nothing
+            was planned), within_allowed.
     """
     error = (compared["actual"] - compared["planned"]) / compared["planned"].where(compared["planned"] > 0)
     inside = compared["actual"].between(compared["low"], compared["high"])
@@ -87,10 +71,8 @@ def accuracy_by_workload(months: pd.DataFrame) -> pd.DataFrame:
 
     .. math:: \text{bias} = \frac{\sum a - \sum p}{\sum p}
 
-    Parameters
-    ----------
-    months
-        See `forecast_accuracy`.
+    Args:
+        months: See `forecast_accuracy`.
     """
     sums = (
         months.assign(size=months["error_share"].abs())

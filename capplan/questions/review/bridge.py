@@ -48,21 +48,15 @@ def variance_bridge(
     so that each change alone shows under its own name, whatever the order of the rows. Hours are those of accelerators of any kind: work
     that moves to a faster one needs fewer of them (efficiency) at a higher price (mix).
 
-    Parameters
-    ----------
-    planned, actual
-        SPEND (see `spend_rows`) of the same months. Workloads are those of the plan; what is measured by pool is divided among them as
-        their planned hours, at the work that came, use it.
-    work
-        month, workload, planned, actual (quantities in a workload's unit; missing where nobody measured).
-    list_prices
-        Amount of an accelerator-hour on demand by (provider, accelerator), for machines the plan did not use.
+    Args:
+        planned, actual: SPEND (see `spend_rows`) of the same months. Workloads are those of the plan; what is measured by pool is divided
+            among them as their planned hours, at the work that came, use it.
+        work: month, workload, planned, actual (quantities in a workload's unit; missing where nobody measured).
+        list_prices: Amount of an accelerator-hour on demand by (provider, accelerator), for machines the plan did not use.
 
-    Returns
-    -------
-    DataFrame
-        month, driver (a key of DRIVERS), provider, accelerator, contract_id, workload (empty where none bears it), amount. All amounts sum
-        to actual less planned.
+    Returns:
+        DataFrame: month, driver (a key of DRIVERS), provider, accelerator, contract_id, workload (empty where none bears it), amount. All
+            amounts sum to actual less planned.
     """
     prices = list_prices or {}
     if not (planned["kind"].eq("agreement").any() and actual["kind"].eq("agreement").any()):

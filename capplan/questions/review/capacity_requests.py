@@ -41,20 +41,14 @@ def judge_requests(requests: pd.DataFrame, usd_per_accelerator_hour: Mapping[str
 
     for work that computes a share u of its time where u* is usual.
 
-    Parameters
-    ----------
-    requests
-        Table capacity_requests.
-    usd_per_accelerator_hour
-        Price by accelerator; the key "" holds for requests that name none.
-    a
-        bottleneck_wait_share, usual_utilisation_share, memory_full_share.
+    Args:
+        requests: Table capacity_requests.
+        usd_per_accelerator_hour: Price by accelerator; the key "" holds for requests that name none.
+        a: bottleneck_wait_share, usual_utilisation_share, memory_full_share.
 
-    Returns
-    -------
-    DataFrame
-        request_id, workload, accelerators, answer (taken into demand, or returned), bottleneck, saving_accelerators, usd (the request at
-        its probability), saving_usd, waited_days (from the request to productive use), remark.
+    Returns:
+        DataFrame: request_id, workload, accelerators, answer (taken into demand, or returned), bottleneck, saving_accelerators, usd (the
+            request at its probability), saving_usd, waited_days (from the request to productive use), remark.
     """
     whole = profiled(requests)
     rows = []

@@ -21,18 +21,14 @@ def work_flags(jobs: pd.DataFrame, usage: pd.DataFrame, workloads: pd.DataFrame,
         \text{step time} = \frac{\sum_m n h / W_m}{\sum_{<m} n h / W_{<m}} - 1, \qquad
         \text{utilisation} = \frac{\sum n h u}{\sum n h}
 
-    Parameters
-    ----------
-    jobs, usage, workloads
-        The tables of these names. Jobs without what a sign needs do not count in it; work counted in accelerator-hours has no step time.
-    a
-        overrun_share, step_time_share, least_utilisation_share: the thresholds.
+    Args:
+        jobs, usage, workloads: The tables of these names. Jobs without what a sign needs do not count in it; work counted in
+            accelerator-hours has no step time.
+        a: overrun_share, step_time_share, least_utilisation_share: the thresholds.
 
-    Returns
-    -------
-    DataFrame
-        workload, owner, team, sign, measured_share, allowed_share, flagged, accelerator_hours (of the jobs it rests on), jobs (their
-        number); flagged rows first, those with the most accelerator-hours first.
+    Returns:
+        DataFrame: workload, owner, team, sign, measured_share, allowed_share, flagged, accelerator_hours (of the jobs it rests on), jobs
+            (their number); flagged rows first, those with the most accelerator-hours first.
     """
     done = jobs[jobs["workload"].notna() & jobs["duration_seconds"].gt(0) & jobs["accelerators"].gt(0)]
     hours = done["accelerators"] * done["duration_seconds"] / SECONDS_PER_HOUR

@@ -35,24 +35,16 @@ def portfolio_verdicts(
     that costs more than it is worth all of it (or its loss), and of accelerators that compute a share u of their time where u* is usual
     1 - u / u*.
 
-    Parameters
-    ----------
-    economics
-        See `scoreboard.unit_economics`.
-    flags
-        See `flags.work_flags`.
-    options
-        Ways to spend less, of workloads in `economics`; others are left out.
-    months
-        Months that were reviewed.
-    a
-        usual_utilisation_share.
+    Args:
+        economics: See `scoreboard.unit_economics`.
+        flags: See `flags.work_flags`.
+        options: Ways to spend less, of workloads in `economics`; others are left out.
+        months: Months that were reviewed.
+        a: usual_utilisation_share.
 
-    Returns
-    -------
-    DataFrame
-        workload, owner, verdict, yearly_saving_amount (in the plan's currency; of each alone: they do not add up), saving_share (of its
-        cost), confidence (high, medium, low), would_have_to_be_true. A workload with nothing to say against it is kept.
+    Returns:
+        DataFrame: workload, owner, verdict, yearly_saving_amount (in the plan's currency; of each alone: they do not add up), saving_share
+            (of its cost), confidence (high, medium, low), would_have_to_be_true. A workload with nothing to say against it is kept.
     """
     rows: list[tuple] = []
     about = economics.set_index("workload")

@@ -26,32 +26,21 @@ from capplan.text import counted, money
 class Review:
     """An accepted plan held against what came.
 
-    Parameters
-    ----------
-    bridge
-        driver, meaning, amount: from planned spend (first row) to what was billed (last row); the steps add up to the cent.
-    variance
-        month, driver, provider, accelerator, contract_id, workload, team, amount (see `bridge.variance_bridge`): any sum of it is a bridge.
-    spend
-        month, provider, planned, actual, difference.
-    accuracy
-        Month by month (see `accuracy.forecast_accuracy`).
-    forecast
-        By workload (see `accuracy.accuracy_by_workload`).
-    economics, charged, rates
-        What a unit of each workload cost and whether it earns that, what each team bears, and what work is charged at (see `scoreboard`).
-    vendors
-        Who is depended on, and what that may cost (see `vendors.vendor_register`).
-    requests
-        Requests for capacity, answered (see `capacity_requests.judge_requests`).
-    flags
-        What runs worse than it should (see `flags.work_flags`).
-    work_came, prices_came
-        What came in the terms of the plan's inputs (see `what_came`).
-    months
-        Months that were reviewed, first to last.
-    headline, notes
-        One sentence; what was derived, left out or could not be told.
+    Args:
+        bridge: driver, meaning, amount: from planned spend (first row) to what was billed (last row); the steps add up to the cent.
+        variance: month, driver, provider, accelerator, contract_id, workload, team, amount (see `bridge.variance_bridge`): any sum of it is
+            a bridge.
+        spend: month, provider, planned, actual, difference.
+        accuracy: Month by month (see `accuracy.forecast_accuracy`).
+        forecast: By workload (see `accuracy.accuracy_by_workload`).
+        economics, charged, rates: What a unit of each workload cost and whether it earns that, what each team bears, and what work is
+            charged at (see `scoreboard`).
+        vendors: Who is depended on, and what that may cost (see `vendors.vendor_register`).
+        requests: Requests for capacity, answered (see `capacity_requests.judge_requests`).
+        flags: What runs worse than it should (see `flags.work_flags`).
+        work_came, prices_came: What came in the terms of the plan's inputs (see `what_came`).
+        months: Months that were reviewed, first to last.
+        headline, notes: One sentence; what was derived, left out or could not be told.
     """
 
     bridge: pd.DataFrame
@@ -98,17 +87,12 @@ def review_plan(plan: AcceptedPlan, came: Came, a: ReviewAssumptions) -> Review:
 
     Whole months only: those that the plan planned, the bill holds, and that have ended.
 
-    Parameters
-    ----------
-    plan, came
-        What was planned, and what came.
-    a
-        The error that is allowed, and what is worth a word.
+    Args:
+        plan, came: What was planned, and what came.
+        a: The error that is allowed, and what is worth a word.
 
-    Raises
-    ------
-    CapplanError
-        If no month of the bill was planned; or its currency has no rate.
+    Raises:
+        CapplanError: If no month of the bill was planned; or its currency has no rate.
     """
     planned = plan.spend
     until = came.usage["time"].max() + pd.Timedelta(hours=1) if len(came.usage) else None

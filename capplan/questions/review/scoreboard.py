@@ -16,17 +16,12 @@ def attributed(planned: pd.DataFrame, variance: pd.DataFrame) -> pd.DataFrame:
 
     .. math:: x_w = x^0_w + \sum_d \Delta_{dw}, \qquad \sum_w x_w + x_\text{unallocated} = \text{billed}
 
-    Parameters
-    ----------
-    planned
-        SPEND (see `spend_rows`).
-    variance
-        See `bridge.variance_bridge`.
+    Args:
+        planned: SPEND (see `spend_rows`).
+        variance: See `bridge.variance_bridge`.
 
-    Returns
-    -------
-    DataFrame
-        workload (empty: borne by none), planned, actual (amounts).
+    Returns:
+        DataFrame: workload (empty: borne by none), planned, actual (amounts).
     """
     mine = planned.groupby("workload")["amount"].sum()
     moved = variance.groupby("workload")["amount"].sum()
@@ -42,23 +37,16 @@ def unit_economics(shares: pd.DataFrame, work: pd.DataFrame, workloads: pd.DataF
 
     with x the attributed cost, q the work that came, v the value of a unit.
 
-    Parameters
-    ----------
-    shares
-        See `attributed`.
-    work
-        month, workload (class), planned, actual (quantities).
-    workloads
-        Table workloads, with value_usd_per_unit in the plan's currency: for owner, team, unit and value; a class of several workloads has
-        the largest value of its members, and their first owner.
-    a
-        regression_share: rise of the cost of a unit from which on it is flagged.
+    Args:
+        shares: See `attributed`.
+        work: month, workload (class), planned, actual (quantities).
+        workloads: Table workloads, with value_usd_per_unit in the plan's currency: for owner, team, unit and value; a class of several
+            workloads has the largest value of its members, and their first owner.
+        a: regression_share: rise of the cost of a unit from which on it is flagged.
 
-    Returns
-    -------
-    DataFrame
-        workload, owner, team, unit, work, amount, amount_per_thousand, planned_per_thousand, change_share, value_per_thousand,
-        margin_per_thousand (in the plan's currency), verdict.
+    Returns:
+        DataFrame: workload, owner, team, unit, work, amount, amount_per_thousand, planned_per_thousand, change_share, value_per_thousand,
+            margin_per_thousand (in the plan's currency), verdict.
     """
     sums = work.groupby("workload")[["planned", "actual"]].sum().rename(columns={"planned": "planned_work", "actual": "work"})
     about = workloads.assign(label=workloads["work_class"].fillna(workloads["workload"])).groupby("label")
@@ -101,17 +89,12 @@ def chargeback(shares: pd.DataFrame, teams: dict[str, str]) -> pd.DataFrame:
 
     .. math:: y_t = x_t + x_\text{shared}\,\frac{x_t}{\sum_s x_s}, \qquad \sum_t y_t = \text{billed}
 
-    Parameters
-    ----------
-    shares
-        See `attributed`.
-    teams
-        Team by class of work; work of several teams, or of none, is shared.
+    Args:
+        shares: See `attributed`.
+        teams: Team by class of work; work of several teams, or of none, is shared.
 
-    Returns
-    -------
-    DataFrame
-        team, own_amount, shared_amount, amount; where no team has any cost of its own, all of it is charged to `shared`.
+    Returns:
+        DataFrame: team, own_amount, shared_amount, amount; where no team has any cost of its own, all of it is charged to `shared`.
     """
     owner = shares["workload"].map(teams).fillna("").replace("", SHARED)
     own = shares.groupby(owner)["actual"].sum()
@@ -133,17 +116,12 @@ def rate_card(economics: pd.DataFrame, charged: pd.DataFrame) -> pd.DataFrame:
 
     Charged at these rates, the work that came pays for the whole bill.
 
-    Parameters
-    ----------
-    economics
-        See `unit_economics`.
-    charged
-        See `chargeback`.
+    Args:
+        economics: See `unit_economics`.
+        charged: See `chargeback`.
 
-    Returns
-    -------
-    DataFrame
-        workload, team, unit, amount_per_thousand (full cost).
+    Returns:
+        DataFrame: workload, team, unit, amount_per_thousand (full cost).
     """
     own = float(charged["own_amount"].sum())
     surcharge = float(charged["shared_amount"].sum()) / own if own > 0 else 0.0

@@ -39,17 +39,13 @@ def gathered(rows: pd.DataFrame) -> pd.DataFrame:
 def spend_of_focus(frame: pd.DataFrame) -> pd.DataFrame:
     """Read spend from FOCUS rows that capplan planned.
 
-    Parameters
-    ----------
-    frame
-        Rows as a plan writes them: BillingPeriodStart, ProviderName, SkuId, PricingCategory, CommitmentDiscountId,
-        CommitmentDiscountStatus, ConsumedQuantity and PricingQuantity (accelerator-hours), EffectiveCost, ChargeDescription, Tags.
+    Args:
+        frame: Rows as a plan writes them: BillingPeriodStart, ProviderName, SkuId, PricingCategory, CommitmentDiscountId,
+            CommitmentDiscountStatus, ConsumedQuantity and PricingQuantity (accelerator-hours), EffectiveCost, ChargeDescription, Tags.
 
-    Returns
-    -------
-    DataFrame
-        SPEND: month, provider, accelerator, contract_id, workload, kind (on_demand, spot, committed, unused, agreement, other), hours (of
-        accelerators; missing where a row counts none), amount and amount_at_plan_rates (equal: a plan knows one rate).
+    Returns:
+        DataFrame: SPEND: month, provider, accelerator, contract_id, workload, kind (on_demand, spot, committed, unused, agreement, other),
+            hours (of accelerators; missing where a row counts none), amount and amount_at_plan_rates (equal: a plan knows one rate).
     """
     spent = frame[frame["EffectiveCost"] != 0]
     tags = [json.loads(text) if isinstance(text, str) and text else {} for text in spent["Tags"]]
@@ -88,19 +84,13 @@ def spend_of_bill(bill: pd.DataFrame, skus: pd.DataFrame, offers: pd.DataFrame) 
 
     with n the accelerators of a machine.
 
-    Parameters
-    ----------
-    bill
-        Table billing, sorted (`ledger.bill.sorted_bill`: part, line), with amount and amount_at_plan_rates in the book's currency.
-    skus, offers
-        The tables of these names: accelerators of a machine, and prices on demand by region.
+    Args:
+        bill: Table billing, sorted (`ledger.bill.sorted_bill`: part, line), with amount and amount_at_plan_rates in the book's currency.
+        skus, offers: The tables of these names: accelerators of a machine, and prices on demand by region.
 
-    Returns
-    -------
-    DataFrame
-        SPEND; kind is unmapped where the bill names an accelerator that nothing is known of.
-    tuple of str
-        What was derived, and what could not be.
+    Returns:
+        DataFrame: SPEND; kind is unmapped where the bill names an accelerator that nothing is known of.
+        tuple of str: What was derived, and what could not be.
     """
     about = skus.set_index("sku")
     machine = bill["sku"].where(bill["sku"].isin(about.index), bill["machine"])

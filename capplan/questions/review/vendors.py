@@ -23,24 +23,16 @@ def vendor_register(
 ) -> pd.DataFrame:
     """List what the company depends on vendors for, with what each risk would cost.
 
-    Parameters
-    ----------
-    spend
-        SPEND that lies ahead (see `spend_rows`).
-    commitments, services, api_contracts
-        The tables of these names; commitments with the provider of each.
-    as_of
-        Day of the review.
-    currency
-        Of the amounts.
-    a
-        price_change_share: the rise of prices that is costed.
+    Args:
+        spend: SPEND that lies ahead (see `spend_rows`).
+        commitments, services, api_contracts: The tables of these names; commitments with the provider of each.
+        as_of: Day of the review.
+        currency: Of the amounts.
+        a: price_change_share: the rise of prices that is costed.
 
-    Returns
-    -------
-    DataFrame
-        provider, risk, share (of spend, of what is under contract, or of a rate limit), amount (what it would cost), when, remark; the
-        dearest first.
+    Returns:
+        DataFrame: provider, risk, share (of spend, of what is under contract, or of a rate limit), amount (what it would cost), when,
+            remark; the dearest first.
     """
     ahead = spend[~spend["provider"].isin(NOBODY)]
     total = float(ahead["amount"].sum())

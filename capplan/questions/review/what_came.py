@@ -13,18 +13,13 @@ ROUNDING_SHARE = 1e-6
 def work_that_came(planned: pd.DataFrame, compared: pd.DataFrame) -> pd.DataFrame:
     """Hold measured work against a quarter's planned work.
 
-    Parameters
-    ----------
-    planned
-        Work of the accepted plan: workload, class, region, month, expected.
-    compared
-        Months that were measured (see `accuracy.held_against`).
+    Args:
+        planned: Work of the accepted plan: workload, class, region, month, expected.
+        compared: Months that were measured (see `accuracy.held_against`).
 
-    Returns
-    -------
-    DataFrame
-        class, region, quarter, ratio (work that came over the whole quarter's planned work), measured_share (part of the planned work that
-        falls into measured months). Quarters without planned work are left out.
+    Returns:
+        DataFrame: class, region, quarter, ratio (work that came over the whole quarter's planned work), measured_share (part of the planned
+            work that falls into measured months). Quarters without planned work are left out.
     """
     keys = ["class", "region", "quarter"]
     classes = dict(zip(planned["workload"], planned["class"], strict=True))
@@ -40,15 +35,11 @@ def work_that_came(planned: pd.DataFrame, compared: pd.DataFrame) -> pd.DataFram
 def prices_that_came(planned: pd.DataFrame, actual: pd.DataFrame) -> pd.DataFrame:
     """Hold prices by the hour as billed against those planned.
 
-    Parameters
-    ----------
-    planned, actual
-        SPEND (see `spend_rows`) of the same months.
+    Args:
+        planned, actual: SPEND (see `spend_rows`) of the same months.
 
-    Returns
-    -------
-    DataFrame
-        provider, accelerator, term (on_demand or spot), factor (billed over planned price of an hour); only where they differ.
+    Returns:
+        DataFrame: provider, accelerator, term (on_demand or spot), factor (billed over planned price of an hour); only where they differ.
     """
     keys = ["provider", "accelerator", "kind"]
     each = []
@@ -63,19 +54,14 @@ def prices_that_came(planned: pd.DataFrame, actual: pd.DataFrame) -> pd.DataFram
 def deliveries_that_came(signed: pd.DataFrame, offers: pd.DataFrame, held: pd.DataFrame, as_of: pd.Timestamp) -> pd.DataFrame:
     """Find the contracts that a plan signed among those held today, and by how many days they began later than planned.
 
-    Parameters
-    ----------
-    signed
-        offer_id, quarter, starts: what the plan signed.
-    offers, held
-        Tables offers and commitments as they are today.
-    as_of
-        Day of the plan: what began before it is not its work.
+    Args:
+        signed: offer_id, quarter, starts: what the plan signed.
+        offers, held: Tables offers and commitments as they are today.
+        as_of: Day of the plan: what began before it is not its work.
 
-    Returns
-    -------
-    DataFrame
-        offer_id, quarter, commitment_id (missing: not held), late_days (negative: earlier). One contract stands for one purchase.
+    Returns:
+        DataFrame: offer_id, quarter, commitment_id (missing: not held), late_days (negative: earlier). One contract stands for one
+            purchase.
     """
     about = offers.set_index("offer_id")
     free = held[held["start"] > as_of].sort_values("start", kind="stable")

@@ -22,30 +22,19 @@ LARGEST_COUNT = 1e7
 class ScalingFit:
     """What accelerators add.
 
-    Parameters
-    ----------
-    parameters
-        curve, law, parameter, value, standard_error.
-    quality
-        curve, law, chosen, points, residual_standard_error, held_out_accelerators, held_out_error_share (the largest count predicted from
-        the
-        others; empty with fewer than four counts).
-    curve
-        curve, law, accelerators, throughput, lower, upper (where a new run will lie), efficiency_share (of the smallest run's measured
-        throughput per
-        accelerator), all of `NewRun`; marginal_share (what one more adds by the chosen law, of the law's smallest run); up to four times
-        the largest run.
-    limits
-        curve, law, scaling, smallest_accelerators, largest_accelerators, peak_accelerators, peak_throughput, knee_accelerators,
-        worthwhile_accelerators,
-        limit_throughput; empty where the law has none.
-    runs
-        curve, accelerators, throughput, fitted, efficiency_share (measured, of the law's throughput of one).
-    laws
-        The chosen law by curve, fitted as it is published (least squares on throughput): its parameters, peak and knee.
-    new_runs
-        By curve, what a new run will give: fitted by relative residuals, from the measured base, with a band for the run.
-    headline, notes
+    Args:
+        parameters: curve, law, parameter, value, standard_error.
+        quality: curve, law, chosen, points, residual_standard_error, held_out_accelerators, held_out_error_share (the largest count
+            predicted from the others; empty with fewer than four counts).
+        curve: curve, law, accelerators, throughput, lower, upper (where a new run will lie), efficiency_share (of the smallest run's
+            measured throughput per accelerator), all of `NewRun`; marginal_share (what one more adds by the chosen law, of the law's
+            smallest run); up to four times the largest run.
+        limits: curve, law, scaling, smallest_accelerators, largest_accelerators, peak_accelerators, peak_throughput, knee_accelerators,
+            worthwhile_accelerators, limit_throughput; empty where the law has none.
+        runs: curve, accelerators, throughput, fitted, efficiency_share (measured, of the law's throughput of one).
+        laws: The chosen law by curve, fitted as it is published (least squares on throughput): its parameters, peak and knee.
+        new_runs: By curve, what a new run will give: fitted by relative residuals, from the measured base, with a band for the run.
+        headline, notes:
     """
 
     parameters: pd.DataFrame
@@ -70,24 +59,16 @@ class ScalingFit:
     def at(self, accelerators: float, confidence_share: float = 0.95) -> pd.DataFrame:
         """Say what each curve gives on one number of accelerators.
 
-        Parameters
-        ----------
-        accelerators
-            How many.
-        confidence_share
-            Probability that the band covers.
+        Args:
+            accelerators: How many.
+            confidence_share: Probability that the band covers.
 
-        Returns
-        -------
-        DataFrame
-            curve, law, accelerators, throughput, lower, upper (of a new run), efficiency_share (of the smallest run's measured throughput
-            per
-            accelerator), marginal_share (what one more adds by the law, of its smallest run), beyond_measured.
+        Returns:
+            DataFrame: curve, law, accelerators, throughput, lower, upper (of a new run), efficiency_share (of the smallest run's measured
+                throughput per accelerator), marginal_share (what one more adds by the law, of its smallest run), beyond_measured.
 
-        Raises
-        ------
-        CapplanError
-            For fewer than one accelerator.
+        Raises:
+            CapplanError: For fewer than one accelerator.
         """
         if not accelerators >= 1:
             raise CapplanError(f"accelerators = {accelerators!r}: a run has at least 1")
@@ -137,25 +118,17 @@ def fit_scaling(runs: pd.DataFrame, a: ScalingAssumptions) -> ScalingFit:
     the
     power law, which never does; public curves lie between the two.
 
-    Parameters
-    ----------
-    runs
-        accelerators, throughput; optional curve, unit (times are turned into rates), scaling, global_batch.
-    a
-        Law to answer with, threshold of a worthwhile accelerator, confidence of bands.
+    Args:
+        runs: accelerators, throughput; optional curve, unit (times are turned into rates), scaling, global_batch.
+        a: Law to answer with, threshold of a worthwhile accelerator, confidence of bands.
 
-    Returns
-    -------
-    ScalingFit
+    Returns:
+        ScalingFit
 
-    Raises
-    ------
-    CapplanError
-        For fewer than three different counts, counts below 1, mixed or missing units.
+    Raises:
+        CapplanError: For fewer than three different counts, counts below 1, mixed or missing units.
 
-    Source
-    ------
-    N. J. Gunther, Guerrilla Capacity Planning, Springer, 2007; G. Amdahl, AFIPS 1967; J. Gustafson, CACM 31(5), 1988.
+    Source: N. J. Gunther, Guerrilla Capacity Planning, Springer, 2007; G. Amdahl, AFIPS 1967; J. Gustafson, CACM 31(5), 1988.
     """
     points, kinds, notes = measured_points(runs)
     parameters, quality, curves, limits, measured = [], [], [], [], []

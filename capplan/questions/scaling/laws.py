@@ -27,24 +27,17 @@ def usl_throughput(accelerators: np.ndarray | float, alpha: float, beta: float, 
 
     .. math:: X(N) = \frac{\gamma N}{1 + \alpha (N-1) + \beta N (N-1)}
 
-    Parameters
-    ----------
-    accelerators : N
-    alpha
-        Contention: share of the work that goes through one queue.
-    beta
-        Coherency: cost of keeping each pair in agreement.
-    gamma
-        Throughput of one.
+    Args:
+        accelerators (N):
+        alpha: Contention: share of the work that goes through one queue.
+        beta: Coherency: cost of keeping each pair in agreement.
+        gamma: Throughput of one.
 
-    Source
-    ------
-    N. J. Gunther, Guerrilla Capacity Planning, Springer, 2007.
+    Source: N. J. Gunther, Guerrilla Capacity Planning, Springer, 2007.
 
-    Examples
-    --------
-    >>> [round(float(x), 4) for x in usl_throughput(np.array([1, 2, 8]), 0.02, 0.02, 1.0)]
-    [1.0, 1.8868, 3.5398]
+    Examples:
+        >>> [round(float(x), 4) for x in usl_throughput(np.array([1, 2, 8]), 0.02, 0.02, 1.0)]
+        [1.0, 1.8868, 3.5398]
     """
     n = np.asarray(accelerators, dtype=float)
     return gamma * n / (1 + alpha * (n - 1) + beta * n * (n - 1))
@@ -55,10 +48,9 @@ def amdahl_speedup(accelerators: float, parallel_share: float) -> float:
 
     .. math:: S(N) = \frac{1}{(1-p) + p/N}
 
-    Examples
-    --------
-    >>> round(amdahl_speedup(20, 0.95), 3)
-    10.256
+    Examples:
+        >>> round(amdahl_speedup(20, 0.95), 3)
+        10.256
     """
     return 1 / ((1 - parallel_share) + parallel_share / accelerators)
 
@@ -68,10 +60,9 @@ def gustafson_speedup(accelerators: float, parallel_share: float) -> float:
 
     .. math:: S(N) = N - (1-p)(N-1)
 
-    Examples
-    --------
-    >>> round(gustafson_speedup(20, 0.95), 2)
-    19.05
+    Examples:
+        >>> round(gustafson_speedup(20, 0.95), 2)
+        19.05
     """
     return accelerators - (1 - parallel_share) * (accelerators - 1)
 
@@ -120,18 +111,12 @@ FORMS: dict[str, tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], Callable[
 class Law:
     """A fitted law.
 
-    Parameters
-    ----------
-    name
-        usl, amdahl, gustafson or power.
-    coefficients
-        Coefficients of the form that is fitted.
-    covariance
-        Their covariance; zero for those that stand at a bound.
-    freedom
-        Points less free coefficients.
-    residual_standard_error
-        Root of the residual sum of squares over `freedom`; nan without any.
+    Args:
+        name: usl, amdahl, gustafson or power.
+        coefficients: Coefficients of the form that is fitted.
+        covariance: Their covariance; zero for those that stand at a bound.
+        freedom: Points less free coefficients.
+        residual_standard_error: Root of the residual sum of squares over `freedom`; nan without any.
     """
 
     name: str
@@ -183,16 +168,12 @@ class Law:
 def fit_law(name: str, accelerators: np.ndarray, throughput: np.ndarray) -> Law:
     """Fit one law to measured points by bounded least squares.
 
-    Parameters
-    ----------
-    name
-        usl, amdahl, gustafson or power.
-    accelerators, throughput
-        The points; at least as many different counts as the law has parameters.
+    Args:
+        name: usl, amdahl, gustafson or power.
+        accelerators, throughput: The points; at least as many different counts as the law has parameters.
 
-    Returns
-    -------
-    Law
+    Returns:
+        Law
     """
     from scipy.optimize import least_squares, nnls
 
@@ -246,10 +227,8 @@ def fit_relative(name: str, accelerators: np.ndarray, throughput: np.ndarray) ->
 
     .. math:: \min \sum_i \left(\ln X(N_i) - \ln x_i\right)^2
 
-    Parameters
-    ----------
-    name, accelerators, throughput
-        As `fit_law`.
+    Args:
+        name, accelerators, throughput: As `fit_law`.
     """
     from scipy.optimize import least_squares
 

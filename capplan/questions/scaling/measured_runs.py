@@ -16,23 +16,16 @@ SAME_SHARE = 0.05
 def measured_points(runs: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str], tuple[str, ...]]:
     """Check measured runs and turn times into rates.
 
-    Parameters
-    ----------
-    runs
-        accelerators, throughput; optional curve, unit, scaling, global_batch.
+    Args:
+        runs: accelerators, throughput; optional curve, unit, scaling, global_batch.
 
-    Returns
-    -------
-    points : DataFrame
-        curve, accelerators, throughput (a rate), global_batch; ordered by curve and count.
-    kinds : dict
-        "strong", "weak" or "mixed" by curve.
-    notes : tuple of str
+    Returns:
+        points : DataFrame: curve, accelerators, throughput (a rate), global_batch; ordered by curve and count.
+        kinds : dict: "strong", "weak" or "mixed" by curve.
+        notes : tuple of str
 
-    Raises
-    ------
-    CapplanError
-        Listing all that cannot be fitted.
+    Raises:
+        CapplanError: Listing all that cannot be fitted.
     """
     missing = [name for name in ("accelerators", "throughput") if name not in runs.columns]
     if missing:

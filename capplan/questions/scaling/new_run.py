@@ -25,18 +25,12 @@ BEYOND = {"strong": 0.25, "mixed": 0.25, "weak": 0.06}
 class NewRun:
     """A predictor of runs on one curve.
 
-    Parameters
-    ----------
-    laws
-        Name and coefficients of the laws that are averaged.
-    counts
-        Accelerators of the measured runs (logarithms).
-    base
-        Measured throughput per accelerator on the smallest count.
-    scatter, freedom
-        Standard deviation of the logarithm of a run around its law, and the points it rests on.
-    kind
-        strong, weak or mixed.
+    Args:
+        laws: Name and coefficients of the laws that are averaged.
+        counts: Accelerators of the measured runs (logarithms).
+        base: Measured throughput per accelerator on the smallest count.
+        scatter, freedom: Standard deviation of the logarithm of a run around its law, and the points it rests on.
+        kind: strong, weak or mixed.
     """
 
     laws: tuple[tuple[str, np.ndarray], ...]
@@ -80,14 +74,10 @@ class NewRun:
 def predictor(accelerators: np.ndarray, throughput: np.ndarray, kind: str, law: str | None = None) -> NewRun:
     """Fit a predictor on measured runs.
 
-    Parameters
-    ----------
-    accelerators, throughput
-        The runs; at least two different counts.
-    kind
-        strong, weak or mixed.
-    law
-        The one law to follow; None = the mean of AVERAGED.
+    Args:
+        accelerators, throughput: The runs; at least two different counts.
+        kind: strong, weak or mixed.
+        law: The one law to follow; None = the mean of AVERAGED.
     """
     n, x = np.asarray(accelerators, dtype=float), np.asarray(throughput, dtype=float)
     laws = tuple((name, fit_relative(name, n, x)) for name in ((law,) if law else AVERAGED))

@@ -29,21 +29,14 @@ RULES = {"queue": replay_kernel.QUEUE, "shed": replay_kernel.SHED_RULE, "route":
 class Replay:
     """What a fleet did over a trace.
 
-    Parameters
-    ----------
-    hours
-        hour, requests, slo_share (answered within the target, of all that came), shed_share, routed_share, wait_p95_seconds (of those
-        that were answered by the model itself), replicas (most that served), accelerator_hours.
-    minutes
-        minute, paid_replicas, serving_replicas (means), arrivals_per_second.
-    slo_share, shed_share, routed_share
-        Over the whole trace; a request routed to the smaller model counts as answered in time.
-    accelerator_hours
-        Paid for: serving, starting, warm and draining replicas, and the smaller model's share for routed requests.
-    requests
-        Requests of the trace.
-    notes
-        What was simplified.
+    Args:
+        hours: hour, requests, slo_share (answered within the target, of all that came), shed_share, routed_share, wait_p95_seconds (of
+            those that were answered by the model itself), replicas (most that served), accelerator_hours.
+        minutes: minute, paid_replicas, serving_replicas (means), arrivals_per_second.
+        slo_share, shed_share, routed_share: Over the whole trace; a request routed to the smaller model counts as answered in time.
+        accelerator_hours: Paid for: serving, starting, warm and draining replicas, and the smaller model's share for routed requests.
+        requests: Requests of the trace.
+        notes: What was simplified.
     """
 
     hours: pd.DataFrame
@@ -71,35 +64,23 @@ def replay_trace(
 ) -> Replay:
     """Say how many requests a fleet answers in time over a trace, and how many accelerator-hours it takes.
 
-    Parameters
-    ----------
-    arrivals_seconds, services_seconds
-        Instants of arrival from the start of the trace, ascending, and the time each request holds a slot.
-    slots
-        Requests one replica serves at once.
-    accelerators
-        Accelerators of one replica.
-    floor_replicas
-        Replicas the fleet never falls below, one number an hour of the trace (a schedule); ordered a cold start ahead.
-    allowed_seconds
-        Wait within which a request still meets its target.
-    a
-        Assumptions: cold start, warm pool, quota, headroom, spare replicas, rhythm of the autoscaler, admission rule.
-    reactive
-        Does the fleet grow with the load? Without it only the schedule counts.
-    weight
-        Requests each row of the trace stands for.
-    small_cost_share
-        Accelerator time of a routed request over that of one here; the assumption where none is given.
+    Args:
+        arrivals_seconds, services_seconds: Instants of arrival from the start of the trace, ascending, and the time each request holds a
+            slot.
+        slots: Requests one replica serves at once.
+        accelerators: Accelerators of one replica.
+        floor_replicas: Replicas the fleet never falls below, one number an hour of the trace (a schedule); ordered a cold start ahead.
+        allowed_seconds: Wait within which a request still meets its target.
+        a: Assumptions: cold start, warm pool, quota, headroom, spare replicas, rhythm of the autoscaler, admission rule.
+        reactive: Does the fleet grow with the load? Without it only the schedule counts.
+        weight: Requests each row of the trace stands for.
+        small_cost_share: Accelerator time of a routed request over that of one here; the assumption where none is given.
 
-    Returns
-    -------
-    Replay
+    Returns:
+        Replay
 
-    Raises
-    ------
-    CapplanError
-        If the trace is out of order or longer than the schedule, a replica has no slot, or the quota holds no replica.
+    Raises:
+        CapplanError: If the trace is out of order or longer than the schedule, a replica has no slot, or the quota holds no replica.
     """
     arrivals, services = np.asarray(arrivals_seconds, dtype=float), np.asarray(services_seconds, dtype=float)
     floor = np.asarray(floor_replicas, dtype=np.int64)
@@ -159,20 +140,13 @@ def replay_trace(
 class Day:
     """Requests of a day, drawn once and replayed under several policies.
 
-    Parameters
-    ----------
-    arrivals_seconds, services_seconds
-        Instants of arrival, and the time each request holds its slot.
-    slots, accelerators
-        Slots and accelerators of a replica.
-    allowed_seconds
-        Wait within which a request meets its target.
-    weight
-        Requests each drawn one stands for; the slots are as many fewer.
-    cells
-        Equal parts the traffic and its fleet are divided into, of which one is replayed.
-    hours
-        Hours of the trace.
+    Args:
+        arrivals_seconds, services_seconds: Instants of arrival, and the time each request holds its slot.
+        slots, accelerators: Slots and accelerators of a replica.
+        allowed_seconds: Wait within which a request meets its target.
+        weight: Requests each drawn one stands for; the slots are as many fewer.
+        cells: Equal parts the traffic and its fleet are divided into, of which one is replayed.
+        hours: Hours of the trace.
     """
 
     arrivals_seconds: np.ndarray
@@ -209,16 +183,11 @@ def drawn_day(
 ) -> Day:
     """Draw the requests of a day; the same seed draws the same ones.
 
-    Parameters
-    ----------
-    rates_per_second
-        Requests a second in each minute (`minute_rates`); whole hours.
-    point
-        Operating point of a replica: concurrency, accelerators, first_token_seconds, token_seconds.
-    output_tokens, first_token_seconds
-        Mean output of a request, and its target for the first token.
-    a
-        Assumptions: burstiness, spread of service, seed.
+    Args:
+        rates_per_second: Requests a second in each minute (`minute_rates`); whole hours.
+        point: Operating point of a replica: concurrency, accelerators, first_token_seconds, token_seconds.
+        output_tokens, first_token_seconds: Mean output of a request, and its target for the first token.
+        a: Assumptions: burstiness, spread of service, seed.
     """
     slots = int(point["concurrency"])
     packs = max(1, math.ceil(float(rates_per_second.sum()) * 60.0 / MOST_REQUESTS))

@@ -61,14 +61,10 @@ def on_one_thread(work: Callable[Asked, Answer]) -> Callable[Asked, Answer]:
 class Evidence:
     """Measured curves, and the facts that the roofline needs of them; equal where their content is.
 
-    Parameters
-    ----------
-    runs
-        The measurements, from `usable_runs`, of replicas whose weights fit by the roofline, with the length of their requests.
-    models, accelerators
-        Tables of these names.
-    digest
-        Of all of these.
+    Args:
+        runs: The measurements, from `usable_runs`, of replicas whose weights fit by the roofline, with the length of their requests.
+        models, accelerators: Tables of these names.
+        digest: Of all of these.
     """
 
     runs: pd.DataFrame = field(compare=False)
@@ -97,19 +93,13 @@ class Evidence:
 class Calibration:
     """What measured curves say about the roofline.
 
-    Parameters
-    ----------
-    evidence
-        The curves.
-    blends
-        Fitted on all of them, one a latency.
-    errors
-        One row a measurement: model, and for each target the logarithm of measured over predicted when the curve was held out, over the
-        error that was expected there.
-    widths
-        For each target, the fitted error to be expected.
-    features
-        Of the measurements.
+    Args:
+        evidence: The curves.
+        blends: Fitted on all of them, one a latency.
+        errors: One row a measurement: model, and for each target the logarithm of measured over predicted when the curve was held out, over
+            the error that was expected there.
+        widths: For each target, the fitted error to be expected.
+        features: Of the measurements.
     """
 
     evidence: Evidence
@@ -128,12 +118,9 @@ def evidence_of(runs: pd.DataFrame, models: pd.DataFrame, accelerators: pd.DataF
 
     Runs of models and accelerators that the tables do not describe have no roofline and are left out.
 
-    Parameters
-    ----------
-    runs
-        From `usable_runs`.
-    models, accelerators
-        Tables of these names.
+    Args:
+        runs: From `usable_runs`.
+        models, accelerators: Tables of these names.
     """
     runs = runs[runs["model"].isin(models["model"]) & runs["accelerator"].isin(accelerators["accelerator"])]
     if runs["curve"].nunique() < FEWEST_CURVES:
@@ -194,20 +181,14 @@ def predict(
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.Series]:
     """Return the calibrated latencies of setups each for itself, and the factors to the ends of their bands.
 
-    Parameters
-    ----------
-    calibration
-        From `calibrate`.
-    setups, roof
-        From `Evidence.asked`, and their roofline; the weights fit.
-    share
-        Share of measurements that a band should cover.
+    Args:
+        calibration: From `calibrate`.
+        setups, roof: From `Evidence.asked`, and their roofline; the weights fit.
+        share: Share of measurements that a band should cover.
 
-    Returns
-    -------
-    tuple
-        Values, lower and upper factors (columns TARGETS), and for each setup what it has that was never measured, as words.
-        Values are empty where nothing tells how far off such a thing may be.
+    Returns:
+        tuple: Values, lower and upper factors (columns TARGETS), and for each setup what it has that was never measured, as words. Values
+            are empty where nothing tells how far off such a thing may be.
     """
     evidence, index = calibration.evidence, setups.index
     setups, roof = setups.reset_index(drop=True), roof.reset_index(drop=True)

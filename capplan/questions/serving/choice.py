@@ -21,17 +21,13 @@ TOLERANCE_FACTOR = 1.05
 def cheapest_hours(prices: pd.DataFrame, geographies: tuple[str, ...] = (), providers: tuple[str, ...] = ()) -> pd.DataFrame:
     """Say what an accelerator-hour costs at least, by the hour and under a commitment.
 
-    Parameters
-    ----------
-    prices
-        Answer of `price_hours`.
-    geographies, providers
-        Those that may be used; empty = all.
+    Args:
+        prices: Answer of `price_hours`.
+        geographies, providers: Those that may be used; empty = all.
 
-    Returns
-    -------
-    DataFrame
-        accelerator, on_demand_usd, committed_usd (empty where none is offered), usd_per_accelerator_hour (on demand, or else committed).
+    Returns:
+        DataFrame: accelerator, on_demand_usd, committed_usd (empty where none is offered), usd_per_accelerator_hour (on demand, or else
+            committed).
     """
     part = prices[prices["geography"].isin(geographies)] if geographies else prices
     part = part[part["provider"].isin(providers)] if providers else part
@@ -52,34 +48,21 @@ def accelerator_choices(
 ) -> pd.DataFrame:
     """Say what each accelerator serves an hour within the latency targets, and what the whole traffic costs on it.
 
-    Parameters
-    ----------
-    service
-        A row of services.
-    points
-        From `operating_points`.
-    prices
-        From `cheapest_hours`.
-    a
-        Assumptions.
-    traffics
-        Requests of each hour, one array a fleet (region).
-    first_token_seconds
-        Target for the first token; the service's own where none is given.
+    Args:
+        service: A row of services.
+        points: From `operating_points`.
+        prices: From `cheapest_hours`.
+        a: Assumptions.
+        traffics: Requests of each hour, one array a fleet (region).
+        first_token_seconds: Target for the first token; the service's own where none is given.
 
-    Returns
-    -------
-    DataFrame
-        The cheapest point of each accelerator that meets the targets, with requests_per_accelerator_hour (all slots taken), its band
-        (_lower,
-        _upper), usd_per_accelerator_hour, usd (of the sized fleets over all hours) and usd_per_thousand_requests; cheapest first, those
-        without a
-        price last.
+    Returns:
+        DataFrame: The cheapest point of each accelerator that meets the targets, with requests_per_accelerator_hour (all slots taken), its
+            band (_lower, _upper), usd_per_accelerator_hour, usd (of the sized fleets over all hours) and usd_per_thousand_requests;
+            cheapest first, those without a price last.
 
-    Raises
-    ------
-    CapplanError
-        If no accelerator meets the targets, saying which part of the budget breaks.
+    Raises:
+        CapplanError: If no accelerator meets the targets, saying which part of the budget breaks.
     """
     row = service_of(service)
     first, token = targets_of(row, a)
@@ -107,19 +90,13 @@ def accelerator_choices(
 def speed_check(workload: str, choices: pd.DataFrame, speeds: pd.DataFrame) -> pd.DataFrame:
     """Hold the book's stated speeds against the throughput known of the model within its latency target.
 
-    Parameters
-    ----------
-    workload
-        Served workload, in requests.
-    choices
-        From `accelerator_choices`.
-    speeds
-        The speeds table.
+    Args:
+        workload: Served workload, in requests.
+        choices: From `accelerator_choices`.
+        speeds: The speeds table.
 
-    Returns
-    -------
-    DataFrame
-        workload, accelerator, stated, found, lower, upper (requests per accelerator-hour), stated_basis, basis, agrees.
+    Returns:
+        DataFrame: workload, accelerator, stated, found, lower, upper (requests per accelerator-hour), stated_basis, basis, agrees.
     """
     stated = speeds.loc[speeds["workload"] == workload, ["accelerator", "work_per_accelerator_hour", "basis"]].rename(
         columns={"work_per_accelerator_hour": "stated", "basis": "stated_basis"}
@@ -145,12 +122,9 @@ def speed_notes(checks: pd.DataFrame) -> list[str]:
 def length_notes(services: pd.DataFrame, requests: pd.DataFrame | None) -> list[str]:
     """Name every service whose stated tokens are far from those of the request log: a fleet is sized on the length of its requests.
 
-    Parameters
-    ----------
-    services
-        The services table.
-    requests
-        The table requests (workload, requests, input_tokens, output_tokens); None or empty where there is no log.
+    Args:
+        services: The services table.
+        requests: The table requests (workload, requests, input_tokens, output_tokens); None or empty where there is no log.
     """
     if requests is None or requests.empty:
         return []

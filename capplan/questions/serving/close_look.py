@@ -36,10 +36,8 @@ VALID_WITHIN_SHARE = 0.02
 def policies_of(one: Hosted, region: str, models: pd.DataFrame, a: ServingAssumptions) -> tuple[pd.DataFrame, Replay]:
     """Replay the busiest day of a region, with a burst, under every policy.
 
-    Returns
-    -------
-    tuple
-        policy, slo_share, shed_share, routed_share, accelerator_hours (the planned policy last), and the planned policy's replay.
+    Returns:
+        tuple: policy, slo_share, shed_share, routed_share, accelerator_hours (the planned policy last), and the planned policy's replay.
     """
     fleet = one.fleets[region]
     day, output = busiest_day(fleet.hours), float(one.service["output_tokens"])
@@ -61,10 +59,9 @@ def formulas_under_bursts(one: Hosted, region: str, a: ServingAssumptions) -> pd
 
     The formulas know the hour's mean traffic and treat it as steady; the simulation plays the burst, request by request.
 
-    Returns
-    -------
-    DataFrame
-        burst_factor (over the burst's minutes), formula_share and simulated_share (requests of the hour answered in time), valid.
+    Returns:
+        DataFrame: burst_factor (over the burst's minutes), formula_share and simulated_share (requests of the hour answered in time),
+            valid.
     """
     fleet, output = one.fleets[region], float(one.service["output_tokens"])
     peak = fleet.hours.loc[fleet.hours["requests"].idxmax()]

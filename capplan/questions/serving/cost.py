@@ -16,19 +16,13 @@ OVERHEAD = ("network", "people", "software", "support")
 def fleet_components(hours: pd.DataFrame, spare_replicas: int, usd_per_accelerator_hour: float) -> dict[str, float]:
     """Split the bill of a fleet into what works, what stands free for the target, and what stands by for a failure.
 
-    Parameters
-    ----------
-    hours
-        Rows of `size_fleet`: replicas, accelerators, busy_share.
-    spare_replicas
-        Replicas beyond the need in every hour with traffic.
-    usd_per_accelerator_hour
-        Price.
+    Args:
+        hours: Rows of `size_fleet`: replicas, accelerators, busy_share.
+        spare_replicas: Replicas beyond the need in every hour with traffic.
+        usd_per_accelerator_hour: Price.
 
-    Returns
-    -------
-    dict
-        busy, headroom, spare (USD); their sum is the fleet's bill.
+    Returns:
+        dict: busy, headroom, spare (USD); their sum is the fleet's bill.
     """
     total = float(hours["accelerators"].sum())
     busy = float((hours["accelerators"] * hours["busy_share"]).sum())
@@ -51,30 +45,19 @@ def loaded_costs(
 
     .. math:: u_w = \frac{C_w + \sum_k O_k s_{kw}}{R_w}
 
-    Parameters
-    ----------
-    served
-        workload, feature, cost_center, requests, tokens (in and out) in the period; one row a workload.
-    components
-        workload, component, usd: compute of the period (fleet or API).
-    other_costs
-        Rows of the table other_costs of one month.
-    months
-        Length of the period in months.
-    overhead_share
-        Share of all accelerator work that is serving: its share of the overhead of other cost centres.
+    Args:
+        served: workload, feature, cost_center, requests, tokens (in and out) in the period; one row a workload.
+        components: workload, component, usd: compute of the period (fleet or API).
+        other_costs: Rows of the table other_costs of one month.
+        months: Length of the period in months.
+        overhead_share: Share of all accelerator work that is serving: its share of the overhead of other cost centres.
 
-    Returns
-    -------
-    DataFrame
-        workload, feature, component, usd, usd_per_thousand_requests, usd_per_million_tokens; components of a workload add up to its cost.
-        Without
-        requests or tokens the unit costs are empty.
+    Returns:
+        DataFrame: workload, feature, component, usd, usd_per_thousand_requests, usd_per_million_tokens; components of a workload add up to
+            its cost. Without requests or tokens the unit costs are empty.
 
-    Raises
-    ------
-    CapplanError
-        If a component belongs to no served workload, or the overhead share is no share.
+    Raises:
+        CapplanError: If a component belongs to no served workload, or the overhead share is no share.
     """
     if not 0 <= overhead_share <= 1:
         raise CapplanError(f"the overhead share is {overhead_share:g}; it is a share from 0 to 1, so 90 % is 0.9")
@@ -103,17 +86,12 @@ def loaded_costs(
 def feature_costs(loaded: pd.DataFrame, served: pd.DataFrame) -> pd.DataFrame:
     """Add the loaded cost of workloads up to features.
 
-    Parameters
-    ----------
-    loaded
-        From `loaded_costs`.
-    served
-        workload, feature, requests, tokens.
+    Args:
+        loaded: From `loaded_costs`.
+        served: workload, feature, requests, tokens.
 
-    Returns
-    -------
-    DataFrame
-        feature, requests, tokens, usd, usd_per_thousand_requests, usd_per_million_tokens; dearest first.
+    Returns:
+        DataFrame: feature, requests, tokens, usd, usd_per_thousand_requests, usd_per_million_tokens; dearest first.
     """
     whole = served.groupby("feature", as_index=False)[["requests", "tokens"]].sum()
     whole = whole.merge(loaded.groupby("feature", as_index=False)["usd"].sum(), on="feature", how="left").fillna({"usd": 0.0})

@@ -24,16 +24,11 @@ def features_of(
 ) -> pd.DataFrame:
     """Return the features of each setup; the first word of a name says its kind (see learners.STEPS).
 
-    Parameters
-    ----------
-    setups
-        Filled in by `complete`.
-    roof
-        Its roofline.
-    models, accelerators
-        Tables of these names.
-    known
-        Column and value of each category that has been measured.
+    Args:
+        setups: Filled in by `complete`.
+        roof: Its roofline.
+        models, accelerators: Tables of these names.
+        known: Column and value of each category that has been measured.
     """
     model, machine = rows_of(models, "model", setups["model"]), rows_of(accelerators, "accelerator", setups["accelerator"])
     prompts = setups["concurrency"] / setups["prefill_workers"]
@@ -106,10 +101,9 @@ def parts_of(roof: pd.DataFrame, metric: str) -> Values:
 def version_number(text: object) -> float:
     """Return a number that orders the versions of an engine; -1 where the text holds none.
 
-    Examples
-    --------
-    >>> [version_number("0.19.0"), version_number("1.2.0rc6"), version_number("nightly")]
-    [19.0, 102.0, -1.0]
+    Examples:
+        >>> [version_number("0.19.0"), version_number("1.2.0rc6"), version_number("nightly")]
+        [19.0, 102.0, -1.0]
     """
     parts = [int(part) for part in re.findall(r"\d+", str(text))[:3] if len(part) < 3]
     return sum(part * weight for part, weight in zip(parts, (100.0, 1.0, 0.01), strict=False)) if parts else UNKNOWN

@@ -29,19 +29,13 @@ def floors(done: pd.DataFrame, roof: pd.DataFrame, models: pd.DataFrame, acceler
     once, and the others wait for a place. W are the bytes of the
     weights that a step reads; where it is not known how many workers write, those of one token and all accelerators are taken.
 
-    Parameters
-    ----------
-    done
-        Setups, filled in by `complete`.
-    roof
-        Their roofline.
-    models, accelerators
-        Tables of these names.
+    Args:
+        done: Setups, filled in by `complete`.
+        roof: Their roofline.
+        models, accelerators: Tables of these names.
 
-    Returns
-    -------
-    DataFrame
-        first_token_seconds, token_seconds, request_seconds.
+    Returns:
+        DataFrame: first_token_seconds, token_seconds, request_seconds.
     """
     model, machine = rows_of(models, "model", done["model"]), rows_of(accelerators, "accelerator", done["accelerator"])
     rate, bandwidth = peak_rate(done["precision"], machine), machine["memory_bandwidth_gbps"] * GIGA
@@ -65,14 +59,10 @@ def hold(parts: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame], least: pd.DataF
     Requests beyond what the chip computes wait: what a whole request lacks is added to its time to first token, so that the time of a token
     keeps its order over loads.
 
-    Parameters
-    ----------
-    parts
-        Values, lower and upper ends; columns first_token_seconds, token_seconds, request_seconds.
-    least
-        From `floors`.
-    output_tokens
-        Of each request.
+    Args:
+        parts: Values, lower and upper ends; columns first_token_seconds, token_seconds, request_seconds.
+        least: From `floors`.
+        output_tokens: Of each request.
     """
     values, lower, upper = parts
     raised = pd.Series(False, index=values.index)

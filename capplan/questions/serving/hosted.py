@@ -23,14 +23,10 @@ DAYS = 28
 class Hosted:
     """A hosted service with the accelerator it runs on.
 
-    Parameters
-    ----------
-    service, choices, points
-        Row of services, what each accelerator does, all operating points.
-    fleets
-        Fleet by region of demand.
-    notes
-        Surfaces whose target could not be kept.
+    Args:
+        service, choices, points: Row of services, what each accelerator does, all operating points.
+        fleets: Fleet by region of demand.
+        notes: Surfaces whose target could not be kept.
     """
 
     service: pd.Series
@@ -74,21 +70,14 @@ def host_service(
     the
     speeds table names for the workload and that are offered; all that are offered, where it names none.
 
-    Parameters
-    ----------
-    row
-        A row of services.
-    usage, serving_runs, models, accelerators, speeds, surfaces, latency_parts
-        Tables of these names.
-    prices
-        From `cheapest_hours`.
-    a
-        Assumptions.
+    Args:
+        row: A row of services.
+        usage, serving_runs, models, accelerators, speeds, surfaces, latency_parts: Tables of these names.
+        prices: From `cheapest_hours`.
+        a: Assumptions.
 
-    Raises
-    ------
-    CapplanError
-        If there is no traffic, no machine holds the model, or none meets the target.
+    Raises:
+        CapplanError: If there is no traffic, no machine holds the model, or none meets the target.
     """
     service = service_of(row)
     if "unit" in row and row["unit"] != "requests":
@@ -124,10 +113,8 @@ def recent_traffic(usage: pd.DataFrame, workload: str) -> pd.DataFrame:
 
     Intervals longer than an hour are spread evenly over their hours; shorter ones are added up.
 
-    Raises
-    ------
-    CapplanError
-        If it has none.
+    Raises:
+        CapplanError: If it has none.
     """
     part = usage[usage["workload"] == workload]
     if part.empty:

@@ -28,17 +28,13 @@ MODEL_PARTS = (QUEUE, PREFILL, DECODE)
 class Budget:
     """Where the time of a surface goes.
 
-    Parameters
-    ----------
-    parts
-        surface, part, mean_seconds, p95_seconds (of the part alone), target_share (of the target, by mean), inside (does the machine
-        decide it?).
-    surfaces
-        surface, measure, target_seconds, target_share, seconds (the whole at that share of requests), met, breaks_at (the part that
-        breaks the target; empty where it is met), any_hardware (could some listed machine meet it?), over_seconds, left_seconds (what the
-        model may take for its first token or whole answer).
-    headline
-        One sentence with the number that decides.
+    Args:
+        parts: surface, part, mean_seconds, p95_seconds (of the part alone), target_share (of the target, by mean), inside (does the machine
+            decide it?).
+        surfaces: surface, measure, target_seconds, target_share, seconds (the whole at that share of requests), met, breaks_at (the part
+            that breaks the target; empty where it is met), any_hardware (could some listed machine meet it?), over_seconds, left_seconds
+            (what the model may take for its first token or whole answer).
+        headline: One sentence with the number that decides.
     """
 
     parts: pd.DataFrame
@@ -50,12 +46,9 @@ class Budget:
 class Wait:
     """Distribution of the wait for a slot: a share waits, and of those the wait is exponential.
 
-    Parameters
-    ----------
-    waiting_share
-        Share of requests that wait at all.
-    mean_seconds
-        Mean wait of those.
+    Args:
+        waiting_share: Share of requests that wait at all.
+        mean_seconds: Mean wait of those.
     """
 
     waiting_share: float
@@ -134,27 +127,18 @@ def latency_budget(
     A part outside the model is log-normal through its median and 95th percentile, prefill and decode are log-normal as the operating
     point says, and the wait has a share that does not wait and an exponential rest.
 
-    Parameters
-    ----------
-    surfaces
-        surface, workload, measure ("first_token" or "whole_answer"), target_seconds, target_share.
-    latency_parts
-        surface, part, median_seconds, p95_seconds.
-    machines
-        Prefill and decode of each workload.
-    waits
-        Wait for a slot of each workload.
-    quickest
-        The quickest any listed machine is, by workload: it tells a machine that is too slow from a target no hardware meets.
+    Args:
+        surfaces: surface, workload, measure ("first_token" or "whole_answer"), target_seconds, target_share.
+        latency_parts: surface, part, median_seconds, p95_seconds.
+        machines: Prefill and decode of each workload.
+        waits: Wait for a slot of each workload.
+        quickest: The quickest any listed machine is, by workload: it tells a machine that is too slow from a target no hardware meets.
 
-    Returns
-    -------
-    Budget
+    Returns:
+        Budget
 
-    Raises
-    ------
-    CapplanError
-        If a 95th percentile lies below its median, or a surface's workload has no operating point.
+    Raises:
+        CapplanError: If a 95th percentile lies below its median, or a surface's workload has no operating point.
     """
     rows, totals = [], []
     for surface in surfaces.to_dict("records"):
@@ -210,10 +194,9 @@ class SurfaceTime:
 def surface_time(outside: list[tuple[str, float, float]], wait: Wait, machine: Machine, share: float) -> SurfaceTime:
     """Add the parts of a request's way up: (part, median, 95th percentile) outside the model, then the wait, prefill and decode.
 
-    Examples
-    --------
-    >>> round(surface_time([("network", 0.04, 0.04)], NO_WAIT, Machine(Phase(0.5), NOTHING), 0.95).seconds, 3)
-    0.54
+    Examples:
+        >>> round(surface_time([("network", 0.04, 0.04)], NO_WAIT, Machine(Phase(0.5), NOTHING), 0.95).seconds, 3)
+        0.54
     """
     if not 0 < share < 1:
         raise CapplanError(f"the share of requests within the target is {share:g}; it lies between 0 and 1, so 95 % is 0.95")

@@ -40,20 +40,13 @@ class Change:
 class Ladder:
     """Setups at loads of 1, 2, 4, ... requests, each beside those that cannot be better, and those in narrower formats.
 
-    Parameters
-    ----------
-    rows
-        Setups alike but for their load (combinations), times loads.
-    roof, features
-        Of these rows.
-    steps
-        Number of loads.
-    place, height
-        For each setup asked, its combination, and the logarithm to base two of its load.
-    owner, lesser
-        Pairs of a combination and one that cannot be better (itself among them).
-    wide, narrow
-        Pairs of a combination and the same in a narrower number format.
+    Args:
+        rows: Setups alike but for their load (combinations), times loads.
+        roof, features: Of these rows.
+        steps: Number of loads.
+        place, height: For each setup asked, its combination, and the logarithm to base two of its load.
+        owner, lesser: Pairs of a combination and one that cannot be better (itself among them).
+        wide, narrow: Pairs of a combination and the same in a narrower number format.
     """
 
     rows: pd.DataFrame
@@ -87,14 +80,10 @@ class Ladder:
         is faster than its narrower format that is known better. A replica whose cache is full writes the answers it holds quickly while
         others wait: its first and further tokens are no measure for one that holds all, its whole requests are.
 
-        Parameters
-        ----------
-        seconds
-            One a row.
-        rank
-            Basis of each row; all alike where none is given.
-        whole
-            Are these times of whole requests?
+        Args:
+            seconds: One a row.
+            rank: Basis of each row; all alike where none is given.
+            whole: Are these times of whole requests?
         """
         climbed = np.maximum.accumulate(seconds.reshape(-1, self.steps), axis=1)
         known = np.zeros(len(climbed), dtype=int) if rank is None else rank.reshape(-1, self.steps)[:, 0]
@@ -124,16 +113,11 @@ def ladder_of(
 ) -> Ladder:
     """Lay out the combinations and loads that an answer about setups rests on.
 
-    Parameters
-    ----------
-    setups
-        Filled in by `complete`; their weights fit.
-    models, accelerators
-        Tables of these names.
-    known
-        Column and value of each category that has been measured.
-    worse
-        For an accelerator, those that are no better, from `no_better`; None = each setup stands for itself.
+    Args:
+        setups: Filled in by `complete`; their weights fit.
+        models, accelerators: Tables of these names.
+        known: Column and value of each category that has been measured.
+        worse: For an accelerator, those that are no better, from `no_better`; None = each setup stands for itself.
     """
     names = [name for name in ALIKE if name in setups]
     codes, _ = pd.factorize(_words(setups, names))
@@ -168,11 +152,10 @@ def ladder_of(
 def no_better(accelerators: pd.DataFrame, measured: list[str]) -> dict[str, list[str]]:
     """Return for each accelerator the measured ones that it is at least as good as in every regard.
 
-    Examples
-    --------
-    >>> table = pd.DataFrame({"accelerator": ["a", "b"], **{name: [1.0, 2.0] for name in REGARDS}})
-    >>> no_better(table, ["a", "b"])
-    {'a': [], 'b': ['a']}
+    Examples:
+        >>> table = pd.DataFrame({"accelerator": ["a", "b"], **{name: [1.0, 2.0] for name in REGARDS}})
+        >>> no_better(table, ["a", "b"])
+        {'a': [], 'b': ['a']}
     """
     table = accelerators.set_index("accelerator")[list(REGARDS)].fillna(0.0)
     return {name: [other for other in measured if other != name and (table.loc[other] <= table.loc[name]).all()] for name in table.index}
@@ -185,12 +168,9 @@ def beside_measured(done: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     most
     that was measured of what cannot be worse, under no more load.
 
-    Parameters
-    ----------
-    done
-        Setups, filled in by `complete`.
-    runs
-        From `usable_runs`.
+    Args:
+        done: Setups, filled in by `complete`.
+        runs: From `usable_runs`.
     """
     found = pd.DataFrame(np.nan, index=done.index, columns=[f"{name}_{end}" for name in METRICS for end in ("least", "most")])
     if runs.empty:

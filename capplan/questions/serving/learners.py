@@ -30,10 +30,8 @@ BOOSTED = {"learning_rate": 0.1, "max_iter": 120, "min_samples_leaf": 20, "max_l
 class Physics:
     """The parts of a roofline, each with a factor of its own, times a factor for each category.
 
-    Parameters
-    ----------
-    factors
-        Logarithms of the factors: first of the parts, then of the categories.
+    Args:
+        factors: Logarithms of the factors: first of the parts, then of the categories.
     """
 
     factors: Values
@@ -46,14 +44,10 @@ class Physics:
 def fit_physics(parts: Values, categories: Values, target: Values) -> Physics:
     """Fit the factors so that the logarithms of the times agree, large errors counting little.
 
-    Parameters
-    ----------
-    parts
-        Seconds, one column a part of the roofline.
-    categories
-        0 or 1, one column a category.
-    target
-        Logarithm of the measured seconds.
+    Args:
+        parts: Seconds, one column a part of the roofline.
+        categories: 0 or 1, one column a category.
+        target: Logarithm of the measured seconds.
     """
     from scipy.optimize import least_squares
 
@@ -76,15 +70,11 @@ def fit_physics(parts: Values, categories: Values, target: Values) -> Physics:
 class Process:
     """A Gaussian process of the error that the physics leave.
 
-    Parameters
-    ----------
-    centre, spread, step
-        Mean and standard deviation of the features, and the step along each.
-    points, weights
-        Features of the measurements, and their weights.
-    median, scale
-        Of the errors; they are compressed (inverse hyperbolic sine), so that a measurement that is off by a factor of a hundred does
-        not move its neighbours.
+    Args:
+        centre, spread, step: Mean and standard deviation of the features, and the step along each.
+        points, weights: Features of the measurements, and their weights.
+        median, scale: Of the errors; they are compressed (inverse hyperbolic sine), so that a measurement that is off by a factor of a
+            hundred does not move its neighbours.
     """
 
     centre: Values
@@ -135,12 +125,9 @@ def fit_process(features: pd.DataFrame, target: Values) -> Process:
 class Trees:
     """Randomised trees of a compressed target.
 
-    Parameters
-    ----------
-    forest
-        The fitted trees.
-    median, scale
-        Of the target.
+    Args:
+        forest: The fitted trees.
+        median, scale: Of the target.
     """
 
     forest: Any
@@ -165,12 +152,9 @@ def fit_trees(features: Values, target: Values, seed: int, leaf: int = 1) -> Tre
 class Blend:
     """Average of gradient-boosted trees, randomised trees, and physics with a Gaussian process of their error.
 
-    Parameters
-    ----------
-    boosted
-        Fitted trees that minimise the absolute error; None where there are too few measurements for them.
-    randomised, physics, process
-        The other learners.
+    Args:
+        boosted: Fitted trees that minimise the absolute error; None where there are too few measurements for them.
+        randomised, physics, process: The other learners.
     """
 
     boosted: Any
@@ -181,12 +165,9 @@ class Blend:
     def predict(self, features: pd.DataFrame, roof: Values, parts: Values) -> tuple[Values, Values]:
         """Return the logarithm of the seconds of each row, and how far the learners are apart (standard deviation).
 
-        Parameters
-        ----------
-        features, parts
-            As in `fit_blend`.
-        roof
-            Logarithm of the roofline.
+        Args:
+            features, parts: As in `fit_blend`.
+            roof: Logarithm of the roofline.
         """
         values = features.to_numpy(dtype=float)
         physics = self.physics.predict(parts, _categories(features)) + self.process.predict(values)
@@ -199,18 +180,12 @@ class Blend:
 def fit_blend(features: pd.DataFrame, roof: Values, parts: Values, target: Values, seed: int) -> Blend:
     """Fit the learners.
 
-    Parameters
-    ----------
-    features
-        One row a measurement; the first word of a name is its kind.
-    roof
-        Logarithm of the roofline; the trees learn what is added to it.
-    parts
-        Seconds, one column a part of the roofline.
-    target
-        Logarithm of the measured seconds.
-    seed
-        Seed of the trees.
+    Args:
+        features: One row a measurement; the first word of a name is its kind.
+        roof: Logarithm of the roofline; the trees learn what is added to it.
+        parts: Seconds, one column a part of the roofline.
+        target: Logarithm of the measured seconds.
+        seed: Seed of the trees.
     """
     from sklearn.ensemble import HistGradientBoostingRegressor
 

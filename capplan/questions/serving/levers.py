@@ -24,23 +24,15 @@ WIDE = "bf16"
 class Levers:
     """What can be saved before hardware is bought.
 
-    Parameters
-    ----------
-    table
-        lever, setting (in words), usd and accelerator_hours (with this lever alone), saving_usd, saving_share (alone), step_usd (what the
-        bill
-        changes by when it joins those above it), used (a lever that would raise the bill is left off), in_use_saving_share (what its use
-        today
-        already saves: batching beside the fewest requests at once, smaller weights beside bf16, a prompt cache beside none; 0 = not in
-        use).
-    base_usd, together_usd
-        Bill without any lever, and with all used ones.
-    interaction_usd
-        By how much the savings alone overstate the saving together: what one lever has saved, another cannot save again.
-    headline
-        One sentence with the number that decides.
-    notes
-        Levers that were left off, and why.
+    Args:
+        table: lever, setting (in words), usd and accelerator_hours (with this lever alone), saving_usd, saving_share (alone), step_usd
+            (what the bill changes by when it joins those above it), used (a lever that would raise the bill is left off),
+            in_use_saving_share (what its use today already saves: batching beside the fewest requests at once, smaller weights beside bf16,
+            a prompt cache beside none; 0 = not in use).
+        base_usd, together_usd: Bill without any lever, and with all used ones.
+        interaction_usd: By how much the savings alone overstate the saving together: what one lever has saved, another cannot save again.
+        headline: One sentence with the number that decides.
+        notes: Levers that were left off, and why.
     """
 
     table: pd.DataFrame
@@ -66,22 +58,14 @@ class _State:
 class Bench:
     """What a fleet's bill is computed from.
 
-    Parameters
-    ----------
-    points
-        Operating points of the service on one accelerator.
-    limit
-        Requests a replica takes at once today; infinite where nothing limits it but the target.
-    work
-        The request as it is today.
-    model, accelerator
-        Rows of models and accelerators.
-    small_cost_share
-        Accelerator time of a request on the smaller model over that of one as it is today.
-    first_token_seconds, token_seconds
-        Latency targets.
-    usd_per_accelerator_hour
-        Price.
+    Args:
+        points: Operating points of the service on one accelerator.
+        limit: Requests a replica takes at once today; infinite where nothing limits it but the target.
+        work: The request as it is today.
+        model, accelerator: Rows of models and accelerators.
+        small_cost_share: Accelerator time of a request on the smaller model over that of one as it is today.
+        first_token_seconds, token_seconds: Latency targets.
+        usd_per_accelerator_hour: Price.
     """
 
     points: pd.DataFrame
@@ -104,23 +88,16 @@ def lever_savings(traffic: pd.DataFrame, bench: Bench, a: ServingAssumptions) ->
 
     .. math:: S_\text{all} = B - B(1, \dots, 1) \neq \sum_i \left(B - B(0, \dots, 1_i, \dots, 0)\right)
 
-    Parameters
-    ----------
-    traffic
-        hour, requests.
-    bench
-        Points, request, model, machine, targets and price.
-    a
-        Assumptions of the levers.
+    Args:
+        traffic: hour, requests.
+        bench: Points, request, model, machine, targets and price.
+        a: Assumptions of the levers.
 
-    Returns
-    -------
-    Levers
+    Returns:
+        Levers
 
-    Raises
-    ------
-    CapplanError
-        If no operating point meets the targets.
+    Raises:
+        CapplanError: If no operating point meets the targets.
     """
     requests = checked_traffic(traffic)["requests"].to_numpy(dtype=float)
     start = _State(1.0, 0.0, False, bench.work, bench.limit)

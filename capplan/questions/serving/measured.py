@@ -61,19 +61,15 @@ def interpolate(setups: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     Between two measured points the logarithm of the latency is a straight line over the logarithm of the concurrency; several
     measurements of one point are averaged (geometric mean), and a point under more load counts as no faster than one under less.
 
-    Parameters
-    ----------
-    setups
-        Filled in by `complete`.
-    runs
-        From `usable_runs`.
+    Args:
+        setups: Filled in by `complete`.
+        runs: From `usable_runs`.
 
-    Returns
-    -------
-    DataFrame
-        One row a setup: first_token_seconds, token_seconds (empty = not measured), points (measurements used), unfinished (is one of
-        them work in progress?), the 99th percentiles first_token_seconds_p99 and token_seconds_p99 where a point has them, and for both
-        latencies the largest measured under no more load (_least) and the smallest under no less (_most), where the curve has such.
+    Returns:
+        DataFrame: One row a setup: first_token_seconds, token_seconds (empty = not measured), points (measurements used), unfinished (is
+            one of them work in progress?), the 99th percentiles first_token_seconds_p99 and token_seconds_p99 where a point has them, and
+            for both latencies the largest measured under no more load (_least) and the smallest under no less (_most), where the curve has
+            such.
     """
     names = [*METRICS, *(f"{name}_p99" for name in METRICS)]
     found = {

@@ -23,16 +23,11 @@ BYTES_PER_GIB = 2.0**30
 class Replica:
     """Memory of one copy of a model.
 
-    Parameters
-    ----------
-    accelerators
-        Accelerators that share the copy.
-    weights_gib, cache_gib, reserve_gib
-        Memory of the weights, left for the cache, and kept free (activations, fragmentation).
-    cache_bytes_per_token
-        Cache of one token.
-    tokens, concurrency
-        Tokens that fit into the cache, and requests of the stated length.
+    Args:
+        accelerators: Accelerators that share the copy.
+        weights_gib, cache_gib, reserve_gib: Memory of the weights, left for the cache, and kept free (activations, fragmentation).
+        cache_bytes_per_token: Cache of one token.
+        tokens, concurrency: Tokens that fit into the cache, and requests of the stated length.
     """
 
     accelerators: int
@@ -57,15 +52,12 @@ def cache_format(precision: str, asked: str | None = None) -> str:
 
     Memory and roofline of one answer both take it from here.
 
-    Raises
-    ------
-    CapplanError
-        If the format asked for is not known.
+    Raises:
+        CapplanError: If the format asked for is not known.
 
-    Examples
-    --------
-    >>> cache_format("fp8"), cache_format("bf16"), cache_format("fp8", "bf16")
-    ('fp8', 'bf16', 'bf16')
+    Examples:
+        >>> cache_format("fp8"), cache_format("bf16"), cache_format("fp8", "bf16")
+        ('fp8', 'bf16', 'bf16')
     """
     if asked is None or pd.isna(asked) or asked in ("", "as_weights"):
         return "fp8" if precision in NARROW else "bf16"
@@ -82,27 +74,20 @@ def cache_bytes_per_token(model: pd.Series, precision: str = "bf16", tokens: flo
     Layers L, key-value heads H (fewer than query heads in grouped-query attention), head size d and bytes of a value b; models with
     latent attention state their values per layer. Layers with a sliding window w keep its tokens only; L_f look at all.
 
-    Parameters
-    ----------
-    model
-        A row of the table models.
-    precision : b
-        Number format of the cache.
-    tokens : s
-        Length of the request; 1 lies inside every window.
+    Args:
+        model: A row of the table models.
+        precision (b): Number format of the cache.
+        tokens (s): Length of the request; 1 lies inside every window.
 
-    Raises
-    ------
-    CapplanError
-        If the number format is not known.
+    Raises:
+        CapplanError: If the number format is not known.
 
-    Examples
-    --------
-    >>> cache_bytes_per_token(pd.Series({"layers": 80, "kv_heads": 8, "head_size": 128}))
-    327680.0
-    >>> gpt_oss = pd.Series({"layers": 36, "kv_heads": 8, "head_size": 64, "window_tokens": 128, "full_attention_layers": 18})
-    >>> cache_bytes_per_token(gpt_oss), round(cache_bytes_per_token(gpt_oss, tokens=8192))
-    (73728.0, 37440)
+    Examples:
+        >>> cache_bytes_per_token(pd.Series({"layers": 80, "kv_heads": 8, "head_size": 128}))
+        327680.0
+        >>> gpt_oss = pd.Series({"layers": 36, "kv_heads": 8, "head_size": 64, "window_tokens": 128, "full_attention_layers": 18})
+        >>> cache_bytes_per_token(gpt_oss), round(cache_bytes_per_token(gpt_oss, tokens=8192))
+        (73728.0, 37440)
     """
     if precision not in BYTES_PER_CACHE_VALUE:
         raise CapplanError(f"the cache has no number format {precision!r}; {nearest(precision, BYTES_PER_CACHE_VALUE)}")
@@ -135,30 +120,19 @@ def replica_memory(
 ) -> Replica:
     """Say how many requests fit into one copy of a model.
 
-    Parameters
-    ----------
-    model
-        A row of the table models.
-    memory_gib
-        Memory of one accelerator.
-    accelerators
-        Accelerators that share the copy.
-    tokens_per_request
-        Longest mean length of a request in the cache: input and output tokens.
-    precision, cache_precision
-        Number formats of weights and cache; the cache's goes with the weights where none is asked for.
-    reserve_share
-        Share of memory kept free.
+    Args:
+        model: A row of the table models.
+        memory_gib: Memory of one accelerator.
+        accelerators: Accelerators that share the copy.
+        tokens_per_request: Longest mean length of a request in the cache: input and output tokens.
+        precision, cache_precision: Number formats of weights and cache; the cache's goes with the weights where none is asked for.
+        reserve_share: Share of memory kept free.
 
-    Returns
-    -------
-    Replica
-        With concurrency 0 where the weights alone do not fit.
+    Returns:
+        Replica: With concurrency 0 where the weights alone do not fit.
 
-    Raises
-    ------
-    CapplanError
-        If a number format is not known or the share is no share.
+    Raises:
+        CapplanError: If a number format is not known or the share is no share.
     """
     if not 0 <= reserve_share < 1:
         raise CapplanError(f"reserve_share is {reserve_share:g}; it is a share from 0 to 1, so 10 % is 0.1")
@@ -182,10 +156,8 @@ def smallest_replica(
 ) -> Replica:
     """Say how many accelerators one copy needs at least (one request must fit).
 
-    Raises
-    ------
-    CapplanError
-        If the model does not fit the largest number of accelerators allowed, saying what it needs.
+    Raises:
+        CapplanError: If the model does not fit the largest number of accelerators allowed, saying what it needs.
     """
     for count in (count for count in PARALLEL if count <= most_accelerators):
         found = replica_memory(

@@ -38,10 +38,8 @@ COLUMNS = [
 def service_of(service: pd.Series | pd.DataFrame) -> pd.Series:
     """Return the one row of the table services that is asked about, with defaults of columns it leaves out.
 
-    Raises
-    ------
-    CapplanError
-        If there is not exactly one row, or a share or number of tokens is out of bounds.
+    Raises:
+        CapplanError: If there is not exactly one row, or a share or number of tokens is out of bounds.
     """
     if isinstance(service, pd.DataFrame):
         if len(service) != 1:
@@ -81,10 +79,8 @@ def targets_of(service: pd.Series, a: ServingAssumptions) -> tuple[float, float]
 def within_limit(points: pd.DataFrame, service: pd.Series) -> pd.DataFrame:
     """Return the points that a service allows as it is set up today.
 
-    Raises
-    ------
-    CapplanError
-        If none is as small.
+    Raises:
+        CapplanError: If none is as small.
     """
     limit = service["concurrency_limit"]
     if pd.isna(limit):
@@ -114,31 +110,20 @@ def operating_points(
     curves of
     others allow it, and modelled elsewhere.
 
-    Parameters
-    ----------
-    service
-        A row of services.
-    serving_runs
-        Measurements.
-    a
-        Assumptions.
-    models, accelerators
-        Tables of these names; the reference facts where none are given.
-    names
-        Accelerators to look at; all that were measured with this model, or all there are, where none are named.
+    Args:
+        service: A row of services.
+        serving_runs: Measurements.
+        a: Assumptions.
+        models, accelerators: Tables of these names; the reference facts where none are given.
+        names: Accelerators to look at; all that were measured with this model, or all there are, where none are named.
 
-    Returns
-    -------
-    DataFrame
-        accelerator, accelerators (of one replica), engine, precision, concurrency, first_token_seconds and token_seconds (means), the same
-        with
-        _high (at target_share of requests), first_token_width and token_width (of the logarithm, over requests), first_token_error_share
-        and token_error_share (how much longer it may be), basis, note; in a fixed order.
+    Returns:
+        DataFrame: accelerator, accelerators (of one replica), engine, precision, concurrency, first_token_seconds and token_seconds
+            (means), the same with _high (at target_share of requests), first_token_width and token_width (of the logarithm, over requests),
+            first_token_error_share and token_error_share (how much longer it may be), basis, note; in a fixed order.
 
-    Raises
-    ------
-    CapplanError
-        If the model or an accelerator is unknown (naming the nearest), or the model fits no listed machine.
+    Raises:
+        CapplanError: If the model or an accelerator is unknown (naming the nearest), or the model fits no listed machine.
     """
     row = service_of(service)
     runs = usable_runs(serving_runs, a.use_unfinished_runs) if len(serving_runs) else serving_runs

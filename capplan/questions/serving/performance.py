@@ -44,28 +44,20 @@ def replica_performance(
 
     Throughput x follows from the n requests in progress and their latency (Little's law).
 
-    Parameters
-    ----------
-    setups
-        One row a question: model, accelerator, accelerators (of one replica), engine, precision, input_tokens, output_tokens,
-        concurrency (requests in progress in the replica); optionally the parallelism, as in serving_runs.
-    serving_runs, models, accelerators
-        Tables of these names; serving_runs may be empty.
-    a
-        Assumptions; see PerformanceAssumptions.
+    Args:
+        setups: One row a question: model, accelerator, accelerators (of one replica), engine, precision, input_tokens, output_tokens,
+            concurrency (requests in progress in the replica); optionally the parallelism, as in serving_runs.
+        serving_runs, models, accelerators: Tables of these names; serving_runs may be empty.
+        a: Assumptions; see PerformanceAssumptions.
 
-    Returns
-    -------
-    DataFrame
-        The setups with first_token_seconds, token_seconds, request_seconds (means), output_tokens_per_second (of the replica), each
-        with its band (_lower, _upper); first_token_seconds_p50, _p95, _p99 and token_seconds_p50, _p95, _p99; requests_per_second,
-        basis ("measured" = read off measured points of this very setup, "calibrated" = from measured curves of others, "modelled" = the
-        roofline alone), first_token_error_share and token_error_share (how much longer it may be, as a share of the value), and note.
+    Returns:
+        DataFrame: The setups with first_token_seconds, token_seconds, request_seconds (means), output_tokens_per_second (of the replica),
+            each with its band (_lower, _upper); first_token_seconds_p50, _p95, _p99 and token_seconds_p50, _p95, _p99; requests_per_second,
+            basis ("measured" = read off measured points of this very setup, "calibrated" = from measured curves of others, "modelled" = the
+            roofline alone), first_token_error_share and token_error_share (how much longer it may be, as a share of the value), and note.
 
-    Raises
-    ------
-    CapplanError
-        If a model or accelerator is unknown (naming the nearest), or the weights do not fit into the replica.
+    Raises:
+        CapplanError: If a model or accelerator is unknown (naming the nearest), or the weights do not fit into the replica.
     """
     done = complete(setups)
     roof = roofline(done, models, accelerators)
@@ -199,10 +191,9 @@ def _calibrated(
 def band_width(share: float) -> float:
     """Return how wide a band of that share of cases is, beside one of nine in ten (logarithms of a normal distribution).
 
-    Examples
-    --------
-    >>> band_width(0.9), round(band_width(0.5), 3)
-    (1.0, 0.41)
+    Examples:
+        >>> band_width(0.9), round(band_width(0.5), 3)
+        (1.0, 0.41)
     """
     from scipy.special import ndtri
 
@@ -234,14 +225,11 @@ def spread_of(p99_ratio: float) -> float:
 
     .. math:: \ln r = z\,\sigma - \sigma^2/2 \;\Rightarrow\; \sigma = z - \sqrt{z^2 - 2\ln r}
 
-    Parameters
-    ----------
-    p99_ratio : r
-        99th percentile over mean; above e to the power z squared over two there is none, and the widest is returned.
+    Args:
+        p99_ratio (r): 99th percentile over mean; above e to the power z squared over two there is none, and the widest is returned.
 
-    Examples
-    --------
-    >>> round(spread_of(1.0), 6)
-    0.0
+    Examples:
+        >>> round(spread_of(1.0), 6)
+        0.0
     """
     return NORMAL_P99 - math.sqrt(max(0.0, NORMAL_P99**2 - 2 * math.log(p99_ratio)))

@@ -25,26 +25,16 @@ MONTHS = DAYS / (365.25 / 12)
 class Serving:
     """How the served workloads run.
 
-    Parameters
-    ----------
-    workload, region
-        The one looked at closely.
-    hosted
-        Every hosted service.
-    policies
-        policy, slo_share, shed_share, routed_share, accelerator_hours: the busiest day with a burst, replayed.
-    replay
-        The planned policy's replay.
-    bursts
-        burst_factor, formula_share, simulated_share, valid: up to which burst within an hour the queueing formulas hold.
-    levers, budget
-        Savings before hardware, and the latency budget by surface.
-    costs, features
-        Loaded costs by component, and by feature.
-    speeds
-        The book's stated speeds against what is known.
-    headline, notes
-        One sentence with the number that decides, and what was assumed.
+    Args:
+        workload, region: The one looked at closely.
+        hosted: Every hosted service.
+        policies: policy, slo_share, shed_share, routed_share, accelerator_hours: the busiest day with a burst, replayed.
+        replay: The planned policy's replay.
+        bursts: burst_factor, formula_share, simulated_share, valid: up to which burst within an hour the queueing formulas hold.
+        levers, budget: Savings before hardware, and the latency budget by surface.
+        costs, features: Loaded costs by component, and by feature.
+        speeds: The book's stated speeds against what is known.
+        headline, notes: One sentence with the number that decides, and what was assumed.
     """
 
     workload: str
@@ -81,29 +71,19 @@ def plan_serving(
 ) -> Serving:
     """Size every hosted service on the last four weeks of its traffic, and look at one of them closely.
 
-    Parameters
-    ----------
-    services, workloads, usage, serving_runs, models, accelerators, speeds, surfaces, latency_parts
-        Tables of these names.
-    prices
-        From `cheapest_hours`.
-    a
-        Assumptions.
-    other_costs
-        Rows of other_costs of one month.
-    api_usd_per_request
-        What a request costs at an API, by workload, for services that are called and not hosted.
-    requests
-        The table requests, where there is a request log: its tokens are held against those the services state.
+    Args:
+        services, workloads, usage, serving_runs, models, accelerators, speeds, surfaces, latency_parts: Tables of these names.
+        prices: From `cheapest_hours`.
+        a: Assumptions.
+        other_costs: Rows of other_costs of one month.
+        api_usd_per_request: What a request costs at an API, by workload, for services that are called and not hosted.
+        requests: The table requests, where there is a request log: its tokens are held against those the services state.
 
-    Returns
-    -------
-    Serving
+    Returns:
+        Serving
 
-    Raises
-    ------
-    CapplanError
-        If no service is hosted, one has no traffic, no machine holds a model, or none meets a target.
+    Raises:
+        CapplanError: If no service is hosted, one has no traffic, no machine holds a model, or none meets a target.
     """
     table = services.merge(workloads, on="workload", how="left", suffixes=("", "_workload"))
     own = table[table["host"].isin(["self", "either"])]

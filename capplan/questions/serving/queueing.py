@@ -12,26 +12,18 @@ def erlang_b(load: float, servers: int) -> float:
 
     .. math:: 1/B_0 = 1, \qquad 1/B_n = 1 + \frac{n}{a}\,\frac{1}{B_{n-1}}
 
-    Parameters
-    ----------
-    load : a
-        Offered load in erlangs: arrivals a second times seconds of service.
-    servers : n
-        Servers.
+    Args:
+        load (a): Offered load in erlangs: arrivals a second times seconds of service.
+        servers (n): Servers.
 
-    Raises
-    ------
-    CapplanError
-        If the load is negative or there is a negative number of servers.
+    Raises:
+        CapplanError: If the load is negative or there is a negative number of servers.
 
-    Source
-    ------
-    A. K. Erlang, 1917; the recursion is the standard stable one.
+    Source: A. K. Erlang, 1917; the recursion is the standard stable one.
 
-    Examples
-    --------
-    >>> round(erlang_b(10, 14), 9)
-    0.056819143
+    Examples:
+        >>> round(erlang_b(10, 14), 9)
+        0.056819143
     """
     _check(load, servers)
     if load == 0:
@@ -49,26 +41,18 @@ def erlang_c(load: float, servers: int) -> float:
 
     .. math:: C = \frac{c\,B}{c - a(1-B)}
 
-    Parameters
-    ----------
-    load : a
-        Offered load, erlangs.
-    servers : c
-        Servers; with no more servers than load the queue grows for ever, and everybody waits.
+    Args:
+        load (a): Offered load, erlangs.
+        servers (c): Servers; with no more servers than load the queue grows for ever, and everybody waits.
 
-    Raises
-    ------
-    CapplanError
-        If the load is negative or there is a negative number of servers.
+    Raises:
+        CapplanError: If the load is negative or there is a negative number of servers.
 
-    Source
-    ------
-    A. K. Erlang, 1917.
+    Source: A. K. Erlang, 1917.
 
-    Examples
-    --------
-    >>> round(erlang_c(2, 3), 12)
-    0.444444444444
+    Examples:
+        >>> round(erlang_c(2, 3), 12)
+        0.444444444444
     """
     blocked = erlang_b(load, servers)
     if servers <= load:
@@ -84,14 +68,11 @@ def peakedness(arrival_cv2: float, service_cv2: float) -> float:
     For gamma service times of shape k = 1 / c_s^2 the integral is 1 - \Gamma(k+1/2) / (\sqrt{\pi}\,k\,\Gamma(k)): a half for exponential
     ones, 1 for constant ones.
 
-    Source
-    ------
-    A. E. Eckberg, Generalized peakedness of teletraffic processes, 10th International Teletraffic Congress (1983).
+    Source: A. E. Eckberg, Generalized peakedness of teletraffic processes, 10th International Teletraffic Congress (1983).
 
-    Examples
-    --------
-    >>> peakedness(3.0, 1.0), peakedness(3.0, 0.0), peakedness(1.0, 0.4)
-    (2.0, 3.0, 1.0)
+    Examples:
+        >>> peakedness(3.0, 1.0), peakedness(3.0, 0.0), peakedness(1.0, 0.4)
+        (2.0, 3.0, 1.0)
     """
     spread_factor(arrival_cv2, service_cv2)
     if arrival_cv2 == 1:
@@ -111,15 +92,12 @@ def waiting_share(load: float, servers: int, arrival_cv2: float = 1.0, service_c
     Erlang's C with servers and load divided by the peakedness z, continued to real numbers of servers. Exact for Poisson arrivals and
     exponential service; without it, a fleet of many servers looks far calmer under bursts than it is.
 
-    Source
-    ------
-    A. A. Fredericks, Congestion in blocking systems - a simple approximation technique, Bell System Technical Journal 59 (1980): the
-    equivalent system of Hayward.
+    Source: A. A. Fredericks, Congestion in blocking systems - a simple approximation technique, Bell System Technical Journal 59 (1980):
+        the equivalent system of Hayward.
 
-    Examples
-    --------
-    >>> round(waiting_share(45, 50, 2.0, 0.8), 3), round(erlang_c(45, 50), 3)
-    (0.456, 0.364)
+    Examples:
+        >>> round(waiting_share(45, 50, 2.0, 0.8), 3), round(erlang_c(45, 50), 3)
+        (0.456, 0.364)
     """
     _check(load, servers)
     peak = peakedness(arrival_cv2, service_cv2)

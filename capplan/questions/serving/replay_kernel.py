@@ -35,29 +35,21 @@ def replay_steps(
     In a step, first the requests that end leave, then the autoscaler looks (if it is its turn), then those that wait
     start, then the arrivals of the step come: each takes a free slot, waits, or is turned away. Ends are rounded to the nearest step.
 
-    Parameters
-    ----------
-    arrivals, durations
-        Seconds of arrival (ascending) and of service of each request.
-    floor
-        Replicas the fleet never falls below, one number an hour; ordered a cold start and two looks ahead.
-    step
-        Seconds of a step.
-    slots
-        Requests a replica serves at once.
-    reactive
-        Does the fleet grow beyond the floor with the load?
-    headroom, spare, warm, quota
-        Free share of slots aimed at, replicas beyond the need, replicas kept loaded, most replicas that are paid for.
-    cold_steps, look_steps, down_looks
-        Steps of a cold start, steps between two looks of the autoscaler, looks whose highest need bounds the shrinking.
-    rule, wait_limit, mean_duration
-        What happens beyond the wait limit (0 queue, 1 shed, 2 route), and the mean service that predicts the wait.
+    Args:
+        arrivals, durations: Seconds of arrival (ascending) and of service of each request.
+        floor: Replicas the fleet never falls below, one number an hour; ordered a cold start and two looks ahead.
+        step: Seconds of a step.
+        slots: Requests a replica serves at once.
+        reactive: Does the fleet grow beyond the floor with the load?
+        headroom, spare, warm, quota: Free share of slots aimed at, replicas beyond the need, replicas kept loaded, most replicas that are
+            paid for.
+        cold_steps, look_steps, down_looks: Steps of a cold start, steps between two looks of the autoscaler, looks whose highest need
+            bounds the shrinking.
+        rule, wait_limit, mean_duration: What happens beyond the wait limit (0 queue, 1 shed, 2 route), and the mean service that predicts
+            the wait.
 
-    Returns
-    -------
-    tuple of ndarray
-        Wait of each request (-1 shed, -2 routed), replicas paid for and replicas serving at the end of each step.
+    Returns:
+        tuple of ndarray: Wait of each request (-1 shed, -2 routed), replicas paid for and replicas serving at the end of each step.
     """
     count = len(arrivals)
     steps = len(floor) * round(3600.0 / step)

@@ -21,16 +21,12 @@ ARITHMETIC_SHARE, BANDWIDTH_SHARE = 0.6, 0.8
 class RequestWork:
     """What one request is, for the machine.
 
-    Parameters
-    ----------
-    input_tokens, output_tokens
-        Mean tokens.
-    cached_share
-        Share of input tokens whose prefill is found in a cache.
-    precision
-        Number format of the weights.
-    draft_tokens, acceptance_share, draft_cost_share
-        Speculative decoding: tokens proposed at a time, chance that one is accepted, time of a draft step over a step of the model.
+    Args:
+        input_tokens, output_tokens: Mean tokens.
+        cached_share: Share of input tokens whose prefill is found in a cache.
+        precision: Number format of the weights.
+        draft_tokens, acceptance_share, draft_cost_share: Speculative decoding: tokens proposed at a time, chance that one is accepted, time
+            of a draft step over a step of the model.
     """
 
     input_tokens: float
@@ -51,21 +47,15 @@ def tokens_per_step(acceptance_share: float, draft_tokens: int) -> float:
 
     .. math:: E = \frac{1-\alpha^{\gamma+1}}{1-\alpha}
 
-    Parameters
-    ----------
-    acceptance_share : \alpha
-        Chance that a proposed token is accepted.
-    draft_tokens : \gamma
-        Tokens proposed at a time.
+    Args:
+        acceptance_share (\alpha): Chance that a proposed token is accepted.
+        draft_tokens (\gamma): Tokens proposed at a time.
 
-    Source
-    ------
-    Leviathan, Kalman and Matias, Fast Inference from Transformers via Speculative Decoding, ICML 2023, equation 1.
+    Source: Leviathan, Kalman and Matias, Fast Inference from Transformers via Speculative Decoding, ICML 2023, equation 1.
 
-    Examples
-    --------
-    >>> round(tokens_per_step(0.8, 5), 2), round(tokens_per_step(0.6, 2), 2)
-    (3.69, 1.96)
+    Examples:
+        >>> round(tokens_per_step(0.8, 5), 2), round(tokens_per_step(0.6, 2), 2)
+        (3.69, 1.96)
     """
     if not 0 <= acceptance_share < 1 or draft_tokens < 0:
         raise CapplanError(
@@ -85,28 +75,18 @@ def phase_seconds(work: RequestWork, model: pd.Series, accelerator: pd.Series, a
               t_\text{decode} = \frac{n_\text{out} g}{c\,E} \max\left(\frac{2 P c (\gamma + 1)}{g \eta_a F}, \frac{W + c\,m\,L}{g \eta_b
               B}\right) (1 + \gamma k)
 
-    Parameters
-    ----------
-    work : n_in, n_out, h, \gamma, k
-        The request.
-    model : P, W, m
-        Row of models: active parameters, bytes of the weights, bytes of cache per token.
-    accelerator : F, B
-        Row of accelerators: peak arithmetic, memory bandwidth.
-    accelerators : g
-        Accelerators of one replica.
-    concurrency : c
-        Requests in one replica at once; L is the mean length of one in the cache.
+    Args:
+        work (n_in, n_out, h, \gamma, k): The request.
+        model (P, W, m): Row of models: active parameters, bytes of the weights, bytes of cache per token.
+        accelerator (F, B): Row of accelerators: peak arithmetic, memory bandwidth.
+        accelerators (g): Accelerators of one replica.
+        concurrency (c): Requests in one replica at once; L is the mean length of one in the cache.
 
-    Returns
-    -------
-    tuple of float
-        Accelerator-seconds of prefill and of decode.
+    Returns:
+        tuple of float: Accelerator-seconds of prefill and of decode.
 
-    Raises
-    ------
-    CapplanError
-        If a number format or share is not known.
+    Raises:
+        CapplanError: If a number format or share is not known.
     """
     if work.precision not in BYTES_PER_WEIGHT:
         raise CapplanError(f"weights have no number format {work.precision!r}; {nearest(work.precision, BYTES_PER_WEIGHT)}")
@@ -138,10 +118,9 @@ def touched_parameters(model: pd.Series, concurrency: int) -> float:
 
     .. math:: P_c = P_t \left(1 - (1 - P_a/P_t)^c\right)
 
-    Examples
-    --------
-    >>> touched_parameters(pd.Series({"parameters_total": 70e9, "parameters_active": 70e9}), 8) / 1e9
-    70.0
+    Examples:
+        >>> touched_parameters(pd.Series({"parameters_total": 70e9, "parameters_active": 70e9}), 8) / 1e9
+        70.0
     """
     total, share = float(model["parameters_total"]), float(model["parameters_active"]) / float(model["parameters_total"])
     return total * (1 - (1 - min(1.0, share)) ** concurrency)

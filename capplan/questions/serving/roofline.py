@@ -131,26 +131,19 @@ def roofline(setups: pd.DataFrame, models: pd.DataFrame, accelerators: pd.DataFr
     they have accelerators of their own; t_x are two exchanges a layer. A prompt waits for the share alpha of the others' prompts, and
     requests that find no room in the cache wait until there is; both are part of the time to first token.
 
-    Parameters
-    ----------
-    setups
-        model, accelerator, accelerators, engine, precision, input_tokens, output_tokens, concurrency, and where it is known the
-        parallelism (columns as in serving_runs).
-    models, accelerators
-        Tables of these names.
+    Args:
+        setups: model, accelerator, accelerators, engine, precision, input_tokens, output_tokens, concurrency, and where it is known the
+            parallelism (columns as in serving_runs).
+        models, accelerators: Tables of these names.
 
-    Returns
-    -------
-    DataFrame
-        One row a setup: first_token_seconds, token_seconds; their parts, which are weights_seconds, cache_seconds, arithmetic_seconds,
-        prompt_seconds, exchange_seconds, overhead_seconds of a token, and handling_seconds, prefill_seconds, ahead_seconds,
-        waiting_seconds of the first; held (requests that fit), batch (requests of one group), touched_share (of the experts), fits (do
-        the weights?).
+    Returns:
+        DataFrame: One row a setup: first_token_seconds, token_seconds; their parts, which are weights_seconds, cache_seconds,
+            arithmetic_seconds, prompt_seconds, exchange_seconds, overhead_seconds of a token, and handling_seconds, prefill_seconds,
+            ahead_seconds, waiting_seconds of the first; held (requests that fit), batch (requests of one group), touched_share (of the
+            experts), fits (do the weights?).
 
-    Raises
-    ------
-    CapplanError
-        If a model or accelerator is unknown (naming the nearest), or a number format or load is none.
+    Raises:
+        CapplanError: If a model or accelerator is unknown (naming the nearest), or a number format or load is none.
     """
     done = complete(setups)
     model, machine = rows_of(models, "model", done["model"]), rows_of(accelerators, "accelerator", done["accelerator"])

@@ -14,16 +14,12 @@ MINUTES_PER_HOUR = 60
 def checked_traffic(traffic: pd.DataFrame) -> pd.DataFrame:
     """Return hourly traffic as hour and requests, whatever of the two known forms it comes in.
 
-    Parameters
-    ----------
-    traffic
-        hour (any label, or an instant) and requests; or rows of the usage table of one workload (time, quantity), whose regions are
-        added up.
+    Args:
+        traffic: hour (any label, or an instant) and requests; or rows of the usage table of one workload (time, quantity), whose regions
+            are added up.
 
-    Raises
-    ------
-    CapplanError
-        If the columns are missing, there is no row, a number is missing or negative, or an hour comes twice.
+    Raises:
+        CapplanError: If the columns are missing, there is no row, a number is missing or negative, or an hour comes twice.
     """
     table = traffic
     if "requests" not in table and {"time", "quantity"} <= set(table.columns):
@@ -48,10 +44,8 @@ def checked_traffic(traffic: pd.DataFrame) -> pd.DataFrame:
 def busiest_day(traffic: pd.DataFrame) -> pd.DataFrame:
     """Return the 24 hours (hour 0 to 23, requests) of the complete day with most requests.
 
-    Raises
-    ------
-    CapplanError
-        If no day has all its 24 hours.
+    Raises:
+        CapplanError: If no day has all its 24 hours.
     """
     table = checked_traffic(traffic)
     times = pd.DatetimeIndex(table["hour"])
@@ -68,17 +62,12 @@ def minute_rates(day: pd.DataFrame, burst_factor: float = 1.0, burst_hour: int =
 
     Between the middles of two hours the rate runs straight; each hour keeps its total. In the burst the rate is multiplied.
 
-    Parameters
-    ----------
-    day
-        hour (0, 1, ...), requests.
-    burst_factor, burst_hour, burst_minutes
-        Factor, first hour and length of the burst; a factor of 1 leaves the traffic as it is.
+    Args:
+        day: hour (0, 1, ...), requests.
+        burst_factor, burst_hour, burst_minutes: Factor, first hour and length of the burst; a factor of 1 leaves the traffic as it is.
 
-    Returns
-    -------
-    ndarray
-        Requests a second in each minute.
+    Returns:
+        ndarray: Requests a second in each minute.
     """
     requests = day["requests"].to_numpy(dtype=float)
     minutes = np.arange(len(requests) * MINUTES_PER_HOUR) + 0.5
@@ -100,19 +89,13 @@ def drawn_arrivals(rates_per_second: np.ndarray, arrival_cv2: float, rng: np.ran
 
     .. math:: \Lambda(t_i) = \sum_{j \le i} G_j, \qquad \Lambda(t) = \int_0^t \lambda
 
-    Parameters
-    ----------
-    rates_per_second
-        Requests a second, one value a minute.
-    arrival_cv2 : c
-        Burstiness: 1 is a Poisson process, 0 evenly spaced.
-    rng
-        Source of randomness.
+    Args:
+        rates_per_second: Requests a second, one value a minute.
+        arrival_cv2 (c): Burstiness: 1 is a Poisson process, 0 evenly spaced.
+        rng: Source of randomness.
 
-    Returns
-    -------
-    ndarray
-        Seconds from the start, ascending.
+    Returns:
+        ndarray: Seconds from the start, ascending.
     """
     grown = np.concatenate([[0.0], np.cumsum(rates_per_second) * 60.0])
     total = float(grown[-1])

@@ -28,22 +28,16 @@ SECONDS_PER_DAY = 86400.0
 class Fleet:
     """Replicas that serve a traffic within its latency target.
 
-    Parameters
-    ----------
-    point
-        The operating point: accelerator, accelerators (of one replica), concurrency, first_token_seconds, token_seconds, basis.
-    hours
-        hour, requests, replicas, accelerators, slo_share (of requests within the target in the busiest minutes of the hour), basis,
-        accelerator, busy_share (mean of the hour), replicas_upper (if latency lies at the upper end of its band); one row an hour, as
-        given.
-    peak_accelerators
-        Accelerators of the hour that needs most.
-    elastic_accelerator_hours, fixed_accelerator_hours
-        Accelerator-hours if the fleet follows the traffic hour by hour, and if it stays at its peak.
-    first_token_seconds
-        Target for the first token that it was sized for.
-    headline
-        One sentence with the number that decides.
+    Args:
+        point: The operating point: accelerator, accelerators (of one replica), concurrency, first_token_seconds, token_seconds, basis.
+        hours: hour, requests, replicas, accelerators, slo_share (of requests within the target in the busiest minutes of the hour), basis,
+            accelerator, busy_share (mean of the hour), replicas_upper (if latency lies at the upper end of its band); one row an hour, as
+            given.
+        peak_accelerators: Accelerators of the hour that needs most.
+        elastic_accelerator_hours, fixed_accelerator_hours: Accelerator-hours if the fleet follows the traffic hour by hour, and if it stays
+            at its peak.
+        first_token_seconds: Target for the first token that it was sized for.
+        headline: One sentence with the number that decides.
     """
 
     point: pd.Series
@@ -63,28 +57,19 @@ def staff_fleet(traffic: pd.DataFrame, point: pd.Series, output_tokens: float, f
 
     .. math:: P(W > d) \le 1 - s, \qquad \lambda\,p\,h \le (1-\eta)\,r\,c
 
-    Parameters
-    ----------
-    traffic : \lambda
-        hour (any label), requests (in the hour).
-    point : c
-        Operating point, a row of `feasible_points`; c is its concurrency, h the time a request holds a slot.
-    output_tokens
-        Mean output tokens of a request.
-    first_token_seconds
-        Target for the time to first token; d is what the operating point leaves of it.
-    a : s, p, \eta
-        Share of requests within the target, peak within an hour, headroom; also burstiness and spare replicas (N+1), which come on top in
-        every hour that has traffic.
+    Args:
+        traffic (\lambda): hour (any label), requests (in the hour).
+        point (c): Operating point, a row of `feasible_points`; c is its concurrency, h the time a request holds a slot.
+        output_tokens: Mean output tokens of a request.
+        first_token_seconds: Target for the time to first token; d is what the operating point leaves of it.
+        a (s, p, \eta): Share of requests within the target, peak within an hour, headroom; also burstiness and spare replicas (N+1), which
+            come on top in every hour that has traffic.
 
-    Returns
-    -------
-    Fleet
+    Returns:
+        Fleet
 
-    Raises
-    ------
-    CapplanError
-        If traffic is negative or missing, or the operating point leaves no time to wait.
+    Raises:
+        CapplanError: If traffic is negative or missing, or the operating point leaves no time to wait.
     """
     table = checked_traffic(traffic)
     slots, width = int(point["concurrency"]), int(point["accelerators"])
@@ -131,33 +116,21 @@ def size_fleet(
     replicas
     are sized by `staff_fleet`.
 
-    Parameters
-    ----------
-    service
-        A row of services: model, tokens of a request, latency targets.
-    traffic
-        hour and requests, or rows of usage of this workload.
-    serving_runs
-        Measured points.
-    a
-        Assumptions.
-    models, accelerators, names
-        As in `operating_points`.
-    outside_seconds
-        What network, retrieval, guardrails and the like take of the target for the first token.
+    Args:
+        service: A row of services: model, tokens of a request, latency targets.
+        traffic: hour and requests, or rows of usage of this workload.
+        serving_runs: Measured points.
+        a: Assumptions.
+        models, accelerators, names: As in `operating_points`.
+        outside_seconds: What network, retrieval, guardrails and the like take of the target for the first token.
 
-    Returns
-    -------
-    DataFrame
-        hour, requests, replicas, accelerators, slo_share (requests within the target in the busiest minutes), basis (measured, calibrated
-        or
-        modelled), accelerator, busy_share, replicas_upper (if latency lies at the upper end of its band).
+    Returns:
+        DataFrame: hour, requests, replicas, accelerators, slo_share (requests within the target in the busiest minutes), basis (measured,
+            calibrated or modelled), accelerator, busy_share, replicas_upper (if latency lies at the upper end of its band).
 
-    Raises
-    ------
-    CapplanError
-        If the model is unknown or fits no machine, no machine meets the target (saying which part of the budget breaks), or traffic is
-        missing or negative.
+    Raises:
+        CapplanError: If the model is unknown or fits no machine, no machine meets the target (saying which part of the budget breaks), or
+            traffic is missing or negative.
     """
     return fleet_of(
         service, traffic, serving_runs, a, models=models, accelerators=accelerators, names=names, outside_seconds=outside_seconds
@@ -195,14 +168,10 @@ def unit_costs(
 ) -> dict[str, float]:
     """Say what serving costs in all, a thousand requests and a million tokens, fully loaded.
 
-    Parameters
-    ----------
-    accelerator_hours, usd_per_accelerator_hour
-        Hours paid, used or not, and their price.
-    other_usd
-        People, redundancy, egress, evaluation: what else the service costs in the same time.
-    requests, tokens
-        What was served; without any, the unit costs are infinite.
+    Args:
+        accelerator_hours, usd_per_accelerator_hour: Hours paid, used or not, and their price.
+        other_usd: People, redundancy, egress, evaluation: what else the service costs in the same time.
+        requests, tokens: What was served; without any, the unit costs are infinite.
     """
     usd = accelerator_hours * usd_per_accelerator_hour + other_usd
     return {

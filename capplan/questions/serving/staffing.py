@@ -18,10 +18,9 @@ def request_seconds(first_token_seconds: float, token_seconds: float, output_tok
 
     .. math:: s = \mathrm{TTFT} + \mathrm{TPOT}\,(n_\text{out} - 1)
 
-    Examples
-    --------
-    >>> round(request_seconds(0.275926, 0.15496, 290.32), 2)
-    45.11
+    Examples:
+        >>> round(request_seconds(0.275926, 0.15496, 290.32), 2)
+        45.11
     """
     return first_token_seconds + token_seconds * max(0.0, output_tokens - 1)
 
@@ -29,22 +28,15 @@ def request_seconds(first_token_seconds: float, token_seconds: float, output_tok
 def feasible_points(points: pd.DataFrame, output_tokens: float, first_token_seconds: float, token_seconds: float) -> pd.DataFrame:
     """Return the operating points that keep both latency targets, with held_seconds and requests_per_accelerator_hour (all slots taken).
 
-    Parameters
-    ----------
-    points
-        accelerator, accelerators (of one replica), concurrency (requests in one replica), first_token_seconds, token_seconds,
-        basis (measured, calibrated, modelled); where there are first_token_seconds_high and token_seconds_high (at the share of requests
-        that
-        must meet the target), those are held against it.
-    output_tokens
-        Mean output tokens of a request.
-    first_token_seconds, token_seconds
-        Targets for the time to first token and per output token.
+    Args:
+        points: accelerator, accelerators (of one replica), concurrency (requests in one replica), first_token_seconds, token_seconds, basis
+            (measured, calibrated, modelled); where there are first_token_seconds_high and token_seconds_high (at the share of requests that
+            must meet the target), those are held against it.
+        output_tokens: Mean output tokens of a request.
+        first_token_seconds, token_seconds: Targets for the time to first token and per output token.
 
-    Raises
-    ------
-    CapplanError
-        If no point meets the targets, saying which part of the budget breaks and how near it can be brought.
+    Raises:
+        CapplanError: If no point meets the targets, saying which part of the budget breaks and how near it can be brought.
     """
     starts, tokens = (points.get(f"{name}_high", points[name]) for name in ("first_token_seconds", "token_seconds"))
     quick_start, quick_token = starts < first_token_seconds, tokens <= token_seconds
@@ -82,24 +74,16 @@ def cheapest_point(
 
     leaves most points unsized.
 
-    Parameters
-    ----------
-    points
-        From `feasible_points`: concurrency c, accelerators g, held_seconds s, and usd_per_accelerator_hour \pi (1 where there is no such
-        column; points without a price come last).
-    traffics
-        Requests of each hour, one array a fleet.
-    first_token_seconds
-        Target for the first token.
-    a
-        Assumptions.
-    work_shares
-        Accelerator time of a request over that at each point (levers); 1 where not given.
+    Args:
+        points: From `feasible_points`: concurrency c, accelerators g, held_seconds s, and usd_per_accelerator_hour \pi (1 where there is no
+            such column; points without a price come last).
+        traffics: Requests of each hour, one array a fleet.
+        first_token_seconds: Target for the first token.
+        a: Assumptions.
+        work_shares: Accelerator time of a request over that at each point (levers); 1 where not given.
 
-    Returns
-    -------
-    tuple
-        Position of the point, and the bill of its fleets in USD.
+    Returns:
+        tuple: Position of the point, and the bill of its fleets in USD.
     """
     shares = np.ones(len(points)) if work_shares is None else work_shares
     prices = points["usd_per_accelerator_hour"].to_numpy(dtype=float) if "usd_per_accelerator_hour" in points else np.ones(len(points))
@@ -141,10 +125,8 @@ def held_error_share(point: pd.Series, output_tokens: float) -> float:
 def allowed_wait(point: pd.Series, first_token_seconds: float) -> float:
     """Say how long a request may wait for a slot and still have its first token in time.
 
-    Raises
-    ------
-    CapplanError
-        If the operating point alone takes longer than the target.
+    Raises:
+        CapplanError: If the operating point alone takes longer than the target.
     """
     taken = float(point.get("first_token_seconds_high", point["first_token_seconds"]))
     left = first_token_seconds - taken
@@ -163,16 +145,11 @@ def replicas_for(requests: np.ndarray, slots: int, held_seconds: float, allowed_
 
     .. math:: c = a + \beta \sqrt{a\,(c_a^2 + c_s^2)/2}
 
-    Parameters
-    ----------
-    requests
-        Requests of each hour.
-    slots
-        Requests one replica serves at once.
-    held_seconds, allowed_seconds
-        How long a request holds its slot, and how long it may wait for one.
-    a
-        Assumptions: rule, peak within the hour, share within the target, burstiness, headroom, spare replicas.
+    Args:
+        requests: Requests of each hour.
+        slots: Requests one replica serves at once.
+        held_seconds, allowed_seconds: How long a request holds its slot, and how long it may wait for one.
+        a: Assumptions: rule, peak within the hour, share within the target, burstiness, headroom, spare replicas.
     """
     loads = requests * a.within_hour_peak_factor / SECONDS_PER_HOUR * held_seconds
     if a.staffing_rule == "square_root":
@@ -208,35 +185,23 @@ def fewest_servers(
 
     The blocking probability is that of the Poisson distribution, ``B = P(N = c) / P(N <= c)``, continued to real c.
 
-    Parameters
-    ----------
-    loads
-        Offered loads, erlangs.
-    service_seconds
-        Mean time of service.
-    allowed_seconds, share
-        Longest wait that is allowed, and the share of requests that must wait no longer, 0 to 1.
-    arrival_cv2, service_cv2
-        Squared coefficients of variation of arrivals and service.
-    highest_utilisation
-        Servers are added until no more than this share of them is busy on average.
-    step
-        Servers come in packs of this size (slots of one replica).
+    Args:
+        loads: Offered loads, erlangs.
+        service_seconds: Mean time of service.
+        allowed_seconds, share: Longest wait that is allowed, and the share of requests that must wait no longer, 0 to 1.
+        arrival_cv2, service_cv2: Squared coefficients of variation of arrivals and service.
+        highest_utilisation: Servers are added until no more than this share of them is busy on average.
+        step: Servers come in packs of this size (slots of one replica).
 
-    Returns
-    -------
-    ndarray of int
-        The fewest servers for each load, multiples of `step`; 0 without load.
+    Returns:
+        ndarray of int: The fewest servers for each load, multiples of `step`; 0 without load.
 
-    Raises
-    ------
-    CapplanError
-        If a load is negative, a share is no share, or the wait allowed is negative.
+    Raises:
+        CapplanError: If a load is negative, a share is no share, or the wait allowed is negative.
 
-    Examples
-    --------
-    >>> fewest_servers(np.array([0.0, 10.0]), 180, 20, 0.8, highest_utilisation=0.85).tolist()
-    [0, 14]
+    Examples:
+        >>> fewest_servers(np.array([0.0, 10.0]), 180, 20, 0.8, highest_utilisation=0.85).tolist()
+        [0, 14]
     """
     loads = np.asarray(loads, dtype=float)
     check_target(allowed_seconds, share, highest_utilisation)
@@ -276,14 +241,11 @@ def late_shares(
 
     Exact for M/M/c; otherwise C is `waiting_share`, and those that wait do so as Allen and Cunneen stretch it.
 
-    Source
-    ------
-    A. O. Allen, Probability, Statistics, and Queueing Theory (1990): the Allen-Cunneen approximation.
+    Source: A. O. Allen, Probability, Statistics, and Queueing Theory (1990): the Allen-Cunneen approximation.
 
-    Examples
-    --------
-    >>> round(1 - float(late_shares(np.array([10.0]), np.array([14.0]), 180, 20)[0]), 9)
-    0.888350019
+    Examples:
+        >>> round(1 - float(late_shares(np.array([10.0]), np.array([14.0]), 180, 20)[0]), 9)
+        0.888350019
     """
     from scipy.special import gammaincc, gammaln
 

@@ -24,26 +24,20 @@ NO_DISTANCE = 1e-3
 def support_of(asked: pd.DataFrame, asked_features: pd.DataFrame, runs: pd.DataFrame, features: pd.DataFrame) -> Values:
     """Say how well measurements support an answer; where they hardly do, larger errors are to be expected.
 
-    Parameters
-    ----------
-    asked, runs
-        Questions, and measurements with their curve; both with the columns of SHARED.
-    asked_features, features
-        Theirs, from `features_of`.
+    Args:
+        asked, runs: Questions, and measurements with their curve; both with the columns of SHARED.
+        asked_features, features: Theirs, from `features_of`.
 
-    Returns
-    -------
-    ndarray
-        One row a question: the logarithm of one and the number of measured curves for each of SHARED, and of the distance to the nearest
-        measurement.
+    Returns:
+        ndarray: One row a question: the logarithm of one and the number of measured curves for each of SHARED, and of the distance to the
+            nearest measurement.
 
-    Examples
-    --------
-    >>> same = {"engine": "e", "precision": "p", "length": "l"}
-    >>> runs = pd.DataFrame({"model": ["a", "a"], "accelerator": ["x", "y"], "curve": ["1", "2"], **same})
-    >>> place = pd.DataFrame({"load a": [0.0, 2.0]})
-    >>> np.expm1(support_of(runs.head(1), place.head(1), runs, place)).round(6).tolist()[0][:3]
-    [2.0, 2.0, 1.0]
+    Examples:
+        >>> same = {"engine": "e", "precision": "p", "length": "l"}
+        >>> runs = pd.DataFrame({"model": ["a", "a"], "accelerator": ["x", "y"], "curve": ["1", "2"], **same})
+        >>> place = pd.DataFrame({"load a": [0.0, 2.0]})
+        >>> np.expm1(support_of(runs.head(1), place.head(1), runs, place)).round(6).tolist()[0][:3]
+        [2.0, 2.0, 1.0]
     """
     from scipy.spatial.distance import cdist
 

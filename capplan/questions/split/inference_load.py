@@ -19,14 +19,10 @@ MOST_STEPS = 1_000_000
 class Load:
     """Accelerators that inference needs, as steps.
 
-    Parameters
-    ----------
-    start, end
-        Seconds since the first submission; each step ends where the next one begins.
-    accelerators
-        Needed in the step.
-    notes
-        How the load was laid over the trace.
+    Args:
+        start, end: Seconds since the first submission; each step ends where the next one begins.
+        accelerators: Needed in the step.
+        notes: How the load was laid over the trace.
     """
 
     start: np.ndarray
@@ -42,27 +38,20 @@ class Load:
 def lay_load(inference_load: pd.DataFrame, origin: pd.Timestamp, seconds: float, covered: float | None = None) -> Load:
     """Lay the inference load over the trace, repeating whole weeks (or days) where it is shorter.
 
-    Parameters
-    ----------
-    inference_load
-        [time (or hour), accelerators]: equal intervals; time is an instant, or a number of hours since the midnight before the first job.
-    origin
-        First submission.
-    seconds
-        How far the steps must reach from it.
-    covered
-        Up to where a load that is repeated is said in a note; empty = all of it.
+    Args:
+        inference_load: [time (or hour), accelerators]: equal intervals; time is an instant, or a number of hours since the midnight before
+            the first job.
+        origin: First submission.
+        seconds: How far the steps must reach from it.
+        covered: Up to where a load that is repeated is said in a note; empty = all of it.
 
-    Raises
-    ------
-    CapplanError
-        A missing column, gaps, values that are negative or missing.
+    Raises:
+        CapplanError: A missing column, gaps, values that are negative or missing.
 
-    Examples
-    --------
-    >>> load = lay_load(pd.DataFrame({"hour": range(24), "accelerators": range(24)}), pd.Timestamp("2026-01-05 22:30"), 7200)
-    >>> load.start[:3], load.end[:3], load.accelerators[:3]
-    (array([   0., 1800., 5400.]), array([1800., 5400., 9000.]), array([22., 23.,  0.]))
+    Examples:
+        >>> load = lay_load(pd.DataFrame({"hour": range(24), "accelerators": range(24)}), pd.Timestamp("2026-01-05 22:30"), 7200)
+        >>> load.start[:3], load.end[:3], load.accelerators[:3]
+        (array([   0., 1800., 5400.]), array([1800., 5400., 9000.]), array([22., 23.,  0.]))
     """
     name = "time" if "time" in inference_load else "hour"
     for wanted in (name, "accelerators"):

@@ -14,22 +14,15 @@ def serving_load(
 
     A(t) = sum over workloads of (served + refused work an hour) / (work of an accelerator an hour).
 
-    Parameters
-    ----------
-    usage, workloads, speeds, nodes
-        Tables of the book.
-    region
-        Region whose workloads are served; work of region "any" counts too. Empty = the one with the most load.
+    Args:
+        usage, workloads, speeds, nodes: Tables of the book.
+        region: Region whose workloads are served; work of region "any" counts too. Empty = the one with the most load.
 
-    Returns
-    -------
-    tuple
-        [time, accelerators], and notes.
+    Returns:
+        tuple: [time, accelerators], and notes.
 
-    Raises
-    ------
-    CapplanError
-        No self-hosted served workload has usage and a speed on the fleet's commonest accelerator, or the region is not known.
+    Raises:
+        CapplanError: No self-hosted served workload has usage and a speed on the fleet's commonest accelerator, or the region is not known.
     """
     kind = str((nodes["accelerator_count"] * nodes.get("nodes", 1)).groupby(nodes["accelerator"], sort=False).sum().idxmax())
     served = workloads[(workloads["stage"] == "serving") & (workloads["host"] == "self")]["workload"]

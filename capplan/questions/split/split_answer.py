@@ -19,39 +19,24 @@ NAMES = {"separate": "two separate clusters", "shared": "one shared pool", "lend
 class Split:
     """How the fleet is divided.
 
-    Parameters
-    ----------
-    arrangements
-        [arrangement, accelerators, inference_accelerators (its own), usd (of the fleet over the trace), slo_share (inference load that
-        found an
-        accelerator ready), short_accelerator_hours, queue_mean_seconds, queue_p90_seconds, completion_mean_seconds, preemptions,
-        goodput_share,
-        idle_accelerator_hours (inference's own, without load), harvested_accelerator_hours (of its own nodes, used by jobs), used_share
-        (of the fleet's
-        hours: load served and useful work of jobs),
-        needed_accelerators (of the smallest fleet that meets the delay target; empty = none does), needed_usd_per_year, needed_slo_share,
-        late_usd_per_year
-        (both of that fleet), total_usd_per_year, meets_targets, chosen].
-    hours
-        [arrangement, time, inference (served load), training, harvested (the part of training on inference's own nodes), idle]:
-        accelerators
-        on average of each interval of the load.
-    gains
-        [measure, unit, separate, lending, ratio]: lending against two separate clusters on the fleet as it is; above 1 lending is better.
-    sensitivity
-        [reclaim_delay_minutes, preemption_cost_minutes, slo_share, needed_accelerators, gain_usd_per_year]: what lending saves against two
-        separate
-        clusters that meet the same delay target; below 0 it loses. Empty where no search was asked for.
-    quotas
-        [queue, role (inference, training or cohort), team, accelerator, nominal_accelerators, borrowing_limit, lending_limit, cohort (its
-        parent for a
-        cohort)]: the chosen arrangement as quotas; empty limits are none.
-    fleet
-        [node, accelerator, accelerator_count, own]: every node, and whose own it is ("training" or "inference").
-    chosen
-        Name of the chosen arrangement.
-    headline, notes
-        The deciding sentence; repairs and assumptions.
+    Args:
+        arrangements: [arrangement, accelerators, inference_accelerators (its own), usd (of the fleet over the trace), slo_share (inference
+            load that found an accelerator ready), short_accelerator_hours, queue_mean_seconds, queue_p90_seconds, completion_mean_seconds,
+            preemptions, goodput_share, idle_accelerator_hours (inference's own, without load), harvested_accelerator_hours (of its own
+            nodes, used by jobs), used_share (of the fleet's hours: load served and useful work of jobs), needed_accelerators (of the
+            smallest fleet that meets the delay target; empty = none does), needed_usd_per_year, needed_slo_share, late_usd_per_year (both
+            of that fleet), total_usd_per_year, meets_targets, chosen].
+        hours: [arrangement, time, inference (served load), training, harvested (the part of training on inference's own nodes), idle]:
+            accelerators on average of each interval of the load.
+        gains: [measure, unit, separate, lending, ratio]: lending against two separate clusters on the fleet as it is; above 1 lending is
+            better.
+        sensitivity: [reclaim_delay_minutes, preemption_cost_minutes, slo_share, needed_accelerators, gain_usd_per_year]: what lending saves
+            against two separate clusters that meet the same delay target; below 0 it loses. Empty where no search was asked for.
+        quotas: [queue, role (inference, training or cohort), team, accelerator, nominal_accelerators, borrowing_limit, lending_limit,
+            cohort (its parent for a cohort)]: the chosen arrangement as quotas; empty limits are none.
+        fleet: [node, accelerator, accelerator_count, own]: every node, and whose own it is ("training" or "inference").
+        chosen: Name of the chosen arrangement.
+        headline, notes: The deciding sentence; repairs and assumptions.
     """
 
     arrangements: pd.DataFrame

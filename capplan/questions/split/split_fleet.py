@@ -87,33 +87,24 @@ def split_fleet(
     that is
     asked back waits again and pays the preemption cost.
 
-    Parameters
-    ----------
-    inference_load
-        [time, accelerators]: accelerators that inference needs in each interval, of the fleet's commonest kind (or [hour, accelerators]).
-    jobs, nodes
-        Tables jobs and nodes; nodes is the whole fleet.
-    a
-        Costs, delays, targets.
-    speeds
-        Table speeds, for fleets of several kinds.
-    search
-        Look for the smallest fleet of each arrangement that meets both targets, and for where lending loses? It takes some thirty
-        simulations.
+    Args:
+        inference_load: [time, accelerators]: accelerators that inference needs in each interval, of the fleet's commonest kind (or [hour,
+            accelerators]).
+        jobs, nodes: Tables jobs and nodes; nodes is the whole fleet.
+        a: Costs, delays, targets.
+        speeds: Table speeds, for fleets of several kinds.
+        search: Look for the smallest fleet of each arrangement that meets both targets, and for where lending loses? It takes some thirty
+            simulations.
 
-    Returns
-    -------
-    Split
+    Returns:
+        Split
 
-    Raises
-    ------
-    CapplanError
-        A load with gaps or negative values, a job larger than training's own part, a fleet too small for the quota of inference.
+    Raises:
+        CapplanError: A load with gaps or negative values, a job larger than training's own part, a fleet too small for the quota of
+            inference.
 
-    Source
-    ------
-    Li et al., Lyra: Elastic Scheduling for Deep Learning Clusters, EuroSys 2023 (capacity loaning); here nodes go back in a fixed order,
-    the last lent first.
+    Source: Li et al., Lyra: Elastic Scheduling for Deep Learning Clusters, EuroSys 2023 (capacity loaning); here nodes go back in a fixed
+        order, the last lent first.
     """
     jobs, nodes = checked_jobs(jobs), resized(checked_nodes(nodes), max(a.added_accelerators, 0))
     origin = jobs["submit"].min()

@@ -19,12 +19,9 @@ ARRANGEMENTS = (SEPARATE, SHARED, LENDING)
 class Fleet:
     """One row a node, in the order in which jobs fill them: training's own nodes first, inference's own last.
 
-    Parameters
-    ----------
-    nodes
-        [node, accelerator, accelerator_count, nodes (1), domain, own ("training" or "inference")].
-    kind
-        Accelerator that serves.
+    Args:
+        nodes: [node, accelerator, accelerator_count, nodes (1), domain, own ("training" or "inference")].
+        kind: Accelerator that serves.
     """
 
     nodes: pd.DataFrame
@@ -49,10 +46,8 @@ class Fleet:
     def without(self, accelerators: int) -> Fleet:
         """Return the fleet with accelerators taken from training's own nodes of the kind that serves, in whole nodes.
 
-        Raises
-        ------
-        CapplanError
-            Where training has fewer, or would be left with none.
+        Raises:
+            CapplanError: Where training has fewer, or would be left with none.
         """
         mine = self.nodes[(self.nodes["own"] == "training") & (self.nodes["accelerator"] == self.kind)]
         sizes = mine["accelerator_count"].to_numpy()[::-1].cumsum()
@@ -73,10 +68,8 @@ class Fleet:
 def divide(nodes: pd.DataFrame, peak: float, a: SplitAssumptions) -> Fleet:
     """Divide the nodes table: inference gets whole nodes of the commonest accelerator for its quota, training the rest.
 
-    Raises
-    ------
-    CapplanError
-        The quota leaves training nothing, or no node has an accelerator.
+    Raises:
+        CapplanError: The quota leaves training nothing, or no node has an accelerator.
     """
     usable = nodes[nodes["accelerator_count"] > 0].reset_index(drop=True)
     if usable.empty:
@@ -121,14 +114,10 @@ def divide(nodes: pd.DataFrame, peak: float, a: SplitAssumptions) -> Fleet:
 class Handover:
     """Which nodes change hands, and when.
 
-    Parameters
-    ----------
-    nodes
-        Names of the nodes that may, in the order in which they are lent first and asked back last.
-    sizes
-        Their accelerators.
-    time, lent
-        Steps, in seconds since the first submission: from each time on, so many of them are lent.
+    Args:
+        nodes: Names of the nodes that may, in the order in which they are lent first and asked back last.
+        sizes: Their accelerators.
+        time, lent: Steps, in seconds since the first submission: from each time on, so many of them are lent.
     """
 
     nodes: np.ndarray

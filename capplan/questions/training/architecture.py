@@ -30,20 +30,13 @@ LOGIT_BYTES = 4
 class Shape:
     """An architecture, as memory and operations need it.
 
-    Parameters
-    ----------
-    parameters, active
-        In all, and those that work on a token.
-    layers, width, heads, vocabulary
-        Layers, hidden size, attention heads, tokens of the vocabulary.
-    attention_width
-        Heads x head size.
-    note
-        What was assumed.
-    kv_width
-        Key-value heads x head size.
-    experts, experts_per_token
-        Routed experts of a layer and those a token passes; 0 = dense.
+    Args:
+        parameters, active: In all, and those that work on a token.
+        layers, width, heads, vocabulary: Layers, hidden size, attention heads, tokens of the vocabulary.
+        attention_width: Heads x head size.
+        note: What was assumed.
+        kv_width: Key-value heads x head size.
+        experts, experts_per_token: Routed experts of a layer and those a token passes; 0 = dense.
     """
 
     parameters: float
@@ -81,30 +74,21 @@ def shape_of(parameters: float, model: str | None = None, models: pd.DataFrame |
 
     follows from P = 12 L h^2 with a width of 128 for each layer, as the Llama 3 models have it; h in multiples of eight heads.
 
-    Parameters
-    ----------
-    parameters : P
-        Parameters that work on a token.
-    model
-        Name in the table of models; None or empty = the usual one.
-    models
-        Table of models.
-    total
-        Parameters in all, where they are stated; else in the proportion of the model.
+    Args:
+        parameters (P): Parameters that work on a token.
+        model: Name in the table of models; None or empty = the usual one.
+        models: Table of models.
+        total: Parameters in all, where they are stated; else in the proportion of the model.
 
-    Raises
-    ------
-    CapplanError
-        If the model is unknown.
+    Raises:
+        CapplanError: If the model is unknown.
 
-    Source
-    ------
-    A. Dubey et al., The Llama 3 Herd of Models, 2024, table 3; J. Kaplan et al., 2020, section 3.1: loss depends weakly on the shape.
+    Source: A. Dubey et al., The Llama 3 Herd of Models, 2024, table 3; J. Kaplan et al., 2020, section 3.1: loss depends weakly on the
+        shape.
 
-    Examples
-    --------
-    >>> shape_of(70e9).layers, shape_of(70e9).width
-    (69, 9216)
+    Examples:
+        >>> shape_of(70e9).layers, shape_of(70e9).width
+        (69, 9216)
     """
     check_parameters(parameters)
     if model is not None and not pd.isna(model) and str(model):
@@ -147,20 +131,15 @@ def shape_of(parameters: float, model: str | None = None, models: pd.DataFrame |
 def parameter_bytes(precision: str) -> tuple[int, int, int]:
     """Return the bytes of a parameter: weight, gradient, optimiser.
 
-    Raises
-    ------
-    CapplanError
-        If the number format is unknown.
+    Raises:
+        CapplanError: If the number format is unknown.
 
-    Source
-    ------
-    S. Rajbhandari et al., ZeRO: Memory optimizations toward training trillion parameter models, SC20, section 3.1 (2 + 2 + 12). In fp8
-    training weights and gradients are kept in 16 bit and cast for the products.
+    Source: S. Rajbhandari et al., ZeRO: Memory optimizations toward training trillion parameter models, SC20, section 3.1 (2 + 2 + 12). In
+        fp8 training weights and gradients are kept in 16 bit and cast for the products.
 
-    Examples
-    --------
-    >>> parameter_bytes("bf16")
-    (2, 2, 12)
+    Examples:
+        >>> parameter_bytes("bf16")
+        (2, 2, 12)
     """
     if precision not in PARAMETER_BYTES:
         raise CapplanError(f"precision = {precision!r}: must be one of {', '.join(PARAMETER_BYTES)}; {nearest(precision, PARAMETER_BYTES)}")
@@ -174,25 +153,17 @@ def state_bytes(parameters: Any, precision: str, data: Any = 1, stage: Any = 0) 
 
     where [n]_k is n from stage k on and 1 below.
 
-    Parameters
-    ----------
-    parameters : P
-        Parameters that this accelerator would hold without sharding.
-    precision
-        Number format.
-    data : n
-        Accelerators that share a copy.
-    stage
-        0 (none) to 3 (all): ZeRO, or fully sharded data parallel.
+    Args:
+        parameters (P): Parameters that this accelerator would hold without sharding.
+        precision: Number format.
+        data (n): Accelerators that share a copy.
+        stage: 0 (none) to 3 (all): ZeRO, or fully sharded data parallel.
 
-    Source
-    ------
-    S. Rajbhandari et al., ZeRO, SC20, figure 1.
+    Source: S. Rajbhandari et al., ZeRO, SC20, figure 1.
 
-    Examples
-    --------
-    >>> [round(float(sum(state_bytes(7.5e9, "bf16", 64, stage))) / 1e9, 1) for stage in range(4)]
-    [120.0, 31.4, 16.6, 1.9]
+    Examples:
+        >>> [round(float(sum(state_bytes(7.5e9, "bf16", 64, stage))) / 1e9, 1) for stage in range(4)]
+        [120.0, 31.4, 16.6, 1.9]
     """
     weight, gradient, optimiser = parameter_bytes(precision)
     weights, gradients, optimisers = (
@@ -220,23 +191,16 @@ def activation_bytes(
     without the second term where attention is computed again, and with 2 s b h a layer (plus one layer at work) where all is. The output
     layer adds 4 s b h (1 + V/h) / t where the first stage is also the last. Sequence parallelism is taken for granted.
 
-    Parameters
-    ----------
-    shape : L, h, a, V
-    sequence_length, micro_batch : s, b
-    recompute
-        none, selective (attention), full.
-    tensor, pipeline, micro_batches, context, interleaved : t, p, m, c, v
-        Degrees of parallelism, micro-batches that a step sends through a pipeline, accelerators that share a sequence, and parts of the
-        model
-        that a stage holds.
+    Args:
+        shape (L, h, a, V):
+        sequence_length, micro_batch (s, b):
+        recompute: none, selective (attention), full.
+        tensor, pipeline, micro_batches, context, interleaved (t, p, m, c, v): Degrees of parallelism, micro-batches that a step sends
+            through a pipeline, accelerators that share a sequence, and parts of the model that a stage holds.
 
-    Source
-    ------
-    V. Korthikanti et al., Reducing activation recomputation in large transformer models, 2022, equations 1 to 6.
+    Source: V. Korthikanti et al., Reducing activation recomputation in large transformer models, 2022, equations 1 to 6.
 
-    Examples
-    --------
+    Examples:
     >>> gpt3 = Shape(175e9, 175e9, 96, 12288, 96, 51200, 12288)
     >>> round(float(1 - activation_bytes(gpt3, 2048, 1, "selective", pipeline=8) / activation_bytes(gpt3, 2048, 1, "none", pipeline=8)), 2)
     0.7

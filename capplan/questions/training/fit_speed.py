@@ -37,15 +37,12 @@ def fit_speed(rows: pd.DataFrame) -> Factors:
 
     Rows of one model, accelerator and number format count together as the root of their number; large errors count less than their square.
 
-    Parameters
-    ----------
-    rows
-        One row a measured run: model, accelerator, precision, tokens_per_second (of one accelerator), and the columns of WORK, CHIP and
-        LAYOUT.
+    Args:
+        rows: One row a measured run: model, accelerator, precision, tokens_per_second (of one accelerator), and the columns of WORK, CHIP
+            and LAYOUT.
 
-    Returns
-    -------
-    Factors
+    Returns:
+        Factors
     """
     from scipy.optimize import least_squares
 

@@ -29,31 +29,22 @@ def operations_per_token(
     Model operations are what the mathematics needs; hardware operations count those done twice to save memory. A published rate belongs to
     one of the two, and mixing them is an error of a third.
 
-    Parameters
-    ----------
-    parameters : N
-        Parameters that work on a token.
-    layers, width, sequence_length : L, d, s
-        Layers, width of attention (heads x head size) and tokens in a sequence; 0 leaves the attention term out.
-    recompute
-        What is computed again in the backward pass: nothing, attention, or all.
-    hardware
-        Count what is computed again.
+    Args:
+        parameters (N): Parameters that work on a token.
+        layers, width, sequence_length (L, d, s): Layers, width of attention (heads x head size) and tokens in a sequence; 0 leaves the
+            attention term out.
+        recompute: What is computed again in the backward pass: nothing, attention, or all.
+        hardware: Count what is computed again.
 
-    Returns
-    -------
-    float or array
-        Operations for a token.
+    Returns:
+        float or array: Operations for a token.
 
-    Source
-    ------
-    J. Kaplan et al., Scaling laws for neural language models, 2020, section 2.1; A. Chowdhery et al., PaLM, 2022, appendix B;
-    V. Korthikanti et al., Reducing activation recomputation in large transformer models, 2022.
+    Source: J. Kaplan et al., Scaling laws for neural language models, 2020, section 2.1; A. Chowdhery et al., PaLM, 2022, appendix B; V.
+        Korthikanti et al., Reducing activation recomputation in large transformer models, 2022.
 
-    Examples
-    --------
-    >>> f"{operations_per_token(175e9) * 300e9:.3g}", f"{operations_per_token(175e9, recompute='full', hardware=True) * 300e9:.3g}"
-    ('3.15e+23', '4.2e+23')
+    Examples:
+        >>> f"{operations_per_token(175e9) * 300e9:.3g}", f"{operations_per_token(175e9, recompute='full', hardware=True) * 300e9:.3g}"
+        ('3.15e+23', '4.2e+23')
     """
     _known("recompute", recompute, ("none", "selective", "full"))
     weights = OPERATIONS_PER_PARAMETER_AND_TOKEN + (OPERATIONS_FORWARD if hardware and recompute == "full" else 0)
@@ -66,17 +57,14 @@ def run_exaflop(parameters: Any, tokens: Any, **shape: Any) -> Any:
 
     .. math:: C = \frac{D\,C_\text{token}}{10^{18}}
 
-    Parameters
-    ----------
-    parameters : N
-    tokens : D
-    **shape
-        Passed to `operations_per_token`.
+    Args:
+        parameters (N):
+        tokens (D):
+        **shape: Passed to `operations_per_token`.
 
-    Examples
-    --------
-    >>> round(run_exaflop(405e9, 15.6e12))
-    37908000
+    Examples:
+        >>> round(run_exaflop(405e9, 15.6e12))
+        37908000
     """
     return operations_per_token(parameters, **shape) * np.asarray(check_tokens(tokens), dtype=float)[()] / EXA
 
@@ -86,18 +74,14 @@ def transformer_parameters(layers: int, width: int, vocabulary: int, sequence_le
 
     .. math:: P = 12 L h^2\left(1 + \frac{13}{12h} + \frac{V + s}{12 L h}\right)
 
-    Parameters
-    ----------
-    layers, width, vocabulary, sequence_length : L, h, V, s
+    Args:
+        layers, width, vocabulary, sequence_length (L, h, V, s):
 
-    Source
-    ------
-    D. Narayanan et al., Efficient large-scale language model training on GPU clusters using Megatron-LM, SC21, equation 2.
+    Source: D. Narayanan et al., Efficient large-scale language model training on GPU clusters using Megatron-LM, SC21, equation 2.
 
-    Examples
-    --------
-    >>> f"{transformer_parameters(96, 12288, 51200, 2048):.4g}"
-    '1.746e+11'
+    Examples:
+        >>> f"{transformer_parameters(96, 12288, 51200, 2048):.4g}"
+        '1.746e+11'
     """
     return 12 * layers * width**2 * (1 + 13 / (12 * width) + (vocabulary + sequence_length) / (12 * layers * width))
 
@@ -111,22 +95,16 @@ def iteration_operations(
 
     with 72 instead of 96 where nothing is computed again.
 
-    Parameters
-    ----------
-    batch_sequences : B
-        Sequences in a step.
-    sequence_length, layers, width, vocabulary : s, L, h, V
-    recompute
-        Is the forward pass done twice?
+    Args:
+        batch_sequences (B): Sequences in a step.
+        sequence_length, layers, width, vocabulary (s, L, h, V):
+        recompute: Is the forward pass done twice?
 
-    Source
-    ------
-    D. Narayanan et al., SC21, equation 3.
+    Source: D. Narayanan et al., SC21, equation 3.
 
-    Examples
-    --------
-    >>> f"{iteration_operations(1536, 2048, 80, 12288, 51200):.4g}"
-    '3.761e+18'
+    Examples:
+        >>> f"{iteration_operations(1536, 2048, 80, 12288, 51200):.4g}"
+        '3.761e+18'
     """
     factor = 96 if recompute else 72
     return (
@@ -144,20 +122,16 @@ def utilisation_share(tokens_per_second: Any, per_token: Any, accelerators: Any,
 
     .. math:: u = \frac{C_\text{token}\, x}{n\,X_\text{peak}}
 
-    Parameters
-    ----------
-    tokens_per_second : x
-    per_token : C_token
-        From `operations_per_token`; its kind decides whether the result is MFU or HFU.
-    accelerators : n
-    peak_tflops : X_peak
-        Dense peak of the number format.
+    Args:
+        tokens_per_second (x):
+        per_token (C_token): From `operations_per_token`; its kind decides whether the result is MFU or HFU.
+        accelerators (n):
+        peak_tflops (X_peak): Dense peak of the number format.
 
-    Examples
-    --------
-    >>> each = operations_per_token(6658859008, layers=32, width=4096, sequence_length=2048)
-    >>> round(float(utilisation_share(85144, each, 8, 989.4)), 4)
-    0.4644
+    Examples:
+        >>> each = operations_per_token(6658859008, layers=32, width=4096, sequence_length=2048)
+        >>> round(float(utilisation_share(85144, each, 8, 989.4)), 4)
+        0.4644
     """
     _positive("accelerators", accelerators)
     _positive("peak_tflops", peak_tflops)
@@ -169,17 +143,13 @@ def run_accelerator_hours(exaflop: Any, tflops_per_accelerator: Any) -> Any:
 
     .. math:: H = \frac{C}{3600\,X}
 
-    Parameters
-    ----------
-    exaflop : C
-        Model operations where the rate counts those; hardware operations where it counts those.
-    tflops_per_accelerator : X
-        Rate of one accelerator.
+    Args:
+        exaflop (C): Model operations where the rate counts those; hardware operations where it counts those.
+        tflops_per_accelerator (X): Rate of one accelerator.
 
-    Examples
-    --------
-    >>> round(float(run_accelerator_hours(37_908_000, 400)) / 1e6, 1)
-    26.3
+    Examples:
+        >>> round(float(run_accelerator_hours(37_908_000, 400)) / 1e6, 1)
+        26.3
     """
     _positive("tflops_per_accelerator", tflops_per_accelerator)
     return np.asarray(exaflop, dtype=float)[()] * EXA / (np.asarray(tflops_per_accelerator, dtype=float) * TERA * 3600)
@@ -190,17 +160,15 @@ def run_days(exaflop: Any, accelerators: Any, tflops_per_accelerator: Any) -> An
 
     .. math:: T = \frac{C}{86400\,n\,X}
 
-    Parameters
-    ----------
-    exaflop : C
-    accelerators : n
-    tflops_per_accelerator : X
+    Args:
+        exaflop (C):
+        accelerators (n):
+        tflops_per_accelerator (X):
 
-    Examples
-    --------
-    >>> work = run_exaflop(175e9, 300e9, recompute="full", hardware=True)
-    >>> round(float(run_days(work, 992, 147)), 1), round(float(run_days(run_exaflop(175e9, 300e9), 992, 147)), 1)
-    (33.3, 25.0)
+    Examples:
+        >>> work = run_exaflop(175e9, 300e9, recompute="full", hardware=True)
+        >>> round(float(run_days(work, 992, 147)), 1), round(float(run_days(run_exaflop(175e9, 300e9), 992, 147)), 1)
+        (33.3, 25.0)
     """
     _positive("accelerators", accelerators)
     return run_accelerator_hours(exaflop, tflops_per_accelerator) / (np.asarray(accelerators, dtype=float) * 24)
@@ -209,10 +177,9 @@ def run_days(exaflop: Any, accelerators: Any, tflops_per_accelerator: Any) -> An
 def run_usd(accelerator_hours: Any, usd_per_accelerator_hour: Any) -> Any:
     """Say what accelerator-hours of a run cost, the sum of its parts where several are given.
 
-    Examples
-    --------
-    >>> run_usd([2_664_000, 119_000, 5_000], 2.0)
-    5576000.0
+    Examples:
+        >>> run_usd([2_664_000, 119_000, 5_000], 2.0)
+        5576000.0
     """
     hours = np.asarray(accelerator_hours, dtype=float)
     if (hours < 0).any():
@@ -225,14 +192,11 @@ def run_energy_mwh(accelerator_hours: Any, power_w: Any, pue: float) -> Any:
 
     .. math:: E = H\,P\,\text{PUE}
 
-    Source
-    ------
-    H. Touvron et al., LLaMA, 2023, section 6 (400 W, PUE 1.1).
+    Source: H. Touvron et al., LLaMA, 2023, section 6 (400 W, PUE 1.1).
 
-    Examples
-    --------
-    >>> round(float(run_energy_mwh(82_432, 400, 1.1)))
-    36
+    Examples:
+        >>> round(float(run_energy_mwh(82_432, 400, 1.1)))
+        36
     """
     return np.asarray(accelerator_hours, dtype=float)[()] * power_w / 1e6 * pue
 

@@ -37,20 +37,13 @@ PARTS = ("weights", "gradients", "optimiser", "activations")
 class Machine:
     """A machine, as layouts need it.
 
-    Parameters
-    ----------
-    memory_gib
-        Memory of one accelerator.
-    accelerators
-        Accelerators in it.
-    link_gbps
-        Fast links of one accelerator, both directions together, in GB/s; 0 where there are none.
-    network_gbps
-        Network of the whole machine in Gbit/s.
-    tflops
-        Rate one accelerator keeps up while it computes, where it is stated; else its peak.
-    chip
-        The accelerator, where its speed in a layout is to be worked out; None = the stated rate holds in every layout.
+    Args:
+        memory_gib: Memory of one accelerator.
+        accelerators: Accelerators in it.
+        link_gbps: Fast links of one accelerator, both directions together, in GB/s; 0 where there are none.
+        network_gbps: Network of the whole machine in Gbit/s.
+        tflops: Rate one accelerator keeps up while it computes, where it is stated; else its peak.
+        chip: The accelerator, where its speed in a layout is to be worked out; None = the stated rate holds in every layout.
     """
 
     memory_gib: float
@@ -79,23 +72,16 @@ def bubble_share(pipeline: Any, micro_batches: Any, interleaved: Any = 1) -> Any
 
     .. math:: \beta = \frac{p - 1}{m\,v + p - 1}
 
-    Parameters
-    ----------
-    pipeline : p
-        Stages.
-    micro_batches : m
-        Micro-batches that a step sends through.
-    interleaved : v
-        Parts of the model that each stage holds in turn.
+    Args:
+        pipeline (p): Stages.
+        micro_batches (m): Micro-batches that a step sends through.
+        interleaved (v): Parts of the model that each stage holds in turn.
 
-    Source
-    ------
-    Y. Huang et al., GPipe, NeurIPS 2019; D. Narayanan et al., SC21, section 2.2 (as a share of the ideal time: (p - 1) / (m v)).
+    Source: Y. Huang et al., GPipe, NeurIPS 2019; D. Narayanan et al., SC21, section 2.2 (as a share of the ideal time: (p - 1) / (m v)).
 
-    Examples
-    --------
-    >>> float(bubble_share(4, 12)), round(float(bubble_share(8, 8, 4)), 3)
-    (0.2, 0.179)
+    Examples:
+        >>> float(bubble_share(4, 12)), round(float(bubble_share(8, 8, 4)), 3)
+        (0.2, 0.179)
     """
     stages = np.asarray(pipeline, dtype=float)
     return ((stages - 1) / (np.asarray(micro_batches, dtype=float) * np.asarray(interleaved, dtype=float) + stages - 1))[()]
@@ -121,31 +107,20 @@ def layouts(shape: Shape, precision: str, machine: Machine, counts: Any, a: Trai
     hide,
     and less a share for each doubling of the accelerators beyond those of the measured runs.
 
-    Parameters
-    ----------
-    shape, precision
-        Architecture and number format.
-    machine
-        Memory, links, network and rate.
-    counts : n
-        Numbers of accelerators.
-    a
-        Batch, sequence, recomputation, memory kept free.
+    Args:
+        shape, precision: Architecture and number format.
+        machine: Memory, links, network and rate.
+        counts (n): Numbers of accelerators.
+        a: Batch, sequence, recomputation, memory kept free.
 
-    Returns
-    -------
-    DataFrame
-        accelerators, rung, tensor, pipeline, interleaved, context, expert, data, stage, used_accelerators, micro_batches, bubble_share,
-        weights_gib, gradients_gib,
-        optimiser_gib, activations_gib, memory_gib (in all), fits, compute_seconds, network_seconds, link_seconds (of a step), kept_share
-        (of the
-        rate, after bubble, idle accelerators and traffic that cannot be hidden), rate_tflops (of one accelerator, all of that included),
-        needed_network_gbps, needed_link_gbps (to hide all traffic),
-        by count and then by rung.
+    Returns:
+        DataFrame: accelerators, rung, tensor, pipeline, interleaved, context, expert, data, stage, used_accelerators, micro_batches,
+            bubble_share, weights_gib, gradients_gib, optimiser_gib, activations_gib, memory_gib (in all), fits, compute_seconds,
+            network_seconds, link_seconds (of a step), kept_share (of the rate, after bubble, idle accelerators and traffic that cannot be
+            hidden), rate_tflops (of one accelerator, all of that included), needed_network_gbps, needed_link_gbps (to hide all traffic), by
+            count and then by rung.
 
-    Source
-    ------
-    S. Rajbhandari et al., ZeRO, SC20, section 7; D. Narayanan et al., SC21, section 3; V. Korthikanti et al., 2022.
+    Source: S. Rajbhandari et al., ZeRO, SC20, section 7; D. Narayanan et al., SC21, section 3; V. Korthikanti et al., 2022.
     """
     possible, columns = _evaluated(shape, precision, machine, counts, a)
     keep = possible.T.ravel()
@@ -155,15 +130,12 @@ def layouts(shape: Shape, precision: str, machine: Machine, counts: Any, a: Trai
 def chosen_layouts(shape: Shape, precision: str, machine: Machine, counts: Any, a: TrainingAssumptions) -> dict[str, np.ndarray]:
     """Return for each count the layout a run takes: the lowest rung that fits, and is not much slower than the fastest that fits.
 
-    Parameters
-    ----------
-    shape, precision, machine, counts, a
-        As in `layouts`; ``a.simple_rung_share`` is the least speed, as a share of the fastest one's (0 = the lowest that fits).
+    Args:
+        shape, precision, machine, counts, a: As in `layouts`; ``a.simple_rung_share`` is the least speed, as a share of the fastest one's
+            (0 = the lowest that fits).
 
-    Returns
-    -------
-    dict
-        The columns of `layouts`, an entry a count; counts on which nothing fits are left out.
+    Returns:
+        dict: The columns of `layouts`, an entry a count; counts on which nothing fits are left out.
     """
     possible, columns = _evaluated(shape, precision, machine, counts, a)
     fits = possible & columns["fits"]
@@ -321,10 +293,8 @@ def _state(shape: Shape, precision: str, t: Any, p: Any, c: Any, e: Any, d: Any,
 def checked_counts(counts: Any) -> np.ndarray:
     """Return numbers of accelerators as an array of ascending, different whole numbers.
 
-    Raises
-    ------
-    CapplanError
-        For counts below 1 or that are no whole numbers.
+    Raises:
+        CapplanError: For counts below 1 or that are no whole numbers.
     """
     n = np.atleast_1d(np.asarray(counts, dtype=float))
     bad = ~((n >= 1) & (n == np.floor(n)) & np.isfinite(n))

@@ -79,48 +79,31 @@ def plan_run(
     goodput; T' the paid days, idle ones between runs included, p the price of a paid accelerator-hour, L the
     length of a contract in days and rho the share of its rest that other work uses. Terms without a length pay for the run alone.
 
-    Parameters
-    ----------
-    run
-        A row of training_runs: parameters, tokens (or quantity in exaflop and parameters), precision, start, deadline, model.
-    skus
-        Machines one can have; with the accelerators table beside, or with accelerator_memory_gib, the peak rates, link_gbps and power_w
-        of their accelerators as columns.
-    scaling : e
-        Fitted scaling, or None = what the layout says alone.
-    goodput : g
-        What `measure_goodput` returns: offer_id, goodput_share; with rows for several `accelerators` it is read between them by the
-        logarithm.
-        One share holds for all offers; None = nothing is lost but what the price of spot says.
-    prices
-        What `price_hours` returns.
-    a
-        Utilisation, batch, recomputation, largest count.
-    accelerators, models
-        Reference tables.
-    counts
-        Numbers of accelerators to look at, rounded up to whole machines; None = up to 200 of each kind of machine.
+    Args:
+        run: A row of training_runs: parameters, tokens (or quantity in exaflop and parameters), precision, start, deadline, model.
+        skus: Machines one can have; with the accelerators table beside, or with accelerator_memory_gib, the peak rates, link_gbps and
+            power_w of their accelerators as columns.
+        scaling (e): Fitted scaling, or None = what the layout says alone.
+        goodput (g): What `measure_goodput` returns: offer_id, goodput_share; with rows for several `accelerators` it is read between them
+            by the logarithm. One share holds for all offers; None = nothing is lost but what the price of spot says.
+        prices: What `price_hours` returns.
+        a: Utilisation, batch, recomputation, largest count.
+        accelerators, models: Reference tables.
+        counts: Numbers of accelerators to look at, rounded up to whole machines; None = up to 200 of each kind of machine.
 
-    Returns
-    -------
-    DataFrame
-        One row a kind of machine and count that the run fits, on its cheapest offer: sku, provider, accelerator, accelerators, machines,
-        offer_id, term, rung, tensor, pipeline, interleaved, context, expert, data, stage, memory_gib (of one accelerator), bubble_share,
-        kept_share, scaling_share,
-        goodput_share, tflops_per_accelerator (in a paid hour, all of these included), mfu_share (of the peak, before goodput), basis
-        (stated, calibrated,
-        modelled), days, days_lower and days_upper (nine in ten), accelerator_hours (paid), usd_per_accelerator_hour, usd,
-        energy_mwh, meets_deadline, efficient (no other row is both quicker and cheaper); by sku and count.
+    Returns:
+        DataFrame: One row a kind of machine and count that the run fits, on its cheapest offer: sku, provider, accelerator, accelerators,
+            machines, offer_id, term, rung, tensor, pipeline, interleaved, context, expert, data, stage, memory_gib (of one accelerator),
+            bubble_share, kept_share, scaling_share, goodput_share, tflops_per_accelerator (in a paid hour, all of these included),
+            mfu_share (of the peak, before goodput), basis (stated, calibrated, modelled), days, days_lower and days_upper (nine in ten),
+            accelerator_hours (paid), usd_per_accelerator_hour, usd, energy_mwh, meets_deadline, efficient (no other row is both quicker and
+            cheaper); by sku and count.
 
-    Raises
-    ------
-    CapplanError
-        For parameters or tokens typed in billions, a deadline before the start, an unknown number format, machine or model, and a run that
-        fits nowhere (with what is missing).
+    Raises:
+        CapplanError: For parameters or tokens typed in billions, a deadline before the start, an unknown number format, machine or model,
+            and a run that fits nowhere (with what is missing).
 
-    Source
-    ------
-    D. Narayanan et al., SC21, equation 4; FinOps Foundation, FOCUS (contracts are paid used or not).
+    Source: D. Narayanan et al., SC21, equation 4; FinOps Foundation, FOCUS (contracts are paid used or not).
     """
     goodput = _as_table(goodput, prices)
     row = as_run(run, models)
@@ -163,10 +146,8 @@ def plan_run(
 def as_run(run: Any, models: pd.DataFrame | None = None) -> dict[str, Any]:
     """Return a run, given as a row, a table of one or a mapping, as a mapping; with both parameter counts where its model is known.
 
-    Raises
-    ------
-    CapplanError
-        If there is not one run, or it states no parameters, or neither tokens nor quantity, or they are not in units.
+    Raises:
+        CapplanError: If there is not one run, or it states no parameters, or neither tokens nor quantity, or they are not in units.
     """
     if isinstance(run, pd.DataFrame):
         if len(run) != 1:
@@ -203,10 +184,8 @@ def run_work(row: dict[str, Any], shape: Shape, a: TrainingAssumptions) -> float
     With the defaults it is 6 N D / 10^18, the quantity of the demand forecast; attention's own work and what is computed again come on top
     where the scenario counts them.
 
-    Returns
-    -------
-    float
-        10^18 operations.
+    Returns:
+        float: 10^18 operations.
     """
     layers = shape.layers if a.attention_operations else 0
     counted = operations_per_token(

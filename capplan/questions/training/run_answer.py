@@ -40,27 +40,18 @@ HIGHEST_MFU = 0.6
 class RunStudy:
     """What a training run needs.
 
-    Parameters
-    ----------
-    run
-        One row: run_id, parameters, parameters_total, tokens, exaflop, precision, start, deadline, days_available, and what a unit of work
-        costs
-        as chosen: usd_per_exaflop, usd_per_billion_tokens.
-    frontier
-        What `plan_run` returns.
-    choice
-        One row of it: the cheapest that meets the deadline; the quickest where none does.
-    machines
-        One row of it for each kind of machine, chosen alike; cheapest first.
-    rungs
-        Ways to lay the run out over the chosen machines, one row a rung (its best): rung, tensor, pipeline, data, stage, memory by part,
-        room_gib (free), fits,
-        chosen, kept_share, needed_network_gbps and network_gbps (of a machine), needed_link_gbps and link_gbps (of an accelerator).
-    remedies
-        Where the deadline is missed, what would meet it: change, now, needed, possible, says.
-    storage, sweeps, ways
-        As `run_storage`, `plan_sweep`, `compare_ways` return them.
-    headline, notes
+    Args:
+        run: One row: run_id, parameters, parameters_total, tokens, exaflop, precision, start, deadline, days_available, and what a unit of
+            work costs as chosen: usd_per_exaflop, usd_per_billion_tokens.
+        frontier: What `plan_run` returns.
+        choice: One row of it: the cheapest that meets the deadline; the quickest where none does.
+        machines: One row of it for each kind of machine, chosen alike; cheapest first.
+        rungs: Ways to lay the run out over the chosen machines, one row a rung (its best): rung, tensor, pipeline, data, stage, memory by
+            part, room_gib (free), fits, chosen, kept_share, needed_network_gbps and network_gbps (of a machine), needed_link_gbps and
+            link_gbps (of an accelerator).
+        remedies: Where the deadline is missed, what would meet it: change, now, needed, possible, says.
+        storage, sweeps, ways: As `run_storage`, `plan_sweep`, `compare_ways` return them.
+        headline, notes:
     """
 
     run: pd.DataFrame
@@ -89,19 +80,14 @@ def study_run(
 ) -> RunStudy:
     """Say what a training run needs: machines, days, money, memory, storage; and what else would do.
 
-    Parameters
-    ----------
-    run, skus, scaling, goodput, prices, a, accelerators, models
-        As in `plan_run`.
+    Args:
+        run, skus, scaling, goodput, prices, a, accelerators, models: As in `plan_run`.
 
-    Returns
-    -------
-    RunStudy
+    Returns:
+        RunStudy
 
-    Raises
-    ------
-    CapplanError
-        As `plan_run`; and where no machine fits the run on the count the scenario sets.
+    Raises:
+        CapplanError: As `plan_run`; and where no machine fits the run on the count the scenario sets.
     """
     row = as_run(run, models)
     precision, available = checked_precision(row), days_available(row)
@@ -344,10 +330,8 @@ def _storage_note(storage: pd.DataFrame, machines: int, a: TrainingAssumptions) 
 def choose_run(runs: pd.DataFrame, a: TrainingAssumptions) -> pd.Series:
     """Return the run of the roadmap that the scenario names; else the next that states parameters.
 
-    Raises
-    ------
-    CapplanError
-        If the roadmap has no such run, or none with parameters.
+    Raises:
+        CapplanError: If the roadmap has no such run, or none with parameters.
     """
     if a.training_run:
         if a.training_run not in set(runs["run_id"]):

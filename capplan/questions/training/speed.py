@@ -46,15 +46,11 @@ EXCHANGED_BYTES, TENSOR_BYTES, CONTEXT_BYTES = 8, 16, 12
 class Chip:
     """An accelerator, as speed needs it.
 
-    Parameters
-    ----------
-    name
-    bf16_tflops, fp8_tflops, fp4_tflops
-        Dense peaks; where it has no smaller format, the next wider one's.
-    bandwidth_gbps, power_w
-        Memory and power.
-    link_domain
-        Accelerators that fast links join (72 in an NVL72 rack); at least those of a machine.
+    Args:
+        name:
+        bf16_tflops, fp8_tflops, fp4_tflops: Dense peaks; where it has no smaller format, the next wider one's.
+        bandwidth_gbps, power_w: Memory and power.
+        link_domain: Accelerators that fast links join (72 in an NVL72 rack); at least those of a machine.
     """
 
     name: str
@@ -119,21 +115,15 @@ def step_parts(work: Mapping[str, Any], chip: Mapping[str, Any], layout: Mapping
     at the peak of the format; attention and the output layer in 16 bit. Exchanges between experts stay on fast links as far as those
     reach, and beyond them a token is sent once to each group it has an expert in.
 
-    Parameters
-    ----------
-    work
-        parameters, active, expert_parameters (of all routed experts), layers, width, attention_width, kv_width, vocabulary, experts,
-        experts_per_token, sequence_length, batch_sequences, micro_batch, again (1, or 4/3 where everything is computed again), rate (peak
-        of the format, operations a second).
-    chip
-        bf16_rate, bandwidth, link, network (bytes a second of one accelerator), domain.
-    layout
-        used (accelerators), tensor, pipeline, context, expert, data, stage, micro_batches.
+    Args:
+        work: parameters, active, expert_parameters (of all routed experts), layers, width, attention_width, kv_width, vocabulary, experts,
+            experts_per_token, sequence_length, batch_sequences, micro_batch, again (1, or 4/3 where everything is computed again), rate
+            (peak of the format, operations a second).
+        chip: bf16_rate, bandwidth, link, network (bytes a second of one accelerator), domain.
+        layout: used (accelerators), tensor, pipeline, context, expert, data, stage, micro_batches.
 
-    Returns
-    -------
-    dict
-        Accelerator-seconds a token, by part.
+    Returns:
+        dict: Accelerator-seconds a token, by part.
     """
     s, h, layers, again = work["sequence_length"], work["width"], work["layers"], work["again"]
     t, p, c, e, d = (np.asarray(layout[name], dtype=float) for name in ("tensor", "pipeline", "context", "expert", "data"))
@@ -172,10 +162,9 @@ def clock_factor(power_w: Any, bf16_tflops: Any, exponent: float) -> Any:
 
     .. math:: \left(\frac{P / X}{P_0 / X_0}\right)^{-\gamma}
 
-    Examples
-    --------
-    >>> float(clock_factor(700, 989.4, 0.4))
-    1.0
+    Examples:
+        >>> float(clock_factor(700, 989.4, 0.4))
+        1.0
     """
     return (np.asarray(power_w, dtype=float) / np.asarray(bf16_tflops, dtype=float) / WATTS_PER_TFLOPS) ** -exponent
 
@@ -185,12 +174,9 @@ def seconds_per_token(work: Mapping[str, Any], chip: Mapping[str, Any], layout: 
 
     No less than its operations at the peak.
 
-    Parameters
-    ----------
-    work, chip, layout
-        As `step_parts`; chip also power_w, layout also bubble (as a share of the working time).
-    factors
-        From `fit_speed`.
+    Args:
+        work, chip, layout: As `step_parts`; chip also power_w, layout also bubble (as a share of the working time).
+        factors: From `fit_speed`.
     """
     parts = step_parts(work, chip, layout)
     slower = clock_factor(chip["power_w"], chip["bf16_rate"] / TERA, factors.power_exponent)
@@ -202,10 +188,9 @@ def seconds_per_token(work: Mapping[str, Any], chip: Mapping[str, Any], layout: 
 def basis_of(chip: str, precision: str) -> str:
     """Say on what the speed of a chip in a format rests: calibrated where it was measured, else modelled.
 
-    Examples
-    --------
-    >>> basis_of("A100-80GB", "bf16"), basis_of("MI300X", "bf16")
-    ('calibrated', 'modelled')
+    Examples:
+        >>> basis_of("A100-80GB", "bf16"), basis_of("MI300X", "bf16")
+        ('calibrated', 'modelled')
     """
     family = "A100" if chip.startswith("A100") else chip
     return "calibrated" if (family, {"fp16": "bf16"}.get(precision, precision)) in MEASURED else "modelled"

@@ -21,10 +21,9 @@ def checkpoint_gib(parameters: float, precision: str = "bf16") -> float:
 
     14 bytes a parameter in 16 bit with Adam.
 
-    Examples
-    --------
-    >>> round(checkpoint_gib(175e9) * 2**30 / 1e12, 2)
-    2.45
+    Examples:
+        >>> round(checkpoint_gib(175e9) * 2**30 / 1e12, 2)
+        2.45
     """
     weight, _, optimiser = parameter_bytes(precision)
     return (weight + optimiser) * parameters / GIB
@@ -35,18 +34,14 @@ def transfer_days(gib: Any, gbps: Any, efficiency_share: float = 1.0) -> Any:
 
     .. math:: T = \frac{8\,S}{86400\,B\,\eta}
 
-    Parameters
-    ----------
-    gib : S
-    gbps : B
-        Network in Gbit/s.
-    efficiency_share : eta
-        Share of it that is had.
+    Args:
+        gib (S):
+        gbps (B): Network in Gbit/s.
+        efficiency_share (eta): Share of it that is had.
 
-    Examples
-    --------
-    >>> round(transfer_days(20e9 / 2**30, 10) * 86400)
-    16
+    Examples:
+        >>> round(transfer_days(20e9 / 2**30, 10) * 86400)
+        16
     """
     if not (np.asarray(gbps, dtype=float) > 0).all() or not 0 < efficiency_share <= 1:
         raise CapplanError(f"a network of {gbps} Gbit/s used to {efficiency_share}: both must be above 0, and the share at most 1")
@@ -67,25 +62,16 @@ def run_storage(
 
     .. math:: B_\text{burst} = S/\delta,\qquad B_\text{mean} = S/(\tau + \delta),\qquad B_\text{data} = x\,b
 
-    Parameters
-    ----------
-    shape, precision, tokens
-        The run.
-    tokens_per_second : x
-        While it trains.
-    machines
-        That write together.
-    interval_minutes : tau
-        Work between two checkpoints; infinite = none is written.
-    days
-        How long it trains.
-    a
-        Write time (delta), bytes of a token (b), network for transfers.
+    Args:
+        shape, precision, tokens: The run.
+        tokens_per_second (x): While it trains.
+        machines: That write together.
+        interval_minutes (tau): Work between two checkpoints; infinite = none is written.
+        days: How long it trains.
+        a: Write time (delta), bytes of a token (b), network for transfers.
 
-    Returns
-    -------
-    DataFrame
-        quantity, value, unit.
+    Returns:
+        DataFrame: quantity, value, unit.
     """
     size = checkpoint_gib(shape.parameters, precision)
     gigabytes = size * GIB / GIGA

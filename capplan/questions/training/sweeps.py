@@ -16,28 +16,20 @@ def halving_rungs(trials: int, keep_one_in: int, first_epochs: float, most_epoch
 
     .. math:: n_i = \lfloor n / \eta^i \rfloor,\qquad r_i = r\,\eta^i \le R
 
-    Parameters
-    ----------
-    trials, keep_one_in : n, eta
-    first_epochs, most_epochs : r, R
-        Training at which the first round is judged, and at which a trial is complete.
+    Args:
+        trials, keep_one_in (n, eta):
+        first_epochs, most_epochs (r, R): Training at which the first round is judged, and at which a trial is complete.
 
-    Returns
-    -------
-    DataFrame
-        rung, trials, epochs (reached by each), added_epochs (since the round before), work_epochs (trials x added: survivors go on from
-        their
-        checkpoint).
+    Returns:
+        DataFrame: rung, trials, epochs (reached by each), added_epochs (since the round before), work_epochs (trials x added: survivors go
+            on from their checkpoint).
 
-    Source
-    ------
-    K. Jamieson and A. Talwalkar, Non-stochastic best arm identification, AISTATS 2016.
+    Source: K. Jamieson and A. Talwalkar, Non-stochastic best arm identification, AISTATS 2016.
 
-    Examples
-    --------
-    >>> rungs = halving_rungs(81, 3, 1, 27)
-    >>> rungs["trials"].tolist(), int(rungs["work_epochs"].sum())
-    ([81, 27, 9, 3], 243)
+    Examples:
+        >>> rungs = halving_rungs(81, 3, 1, 27)
+        >>> rungs["trials"].tolist(), int(rungs["work_epochs"].sum())
+        ([81, 27, 9, 3], 243)
     """
     if trials < 1 or keep_one_in < 2 or not 0 < first_epochs <= most_epochs:
         raise CapplanError(
@@ -61,23 +53,17 @@ def hyperband_brackets(most_epochs: float, keep_one_in: int) -> pd.DataFrame:
     .. math:: s_\max = \lfloor \log_\eta R \rfloor,
               \qquad n_s = \left\lceil \frac{s_\max + 1}{s + 1} \eta^s \right\rceil,\qquad r_s = R\,\eta^{-s}
 
-    Parameters
-    ----------
-    most_epochs, keep_one_in : R, eta
+    Args:
+        most_epochs, keep_one_in (R, eta):
 
-    Returns
-    -------
-    DataFrame
-        bracket, and the columns of `halving_rungs`.
+    Returns:
+        DataFrame: bracket, and the columns of `halving_rungs`.
 
-    Source
-    ------
-    L. Li et al., Hyperband, JMLR 18(185), 2018, algorithm 1.
+    Source: L. Li et al., Hyperband, JMLR 18(185), 2018, algorithm 1.
 
-    Examples
-    --------
-    >>> hyperband_brackets(81, 3).groupby("bracket", sort=False)["trials"].first().tolist()
-    [81, 34, 15, 8, 5]
+    Examples:
+        >>> hyperband_brackets(81, 3).groupby("bracket", sort=False)["trials"].first().tolist()
+        [81, 34, 15, 8, 5]
     """
     # A tenth of the last digit keeps exact powers from falling below themselves.
     top = math.floor(math.log(most_epochs) / math.log(keep_one_in) + 1e-9)
@@ -97,23 +83,16 @@ def plan_sweep(usd_per_accelerator_hour: float, a: TrainingAssumptions) -> pd.Da
 
     with P accelerators in the pool, k for a trial, h hours an epoch: trials of a round run in waves.
 
-    Parameters
-    ----------
-    usd_per_accelerator_hour
-        Price of a productive accelerator-hour.
-    a
-        Trials, epochs, stopping rules, pool.
+    Args:
+        usd_per_accelerator_hour: Price of a productive accelerator-hour.
+        a: Trials, epochs, stopping rules, pool.
 
-    Returns
-    -------
-    DataFrame
-        method, trials, epochs (of training in all), epochs_without_stopping, saved_share, waves, hours, accelerators (at once),
-        accelerator_hours, usd.
+    Returns:
+        DataFrame: method, trials, epochs (of training in all), epochs_without_stopping, saved_share, waves, hours, accelerators (at once),
+            accelerator_hours, usd.
 
-    Raises
-    ------
-    CapplanError
-        If the pool is smaller than a trial, or than a population that must train side by side.
+    Raises:
+        CapplanError: If the pool is smaller than a trial, or than a population that must train side by side.
     """
     slots = a.sweep_pool_accelerators // a.trial_accelerators
     if slots < 1:

@@ -22,15 +22,13 @@ def adapter_parameters(shape: Shape, rank: int) -> float:
 
     (square matrices; grouped keys and values have fewer).
 
-    Source
-    ------
-    E. Hu et al., LoRA: Low-rank adaptation of large language models, 2021, section 4.2 (18M for GPT-3 with r = 4 beside two matrices).
+    Source: E. Hu et al., LoRA: Low-rank adaptation of large language models, 2021, section 4.2 (18M for GPT-3 with r = 4 beside two
+        matrices).
 
-    Examples
-    --------
-    >>> gpt3 = Shape(175e9, 175e9, 96, 12288, 96, 50257, 12288)
-    >>> round(adapter_parameters(gpt3, 4) / 2 / 1e6, 1)
-    18.9
+    Examples:
+        >>> gpt3 = Shape(175e9, 175e9, 96, 12288, 96, 50257, 12288)
+        >>> round(adapter_parameters(gpt3, 4) / 2 / 1e6, 1)
+        18.9
     """
     return ADAPTED_MATRICES * 2.0 * rank * shape.width * shape.layers
 
@@ -48,32 +46,20 @@ def compare_ways(
 
     .. math:: K = K_\text{once} + 12\,v\,c,\qquad C_\text{tune} = 6ND',\qquad C_\text{LoRA} = 4ND'
 
-    Parameters
-    ----------
-    shape, precision
-        The model.
-    scratch_exaflop
-        Work of the whole training.
-    tflops_per_accelerator
-        Rate after all losses.
-    usd_per_accelerator_hour
-        Price of a paid accelerator-hour.
-    memory_gib
-        Memory of one accelerator that is free.
-    a
-        Tokens of one's own (D'), tuning runs, months and tokens a month (v), prices of tokens (c).
+    Args:
+        shape, precision: The model.
+        scratch_exaflop: Work of the whole training.
+        tflops_per_accelerator: Rate after all losses.
+        usd_per_accelerator_hour: Price of a paid accelerator-hour.
+        memory_gib: Memory of one accelerator that is free.
+        a: Tokens of one's own (D'), tuning runs, months and tokens a month (v), prices of tokens (c).
 
-    Returns
-    -------
-    DataFrame
-        way, trained_parameters, accelerators_needed (at the least, for the memory of the model's state), accelerator_hours, once_usd,
-        monthly_usd, total_usd, usd_per_million_tokens (all in), break_even_million_tokens_per_month (from which the way beats calling; 0 =
-        at
-        any, infinite = never), cheapest, needs; cheapest first.
+    Returns:
+        DataFrame: way, trained_parameters, accelerators_needed (at the least, for the memory of the model's state), accelerator_hours,
+            once_usd, monthly_usd, total_usd, usd_per_million_tokens (all in), break_even_million_tokens_per_month (from which the way beats
+            calling; 0 = at any, infinite = never), cheapest, needs; cheapest first.
 
-    Source
-    ------
-    E. Hu et al., LoRA, 2021; D. Narayanan et al., SC21.
+    Source: E. Hu et al., LoRA, 2021; D. Narayanan et al., SC21.
     """
     weight, gradient, optimiser = parameter_bytes(precision)
     each = float(operations_per_token(shape.active))

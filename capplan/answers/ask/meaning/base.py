@@ -109,16 +109,11 @@ def changed(line: str) -> Changed:
 class Base(Transformer[Token, Any]):
     """Turn the tree of a clause into what-ifs.
 
-    Parameters
-    ----------
-    book, scenario
-        What is spoken about.
-    names
-        The book's names.
-    words
-        Tokens of the sentence; a leaf of the tree is the place of one of them.
-    text
-        The sentence.
+    Args:
+        book, scenario: What is spoken about.
+        names: The book's names.
+        words: Tokens of the sentence; a leaf of the tree is the place of one of them.
+        text: The sentence.
     """
 
     def __init__(self, book: Book, scenario: Scenario, names: Names, words: Sequence[Word], text: str) -> None:

@@ -76,21 +76,14 @@ def compare_alternatives(
 ) -> pd.DataFrame:
     """Cost the plan beside what else could be done, all by the dispatch that the plan gets (`dispatch.Court`).
 
-    Parameters
-    ----------
-    work, choices, recourse, model, solution
-        The problem and its solution.
-    a
-        Assumptions.
-    signed
-        Are there contracts that could be renewed?
-    further
-        Other first stages to hold against the plan: name, first stage, meaning.
+    Args:
+        work, choices, recourse, model, solution: The problem and its solution.
+        a: Assumptions.
+        signed: Are there contracts that could be renewed?
+        further: Other first stages to hold against the plan: name, first stage, meaning.
 
-    Returns
-    -------
-    DataFrame
-        Columns as in `answer.Purchases.alternatives`; the plan is the first row.
+    Returns:
+        DataFrame: Columns as in `answer.Purchases.alternatives`; the plan is the first row.
     """
     program = model.program
     court, free = Court(model, program, solution, a), Court(model, uncapped(program, recourse, work), solution, a)
@@ -260,21 +253,14 @@ def value_information(model: Model, solution: Solution, alternatives: pd.DataFra
     cost at least what their mean costs (Jensen), :math:`\sum_{s \in G} p_s v(h_s) \ge p_G v(\bar h_G)`; EVPI is then at most what is
     stated.
 
-    Parameters
-    ----------
-    model, solution, alternatives
-        The problem, its solution, and what `compare_alternatives` returns.
-    a
-        Assumptions.
+    Args:
+        model, solution, alternatives: The problem, its solution, and what `compare_alternatives` returns.
+        a: Assumptions.
 
-    Returns
-    -------
-    DataFrame
-        Columns as in `answer.Purchases.information`.
+    Returns:
+        DataFrame: Columns as in `answer.Purchases.information`.
 
-    Source
-    ------
-    Birge and Louveaux, Introduction to Stochastic Programming (2011), section 4.1 and 8.2.
+    Source: Birge and Louveaux, Introduction to Stochastic Programming (2011), section 4.1 and 8.2.
     """
     program, constant = model.program, 0.0
     likely = np.flatnonzero(program.probability > 0)

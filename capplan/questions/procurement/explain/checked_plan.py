@@ -48,23 +48,16 @@ MEASURES = (
 class CheckedPlan:
     """What is wrong with a proposed plan, and what it costs beside the proven one.
 
-    Parameters
-    ----------
-    rows
-        file, row, offer_id, quarter, lots, machines, accelerators, usd (whole contract), sign_by, submit_by, counted (whether it is part
-        of the cost: what cannot begin when it is wanted is not), in_order: one row of the proposal each.
-    broken
-        constraint (kind of limit, lead time, offer ended, minimum lots, price and so on), name (limit or offer), quarter, limit (the
-        amount allowed; empty where a day or a word is), over, unit, forbids (false: it is paid for, or late, and may be signed), words,
-        file, row (empty where all rows together break it).
-    costs
-        measure (as in `answer.Purchases.alternatives`), checked_usd, plan_usd, difference_usd.
-    lots
-        offer_id, quarter, checked_lots, plan_lots, difference_lots: where the two differ.
-    lower_usd
-        What no plan that keeps all limits costs less than, risk-weighted (the measure objective_usd).
-    headline, notes
-        One sentence; what must be known.
+    Args:
+        rows: file, row, offer_id, quarter, lots, machines, accelerators, usd (whole contract), sign_by, submit_by, counted (whether it is
+            part of the cost: what cannot begin when it is wanted is not), in_order: one row of the proposal each.
+        broken: constraint (kind of limit, lead time, offer ended, minimum lots, price and so on), name (limit or offer), quarter, limit
+            (the amount allowed; empty where a day or a word is), over, unit, forbids (false: it is paid for, or late, and may be signed),
+            words, file, row (empty where all rows together break it).
+        costs: measure (as in `answer.Purchases.alternatives`), checked_usd, plan_usd, difference_usd.
+        lots: offer_id, quarter, checked_lots, plan_lots, difference_lots: where the two differ.
+        lower_usd: What no plan that keeps all limits costs less than, risk-weighted (the measure objective_usd).
+        headline, notes: One sentence; what must be known.
     """
 
     rows: pd.DataFrame
@@ -92,17 +85,12 @@ def check_plan(found: Decided, proposed: pd.DataFrame) -> CheckedPlan:
     What cannot begin when it is wanted is not valued. What exceeds a limit is valued as if it could be had: only then may it cost less
     than any plan that keeps the limits.
 
-    Parameters
-    ----------
-    found
-        The solved problem.
-    proposed
-        Rows of `book.proposed.Proposed`.
+    Args:
+        found: The solved problem.
+        proposed: Rows of `book.proposed.Proposed`.
 
-    Raises
-    ------
-    BookError
-        Every row that cannot be understood, at once.
+    Raises:
+        BookError: Every row that cannot be understood, at once.
     """
     matched, model, a = match_rows(found, proposed), found.model, found.problem.assumptions
     lots, notes = _with_what_is_forced(matched, found)

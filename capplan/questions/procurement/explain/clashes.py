@@ -28,10 +28,8 @@ NOTICEABLE_SHARE = 1e-6
 def feasible(model: Model) -> None:
     """Make sure that some first stage satisfies all limits; every first stage has a recourse, because work may be left undone.
 
-    Raises
-    ------
-    CapplanError
-        Naming the limits that clash, and by how much they must give.
+    Raises:
+        CapplanError: Naming the limits that clash, and by how much they must give.
     """
     first = arrays(model.problem)
     if (first.lower <= 0).all() and (first.sense == "<").all() and (first.b >= 0).all():
@@ -58,18 +56,13 @@ def what_must_give(model: Model, recourse: Recourse, work: Work, quarters: Seque
     are the
     least that must give.
 
-    Parameters
-    ----------
-    model, recourse, work
-        The problem.
-    quarters
-        Labels of the planned quarters.
-    level
-        Share of each class's work that must be served.
+    Args:
+        model, recourse, work: The problem.
+        quarters: Labels of the planned quarters.
+        level: Share of each class's work that must be served.
 
-    Returns
-    -------
-    The changes; empty where no change of limits would do.
+    Returns:
+        The changes; empty where no change of limits would do.
     """
     program = model.program
     n, m = len(program.c), program.W.shape[0]

@@ -28,15 +28,12 @@ COLUMNS = ["branch", "probability", "demand_share", "offer_id", "kind", "quarter
 class Branches(NamedTuple):
     """The plan whose later purchases follow demand.
 
-    Parameters
-    ----------
-    table
-        branch ("now" for what is signed before the review, else 1 for the lowest demand up), probability, demand_share (accelerator-hours
-        up to the review, relative to the mean of all paths), offer_id, kind, quarter, lots, accelerators, usd, sign_by, firm.
-    information
-        Rows for `answer.Purchases.information`.
-    notes
-        What the reader must know.
+    Args:
+        table: branch ("now" for what is signed before the review, else 1 for the lowest demand up), probability, demand_share
+            (accelerator-hours up to the review, relative to the mean of all paths), offer_id, kind, quarter, lots, accelerators, usd,
+            sign_by, firm.
+        information: Rows for `answer.Purchases.information`.
+        notes: What the reader must know.
     """
 
     table: pd.DataFrame
@@ -47,20 +44,14 @@ class Branches(NamedTuple):
 def demand_branches(work: Work, known_quarters: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Tell paths apart by the accelerator-hours they need up to the next review.
 
-    Parameters
-    ----------
-    work
-        Demand at every point.
-    known_quarters
-        Quarters whose demand is known at the review.
-    count
-        Most branches.
+    Args:
+        work: Demand at every point.
+        known_quarters: Quarters whose demand is known at the review.
+        count: Most branches.
 
-    Returns
-    -------
-    (branch, share)
-        Branch of each path, numbered from low to high demand, each of about the same probability; and its demand relative to the mean.
-        One branch where the paths do not differ yet.
+    Returns:
+        (branch, share): Branch of each path, numbered from low to high demand, each of about the same probability; and its demand relative
+            to the mean. One branch where the paths do not differ yet.
     """
     known = (work.points["quarter"] < known_quarters).to_numpy()
     used = work.load.sum(axis=1) * work.points["hours"].to_numpy() * known
@@ -99,19 +90,13 @@ def plan_branches(
 
     .. math:: \min_{x_0, x_b}\ c_0^T x_0 + \rho\big[c^T x_{b(s)} + C_s(x_0, x_{b(s)})\big]
 
-    Parameters
-    ----------
-    work, choices, model, solution
-        The problem, and its solution in which every purchase is the same on all paths.
-    plan
-        Its purchases.
-    a
-        Branches, review interval, risk weight, gap.
+    Args:
+        work, choices, model, solution: The problem, and its solution in which every purchase is the same on all paths.
+        plan: Its purchases.
+        a: Branches, review interval, risk weight, gap.
 
-    Returns
-    -------
-    Branches or None
-        None where there is one branch only, or nothing is left to decide later.
+    Returns:
+        Branches or None: None where there is one branch only, or nothing is left to decide later.
     """
     branch, demand = demand_branches(work, a.review_interval_quarters, a.demand_branches)
     later = later_columns(model, choices)

@@ -26,14 +26,10 @@ def judge(program: TwoStage, solution: Solution, a: ProcurementAssumptions) -> E
 class Court:
     """Values first stages by the dispatch that the plan gets: use by the hour is steered towards spend agreements as far as that pays.
 
-    Parameters
-    ----------
-    model, solution
-        The problem and its solution, whose bases serve again.
-    program
-        The model's program, or one that differs from it in right-hand sides of the recourse.
-    a
-        Risk weight, tail and gap; how closely a dispatch is solved goes by the gap.
+    Args:
+        model, solution: The problem and its solution, whose bases serve again.
+        program: The model's program, or one that differs from it in right-hand sides of the recourse.
+        a: Risk weight, tail and gap; how closely a dispatch is solved goes by the gap.
     """
 
     def __init__(self, model: Model, program: TwoStage, solution: Solution, a: ProcurementAssumptions) -> None:

@@ -30,11 +30,9 @@ def other_endings(
 ) -> tuple[list[str], pd.DataFrame]:
     """Say what the plan would hold if contracts were cut off at the horizon, or counted in full, and what would not be signed now.
 
-    Returns
-    -------
-    list of str, DataFrame
-        Sentences; and of each purchase that is signed now: offer_id, quarter, lots, and the lots under each other end (truncate,
-        count_in_full; parts of lots are allowed there).
+    Returns:
+        list of str, DataFrame: Sentences; and of each purchase that is signed now: offer_id, quarter, lots, and the lots under each other
+            end (truncate, count_in_full; parts of lots are allowed there).
     """
     lots, table = model.lots(solution.x).round(), choices.table
     found = {ending: _lots_under(ending, choices, recourse, model, solution, a) for ending in ENDINGS if ending != a.horizon_end}

@@ -37,19 +37,13 @@ COLUMNS = [
 def departure_table(choices: Choices, model: Model, solution: Solution, evaluator: Evaluator, a: ProcurementAssumptions) -> pd.DataFrame:
     """List what the plan leaves, and what each of it saves against keeping it beside all else that the plan does, risk-weighted.
 
-    Parameters
-    ----------
-    choices, model, solution
-        The problem and its solution.
-    evaluator
-        What costs a first stage.
-    a
-        Risk weight and tail share.
+    Args:
+        choices, model, solution: The problem and its solution.
+        evaluator: What costs a first stage.
+        a: Risk weight and tail share.
 
-    Returns
-    -------
-    DataFrame
-        Columns as in `answer.Purchases.departures`, the first day first.
+    Returns:
+        DataFrame: Columns as in `answer.Purchases.departures`, the first day first.
     """
     lots = model.lots(solution.x).round()
     gone = np.flatnonzero((choices.table["kind"] == DEPARTURE).to_numpy() & (lots > 0))

@@ -31,15 +31,11 @@ _DAY = pd.Timedelta(days=1)
 class Matched:
     """Proposed purchases as decisions of the program.
 
-    Parameters
-    ----------
-    lots : (n,)
-        Lots of each choice.
-    rows
-        file, row, offer_id, quarter, lots, machines, accelerators, counted (valued, since it stands for a decision); one row of the files
-        each.
-    broken
-        For each row what is wrong with it: position in `rows`, hindrance, and whether it is more than a remark.
+    Args:
+        lots (n,): Lots of each choice.
+        rows: file, row, offer_id, quarter, lots, machines, accelerators, counted (valued, since it stands for a decision); one row of the
+            files each.
+        broken: For each row what is wrong with it: position in `rows`, hindrance, and whether it is more than a remark.
     """
 
     lots: np.ndarray
@@ -50,19 +46,13 @@ class Matched:
 def match_rows(found: Stated, proposed: pd.DataFrame, unread: Sequence[Fault] = ()) -> Matched:
     """Find the decision that each proposed row stands for.
 
-    Parameters
-    ----------
-    found
-        The problem.
-    proposed
-        Rows of `book.proposed.Proposed`.
-    unread
-        Cells that could not be read.
+    Args:
+        found: The problem.
+        proposed: Rows of `book.proposed.Proposed`.
+        unread: Cells that could not be read.
 
-    Raises
-    ------
-    BookError
-        These, and every row that names no offer, no start, or no amount, contradicts itself, or comes twice.
+    Raises:
+        BookError: These, and every row that names no offer, no start, or no amount, contradicts itself, or comes twice.
     """
     faults, passed = list(unread), {(fault.file, fault.row) for fault in unread}
     matched, reader = Matched(np.zeros(len(found.choices.table))), Offers(found)

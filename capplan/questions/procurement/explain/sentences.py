@@ -25,17 +25,12 @@ def in_words(
 ) -> pd.DataFrame:
     """Say what the tables of an answer mean.
 
-    Parameters
-    ----------
-    purchases, alternatives, information, binding, rejected, proof
-        Parts of the answer, as in `answer.Purchases`.
-    a
-        Assumptions.
+    Args:
+        purchases, alternatives, information, binding, rejected, proof: Parts of the answer, as in `answer.Purchases`.
+        a: Assumptions.
 
-    Returns
-    -------
-    DataFrame
-        about, words.
+    Returns:
+        DataFrame: about, words.
     """
     plan = alternatives.set_index("name").loc["plan"]
     rows = [
@@ -99,10 +94,9 @@ def _proven(proof: Proof) -> str:
 def within(gap_share: float) -> str:
     """Say how near to the best plan one is proven to be.
 
-    Examples
-    --------
-    >>> within(0.0123), within(3.0)
-    ('within 1.2 % of it', 'no useful bound on the best is proven')
+    Examples:
+        >>> within(0.0123), within(3.0)
+        ('within 1.2 % of it', 'no useful bound on the best is proven')
     """
     return f"within {100 * gap_share:.2g} % of it" if gap_share < 1 else "no useful bound on the best is proven"
 

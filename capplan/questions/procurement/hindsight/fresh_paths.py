@@ -34,15 +34,11 @@ ROUNDING_SHARE = 1e-6
 class OutOfSample:
     """How a plan does on fresh paths.
 
-    Parameters
-    ----------
-    table
-        name, usd, low_usd, high_usd, meaning: the risk-weighted cost on the plan's own paths and on fresh ones with its confidence band,
-        the statistical gap with its upper confidence bound, and the certified gap.
-    headline
-        One sentence.
-    notes
-        What the numbers rest on.
+    Args:
+        table: name, usd, low_usd, high_usd, meaning: the risk-weighted cost on the plan's own paths and on fresh ones with its confidence
+            band, the statistical gap with its upper confidence bound, and the certified gap.
+        headline: One sentence.
+        notes: What the numbers rest on.
     """
 
     table: pd.DataFrame
@@ -62,28 +58,18 @@ def judge_on_fresh_paths(
     only widens the gap. Budgets on expected use tie all paths together and are left out on both sides: the plan's use by the hour is not
     rationed here, so where such a budget binds, the plan costs more than is stated and the gap does not count what keeping it costs.
 
-    Parameters
-    ----------
-    problem
-        What the plan was made from, with its own paths.
-    fresh : path, probability, class, region, quarter, block, hours, work_per_hour
-        Other paths; path numbers differ.
-    purchases
-        offer_id, quarter, lots of the plan, as in `answer.Purchases.purchases`.
-    certified_gap_usd
-        Proven gap of the plan on its own paths.
-    a
-        Assumptions, instead of the problem's own.
+    Args:
+        problem: What the plan was made from, with its own paths.
+        fresh (path, probability, class, region, quarter, block, hours, work_per_hour): Other paths; path numbers differ.
+        purchases: offer_id, quarter, lots of the plan, as in `answer.Purchases.purchases`.
+        certified_gap_usd: Proven gap of the plan on its own paths.
+        a: Assumptions, instead of the problem's own.
 
-    Raises
-    ------
-    CapplanError
-        If there are fewer than two fresh paths a batch.
+    Raises:
+        CapplanError: If there are fewer than two fresh paths a batch.
 
-    Source
-    ------
-    Mak, Morton and Wood, "Monte Carlo bounding techniques for determining solution quality in stochastic programs", Operations Research
-    Letters 24 (1999); Rockafellar and Uryasev (2000) for the terms whose mean is the blend of expectation and CVaR.
+    Source: Mak, Morton and Wood, "Monte Carlo bounding techniques for determining solution quality in stochastic programs", Operations
+        Research Letters 24 (1999); Rockafellar and Uryasev (2000) for the terms whose mean is the blend of expectation and CVaR.
     """
     paths = fresh["path"].drop_duplicates().tolist()
     if len(paths) < 2 * a.fresh_batches:
@@ -175,10 +161,8 @@ def without_penalties(
 def together(demand: pd.DataFrame, fresh: pd.DataFrame) -> pd.DataFrame:
     """Join the plan's paths and others, each with half of the probability.
 
-    Raises
-    ------
-    CapplanError
-        If a path is in both.
+    Raises:
+        CapplanError: If a path is in both.
     """
     name = "demand_path" if "demand_path" in demand else "path"
     both = sorted(set(demand[name]) & set(fresh[name]))

@@ -25,16 +25,12 @@ COLUMNS = ["risk_weight", "expected_usd", "cvar_usd", "objective_usd", "lower_us
 class Frontier:
     """The efficient frontier of expected cost against the bad cases.
 
-    Parameters
-    ----------
-    table
-        One row a risk weight: risk_weight, expected_usd, cvar_usd, objective_usd (their blend at this weight), lower_usd (no plan has a
-        smaller blend), gap_share, stopped_by (optimal, gap or limit), contracts, accelerators (signed in all), chosen (the plan's own
-        weight).
-    purchases
-        risk_weight, and the columns of `answer.Purchases.purchases`.
-    headline, notes
-        One sentence; what must be known.
+    Args:
+        table: One row a risk weight: risk_weight, expected_usd, cvar_usd, objective_usd (their blend at this weight), lower_usd (no plan
+            has a smaller blend), gap_share, stopped_by (optimal, gap or limit), contracts, accelerators (signed in all), chosen (the plan's
+            own weight).
+        purchases: risk_weight, and the columns of `answer.Purchases.purchases`.
+        headline, notes: One sentence; what must be known.
     """
 
     table: pd.DataFrame
@@ -61,17 +57,12 @@ def trace_frontier(problem: Problem, a: FrontierAssumptions) -> Frontier:
     at
     another takes its place there; then expected cost rises and CVaR falls along the frontier. The lower bound of each weight is its own.
 
-    Parameters
-    ----------
-    problem
-        The tables.
-    a
-        Assumptions, instead of the problem's own.
+    Args:
+        problem: The tables.
+        a: Assumptions, instead of the problem's own.
 
-    Source
-    ------
-    Rockafellar and Uryasev, "Optimization of conditional value-at-risk", Journal of Risk 2 (2000); the blends are the supported points of
-    the efficient frontier (weighted sums, Geoffrion 1968).
+    Source: Rockafellar and Uryasev, "Optimization of conditional value-at-risk", Journal of Risk 2 (2000); the blends are the supported
+        points of the efficient frontier (weighted sums, Geoffrion 1968).
     """
     base = decide(problem.replaced(assumptions=a))
     weights = np.unique([*np.linspace(0.0, 1.0, a.frontier_points).round(6), a.risk_weight])

@@ -24,14 +24,10 @@ Signed = Mapping[tuple[str, str], float]
 class Kept:
     """A decision that is kept, beside the best one.
 
-    Parameters
-    ----------
-    regret_share
-        What keeping it costs above the best, as a share of the best; infinite where it is not possible any more.
-    signed
-        What would be signed now in the best plan.
-    warm
-        What the search leaves for the next question like it.
+    Args:
+        regret_share: What keeping it costs above the best, as a share of the best; infinite where it is not possible any more.
+        signed: What would be signed now in the best plan.
+        warm: What the search leaves for the next question like it.
     """
 
     regret_share: float
@@ -50,14 +46,10 @@ def keep_decision(problem: Problem, signed: Signed, warm: Warm | None = None) ->
 
     .. math:: r = \frac{\min_{x:\,x_{now} = \bar x}\, z(x) - \min_x z(x)}{\min_x z(x)}
 
-    Parameters
-    ----------
-    problem
-        Tables, and the other assumptions.
-    signed
-        The decision.
-    warm
-        What a question like it left: where recourse costs the same, its bases serve again, whatever demand is.
+    Args:
+        problem: Tables, and the other assumptions.
+        signed: The decision.
+        warm: What a question like it left: where recourse costs the same, its bases serve again, whatever demand is.
     """
     found = decide(problem, warm=warm, proof=None)
     return Kept(regret_of(found, signed), signed_now(found.purchases), found.solution.warm)

@@ -22,18 +22,13 @@ def worth_of_knowing(signed: Signed, cases: Mapping[str, Problem]) -> pd.DataFra
     with z the risk-weighted cost of the world that came: both sides buy later and use by the hour as is best for them, by the same
     dispatch, and differ in what was signed alone.
 
-    Parameters
-    ----------
-    signed
-        What was signed: lots by offer and quarter.
-    cases
-        By what is known: the problem as it then looked, with that set to what came.
+    Args:
+        signed: What was signed: lots by offer and quarter.
+        cases: By what is known: the problem as it then looked, with that set to what came.
 
-    Returns
-    -------
-    DataFrame
-        known, worth_usd (missing where what was signed could not be signed in that world), worth_share (of the best plan's cost), gap_usd
-        (within which the best plan is proven), beyond_gap (is it worth more than that?), would_have_signed.
+    Returns:
+        DataFrame: known, worth_usd (missing where what was signed could not be signed in that world), worth_share (of the best plan's
+            cost), gap_usd (within which the best plan is proven), beyond_gap (is it worth more than that?), would_have_signed.
     """
     rows = []
     for name, problem in cases.items():
@@ -58,12 +53,9 @@ def demand_that_came(demand: pd.DataFrame, came: pd.DataFrame) -> pd.DataFrame:
     with P the planned work of a quarter, m the part of it that falls into months that were measured, and A the work that came in them. The
     hours within a quarter keep the plan's shape, and what was not measured stays as uncertain as it was.
 
-    Parameters
-    ----------
-    demand : path, probability, class, region, quarter, block, hours, work_per_hour
-        Work as the plan saw it.
-    came
-        class, region, quarter, ratio (A / P), measured_share (m).
+    Args:
+        demand (path, probability, class, region, quarter, block, hours, work_per_hour): Work as the plan saw it.
+        came: class, region, quarter, ratio (A / P), measured_share (m).
     """
     keys = ["class", "region", "quarter"]
     rows = demand.merge(came[[*keys, "ratio", "measured_share"]], on=keys, how="left")

@@ -24,17 +24,12 @@ RULES = {
 def look_back_levels(problem: Problem, market: Market, work: Work) -> pd.DataFrame:
     """Say how many accelerators each rule would commit to today; no rows where nothing was measured or the rules cannot be applied.
 
-    Parameters
-    ----------
-    problem
-        Measured work and its classes (a workload that is not listed is a class of its own), demand, prices and assumptions.
-    market, work
-        Offers that may be bought, contracts there are, and the work that is planned for.
+    Args:
+        problem: Measured work and its classes (a workload that is not listed is a class of its own), demand, prices and assumptions.
+        market, work: Offers that may be bought, contracts there are, and the work that is planned for.
 
-    Returns
-    -------
-    DataFrame
-        As `recommend_now` returns it.
+    Returns:
+        DataFrame: As `recommend_now` returns it.
     """
     usage, workloads, demand, a = problem.usage, problem.workloads, problem.demand, problem.assumptions
     if usage is None or usage.empty:
@@ -55,10 +50,8 @@ def look_back_levels(problem: Problem, market: Market, work: Work) -> pd.DataFra
 def look_back_cases(levels: pd.DataFrame, choices: Choices, market: Market, model: Model) -> list[tuple[str, np.ndarray, str]]:
     """Turn what rules say into first stages: the nearest whole lots, from the first start there is, as far as limits leave room.
 
-    Returns
-    -------
-    list
-        Name of the alternative, first stage, and what it means.
+    Returns:
+        list: Name of the alternative, first stage, and what it means.
     """
     cases = []
     for rule, (name, words) in RULES.items():

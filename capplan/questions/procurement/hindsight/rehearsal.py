@@ -39,18 +39,13 @@ MEANING = {
 class Rolling:
     """What plans would have cost on unseen paths.
 
-    Parameters
-    ----------
-    paths
-        path, policy, realised_usd: discounted, with what serving the last quarter's demand after the horizon costs where demand is held.
-    summary
-        policy, mean_usd, worst_usd, regret_usd (mean, against the clairvoyant), meaning; cheapest first.
-    decisions
-        path, policy, review, offer_id, quarter, lots: what was signed at each review.
-    headline
-        One sentence.
-    notes
-        What the rehearsal rests on.
+    Args:
+        paths: path, policy, realised_usd: discounted, with what serving the last quarter's demand after the horizon costs where demand is
+            held.
+        summary: policy, mean_usd, worst_usd, regret_usd (mean, against the clairvoyant), meaning; cheapest first.
+        decisions: path, policy, review, offer_id, quarter, lots: what was signed at each review.
+        headline: One sentence.
+        notes: What the rehearsal rests on.
     """
 
     paths: pd.DataFrame
@@ -66,22 +61,15 @@ def rehearse_plan(problem: Problem, unseen: pd.DataFrame, purchases: pd.DataFram
     At each review the demand of the quarters before it is known. The future is then what the forecast's paths nearest to that demand did,
     each scaled, class by class, to the last known quarter. What must be signed before the next review is signed; all else waits.
 
-    Parameters
-    ----------
-    problem
-        What the plan was made from, with the forecast's paths; with usage, rules that only look back are played too, signed once at the
-        start.
-    unseen : path, probability, class, region, quarter, block, hours, work_per_hour
-        Paths on which it is tested; path numbers differ.
-    purchases
-        offer_id, quarter, lots of the plan made at the start.
-    a
-        Assumptions, instead of the problem's own.
+    Args:
+        problem: What the plan was made from, with the forecast's paths; with usage, rules that only look back are played too, signed once
+            at the start.
+        unseen (path, probability, class, region, quarter, block, hours, work_per_hour): Paths on which it is tested; path numbers differ.
+        purchases: offer_id, quarter, lots of the plan made at the start.
+        a: Assumptions, instead of the problem's own.
 
-    Source
-    ------
-    Birge and Louveaux, Introduction to Stochastic Programming, 2nd ed. (2011), section 1.2 (rolling horizon); the clairvoyant is its
-    wait-and-see solution of each path.
+    Source: Birge and Louveaux, Introduction to Stochastic Programming, 2nd ed. (2011), section 1.2 (rolling horizon); the clairvoyant is
+        its wait-and-see solution of each path.
     """
     stated, left_out = state_on_both(problem, unseen, a)
     said = look_back_levels(problem.replaced(assumptions=a), stated.market, stated.work)
@@ -93,18 +81,12 @@ def rehearse_plan(problem: Problem, unseen: pd.DataFrame, purchases: pd.DataFram
 class Rehearsal:
     """One rolling test: a problem over all paths, of which each decision sees those that are near.
 
-    Parameters
-    ----------
-    stated
-        The problem over the forecast's and the unseen paths.
-    unseen
-        Demand on the unseen paths.
-    kept
-        First stage of the plan made at the start.
-    a
-        Assumptions.
-    rules
-        First stages of rules that only look back.
+    Args:
+        stated: The problem over the forecast's and the unseen paths.
+        unseen: Demand on the unseen paths.
+        kept: First stage of the plan made at the start.
+        a: Assumptions.
+        rules: First stages of rules that only look back.
     """
 
     def __init__(

@@ -39,26 +39,19 @@ def judge_purchases(found: Decided, fresh: pd.DataFrame) -> pd.DataFrame:
     for
     unspent agreements, penalties of soft budgets, use steered by them) is judged on the plan's own paths and added to both ends.
 
-    Parameters
-    ----------
-    found
-        The decision.
-    fresh : path, probability, class, region, quarter, block, hours, work_per_hour
-        Paths the plan was not made for; their numbers differ from the plan's.
+    Args:
+        found: The decision.
+        fresh (path, probability, class, region, quarter, block, hours, work_per_hour): Paths the plan was not made for; their numbers
+            differ from the plan's.
 
-    Returns
-    -------
-    DataFrame
-        offer_id, quarter, lots, usd (contract value), verdict, saves_usd (what signing now saves against waiting, risk-weighted),
-        saves_low_usd, saves_high_usd
-        (95 % interval), paths; and what waiting costs in two parts, which sum to saves_usd: later_price_usd (the same purchase at the
-        expected price of the next review; below zero where prices fall) and later_demand_usd (all else: what serves the work until then,
-        less what is not bought in vain); empty where it cannot be signed then. One row for each of the largest
-        purchases, and one for all together where there are several. No rows where nothing is due.
+    Returns:
+        DataFrame: offer_id, quarter, lots, usd (contract value), verdict, saves_usd (what signing now saves against waiting,
+            risk-weighted), saves_low_usd, saves_high_usd (95 % interval), paths; and what waiting costs in two parts, which sum to
+            saves_usd: later_price_usd (the same purchase at the expected price of the next review; below zero where prices fall) and
+            later_demand_usd (all else: what serves the work until then, less what is not bought in vain); empty where it cannot be signed
+            then. One row for each of the largest purchases, and one for all together where there are several. No rows where nothing is due.
 
-    Source
-    ------
-    Law and Kelton, Simulation Modeling and Analysis (2000), section 10.2 (paired differences under common random numbers).
+    Source: Law and Kelton, Simulation Modeling and Analysis (2000), section 10.2 (paired differences under common random numbers).
     """
     firm = (found.choices.table["firm"] & (found.choices.table["kind"] != DEPARTURE)).to_numpy(bool)
     due = np.flatnonzero(firm & (found.lots > 0.5))
@@ -152,14 +145,13 @@ def _differences(
 def follow_verdicts(headline: str, verdicts: pd.DataFrame) -> str:
     """Return a headline that recommends no more than the verdicts do: it says what of what is due is worth signing now, and what is not.
 
-    Examples
-    --------
-    >>> sure, close = (SIGN, 1e6, 5e5, 2e6, 100, 0.0, 1e6), (CLOSE, 1e4, -5e4, 6e4, 100, 0.0, 1e4)
-    >>> table = pd.DataFrame([("a", "2027Q1", 1.0, 5e6, *sure), ("b", "2027Q1", 1.0, 2e6, *close)], columns=COLUMNS)
-    >>> follow_verdicts("Sign 2 contracts: the plan costs $9.0M.", table)
-    'Sign 2 contracts: the plan costs $9.0M. Of these, sign a; b is too close to call.'
-    >>> follow_verdicts("X.", table[1:])
-    'Too close to call, so wait: signing b now saves -$50.0k to $60.0k on paths the plan has not seen. If it is signed nevertheless: x.'
+    Examples:
+        >>> sure, close = (SIGN, 1e6, 5e5, 2e6, 100, 0.0, 1e6), (CLOSE, 1e4, -5e4, 6e4, 100, 0.0, 1e4)
+        >>> table = pd.DataFrame([("a", "2027Q1", 1.0, 5e6, *sure), ("b", "2027Q1", 1.0, 2e6, *close)], columns=COLUMNS)
+        >>> follow_verdicts("Sign 2 contracts: the plan costs $9.0M.", table)
+        'Sign 2 contracts: the plan costs $9.0M. Of these, sign a; b is too close to call.'
+        >>> follow_verdicts("X.", table[1:])
+        'Too close to call, so wait: signing b now saves -$50.0k to $60.0k on paths the plan has not seen. If it is signed nevertheless: x.'
     """
     single = verdicts[verdicts["offer_id"] != TOGETHER]
     together = verdicts[verdicts["offer_id"] == TOGETHER]

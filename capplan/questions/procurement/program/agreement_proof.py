@@ -37,14 +37,10 @@ NOTICEABLE_USD = 1.0
 class Effort(NamedTuple):
     """How long to look.
 
-    Parameters
-    ----------
-    kept
-        Whether agreements are kept and not only paid for at a price, where no budget binds.
-    prices
-        Prices of the agreements that are tried on the relaxation.
-    counts
-        Halvings in the search for how much use by the hour a plan may count on.
+    Args:
+        kept: Whether agreements are kept and not only paid for at a price, where no budget binds.
+        prices: Prices of the agreements that are tried on the relaxation.
+        counts: Halvings in the search for how much use by the hour a plan may count on.
     """
 
     kept: bool
@@ -61,17 +57,12 @@ def best_plan(
 ) -> tuple[Model, Solution]:
     """Return the best plan of a problem, and the model in which its use by the hour counts towards spend agreements.
 
-    Parameters
-    ----------
-    model, a, warm
-        The problem, the risk weight, tail and gap, and what an earlier solve left.
-    effort
-        How long bounds are looked for where spend agreements run; None where a plan near the best is enough, see `like_it`. Elsewhere
-        bounds come with the plan.
-    exact
-        Whether budgets that bind in a large model are planned for, and not only kept afterwards.
-    seen
-        A plan like the one asked for, whose use by the hour counts.
+    Args:
+        model, a, warm: The problem, the risk weight, tail and gap, and what an earlier solve left.
+        effort: How long bounds are looked for where spend agreements run; None where a plan near the best is enough, see `like_it`.
+            Elsewhere bounds come with the plan.
+        exact: Whether budgets that bind in a large model are planned for, and not only kept afterwards.
+        seen: A plan like the one asked for, whose use by the hour counts.
     """
     if not model.years:
         return model, solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share, warm, exact=exact)
@@ -152,20 +143,14 @@ def prove(model: Model, best: tuple[Model, Solution], a: ProcurementAssumptions,
     hour stays on its own (`capplan.optimize.priced`); the price follows what is short, a subgradient of the bound. What is rented there
     says how much use a plan may count on: as much of it as leads to a plan that rents that much.
 
-    Parameters
-    ----------
-    model
-        The problem.
-    best
-        The plan that is to be proven, and the model in which its use by the hour counts.
-    a
-        Risk weight, tail, gap.
-    effort
-        How long to look.
+    Args:
+        model: The problem.
+        best: The plan that is to be proven, and the model in which its use by the hour counts.
+        a: Risk weight, tail, gap.
+        effort: How long to look.
 
-    Returns
-    -------
-    The best plan and its model; its bounds hold for the problem itself.
+    Returns:
+        The best plan and its model; its bounds hold for the problem itself.
     """
     whole, found_in = model.whole(), best[0]
     if whole.h.shape[0] * len(whole.q) <= EXACT_COLUMNS:

@@ -51,17 +51,13 @@ def solve_within_budgets(
     without
     the budgets' expected part, see `_ration_after`.
 
-    Parameters
-    ----------
-    program
-        The problem; its expected rows are the budgets.
-    soft : (len(program.expected),) bool
-        Which budgets may be broken at a price; each has a continuous first-stage variable for the excess.
-    risk_weight, tail_share, gap_share, warm
-        See `capplan.optimize.two_stage.solve_two_stage`.
-    exact
-        Where not, budgets that bind in a large model are kept after the contracts are chosen, which takes seconds instead of minutes; the
-        bounds stay valid.
+    Args:
+        program: The problem; its expected rows are the budgets.
+        soft ((len(program.expected),) bool): Which budgets may be broken at a price; each has a continuous first-stage variable for the
+            excess.
+        risk_weight, tail_share, gap_share, warm: See `capplan.optimize.two_stage.solve_two_stage`.
+        exact: Where not, budgets that bind in a large model are kept after the contracts are chosen, which takes seconds instead of
+            minutes; the bounds stay valid.
     """
     if not program.expected or program.h.shape[0] * len(program.q) <= EXACT_COLUMNS:
         return solve_two_stage(program, risk_weight, tail_share, gap_share, warm=warm)

@@ -34,34 +34,20 @@ from capplan.questions.procurement.work.timeline import years_after
 class Model:
     """A purchase problem, ready to solve.
 
-    Parameters
-    ----------
-    problem
-        The first stage in PuLP, with readable names; an infeasible one is explained by it.
-    program
-        The two-stage program.
-    position : (n,)
-        Column of each choice in the program.
-    rows
-        One row a limit of the first stage: row (in the program), limit_id, kind, quarter, limit.
-    budgets
-        One row an expected row of the program: limit_id, kind, quarter, limit, soft.
-    years
-        Contract years of spend agreements.
-    spend_rows, unspent : (years,)
-        Row and column of the program that hold what is spent, and what is left, in each of them.
-    pledged : (years, n)
-        What each column of the program counts as planned spend by the hour in each of them.
-    agreed
-        The same years as rows on expected use: what is signed, bought, rented by the hour and left adds up.
-    drawn : (r,) bool
-        Recourse columns that draw on planned spend by the hour.
-    deferred, deferred_columns
-        Work that can be put off, and the program's column of each.
-    power, power_columns
-        Power that is paid for and free, and the program's column of what machines bought take of it.
-    notes
-        What was left out or assumed.
+    Args:
+        problem: The first stage in PuLP, with readable names; an infeasible one is explained by it.
+        program: The two-stage program.
+        position (n,): Column of each choice in the program.
+        rows: One row a limit of the first stage: row (in the program), limit_id, kind, quarter, limit.
+        budgets: One row an expected row of the program: limit_id, kind, quarter, limit, soft.
+        years: Contract years of spend agreements.
+        spend_rows, unspent (years,): Row and column of the program that hold what is spent, and what is left, in each of them.
+        pledged (years, n): What each column of the program counts as planned spend by the hour in each of them.
+        agreed: The same years as rows on expected use: what is signed, bought, rented by the hour and left adds up.
+        drawn ((r,) bool): Recourse columns that draw on planned spend by the hour.
+        deferred, deferred_columns: Work that can be put off, and the program's column of each.
+        power, power_columns: Power that is paid for and free, and the program's column of what machines bought take of it.
+        notes: What was left out or assumed.
     """
 
     problem: Any
@@ -151,21 +137,14 @@ def build_model(
 
     with c_j the value today of what one lot is charged (`Choices.present_cost_usd`).
 
-    Parameters
-    ----------
-    work, market, choices, recourse
-        The parts of the problem.
-    limits
-        Quotas, new accelerators, power, provider shares and budgets.
-    a
-        Treatment of the horizon's end, penalty of soft budgets, pinned purchases.
-    years
-        Contract years of spend agreements.
+    Args:
+        work, market, choices, recourse: The parts of the problem.
+        limits: Quotas, new accelerators, power, provider shares and budgets.
+        a: Treatment of the horizon's end, penalty of soft budgets, pinned purchases.
+        years: Contract years of spend agreements.
 
-    Raises
-    ------
-    CapplanError
-        If the minimum of an offer exceeds its maximum.
+    Raises:
+        CapplanError: If the minimum of an offer exceeds its maximum.
     """
     from capplan.optimize import modelling
 

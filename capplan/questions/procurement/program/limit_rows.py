@@ -22,24 +22,15 @@ Limit = dict[Any, Any]
 class LimitRows:
     """The first-stage rows of all limits under construction.
 
-    Parameters
-    ----------
-    problem
-        The first stage; excesses over soft budgets are added to it.
-    choices, market
-        Decisions, and what is signed or owned already.
-    lots
-        Variable of each choice.
-    a
-        Penalty of soft budgets.
-    rows
-        Rule, name, and what it is about: limit_id, kind, quarter, limit.
-    soft
-        Price of each excess.
-    budgets
-        What is to be joined with expected use by the hour, and the coefficients of what is signed.
-    notes
-        What must be said.
+    Args:
+        problem: The first stage; excesses over soft budgets are added to it.
+        choices, market: Decisions, and what is signed or owned already.
+        lots: Variable of each choice.
+        a: Penalty of soft budgets.
+        rows: Rule, name, and what it is about: limit_id, kind, quarter, limit.
+        soft: Price of each excess.
+        budgets: What is to be joined with expected use by the hour, and the coefficients of what is signed.
+        notes: What must be said.
     """
 
     problem: Any

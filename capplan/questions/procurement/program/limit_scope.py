@@ -59,9 +59,8 @@ def holds_in(limit: dict[Hashable, object], quarters: tuple[str, ...] | list[str
 def named_in(limit_id: object, quarter: object) -> str:
     """Name a limit in a quarter; one that has a row for each of its quarters carries the quarter in its id.
 
-    Examples
-    --------
-    >>> named_in("quota", "2027Q1"), named_in("budget 2027Q1", "2027Q1")
-    ('quota in 2027Q1', 'budget in 2027Q1')
+    Examples:
+        >>> named_in("quota", "2027Q1"), named_in("budget 2027Q1", "2027Q1")
+        ('quota in 2027Q1', 'budget in 2027Q1')
     """
     return f"{str(limit_id).removesuffix(f' {quarter}')} in {quarter}"

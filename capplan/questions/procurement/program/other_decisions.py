@@ -12,22 +12,14 @@ from scipy import sparse
 class Extra:
     """A continuous decision.
 
-    Parameters
-    ----------
-    name
-        Name of its variable.
-    group
-        What it belongs to: a provider, or a row of work.
-    quarter
-        Planned quarter (index) that it belongs to.
-    most
-        Upper bound.
-    usd
-        Value today of what one unit costs.
-    billed_usd
-        What one unit bills, undiscounted.
-    adds
-        What one unit adds to the right-hand side of recourse rows, by stage and row.
+    Args:
+        name: Name of its variable.
+        group: What it belongs to: a provider, or a row of work.
+        quarter: Planned quarter (index) that it belongs to.
+        most: Upper bound.
+        usd: Value today of what one unit costs.
+        billed_usd: What one unit bills, undiscounted.
+        adds: What one unit adds to the right-hand side of recourse rows, by stage and row.
     """
 
     name: str
@@ -42,16 +34,11 @@ class Extra:
 def technology_of(extras: Sequence[Extra], columns: Sequence[int], stage: int, shape: tuple[int, int]) -> sparse.csr_matrix:
     """Return what a unit of each decision adds to the right-hand sides of a stage, negated, in the program's columns.
 
-    Parameters
-    ----------
-    extras
-        Decisions.
-    columns
-        Column of each in the program.
-    stage
-        Stage asked for.
-    shape
-        Recourse rows and columns of the program.
+    Args:
+        extras: Decisions.
+        columns: Column of each in the program.
+        stage: Stage asked for.
+        shape: Recourse rows and columns of the program.
     """
     found = [
         (row, column, -value)

@@ -28,41 +28,25 @@ ON_DEMAND = ("on_demand", "on_demand_bill", "agreement_draw")
 class Recourse:
     """Second stage: one matrix for all points; right-hand sides differ, and prices between a few states.
 
-    Parameters
-    ----------
-    columns
-        One row a recourse variable: source (committed, on_demand, on_demand_bill, spot, api, shortfall, discount, late_delivery,
-        replacement, resale), row (of the work, -1
-        for none), pool (-1 for none), usd (cost per hour at stated prices), spend (the part of it that is paid in money), work (fastest
-        accelerators
-        served per unit), egress (the part of usd and spend that is paid for data that leaves its home). Planned spend under an agreement
-        (agreement_draw) costs nothing here and spends the rate on demand.
-    rows
-        One row a recourse row: kind, row, pool, limit_id, sense.
-    W : (m, r)
-        Coefficients.
-    T : one (m, n) a technology
-        What one lot adds to the right-hand side, negated. A technology is a stage, or a span of it, under a state of prices and deliveries.
-    usd, spend : (technologies, r)
-        Cost and spend per hour of each column.
-    stage_of : (technologies,)
-        Stage of each technology.
-    h : (P, m)
-        Right-hand sides without purchases.
-    stage, technology : (P,)
-        Stage (planned quarter, or group of equal years after the horizon) and technology of each point.
-    weight : (P,)
-        Discounted hours.
-    span : (P,)
-        Span of each point, in `Choices.spans`; the first of a group of equal years.
-    planned : (P,) bool
-        Points of planned quarters, in the order of the work's points; later ones follow.
-    scenario : (P,)
-        Path of each point.
-    draws
-        Row of the planned spend by the hour of each provider with a spend agreement.
-    scarcity
-        Caps on spot before high demand takes its part of them.
+    Args:
+        columns: One row a recourse variable: source (committed, on_demand, on_demand_bill, spot, api, shortfall, discount, late_delivery,
+            replacement, resale), row (of the work, -1 for none), pool (-1 for none), usd (cost per hour at stated prices), spend (the part
+            of it that is paid in money), work (fastest accelerators served per unit), egress (the part of usd and spend that is paid for
+            data that leaves its home). Planned spend under an agreement (agreement_draw) costs nothing here and spends the rate on demand.
+        rows: One row a recourse row: kind, row, pool, limit_id, sense.
+        W (m, r): Coefficients.
+        T (one (m, n) a technology): What one lot adds to the right-hand side, negated. A technology is a stage, or a span of it, under a
+            state of prices and deliveries.
+        usd, spend (technologies, r): Cost and spend per hour of each column.
+        stage_of (technologies,): Stage of each technology.
+        h (P, m): Right-hand sides without purchases.
+        stage, technology (P,): Stage (planned quarter, or group of equal years after the horizon) and technology of each point.
+        weight (P,): Discounted hours.
+        span (P,): Span of each point, in `Choices.spans`; the first of a group of equal years.
+        planned ((P,) bool): Points of planned quarters, in the order of the work's points; later ones follow.
+        scenario (P,): Path of each point.
+        draws: Row of the planned spend by the hour of each provider with a spend agreement.
+        scarcity: Caps on spot before high demand takes its part of them.
     """
 
     columns: pd.DataFrame
@@ -100,18 +84,12 @@ def build_recourse(
 ) -> Recourse:
     r"""Build the second stage of one point and the right-hand sides of all: :math:`\min \sum_j q_j y_j` over the rows of `Sources`.
 
-    Parameters
-    ----------
-    work, market, choices
-        Demand, pools and holdings, decisions.
-    limits
-        Caps on what can be rented by the hour; pools without one have the cap of the assumptions.
-    a
-        Caps, treatment of the horizon's end, share of reuse.
-    states
-        States of prices and deliveries; `work.paths` says which one each path is in.
-    agreed
-        Providers with which a spend agreement runs.
+    Args:
+        work, market, choices: Demand, pools and holdings, decisions.
+        limits: Caps on what can be rented by the hour; pools without one have the cap of the assumptions.
+        a: Caps, treatment of the horizon's end, share of reuse.
+        states: States of prices and deliveries; `work.paths` says which one each path is in.
+        agreed: Providers with which a spend agreement runs.
     """
     spans, timeline = choices.spans, choices.timeline
     nominal = there(market, choices, choices.table["start"])

@@ -30,25 +30,16 @@ DISCOUNTED_SOURCES = ("on_demand", "on_demand_bill", "agreement_draw", "spot")
 class Year:
     """One contract year of an agreement, as far as the plan reaches.
 
-    Parameters
-    ----------
-    agreement_id, provider, start, end
-        As in the table spend_agreements.
-    committed_usd, drawn_usd
-        To be spent and already spent in the year; the part of a year after the last planned quarter is left out of the first in
-        proportion to its days.
-    signed_usd
-        What contracts already signed, and other costs billed by the provider, will still draw.
-    discount_share
-        Discount on what is rented by the hour.
-    rolls : bool
-        Does an unspent rest move to the next year?
-    overlap : (planned,)
-        Share of each planned quarter that lies in the year.
-    lot_usd : (n,)
-        What one lot of each choice draws in the year.
-    due
-        Planned quarter in which a shortfall is paid.
+    Args:
+        agreement_id, provider, start, end: As in the table spend_agreements.
+        committed_usd, drawn_usd: To be spent and already spent in the year; the part of a year after the last planned quarter is left out
+            of the first in proportion to its days.
+        signed_usd: What contracts already signed, and other costs billed by the provider, will still draw.
+        discount_share: Discount on what is rented by the hour.
+        rolls (bool): Does an unspent rest move to the next year?
+        overlap (planned,): Share of each planned quarter that lies in the year.
+        lot_usd (n,): What one lot of each choice draws in the year.
+        due: Planned quarter in which a shortfall is paid.
     """
 
     agreement_id: str
@@ -80,19 +71,14 @@ def contract_years(
 ) -> list[Year]:
     """List the contract years of spend agreements that overlap the planned quarters.
 
-    Parameters
-    ----------
-    agreements, other_costs
-        Tables spend_agreements and other_costs of the book; None where it has none. Of the latter only rows that name a provider count.
-    market, choices
-        Contracts signed, decisions.
-    a
-        `as_of`: what is billed before it is in `drawn_usd`.
+    Args:
+        agreements, other_costs: Tables spend_agreements and other_costs of the book; None where it has none. Of the latter only rows that
+            name a provider count.
+        market, choices: Contracts signed, decisions.
+        a: `as_of`: what is billed before it is in `drawn_usd`.
 
-    Raises
-    ------
-    CapplanError
-        If two years of one agreement overlap.
+    Raises:
+        CapplanError: If two years of one agreement overlap.
     """
     if agreements is None or agreements.empty:
         return []
@@ -173,12 +159,9 @@ def _other_usd(other_costs: pd.DataFrame | None, provider: str, begin: pd.Timest
 def discounted(recourse: Recourse, market: Market, years: Sequence[Year]) -> tuple[np.ndarray, np.ndarray]:
     """Return cost and spend of each recourse column under each technology after the agreements' discounts, both (technologies, r).
 
-    Parameters
-    ----------
-    recourse, market
-        Columns and pools.
-    years
-        Contract years; quarters after the planned ones have no discount.
+    Args:
+        recourse, market: Columns and pools.
+        years: Contract years; quarters after the planned ones have no discount.
     """
     off = np.zeros(recourse.usd.shape)
     for year in years:
@@ -200,14 +183,10 @@ def pledges(years: Sequence[Year], timeline: Timeline, draws: dict[str, int], mo
 
     What is planned is paid for like a contract and counts towards the agreement; what is not used within its hour is lost.
 
-    Parameters
-    ----------
-    years, timeline
-        Contract years and quarters.
-    draws
-        Recourse row of each provider's planned spend.
-    most
-        Most dollars an hour that can be rented from each provider.
+    Args:
+        years, timeline: Contract years and quarters.
+        draws: Recourse row of each provider's planned spend.
+        most: Most dollars an hour that can be rented from each provider.
     """
     found = []
     for provider in sorted(draws):
@@ -226,12 +205,9 @@ def agreement_table(
 ) -> pd.DataFrame:
     """Say how far each contract year is drawn in expectation by all that is bought and rented, and what is short.
 
-    Parameters
-    ----------
-    years, work, recourse, market
-        Contract years and the parts of the problem.
-    lots, decisions
-        A plan.
+    Args:
+        years, work, recourse, market: Contract years and the parts of the problem.
+        lots, decisions: A plan.
     """
     columns = [
         "agreement_id",
@@ -325,14 +301,10 @@ def agreement_rows(
 ) -> tuple[ExpectedRow, ...]:
     r"""Count all that is expected to be rented towards a contract year: :math:`b^T x + E[s^T y] + u_k - u_{k-1} \ge U_k`.
 
-    Parameters
-    ----------
-    years, work, recourse, market
-        Contract years and the parts of the problem.
-    position, unspent, columns
-        Columns of the choices and of what is left in each year, and how many columns there are.
-    spend : (states, r)
-        Spend at stated prices by cost state.
+    Args:
+        years, work, recourse, market: Contract years and the parts of the problem.
+        position, unspent, columns: Columns of the choices and of what is left in each year, and how many columns there are.
+        spend (states, r): Spend at stated prices by cost state.
     """
     rows: list[ExpectedRow] = []
     carried: dict[str, int] = {}

@@ -19,16 +19,12 @@ from capplan.questions.procurement.work.spans import YEAR
 class Stages:
     """Planned quarters, then years after them, those in which exactly the same machines run and prices hold as one.
 
-    Parameters
-    ----------
-    span : (k,)
-        Spans (index in `Choices.spans`) that have right-hand sides of their own: all planned ones, then one of each group of years.
-    stage : (k,)
-        Stage of each.
-    weight : (stages,)
-        What an hour of each stage counts.
-    planned
-        Planned spans; later ones follow.
+    Args:
+        span (k,): Spans (index in `Choices.spans`) that have right-hand sides of their own: all planned ones, then one of each group of
+            years.
+        stage (k,): Stage of each.
+        weight (stages,): What an hour of each stage counts.
+        planned: Planned spans; later ones follow.
     """
 
     span: np.ndarray
@@ -46,16 +42,12 @@ class Stages:
 class Technologies:
     """Each stage, span and state, once where nothing differs.
 
-    Parameters
-    ----------
-    stage : (T,)
-        Stage of each.
-    covered, refund : (n, T)
-        Share in which each choice is there, and what a lot of it does not pay while it is late.
-    prices : {source: (T, pools)}
-        What multiplies prices on demand, of spot, of what replaces contracts after the horizon, and of unused hours then.
-    number : (spans, states)
-        Which of them holds.
+    Args:
+        stage (T,): Stage of each.
+        covered, refund (n, T): Share in which each choice is there, and what a lot of it does not pay while it is late.
+        prices ({source: (T, pools)}): What multiplies prices on demand, of spot, of what replaces contracts after the horizon, and of
+            unused hours then.
+        number (spans, states): Which of them holds.
     """
 
     stage: np.ndarray
@@ -118,16 +110,11 @@ def technologies_of(
 ) -> Technologies:
     """Join spans with states: what is there and at what price; a machine that is late is not there and not paid for.
 
-    Parameters
-    ----------
-    stages, choices
-        Spans and decisions.
-    nominal : (n, k); arrived : (states, n, k)
-        Share of each span in which each choice should be there, and is.
-    prices : {source: (pools, k)}
-        What multiplies prices as time passes.
-    states : {source: (states, k)}
-        What multiplies them in each state.
+    Args:
+        stages, choices: Spans and decisions.
+        nominal ((n, k); arrived : (states, n, k)): Share of each span in which each choice should be there, and is.
+        prices ({source: (pools, k)}): What multiplies prices as time passes.
+        states ({source: (states, k)}): What multiplies them in each state.
     """
     paid = _paid_per_hour(choices)
     seen: dict[tuple[object, ...], int] = {}

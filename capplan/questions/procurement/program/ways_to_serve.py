@@ -65,21 +65,14 @@ class Sheet:
 class Sources:
     """Builds the rows and columns of the second stage, source by source.
 
-    Parameters
-    ----------
-    work, market, choices, limits, a
-        As in `recourse.build_recourse`.
-    stages, technologies
-        Spans with right-hand sides of their own, and what runs in each of them in each state.
-    agreed
-        Providers with which a spend agreement runs.
+    Args:
+        work, market, choices, limits, a: As in `recourse.build_recourse`.
+        stages, technologies: Spans with right-hand sides of their own, and what runs in each of them in each state.
+        agreed: Providers with which a spend agreement runs.
 
-    Attributes
-    ----------
-    draws
-        Row of each of these providers' planned spend by the hour.
-    spot_caps
-        Row of each cap on spot: the rows of work it concerns, and the cap by stage, infinite where none is stated.
+    Attributes:
+        draws: Row of each of these providers' planned spend by the hour.
+        spot_caps: Row of each cap on spot: the rows of work it concerns, and the cap by stage, infinite where none is stated.
     """
 
     def __init__(

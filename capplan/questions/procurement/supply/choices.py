@@ -30,37 +30,26 @@ from capplan.units import quarter_range, quarter_start
 class Choices:
     """Decisions of the first stage with what one lot of each gives and costs in every quarter.
 
-    Parameters
-    ----------
-    table
-        One row a decision: name, offer_id, kind (offer, renewal, keep, departure), sku, provider, accelerator, region, geography, place,
-        pool, term, role,
-        quarter, start, end,
-        lot_machines, lot_accelerators, lot_kw, lot_reserve (accelerators reserved without a discount),
-        lot_usd_per_hour (dollars an hour of a savings plan), minimum_lots, maximum_lots, forced (renews by itself), follows (name of the
-        renewal of which it renews what is left), of_contract and way (of a departure: the contract, and leave, sell or exchange; its
-        accelerators count below zero), renewal_assumed
-        (at today's price, since the contract states none), requoted (rests on a quote that must be given again), tiered (one of several
-        price tiers), usd_per_hour (one machine), sign_by (day of signature),
-        submit_by (day it must be asked for), signed_on (day it is signed, if asked for at once where that day is past), late, firm,
-        site_end (first instant after the contract of the site in which a machine one buys stands).
-    timeline
-        Planned quarters and those until the last contract ends.
-    spans, moments
-        Parts of the planned quarters in which the same machines are there, and years after them; the same cut at short capacity blocks as
-        well, for limits.
-    covered : (n, Q)
-        Share of each quarter in which the contract runs.
-    bridge_usd : (n,)
-        What one lot is expected to cost in the days that its delivery slips.
-    recurring_usd, upfront_usd, residual_usd, expense_usd : (n, Q)
-        What one lot pays in the quarter, pays at its start, brings back at its end, and books as P&L.
-    payments
-        What one lot pays by a schedule: choice, date, quarter, usd, present_usd.
-    space_usd : (n, Q)
-        The part of `recurring_usd` that is paid for power with its space at a site, at what it costs where none is paid for already.
-    paid_power
-        What of that is paid for in any case.
+    Args:
+        table: One row a decision: name, offer_id, kind (offer, renewal, keep, departure), sku, provider, accelerator, region, geography,
+            place, pool, term, role, quarter, start, end, lot_machines, lot_accelerators, lot_kw, lot_reserve (accelerators reserved without
+            a discount), lot_usd_per_hour (dollars an hour of a savings plan), minimum_lots, maximum_lots, forced (renews by itself),
+            follows (name of the renewal of which it renews what is left), of_contract and way (of a departure: the contract, and leave,
+            sell or exchange; its accelerators count below zero), renewal_assumed (at today's price, since the contract states none),
+            requoted (rests on a quote that must be given again), tiered (one of several price tiers), usd_per_hour (one machine), sign_by
+            (day of signature), submit_by (day it must be asked for), signed_on (day it is signed, if asked for at once where that day is
+            past), late, firm, site_end (first instant after the contract of the site in which a machine one buys stands).
+        timeline: Planned quarters and those until the last contract ends.
+        spans, moments: Parts of the planned quarters in which the same machines are there, and years after them; the same cut at short
+            capacity blocks as well, for limits.
+        covered (n, Q): Share of each quarter in which the contract runs.
+        bridge_usd (n,): What one lot is expected to cost in the days that its delivery slips.
+        recurring_usd, upfront_usd, residual_usd, expense_usd (n, Q): What one lot pays in the quarter, pays at its start, brings back at
+            its end, and books as P&L.
+        payments: What one lot pays by a schedule: choice, date, quarter, usd, present_usd.
+        space_usd (n, Q): The part of `recurring_usd` that is paid for power with its space at a site, at what it costs where none is paid
+            for already.
+        paid_power: What of that is paid for in any case.
     """
 
     table: pd.DataFrame
@@ -134,23 +123,15 @@ def list_choices(
     A quote holds for starts up to the first quarter that begins its lead time after it expires, and must be signed by then; later starts
     are at a quote given again or at the list price, as `later_quotes` says.
 
-    Parameters
-    ----------
-    market
-        Pools, contracts and holdings.
-    sites
-        Prices of power and space for machines one owns; none can start where the site's contract has ended.
-    a
-        Dates, approval days, review interval, horizon.
-    tiers, schedules
-        Volume tiers and payment schedules by offer.
-    states
-        States of deliveries; what they are stated for is not bridged at its expected delay as well.
+    Args:
+        market: Pools, contracts and holdings.
+        sites: Prices of power and space for machines one owns; none can start where the site's contract has ended.
+        a: Dates, approval days, review interval, horizon.
+        tiers, schedules: Volume tiers and payment schedules by offer.
+        states: States of deliveries; what they are stated for is not bridged at its expected delay as well.
 
-    Raises
-    ------
-    CapplanError
-        If a capacity block lies in the past, or a pinned purchase cannot be had.
+    Raises:
+        CapplanError: If a capacity block lies in the past, or a pinned purchase cannot be had.
     """
     quarters = quarter_range(a.first_quarter, a.horizon_quarters)
     as_of = pd.Timestamp(a.as_of)
@@ -312,12 +293,9 @@ def _check_pins(table: pd.DataFrame, market: Market, a: ProcurementAssumptions) 
 def lots_of(table: pd.DataFrame, bought: pd.Series) -> np.ndarray:
     """Return the lots of each choice, (n,), from lots by offer and quarter: with price tiers those of the tier they are in.
 
-    Parameters
-    ----------
-    table
-        Choices.
-    bought
-        Lots, indexed by (offer_id, quarter).
+    Args:
+        table: Choices.
+        bought: Lots, indexed by (offer_id, quarter).
     """
     keys = list(zip(table["offer_id"], table["quarter"], strict=True))
     lots = np.array([float(bought.get(key, 0.0)) for key in keys])

@@ -22,24 +22,18 @@ def expected_slip_days(days: np.ndarray | float, p50: np.ndarray | float, p90: n
 
     for a lognormal lead time L with median and 90th percentile as stated: mu = ln p50, sigma = ln(p90/p50) / 1.2816.
 
-    Parameters
-    ----------
-    days : T
-        Days from signing to the day the machine is wanted.
-    p50, p90
-        Lead time in days; no 90th percentile, or one that is the median, means a sure delivery.
+    Args:
+        days (T): Days from signing to the day the machine is wanted.
+        p50, p90: Lead time in days; no 90th percentile, or one that is the median, means a sure delivery.
 
-    Source
-    ------
-    Partial expectation of the lognormal distribution: Johnson, Kotz and Balakrishnan, Continuous Univariate Distributions 1 (1994),
-    chapter 14.
+    Source: Partial expectation of the lognormal distribution: Johnson, Kotz and Balakrishnan, Continuous Univariate Distributions 1 (1994),
+        chapter 14.
 
-    Examples
-    --------
-    >>> expected_slip_days(90.0, 60.0, 90.0).round(2).tolist()
-    1.55
-    >>> expected_slip_days(90.0, 60.0, 60.0).tolist()
-    0.0
+    Examples:
+        >>> expected_slip_days(90.0, 60.0, 90.0).round(2).tolist()
+        1.55
+        >>> expected_slip_days(90.0, 60.0, 60.0).tolist()
+        0.0
     """
     wait, middle, late = np.broadcast_arrays(*(np.asarray(value, dtype=float) for value in (days, p50, p90)))
     unsure = (middle > 0) & (late > middle)
@@ -57,14 +51,10 @@ def bridge_usd(table: pd.DataFrame, market: Market, a: ProcurementAssumptions) -
     nobody rents
     it, the work is missed at the shortfall price of serving. The contract is not paid before it is delivered.
 
-    Parameters
-    ----------
-    table
-        Choices: role, kind, pool, start, lot_machines, lot_accelerators, usd_per_hour, lead_time_days_p50, lead_time_days_p90.
-    market
-        Pools with their prices on demand.
-    a
-        `as_of` and the shortfall price.
+    Args:
+        table: Choices: role, kind, pool, start, lot_machines, lot_accelerators, usd_per_hour, lead_time_days_p50, lead_time_days_p90.
+        market: Pools with their prices on demand.
+        a: `as_of` and the shortfall price.
     """
     pools = market.pools
     elsewhere = pools[pools["reachable"]].groupby("accelerator")["on_demand_usd_per_hour"].max()

@@ -75,14 +75,10 @@ def departure_usd(
     price of the day against today's. What was prepaid is written off on the day, unless an exchange gives it back. A machine owned
     brings its price of the day, and no longer what it would bring at the end of its life.
 
-    Parameters
-    ----------
-    table : (m,)
-        Departures among the choices.
-    whole : (m, Q)
-        Price of what is left, by quarter.
-    market, a
-        Price paths, and the plan's day.
+    Args:
+        table (m,): Departures among the choices.
+        whole (m, Q): Price of what is left, by quarter.
+        market, a: Price paths, and the plan's day.
     """
     left, open_share = whole.sum(axis=1), 1 - table["prepaid_share"].to_numpy(float)
     days = pd.DatetimeIndex(sorted(set(table["start"])))

@@ -26,20 +26,13 @@ class Arrival:
     is how likely it is there on day t. An hour of it is expected to cost :math:`F\,r + (1-F)\,s` hours of the machine it succeeds: where it
     has not come, as many of those do its work as its greatest speed-up says.
 
-    Parameters
-    ----------
-    accelerator, succeeds
-        Names.
-    p50, p90
-        Days from which it can be had.
-    price_ratio : r
-        Price of its hour against the one it succeeds.
-    most, mean
-        Greatest and mean speed-up over classes of work; s is the greatest.
-    probability : pi
-        How likely it comes at all.
-    added
-        Is it offered only since it is expected? Else it is on offer already, at prices of its own.
+    Args:
+        accelerator, succeeds: Names.
+        p50, p90: Days from which it can be had.
+        price_ratio (r): Price of its hour against the one it succeeds.
+        most, mean: Greatest and mean speed-up over classes of work; s is the greatest.
+        probability (pi): How likely it comes at all.
+        added: Is it offered only since it is expected? Else it is on offer already, at prices of its own.
     """
 
     accelerator: str
@@ -55,11 +48,10 @@ class Arrival:
     def there(self, when: pd.DatetimeIndex) -> np.ndarray:
         """Return how likely it can be had on some days, (days,).
 
-        Examples
-        --------
-        >>> some = Arrival("new", "old", pd.Timestamp("2027-01-01"), pd.Timestamp("2027-04-01"), 1.7, 2.2, 2.2, 0.8, True)
-        >>> some.there(pd.DatetimeIndex(["2027-01-01", "2027-04-01"])).round(3).tolist()
-        [0.4, 0.72]
+        Examples:
+            >>> some = Arrival("new", "old", pd.Timestamp("2027-01-01"), pd.Timestamp("2027-04-01"), 1.7, 2.2, 2.2, 0.8, True)
+            >>> some.there(pd.DatetimeIndex(["2027-01-01", "2027-04-01"])).round(3).tolist()
+            [0.4, 0.72]
         """
         days = np.asarray((when - self.p50) / pd.Timedelta(days=1), dtype=float)
         spread = (self.p90 - self.p50) / pd.Timedelta(days=1) / NORMAL_P90
@@ -82,14 +74,10 @@ def expected_price(arrivals: Sequence[Arrival], accelerator: str, when: pd.Datet
 def not_there_yet(limits: pd.DataFrame, arrivals: Sequence[Arrival], quarters: Sequence[str]) -> pd.DataFrame:
     """Add the limits that nothing of an expected machine is had by the hour in quarters that begin before its day.
 
-    Parameters
-    ----------
-    limits
-        Table limits with all its columns.
-    arrivals
-        Machines that are expected.
-    quarters
-        Planned quarters.
+    Args:
+        limits: Table limits with all its columns.
+        arrivals: Machines that are expected.
+        quarters: Planned quarters.
     """
     rows = [
         dict.fromkeys(limits.columns)

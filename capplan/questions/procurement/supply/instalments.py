@@ -22,19 +22,14 @@ COLUMNS = ["choice", "date", "quarter", "usd", "present_usd"]
 def checked_instalments(payments: pd.DataFrame | None, contracts: pd.DataFrame, offers: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return the schedule of each contract that has one, earliest payment first.
 
-    Parameters
-    ----------
-    payments
-        Table offer_payments; None where a book has none.
-    contracts
-        Offers that are contracts, with roles.
-    offers
-        Table offers, for the names of those that were left out.
+    Args:
+        payments: Table offer_payments; None where a book has none.
+        contracts: Offers that are contracts, with roles.
+        offers: Table offers, for the names of those that were left out.
 
-    Raises
-    ------
-    CapplanError
-        If a schedule names no offer or one that has no price of its own, does not add up, or goes on after the contract's end.
+    Raises:
+        CapplanError: If a schedule names no offer or one that has no price of its own, does not add up, or goes on after the contract's
+            end.
     """
     found = {}
     instead = "has no contract price that could be paid by a schedule; delete its rows"
@@ -56,21 +51,14 @@ def checked_instalments(payments: pd.DataFrame | None, contracts: pd.DataFrame, 
 def due(schedules: Mapping[str, pd.DataFrame], table: pd.DataFrame, price_usd: np.ndarray, timeline: Timeline) -> pd.DataFrame:
     """List the payments of one lot of each choice that is paid by a schedule.
 
-    Parameters
-    ----------
-    schedules
-        What `checked_instalments` returns.
-    table
-        Choices: offer_id, kind, start.
-    price_usd : (n,)
-        Whole price of one lot.
-    timeline
-        Quarters and discounting; a payment on the day after the last quarter counts to it.
+    Args:
+        schedules: What `checked_instalments` returns.
+        table: Choices: offer_id, kind, start.
+        price_usd (n,): Whole price of one lot.
+        timeline: Quarters and discounting; a payment on the day after the last quarter counts to it.
 
-    Returns
-    -------
-    DataFrame
-        choice, date, quarter (index), usd, present_usd.
+    Returns:
+        DataFrame: choice, date, quarter (index), usd, present_usd.
     """
     rows = []
     for j, row in enumerate(table[["offer_id", "kind", "start"]].to_dict("records")):

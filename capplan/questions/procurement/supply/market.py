@@ -33,23 +33,16 @@ FREE_AFTER_A_YEAR = 1.5
 class Market:
     """Offers and holdings, each with the pool it belongs to.
 
-    Parameters
-    ----------
-    pools
-        provider, accelerator, place, geography, movable_only (short capacity blocks), reachable (some of the work may run there),
-        expected (its machine has not come yet), on_demand_offer, on_demand_usd_per_hour,
-        on_demand_available_share (of what is asked for), spot_offer,
-        spot_usd_per_hour, spot_useful_share, replacement_usd_per_hour and rediscount_usd_per_hour (what a short contract for capacity, or
-        for a discount only,
-        costs again after the horizon); all per accelerator, empty where a pool has no such way.
-    contracts
-        Offers that are contracts, with prices, pool and role.
-    holdings
-        Signed contracts and owned machines: name, pool, role, accelerators, start, end, usd_per_hour and more.
-    notes
-        What was assumed on the way.
-    price_paths
-        How prices move.
+    Args:
+        pools: provider, accelerator, place, geography, movable_only (short capacity blocks), reachable (some of the work may run there),
+            expected (its machine has not come yet), on_demand_offer, on_demand_usd_per_hour, on_demand_available_share (of what is asked
+            for), spot_offer, spot_usd_per_hour, spot_useful_share, replacement_usd_per_hour and rediscount_usd_per_hour (what a short
+            contract for capacity, or for a discount only, costs again after the horizon); all per accelerator, empty where a pool has no
+            such way.
+        contracts: Offers that are contracts, with prices, pool and role.
+        holdings: Signed contracts and owned machines: name, pool, role, accelerators, start, end, usd_per_hour and more.
+        notes: What was assumed on the way.
+        price_paths: How prices move.
     """
 
     pools: pd.DataFrame
@@ -73,23 +66,15 @@ def attached(
 ) -> Iterator[tuple[str, pd.Series, pd.DataFrame]]:
     """Go through the rows of a table that belong to offers, contract by contract; offers that were left out are passed over.
 
-    Parameters
-    ----------
-    frame, name
-        The table (None where a book has none) and its name; its rows come sorted by their key.
-    contracts
-        Offers that are contracts, with roles.
-    offers
-        Table offers, for the names of those that were left out.
-    roles
-        What a contract must do to have such rows.
-    instead
-        What a refusal says of others.
+    Args:
+        frame, name: The table (None where a book has none) and its name; its rows come sorted by their key.
+        contracts: Offers that are contracts, with roles.
+        offers: Table offers, for the names of those that were left out.
+        roles: What a contract must do to have such rows.
+        instead: What a refusal says of others.
 
-    Raises
-    ------
-    CapplanError
-        If a row names no offer, or one that is no such contract.
+    Raises:
+        CapplanError: If a row names no offer, or one that is no such contract.
     """
     if frame is None or frame.empty:
         return
@@ -109,21 +94,14 @@ def build_market(problem: Problem, accelerators: Iterable[str], named_places: It
 
     A place is a geography, or a provider's region where demand or a limit names that region.
 
-    Parameters
-    ----------
-    problem
-        Offers, machines, contracts, assets and sites; exclusions and price assumptions apply here.
-    accelerators
-        Accelerators on which some of the work runs; offers of others could never serve it and are left out.
-    named_places
-        Regions that demand, residency and limits name.
-    arrivals
-        Machines that are expected.
+    Args:
+        problem: Offers, machines, contracts, assets and sites; exclusions and price assumptions apply here.
+        accelerators: Accelerators on which some of the work runs; offers of others could never serve it and are left out.
+        named_places: Regions that demand, residency and limits name.
+        arrivals: Machines that are expected.
 
-    Raises
-    ------
-    CapplanError
-        If an offer cannot be priced, an excluded offer or a SKU is unknown, or a contract does nothing.
+    Raises:
+        CapplanError: If an offer cannot be priced, an excluded offer or a SKU is unknown, or a contract does nothing.
     """
     a, skus, sites = problem.assumptions, problem.skus, problem.sites
     table = completed(problem.offers, "offers")
@@ -219,10 +197,8 @@ def short_term(contracts: pd.DataFrame, factors: np.ndarray | None = None) -> pd
     cheaper one, never raises it. Machines one would buy do not count: their capital, power and space, which the planned quarters limit, are
     not free of limits later.
 
-    Returns
-    -------
-    DataFrame
-        pool (index), and a column for each factor.
+    Returns:
+        DataFrame: pool (index), and a column for each factor.
     """
     usable = (~contracts["movable_only"] & (contracts["term"] != "owned")).to_numpy(bool)
     free = contracts["effective_usd_per_accelerator_hour"].to_numpy(float)

@@ -35,16 +35,11 @@ def price_factors(about: pd.DataFrame, moves: PriceMoves, when: pd.DatetimeIndex
     Where none fits, a contract of a known kind of provider changes by its assumption, and everything else costs what it costs today.
     A machine that is expected costs what it takes to do its work, whether it has come or not (see `generations.Arrival`).
 
-    Parameters
-    ----------
-    about
-        provider, accelerator, term of each row.
-    moves
-        Table price_paths, and machines that are expected.
-    when
-        Days; before the plan's day prices are today's.
-    a
-        The plan's day, and changes by kind of provider.
+    Args:
+        about: provider, accelerator, term of each row.
+        moves: Table price_paths, and machines that are expected.
+        when: Days; before the plan's day prices are today's.
+        a: The plan's day, and changes by kind of provider.
     """
     years = np.maximum((when - pd.Timestamp(a.as_of)) / pd.Timedelta(days=DAYS_PER_YEAR), 0.0)
     paths = moves.paths

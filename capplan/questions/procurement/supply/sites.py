@@ -18,14 +18,10 @@ from capplan.questions.procurement.work.timeline import Timeline
 class PaidPower:
     """Power that is paid for and that no machine draws yet.
 
-    Parameters
-    ----------
-    extras
-        What machines bought take of it, a site and a quarter each, or all quarters after the horizon in which the same machines run:
-        kilowatts free at
-        most, and what a kilowatt saves, as a cost below zero.
-    draws : (k, n)
-        Kilowatts that one lot of each choice draws there.
+    Args:
+        extras: What machines bought take of it, a site and a quarter each, or all quarters after the horizon in which the same machines
+            run: kilowatts free at most, and what a kilowatt saves, as a cost below zero.
+        draws (k, n): Kilowatts that one lot of each choice draws there.
     """
 
     extras: tuple[Extra, ...]
@@ -47,14 +43,10 @@ class PaidPower:
 def space_usd(site: pd.Series, sites: pd.DataFrame | None, timeline: Timeline, a: ProcurementAssumptions) -> np.ndarray:
     """Price of a kilowatt with its space over each whole quarter, (rows, Q).
 
-    Parameters
-    ----------
-    site
-        Site of each row.
-    sites
-        Table of sites; None where a book has none.
-    timeline, a
-        Quarters, and the price where a site states none.
+    Args:
+        site: Site of each row.
+        sites: Table of sites; None where a book has none.
+        timeline, a: Quarters, and the price where a site states none.
     """
     hourly = kilowatt_usd_per_hour(site, a, sites).to_numpy(float)[:, None]
     return np.asarray(hourly * timeline.hours * rises(site, sites, timeline))
@@ -86,16 +78,11 @@ def paid_power(
     the quarter in
     which it is there. Choices cost their power and space in full; each kilowatt of r takes its price off again.
 
-    Parameters
-    ----------
-    table
-        Choices.
-    holdings
-        Machines owned among them.
-    sites
-        Table of sites.
-    timeline, spans, a
-        Quarters, their parts, and the price of space where a site states none.
+    Args:
+        table: Choices.
+        holdings: Machines owned among them.
+        sites: Table of sites.
+        timeline, spans, a: Quarters, their parts, and the price of space where a site states none.
     """
     owned = (table["term"] == "owned").to_numpy()
     found: dict[tuple[object, ...], tuple[Extra, np.ndarray]] = {}

@@ -20,16 +20,11 @@ _DAY = pd.Timedelta(days=1)
 class Window:
     """When an offer can begin: between which days it can be ordered, how long it takes, and until when its quote holds.
 
-    Parameters
-    ----------
-    earliest, closes
-        First and last day on which it can be ordered; the last is empty where there is none.
-    lead, careful
-        Median time from order to service, and its 90th percentile (the median where that is not known).
-    expires, covers
-        Last day of its quote, and the last start at the quoted price; empty where there is none.
-    listed_usd_per_hour
-        What it costs after its quote; empty where the quote is given again.
+    Args:
+        earliest, closes: First and last day on which it can be ordered; the last is empty where there is none.
+        lead, careful: Median time from order to service, and its 90th percentile (the median where that is not known).
+        expires, covers: Last day of its quote, and the last start at the quoted price; empty where there is none.
+        listed_usd_per_hour: What it costs after its quote; empty where the quote is given again.
     """
 
     earliest: pd.Timestamp

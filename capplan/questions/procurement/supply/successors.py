@@ -18,12 +18,9 @@ def with_generations(problem: Problem) -> tuple[Problem, tuple[Arrival, ...]]:
     What is on offer already under its name keeps its own prices, and only what the one before is worth follows from it. Speeds that are
     stated stay.
 
-    Returns
-    -------
-    Problem
-        With more offers, skus and speeds; as it is where nothing is expected.
-    tuple of Arrival
-        Each after what it succeeds.
+    Returns:
+        Problem: With more offers, skus and speeds; as it is where nothing is expected.
+        tuple of Arrival: Each after what it succeeds.
     """
     if problem.generations is None or problem.generations.empty:
         return problem, ()

@@ -20,21 +20,14 @@ def checked_tiers(
 ) -> dict[str, pd.DataFrame]:
     """Return the tiers of each contract, smallest first, after checking that prices fall.
 
-    Parameters
-    ----------
-    tiers
-        Table offer_tiers; None where a book has none.
-    contracts
-        Offers that are contracts, with roles.
-    offers
-        Table offers, for the names of those that were left out.
-    price_factor
-        What the prices of `contracts` are multiplied by already.
+    Args:
+        tiers: Table offer_tiers; None where a book has none.
+        contracts: Offers that are contracts, with roles.
+        offers: Table offers, for the names of those that were left out.
+        price_factor: What the prices of `contracts` are multiplied by already.
 
-    Raises
-    ------
-    CapplanError
-        If a tier names no offer, one without a price an hour of its own, or a price that does not fall.
+    Raises:
+        CapplanError: If a tier names no offer, one without a price an hour of its own, or a price that does not fall.
     """
     found = {}
     instead = "is no contract for machines at a price an hour, so it has no tiers; state a second offer with a minimum instead"

@@ -22,19 +22,13 @@ def with_windows(problem: Problem, limits: pd.DataFrame, quarters: Sequence[str]
     Where several offers of a kind (provider, accelerator, region, term) have windows, the one that covers most quarters counts, then the
     cheapest: one that comes later and costs less is left out rather than counted too early.
 
-    Parameters
-    ----------
-    problem
-        With its offers.
-    limits
-        Table limits with all its columns.
-    quarters
-        Planned quarters.
+    Args:
+        problem: With its offers.
+        limits: Table limits with all its columns.
+        quarters: Planned quarters.
 
-    Returns
-    -------
-    tuple[Problem, DataFrame]
-        The problem without what is left out, and the limits with a cap of none for quarters outside a window.
+    Returns:
+        tuple[Problem, DataFrame]: The problem without what is left out, and the limits with a cap of none for quarters outside a window.
     """
     offers = problem.offers
     if not {"available_from", "available_to"} & set(offers):

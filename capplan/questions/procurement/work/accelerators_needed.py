@@ -14,19 +14,13 @@ def accelerators_needed(demand: pd.DataFrame, dispatch: pd.DataFrame, levels: tu
     :math:`v_{cq} = \\sum work / \\sum hours`, and the need of a path is
     :math:`\\sum_c work\\_per\\_hour_{cqb} / v_{cq}` in the block where it is largest.
 
-    Parameters
-    ----------
-    demand
-        [path, probability, class, region, quarter, block, hours, work_per_hour].
-    dispatch
-        [quarter, class, expected_accelerator_hours, expected_work, ...], as a purchase plan gives it.
-    levels
-        Quantiles over paths, at the peak and for the mean hour.
+    Args:
+        demand: [path, probability, class, region, quarter, block, hours, work_per_hour].
+        dispatch: [quarter, class, expected_accelerator_hours, expected_work, ...], as a purchase plan gives it.
+        levels: Quantiles over paths, at the peak and for the mean hour.
 
-    Returns
-    -------
-    DataFrame
-        [quarter, hour ("peak" or "mean"), quantile, accelerators].
+    Returns:
+        DataFrame: [quarter, hour ("peak" or "mean"), quantile, accelerators].
     """
     ran = dispatch[dispatch["expected_accelerator_hours"] > 0]
     speed = ran.groupby(["quarter", "class"])[["expected_work", "expected_accelerator_hours"]].sum()

@@ -18,14 +18,10 @@ def deferrals(work: Work, timeline: Timeline, a: ProcurementAssumptions) -> list
 
     Where a path has less work than is put off, it does the work all the same, so that no path is planned with too little.
 
-    Parameters
-    ----------
-    work
-        Rows of demand; only those that are deferrable.
-    timeline
-        Quarters; work is put off to planned quarters only.
-    a
-        Window and cost.
+    Args:
+        work: Rows of demand; only those that are deferrable.
+        timeline: Quarters; work is put off to planned quarters only.
+        a: Window and cost.
     """
     found = []
     quarter = work.points["quarter"].to_numpy()
@@ -57,12 +53,9 @@ def deferrals(work: Work, timeline: Timeline, a: ProcurementAssumptions) -> list
 def moved_load(work: Work, extras: list[Extra], amounts: np.ndarray) -> np.ndarray:
     """Return the load of every planned point after work was put off, (points, D); no path has less than none.
 
-    Parameters
-    ----------
-    work
-        Points and load.
-    extras, amounts
-        What was put off.
+    Args:
+        work: Points and load.
+        extras, amounts: What was put off.
     """
     load = work.load.copy()
     quarter = work.points["quarter"].to_numpy()

@@ -14,17 +14,12 @@ HOME = ("home_provider", "home_region", "egress_gib_per_unit")
 def crossings(provider: object, region: object, pools: pd.DataFrame) -> np.ndarray:
     """Say how far data moves from its home to each pool: an empty text where it stays.
 
-    Parameters
-    ----------
-    provider, region
-        Where the data lies; each may be not stated, and then does not count.
-    pools
-        provider, place, geography.
+    Args:
+        provider, region: Where the data lies; each may be not stated, and then does not count.
+        pools: provider, place, geography.
 
-    Returns
-    -------
-    (pools,) of text
-        "", same_geography, other_geography or other_provider. Data of a whole geography is at home in all of it.
+    Returns:
+        (pools,) of text: "", same_geography, other_geography or other_provider. Data of a whole geography is at home in all of it.
     """
     elsewhere = np.zeros(len(pools), dtype=bool) if not stated(provider) else (pools["provider"] != provider).to_numpy()
     if not stated(region):
@@ -51,23 +46,15 @@ def egress_usd(
     with g the GiB a unit of work moves, p the price of the crossing k from its home to the pool, v the pool's speed relative to the fastest
     accelerator, and F the work of that one in an hour.
 
-    Parameters
-    ----------
-    rows
-        class, fastest of each row of work.
-    classes
-        class, home_provider, home_region, egress_gib_per_unit; without these columns nothing is moved.
-    speed : (D, pools)
-        Speeds; 0 where a pool does not serve a row.
-    pools
-        provider, place, geography.
-    prices
-        Table egress_prices; None where a book has none.
+    Args:
+        rows: class, fastest of each row of work.
+        classes: class, home_provider, home_region, egress_gib_per_unit; without these columns nothing is moved.
+        speed (D, pools): Speeds; 0 where a pool does not serve a row.
+        pools: provider, place, geography.
+        prices: Table egress_prices; None where a book has none.
 
-    Raises
-    ------
-    CapplanError
-        If a class moves data and does not say where it lies, or a price of what it would cross is missing.
+    Raises:
+        CapplanError: If a class moves data and does not say where it lies, or a price of what it would cross is missing.
     """
     usd = np.zeros(speed.shape)
     if not set(HOME) <= set(classes):

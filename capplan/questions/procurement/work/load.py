@@ -23,25 +23,16 @@ MOST_ACCELERATORS = 1e9
 class Work:
     """Demand at every recourse point, in hours of the fastest accelerator that can do it.
 
-    Parameters
-    ----------
-    rows
-        One row a class and region: class, region, interruptible, movable, deferrable, fastest (work of the fastest accelerator in an hour),
-        shortfall_usd (per hour
-        of the fastest accelerator), api_usd (likewise; empty where it cannot be called),
-        api_most (fastest accelerators that the API's rate limit stands for, for all regions of a class together).
-    speed : (D, pools)
-        Work of a pool's accelerator relative to the fastest; 0 where it may not or cannot serve the row.
-    points
-        quarter (index), path (index), block, hours, segment (which of the quarter's spans).
-    egress_usd : (D, pools)
-        What an hour of a pool's accelerator moves out of the home of a row's data, in dollars.
-    load : (points, D)
-        Fastest accelerators needed.
-    paths
-        path, probability, demand_path, state (of prices and deliveries, as `states.States.table` lists them).
-    notes
-        What was left out or assumed.
+    Args:
+        rows: One row a class and region: class, region, interruptible, movable, deferrable, fastest (work of the fastest accelerator in an
+            hour), shortfall_usd (per hour of the fastest accelerator), api_usd (likewise; empty where it cannot be called), api_most
+            (fastest accelerators that the API's rate limit stands for, for all regions of a class together).
+        speed (D, pools): Work of a pool's accelerator relative to the fastest; 0 where it may not or cannot serve the row.
+        points: quarter (index), path (index), block, hours, segment (which of the quarter's spans).
+        egress_usd (D, pools): What an hour of a pool's accelerator moves out of the home of a row's data, in dollars.
+        load (points, D): Fastest accelerators needed.
+        paths: path, probability, demand_path, state (of prices and deliveries, as `states.States.table` lists them).
+        notes: What was left out or assumed.
     """
 
     rows: pd.DataFrame
@@ -73,24 +64,18 @@ def lay_out(
 ) -> Work:
     """Arrange demand as points and rows, and match rows with pools.
 
-    Parameters
-    ----------
-    demand : path, probability, demand_path, state, class, region, quarter, block, hours, work_per_hour
-    speeds : class, accelerator, work_per_accelerator_hour
-    classes : class, interruptible, residency, stage_kind, shortfall_usd_per_unit, api; optionally api_usd_per_unit and
-        api_units_per_hour (rate limit); home_provider, home_region and egress_gib_per_unit (data that leaves its home)
-    market, timeline
-        Pools, and planned quarters.
-    a
-        Shortfall prices where the class states none.
-    egress_prices
-        Table of what providers charge for data that leaves them.
+    Args:
+        demand (path, probability, demand_path, state, class, region, quarter, block, hours, work_per_hour):
+        speeds (class, accelerator, work_per_accelerator_hour):
+        classes (class, interruptible, residency, stage_kind, shortfall_usd_per_unit, api; optionally api_usd_per_unit and):
+            api_units_per_hour (rate limit); home_provider, home_region and egress_gib_per_unit (data that leaves its home)
+        market, timeline: Pools, and planned quarters.
+        a: Shortfall prices where the class states none.
+        egress_prices: Table of what providers charge for data that leaves them.
 
-    Raises
-    ------
-    CapplanError
-        If probabilities do not sum to 1, a planned quarter has no demand, hours contradict each other, no offer can serve a row,
-        or a row needs more accelerators than can be meant.
+    Raises:
+        CapplanError: If probabilities do not sum to 1, a planned quarter has no demand, hours contradict each other, no offer can serve a
+            row, or a row needs more accelerators than can be meant.
     """
     notes: list[str] = []
     wrong = demand[~((demand["work_per_hour"] >= 0) & np.isfinite(demand["work_per_hour"]))]
@@ -190,10 +175,8 @@ def _hours(demand: pd.DataFrame, timeline: Timeline) -> pd.DataFrame:
 def _rates(rows: pd.DataFrame, known: pd.DataFrame, speeds: pd.DataFrame, pools: pd.DataFrame) -> np.ndarray:
     """Return the work an accelerator-hour of each pool does of each row, (D, pools); 0 where it may not serve it.
 
-    Raises
-    ------
-    CapplanError
-        If nothing may serve a row.
+    Raises:
+        CapplanError: If nothing may serve a row.
     """
     rate = speeds.set_index(["class", "accelerator"])["work_per_accelerator_hour"].astype(float)
     found = np.zeros((len(rows), len(pools)))

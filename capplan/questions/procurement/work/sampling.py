@@ -15,24 +15,16 @@ def sample_paths(demand: pd.DataFrame, count: int, seed: int) -> pd.DataFrame:
     probability, and one
     path of each stratum is drawn with its probability; it takes the probability of the stratum.
 
-    Parameters
-    ----------
-    demand
-        path, probability, workload (or class), and quantity (or hours and work_per_hour).
-    count
-        Paths to keep.
-    seed
-        Seed of the draw.
+    Args:
+        demand: path, probability, workload (or class), and quantity (or hours and work_per_hour).
+        count: Paths to keep.
+        seed: Seed of the draw.
 
-    Returns
-    -------
-    DataFrame
-        The rows of the chosen paths, with their new probability; the same rows where there are no more paths than `count`.
+    Returns:
+        DataFrame: The rows of the chosen paths, with their new probability; the same rows where there are no more paths than `count`.
 
-    Raises
-    ------
-    CapplanError
-        If fewer than one path is asked for.
+    Raises:
+        CapplanError: If fewer than one path is asked for.
     """
     if count < 1:
         raise CapplanError(f"plan_paths is {count}; at least one path is needed")
@@ -53,10 +45,8 @@ def sample_paths(demand: pd.DataFrame, count: int, seed: int) -> pd.DataFrame:
 def total_by_path(demand: pd.DataFrame) -> pd.Series:
     """Add up the demand of each path, each workload or class relative to its mean over paths, since units differ.
 
-    Parameters
-    ----------
-    demand
-        path, workload (or class), and quantity (or hours and work_per_hour).
+    Args:
+        demand: path, workload (or class), and quantity (or hours and work_per_hour).
     """
     kind = "workload" if "workload" in demand else "class"
     amount = demand["quantity"] if "quantity" in demand else demand["hours"] * demand["work_per_hour"]

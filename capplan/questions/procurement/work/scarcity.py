@@ -20,20 +20,13 @@ NOTICEABLE_SHARE = 1e-6
 class Scarcity:
     """Caps on spot, as stated and as demand leaves them.
 
-    Parameters
-    ----------
-    rows : (k,)
-        Recourse rows of the caps.
-    serves : (k, D) bool
-        Rows of work that could run in the pools of a cap.
-    stated : (P, k)
-        Caps before anything is gone; infinite where none is stated.
-    expected : (P, k)
-        Fastest accelerators that these rows are expected to need at a point; infinite where no cap is stated.
-    share
-        Share of a cap that is gone for each share above expectation.
-    ample
-        Accelerators beyond which no cap matters.
+    Args:
+        rows (k,): Recourse rows of the caps.
+        serves ((k, D) bool): Rows of work that could run in the pools of a cap.
+        stated (P, k): Caps before anything is gone; infinite where none is stated.
+        expected (P, k): Fastest accelerators that these rows are expected to need at a point; infinite where no cap is stated.
+        share: Share of a cap that is gone for each share above expectation.
+        ample: Accelerators beyond which no cap matters.
     """
 
     rows: np.ndarray
@@ -57,18 +50,12 @@ def lay_out_scarcity(
     D is all work that could run in the cap's pools, in fastest accelerators, and its expectation is over the paths in the same block of
     the same quarter.
 
-    Parameters
-    ----------
-    caps
-        For each recourse row of a cap: the rows of work it concerns, and the cap by span.
-    place : (P,)
-        Span of each recourse point.
-    member : (P, points)
-        Weights of the work's points in each recourse point.
-    work
-        Demand at every point.
-    share, ample
-        As in `Scarcity`.
+    Args:
+        caps: For each recourse row of a cap: the rows of work it concerns, and the cap by span.
+        place (P,): Span of each recourse point.
+        member (P, points): Weights of the work's points in each recourse point.
+        work: Demand at every point.
+        share, ample: As in `Scarcity`.
     """
     rows = np.array(sorted(caps), dtype=int)
     serves = np.array([caps[row][0] for row in rows.tolist()], dtype=float).reshape(len(rows), len(work.rows))
@@ -88,14 +75,10 @@ def lay_out_scarcity(
 def scarcity_notes(scarcity: Scarcity, h: np.ndarray, W: sparse.csr_matrix, weight: np.ndarray, decisions: sparse.csr_matrix) -> list[str]:
     """Say how often the plan would use spot that high demand has taken away.
 
-    Parameters
-    ----------
-    scarcity
-        Caps on spot.
-    h, weight, decisions
-        Right-hand sides, expected hours and recourse of the planned points, which come first.
-    W
-        Recourse matrix.
+    Args:
+        scarcity: Caps on spot.
+        h, weight, decisions: Right-hand sides, expected hours and recourse of the planned points, which come first.
+        W: Recourse matrix.
     """
     stated, left = np.minimum(scarcity.stated[: len(h)], scarcity.ample), h[:, scarcity.rows]
     used = np.asarray((decisions @ W[scarcity.rows].T).todense())

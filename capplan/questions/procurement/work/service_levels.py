@@ -34,10 +34,8 @@ class Held(NamedTuple):
 def served_shares(work: Work, recourse: Recourse, decisions: sparse.csr_matrix) -> pd.Series:
     """Return the expected share of each class's work that is served over the planned quarters.
 
-    Parameters
-    ----------
-    work, recourse, decisions
-        Demand, and what is done of it.
+    Args:
+        work, recourse, decisions: Demand, and what is done of it.
     """
     columns = recourse.columns
     short = np.flatnonzero(columns["source"] == "shortfall")
@@ -61,19 +59,13 @@ def hold_level(
     every plan
     that serves as much costs at least as much at it.
 
-    Parameters
-    ----------
-    solve
-        Plans under given factors by class.
-    level
-        Share that must be served.
-    clash
-        Asked for a sentence on the limits that stand against it, where it cannot be met.
+    Args:
+        solve: Plans under given factors by class.
+        level: Share that must be served.
+        clash: Asked for a sentence on the limits that stand against it, where it cannot be met.
 
-    Raises
-    ------
-    CapplanError
-        Naming the classes that cannot be served so far, and how far they can be.
+    Raises:
+        CapplanError: Naming the classes that cannot be served so far, and how far they can be.
     """
     now = served_shares(*_parts(solve({})))
     before = now

@@ -18,20 +18,13 @@ YEAR = 4
 class Spans:
     """Planned quarters, cut where a contract, block, machine or late delivery starts or ends; then years of mean capacity.
 
-    Parameters
-    ----------
-    quarter : (k,)
-        Quarter of each span; the first one of a year.
-    begin, end : (k,)
-        First instant, and first instant after it, in nanoseconds.
-    share : (k,)
-        Share of its quarter that each planned span lasts; 1 for years.
-    first : (planned,)
-        Span with which each planned quarter begins.
-    planned
-        Planned spans; years follow.
-    edges, hours : (years, 5), (years, 4)
-        First instants of each year's quarters and the one after them, and hours of each.
+    Args:
+        quarter (k,): Quarter of each span; the first one of a year.
+        begin, end (k,): First instant, and first instant after it, in nanoseconds.
+        share (k,): Share of its quarter that each planned span lasts; 1 for years.
+        first (planned,): Span with which each planned quarter begins.
+        planned: Planned spans; years follow.
+        edges, hours ((years, 5), (years, 4)): First instants of each year's quarters and the one after them, and hours of each.
     """
 
     quarter: np.ndarray
@@ -62,14 +55,10 @@ class Spans:
 def lay_out_spans(timeline: Timeline, cuts: list[pd.Series], years: int) -> Spans:
     """Cut the planned quarters at some instants, and add years after them.
 
-    Parameters
-    ----------
-    timeline
-        Quarters.
-    cuts
-        Instants at which what is there may change.
-    years
-        Years after the horizon.
+    Args:
+        timeline: Quarters.
+        cuts: Instants at which what is there may change.
+        years: Years after the horizon.
     """
     planned = timeline.planned
     edges = _nanoseconds(timeline)

@@ -29,12 +29,9 @@ GOLDEN = (np.sqrt(5) - 1) / 2
 class States:
     """All states that prices and deliveries may be in together, as if independent of each other and of demand.
 
-    Parameters
-    ----------
-    table
-        price_state, delivery_state, probability, on_demand_factor, spot_factor, from_quarter; one row where nothing is stated.
-    deliveries
-        Table delivery_states, completed.
+    Args:
+        table: price_state, delivery_state, probability, on_demand_factor, spot_factor, from_quarter; one row where nothing is stated.
+        deliveries: Table delivery_states, completed.
     """
 
     table: pd.DataFrame
@@ -96,15 +93,11 @@ def _touched(row: dict[str, object], choices: pd.DataFrame) -> np.ndarray:
 def known_states(price_states: pd.DataFrame | None, delivery_states: pd.DataFrame | None) -> States:
     """Join the states of prices and of deliveries.
 
-    Parameters
-    ----------
-    price_states, delivery_states
-        Tables of the book; None or empty where it has none.
+    Args:
+        price_states, delivery_states: Tables of the book; None or empty where it has none.
 
-    Raises
-    ------
-    CapplanError
-        If probabilities do not sum to 1, or a delivery state has several.
+    Raises:
+        CapplanError: If probabilities do not sum to 1, or a delivery state has several.
     """
     if all(table is None or table.empty for table in (price_states, delivery_states)):
         return _certain()
@@ -147,19 +140,13 @@ def with_states(demand: pd.DataFrame, states: States, seed: int) -> pd.DataFrame
     In the second case path i in order of demand has the state in whose part of [0, 1] the fraction of :math:`u + i\,\phi` falls, and
     probabilities are scaled so that each state keeps its own.
 
-    Parameters
-    ----------
-    demand : path, probability, ...
-        Paths.
-    states
-        States; demand that has states already is returned as it is.
-    seed
-        Seed of u.
+    Args:
+        demand (path, probability, ...): Paths.
+        states: States; demand that has states already is returned as it is.
+        seed: Seed of u.
 
-    Returns
-    -------
-    DataFrame
-        The same rows with `demand_path` and `state` (its row in `States.table`) added; path numbers a path in a state.
+    Returns:
+        DataFrame: The same rows with `demand_path` and `state` (its row in `States.table`) added; path numbers a path in a state.
     """
     if "state" in demand:
         return demand

@@ -15,18 +15,12 @@ from capplan.units import quarter_end, quarter_hours, quarter_index, quarter_lab
 class Timeline:
     """Quarters from the first planned one to the last in which a contract can run.
 
-    Parameters
-    ----------
-    quarters
-        Labels, planned quarters first.
-    planned
-        How many of them are planned; decisions fall only there.
-    hours : (Q,)
-        Hours of each quarter.
-    discount, discount_start : (Q,)
-        Value today of a dollar paid evenly over the quarter (at its middle) and at its start.
-    rate_per_year
-        Cost of capital.
+    Args:
+        quarters: Labels, planned quarters first.
+        planned: How many of them are planned; decisions fall only there.
+        hours (Q,): Hours of each quarter.
+        discount, discount_start (Q,): Value today of a dollar paid evenly over the quarter (at its middle) and at its start.
+        rate_per_year: Cost of capital.
     """
 
     quarters: tuple[str, ...]
@@ -61,10 +55,8 @@ class Timeline:
     def covered(self, start: pd.Series, end: pd.Series) -> np.ndarray:
         """Share of each quarter that lies between two instants, (rows, Q); 1 for whole quarters.
 
-        Parameters
-        ----------
-        start, end
-            First instant of service, and first instant after it.
+        Args:
+            start, end: First instant of service, and first instant after it.
         """
         first = self.starts.to_numpy("datetime64[ns]").astype(np.int64)
         last = np.append(first[1:], np.datetime64(quarter_end(self.quarters[-1]), "ns").astype(np.int64))
@@ -82,12 +74,9 @@ def years_after(a: ProcurementAssumptions) -> int:
 def make_timeline(a: ProcurementAssumptions, last_end: pd.Timestamp) -> Timeline:
     """Lay out the quarters from the first planned one to the one in which the last contract ends, and at least as far as demand is held.
 
-    Parameters
-    ----------
-    a
-        First quarter, number of planned quarters, hours convention, discount rate.
-    last_end
-        First instant after the last contract that can be bought.
+    Args:
+        a: First quarter, number of planned quarters, hours convention, discount rate.
+        last_end: First instant after the last contract that can be bought.
     """
     first = quarter_index(a.first_quarter)
     count = a.horizon_quarters + 4 * years_after(a)
