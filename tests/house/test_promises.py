@@ -92,7 +92,7 @@ def test_a_column_of_a_table(tree: Path) -> None:
 
 
 def test_an_assumption(tree: Path) -> None:
-    field = '    insurance_share: float = assumption(0.01, "Insurance.", "A judgement.", unit="share", ge=0, le=1, step=0.01)\n'
+    field = '    insurance_share: float = assumption(0.01, "Insurance.", "A judgement.", "0 to 1 by 0.01 share")\n'
     edit(tree, "capplan/book/assumptions/pricing.py", PRICING, PRICING + field)
     code = (
         "from capplan.book.dictionary import dictionary\nfrom capplan.book.scenario import Scenario\n"

@@ -5,15 +5,29 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
+import re
+from ast import literal_eval
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from capplan.units import QUARTER_PATTERN
 
+#: What may be set, and by what step a slider moves: "0 to 5 by 0.05 share", "above 0 to below 1 by 0.01".
+_SPAN = re.compile(r"(above )?(\S+) to (below )?(\S+) by (\S+) ?(.*)")
 
-def assumption(default: Any, meaning: str, source: str, *, unit: str = "", step: float | None = None, **bounds: Any) -> Any:
-    """Declare an assumption: default, meaning, unit, slider step, bounds, and the source of the default."""
+
+def assumption(default: Any, meaning: str, source: str, span: str = "", **bounds: Any) -> Any:
+    """Declare an assumption: default, meaning, source of the default, and its span: bounds, slider step and unit, where it is a number."""
+    unit, step = "", None
+    if span:
+        above, low, below, high, by, unit = _SPAN.fullmatch(span).groups()  # type: ignore[union-attr]
+        bounds |= {"gt" if above else "ge": literal_eval(low), "lt" if below else "le": literal_eval(high)}
+        step = literal_eval(by)
+    if unknown := bounds.keys() - {"ge", "gt", "le", "lt", "pattern", "min_length", "max_length"}:
+        raise TypeError(
+            f"an assumption has no {', '.join(sorted(unknown))}: unit and step stand in its span, such as '0 to 5 by 0.05 share'"
+        )
     return Field(default, description=meaning, json_schema_extra={"unit": unit, "source": source, "step": step}, **bounds)
 
 
@@ -45,10 +59,7 @@ class Timeline(Section):
         8,
         "Quarters that are planned.",
         "Two budget years: a yearly budget is set up to a year ahead, and one-year terms must be seen to their end.",
-        unit="quarters",
-        ge=1,
-        le=20,
-        step=1,
+        "1 to 20 by 1 quarters",
     )
     hours_convention: Literal["calendar", "average"] = assumption(
         "calendar",

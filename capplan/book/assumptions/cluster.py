@@ -37,10 +37,7 @@ class ClusterAssumptions(Spread):
         "How much longer a scattered job runs.",
         "A judgement; that jobs spread over servers run slower is what Jeon et al. (USENIX ATC 2019) saw on the Philly cluster."
         " Measure it.",
-        unit="share",
-        ge=0,
-        le=5,
-        step=0.05,
+        "0 to 5 by 0.05 share",
     )
     partition_rule: Literal["any_size", "mig"] = assumption(
         "any_size",
@@ -59,126 +56,85 @@ class ClusterAssumptions(Spread):
         0.0,
         "How much longer a job runs that shares an accelerator in time; 0 = partitioned, or not in each other's way.",
         "Partitions are isolated in hardware; give a measured value for time sharing.",
-        unit="share",
-        ge=0,
-        le=5,
-        step=0.05,
+        "0 to 5 by 0.05 share",
     )
     checkpoint_seconds: float = assumption(
-        60.0, "Time a job needs to save itself when it is displaced.", "A judgement; measure it.", unit="s", ge=0, le=3600, step=10
+        60.0, "Time a job needs to save itself when it is displaced.", "A judgement; measure it.", "0 to 3600 by 10 s"
     )
     job_restart_seconds: float = assumption(
-        120.0, "Time a displaced or failed job needs to load and go on.", "A judgement; measure it.", unit="s", ge=0, le=7200, step=10
+        120.0, "Time a displaced or failed job needs to load and go on.", "A judgement; measure it.", "0 to 7200 by 10 s"
     )
     checkpoint_interval_seconds: float = assumption(
         3600.0,
         "Work between two checkpoints: what a failing node can cost at most.",
         "A judgement: hourly checkpoints are common.",
-        unit="s",
-        gt=0,
-        le=86400,
-        step=300,
+        "above 0 to 86400 by 300 s",
     )
     node_failures_per_node_day: float = assumption(
         0.0,
         "Failures of a node a day.",
         "Off by default, so that waits come from load alone; Kokolis et al. (HPCA 2025, arXiv 2410.21680) report 6.5 and 2.34 per 1,000"
         " node-days on Meta's RSC-1 and RSC-2.",
-        unit="failures/day",
-        ge=0,
-        le=1,
-        step=0.001,
+        "0 to 1 by 0.001 failures/day",
     )
-    node_repair_hours: float = assumption(12.0, "Hours until a failed node is back.", "A judgement.", unit="hours", gt=0, le=720, step=1)
+    node_repair_hours: float = assumption(12.0, "Hours until a failed node is back.", "A judgement.", "above 0 to 720 by 1 hours")
     quantum_seconds: float = assumption(
         3600.0,
         "Turn of time slicing, and step of attained service in accelerator-seconds.",
         "A judgement: long against a checkpoint, short against a day.",
-        unit="s",
-        ge=60,
-        le=86400,
-        step=60,
+        "60 to 86400 by 60 s",
     )
     fair_share_half_life_hours: float = assumption(
         168.0,
         "Past usage counts half after this.",
         "Slurm's PriorityDecayHalfLife is 7-0, seven days, where it is not set (slurm.conf manual).",
-        unit="hours",
-        gt=0,
-        le=8760,
-        step=1,
+        "above 0 to 8760 by 1 hours",
     )
     borrowing_share: float = assumption(
         1.0,
         "Share of its own quota a team may borrow on top, where others leave theirs unused.",
         "A judgement: one more quota. Kueue's own default is no bound (API reference: an empty borrowingLimit is no limit), which 10 comes"
         " close to.",
-        unit="share",
-        ge=0,
-        le=10,
-        step=0.1,
+        "0 to 10 by 0.1 share",
     )
     lending_share: float = assumption(
         1.0,
         "Share of its quota a team lends while unused.",
         "Kueue's default: with an empty lendingLimit all unused nominal quota can be borrowed (API reference).",
-        unit="share",
-        ge=0,
-        le=1,
-        step=0.05,
+        "0 to 1 by 0.05 share",
     )
     backfill_depth: int = assumption(
         500,
         "Waiting jobs looked at in one pass.",
         "Slurm's backfill plugin tests 500 jobs where bf_max_job_test is not set (its source, max_backfill_job_cnt; old releases: 100).",
-        unit="jobs",
-        ge=1,
-        le=100000,
-        step=10,
+        "1 to 100000 by 10 jobs",
     )
     added_accelerators: int = assumption(
         0,
         "Accelerators added to the largest group of nodes, or taken from the last ones, in whole nodes.",
         "0 = the nodes table.",
-        unit="accelerators",
-        ge=-100000,
-        le=100000,
-        step=8,
+        "-100000 to 100000 by 8 accelerators",
     )
     serving_kept_accelerators: int = assumption(
         0,
         "Accelerators of the cluster that serving keeps, so that jobs cannot use them; taken from the last nodes of the table.",
         "0 = all nodes run jobs.",
-        unit="accelerators",
-        ge=0,
-        le=1_000_000,
-        step=8,
+        "0 to 1_000_000 by 8 accelerators",
     )
     delay_target_minutes: float = assumption(
-        30.0,
-        "Wait that nine of ten jobs should not exceed.",
-        "A judgement; what teams put up with.",
-        unit="minutes",
-        gt=0,
-        le=10080,
-        step=5,
+        30.0, "Wait that nine of ten jobs should not exceed.", "A judgement; what teams put up with.", "above 0 to 10080 by 5 minutes"
     )
     training_delay_target_hours: float | None = assumption(
         None,
         "Wait that nine of ten training jobs should not exceed; the plan then carries the cluster size that this needs in each quarter, not"
         " only mean hours. Empty = mean hours.",
         "Empty: a stated wait is a decision of the company, and needs a trace of its jobs.",
-        unit="hours",
-        gt=0,
-        le=720,
-        step=0.5,
+        "above 0 to 720 by 0.5 hours",
     )
-    curve_sizes: int = assumption(8, "Cluster sizes on the capacity curve.", "Enough to see where it bends.", ge=2, le=100, step=1)
+    curve_sizes: int = assumption(8, "Cluster sizes on the capacity curve.", "Enough to see where it bends.", "2 to 100 by 1")
     curve_resamples: int = assumption(
         6,
         "Resampled traces behind each point of the capacity curve.",
         "The band is their whole range: 6 traces cover the median with 97 %.",
-        ge=1,
-        le=500,
-        step=1,
+        "1 to 500 by 1",
     )

@@ -18,79 +18,53 @@ class CrossoverAssumptions(ServingAssumptions):
         0.0,
         "Yearly change of the price of API calls; a fall of 30 % is -0.3.",
         "Flat: list prices of a given model mostly stay as announced; new models, not lower prices, bring the savings.",
-        unit="share",
-        gt=-1,
-        le=5,
-        step=0.05,
+        "above -1 to 5 by 0.05 share",
     )
     hosting_price_change_per_year: float = assumption(
         0.0,
         "Yearly change of the price of an accelerator-hour, for contracts not signed yet; may have either sign.",
         "Flat: hourly prices have fallen for years and have doubled within months.",
-        unit="share",
-        gt=-1,
-        le=5,
-        step=0.05,
+        "above -1 to 5 by 0.05 share",
     )
     throughput_error_share: float = assumption(
         0.3,
         "Throughput is also taken this share lower and higher.",
         "A judgement near the error of predicted latencies; see the serving notebook for the model at hand.",
-        unit="share",
-        ge=0,
-        lt=1,
-        step=0.05,
+        "0 to below 1 by 0.05 share",
     )
     hosting_engineers: float = assumption(
         0.5,
         "Engineers who keep one hosted service running.",
         "A judgement: on-call, upgrades and evaluation of one service take half a position.",
-        ge=0,
-        le=50,
-        step=0.25,
+        "0 to 50 by 0.25",
     )
     engineer_usd_per_year: float = assumption(
         250_000.0,
         "Full cost of an engineer.",
         "A judgement for the United States: salary, taxes, equipment.",
-        unit="USD/year",
-        ge=0,
-        le=2e6,
-        step=10_000,
+        "0 to 2e6 by 10_000 USD/year",
     )
     evaluation_usd_per_quarter: float = assumption(
         5_000.0,
         "Evaluation of a hosted model's quality, and of a second provider's.",
         "A judgement: a few thousand judged answers.",
-        unit="USD/quarter",
-        ge=0,
-        le=1e6,
-        step=1_000,
+        "0 to 1e6 by 1_000 USD/quarter",
     )
     egress_usd_per_gib: float = assumption(
         0.09,
         "Price of data that leaves the hosting provider.",
         "AWS, EC2 on-demand data transfer out to the internet, first 10 TB a month.",
-        unit="USD/GiB",
-        ge=0,
-        le=1,
-        step=0.01,
+        "0 to 1 by 0.01 USD/GiB",
     )
     second_provider_share: float = assumption(
         0.1,
         "Share of the traffic that a second provider is kept warm with.",
         "A judgement: enough to see its errors and latency every day.",
-        unit="share",
-        ge=0,
-        le=0.5,
-        step=0.05,
+        "0 to 0.5 by 0.05 share",
     )
     switch_days: float = assumption(
         30.0,
         "Days it takes to move to another provider when an API is withdrawn and none is kept warm.",
         "A judgement: prompts, evaluation, contract.",
-        unit="days",
-        ge=0,
-        le=365,
-        step=5,
+        "0 to 365 by 5 days",
     )

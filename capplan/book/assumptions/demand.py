@@ -14,38 +14,27 @@ class DemandAssumptions(Spread):
         200,
         "Sample paths of the future.",
         "A 5 % quantile from 200 paths has a standard error of 1.5 points of probability (binomial).",
-        ge=10,
-        le=5000,
-        step=10,
+        "10 to 5000 by 10",
     )
     load_blocks: int = assumption(
         5,
         "Load blocks into which the hours of a quarter are sorted, from peak to base.",
         "A judgement after the practice of screening curves: a few blocks, narrow at the peak.",
-        unit="blocks",
-        ge=1,
-        le=24,
-        step=1,
+        "1 to 24 by 1 blocks",
     )
     growth_share_per_year: float | None = assumption(
         None,
         "Yearly growth of demand; empty = estimated from the history, and damped where it is shorter than two years.",
         "No default growth is assumed: the history decides, damped because undamped trends overshoot over long horizons (Gardner and"
         " McKenzie, 1985).",
-        unit="share/year",
-        ge=-0.9,
-        le=10,
-        step=0.05,
+        "-0.9 to 10 by 0.05 share/year",
     )
     growth_band_share: float = assumption(
         0.3,
         "Half width of the 80 % band around yearly growth, where the history is shorter than two years; wider where the history itself"
         " leaves growth less certain.",
         "A judgement of this book's makers: one year of history cannot separate growth from season; move it and watch the plan.",
-        unit="share/year",
-        ge=0,
-        le=3,
-        step=0.05,
+        "0 to 3 by 0.05 share/year",
     )
     season_band_share: float = assumption(
         0.15,
@@ -53,25 +42,19 @@ class DemandAssumptions(Spread):
         " season.",
         "A judgement of this book's makers: business use falls at the turn of the year and in summer, by how much is not known before two"
         " years are; move it and watch the plan.",
-        unit="share",
-        ge=0,
-        le=1,
-        step=0.05,
+        "0 to 1 by 0.05 share",
     )
     demand_factor: float = assumption(
-        1.0, "Multiplies all demand that will come.", "1 = as forecast or stated.", unit="factor", ge=0.0, le=10, step=0.05
+        1.0, "Multiplies all demand that will come.", "1 = as forecast or stated.", "0.0 to 10 by 0.05 factor"
     )
     event_strength: float = assumption(
-        1.0, "Multiplies the effect of all known events (0 = ignore them).", "1 = as stated in the events table.", ge=0, le=3, step=0.1
+        1.0, "Multiplies the effect of all known events (0 = ignore them).", "1 = as stated in the events table.", "0 to 3 by 0.1"
     )
     unmet_share: float = assumption(
         1.0,
         "Share of queued and refused work that counts as demand.",
         "1 = all of it: refused work is demand that capacity hid.",
-        unit="share",
-        ge=0,
-        le=1,
-        step=0.05,
+        "0 to 1 by 0.05 share",
     )
 
 
@@ -90,8 +73,5 @@ class DemandViewAssumptions(Timeline):
         4,
         "Past days from which the forecast is made anew and compared with what came; 0 = no test.",
         "A judgement: four spread over a year touch every season, and each costs a fit of all series.",
-        unit="origins",
-        ge=0,
-        le=24,
-        step=1,
+        "0 to 24 by 1 origins",
     )

@@ -13,7 +13,5 @@ class FrontierAssumptions(ProcurementAssumptions):
         5,
         "Plans on the frontier of expected cost against the bad cases: risk weights from 0 to 1 in equal steps, and the plan's own.",
         "A judgement: quarters of the way show the bend; each point is a plan of its own, solved from the last one.",
-        ge=2,
-        le=21,
-        step=1,
+        "2 to 21 by 1",
     )

@@ -18,23 +18,17 @@ class HindsightAssumptions(ProcurementAssumptions):
         4,
         "Unseen paths on which the plan is rehearsed quarter by quarter.",
         "A judgement: enough to see a pattern, few enough for a coffee break; more paths give narrower bands.",
-        ge=1,
-        le=200,
-        step=1,
+        "1 to 200 by 1",
     )
     rolling_neighbours: int = assumption(
         12,
         "Paths of the forecast, nearest to what was seen, that stand for the future in each review of the rehearsal.",
         "A judgement: enough for a tail, few enough to be near.",
-        ge=2,
-        le=200,
-        step=1,
+        "2 to 200 by 1",
     )
     fresh_batches: int = assumption(
         5,
         "Batches of fresh paths, each decided anew, from which the statistical gap is estimated.",
         "Mak, Morton and Wood (1999) ask for independent batches; five give a usable confidence band where paths are few.",
-        ge=2,
-        le=30,
-        step=1,
+        "2 to 30 by 1",
     )

@@ -10,9 +10,9 @@ class LedgerAssumptions(PricingAssumptions):
     """How money is booked."""
 
     currency: str = assumption("USD", "Currency of all money shown.", "Set by the book.", pattern=r"^[A-Z]{3}$")
-    fiscal_year_first_month: int = assumption(1, "First month of the fiscal year.", "The calendar year.", ge=1, le=12, step=1)
+    fiscal_year_first_month: int = assumption(1, "First month of the fiscal year.", "The calendar year.", "1 to 12 by 1")
     payment_terms_days: int = assumption(
-        30, "Days from invoice to payment.", "Net 30, the usual terms of cloud invoices.", unit="days", ge=0, le=180, step=5
+        30, "Days from invoice to payment.", "Net 30, the usual terms of cloud invoices.", "0 to 180 by 5 days"
     )
     hold_other_costs: bool = assumption(
         True,

@@ -40,49 +40,34 @@ class PlacementAssumptions(Spread):
         54.4,
         "Rate at which a task reads what another one left on the same node; empty = it takes no time.",
         "Samsung PM9A3 data sheet: 6,800 MB/s sequential read of one NVMe drive of the kind servers have.",
-        unit="Gbit/s",
-        gt=0,
-        le=1e9,
-        step=10,
+        "above 0 to 1e9 by 10 Gbit/s",
     )
     rack_gbit_per_second: float = assumption(
         10.0,
         "Bandwidth between two nodes of a rack, where links does not state it.",
         f"{EC2}: one flow has up to 10 Gbit/s inside a cluster placement group.",
-        unit="Gbit/s",
-        gt=0,
-        le=1e9,
-        step=5,
+        "above 0 to 1e9 by 5 Gbit/s",
     )
     site_gbit_per_second: float = assumption(
         5.0,
         "Bandwidth between two racks of a site, where links does not state it.",
         f"{EC2}: one flow has 5 Gbit/s outside a cluster placement group.",
-        unit="Gbit/s",
-        gt=0,
-        le=1e9,
-        step=5,
+        "above 0 to 1e9 by 5 Gbit/s",
     )
     rack_latency_seconds: float = assumption(
         0.0,
         "Time before the first byte between nodes of a rack.",
         "Below a millisecond, against transfers of seconds.",
-        unit="s",
-        ge=0,
-        le=3600,
-        step=0.1,
+        "0 to 3600 by 0.1 s",
     )
     site_latency_seconds: float = assumption(
         0.0,
         "Time before the first byte between racks of a site.",
         "Below a few milliseconds, against transfers of seconds.",
-        unit="s",
-        ge=0,
-        le=3600,
-        step=0.1,
+        "0 to 3600 by 0.1 s",
     )
     bandwidth_factor: float = assumption(
-        1.0, "Multiplies the bandwidth of all links between nodes.", "1 = as stated.", unit="factor", gt=0, le=1000, step=0.5
+        1.0, "Multiplies the bandwidth of all links between nodes.", "1 = as stated.", "above 0 to 1000 by 0.5 factor"
     )
     pipeline_demand: bool = assumption(
         False,
@@ -94,106 +79,74 @@ class PlacementAssumptions(Spread):
         None, "Kind of node that is added; empty = the first kind with accelerators.", "The slider says how many."
     )
     added_nodes: int = assumption(
-        0, "Nodes added of that kind, at the site where most of them are.", "0 = the nodes table.", unit="nodes", ge=0, le=10_000, step=1
+        0, "Nodes added of that kind, at the site where most of them are.", "0 = the nodes table.", "0 to 10_000 by 1 nodes"
     )
     gang_across_racks_slowdown_share: float = assumption(
         0.0,
         "How much longer a gang runs whose nodes stand in several racks.",
         "0: modern fabrics do not block; Jeon et al. (USENIX ATC 2019) saw jobs spread over servers run slower. Measure it.",
-        unit="share",
-        ge=0,
-        le=5,
-        step=0.05,
+        "0 to 5 by 0.05 share",
     )
     placement_tries: int = assumption(
         200,
         "Schedules that are tried with ranks drawn around those of HEFT, before anything is proven.",
         "A judgement: a fraction of a second for a pipeline of 30 tasks.",
-        unit="schedules",
-        ge=0,
-        le=100_000,
-        step=50,
+        "0 to 100_000 by 50 schedules",
     )
     proof_size: int = assumption(
         600,
         "Size of the program up to which a schedule is proven: tasks times nodes, or a thirtieth of transfers times pairs of nodes; above"
         " it only a bound of the longest path and of the work is given.",
         "A judgement: twice 30 tasks on 8 nodes, which take seconds to a minute.",
-        ge=0,
-        le=100_000,
-        step=100,
+        "0 to 100_000 by 100",
     )
     proof_deterministic_seconds: float = assumption(
         30.0,
         "Effort after which the proof stops with its gap, in the solver's own count of work (about a second of one core each); counted, not"
         " timed, so that the answer is the same everywhere.",
         "A judgement: ten pipelines of 30 tasks on 8 nodes took less than one each.",
-        unit="s",
-        gt=0,
-        le=100_000,
-        step=10,
+        "above 0 to 100_000 by 10 s",
     )
     proof_gap_share: float = assumption(
         1e-4,
         "Relative gap to the proven bound at which a schedule counts as the best.",
         "A judgement: a quarter of an hour in a hundred days.",
-        unit="share",
-        ge=0,
-        le=0.5,
-        step=1e-4,
+        "0 to 0.5 by 1e-4 share",
     )
     low_utilisation_share: float = assumption(
         0.7,
         "Accelerator utilisation below which a job wastes its accelerators.",
         "A judgement: half of it is common in shared clusters (Jeon et al., USENIX ATC 2019: 52 % on average), and well-fed training runs"
         " above 0.9.",
-        unit="share",
-        gt=0,
-        le=1,
-        step=0.05,
+        "above 0 to 1 by 0.05 share",
     )
     low_utilisation_hours: float = assumption(
         1.0,
         "Hours a job must run before low utilisation counts.",
         "A judgement: shorter ones are start-up and tests.",
-        unit="hours",
-        ge=0,
-        le=720,
-        step=0.5,
+        "0 to 720 by 0.5 hours",
     )
     idle_utilisation_share: float = assumption(
         0.05,
         "Accelerator utilisation below which the work is taken to run on the CPU alone.",
         "A judgement: what a display or a monitor takes.",
-        unit="share",
-        ge=0,
-        le=0.5,
-        step=0.01,
+        "0 to 0.5 by 0.01 share",
     )
     data_wait_limit_share: float = assumption(
         0.5,
         "Share of a job's time spent waiting for data above which waiting outweighs computing.",
         "By definition: more than half.",
-        unit="share",
-        gt=0,
-        le=1,
-        step=0.05,
+        "above 0 to 1 by 0.05 share",
     )
     scatter_loss_share: float = assumption(
         0.2,
         "Share of its time that a job loses whose nodes stand in several racks.",
         "As in the cluster: a judgement. Measure it.",
-        unit="share",
-        ge=0,
-        lt=1,
-        step=0.05,
+        "0 to below 1 by 0.05 share",
     )
     cpu_node_usd_per_hour: float = assumption(
         4.0,
         "Price of a CPU node that would do the work that needs no accelerator.",
         "A judgement near on-demand list prices of 96 to 128 vCPUs; set your own.",
-        unit="USD/h",
-        ge=0,
-        le=1000,
-        step=0.5,
+        "0 to 1000 by 0.5 USD/h",
     )

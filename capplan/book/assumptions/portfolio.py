@@ -13,10 +13,7 @@ class PortfolioAssumptions(ProcurementAssumptions):
         0.34,
         "Largest share of the capacity under contract that may end in one quarter, by the ladder of terms.",
         "A judgement: at most a third, so that no renewal decides the whole fleet.",
-        unit="share",
-        gt=0,
-        le=1,
-        step=0.05,
+        "above 0 to 1 by 0.05 share",
     )
     rehearse: bool = assumption(
         True,

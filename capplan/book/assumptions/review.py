@@ -12,49 +12,37 @@ class ReviewAssumptions(Spread):
         0.15,
         "Error of a month's forecast up to which it counts as good.",
         "The FinOps maturity stages as they are commonly quoted: 20 % variance at the crawl stage, 15 % at the walk stage.",
-        gt=0,
-        le=1,
-        step=0.05,
+        "above 0 to 1 by 0.05",
     )
     worth_a_word_share: float = assumption(
         0.01,
         "Part of the planned spend from which on a driver is named in the headline.",
         "A judgement: one percent of spend is what a monthly review talks about.",
-        ge=0,
-        le=1,
-        step=0.005,
+        "0 to 1 by 0.005",
     )
     regression_share: float = assumption(
         0.2,
         "Rise of the cost of a unit over the plan's from which on it is flagged.",
         "A judgement: below a fifth, months differ by chance.",
-        ge=0,
-        le=5,
-        step=0.05,
+        "0 to 5 by 0.05",
     )
     overrun_share: float = assumption(
         0.2,
         "Time that a workload's jobs take beyond what their owners stated, from which on it is flagged.",
         "A judgement: a fifth over a stated time is a slip of a day a week.",
-        ge=0,
-        le=5,
-        step=0.05,
+        "0 to 5 by 0.05",
     )
     step_time_share: float = assumption(
         0.2,
         "Rise of the accelerator-hours of a unit of work over the months before, from which on it is flagged.",
         "A judgement: below a fifth, months differ by their mix of jobs.",
-        ge=0,
-        le=5,
-        step=0.05,
+        "0 to 5 by 0.05",
     )
     least_utilisation_share: float = assumption(
         0.5,
         "Share of their time in which a workload's accelerators compute, below which it is flagged.",
         "Jeon et al., USENIX ATC 2019: jobs of a shared cluster used their accelerators 52 % of the time on average.",
-        ge=0,
-        le=1,
-        step=0.05,
+        "0 to 1 by 0.05",
     )
     ask_levers: bool = assumption(
         True,
@@ -65,33 +53,25 @@ class ReviewAssumptions(Spread):
         0.2,
         "Rise of prices by use that the register of vendor risks costs.",
         "A judgement: spot prices of A100 and L4 rose by 13 to 22 % a year on GCP from 2022 to 2026 (public price history).",
-        ge=0,
-        le=5,
-        step=0.05,
+        "0 to 5 by 0.05",
     )
     bottleneck_wait_share: float = assumption(
         0.25,
         "Share of its time that work waits for data, or on communication, from which on that holds it back.",
         "A judgement: a quarter of what is bought would stand idle.",
-        gt=0,
-        le=1,
-        step=0.05,
+        "above 0 to 1 by 0.05",
     )
     usual_utilisation_share: float = assumption(
         0.7,
         "Share of its time in which well-fed work computes.",
         "A judgement, as for the signs of bad placement: half of it is common in shared clusters (Jeon et al., USENIX ATC 2019: 52 %).",
-        gt=0,
-        le=1,
-        step=0.05,
+        "above 0 to 1 by 0.05",
     )
     memory_full_share: float = assumption(
         0.9,
         "Share of accelerator memory in use from which on memory holds work back.",
         "vLLM engine arguments: gpu_memory_utilization is 0.9 by default, the part of the memory that an engine may take.",
-        gt=0,
-        le=1,
-        step=0.05,
+        "above 0 to 1 by 0.05",
     )
     worth_of_knowing: bool = assumption(
         True,

@@ -23,26 +23,17 @@ class ScalingAssumptions(Timeline):
         256,
         "Number of accelerators whose throughput, efficiency and gain are asked for.",
         "A judgement: a run of a mid-size company.",
-        unit="accelerators",
-        ge=1,
-        le=1_000_000,
-        step=8,
+        "1 to 1_000_000 by 8 accelerators",
     )
     marginal_share_floor: float = assumption(
         0.5,
         "An accelerator is worth adding while it brings at least this share of what one brings in the smallest measured run.",
         "A judgement: below a half, a second run beside the first does more.",
-        unit="share",
-        gt=0,
-        lt=1,
-        step=0.05,
+        "above 0 to below 1 by 0.05 share",
     )
     confidence_share: float = assumption(
         0.95,
         "Probability that a new run lies in the band of its curve.",
         "The usual level of prediction intervals.",
-        unit="share",
-        ge=0.5,
-        le=0.999,
-        step=0.01,
+        "0.5 to 0.999 by 0.01 share",
     )
