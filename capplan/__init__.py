@@ -1,7 +1,5 @@
 """capplan: capacity planning and economics of AI infrastructure, from an uncertain forecast to a dated purchase plan."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

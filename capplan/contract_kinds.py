@@ -1,7 +1,5 @@
 """Kinds of contract: all that the library knows of each, in one table; everything else asks it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

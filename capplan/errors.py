@@ -1,7 +1,5 @@
 """The errors capplan raises on purpose: one clear message, never a traceback for the reader of a plan."""
 
-from __future__ import annotations
-
 import difflib
 import errno
 from collections.abc import Iterable, Iterator, Sequence

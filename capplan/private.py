@@ -1,7 +1,5 @@
 """Folders whose content is trusted when it is read back: nobody but their owner may write there."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Quantiles of weighted values, as every question reads them off its paths."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

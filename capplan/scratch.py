@@ -1,7 +1,5 @@
 """Temporary folders that outlive nobody: held by a lock while their process lives, and swept once it is gone, however it went."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

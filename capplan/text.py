@@ -4,8 +4,6 @@ Headlines, notes, cards, charts, tables and workbooks take their text from here,
 Currencies and plurals follow Unicode's data (CLDR, by Babel).
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 import re

@@ -1,7 +1,5 @@
 """Calendar and unit arithmetic that everything shares: quarters, their hours, months and fiscal years."""
 
-from __future__ import annotations
-
 import re
 
 import pandas as pd

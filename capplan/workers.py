@@ -1,7 +1,5 @@
 """Where many independent pieces of work are done: the cores of this machine, or a Dask cluster by address; the numbers are the same."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """An accepted plan, or a report, as a later review reads it back."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

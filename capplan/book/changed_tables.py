@@ -1,7 +1,5 @@
 """What-ifs applied to tables: every new cell is checked like one of a file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -9,8 +9,6 @@ where COLUMN is the table's own, or one of a table it refers to (the accelerator
 `multiply COLUMN NUMBER`, `shift [COLUMN] +2 quarters`, `remove` and `add TABLE [like KEY] {COLUMN: VALUE, ...}`.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any, Self
 

@@ -1,7 +1,5 @@
 """Amounts in currencies: exchange rates by month, and what is stated in a currency of its own."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.errors import CapplanError

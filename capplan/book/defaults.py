@@ -1,7 +1,5 @@
 """What a book that says little is taken to mean: dates, providers, workloads and speeds, each with a note."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

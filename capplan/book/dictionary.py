@@ -3,8 +3,6 @@
 `python -m capplan.book.dictionary` writes it.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

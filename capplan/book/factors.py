@@ -1,7 +1,5 @@
 """What-if factors on the limits of a book."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.book.assumptions.procurement import ProcurementAssumptions

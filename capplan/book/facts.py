@@ -1,7 +1,5 @@
 """The reference facts: how they are read, and what must hold of them (`make facts`)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

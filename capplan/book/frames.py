@@ -1,7 +1,5 @@
 """Hold tables that did not come from a book's files against the same rules as those that did."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One gate for files that somebody else wrote: what is let in as text, and what is refused before anything is parsed."""
 
-from __future__ import annotations
-
 import os
 import re
 import stat

@@ -1,7 +1,5 @@
 """What was read unusually, or passed over: no fault, but said, since a reader might have meant something else."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

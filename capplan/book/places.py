@@ -1,7 +1,5 @@
 """Where the files that come with capplan are: reference facts, example books and notebooks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

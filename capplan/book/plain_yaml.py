@@ -1,7 +1,5 @@
 """YAML as plain data, by the rules of YAML 1.2: what is written is what is meant, and nothing is taken twice."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Scheduling policies: an order, a rule for overtaking, and a rule for displacing."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from capplan.errors import CapplanError, nearest

@@ -1,7 +1,5 @@
 """A plan that somebody proposes, as a file: purchases or a placement, from a person, a spreadsheet or a model."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Read one CSV table strictly: every cell is converted or named as a fault, none is guessed."""
 
-from __future__ import annotations
-
 import csv
 import difflib
 import io

@@ -1,7 +1,5 @@
 """Parameters of a training run: in all, or those that work on a token; a known architecture tells one from the other."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.errors import Fault

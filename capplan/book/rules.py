@@ -1,7 +1,5 @@
 """Rules between the tables of a book: references, times, contracts, probabilities."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.book.tables.registry import columns_of

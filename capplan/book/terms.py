@@ -1,7 +1,5 @@
 """The words a book may use for what it has: terms of contracts, kinds of limits, stages of work; each list once."""
 
-from __future__ import annotations
-
 from capplan.contract_kinds import KINDS
 
 TERMS = list(KINDS)

@@ -1,7 +1,5 @@
 """The command that takes a question in plain words."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Commands that ask about a plan: one that somebody proposes, and why the own one is as it is."""
 
-from __future__ import annotations
-
 from enum import Enum
 from pathlib import Path
 from typing import Annotated

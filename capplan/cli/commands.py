@@ -1,7 +1,5 @@
 """The commands: every one is one call into the library."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Commands that open the notebooks: with code for the analyst, without it for everybody else."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

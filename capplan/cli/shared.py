@@ -1,7 +1,5 @@
 """What the commands share: the application, kinds of arguments, assumptions from the command line, and one way to answer."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

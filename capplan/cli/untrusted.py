@@ -1,7 +1,5 @@
 """Check a book of unknown origin in a process of its own, which can take no more than a stated share of the machine."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

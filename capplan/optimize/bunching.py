@@ -1,7 +1,5 @@
 """Exact recourse of very many points at once: points that share an optimal basis are solved by one matrix product."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """How long a search may go on: one limit for all programs that are solved inside it, and whether it cut one short."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The one door to OR-tools' CP-SAT: whole numbers, intervals of time, and a search that gives the same answer everywhere."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Recourse under expected rows: budgets couple all points, so dispatches at several budget prices are mixed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Bring rows, columns and costs of a program to comparable size, so that absolute tolerances mean relative ones."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Exact value and cuts of a first stage over all recourse points."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The extensive form: all recourse points written out in one program and solved as such; exact, for programs of moderate size."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Fingerprints of arrays, by which a program knows whether what an earlier one left still fits."""
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

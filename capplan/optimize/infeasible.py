@@ -1,7 +1,5 @@
 """Why a model has no solution: the rows that clash, and by how much they must give."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The L-shaped method with exact recourse: cuts from all points at once, a certified gap, and warm re-solves."""
 
-from __future__ import annotations
-
 import contextlib
 from dataclasses import dataclass, replace
 

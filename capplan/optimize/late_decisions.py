@@ -1,7 +1,5 @@
 """Later decisions that may differ between a few branches of the future, while the recourse stays exact."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

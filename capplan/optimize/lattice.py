@@ -1,7 +1,5 @@
 """Closer cuts where a part of the recourse sees the first stage through one number that moves in whole steps."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

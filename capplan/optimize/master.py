@@ -1,7 +1,5 @@
 """The master program of the L-shaped method: the first stage with cuts in place of the recourse."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The program in which every quantity is its mean, and programs of some points of another."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The program that mixes known dispatches at least blended cost within expected rows."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

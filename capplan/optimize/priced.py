@@ -1,7 +1,5 @@
 """A program whose expected rows are paid for instead of kept: a lower bound that needs no coupling of points."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

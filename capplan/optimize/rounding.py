@@ -1,7 +1,5 @@
 """Whole first stages from parts of lots: round step by step, and let what is not rounded yet follow."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from capplan.optimize.master import Master

@@ -1,7 +1,5 @@
 """The one door to PuLP and HiGHS: hand a model over as arrays, solve it, judge its status in one place."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any

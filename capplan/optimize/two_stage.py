@@ -1,7 +1,5 @@
 """A generic two-stage stochastic mixed-integer program with a certified gap; the entry for every question that uses one."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

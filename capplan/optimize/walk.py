@@ -1,7 +1,5 @@
 """The compiled walk of points from basis to basis: test, leave, enter, pivot, and remember every basis on the way."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Contracts already signed and machines owned, as holdings: what is there, from when to when, and on which terms; built here alone."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

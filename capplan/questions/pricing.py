@@ -1,7 +1,5 @@
 """Pricing: what an accelerator-hour really costs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

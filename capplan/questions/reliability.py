@@ -1,7 +1,5 @@
 """Failures, checkpoints and lost work: the closed forms that prices, goodput and training runs share."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

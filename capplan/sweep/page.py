@@ -1,7 +1,5 @@
 """What a sweep shows: which assumption moves the cost most, where the decision changes, and which decision is never far from the best."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The points of a sweep: every combination of listed values, or an evenly spread sample of ranges; checked before anything runs."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence

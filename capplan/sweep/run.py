@@ -1,7 +1,5 @@
 """Decide at every point of a sweep: in chunks that start alike anywhere, kept as they are done, so that it can be stopped and resumed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Which share of the cost's variance each assumption causes, alone and together with others: Sobol indices from a sample made for them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any

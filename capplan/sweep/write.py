@@ -1,7 +1,5 @@
 """A sweep from a book to a folder: one tidy Parquet file, and a page."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The assumptions of each question: one small frozen model, every default with its unit, bounds and source."""
 
-from __future__ import annotations
-
 import datetime as dt
 import hashlib
 import json

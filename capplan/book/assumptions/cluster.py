@@ -1,7 +1,5 @@
 """Assumptions of the cluster simulation: how jobs wait."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from capplan.book.assumptions.base import Spread, assumption

@@ -1,7 +1,5 @@
 """The assumptions of the question whether to host a model or call an API."""
 
-from __future__ import annotations
-
 from capplan.book.assumptions.base import assumption
 from capplan.book.assumptions.serving import ServingAssumptions
 

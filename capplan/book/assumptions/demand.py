@@ -1,7 +1,5 @@
 """The assumptions of the demand forecast, and of what is shown of it and how it is tested."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from capplan.book.assumptions.base import Spread, Timeline, assumption

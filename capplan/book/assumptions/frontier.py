@@ -1,7 +1,5 @@
 """Assumptions of the trade-off between expected cost and the bad cases."""
 
-from __future__ import annotations
-
 from capplan.book.assumptions.base import assumption
 from capplan.book.assumptions.procurement import ProcurementAssumptions
 

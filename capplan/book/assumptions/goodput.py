@@ -1,7 +1,5 @@
 """The assumptions of goodput: how much of a paid hour is progress."""
 
-from __future__ import annotations
-
 from capplan.book.assumptions.base import assumption
 from capplan.book.assumptions.pricing import PricingAssumptions
 

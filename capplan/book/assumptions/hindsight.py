@@ -1,7 +1,5 @@
 """Assumptions of the tests of a purchase plan on demand it has not seen."""
 
-from __future__ import annotations
-
 from capplan.book.assumptions.base import assumption
 from capplan.book.assumptions.procurement import ProcurementAssumptions
 

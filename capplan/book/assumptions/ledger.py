@@ -1,7 +1,5 @@
 """The assumptions of the ledger."""
 
-from __future__ import annotations
-
 from capplan.book.assumptions.base import assumption
 from capplan.book.assumptions.pricing import PricingAssumptions
 

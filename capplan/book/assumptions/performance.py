@@ -1,7 +1,5 @@
 """The assumptions of a replica's throughput and latency."""
 
-from __future__ import annotations
-
 from capplan.book.assumptions.base import Timeline, assumption
 
 

@@ -1,7 +1,5 @@
 """Assumptions of the placement of tasks: which task where, when, and the signs of bad placement."""
 
-from __future__ import annotations
-
 import datetime as dt
 from typing import Literal
 

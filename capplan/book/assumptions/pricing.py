@@ -1,7 +1,5 @@
 """The assumptions of the price of an accelerator-hour."""
 
-from __future__ import annotations
-
 from capplan.book.assumptions.base import Timeline, assumption
 
 

@@ -1,7 +1,5 @@
 """The assumptions of the purchase plan."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from capplan.book.assumptions.base import assumption

@@ -1,7 +1,5 @@
 """Assumptions of the review of an accepted plan against what was billed and used since."""
 
-from __future__ import annotations
-
 from capplan.book.assumptions.base import Spread, assumption
 
 

@@ -1,7 +1,5 @@
 """The assumptions of scaling."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from capplan.book.assumptions.base import Timeline, assumption

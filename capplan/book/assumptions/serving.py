@@ -1,7 +1,5 @@
 """The assumptions of serving: how a fleet is sized, how it follows the traffic, and what can be saved before hardware."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from capplan.book.assumptions.base import assumption

@@ -1,7 +1,5 @@
 """Assumptions of the question whether training and inference share a cluster."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from capplan.book.assumptions.base import assumption

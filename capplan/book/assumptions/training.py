@@ -1,7 +1,5 @@
 """The assumptions of training runs: layout, speed, sweeps, and the ways to a model that does the job."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from capplan.book.assumptions.base import assumption

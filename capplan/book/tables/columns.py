@@ -1,7 +1,5 @@
 """How a table is declared: one pandera field a column, with its meaning, unit, default and reference."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

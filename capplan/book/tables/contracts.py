@@ -1,7 +1,5 @@
 """Tables of what one has and may do: contracts, payments, spend agreements, sites, machines owned, and limits."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.book.tables.columns import Table, column, order_rule

@@ -1,7 +1,5 @@
 """Tables of facts: accelerators, machines, model architectures, and where facts come from."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.book.tables.columns import Table, column, order_rule

@@ -1,7 +1,5 @@
 """Tables of money: exchange rates, costs beside machines, and what was billed."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.book.tables.columns import Table, column

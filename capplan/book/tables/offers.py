@@ -1,7 +1,5 @@
 """Tables of what can be had: offers, their tiers and payments, prices of moved data, and states of prices and deliveries."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.book.tables.columns import Table, column, order_rule

@@ -1,7 +1,5 @@
 """Tables of pipelines: tasks that wait for each other, the data between them, and the links it takes."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.book.tables.columns import Table, column

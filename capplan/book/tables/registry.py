@@ -1,7 +1,5 @@
 """Every table a book may have: the one source of checks, error texts and the data dictionary."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Tables about serving: measured points of a replica under load, API contracts, and what a user waits for."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.book.tables.columns import Table, column, order_rule

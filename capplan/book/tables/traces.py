@@ -1,7 +1,5 @@
 """Tables of traces: jobs, the nodes they ran on, and requests."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.book.tables.columns import Table, column

@@ -1,7 +1,5 @@
 """Tables about training: measured scaling, counted failures, and records of spot availability."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.book.tables.columns import Table, column

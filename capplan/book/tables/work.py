@@ -1,7 +1,5 @@
 """Tables of work: workloads, what they used, what will change, and what a machine does of it."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.book.tables.columns import Table, column, order_rule

@@ -12,24 +12,3 @@ from capplan.outputs.charts.points import frontier, scatter
 from capplan.outputs.charts.rows import gantt, heat_map
 from capplan.outputs.charts.schedule import schedule
 from capplan.outputs.charts.theme import ChartError, stacked
-
-__all__ = [
-    "ChartError",
-    "bars",
-    "curve",
-    "fan",
-    "frontier",
-    "gantt",
-    "growth",
-    "heat_map",
-    "layers",
-    "scatter",
-    "schedule",
-    "stacked",
-    "staircase",
-    "to_image",
-    "to_png",
-    "to_svg",
-    "tornado",
-    "waterfall",
-]

@@ -1,7 +1,5 @@
 """The accounting pack: possible leases, what is prepaid and what machines are worth by month, and month-end postings."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.answers.finished_plan import Plan

@@ -1,7 +1,5 @@
 """The budget file: P&L of the planned months by account, team and cost centre, in a neutral layout and those of planning systems."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd

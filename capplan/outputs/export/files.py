@@ -1,7 +1,5 @@
 """Write tables and charts to files, with all text from books made inert."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Planned spend as rows of a FOCUS bill (FinOps Open Cost and Usage Specification 1.2), so that a bill can be held against it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Hashable
 from typing import Any

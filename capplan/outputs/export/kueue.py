@@ -1,7 +1,5 @@
 """Quotas as Kueue objects, checked against the published fields of its API before they are written."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Names that other systems accept, and reading the quotas that an answered question has left."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

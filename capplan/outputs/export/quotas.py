@@ -1,7 +1,5 @@
 """The recommended split of a fleet as quotas for a scheduler."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The divided fleet as Slurm partitions, with the commands that set limits and shares."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """What a run says otherwise than the run before: one page, made of two reports' own tables."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The plan as one self-contained page that opens from disk, without network and without scripts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The content of the plan's page: the memo that is signed, and the appendices behind it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

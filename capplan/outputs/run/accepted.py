@@ -1,7 +1,5 @@
 """An accepted plan: kept with its reason, and compared with the plan that the same inputs give today."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

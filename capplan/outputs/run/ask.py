@@ -3,8 +3,6 @@
 Every number in the words is a cell of a table of the answer.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

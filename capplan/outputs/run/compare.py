@@ -1,7 +1,5 @@
 """Scenarios side by side: money, what is owed, work left undone and signatures of each, and why each differs from the first."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The dashboard: the views of the notebooks on a book, without code, for people with a browser."""
 
-from __future__ import annotations
-
 import html
 import json
 import os

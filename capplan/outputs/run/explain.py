@@ -1,7 +1,5 @@
 """The reasons of a finished report, or of a book's plan."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

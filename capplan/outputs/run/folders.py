@@ -1,7 +1,5 @@
 """Folders that appear whole or not at all, in places that can be written to."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

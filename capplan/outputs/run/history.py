@@ -1,7 +1,5 @@
 """The runs of a book: one line each in one small file, and a pointer to the report that was finished last."""
 
-from __future__ import annotations
-
 import csv
 import datetime as dt
 import io

@@ -1,7 +1,5 @@
 """Run a notebook without a person: strict about parameters and failures, and never leaving half a file."""
 
-from __future__ import annotations
-
 import difflib
 import logging
 import os

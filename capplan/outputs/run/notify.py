@@ -1,7 +1,5 @@
 """Telling others how a run went, and whether the decision is another one than at the run before."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

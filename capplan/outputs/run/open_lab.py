@@ -1,7 +1,5 @@
 """JupyterLab on a book: at once, with notebooks that belong to the reader."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The main job: one strict, atomic run from a book to a report folder."""
 
-from __future__ import annotations
-
 import json
 import platform
 import re

@@ -1,7 +1,5 @@
 """The review of a plan as a folder: one page, its tables, and the bridge for the next plan."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

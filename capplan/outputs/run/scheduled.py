@@ -1,7 +1,5 @@
 """A run that nobody watches: its report goes to any place, its end is told, and one line of it is kept."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path

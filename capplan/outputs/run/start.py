@@ -1,7 +1,5 @@
 """From the files a company has to a first book and a first quick plan, with all that was assumed."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import tempfile

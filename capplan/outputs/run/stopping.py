@@ -1,7 +1,5 @@
 """A run that is ended from outside says so once and leaves nothing behind."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Places for reports that are no folders: any store that fsspec knows by its address, such as s3://bucket/plans or memory://plans."""
 
-from __future__ import annotations
-
 import posixpath
 import secrets
 from collections.abc import Iterator

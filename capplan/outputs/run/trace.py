@@ -1,7 +1,5 @@
 """What stands behind a figure: the lines of the ledger that add up to it, with their prices, contracts, and where each comes from."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

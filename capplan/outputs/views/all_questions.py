@@ -1,7 +1,5 @@
 """One view per question: a book and a scenario become a headline, charts and a table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pandas as pd

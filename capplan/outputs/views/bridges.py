@@ -1,7 +1,5 @@
 """Bridges: budget to plan, the optimiser's cost to spend, P&L and cash, one plan to the next; each adds up to the cent."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Pictures of capacity: what contracts hold against what is needed, in accelerators of one kind, and all contracts over time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

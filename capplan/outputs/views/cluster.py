@@ -1,7 +1,5 @@
 """The view of the cluster: how long jobs wait, and what more accelerators or another policy would do about it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The view of the crossover: host a model, or call an API."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

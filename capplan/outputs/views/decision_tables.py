@@ -1,7 +1,5 @@
 """What must be decided: purchases with date, value, exit and reason; expiries and notices; agreements; every commitment."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

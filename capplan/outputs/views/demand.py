@@ -1,7 +1,5 @@
 """View of demand: how much work will come, how it lies in a quarter, and how good such forecasts were."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """The growth of each workload: what was, what is expected, what that was tested on, and what other kinds of growth would mean."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

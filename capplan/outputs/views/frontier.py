@@ -1,7 +1,5 @@
 """View of what it costs to be safer."""
 
-from __future__ import annotations
-
 from capplan.answers.placement import asked_book
 from capplan.answers.plan import frontier_of
 from capplan.book.book import Book

@@ -1,7 +1,5 @@
 """View of goodput: how much of a paid hour is progress, what that costs, and when spot stops paying."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

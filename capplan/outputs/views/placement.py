@@ -1,7 +1,5 @@
 """The view of placement: which task runs where and when, what binds, and whether the deadline can be met."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

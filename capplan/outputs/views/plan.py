@@ -1,7 +1,5 @@
 """Views of the purchase plan: what to buy, what to sign, what it costs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

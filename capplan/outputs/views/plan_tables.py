@@ -1,7 +1,5 @@
 """Money of a plan as tables: spend against budget, cash, fiscal years, obligations, teams, prices that are old."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

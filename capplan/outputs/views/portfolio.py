@@ -1,7 +1,5 @@
 """The view of the portfolio: how much to commit to, on which terms, and what rules that look back would do."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The view of a review: from what was planned to what was billed, and how well the forecast held."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

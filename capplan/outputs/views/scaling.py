@@ -1,7 +1,5 @@
 """Views of training runs: what one more accelerator adds, and how much of a paid hour is progress."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The plan beside waiting a quarter and beside keeping every budget, as finance compares them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """View of serving: fleets by the hour, the busiest day replayed, levers before hardware, latency budgets, loaded cost."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

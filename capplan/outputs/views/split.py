@@ -1,7 +1,5 @@
 """The view of the split: two clusters, one pool, or lending with reclaim."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

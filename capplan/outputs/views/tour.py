@@ -1,7 +1,5 @@
 """The tour: the four ideas that every plan rests on (band, contract, waiting, proof), each in a picture of the reader's own book."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

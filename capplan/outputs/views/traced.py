@@ -1,7 +1,5 @@
 """What stands behind the figures of page one: lines of the ledger, or rows of a table of the report."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.answers.finished_plan import Plan

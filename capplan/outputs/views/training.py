@@ -1,7 +1,5 @@
 """The view of training: what a run of the roadmap needs, in accelerators, days and money."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

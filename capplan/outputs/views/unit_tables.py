@@ -1,7 +1,5 @@
 """What work costs and how well commitments are used, in the terms of finance and of providers; every sum is the ledger's."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """What a person sees of an answer: a headline, charts, a table."""
 
-from __future__ import annotations
-
 import html
 import itertools
 from collections.abc import Mapping

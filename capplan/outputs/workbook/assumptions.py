@@ -1,7 +1,5 @@
 """The sheets Assumptions and Sources: what may be changed, what needs a new run, and where figures come from."""
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 import re

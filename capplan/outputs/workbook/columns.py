@@ -1,7 +1,5 @@
 """Declared columns of a table on a sheet: formulas name them, and nothing counts them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

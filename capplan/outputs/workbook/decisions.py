@@ -1,7 +1,5 @@
 """The sheets Purchases and Decisions: what is bought at which price, what must be signed, and what contracts cost over their lives."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

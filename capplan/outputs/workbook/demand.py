@@ -1,7 +1,5 @@
 """The sheet Demand: work, service and capacity by quarter."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from capplan.outputs.views.plan_tables import at_moments

@@ -1,7 +1,5 @@
 """What stands behind each figure: which lines of the ledger add up to a cell, and where their prices come from."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pandas as pd

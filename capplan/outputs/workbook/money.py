@@ -1,7 +1,5 @@
 """The sheets Lines, Cash, Billed and P&L: every amount as quantity times price, and its sums by month."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any

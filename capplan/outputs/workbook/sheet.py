@@ -1,7 +1,5 @@
 """A sheet of the workbook: cells that cannot become formulas by accident, formulas that carry their value, one look for all."""
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 import re

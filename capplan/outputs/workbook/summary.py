@@ -1,7 +1,5 @@
 """The sheets Summary and Checks: the plan on a page, as planned and as revalued, and whether everything adds up."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

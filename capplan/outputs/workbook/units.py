@@ -1,7 +1,5 @@
 """The sheet Unit economics: what an accelerator-hour and a unit of work cost, how well contracts are used, who spends."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

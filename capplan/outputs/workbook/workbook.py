@@ -1,7 +1,5 @@
 """The finance workbook: the plan with live formulas on its prices, discount rate and exchange rates."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Mapping
 from pathlib import Path

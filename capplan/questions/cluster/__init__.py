@@ -4,16 +4,3 @@ from capplan.book.policies import POLICIES, Policy
 from capplan.questions.cluster.capacity import CapacityCurve, capacity_curve, resized, smallest_size
 from capplan.questions.cluster.headroom import Headroom, queue_headroom
 from capplan.questions.cluster.simulate_cluster import Schedule, simulate_cluster
-
-__all__ = [
-    "POLICIES",
-    "CapacityCurve",
-    "Headroom",
-    "Policy",
-    "Schedule",
-    "capacity_curve",
-    "queue_headroom",
-    "resized",
-    "simulate_cluster",
-    "smallest_size",
-]

@@ -1,7 +1,5 @@
 """Jobs and nodes as arrays, and what of them could never run together."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The capacity curve: waiting against the size of the cluster, with a band from resampled traces."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

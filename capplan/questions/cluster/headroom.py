@@ -1,7 +1,5 @@
 """Queue headroom: how many more accelerators than the mean load occupies a delay target needs, quarter by quarter."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

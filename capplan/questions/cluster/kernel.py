@@ -1,7 +1,5 @@
 """Compiled: the loop over events, and one pass over the waiting jobs."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from capplan.compiling import compiled

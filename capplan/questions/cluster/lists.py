@@ -1,7 +1,5 @@
 """Compiled: sorted lists of jobs, and the start and end of a run."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from capplan.compiling import compiled

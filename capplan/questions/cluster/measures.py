@@ -1,7 +1,5 @@
 """What a schedule is worth: delays, use, fragmentation, goodput, fairness."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

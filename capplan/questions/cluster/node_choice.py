@@ -1,7 +1,5 @@
 """Compiled: where a job goes, and what it takes and gives back."""
 
-from __future__ import annotations
-
 from capplan.compiling import compiled
 from capplan.questions.cluster.signatures import COUNT, COUNTS, FLAG, NODES, REAL, RULES, STATE, TRACE
 from capplan.questions.cluster.state import (

@@ -1,7 +1,5 @@
 """The tables of jobs and nodes as somebody hands them over: every fault named, missing durations predicted and labelled."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

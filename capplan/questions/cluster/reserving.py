@@ -1,7 +1,5 @@
 """Compiled: reservations of backfilling, and whom a job may displace."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from capplan.compiling import compiled

@@ -1,7 +1,5 @@
 """Compiled: elastic jobs go on with fewer accelerators where a job needs room, and take more once nobody waits."""
 
-from __future__ import annotations
-
 from capplan.compiling import compiled
 from capplan.questions.cluster.lists import copy_row, dequeue, progress, start, stop, total_of
 from capplan.questions.cluster.node_choice import choose, take

@@ -1,7 +1,5 @@
 """The types of what compiled code is called with."""
 
-from __future__ import annotations
-
 from typing import Any, get_type_hints
 
 from numba import types

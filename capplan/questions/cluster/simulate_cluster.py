@@ -1,7 +1,5 @@
 """How long do jobs wait? A trace, a cluster and a policy become a schedule."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the simulator reads and changes: flat arrays in named tuples, so that compiled code and tests see the same names."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

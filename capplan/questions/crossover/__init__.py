@@ -5,20 +5,3 @@ from capplan.questions.crossover.find_crossover import Crossover, find_crossover
 from capplan.questions.crossover.hosting import Replica, peak_over_block, terms_of
 from capplan.questions.crossover.volumes import crossover_volumes, staircase_crossings, time_crossover
 from capplan.questions.crossover.ways_to_serve_volume import api_usd, break_even_share, provisioned_usd, self_host_usd
-
-__all__ = [
-    "Crossover",
-    "Replica",
-    "api_usd",
-    "api_ways",
-    "break_even_share",
-    "crossover_volumes",
-    "find_crossover",
-    "overflow_prices",
-    "peak_over_block",
-    "provisioned_usd",
-    "self_host_usd",
-    "staircase_crossings",
-    "terms_of",
-    "time_crossover",
-]

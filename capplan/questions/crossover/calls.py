@@ -1,7 +1,5 @@
 """The ways to call a model through an API: list prices, contracts, batch, and provisioned throughput with spillover."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

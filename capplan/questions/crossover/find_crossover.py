@@ -1,7 +1,5 @@
 """Host a model, or call an API: every way costed on every path, and what decides between them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What hosting costs: whole replicas sized for the peak of every quarter, on each term of contract, with what is paid beside them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

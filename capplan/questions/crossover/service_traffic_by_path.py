@@ -1,7 +1,5 @@
 """Traffic of one service as arrays: rates by path, quarter and load block."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

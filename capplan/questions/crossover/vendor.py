@@ -1,7 +1,5 @@
 """What depends on one API provider: withdrawn, rate-limited, and what a second provider costs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """Where and when hosting becomes cheaper than an API: volumes, and quarters with their quantiles."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

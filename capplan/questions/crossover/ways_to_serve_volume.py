@@ -1,7 +1,5 @@
 """What each way to serve a volume costs: an API by the request, provisioned units with spillover, whole replicas of one's own."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -6,22 +6,3 @@ from capplan.questions.demand.forecast_demand import Forecast, forecast_demand, 
 from capplan.questions.demand.series import SeriesForecasts, forecast_series
 from capplan.questions.demand.spend import unit_prices
 from capplan.questions.demand.statements import Stated
-
-__all__ = [
-    "Backtest",
-    "Forecast",
-    "SeriesForecasts",
-    "Stated",
-    "backtest_demand",
-    "batch_workloads",
-    "class_demand",
-    "class_speeds",
-    "class_table",
-    "forecast_demand",
-    "forecast_series",
-    "shortfall_usd_per_unit",
-    "stated_demand",
-    "total_demand",
-    "unit_prices",
-    "work_growth",
-]

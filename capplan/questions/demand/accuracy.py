@@ -1,7 +1,5 @@
 """How good a forecast was: the field's measures, and the bands finance people expect."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from capplan.quantiles import weighted_quantiles

@@ -1,7 +1,5 @@
 """When a workload was at work: its start, its end, its pauses, stray hours that belong to neither, and runs that return regularly."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """What this forecast would have said in the past: month and quarter totals against what came."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

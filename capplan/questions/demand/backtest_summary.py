@@ -1,7 +1,5 @@
 """How good past forecasts were, in the field's measures: by series, grain and lead."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

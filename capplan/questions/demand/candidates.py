@@ -1,7 +1,5 @@
 """The forecasters that compete: statsforecast's, and a seasonal autoregression for fine-grained series."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

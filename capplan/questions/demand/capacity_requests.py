@@ -1,7 +1,5 @@
 """Requests for capacity: judged by their profile, and put into demand where they have one."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.book.tables.registry import columns_of

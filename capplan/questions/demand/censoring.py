@@ -1,7 +1,5 @@
 """Demand that a ceiling hid: where usage stands flat at a maximum and nobody measured a queue, what lay above it is inferred."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """From workloads to the classes of work that are planned together, and what a machine does for each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Usage rows made clean: zones, gaps, repeats and negative figures mended with a note, and the demand that capacity hid added."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

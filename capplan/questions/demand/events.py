@@ -1,7 +1,5 @@
 """What is known about the future: events that change demand, and the training runs of the roadmap."""
 
-from __future__ import annotations
-
 import zlib
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Tables of what was fitted: scores of candidates, modelled histories, and demand that capacity hid."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.questions.demand.fitting import Fit

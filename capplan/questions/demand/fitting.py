@@ -1,7 +1,5 @@
 """Fit every series of a usage table once, and remember it: no slider of events, growth or paths fits again."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass

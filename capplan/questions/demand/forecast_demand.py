@@ -1,7 +1,5 @@
 """The answer: sample paths of work in load blocks, their quantiles, and where they come from."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

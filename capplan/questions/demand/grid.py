@@ -1,7 +1,5 @@
 """One series on a regular grid: its interval, its gaps, when it was at work, and what a ceiling hid."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Growth over years: all kinds of growth weighed by how well they foretold a history, tested on its own past, and drawn as paths."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

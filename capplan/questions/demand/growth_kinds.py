@@ -1,7 +1,5 @@
 """The kinds of growth that are held possible, how likely each is before any data, and their covariances, factorised once for all series."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """From a history by week or month to the periods in which growth is weighed, and back."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What was really asked for: from raw usage rows to one regular, repaired demand history a series."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

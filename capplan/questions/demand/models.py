@@ -1,7 +1,5 @@
 """Which level model to believe: statsforecast candidates, judged by rolling origins on held-out periods."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a forecast of demand rests on, in sentences."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

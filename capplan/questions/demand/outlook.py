@@ -1,7 +1,5 @@
 """What kind of growth each workload shows, what that was tested on, and what the other credible kinds would mean."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

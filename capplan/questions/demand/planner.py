@@ -1,7 +1,5 @@
 """A forecast that a planner already has: quantiles by month, taken as they are."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A planner's past forecasts beside what this forecast would have said on the same day."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

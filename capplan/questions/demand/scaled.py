@@ -1,7 +1,5 @@
 """All of a forecast, multiplied: more or less of the same demand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Which candidate to believe: rolling origins, a proper score, and errors that are never judged on themselves."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Short-horizon forecasts of thousands of series: selection and calibrated quantiles, series by series."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How work lies inside a quarter: hour-of-week shapes, load blocks, load-duration curves and pooling."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

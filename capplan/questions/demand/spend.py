@@ -1,7 +1,5 @@
 """What a unit of work costs, to test a forecast of work as a forecast of spend."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 

@@ -1,7 +1,5 @@
 """What people know of growth: a rate that is stated, or a cap, each with a weight beside what the history says."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

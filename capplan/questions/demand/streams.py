@@ -1,7 +1,5 @@
 """Random numbers of each series: what series share comes from the past that they share, and no series changes those of another."""
 
-from __future__ import annotations
-
 import zlib
 from functools import cached_property
 

@@ -4,16 +4,3 @@ from capplan.questions.goodput.failure_by_failure import simulate_failures
 from capplan.questions.goodput.measure_goodput import lost_time, measure_goodput, running_share, spot_break_even
 from capplan.questions.goodput.rates import failure_rates, rate_of
 from capplan.questions.goodput.spot_replay import replay_spot, search_interval, up_spells
-
-__all__ = [
-    "failure_rates",
-    "lost_time",
-    "measure_goodput",
-    "rate_of",
-    "replay_spot",
-    "running_share",
-    "search_interval",
-    "simulate_failures",
-    "spot_break_even",
-    "up_spells",
-]

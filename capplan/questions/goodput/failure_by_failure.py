@@ -1,7 +1,5 @@
 """A run simulated failure by failure: what the closed forms of lost work are held against."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """The answer: the share of a paid hour that is progress, its price by offer, and when spot stops paying."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """Failure rates of nodes, from counts or as stated, with the band a count leaves open."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A run replayed on a record of when spot machines could be had."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Say what a plan is in cash, billed, P&L and economic terms, by month, team and cost centre."""
 
-from __future__ import annotations
-
 from capplan.questions.ledger.build_ledger import Ledger, build_ledger
 from capplan.questions.ledger.finance import (
     annuity_factor,
@@ -20,32 +18,3 @@ from capplan.questions.ledger.reconcile import against_budgets, reconcile
 from capplan.questions.ledger.schedules import Bearer, Contract, Entry, machine_entries
 from capplan.questions.ledger.teams import expected_work
 from capplan.questions.ledger.tokens import api_spend, request_usd, withdrawal_notes
-
-__all__ = [
-    "Bearer",
-    "Contract",
-    "Entry",
-    "Ledger",
-    "PlanDraw",
-    "against_budgets",
-    "annuity_factor",
-    "api_spend",
-    "build_ledger",
-    "burn_down",
-    "commitment_charges",
-    "depreciation_convention",
-    "draw_dollar_plan",
-    "expected_work",
-    "internal_rate_of_return",
-    "loan_payment",
-    "loan_periods",
-    "machine_entries",
-    "macrs",
-    "modified_rate_of_return",
-    "net_present_value",
-    "reconcile",
-    "request_usd",
-    "straight_line",
-    "tax_depreciation",
-    "withdrawal_notes",
-]

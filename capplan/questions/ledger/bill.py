@@ -1,7 +1,5 @@
 """What each line of a bill is for: contracts, rooms, other costs, or use by the hour or the token; and what of it is still to be paid."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.book.currencies import rates_by_month

@@ -1,7 +1,5 @@
 """The ledger: every cost of a plan in cash, billed, P&L and economic terms, by month, team and cost centre."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Every kind of cost as ledger entries: contracts, purchases, usage, tokens, machines, rooms and other costs."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any

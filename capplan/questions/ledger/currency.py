@@ -1,7 +1,5 @@
 """Money in another currency, at stated rates."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.book.currencies import rates_by_month

@@ -1,7 +1,5 @@
 """Arithmetic of finance: present value, rate of return, annuities and depreciation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

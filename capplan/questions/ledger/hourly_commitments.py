@@ -1,7 +1,5 @@
 """Commitments by the hour as a bill shows them (FOCUS), dollar plans, and agreements to spend."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

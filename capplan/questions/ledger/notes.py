@@ -1,7 +1,5 @@
 """What the ledger says in words: its sentence, what was assumed, and what the reader must know."""
 
-from __future__ import annotations
-
 from calendar import month_name
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Cash by the day it is paid: what discounting at another rate needs, and a month's sum has lost."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """The ledger as quantity times price, so that another price revalues it without deciding anew."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Whether the ledger agrees with the last bill, and the plan stays within its budgets."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

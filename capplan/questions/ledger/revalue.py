@@ -1,7 +1,5 @@
 """What the decisions of a plan cost at other prices, rates and exchange rates, without deciding anew."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

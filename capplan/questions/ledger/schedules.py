@@ -1,7 +1,5 @@
 """When a contract is paid, invoiced and expensed: the same total in three views, spread over other months."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """What is owed under contracts, what they cost over their lives, and what machines may bring at their end."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Who bears a shared cost: the teams whose work it serves."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """What requests to model APIs cost, at public list prices."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Hashable, Mapping
 from decimal import Decimal

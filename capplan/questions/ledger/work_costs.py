@@ -1,7 +1,5 @@
 """What work bears of the compute P&L: every amount goes to a class of work, or is named as borne by none."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

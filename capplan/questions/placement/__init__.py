@@ -7,19 +7,3 @@ from capplan.questions.placement.pipeline_demand import as_other_costs, as_train
 from capplan.questions.placement.place_tasks import Placement, place_tasks
 from capplan.questions.placement.proposed_placement import read_placement
 from capplan.questions.placement.stage_guide import stage_guide
-
-__all__ = [
-    "CheckedPlacement",
-    "Deadline",
-    "Diagnosis",
-    "Placement",
-    "as_other_costs",
-    "as_training_runs",
-    "check_placement",
-    "demand_by_stage",
-    "diagnose_placement",
-    "egress",
-    "place_tasks",
-    "read_placement",
-    "stage_guide",
-]

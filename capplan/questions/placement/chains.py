@@ -1,7 +1,5 @@
 """Compiled: walks along the edges of a task graph."""
 
-from __future__ import annotations
-
 from numba import types
 
 from capplan.compiling import compiled

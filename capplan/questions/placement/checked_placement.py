@@ -1,7 +1,5 @@
 """A placement from anywhere, checked and not trusted: what it breaks and by how much, and how far it is from the one that is found."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 from typing import Any

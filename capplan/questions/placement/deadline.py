@@ -1,7 +1,5 @@
 """The deadline question: whether it can be met, the earliest end, and what would meet it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

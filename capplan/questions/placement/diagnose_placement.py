@@ -1,7 +1,5 @@
 """Signs that jobs ran in the wrong place, with the evidence and what it cost."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What a schedule is judged by, and bounds that need no search."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Ticks of time and parts of a resource, rounded so that what is proven of these whole numbers holds for the hours."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which nodes could host a task, for how long and divided among how many; and why none can."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ A task is put where its rule likes best, at the earliest instant from which all 
 are used).
 """
 
-from __future__ import annotations
-
 from numba import types
 
 from capplan.compiling import compiled

@@ -1,7 +1,5 @@
 """Nodes one by one, in groups of equal ones, and the links between the places they stand in."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

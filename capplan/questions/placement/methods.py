@@ -1,7 +1,5 @@
 """Heuristics: HEFT, CPOP, OLB, HEFT that looks at the data it moves, and draws around them."""
 
-from __future__ import annotations
-
 import heapq
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What holds the last end back: the chain of tasks, transfers and waits that leads to it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """What a placed pipeline asks of the plan: accelerator-hours by stage, kind and quarter, egress, and its tasks as runs of the roadmap."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

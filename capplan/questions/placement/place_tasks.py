@@ -1,7 +1,5 @@
 """The question itself: which task where, when, and what moving the data costs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tables become arrays: what each task takes, where it can run, how long and at what price."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Compiled: what is free on a node, or on a link, and from when on."""
 
-from __future__ import annotations
-
 from math import frexp
 
 from numba import types

@@ -1,7 +1,5 @@
 """The schedule as a constraint program: who runs where and when, with intervals that share nodes and links."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """A placement that somebody proposes: which nodes and which start each row gives to which task."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

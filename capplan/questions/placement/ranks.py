@@ -1,7 +1,5 @@
 """Ranks of tasks: how long the way to the end, and from the start, is."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from capplan.questions.placement.problem import Problem

@@ -1,7 +1,5 @@
 """Tasks, edges, nodes and links as somebody hands them over: empty cells filled, and every fault named at once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Prove a schedule: search from the best known one for a better one, until none can be left."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The best schedule of a problem for a goal: heuristics, draws, bounds and proof."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

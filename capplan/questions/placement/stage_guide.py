@@ -1,7 +1,5 @@
 """Which machine fits which stage of a model's life, how fast it is and what a unit of work costs there, from reference facts."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

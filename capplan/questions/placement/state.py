@@ -1,7 +1,5 @@
 """The arrays that the list scheduler works on."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The sentences of a placement."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.book.assumptions.placement import PlacementAssumptions

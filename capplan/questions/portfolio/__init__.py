@@ -5,5 +5,3 @@ from capplan.questions.portfolio.pools import holdings_of
 from capplan.questions.portfolio.portfolio_answer import Portfolio, Rehearsal
 from capplan.questions.portfolio.recommend import recommend_now
 from capplan.questions.portfolio.stack import Stack
-
-__all__ = ["Portfolio", "Rehearsal", "Stack", "holdings_of", "mix_portfolio", "recommend_now"]

@@ -1,7 +1,5 @@
 """The best layers of commitment, and a ladder of terms so that contracts do not all end together."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """How much reserved, spot and on demand: the mix of terms, its ladder, and what other rules would buy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """A pool over the life of a contract: load of each quarter, what is held then, and the stack that serves the rest."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The answer of the portfolio question, and the rehearsal it can be given."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pandas as pd

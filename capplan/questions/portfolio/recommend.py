@@ -1,7 +1,5 @@
 """What a look-back recommender would buy, and what each rule would have cost afterwards."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """A stack of ways to serve load, dearest first to go: what another committed accelerator is worth, and how many pay."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -13,33 +13,3 @@ from capplan.questions.procurement.plan_purchases import plan_purchases
 from capplan.questions.procurement.problem import Problem
 from capplan.questions.procurement.program.agreement_proof import QUICK
 from capplan.questions.procurement.work.sampling import sample_paths
-
-__all__ = [
-    "FIRST_GAP",
-    "QUICK",
-    "CheckedPlan",
-    "Decided",
-    "FirstAnswer",
-    "Frontier",
-    "Kept",
-    "OutOfSample",
-    "Problem",
-    "Proof",
-    "Purchases",
-    "Rolling",
-    "Signed",
-    "check_plan",
-    "decide",
-    "demand_that_came",
-    "first_answer",
-    "judge_on_fresh_paths",
-    "keep_decision",
-    "kept_answer",
-    "plan_purchases",
-    "regret_of",
-    "rehearse_plan",
-    "sample_paths",
-    "signed_now",
-    "trace_frontier",
-    "worth_of_knowing",
-]

@@ -1,7 +1,5 @@
 """The answer: one frozen set of tables, one sentence, and the proof."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """The tables of an answer: what is bought, what capacity that makes, what runs where, what it costs, and how well work is served."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from scipy import sparse

@@ -1,7 +1,5 @@
 """The decision alone: from tables to a solved program, without its explanation."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

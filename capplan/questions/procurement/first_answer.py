@@ -1,7 +1,5 @@
 """A first answer while a slider moves: the decision without its explanation, with its proven gap."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """From tables to a purchase plan: build, solve, tabulate, explain."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

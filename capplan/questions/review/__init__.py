@@ -4,5 +4,3 @@ from capplan.questions.review.plans_apart import plans_apart, told
 from capplan.questions.review.review_plan import Came, Review, review_plan
 from capplan.questions.review.spend_rows import spend_of_focus
 from capplan.questions.review.what_came import deliveries_that_came
-
-__all__ = ["Came", "Review", "deliveries_that_came", "plans_apart", "review_plan", "spend_of_focus", "told"]

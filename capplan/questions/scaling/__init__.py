@@ -2,5 +2,3 @@
 
 from capplan.questions.scaling.fit_scaling import ScalingFit, fit_scaling
 from capplan.questions.scaling.laws import Law, amdahl_speedup, fit_law, gustafson_speedup, usl_throughput
-
-__all__ = ["Law", "ScalingFit", "amdahl_speedup", "fit_law", "fit_scaling", "gustafson_speedup", "usl_throughput"]

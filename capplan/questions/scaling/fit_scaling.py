@@ -1,7 +1,5 @@
 """Fit of measured scaling runs: laws side by side, with bands, held-out error, peak, knee and the last worthwhile accelerator."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

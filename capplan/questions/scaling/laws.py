@@ -6,8 +6,6 @@ each other:
 gamma = 1 / (q + p), alpha = p / (q + p), beta = r / (q + p); bounds at zero then keep alpha in [0, 1].
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

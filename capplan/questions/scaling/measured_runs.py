@@ -1,7 +1,5 @@
 """Measured scaling runs, checked and brought to one form: a rate of work on a number of accelerators."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

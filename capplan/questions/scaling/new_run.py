@@ -1,7 +1,5 @@
 """What a new run will give: laws fitted by relative residuals from the smallest run on, with a band for the run itself."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

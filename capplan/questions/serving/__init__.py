@@ -2,5 +2,3 @@
 
 from capplan.questions.serving.plan_serving import Serving, plan_serving
 from capplan.questions.serving.size_fleet import Fleet, fleet_of, size_fleet, staff_fleet
-
-__all__ = ["Fleet", "Serving", "fleet_of", "plan_serving", "size_fleet", "staff_fleet"]

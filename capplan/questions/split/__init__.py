@@ -3,5 +3,3 @@
 from capplan.questions.split.served_workloads import serving_load
 from capplan.questions.split.split_answer import Split
 from capplan.questions.split.split_fleet import split_fleet
-
-__all__ = ["Split", "serving_load", "split_fleet"]

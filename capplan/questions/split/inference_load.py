@@ -1,7 +1,5 @@
 """The inference load as steps in the time of the trace."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The inference load that the served workloads of a book put on a fleet."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.errors import CapplanError, nearest

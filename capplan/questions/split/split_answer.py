@@ -1,7 +1,5 @@
 """What each way of sharing a fleet does to serving, to jobs and to cost."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

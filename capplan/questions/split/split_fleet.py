@@ -1,7 +1,5 @@
 """The three arrangements side by side: the same load, the same jobs, the same fleet."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

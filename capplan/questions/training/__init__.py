@@ -18,35 +18,3 @@ from capplan.questions.training.run_answer import RunStudy, choose_run, study_ru
 from capplan.questions.training.storage import checkpoint_gib, run_storage, transfer_days
 from capplan.questions.training.sweeps import halving_rungs, hyperband_brackets, plan_sweep
 from capplan.questions.training.ways import adapter_parameters, compare_ways
-
-__all__ = [
-    "Machine",
-    "RunStudy",
-    "Shape",
-    "activation_bytes",
-    "adapter_parameters",
-    "bubble_share",
-    "checkpoint_gib",
-    "choose_run",
-    "chosen_layouts",
-    "compare_ways",
-    "halving_rungs",
-    "hyperband_brackets",
-    "iteration_operations",
-    "layouts",
-    "operations_per_token",
-    "plan_run",
-    "plan_sweep",
-    "run_accelerator_hours",
-    "run_days",
-    "run_energy_mwh",
-    "run_exaflop",
-    "run_storage",
-    "run_usd",
-    "shape_of",
-    "state_bytes",
-    "study_run",
-    "transfer_days",
-    "transformer_parameters",
-    "utilisation_share",
-]

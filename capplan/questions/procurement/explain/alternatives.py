@@ -1,7 +1,5 @@
 """What else could be done, and what knowing more would be worth."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple

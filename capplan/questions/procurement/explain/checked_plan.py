@@ -1,7 +1,5 @@
 """A plan from anywhere, checked and not trusted: what it breaks and by how much, what it costs, and how far it is from the proven plan."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Limits that clash: with each other, or with a service level; which, and by how much they must give."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

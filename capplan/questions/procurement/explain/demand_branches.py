@@ -1,7 +1,5 @@
 """What later purchases would be if they followed the demand seen by the next review, and what waiting until then is worth."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import NamedTuple
 

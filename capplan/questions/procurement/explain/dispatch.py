@@ -1,7 +1,5 @@
 """The dispatch by which plans are compared: the best use of any first stage, also where spend agreements tie all hours together."""
 
-from __future__ import annotations
-
 import contextlib
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Whether another end of the horizon would change the plan, and which of the contracts that are signed now."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Signed contracts that the plan leaves before their end: what, when, by when to say so, and what it saves."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """Purchases that somebody proposes: which decision each row stands for, and what of it cannot be had as it is stated."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Why this plan: what else could be done, what binds, what was rejected, and what knowing more would be worth."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

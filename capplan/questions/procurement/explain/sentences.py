@@ -1,7 +1,5 @@
 """The answer in plain words: one line for each number that a plan rests on."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions

@@ -1,7 +1,5 @@
 """A plan judged on demand paths it was not made for: what it costs there, and how far it may be from the best."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

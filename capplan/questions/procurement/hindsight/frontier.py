@@ -1,7 +1,5 @@
 """What it costs to be safer: the best plan at each weight of the bad cases, with its proven gap."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What it costs to keep a decision where an assumption turns out otherwise."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

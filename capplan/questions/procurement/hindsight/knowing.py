@@ -1,7 +1,5 @@
 """What knowing would have been worth: what was signed, held against the best plan made with what came."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import inf, nan
 

@@ -1,7 +1,5 @@
 """What a recommender that only looks back would sign today, in whole lots of the offers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

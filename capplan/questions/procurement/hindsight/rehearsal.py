@@ -1,7 +1,5 @@
 """The plan rehearsed: decided quarter by quarter on what is known then, over demand paths it has not seen."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """A verdict for each purchase that is due now: sign it, wait, or too close to call."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

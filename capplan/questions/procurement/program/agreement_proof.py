@@ -1,7 +1,5 @@
 """The proof of a plan under spend agreements: what no plan can cost less than, and better plans met on the way."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import NamedTuple
 

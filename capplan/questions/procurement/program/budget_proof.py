@@ -1,7 +1,5 @@
 """Budgets on committed plus expected spend, which couple all points of a quarter: proven within the wanted gap, also where large."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

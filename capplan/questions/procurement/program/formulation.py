@@ -1,7 +1,5 @@
 """The whole formulation: each constraint of the purchase program with the function that writes it and its golden programs."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Rules of leaving contracts: no machine is left twice or renewed as well, and an exchange buys at least what it gives back."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

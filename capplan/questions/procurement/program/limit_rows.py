@@ -1,7 +1,5 @@
 """Limits on what is signed, as rows of the first stage: one function a kind of limit, with its equation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Which pools, offers and quarters a limit covers."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 
 import numpy as np

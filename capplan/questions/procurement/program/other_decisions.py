@@ -1,7 +1,5 @@
 """Decisions of the first stage beside contracts: amounts that move a recourse row in one or more quarters."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What is done once demand is known: use what is committed, rent by the hour, call an API, or fall short."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Spend agreements: sums to be spent with a provider by contract year, drawn by what the plan buys and rents, paid where they are not."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

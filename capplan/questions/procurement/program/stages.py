@@ -1,7 +1,5 @@
 """What runs when: stages of the second stage, the spans in them, and which machines are there in each state."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The ways to serve work at one recourse point, as rows and columns of the second stage."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Everything that can be decided: each offer in each quarter in which it can start, and each renewal."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

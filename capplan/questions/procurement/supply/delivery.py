@@ -1,7 +1,5 @@
 """Deliveries that slip: how many days are expected to be bridged, and at what price."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from scipy.special import ndtr

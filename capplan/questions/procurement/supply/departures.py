@@ -1,7 +1,5 @@
 """Contracts left before their end: given up at their exit cost, sold to somebody else, or exchanged at the same provider."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Machines that are expected: when they come, and what the work of one costs until then and after."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

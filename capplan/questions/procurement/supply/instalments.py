@@ -1,7 +1,5 @@
 """Payment schedules of offers: which share of a contract's price is due when, and what that is worth today."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What could serve the work: offers, contracts already signed and machines owned, grouped into pools."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 

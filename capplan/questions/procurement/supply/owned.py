@@ -1,7 +1,5 @@
 """Machines owned, as decisions: kept beyond their useful life while they run, or sold before its end."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Prices that move: what an offer costs on the day it is taken, against today."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 

@@ -1,7 +1,5 @@
 """Rooms and the power in them: what is paid for in any case serves machines one buys before they pay for more."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """When an offer or a renewal can begin, at what price, and by when it must be signed."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

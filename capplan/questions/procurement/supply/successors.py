@@ -1,7 +1,5 @@
 """The offers, machines and speeds of what is expected, made from those of what it succeeds."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.questions.pricing import completed

@@ -1,7 +1,5 @@
 """Volume tiers: an offer at a lower price for a larger purchase, as choices of which one is taken at most."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is rented by the hour only from or until a day."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

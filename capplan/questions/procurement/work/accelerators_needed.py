@@ -1,7 +1,5 @@
 """How many accelerators the work needs, on the machines the plan would run it on."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.quantiles import weighted_quantiles

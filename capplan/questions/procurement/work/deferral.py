@@ -1,7 +1,5 @@
 """Work that is put off: decided with the contracts, equal on all paths, so that every quarter stays on its own afterwards."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

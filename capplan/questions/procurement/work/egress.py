@@ -1,7 +1,5 @@
 """Data that leaves its home: what a unit of work costs where it is not done beside its data."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

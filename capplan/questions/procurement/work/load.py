@@ -1,7 +1,5 @@
 """The work to be served: classes and regions, points in time, and which pool can serve what."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

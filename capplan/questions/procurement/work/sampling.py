@@ -1,7 +1,5 @@
 """Fewer paths that stand for many."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """Spot that is scarcer when demand is high: every recourse point has a cap of its own, so that all still share one matrix."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Service levels: the least cost of shortfall at which each class of work is served as far as it must be."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 

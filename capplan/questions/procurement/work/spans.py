@@ -1,7 +1,5 @@
 """Stretches of time in which the same machines are there: parts of the planned quarters, and the years after them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Prices by the hour and deliveries in a few states, joined with the demand paths, so that the plan and its bad cases see all three."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cache
 

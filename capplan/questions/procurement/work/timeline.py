@@ -1,7 +1,5 @@
 """The quarters a plan looks at: planned ones, and those in which its contracts live on."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
