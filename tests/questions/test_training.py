@@ -38,7 +38,7 @@ from capplan.questions.training.ways import compare_ways
 from tests.conftest import example_book, reference_file
 
 #: With a stated utilisation all is worked out by hand; the calibrated speed has tests of its own.
-A = TrainingAssumptions(mfu_share=0.4)
+A = TrainingAssumptions(mfu_share=0.4, recompute="selective")
 H100_TFLOPS, A100_TFLOPS = 989.4, 312.0
 H100 = Machine(80, 8, 900.0, 3200.0, 0.4 * H100_TFLOPS)
 ACCELERATORS = pd.DataFrame(
@@ -483,7 +483,7 @@ def test_counts_that_cannot_be(counts):
 
 
 def test_a_model_that_fits_nowhere_says_what_is_missing():
-    with pytest.raises(CapplanError, match=r"fits no machine that is offered.*H100.*72.0 GiB free.*recompute to full"):
+    with pytest.raises(CapplanError, match=r"fits no machine that is offered.*H100.*72.0 GiB free.*let recompute be fastest"):
         planned({**RUN, "parameters": 5e13})
 
 

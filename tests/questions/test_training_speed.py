@@ -12,7 +12,7 @@ from capplan.book.assumptions.training import TrainingAssumptions
 from capplan.book.book import reference_tables
 from capplan.book.roadmap import with_active_parameters
 from capplan.errors import CapplanError
-from capplan.questions.training import plan_run
+from capplan.questions.training import plan_run, study_run
 from capplan.questions.training.architecture import Shape, activation_bytes, shape_of
 from capplan.questions.training.fit_speed import CHIP, LAYOUT, WORK, fit_speed
 from capplan.questions.training.layout import bubble_share
@@ -150,6 +150,47 @@ def test_405b_fits_1024_h100_as_it_ran():
     row = planned("H100", run, 1024, global_batch_tokens=1536 * 8192.0).iloc[0]
     assert row["memory_gib"] < 72
     assert row["tflops_per_accelerator"] == pytest.approx(822, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("model", "precision", "counts"),
+    [("Llama-3.1-8B", "bf16", [1, 8, 64]), ("Llama-3.1-405B", "bf16", [192, 256, 512, 2048]), ("DeepSeek-V3", "fp8", [160, 256, 512])],
+)
+def test_the_search_takes_the_recomputation_that_is_fastest_and_fits(model, precision, counts):
+    """Against each kind alone: the search is as fast as the fastest of them, and runs wherever one of them does."""
+    known = MODELS.set_index("model").loc[model]
+    run = {"parameters": known["parameters_active"], "tokens": 1e12, "model": model, "precision": precision}
+    kinds, taken = ("none", "selective", "full"), {}
+    rates = {}
+    for kind in (*kinds, "fastest"):
+        try:
+            table = planned("H100", run, counts, operations_counted="model", recompute=kind, simple_rung_share=1.0).set_index(
+                "accelerators"
+            )
+        except CapplanError:  # nothing fits
+            continue
+        rates[kind], taken[kind] = table["tflops_per_accelerator"], table["recompute"]
+    together = pd.DataFrame({kind: rates[kind] for kind in kinds if kind in rates})
+    assert rates["fastest"].to_numpy() == pytest.approx(together.max(axis=1).to_numpy())
+    only_full = together.drop(columns="full").isna().all(axis=1)
+    assert (taken["fastest"][only_full] == "full").all()
+    assert only_full.any() == (model != "Llama-3.1-8B")
+
+
+def test_every_way_to_lay_a_run_out_has_a_verdict():
+    """A run that takes all its memory: what was not taken does not fit, is slower, or gains too little for a more involved layout."""
+    run = {"parameters": 70.55e9, "tokens": 1e12, "model": "Llama-3.1-70B"}
+    skus = pd.DataFrame({"sku": ["s"], "provider": ["x"], "accelerator": ["H100"], "accelerator_count": [8]})
+    a = TrainingAssumptions(planned_accelerators=64)
+    ways = study_run(run, skus, None, None, PRICES, a, accelerators=CHIPS, models=MODELS).rungs
+    assert not ways.duplicated(["rung", "recompute"]).any()
+    assert set(ways["recompute"]) == {"none", "selective", "full"}
+    assert (ways["verdict"] == "taken").tolist() == ways["chosen"].tolist()
+    assert ways["chosen"].sum() == 1
+    assert (ways["verdict"].str.startswith("does not fit") == ~ways["fits"]).all()
+    tight = ways[~ways["fits"]].iloc[0]
+    assert tight["verdict"] == f"does not fit: {tight['memory_gib']:,.0f} GiB of 72"
+    assert ways[ways["fits"] & ~ways["chosen"]]["verdict"].str.contains("slower|faster").all()
 
 
 def test_the_gate_over_all_chips_formats_models_and_counts():

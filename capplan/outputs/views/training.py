@@ -242,7 +242,7 @@ def _machines(answer: RunStudy) -> Any:
 
 def _memory(answer: RunStudy, a: TrainingAssumptions) -> Any:
     """Draw the memory of an accelerator under each rung, part by part."""
-    row, table = answer.choice.iloc[0], answer.rungs
+    row, table = answer.choice.iloc[0], answer.rungs.drop_duplicates("rung")
     chosen = table[table["chosen"]].iloc[0]
     long = table.melt(id_vars="rung", value_vars=list(PARTS), var_name="part", value_name="value")
     order = {name: place for place, name in enumerate(table["rung"])}
@@ -259,14 +259,15 @@ def _memory(answer: RunStudy, a: TrainingAssumptions) -> Any:
         reference=float(table["room_gib"].iloc[0]),
         reference_text="free",
         subtitle=(
-            f"Activations: {a.recompute} recomputation, sequences of {a.sequence_length:,} tokens, {a.micro_batch_sequences} a micro-batch"
+            f"Activations: {row['recompute']} recomputation, sequences of {a.sequence_length:,} tokens,"
+            f" {a.micro_batch_sequences} a micro-batch"
         ),
     )
 
 
 def _network(answer: RunStudy) -> Any:
     """Draw what each rung needs of a machine's network."""
-    table, row = answer.rungs, answer.choice.iloc[0]
+    table, row = answer.rungs.drop_duplicates("rung"), answer.choice.iloc[0]
     chosen, has = table[table["chosen"]].iloc[0], float(table["network_gbps"].iloc[0])
     hidden = "less than" if chosen["needed_network_gbps"] <= has else "more than"
     return charts.bars(

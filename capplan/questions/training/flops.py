@@ -211,6 +211,19 @@ def check_tokens(tokens: Any) -> Any:
     return _in_units("tokens", tokens)
 
 
+def checked_counts(counts: Any) -> np.ndarray:
+    """Return numbers of accelerators as an array of ascending, different whole numbers.
+
+    Raises:
+        CapplanError: For counts below 1 or that are no whole numbers.
+    """
+    n = np.atleast_1d(np.asarray(counts, dtype=float))
+    bad = ~((n >= 1) & (n == np.floor(n)) & np.isfinite(n))
+    if bad.any() or n.size == 0:
+        raise CapplanError(f"accelerators = {n[bad][0] if bad.any() else 'none'}: a run takes a whole number of accelerators, 1 or more")
+    return np.unique(n)
+
+
 def _in_units(name: str, value: Any) -> Any:
     least, unit, words = LEAST_COUNTS[name]
     numbers = np.asarray(value, dtype=float)

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 
 from capplan.book.assumptions.training import TrainingAssumptions
-from capplan.errors import CapplanError
 from capplan.questions.training.architecture import GIB, Shape, activation_bytes, parameter_bytes, state_bytes
-from capplan.questions.training.flops import TERA, operations_per_token
+from capplan.questions.training.flops import TERA, Recompute, checked_counts, operations_per_token
 from capplan.questions.training.speed import OLDER_SOFTWARE, Chip, seconds_per_token
 
 #: From simple to involved; a run stands on the first that fits.
@@ -31,6 +30,8 @@ BITS = 8
 #: An activation that is sent takes two bytes.
 ACTIVATION_WORD = 2
 PARTS = ("weights", "gradients", "optimiser", "activations")
+#: Kinds of recomputation that a search looks at: of equally fast ones the first is taken.
+RECOMPUTATIONS: tuple[Recompute, ...] = ("selective", "none", "full")
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,8 @@ def layouts(shape: Shape, precision: str, machine: Machine, counts: Any, a: Trai
 
     Where the machine states no rate, the time of the work is that of `seconds_per_token`: from measured runs, with all that they could not
     hide,
-    and less a share for each doubling of the accelerators beyond those of the measured runs.
+    and less a share for each doubling of the accelerators beyond those of the measured runs. They do not tell apart runs that compute
+    attention again and that compute nothing again (today's attention kernels do so anyhow); all again takes a third more arithmetic.
 
     Args:
         shape, precision: Architecture and number format.
@@ -114,7 +116,8 @@ def layouts(shape: Shape, precision: str, machine: Machine, counts: Any, a: Trai
         a: Batch, sequence, recomputation, memory kept free.
 
     Returns:
-        DataFrame: accelerators, rung, tensor, pipeline, interleaved, context, expert, data, stage, used_accelerators, micro_batches,
+        DataFrame: accelerators, rung, recompute, tensor, pipeline, interleaved, context, expert, data, stage,
+            used_accelerators, micro_batches,
             bubble_share, weights_gib, gradients_gib, optimiser_gib, activations_gib, memory_gib (in all), fits, compute_seconds,
             network_seconds, link_seconds (of a step), kept_share (of the rate, after bubble, idle accelerators and traffic that cannot be
             hidden), rate_tflops (of one accelerator, all of that included), needed_network_gbps, needed_link_gbps (to hide all traffic), by
@@ -122,13 +125,15 @@ def layouts(shape: Shape, precision: str, machine: Machine, counts: Any, a: Trai
 
     Source: S. Rajbhandari et al., ZeRO, SC20, section 7; D. Narayanan et al., SC21, section 3; V. Korthikanti et al., 2022.
     """
-    possible, columns = _evaluated(shape, precision, machine, counts, a)
+    possible, columns = _searched(shape, precision, machine, counts, a)
     keep = possible.T.ravel()
     return pd.DataFrame({name: values.T.ravel()[keep] for name, values in columns.items()})
 
 
 def chosen_layouts(shape: Shape, precision: str, machine: Machine, counts: Any, a: TrainingAssumptions) -> dict[str, np.ndarray]:
     """Return for each count the layout a run takes: the lowest rung that fits, and is not much slower than the fastest that fits.
+
+    Computing more again is never taken because it is simpler, only where the fastest that fits does so.
 
     Args:
         shape, precision, machine, counts, a: As in `layouts`; ``a.simple_rung_share`` is the least speed, as a share of the fastest one's
@@ -137,9 +142,14 @@ def chosen_layouts(shape: Shape, precision: str, machine: Machine, counts: Any, 
     Returns:
         dict: The columns of `layouts`, an entry a count; counts on which nothing fits are left out.
     """
-    possible, columns = _evaluated(shape, precision, machine, counts, a)
+    possible, columns = _searched(shape, precision, machine, counts, a)
     fits = possible & columns["fits"]
-    kept = np.where(fits, columns["rate_tflops"], 0.0)
+    kinds = list(dict.fromkeys(columns["recompute"][:, 0]))
+    kept = np.where(fits, columns["rate_tflops"], 0.0).reshape(len(kinds), -1, fits.shape[1])
+    fastest = (kept.max(axis=1) * (1 - 1e-9 * np.arange(len(kinds)))[:, None]).argmax(axis=0)
+    taken = (np.arange(len(kinds))[:, None] == fastest)[:, None, :]
+    kept = np.where(taken, kept, 0.0).reshape(fits.shape)
+    fits = fits & np.broadcast_to(taken, (len(kinds), len(fits) // len(kinds), fits.shape[1])).reshape(fits.shape)
     good = fits & (kept >= a.simple_rung_share * kept.max(axis=0))
     # Of one rung the fastest stands for all its degrees.
     order = np.array([RUNGS.index(name) for name in columns["rung"][:, 0]])[:, None] - 0.5 * kept / np.maximum(kept.max(axis=0), 1e-300)
@@ -148,8 +158,18 @@ def chosen_layouts(shape: Shape, precision: str, machine: Machine, counts: Any, 
     return {name: values[lowest[some], some] for name, values in columns.items()}
 
 
-def _evaluated(
+def _searched(
     shape: Shape, precision: str, machine: Machine, counts: Any, a: TrainingAssumptions
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Work out every layout with every kind of recomputation that is looked at (rows), as `_evaluated` does for one."""
+    kinds = RECOMPUTATIONS if a.recompute == "fastest" else (a.recompute,)
+    parts = [_evaluated(shape, precision, machine, counts, a, kind) for kind in kinds]
+    possible = np.concatenate([part for part, _ in parts])
+    return possible, {name: np.concatenate([columns[name] for _, columns in parts]) for name in parts[0][1]}
+
+
+def _evaluated(
+    shape: Shape, precision: str, machine: Machine, counts: Any, a: TrainingAssumptions, recompute: Recompute
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Work out every layout (row) on every count (column); which of them are possible; and what `layouts` says of each."""
     n = checked_counts(counts)
@@ -174,14 +194,15 @@ def _evaluated(
     fullest = np.ceil(shape.layers / p) / (shape.layers / p)
     held = _held(shape, t, p, e) * fullest
     weight, gradient, optimiser = _state(shape, precision, t, p, c, e, d, stage, fullest)
-    activation = activation_bytes(shape, a.sequence_length, a.micro_batch_sequences, a.recompute, t, p, m, c, v) * fullest
+    activation = activation_bytes(shape, a.sequence_length, a.micro_batch_sequences, recompute, t, p, m, c, v) * fullest
     memory = (weight + gradient + optimiser + activation) / GIB
     bubble = bubble_share(p, m, v)
     degrees = {"used": used, "tensor": t, "pipeline": p, "context": c, "expert": e, "data": d, "stage": stage, "micro_batches": m}
 
-    each = _counted(shape, a)
-    compute = _compute_seconds(shape, precision, machine, a, {**degrees, "bubble": bubble / (1 - bubble)}, sequences) * fullest
-    network_bytes, link_bytes = _traffic(shape, precision, machine, a, {**degrees, "held": held})
+    each = operations_counted(shape, a)
+    degrees |= {"bubble": bubble / (1 - bubble), "held": held, "again": recompute}
+    compute = _compute_seconds(shape, precision, machine, a, degrees, sequences) * fullest
+    network_bytes, link_bytes = _traffic(shape, precision, machine, a, degrees)
     network = network_bytes / (machine.network_gbps * GIGA / BITS)
     link_rate = machine.link_gbps * GIGA / 2 if machine.link_gbps else machine.network_gbps * GIGA / BITS
     link = link_bytes / link_rate
@@ -190,6 +211,7 @@ def _evaluated(
     columns = {
         "accelerators": n[None, :].astype(int),
         "rung": names[:, None],
+        "recompute": np.array(recompute, dtype=object),
         "tensor": t.astype(int),
         "pipeline": p.astype(int),
         "interleaved": v.astype(int),
@@ -217,15 +239,21 @@ def _evaluated(
     return possible, {name: np.broadcast_to(values, d.shape) for name, values in columns.items()}
 
 
-def _counted(shape: Shape, a: TrainingAssumptions) -> float:
-    """Return the operations of a token, as the scenario counts them."""
+def operations_counted(shape: Shape, a: TrainingAssumptions, recompute: Recompute | None = None) -> float:
+    """Return the operations of a token, as the scenario counts them; a search counts those of the mathematics, whatever it takes.
+
+    Args:
+        shape, a: Architecture and assumptions.
+        recompute: What is computed again; None = as the scenario says.
+    """
+    asked: Recompute = "none" if a.recompute == "fastest" else a.recompute
     return float(
         operations_per_token(
             shape.active,
             layers=shape.layers if a.attention_operations else 0,
             width=shape.attention_width,
             sequence_length=a.sequence_length,
-            recompute=a.recompute,
+            recompute=recompute or asked,
             hardware=a.operations_counted == "hardware",
         )
     )
@@ -238,9 +266,9 @@ def _compute_seconds(
     tokens = sequences * a.sequence_length
     used, bubble = degrees["used"], degrees["bubble"]
     if machine.chip is None:
-        return _counted(shape, a) * tokens / (used * machine.tflops * TERA) * (1 + bubble)
+        return operations_counted(shape, a, degrees["again"]) * tokens / (used * machine.tflops * TERA) * (1 + bubble)
     chip = machine.chip
-    again = 4 / 3 if a.recompute == "full" else 1.0
+    again = 4 / 3 if degrees["again"] == "full" else 1.0
     work = {
         "parameters": shape.parameters,
         "active": shape.active,
@@ -290,19 +318,6 @@ def _state(shape: Shape, precision: str, t: Any, p: Any, c: Any, e: Any, d: Any,
     return tuple(one + other for one, other in zip(dense, routed, strict=True))
 
 
-def checked_counts(counts: Any) -> np.ndarray:
-    """Return numbers of accelerators as an array of ascending, different whole numbers.
-
-    Raises:
-        CapplanError: For counts below 1 or that are no whole numbers.
-    """
-    n = np.atleast_1d(np.asarray(counts, dtype=float))
-    bad = ~((n >= 1) & (n == np.floor(n)) & np.isfinite(n))
-    if bad.any() or n.size == 0:
-        raise CapplanError(f"accelerators = {n[bad][0] if bad.any() else 'none'}: a run takes a whole number of accelerators, 1 or more")
-    return np.unique(n)
-
-
 def _kinds(shape: Shape, machine: Machine, a: TrainingAssumptions) -> list[Kind]:
     """List layouts from simple to involved."""
     tensors = []
@@ -344,7 +359,7 @@ def _traffic(shape: Shape, precision: str, machine: Machine, a: TrainingAssumpti
     sent = over * (1 - (1 - 1 / over) ** shape.experts_per_token) * (1 - 1 / over)
     remote = 4 * tokens / t * sent * np.ceil(shape.layers / p) * m * node if shape.experts else 0.0
     network = words * in_node * (1 - 1 / groups) + np.where(p > 1, 2 * tokens * m / t * np.minimum(node, model * d), 0.0) + remote
-    reduces = 6 if a.recompute == "full" else 4
+    reduces = 6 if degrees["again"] == "full" else 4
     layers = np.ceil(shape.layers / p)
     link = words * held * (1 - 1 / beside) + reduces * 2 * (t - 1) / t * tokens * layers * m
     return network, link

@@ -12,8 +12,8 @@ from capplan.book.roadmap import with_active_parameters
 from capplan.errors import CapplanError, nearest
 from capplan.questions.scaling import ScalingFit
 from capplan.questions.training.architecture import Shape, shape_of
-from capplan.questions.training.flops import EXA, TERA, check_tokens, operations_per_token
-from capplan.questions.training.layout import Machine, checked_counts, chosen_layouts, layouts
+from capplan.questions.training.flops import EXA, TERA, check_tokens, checked_counts, operations_per_token
+from capplan.questions.training.layout import Machine, chosen_layouts, layouts, operations_counted
 from capplan.questions.training.speed import BANDS, WATTS_PER_TFLOPS, Chip, basis_of
 from capplan.units import HOURS_PER_AVERAGE_MONTH
 
@@ -30,6 +30,7 @@ COLUMNS = [
     "offer_id",
     "term",
     "rung",
+    "recompute",
     "tensor",
     "pipeline",
     "interleaved",
@@ -93,7 +94,8 @@ def plan_run(
 
     Returns:
         DataFrame: One row a kind of machine and count that the run fits, on its cheapest offer: sku, provider, accelerator, accelerators,
-            machines, offer_id, term, rung, tensor, pipeline, interleaved, context, expert, data, stage, memory_gib (of one accelerator),
+            machines, offer_id, term, rung, recompute, tensor, pipeline, interleaved, context, expert, data, stage,
+            memory_gib (of one accelerator),
             bubble_share, kept_share, scaling_share, goodput_share, tflops_per_accelerator (in a paid hour, all of these included),
             mfu_share (of the peak, before goodput), basis (stated, calibrated, modelled), days, days_lower and days_upper (nine in ten),
             accelerator_hours (paid), usd_per_accelerator_hour, usd, energy_mwh, meets_deadline, efficient (no other row is both quicker and
@@ -187,18 +189,10 @@ def run_work(row: dict[str, Any], shape: Shape, a: TrainingAssumptions) -> float
     Returns:
         float: 10^18 operations.
     """
-    layers = shape.layers if a.attention_operations else 0
-    counted = operations_per_token(
-        shape.active,
-        layers=layers,
-        width=shape.attention_width,
-        sequence_length=a.sequence_length,
-        recompute=a.recompute,
-        hardware=a.operations_counted == "hardware",
-    )
+    counted = operations_counted(shape, a)
     if "quantity" in row:
-        return float(row["quantity"]) * float(counted / operations_per_token(shape.active))
-    return float(counted) * float(row["tokens"]) / EXA
+        return float(row["quantity"]) * counted / float(operations_per_token(shape.active))
+    return counted * float(row["tokens"]) / EXA
 
 
 def days_available(row: dict[str, Any]) -> float:
@@ -328,6 +322,7 @@ def _costed(
             name: chosen[name]
             for name in (
                 "rung",
+                "recompute",
                 "tensor",
                 "pipeline",
                 "interleaved",
@@ -442,6 +437,6 @@ def _nowhere(shape: Shape, precision: str, machines: pd.DataFrame, a: TrainingAs
     return (
         f"a run of {shape.parameters:.3g} parameters fits no machine that is offered: spread over {int(best['accelerators']):,} of the"
         f" largest, {largest['accelerator']}, it still needs {best['memory_gib']:,.1f} GiB of an accelerator that has {room:,.1f} GiB free"
-        f" ({best['activations_gib']:,.1f} GiB are activations). Raise run_maximum_accelerators, set recompute to full, shorten"
-        " sequence_length, or add offers with more memory"
+        f" ({best['activations_gib']:,.1f} GiB are activations). Raise run_maximum_accelerators, shorten sequence_length, or add offers"
+        f" with more memory{'' if a.recompute in ('fastest', 'full') else '; or let recompute be fastest'}"
     )

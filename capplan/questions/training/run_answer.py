@@ -13,17 +13,8 @@ from capplan.errors import CapplanError, nearest
 from capplan.questions.scaling import ScalingFit
 from capplan.questions.training.architecture import Shape, shape_of
 from capplan.questions.training.flops import EXA, operations_per_token
-from capplan.questions.training.layout import layouts
-from capplan.questions.training.plan_run import (
-    as_run,
-    checked_precision,
-    curve_of,
-    days_available,
-    machine_of,
-    machine_table,
-    plan_run,
-    run_work,
-)
+from capplan.questions.training.ladder import ladder
+from capplan.questions.training.plan_run import as_run, checked_precision, curve_of, days_available, machine_table, plan_run, run_work
 from capplan.questions.training.storage import run_storage
 from capplan.questions.training.sweeps import plan_sweep
 from capplan.questions.training.ways import compare_ways
@@ -46,7 +37,8 @@ class RunStudy:
         frontier: What `plan_run` returns.
         choice: One row of it: the cheapest that meets the deadline; the quickest where none does.
         machines: One row of it for each kind of machine, chosen alike; cheapest first.
-        rungs: Ways to lay the run out over the chosen machines, one row a rung (its best): rung, tensor, pipeline, data, stage, memory by
+        rungs: Ways to lay the run out over the chosen machines, one row a rung and kind of recomputation (the best of each, best first):
+            rung, recompute, verdict (taken, or why not), tensor, pipeline, data, stage, memory by
             part, room_gib (free), fits, chosen, kept_share, needed_network_gbps and network_gbps (of a machine), needed_link_gbps and
             link_gbps (of an accelerator).
         remedies: Where the deadline is missed, what would meet it: change, now, needed, possible, says.
@@ -106,7 +98,7 @@ def study_run(
     remedies = _remedies(row, choice, frontier, available, tokens, (skus, scaling, goodput, prices, a, accelerators, models))
     name = str(row.get("run_id", "the run"))
     sku = machine_table(skus, accelerators, prices, precision).set_index("sku", drop=False).loc[chosen["sku"]]
-    rungs = _rungs(shape, precision, sku, int(chosen["accelerators"]), chosen, a)
+    rungs = ladder(shape, precision, sku, int(chosen["accelerators"]), chosen, a)
     storage = run_storage(
         shape,
         precision,
@@ -154,42 +146,6 @@ def _best(table: pd.DataFrame) -> pd.DataFrame:
         good = good[good["usd"] <= good["usd"].min() * (1 + 1e-9)]
         return good.sort_values(["accelerators", "sku"], kind="stable").head(1).reset_index(drop=True)
     return table.sort_values(["days", "usd", "sku"], kind="stable").head(1).reset_index(drop=True)
-
-
-def _rungs(shape: Shape, precision: str, sku: pd.Series, count: int, chosen: pd.Series, a: TrainingAssumptions) -> pd.DataFrame:
-    """Lay the run out on the chosen machines in every way; of each rung the fastest that fits, or the smallest."""
-    described = machine_of(sku.to_dict(), a)
-    table = layouts(shape, precision, described, [count], a)
-    degrees = ["rung", "tensor", "pipeline", "interleaved", "context", "expert"]
-    taken = (table[degrees] == chosen[degrees].to_numpy()).all(axis=1)
-    room = described.memory_gib * (1 - a.memory_reserve_share)
-    table = table.assign(chosen=taken, room_gib=room, network_gbps=described.network_gbps, link_gbps=described.link_gbps)
-    table["order"] = np.where(table["fits"], -table["kept_share"], table["memory_gib"])
-    best = (
-        table.sort_values(["chosen", "fits", "order"], ascending=[False, False, True], kind="stable").drop_duplicates("rung").sort_index()
-    )
-    columns = [
-        "rung",
-        "tensor",
-        "pipeline",
-        "data",
-        "stage",
-        "weights_gib",
-        "gradients_gib",
-        "optimiser_gib",
-        "activations_gib",
-        "memory_gib",
-        "room_gib",
-        "fits",
-        "chosen",
-        "bubble_share",
-        "kept_share",
-        "needed_network_gbps",
-        "network_gbps",
-        "needed_link_gbps",
-        "link_gbps",
-    ]
-    return best[columns].reset_index(drop=True)
 
 
 def _interval(goodput: pd.DataFrame | None, chosen: pd.Series, a: TrainingAssumptions) -> float:
@@ -273,8 +229,9 @@ def _notes(
         f"The run is {exaflop:,.0f} exaflop, {'with' if a.attention_operations else 'without'} the products of attention, which add"
         f" {attention:.0%} at sequences of {a.sequence_length:,} tokens; the demand forecast counts 6 x parameters x tokens."
     )
-    if a.recompute == "full":
-        notes.append("Everything is computed again in the backward pass: a third more operations, and the least memory.")
+    if chosen["recompute"] == "full":
+        why = " No layout that computes less again is as fast and fits." if a.recompute == "fastest" else ""
+        notes.append(f"Everything is computed again in the backward pass: a third more operations, and the least memory.{why}")
     if scaling is None:
         notes.append("No scaling runs are measured: speed grows with the count, less bubbles and traffic that cannot be hidden.")
     else:

@@ -7,7 +7,7 @@ import pandas as pd
 
 from capplan.book.assumptions.training import TrainingAssumptions
 from capplan.questions.training.architecture import GIB, Shape, activation_bytes, parameter_bytes
-from capplan.questions.training.flops import EXA, TERA, operations_per_token, run_usd
+from capplan.questions.training.flops import EXA, TERA, Recompute, operations_per_token, run_usd
 
 #: Adapters train with forward and backward through frozen weights, whose own gradients are not needed: 4 operations a parameter and token.
 ADAPTER_OPERATIONS = 4
@@ -64,7 +64,8 @@ def compare_ways(
     weight, gradient, optimiser = parameter_bytes(precision)
     each = float(operations_per_token(shape.active))
     adapters = adapter_parameters(shape, a.adapter_rank)
-    activation = float(activation_bytes(shape, a.sequence_length, a.micro_batch_sequences, a.recompute))
+    again: Recompute = "selective" if a.recompute == "fastest" else a.recompute
+    activation = float(activation_bytes(shape, a.sequence_length, a.micro_batch_sequences, again))
     full = (weight + gradient + optimiser) * shape.parameters
     small = weight * shape.parameters + (weight + gradient + optimiser) * adapters
     tuned = a.adaptation_tokens * a.adaptation_runs / EXA
