@@ -27,7 +27,7 @@ lab: $(READY)
 facts: $(READY)
 	PYTHONPATH=. $(BIN)/python tools/check_facts.py
 
-# Whether the tests notice small wrong changes, made one at a time in a copy; hours for all, so not a part of `make test`.
+# Whether the tests notice small wrong changes, made one at a time in a copy; an hour or two for all, so not a part of `make test`.
 EVERY ?= 1
 mutants: $(READY)
 	$(BIN)/python -m tests.mutants.run --every $(EVERY)

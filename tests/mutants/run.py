@@ -1,6 +1,6 @@
 """Small semantic changes, one at a time, and the tests that should notice each: what no test notices is not tested.
 
-`make mutants` runs them all in a copy of the project, which takes hours; `python -m tests.mutants.run --every 5` takes every fifth,
+`make mutants` runs them all in a copy of the project; `python -m tests.mutants.run --every 5` takes every fifth,
 `--area ledger` those of one area, `--list` only says what there is.
 """
 
@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = Path(__file__).with_name("mutants.csv")
 #: What a copy needs.
 COPIED = ("capplan", "tests", "data", "notebooks", "schedule", "reports", "tools", "pyproject.toml", "README.md", "Makefile")
-#: A change that lets a test run for so long is noticed.
-MOST_SECONDS = 900
+#: A change that lets tests run for so long, in processor seconds, is noticed.
+MOST_SECONDS = 300
 #: Share of the changes that must be noticed; the others need a reason in the table.
 NOTICED_SHARE = 0.95
 #: Exit codes of pytest: all passed, some failed, interrupted by an error of collection.
@@ -61,6 +63,11 @@ class Mutant:
         (root / self.file).write_text(text.replace(self.old, self.new), encoding="utf-8")
         return text
 
+    def lines(self, text: str) -> list[int]:
+        """Return the numbers of the lines that are changed."""
+        first = text[: text.find(self.old)].count("\n") + 1
+        return list(range(first, first + self.old.count("\n") + 1))
+
 
 def read_mutants(table: Path = TABLE) -> list[Mutant]:
     """Read the table."""
@@ -79,30 +86,80 @@ def copied(root: Path, place: Path) -> Path:
     return place
 
 
-def tried(tests: Sequence[str], root: Path) -> int:
-    """Run tests of a copy, the slow ones left out, and return pytest's exit code; 1 where they take too long."""
-    words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow and not browser and not office", *tests]
-    shared = os.environ.get("CAPPLAN_SHARED", str(ROOT.parent / "shared"))
-    environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1", "CAPPLAN_SHARED": shared}
-    try:
-        done = subprocess.run(words, cwd=root, env=environment, capture_output=True, check=False, timeout=MOST_SECONDS)
-    except subprocess.TimeoutExpired:
-        return 1
-    return done.returncode
+class Runner:
+    """Runs tests of a copy in forks of one process, the slow ones left out, those first that are known to reach a changed line.
+
+    Parameters
+    ----------
+    root
+        Where the copy lies.
+    lines
+        Numbers of the lines that are changed, by file of the copy.
+    """
+
+    def __init__(self, root: Path, lines: Mapping[str, Sequence[int]] | None = None) -> None:
+        (root / "temporary").mkdir(exist_ok=True)
+        shared = os.environ.get("CAPPLAN_SHARED", str(ROOT.parent / "shared"))
+        own = {"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1", "CAPPLAN_SHARED": shared, "TMPDIR": str(root / "temporary")}
+        words = [sys.executable, str(Path(__file__).with_name("forks.py"))]
+        self._process = subprocess.Popen(
+            words, cwd=root, env={**os.environ, **own}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+        )
+        self._lines = {str(root / name): list(numbers) for name, numbers in (lines or {}).items()}
+        self._known: dict[str, tuple[float, list[list[Any]]]] = {}
+        self._passing: dict[str, bool] = {}
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(self, *_about: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def __call__(self, tests: Sequence[str], reached: tuple[str, Sequence[int]] = ("", ())) -> tuple[int | None, str]:
+        """Run tests until one fails; return pytest's exit code, None where they never end, and the name of the one that failed.
+
+        Parameters
+        ----------
+        tests
+            Files or names of tests.
+        reached
+            Changed file of the copy and its changed lines.
+        """
+        file, numbers = reached
+        near = {name for name, (_, lines) in self._known.items() if any(path == file and line in numbers for path, line in lines)}
+        first = sorted(near, key=lambda name: self._known[name][0])
+        last = [name for name in self._known if name not in near]
+        asked = {"tests": list(tests), "lines": self._lines, "first": first, "last": last, "most_seconds": MOST_SECONDS}
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(asked) + "\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._process.stdout.readline())
+        self._known |= answer["found"]
+        return answer["code"], answer["failed"]
+
+    def passes(self, test: str) -> bool:
+        """Whether a test passes where nothing is changed: one that fails all the same notices nothing."""
+        if test not in self._passing:
+            self._passing[test] = not test or self([test])[0] == PASSED
+        return self._passing[test]
 
 
-def judged(mutant: Mutant, root: Path, run: Callable[[Sequence[str], Path], int] = tried) -> str:
-    """Return noticed, survived, accepted (survived, with a reason), stale (the line is no more), or broken (no test ran)."""
+def judged(
+    mutant: Mutant, root: Path, run: Callable[[Sequence[str], tuple[str, Sequence[int]]], tuple[int | None, str]]
+) -> tuple[str, str]:
+    """Return noticed, survived, accepted (survived, with a reason), stale (the line is gone) or broken (no test ran), and what noticed."""
     before = mutant.made_in(root)
     if before is None:
-        return "stale"
+        return "stale", ""
     try:
-        code = run(mutant.tests.split(), root)
+        code, failed = run(mutant.tests.split(), (str(root / mutant.file), mutant.lines(before)))
     finally:
         (root / mutant.file).write_text(before, encoding="utf-8")
-    if code in NOTICING:
-        return "noticed"
-    return "broken" if code != PASSED else "accepted" if mutant.reason else "survived"
+    if code is None or code in NOTICING:
+        return "noticed", failed
+    return "broken" if code != PASSED else "accepted" if mutant.reason else "survived", ""
 
 
 def say(text: str) -> None:
@@ -121,20 +178,24 @@ def main(words: Sequence[str] | None = None) -> int:
     given = parser.parse_args(words)
     chosen = [each for each in read_mutants() if given.area in ("", each.area)][given.skip :: given.every]
     found: dict[str, list[Mutant]] = {}
-    with tempfile.TemporaryDirectory(prefix="capplan-mutants-") as folder:
-        root = ROOT if given.list else copied(ROOT, Path(folder))
-        passing: dict[str, bool] = {}
-        for number, mutant in enumerate(chosen, start=1):
-            began = time.perf_counter()
-            if not given.list and mutant.tests not in passing:
-                # a test that fails without any change notices nothing
-                passing[mutant.tests] = tried(mutant.tests.split(), root) == PASSED
-            verdict = "" if given.list else judged(mutant, root) if passing[mutant.tests] else "broken"
-            found.setdefault(verdict, []).append(mutant)
-            took = time.perf_counter() - began
-            say(f"{number}/{len(chosen)} {verdict} {took:.0f} s {mutant.file}: {mutant.old} -> {mutant.new}")
     if given.list:
+        for mutant in chosen:
+            say(f"{mutant.file}: {mutant.old} -> {mutant.new}")
         return 0
+    watched: dict[str, set[int]] = {}
+    for mutant in chosen:
+        watched.setdefault(mutant.file, set()).update(mutant.lines((ROOT / mutant.file).read_text(encoding="utf-8")))
+    with tempfile.TemporaryDirectory(prefix="capplan-mutants-") as folder:
+        root = copied(ROOT, Path(folder))
+        with Runner(root, {name: sorted(numbers) for name, numbers in watched.items()}) as runner:
+            for number, mutant in enumerate(chosen, start=1):
+                began = time.perf_counter()
+                verdict, by = judged(mutant, root, runner)
+                if verdict == "noticed" and not runner.passes(by):
+                    verdict = "broken"
+                found.setdefault(verdict, []).append(mutant)
+                took = time.perf_counter() - began
+                say(f"{number}/{len(chosen)} {verdict} {took:.0f} s {mutant.file}: {mutant.old} -> {mutant.new} {by}")
     live = len(chosen) - len(found.get("accepted", []))
     share = len(found.get("noticed", [])) / live if live else 1.0
     say(f"{len(found.get('noticed', []))} of {live} changes are noticed ({share:.0%}); at least {NOTICED_SHARE:.0%} must be.")

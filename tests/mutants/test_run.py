@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.mutants.run import ROOT, Mutant, judged, read_mutants, tried
+from tests.mutants.run import ROOT, Mutant, Runner, judged, read_mutants
 
 AREAS = {
     *("ledger", "pricing", "procurement", "portfolio", "demand", "serving"),
@@ -21,16 +23,18 @@ def project(tmp_path):
     return tmp_path
 
 
-def by_hand(tests, root):
-    """The exit code that pytest would give, at once."""
-    if not (root / tests[0]).exists():
-        return 4
+def by_hand(tests, reached):
+    """The exit code that pytest would give, at once; None for a test that would never end."""
+    file = Path(reached[0])
+    assert reached[1] == [2]
+    if not (file.parents[1] / tests[0]).exists():
+        return 4, ""
     made = {}
     try:
-        exec((root / "capplan" / "__init__.py").read_text(), made)
+        exec(file.read_text(), made)
     except SyntaxError:
-        return 2
-    return int(made["total"](2, 2) != 4)
+        return 2, ""
+    return (None if "while" in file.read_text() else int(made["total"](2, 2) != 4)), "it"
 
 
 @pytest.mark.parametrize(
@@ -38,6 +42,7 @@ def by_hand(tests, root):
     [
         ("a + b", "a - b", "test_sums.py", "", "noticed"),
         ("a + b", "a +", "test_sums.py", "", "noticed"),
+        ("return a + b", "while True: pass", "test_sums.py", "", "noticed"),
         ("a + b", "a * b", "test_sums.py", "", "survived"),
         ("a + b", "b + a", "test_sums.py", "the same", "accepted"),
         ("a / b", "a * b", "test_sums.py", "", "stale"),
@@ -48,14 +53,27 @@ def by_hand(tests, root):
 def test_verdicts_and_what_was_changed_is_put_back(project, old, new, tests, reason, verdict):
     file = project / "capplan" / "__init__.py"
     before = file.read_text()
-    assert judged(Mutant("outputs", "capplan/__init__.py", old, new, tests, reason), project, by_hand) == verdict
+    assert judged(Mutant("outputs", "capplan/__init__.py", old, new, tests, reason), project, by_hand)[0] == verdict
     assert file.read_text() == before
 
 
 @pytest.mark.slow
-def test_a_test_of_a_copy_sees_the_copy(project):
-    assert tried(["test_sums.py"], project) == 0
-    assert judged(Mutant("outputs", "capplan/__init__.py", "a + b", "a - b", "test_sums.py"), project) == "noticed"
+def test_a_test_of_a_copy_sees_the_copy_and_the_one_that_reaches_the_change_comes_first(project):
+    (project / "test_sums.py").write_text(
+        "import time\nfrom pathlib import Path\nfrom capplan import total\n\n\ndef test_quick():\n    pass\n\n\n"
+        "def test_total():\n    time.sleep(0.05)\n    assert total(2, 2) == 4\n\n\n"
+        "def test_last():\n    Path('order').write_text('last')\n"
+    )
+    mutant = Mutant("outputs", "capplan/__init__.py", "a + b", "a - b", "test_sums.py")
+    with Runner(project, {mutant.file: [2]}) as runner:
+        assert runner(["test_sums.py"])[0] == 0
+        assert (project / "order").exists()
+        (project / "order").unlink()
+        assert judged(mutant, project, runner) == ("noticed", "test_sums.py::test_total")
+        # it was run before the others, and they no more
+        assert not (project / "order").exists()
+        assert runner.passes("test_sums.py::test_total")
+        assert not runner.passes("test_sums.py::test_none_of_this_name")
 
 
 def test_the_table_reaches_every_part_of_the_product():
