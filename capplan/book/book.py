@@ -20,10 +20,10 @@ from capplan.book.changed_tables import changed_table, without_orphans
 from capplan.book.currencies import with_dollars
 from capplan.book.defaults import assume_speeds, assume_workloads, assumptions
 from capplan.book.facts import read_facts
-from capplan.book.gate import MOST_MEGABYTES, read_text
+from capplan.book.gate import MOST_MEGABYTES
 from capplan.book.odd import odd_days, unread_files
 from capplan.book.places import example_books, shipped
-from capplan.book.plain_yaml import NotYamlError, read_yaml
+from capplan.book.plain_yaml import read_entries
 from capplan.book.reader import empty_table, read_table
 from capplan.book.roadmap import fill_parameters
 from capplan.book.rules import check_tables
@@ -32,9 +32,6 @@ from capplan.book.tables.registry import REFERENCE_TABLES, TABLES, columns_of, k
 from capplan.contract_kinds import SHEET_TERMS
 from capplan.errors import BookError, CapplanError, Fault, MissingTableError, nearest, refused
 from capplan.scratch import scratch
-
-#: Largest book.yaml: it holds a few assumptions.
-MOST_YAML_MEGABYTES = 1
 
 
 @dataclass(frozen=True)
@@ -172,22 +169,6 @@ def _restated(facts: pd.DataFrame, own: pd.DataFrame) -> pd.Series:
     return pd.Series(pd.MultiIndex.from_frame(facts[place]).isin(pd.MultiIndex.from_frame(listed[place])), index=facts.index)
 
 
-def _read_yaml(path: Path) -> tuple[dict[str, Any], list[Fault]]:
-    """Read book.yaml as plain data."""
-    if not os.path.lexists(path):
-        return {}, []
-    text, refused = read_text(path, most_megabytes=MOST_YAML_MEGABYTES)
-    if refused:
-        return {}, refused
-    try:
-        entries = read_yaml(text) or {}
-    except NotYamlError as error:
-        return {}, [Fault(path.name, error.line, "", "", f"the file must be YAML in UTF-8: {error}", "Write one `name: value` a line.")]
-    if not isinstance(entries, dict):
-        return {}, [Fault(path.name, 1, "", str(entries)[:40], "the file must hold `name: value` lines", "Write one `name: value` a line.")]
-    return {str(key): value for key, value in entries.items()}, []
-
-
 def load_book(path: str | Path) -> Book:
     """Load a book, check all of it, and report every fault at once.
 
@@ -207,7 +188,8 @@ def load_book(path: str | Path) -> Book:
             f"{folder} is not a folder; a book is a folder with book.yaml and CSV tables. `capplan new {folder} --from enterprise` makes"
             " one."
         )
-    entries, faults = _read_yaml(folder / "book.yaml")
+    own_file = folder / "book.yaml"
+    entries, faults = read_entries(own_file) if os.path.lexists(own_file) else ({}, [])
     own: dict[str, pd.DataFrame] = {}
     odd = unread_files(folder)
     most = entries.get("most_megabytes", MOST_MEGABYTES)

@@ -1,12 +1,17 @@
 """YAML as plain data, by the rules of YAML 1.2: what is written is what is meant, and nothing is taken twice."""
 
 import re
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml
 
-from capplan.errors import CapplanError
+from capplan.book.gate import read_text
+from capplan.errors import CapplanError, Fault, ScenarioError
 
+#: Largest file of assumptions, which holds a few lines.
+MOST_YAML_MEGABYTES = 1
 #: More digits than any number that means something has.
 MOST_DIGITS = 30
 _SCALARS = {
@@ -88,3 +93,44 @@ def read_yaml(text: str) -> Any:
         raise NotYamlError(f"this is no YAML: {str(error)[:100]}") from error
     except RecursionError as error:
         raise NotYamlError("this is nested too deeply to mean anything") from error
+
+
+def read_entries(path: Path, folder: Path | None = None) -> tuple[dict[str, Any], list[Fault]]:
+    """Read `name: value` lines as plain data, or say what is wrong; no link may lead out of a folder (None: the file's own)."""
+    text, refused = read_text(path, folder, MOST_YAML_MEGABYTES)
+    if refused:
+        return {}, refused
+    try:
+        entries = read_yaml(text) or {}
+    except NotYamlError as error:
+        return {}, [Fault(path.name, error.line, "", "", f"the file must be YAML in UTF-8: {error}", "Write one `name: value` a line.")]
+    if not isinstance(entries, dict):
+        return {}, [Fault(path.name, 1, "", str(entries)[:40], "the file must hold `name: value` lines", "Write one `name: value` a line.")]
+    return {str(key): value for key, value in entries.items()}, []
+
+
+def read_overrides(file: Path) -> dict[str, Any]:
+    """Read a file of assumptions that somebody named, wherever it lies.
+
+    Raises:
+        ScenarioError: If it is no regular file, too large, no text, or no YAML of `name: value` lines.
+    """
+    found, faults = read_entries(file, Path(file.absolute().anchor))
+    if faults:
+        raise ScenarioError(f"the scenario file {file} cannot be taken: {faults[0]}")
+    return found
+
+
+def read_scenarios(files: Sequence[Path]) -> dict[str, dict[str, Any]]:
+    """Read several files of assumptions, by the names of the files.
+
+    Raises:
+        ScenarioError: As for `read_overrides`, and where two files have one name.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for file in files:
+        name = file.stem.replace("_", " ")
+        if name in found:
+            raise ScenarioError(f"{file}: another scenario is called {name}, too; give each file a name of its own")
+        found[name] = read_overrides(file)
+    return found

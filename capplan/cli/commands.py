@@ -8,20 +8,8 @@ from typing import Annotated
 
 import typer
 
-from capplan.cli.shared import (
-    AsJson,
-    BookFolder,
-    Out,
-    Parameters,
-    ScenarioFile,
-    answer,
-    app,
-    brief,
-    named_pairs,
-    named_scenarios,
-    overrides,
-    say,
-)
+from capplan.book.plain_yaml import read_scenarios
+from capplan.cli.shared import AsJson, BookFolder, Out, Parameters, ScenarioFile, answer, app, brief, named_pairs, overrides, say
 from capplan.errors import CapplanError
 
 prices = typer.Typer(no_args_is_help=True, help="List prices of providers among the reference facts.")
@@ -257,7 +245,11 @@ def sweep(
     book: BookFolder,
     vary: Annotated[
         list[str] | None,
-        typer.Option("--vary", metavar="FIELD=VALUES", help="Assumption and its values: a,b,c or low:high:count; repeat for more."),
+        typer.Option(
+            "--vary",
+            metavar="FIELD=VALUES",
+            help="Assumption, 'changes=a what-if with [values]', or 'scenario=files', and its values: a,b,c or low:high:count; repeat.",
+        ),
     ] = None,
     sample: Annotated[
         str,
@@ -300,7 +292,7 @@ def compare(
     """Plan BOOK under several scenarios and set them side by side: money, what is owed, service, signatures, and why they differ."""
     from capplan.outputs.run.compare import write_comparison
 
-    found = write_comparison(book, named_scenarios(scenarios or []), overrides(parameter, None), out, others=others, say=say)
+    found = write_comparison(book, read_scenarios(scenarios or []), overrides(parameter, None), out, others=others, say=say)
     tables = {name: getattr(found, name) for name in ("measures", "signed", "why", "assumed")}
     answer(as_json, found.headline, {}, tables, list(found.notes), f"{found.headline}\nComparison: {found.folder}/comparison.html")
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from capplan import __version__
-from capplan.book.plain_yaml import NotYamlError, read_yaml
+from capplan.book.plain_yaml import NotYamlError, read_overrides, read_yaml
 from capplan.errors import CapplanError, ScenarioError
 from capplan.notes import ToDo
 
@@ -44,15 +44,7 @@ def say(text: str) -> None:
 
 def overrides(parameters: list[str] | None, scenario_file: Path | None) -> dict[str, Any]:
     """Collect the assumptions given on the command line; -p wins over the file."""
-    values: dict[str, Any] = {}
-    if scenario_file is not None:
-        try:
-            loaded = read_yaml(scenario_file.read_text(encoding="utf-8-sig"))
-        except (OSError, NotYamlError, UnicodeDecodeError) as error:
-            raise ScenarioError(f"{scenario_file} cannot be read as YAML: {error}") from error
-        if not isinstance(loaded, dict):
-            raise ScenarioError(f"{scenario_file} must hold `name: value` lines")
-        values.update({str(name): value for name, value in loaded.items()})
+    values = read_overrides(scenario_file) if scenario_file is not None else {}
     for text in parameters or []:
         name, equals, value = text.partition("=")
         if not equals:
@@ -62,17 +54,6 @@ def overrides(parameters: list[str] | None, scenario_file: Path | None) -> dict[
         except NotYamlError as error:
             raise ScenarioError(f"-p {text[:80]}: the value cannot be read ({error}); quote texts with special characters") from error
     return values
-
-
-def named_scenarios(files: Sequence[Path]) -> dict[str, dict[str, Any]]:
-    """Read several files of assumptions, by the names of the files."""
-    found: dict[str, dict[str, Any]] = {}
-    for file in files:
-        name = file.stem.replace("_", " ")
-        if name in found:
-            raise ScenarioError(f"{file}: another scenario is called {name}, too; give each file a name of its own")
-        found[name] = overrides(None, file)
-    return found
 
 
 def records_of(frame: Any) -> list[dict[str, Any]]:

@@ -36,7 +36,7 @@ def sweep_page(name: str, sweep: Sweep, axes: Sequence[Axis], currency: str, sha
             [charts.to_svg(chart) for chart in effect_charts(answered, moved, axes, currency)],
             [TableBlock(moved)],
         ),
-        *([PageSection("What the variance of the cost comes from", shares[1], tables=[TableBlock(shares[0])])] if shares else []),
+        *(_shares_section(*shares) if shares else ()),
         *_map_section(answered, moved, currency),
         PageSection(
             "Which decision stands",
@@ -158,6 +158,21 @@ def regret_table(sweep: Sweep) -> pd.DataFrame:
 def _setting(value: object) -> str:
     """Write a value of an assumption as short as it can be told from its neighbours."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _shares_section(shares: pd.DataFrame, said: str) -> list[PageSection]:
+    """Draw what each assumption causes by itself, and what only together with others."""
+    title, drawn = "What the variance of the cost comes from", []
+    if len(shares):
+        parts = {
+            "alone": shares["alone_share"].clip(lower=0),
+            "with others": (shares["total_share"] - shares["alone_share"].clip(lower=0)).clip(lower=0),
+        }
+        rows = [shares[["assumption"]].assign(value=value, part=part) for part, value in parts.items()]
+        bars = pd.concat(rows).rename(columns={"assumption": "label"})
+        bars["label"] = bars["label"].str.replace("_", " ").str.capitalize()
+        drawn = [charts.bars(bars, title=said.split(", ", maxsplit=1)[0], value_title="Share of the variance", unit="share", part="part")]
+    return [PageSection(title, said, [charts.to_svg(chart) for chart in drawn], [TableBlock(shares)])]
 
 
 def _effects_text(moved: pd.DataFrame) -> str:

@@ -3,37 +3,84 @@
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import NoneType
 from typing import Any
 
+from capplan.book.plain_yaml import read_scenarios
 from capplan.book.scenario import Scenario
 from capplan.errors import ScenarioError, nearest
 
 #: Points of a grid that are not asked for by number.
 RANGE_POINTS = 5
+#: Name of the axis whose values are scenario files.
+FILES = "scenario"
+#: Values of a what-if that is made or not.
+LEFT_OUT, MADE = "left out", "made"
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One assumption that is varied.
+    """One assumption that is varied, one what-if on a table, or the scenario file.
 
     Args:
-        field: Assumption of the scenario.
-        values: Its values in a grid, in order.
+        field: Assumption of the scenario, "scenario" for files, or the what-if.
+        values: Its values in a grid, in order; a what-if that has none is "left out" and "made".
         low, high: Ends of its range where it is one; None for a list of values.
+        change: Text before and after the value in a what-if on a table; empty for all others.
+        files: Assumptions by value, where the values are scenario files.
     """
 
     field: str
     values: tuple[Any, ...]
     low: float | None = None
     high: float | None = None
+    change: tuple[str, ...] = ()
+    files: Mapping[str, Mapping[str, Any]] | None = None
+
+    def assumed(self, value: Any) -> dict[str, Any]:
+        """Return the assumptions that a value means.
+
+        Examples:
+            >>> parse_axis("changes=where term=spot multiply usd_per_hour [1,2]").assumed(2)
+            {'changes': ['where term=spot multiply usd_per_hour 2']}
+        """
+        if self.files is not None:
+            given = dict(self.files[value])
+            changes = given.get("changes") or []
+            return given | {"changes": changes if isinstance(changes, list) else [changes]}
+        if self.change:
+            return {"changes": [] if value == LEFT_OUT else [str(value).join(self.change)]}
+        return {self.field: value}
+
+
+def assumed_at(point: Mapping[str, Any], axes: Sequence[Axis], changes: Sequence[Any] = ()) -> dict[str, Any]:
+    """Return all assumptions of a point: those of its scenario file, then those it varies itself; what-ifs are made one after the other.
+
+    Args:
+        point: Value by axis.
+        axes: What is varied; a name that is no axis is an assumption.
+        changes: What-ifs that are made at every point, before the others.
+    """
+    known = {axis.field: axis for axis in axes}
+    found: dict[str, Any] = {}
+    made = list(changes)
+    for name in sorted(point, key=lambda name: name != FILES):
+        given = known.get(name, Axis(name, ())).assumed(point[name])
+        made += given.pop("changes", [])
+        found |= given
+    return found | ({"changes": tuple(made)} if made else {})
 
 
 def parse_axis(text: str) -> Axis:
     """Read `field=a,b,c` or `field=low:high` or `field=low:high:count`.
 
+    The field may be `scenario`, with scenario files as values, or `changes`, with a what-if on a table: `[a,b,c]` or `[low:high:count]`
+    in it is what varies, and without them the what-if is left out and made.
+
     Raises:
-        ScenarioError: If the field is no assumption, or the values are neither a list nor a range of numbers.
+        ScenarioError: If the field is no assumption, the values are neither a list nor a range of numbers, or a file cannot be read.
 
     Examples:
         >>> parse_axis("price_factor=0.8:1.2:3").values
@@ -43,10 +90,27 @@ def parse_axis(text: str) -> Axis:
     """
     field, equals, given = text.partition("=")
     field = field.strip()
-    if field not in Scenario.model_fields:
+    if field not in (FILES, *Scenario.model_fields):
         raise ScenarioError(f"--vary {text}: {field or 'nothing'} is not an assumption; {nearest(field, Scenario.model_fields)}")
     if not equals or not given.strip():
         raise ScenarioError(f"--vary {text}: write a list, {field}=a,b,c, or a range, {field}=low:high:count")
+    if field == FILES:
+        files = read_scenarios([Path(name.strip()) for name in given.split(",")])
+        return Axis(FILES, tuple(files), files=files)
+    if field == "changes":
+        before, opened, rest = given.strip().partition("[")
+        inside, closed, after = rest.partition("]")
+        if not opened:
+            return Axis(before, (LEFT_OUT, MADE), change=(before,))
+        if not (closed and inside.strip()) or "[" in after:
+            raise ScenarioError(f"--vary {text}: write the values once, in brackets, such as [1,2] or [1:3:5]")
+        if ":" in inside:
+            read = _range(text, field, inside.split(":"))
+        else:
+            # the what-if reads its own words; numbers are taken as such to put them in order
+            texts = [one.strip() for one in inside.split(",")]
+            read = Axis(field, tuple(one if type(_plain(one)) in (bool, str, NoneType) else _plain(one) for one in texts))
+        return replace(read, field=" ".join((before + after).split()), change=(before, after))
     if ":" in given:
         return _range(text, field, given.split(":"))
     return Axis(field, tuple(_plain(value.strip()) for value in given.split(",")))
@@ -101,7 +165,8 @@ def points_of(axes: Sequence[Axis], sample: int = 0, seed: int = 0) -> list[dict
 
 def fitting(field: str, value: float) -> float | int:
     """Round a value of a range to the kind of its assumption, and to digits that can be read back."""
-    return round(value) if Scenario.model_fields[field].annotation is int else round(float(value), 9)
+    known = Scenario.model_fields.get(field)
+    return round(value) if known and known.annotation is int else round(float(value), 9)
 
 
 def _plain(text: str) -> Any:

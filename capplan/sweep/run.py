@@ -20,7 +20,7 @@ from capplan.book.scenario import Scenario
 from capplan.errors import CapplanError, ScenarioError
 from capplan.optimize.two_stage import Warm
 from capplan.questions.procurement import QUICK, decide, first_answer, regret_of, signed_now
-from capplan.sweep.points import label_of
+from capplan.sweep.points import Axis, assumed_at, label_of
 from capplan.text import counted, duration_words
 from capplan.workers import spread_as_done, workers
 
@@ -63,7 +63,14 @@ class Task:
 
 
 def sweep_book(
-    book: Book, scenario: Scenario, points: Sequence[Mapping[str, Any]], folder: Path, *, most: int = MOST_POINTS, say: Say = print
+    book: Book,
+    scenario: Scenario,
+    points: Sequence[Mapping[str, Any]],
+    folder: Path,
+    *,
+    axes: Sequence[Axis] = (),
+    most: int = MOST_POINTS,
+    say: Say = print,
 ) -> Sweep:
     """Decide at every point, hold the best decisions against every other point, and keep the parts that are done in a folder.
 
@@ -71,6 +78,7 @@ def sweep_book(
         book, scenario: What is planned; each point replaces some assumptions of the scenario.
         points: Assumptions by name for each point.
         folder: Where parts are kept until all are done; the same sweep goes on from there.
+        axes: What the points vary, where that is more than assumptions (see `points.assumed_at`).
         most: Points that are taken at most.
         say: Called with progress.
 
@@ -80,7 +88,7 @@ def sweep_book(
     """
     if not points:
         raise ScenarioError("a sweep needs at least one point; name what is varied with --vary")
-    scenarios = [scenario.replaced(**_allowed(scenario, point)) for point in points]
+    scenarios = [_at(scenario, point, axes) for point in points]
     if len(points) > most:
         began = time.perf_counter()
         _decided(book, scenarios[0], None)
@@ -100,13 +108,12 @@ def sweep_book(
     return _tables(points, rows, ranked, regrets)
 
 
-def _allowed(scenario: Scenario, point: Mapping[str, Any]) -> dict[str, Any]:
-    """Hold the values of a point against the assumptions' own rules."""
+def _at(scenario: Scenario, point: Mapping[str, Any], axes: Sequence[Axis]) -> Scenario:
+    """Return the scenario of a point, held against the assumptions' own rules."""
     try:
-        scenario.replaced(**point)
+        return scenario.replaced(**assumed_at(point, axes, scenario.changes))
     except ScenarioError as error:
         raise ScenarioError(f"point {label_of(point)}: {error}") from error
-    return dict(point)
 
 
 def _parts(

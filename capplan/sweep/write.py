@@ -20,7 +20,9 @@ SAMPLES = ("sobol", "saltelli")
 def write_sweep(
     book_path: Path, vary: Sequence[str], sample: str, values: Mapping[str, Any], out: Path, most: int, say: Callable[[str], None]
 ) -> Sweep:
-    """Sweep a book, and leave points.parquet, decisions.parquet, sweep.json and sweep.html; an unfinished one stays in `parts`.
+    """Sweep a book, and leave points.parquet, decisions.parquet, sweep.json, sweep.html and, of a sample made for them, shares.parquet.
+
+    An unfinished sweep stays in `parts`.
 
     Args:
         book_path: Folder of the book.
@@ -50,7 +52,7 @@ def write_sweep(
     except OSError as error:
         raise ReportError(f"{out} cannot be written: {error.strerror or error}; choose another folder with --out") from error
     say(f"capplan: {book.name}, a sweep of {len(points):,} points")
-    found = sweep_book(book, scenario, points, out, most=most, say=say)
+    found = sweep_book(book, scenario, points, out, axes=axes, most=most, say=say)
     found.points.to_parquet(out / "points.parquet", index=False)
     regret_table(found).to_parquet(out / "decisions.parquet", index=False)
     record = {
@@ -63,6 +65,9 @@ def write_sweep(
     }
     (out / "sweep.json").write_text(json.dumps(record, indent=1, default=str) + "\n", encoding="utf-8")
     shares = shares_or_reason(found.points, axes, scenario.seed) if paired else None
+    (out / "shares.parquet").unlink(missing_ok=True)
+    if shares:
+        shares[0].to_parquet(out / "shares.parquet", index=False)
     (out / "sweep.html").write_text(sweep_page(book.name, found, axes, scenario.currency, shares), encoding="utf-8")
     shutil.rmtree(out / "parts", ignore_errors=True)
     return found

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 
 import pytest
+from typer.testing import CliRunner
 
 from capplan.answers.plan import quarterly_plan
 from capplan.book.book import load_book
-from capplan.errors import BookError, CapplanError
+from capplan.book.plain_yaml import read_overrides
+from capplan.cli import app
+from capplan.errors import BookError, CapplanError, ScenarioError
 from tests.conftest import CONTRACTS, SKUS, SOURCES, hourly
 from tests.questions.test_board import TABLES
 
@@ -43,6 +46,34 @@ def test_a_pipe_a_folder_a_device_and_a_broken_link_are_no_files(book, name, tmp
             file.unlink()
         make()
         assert f"{name}; {said}" in faults_of(book)
+
+
+@pytest.mark.parametrize("words", [("check", "{book}", "--scenario", "{file}"), ("sweep", "{book}", "--vary", "scenario={file}")], ids=str)
+def test_a_scenario_file_passes_the_same_gate(make_book, tmp_path, words):
+    book, file = make_book(usage=hourly()), tmp_path / "scenario.yaml"
+    for make, said in (
+        (lambda: os.mkfifo(file), "it is a pipe, not a file"),
+        (file.mkdir, "it is a folder, not a file"),
+        (lambda: file.symlink_to("/dev/zero"), "it is a device, not a file"),
+        (lambda: file.symlink_to(file), "it cannot be read"),
+        (lambda: file.write_bytes(b"seed: 1\0"), "a NUL byte stands in the file"),
+        (lambda: file.write_bytes(b"seed: \xff"), "the file must be UTF-8"),
+        (lambda: file.write_bytes(b"#" * 1_000_001), "at most 1 MB are read"),
+        (lambda: file.write_text("seed: 1\nseed: 2"), "seed is given twice"),
+    ):
+        if file.is_dir():
+            file.rmdir()
+        elif os.path.lexists(file):
+            file.unlink()
+        make()
+        with pytest.raises(ScenarioError, match=f"the scenario file .*scenario.yaml cannot be taken: .*{said}"):
+            CliRunner().invoke(app, [word.format(book=book, file=file) for word in words], catch_exceptions=False)
+    # somebody named it, so that it may lead anywhere
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "real.yaml").write_text("seed: 5")
+    file.unlink()
+    file.symlink_to(tmp_path / "elsewhere" / "real.yaml")
+    assert read_overrides(file) == {"seed": 5}
 
 
 def test_a_link_out_of_the_book_shows_nothing_of_its_target(book, tmp_path):

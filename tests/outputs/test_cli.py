@@ -85,7 +85,7 @@ def test_json_answer(capplan, make_book):
         (("-p", "risk_weight"), "write it as name=value"),
         (("-p", "first_quarter=2027Q5"), "first_quarter"),
         (("-p", "providers=[a"), "the value cannot be read"),
-        (("--scenario", "nowhere.yaml"), "cannot be read as YAML"),
+        (("--scenario", "nowhere.yaml"), "cannot be taken: nowhere.yaml; it cannot be read: No such file"),
     ],
 )
 def test_wrong_parameters(capplan, make_book, words, said):

@@ -112,7 +112,7 @@ def test_faults_of_all_scenarios_are_one_error_before_anything_is_planned(folder
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        ({"broken": "a: [", "good": ""}, "broken.yaml cannot be read as YAML"),
+        ({"broken": "a: [", "good": ""}, r"broken.yaml cannot be taken: .*must be YAML"),
         ({"a_b": "seed: 1", "a b": "seed: 2"}, "another scenario is called a b, too"),
         ({"listed": "- 1"}, "must hold `name: value` lines"),
     ],

@@ -96,6 +96,11 @@ def test_a_sample_is_even_and_the_same_for_the_same_seed():
         ("risk_weight=0:1:2:3", "a range is low:high"),
         ("risk_weight=a:b", "a range is low:high"),
         ("risk_weight=0:inf:3", "a range is low:high"),
+        ("changes=where term=spot multiply usd_per_hour [1,2", "write the values once, in brackets"),
+        ("changes=where term=spot multiply usd_per_hour []", "write the values once, in brackets"),
+        ("changes=where term=spot multiply usd_per_hour [1] [2]", "write the values once, in brackets"),
+        ("changes=where term=spot multiply usd_per_hour [2:1:3]", "a range is low:high"),
+        ("scenario=nowhere.yaml", "the scenario file nowhere.yaml cannot be taken: .*No such file"),
     ],
 )
 def test_a_wrong_axis_says_what_is_allowed(text, said):
@@ -116,6 +121,36 @@ def test_wrong_points_are_refused_before_anything_runs(folder, book, tmp_path, m
     (tmp_path / "file").write_text("")
     with pytest.raises(CapplanError, match="cannot be written"):
         write_sweep(folder, ["price_factor=0.5:1.5:3"], "", {}, tmp_path / "file", 10, quiet)
+
+
+def test_scenario_files_and_what_ifs_on_tables_are_varied(folder, book, tmp_path):
+    (tmp_path / "base.yaml").write_text("")
+    (tmp_path / "low_prices.yaml").write_text(
+        "price_factor: 0.9\nrisk_weight: 0.5\nchanges: [where term=on_demand multiply usd_per_hour 1.5]\n"
+    )
+    dearer = "changes=offers.one multiply usd_per_hour [1,2]"
+    vary = [f"scenario={tmp_path}/base.yaml,{tmp_path}/low_prices.yaml", dearer, "risk_weight=0.1", "changes=offers.od set usd_per_hour 30"]
+    out = tmp_path / "out"
+    found = write_sweep(folder, vary, "", {"changes": "offers.od multiply usd_per_hour 3"}, out, 100, quiet).points
+    assert len(found) == 8
+    assert found["scenario"].tolist() == ["base"] * 4 + ["low prices"] * 4
+    assert found["offers.one multiply usd_per_hour"].tolist() == [1, 1, 2, 2] * 2
+    assert found["offers.od set usd_per_hour 30"].tolist() == ["left out", "made"] * 4
+    # the last what-if sets a price, so that those before it are gone
+    lines = ["offers.od multiply usd_per_hour 3", "where term=on_demand multiply usd_per_hour 1.5", "offers.one multiply usd_per_hour 2"]
+    for place, scenario in (
+        (6, book.scenario.replaced(price_factor=0.9, risk_weight=0.1, changes=lines)),
+        (1, book.scenario.replaced(risk_weight=0.1, changes=["offers.od set usd_per_hour 30"])),
+    ):
+        alone = sweep_book(
+            book.with_changes(scenario.changes), scenario.replaced(changes=()), [{}], tmp_path / str(place), say=quiet
+        ).points
+        assert alone["lower_usd"].item() <= found["upper_usd"][place] * (1 + 1e-9)
+        assert found["lower_usd"][place] <= alone["upper_usd"].item() * (1 + 1e-9)
+    assert found["upper_usd"].nunique() > 4
+    assert "Offers.one multiply usd per hour" in (out / "sweep.html").read_text()
+    with pytest.raises(CapplanError, match=r"first says: .*usd_per_huor"):
+        write_sweep(folder, ["changes=offers.one multiply usd_per_huor [1,2]"], "", {}, out, 100, quiet)
 
 
 def test_too_many_points_say_how_long_they_would_take(book, tmp_path):

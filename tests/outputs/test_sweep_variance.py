@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 import sys
 
@@ -14,6 +15,7 @@ from capplan.errors import ScenarioError
 from capplan.sweep import Axis, parse_axis, write_sweep
 from capplan.sweep import run as sweeping
 from capplan.sweep.variance import paired_points, shares_or_reason, variance_shares
+from capplan.text import number_text
 from capplan.workers import workers
 from tests.outputs.test_sweep import folder, quiet  # noqa: F401  (the small book)
 
@@ -95,6 +97,16 @@ def test_a_sweep_shows_them_on_its_page(folder, tmp_path, monkeypatch):  # noqa:
     page = (out / "sweep.html").read_text()
     assert "What the variance of the cost comes from" in page
     assert "Price factor causes" in page
+    shares = pd.read_parquet(out / "shares.parquet").set_index("assumption")
+    assert list(shares.columns) == ["alone_share", "alone_error", "total_share", "total_error"]
+    drawn = re.findall(r"<svg.*?</svg>", page, re.S)
+    said = next(picture for picture in drawn if "Share of the variance" in picture)
+    for name, total in shares[["alone_share", "total_share"]].max(axis=1).items():
+        assert name.capitalize().replace("_", " ") in said
+        assert f">{number_text(total, 'share')}<" in said
+    # another sweep into the same folder has none
+    write_sweep(folder, ["price_factor=0.8,1.2"], "", {}, out, 100, quiet)
+    assert not (out / "shares.parquet").exists()
 
 
 def test_the_library_is_loaded_only_where_it_is_used():
