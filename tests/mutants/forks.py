@@ -39,12 +39,9 @@ PLAIN = ("-x", "-q", "-p", "no:cacheprovider", "-m", "not slow and not browser a
 class Watch:
     """Runs some tests first, and notes how long each takes and which of the watched lines it reaches.
 
-    Parameters
-    ----------
-    lines
-        Watched lines by file.
-    first, last
-        Names of tests, in the order in which they are run before and after all others.
+    Args:
+        lines: Watched lines by file.
+        first, last: Names of tests, in the order in which they are run before and after all others.
     """
 
     def __init__(self, lines: Mapping[str, Sequence[int]], first: Sequence[str], last: Sequence[str]) -> None:

@@ -36,16 +36,11 @@ PASSED, NOTICING = 0, (1, 2)
 class Mutant:
     """One change.
 
-    Parameters
-    ----------
-    area
-        Part of the product.
-    file, old, new
-        Where, what stands there once, and what is put in its place.
-    tests
-        Files, separated by spaces, that should notice.
-    reason
-        Why nothing needs to notice it; empty for all others.
+    Args:
+        area: Part of the product.
+        file, old, new: Where, what stands there once, and what is put in its place.
+        tests: Files, separated by spaces, that should notice.
+        reason: Why nothing needs to notice it; empty for all others.
     """
 
     area: str
@@ -89,12 +84,9 @@ def copied(root: Path, place: Path) -> Path:
 class Runner:
     """Runs tests of a copy in forks of one process, the slow ones left out, those first that are known to reach a changed line.
 
-    Parameters
-    ----------
-    root
-        Where the copy lies.
-    lines
-        Numbers of the lines that are changed, by file of the copy.
+    Args:
+        root: Where the copy lies.
+        lines: Numbers of the lines that are changed, by file of the copy.
     """
 
     def __init__(self, root: Path, lines: Mapping[str, Sequence[int]] | None = None) -> None:
@@ -119,12 +111,9 @@ class Runner:
     def __call__(self, tests: Sequence[str], reached: tuple[str, Sequence[int]] = ("", ())) -> tuple[int | None, str]:
         """Run tests until one fails; return pytest's exit code, None where they never end, and the name of the one that failed.
 
-        Parameters
-        ----------
-        tests
-            Files or names of tests.
-        reached
-            Changed file of the copy and its changed lines.
+        Args:
+            tests: Files or names of tests.
+            reached: Changed file of the copy and its changed lines.
         """
         file, numbers = reached
         near = {name for name, (_, lines) in self._known.items() if any(path == file and line in numbers for path, line in lines)}
