@@ -45,9 +45,13 @@ WORDS = ("InstanceType", "SkuMeter", "MeterName", "SkuPriceDetails", "ResourceTy
 _FEE = re.compile(
     r"marketplace|software|licen[cs]e|\bEMR\b|elastic"
     r" ?mapreduce|surcharge|uplift|\bsupport\b|EBS-?optimi[sz]ed|(?:management|service|platform|orchestration)[ -]fee|"
-    r"databricks|\bDBUs?\b|\bAI Enterprise\b|subscription|\bcommitment v\d|commitment fee|heavyusage|auto ?mode|managed"
+    r"databricks|\bDBUs?\b|\bAI Enterprise\b|subscription|\bcommitment (?:- dollar based )?v\d|commitment fee|heavyusage|auto ?mode|managed"
     r" ?instances?|add-?on\b",
     re.IGNORECASE,
+)
+#: What details of a price say of a machine without a licence in it.
+_NO_LICENCE = re.compile(
+    r"no licen[cs]e(?: required)?|\blicen[cs]e ?models?\b|\bx_LicenseModel\b|\bpre-?installed ?(?:sw|software)\b", re.IGNORECASE
 )
 _FEE_SERVICE = re.compile(
     r"marketplace|mapreduce|kubernetes service|elastic container service|parallel computing|guardduty|inspector|systems"
@@ -106,7 +110,7 @@ def judged(kinds: pd.DataFrame, recogniser: Recogniser, cheapest: pd.Series) -> 
     """
     found = []
     for row in kinds.to_dict("records"):
-        words = " | ".join(row[name] for name in WORDS if row[name])
+        words = _NO_LICENCE.sub("", " | ".join(row[name] for name in WORDS if row[name]))
         consumed, priced = hours_of_unit(row["ConsumedUnit"]), hours_of_unit(row["PricingUnit"])
         machine = recogniser.find(words) if consumed or priced else None
         bucket = _bucket(row, machine, bool(consumed or priced), words)

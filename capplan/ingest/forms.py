@@ -48,9 +48,10 @@ class Profile:
 #: Known exports, the most particular first.
 PROFILES = (
     Profile("a FOCUS billing export", "focus", ("chargecategory", "billingperiodstart")),
-    Profile("output of Slurm's sacct", "slurm", ("jobid", "submit", "start", "end", "alloctres")),
-    Profile("output of Slurm's sacct", "slurm", ("jobid", "submit", "start", "end", "reqtres")),
-    Profile("output of Slurm's sacct (GRES)", "slurm", ("jobid", "submit", "start", "end", "allocgres")),
+    Profile("output of Slurm's sacct", "slurm", ("submit", "start", "end", "alloctres")),
+    Profile("output of Slurm's sacct", "slurm", ("submit", "start", "end", "reqtres")),
+    Profile("output of Slurm's sacct (GRES)", "slurm", ("submit", "start", "end", "allocgres")),
+    Profile("output of Slurm's sacct (GRES)", "slurm", ("submit", "start", "end", "reqgres")),
     Profile("telemetry of DCGM", "telemetry", ("hpcjob", "dcgmfidevgpuutil")),
     Profile("telemetry of DCGM", "telemetry", ("hpcjob", "value")),
     Profile("a LiteLLM spend log", "requests", ("starttime", "prompttokens", "completiontokens", "spend")),
@@ -58,15 +59,23 @@ PROFILES = (
     Profile("OpenTelemetry spans of model calls", "requests", ("attributesgenaiusageinputtokens",)),
     Profile("a BurstGPT trace", "requests", ("timestamp", "requesttokens", "responsetokens", "logtype")),
     Profile("an Azure LLM inference trace", "requests", ("contexttokens", "generatedtokens")),
+    Profile("a trace of Alibaba's Bailian", "requests", ("chatid", "timestamp", "inputlength", "outputlength"), {"time_unit": "seconds"}),
     Profile("a Mooncake trace", "requests", ("timestamp", "inputlength", "outputlength", "hashids"), {"time_unit": "milliseconds"}),
     Profile("a vLLM request log", "requests", ("arrivaltime", "numprompttokens", "numgenerationtokens")),
     Profile("a vLLM benchmark's or replay's request log", "requests", ("arrivaltime", "promptlen", "outputlen")),
     Profile("an Alibaba GPU trace (2023)", "jobs", ("numgpu", "gpumilli", "creationtime")),
+    Profile("an Alibaba GPU trace (2025)", "jobs", ("instancesn", "gpurequest", "creationtime"), {"whole": True}),
+    Profile(
+        "an Alibaba PAI trace (2020), GPUs in percent",
+        "jobs",
+        ("jobname", "instnum", "plangpu", "starttime"),
+        {"columns": {"submit": "start_time", "accelerators": "plan_gpu"}, "scale": {"accelerators": 0.01}, "place": "submit"},
+    ),
     Profile("a Helios trace", "jobs", ("jobid", "gpunum", "submittime", "vc", "duration")),
     Profile("a Philly trace", "jobs", ("cluster", "gputime", "submittime")),
     Profile("a gpuhunt catalogue", "prices", ("instancename", "location", "price", "gpuname", "spot")),
     Profile("a SkyPilot catalogue", "prices", ("instancetype", "acceleratorname", "price", "spotprice")),
-    Profile("a Vantage price list", "prices", ("apiname", "linuxondemandcost"), {"columns": {"sku": "API Name"}}),
+    Profile("a Vantage price list", "prices", ("apiname", "linuxondemandcost"), {"columns": {"sku": "API Name"}, "provider": "aws"}),
 )
 #: Columns of each format, tried in this order where no known export is recognised.
 FORMS: tuple[tuple[str, str, Sequence[Wanted]], ...] = (
@@ -144,6 +153,8 @@ def form_of(file: Path, options: dict[str, Any] | None = None) -> Taken:
             if format == "prices" and not plain & prices and not named & {price.name for price in TERM_OF}:
                 continue
             return Taken(format, name, _seller(format, file, plain, given))
+    if len(columns) == 1 and re.match(r"JobID(?:Raw)? {2,}|JobID(?:Raw)? \w", columns[0]):
+        raise CapplanError(f"{file.name} is sacct's table for the eye, whose columns are cut off. Export it again with sacct --parsable2")
     shown = ", ".join(columns[:30]) + (", ..." if len(columns) > 30 else "")
     raise CapplanError(
         f"{file.name}: these columns are those of no form that capplan knows: {shown}. Say the format (requests, rates, vllm, jobs, slurm,"

@@ -112,7 +112,7 @@ def stem_of(file: Path) -> str:
         >>> stem_of(Path("2026-01-21 Request Log.csv.gz"))
         '2026-01-21-request-log'
     """
-    return re.sub(r"[^a-z0-9_.-]+", "-", re.split(r"\.(?:csv|parquet|jsonl|ndjson)", file.name)[0].lower()).strip("-") or "file"
+    return re.sub(r"[^a-z0-9_.-]+", "-", re.split(r"\.(?:csv|parquet|jsonl?|ndjson)", file.name)[0].lower()).strip("-") or "file"
 
 
 def day_of(sheet: Sheet, given: dt.date | None) -> pd.Timestamp:

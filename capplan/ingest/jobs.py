@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ from capplan.ingest.opening import Sheet, text_literal
 class JobOptions(WorkOptions):
     """Options of job tables."""
 
+    whole: bool = Field(False, description="Jobs without a submission or an end ran from the first instant of the file on, or to its last.")
     stage: Stage = Field("pretraining", description="Stage of the workloads.")
     team: str | None = Field(None, description="Team of all jobs; empty = the file's own column.")
     place: Literal["start", "submit"] = Field(
@@ -41,8 +43,13 @@ JOB_COLUMNS = (
     Wanted("end", "time", ("end_time", "deletion_time", "finished_at", "ended_at", "completion_time"), required=False),
     Wanted("duration", "number", ("duration_seconds", "run_time", "runtime", "elapsed_seconds", "duration_s"), required=False, minimum=0),
     Wanted(
-        "accelerators", "number", ("num_gpus", "num_gpu", "gpus", "gpu_num", "gpu_request", "gpu_count", "accelerator_count"), minimum=0
+        "accelerators",
+        "number",
+        ("num_gpus", "num_gpu", "gpus", "gpu_num", "gpu_request", "gpu_count", "accelerator_count"),
+        filled=False,
+        minimum=0,
     ),
+    Wanted("instances", "number", ("inst_num",), required=False, minimum=0),
     Wanted("share_thousandths", "number", ("gpu_milli",), required=False, minimum=0),
     Wanted("stated_seconds", "number", ("gpu_time", "gpu_seconds", "accelerator_seconds"), required=False, minimum=0),
     Wanted("team", "text", ("cluster", "virtual_cluster", "vc", "account", "group", "user", "qos", "app_name"), required=False),
@@ -68,7 +75,7 @@ def read_jobs(files: Path | Sequence[Path], options: JobOptions) -> Ingested:
         As `accelerator_hours` gives it.
     """
     with Sheet(files, options, nulls=("NULL", "null", "None", "nan", "NaN", "Unknown")) as sheet:
-        matched = convert(sheet, JOB_COLUMNS)
+        matched = convert(sheet, [replace(column, filled=column.filled and not options.whole) for column in JOB_COLUMNS])
         if "duration" not in matched and "end" not in matched:
             sheet.refuse(
                 "a job needs a duration or an end",
@@ -86,11 +93,23 @@ def read_jobs(files: Path | Sequence[Path], options: JobOptions) -> Ingested:
                 coalesce(job_id, {stem} || '-' || lpad((ordinal - {starts}[file + 1])::varchar, 8, '0')) as job_id,
                 job_id is not null as named, submit, start, "end",
                 case when {never} then null else cast({lasted} as decimal(18, 6)) end as seconds,
-                cast(accelerators * coalesce(share_thousandths, 1000) / 1000 as decimal(18, 6)) as accelerators, team, state
-            from (select row_number() over () as ordinal, * from typed)
+                cast(coalesce(accelerators, 0) * coalesce(share_thousandths, 1000) / 1000 * coalesce(instances, 1) as decimal(18, 6))
+                as accelerators, team, state
+            from (select row_number() over () as ordinal, * from {_open_ended(sheet) if options.whole else "typed"})
             """)
         _compare_stated(sheet, matched)
         return accelerator_hours(sheet, options, starts_known="start" in matched)
+
+
+def _open_ended(sheet: Sheet) -> str:
+    """Return SQL for rows whose jobs, where they state no submission or no end, ran from the first instant of the file, or to its last."""
+    early, late = sheet.rows('select count(*) filter (submit is null), count(*) filter ("end" is null) from typed')[0]
+    sheet.notes.append(
+        f"{early} jobs ran before the file begins and {late} after it ends; they count from its first instant, or to its last."
+    )
+    return """(select typed.* replace (coalesce(submit, start, first) as submit, coalesce("end", last) as "end",
+        case when submit is null then coalesce(start, first) else start end as start)
+        from typed, (select min(least(submit, start, "end")) as first, max(greatest(submit, start, "end")) as last from typed))"""
 
 
 def _rows_before(sheet: Sheet) -> list[int]:

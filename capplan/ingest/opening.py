@@ -29,7 +29,7 @@ class UnlikeFilesError(Exception):
 
 
 def kind_of(file: Path) -> str:
-    """Say whether a file is csv, parquet or json (one object a line), by its name.
+    """Say whether a file is csv, parquet or json (objects, one a line or in a list), by its name.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def kind_of(file: Path) -> str:
     ('csv', 'parquet', 'json')
     """
     name = re.sub(r"\.(gz|zst)$", "", file.name.lower())
-    return "parquet" if name.endswith((".parquet", ".pq")) else "json" if name.endswith((".jsonl", ".ndjson")) else "csv"
+    return "parquet" if name.endswith((".parquet", ".pq")) else "json" if name.endswith((".jsonl", ".ndjson", ".json")) else "csv"
 
 
 def quoted(name: str) -> str:
@@ -241,7 +241,8 @@ class Sheet:
         if kind_of(self.file) == "parquet":
             return f"read_parquet({path}, hive_partitioning=false{named})"
         if kind_of(self.file) == "json":
-            return f"read_json({path}, format='newline_delimited', sample_size=-1, hive_partitioning=false{named})"
+            layout = "newline_delimited" if re.search(r"\.(?:jsonl|ndjson)", self.file.name.lower()) else "auto"
+            return f"read_json({path}, format='{layout}', sample_size=-1, hive_partitioning=false{named})"
         if self._free_column() is not None:
             also = ", filename_of_the_row" if self.many else ""
             return f"(select {self._split_lines()}{also} from {self._lines()} where len(parts) >= {len(self.columns)})"

@@ -29,6 +29,7 @@ class PriceOptions(DatedOptions):
     """Options of price sheets."""
 
     provider: str | None = Field(None, description="Who sells, where the file does not say so.", min_length=1)
+    region: str | None = Field(None, description="Region of prices that state none; empty = any.", min_length=1)
     minimum_spot_share: float | None = Field(
         None, description="Spot prices below this share of the price on demand are left out; empty = 0.2 for gcp, else 0.", ge=0, le=1
     )
@@ -101,7 +102,7 @@ PRICE_COLUMNS = (
     Wanted(
         "spot",
         "dollars",
-        ("spot_price", "spot_usd_per_hour", "preemptible_usd_per_hour", "interruptible_usd_per_hour"),
+        ("spot_price", "linux_spot_minimum_cost", "spot_usd_per_hour", "preemptible_usd_per_hour", "interruptible_usd_per_hour"),
         required=False,
         minimum=0,
     ),
@@ -167,11 +168,13 @@ def read_prices(file: Path, options: PriceOptions, book: Path | None = None) -> 
     if rows.empty:
         sheet.refuse("no machine of the file has a known accelerator", "Add its accelerator to accelerators.csv first.")
     source = stem_of(file)
-    rows["region"] = rows.region.fillna("any").str.split(";")
+    rows["region"] = rows.region.fillna(options.region or "any").str.split(";")
     rows = rows.explode("region", ignore_index=True)
     rows["region"] = rows.region.str.strip().where(~rows.region.str.contains(r"^all\b", case=False), "any")
     rows["geography"] = [geography_of(region) for region in rows.region]
     offers = _offers(rows[~rows.machine.isin(options.leave_out)], priced, options, notes).assign(as_of=as_of, source_id=source)
+    if offers.empty:
+        sheet.refuse("no row has a price that can be read", "Write prices of an hour, or name their column: columns=on_demand=NAME.")
     refuse_far_prices(sheet.file.name, offers, options.confirm, book)
     offers = named_apart(offers)
     skus = _with_facts(rows.drop_duplicates("sku").sort_values("sku").assign(source_id=source), book, notes)
@@ -266,14 +269,16 @@ def _machines(rows: pd.DataFrame, book: Path | None, notes: list[str]) -> pd.Dat
     if bare.any():
         facts = skus.set_index("sku")
         for column in ("accelerator", "accelerator_count", "vcpus"):
-            rows.loc[bare, column] = rows.sku[bare].map(facts[column]).combine_first(rows.loc[bare, column])
+            rows.loc[bare, column] = rows.sku[bare].map(facts[column]).fillna(rows.loc[bare, column])
         unknown = sorted(rows.sku[bare & rows.accelerator.isna()].unique())
         if unknown:
             notes.append(f"{len(unknown)} machine types are in no table skus and were left out: {_some(unknown)}.")
         rows = rows[~(bare & rows.accelerator.isna())].copy()
     large = rows.provider.isin(["aws", "gcp", "azure"])
-    several = rows.groupby(["provider", "sku"]).accelerator.transform("nunique") > 1
-    named = rows.sku + ("-" + rows.accelerator).where(several, "")
+    machine = rows.groupby(["provider", "sku"])
+    named = rows.sku + ("-" + rows.accelerator).where(machine.accelerator.transform("nunique") > 1, "")
+    several = machine.accelerator_count.transform("nunique") > 1
+    named = named + ("-" + rows.accelerator_count.map("{:g}x".format)).where(several & (rows.accelerator_count != 1), "")
     rows["machine"] = rows.sku
     rows["sku"] = named.where(large, rows.provider + "-" + named).str.replace(" ", "-")
     rows["stated"] = rows.accelerator

@@ -33,7 +33,7 @@ class SlurmOptions(JobOptions):
 
 
 SLURM_COLUMNS = (
-    Wanted("JobID", "text"),
+    Wanted("JobID", "text", ("JobIDRaw",)),
     Wanted("Submit", "time"),
     Wanted("Start", "time", filled=False),
     Wanted("End", "time", filled=False),
@@ -60,7 +60,8 @@ def _accelerators(tres: str, nodes: str) -> str:
     """
     untyped = f"try_cast(nullif(regexp_extract({tres}, '(?:^|,)gres/gpu=(\\d+)', 1), '') as bigint)"
     typed = f"list_sum([x::bigint for x in regexp_extract_all({tres}, '(?:^|,)gres/gpu:[^=,]+=(\\d+)', 1)])"
-    old = f"list_sum([x::bigint for x in regexp_extract_all({tres}, '(?:^|,)gpu(?::[A-Za-z][^:=,]*)?:(\\d+)', 1)]) * coalesce({nodes}, 1)"
+    entry = r"(?:^|,)(?:PER_[A-Z]+:|gres[:/])?gpu(?::[A-Za-z][^:=,]*)?:(\d+)"
+    old = f"list_sum([x::bigint for x in regexp_extract_all({tres}, '{entry}', 1)]) * coalesce({nodes}, 1)"
     slices = f"list_sum([{_slice_loss('x')} for x in regexp_extract_all({tres}, '(?:^|,)gres/gpu:([^=,]*\\dg\\.\\d+gb[^=,]*=\\d+)', 1)])"
     return f"coalesce({untyped}, {typed}, {old}) - coalesce({slices}, 0)"
 
@@ -160,6 +161,9 @@ def read_slurm(files: Path | Sequence[Path], options: SlurmOptions, book: Path |
         if arrays:
             sheet.notes.append(f"{arrays} waiting array jobs were skipped; their tasks have no rows of their own yet.")
         _name_shards(sheet, options)
+        percent = sheet.rows(f"select count(*) from typed where {_PERCENT} > 0 and not contains(JobID, '.')")[0][0]
+        if percent:
+            sheet.notes.append(f"{percent} jobs hold percents of accelerators (gres/mps); 100 of them count as one accelerator.")
         evidence, joins = _evidence(sheet, matched, book)
         ran = 'coalesce(ElapsedRaw, Elapsed, epoch("End") - epoch(Start))'
         sheet.connection.execute(f"""
@@ -167,7 +171,7 @@ def read_slurm(files: Path | Sequence[Path], options: SlurmOptions, book: Path |
             with plain as (
                 select *, {ran} as lasted,
                     coalesce(nullif({_accelerators("AllocTRES", "Nodes")}, 0), {_accelerators("ReqTRES", "Nodes")},
-                    {_shards(options)}, 0) as held
+                    {_shards(options)}, {_PERCENT} / 100.0, 0) as held
                 from typed
                 where not contains(JobID, '.') and not contains(JobID, '[')
             ), judged as (
@@ -182,7 +186,10 @@ def read_slurm(files: Path | Sequence[Path], options: SlurmOptions, book: Path |
         return accelerator_hours(sheet, options, starts_known=True)
 
 
-_SHARDS = "try_cast(nullif(regexp_extract(coalesce(AllocTRES, ReqTRES), '(?:^|,)gres/shard(?::[^=,]+)?=(\\d+)', 1), '') as bigint)"
+_SHARDS, _PERCENT = (
+    f"try_cast(nullif(regexp_extract(coalesce(AllocTRES, ReqTRES), '(?:^|,)gres/{name}(?::[^=,]+)?=(\\d+)', 1), '') as bigint)"
+    for name in ("shard", "mps")
+)
 
 
 def _shards(options: SlurmOptions) -> str:

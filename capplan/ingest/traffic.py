@@ -21,9 +21,14 @@ REFUSED = ("429", "503", "529", "rate_limited", "ratelimited", "throttled", "ove
 FAILED = (
     r"(?:[45]\d\d(?:\.0+)?|(?:status_code_)?error|fail(?:ed|ure)?|exception|time(?:d_?)?out|cancell?ed|aborted|internal_error|[2-9]|1[0-6])"
 )
+#: What can become of the rows of a log, as columns that count them.
+OUTCOMES = ("requests", "refused", "failed", "cached", "other")
 #: Calls that give no text, so that they have no output tokens even when they are served.
 WITHOUT_OUTPUT = "embed|rerank|moderation|transcription|speech|image|score|classif|pooling"
 TRUE = ("true", "t", "yes", "y", "1", "1.0", "hit")
+FALSE = ("false", "f", "no", "n", "0", "0.0")
+#: Operations that traces write beside the calls of models that they make (OpenTelemetry's conventions for generative AI; LiteLLM).
+NO_CALLS = "(?:execute_tool|invoke_agent|create_agent|invoke_workflow|.*mcp.*)"
 
 
 class RequestOptions(WorkOptions):
@@ -120,11 +125,27 @@ REQUEST_COLUMNS = (
     Wanted(
         "status",
         "text",
-        ("status_code", "http_status", "response_code", "http.response.status_code", "status.code", "otel.status_code", "finish_status"),
+        (
+            "status_code",
+            "http_status",
+            "response_code",
+            "http.response.status_code",
+            "status.code",
+            "otel.status_code",
+            "finish_status",
+            "level",
+        ),
         required=False,
     ),
+    Wanted("success", "text", ("succeeded", "is_success", "ok"), required=False),
+    Wanted("error", "text", ("error.type", "attributes.error.type", "error_code", "error_message", "exception"), required=False),
     Wanted("cached", "text", ("cache_hit", "from_cache", "is_cached", "cache_hit_flag"), required=False),
-    Wanted("call", "text", ("call_type", "gen_ai.operation.name", "request_type", "endpoint_type"), required=False),
+    Wanted(
+        "call",
+        "text",
+        ("call_type", "gen_ai.operation.name", "attributes.gen_ai.operation.name", "request_type", "endpoint_type"),
+        required=False,
+    ),
     Wanted("request_id", "text", ("requestid", "span_id", "id", "request", "litellm_call_id"), required=False),
 )
 
@@ -136,15 +157,21 @@ def labels_of(sheet: Sheet, options: WorkOptions) -> tuple[str, str]:
     return name, f"coalesce(region, {text_literal(options.region)})"
 
 
-def _outcomes() -> str:
-    """Return SQL for what became of a request by its status: served by the model, refused, failed, or cached."""
+def _outcomes(matched: dict[str, str]) -> str:
+    """Return SQL for what became of a request: served by the model, refused, failed, cached, or no call of a model at all."""
     state = "lower(trim(status))"
+    other = f"regexp_full_match(lower(trim(call)), '{NO_CALLS}')"
+    if "gen_ai" in matched["input_tokens"].lower():
+        other = f"coalesce({other}, false) or (input_tokens is null and output_tokens is null)"
     refused = f"regexp_replace({state}, '\\.0+$', '') in {REFUSED}"
-    failed = f"regexp_full_match({state}, '{FAILED}')"
+    failed = (
+        f"coalesce(regexp_full_match({state}, '{FAILED}'), false) or coalesce(lower(trim(success)) in {FALSE}, false)"
+        f" or coalesce(lower(trim(error)) not in {FALSE}, false)"
+    )
     cached = f"lower(trim(cached)) in {TRUE}"
     return (
-        f"case when coalesce({refused}, false) then 'refused' when coalesce({failed}, false) then 'failed'"
-        f" when coalesce({cached}, false) then 'cached' else 'served' end"
+        f"case when coalesce({refused}, false) then 'refused' when {failed} then 'failed'"
+        f" when coalesce({cached}, false) then 'cached' when {other} then 'other' else 'served' end"
     )
 
 
@@ -159,7 +186,7 @@ def _judge_requests(sheet: Sheet, options: RequestOptions, matched: dict[str, st
     workload, region = labels_of(sheet, options)
     sheet.connection.execute(f"create or replace view labelled as select * replace ({workload} as workload, {region} as region) from typed")
     sheet.connection.execute(
-        f"create or replace view requests as select *, {_outcomes()} as outcome, {_silent(matched)} as silent from labelled"
+        f"create or replace view requests as select *, {_outcomes(matched)} as outcome, {_silent(matched)} as silent from labelled"
     )
 
 
@@ -170,7 +197,7 @@ def _grouped_requests(sheet: Sheet, options: RequestOptions, *, whole: bool) -> 
         select file, time_bucket(interval '{options.interval_minutes} minutes', "timestamp") as time, workload, region,
             count(*) filter ({kept}) as requests, count(*) filter (outcome = 'refused') as refused,
             count(*) filter (outcome = 'failed') as failed,
-            count(*) filter (outcome = 'cached') as cached,
+            count(*) filter (outcome = 'cached') as cached, count(*) filter (outcome = 'other') as other,
             coalesce(sum(input_tokens) filter ({kept}), 0) as input_tokens,
             coalesce(sum(output_tokens) filter ({kept}), 0) as output_tokens,
             count(*) filter ({kept} and (input_tokens is null or output_tokens is null)) as unknown,
@@ -233,7 +260,7 @@ def read_requests(files: Path | Sequence[Path], options: RequestOptions, identit
         sheet.refuse(
             "no request was served: all failed or came from a cache", "Check the columns of status and output tokens, or give ignore=."
         )
-    counts = rows[["requests", "refused", "failed", "cached"]].sum()
+    counts = rows[list(OUTCOMES)].sum()
     step = pd.Timedelta(minutes=options.interval_minutes)
     ends = _spans(rows)
     first, last = ends["earliest"].min(), ends["latest"].max()
@@ -247,6 +274,8 @@ def read_requests(files: Path | Sequence[Path], options: RequestOptions, identit
             f"{int(counts.requests):,} requests were served by the model; {int(counts.failed):,} failed and {int(counts.cached):,} were"
             " answered from a cache, which is no work of the model."
         )
+    if counts.other:
+        notes.append(f"{int(counts.other):,} rows are no calls of a model (agents, tools, spans without tokens) and are left out.")
     unknown = int(rows.unknown.sum())
     if unknown:
         notes.append(f"{unknown} requests state no input or output tokens; they count as requests without tokens.")
@@ -274,11 +303,11 @@ def _told(total: Any) -> str:
 
 def _totals_of_files(rows: pd.DataFrame, count: int, known: dict[int, tuple[int, ...]]) -> tuple[FileTotals, ...]:
     """Say what each file holds beside what earlier files have."""
-    amounts = ["requests", "refused", "failed", "cached", "input_tokens", "output_tokens"]
+    amounts = [*OUTCOMES, "input_tokens", "output_tokens"]
     sums = rows.groupby("file").agg({**dict.fromkeys(amounts, "sum"), "earliest": "min", "latest": "max"})
     found = {file: FileTotals(0, None, "No request that is not in the book already.", known.get(file, ())) for file in range(count)}
     for total in sums.itertuples():
-        read = int(total.requests + total.refused + total.failed + total.cached)
+        read = int(sum(getattr(total, name) for name in OUTCOMES))
         found[int(total.Index)] = FileTotals(read, (total.earliest, total.latest), f"{_told(total)}.", known.get(total.Index, ()))
     return tuple(found.values())
 
@@ -299,7 +328,7 @@ def _request_parts(rows: pd.DataFrame, options: RequestOptions, ends: pd.DataFra
 
 def _spans(rows: pd.DataFrame) -> pd.DataFrame:
     """Return what each log covers: from about one gap between requests before its first to one after its last."""
-    counts = rows[["requests", "refused", "failed", "cached"]].sum(axis=1).groupby(rows["file"]).sum()
+    counts = rows[list(OUTCOMES)].sum(axis=1).groupby(rows["file"]).sum()
     ends = rows.groupby("file").agg(earliest=("earliest", "min"), latest=("latest", "max"))
     gap = (ends["latest"] - ends["earliest"]) / (counts - 1).clip(lower=1)
     return pd.DataFrame({"earliest": ends["earliest"] - gap, "latest": ends["latest"] + gap}).reset_index()

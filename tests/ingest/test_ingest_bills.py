@@ -120,6 +120,8 @@ KINDS = [
         24,
     ),
     ({"SkuMeter": "8x NVIDIA H100 SXM5", "ProviderName": "Lambda"}, "machine_hours", 8),
+    ({"SkuPriceDetails": '{"InstanceType": "p5.48xlarge", "LicenseModel": "No License required"}'}, "machine_hours", 8),
+    ({"SkuMeter": "", "ChargeDescription": "Commitment - dollar based v1: GCE for 3 years"}, "fee_or_software", 0),
     ({"SkuMeter": "H100 1g.10gb", "BilledCost": 1, "EffectiveCost": 1, "ListCost": 1}, "machine_hours", 1 / 7),
 ]
 

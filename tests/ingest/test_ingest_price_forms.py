@@ -31,6 +31,19 @@ def test_a_flag_says_which_prices_are_spot(tmp_path):
     }
 
 
+def test_one_name_for_machines_of_several_sizes_and_a_sheet_of_one_region(tmp_path):
+    text = "instance_name,location,price,gpu_count,gpu_name,spot\nNVIDIA H100,CA,2.99,1,H100,False\nNVIDIA H100,CA,23.92,8,H100,False\n"
+    found = ingest("prices", sheet(tmp_path, text), provider="runpod")
+    assert found.tables["offers"].usd_per_hour.tolist() == [23.92, 2.99]
+    assert found.tables["skus"].accelerator_count.tolist() == [1, 8]
+    text = "API Name,Linux On Demand cost,Linux Spot Minimum cost\np5.48xlarge,$55.04 hourly,$19.5 hourly\n"
+    offers = ingest("auto", sheet(tmp_path, text), region="us-east-1").tables["offers"]
+    assert offers.set_index("term").usd_per_hour.to_dict() == {"on_demand": 55.04, "spot": 19.5}
+    assert set(offers.region) == {"us-east-1"}
+    with pytest.raises(BookError, match="no row has a price"):
+        ingest("auto", sheet(tmp_path, text.replace("$55.04 hourly,$19.5 hourly", "unavailable,unavailable")))
+
+
 def test_the_cheapest_zone_counts_and_licences_do_not(tmp_path):
     text = "InstanceType,AcceleratorName,AcceleratorCount,Price,Region,SpotPrice,AvailabilityZone,OS\n" + "".join(
         f"p5.48xlarge,H100,8,{price},us-east-1,{spot},{zone},{system}\n"

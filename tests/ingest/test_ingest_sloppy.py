@@ -86,6 +86,27 @@ def test_failed_and_cached_requests_are_no_work(tmp_path):
         ingest("requests", write(tmp_path, "failed.csv", failed))
 
 
+def test_failures_told_by_flags_and_errors_and_spans_that_are_no_calls(tmp_path):
+    instant = "2026-01-01T00:0{}:00Z"
+    for column, good, bad in (
+        ("success", "True", "False"),
+        ("error", "", "Timeout"),
+        ("error.type", "", "504"),
+        ("level", "DEFAULT", "ERROR"),
+    ):
+        rows = "".join(f"{instant.format(place)},9,5,{word}\n" for place, word in enumerate((good, bad, good)))
+        found = ingest("requests", write(tmp_path, "log.csv", f"ts,prompt_tokens,completion_tokens,{column}\n{rows}"))
+        assert found.tables["usage"].quantity.tolist() == [2], column
+    spans = [("chat", 9, 5), ("invoke_agent", 9, 5), ("execute_tool", "", ""), ("retrieve", "", "")]
+    text = "start_time,gen_ai.operation.name,gen_ai.usage.input_tokens,gen_ai.usage.output_tokens\n" + "".join(
+        f"{instant.format(place)},{','.join(map(str, span))}\n" for place, span in enumerate(spans)
+    )
+    found = ingest("auto", write(tmp_path, "spans.csv", text))
+    assert found.tables["requests"][["requests", "input_tokens", "output_tokens"]].to_numpy().tolist() == [[1, 9, 5]]
+    assert any("3 rows are no calls of a model" in note for note in found.notes)
+    assert found.rows == 4
+
+
 def test_first_and_last_hours_that_a_log_covers_in_part(tmp_path):
     rows = "".join(f"2026-01-01T{minute // 60:02d}:{minute % 60:02d}:00Z,1,1\n" for minute in range(45, 135))
     usage = ingest("requests", write(tmp_path, "log.csv", HEADER + rows)).tables["usage"]
@@ -112,6 +133,18 @@ def job(number: int, tres: str, name: str = "train", hours: int = 2) -> str:
     return (
         f"{number}|{name}|vision|COMPLETED|2026-09-01T00:00:00|2026-09-01T00:00:00|2026-09-01T{hours:02d}:00:00|{hours:02d}:00:00|{tres}\n"
     )
+
+
+def test_entries_of_other_schedulers_versions(tmp_path):
+    head = SACCT.replace("JobID", "JobIDRaw").replace("Elapsed|", "").replace("AllocTRES", "NNodes|ReqGRES")
+    for entry, right in (("gres:gpu:h100:4", 16), ("PER_NODE:gpu:2", 8), ("gres/gpu:2", 8), ("gpu:4", 16)):
+        row = job(1, f"2|{entry}").replace("|02:00:00|2", "|2")
+        assert ingest("auto", write(tmp_path, "old.txt", head + row)).tables["usage"].quantity.sum() == right, entry
+    found = ingest("slurm", write(tmp_path, "mps.txt", SACCT + job(1, "gres/gpu=1") + job(2, "cpu=4,gres/mps=50")))
+    assert found.tables["usage"].quantity.tolist() == [1.5, 1.5]
+    assert any("1 jobs hold percents" in note for note in found.notes)
+    with pytest.raises(CapplanError, match="sacct --parsable2"):
+        ingest("auto", write(tmp_path, "eye.txt", "JobID           JobName    AllocTRES\n------- ------- -------\n1 a gres/gpu=+\n"))
 
 
 def test_slices_shards_and_bars_in_job_names(tmp_path):

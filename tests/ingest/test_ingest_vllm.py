@@ -97,6 +97,18 @@ PROFILES = {
         "jobs",
         4.0,
     ),
+    "PAI": (
+        "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type",
+        "j,worker,3,Terminated,2026-01-01 00:00:00,2026-01-01 02:00:00,600,29,50,T4\nk,ps,1,Failed,2026-01-01 00:00:00,,600,29,,",
+        "jobs",
+        3.0,
+    ),
+    "2025": (
+        "instance_sn,role,app_name,gpu_request,creation_time,scheduled_time,deletion_time",
+        "a,HN,x,1,,,2026-01-01 01:00:00\nb,HN,x,2,2026-01-01 00:00:00,2026-01-01 00:00:00,",
+        "jobs",
+        3.0,
+    ),
     "Azure": ("TIMESTAMP,ContextTokens,GeneratedTokens", "2026-01-01 00:00:00.123,400,20", "requests", 1.0),
     "Mooncake": ("timestamp,input_length,output_length,hash_ids", "0,400,20,[1]", "requests", 1.0),
     "OpenTelemetry": (
@@ -137,6 +149,16 @@ def test_a_vantage_list_and_unknown_columns(tmp_path):
 
 
 def test_traces_of_one_object_a_line(tmp_path):
+    seconds = '{"chat_id": 1, "timestamp": 3600.5, "input_length": 6, "output_length": 5, "hash_ids": [0]}\n'
+    (tmp_path / "qwen.jsonl").write_text(seconds.replace("3600.5", "1.5") + seconds)
+    assert len(ingest("auto", tmp_path / "qwen.jsonl", start="2026-01-01").tables["usage"]) == 2
+    spend = (
+        '[{"request_id": "r", "spend": 1, "startTime": "2026-01-01T00:00:05Z", "prompt_tokens": 5, "completion_tokens": 1, "metadata": {}}]'
+    )
+    (tmp_path / "spend.json").write_text(spend)
+    found = ingest("auto", tmp_path / "spend.json")
+    assert "LiteLLM" in found.notes[0]
+    assert found.tables["usage"].quantity.tolist() == [1]
     lines = (
         '{"timestamp": 0, "input_length": 6758, "output_length": 500, "hash_ids": [0, 1]}\n'
         + '{"timestamp": 3000, "input_length": 7, "output_length": 5, "hash_ids": [0]}\n'
