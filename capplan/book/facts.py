@@ -18,6 +18,15 @@ PEAK_RATIOS = {"fp8_tflops": (1.0, 4.0), "fp4_tflops": (1.8, 8.0)}
 MOST_APART = 2.2
 #: Extra dollars of a virtual CPU and hour for a Windows licence at Azure; a price that is off by that is not Linux.
 WINDOWS_USD_PER_VCPU_HOUR = 0.046
+#: Virtual CPUs that a provider's own name of a size states (an xlarge of AWS has four), and those of an accelerator in families of Google
+#: that state none: a second source beside the one a machine is listed by (provider documentation; SkyPilot's catalogue of Google Cloud).
+NAMED_CPUS = {
+    "aws": (r"\.(\d*)xlarge$", 4),
+    "azure": (r"^Standard_N[A-Z]+(\d+)", 1),
+    "nebius": (r"-(\d+)vcpu", 1),
+    "gcp": (r"-standard-(\d+)$", 1),
+}
+CPUS_OF_ONE = {"a2-highgpu": 12, "a2-ultragpu": 12, "a3-highgpu": 26}
 #: Days after which a price is called old.
 OLD_DAYS = 365
 #: Known exceptions: what is as its source has it although a rule says otherwise.
@@ -52,6 +61,7 @@ def check_facts(tables: Mapping[str, pd.DataFrame], today: pd.Timestamp) -> tupl
     faults = [
         *_units(tables["accelerators"]),
         *_machines(tables["skus"]),
+        *_cpus(tables["skus"]),
         *_terms(tables["offers"]),
         *_regions(tables["offers"]),
         *_windows(tables),
@@ -94,6 +104,18 @@ def _machines(skus: pd.DataFrame) -> list[str]:
         by_count = part.groupby("accelerator_count")["vcpus"].max().sort_index()
         if (by_count.diff().dropna() < 0).any():
             faults.append(f"{part['sku'].iloc[0]}: in the family {family[1]} larger machines have fewer virtual CPUs")
+    return faults
+
+
+def _cpus(skus: pd.DataFrame) -> list[str]:
+    """Check virtual CPUs against those that the name of a size states, or that its family has for each accelerator."""
+    faults = []
+    for row in skus[skus["vcpus"].notna()].to_dict("records"):
+        pattern, each = NAMED_CPUS.get(row["provider"], ("$^", 1))
+        named, family = re.search(pattern, row["sku"]), row["sku"].rpartition("-")[0]
+        said = each * int(named[1] or 1) if named else CPUS_OF_ONE.get(family, 0) * row["accelerator_count"]
+        if said and row["vcpus"] != said:
+            faults.append(f"{row['sku']}: vcpus is {row['vcpus']:g}, and its name or family says {said:g}")
     return faults
 
 
