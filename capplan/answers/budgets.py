@@ -11,6 +11,7 @@ from capplan.book.currencies import budgets_by_quarter
 from capplan.book.scenario import LedgerAssumptions, Scenario
 from capplan.questions.ledger import Ledger, build_ledger
 from capplan.questions.ledger.reconcile import BESIDE_COMPUTE
+from capplan.records import records
 from capplan.text import counted, money
 from capplan.units import quarter_range
 
@@ -53,6 +54,19 @@ class Beside:
         return (rows[rows["beside"]] if beside_only else rows).groupby("quarter")["usd"].sum()
 
 
+#: What stands beside a decision that counts nothing beside itself.
+NOTHING_BESIDE = Beside(
+    pd.DataFrame({"quarter": [], "view": [], "provider": [], "beside": pd.Series(dtype=bool), "usd": []}),
+    pd.DataFrame({"cost_id": [], "month": [], "kind": [], "usd": [], "provider": []}),
+)
+
+
+def counts_beside(book: Book) -> bool:
+    """Tell whether anything holds the decision together with what is spent beside it: a budget of all spend, or a spend agreement."""
+    limits = book.get("limits")
+    return len(book.get("spend_agreements")) > 0 or bool(((limits["kind"] == "budget_usd") & limits["measure"].isin(WHOLE)).any())
+
+
 def book_beside(book: Book, scenario: Scenario, work: pd.DataFrame) -> Beside:
     """Book all that no decision changes, so that budgets and spend agreements count it beside the decision.
 
@@ -83,7 +97,7 @@ def held_limits(limits: pd.DataFrame, fx: pd.DataFrame, beside: Beside, quarters
     narrow = stated[["region", "accelerator", "team"]].notna().any(axis=1)
     whole = (stated["kind"] == "budget_usd") & stated["measure"].isin(WHOLE) & ~narrow
     rows = []
-    for row in stated[whole].to_dict("records"):
+    for row in records(stated[whole]):
         fixed = beside.fixed if pd.isna(row["provider"]) else beside.fixed[beside.fixed["provider"] == row["provider"]]
         spent = fixed[fixed["view"] == row["measure"]].groupby("quarter")["usd"].sum()
         for quarter in quarters if pd.isna(row["quarter"]) else [row["quarter"]]:
@@ -96,7 +110,7 @@ def held_limits(limits: pd.DataFrame, fx: pd.DataFrame, beside: Beside, quarters
 def budget_notes(ledger: Ledger, beside: Beside, limits: pd.DataFrame) -> tuple[str, ...]:
     """Say how the P&L budget and what the decision was held to go together, and which budgets nothing is held against."""
     found = []
-    for row in limits[limits["kind"] == "budget_usd"].to_dict("records") if len(limits) else []:
+    for row in records(limits[limits["kind"] == "budget_usd"]) if len(limits) else []:
         narrow = [name for name in ("region", "accelerator") if pd.notna(row[name])]
         if narrow:
             found.append(

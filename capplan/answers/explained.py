@@ -10,6 +10,7 @@ import pandas as pd
 
 from capplan.answers.finished_plan import Plan
 from capplan.errors import CapplanError, nearest
+from capplan.records import records
 from capplan.text import money, price
 
 Question = Literal["why-not", "what-binds", "wait"]
@@ -167,12 +168,12 @@ def _why_not(said: Words, name: str) -> None:
     for table, tell in (("purchases", _taken), ("rejected_offers", _not_taken), ("left_out_offers", _left_out)):
         # of all offers of an accelerator, those that could be bought
         if one or table != "left_out_offers" or not said.sentences:
-            for row in parts[table][parts[table]["offer_id"].isin(wanted)].head(SHOWN).to_dict("records"):
+            for row in records(parts[table][parts[table]["offer_id"].isin(wanted)].head(SHOWN)):
                 tell(said, row)
     contracts = gone.get("contract_id", pd.Series(dtype=object))
-    for row in gone[(gone["offer_id"] == asked) | contracts.isin({asked, asked.removeprefix(RENEW)})].head(SHOWN).to_dict("records"):
+    for row in records(gone[(gone["offer_id"] == asked) | contracts.isin({asked, asked.removeprefix(RENEW)})].head(SHOWN)):
         _given_back(said, row)
-    for row in others[(others["name"] == asked) & (asked != "plan")].to_dict("records"):
+    for row in records(others[(others["name"] == asked) & (asked != "plan")]):
         _alternative(said, row)
     if not said.sentences:
         names = {*known["offer_id"], *known["accelerator"], *contracts, *others["name"]} - {"plan", ""}
@@ -261,7 +262,7 @@ def _what_binds(said: Words) -> None:
     """Name the limits of which one more unit is worth something, the most first."""
     limits = said.table("limits")
     held = limits[limits["usd_per_unit"] > 0].sort_values("usd_per_unit", ascending=False, kind="stable") if len(limits) else limits
-    for row in held.head(SHOWN).to_dict("records"):
+    for row in records(held.head(SHOWN)):
         of = _cells(said, "limits", row)
         text = f"{of('limit_id')} binds in {of('quarter')}: {of('used')} of {of('limit')} are used, and one more unit would save"
         said.say(str(row["limit_id"]), f"{text} {of('usd_per_unit')}.")
@@ -273,10 +274,10 @@ def _what_binds(said: Words) -> None:
 
 def _wait(said: Words) -> None:
     """Say what signing now saves, which verdicts say wait, and at which values of an assumption the decision becomes another one."""
-    for row in said.table("information").query("name == 'waiting'").to_dict("records"):
+    for row in records(said.table("information").query("name == 'waiting'")):
         of = _cells(said, "information", row)
         said.say("waiting", f"Waiting ({of('meaning')}): {_less(row['usd'], '', '-')}{of('usd')}.")
-    for row in said.table("verdicts").to_dict("records"):
+    for row in records(said.table("verdicts")):
         of = _cells(said, "verdicts", row)
         text = f"{of('offer_id')} from {of('quarter')}: {of('verdict')}"
         if abs(row["saves_usd"]) == float("inf"):
@@ -286,7 +287,7 @@ def _wait(said: Words) -> None:
         low, high = (f"{_less(row[side], '', '-')}{of(side)}" for side in ("saves_low_usd", "saves_high_usd"))
         said.say(str(row["offer_id"]), f"{text}; signing now {verb} {of('saves_usd')} against waiting ({low} to {high}).")
     flips = said.table("flips")
-    for row in flips.to_dict("records"):
+    for row in records(flips):
         of = _cells(said, "flips", row)
         sides = [f"{side.removeprefix('flips_')} {of(side)}" for side in ("flips_below", "flips_above") if pd.notna(row[side])]
         if sides:
@@ -296,7 +297,7 @@ def _wait(said: Words) -> None:
         said.say("flips", "At which values of an assumption the decision flips was not searched (flip_search).")
     elif not flips[["flips_below", "flips_above"]].notna().any(axis=None):
         said.say("flips", "No assumption flips the decision within the range that was searched.")
-    for row in said.table("branches").query("branch != 'now'").head(SHOWN).to_dict("records"):
+    for row in records(said.table("branches").query("branch != 'now'").head(SHOWN)):
         of = _cells(said, "branches", row)
         demand = f"Where demand up to the review is {of('demand_share')} of its mean (a chance of {of('probability')})"
         said.say(f"branch {row['branch']}", f"{demand}, {of('accelerators')} accelerators of {of('offer_id')} follow from {of('quarter')}.")

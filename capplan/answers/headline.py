@@ -9,6 +9,7 @@ import pandas as pd
 from capplan.answers.finished_plan import Plan
 from capplan.answers.sums import in_currency, quarters_of, spend
 from capplan.questions.procurement.hindsight.verdicts import CLOSE, SIGN, WAIT
+from capplan.records import records
 from capplan.text import counted, day, listed, money
 
 #: Below this share of the plan's cost a difference decides nothing by itself.
@@ -48,9 +49,9 @@ def verdicts_of(plan: Plan, firm: pd.DataFrame) -> tuple[list[str], list[float],
     found = plan.purchases.verdicts
     if found.empty:
         return [_proven(plan)] * len(firm), [float("nan")] * len(firm), _proven(plan)
-    own = {(row["offer_id"], row["quarter"]): (str(row["verdict"]), float(row["saves_usd"])) for row in found.to_dict("records")}
+    own = {(row["offer_id"], row["quarter"]): (str(row["verdict"]), float(row["saves_usd"])) for row in records(found)}
     whole = str(found.iloc[-1]["verdict"])
-    pairs = [own.get((row["offer_id"], row["quarter"]), (whole, float("nan"))) for row in firm.to_dict("records")]
+    pairs = [own.get((row["offer_id"], row["quarter"]), (whole, float("nan"))) for row in records(firm)]
     return [said for said, _ in pairs], [saves if math.isfinite(saves) else float("nan") for _, saves in pairs], whole
 
 

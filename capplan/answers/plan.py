@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from capplan.answers.budgets import LEDGER_TABLES, Beside, book_beside, budget_notes, held_limits
+from capplan.answers.budgets import LEDGER_TABLES, NOTHING_BESIDE, Beside, book_beside, budget_notes, counts_beside, held_limits
 from capplan.answers.finished_plan import Plan
 from capplan.answers.headline import plan_headline
 from capplan.answers.placement import asked_book, deadline_notes
@@ -164,7 +164,7 @@ def problem_of(book: Book, scenario: Scenario) -> Problem:
     speeds = book.need("speeds", "The purchase plan")
     hosted = book.get("workloads").query("host != 'api'")
     calls = overflow_prices(hosted, book.get("services"), book.get("api_contracts"), pd.Timestamp(scenario.as_of))
-    beside = beside_compute(book, scenario)
+    beside = beside_compute(book, scenario) if counts_beside(book) else NOTHING_BESIDE
     quarters = quarter_range(scenario.first_quarter, scenario.horizon_quarters)
     moves: dict[str, Any] = {
         "demand": work_of(book, scenario),

@@ -17,6 +17,7 @@ from capplan.book.scenario import ReviewAssumptions, Scenario
 from capplan.errors import CapplanError
 from capplan.questions.procurement import Problem, Signed, demand_that_came, worth_of_knowing
 from capplan.questions.review import Came, Review, deliveries_that_came, review_plan
+from capplan.records import records
 from capplan.text import listed, money
 from capplan.units import quarter_index, quarter_label, quarter_start
 
@@ -113,9 +114,7 @@ def _worth(planned: Problem, signed: Signed, review: Review, late: pd.DataFrame)
         changes[PRICES] = replace(planned, offers=_priced(planned, review.prices_came))
         whole = replace(whole, offers=changes[PRICES].offers)
     parts = [worth_of_knowing(signed, {PLANNED: planned, **changes})]
-    moved = {
-        (row["offer_id"], row["quarter"]): _quarters_later(row["quarter"], row["late_days"]) for row in late.dropna().to_dict("records")
-    }
+    moved = {(row["offer_id"], row["quarter"]): _quarters_later(row["quarter"], row["late_days"]) for row in records(late.dropna())}
     if any(moved[key] != key[1] for key in moved):
         keys = [(offer, moved.get((offer, at), at)) for offer, at in signed]
         whole_signed = pd.Series(list(signed.values()), pd.MultiIndex.from_tuples(keys)).groupby(level=[0, 1]).sum().to_dict()

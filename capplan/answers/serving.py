@@ -15,6 +15,7 @@ from capplan.questions.ledger.tokens import service_usd, withdrawal_notes
 from capplan.questions.serving import Serving, plan_serving
 from capplan.questions.serving.choice import cheapest_hours
 from capplan.questions.serving.hosted import host_service
+from capplan.records import records
 
 #: Tables the answer rests on.
 TABLES = (
@@ -116,7 +117,7 @@ def _api_prices(book: Book, services: pd.DataFrame, scenario: Scenario) -> tuple
     hosts = book.get("workloads").set_index("workload")["host"]
     found: dict[str, float] = {}
     notes = withdrawal_notes(services, book.get("api_contracts"), book.get("workloads"), pd.Timestamp(scenario.as_of))
-    for row in services[services["workload"].map(hosts) == "api"].to_dict("records"):
+    for row in records(services[services["workload"].map(hosts) == "api"]):
         try:
             found[str(row["workload"])] = service_usd(row, pd.Timestamp(scenario.as_of))
         except CapplanError as error:

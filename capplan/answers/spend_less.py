@@ -11,6 +11,7 @@ from capplan.book.scenario import Scenario
 from capplan.errors import CapplanError
 from capplan.questions.crossover import api_ways
 from capplan.questions.review.portfolio_review import Option
+from capplan.records import records
 
 #: What a lever is called as something to do; others are taken together as they are.
 SMALLER = {"Routing": "send easy requests to a smaller model", "Cascade": "ask a smaller model first"}
@@ -22,7 +23,7 @@ def options_of(book: Book, scenario: Scenario) -> tuple[list[Option], tuple[str,
     if services.empty:
         return [], ()
     hosts, found, notes = workloads.set_index("workload")["host"], [], []
-    for service in services.to_dict("records"):
+    for service in records(services):
         name = str(service["workload"])
         try:
             if hosts.get(name) != "self":
@@ -72,10 +73,10 @@ def _levers(book: Book, scenario: Scenario) -> list[Option]:
     levers, table = serving.levers, serving.levers.table
     rows = [
         Option(serving.workload, SMALLER[row["lever"]], float(row["saving_share"]), "medium", f"{row['setting']}, and users accept it")
-        for row in table[table["lever"].isin(SMALLER) & table["used"]].to_dict("records")
+        for row in records(table[table["lever"].isin(SMALLER) & table["used"]])
     ]
     if levers.base_usd > 0:
         share = float(1 - levers.together_usd / levers.base_usd)
-        names = ", ".join(f"{row['lever'].lower()} ({row['setting']})" for row in table[table["used"]].to_dict("records"))
+        names = ", ".join(f"{row['lever'].lower()} ({row['setting']})" for row in records(table[table["used"]]))
         rows.append(Option(serving.workload, "pull all levers before hardware", share, "low", f"all of these hold: {names}"))
     return rows

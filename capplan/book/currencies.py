@@ -3,6 +3,7 @@
 import pandas as pd
 
 from capplan.errors import CapplanError
+from capplan.records import records
 from capplan.units import months_of
 
 
@@ -61,7 +62,7 @@ def budgets_by_quarter(limits: pd.DataFrame, fx: pd.DataFrame, quarters: list[st
     if "currency" not in limits or not (foreign := limits["currency"].notna() & (limits["currency"] != "USD")).any():
         return limits
     rows = []
-    for row in limits[foreign].to_dict("records"):
+    for row in records(limits[foreign]):
         named = pd.notna(row["quarter"])
         for quarter in [row["quarter"]] if named else quarters:
             usd = row["amount"] * rate_of_quarter(quarter, row["currency"], fx)

@@ -9,6 +9,7 @@ import pandas as pd
 from capplan.book.reader import read_table
 from capplan.contract_kinds import NO_DEARER
 from capplan.errors import Fault
+from capplan.records import records
 
 #: Prices stand in one file a provider, so that an update is one file; owned machines in the table itself.
 SHEETS = {"offers": "prices"}
@@ -79,7 +80,7 @@ def check_facts(tables: Mapping[str, pd.DataFrame], today: pd.Timestamp) -> tupl
 def _units(chips: pd.DataFrame) -> list[str]:
     """Check sizes, and that no peak is one with sparsity beside dense ones."""
     faults = []
-    for row in chips.to_dict("records"):
+    for row in records(chips):
         name = row["accelerator"]
         for column, least, most in (
             ("memory_gib", 8, 2000),
@@ -150,7 +151,7 @@ def _windows(tables: Mapping[str, pd.DataFrame]) -> list[str]:
     faults = []
     for _, part in offers.groupby(["provider", "accelerator", "region"], sort=True):
         first = part.sort_values("accelerator_count").iloc[0]
-        for row in part.to_dict("records"):
+        for row in records(part):
             licence = WINDOWS_USD_PER_VCPU_HOUR * row["vcpus"]
             extra = row["usd_per_hour"] - first["usd_per_hour"] / first["accelerator_count"] * row["accelerator_count"]
             if abs(extra - licence) < 0.02 * licence:
@@ -164,7 +165,7 @@ def _windows(tables: Mapping[str, pd.DataFrame]) -> list[str]:
 def _models(models: pd.DataFrame) -> list[str]:
     """Check that parameters are about what layers, widths and vocabularies hold, and that windows leave layers."""
     faults = []
-    for row in models.to_dict("records"):
+    for row in records(models):
         wide = row["attention_heads"] * row["head_size"]
         least = row["layers"] * row["hidden_size"] * wide * 0.5
         if not least < row["parameters_active"] * 3:

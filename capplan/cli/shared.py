@@ -11,6 +11,7 @@ from capplan import __version__
 from capplan.book.plain_yaml import NotYamlError, read_overrides, read_yaml
 from capplan.errors import CapplanError, ScenarioError
 from capplan.notes import ToDo
+from capplan.records import records
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -66,7 +67,7 @@ def records_of(frame: Any) -> list[dict[str, Any]]:
             return None
         return value.isoformat(timespec="milliseconds") if hasattr(value, "hour") else value
 
-    return [{str(name): plain(value) for name, value in row.items()} for row in frame.to_dict(orient="records")]
+    return [{str(name): plain(value) for name, value in row.items()} for row in records(frame)]
 
 
 def answer(

@@ -8,6 +8,7 @@ import pandas as pd
 
 from capplan.ingest.machines import Machine, Recogniser, hours_of_unit
 from capplan.ingest.opening import Sheet
+from capplan.records import records
 
 #: Buckets in the order in which they are shown, and what is in them.
 BUCKETS = {
@@ -109,7 +110,7 @@ def judged(kinds: pd.DataFrame, recogniser: Recogniser, cheapest: pd.Series) -> 
         `kinds`.
     """
     found = []
-    for row in kinds.to_dict("records"):
+    for row in records(kinds):
         words = _NO_LICENCE.sub("", " | ".join(row[name] for name in WORDS if row[name]))
         consumed, priced = hours_of_unit(row["ConsumedUnit"]), hours_of_unit(row["PricingUnit"])
         machine = recogniser.find(words) if consumed or priced else None

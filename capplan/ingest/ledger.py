@@ -17,6 +17,7 @@ import pandas as pd
 from capplan.errors import CapplanError, nearest
 from capplan.ingest.folding import fold
 from capplan.ingest.ingested import FileTotals
+from capplan.records import records
 
 #: Older charges that a bill states again: number of their file and scope.
 Replaced = tuple[tuple[int, str], ...]
@@ -106,7 +107,7 @@ class Ledger:
         path = self.folder / LEDGER
         self.entries: list[Entry] = []
         if path.is_file():
-            rows = pd.read_csv(path, dtype=str, keep_default_na=False).to_dict("records")
+            rows = records(pd.read_csv(path, dtype=str, keep_default_na=False))
             self.entries = [
                 Entry(
                     **{

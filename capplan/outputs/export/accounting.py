@@ -6,6 +6,7 @@ from capplan.answers.finished_plan import Plan
 from capplan.book.book import Book
 from capplan.contract_kinds import KINDS
 from capplan.outputs.export.budget import mapped_accounts
+from capplan.records import records
 from capplan.units import quarter_end, quarter_range
 
 #: Where what is paid, owed and expensed is posted without an account map.
@@ -23,13 +24,10 @@ def lease_flags(plan: Plan, book: Book) -> pd.DataFrame:
         DataFrame: contract_id, status, term, identified_asset, control, longer_than_a_year (short leases may be left off the balance
             sheet), proposal, confirmed_by (empty).
     """
-    rows = [
-        (str(row["commitment_id"]), "signed", str(row["term"]), row["start"], row["end"])
-        for row in book.get("commitments").to_dict("records")
-    ]
+    rows = [(str(row["commitment_id"]), "signed", str(row["term"]), row["start"], row["end"]) for row in records(book.get("commitments"))]
     rows += [
         (f"{row['offer_id']} {row['quarter']}", "firm" if row["firm"] else "indicative", str(row["term"]), row["starts"], row["ends"])
-        for row in plan.purchases.purchases.to_dict("records")
+        for row in records(plan.purchases.purchases)
     ]
     found = []
     for name, status, term, start, end in rows:

@@ -12,6 +12,7 @@ from capplan.outputs.views.plan_tables import in_currency, quarters_of
 from capplan.outputs.views.unit_tables import discounted_hours
 from capplan.questions.ledger.schedules import month_shares
 from capplan.questions.ledger.work_costs import HELD
+from capplan.records import records
 from capplan.units import quarter_end, quarter_start
 
 #: Sources of dispatch that are charged by the hour or the token: their PricingCategory.
@@ -297,7 +298,7 @@ def _as_focus(charges: pd.DataFrame, plan: Plan) -> pd.DataFrame:
             "BilledCost": charges["billed"],
             "EffectiveCost": charges["effective"],
             "BillingCurrency": plan.scenario.currency,
-            "Tags": [_tags(row) for row in charges[["class", "team", "kind"]].fillna("").to_dict("records")],
+            "Tags": [_tags(row) for row in records(charges[["class", "team", "kind"]].fillna(""))],
         }
     )
     return pd.concat([frame, _quantities(charges, committed, plan.scenario.currency)], axis=1)[COLUMNS]

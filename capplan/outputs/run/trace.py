@@ -10,6 +10,7 @@ import pandas as pd
 from capplan.answers.explained import KEYS, PART, row_names
 from capplan.errors import CapplanError, nearest
 from capplan.outputs.run.explain import report_table
+from capplan.records import records
 from capplan.text import counted, money, words
 
 #: Columns of a line that its reader wants.
@@ -114,7 +115,7 @@ def trace_figure(report: Path, figure: str) -> Traced:
         na_values={"quantity": [""], "rate_usd": [""]},
         parse_dates=["date"],
     )
-    chosen = pd.concat([_lines_of(lines, row) for row in found.to_dict("records")]).sort_index()
+    chosen = pd.concat([_lines_of(lines, row) for row in records(found)]).sort_index()
     prices = pd.read_csv(report / "tables" / "line_prices.csv", dtype={"price_id": str}, keep_default_na=False)
     prices = prices[prices["price_id"].isin(set(chosen["price_id"]) - {""})].reset_index(drop=True)
     amount = float(chosen["amount"].sum())

@@ -10,6 +10,7 @@ from capplan.outputs import charts
 from capplan.outputs.views.plan_tables import at_moments
 from capplan.questions.demand import class_speeds
 from capplan.questions.procurement.work.accelerators_needed import accelerators_needed
+from capplan.records import records
 from capplan.text import counted, listed
 from capplan.units import quarter_of
 
@@ -103,10 +104,10 @@ def arrivals_and_ends(book: Book, purchases: pd.DataFrame, quarters: list[str], 
     counts = skus["accelerator_count"] * skus["accelerator"].map(size).fillna(1.0)
     signed = book.get("commitments")
     signed = signed[signed["guarantees_capacity"].fillna(True).astype(bool)]
-    rows = [(row["end"] + pd.Timedelta(days=1), -row["machines"] * float(counts.get(row["sku"], 0.0))) for row in signed.to_dict("records")]
+    rows = [(row["end"] + pd.Timedelta(days=1), -row["machines"] * float(counts.get(row["sku"], 0.0))) for row in records(signed)]
     rows += [(last + pd.Timedelta(days=1), -machines * float(counts.get(sku, 0.0))) for _, sku, machines, _, last in machines_of(book)]
     held = purchases[purchases["gives"] != "price"] if len(purchases) else purchases
-    for row in held.to_dict("records"):
+    for row in records(held):
         amount = row["accelerators"] * float(size.get(row["accelerator"], 1.0))
         rows += [(row["starts"], amount), (row["ends"] + pd.Timedelta(days=1), -amount)]
     table = pd.DataFrame([(quarter_of(day), change) for day, change in rows], columns=["quarter", "change"])
@@ -118,7 +119,7 @@ def arrivals_and_ends(book: Book, purchases: pd.DataFrame, quarters: list[str], 
 def machines_of(book: Book) -> list[tuple[str, str, float, pd.Timestamp, pd.Timestamp]]:
     """Return the machines one owns: name, sku, machines, first and last day of their useful life."""
     found = []
-    for row in book.get("assets").to_dict("records"):
+    for row in records(book.get("assets")):
         life = book.scenario.useful_life_years if pd.isna(row["useful_life_years"]) else row["useful_life_years"]
         last = row["in_service"] + pd.DateOffset(months=round(12 * life)) - pd.Timedelta(days=1)
         found.append((str(row["asset_id"]), str(row["sku"]), float(row["machines"]), row["in_service"], last))

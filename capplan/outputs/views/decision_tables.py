@@ -10,6 +10,7 @@ from capplan.answers.sums import in_currency, quarters_of
 from capplan.book.book import Book
 from capplan.contract_kinds import TERM_MONTHS
 from capplan.outputs.views.unit_tables import discounted_hours
+from capplan.records import records
 from capplan.text import listed
 from capplan.units import add_months, quarter_end, quarter_hours, quarter_of, quarter_range, quarter_start
 
@@ -53,7 +54,7 @@ def decisions(plan: Plan) -> pd.DataFrame:
     ):
         table[name] = in_currency(plan, usd, table["sign_by"])
     table["price"] = _price_basis(plan, table)
-    table["because"] = [_because(plan, row) for row in table.to_dict("records")]
+    table["because"] = [_because(plan, row) for row in records(table)]
     columns = [
         "firm",
         "submit_by",
@@ -76,7 +77,7 @@ def _price_basis(plan: Plan, table: pd.DataFrame) -> list[str]:
     """Say on which price a purchase rests."""
     prices = plan.prices.drop_duplicates("offer_id").set_index("offer_id")
     found = []
-    for row in table.to_dict("records"):
+    for row in records(table):
         if row["kind"] == "renewal" or row["offer_id"] not in prices.index:
             found.append("renewal")
             continue
@@ -89,7 +90,7 @@ def _price_basis(plan: Plan, table: pd.DataFrame) -> list[str]:
 def _because(plan: Plan, row: dict[Any, Any]) -> str:
     """Say why a purchase is made: a spend agreement it uses up, a contract that ends, a lower price, or demand."""
     found = []
-    for year in plan.ledger.agreements.to_dict("records"):
+    for year in records(plan.ledger.agreements):
         reached = float(year["spent_share"])
         overlaps = row["starts"] <= year["end"] and row["ends"] >= year["start"]
         if year["provider"] == row["provider"] and overlaps and 1 - USED_UP_SHARE <= reached <= 1 + USED_UP_SHARE:
@@ -126,7 +127,7 @@ def renewals(plan: Plan, book: Book) -> pd.DataFrame:
     bought = set(plan.purchases.purchases.loc[plan.purchases.purchases["kind"] == "renewal", "offer_id"])
     owed = plan.ledger.contracts[plan.ledger.contracts["status"] == "signed"].set_index("contract_id")
     rows = []
-    for row in signed[(signed["end"] >= as_of) & (signed["end"] < after)].to_dict("records"):
+    for row in records(signed[(signed["end"] >= as_of) & (signed["end"] < after)]):
         name, kept = str(row["commitment_id"]), f"renew {row['commitment_id']}" in bought
         by_itself = bool(row["renews"]) if pd.notna(row["renews"]) else False
         notice = row["notice_date"]
@@ -146,7 +147,7 @@ def renewals(plan: Plan, book: Book) -> pd.DataFrame:
         leaving = np.nan if about is None else float(about["exit_cost_usd"])
         rows.append((date, name, str(providers.get(row["sku"], "")), what, row["end"], left, leaving, missed))
     ends = signed.set_index("commitment_id")["end"]
-    for gone in plan.purchases.departures.to_dict("records"):
+    for gone in records(plan.purchases.departures):
         what = f"{gone['what']} {gone['machines']:g} of {gone['of_machines']:g} machines on {gone['day']:%Y-%m-%d}"
         about = (gone["sign_by"], gone["contract_id"], gone["provider"], what, ends.get(gone["contract_id"], pd.NaT))
         rows.append((*about, gone["not_owed_usd"], gone["exit_usd"], gone["saves_usd"]))
@@ -170,7 +171,7 @@ def agreements(plan: Plan) -> pd.DataFrame:
     committed = table["committed_usd"].astype(float) + table["rolled_in_usd"].astype(float)
     result["committed_amount"] = in_currency(plan, committed, day)
     result["drawn_amount"] = in_currency(plan, table["drawn_usd"], day)
-    result["planned_amount"] = [float(_billed_under(plan, row)["amount"].sum()) for row in table.to_dict("records")]
+    result["planned_amount"] = [float(_billed_under(plan, row)["amount"].sum()) for row in records(table)]
     result["left_amount"] = result["committed_amount"] - result["drawn_amount"] - result["planned_amount"]
     result["unspent_amount"] = in_currency(plan, table["shortfall_usd"], day)
     result["used_share"] = (result["drawn_amount"] + result["planned_amount"]) / result["committed_amount"].where(
@@ -186,7 +187,7 @@ def burn_down_by_quarter(plan: Plan) -> pd.DataFrame:
         DataFrame: agreement_id, end (of its year), quarter, billed_amount, left_amount at the quarter's end.
     """
     rows = []
-    for row in agreements(plan).to_dict("records"):
+    for row in records(agreements(plan)):
         sums, left = _billed_under(plan, row).groupby("quarter")["amount"].sum(), row["committed_amount"] - row["drawn_amount"]
         for quarter, amount in sums.items():
             left -= float(amount)
@@ -212,7 +213,7 @@ def commitment_desk(plan: Plan, book: Book) -> pd.DataFrame:
     skus = book.get("skus").set_index("sku")
     rows = []
     for table, name, start, end in (("commitments", "commitment_id", "start", "end"), ("assets", "asset_id", "in_service", None)):
-        for row in book.get(table).to_dict("records"):
+        for row in records(book.get(table)):
             about = skus.loc[row["sku"]]
             life = plan.scenario.useful_life_years if pd.isna(row.get("useful_life_years")) else row["useful_life_years"]
             last = row[end] if end else row[start] + pd.DateOffset(months=round(12 * life)) - pd.Timedelta(days=1)
@@ -230,7 +231,7 @@ def commitment_desk(plan: Plan, book: Book) -> pd.DataFrame:
                     row["machines"] * about["accelerator_count"],
                 )
             )
-    for row in plan.purchases.purchases.to_dict("records"):
+    for row in records(plan.purchases.purchases):
         status = "firm" if row["firm"] else "indicative"
         rows.append(
             (

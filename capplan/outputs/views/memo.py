@@ -17,6 +17,7 @@ from capplan.outputs.views.decision_tables import agreements, decisions, renewal
 from capplan.outputs.views.plan_tables import fiscal_years
 from capplan.questions.procurement.explain.endings import ENDINGS
 from capplan.questions.review import told
+from capplan.records import records
 from capplan.text import counted, listed, money, whole_words, words
 
 #: Under another end of the horizon a purchase is as asked up to this share of its lots.
@@ -59,7 +60,7 @@ def asked(plan: Plan) -> pd.DataFrame:
             "what": [
                 f"{counted(row['machines'], 'machine')}, {row['accelerators']:g} {row['accelerator']}, {row['provider']},"
                 f" {words(row['term']).lower()}"
-                for row in firm.to_dict("records")
+                for row in records(firm)
             ],
             "starts": firm["starts"],
             "ends": firm["ends"],
@@ -71,7 +72,7 @@ def asked(plan: Plan) -> pd.DataFrame:
             "price": firm["price"],
             "because": firm["because"],
             "verdict": said,
-            "other_ends": [_other_ends(plan, row) for row in firm.to_dict("records")],
+            "other_ends": [_other_ends(plan, row) for row in records(firm)],
             "waiting_costs_amount": in_currency(plan, pd.Series(saved, dtype=float), pd.Timestamp(plan.scenario.as_of)),
         }
     )

@@ -7,6 +7,7 @@ from capplan.answers.sums import in_currency, quarters_of
 from capplan.book.book import Book
 from capplan.outputs.views.decision_tables import agreements, decisions
 from capplan.outputs.views.memo import MemoBlock, memo_blocks
+from capplan.records import records
 from capplan.text import day, words
 from capplan.units import fiscal_year, quarter_end, quarter_start
 
@@ -38,7 +39,7 @@ def words_of(figures: pd.DataFrame) -> pd.DataFrame:
                 " less that of the plan" if row["view"] == "alternatives" else ""
             )
         else:
-            which = " and ".join(f"{words(each['column'])} {words(each['value'])}" for each in part.to_dict("records") if each["column"])
+            which = " and ".join(f"{words(each['column'])} {words(each['value'])}" for each in records(part) if each["column"])
             but = f" without {words(row['but']).lower()}" if row["but"] else ""
             span = "" if row["first"] == EVER[0] else f", {row['first']} to before {row['after']}"
             said = f"lines of {words(row['view'])}{', ' + which if which else ''}{but}{span}"
@@ -73,7 +74,7 @@ def _years(plan: Plan, block: MemoBlock) -> list[Row]:
 def _asked(plan: Plan, block: MemoBlock) -> list[Row]:
     """Return whole values of contracts, and what waiting for each costs; what a sale brings later is no part of a purchase's value."""
     table = decisions(plan)
-    firm, known = table[table["firm"]].to_dict("records"), plan.purchases.verdicts
+    firm, known = records(table[table["firm"]]), plan.purchases.verdicts
     judged = set(zip(known["offer_id"], known["quarter"], strict=True)) if len(known) else set()
     rate, rows = _rate(plan), []
     for row, item in enumerate(firm[: len(block.table)]):
@@ -104,7 +105,7 @@ def _agreements(plan: Plan, block: MemoBlock | None) -> list[Row]:
     whole, open_from = agreements(plan), pd.Timestamp(plan.scenario.as_of).replace(day=1)
     whole = whole[whole["end"] >= pd.Timestamp(plan.scenario.as_of)]
     rows: list[Row] = []
-    for row, year in enumerate(whole.head(len(block.table)).to_dict("records")):
+    for row, year in enumerate(records(whole.head(len(block.table)))):
         span = (day(max(year["start"].replace(day=1), open_from)), day(year["end"] + pd.Timedelta(days=1)))
         rows.append((_place(block, row, "planned_amount"), "billed", "provider", year["provider"], "agreement_shortfall", *span, 1.0))
         name = str(year["agreement_id"])

@@ -5,6 +5,7 @@ import pandas as pd
 
 from capplan.answers.finished_plan import Plan
 from capplan.answers.sums import quarters_of
+from capplan.records import records
 
 
 def unit_costs(plan: Plan) -> pd.DataFrame:
@@ -58,7 +59,7 @@ def discounted_hours(plan: Plan) -> pd.DataFrame:
         prices = prices[prices["geography"].isin(plan.scenario.geographies)]
     price = prices.groupby(["provider", "accelerator"])["billed_usd_per_accelerator_hour"].min()
     table = plans.rename("p_and_l_usd").to_frame().join(used).fillna(0.0).reset_index()
-    each = np.array([price.get((row["provider"], row["accelerator"]), np.nan) for row in table.to_dict("records")], dtype=float)
+    each = np.array([price.get((row["provider"], row["accelerator"]), np.nan) for row in records(table)], dtype=float)
     hours, usd = table["expected_accelerator_hours"].to_numpy(float), table["expected_usd"].to_numpy(float)
     table["eligible_accelerator_hours"] = hours
     table["discounted_accelerator_hours"] = np.where(np.isfinite(each) & (each > 0), np.clip(hours - usd / each, 0.0, hours), 0.0)

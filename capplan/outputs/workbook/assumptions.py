@@ -17,6 +17,7 @@ from capplan.outputs.workbook.columns import Columns
 from capplan.outputs.workbook.sheet import Formula, Sheet, Styles
 from capplan.questions.ledger.quantity_times_price import Priced
 from capplan.questions.ledger.revalue import Revalued
+from capplan.records import records
 from capplan.text import words
 from capplan.units import HOURS_PER_YEAR, quarter_end, quarter_range, quarter_start
 
@@ -228,7 +229,7 @@ def _shown(value: object) -> str:
 def _write_prices(draft: Draft, sheet: Sheet, taken: set[str]) -> None:
     sheet.section("Prices in USD")
     PRICES.head(sheet)
-    for row in draft.now.prices.to_dict("records"):
+    for row in records(draft.now.prices):
         key, at = str(row["price_id"]), sheet.row
         text = f"={PRICES.here(at)['price']}" + ("*price_factor" if row["by_factor"] else "")
         if row["upkeep_on"]:
@@ -286,7 +287,7 @@ def write_sources(draft: Draft) -> None:
     if len(stale):
         sheet.section("Prices that should be asked for again")
         STALE.head(sheet)
-        for row in stale.to_dict("records"):
+        for row in records(stale):
             STALE.write(
                 sheet,
                 offer=str(row["offer_id"]),
@@ -299,7 +300,7 @@ def write_sources(draft: Draft) -> None:
     head = sheet.row
     SOURCES.head(sheet)
     sources = book.get("sources").sort_values("source_id")
-    for row in sources.to_dict("records"):
+    for row in records(sources):
         title, found = str(row["title"]), str(row["where_found"])
         sheet.sheet.set_row(sheet.row, 15 * max(math.ceil(len(title) / 62), math.ceil(len(found) / 74), 1))
         SOURCES.write(sheet, source=str(row["source_id"]), title=title, found=found, read=row["retrieved_on"])

@@ -11,6 +11,7 @@ from capplan.outputs.workbook.money import CENT, Lines
 from capplan.outputs.workbook.sheet import Formula, Sheet
 from capplan.questions.ledger.quantity_times_price import VIEWS
 from capplan.questions.ledger.revalue import DISCOUNTABLE
+from capplan.records import records
 from capplan.text import words
 
 PURCHASES = Columns(
@@ -83,7 +84,7 @@ CONTRACTS = Columns(
 def purchase_rows(draft: Draft) -> dict[tuple[str, str], int]:
     """Return the row of each purchase on its sheet, by offer and quarter."""
     table = draft.plan.purchases.purchases
-    return {(str(row["offer_id"]), str(row["quarter"])): HEAD_ROW + 1 + place for place, row in enumerate(table.to_dict("records"))}
+    return {(str(row["offer_id"]), str(row["quarter"])): HEAD_ROW + 1 + place for place, row in enumerate(records(table))}
 
 
 def place_agreements(draft: Draft) -> None:
@@ -111,7 +112,7 @@ def write_purchases(draft: Draft, lines: Lines) -> None:
     PURCHASES.head(sheet)
     booked = frame[(frame["view"] == "billed") & (frame["component"] != "residual")].groupby("contract_key")["usd"].sum()
     first, gap = sheet.row, 0.0
-    for row in draft.plan.purchases.purchases.to_dict("records"):
+    for row in records(draft.plan.purchases.purchases):
         values = _purchase(draft, lines, sheet.row, row, booked)
         gap = max(gap, abs(values["value"].value - values["booked"].value))
         PURCHASES.write(sheet, **values)
@@ -176,7 +177,7 @@ def _write_agreements(draft: Draft, lines: Lines, sheet: Sheet) -> None:
     AGREEMENTS.head(sheet)
     components, as_of = lines.keys["component_key"], pd.Timestamp(draft.plan.scenario.as_of)
     open_from = as_of.replace(day=1)
-    for place, (year, drawn) in enumerate(zip(table.to_dict("records"), down.to_dict("records"), strict=True)):
+    for place, (year, drawn) in enumerate(zip(records(table), records(down), strict=True)):
         here = AGREEMENTS.here(sheet.row)
         number = lines.keys["provider_key"].get(str(year["provider"]), 0)
         window = {"provider_key": str(number), "date": f'">="&{here["begins"]}', "date_to": f'"<="&{here["ends"]}'}
@@ -249,7 +250,7 @@ def write_decisions(draft: Draft) -> None:
     columns = _decision_columns(draft.currency)
     head = sheet.row
     columns.head(sheet)
-    for row in decisions(draft.plan).to_dict("records"):
+    for row in records(decisions(draft.plan)):
         columns.write(
             sheet,
             **{name: str(row[name]) for name in ("approver", "provider", "accelerator", "price", "because")},

@@ -8,6 +8,7 @@ from capplan.outputs.views.traced import COLUMNS, EVER, figures_of_page_one
 from capplan.outputs.workbook.assumptions import Draft
 from capplan.outputs.workbook.money import BLOCKS, FIRST_MONTH, VIEW_SHEETS, Lines, ViewBlock
 from capplan.outputs.workbook.sheet import address
+from capplan.records import records
 from capplan.text import day
 
 
@@ -57,7 +58,7 @@ def price_table(draft: Draft) -> pd.DataFrame:
         "api": "api_contracts",
     }
     rows = []
-    for row in draft.now.prices.to_dict("records"):
+    for row in records(draft.now.prices):
         offer = next((name for name in (str(row["name"]), str(row["name"]).rsplit(" ", 1)[0]) if name in offers.index), None)
         source, since = ("", "") if offer is None else (str(offers.loc[offer, "source_id"]), day(offers.loc[offer, "as_of"]))
         rows.append((tables.get(str(row["kind"]), "offers"), source, since))

@@ -10,6 +10,7 @@ from capplan.outputs.views.bridges import TOTAL, budget_bridge, cost_bridge, dri
 from capplan.outputs.views.memo import memo_blocks
 from capplan.outputs.workbook.assumptions import Draft
 from capplan.outputs.workbook.sheet import Formula, address
+from capplan.records import records
 
 AS_MADE = (
     "Values of the plan as it was made: they do not follow changes on the sheet Assumptions. Each figure has the name of its id on the"
@@ -57,7 +58,7 @@ def write_bridges(draft: Draft) -> None:
 
 def _steps(sheet: Any, bridge: pd.DataFrame) -> None:
     above: list[str] = []
-    for row in bridge.to_dict("records"):
+    for row in records(bridge):
         total = row["kind"] == TOTAL
         amount: Any = Formula(f"={'+'.join(above)}", float(row["amount"])) if total and above else float(row["amount"])
         if not total:

@@ -11,6 +11,7 @@ from capplan.outputs.workbook.columns import Columns
 from capplan.outputs.workbook.sheet import Formula, Sheet, address
 from capplan.questions.ledger.quantity_times_price import VIEWS
 from capplan.questions.ledger.work_costs import basis_of
+from capplan.records import records
 from capplan.text import words
 from capplan.units import fiscal_year
 
@@ -153,7 +154,7 @@ def write_lines(draft: Draft, lines: Lines) -> None:
     heads = [f"{text} ({currency})" if name in ("amount", "present") else text for name, text, _ in LINES.declared]
     sheet.head(heads, LINES.styles)
     as_of = pd.Timestamp(draft.plan.scenario.as_of)
-    for row in lines.frame.to_dict("records"):
+    for row in records(lines.frame):
         here = LINES.here(sheet.row, "c")
         rate: Any = None
         if row["agreement"] >= 0:

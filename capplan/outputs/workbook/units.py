@@ -10,6 +10,7 @@ from capplan.outputs.workbook.columns import Columns
 from capplan.outputs.workbook.demand import units_of
 from capplan.outputs.workbook.money import CENT, Lines
 from capplan.outputs.workbook.sheet import Formula, Sheet
+from capplan.records import records
 from capplan.text import words
 from capplan.units import quarter_end, quarter_start
 
@@ -151,7 +152,7 @@ def _write_pools(draft: Draft, lines: Lines, sheet: Sheet, row: int) -> None:
     """Write how well the hours of each pool are used that are paid for in any case."""
     _begin(sheet, row, f"Contracts and machines that hold capacity, pool by pool ({draft.currency})", POOLS)
     costs = draft.plan.ledger.work_costs.groupby(["quarter", "basis"])["amount"].sum()
-    for item in draft.plan.ledger.idle.to_dict("records"):
+    for item in records(draft.plan.ledger.idle):
         basis, here = f"held {item['provider']} {item['accelerator']}", POOLS.here(sheet.row)
         amount = float(costs.get((item["quarter"], basis), 0.0))
         POOLS.write(
@@ -170,7 +171,7 @@ def _write_pools(draft: Draft, lines: Lines, sheet: Sheet, row: int) -> None:
 def _write_parts(draft: Draft, lines: Lines, sheet: Sheet, row: int, bearers: list[tuple[str, str]]) -> None:
     """Write which class bears which share of what, quarter by quarter."""
     _begin(sheet, row, f"Who bears the P&L of compute ({draft.currency})", PARTS)
-    for item in draft.plan.ledger.work_costs.to_dict("records"):
+    for item in records(draft.plan.ledger.work_costs):
         place = bearers.index((item["class"], item["about"])) + 1
         share = PARTS.here(sheet.row)["share"]
         PARTS.write(
@@ -189,7 +190,7 @@ def _write_runs(draft: Draft, sheet: Sheet, row: int) -> pd.DataFrame:
     _begin(sheet, row, "What runs where (expected)", RUNS)
     runs = draft.plan.purchases.dispatch
     runs = runs[runs["source"].isin(["committed", "on_demand", "spot", "api"])].reset_index(drop=True)
-    for item in runs.to_dict("records"):
+    for item in records(runs):
         RUNS.write(
             sheet,
             quarter=item["quarter"],
@@ -207,7 +208,7 @@ def _write_quarters(draft: Draft, lines: Lines, sheet: Sheet, row: int, runs: tu
     run_row, use = runs
     last = run_row + len(use) - 1
     discounted = discounted_hours(draft.plan).groupby("quarter")["discounted_accelerator_hours"].sum()
-    for item in coverage(draft.plan).to_dict("records"):
+    for item in records(coverage(draft.plan)):
         here, quarter = QUARTERS.here(sheet.row), item["quarter"]
         hours, plans = here["hours"], float(discounted.get(quarter, 0.0))
         block = f"{RUNS.block('hours', run_row, last)},{RUNS.block('quarter', run_row, last)},{here['quarter']}"

@@ -7,6 +7,7 @@ import pandas as pd
 
 from capplan.errors import CapplanError
 from capplan.questions.ledger.tokens import has_batch_price, listed_model, service_usd
+from capplan.records import records
 
 MILLION = 1e6
 MINUTES_PER_HOUR = 60
@@ -43,7 +44,7 @@ def api_ways(service: pd.Series, contracts: pd.DataFrame, when: pd.Timestamp) ->
                 f"The price list marks {model} of {provider} as deprecated: ask for its last day, and state it as withdrawn_on in"
                 " api_contracts.csv."
             )
-    for row in contracts.to_dict("records"):
+    for row in records(contracts):
         rows.append(_contract(service, row, when))
     columns = list(_way("", "", "", "", 0.0))
     return pd.DataFrame(rows, columns=columns).astype({"withdrawn_on": "datetime64[ns]"}), notes

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from capplan.book.tables.registry import columns_of
+from capplan.records import records
 
 #: What a request must say of its work before it is judged, and what it is called when asked for.
 PROFILE = {
@@ -36,7 +37,7 @@ def requested_runs(requests: pd.DataFrame, workloads: pd.DataFrame, speeds: pd.D
     units = workloads.set_index("workload")["unit"]
     rates = speeds.set_index(["workload", "accelerator"])["work_per_accelerator_hour"]
     rows = []
-    for row in asked.to_dict("records"):
+    for row in records(asked):
         in_hours = units.get(row["workload"]) == "accelerator_hours"
         rate = 1.0 if in_hours else rates.get((row["workload"], row["accelerator"]))
         if rate is None:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from capplan.book.scenario import DemandAssumptions
 from capplan.errors import CapplanError
+from capplan.records import records
 
 Array = np.ndarray
 HOUR = pd.Timedelta(hours=1)
@@ -67,7 +68,7 @@ def read_events(events: pd.DataFrame | None, a: DemandAssumptions, horizon_end: 
     if events is None or events.empty:
         return []
     found, faults = [], []
-    for row in events.sort_values(["date", "event_id"]).to_dict("records"):
+    for row in records(events.sort_values(["date", "event_id"])):
         factor, level = _number(row.get("factor")), _number(row.get("level"))
         if np.isnan(factor) == np.isnan(level):
             faults.append(f"event {row['event_id']} states {'neither' if np.isnan(factor) else 'both'} of factor and level")
@@ -112,7 +113,7 @@ def read_runs(runs: pd.DataFrame | None, units: dict[str, str], horizon: tuple[p
     if runs is None or runs.empty:
         return []
     found, faults = [], []
-    for row in runs.sort_values("run_id").to_dict("records"):
+    for row in records(runs.sort_values("run_id")):
         name, workload = str(row["run_id"]), str(row["workload"])
         quantity = _number(row.get("quantity"))
         if np.isnan(quantity):

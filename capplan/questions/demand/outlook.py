@@ -7,6 +7,7 @@ from capplan.questions.demand.fitting import Fit
 from capplan.questions.demand.growth_kinds import AHEAD, KINDS
 from capplan.questions.demand.growth_level import GrowthLevel
 from capplan.questions.demand.models import LevelFit
+from capplan.records import records
 
 Array = np.ndarray
 #: Quarters ahead whose tests are told.
@@ -91,8 +92,8 @@ def outlook_notes(table: pd.DataFrame) -> list[str]:
         table: Of `outlook_table`.
     """
     first = table.drop_duplicates(["workload", "region"])
-    untested = [_untested(row) for row in first.to_dict("records")]
-    told = [f"{_name(row)} ({words})" for row, words in zip(first.to_dict("records"), untested, strict=True) if words]
+    untested = [_untested(row) for row in records(first)]
+    told = [f"{_name(row)} ({words})" for row, words in zip(records(first), untested, strict=True) if words]
     if not told:
         return []
     more = f" and {len(told) - NAMED} more" if len(told) > NAMED else ""

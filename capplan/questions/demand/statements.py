@@ -7,6 +7,7 @@ import pandas as pd
 
 from capplan.errors import CapplanError
 from capplan.questions.demand.events import draws
+from capplan.records import records
 
 Array = np.ndarray
 #: Units of each kind of statement.
@@ -47,7 +48,7 @@ def read_statements(table: pd.DataFrame | None, notes: list[str]) -> list[Statem
     if table is None or table.empty:
         return []
     found, faults = [], []
-    for row in table.sort_values("statement_id").to_dict("records"):
+    for row in records(table.sort_values("statement_id")):
         name, kind, unit, value = str(row["statement_id"]), str(row["kind"]), row.get("unit"), float(row["value"])
         if unit not in UNITS[kind]:
             faults.append(f"{name} is a {kind} in {unit if isinstance(unit, str) else 'no unit'}; allowed: {' or '.join(UNITS[kind])}")

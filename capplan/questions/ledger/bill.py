@@ -6,6 +6,7 @@ from capplan.book.currencies import rates_by_month
 from capplan.book.scenario import LedgerAssumptions
 from capplan.questions.ledger.reconcile import contract_lines
 from capplan.questions.ledger.schedules import Entry, as_incurred, month_end, paid_on
+from capplan.records import records
 from capplan.units import quarter_start
 
 COSTS = ("billed_cost", "effective_cost")
@@ -39,7 +40,7 @@ def sorted_bill(
         bill.loc[part.index, "line"] = contract_lines(part, running)
     known, providers, rooms, stated = set(makers.index), set(makers), set(sites["site"]), set(other_costs["provider"].dropna())
     parts = []
-    for row in bill.to_dict("records"):
+    for row in records(bill):
         machine = row["sku"] in known or row["machine"] in known or (row["provider"] in providers and row["sku"] != "none")
         kinds = (
             (pd.notna(row["line"]), "contract"),

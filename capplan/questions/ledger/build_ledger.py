@@ -30,6 +30,7 @@ from capplan.questions.ledger.summaries import contract_table, idle_table, oblig
 from capplan.questions.ledger.teams import class_bearers, purchase_bearers
 from capplan.questions.ledger.tokens import api_spend
 from capplan.questions.ledger.work_costs import work_costs
+from capplan.records import records
 from capplan.units import fiscal_year, quarter_end, quarter_of, quarter_range, quarter_start
 
 COSTS = ["path", "probability", "quarter", "component", "usd"]
@@ -232,7 +233,7 @@ def held_pools(signed: pd.DataFrame, own: pd.DataFrame, bought: pd.DataFrame, sk
     """Say which accelerators each contract, asset and purchase is for, and whether it holds capacity or only a price."""
     about = skus.set_index("sku")[["provider", "accelerator"]]
     found = {}
-    for row in (*signed.to_dict("records"), *own.to_dict("records")):
+    for row in (*records(signed), *records(own)):
         if row["sku"] in about.index:
             maker, accelerator = about.loc[row["sku"]]
             holds = row.get("guarantees_capacity", True)
@@ -241,7 +242,7 @@ def held_pools(signed: pd.DataFrame, own: pd.DataFrame, bought: pd.DataFrame, sk
                 str(accelerator),
                 bool(holds) if pd.notna(holds) else True,
             )
-    for row in bought.to_dict("records"):
+    for row in records(bought):
         found[purchase_name(row)] = (str(row["provider"]), str(row["accelerator"]), row.get("gives") != "price")
     return found
 
@@ -250,7 +251,7 @@ def _requests(work: pd.DataFrame, workloads: pd.DataFrame) -> pd.DataFrame:
     """Spread expected requests of API-only workloads over the months of each quarter, by their days."""
     api = set(workloads.loc[workloads["host"] == "api", "workload"])
     rows = []
-    for row in work[work["workload"].isin(api)].to_dict("records"):
+    for row in records(work[work["workload"].isin(api)]):
         first, after = quarter_start(row["quarter"]), quarter_end(row["quarter"])
         for month in pd.date_range(first, after, freq="MS", inclusive="left"):
             rows.append((row["workload"], month, row["quantity"] * month.days_in_month / (after - first).days))
@@ -274,7 +275,7 @@ def _charges(entries: list[Entry], as_of: pd.Timestamp) -> pd.DataFrame:
 def _agreement_entries(entries: list[Entry], agreements: pd.DataFrame, as_of: pd.Timestamp, a: LedgerAssumptions) -> list[Entry]:
     """Book what agreements give back month by month, and what is short at the end of each contract year."""
     found: list[Entry] = []
-    for year in agreements.to_dict("records"):
+    for year in records(agreements):
         if year["discount_usd"]:
             base = [
                 e

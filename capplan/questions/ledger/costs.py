@@ -11,6 +11,7 @@ from capplan.book.rules import contract_total_usd
 from capplan.book.scenario import LedgerAssumptions
 from capplan.errors import CapplanError
 from capplan.questions.ledger.schedules import HOURS_PER_DAY, Bearer, Contract, Entry, as_incurred, machine_entries, month_shares
+from capplan.records import records
 from capplan.units import HOURS_PER_YEAR, add_months, quarter_end, quarter_start
 
 MONTHS_PER_YEAR = 12
@@ -37,7 +38,7 @@ def contracts_to_book(commitments: pd.DataFrame, payments: pd.DataFrame, provide
         CapplanError: Listing every contract whose payments do not add up, that ends before it starts, or whose notice is due after its end.
     """
     found, faults = [], []
-    for row in commitments.to_dict("records"):
+    for row in records(commitments):
         days = (row["end"] - row["start"]).days + 1
         usd = row["machines"] * row["usd_per_hour"] * days * HOURS_PER_DAY
         own = payments[payments["commitment_id"] == row["commitment_id"]].sort_values("date")
@@ -78,7 +79,7 @@ def departure_entries(departures: pd.DataFrame, commitments: pd.DataFrame, asset
     found: list[Entry] = []
     signed = commitments.set_index("commitment_id")
     own = assets.set_index("asset_id")
-    for row in departures.to_dict("records"):
+    for row in records(departures):
         if row["contract_id"] in own.index:
             found += _sale_entries(row, own.loc[row["contract_id"]], a)
             continue
@@ -135,7 +136,7 @@ def purchase_entries(
     """
     found: list[Entry] = []
     as_of = pd.Timestamp(a.as_of)
-    for row in purchases.to_dict("records"):
+    for row in records(purchases):
         name, status = purchase_name(row), "firm" if row["firm"] else "indicative"
         first = row["starts"] if pd.notna(row.get("starts")) else quarter_start(str(row["quarter"]))
         last = row["ends"] if pd.notna(row.get("ends")) else quarter_end(str(row["end_quarter"])) - pd.Timedelta(days=1)
@@ -176,7 +177,7 @@ def usage_entries(dispatch: pd.DataFrame, bearers: dict[str, list[tuple[Bearer, 
     """
     found: list[Entry] = []
     billed = dispatch[dispatch["source"].isin([*BY_USE, *MOVED])]
-    for row in billed.to_dict("records"):
+    for row in records(billed):
         label = str(row["quarter"])
         for month, part in month_shares(quarter_start(label), quarter_end(label) - pd.Timedelta(days=1)):
             for bearer, share in bearers.get(str(row["class"]), [(Bearer(), 1.0)]):
@@ -209,7 +210,7 @@ def token_entries(spend: pd.DataFrame, workloads: pd.DataFrame, a: LedgerAssumpt
     """Book what API-only workloads spend (see `tokens.api_spend`)."""
     about = workloads.set_index("workload")
     found: list[Entry] = []
-    for row in spend.to_dict("records"):
+    for row in records(spend):
         workload = str(row["workload"])
         bearer = Bearer(str(about.loc[workload, "team"]), str(about.loc[workload, "cost_center"]))
         entry = Entry(row["month"], "", "tokens", f"tokens {workload}", row["usd"], "expected", str(row["provider"]), bearer=bearer)
@@ -220,7 +221,7 @@ def token_entries(spend: pd.DataFrame, workloads: pd.DataFrame, a: LedgerAssumpt
 def asset_entries(assets: pd.DataFrame, a: LedgerAssumptions) -> list[Entry]:
     """Book owned machines over their lives, and their support."""
     found: list[Entry] = []
-    for row in assets.to_dict("records"):
+    for row in records(assets):
         life = a.useful_life_years if pd.isna(row["useful_life_years"]) else row["useful_life_years"]
         bearer = Bearer(str(row["team"]), str(row["cost_center"]))
         name = str(row["asset_id"])
@@ -255,8 +256,8 @@ def site_entries(
     """
     power = skus.set_index("sku")["power_kw"] if len(skus) else pd.Series(dtype=float)
     found: list[Entry] = []
-    for site in sites.to_dict("records"):
-        here = assets[assets["site"] == site["site"]].to_dict("records")
+    for site in records(sites):
+        here = records(assets[assets["site"] == site["site"]])
         bought = purchases[(purchases["term"] == "owned") & (purchases["region"] == site["site"])] if len(purchases) else purchases
         over = months[-1] if pd.isna(site["end"]) else site["end"]
         for month in pd.date_range(months[0], over, freq="MS"):
@@ -292,7 +293,7 @@ def site_entries(
                 )
             new = sum(
                 float(power.get(row["sku"], 0.0)) * row["machines"]
-                for row in bought.to_dict("records")
+                for row in records(bought)
                 if quarter_start(str(row["quarter"])) <= month
             )
             idle = max(site["committed_kw"] - new - used, 0.0) * site["usd_per_kw_month"] * rise
@@ -308,7 +309,7 @@ def other_entries(other_costs: pd.DataFrame, months: pd.DatetimeIndex, a: Ledger
     """
     found: list[Entry] = []
     for _, lines in other_costs.sort_values(["cost_id", "month"]).groupby("cost_id", sort=True):
-        rows = lines.to_dict("records")
+        rows = records(lines)
         held = [{**rows[-1], "month": month} for month in months if month > rows[-1]["month"]] if a.hold_other_costs else []
         for row in (*rows, *held):
             bearer = Bearer(str(row["team"]), str(row["cost_center"]))

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.errors import CapplanError
+from capplan.records import records
 
 
 def commitment_charges(
@@ -138,7 +139,7 @@ def burn_down(agreements: pd.DataFrame, charges: pd.DataFrame, as_of: pd.Timesta
     rows: list[dict[str, object]] = []
     carried: dict[str, float] = {}
     first = as_of.replace(day=1).normalize()
-    for year in agreements.sort_values(["agreement_id", "start"]).to_dict("records"):
+    for year in records(agreements.sort_values(["agreement_id", "start"])):
         name = year["agreement_id"]
         inside = (
             (charges["provider"] == year["provider"])

@@ -7,6 +7,7 @@ import pandas as pd
 from capplan.book.scenario import LedgerAssumptions
 from capplan.errors import nearest
 from capplan.questions.ledger.reconcile import reconciliation_notes
+from capplan.records import records
 from capplan.text import money
 from capplan.units import quarter_start
 
@@ -29,7 +30,7 @@ def idle_agreement_notes(frame: pd.DataFrame, agreements: pd.DataFrame) -> tuple
     return tuple(
         f"{row['agreement_id']} is an agreement with {row['provider']}, which bills nothing here, so that nothing counts towards it. "
         f"Correct the provider in spend_agreements.csv, or name it in other_costs.csv: {nearest(str(row['provider']), billed)}."
-        for row in idle.to_dict("records")
+        for row in records(idle)
     )
 
 
@@ -69,7 +70,7 @@ def ledger_notes(
         short = agreements[agreements["shortfall_usd"] > 0]
         notes += [
             f"{row['agreement_id']} to {row['end']:%Y-%m-%d} falls {money(row['shortfall_usd'])} short and is paid for."
-            for row in short.to_dict("records")
+            for row in records(short)
         ]
     if a.currency != "USD" and len(fx):
         notes.append(

@@ -11,6 +11,7 @@ from capplan.book.scenario import LedgerAssumptions
 from capplan.questions.ledger.build_ledger import Ledger
 from capplan.questions.ledger.costs import BY_USE, purchase_name
 from capplan.questions.ledger.schedules import paid_on, service_months
+from capplan.records import records
 from capplan.units import HOURS_PER_YEAR, quarter_of
 
 VIEWS = ("cash", "billed", "p_and_l")
@@ -83,7 +84,7 @@ def priced_ledger(
     bought, of_purchase = _offer_prices(purchases, a)
     prices |= bought
     lines = _by_accelerator(lines, composition, a)
-    lines["price_id"] = [_price_of(row, of_purchase, prices) for row in lines.to_dict("records")]
+    lines["price_id"] = [_price_of(row, of_purchase, prices) for row in records(lines)]
     table = pd.DataFrame([(key, *value) for key, value in prices.items()], columns=PRICE_COLUMNS)
     rate = lines["price_id"].map(unit_rates(table, a.price_factor, a.upkeep_share_per_year)).fillna(1.0)
     lines["quantity"] = lines["usd"] / rate
@@ -120,14 +121,14 @@ def _flat(ledger: Ledger) -> pd.DataFrame:
 def _contract_prices(commitments: pd.DataFrame) -> Prices:
     return {
         f"contract {row['commitment_id']}": ("contract", row["commitment_id"], "", "USD per machine-hour", row["usd_per_hour"], False, "")
-        for row in commitments.to_dict("records")
+        for row in records(commitments)
         if row["usd_per_hour"]
     }
 
 
 def _site_prices(sites: pd.DataFrame) -> Prices:
     found: Prices = {}
-    for row in sites.to_dict("records"):
+    for row in records(sites):
         if row["usd_per_kwh"]:
             found[f"power {row['site']}"] = ("power", row["site"], "own", "USD per kWh", row["usd_per_kwh"], False, "")
         if row["usd_per_kw_month"]:
@@ -159,7 +160,7 @@ def _offer_prices(purchases: pd.DataFrame, a: LedgerAssumptions) -> tuple[Prices
             of_purchase[purchase_name(row), kind] = key
         return key
 
-    for row in purchases.to_dict("records"):
+    for row in records(purchases):
         if row["term"] == "owned":
             paid = row["upfront_usd"] / row["machines"]
             machine = keep(row, "machine", "USD per machine", paid / a.price_factor, True)
@@ -232,7 +233,7 @@ def _price_of(row: Row, of_purchase: dict[tuple[str, str], str], prices: Prices)
 def _shortfall_lines(agreements: pd.DataFrame, a: LedgerAssumptions) -> pd.DataFrame:
     """List where the shortfall of each contract year of an agreement is booked; its amount follows from the bills of that year."""
     rows = []
-    for place, year in enumerate(agreements.to_dict("records")):
+    for place, year in enumerate(records(agreements)):
         following = ((agreements["agreement_id"] == year["agreement_id"]) & (agreements["start"] > year["start"])).any()
         if year["end"] < pd.Timestamp(a.as_of) or (bool(year["rolls_over"]) and following):
             continue

@@ -6,6 +6,7 @@ import pandas as pd
 
 from capplan.book.currencies import rate_of_quarter
 from capplan.errors import CapplanError
+from capplan.records import records
 from capplan.text import money
 from capplan.units import quarter_of
 
@@ -198,7 +199,7 @@ def reconciliation_notes(table: pd.DataFrame) -> list[str]:
     notes += [
         f"Bill of {month:%Y-%m}, {row['line']} of {row['provider']} ({row['view']}): the ledger has {row['ledger_usd']:,.2f} USD, the bill"
         f" {row['bill_usd']:,.2f} USD: {row['why']}."
-        for row in table[table["ties"].eq(False)].to_dict("records")
+        for row in records(table[table["ties"].eq(False)])
     ]
     days = int(table["days_old"].iloc[0])
     if days > OLD_DAYS:
@@ -228,14 +229,14 @@ def against_budgets(entries: pd.DataFrame, limits: pd.DataFrame, quarters: list[
         CapplanError: If a budget has no measure.
     """
     budgets = limits[limits["kind"] == "budget_usd"] if len(limits) else limits
-    blank = [str(row["limit_id"]) for row in budgets.to_dict("records") if row["measure"] not in MEASURES]
+    blank = [str(row["limit_id"]) for row in records(budgets) if row["measure"] not in MEASURES]
     if blank:
         raise CapplanError(f"budgets without a measure: {', '.join(blank)}; say in limits.csv whether {', '.join(MEASURES)} is counted")
     labels = entries["month"].map(quarter_of)
     capex = (entries["view"] == "cash") & (entries["component"] == "capex") & entries["status"].isin(["firm", "indicative"])
     early = sorted(set(labels[capex]) - set(quarters)) if len(quarters) else []
     rows = []
-    for row in budgets[budgets["region"].isna() & budgets["accelerator"].isna()].to_dict("records") if len(budgets) else []:
+    for row in records(budgets[budgets["region"].isna() & budgets["accelerator"].isna()]) if len(budgets) else []:
         spans = [quarter for quarter in early if quarter < quarters[0]] + quarters if row["measure"] == "capex" else quarters
         for quarter in spans if pd.isna(row["quarter"]) else [row["quarter"]]:
             inside = (entries["view"] == MEASURES[row["measure"]]) & (labels == quarter)

@@ -6,6 +6,7 @@ import pandas as pd
 
 from capplan.questions.ledger.costs import purchase_name
 from capplan.questions.ledger.schedules import Bearer
+from capplan.records import records
 
 Shares = dict[str, list[tuple[Bearer, float]]]
 
@@ -36,7 +37,7 @@ def purchase_bearers(purchases: pd.DataFrame, dispatch: pd.DataFrame, classes: S
     """
     used = dispatch[dispatch["source"] == "committed"] if len(dispatch) else dispatch
     found: Shares = {}
-    for row in purchases.to_dict("records"):
+    for row in records(purchases):
         found[purchase_name(row)] = _by_use(row, used, classes)
     return found
 

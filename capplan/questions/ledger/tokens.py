@@ -9,6 +9,7 @@ import pandas as pd
 
 from capplan.errors import CapplanError, nearest
 from capplan.notes import ToDo
+from capplan.records import records
 
 #: How the price list marks requests through a batch interface.
 BATCH = {"processing": "batch"}
@@ -184,12 +185,12 @@ def api_spend(services: pd.DataFrame, requests: pd.DataFrame) -> pd.DataFrame:
     """
     table = requests.merge(services[services["provider"].notna()], on="workload", how="inner")
     known: dict[tuple[str, pd.Timestamp], float] = {}
-    for row in table.to_dict("records"):
+    for row in records(table):
         key = (str(row["workload"]), row["month"])
         if key not in known:
             middle = row["month"] + pd.Timedelta(days=14)
             known[key] = service_usd(row, middle)
-    table["usd_per_request"] = [known[(row["workload"], row["month"])] for row in table.to_dict("records")]
+    table["usd_per_request"] = [known[(row["workload"], row["month"])] for row in records(table)]
     table["usd"] = table["quantity"] * table["usd_per_request"]
     return table[["workload", "provider", "month", "quantity", "usd_per_request", "usd"]].sort_values(
         ["month", "workload"], ignore_index=True

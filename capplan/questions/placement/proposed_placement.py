@@ -9,6 +9,7 @@ import pandas as pd
 from capplan.book.proposed import WHERE
 from capplan.errors import BookError, Fault, nearest, sentence
 from capplan.questions.placement.problem import Problem
+from capplan.records import records
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ def read_placement(problem: Problem, rows: pd.DataFrame, unread: Sequence[Fault]
     node_of = {str(name): at for at, name in enumerate(problem.machines.nodes["node"])}
     nodes, start = [np.zeros(0, dtype=np.int64)] * len(task_of), np.full(len(task_of), np.nan)
     places: list[tuple[str, float]] = [("", np.nan)] * len(task_of)
-    for row in rows.to_dict("records"):
+    for row in records(rows):
         if (row["file"], row["row"]) in passed:
             continue
         name, named = _known(str(row["task_id"]), task_of), [_known(each.strip(), node_of) for each in str(row["nodes"]).split(",")]

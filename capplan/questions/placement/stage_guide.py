@@ -12,6 +12,7 @@ from capplan.questions.serving.roofline import RESERVE_SHARE, TERA, roofline
 from capplan.questions.training import Shape, chosen_layouts, shape_of
 from capplan.questions.training.plan_run import machine_of
 from capplan.questions.training.speed import basis_of
+from capplan.records import records
 
 #: Machines that a run may take until it fits.
 MACHINES = (1, 2, 4, 8, 16, 32, 64)
@@ -60,7 +61,7 @@ def stage_guide(
     rows = []
     # machines of one make differ in price alone
     speeds: dict[tuple, tuple] = {}
-    for machine in facts.to_dict("records"):
+    for machine in records(facts):
         rows.append(_row("data_preparation", "any", machine, "1,000 vCPU hours", _preparation(machine)))
         alike = tuple(str(machine[column]) for column in ("accelerator", "accelerator_count", "network_gbps"))
         for name in names:

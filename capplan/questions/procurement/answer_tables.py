@@ -11,6 +11,7 @@ from capplan.questions.procurement.supply.market import Market, held
 from capplan.questions.procurement.work.load import Work
 from capplan.questions.procurement.work.spans import lay_out_spans
 from capplan.questions.procurement.work.states import States
+from capplan.records import records
 from capplan.units import quarter_of
 
 #: Sources by the hour, and the one that nobody invoices.
@@ -225,7 +226,7 @@ def service_table(work: Work, choices: Choices, recourse: Recourse, decisions: s
     cell = work.points["path"].to_numpy() * choices.timeline.planned + work.points["quarter"].to_numpy()
     size = len(work.paths) * choices.timeline.planned
     frames = []
-    for d, row in enumerate(work.rows.to_dict("records")):
+    for d, row in enumerate(records(work.rows)):
         demanded = np.bincount(cell, weights=wanted[:, d], minlength=size) * row["fastest"]
         shortfall = np.bincount(cell, weights=missing[:, d], minlength=size) * row["fastest"]
         served = demanded - shortfall

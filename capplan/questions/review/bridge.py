@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.questions.review.spend_rows import USE
+from capplan.records import records
 
 #: Drivers in the order in which they are taken; each is measured with those before it at what came and those after it as planned.
 DRIVERS = {
@@ -84,7 +85,7 @@ def variance_bridge(
 def _ratios(work: pd.DataFrame) -> dict[pd.Timestamp, dict[str, float]]:
     """Return the work that came over the work planned by month and workload; infinite for work that was not planned."""
     found: dict[pd.Timestamp, dict[str, float]] = {}
-    for row in work.to_dict("records"):
+    for row in records(work):
         if pd.isna(row["actual"]) or pd.isna(row["planned"]):
             continue
         if row["planned"] > 0 or row["actual"] > 0:

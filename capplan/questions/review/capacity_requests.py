@@ -9,6 +9,7 @@ import pandas as pd
 
 from capplan.book.scenario import ReviewAssumptions
 from capplan.questions.demand.capacity_requests import PROFILE, profiled
+from capplan.records import records
 from capplan.text import listed
 
 COLUMNS = [
@@ -52,7 +53,7 @@ def judge_requests(requests: pd.DataFrame, usd_per_accelerator_hour: Mapping[str
     """
     whole = profiled(requests)
     rows = []
-    for row, known in zip(requests.to_dict("records"), whole, strict=True):
+    for row, known in zip(records(requests), whole, strict=True):
         price = usd_per_accelerator_hour.get(row["accelerator"] if pd.notna(row["accelerator"]) else "", float("nan"))
         hours = ((row["end"] - row["start"]).days + 1) * 24
         usd = row["accelerators"] * hours * price * row["probability"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from capplan.book.scenario import ReviewAssumptions
+from capplan.records import records
 
 #: Whom a cost is charged to that no team's work bears, before it is shared out.
 SHARED = "shared"
@@ -64,7 +65,7 @@ def unit_economics(shares: pd.DataFrame, work: pd.DataFrame, workloads: pd.DataF
     table["change_share"] = table["amount_per_thousand"] / table["planned_per_thousand"].where(table["planned_per_thousand"] > 0) - 1
     table["value_per_thousand"] = THOUSAND * table["value"].astype(float)
     table["margin_per_thousand"] = table["value_per_thousand"] - table["amount_per_thousand"]
-    table["verdict"] = [_verdict(row, a) for row in table.to_dict("records")]
+    table["verdict"] = [_verdict(row, a) for row in records(table)]
     table = table.rename(columns={"actual": "amount"}).rename_axis("workload").reset_index()
     columns = ["workload", "owner", "team", "unit", "work", "amount", "amount_per_thousand", "planned_per_thousand", "change_share"]
     return table[[*columns, "value_per_thousand", "margin_per_thousand", "verdict"]].sort_values(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from capplan.book.scenario import ReviewAssumptions
+from capplan.records import records
 from capplan.text import money
 from capplan.units import quarter_of
 
@@ -73,7 +74,7 @@ def _withdrawals(
     """List models that are to be withdrawn, with the planned spend on them from then on."""
     called = services[services["provider"].fillna("") != ""]
     found = []
-    for row in api_contracts[api_contracts["withdrawn_on"].notna() & (api_contracts["withdrawn_on"] >= as_of)].to_dict("records"):
+    for row in records(api_contracts[api_contracts["withdrawn_on"].notna() & (api_contracts["withdrawn_on"] >= as_of)]):
         mine = called[(called["workload"] == row["workload"]) & (called["model"] == row["model"]) & (called["provider"] == row["provider"])]
         if mine.empty:
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from capplan.records import records
 from capplan.units import quarter_of
 
 #: Prices that differ by less than this share are the same.
@@ -66,7 +67,7 @@ def deliveries_that_came(signed: pd.DataFrame, offers: pd.DataFrame, held: pd.Da
     about = offers.set_index("offer_id")
     free = held[held["start"] > as_of].sort_values("start", kind="stable")
     rows = []
-    for row in signed.sort_values("starts", kind="stable").to_dict("records"):
+    for row in records(signed.sort_values("starts", kind="stable")):
         found = free.head(0)
         if row["offer_id"] in about.index:
             place = about.loc[row["offer_id"], ["sku", "region", "term"]]

@@ -11,6 +11,7 @@ import pandas as pd
 
 from capplan.errors import CapplanError
 from capplan.questions.serving.queueing import spread_factor, waiting_share
+from capplan.records import records
 
 #: Quantile of the normal distribution at 95 %.
 Z_95 = 1.6448536269514722
@@ -141,7 +142,7 @@ def latency_budget(
         CapplanError: If a 95th percentile lies below its median, or a surface's workload has no operating point.
     """
     rows, totals = [], []
-    for surface in surfaces.to_dict("records"):
+    for surface in records(surfaces):
         name, workload, share, target = (surface[key] for key in ("surface", "workload", "target_share", "target_seconds"))
         if workload not in machines:
             raise CapplanError(

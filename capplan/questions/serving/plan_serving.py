@@ -17,6 +17,7 @@ from capplan.questions.serving.hosted import DAYS, Hosted, host_service, recent_
 from capplan.questions.serving.latency import Budget
 from capplan.questions.serving.levers import Levers
 from capplan.questions.serving.staffing import held_error_share
+from capplan.records import records
 
 MONTHS = DAYS / (365.25 / 12)
 
@@ -147,7 +148,7 @@ def _served(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the served workloads with requests and tokens, and what their compute costs by component."""
     rows, parts = [], []
-    for row in table.to_dict("records"):
+    for row in records(table):
         name = str(row["workload"])
         if name not in hosted and name not in api_usd:
             continue

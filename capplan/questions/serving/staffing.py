@@ -11,6 +11,7 @@ from capplan.book.assumptions.serving import ServingAssumptions
 from capplan.errors import CapplanError
 from capplan.questions.serving.queueing import check_target, peakedness, spread_factor
 from capplan.questions.serving.service_traffic import SECONDS_PER_HOUR
+from capplan.records import records
 
 
 def request_seconds(first_token_seconds: float, token_seconds: float, output_tokens: float) -> float:
@@ -88,7 +89,7 @@ def cheapest_point(
     shares = np.ones(len(points)) if work_shares is None else work_shares
     prices = points["usd_per_accelerator_hour"].to_numpy(dtype=float) if "usd_per_accelerator_hour" in points else np.ones(len(points))
     bounds, ranks = np.empty(len(points)), -points["requests_per_accelerator_hour"].to_numpy(dtype=float)
-    rows = list(points.to_dict("records"))
+    rows = list(records(points))
     for place, row in enumerate(rows):
         slots = row["concurrency"] * (1 - a.headroom_share)
         per_request = a.within_hour_peak_factor / SECONDS_PER_HOUR * row["held_seconds"] * shares[place]

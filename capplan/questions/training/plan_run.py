@@ -15,6 +15,7 @@ from capplan.questions.training.architecture import Shape, shape_of
 from capplan.questions.training.flops import EXA, TERA, check_tokens, checked_counts, operations_per_token
 from capplan.questions.training.layout import Machine, chosen_layouts, layouts, operations_counted
 from capplan.questions.training.speed import BANDS, WATTS_PER_TFLOPS, Chip, basis_of
+from capplan.records import records
 from capplan.units import HOURS_PER_AVERAGE_MONTH
 
 DAY = pd.Timedelta(days=1)
@@ -118,7 +119,7 @@ def plan_run(
     layout_of: dict[Machine, dict[str, np.ndarray]] = {}
     offers = dict(list(_offers(prices, goodput).groupby("sku", sort=False)))
     useful = _useful(goodput)
-    for machine in machines.to_dict("records"):
+    for machine in records(machines):
         described = machine_of(machine, a)
         n = _counts(counts, described.accelerators, a.run_maximum_accelerators)
         if described not in layout_of:

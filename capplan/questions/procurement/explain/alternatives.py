@@ -24,6 +24,7 @@ from capplan.questions.procurement.program.second_stage import Recourse
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.supply.departures import DEPARTURE
 from capplan.questions.procurement.work.load import Work
+from capplan.records import records
 
 #: With more paths than this, the value of a perfect forecast is bounded by plans that may buy parts of lots; unless the program of a path
 #: is small.
@@ -141,7 +142,7 @@ def stretched(x: np.ndarray, decisions: sparse.csr_matrix, model: Model) -> tupl
     """Return a first stage that pays for the soft budgets it exceeds, and all limits that it exceeds."""
     program, x = model.program, x.copy()
     found: list[Excess] = []
-    limits = [(about, program.A[[int(about["row"])]].toarray().ravel()) for about in model.rows.to_dict("records")]
+    limits = [(about, program.A[[int(about["row"])]].toarray().ravel()) for about in records(model.rows)]
     for _, entries in limits:
         x[slack_columns(program, entries)] = 0.0
     for limit, entries in limits:

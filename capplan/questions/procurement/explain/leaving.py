@@ -9,6 +9,7 @@ from capplan.optimize.program import Solution, blended_cost
 from capplan.questions.procurement.program.first_stage import Model
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.supply.departures import DEPARTURE, EXCHANGE, LEAVE
+from capplan.records import records
 from capplan.text import money
 
 COLUMNS = [
@@ -53,7 +54,7 @@ def departure_table(choices: Choices, model: Model, solution: Solution, evaluato
         return float(model.program.c @ x) + blended_cost(paths, model.program.probability, a.risk_weight, a.tail_share)
 
     plan, rows = cost(solution.x), []
-    for j, row in zip(gone.tolist(), choices.table.iloc[gone].to_dict("records"), strict=True):
+    for j, row in zip(gone.tolist(), records(choices.table.iloc[gone]), strict=True):
         kept = solution.x.copy()
         kept[model.position[j]] = 0.0
         rows.append(
@@ -83,7 +84,7 @@ def departure_table(choices: Choices, model: Model, solution: Solution, evaluato
 def departure_notes(table: pd.DataFrame) -> list[str]:
     """Say what is left, and what that saves."""
     notes = []
-    for row in table.to_dict("records"):
+    for row in records(table):
         verb = {LEAVE: "Leaving", EXCHANGE: "Exchanging"}.get(row["what"], "Selling")
         notice = f", with notice by {row['sign_by']:%Y-%m-%d}" if row["sign_by"] < row["day"] else ""
         paid = (

@@ -14,6 +14,7 @@ from capplan.errors import BookError, Fault, nearest, sentence
 from capplan.questions.procurement.decide import Stated
 from capplan.questions.procurement.supply.sites import site_ends
 from capplan.questions.procurement.supply.starts import Hindrance, hindrances, window_of
+from capplan.records import records
 from capplan.text import counted, price
 from capplan.units import quarter_of, quarter_start
 
@@ -55,7 +56,7 @@ def match_rows(found: Stated, proposed: pd.DataFrame, unread: Sequence[Fault] = 
     faults, passed = list(unread), {(fault.file, fault.row) for fault in unread}
     matched, reader = Matched(np.zeros(len(found.choices.table))), Offers(found)
     seen: dict[tuple[str, str], str] = {}
-    for given in proposed.to_dict("records"):
+    for given in records(proposed):
         row = {str(name): None if pd.isna(value) else value for name, value in given.items()}
         if (row["file"], row["row"]) in passed:
             continue
@@ -89,12 +90,12 @@ class Offers:
     def __init__(self, found: Stated) -> None:
         self.found, self.a = found, found.problem.assumptions
         self.table, self.market = found.choices.table, found.market
-        self.contracts = {row["offer_id"]: row for row in self.market.contracts.to_dict("records")}
-        self.offers = {row["offer_id"]: row for row in found.problem.offers.to_dict("records")}
-        self.skus = {row["sku"]: row for row in found.problem.skus.to_dict("records")}
+        self.contracts = {row["offer_id"]: row for row in records(self.market.contracts)}
+        self.offers = {row["offer_id"]: row for row in records(found.problem.offers)}
+        self.skus = {row["sku"]: row for row in records(found.problem.skus)}
         self.chosen = set(self.table["offer_id"])
         holdings = self.market.holdings
-        self.holdings = {f"{verb} {row['name']}": row for row in holdings.to_dict("records") for verb in ("renew", "keep", *_WAYS)}
+        self.holdings = {f"{verb} {row['name']}": row for row in records(holdings) for verb in ("renew", "keep", *_WAYS)}
         self.known = {*self.chosen, *self.contracts, *self.offers, *self.holdings}
 
     def name(self, row: dict[str, Any]) -> str:

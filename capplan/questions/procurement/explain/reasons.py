@@ -22,6 +22,7 @@ from capplan.questions.procurement.supply.departures import DEPARTURE
 from capplan.questions.procurement.supply.market import Market
 from capplan.questions.procurement.work.load import Work
 from capplan.questions.procurement.work.scarcity import scarcity_notes
+from capplan.records import records
 from capplan.text import counted, money
 
 #: A value of one more unit below this is rounding.
@@ -119,7 +120,7 @@ def _binding(choices: Choices, recourse: Recourse, model: Model, solution: Solut
     x, rows = solution.x.copy(), []
     for entries in (*(program.A[[int(row)]].toarray().ravel() for row in model.rows["row"]), *(row.a for row in program.expected)):
         x[slack_columns(program, entries)] = 0.0
-    for about in model.rows.to_dict("records"):
+    for about in records(model.rows):
         index = int(about["row"])
         slack = float(program.b[index] - (program.A[[index]] @ x)[0])
         worth = max(-float(solution.marginals.rows[index]), 0.0)
@@ -151,7 +152,7 @@ def _binding(choices: Choices, recourse: Recourse, model: Model, solution: Solut
                 }
             )
     spent = expected_use_of_rows(program, x, solution.recourse)
-    for about, row, used, dual in zip(model.budgets.to_dict("records"), program.expected, spent, solution.marginals.expected, strict=True):
+    for about, row, used, dual in zip(records(model.budgets), program.expected, spent, solution.marginals.expected, strict=True):
         slack = float(row.limit - used)
         rows.append(
             {

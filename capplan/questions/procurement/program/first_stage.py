@@ -28,6 +28,7 @@ from capplan.questions.procurement.work.deferral import deferrals
 from capplan.questions.procurement.work.load import Work
 from capplan.questions.procurement.work.spans import YEAR
 from capplan.questions.procurement.work.timeline import years_after
+from capplan.records import records
 
 
 @dataclass(frozen=True)
@@ -256,7 +257,7 @@ def _lot_columns(
     tiers: dict[tuple[str, str], list[Any]] = {}
     below: dict[tuple[str, str], tuple[Any, float]] = {}
     place = {name: j for j, name in enumerate(table["name"])}
-    for row, most in zip(table.to_dict("records"), highest.tolist(), strict=True):
+    for row, most in zip(records(table), highest.tolist(), strict=True):
         key = (row["offer_id"], row["quarter"])
         pin = pins.get(key)
         low, high = decided_already(row, most, pin)
@@ -316,7 +317,7 @@ def _most_lots(need: np.ndarray, market: Market, choices: Choices) -> np.ndarray
     table = choices.table
     rate = market.contracts["machine_usd_per_hour"] / market.contracts["accelerator_count"]
     most = np.zeros(len(table))
-    for j, row in enumerate(table.to_dict("records")):
+    for j, row in enumerate(records(table)):
         if row["kind"] == DEPARTURE:
             most[j] = row["maximum_lots"]
             continue

@@ -11,6 +11,7 @@ from capplan.book.scenario import ProcurementAssumptions
 from capplan.questions.procurement.program.limit_scope import holds_in, in_scope, stated
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.supply.market import Market, held
+from capplan.records import records
 from capplan.units import quarter_of
 
 Limit = dict[Any, Any]
@@ -150,7 +151,7 @@ def limit_rows(
 ) -> LimitRows:
     """Write the first-stage rows of all limits, in the order of the table."""
     given = LimitRows(problem, choices, market, lots, a)
-    for limit in limits.to_dict("records"):
+    for limit in records(limits):
         if limit["kind"] in LIMITS:
             LIMITS[limit["kind"]](limit, given)
     return given

@@ -18,6 +18,7 @@ from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.supply.market import Market
 from capplan.questions.procurement.work.load import Work
 from capplan.questions.procurement.work.timeline import Timeline
+from capplan.records import records
 from capplan.units import quarter_end
 
 #: What the discount of an agreement applies to; contracts have prices of their own.
@@ -86,7 +87,7 @@ def contract_years(
     quarters = pd.DataFrame({"start": timeline.starts[: timeline.planned]})
     quarters["end"] = [quarter_end(label) for label in timeline.horizon]
     found = []
-    for row in table.to_dict("records"):
+    for row in records(table):
         begin, end = row["start"], row["end"] + pd.Timedelta(days=1)
         same = table["agreement_id"] == row["agreement_id"]
         following = table[same & (table["start"] > begin)]

@@ -13,6 +13,7 @@ from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.supply.departures import DEPARTURE
 from capplan.questions.procurement.supply.market import ANYWHERE, Market, held
 from capplan.questions.procurement.work.load import Work
+from capplan.records import records
 
 
 @dataclass
@@ -136,7 +137,7 @@ class Sources:
         for provider, pools in rented.items():
             self._add_draw(provider, pools)
         self._add_late_delivery()
-        for d, row in enumerate(self.work.rows.to_dict("records")):
+        for d, row in enumerate(records(self.work.rows)):
             if not np.isnan(row["api_usd"]):
                 rate = [] if np.isnan(row["api_most"]) else [(self._rate_limit(row["class"], row["api_most"]), 1.0)]
                 self.sheet.add_column("api", d, -1, row["api_usd"], [(self._work_rows[d], 1.0), *rate], work=1.0)
@@ -285,7 +286,7 @@ class Sources:
         pools, timeline = self.market.pools, self.choices.timeline
         scopes: dict[tuple[int, ...], tuple[np.ndarray, list[str]]] = {}
         covered = np.zeros((len(offered), self.planned), dtype=bool)
-        for limit in self.limits[self.limits["kind"] == kind].to_dict("records"):
+        for limit in records(self.limits[self.limits["kind"] == kind]):
             mask = in_scope(limit, pools) & offered
             if mask.any():
                 when = holds_in(limit, timeline.horizon)
@@ -308,7 +309,7 @@ class Sources:
 
     def _add_shares(self) -> None:
         r"""Rest only a share of work on spot: :math:`\sum_p v_{dp} g_p s_{dp} \le \sigma_d D_d`."""
-        for limit in self.limits[self.limits["kind"] == "spot_share"].to_dict("records"):
+        for limit in records(self.limits[self.limits["kind"] == "spot_share"]):
             share = np.where(holds_in(limit, self.choices.timeline.horizon), min(float(limit["amount"]), 1.0), 1.0)
             mask = in_scope(limit, self.market.pools) & ~np.isnan(self.spot_usd)
             for d in np.flatnonzero(self.work.rows["interruptible"].to_numpy(bool)).tolist():
@@ -322,7 +323,7 @@ class Sources:
         r"""Count what runs by the hour beside what is bought: :math:`\sum_{p \in S} \sum_d m_{dp} + \sum_j a_j x_j \le Q - K`."""
         table, holdings, kinds = self.choices.table, self.market.holdings, {"running": ("on_demand",), "all": ("on_demand", "spot")}
         gives = np.isin(table["role"], ["full", "reserve"]) * table["lot_accelerators"].to_numpy(float)
-        for limit in self.limits[self.limits["counts"].isin(list(kinds))].to_dict("records"):
+        for limit in records(self.limits[self.limits["counts"].isin(list(kinds))]):
             when = holds_in(limit, self.choices.timeline.horizon)
             full = in_scope(limit, holdings) & (holdings["role"] == "full").to_numpy()
             room = np.maximum(float(limit["amount"]) - self.held[full].sum(axis=0), 0.0)

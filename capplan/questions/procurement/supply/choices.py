@@ -21,6 +21,7 @@ from capplan.questions.procurement.supply.tiers import with_tiers
 from capplan.questions.procurement.work.spans import YEAR, Spans, lay_out_spans
 from capplan.questions.procurement.work.states import States
 from capplan.questions.procurement.work.timeline import Timeline, make_timeline, years_after
+from capplan.records import records
 from capplan.units import quarter_range, quarter_start
 
 
@@ -136,11 +137,11 @@ def list_choices(
     steps = tiers or {}
     rows = [
         tier
-        for offer in _bought(market.contracts).to_dict("records")
+        for offer in records(_bought(market.contracts))
         for row in starts_of(offer, quarters, as_of, a)
         for tier in with_tiers(row, None if row["listed"] else steps.get(offer["offer_id"]), a.price_factor)
     ]
-    held = market.holdings.to_dict("records")
+    held = records(market.holdings)
     rows += [row for holding in held for row in kept_machines(holding, quarters, a)]
     closed = site_ends(pd.Series([row["region"] for row in rows], dtype=object), sites)
     rows = [row | {"site_end": end if row["term"] == "owned" else pd.NaT} for row, end in zip(rows, closed, strict=True)]

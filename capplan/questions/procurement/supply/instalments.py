@@ -8,6 +8,7 @@ import pandas as pd
 from capplan.errors import CapplanError
 from capplan.questions.procurement.supply.market import attached
 from capplan.questions.procurement.work.timeline import Timeline
+from capplan.records import records
 from capplan.units import add_months
 
 #: Roles of contracts whose price is their own; a reservation is billed as it runs.
@@ -59,7 +60,7 @@ def due(schedules: Mapping[str, pd.DataFrame], table: pd.DataFrame, price_usd: n
         DataFrame: choice, date, quarter (index), usd, present_usd.
     """
     rows = []
-    for j, row in enumerate(table[["offer_id", "kind", "start"]].to_dict("records")):
+    for j, row in enumerate(records(table[["offer_id", "kind", "start"]])):
         schedule = schedules.get(row["offer_id"]) if row["kind"] == "offer" else None
         if schedule is None:
             continue

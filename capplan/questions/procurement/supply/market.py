@@ -16,6 +16,7 @@ from capplan.questions.procurement.supply.generations import Arrival, arrival_no
 from capplan.questions.procurement.supply.price_paths import PriceMoves, path_notes
 from capplan.questions.procurement.work.spans import Spans
 from capplan.questions.procurement.work.timeline import Timeline
+from capplan.records import records
 
 #: A capacity block shorter than this serves work that can be moved into its weeks, and no other.
 SHORT_BLOCK_MONTHS = 3.0
@@ -181,7 +182,7 @@ def _reachable(problem: Problem, pools: pd.DataFrame) -> np.ndarray:
     """Tell which pools some of the work may run in."""
     found = np.zeros(len(pools), dtype=bool)
     residency = dict(zip(problem.classes["class"], problem.classes["residency"], strict=True)) if "residency" in problem.classes else {}
-    for row in problem.demand[["class", "region"]].drop_duplicates().to_dict("records"):
+    for row in records(problem.demand[["class", "region"]].drop_duplicates()):
         runs = problem.speeds.loc[problem.speeds["class"] == row["class"], "accelerator"]
         where = [place for place in (row["region"], residency.get(row["class"])) if isinstance(place, str) and place]
         found |= pools["accelerator"].isin(runs).to_numpy() & reaches(where, pools)

@@ -11,6 +11,7 @@ from capplan.book.terms import PROVIDER_KINDS
 from capplan.contract_kinds import USAGE_TERMS
 from capplan.questions.pricing import completed
 from capplan.questions.procurement.supply.generations import Arrival, expected_price
+from capplan.records import records
 
 DAYS_PER_YEAR = 365.25
 
@@ -41,9 +42,9 @@ def price_factors(about: pd.DataFrame, moves: PriceMoves, when: pd.DatetimeIndex
     """
     years = np.maximum((when - pd.Timestamp(a.as_of)) / pd.Timedelta(days=DAYS_PER_YEAR), 0.0)
     paths = moves.paths
-    rows = [] if paths is None or paths.empty else completed(paths, "price_paths").to_dict("records")
+    rows = [] if paths is None or paths.empty else records(completed(paths, "price_paths"))
     found = np.ones((len(about), len(when)))
-    for i, offer in enumerate(about.to_dict("records")):
+    for i, offer in enumerate(records(about)):
         mine = [row for row in rows if fits(row, offer)]
         for row in mine:
             step = 0.0 if pd.isna(row["step_date"]) else row["step_share"] * (when >= row["step_date"])
@@ -80,6 +81,6 @@ def path_notes(paths: pd.DataFrame | None, offers: pd.DataFrame) -> list[str]:
     """Name the paths that are about nothing that is offered (provider, accelerator, term)."""
     if paths is None or paths.empty:
         return []
-    known = offers[["provider", "accelerator", "term"]].drop_duplicates().to_dict("records")
-    lost = [row["path"] for row in completed(paths, "price_paths").to_dict("records") if not any(fits(row, offer) for offer in known)]
+    known = records(offers[["provider", "accelerator", "term"]].drop_duplicates())
+    lost = [row["path"] for row in records(completed(paths, "price_paths")) if not any(fits(row, offer) for offer in known)]
     return [f"{', '.join(lost)}: nothing is offered that this price path is about, so it changes nothing."] if lost else []

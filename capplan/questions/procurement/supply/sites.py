@@ -10,6 +10,7 @@ from capplan.questions.pricing import completed, kilowatt_usd_per_hour
 from capplan.questions.procurement.program.other_decisions import Extra
 from capplan.questions.procurement.work.spans import Spans
 from capplan.questions.procurement.work.timeline import Timeline
+from capplan.records import records
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def paid_power(
         begins = pd.Series(timeline.starts[0], index=rooms.index)
         parts = [(q, int(k), spans.covered) for k, q in enumerate(spans.quarter[: spans.planned].tolist())]
         parts += [(q, q, timeline.covered) for q in range(timeline.planned, len(timeline.quarters))]
-        for s, room in enumerate(rooms.to_dict("records")):
+        for s, room in enumerate(records(rooms)):
             here = np.maximum(table["lot_kw"].to_numpy(float), 0.0) * (owned & (table["region"] == room["site"]).to_numpy())
             drawn = holdings["power_kw"].to_numpy(float) * (holdings["region"] == room["site"]).to_numpy()
             for q, place, within in parts:

@@ -7,6 +7,7 @@ import pandas as pd
 
 from capplan.questions.procurement.problem import Problem
 from capplan.questions.procurement.supply.market import USAGE_TERMS
+from capplan.records import records
 from capplan.units import quarter_end, quarter_start
 
 #: Offers of one kind compete: the pool rents at the cheapest.
@@ -48,7 +49,7 @@ def with_windows(problem: Problem, limits: pd.DataFrame, quarters: Sequence[str]
         dict.fromkeys(limits.columns)
         | {"limit_id": f"window of {row['offer_id']}", "kind": f"{row['term']}_accelerators", "amount": 0.0, "quarter": quarter}
         | {"hard": True, **{name: row[name] for name in ("provider", "accelerator", "region")}}
-        for row in best[best["place"].isin(windowed["place"])].to_dict("records")
+        for row in records(best[best["place"].isin(windowed["place"])])
         for quarter, there in zip(quarters, covered[row["place"]], strict=True)
         if not there
     ]

@@ -7,6 +7,7 @@ from capplan.book.scenario import ProcurementAssumptions
 from capplan.questions.procurement.program.other_decisions import Extra
 from capplan.questions.procurement.work.load import Work
 from capplan.questions.procurement.work.timeline import Timeline
+from capplan.records import records
 
 
 def deferrals(work: Work, timeline: Timeline, a: ProcurementAssumptions) -> list[Extra]:
@@ -23,7 +24,7 @@ def deferrals(work: Work, timeline: Timeline, a: ProcurementAssumptions) -> list
     """
     found = []
     quarter = work.points["quarter"].to_numpy()
-    for d, row in enumerate(work.rows.to_dict("records")):
+    for d, row in enumerate(records(work.rows)):
         if not row["deferrable"] or a.deferral_quarters == 0:
             continue
         for q in range(timeline.planned - 1):

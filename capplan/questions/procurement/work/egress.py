@@ -5,6 +5,7 @@ import pandas as pd
 
 from capplan.errors import CapplanError
 from capplan.questions.procurement.supply.market import ANYWHERE
+from capplan.records import records
 
 HOME = ("home_provider", "home_region", "egress_gib_per_unit")
 
@@ -59,7 +60,7 @@ def egress_usd(
         return usd
     homes = classes.set_index("class").reindex(rows["class"])[list(HOME)].reset_index(drop=True)
     known = {} if prices is None or prices.empty else prices.set_index(["provider", "crossing"])["usd_per_gib"].to_dict()
-    for d, home in enumerate(homes.to_dict("records")):
+    for d, home in enumerate(records(homes)):
         moved = float(home["egress_gib_per_unit"])
         if not moved > 0:
             continue

@@ -11,6 +11,7 @@ from capplan.questions.demand import shortfall_usd_per_unit
 from capplan.questions.procurement.supply.market import ANYWHERE, Market, reaches
 from capplan.questions.procurement.work.egress import egress_usd
 from capplan.questions.procurement.work.timeline import Timeline
+from capplan.records import records
 
 PROBABILITY_TOLERANCE = 1e-6
 #: Accelerators at once beyond which demand is a slip of units; further up, a solver can no longer tell one accelerator from rounding.
@@ -140,7 +141,7 @@ def _paths(demand: pd.DataFrame) -> pd.DataFrame:
         path = paths["path"][paths["path"].duplicated()].iloc[0]
         raise CapplanError(f"path {path} has more than one probability; a path has the same probability in all its rows")
     if (paths["probability"] < 0).any():
-        row = paths[paths["probability"] < 0].to_dict("records")[0]
+        row = records(paths[paths["probability"] < 0])[0]
         raise CapplanError(f"path {row['path']} has the probability {row['probability']:g}; probabilities are 0 or more and sum to 1")
     total = float(paths["probability"].sum())
     if abs(total - 1) > PROBABILITY_TOLERANCE:
@@ -178,7 +179,7 @@ def _rates(rows: pd.DataFrame, known: pd.DataFrame, speeds: pd.DataFrame, pools:
     """
     rate = speeds.set_index(["class", "accelerator"])["work_per_accelerator_hour"].astype(float)
     found = np.zeros((len(rows), len(pools)))
-    for d, row in enumerate(rows.to_dict("records")):
+    for d, row in enumerate(records(rows)):
         runs = speeds.loc[speeds["class"] == row["class"], "accelerator"]
         if not pools["accelerator"].isin(runs).any():
             raise CapplanError(

@@ -14,6 +14,7 @@ from capplan.questions.procurement.work.load import Work
 from capplan.questions.procurement.work.sampling import total_by_path
 from capplan.questions.procurement.work.spans import Spans
 from capplan.questions.procurement.work.timeline import Timeline
+from capplan.records import records
 from capplan.units import quarter_index
 
 PROBABILITY_TOLERANCE = 1e-6
@@ -51,7 +52,7 @@ class States:
         """Return by how many days each choice is delivered late in each state, (states, n); where several rows meet, the longest counts."""
         days = np.zeros((len(self.table), len(choices)))
         usual = (choices["lead_time_days_p90"] - choices["lead_time_days_p50"]).fillna(0.0).to_numpy(float)
-        for row in self.deliveries.to_dict("records"):
+        for row in records(self.deliveries):
             late = usual if pd.isna(row["late_days"]) else float(row["late_days"])
             here = np.where(_touched(row, choices), late, 0.0)
             own = (self.table["delivery_state"] == row["state"]).to_numpy()
