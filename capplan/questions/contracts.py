@@ -34,6 +34,30 @@ def role_of(term: str, discounts: str, guarantees_capacity: bool, name: str) -> 
     )
 
 
+def life_end(in_service: pd.Timestamp, years: float) -> pd.Timestamp:
+    """Return the first instant after the useful life of machines."""
+    return in_service + pd.DateOffset(months=round(12 * years))
+
+
+def signed(commitments: pd.DataFrame) -> pd.DataFrame:
+    """Add to the table commitments: name, kind, and over, the first instant after the contract."""
+    over = commitments["end"] + pd.Timedelta(days=1)
+    return commitments.assign(name=commitments["commitment_id"].astype(str), kind="contract", over=over)
+
+
+def owned(assets: pd.DataFrame, life_years: float) -> pd.DataFrame:
+    """Add to the table assets: name, kind, region, start, and over, the first instant after a useful life, which is stated for all then.
+
+    Args:
+        assets: The table, complete.
+        life_years: Life of machines for which it states none.
+    """
+    years = assets["useful_life_years"].astype(float).fillna(life_years)
+    over = pd.Series([life_end(*row) for row in zip(assets["in_service"], years, strict=True)], assets.index, dtype="datetime64[ns]")
+    about = {"name": assets["asset_id"].astype(str), "region": assets["site"], "start": assets["in_service"]}
+    return assets.assign(kind="asset", useful_life_years=years, over=over, **about)
+
+
 def there(commitments: pd.DataFrame | None, assets: pd.DataFrame | None, machines: pd.DataFrame, life_years: float) -> pd.DataFrame:
     """List what is there: contracts signed, and machines owned until the end of their useful life.
 
@@ -51,14 +75,9 @@ def there(commitments: pd.DataFrame | None, assets: pd.DataFrame | None, machine
     """
     parts = []
     if commitments is not None and len(commitments):
-        ends = commitments["end"] + pd.Timedelta(days=1)
-        about = commitments.assign(name=commitments["commitment_id"], kind="contract", end=ends)
-        parts.append(_counted(about, machines, "commitment"))
+        parts.append(_counted(signed(commitments), machines, "commitment"))
     if assets is not None and len(assets):
-        years = completed(assets, "assets")["useful_life_years"].fillna(life_years)
-        ends = [begin + pd.DateOffset(months=round(12 * length)) for begin, length in zip(assets["in_service"], years, strict=True)]
-        about = assets.assign(name=assets["asset_id"], kind="asset", region=assets["site"], start=assets["in_service"], end=ends)
-        parts.append(_counted(about, machines, "asset"))
+        parts.append(_counted(owned(completed(assets, "assets"), life_years), machines, "asset"))
     return pd.concat(parts, ignore_index=True) if parts else no_holdings()[THERE].copy()
 
 
@@ -73,7 +92,7 @@ def _counted(table: pd.DataFrame, machines: pd.DataFrame, noun: str) -> pd.DataF
         )
     known = {name: table["sku"].map(machines[name]) for name in ("provider", "accelerator")}
     count = table["machines"] * table["sku"].map(machines["accelerator_count"]).astype(float)
-    return table.assign(**known, machines=table["machines"].astype(float), accelerators=count)[THERE]
+    return table.assign(**known, machines=table["machines"].astype(float), accelerators=count, end=table["over"])[THERE]
 
 
 def holdings_with_terms(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from capplan.book.assumptions.hindsight import HindsightAssumptions
 from capplan.book.scenario import LedgerAssumptions
 from capplan.errors import CapplanError
+from capplan.questions.contracts import owned
 from capplan.questions.ledger.costs import site_entries
 from capplan.questions.procurement import Purchases
 from capplan.questions.procurement.hindsight.fresh_paths import judge_on_fresh_paths
@@ -88,7 +89,7 @@ def test_the_ledger_saves_the_same_idle_power(lots: int) -> None:
     plan = bought(lots, 5.0)
     months = pd.date_range("2027-01-01", "2027-06-01", freq="MS")
     a = LedgerAssumptions(as_of=pd.Timestamp("2027-01-01").date(), first_quarter="2027Q1", horizon_quarters=2, hours_convention="average")
-    assets = OLD.assign(useful_life_years=5.0, team="shared", cost_center="shared")
+    assets = owned(OLD.assign(useful_life_years=5.0, team="shared", cost_center="shared"), 5.0)
 
     def idle(purchases: pd.DataFrame) -> float:
         sites = room(5.0).assign(end=pd.NaT, escalator_share_per_year=0.0)

@@ -8,6 +8,7 @@ from capplan.answers.finished_plan import Plan
 from capplan.book.book import Book
 from capplan.outputs import charts
 from capplan.outputs.views.plan_tables import at_moments
+from capplan.questions.contracts import there
 from capplan.questions.demand import class_speeds
 from capplan.questions.procurement.work.accelerators_needed import accelerators_needed
 from capplan.records import records
@@ -100,12 +101,9 @@ def arrivals_and_ends(book: Book, purchases: pd.DataFrame, quarters: list[str], 
 
     What only lowers a price is no capacity.
     """
-    skus = book.get("skus").set_index("sku")
-    counts = skus["accelerator_count"] * skus["accelerator"].map(size).fillna(1.0)
     signed = book.get("commitments")
-    signed = signed[signed["guarantees_capacity"].fillna(True).astype(bool)]
-    rows = [(row["end"] + pd.Timedelta(days=1), -row["machines"] * float(counts.get(row["sku"], 0.0))) for row in records(signed)]
-    rows += [(last + pd.Timedelta(days=1), -machines * float(counts.get(sku, 0.0))) for _, sku, machines, _, last in machines_of(book)]
+    holdings = held_by(book, signed[signed["guarantees_capacity"].fillna(True).astype(bool)])
+    rows = [(row.end, -row.accelerators * float(size.get(row.accelerator, 1.0))) for row in holdings.itertuples()]
     held = purchases[purchases["gives"] != "price"] if len(purchases) else purchases
     for row in records(held):
         amount = row["accelerators"] * float(size.get(row["accelerator"], 1.0))
@@ -116,23 +114,16 @@ def arrivals_and_ends(book: Book, purchases: pd.DataFrame, quarters: list[str], 
     return table[["quarter", "change"]].round()
 
 
-def machines_of(book: Book) -> list[tuple[str, str, float, pd.Timestamp, pd.Timestamp]]:
-    """Return the machines one owns: name, sku, machines, first and last day of their useful life."""
-    found = []
-    for row in records(book.get("assets")):
-        life = book.scenario.useful_life_years if pd.isna(row["useful_life_years"]) else row["useful_life_years"]
-        last = row["in_service"] + pd.DateOffset(months=round(12 * life)) - pd.Timedelta(days=1)
-        found.append((str(row["asset_id"]), str(row["sku"]), float(row["machines"]), row["in_service"], last))
-    return found
+def held_by(book: Book, signed: pd.DataFrame) -> pd.DataFrame:
+    """Return these contracts and the machines one owns (see `contracts.there`)."""
+    return there(signed, book.get("assets"), book.get("skus").set_index("sku"), book.scenario.useful_life_years)
 
 
 def contract_chart(book: Book, plan: Plan) -> dict[str, Any]:
     """Draw signed contracts, machines and purchases over time, each to its end."""
-    signed, bought = book.get("commitments"), plan.purchases.purchases
-    owned = pd.DataFrame([(name, start, last) for name, _, _, start, last in machines_of(book)], columns=["contract", "start", "end"])
+    held, bought = held_by(book, book.get("commitments")), plan.purchases.purchases
     parts = [
-        pd.DataFrame({"contract": signed["commitment_id"], "start": signed["start"], "end": signed["end"], "term": "existing"}),
-        owned.assign(term="existing"),
+        pd.DataFrame({"contract": held["name"], "start": held["start"], "end": held["end"] - pd.Timedelta(days=1), "term": "existing"}),
         pd.DataFrame(
             {
                 "contract": [f"{row.accelerators:g} {row.accelerator}, {row.provider}, {row.quarter}" for row in bought.itertuples()],
@@ -153,11 +144,11 @@ def contract_chart(book: Book, plan: Plan) -> dict[str, Any]:
         shown.loc[signing, ["contract", "sign_by"]].rename(columns={"sign_by": "date"}).assign(kind="Sign by") if signing.any() else None
     )
     rest = f"; {counted(len(lines) - len(shown), 'later contract')} in the table" if len(lines) > len(shown) else ""
-    firm, there = int(bought["firm"].sum()) if len(bought) else 0, int((lines["term"] == "existing").sum())
+    firm, already = int(bought["firm"].sum()) if len(bought) else 0, int((lines["term"] == "existing").sum())
     return {
         "contracts": charts.gantt(
             shown,
-            title=f"{counted(firm, 'contract')} to sign now, {counted(len(bought) - firm, 'contract')} later, {there} there already",
+            title=f"{counted(firm, 'contract')} to sign now, {counted(len(bought) - firm, 'contract')} later, {already} there already",
             today=plan.scenario.as_of,
             markers=markers,
             subtitle=f"Bars end where contracts and machines end{rest}",

@@ -10,6 +10,7 @@ from capplan.answers.sums import in_currency, quarters_of
 from capplan.book.book import Book
 from capplan.contract_kinds import TERM_MONTHS
 from capplan.outputs.views.unit_tables import discounted_hours
+from capplan.questions.contracts import holdings_with_terms
 from capplan.records import records
 from capplan.text import listed
 from capplan.units import add_months, quarter_end, quarter_hours, quarter_of, quarter_range, quarter_start
@@ -210,44 +211,20 @@ def commitment_desk(plan: Plan, book: Book) -> pd.DataFrame:
             owed_amount, then for each planned quarter the share that is used of what contracts like it hold (hours) or can discount; empty
             where it does not run.
     """
-    skus = book.get("skus").set_index("sku")
-    rows = []
-    for table, name, start, end in (("commitments", "commitment_id", "start", "end"), ("assets", "asset_id", "in_service", None)):
-        for row in records(book.get(table)):
-            about = skus.loc[row["sku"]]
-            life = plan.scenario.useful_life_years if pd.isna(row.get("useful_life_years")) else row["useful_life_years"]
-            last = row[end] if end else row[start] + pd.DateOffset(months=round(12 * life)) - pd.Timedelta(days=1)
-            term, notice = str(row.get("term", "owned")), row.get("notice_date", pd.NaT)
-            rows.append(
-                (
-                    str(row[name]),
-                    "signed",
-                    about["provider"],
-                    about["accelerator"],
-                    term,
-                    row[start],
-                    last,
-                    notice,
-                    row["machines"] * about["accelerator_count"],
-                )
-            )
-    for row in records(plan.purchases.purchases):
-        status = "firm" if row["firm"] else "indicative"
-        rows.append(
-            (
-                f"{row['offer_id']} {row['quarter']}",
-                status,
-                row["provider"],
-                row["accelerator"],
-                row["term"],
-                row["starts"],
-                row["ends"],
-                pd.NaT,
-                row["accelerators"],
-            )
-        )
-    columns = ["contract_id", "status", "provider", "accelerator", "term", "start", "end", "notice_date", "accelerators"]
-    desk = pd.DataFrame(rows, columns=columns)
+    about = ["provider", "accelerator", "term", "start", "end", "notice_date", "accelerators"]
+    machines, life = book.get("skus").set_index("sku"), plan.scenario.useful_life_years
+    held = holdings_with_terms(book.get("commitments"), book.get("assets"), machines, life).assign(status="signed")
+    held["end"] -= pd.Timedelta(days=1)
+    bought = plan.purchases.purchases
+    bought = bought.assign(
+        name=bought["offer_id"] + " " + bought["quarter"],
+        status=np.where(bought["firm"].astype(bool), "firm", "indicative"),
+        start=bought["starts"],
+        end=bought["ends"],
+        notice_date=pd.NaT,
+    )
+    desk = pd.concat([held[["name", "status", *about]], bought[["name", "status", *about]]], ignore_index=True)
+    desk = desk.rename(columns={"name": "contract_id"})
     desk = desk[desk["end"] >= pd.Timestamp(plan.scenario.as_of)].reset_index(drop=True)
     owed = plan.ledger.contracts.groupby("contract_id")["owed_usd"].sum()
     desk["owed_amount"] = in_currency(plan, desk["contract_id"].map(owed).fillna(0.0), pd.Timestamp(plan.scenario.as_of))

@@ -7,6 +7,7 @@ import pandas as pd
 
 from capplan.book.scenario import LedgerAssumptions
 from capplan.book.tables.registry import columns_of
+from capplan.questions.contracts import owned, signed
 from capplan.questions.ledger.bill import before_plan_entries, open_months, sorted_bill
 from capplan.questions.ledger.costs import (
     asset_entries,
@@ -23,9 +24,8 @@ from capplan.questions.ledger.costs import (
 from capplan.questions.ledger.currency import converted
 from capplan.questions.ledger.hourly_commitments import burn_down
 from capplan.questions.ledger.notes import idle_agreement_notes, ledger_headline, ledger_notes
-from capplan.questions.ledger.payments import payments_by_day
 from capplan.questions.ledger.reconcile import against_budgets, reconcile
-from capplan.questions.ledger.schedules import Entry, as_incurred, entry_frame
+from capplan.questions.ledger.schedules import Entry, as_incurred, entry_frame, payments_by_day
 from capplan.questions.ledger.summaries import contract_table, idle_table, obligation_table, residual_table, spend_band
 from capplan.questions.ledger.teams import class_bearers, purchase_bearers
 from capplan.questions.ledger.tokens import api_spend
@@ -72,7 +72,7 @@ class Ledger:
         entries: month, view (cash, billed, p_and_l, economic), component, contract_id, provider, status (signed, firm, indicative,
             expected, stated), team, cost_center, account, usd, quarter, fiscal_year, amount (in the book's currency). Imputed shortfall of
             service is in none of them.
-        payments: Cash by the day it is paid (see `payments.payments_by_day`).
+        payments: Cash by the day it is paid (see `schedules.payments_by_day`).
         contracts: contract_id, component, status, cash_usd, billed_usd, p_and_l_usd (whole life), economic_usd, paid_usd (before as_of),
             owed_usd (after it), beyond_horizon_usd, notice_date, exit_cost_usd (today).
         obligations: fiscal_year, status, component, contract_id, usd (cash still to be paid), beyond_horizon: what is owed by contract,
@@ -175,14 +175,10 @@ def build_ledger(
     Raises:
         CapplanError: Where contracts contradict their payments, a model has no list price, a currency no rate, or a budget no measure.
     """
-    signed, machines, own, rooms = (
-        _table(commitments, "commitments"),
-        _table(skus, "skus"),
-        _table(assets, "assets"),
-        _table(sites, "sites"),
-    )
+    held, own = signed(_table(commitments, "commitments")), owned(_table(assets, "assets"), a.useful_life_years)
+    machines, rooms = _table(skus, "skus"), _table(sites, "sites")
     jobs, rates, others = _table(workloads, "workloads"), _table(fx, "fx"), _table(other_costs, "other_costs")
-    bill = sorted_bill(_table(billing, "billing"), signed, machines, rooms, others, rates)
+    bill = sorted_bill(_table(billing, "billing"), held, machines, rooms, others, rates)
     bought, runs = _frame(purchases, PURCHASES), _frame(dispatch, DISPATCH)
     expected = _frame(work, ["workload", "quarter", "quantity"])
     as_of, quarters = pd.Timestamp(a.as_of), quarter_range(a.first_quarter, a.horizon_quarters)
@@ -193,11 +189,11 @@ def build_ledger(
 
     entries = [
         e
-        for contract in contracts_to_book(signed, _table(payments, "payments"), providers, a)
+        for contract in contracts_to_book(held, _table(payments, "payments"), providers, a)
         for e in contract.entries(a.payment_terms_days)
     ]
     entries += purchase_entries(bought, _table(offer_payments, "offer_payments"), purchase_bearers(bought, runs, classes), a)
-    entries += departure_entries(_frame(departures, DEPARTURES), signed, own, a)
+    entries += departure_entries(_frame(departures, DEPARTURES), held, own, a)
     entries += usage_entries(runs, classes, a) + late_entries(_frame(costs, COSTS), a) + token_entries(spend, jobs, a)
     entries += asset_entries(own, a) + site_entries(rooms, own, machines, bought, months.union(open_months(bill, a)), a)
     entries += other_entries(others, months, a, rates) + before_plan_entries(bill, a)
@@ -208,12 +204,12 @@ def build_ledger(
     frame["quarter"] = [quarter_of(month) for month in frame["month"]]
     frame["fiscal_year"] = [fiscal_year(month, a.fiscal_year_first_month) for month in frame["month"]]
     frame["amount"] = converted(frame["usd"], frame["month"], a.currency, rates)
-    end, pools = quarter_end(quarters[-1]), held_pools(signed, own, bought, machines)
-    reconciliation = reconcile(bill, frame, signed, providers, as_of)
+    end, pools = quarter_end(quarters[-1]), held_pools(held, own, bought, machines)
+    reconciliation = reconcile(bill, frame, held, providers, as_of)
     return Ledger(
         entries=frame,
         payments=payments_by_day(entries),
-        contracts=contract_table(entries, frame, signed, as_of, end),
+        contracts=contract_table(entries, frame, held, as_of, end),
         obligations=obligation_table(entries, as_of, end, a),
         agreements=agreements,
         residuals=residual_table(entries, own, a),
@@ -225,23 +221,18 @@ def build_ledger(
         budgets=against_budgets(frame, _table(limits, "limits"), quarters, a.currency, rates),
         api=spend,
         headline=ledger_headline(frame, quarters, a),
-        notes=(*ledger_notes(a, reconciliation, agreements, signed, bought, rates), *idle_agreement_notes(frame, agreements)),
+        notes=(*ledger_notes(a, reconciliation, agreements, held, bought, rates), *idle_agreement_notes(frame, agreements)),
     )
 
 
-def held_pools(signed: pd.DataFrame, own: pd.DataFrame, bought: pd.DataFrame, skus: pd.DataFrame) -> dict[str, tuple[str, str, bool]]:
+def held_pools(held: pd.DataFrame, own: pd.DataFrame, bought: pd.DataFrame, skus: pd.DataFrame) -> dict[str, tuple[str, str, bool]]:
     """Say which accelerators each contract, asset and purchase is for, and whether it holds capacity or only a price."""
     about = skus.set_index("sku")[["provider", "accelerator"]]
     found = {}
-    for row in (*records(signed), *records(own)):
+    for row in (*records(held), *records(own)):
         if row["sku"] in about.index:
             maker, accelerator = about.loc[row["sku"]]
-            holds = row.get("guarantees_capacity", True)
-            found[str(row.get("commitment_id", row.get("asset_id")))] = (
-                str(maker),
-                str(accelerator),
-                bool(holds) if pd.notna(holds) else True,
-            )
+            found[row["name"]] = str(maker), str(accelerator), bool(row.get("guarantees_capacity", True))
     for row in records(bought):
         found[purchase_name(row)] = (str(row["provider"]), str(row["accelerator"]), row.get("gives") != "price")
     return found

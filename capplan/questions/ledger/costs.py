@@ -10,7 +10,7 @@ from capplan.book.currencies import rates_by_month
 from capplan.book.rules import contract_total_usd
 from capplan.book.scenario import LedgerAssumptions
 from capplan.errors import CapplanError
-from capplan.questions.ledger.schedules import HOURS_PER_DAY, Bearer, Contract, Entry, as_incurred, machine_entries, month_shares
+from capplan.questions.ledger.schedules import HOURS_PER_DAY, Bearer, Contract, Entry, as_incurred, machine_entries, month_end, month_shares
 from capplan.records import records
 from capplan.units import HOURS_PER_YEAR, add_months, quarter_end, quarter_start
 
@@ -26,11 +26,16 @@ LEFT_EARLY = "left_early"
 Row = dict[Hashable, Any]
 
 
+def _bearer(row: Row | pd.Series) -> Bearer:
+    """Return who bears the cost of a row."""
+    return Bearer(str(row["team"]), str(row["cost_center"]))
+
+
 def contracts_to_book(commitments: pd.DataFrame, payments: pd.DataFrame, providers: pd.Series, a: LedgerAssumptions) -> list[Contract]:
     """Return contracts that are signed already.
 
     Args:
-        commitments, payments: The tables of these names.
+        commitments, payments: The tables of these names, contracts as `signed` returns them.
         providers: Provider by SKU.
         a: What was paid upfront was paid before `as_of`, at the latest the day before.
 
@@ -39,12 +44,11 @@ def contracts_to_book(commitments: pd.DataFrame, payments: pd.DataFrame, provide
     """
     found, faults = [], []
     for row in records(commitments):
-        days = (row["end"] - row["start"]).days + 1
-        usd = row["machines"] * row["usd_per_hour"] * days * HOURS_PER_DAY
+        usd = row["machines"] * row["usd_per_hour"] * (row["over"] - row["start"]).days * HOURS_PER_DAY
         own = payments[payments["commitment_id"] == row["commitment_id"]].sort_values("date")
         before = pd.Timestamp(a.as_of) - pd.Timedelta(days=1)
         contract = Contract(
-            contract_id=str(row["commitment_id"]),
+            contract_id=row["name"],
             component="commitment",
             provider=str(providers.get(row["sku"], "")),
             first=row["start"],
@@ -53,7 +57,7 @@ def contracts_to_book(commitments: pd.DataFrame, payments: pd.DataFrame, provide
             upfront_usd=row["upfront_paid_usd"],
             upfront_on=min(row["start"], before),
             payments=tuple(zip(own["date"], own["usd"], strict=True)),
-            bearer=Bearer(str(row["team"]), str(row["cost_center"])),
+            bearer=_bearer(row),
         )
         faults += [fault for fault in (contract.fault(),) if fault]
         if pd.notna(row["notice_date"]) and row["notice_date"] > row["end"]:
@@ -73,20 +77,19 @@ def departure_entries(departures: pd.DataFrame, commitments: pd.DataFrame, asset
 
     Args:
         departures: contract_id, provider, day, machines, not_owed_usd, exit_usd, firm of the plan.
-        commitments, assets: The tables of these names; what was prepaid of it is written off on the day.
+        commitments, assets: What `signed` and `owned` return; what was prepaid of it is written off on the day.
         a: Payment terms.
     """
     found: list[Entry] = []
-    signed = commitments.set_index("commitment_id")
-    own = assets.set_index("asset_id")
+    held, own = commitments.set_index("name"), assets.set_index("name")
     for row in records(departures):
         if row["contract_id"] in own.index:
             found += _sale_entries(row, own.loc[row["contract_id"]], a)
             continue
-        about, name, status = signed.loc[row["contract_id"]], str(row["contract_id"]), "firm" if row["firm"] else "indicative"
-        bearer, provider = Bearer(str(about["team"]), str(about["cost_center"])), str(row["provider"])
+        about, name, status = held.loc[row["contract_id"]], str(row["contract_id"]), "firm" if row["firm"] else "indicative"
+        bearer, provider = _bearer(about), str(row["provider"])
         rate = row["machines"] * about["usd_per_hour"] * HOURS_PER_DAY
-        left = float(rate * ((about["end"] - row["day"]).days + 1))
+        left = float(rate * (about["over"] - row["day"]).days)
         prepaid = min(float(about["upfront_paid_usd"]) / contract_total_usd(about), 1.0) if about["usd_per_hour"] > 0 else 0.0
         gone = Contract(name, LEFT_EARLY, provider, row["day"], about["end"], -left * (1 - prepaid), status=status, bearer=bearer)
         found += gone.entries(a.payment_terms_days)
@@ -104,12 +107,10 @@ def departure_entries(departures: pd.DataFrame, commitments: pd.DataFrame, asset
 def _sale_entries(row: Row, asset: pd.Series, a: LedgerAssumptions) -> list[Entry]:
     """Book machines owned that are sold: their book value goes, what they bring comes, and their support and electricity fall away."""
     name, status, day = str(row["contract_id"]), "firm" if row["firm"] else "indicative", row["day"]
-    bearer, provider = Bearer(str(asset["team"]), str(asset["cost_center"])), "own"
-    life = a.useful_life_years if pd.isna(asset["useful_life_years"]) else asset["useful_life_years"]
-    last = asset["in_service"] + pd.Timedelta(days=round(life * 365.25)) - pd.Timedelta(days=1)
+    bearer, provider, last = _bearer(asset), "own", asset["over"] - pd.Timedelta(days=1)
     price = asset["capex_usd"] * row["machines"] / asset["machines"]
     rest = price * asset["residual_share"]
-    book = (price - rest) * ((last - day).days + 1) / ((last - asset["in_service"]).days + 1)
+    book = (price - rest) * (asset["over"] - day).days / (asset["over"] - asset["start"]).days
     brings = rest - float(row["exit_usd"])
     blank = Entry(day, "", "residual", name, -brings, status, provider, bearer=bearer)
     found = [replace(blank, view=view) for view in ("billed", "cash")]
@@ -212,25 +213,21 @@ def token_entries(spend: pd.DataFrame, workloads: pd.DataFrame, a: LedgerAssumpt
     found: list[Entry] = []
     for row in records(spend):
         workload = str(row["workload"])
-        bearer = Bearer(str(about.loc[workload, "team"]), str(about.loc[workload, "cost_center"]))
+        bearer = _bearer(about.loc[workload])
         entry = Entry(row["month"], "", "tokens", f"tokens {workload}", row["usd"], "expected", str(row["provider"]), bearer=bearer)
         found += as_incurred(entry, a.payment_terms_days)
     return found
 
 
 def asset_entries(assets: pd.DataFrame, a: LedgerAssumptions) -> list[Entry]:
-    """Book owned machines over their lives, and their support."""
+    """Book machines owned (see `owned`) over their lives, and their support."""
     found: list[Entry] = []
     for row in records(assets):
-        life = a.useful_life_years if pd.isna(row["useful_life_years"]) else row["useful_life_years"]
-        bearer = Bearer(str(row["team"]), str(row["cost_center"]))
-        name = str(row["asset_id"])
-        found += machine_entries(name, row["capex_usd"], row["in_service"], row["in_service"], life, row["residual_share"], bearer=bearer)
+        bearer, name, start, life = _bearer(row), row["name"], row["start"], row["useful_life_years"]
+        found += machine_entries(name, row["capex_usd"], start, start, life, row["residual_share"], bearer=bearer)
         if row["support_usd_per_year"]:
-            last = row["in_service"] + pd.Timedelta(days=round(life * 365.25)) - pd.Timedelta(days=1)
-            days = (last - row["in_service"]).days + 1
-            for month, share in month_shares(row["in_service"], last):
-                usd = row["support_usd_per_year"] * share * days / 365.25
+            for month, share in month_shares(start, row["over"] - pd.Timedelta(days=1)):
+                usd = row["support_usd_per_year"] * share * (row["over"] - start).days / 365.25
                 found += as_incurred(Entry(month, "", "support", name, usd, "signed", "own", bearer=bearer), a.payment_terms_days)
     return found
 
@@ -249,7 +246,8 @@ def site_entries(
     booked to the end of the site's contract, also beyond the horizon; power only as far as is planned.
 
     Args:
-        sites, assets, skus: The tables of these names; machines draw the power_kw of their SKU at full load.
+        sites, skus: The tables of these names; machines draw the power_kw of their SKU at full load.
+        assets: What `owned` returns.
         purchases: Purchases of the plan.
         months: First days of the months that are planned.
         a: Hours of a month, useful life, payment terms.
@@ -265,28 +263,16 @@ def site_entries(
             hours = month.days_in_month * HOURS_PER_DAY if a.hours_convention == "calendar" else HOURS_PER_YEAR / MONTHS_PER_YEAR
             used = 0.0
             for asset in here:
-                life = a.useful_life_years if pd.isna(asset["useful_life_years"]) else asset["useful_life_years"]
-                if not asset["in_service"] <= month + pd.offsets.MonthEnd(0) or month >= asset["in_service"] + pd.Timedelta(
-                    days=round(life * 365.25)
-                ):
+                if not asset["start"] <= month_end(month) or month >= asset["over"]:
                     continue
                 kilowatts = float(power.get(asset["sku"], float("nan"))) * asset["machines"]
                 if pd.isna(kilowatts):
                     raise CapplanError(
-                        f"assets: {asset['asset_id']} needs the power of its sku {asset['sku']}; state power_kw in the table skus"
+                        f"assets: {asset['name']} needs the power of its sku {asset['sku']}; state power_kw in the table skus"
                     )
                 used += kilowatts
-                bearer = Bearer(str(asset["team"]), str(asset["cost_center"]))
-                blank = Entry(
-                    month,
-                    "",
-                    "power",
-                    str(site["site"]),
-                    kilowatts * site["pue"] * site["usd_per_kwh"] * rise * hours,
-                    "signed",
-                    "own",
-                    bearer=bearer,
-                )
+                drawn = kilowatts * site["pue"] * site["usd_per_kwh"] * rise * hours
+                blank = Entry(month, "", "power", str(site["site"]), drawn, "signed", "own", bearer=_bearer(asset))
                 found += as_incurred(blank, a.payment_terms_days) if month <= months[-1] else []
                 found += as_incurred(
                     replace(blank, component="space", usd=kilowatts * site["usd_per_kw_month"] * rise), a.payment_terms_days
@@ -312,10 +298,9 @@ def other_entries(other_costs: pd.DataFrame, months: pd.DatetimeIndex, a: Ledger
         rows = records(lines)
         held = [{**rows[-1], "month": month} for month in months if month > rows[-1]["month"]] if a.hold_other_costs else []
         for row in (*rows, *held):
-            bearer = Bearer(str(row["team"]), str(row["cost_center"]))
             provider = "" if pd.isna(row["provider"]) else str(row["provider"])
             entry = Entry(
-                row["month"], "", str(row["kind"]), str(row["cost_id"]), row["usd"], "stated", provider, str(row["account"]), bearer
+                row["month"], "", str(row["kind"]), str(row["cost_id"]), row["usd"], "stated", provider, str(row["account"]), _bearer(row)
             )
             booked = as_incurred(entry, a.payment_terms_days)
             if row["kind"] in PAID_AT_ONCE:

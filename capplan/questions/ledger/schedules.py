@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from capplan.errors import CapplanError
+from capplan.questions.contracts import life_end
 
 HOURS_PER_DAY = 24
 #: Days of payment terms that make a month.
@@ -227,7 +228,7 @@ def machine_entries(
     Returns:
         list of Entry: Over the whole life cash = billed = P&L = X - rho X.
     """
-    last = first + pd.Timedelta(days=round(life_years * 365.25)) - pd.Timedelta(days=1)
+    last = life_end(first, life_years) - pd.Timedelta(days=1)
     blank = Entry(paid_on, "", "capex", contract_id, capex_usd, status, provider, bearer=bearer)
     found = [replace(blank, view=view) for view in ("billed", "cash")]
     residual = capex_usd * residual_share
@@ -236,6 +237,38 @@ def machine_entries(
     for month, share in month_shares(first, last):
         found.append(replace(blank, date=month, view="p_and_l", component="depreciation", usd=(capex_usd - residual) * share))
     return found
+
+
+#: What tells an entry from another, date, view and amount aside.
+KEYS = ["component", "contract_id", "provider", "status", "team", "cost_center", "account"]
+
+
+def _framed(entries: Iterable[Entry]) -> pd.DataFrame:
+    """Put entries into a frame: date, view, KEYS, usd."""
+    rows = [
+        (e.date, e.view, e.component, e.contract_id, e.provider, e.status, e.bearer.team, e.bearer.cost_center, account_of(e), e.usd)
+        for e in entries
+    ]
+    return pd.DataFrame(rows, columns=["date", "view", *KEYS, "usd"]).astype({"date": "datetime64[ns]", "usd": "float64"})
+
+
+def account_of(entry: Entry) -> str:
+    """Return the account an entry is booked to."""
+    return entry.account or ACCOUNTS.get(entry.component, "other")
+
+
+def payments_by_day(entries: Iterable[Entry]) -> pd.DataFrame:
+    """List all payments by day, which is what discounting at another rate needs, and a month's sum has lost.
+
+    Args:
+        entries: Entries of any views; those of the cash view are kept.
+
+    Returns:
+        DataFrame: date, component, contract_id, provider, status, team, cost_center, account, usd.
+    """
+    frame = _framed(e for e in entries if e.view == "cash")
+    frame["date"] = frame["date"].dt.normalize()
+    return frame.groupby(["date", *KEYS], as_index=False, sort=True)["usd"].sum()
 
 
 def entry_frame(entries: Iterable[Entry], as_of: pd.Timestamp, discount_rate_per_year: float) -> pd.DataFrame:
@@ -251,27 +284,10 @@ def entry_frame(entries: Iterable[Entry], as_of: pd.Timestamp, discount_rate_per
     Returns:
         DataFrame: month, view, component, contract_id, provider, status, team, cost_center, account, usd.
     """
-    columns = ["date", "view", "component", "contract_id", "provider", "status", "team", "cost_center", "account", "usd"]
-    rows = [
-        (
-            e.date,
-            e.view,
-            e.component,
-            e.contract_id,
-            e.provider,
-            e.status,
-            e.bearer.team,
-            e.bearer.cost_center,
-            e.account or ACCOUNTS.get(e.component, "other"),
-            e.usd,
-        )
-        for e in entries
-    ]
-    frame = pd.DataFrame(rows, columns=columns).astype({"date": "datetime64[ns]", "usd": "float64"})
+    frame = _framed(entries)
     cash = frame[(frame["view"] == "cash") & (frame["date"] >= as_of)]
     years = (cash["date"] - as_of).dt.days / 365.25
     economic = cash.assign(view="economic", usd=cash["usd"] * (1 + discount_rate_per_year) ** -years)
     frame = pd.concat([frame, economic], ignore_index=True)
     frame.insert(0, "month", frame["date"].to_numpy().astype("datetime64[M]").astype("datetime64[ns]"))
-    keys = ["month", "view", "component", "contract_id", "provider", "status", "team", "cost_center", "account"]
-    return frame.groupby(keys, as_index=False, sort=True)["usd"].sum()
+    return frame.groupby(["month", "view", *KEYS], as_index=False, sort=True)["usd"].sum()
