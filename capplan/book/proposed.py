@@ -1,8 +1,8 @@
 """A plan that somebody proposes, as a file: purchases or a placement, from a person, a spreadsheet or a model."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -84,6 +84,23 @@ def read_proposed(files: Sequence[Path]) -> Proposed:
     if faults and (len(frames) < len(files) or any(frame.empty for frame in frames)):
         raise BookError(faults, where=WHERE)
     return Proposed(kind, pd.concat(frames, ignore_index=True), tuple(faults))
+
+
+def rows_of(proposed: pd.DataFrame, unread: Sequence[Fault]) -> list[dict[str, Any]]:
+    """Return proposed rows whose cells could all be read, None where a cell is empty."""
+    passed = {(fault.file, fault.row) for fault in unread}
+    rows = [{str(name): None if pd.isna(value) else value for name, value in row.items()} for row in records(proposed)]
+    return [row for row in rows if (row["file"], row["row"]) not in passed]
+
+
+def name_in(said: str, known: Collection[str]) -> str:
+    """Return a name as the book has it: a report writes what a spreadsheet would take for a formula behind an apostrophe."""
+    return said.removeprefix("'") if said not in known and said.removeprefix("'") in known else said
+
+
+def fault_in(row: dict[str, Any], column: str, value: object, rule: str, remedy: str) -> Fault:
+    """Return what is wrong with a cell of a proposed row."""
+    return Fault(str(row["file"]), int(row["row"]), column, "" if value is None else str(value), rule, remedy)
 
 
 def _kind_of(file: Path) -> str | None:

@@ -66,7 +66,6 @@ LONG = frozenset(
         "outputs/charts/over_time.py:curve",
         "outputs/charts/over_time.py:fan",
         "outputs/charts/rows.py:heat_map",
-        "outputs/views/decision_tables.py:commitment_desk",
         "questions/cluster/kernel.py:_schedule",
         "questions/crossover/find_crossover.py:find_crossover",
         "questions/crossover/vendor.py:vendor_risk",

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from capplan.book.proposed import WHERE
+from capplan.book.proposed import WHERE, fault_in, name_in, rows_of
 from capplan.errors import BookError, Fault, nearest, sentence
 from capplan.questions.placement.problem import Problem
-from capplan.records import records
 
 
 @dataclass(frozen=True)
@@ -32,36 +31,30 @@ def read_placement(problem: Problem, rows: pd.DataFrame, unread: Sequence[Fault]
     Raises:
         BookError: These, and every row that names no task or node, states no start, or comes twice.
     """
-    faults, passed = list(unread), {(fault.file, fault.row) for fault in unread}
+    faults = list(unread)
     task_of = {str(name): at for at, name in enumerate(problem.tasks["task_id"])}
     node_of = {str(name): at for at, name in enumerate(problem.machines.nodes["node"])}
     nodes, start = [np.zeros(0, dtype=np.int64)] * len(task_of), np.full(len(task_of), np.nan)
     places: list[tuple[str, float]] = [("", np.nan)] * len(task_of)
-    for row in records(rows):
-        if (row["file"], row["row"]) in passed:
-            continue
-        name, named = _known(str(row["task_id"]), task_of), [_known(each.strip(), node_of) for each in str(row["nodes"]).split(",")]
+    for row in rows_of(rows, unread):
+        name = name_in(str(row["task_id"]), task_of)
+        named = [name_in(each.strip(), node_of) for each in str(row["nodes"]).split(",")]
         wrong = [("task_id", name, "it is no task", sentence(nearest(name, task_of)))] if name not in task_of else []
         wrong += [("nodes", each, "it is no node", sentence(nearest(each, node_of))) for each in named if each not in node_of]
         if len(set(named)) < len(named):
             wrong.append(("nodes", row["nodes"], "a node is named twice", "Name each once."))
-        if pd.isna(row["start"]) and pd.isna(row["start_hours"]):
+        if row["start"] is None and row["start_hours"] is None:
             wrong.append(("start", "", "neither start nor start_hours is stated", "State one of them."))
         if name in task_of and places[task_of[name]][0]:
             wrong.append(
                 ("task_id", name, f"it is placed already in row {places[task_of[name]][1]:g} of {places[task_of[name]][0]}", "Keep one.")
             )
-        faults += [Fault(row["file"], int(row["row"]), column, str(found), rule, remedy) for column, found, rule, remedy in wrong]
+        faults += [fault_in(row, *each) for each in wrong]
         if wrong:
             continue
         at = task_of[name]
-        hours = (row["start"] - problem.origin) / pd.Timedelta(hours=1) if pd.isna(row["start_hours"]) else float(row["start_hours"])
+        hours = (row["start"] - problem.origin) / pd.Timedelta(hours=1) if row["start_hours"] is None else float(row["start_hours"])
         nodes[at], start[at], places[at] = np.array([node_of[each] for each in named]), hours, (row["file"], float(row["row"]))
     if faults:
         raise BookError(faults, where=WHERE)
     return Told(tuple(nodes), start, tuple(places))
-
-
-def _known(said: str, names: dict[str, int]) -> str:
-    """Return a name as the book has it: a report writes what a spreadsheet would take for a formula behind an apostrophe."""
-    return said.removeprefix("'") if said not in names else said

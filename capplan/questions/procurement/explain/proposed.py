@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from capplan.book.proposed import WHERE
+from capplan.book.proposed import WHERE, fault_in, name_in, rows_of
 from capplan.contract_kinds import USAGE_TERMS
 from capplan.errors import BookError, Fault, nearest, sentence
 from capplan.questions.procurement.decide import Stated
@@ -53,19 +53,15 @@ def match_rows(found: Stated, proposed: pd.DataFrame, unread: Sequence[Fault] = 
     Raises:
         BookError: These, and every row that names no offer, no start, or no amount, contradicts itself, or comes twice.
     """
-    faults, passed = list(unread), {(fault.file, fault.row) for fault in unread}
-    matched, reader = Matched(np.zeros(len(found.choices.table))), Offers(found)
+    faults, matched, reader = list(unread), Matched(np.zeros(len(found.choices.table))), Offers(found)
     seen: dict[tuple[str, str], str] = {}
-    for given in records(proposed):
-        row = {str(name): None if pd.isna(value) else value for name, value in given.items()}
-        if (row["file"], row["row"]) in passed:
-            continue
+    for row in rows_of(proposed, unread):
         wrong = reader.faults(row)
         if not wrong:
             key = (reader.name(row), _quarter(row))
             place = f"{row['file']}, row {row['row']}"
             if key in seen:
-                wrong = [_fault(row, "offer_id", " ".join(key), f"it is proposed already in {seen[key]}", "Join the two rows.")]
+                wrong = [fault_in(row, "offer_id", " ".join(key), f"it is proposed already in {seen[key]}", "Join the two rows.")]
             seen.setdefault(key, place)
         faults += wrong
         if not faults:
@@ -73,10 +69,6 @@ def match_rows(found: Stated, proposed: pd.DataFrame, unread: Sequence[Fault] = 
     if faults:
         raise BookError(faults, where=WHERE)
     return matched
-
-
-def _fault(row: dict[str, Any], column: str, value: object, rule: str, remedy: str) -> Fault:
-    return Fault(str(row["file"]), int(row["row"]), column, "" if value is None else str(value), rule, remedy)
 
 
 def _quarter(row: dict[str, Any]) -> str:
@@ -99,27 +91,28 @@ class Offers:
         self.known = {*self.chosen, *self.contracts, *self.offers, *self.holdings}
 
     def name(self, row: dict[str, Any]) -> str:
-        """Return the offer that a row names; a report writes a name that a spreadsheet would take for a formula behind an apostrophe."""
-        said = str(row["offer_id"])
-        return said.removeprefix("'") if said not in self.known and said.removeprefix("'") in self.known else said
+        """Return the offer that a row names."""
+        return name_in(str(row["offer_id"]), self.known)
 
     def faults(self, row: dict[str, Any]) -> list[Fault]:
         """Say what a row lacks or contradicts."""
         found, name = [], self.name(row)
         if name not in self.known:
-            found.append(_fault(row, "offer_id", row["offer_id"], "it is no offer of the book", sentence(nearest(name, self.known))))
+            found.append(fault_in(row, "offer_id", row["offer_id"], "it is no offer of the book", sentence(nearest(name, self.known))))
         if row["quarter"] is None and row["starts"] is None:
-            found.append(_fault(row, "quarter", None, "neither quarter nor starts is stated", "State one of them."))
+            found.append(fault_in(row, "quarter", None, "neither quarter nor starts is stated", "State one of them."))
         elif row["quarter"] is not None and not _is_quarter(row["quarter"]):
-            found.append(_fault(row, "quarter", row["quarter"], "it must be a quarter", "Write quarters like 2027Q1; there are Q1 to Q4."))
+            found.append(
+                fault_in(row, "quarter", row["quarter"], "it must be a quarter", "Write quarters like 2027Q1; there are Q1 to Q4.")
+            )
         elif row["quarter"] is not None and row["starts"] is not None and quarter_of(row["starts"]) != row["quarter"]:
             shown = f"{row['starts']:%Y-%m-%d}"
-            found.append(_fault(row, "starts", shown, f"the day does not lie in {row['quarter']}", "Correct one of the two."))
+            found.append(fault_in(row, "starts", shown, f"the day does not lie in {row['quarter']}", "Correct one of the two."))
         stated = {amount: float(row[amount]) for amount in AMOUNTS if row[amount] is not None}
         if not stated:
-            found.append(_fault(row, "lots", None, "none of lots, machines and accelerators is stated", "State one of them."))
+            found.append(fault_in(row, "lots", None, "none of lots, machines and accelerators is stated", "State one of them."))
         found += [
-            _fault(row, amount, f"{value:g}", "it must be at least 0", "Machines are given back with `leave CONTRACT`.")
+            fault_in(row, amount, f"{value:g}", "it must be at least 0", "Machines are given back with `leave CONTRACT`.")
             for amount, value in stated.items()
             if value < 0
         ]
@@ -129,7 +122,7 @@ class Offers:
             if max(lots.values()) - min(lots.values()) > SAME_SHARE * max(*lots.values(), 1.0):
                 said = ", ".join(f"{amount}={value:g}" for amount, value in stated.items())
                 rule = f"a lot is {size['machines']:g} machines with {size['accelerators']:g} accelerators"
-                found.append(_fault(row, " + ".join(stated), said, rule, "Correct or delete one of them."))
+                found.append(fault_in(row, " + ".join(stated), said, rule, "Correct or delete one of them."))
         return found
 
     def size(self, name: str) -> dict[str, float] | None:
