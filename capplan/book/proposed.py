@@ -9,6 +9,7 @@ import pandas as pd
 from capplan.book.reader import read_columns
 from capplan.book.tables.registry import Column
 from capplan.errors import BookError, Fault
+from capplan.records import records
 
 #: What faults of such files are said to be in.
 WHERE = "the proposed plan"

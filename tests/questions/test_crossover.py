@@ -14,35 +14,32 @@ from capplan.answers.plan import quarterly_plan
 from capplan.book.assumptions.crossover import CrossoverAssumptions
 from capplan.book.book import load_book
 from capplan.errors import CapplanError
-from capplan.questions.crossover import (
-    Replica,
-    api_usd,
-    api_ways,
-    break_even_share,
-    crossover_volumes,
-    find_crossover,
-    overflow_prices,
-    provisioned_usd,
-    self_host_usd,
-    staircase_crossings,
-)
+from capplan.questions.crossover import Replica, api_ways, break_even_share, find_crossover, overflow_prices, staircase_crossings
 from capplan.questions.ledger.tokens import request_usd, service_usd
 from tests.conftest import SKUS, SOURCES, reference_file
 
 QUARTERS = ["2027Q1", "2027Q2", "2027Q3", "2027Q4"]
 
 
+def volumes(price: float, capacity: float, replica: float, fixed: float, spare: int = 0) -> pd.DataFrame:
+    """Crossings of an API by the request with whole replicas and what is paid at any volume."""
+    steps = np.arange(1, 400)
+    ends = steps * float(capacity)
+    calls = np.array([0.0, ends[-1]])
+    return staircase_crossings(ends, fixed + (steps + spare) * replica, calls, calls * price)
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.floats(0.2, 5), st.integers(20, 60), st.floats(1, 100), st.floats(0, 300), st.integers(0, 2))
 def test_volumes_equal_brute_force(price, capacity, replica, fixed, spare):
-    found = crossover_volumes(price, capacity, replica, fixed, spare)
+    found = volumes(price, capacity, replica, fixed, spare)
     for volume in np.linspace(0, 12 * capacity, 500):
         nearest = (found["requests"] - volume).abs().min() if len(found) else 1.0
         if nearest < 1e-3 or abs(volume / capacity - round(volume / capacity)) < 1e-6:
             continue
         before = found[found["requests"] < volume]
         said = before["cheaper_above"].iloc[-1] if len(before) else "api"
-        gap = self_host_usd(volume, capacity, replica, fixed, spare) - api_usd(volume, price)
+        gap = fixed + (np.ceil(volume / capacity) + spare) * replica - volume * price
         if abs(gap) > 1e-6:
             assert said == ("self" if gap < 0 else "api"), (volume, gap)
     assert found["requests"].is_monotonic_increasing
@@ -50,20 +47,20 @@ def test_volumes_equal_brute_force(price, capacity, replica, fixed, spare):
 
 
 def test_there_can_be_several_or_none():
-    several = crossover_volumes(1.0, 100, 60.0, 30.0)
+    several = volumes(1.0, 100, 60.0, 30.0)
     assert several["requests"].tolist() == [90.0, 100.0, 150.0, 200.0, 210.0]
     assert several["cheaper_above"].tolist() == ["self", "api", "self", "api", "self"]
-    assert crossover_volumes(0.5, 100, 60.0, 30.0).empty
+    assert volumes(0.5, 100, 60.0, 30.0).empty
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.floats(0.7, 3), st.floats(1.0, 2.0), st.floats(10, 60), st.floats(0, 200))
 def test_crossover_moves_with_each_price_as_it_must(price, more, replica, fixed):
-    first = float(crossover_volumes(price, 100, replica, fixed)["requests"].iloc[0])
+    first = float(volumes(price, 100, replica, fixed)["requests"].iloc[0])
     slack = first * (1 + 1e-9)
-    assert float(crossover_volumes(price * more, 100, replica, fixed)["requests"].iloc[0]) <= slack
-    assert float(crossover_volumes(price, 100, replica, fixed * more)["requests"].iloc[0]) >= first * (1 - 1e-9)
-    assert float(crossover_volumes(price, 100, replica / more, fixed)["requests"].iloc[0]) <= slack
+    assert float(volumes(price * more, 100, replica, fixed)["requests"].iloc[0]) <= slack
+    assert float(volumes(price, 100, replica, fixed * more)["requests"].iloc[0]) >= first * (1 - 1e-9)
+    assert float(volumes(price, 100, replica / more, fixed)["requests"].iloc[0]) <= slack
 
 
 QUIET = {
@@ -149,7 +146,6 @@ def million(*values):
 
 
 def test_api_wins_at_zero_volume():
-    assert api_usd(0, 0.02) == 0 < self_host_usd(0, 100, 10, 0, spare_replicas=1)
     found = find(traffic([0, 0, 0, 0]), assumptions(hosting_engineers=0.5))
     assert found.crossing_share == 0
     assert found.starts["start"][found.starts["expected_usd"].idxmin()] == "never"
@@ -187,7 +183,7 @@ def test_price_paths_and_throughput_error():
 
 def test_staircases_of_equal_steps_agree():
     for price, usd, fixed in ((1.0, 60.0, 30.0), (0.7, 60.0, 0.0), (2.0, 90.0, 500.0)):
-        known = crossover_volumes(price, 100, usd, fixed)
+        known = volumes(price, 100, usd, fixed)
         steps = np.arange(1, 30)
         found = staircase_crossings(steps * 100.0, fixed + steps * usd, np.array([0.0, 3000.0]), np.array([0.0, 3000.0 * price]))
         pd.testing.assert_frame_equal(found, known)
@@ -335,10 +331,7 @@ def test_contracts_are_priced_by_their_own_terms():
         first(output_usd_per_million=np.nan)
 
 
-def test_provisioned_units_lose_what_is_unused():
-    assert provisioned_usd([0, 0], 2, 100, 10, 0.2) == 40
-    assert provisioned_usd([50, 150], 0, 100, 10, 0.2) == pytest.approx(api_usd(200, 0.2))
-    assert provisioned_usd([50, 150], 2, 100, 10, 0.2) == 40
+def test_a_replica_half_busy_costs_what_the_api_costs():
     assert break_even_share(0.02, 1000, 10) == 0.5
 
 
@@ -397,9 +390,9 @@ def test_bad_input():
     with pytest.raises(CapplanError, match="neither be hosted"):
         find_crossover(SERVICE, traffic([1, 1, 1, 1]), ways().iloc[:0], None, terms(), assumptions())
     with pytest.raises(CapplanError, match="more than none"):
-        self_host_usd(1, 0, 1, 0)
+        break_even_share(1, 0, 1)
     with pytest.raises(CapplanError, match="from 0 on"):
-        api_usd(-1, 1)
+        break_even_share(-1, 1, 1)
 
 
 def test_list_prices_row_by_row():

@@ -3,5 +3,4 @@
 from capplan.questions.crossover.calls import api_ways, overflow_prices
 from capplan.questions.crossover.find_crossover import Crossover, find_crossover
 from capplan.questions.crossover.hosting import Replica, peak_over_block, terms_of
-from capplan.questions.crossover.volumes import crossover_volumes, staircase_crossings, time_crossover
-from capplan.questions.crossover.ways_to_serve_volume import api_usd, break_even_share, provisioned_usd, self_host_usd
+from capplan.questions.crossover.volumes import break_even_share, staircase_crossings, time_crossover

@@ -12,8 +12,7 @@ from capplan.questions.crossover.calls import calling_usd
 from capplan.questions.crossover.hosting import Replica, egress_usd_per_request, fixed_usd_per_quarter, hosting_usd
 from capplan.questions.crossover.service_traffic_by_path import Load, load_of, shape_of
 from capplan.questions.crossover.vendor import vendor_risk
-from capplan.questions.crossover.volumes import Timing, staircase_crossings, time_crossover
-from capplan.questions.crossover.ways_to_serve_volume import break_even_share
+from capplan.questions.crossover.volumes import Timing, break_even_share, staircase_crossings, time_crossover
 from capplan.text import money
 from capplan.units import quarter_start
 

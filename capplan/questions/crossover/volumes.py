@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from capplan.errors import CapplanError
 from capplan.quantiles import weighted_quantiles
-from capplan.questions.crossover.ways_to_serve_volume import self_host_usd
 
 Array = np.ndarray
 QUANTILES = (0.1, 0.5, 0.9)
@@ -60,44 +60,20 @@ def time_crossover(own: Array, called: Array, probability: Array, quarters: list
     )
 
 
-def crossover_volumes(
-    usd_per_request: float, requests_per_replica: float, replica_usd: float, fixed_usd: float, spare_replicas: int = 0
-) -> pd.DataFrame:
-    r"""List every volume at which the cheaper of API and hosting changes.
+def break_even_share(usd_per_request: float, requests_per_replica: float, replica_usd: float) -> float:
+    """Say how busy a replica must be to cost what the API costs for the same requests, without fixed cost; above 1 it never does.
 
-    Hosting is a staircase and the API a line, so the line may cross each step, and fall behind again at the next riser:
-    with k replicas the costs are equal at :math:`v = (F + (k+n_s)\,r)/p` if that lies on step k.
-
-    Args:
-        usd_per_request: Price of a request through the API.
-        requests_per_replica, replica_usd, fixed_usd, spare_replicas: As in `self_host_usd`.
-
-    Returns:
-        DataFrame: requests, cheaper_above; ascending, empty where the API is cheaper at every volume.
+    Examples:
+        >>> break_even_share(0.02, 1000, 10.0)
+        0.5
     """
-    limit = usd_per_request * requests_per_replica
-    self_host_usd(0.0, requests_per_replica, replica_usd, fixed_usd, spare_replicas)
-    base = fixed_usd + spare_replicas * replica_usd
-    rows: list[tuple[float, str]] = []
-    if limit > replica_usd:
-        # on step k the API reaches k x limit at its end: from there on hosting stays cheaper once the next riser no longer lifts it above
-        first = max(1, math.ceil(base / (limit - replica_usd) - 1e-12))
-        last = max(first, math.ceil((base + replica_usd) / (limit - replica_usd)) + 1)
-        cheaper = "api"
-        for step in range(first, last + 1):
-            start, equal = (step - 1) * requests_per_replica, (base + step * replica_usd) / usd_per_request
-            if equal > start + 1e-9 * requests_per_replica:
-                if cheaper == "self":
-                    rows.append((start, "api"))
-                if equal <= step * requests_per_replica * (1 + 1e-12):
-                    rows.append((equal, "self"))
-                    cheaper = "self"
-                else:
-                    cheaper = "api"
-            elif cheaper == "api":
-                rows.append((start, "self"))
-                cheaper = "self"
-    return pd.DataFrame(rows, columns=["requests", "cheaper_above"]).astype({"requests": float, "cheaper_above": object})
+    for name, value in (("usd_per_request", usd_per_request), ("replica_usd", replica_usd)):
+        if not 0 <= value < math.inf:
+            raise CapplanError(f"crossover: {name} is {value:g}; it must be a number from 0 on")
+    if not requests_per_replica > 0:
+        raise CapplanError(f"a replica serves {requests_per_replica:g} requests in the period; it must serve more than none")
+    worth = usd_per_request * requests_per_replica
+    return replica_usd / worth if worth else math.inf
 
 
 def staircase_crossings(step_ends: Array, step_usd: Array, call_requests: Array, call_usd: Array) -> pd.DataFrame:
