@@ -11,11 +11,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from capplan.book.book import load_book
+from capplan.book.book import load_book, reference_tables
 from capplan.errors import BookError, CapplanError
 from capplan.ingest import ingest
 from capplan.ingest.forms import form_of
-from capplan.outputs.run.start import start
+from capplan.outputs.run.start import _speeds, start
 from tests.conftest import reference_file
 from tests.ingest.test_ingest_bills import bill
 
@@ -127,6 +127,30 @@ def test_start_makes_a_book_or_nothing(tmp_path):
     assert (found.assumed.change.str.len() > 0).all()
     with pytest.raises(CapplanError, match="exists already"):
         start(files, tmp_path / "book")
+
+
+def test_work_runs_on_what_its_bills_say_and_other_accelerators_count_by_their_peaks(tmp_path):
+    hours = {"ConsumedQuantity": 24, "PricingQuantity": 24, "ChargePeriodEnd": "2026-09-02T00:00:00Z"}
+    rows = [
+        {"SubAccountName": "research", "SkuMeter": "BoxUsage:p5.48xlarge", **hours},
+        {"SubAccountName": "research", "SkuMeter": "BoxUsage:g6e.12xlarge", **hours},
+        {"SubAccountName": "vision", "SkuMeter": "BoxUsage:p4d.24xlarge", **hours},
+    ]
+    book = tmp_path / "book"
+    book.mkdir()
+    (book / "book.yaml").write_text("name: t\n")
+    ingest("focus", bill(tmp_path, *rows), book)
+    ingest("contracts", write(tmp_path, "contracts.csv", CONTRACTS), book)
+    assumed: list[tuple[str, str, str]] = []
+    _speeds(book, {}, None, assumed)
+    found = pd.read_csv(book / "speeds.csv").set_index(["workload", "accelerator"]).work_per_accelerator_hour.to_dict()
+    peak = reference_tables()["accelerators"].set_index("accelerator").bf16_tflops
+    assert found == {
+        ("research", "H100"): 1.0,
+        ("research", "L40S"): pytest.approx(peak["L40S"] / peak["H100"], abs=0.005),
+        ("vision", "A100-40GB"): 1.0,
+    }
+    assert [text.split(" (")[0] for _, text, _ in assumed] == ["H100", "A100-40GB"]
 
 
 def test_contracts_in_the_words_of_clouds_and_finance(tmp_path):

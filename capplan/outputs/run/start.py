@@ -24,7 +24,7 @@ from capplan.errors import CapplanError, nearest, refused
 from capplan.ingest import expanded, ingest
 from capplan.ingest.forms import form_of
 from capplan.ingest.known import geography_of
-from capplan.ingest.machines import Recogniser
+from capplan.ingest.machines import Recogniser, hours_of_unit
 from capplan.ingest.writing import write_tables
 from capplan.text import money
 
@@ -144,17 +144,31 @@ def _is_table(path: Path) -> bool:
     return path.suffix == ".csv" and path.stem in TABLES and not read_table(path, path.stem)[1]
 
 
-def _accelerators_at_hand(draft: Path) -> list[str]:
-    """Return the accelerators of the book's contracts, machines and bills."""
+def _accelerators_at_hand(draft: Path) -> tuple[dict[str, pd.Series], pd.Series]:
+    """Return the accelerator-hours each account was billed for by accelerator, and the accelerators one has under contract or owns."""
     known = reference_tables()
     recogniser = Recogniser(known["skus"], known["accelerators"])
-    names: set[str] = set()
-    for table, column in (("commitments", "sku"), ("assets", "sku"), ("billing", "machine")):
-        if (draft / f"{table}.csv").is_file():
-            frame, _ = read_table(draft / f"{table}.csv", table)
-            found = [recogniser.find(str(name)) for name in frame[column].unique()]
-            names |= {machine.accelerator for machine in found if machine is not None and machine.accelerator}
-    return sorted(names)
+    found = {}
+    for table, name in (("billing", "machine"), ("commitments", "sku"), ("assets", "sku")):
+        frame = read_table(draft / f"{table}.csv", table)[0] if (draft / f"{table}.csv").is_file() else pd.DataFrame({name: []})
+        if table == "billing" and len(frame):
+            frame = frame[(frame["bucket"] == "machine_hours") & (frame["quantity"] > 0)]
+        machines = {text: recogniser.find(str(text)) for text in frame[name].unique()}
+        of = frame[name].map(lambda text, machines=machines: getattr(machines[text], "accelerator", None))
+        count = frame[name].map(lambda text, machines=machines: getattr(machines[text], "count", 0.0)).astype(float)
+        found[table] = frame.assign(accelerator=of, count=count).dropna(subset=["accelerator"])
+    bill = found.pop("billing")
+    if len(bill):
+        units = {unit: hours_of_unit(unit) or (0.0, False) for unit in bill["quantity_unit"].unique()}
+        each = bill["count"].where(~bill["quantity_unit"].map(lambda unit: units[unit][1]), 1.0)
+        bill = bill.assign(hours=bill["quantity"] * bill["quantity_unit"].map(lambda unit: units[unit][0]) * each)
+    hours = {account: _largest(part, part["hours"]) for account, part in bill.groupby("account")} if len(bill) else {}
+    held = pd.concat([part for part in found.values() if len(part)] or [pd.DataFrame({"accelerator": [], "machines": [], "count": []})])
+    return hours, _largest(held, held["machines"] * held["count"])
+
+
+def _largest(rows: pd.DataFrame, amount: pd.Series) -> pd.Series:
+    return amount.groupby(rows["accelerator"]).sum().sort_values(ascending=False, kind="stable")
 
 
 def _speeds(draft: Path, models: dict[str, str], ask: Ask | None, assumed: list[tuple[str, str, str]]) -> None:
@@ -166,22 +180,27 @@ def _speeds(draft: Path, models: dict[str, str], ask: Ask | None, assumed: list[
     unknown = [name for name in models if name not in set(workloads["workload"])]
     if unknown:
         raise CapplanError(f"--model names the workload {unknown[0]!r}, which no file has; {nearest(unknown[0], workloads['workload'])}")
-    hands = _accelerators_at_hand(draft)
+    billed, held = _accelerators_at_hand(draft)
+    peak = reference_tables()["accelerators"].set_index("accelerator")["bf16_tflops"].astype(float)
     rows: list[dict[str, Any]] = []
     for row in workloads[~workloads["workload"].isin(stated) & (workloads["host"] != "api")].itertuples():
         if row.unit == "accelerator_hours":
-            chosen = hands or [USUAL_ACCELERATOR]
+            mine = billed.get(row.workload, held)
+            chosen = list(mine.index) or [USUAL_ACCELERATOR]
+            speed = {name: float(round(peak.get(name) / peak.get(chosen[0]), 2)) if len(chosen) > 1 else 1.0 for name in chosen}
             rows += [
-                {"workload": row.workload, "accelerator": name, "work_per_accelerator_hour": 1.0, "basis": "stated"} for name in chosen
+                {"workload": row.workload, "accelerator": name, "work_per_accelerator_hour": speed[name], "basis": basis}
+                for name, basis in zip(chosen, ("stated", *["modelled"] * len(chosen)), strict=False)
             ]
-            where = "the accelerators of contracts and bills" if hands else "no file says which, so the most usual"
-            assumed.append(
-                (
-                    f"{row.workload} runs on",
-                    f"{', '.join(chosen)} ({where}), an hour counts the same on each",
-                    f"speeds.csv, rows of {row.workload}",
-                )
+            where = (
+                "as its bills say"
+                if row.workload in billed
+                else "the accelerators of contracts and machines"
+                if len(mine)
+                else "no file says which, so the most usual"
             )
+            others = "".join(f"; an hour on one {name} counts {speed[name]:g} of that, the ratio of their peaks" for name in chosen[1:])
+            assumed.append((f"{row.workload} runs on", f"{chosen[0]} ({where}){others}", f"speeds.csv, rows of {row.workload}"))
         else:
             rows += _measured_speeds(draft, str(row.workload), str(row.unit), models, ask, assumed)
     if rows:
