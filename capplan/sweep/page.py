@@ -108,8 +108,7 @@ def effect_charts(points: pd.DataFrame, moved: pd.DataFrame, axes: Sequence[Axis
             moved.assign(label=moved["assumption"].str.replace("_", " ").str.capitalize()),
             base=base,
             title=f"{str(first['assumption']).replace('_', ' ').capitalize()} moves the cost most",
-            value_title="Cost of the plan",
-            unit=currency,
+            axis=charts.Axis("Cost of the plan", currency),
             subtitle="Mean over all values of the other assumptions",
             low="low_usd",
             high="high_usd",
@@ -130,10 +129,8 @@ def effect_charts(points: pd.DataFrame, moved: pd.DataFrame, axes: Sequence[Axis
                 low="min",
                 high="max",
                 title=f"{title}: how the cost follows",
-                x_title=title,
-                y_title="Cost of the plan",
-                x_unit="",
-                unit=currency,
+                across=charts.Axis(title, ""),
+                up=charts.Axis("Cost of the plan", currency),
                 subtitle="Line: mean over the other assumptions; band: least and most",
             )
         )
@@ -171,7 +168,7 @@ def _shares_section(shares: pd.DataFrame, said: str) -> list[PageSection]:
         rows = [shares[["assumption"]].assign(value=value, part=part) for part, value in parts.items()]
         bars = pd.concat(rows).rename(columns={"assumption": "label"})
         bars["label"] = bars["label"].str.replace("_", " ").str.capitalize()
-        drawn = [charts.bars(bars, title=said.split(", ", maxsplit=1)[0], value_title="Share of the variance", unit="share", part="part")]
+        drawn = [charts.bars(bars, title=said.split(", ", maxsplit=1)[0], axis=charts.Axis("Share of the variance", "share"), part="part")]
     return [PageSection(title, said, [charts.to_svg(chart) for chart in drawn], [TableBlock(shares)])]
 
 
@@ -201,8 +198,7 @@ def _map_section(points: pd.DataFrame, moved: pd.DataFrame, currency: str) -> li
         value="cost",
         name="decision",
         title="Where another decision is best",
-        value_title="Cost of the plan",
-        unit=currency,
+        axis=charts.Axis("Cost of the plan", currency),
         subtitle="Colour: the decision that is best there most often; number: mean cost",
         x_title=x.replace("_", " ").capitalize(),
         y_title=y.replace("_", " ").capitalize(),

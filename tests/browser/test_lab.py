@@ -44,7 +44,7 @@ def show_cost(book, scenario):
     wide = {f"column_{place}": ["a text that is long enough to need room"] for place in range(12)}
     table = pd.DataFrame({"workload": ["<img src=x onerror=alert(1)>"], "cost_usd": [cost], **wide})
     costs = pd.DataFrame({"label": ["<script>alert(1)</script>", "chat"], "value": [cost, cost / 2]})
-    bar = charts.bars(costs, title="Cost", value_title="Cost", unit="USD")
+    bar = charts.bars(costs, title="Cost", axis=charts.Axis("Cost", "USD"))
     knobs = ("risk_weight", "price_factor", "horizon_end")
     return View(f"It costs {cost:.0f} <b>in all</b>", {"cost": bar}, table, cost, "USD", knobs, ("a long note " * 60, f"run {len(runs)}"))
 """

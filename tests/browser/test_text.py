@@ -43,7 +43,7 @@ class Book:
 
 def show_texts(book, scenario):
     shown = pd.DataFrame({{"label": ["from $1M", "to $2M"], "value": [1.0, 2.0]}})
-    drawn = charts.bars(shown, title=TEXTS[0], value_title="Cost", unit="USD")
+    drawn = charts.bars(shown, title=TEXTS[0], axis=charts.Axis("Cost", "USD"))
     return View(TEXTS[0], {{"cost": drawn}}, pd.DataFrame({{"workload": TEXTS}}), 1.0, "USD", ("risk_weight",), TEXTS)
 """
 CELLS = (

@@ -63,7 +63,6 @@ LONG = frozenset(
         "ingest/cells.py:recognise",
         "optimize/program.py:check_program",
         "outputs/charts/compare.py:tornado",
-        "outputs/charts/over_time.py:curve",
         "outputs/charts/over_time.py:fan",
         "outputs/charts/rows.py:heat_map",
         "questions/cluster/kernel.py:_schedule",

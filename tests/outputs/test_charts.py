@@ -40,7 +40,7 @@ def quantile_frame(names: tuple[str, ...] = ("chat",)) -> pd.DataFrame:
 
 
 def fan(names: tuple[str, ...] = ("chat",), **more: Any) -> Any:
-    return charts.fan(quantile_frame(names), title="Work doubles", value_title="Work", unit="requests", series="workload", **more)
+    return charts.fan(quantile_frame(names), title="Work doubles", axis=charts.Axis("Work", "requests"), series="workload", **more)
 
 
 def layers(names: tuple[str, ...] = ("existing", "reserved_1y", "on_demand")) -> Any:
@@ -50,7 +50,7 @@ def layers(names: tuple[str, ...] = ("existing", "reserved_1y", "on_demand")) ->
     )
     band = pd.DataFrame({"quarter": QUARTERS, "low": 20.0, "median": 30.0, "high": 40.0})
     changes = pd.DataFrame({"quarter": ["2027Q2", "2027Q2"], "change": [64, -40]})
-    return charts.layers(data, title="Capacity", value_title="Capacity", unit="accelerators", band=band, changes=changes)
+    return charts.layers(data, title="Capacity", axis=charts.Axis("Capacity", "accelerators"), band=band, changes=changes)
 
 
 def curve(names: tuple[str, ...] = ("a", "b")) -> Any:
@@ -66,25 +66,24 @@ def curve(names: tuple[str, ...] = ("a", "b")) -> Any:
         low="lo",
         high="hi",
         title="Load",
-        x_title="Hours",
-        y_title="Load",
-        x_unit="h",
-        unit="accelerators",
+        across=charts.Axis("Hours", "h"),
+        up=charts.Axis("Load", "accelerators"),
         points=points,
     )
 
 
 def staircase(names: tuple[str, ...] = ("a", "b")) -> Any:
     data = pd.DataFrame([(name, x, 5.0 - x) for name in names for x in range(4)], columns=["s", "x", "y"])
-    return charts.staircase(data, x="x", y="y", series="s", title="Steps", x_title="Units", y_title="Saved", x_unit="units", unit="USD/h")
+    return charts.staircase(
+        data, x="x", y="y", series="s", title="Steps", across=charts.Axis("Units", "units"), up=charts.Axis("Saved", "USD/h")
+    )
 
 
 def bars(names: tuple[str, ...] = ("a", "b")) -> Any:
     return charts.bars(
         pd.DataFrame({"label": names, "value": range(1, len(names) + 1)}),
         title="Ranked",
-        value_title="Cost",
-        unit="USD",
+        axis=charts.Axis("Cost", "USD"),
         reference=1.5,
         reference_text="Budget",
     )
@@ -92,12 +91,12 @@ def bars(names: tuple[str, ...] = ("a", "b")) -> Any:
 
 def waterfall(names: tuple[str, ...] = ("up", "down")) -> Any:
     steps = [("before", 10.0, "total"), *((name, 1.0, "change") for name in names), ("after", 10.0 + len(names), "total")]
-    return charts.waterfall(pd.DataFrame(steps, columns=["label", "value", "kind"]), title="Bridge", value_title="Cost", unit="USD")
+    return charts.waterfall(pd.DataFrame(steps, columns=["label", "value", "kind"]), title="Bridge", axis=charts.Axis("Cost", "USD"))
 
 
 def tornado(names: tuple[str, ...] = ("growth", "price")) -> Any:
     data = pd.DataFrame({"label": names, "low": 8.0, "high": 13.0, "ls": "0.1", "hs": "0.3"})
-    return charts.tornado(data, base=10.0, title="Growth decides", value_title="Cost", unit="USD", low_setting="ls", high_setting="hs")
+    return charts.tornado(data, base=10.0, title="Growth decides", axis=charts.Axis("Cost", "USD"), low_setting="ls", high_setting="hs")
 
 
 def gantt(names: tuple[str, ...] = ("one", "two")) -> Any:
@@ -108,20 +107,27 @@ def gantt(names: tuple[str, ...] = ("one", "two")) -> Any:
 
 def heat_map(names: tuple[str, ...] = ("a", "b")) -> Any:
     data = pd.DataFrame([(name, quarter, 1.0 + place) for name in names for place, quarter in enumerate(QUARTERS)], columns=["n", "q", "v"])
-    return charts.heat_map(data, x="q", y="n", value="v", title="Price", value_title="Price", unit="USD/h")
+    return charts.heat_map(data, x="q", y="n", value="v", title="Price", axis=charts.Axis("Price", "USD/h"))
 
 
 def frontier(names: tuple[str, ...] = ("plan", "other")) -> Any:
     data = pd.DataFrame({"label": names, "e": [float(place) for place in range(len(names))], "c": 2.0})
     return charts.frontier(
-        data, x="e", y="c", chosen=names[0], title="Risk", x_title="Expected", y_title="Bad", x_unit="USD", unit="USD", connect=True
+        data, x="e", y="c", chosen=names[0], title="Risk", across=charts.Axis("Expected", "USD"), up=charts.Axis("Bad", "USD"), connect=True
     )
 
 
 def scatter(names: tuple[str, ...] = ("a", "b")) -> Any:
     data = pd.DataFrame([(name, place, place + 1.0) for name in names for place in range(5)], columns=["s", "x", "y"])
     return charts.scatter(
-        data, x="x", y="y", series="s", title="Plan and actual", x_title="Planned", y_title="Actual", x_unit="h", unit="h", equal_line=True
+        data,
+        x="x",
+        y="y",
+        series="s",
+        title="Plan and actual",
+        across=charts.Axis("Planned", "h"),
+        up=charts.Axis("Actual", "h"),
+        equal_line=True,
     )
 
 
@@ -140,7 +146,7 @@ def growth(names: tuple[str, ...] = ("chat",)) -> Any:
     past, ahead = (known[(known["month"] < "2027-01-01") == before] for before in (True, False))
     bands = ahead.assign(low=ahead["value"] - 3, median=ahead["value"], high=ahead["value"] + 4)
     courses = pd.concat([ahead.assign(kind=kind, value=ahead["value"] + size) for kind, size in (("flat", -2.0), (names[0], 3.0))])
-    return charts.growth(bands, past, courses, title="Growth", value_title="Work a day", unit="units")
+    return charts.growth(bands, past, courses, title="Growth", axis=charts.Axis("Work a day", "units"))
 
 
 KINDS: list[Callable[..., Any]] = [
@@ -236,7 +242,7 @@ def test_same_input_gives_same_bytes() -> None:
 
 def test_a_misspelt_column_is_one_clear_error() -> None:
     with pytest.raises(CapplanError, match=r"bars: the frame has no column 'value'; did you mean valeu\?"):
-        charts.bars(pd.DataFrame({"label": ["a"], "valeu": [1]}), title="t", value_title="v", unit="USD")
+        charts.bars(pd.DataFrame({"label": ["a"], "valeu": [1]}), title="t", axis=charts.Axis("v", "USD"))
 
 
 @pytest.mark.parametrize(
@@ -251,18 +257,18 @@ def test_a_misspelt_column_is_one_clear_error() -> None:
 )
 def test_what_cannot_be_drawn_is_refused(frame: pd.DataFrame, message: str) -> None:
     with pytest.raises(charts.ChartError, match=message):
-        charts.bars(frame, title="t", value_title="v", unit="USD")
+        charts.bars(frame, title="t", axis=charts.Axis("v", "USD"))
 
 
 def test_a_bridge_with_a_hole_is_refused() -> None:
     steps = pd.DataFrame({"label": ["before", "growth", "after"], "value": [10.0, 2.0, 13.0], "kind": ["total", "change", "total"]})
     with pytest.raises(charts.ChartError, match=r"'after' states \$13, but the steps before it add up to \$12"):
-        charts.waterfall(steps, title="t", value_title="v", unit="USD")
+        charts.waterfall(steps, title="t", axis=charts.Axis("v", "USD"))
 
 
 def test_a_fan_without_a_band_is_refused() -> None:
     with pytest.raises(charts.ChartError, match="without its band"):
-        charts.fan(quantile_frame().query("quantile == 0.5"), title="t", value_title="v", unit="x")
+        charts.fan(quantile_frame().query("quantile == 0.5"), title="t", axis=charts.Axis("v", "x"))
 
 
 def test_a_contract_that_ends_before_it_starts_is_refused() -> None:
@@ -274,20 +280,20 @@ def test_a_contract_that_ends_before_it_starts_is_refused() -> None:
 def test_a_pair_that_comes_twice_is_refused() -> None:
     with pytest.raises(charts.ChartError, match="comes twice"):
         charts.heat_map(
-            pd.DataFrame({"a": ["x", "x"], "b": ["y", "y"], "v": [1, 2]}), x="a", y="b", value="v", title="t", value_title="v", unit=""
+            pd.DataFrame({"a": ["x", "x"], "b": ["y", "y"], "v": [1, 2]}), x="a", y="b", value="v", title="t", axis=charts.Axis("v", "")
         )
 
 
 def test_quarters_stand_in_order_and_without_gap() -> None:
     data = pd.DataFrame({"quarter": ["2028Q1", "2027Q2"], "term": "owned", "accelerators": [1, 2]})
-    chart = charts.layers(data, title="t", value_title="v", unit="accelerators").to_dict()
+    chart = charts.layers(data, title="t", axis=charts.Axis("v", "accelerators")).to_dict()
     assert encodings(chart)[0]["x"]["scale"]["domain"] == quarter_range("2027Q2", 4)
 
 
 def test_what_is_no_quarter_is_refused() -> None:
     data = pd.DataFrame({"quarter": ["2027Q5"], "term": "owned", "accelerators": [1]})
     with pytest.raises(charts.ChartError, match="2027Q5"):
-        charts.layers(data, title="t", value_title="v", unit="accelerators")
+        charts.layers(data, title="t", axis=charts.Axis("v", "accelerators"))
 
 
 def test_stack_shows_the_sum_of_its_parts() -> None:
@@ -324,7 +330,7 @@ def test_numbers_are_written_as_a_board_reads_them(value: float, unit: str, text
 
 def test_axis_writes_a_billion_as_b() -> None:
     data = pd.DataFrame({"label": ["a"], "value": [4e9]})
-    written = texts(charts.to_svg(charts.bars(data, title="t", value_title="Cost", unit="USD")))
+    written = texts(charts.to_svg(charts.bars(data, title="t", axis=charts.Axis("Cost", "USD"))))
     assert "$4B" in written
     assert not any(text.endswith("G") for text in written)
 

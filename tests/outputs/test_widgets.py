@@ -40,7 +40,7 @@ def show_cost(book: Book, scenario: Scenario) -> View:
         raise ZeroDivisionError("division by zero")
     cost = 1e6 * (scenario.risk_weight + scenario.price_factor)
     table = pd.DataFrame({"workload": [HOSTILE, "=HYPERLINK(1)"], "cost_usd": [cost, -1.0]})
-    bar = charts.bars(pd.DataFrame({"label": [HOSTILE], "value": [cost]}), title=HOSTILE, value_title="Cost", unit="USD")
+    bar = charts.bars(pd.DataFrame({"label": [HOSTILE], "value": [cost]}), title=HOSTILE, axis=charts.Axis("Cost", "USD"))
     return View(f"It costs {cost!r} for {HOSTILE}", {"cost": bar, "again": bar}, table, cost, "USD", FIELDS, (HOSTILE,))
 
 

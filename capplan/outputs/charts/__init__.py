@@ -1,7 +1,7 @@
 """Pictures: one function per kind; each takes a tidy frame, checks its columns, and computes nothing.
 
-Every function takes the finding as `title`, the assumption it rests on as `subtitle`, and the `unit` of what is drawn
-("USD", "USD/h", "share", "accelerators", ...), which decides how numbers are written.
+Every function takes the finding as `title`, the assumption it rests on as `subtitle`, and title and unit of
+each `Axis`.
 """
 
 from capplan.outputs.charts.compare import bars, tornado, waterfall
@@ -11,4 +11,4 @@ from capplan.outputs.charts.pictures import to_image, to_png, to_svg
 from capplan.outputs.charts.points import frontier, scatter
 from capplan.outputs.charts.rows import gantt, heat_map
 from capplan.outputs.charts.schedule import schedule
-from capplan.outputs.charts.theme import ChartError, stacked
+from capplan.outputs.charts.theme import Axis, ChartError, stacked

@@ -20,8 +20,7 @@ def bars(
     data: pd.DataFrame,
     *,
     title: str,
-    value_title: str,
-    unit: str,
+    axis: theme.Axis,
     subtitle: str = "",
     value: str = "value",
     part: str | None = None,
@@ -43,20 +42,14 @@ def bars(
     table["label"] = theme.shown_names(table["label"])
     order = list(dict.fromkeys(table["label"]))
     whole = table.groupby("label", sort=False)["value"].sum().reset_index()
-    whole["text"] = [number_text(number, unit) for number in whole["value"]]
+    whole["text"] = [number_text(number, axis.unit) for number in whole["value"]]
     whole["end"] = table.assign(value=table["value"].clip(lower=0)).groupby("label", sort=False)["value"].sum().to_numpy()
     whole.loc[whole["value"] < 0, "end"] = whole["value"]
     reach = max(float(whole["end"].max()), 0.0, reference or 0.0)
     floor = min(float(whole["value"].min()), 0.0)
     room = 0.11 * (reach - floor)
     scale = alt.Scale(domain=[floor - (room if floor < 0 else 0), reach + room], nice=False)
-    across = alt.X(
-        "value:Q",
-        title=theme.axis_title(value_title, unit, theme.X_TITLE),
-        scale=scale,
-        axis=alt.Axis(labelExpr=theme.axis_labels(unit), tickCount=6),
-        stack="zero" if part else None,
-    )
+    across = alt.X("value:Q", scale=scale, **axis.drawn(theme.X_TITLE), stack="zero" if part else None)
     rows = alt.Y("label:N", sort=order, title=None, axis=alt.Axis(labelExpr=theme.SPLIT_LABEL), scale=alt.Scale(paddingInner=0.3))
     base = alt.Chart(table).encode(x=across, y=rows)
     marks: list[Any] = []
@@ -84,9 +77,7 @@ def bars(
     return theme.finish(alt.layer(*marks, *values), title, subtitle, height=85 + theme.rows_height(order, 28) + (45 if part else 0))
 
 
-def waterfall(
-    data: pd.DataFrame, *, title: str, value_title: str, unit: str, subtitle: str = "", label: str = "label", value: str = "value"
-) -> Any:
+def waterfall(data: pd.DataFrame, *, title: str, axis: theme.Axis, subtitle: str = "", label: str = "label", value: str = "value") -> Any:
     """Bridge one total to another: where it started, what raised and lowered it, where it ends.
 
     Args:
@@ -108,8 +99,8 @@ def waterfall(
         if row.kind == "total":
             if place and abs(number - level) > 1e-6 * size:
                 raise ChartError(
-                    f"waterfall: {row.label!r} states {number_text(number, unit)}, but the steps before it add up to"
-                    f" {number_text(level, unit)}"
+                    f"waterfall: {row.label!r} states {number_text(number, axis.unit)}, but the steps before it add up to"
+                    f" {number_text(level, axis.unit)}"
                 )
             bounds.append((0.0, number))
             level = number
@@ -119,19 +110,19 @@ def waterfall(
     table["from"], table["to"] = zip(*bounds, strict=True)
     table["key"] = [f"{place:02d}" for place in range(len(table))]
     names = list(theme.shown_names(table["label"], max(9, int(620 / len(table) / (6.6 if len(table) <= 9 else 5.3)))))
-    table["text"] = [number_text(row.value, unit, signed=row.kind == "change") for row in table.itertuples()]
+    table["text"] = [number_text(row.value, axis.unit, signed=row.kind == "change") for row in table.itertuples()]
     table["top"] = table[["from", "to"]].max(axis=1)
     table["tone"] = ["Total" if row.kind == "total" else "Higher" if row.value > 0 else "Lower" for row in table.itertuples()]
     # The axis shows the key, so that two steps of the same name stay two columns; the label is looked up by place.
     quoted = "[" + ", ".join("'" + _vega_text(name) + "'" for name in names) + "]"
-    axis = alt.Axis(
+    keys = alt.Axis(
         labelAngle=0,
         labelExpr=f"split({quoted}[toNumber(datum.value)], '\\n')",
         labelOverlap=False,
         labelFontSize=12 if len(table) <= 9 else 10,
     )
-    across = alt.X("key:O", title=None, axis=axis, scale=alt.Scale(paddingInner=0.25, paddingOuter=0.1))
-    up = alt.Y("from:Q", title=theme.axis_title(value_title, unit), axis=alt.Axis(labelExpr=theme.axis_labels(unit), tickCount=6))
+    across = alt.X("key:O", title=None, axis=keys, scale=alt.Scale(paddingInner=0.25, paddingOuter=0.1))
+    up = alt.Y("from:Q", **axis.drawn())
     colour = alt.Color(
         "tone:N",
         scale=alt.Scale(domain=["Higher", "Lower", "Total"], range=[theme.RISE, theme.FALL, theme.TOTAL]),
@@ -168,8 +159,7 @@ def tornado(
     *,
     base: float,
     title: str,
-    value_title: str,
-    unit: str,
+    axis: theme.Axis,
     subtitle: str = "",
     low: str = "low",
     high: str = "high",
@@ -203,7 +193,7 @@ def tornado(
                 "base": float(base),
                 "end": name,
                 "text": [
-                    (f"{setting}: " if setting else "") + number_text(number, unit)
+                    (f"{setting}: " if setting else "") + number_text(number, axis.unit)
                     for setting, number in zip(table.get(f"{end}_setting", pd.Series([""] * len(table))), table[end], strict=True)
                 ],
             }
@@ -218,12 +208,7 @@ def tornado(
     scale = alt.Scale(
         domain=[min(float(tidy["value"].min()), base) - room, max(float(tidy["value"].max()), base) + room], nice=False, zero=False
     )
-    across = alt.X(
-        "base:Q",
-        title=theme.axis_title(value_title, unit, theme.X_TITLE),
-        scale=scale,
-        axis=alt.Axis(labelExpr=theme.axis_labels(unit), tickCount=6),
-    )
+    across = alt.X("base:Q", scale=scale, **axis.drawn(theme.X_TITLE))
     rows = alt.Y("label:N", sort=order, title=None, axis=alt.Axis(labelExpr=theme.SPLIT_LABEL), scale=alt.Scale(paddingInner=0.3))
     colour = alt.Color(
         "end:N",
@@ -236,7 +221,7 @@ def tornado(
         piece = tidy[(tidy["value"] >= base) == right]
         if not piece.empty:
             marks += theme.halo_text(alt.Chart(piece).encode(x="value:Q", y=rows, text="text:N", **split), **side)
-    plan = alt.Chart(pd.DataFrame({"base": [float(base)], "text": [f"Plan: {number_text(base, unit)}"]})).encode(x="base:Q")
+    plan = alt.Chart(pd.DataFrame({"base": [float(base)], "text": [f"Plan: {number_text(base, axis.unit)}"]})).encode(x="base:Q")
     marks += [
         plan.mark_rule(color="#000000", strokeWidth=1.5),
         plan.mark_text(baseline="bottom", dy=-4, fontWeight="bold").encode(y=alt.value(0), text="text:N"),

@@ -13,16 +13,14 @@ from capplan.outputs.charts.altair_quickly import alt
 DRAWN = {"90 % of cases": "#c4d6f2", "Median": "#0045a5", "Measured": theme.INK, "If only this kind of growth held": "#d47a31"}
 
 
-def growth(
-    bands: pd.DataFrame, history: pd.DataFrame, courses: pd.DataFrame, *, title: str, value_title: str, unit: str, subtitle: str = ""
-) -> Any:
+def growth(bands: pd.DataFrame, history: pd.DataFrame, courses: pd.DataFrame, *, title: str, axis: theme.Axis, subtitle: str = "") -> Any:
     """Show each series in a panel: its past, the median and the band of what may come, and a dashed line for each other kind of growth.
 
     Args:
         bands: series, month (date), low, median, high.
         history: series, month, value.
         courses: series, month, kind, value; each line is named at its end.
-        title, subtitle, value_title, unit: Finding, assumption, what the axis shows, its unit.
+        title, subtitle, axis: Finding, assumption, what the axis shows.
 
     Raises:
         ChartError: If columns or rows do not fit.
@@ -41,11 +39,7 @@ def growth(
     scale = alt.Scale(domain=list(DRAWN), range=list(DRAWN.values()))
     legend = alt.Legend(title=None, orient="top", symbolType="square", values=list(DRAWN))
     across = alt.X("month:T", title=None, axis=alt.Axis(grid=False, labelOverlap=True, format="%b %Y", tickCount=6))
-    upright = alt.Y(
-        "low:Q",
-        title=theme.axis_title(value_title, unit, theme.PANEL_TITLE),
-        axis=alt.Axis(labelExpr=theme.axis_labels(unit), tickCount=5, minExtent=44),
-    )
+    upright = alt.Y("low:Q", **axis.drawn(theme.PANEL_TITLE, ticks=5, minExtent=44))
 
     def drawn(place: int, column: str) -> Any:
         shown = alt.Chart(table).transform_filter(f"isValid(datum.{column})")

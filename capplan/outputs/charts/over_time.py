@@ -44,17 +44,11 @@ def _time_channel(values: pd.Series, *, chart: str, width: int = 600) -> alt.X:
     return alt.X("x:O", title=None, sort=domain, scale=alt.Scale(domain=domain, paddingInner=0.18, paddingOuter=0.1), axis=axis)
 
 
-def _value_axis(title: str, unit: str, width: int = theme.Y_TITLE, **more: Any) -> dict[str, Any]:
-    """Return title and axis of the channel that shows the value."""
-    return {"title": theme.axis_title(title, unit, width), "axis": alt.Axis(labelExpr=theme.axis_labels(unit), tickCount=6, **more)}
-
-
 def fan(
     quantiles: pd.DataFrame,
     *,
     title: str,
-    value_title: str,
-    unit: str,
+    axis: theme.Axis,
     subtitle: str = "",
     x: str = "quarter",
     value: str = "quantity",
@@ -66,7 +60,7 @@ def fan(
 
     Args:
         quantiles: x (quarter label or date), quantile (0 to 1), value, and series if named; quantiles come in pairs (0.1 with 0.9).
-        title, subtitle, value_title, unit: Finding, assumption, what the axis shows, its unit.
+        title, subtitle, axis: Finding, assumption, what the axis shows.
         x, value, series: Names of the columns; each series gets a panel with its own scale.
         history, history_name: x, value and series of what is known (the past, a budget), and its name in the legend.
 
@@ -105,7 +99,7 @@ def fan(
     scale = alt.Scale(domain=kinds, range=palette)
     legend = alt.Legend(title=None, orient="top", symbolType="square", values=kinds)
 
-    axis = _value_axis(value_title, unit, theme.PANEL_TITLE if series else theme.Y_TITLE, minExtent=44)
+    upright = axis.drawn(theme.PANEL_TITLE if series else theme.Y_TITLE, minExtent=44)
 
     def drawn(name: str, *columns: str) -> Any:
         """Start a layer of the rows that have these columns, in the colour of this name."""
@@ -118,7 +112,7 @@ def fan(
         start = drawn(name, f"low{place}", f"high{place}")
         # A band over a single time has no area; a bar shows it.
         shape = start.mark_area(opacity=1) if len(wide) > table["series"].nunique() else start.mark_bar(size=26)
-        marks.append(shape.encode(y=alt.Y(f"low{place}:Q", **axis), y2=f"high{place}:Q"))
+        marks.append(shape.encode(y=alt.Y(f"low{place}:Q", **upright), y2=f"high{place}:Q"))
     if "middle" in table:
         marks.append(drawn("Median", "middle").mark_line(point={"size": 36} if dots else False).encode(y="middle:Q"))
     if "past" in table:
@@ -142,8 +136,7 @@ def layers(
     data: pd.DataFrame,
     *,
     title: str,
-    value_title: str,
-    unit: str,
+    axis: theme.Axis,
     subtitle: str = "",
     value: str = "accelerators",
     layer: str = "term",
@@ -180,7 +173,7 @@ def layers(
         [theme.checked(frame, ["quarter"], "layers")["quarter"] for frame in (band, changes) if frame is not None and not frame.empty]
     )
     across = _time_channel(pd.concat(edges, ignore_index=True), chart="layers")
-    colour, height = alt.Color("layer:N", scale=scale, legend=legend), _value_axis(value_title, unit)
+    colour, height = alt.Color("layer:N", scale=scale, legend=legend), axis.drawn()
     stacked = alt.Chart(table).mark_bar(stroke="#ffffff", strokeWidth=0.8)
     order = alt.Order("rank:Q", sort="ascending")
     marks = [stacked.encode(x=across, y=alt.Y("value:Q", stack="zero", **height), color=colour, order=order)]
@@ -274,10 +267,8 @@ def curve(
     x: str,
     y: str,
     title: str,
-    x_title: str,
-    y_title: str,
-    x_unit: str,
-    unit: str,
+    across: theme.Axis,
+    up: theme.Axis,
     subtitle: str = "",
     series: str | None = None,
     low: str | None = None,
@@ -289,7 +280,7 @@ def curve(
 
     Args:
         data: x and y (numbers), series, and low and high of a band if named.
-        x_title, y_title, x_unit, unit: What the axes show and in which units.
+        across, up: What the axes show.
         points: x, y, label: the places the finding speaks of.
         steps: Draw steps (the value holds until the next x) instead of slopes.
 
@@ -302,15 +293,9 @@ def curve(
     numeric = [name for name in names if name != series]
     table = theme.checked(data, names, "curve", numeric).rename(columns=names)
     shape: Literal["step-after", "linear"] = "step-after" if steps else "linear"
-    across = alt.X(
-        "x:Q",
-        title=theme.axis_title(x_title, x_unit, theme.X_TITLE),
-        scale=alt.Scale(nice=False),
-        axis=alt.Axis(labelExpr=theme.axis_labels(x_unit), tickCount=8, grid=False),
-    )
-    up = alt.Y("y:Q", **_value_axis(y_title, unit))
+    along = alt.X("x:Q", scale=alt.Scale(nice=False), **across.drawn(theme.X_TITLE, ticks=8, grid=False))
     if not series:
-        table = table.assign(series=theme.display_name(y_title))
+        table = table.assign(series=theme.display_name(up.title))
     raw = [str(name) for name in table["series"].unique()]
     tones = theme.colours(raw)
     shown = [theme.lines(theme.display_name(name)) for name in raw]
@@ -322,22 +307,20 @@ def curve(
     )
     colour = alt.Color("series:N", scale=alt.Scale(domain=shown, range=[tones[name] for name in raw]), legend=legend)
     dash = alt.StrokeDash("series:N", scale=alt.Scale(domain=shown, range=theme.dashes(raw)), legend=legend)
-    base = alt.Chart(table).encode(x=across)
+    base = alt.Chart(table).encode(x=along)
     marks: list[Any] = []
     if low and high:
         marks.append(
-            base.mark_area(opacity=0.22, interpolate=shape, stroke=None).encode(
-                y=alt.Y("low:Q", **_value_axis(y_title, unit)), y2="high:Q", color=colour
-            )
+            base.mark_area(opacity=0.22, interpolate=shape, stroke=None).encode(y=alt.Y("low:Q", **up.drawn()), y2="high:Q", color=colour)
         )
-    marks.append(base.mark_line(interpolate=shape, strokeWidth=2.4).encode(y=up, color=colour, strokeDash=dash))
+    marks.append(base.mark_line(interpolate=shape, strokeWidth=2.4).encode(y=alt.Y("y:Q", **up.drawn()), color=colour, strokeDash=dash))
     if points is not None and not points.empty:
         spots = theme.checked(points, ["x", "y", "label"], "curve, points", ["x", "y"])
         middle = (table["x"].min() + table["x"].max()) / 2
         for left, part in ((True, spots[spots["x"] <= middle]), (False, spots[spots["x"] > middle])):
             if part.empty:
                 continue
-            spot = alt.Chart(part.assign(label=[theme.lines(name, 34) for name in part["label"]])).encode(x=across, y="y:Q")
+            spot = alt.Chart(part.assign(label=[theme.lines(name, 34) for name in part["label"]])).encode(x=along, y="y:Q")
             side: dict[str, Any] = {"align": "left", "dx": 9} if left else {"align": "right", "dx": -9}
             marks.append(spot.mark_point(size=90, color="#000000", filled=True, opacity=1))
             marks += theme.halo_text(spot.encode(text="label:N"), baseline="bottom", dy=-6, lineBreak="\n", fontWeight="bold", **side)
@@ -351,10 +334,8 @@ def staircase(
     x: str,
     y: str,
     title: str,
-    x_title: str,
-    y_title: str,
-    x_unit: str,
-    unit: str,
+    across: theme.Axis,
+    up: theme.Axis,
     subtitle: str = "",
     series: str | None = None,
     points: pd.DataFrame | None = None,
@@ -363,17 +344,4 @@ def staircase(
 
     Parameters are those of `curve`; each value holds from its x to the next.
     """
-    return curve(
-        data,
-        x=x,
-        y=y,
-        title=title,
-        x_title=x_title,
-        y_title=y_title,
-        x_unit=x_unit,
-        unit=unit,
-        subtitle=subtitle,
-        series=series,
-        points=points,
-        steps=True,
-    )
+    return curve(data, x=x, y=y, title=title, across=across, up=up, subtitle=subtitle, series=series, points=points, steps=True)

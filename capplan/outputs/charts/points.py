@@ -24,10 +24,8 @@ def frontier(
     x: str,
     y: str,
     title: str,
-    x_title: str,
-    y_title: str,
-    x_unit: str,
-    unit: str,
+    across: theme.Axis,
+    up: theme.Axis,
     subtitle: str = "",
     label: str = "label",
     chosen: str | None = None,
@@ -52,19 +50,9 @@ def frontier(
     table = table.sort_values("kind", kind="stable", ignore_index=True)  # the plan last, so that nothing covers it
     domains = {axis: _padded(table[axis]) for axis in ("x", "y")}
     table["side"] = _sides(table, domains)
-    across = alt.X(
-        "x:Q",
-        title=theme.axis_title(x_title, x_unit, theme.X_TITLE),
-        scale=alt.Scale(domain=domains["x"], nice=False, zero=False),
-        axis=alt.Axis(labelExpr=theme.axis_labels(x_unit), tickCount=6),
-    )
-    up = alt.Y(
-        "y:Q",
-        title=theme.axis_title(y_title, unit),
-        scale=alt.Scale(domain=domains["y"], nice=False, zero=False),
-        axis=alt.Axis(labelExpr=theme.axis_labels(unit), tickCount=6),
-    )
-    base = alt.Chart(table).encode(x=across, y=up)
+    along = alt.X("x:Q", scale=alt.Scale(domain=domains["x"], nice=False, zero=False), **across.drawn(theme.X_TITLE))
+    upright = alt.Y("y:Q", scale=alt.Scale(domain=domains["y"], nice=False, zero=False), **up.drawn())
+    base = alt.Chart(table).encode(x=along, y=upright)
     kinds = ["The plan", "Alternative"]
     legend = alt.Legend(title=None, orient="top") if chosen else None
     marks: list[Any] = [base.mark_line(color=theme.MUTED, strokeWidth=1.5, strokeDash=[5, 3]).encode(order="x:Q")] if connect else []
@@ -77,7 +65,7 @@ def frontier(
     for side, place in SIDES.items():
         part = table[table["side"] == side]
         if not part.empty:
-            marks += theme.halo_text(alt.Chart(part).encode(x=across, y=up, text="label:N"), **place)
+            marks += theme.halo_text(alt.Chart(part).encode(x=along, y=upright, text="label:N"), **place)
     return theme.finish(alt.layer(*marks), title, subtitle, height=380)
 
 
@@ -129,10 +117,8 @@ def scatter(
     x: str,
     y: str,
     title: str,
-    x_title: str,
-    y_title: str,
-    x_unit: str,
-    unit: str,
+    across: theme.Axis,
+    up: theme.Axis,
     subtitle: str = "",
     series: str | None = None,
     equal_line: bool = False,
@@ -148,19 +134,9 @@ def scatter(
     """
     names = {x: "x", y: "y"} | ({series: "series"} if series else {})
     table = theme.checked(data, names, "scatter", [x, y]).rename(columns=names)
-    across = alt.X(
-        "x:Q",
-        title=theme.axis_title(x_title, x_unit, theme.X_TITLE),
-        scale=alt.Scale(zero=equal_line),
-        axis=alt.Axis(labelExpr=theme.axis_labels(x_unit), tickCount=7),
-    )
-    up = alt.Y(
-        "y:Q",
-        title=theme.axis_title(y_title, unit),
-        scale=alt.Scale(zero=equal_line),
-        axis=alt.Axis(labelExpr=theme.axis_labels(unit), tickCount=6),
-    )
-    mark = alt.Chart(table).mark_point(opacity=0.75, filled=True).encode(x=across, y=up)
+    along = alt.X("x:Q", scale=alt.Scale(zero=equal_line), **across.drawn(theme.X_TITLE, ticks=7))
+    upright = alt.Y("y:Q", scale=alt.Scale(zero=equal_line), **up.drawn())
+    mark = alt.Chart(table).mark_point(opacity=0.75, filled=True).encode(x=along, y=upright)
     if series:
         raw = [str(name) for name in table["series"].unique()]
         tones, shown = theme.colours(raw), list(theme.shown_names(pd.Series(raw)))
@@ -170,8 +146,8 @@ def scatter(
             alt.Chart(table)
             .mark_point(opacity=0.75, filled=True)
             .encode(
-                x=across,
-                y=up,
+                x=along,
+                y=upright,
                 color=alt.Color("series:N", scale=alt.Scale(domain=shown, range=[tones[name] for name in raw]), legend=legend),
                 shape=alt.Shape("series:N", scale=alt.Scale(domain=shown, range=theme.shapes(raw)), legend=legend),
             )
@@ -183,7 +159,7 @@ def scatter(
             0,
             alt.Chart(pd.DataFrame({"x": ends, "y": ends}))
             .mark_line(color=theme.MUTED, strokeDash=[5, 3], strokeWidth=1.2)
-            .encode(x=across, y=up),
+            .encode(x=along, y=upright),
         )
     return theme.finish(
         alt.layer(*marks), title, subtitle, height=max(380, theme.legend_height(sorted(set(table["series"])) if series else []))

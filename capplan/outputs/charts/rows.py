@@ -111,8 +111,7 @@ def heat_map(
     y: str,
     value: str,
     title: str,
-    value_title: str,
-    unit: str,
+    axis: theme.Axis,
     subtitle: str = "",
     x_title: str = "",
     y_title: str = "",
@@ -150,7 +149,7 @@ def heat_map(
     table = table.assign(
         x=table["x"].map(lambda name: theme.lines(theme.display_name(name), wide)),
         y=table["y"].map(theme.display_name).map(theme.lines),
-        text=[number_text(number, unit) for number in table["value"]],
+        text=[number_text(number, axis.unit) for number in table["value"]],
         ink=ink,
     )
     base = alt.Chart(table).encode(
@@ -158,8 +157,8 @@ def heat_map(
         y=alt.Y("y:N", sort=down, title=y_title or None, axis=alt.Axis(labelExpr=theme.SPLIT_LABEL)),
     )
     legend = alt.Legend(
-        title=theme.axis_title(value_title, unit),
-        labelExpr=theme.axis_labels(unit),
+        title=theme.axis_title(axis.title, axis.unit),
+        labelExpr=theme.axis_labels(axis.unit),
         orient="bottom",
         gradientLength=240,
         titleOrient="left",

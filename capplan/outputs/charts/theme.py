@@ -10,7 +10,7 @@ import math
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -93,6 +93,18 @@ def axis_title(title: str, unit: str, width: int = Y_TITLE) -> list[str]:
     if not unit or unit == "share" or f"({unit})" in title or title.lower() == unit.lower():
         return wrapped(title, width)
     return wrapped(f"{title[:-1]}, {unit})" if title.endswith(")") else f"{title} ({unit})", width)
+
+
+class Axis(NamedTuple):
+    """What an axis shows: its title, and its unit ("USD", "USD/h", "share", "accelerators", ...), which decides how numbers are written."""
+
+    title: str
+    unit: str
+
+    def drawn(self, width: int = Y_TITLE, ticks: int = 6, **more: Any) -> dict[str, Any]:
+        """Return title and axis of the channel that shows it."""
+        labels = alt.Axis(labelExpr=axis_labels(self.unit), tickCount=ticks, **more)
+        return {"title": axis_title(self.title, self.unit, width), "axis": labels}
 
 
 def display_name(name: object) -> str:

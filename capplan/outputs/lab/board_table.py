@@ -157,8 +157,7 @@ def board_chart(columns: Sequence[Column]) -> Any:
         pd.DataFrame(rows),
         part="part",
         title=title,
-        value_title="Cost over the horizon",
-        unit="USD",
+        axis=charts.Axis("Cost over the horizon", "USD"),
         subtitle="Discounted; unserved work is counted at its price",
     )
 

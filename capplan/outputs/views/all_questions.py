@@ -71,8 +71,7 @@ def show_book(book: Book, scenario: Scenario) -> View:
             "rows": charts.bars(
                 table[table["from"] == "this book"].rename(columns={"table": "label", "rows": "value"}),
                 title="What the book holds",
-                value_title="Rows",
-                unit="rows",
+                axis=charts.Axis("Rows", "rows"),
             )
         }
     )
@@ -103,8 +102,7 @@ def show_pricing(book: Book, scenario: Scenario) -> View:
                 f"{accelerator}: the cheapest useful hour is {words(chosen['term'].iloc[0]).lower()}, at"
                 f" {price(chosen['effective_usd_per_accelerator_hour'].iloc[0])}"
             ),
-            value_title="Effective price",
-            unit="USD/h",
+            axis=charts.Axis("Effective price", "USD/h"),
             subtitle="Cheapest offer of each provider and term; spot after lost work, owned with power and space",
         )
         for accelerator, chosen in best.sort_values("effective_usd_per_accelerator_hour").groupby("accelerator", sort=True)

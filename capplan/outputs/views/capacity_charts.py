@@ -85,8 +85,7 @@ def capacity_chart(book: Book, found: Any, work: pd.DataFrame) -> Any:
     return charts.layers(
         data,
         title=f"Contracts hold {share.iloc[0]:.0%} of the median peak need in {first}, {share.iloc[-1]:.0%} in {last}",
-        value_title=f"{kind} of the same work (accelerators)" if counts else f"{kind} (accelerators)",
-        unit="accelerators",
+        axis=charts.Axis(f"{kind} of the same work (accelerators)" if counts else f"{kind} (accelerators)", "accelerators"),
         band=band,
         changes=changes if len(changes) else None,
         subtitle=(

@@ -88,10 +88,8 @@ def _curve(found: CapacityCurve, scenario: Scenario) -> Any:
         high="high",
         points=points,
         title=title,
-        x_title="Size of the cluster",
-        y_title="Wait of nine of ten jobs",
-        x_unit="accelerators",
-        unit="h",
+        across=charts.Axis("Size of the cluster", "accelerators"),
+        up=charts.Axis("Wait of nine of ten jobs", "h"),
         subtitle="Band: range over resampled traces; the same jobs at every size",
     )
 
@@ -118,10 +116,8 @@ def _occupancy(schedule: Schedule) -> Any:
             f"The cluster is {schedule.measure('allocated_share'):.0%} allocated, and {schedule.measure('computing_share'):.0%} does work"
             " that counts"
         ),
-        x_title="Time since the first submission",
-        y_title="Accelerators",
-        x_unit="days",
-        unit="accelerators",
+        across=charts.Axis("Time since the first submission", "days"),
+        up=charts.Axis("Accelerators", "accelerators"),
         subtitle="Sampled at equal steps; work that counts leaves out what failures and displacements lose",
     )
 
@@ -143,8 +139,7 @@ def _headroom(found: Headroom, scenario: Scenario) -> Any:
             f"For nine of ten training jobs to start within {target}, the plan carries {first['factor'] - 1:.0%} more in"
             f" {first['quarter']}, {last['factor'] - 1:.0%} in {last['quarter']}"
         ),
-        value_title="Accelerators",
-        unit="accelerators",
+        axis=charts.Axis("Accelerators", "accelerators"),
         subtitle="Work that grows is more jobs; a larger cluster needs less spare for each",
     )
 
@@ -160,8 +155,7 @@ def _policies(table: pd.DataFrame, chosen: str) -> Any:
     return charts.bars(
         done.assign(label=done["policy"].map(words), value=done["hours"]),
         title=title,
-        value_title="Mean completion time",
-        unit="h",
+        axis=charts.Axis("Mean completion time", "h"),
         subtitle="Wait and run; the same jobs on the same nodes under each policy",
     )
 
@@ -176,8 +170,7 @@ def _sizes(schedule: Schedule) -> Any:
             f"Jobs of {_accelerators(worst['size'])} wait longest: nine of ten start within"
             f" {duration_words(float(worst['queue_p90_seconds']))}"
         ),
-        value_title="Wait of nine of ten jobs",
-        unit="h",
+        axis=charts.Axis("Wait of nine of ten jobs", "h"),
         subtitle="By size of job",
     )
 

@@ -78,10 +78,8 @@ def _volume(name: str, answer: Crossover) -> Any:
         y="usd",
         series="way",
         title=title,
-        x_title="Requests of the first quarter",
-        y_title="Cost of the quarter",
-        x_unit="million",
-        unit="USD",
+        across=charts.Axis("Requests of the first quarter", "million"),
+        up=charts.Axis("Cost of the quarter", "USD"),
         subtitle=(
             "At the first quarter's prices and shape of traffic; hosting in whole replicas for the peak hour, with people and evaluation"
         ),
@@ -111,8 +109,7 @@ def _quarters(name: str, answer: Crossover) -> Any:
         series="series",
         value="usd",
         title=title,
-        value_title="Cost of the quarter",
-        unit="USD",
+        axis=charts.Axis("Cost of the quarter", "USD"),
         subtitle="Over the demand paths, each side on its best way over the horizon",
     )
 
@@ -127,8 +124,7 @@ def _ways(name: str, answer: Crossover) -> Any:
     return charts.bars(
         table.assign(label=table["way"].map(words), value=table["expected_usd"]),
         title=title,
-        value_title="Expected cost over the horizon",
-        unit="USD",
+        axis=charts.Axis("Expected cost over the horizon", "USD"),
         subtitle="Every way that may serve this work on its own; spillover and traffic above rate limits included",
     )
 
@@ -142,11 +138,10 @@ def _starts(name: str, answer: Crossover) -> Any:
     labels = ["Never: call throughout" if start == "never" else f"From {start}" for start in table["start"]]
     return charts.bars(
         pd.DataFrame({"label": labels, "value": table["expected_usd"]}),
-        title=(
-            f"{name}: {what}; not hosting at once is worth {money(worth)}" if worth > 0 else f"{name}: {what}, and waiting is worth nothing"
-        ),
-        value_title="Expected cost over the horizon",
-        unit="USD",
+        title=f"{name}: {what}; not hosting at once is worth {money(worth)}"
+        if worth > 0
+        else f"{name}: {what}, and waiting is worth nothing",
+        axis=charts.Axis("Expected cost over the horizon", "USD"),
         subtitle="The best API before the start, own replicas on their best term from it on",
     )
 
@@ -160,8 +155,7 @@ def _throughput(name: str, answer: Crossover) -> Any:
     return charts.bars(
         pd.DataFrame({"label": [f"Throughput x {factor:.2g}" for factor in table["throughput_factor"]], "value": [low, middle, high]}),
         title=f"{name}: with throughput off by {1 - table['throughput_factor'].iloc[0]:.0%}, the choice between hosting and calling {kept}",
-        value_title="Expected cost of hosting over the horizon",
-        unit="USD",
+        axis=charts.Axis("Expected cost of hosting over the horizon", "USD"),
         reference=base,
         reference_text="best API",
         subtitle="Hosting throughout, on its best term",
@@ -175,7 +169,6 @@ def _vendor(name: str, answer: Crossover) -> Any:
     return charts.bars(
         table.assign(label=table["case"].str.capitalize(), value=table["expected_usd"]),
         title=f"{name}: the dearest of these cases, {worst['case']}, costs {money(worst['more_usd'])} more",
-        value_title="Cost over the horizon",
-        unit="USD",
+        axis=charts.Axis("Cost over the horizon", "USD"),
         subtitle="The API as it is called today, and what may happen to it",
     )

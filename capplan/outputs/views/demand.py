@@ -138,7 +138,7 @@ def _fan(forecast: Forecast, units: pd.Series, shown: list[tuple[str, str]], hea
     """Draw each workload's monthly history and forecast, as work a day; by quarter where demand is stated."""
     if forecast.months.empty:
         stated = _series(_only(forecast.quantiles, shown), units)
-        return charts.fan(stated, title="Demand as stated", value_title="Work in the quarter", unit="units", series="series")
+        return charts.fan(stated, title="Demand as stated", axis=charts.Axis("Work in the quarter", "units"), series="series")
     months = _series(_only(forecast.months, shown), units)
     months["per_day"] = months["quantity"] / pd.DatetimeIndex(months["month"]).days_in_month
     months = months[months["quantile"].isin({0.25, 0.5, 0.75, upper, round(1 - upper, 6)})]
@@ -157,8 +157,7 @@ def _fan(forecast: Forecast, units: pd.Series, shown: list[tuple[str, str]], hea
         series="series",
         history=past[["month", "series", "per_day"]],
         title=headline.split(f" ({200 * upper - 100:.0f} %", maxsplit=1)[0].rstrip("."),
-        value_title="Work a day",
-        unit="units",
+        axis=charts.Axis("Work a day", "units"),
         subtitle="Median and bands over the sample paths, with known events and training runs; the largest workloads first",
     )
 
@@ -181,10 +180,8 @@ def _duration(forecast: Forecast, quarter: str, picked: tuple[str, ...]) -> dict
             y="load",
             series="workload",
             title=f"{highest['workload']} is the peakiest in {quarter}: {highest['load']:.1f} times its mean",
-            x_title="Share of the quarter's hours with at least this load",
-            y_title="Load relative to the mean",
-            x_unit="share",
-            unit="ratio",
+            across=charts.Axis("Share of the quarter's hours with at least this load", "share"),
+            up=charts.Axis("Load relative to the mean", "ratio"),
             subtitle=(
                 "Median over paths; a flat line suits contracts, a steep one needs capacity by the hour. Sharing machines among all"
                 f" workloads saves {pool:.0%} at the peak"
@@ -225,8 +222,7 @@ def _errors(test: Backtest, picked: tuple[str, ...]) -> dict[str, Any]:
                 f"One {grain} ahead, {'all' if good == len(first) else f'{good} of'} {len(first)} forecasts of the past were off by less"
                 " than 20 % on average"
             ),
-            value_title="Mean absolute error of past totals",
-            unit="share",
+            axis=charts.Axis("Mean absolute error of past totals", "share"),
             subtitle=(
                 "FinOps Framework: within 12 % is Run, within 15 % Walk, within 20 % Crawl. Leads that are not listed could not be tested"
             ),
@@ -256,10 +252,8 @@ def _calibration(test: Backtest) -> dict[str, Any]:
             y="share",
             series="measure",
             title=f"The 90 % bands held {held:.0%} of past month totals",
-            x_title="Months ahead",
-            y_title="Share of past totals",
-            x_unit="",
-            unit="share",
+            across=charts.Axis("Months ahead", ""),
+            up=charts.Axis("Share of past totals", "share"),
             subtitle=(
                 "All workloads, forecasts made anew at past days; month totals of neighbouring days overlap, so these shares are rough"
             ),

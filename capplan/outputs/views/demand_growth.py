@@ -97,8 +97,7 @@ def growth_picture(forecast: Forecast, picked: tuple[str, ...]) -> dict[str, Any
                 if not untested
                 else f"Bands of quarter 8 could not be tested on the own past of {untested} of {len(first)} workloads"
             ),
-            value_title="Work a day",
-            unit="units",
+            axis=charts.Axis("Work a day", "units"),
             subtitle=(
                 "Median and 90 % band over the sample paths; dashed, where demand would go if only that kind of growth held, as far as the"
                 f" forecast follows kinds of growth and where it ends {SEEN_SHARE:.0%} or more from the median.{left}"

@@ -22,10 +22,8 @@ def show_frontier(book: Book, scenario: Scenario) -> View:
         x="expected_usd",
         y="cvar_usd",
         title=_title(float(own["expected_usd"] - table["expected_usd"].iloc[0]), float(table["cvar_usd"].iloc[0] - own["cvar_usd"])),
-        x_title="Expected cost",
-        y_title=f"Cost in the worst {100 * scenario.tail_share:g} % of cases (CVaR)",
-        x_unit="USD",
-        unit="USD",
+        across=charts.Axis("Expected cost", "USD"),
+        up=charts.Axis(f"Cost in the worst {100 * scenario.tail_share:g} % of cases (CVaR)", "USD"),
         subtitle=(
             f"The best plan at each weight of the bad cases, each proven within {100 * float(table['gap_share'].max()):.2g} %; no plan lies"
             " below and to the left"

@@ -185,8 +185,7 @@ def _price(best: pd.DataFrame, a: GoodputAssumptions) -> Any:
             f"{a.goodput_accelerator}: an hour of progress costs least {_where(first)}, "
             f"at {price(first['usd_per_productive_accelerator_hour'])}"
         ),
-        value_title="Price of a productive accelerator-hour",
-        unit="USD/h",
+        axis=charts.Axis("Price of a productive accelerator-hour", "USD/h"),
         subtitle=f"A run on {a.run_accelerators:,} accelerators; cheapest offer of each provider and term",
     )
 
@@ -210,8 +209,7 @@ def _losses(best: pd.DataFrame, a: GoodputAssumptions) -> Any:
         long,
         part="part",
         title=f"{1 - float(table['goodput_share'].iloc[0]):.0%} of a paid hour is lost, most of it {MOST_OF_IT[largest]}",
-        value_title="Share of a paid hour that is no progress",
-        unit="share",
+        axis=charts.Axis("Share of a paid hour that is no progress", "share"),
         subtitle=(
             f"{a.run_accelerators:,} accelerators; checkpoints of {a.checkpoint_write_seconds:g} s, restarts of {a.recovery_minutes:g} min"
         ),
@@ -253,10 +251,8 @@ def _counts(table: pd.DataFrame, failing: float, a: GoodputAssumptions) -> Any:
             f"Size costs progress: {here[0][1]:.1%} at {a.run_accelerators:,} accelerators, {running_share(each * at, 0.0, a):.0%} at"
             f" {at:,}"
         ),
-        x_title="Accelerators of one run",
-        y_title="Progress in the time a run is on (effective training time ratio)",
-        x_unit="accelerators",
-        unit="share",
+        across=charts.Axis("Accelerators of one run", "accelerators"),
+        up=charts.Axis("Progress in the time a run is on (effective training time ratio)", "share"),
         subtitle=(
             "Any failure stops the whole run; the checkpoint interval is the best for each size"
             if a.checkpoint_interval_minutes == 0
@@ -288,10 +284,8 @@ def _interval(failing: float, a: GoodputAssumptions) -> Any:
         series="series",
         points=points,
         title=f"A checkpoint every {best * 60:.0f} min loses least: {1 - low['progress']:.2%} of the time",
-        x_title="Work between two checkpoints",
-        y_title="Share of the time a run is on",
-        x_unit="min",
-        unit="share",
+        across=charts.Axis("Work between two checkpoints", "min"),
+        up=charts.Axis("Share of the time a run is on", "share"),
         subtitle=(
             f"Machines that are held; a failure every {_time(1 / rate)}. Young's rule gives {young_interval(write, 1 / rate) * 60:.0f} min"
         ),
@@ -327,8 +321,7 @@ def _spot_map(table: pd.DataFrame, even: pd.DataFrame, failing: float, a: Goodpu
                 if row["pays"] and np.isfinite(limit)
                 else "Spot pays where the map is blue"
             ),
-            value_title="Saved on an hour of progress",
-            unit="share",
+            axis=charts.Axis("Saved on an hour of progress", "share"),
             x_title="Interruptions of one machine a month",
             y_title="Spot price",
             subtitle=(
@@ -362,10 +355,8 @@ def _record(book: Book, a: GoodputAssumptions) -> dict[str, Any]:
             y="paid_hours_per_productive_hour",
             points=pd.DataFrame({"x": [closed * 60], "y": [at], "label": [f"By the formula: {closed * 60:.0f} min"]}),
             title=f"On the record of {name}, the formula's interval costs {excess:.1%} more than the best one known afterwards",
-            x_title="Work between two checkpoints",
-            y_title="Paid hours for an hour of progress",
-            x_unit="min",
-            unit="ratio",
+            across=charts.Axis("Work between two checkpoints", "min"),
+            up=charts.Axis("Paid hours for an hour of progress", "ratio"),
             subtitle=(
                 f"{spells.record_hours / 24:.0f} days of one machine: up {played['up_share'].iloc[0]:.0%} of the time, taken"
                 f" {spells.interruptions} times; best interval {best * 60:.0f} min"
@@ -385,8 +376,7 @@ def _causes(failures: pd.DataFrame, fleets: tuple[str, ...]) -> dict[str, Any]:
         "causes": charts.bars(
             pd.DataFrame({"label": [words(name) for name in sums.index], "value": sums.to_numpy()}),
             title=f"{fleet}: {sums.iloc[0] / sums.sum():.0%} of {sums.sum():,.0f} unplanned stops came from: {sums.index[0]}",
-            value_title="Unplanned stops",
-            unit="failures",
+            axis=charts.Axis("Unplanned stops", "failures"),
             subtitle=(
                 f"{part['nodes'].iloc[0] * part['accelerators_per_node'].iloc[0]:,.0f} accelerators over {part['days'].iloc[0]:.0f} days"
             ),

@@ -140,8 +140,7 @@ def _binding(answer: Placement) -> Any:
     return charts.bars(
         pd.DataFrame({"label": table["what"].map(names) + table["name"], "value": table["hours"]}),
         title="What would have to be more or faster for the last task to end sooner",
-        value_title="Hours on the longest way",
-        unit="hours",
+        axis=charts.Axis("Hours on the longest way", "hours"),
     )
 
 
@@ -162,6 +161,5 @@ def _methods(answer: Placement) -> Any:
     return charts.bars(
         pd.DataFrame({"label": table["method"].map(lambda name: names.get(name, name)), "value": table["makespan_hours"]}),
         title=f"{names.get(best['method'], best['method'])} ends first; the schedule shown is {sure}",
-        value_title="Last end",
-        unit="hours",
+        axis=charts.Axis("Last end", "hours"),
     )

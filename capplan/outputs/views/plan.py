@@ -54,10 +54,8 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
             x="expected_usd",
             y="cvar_usd",
             title=_regret_title(bought.alternatives),
-            x_title="Expected cost",
-            y_title="Cost in the bad cases (CVaR)",
-            x_unit="USD",
-            unit="USD",
+            across=charts.Axis("Expected cost", "USD"),
+            up=charts.Axis("Cost in the bad cases (CVaR)", "USD"),
             subtitle="Lower left is better; unserved work is counted at its price",
             chosen=words("plan"),
         ),
@@ -89,8 +87,7 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
         pictures["rehearsal"] = charts.bars(
             rolling.summary.assign(label=rolling.summary["policy"].map(words), value=rolling.summary["mean_usd"])[["label", "value"]],
             title=_rehearsal_title(rolling.summary),
-            value_title="Mean cost on unseen paths",
-            unit="USD",
+            axis=charts.Axis("Mean cost on unseen paths", "USD"),
         )
         details |= {"rehearsal": rolling.summary, "rehearsal_paths": rolling.paths, "signed_in_rehearsal": rolling.decisions}
         details["out_of_sample"] = fresh.table
@@ -153,8 +150,7 @@ def _cost_chart(costs: pd.DataFrame) -> Any:
             f"Spend that the decision moves goes from {money(float(totals.iloc[0]))} in {totals.index[0]} to"
             f" {money(float(totals.iloc[-1]))} in {totals.index[-1]}"
         ),
-        value_title="Spend in the quarter",
-        unit="USD",
+        axis=charts.Axis("Spend in the quarter", "USD"),
         value="usd",
         layer="component",
         subtitle="Undiscounted, average over the paths; work left undone is no spend and not in it",
@@ -181,8 +177,7 @@ def _spend_chart(plan: Plan) -> Any:
         history=budget if len(budget) else None,
         history_name="Budget",
         title=_spend_title(table, plan.scenario.currency),
-        value_title="P&L in the quarter",
-        unit=plan.scenario.currency,
+        axis=charts.Axis("P&L in the quarter", plan.scenario.currency),
         subtitle="Whole ledger; bands over the paths of demand",
     )
 

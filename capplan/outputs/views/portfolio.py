@@ -99,10 +99,8 @@ def _duration(part: dict[str, pd.DataFrame], where: str) -> Any:
         y="accelerators",
         series="series",
         title=f"{where}: the last accelerator under contract would be in use {used:.0%} of the hours",
-        x_title="Share of the hours of the first year, busiest first",
-        y_title="Accelerators",
-        x_unit="share",
-        unit="accelerators",
+        across=charts.Axis("Share of the hours of the first year, busiest first", "share"),
+        up=charts.Axis("Accelerators", "accelerators"),
         subtitle="Hours of all demand paths; what lies above the contracts runs on spot or on demand",
     )
 
@@ -121,10 +119,8 @@ def _screening(part: dict[str, pd.DataFrame], where: str) -> Any:
         y="usd_per_accelerator_year",
         series="term",
         title=title,
-        x_title="Share of the hours an accelerator is in use",
-        y_title="Cost of a year",
-        x_unit="share",
-        unit="USD",
+        across=charts.Axis("Share of the hours an accelerator is in use", "share"),
+        up=charts.Axis("Cost of a year", "USD"),
         subtitle="Cheapest offer of each term; spot per useful hour, and only for work that may be interrupted",
     )
 
@@ -153,10 +149,8 @@ def _commitment(part: dict[str, pd.DataFrame], where: str) -> Any:
             f"{where}: committing to {best['accelerators']:,.0f} accelerators saves {money(nothing - float(best['expected_usd']))} a year"
             " over nothing"
         ),
-        x_title=f"Accelerators committed, {words(best['term']).lower()}",
-        y_title="Cost of a year",
-        x_unit="accelerators",
-        unit="USD",
+        across=charts.Axis(f"Accelerators committed, {words(best['term']).lower()}", "accelerators"),
+        up=charts.Axis("Cost of a year", "USD"),
         subtitle="Average year of the contract, beyond what is held; work left undone at its price",
     )
 
@@ -178,8 +172,7 @@ def _ladder(part: dict[str, pd.DataFrame], where: str, scenario: Scenario) -> An
             f"{where}: buying in steps costs {money(max(cost['ladder'] - cost['no_ladder'], 0.0))} more, and at most"
             f" {scenario.largest_ending_share:.0%} ends in one quarter"
         ),
-        value_title="Accelerators",
-        unit="accelerators",
+        axis=charts.Axis("Accelerators", "accelerators"),
         band=table[["quarter", "low", "median", "high"]],
         subtitle="Band: accelerators needed in the peak hours, 10th to 90th percentile",
     )
@@ -195,7 +188,6 @@ def _afterwards(answer: Portfolio) -> Any:
     return charts.bars(
         table.assign(label=[words(name) for name in table["name"]], value=table["usd"]),
         title=f"Played again on the last quarter: {money(ours - least)} above hindsight; {better}",
-        value_title="Cost of the quarter",
-        unit="USD",
+        axis=charts.Axis("Cost of the quarter", "USD"),
         subtitle="All pools, beyond what was held; decided on what was known before the quarter, costed on what was measured in it",
     )

@@ -96,8 +96,7 @@ def _bridge(answer: Review, currency: str) -> Any:
         steps,
         title="What moved spend from the plan to the bill",
         subtitle=f"P&L spend of {span(answer.months)}; commitments count as they are used up",
-        value_title="Spend",
-        unit=currency,
+        axis=charts.Axis("Spend", currency),
         label="meaning",
         value="amount",
     )
@@ -109,7 +108,6 @@ def _months(answer: Review, currency: str) -> Any:
     return charts.bars(
         sums.assign(label=sums["month"].dt.strftime("%Y-%m")),
         title="Billed less planned, by month",
-        value_title="Difference",
-        unit=currency,
+        axis=charts.Axis("Difference", currency),
         value="difference",
     )

@@ -90,10 +90,8 @@ def _throughput(fit: ScalingFit, curve: str, here: pd.Series, limits: pd.Series,
             f"{curve}: on {here['accelerators']:,.0f} accelerators each does {here['efficiency_share']:.0%} of what it does on"
             f" {limits['smallest_accelerators']:,.0f}"
         ),
-        x_title="Accelerators",
-        y_title="Throughput",
-        x_unit="accelerators",
-        unit=unit,
+        across=charts.Axis("Accelerators", "accelerators"),
+        up=charts.Axis("Throughput", unit),
         subtitle=(
             f"{law} through {len(runs)} runs ({limits['scaling']} scaling){', with the band that a new run lies in' if banded else ''}; "
             f"{number_text(each)} {unit} for each accelerator at the count asked for"
@@ -125,10 +123,8 @@ def _gain(fit: ScalingFit, curve: str, here: pd.Series, limits: pd.Series, a: As
         series="series",
         points=points,
         title=title,
-        x_title="Accelerators",
-        y_title="Share of one accelerator in the smallest run",
-        x_unit="accelerators",
-        unit="share",
+        across=charts.Axis("Accelerators", "accelerators"),
+        up=charts.Axis("Share of one accelerator in the smallest run", "share"),
         subtitle=f"Measured up to {limits['largest_accelerators']:,.0f} accelerators; what lies beyond is the law's",
     )
 
@@ -148,12 +144,12 @@ def _efficiency(fit: ScalingFit) -> Any:
         x="times",
         y="efficiency_share",
         series="name",
-        title=f"{best} keeps {ends[best]:.0%} of its efficiency in its largest run"
-        + ("" if len(ends) == 1 else f", {worst} {ends[worst]:.0%}"),
-        x_title="Accelerators, as a multiple of the smallest run",
-        y_title="Efficiency",
-        x_unit="times",
-        unit="share",
+        title=(
+            f"{best} keeps {ends[best]:.0%} of its efficiency in its largest run"
+            + ("" if len(ends) == 1 else f", {worst} {ends[worst]:.0%}")
+        ),
+        across=charts.Axis("Accelerators, as a multiple of the smallest run", "times"),
+        up=charts.Axis("Efficiency", "share"),
         subtitle=(
             "Strong: the same batch on more accelerators; weak: a batch that grows with them; mixed: the batch differs between the runs"
         ),
@@ -171,8 +167,7 @@ def _held_out(fit: ScalingFit, curve: str) -> dict[str, Any]:
         "held_out": charts.bars(
             part,
             title=f"{curve}: {first['label']} foretells the largest run best, to {first['value']:.1%}",
-            value_title="Error at the largest run, without its sign",
-            unit="share",
+            axis=charts.Axis("Error at the largest run, without its sign", "share"),
             subtitle=f"Each law fitted without the run on {first['held_out_accelerators']:,.0f} accelerators, then asked for it",
         )
     }

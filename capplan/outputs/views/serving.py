@@ -113,10 +113,8 @@ def _fleet(answer: Serving) -> Any:
             f"Line: {one.point['basis']} throughput; shade: if latency lies at the upper end of its band. Headroom and spare replicas"
             " included"
         ),
-        x_title="Hours from the start of the week",
-        y_title=f"{name} needed",
-        x_unit="h",
-        unit="accelerators",
+        across=charts.Axis("Hours from the start of the week", "h"),
+        up=charts.Axis(f"{name} needed", "accelerators"),
     )
 
 
@@ -148,10 +146,8 @@ def _burst(answer: Serving, scenario: Scenario) -> Any:
         subtitle=(
             f"Busiest day of {answer.workload} in {answer.region}, replayed; a new replica takes {scenario.cold_start_seconds:g} s to start"
         ),
-        x_title="Time of day",
-        y_title=f"{point['accelerator']}",
-        x_unit="h",
-        unit="accelerators",
+        across=charts.Axis("Time of day", "h"),
+        up=charts.Axis(f"{point['accelerator']}", "accelerators"),
     )
 
 
@@ -178,10 +174,8 @@ def _formulas(answer: Serving, scenario: Scenario) -> Any:
             f"Busiest hour of {answer.workload} in {answer.region} with a burst of {scenario.burst_minutes:g} minutes; the fleet stays as"
             " it is, and the formulas see the hour's mean"
         ),
-        x_title="Traffic in the burst over that of the hour",
-        y_title="Requests answered in time",
-        x_unit="factor",
-        unit="share",
+        across=charts.Axis("Traffic in the burst over that of the hour", "factor"),
+        up=charts.Axis("Requests answered in time", "share"),
     )
 
 
@@ -203,8 +197,7 @@ def _policies(answer: Serving) -> Any:
         data,
         title=f"Following the hours and reacting {verb} the accelerator-hours of a fleet fixed at its peak",
         subtitle="The same requests of that day under each policy; a request sent to the smaller model counts as answered in time",
-        value_title="Requests late or refused",
-        unit="share",
+        axis=charts.Axis("Requests late or refused", "share"),
     )
 
 
@@ -226,8 +219,7 @@ def _levers(answer: Serving) -> Any:
             f"{answer.workload} in {answer.region}, a month; each step is what a lever adds to those left of it, less than it would save"
             " alone"
         ),
-        value_title="Accelerators by the hour",
-        unit="USD",
+        axis=charts.Axis("Accelerators by the hour", "USD"),
     )
 
 
@@ -244,8 +236,7 @@ def _levers_alone(answer: Serving) -> Any:
             "Share of the bill that each lever saves alone; one in use already saves no more, and below zero it costs more than it saves"
             " and is left off"
         ),
-        value_title="Saved alone",
-        unit="share",
+        axis=charts.Axis("Saved alone", "share"),
         reference=together,
         reference_text="All together",
     )
@@ -265,8 +256,7 @@ def _latency(answer: Serving) -> Any:
         part="part",
         title=title,
         subtitle=f"Mean time of each part as a share of the target; the label says within which time {shares} of requests are answered",
-        value_title="Share of the target",
-        unit="share",
+        axis=charts.Axis("Share of the target", "share"),
         reference=1.0,
         reference_text="Target",
     )
@@ -294,6 +284,5 @@ def _cost(answer: Serving) -> Any:
         subtitle=(
             "Fully loaded: accelerators at list or quoted price by the hour, API, and the share of people, network, software and support"
         ),
-        value_title="Cost of a thousand requests",
-        unit="USD/1000 requests",
+        axis=charts.Axis("Cost of a thousand requests", "USD/1000 requests"),
     )

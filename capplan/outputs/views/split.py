@@ -104,8 +104,7 @@ def _fleets(answer: Split) -> Any:
     return charts.bars(
         table.assign(label=table["arrangement"].map(NAMES), value=table["needed_accelerators"]),
         title=title,
-        value_title="Smallest fleet that meets the delay target",
-        unit="accelerators",
+        axis=charts.Axis("Smallest fleet that meets the delay target", "accelerators"),
         reference=float(answer.arrangements["accelerators"].iloc[0]),
         reference_text="today's fleet",
         subtitle="Inference keeps its own accelerators; training's own are as few as let nine of ten jobs start in time",
@@ -140,10 +139,8 @@ def _occupancy(answer: Split) -> Any:
             f"{NAMES[shown]}: jobs use {total / idle if idle else 0:.0%} of inference's idle hours, in this week up to"
             f" {rows['harvested'].max():,.0f} accelerators at once"
         ),
-        x_title=f"Time since {rows['time'].min():%d %B %Y}",
-        y_title="Accelerators in use",
-        x_unit="days",
-        unit="accelerators",
+        across=charts.Axis(f"Time since {rows['time'].min():%d %B %Y}", "days"),
+        up=charts.Axis("Accelerators in use", "accelerators"),
         subtitle=(
             f"The last week of the trace; the fleet has {answer.arrangements['accelerators'].iloc[0]:,}, of which"
             f" {answer.arrangements['inference_accelerators'].iloc[0]:,} are inference's own"
@@ -161,8 +158,7 @@ def _waits(answer: Split) -> Any:
             f"On the fleet as it is, a job waits {duration_words(before)} on average in a cluster of its own, {duration_words(after)} with"
             " lending"
         ),
-        value_title="Mean wait of a job",
-        unit="h",
+        axis=charts.Axis("Mean wait of a job", "h"),
         subtitle="All waiting of a job, also after it was displaced",
     )
 
@@ -201,8 +197,7 @@ def _sign(answer: Split, a: SplitAssumptions) -> Any:
         y="cost",
         value="millions",
         title=title,
-        value_title="Saving against separate clusters",
-        unit="million USD a year",
+        axis=charts.Axis("Saving against separate clusters", "million USD a year"),
         x_title="Reclaim delay",
         y_title="Preemption cost",
         middle=0.0,

@@ -92,8 +92,7 @@ def _waiting(book: Book, scenario: Scenario) -> View:
             label=each["offer_id"].map(whole_words) + ", " + each["quarter"], value=each["saves_usd"], says=each["verdict"].map(words)
         ),
         title=said.rstrip("."),
-        value_title="Saved by signing now instead of at the next review",
-        unit="USD",
+        axis=charts.Axis("Saved by signing now instead of at the next review", "USD"),
         part="says",
         subtitle="Each purchase alone, on paths of demand that the plan has not seen" if len(alone) else "On the paths of the plan",
     )
@@ -108,8 +107,7 @@ def _proof(book: Book, scenario: Scenario) -> View:
     picture = charts.bars(
         others.assign(label=others["name"].map(words), value=others["objective_usd"]),
         title=said.rstrip("."),
-        value_title="Cost, with the bad cases weighed in",
-        unit="USD",
+        axis=charts.Axis("Cost, with the bad cases weighed in", "USD"),
         subtitle="Discounted, from the day of the plan on; work left undone is counted at its price",
         reference=proof.lower_usd,
         reference_text="no plan costs less",

@@ -155,10 +155,8 @@ def _frontier(answer: RunStudy) -> Any:
         title=(
             f"{run['run_id']}: {int(row['accelerators']):,} {row['accelerator']} take {row['days']:,.0f} days for {money(row['usd'])}{late}"
         ),
-        x_title="Time the run takes",
-        y_title="Cost of the run",
-        x_unit="days",
-        unit="USD",
+        across=charts.Axis("Time the run takes", "days"),
+        up=charts.Axis("Cost of the run", "USD"),
         points=_point(answer, "days", "usd"),
         subtitle=f"Each point is a number of machines on its cheapest offer; the deadline allows {run['days_available']:,.0f} days",
     )
@@ -195,10 +193,8 @@ def _days(answer: RunStudy) -> Any:
         y="days",
         series="series",
         title=title,
-        x_title="Accelerators",
-        y_title="Time the run takes",
-        x_unit="accelerators",
-        unit="days",
+        across=charts.Axis("Accelerators", "accelerators"),
+        up=charts.Axis("Time the run takes", "days"),
         points=_point(answer, "accelerators", "days").assign(label=f"{int(row['accelerators']):,} {row['accelerator']}"),
         subtitle="After scaling, bubbles, failures, checkpoints and waiting for data",
     )
@@ -234,8 +230,7 @@ def _machines(answer: RunStudy) -> Any:
         good.assign(label=[f"{count:,} {name}" for count, name in zip(good["accelerators"], good["name"], strict=True)], value=good["usd"]),
         part="term",
         title=f"{run['run_id']} costs {money(first['usd'])} on {first['accelerator']} from {first['provider']}{second}",
-        value_title="Cost of the run",
-        unit="USD",
+        axis=charts.Axis("Cost of the run", "USD"),
         subtitle=f"Cheapest number of machines of each kind that does it {when}, on its cheapest offer; contracts paid to their end",
     )
 
@@ -254,8 +249,7 @@ def _memory(answer: RunStudy, a: TrainingAssumptions) -> Any:
             f"On {int(row['accelerators']):,} {row['accelerator']} the run takes the rung {_rung(chosen['rung'])}:"
             f" {chosen['memory_gib']:,.0f} GiB of each"
         ),
-        value_title="Memory of one accelerator",
-        unit="GiB",
+        axis=charts.Axis("Memory of one accelerator", "GiB"),
         reference=float(table["room_gib"].iloc[0]),
         reference_text="free",
         subtitle=(
@@ -273,8 +267,7 @@ def _network(answer: RunStudy) -> Any:
     return charts.bars(
         table.assign(label=table["rung"].map(_rung), value=table["needed_network_gbps"]),
         title=f"The chosen rung needs {chosen['needed_network_gbps']:,.0f} Gbit/s of a machine's network, {hidden} the {has:,.0f} it has",
-        value_title="Network of one machine that hides all traffic",
-        unit="Gbit/s",
+        axis=charts.Axis("Network of one machine that hides all traffic", "Gbit/s"),
         reference=has,
         reference_text="network",
         subtitle=f"On {int(row['accelerators']):,} {row['accelerator']}; tensor parallelism stays on the fast links within a machine",
@@ -291,8 +284,7 @@ def _sweeps(answer: RunStudy, a: TrainingAssumptions) -> Any:
             f"Successive halving tries {a.sweep_trials} settings in {halving['epochs']:,.0f} epochs and {halving['hours']:,.0f} h; to the"
             f" end they take {random['epochs']:,.0f} and {random['hours']:,.0f} h"
         ),
-        value_title="Training of the whole sweep",
-        unit="epochs",
+        axis=charts.Axis("Training of the whole sweep", "epochs"),
         subtitle=(
             f"{a.sweep_pool_accelerators} accelerators, {a.trial_accelerators} a trial; random costs {money(random['usd'])}, successive"
             f" halving {money(halving['usd'])}"
@@ -314,7 +306,6 @@ def _ways(answer: RunStudy, a: TrainingAssumptions) -> Any:
             f"At {a.monthly_million_tokens:,.0f}M tokens a month the cheapest way to a model of this size is:"
             f" {WAYS[best['way']][0].lower()}{WAYS[best['way']][1:]}"
         ),
-        value_title=f"Cost over {a.decision_months} months",
-        unit="USD",
+        axis=charts.Axis(f"Cost over {a.decision_months} months", "USD"),
         subtitle="Accelerators and tokens only; people, data and evaluation come on top. Which way is good enough, an evaluation says",
     )
