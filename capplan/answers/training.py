@@ -16,7 +16,18 @@ from capplan.questions.scaling import ScalingFit, fit_scaling
 from capplan.questions.training import RunStudy, choose_run, study_run
 
 #: Tables that decide what a training run needs.
-TRAINING_TABLES = ("training_runs", "scaling_runs", "failures", "models", "accelerators", "skus", "offers", "sites", "workloads")
+TRAINING_TABLES = (
+    "training_runs",
+    "scaling_runs",
+    "failures",
+    "models",
+    "training_speeds",
+    "accelerators",
+    "skus",
+    "offers",
+    "sites",
+    "workloads",
+)
 #: Accelerators at which failures are counted; a run between two is read between them.
 GOODPUT_COUNTS = (8, 32, 128, 512, 2048, 8192, 32768)
 
@@ -44,7 +55,15 @@ def training_of(book: Book, scenario: Scenario) -> RunStudy:
             )
         scaling, goodput = _scaling_of(book, scenario), _goodput_of(book, scenario)
         found = study_run(
-            run, book.get("skus"), scaling, goodput, here, a, accelerators=book.get("accelerators"), models=book.get("models")
+            run,
+            book.get("skus"),
+            scaling,
+            goodput,
+            here,
+            a,
+            accelerators=book.get("accelerators"),
+            models=book.get("models"),
+            speeds=book.get("training_speeds"),
         )
         note = f"The workload {run['workload']} is not interruptible: spot is left out (run_on_spot changes it)."
         return replace(found, notes=(*found.notes, note)) if left_out and a.run_on_spot == "as_workload" else found

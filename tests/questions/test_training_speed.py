@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 
 import numpy as np
@@ -17,7 +18,7 @@ from capplan.questions.training.architecture import Shape, activation_bytes, sha
 from capplan.questions.training.fit_speed import CHIP, LAYOUT, WORK, fit_speed
 from capplan.questions.training.layout import bubble_share
 from capplan.questions.training.speed import BANDS, FACTORS, seconds_per_token
-from tests.cases.training_cases import bridge_rows, mosaic_rows, row_of
+from tests.cases.training_cases import BRIDGE_MODELS, bridge_rows, mosaic_rows, row_of
 from tests.conftest import reference_file
 
 FACTS = reference_tables()
@@ -40,10 +41,10 @@ def expected(rows, factors=FACTORS):
     return 1 / seconds_per_token(*parts, factors)
 
 
-def planned(chip, run, count, node=8, **assumptions):
+def planned(chip, run, count, node=8, speeds=None, **assumptions):
     skus = pd.DataFrame({"sku": ["s"], "provider": ["x"], "accelerator": [chip], "accelerator_count": [node]})
     a = TrainingAssumptions(**{"run_maximum_accelerators": 32768, **assumptions})
-    return plan_run(run, skus, None, None, PRICES, a, accelerators=CHIPS, models=MODELS, counts=count)
+    return plan_run(run, skus, None, None, PRICES, a, accelerators=CHIPS, models=MODELS, counts=count, speeds=speeds)
 
 
 @pytest.fixture(scope="module")
@@ -193,37 +194,94 @@ def test_every_way_to_lay_a_run_out_has_a_verdict():
     assert ways[ways["fits"] & ~ways["chosen"]]["verdict"].str.contains("slower|faster").all()
 
 
-def test_the_gate_over_all_chips_formats_models_and_counts():
-    counts = [8, 32, 64, 256, 1024, 4096]
+SPEEDS = FACTS["training_speeds"]
+
+
+def releases():
+    """Tokens a second of NVIDIA's page by the name that a set-up and recipe have among the facts."""
+    raw = pd.read_csv(reference_file("data", "training_scaling", "megatron_bridge_pretraining_part.csv"))
+    chip, recipe = raw["system"].str.removeprefix("DGX-"), raw["precision"].str.lower()
+    raw["run"] = raw["model"].map(BRIDGE_MODELS) + "-" + raw["gpus"].astype(str) + "x-" + chip + "-" + recipe
+    return raw.groupby(raw["run"] + "-" + raw["global_batch_size"].astype(str))["tokens_per_second_per_gpu"].agg(list)
+
+
+def test_published_runs_are_the_published_ones():
+    """Each set-up and recipe of NVIDIA's page, as one of its releases has it."""
+    listed = releases()
+    assert set(SPEEDS["run"]) == set(listed.index)
+    assert all(row.tokens_per_second in listed[row.run] for row in SPEEDS.itertuples())
+
+
+def test_a_run_that_was_published_is_measured_and_one_that_differs_is_not():
+    """Its rate is the published one in a band that holds the other releases; another count, batch or size is calibrated as before."""
+    measured, held = 0, []
+    everything = releases()
+    for row in SPEEDS.sort_values("tokens_per_second").drop_duplicates(["model", "accelerator", "precision"], keep="last").itertuples():
+        size = MODELS.set_index("model").loc[row.model, "parameters_active"]
+        run = {"parameters": size, "tokens": 1e12, "model": row.model, "precision": row.precision}
+        batch = {"sequence_length": int(row.sequence_length), "global_batch_tokens": row.batch_sequences * row.sequence_length}
+        table = planned(row.accelerator, run, [row.accelerators], node=4, speeds=SPEEDS, **batch)
+        one = table.iloc[0]
+        if not one["corrected"]:
+            assert one["basis"] == "measured", row.run
+            assert one["tflops_per_accelerator"] == pytest.approx(6 * size * row.tokens_per_second / 1e12)
+            measured += 1
+        days = 1e12 / (np.array(everything[row.run]) * row.accelerators * 86400)
+        held += list((one["days_lower"] <= days * (1 + 1e-9)) & (days <= one["days_upper"] * (1 + 1e-9)))
+        for other in (
+            {"count": 2 * row.accelerators},
+            {"global_batch_tokens": 1.2 * batch["global_batch_tokens"]},
+            {"parameters": 0.9 * size},
+        ):
+            changed = {**batch, **{name: value for name, value in other.items() if name == "global_batch_tokens"}}
+            count, again = other.get("count", row.accelerators), {**run, "parameters": other.get("parameters", size)}
+            calibrated = planned(row.accelerator, again, [count], node=4, speeds=SPEEDS, **changed).iloc[0]
+            assert calibrated["basis"] == "calibrated"
+    assert measured >= 15
+    assert np.mean(held) >= 0.85
+
+
+def hold_the_gate(tables, peaks):
+    """Check one model on one chip in all its formats: peaks, and the order of counts and formats, of the value and of both ends."""
+    rates = {}
+    for precision, table in tables.items():
+        at = table.set_index("accelerators")
+        value = at["tflops_per_accelerator"]
+        assert (at["days_lower"] <= at["days"] * (1 + 1e-9)).all()
+        assert (at["days"] <= at["days_upper"] * (1 + 1e-9)).all()
+        rates[precision] = pd.DataFrame({end: value * at["days"] / at[end] for end in ("days", "days_lower", "days_upper")})
+        assert (rates[precision] <= peaks[precision] * (1 + 1e-9)).all(axis=None)
+        assert (rates[precision].mul(at.index, axis=0).pct_change().iloc[1:] >= -1e-9).all(axis=None)
+    for narrow, wide in (("fp8", "bf16"), ("fp4", "fp8"), ("fp4", "bf16")):
+        if narrow in rates and wide in rates:
+            both = rates[narrow].index.intersection(rates[wide].index)
+            assert (rates[narrow].loc[both] >= rates[wide].loc[both] * (1 - 1e-9)).all(axis=None), (narrow, wide)
+
+
+@pytest.mark.parametrize(
+    ("chips", "models", "counts"),
+    [(CHIPS["accelerator"], ["Llama-3.1-8B", "DeepSeek-V3"], [8, 64, 256, 4096]), (["GB300"], MODELS["model"], [64, 1024])],
+)
+def test_the_gate_over_all_chips_formats_models_and_counts(chips, models, counts):
+    """Also with published runs among the answers: their sequences and batch are asked for where there are some."""
     looked = 0
-    for chip, model in itertools.product(CHIPS["accelerator"], ["Llama-3.1-8B", "Llama-3.1-70B", "Qwen3-30B-A3B", "DeepSeek-V3"]):
-        facts, known = CHIPS.set_index("accelerator").loc[chip], MODELS.set_index("model").loc[model]
-        rates = {}
+    for chip, model in itertools.product(chips, models):
+        facts, size = CHIPS.set_index("accelerator").loc[chip], MODELS.set_index("model").loc[model, "parameters_active"]
+        published = SPEEDS[(SPEEDS["model"] == model) & (SPEEDS["accelerator"] == chip)]
+        asked = published.iloc[0] if len(published) else {"sequence_length": 8192, "batch_sequences": 2048}
+        batch = {
+            "sequence_length": int(asked["sequence_length"]),
+            "global_batch_tokens": asked["batch_sequences"] * asked["sequence_length"],
+        }
+        tables, peaks = {}, {}
         for precision in ("bf16", "fp8", "fp4"):
-            peak = facts[f"{precision}_tflops"]
-            if peak != peak:
-                continue
-            try:
-                table = planned(
-                    chip,
-                    {"parameters": known["parameters_active"], "tokens": 1e12, "model": model, "precision": precision},
-                    counts,
-                    global_batch_tokens=16e6,
-                )
-            except CapplanError:  # too small for the model: nothing to look at
-                continue
-            rates[precision] = table.set_index("accelerators")["tflops_per_accelerator"]
-            assert (rates[precision] <= peak).all()
-            fastest = 6 * known["parameters_active"] * 1e12 / (table["accelerators"] * table["days_lower"] * 86400 * 1e12)
-            assert (fastest <= peak * (1 + 1e-9)).all()
-            assert (np.diff(rates[precision] * rates[precision].index) >= -1e-6).all()
-            assert (table["days_lower"] <= table["days"]).all()
-            assert (table["days"] <= table["days_upper"]).all()
-            looked += 1
-        for narrow, wide in (("fp8", "bf16"), ("fp4", "fp8")):
-            if narrow in rates and wide in rates:
-                both = rates[narrow].index.intersection(rates[wide].index)
-                assert (rates[narrow][both] >= rates[wide][both] * (1 - 1e-9)).all(), (chip, model, narrow)
+            peaks[precision] = facts[f"{precision}_tflops"]
+            run = {"parameters": size, "tokens": 1e12, "model": model, "precision": precision}
+            if peaks[precision] == peaks[precision]:
+                with contextlib.suppress(CapplanError):  # too large for the chip
+                    tables[precision] = planned(chip, run, counts, speeds=SPEEDS, **batch)
+        hold_the_gate(tables, peaks)
+        looked += len(tables)
     assert looked > 80
 
 

@@ -45,6 +45,7 @@ TABLES: dict[str, type[Table]] = {
     "task_durations": placement.TaskDurations,
     "links": placement.Links,
     "scaling_runs": training.ScalingRuns,
+    "training_speeds": training.TrainingSpeeds,
     "failures": training.Failures,
     "spot_availability": training.SpotAvailability,
     "serving_runs": serving.ServingRuns,
@@ -57,7 +58,7 @@ TABLES: dict[str, type[Table]] = {
     "sources": facts.Sources,
 }
 #: Tables that data/reference supplies; a row of the book with the same key overrides the fact.
-REFERENCE_TABLES = ("accelerators", "skus", "offers", "models", "serving_runs", "failures", "sources")
+REFERENCE_TABLES = ("accelerators", "skus", "offers", "models", "serving_runs", "training_speeds", "failures", "sources")
 
 
 @dataclass(frozen=True)

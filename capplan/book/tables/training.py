@@ -24,6 +24,21 @@ class ScalingRuns(Table):
     source_id: str = column("Source of the row.", optional=True, refers="sources.source_id")
 
 
+class TrainingSpeeds(Table):
+    """A published or own training run of a model: how fast it was."""
+
+    run: str = column("Name of the measurement.", key=True)
+    model: str = column("Architecture that was trained.", refers="models.model")
+    accelerator: str = column("Accelerator it ran on.", refers="accelerators.accelerator")
+    accelerators: int = column("Accelerators of the run.", ge=1)
+    precision: str = column("Number format of its matrix products.", isin=["bf16", "fp8", "fp4"])
+    sequence_length: float = column("Tokens in a sequence.", unit="tokens", ge=1)
+    batch_sequences: float = column("Sequences in one optimiser step.", unit="sequences", gt=0)
+    tokens_per_second: float = column("Tokens a second of one accelerator.", unit="tokens/s", gt=0)
+    as_of: pd.Timestamp = column("Day of the measurement.", optional=True)
+    source_id: str = column("Source of the row.", optional=True, refers="sources.source_id")
+
+
 class Failures(Table):
     """Failures of a fleet that somebody counted, from one cause or from all."""
 

@@ -14,7 +14,8 @@ from capplan.questions.scaling import ScalingFit
 from capplan.questions.training.architecture import Shape, shape_of
 from capplan.questions.training.flops import EXA, TERA, check_tokens, checked_counts, operations_per_token
 from capplan.questions.training.layout import Machine, chosen_layouts, layouts, operations_counted
-from capplan.questions.training.speed import BANDS, WATTS_PER_TFLOPS, Chip, basis_of
+from capplan.questions.training.rates import Published, Rates, published_rates, rates_of
+from capplan.questions.training.speed import WATTS_PER_TFLOPS, Chip
 from capplan.records import records
 from capplan.units import HOURS_PER_AVERAGE_MONTH
 
@@ -47,6 +48,7 @@ COLUMNS = [
     "tflops_per_accelerator",
     "mfu_share",
     "basis",
+    "corrected",
     "days",
     "days_lower",
     "days_upper",
@@ -69,6 +71,7 @@ def plan_run(
     *,
     accelerators: pd.DataFrame | None = None,
     models: pd.DataFrame | None = None,
+    speeds: pd.DataFrame | None = None,
     counts: Any = None,
 ) -> pd.DataFrame:
     r"""Say what a training run takes on each kind of machine: accelerators, days and money, and whether it meets its deadline.
@@ -91,6 +94,7 @@ def plan_run(
         prices: What `price_hours` returns.
         a: Utilisation, batch, recomputation, largest count.
         accelerators, models: Reference tables.
+        speeds: Published runs (table training_speeds): one like this run takes the place of what is worked out.
         counts: Numbers of accelerators to look at, rounded up to whole machines; None = up to 200 of each kind of machine.
 
     Returns:
@@ -98,7 +102,8 @@ def plan_run(
             machines, offer_id, term, rung, recompute, tensor, pipeline, interleaved, context, expert, data, stage,
             memory_gib (of one accelerator),
             bubble_share, kept_share, scaling_share, goodput_share, tflops_per_accelerator (in a paid hour, all of these included),
-            mfu_share (of the peak, before goodput), basis (stated, calibrated, modelled), days, days_lower and days_upper (nine in ten),
+            mfu_share (of the peak, before goodput), basis (stated, measured, calibrated, modelled),
+            corrected (did the gate move the speed?), days, days_lower and days_upper (nine in ten),
             accelerator_hours (paid), usd_per_accelerator_hour, usd, energy_mwh, meets_deadline, efficient (no other row is both quicker and
             cheaper); by sku and count.
 
@@ -119,6 +124,7 @@ def plan_run(
     layout_of: dict[Machine, dict[str, np.ndarray]] = {}
     offers = dict(list(_offers(prices, goodput).groupby("sku", sort=False)))
     useful = _useful(goodput)
+    published = published_rates(speeds, row.get("model"), shape, models, a)
     for machine in records(machines):
         described = machine_of(machine, a)
         n = _counts(counts, described.accelerators, a.run_maximum_accelerators)
@@ -127,16 +133,7 @@ def plan_run(
         chosen = layout_of[described]
         if len(chosen["accelerators"]):
             parts.append(
-                _costed(
-                    machine,
-                    chosen,
-                    offers[machine["sku"]],
-                    described,
-                    (exaflop, precision, shape.expert_parameters > 0),
-                    scaling,
-                    useful,
-                    a,
-                )
+                _costed(machine, chosen, offers[machine["sku"]], described, exaflop, (shape, precision, published), scaling, useful, a)
             )
     if not parts:
         raise CapplanError(_nowhere(shape, precision, machines, a))
@@ -291,21 +288,21 @@ def _costed(
     chosen: dict[str, np.ndarray],
     offers: pd.DataFrame,
     described: Machine,
-    run: tuple[float, str, bool],
+    exaflop: float,
+    run: tuple[Shape, str, Published],
     scaling: ScalingFit | None,
     useful: dict[str, tuple[np.ndarray, np.ndarray, float]],
     a: TrainingAssumptions,
 ) -> dict[str, np.ndarray]:
     """Days and money of one kind of machine at each count, on its cheapest offer."""
-    exaflop, precision, mixture = run
     n = chosen["accelerators"].astype(float)
     # The layout's losses and those of a measured curve are the same ones: the larger counts.
     kept = np.minimum(1.0, chosen["rate_tflops"] / chosen["rate_tflops"].max()) if described.chip else chosen["kept_share"]
     scaled = np.ones_like(n) if scaling is None else np.minimum(1.0, scaling.efficiency(n, curve_of(scaling, a)) / kept)
     share, idle = _goodput(offers, useful, n)
     price, length = offers["paid"].to_numpy(dtype=float), offers["term_months"].to_numpy(dtype=float)[:, None] * HOURS_PER_AVERAGE_MONTH
-    # Accelerators that would slow a run down are left idle.
-    tflops = np.maximum.accumulate(chosen["rate_tflops"] * scaled * n) / n
+    rates = rates_of(run, described, chosen, scaled, a)
+    tflops = rates.value
     with np.errstate(divide="ignore"):
         paid = exaflop * EXA / (tflops * TERA * 3600 * n) / share
     ends = np.isfinite(length) & np.isfinite(paid)
@@ -343,7 +340,7 @@ def _costed(
         "scaling_share": scaled,
         "goodput_share": share[at],
         "tflops_per_accelerator": tflops * share[at],
-        **_sureness(described, tflops, days, precision, mixture, a),
+        **_sureness(described, rates, days, run[1], a),
         "accelerator_hours": billed[at],
         "usd_per_accelerator_hour": price[best],
         "usd": usd[at],
@@ -352,21 +349,16 @@ def _costed(
     return {name: values[possible] for name, values in result.items()}
 
 
-def _sureness(
-    described: Machine, tflops: np.ndarray, days: np.ndarray, precision: str, mixture: bool, a: TrainingAssumptions
-) -> dict[str, np.ndarray]:
-    """Return on what a speed rests, its share of the peak, and the days with their band; no end of it is faster than the peak."""
-    chip = described.chip
-    peak = chip.peak(precision) if chip else described.tflops / (a.mfu_share or 1.0)
-    basis = basis_of(chip.name, precision) if chip else "stated"
-    factor = BANDS[basis, mixture] if chip else 1.0
-    share = tflops / peak
+def _sureness(described: Machine, rates: Rates, days: np.ndarray, precision: str, a: TrainingAssumptions) -> dict[str, np.ndarray]:
+    """Return on what a speed rests, whether the gate moved it, its share of the peak, and the days with their band."""
+    peak = described.chip.peak(precision) if described.chip else described.tflops / (a.mfu_share or 1.0)
     return {
-        "mfu_share": share,
-        "basis": np.full(len(days), basis, dtype=object),
+        "mfu_share": rates.value / peak,
+        "basis": rates.basis,
+        "corrected": rates.corrected,
         "days": days,
-        "days_lower": days * np.maximum(1 / factor, np.minimum(1.0, share)),
-        "days_upper": days * factor,
+        "days_lower": days * rates.value / rates.high,
+        "days_upper": days * rates.value / rates.low,
     }
 
 

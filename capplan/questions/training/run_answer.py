@@ -23,6 +23,12 @@ from capplan.text import money
 DAY = pd.Timedelta(days=1)
 #: How far beyond the largest run a missed deadline is looked for.
 BEYOND = 16
+#: On what a speed rests, in words.
+RESTS_ON = {
+    "measured": "that of a published run of this model, batch and number of accelerators",
+    "calibrated": "worked out from measured runs of other models",
+    "modelled": "worked out from measured runs on other accelerators or in other number formats",
+}
 #: The largest utilisation that published large runs report (MegaScale: 55.2 %), rounded up.
 HIGHEST_MFU = 0.6
 
@@ -69,6 +75,7 @@ def study_run(
     *,
     accelerators: pd.DataFrame | None = None,
     models: pd.DataFrame | None = None,
+    speeds: pd.DataFrame | None = None,
 ) -> RunStudy:
     """Say what a training run needs: machines, days, money, memory, storage; and what else would do.
 
@@ -86,16 +93,18 @@ def study_run(
     shape = shape_of(float(row["parameters"]), row.get("model"), models, row.get("parameters_total"))
     exaflop = run_work(row, shape, a)
     tokens = float(row["tokens"]) if "tokens" in row else exaflop * EXA / float(operations_per_token(shape.active))
-    frontier = plan_run(row, skus, scaling, goodput, prices, a, accelerators=accelerators, models=models)
+    frontier = plan_run(row, skus, scaling, goodput, prices, a, accelerators=accelerators, models=models, speeds=speeds)
     looked = frontier
     if a.planned_accelerators is not None:
-        looked = plan_run(row, skus, scaling, goodput, prices, a, accelerators=accelerators, models=models, counts=a.planned_accelerators)
+        looked = plan_run(
+            row, skus, scaling, goodput, prices, a, accelerators=accelerators, models=models, speeds=speeds, counts=a.planned_accelerators
+        )
     choice = _best(looked)
     machines = pd.concat([_best(part) for _, part in looked.groupby("sku", sort=True)]).sort_values(
         ["meets_deadline", "usd", "sku"], ascending=[False, True, True], kind="stable", ignore_index=True
     )
     chosen = choice.iloc[0]
-    remedies = _remedies(row, choice, frontier, available, tokens, (skus, scaling, goodput, prices, a, accelerators, models))
+    remedies = _remedies(row, choice, frontier, available, tokens, (skus, scaling, goodput, prices, a, accelerators, models, speeds))
     name = str(row.get("run_id", "the run"))
     sku = machine_table(skus, accelerators, prices, precision).set_index("sku", drop=False).loc[chosen["sku"]]
     rungs = ladder(shape, precision, sku, int(chosen["accelerators"]), chosen, a)
@@ -169,13 +178,13 @@ def _remedies(
     chosen = choice.iloc[0]
     if chosen["meets_deadline"]:
         return pd.DataFrame(columns=columns)
-    skus, scaling, goodput, prices, a, accelerators, models = inputs
+    skus, scaling, goodput, prices, a, accelerators, models, speeds = inputs
     ratio = float(chosen["days"]) / available
     rows: list[tuple[str, float, float, bool, str]] = []
     wider = frontier
     if not wider["meets_deadline"].any():
         more = a.model_copy(update={"run_maximum_accelerators": min(a.run_maximum_accelerators * BEYOND, 1_000_000)})
-        wider = plan_run(row, skus, scaling, goodput, prices, more, accelerators=accelerators, models=models)
+        wider = plan_run(row, skus, scaling, goodput, prices, more, accelerators=accelerators, models=models, speeds=speeds)
     enough = wider[wider["meets_deadline"]]
     now = float(chosen["accelerators"])
     if len(enough):
@@ -261,14 +270,10 @@ def _speed_note(chosen: pd.Series) -> str:
     reached = f"{chosen['tflops_per_accelerator']:,.0f} TFLOP/s in a paid hour"
     if chosen["basis"] == "stated":
         return f"The speed rests on the stated utilisation: {reached}."
-    measured = (
-        "measured runs of other models"
-        if chosen["basis"] == "calibrated"
-        else "measured runs on other accelerators or in other number formats"
-    )
+    held = " It is held to what the chip, fewer accelerators and wider number formats do." if chosen["corrected"] else ""
     return (
-        f"The speed ({reached}, {chosen['basis']}) is worked out from {measured}; nine in ten such answers lie between"
-        f" {_days(chosen['days_lower'])} and {_days(chosen['days_upper'])}."
+        f"The speed ({reached}, {chosen['basis']}) is {RESTS_ON[chosen['basis']]}; nine in ten such answers lie between"
+        f" {_days(chosen['days_lower'])} and {_days(chosen['days_upper'])}.{held}"
     )
 
 
