@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from capplan.errors import BookError, Fault, nearest, sentence
 from capplan.ingest.instants import instant
-from capplan.ingest.opening import FILE, Sheet, UnlikeFilesError, quoted
+from capplan.ingest.opening import ALIKE, FILE, Sheet, UnlikeFilesError, quoted
 
 #: Cells of one kind of fault that are looked up; a message shows at most forty in all.
 SHOWN = 40
 #: Rows from which it is judged what an optional column holds.
 SAMPLE = 10_000
+#: Kinds of columns that are numbers.
+_NUMBERS = ("number", "money", "dollars")
 #: Times outside of these years are typing errors, or in another unit.
 FIRST_YEAR, LAST_YEAR = 1990, 2099
 
@@ -103,7 +106,7 @@ def recognise(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
         for name in sheet.options.ignore
         if name not in sheet.columns
     ]
-    numbers = {column.name for column in wanted if column.kind in ("number", "money", "dollars")}
+    numbers = {column.name for column in wanted if column.kind in _NUMBERS}
     faults += [
         Fault(
             sheet.file.name,
@@ -166,8 +169,18 @@ class _Cell:
     problems: tuple[tuple[str, str, str], ...]  # condition, rule, remedy
 
 
-def convert(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
-    """Create the view `typed`: the wanted columns in their types (missing optional ones are NULL), and `file`, the place of the row's file.
+def convert(sheet: Sheet, wanted: Sequence[Wanted], *, alike: bool = False) -> dict[str, str]:
+    """Create the view `typed`: the wanted columns in their types (missing optional ones are NULL), file and alike.
+
+    `file` is the place of the row's file, `alike` the number of its rows that the row stands for.
+
+    Parameters
+    ----------
+    sheet, wanted
+        What is read, and the columns wanted of it.
+    alike
+        Let rows that differ in their numbers alone stand together, with the sums of these (see `Sheet.alike_together`). A fault that is
+        found names its rows only where rows stand alone: read row by row then.
 
     Returns
     -------
@@ -183,9 +196,11 @@ def convert(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
     """
     matched = recognise(sheet, wanted)
     _leave_out_misnamed(sheet, wanted, matched)
-    comma = _decimal_comma(
-        sheet, [matched[column.name] for column in wanted if column.kind in ("number", "money", "dollars") and column.name in matched]
-    )
+    numbers = {column: matched[column.name] for column in wanted if column.kind in _NUMBERS and column.name in matched}
+    comma = _decimal_comma(sheet, list(numbers.values()))
+    texts = [matched[column.name] for column in wanted if column.name in matched and column not in numbers]
+    if alike and len({*numbers.values(), *texts}) == len(numbers) + len(set(texts)):
+        sheet.alike_together(texts, {source: partial(_number, kind=column.kind, comma=comma) for column, source in numbers.items()})
     cells = [_cell(sheet, column, matched[column.name], comma=comma) for column in wanted if column.name in matched]
     faults = _faults(sheet, cells)
     if faults:
@@ -200,7 +215,7 @@ def convert(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
         "time": "timestamp",
     }
     chosen = ", ".join(f"cast({found.get(column.name, 'null')} as {types[column.kind]}) as {quoted(column.name)}" for column in wanted)
-    sheet.connection.execute(f"create or replace view typed as select {chosen}, {FILE} as file from cells")
+    sheet.connection.execute(f"create or replace view typed as select {chosen}, {FILE} as file, {ALIKE} as alike from cells")
     return matched
 
 
@@ -209,15 +224,8 @@ def _cell(sheet: Sheet, column: Wanted, source: str, *, comma: bool) -> _Cell:
     text = quoted(source)
     if column.kind == "text":
         value, problems = text, []
-    elif column.kind in ("number", "money", "dollars"):
-        plain = (
-            _bare(text, _DOLLARS if column.kind == "dollars" else _MONEY)
-            if column.kind != "number" and not comma
-            else f"replace({text}, ',', '.')"
-            if comma
-            else text
-        )
-        value = f"try_cast({plain} as decimal(38, 12))"
+    elif column.kind in _NUMBERS:
+        value = _number(text, column.kind, comma=comma)
         if column.name in sheet.options.scale:
             value = f"cast({value} * {sheet.options.scale[column.name]!r} as decimal(38, 12))"
         remedy = "Write plain numbers without thousands separators, units or currency signs" + ("." if comma else ", with a decimal point.")
@@ -242,6 +250,12 @@ def _cell(sheet: Sheet, column: Wanted, source: str, *, comma: bool) -> _Cell:
         )
     problems.append((f"contains({text}, chr(0))", "a cell must not hold a NUL character", "Export the file again: it is damaged here."))
     return _Cell(column, source, text, value, tuple(problems))
+
+
+def _number(text: str, kind: str, *, comma: bool) -> str:
+    """Return SQL for the number in a text, missing where there is none."""
+    plain = f"replace({text}, ',', '.')" if comma else text if kind == "number" else _bare(text, _DOLLARS if kind == "dollars" else _MONEY)
+    return f"try_cast({plain} as decimal(38, 12))"
 
 
 def _leave_out_misnamed(sheet: Sheet, wanted: Sequence[Wanted], matched: dict[str, str]) -> None:

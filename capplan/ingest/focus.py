@@ -20,7 +20,7 @@ from capplan.ingest.ingested import FileTotals, Ingested, Stage, WorkOptions, wo
 from capplan.ingest.known import known_table, provider_named
 from capplan.ingest.machines import Recogniser
 from capplan.ingest.opening import Sheet, text_literal
-from capplan.ingest.overlaps import charged_times, count_once
+from capplan.ingest.overlaps import charged_times, count_once, meeting
 
 SECONDS_PER_HOUR, SECONDS_PER_DAY = 3600, 86400
 CATEGORIES = ("Usage", "Purchase", "Tax", "Credit", "Adjustment")
@@ -103,16 +103,18 @@ def read_focus(
         Hours of machines and of corrections count, with their sign; `accounts` holds rows, dollars and hours by bucket.
     """
     with Sheet(files, options, nulls=NOTHING) as sheet:
-        matched = convert(sheet, FOCUS_COLUMNS)
-        _check_categories(sheet)
-        priced = _costs(sheet)
-        for column, given, name in (("ProviderName", options.provider, "provider"), ("BillingCurrency", options.currency, "currency")):
-            if column not in matched and given is None:
-                sheet.refuse(f"the file has no column {column}", f"Give {name}= instead.", column=column)
-        _check_currencies(sheet, options)
-        dated = "ChargePeriodStart" in matched
-        times = charged_times(sheet) if dated else pd.DataFrame()
-        left_out = count_once(sheet, times, FOCUS_COLUMNS) if dated and len(sheet.files) > 1 and options.restated != "add" else {}
+        notes = list(sheet.notes)
+        try:
+            priced, times = _checked(sheet, options, alike=True)
+            twins = meeting(sheet, times) if len(sheet.files) > 1 and options.restated != "add" else []
+        except BookError:
+            twins = None
+        if twins is None or twins:  # faults are named, and charges compared, row by row
+            sheet.notes = notes
+            sheet.row_by_row()
+            priced, times = _checked(sheet, options, alike=False)
+        dated = times is not None
+        left_out = count_once(sheet, twins, FOCUS_COLUMNS) if twins else {}
         known = {table: known_table(table, book) for table in ("skus", "accelerators", "offers")}
         account(sheet, Recogniser(known["skus"], known["accelerators"]), _cheapest(known["offers"], known["skus"]))
         sheet.connection.execute(f"create temp table grouped as {_grouping(options)}")
@@ -124,7 +126,7 @@ def read_focus(
         each = _totals_of_files(sheet, left_out, identities.first if identities else 0, priced=priced)
         notes = [*sheet.notes, *told(accounts)]
     parts = {name: frame for name, frame in (("billing", billing), ("pieces", hours)) if len(frame)}
-    if len(times):
+    if times is not None and len(times):
         parts["charged"] = _scoped(times)
     if "pieces" in parts:
         parts["spans"] = _billed_months(hours, months)
@@ -141,6 +143,19 @@ def read_focus(
     headline = f"{shown if priced else 'No costs are stated'}, from {first:%Y-%m} to {last:%Y-%m}."
     period = (pd.Timestamp(first), pd.Timestamp(last) + pd.offsets.MonthBegin(1))
     return Ingested(tables, (*notes, *more), headline, parts=parts, rows=int(rows), period=period, accounts=accounts, each=each)
+
+
+def _checked(sheet: Sheet, options: FocusOptions, *, alike: bool) -> tuple[bool, pd.DataFrame | None]:
+    """Create the view `typed` of a bill that has no fault; say whether it states costs, and what its charges are of, where it has times."""
+    sheet.connection.execute("; ".join(f"drop view if exists {name}" for name in ("typed", "stated", "billed")))
+    matched = convert(sheet, FOCUS_COLUMNS, alike=alike)
+    _check_categories(sheet)
+    priced = _costs(sheet)
+    for column, given, name in (("ProviderName", options.provider, "provider"), ("BillingCurrency", options.currency, "currency")):
+        if column not in matched and given is None:
+            sheet.refuse(f"the file has no column {column}", f"Give {name}= instead.", column=column)
+    _check_currencies(sheet, options)
+    return priced, charged_times(sheet) if "ChargePeriodStart" in matched else None
 
 
 def _totals_of_files(sheet: Sheet, left_out: dict[int, tuple[int, ...]], number: int, *, priced: bool) -> tuple[FileTotals, ...]:
@@ -253,8 +268,8 @@ def _grouping(options: FocusOptions) -> str:
             case when {at} then date_trunc('hour', ChargePeriodStart)::timestamp end as time,
             case when {at} then cast({lasting} as double) end as seconds,
             case when {at} then {workload} end as workload, coalesce(RegionId, {text_literal(options.region)}) as place,
-            sum(BilledCost) as billed_cost, sum(EffectiveCost) as effective_cost, sum(ListCost) as list_cost, count(*) as "rows",
-            sum(PricingQuantity) as quantity, count(PricingQuantity) as filled, PricingUnit as quantity_unit,
+            sum(BilledCost) as billed_cost, sum(EffectiveCost) as effective_cost, sum(ListCost) as list_cost, sum(alike) as "rows",
+            sum(PricingQuantity) as quantity, PricingUnit as quantity_unit,
             cast(sum(accelerator_hours) as double) as accelerator_hours
         from charges group by all
         """
@@ -277,7 +292,8 @@ def _billing(sheet: Sheet) -> pd.DataFrame:
 
 def _scoped(frame: pd.DataFrame) -> pd.DataFrame:
     """Name the provider as the tables do, and what is replaced when a month is billed again: provider, billing account and month."""
-    named = frame.assign(provider=frame["provider"].map(provider_named))
+    names = {name: provider_named(name) for name in frame["provider"].unique()}
+    named = frame.assign(provider=frame["provider"].map(names))
     scope = named["provider"] + "|" + named["billing_account"] + "|" + named["month"].dt.strftime("%Y-%m")
     return named.assign(scope=scope).drop(columns="billing_account")
 

@@ -6,7 +6,7 @@ import re
 
 import pandas as pd
 
-from capplan.ingest.opening import Sheet, UnlikeFilesError, quoted, text_literal
+from capplan.ingest.opening import ALIKE, Sheet, UnlikeFilesError, quoted, text_literal
 
 _ZONE_AT_THE_END = "(Z|z|UTC|GMT|[+-]\\d{2}(:?\\d{2})?)$"
 #: Unix times before September 1998 are taken for counts from an unknown start.
@@ -59,7 +59,7 @@ def instant(sheet: Sheet, source: str) -> tuple[str, list[tuple[str, str, str]]]
     universal = f"timezone('UTC', timezone({place}, {naive}))"
     back = f"timezone({place}, timezone({place}, {naive}))"
     twice = " or ".join(f"timezone({place}, timezone({place}, {naive}) {sign} interval 1 hour) = {naive}" for sign in "+-")
-    doubled = sheet.rows(f"select count(*) from cells where {twice}")[0][0]
+    doubled = sheet.rows(f"select coalesce(sum({ALIKE}), 0)::bigint from cells where {twice}")[0][0]
     if doubled:
         sheet.notes.append(
             f"{doubled} times of {source} lie in an hour that {zone} has twice (end of summer time); they are taken as its second pass,"

@@ -7,7 +7,7 @@ import gzip
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ csv.field_size_limit(LONGEST_LINE)
 MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 #: Column of the view `cells` with the place of the row's file among the files of a sheet; no export has a column of this name.
 FILE = '"place of the file"'
+#: Column of the view `cells` with the number of rows of the file that a row stands for; no export has a column of this name.
+ALIKE = '"rows alike"'
 
 
 class UnlikeFilesError(Exception):
@@ -107,12 +109,51 @@ class Sheet:
             self.typed = kind_of(self.file) != "csv"
             self._places = [self._without_patterns(place, file) for place, file in enumerate(self.files)]
             self.columns = [name for name, *_ in self._execute(f"describe from {self._scan()}")] if self.typed else self._recognise()
-            chosen = ", ".join(f"{self._null_if(quoted(name))} as {quoted(name)}" for name in self.columns)
-            place = "regexp_extract(filename_of_the_row, 'input-(\\d+)[^/]*$', 1)::int" if self.many else "0"
-            self.connection.execute(f"create view cells as select {chosen}, {place} as {FILE} from {self._scan()}")
+            self.row_by_row()
         except BaseException:
             self.close()
             raise
+
+    def row_by_row(self) -> None:
+        """Let each row of the view `cells` be a row of the files."""
+        chosen = ", ".join(f"{self._null_if(quoted(name))} as {quoted(name)}" for name in self.columns)
+        self.connection.execute(
+            f"create or replace view cells as select {chosen}, {self._place} as {FILE}, 1 as {ALIKE} from {self._scan()}"
+        )
+
+    def alike_together(self, texts: Sequence[str], numbers: Mapping[str, Callable[[str], str]]) -> None:
+        """Let each row of the view `cells` stand for all rows of a file with the same texts and signs, found in one pass over the files.
+
+        Parameters
+        ----------
+        texts
+            Columns that tell rows apart, as they are written.
+        numbers
+            SQL for the number in a text, by column; rows stand together where these are all below, at or above zero or missing, and the
+            column has their sum, as a text, or one that is no number where there is any.
+        """
+        named = ["filename_of_the_row"] if self.many else []
+        keys = [*map(quoted, dict.fromkeys(texts)), *named]
+        read, summed = [*keys], []
+        for name, number in numbers.items():
+            column, text = quoted(name), self._null_if(quoted(name))
+            value = f"coalesce(try_cast({column}::varchar as decimal(38, 12)), {number(text)})"
+            read += [f"{value} as {column}", f"case when {value} is null then {text} end as {quoted(f'odd {name}')}"]
+            summed.append(f"coalesce(max({quoted(f'odd {name}')}), sum({column})::varchar) as {column}")
+        signs = [f"sign({quoted(name)})" for name in numbers]
+        place = text_literal(os.path.join(self._scratch.name, "alike.parquet"))
+        self._execute(
+            f"copy (select {', '.join([*keys, *summed])}, count(*) as {ALIKE} from (select {', '.join(read)} from {self._scan()})"
+            f" group by {', '.join([*keys, *signs])}) to {place} (format parquet)"
+        )
+        chosen = [f"{self._null_if(quoted(name))} as {quoted(name)}" for name in dict.fromkeys(texts)]
+        chosen += [*map(quoted, numbers), f"{self._place} as {FILE}", ALIKE]
+        self.connection.execute(f"create or replace view cells as select {', '.join(chosen)} from read_parquet({place})")
+
+    @property
+    def _place(self) -> str:
+        """SQL for the place of a row's file."""
+        return "regexp_extract(filename_of_the_row, 'input-(\\d+)[^/]*$', 1)::int" if self.many else "0"
 
     @property
     def many(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -31,7 +32,23 @@ def charged_times(sheet: Sheet) -> pd.DataFrame:
         """).df()
 
 
-def count_once(sheet: Sheet, times: pd.DataFrame, columns: tuple[Wanted, ...]) -> dict[int, tuple[int, ...]]:
+def meeting(sheet: Sheet, times: pd.DataFrame | None) -> list[Any]:
+    """Return the pairs of files, not parts of one export, whose charges (see `charged_times`) are of one account and meet in time."""
+    if times is None:
+        return []
+    stems = [stem_without_part(file.name) for file in sheet.files]
+    scope = ["provider", "billing_account", "month"]
+    pairs = times.merge(times, on=scope, suffixes=("", "_before")).query("file > file_before")
+    pairs["begin"] = pairs[["earliest", "earliest_before"]].max(axis=1)
+    pairs["end"] = pairs[["latest", "latest_before"]].min(axis=1)
+    return [
+        row
+        for row in pairs[pairs["begin"] <= pairs["end"]].sort_values(["file", "file_before", *scope]).itertuples()
+        if stems[row.file] != stems[row.file_before] or sheet.files[row.file].name == sheet.files[row.file_before].name
+    ]
+
+
+def count_once(sheet: Sheet, twins: Sequence[Any], columns: tuple[Wanted, ...]) -> dict[int, tuple[int, ...]]:
     """Leave charges out of the view `typed` that an earlier file of the same command has too.
 
     Numbered parts of one export share their time and no row; bills that share no charge are of different things.
@@ -39,9 +56,9 @@ def count_once(sheet: Sheet, times: pd.DataFrame, columns: tuple[Wanted, ...]) -
     Parameters
     ----------
     sheet
-        With the view `typed`.
-    times
-        See `charged_times`.
+        With the view `typed`, row by row.
+    twins
+        Files whose charges meet, see `meeting`.
     columns
         All columns of the view.
 
@@ -55,18 +72,6 @@ def count_once(sheet: Sheet, times: pd.DataFrame, columns: tuple[Wanted, ...]) -
     CapplanError
         Where bills of the same account and days have some charges in common and others not: one restates the other.
     """
-    stems = [stem_without_part(file.name) for file in sheet.files]
-    scope = ["provider", "billing_account", "month"]
-    pairs = times.merge(times, on=scope, suffixes=("", "_before")).query("file > file_before")
-    pairs["begin"] = pairs[["earliest", "earliest_before"]].max(axis=1)
-    pairs["end"] = pairs[["latest", "latest_before"]].min(axis=1)
-    twins = [
-        row
-        for row in pairs[pairs["begin"] <= pairs["end"]].sort_values(["file", "file_before", *scope]).itertuples()
-        if stems[row.file] != stems[row.file_before] or sheet.files[row.file].name == sheet.files[row.file_before].name
-    ]
-    if not twins:
-        return {}
     cells = ", ".join(f"coalesce({wanted.name}::varchar, '')" for wanted in columns)
     sheet.connection.execute(f"""
         create temp view told_apart as select *, md5_number_lower(concat_ws(chr(31), {cells})) as identity from typed;

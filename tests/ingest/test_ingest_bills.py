@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +12,7 @@ from capplan.errors import BookError
 from capplan.ingest import ingest
 from capplan.ingest.known import known_table
 from capplan.ingest.machines import Recogniser, hours_of_unit, slice_share
+from capplan.ingest.opening import Sheet
 from tests.conftest import reference_file
 
 COLUMNS = (
@@ -167,6 +169,36 @@ def test_buckets_sum_to_the_file_by_plain_sql(tmp_path):
     source = pd.read_csv(path, dtype=str)
     machines = source[source.ChargeDescription.str.contains(r"\bg5\.4xlarge\b", na=False)]
     assert hours(found) == pytest.approx(machines.ConsumedQuantity.astype(float).sum(), rel=1e-12)
+
+
+def test_rows_that_stand_together_count_as_they_do_alone(tmp_path, monkeypatch):
+    dice = random.Random(7)
+    numbers = ["0", "1", "-1", "0.000000000001", " 2.5 ", "NULL", "-3", "1e-3"]
+    rows = [
+        {
+            **dice.choice(KINDS)[0],
+            "SubAccountName": dice.choice(["a", " a", "b", "NULL", ""]),
+            **{name: dice.choice(["$1,234.50", "(0.10)", *numbers[:5]]) for name in ("BilledCost", "EffectiveCost")},
+            **{name: dice.choice(numbers) for name in ("ListCost", "ConsumedQuantity", "PricingQuantity")},
+        }
+        for _ in range(600)
+    ]
+    path = bill(tmp_path, *rows)
+    together = ingest("focus", path)
+    monkeypatch.setattr(Sheet, "alike_together", lambda *_: None)
+    alone = ingest("focus", path)
+    assert together.accounts.rows.sum() == together.rows == len(rows)
+    assert together.headline == alone.headline
+    for name in ("billing", "workloads", "usage"):
+        pd.testing.assert_frame_equal(together.tables[name], alone.tables[name], rtol=1e-12, atol=1e-12)
+    pd.testing.assert_frame_equal(together.accounts, alone.accounts, rtol=1e-12)
+
+
+def test_a_fault_names_its_own_row_however_many_stand_together(tmp_path):
+    rows = [{} for _ in range(5)]
+    with pytest.raises(BookError, match=r"row 4, column BilledCost.*'a lot'") as refused:
+        ingest("focus", bill(tmp_path, *rows[:2], {"BilledCost": "a lot"}, *rows))
+    assert "row 3" not in str(refused.value)
 
 
 def test_corrections_take_from_what_they_correct(tmp_path):
