@@ -55,6 +55,8 @@ def test_break_even_rows_of_the_published_table() -> None:
 def test_break_even_of_an_offer_is_its_price_over_on_demand() -> None:
     assert break_even(0.25) == 0.75
     assert np.isnan(priced(offer("od", "on_demand", 4.0)).loc["od", "break_even_share"])
+    several = priced(offer("dear", "on_demand", 6.0), offer("od", "on_demand", 4.0), offer("r", "reserved_1y", 3.0))
+    assert several.loc["r", "break_even_share"] == pytest.approx(0.75), "the cheapest price on demand counts"
 
 
 @pytest.mark.parametrize(("share", "upfront", "hourly"), [(1.0, 8760.0, 0.0), (0.5, 4380.0, 0.5), (0.0, 0.0, 1.0)])
@@ -99,6 +101,11 @@ def test_owned_is_depreciation_power_space_and_upkeep() -> None:
     running = 10.2 * 1.3 * 0.1 + 10.2 * 0.2 + 15_000 / 8760
     assert row["recurring_usd_per_hour"] == pytest.approx(running)
     assert row["effective_usd_per_accelerator_hour"] == pytest.approx((270_000 / 43_800 + running) / 8)
+    later = priced(offer("o", "owned", 0.0, sku="own", capex_usd=300_000.0), a=a.model_copy(update={"discount_rate_per_year": 0.1})).loc[
+        "o"
+    ]
+    hours = 8760 * (1 - 1.1**-5) / np.log(1.1)
+    assert later["effective_usd_per_accelerator_hour"] == pytest.approx(((300_000 - 30_000 * 1.1**-5) / hours + running) / 8)
 
 
 def test_a_site_overrides_the_assumptions() -> None:
@@ -157,4 +164,4 @@ def test_a_price_factor_multiplies_what_is_not_signed_yet() -> None:
 )
 def test_offers_that_cannot_be_priced_are_named(row: dict[str, object], text: str) -> None:
     with pytest.raises(CapplanError, match=text):
-        priced(row)
+        priced(offer("good", "on_demand", 4.0), row)

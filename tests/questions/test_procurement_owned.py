@@ -73,3 +73,7 @@ def test_idle_machines_are_sold_where_they_may_be_and_the_ledger_says_so() -> No
     sold = ledger.entries[ledger.entries["status"] == "firm"].groupby("view")["usd"].sum()
     assert sold["cash"] == pytest.approx(sold["p_and_l"])
     assert sold["cash"] == pytest.approx(gone["exit_usd"] - gone["not_owed_usd"])
+    # half of their price comes at once, and the tenth that was to come on their last day does not
+    resale = ledger.entries[(ledger.entries["status"] == "firm") & (ledger.entries["component"] == "residual")]
+    brought = resale[resale["view"] == "cash"].groupby("month")["usd"].sum()
+    assert {f"{day:%Y-%m-%d}": usd for day, usd in brought.items()} == pytest.approx({"2027-01-01": -240_000.0, "2029-06-01": 48_000.0})

@@ -6,6 +6,8 @@ import pandas as pd
 import pytest
 
 from capplan.errors import CapplanError
+from capplan.questions.procurement.supply.generations import Arrival
+from capplan.questions.procurement.supply.price_paths import PriceMoves, price_factors, worth_factors
 from capplan.text import money
 from tests.cases.procurement_cases import assumptions, commitment, demand, offer, settle, sku, solve, work_class
 
@@ -287,6 +289,23 @@ def test_prices_of_specialised_clouds_fall_where_nothing_else_is_said_and_those_
     for provider, factor in (("aws", 1.0), ("nebius", 0.9), ("somebody", 1.0)):
         found = settle(demand([[10.0, 10.0]]), [ON_DEMAND | {"usd_per_hour": 9.0}, LEASE], skus=[sku("gpu", provider=provider)])
         assert found.choices.table["usd_per_hour"].tolist() == pytest.approx([2.0, 2.0 * factor ** (90 / 365.25)])
+
+
+def test_what_a_path_says_of_an_offer_takes_the_place_of_what_is_usual_and_use_by_the_hour_has_no_usual_change() -> None:
+    about = pd.DataFrame({"provider": "nebius", "accelerator": "H100", "term": ["on_demand", "reserved_1y", "lease"]})
+    path = moving(PATH | {"term": "lease", "change_share_per_year": 0.2, "probability": 0.5})
+    when = pd.DatetimeIndex([pd.Timestamp("2027-01-01") + pd.Timedelta(days=365.25)])
+    a = assumptions(as_of="2027-01-01", first_quarter="2027Q1", specialist_price_change_share_per_year=-0.1)
+    assert price_factors(about, PriceMoves(path), when, a)[:, 0].tolist() == pytest.approx([1.0, 0.9, 1.1])
+
+
+def test_only_the_machine_that_is_succeeded_is_worth_less_for_it() -> None:
+    about = pd.DataFrame({"provider": "own", "accelerator": ["H100", "B200"], "term": "owned"})
+    day = pd.Timestamp("2027-04-01")
+    arrival = Arrival("R1", "H100", day, day, 1.5, 3.0, 3.0, 0.8, added=True)
+    found = worth_factors(about, PriceMoves(None, (arrival,)), pd.DatetimeIndex(["2027-03-31", day]), assumptions())
+    # four times out of five a third of its price times one and a half does its work
+    assert found.ravel().tolist() == pytest.approx([1.0, 0.2 + 0.8 * 0.5, 1.0, 1.0])
 
 
 def test_falling_prices_shorten_terms_and_keeping_today_s_prices_in_mind_costs() -> None:
