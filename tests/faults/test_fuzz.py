@@ -176,7 +176,7 @@ def files(draw: st.DrawFn) -> tuple[str, bytes]:
 
 
 @pytest.mark.slow
-@settings(max_examples=CASES // 2, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=2 * CASES // 5, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(made=st.lists(files(), min_size=1, max_size=2, unique_by=lambda file: file[0]))
 def test_any_file_gives_a_book_or_one_message(whole, made):
     folder = whole.parent / "case"
@@ -195,7 +195,7 @@ def test_any_file_gives_a_book_or_one_message(whole, made):
         assert list(book.get(name).columns) == [column.name for column in columns_of(name)]
 
 
-@settings(max_examples=CASES // 2, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=CASES // 5, suppress_health_check=[HealthCheck.too_slow])
 @given(
     values=st.dictionaries(
         st.one_of(st.sampled_from(sorted(Scenario.model_fields)), st.text(max_size=12)),

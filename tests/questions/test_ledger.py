@@ -35,6 +35,7 @@ from capplan.questions.ledger import (
     straight_line,
     tax_depreciation,
 )
+from capplan.questions.ledger.quantity_times_price import _token_prices
 from capplan.units import fiscal_year
 from tests.conftest import reference_file
 
@@ -771,3 +772,11 @@ def test_the_example_book_ties_to_its_bill():
     broken.loc[hit, "effective_cost"] *= 1.02
     other = build_ledger(book.scenario.section(LedgerAssumptions), **({name: book.get(name) for name in tables} | {"billing": broken}))
     assert any("the ledger has" in note for note in other.notes)
+
+
+def test_the_price_of_calls_is_what_they_all_cost_by_their_number():
+    calls = pd.DataFrame(
+        {"workload": "chat", "provider": ["a", "a", "b", "c"], "quantity": [10.0, 30.0, 4.0, 0.0], "usd": [1.0, 7.0, 2.0, 0.0]}
+    )
+    found = _token_prices(calls)
+    assert {name: price[4] for name, price in found.items()} == {"tokens chat a": 0.2, "tokens chat b": 0.5}
