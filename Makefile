@@ -5,7 +5,7 @@ READY := .venv/.ready
 BOOK ?= data/enterprise
 LAB ?= $(BOOK)
 
-.PHONY: plan test quick lab bench facts mutants lock clean
+.PHONY: plan test quick nightly lab bench facts mutants lock clean
 
 plan: $(READY)
 	$(BIN)/capplan plan $(BOOK)
@@ -20,6 +20,10 @@ test: $(READY)
 # What a change is tried against while it is made: no browser, no office, nothing above two seconds.
 quick: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not browser and not office and not slow" capplan tests
+
+# The same code as in `make test`, for longer: 10,000 hostile files, assumptions and command lines, and 50 plans that are killed with their notebooks.
+nightly: $(READY)
+	CAPPLAN_FUZZ_CASES=10000 CAPPLAN_KILLS=50 $(BIN)/python -m pytest tests/faults/test_fuzz.py tests/faults/test_fuzz_commands.py tests/faults/test_killed.py
 
 lab: $(READY)
 	$(BIN)/capplan lab $(LAB)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import errno
 import json
 import os
@@ -85,6 +86,51 @@ def test_a_place_that_refuses_is_one_message_and_the_old_report_stays(tmp_path, 
 @pytest.mark.parametrize("place", ["/proc/reports", "/sys/reports", "/dev/null/reports"])
 def test_a_file_system_that_keeps_no_folders_is_one_message(folder, place):
     one_message(command("plan", folder, "--out", place), "choose another place with --out")
+
+
+HISTORY = "steady/history.csv"
+
+
+@pytest.fixture
+def mounted(tmp_path):
+    """Mount a small file system of its own in a folder, or skip where nobody may."""
+    place = tmp_path / "mounted"
+    place.mkdir()
+
+    def mount(options: str):
+        try:
+            done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)], capture_output=True, text=True, check=False)
+        except OSError as error:
+            pytest.skip(f"this machine has no mount: {error}")
+        if done.returncode:
+            pytest.skip(f"this machine allows no mount: {done.stderr.strip()}")
+        return place
+
+    yield mount
+    subprocess.run(["umount", str(place)], capture_output=True, check=False)
+
+
+@pytest.mark.parametrize("words", [("plan",), ("run", "start_here")], ids=" ".join)
+def test_a_mount_that_is_read_only_is_one_message_and_the_old_report_stays(folder, mounted, words):
+    place = mounted("size=1m")
+    (place / "steady" / "2027Q1").mkdir(parents=True)
+    (place / "steady" / "2027Q1" / "old").write_text("old")
+    mounted("remount,ro")
+    done = command(*words, folder, "--out", place)
+    one_message(done, "Read-only file system")
+    assert "..." not in done.stderr.decode(), "no step began"
+    assert [str(path.relative_to(place)) for path in sorted(place.rglob("*"))] == ["steady", "steady/2027Q1", "steady/2027Q1/old"]
+
+
+def test_a_mount_that_is_full_is_one_message_and_the_old_report_stays(folder, mounted):
+    place = mounted("size=64k")
+    (place / "steady" / "2027Q1").mkdir(parents=True)
+    (place / "steady" / "2027Q1" / "old").write_text("old")
+    one_message(command("plan", folder, "--quick", "--out", place), "No space left on device")
+    assert [str(path.relative_to(place)) for path in sorted(place.rglob("*")) if path.is_file()] == ["steady/2027Q1/old", HISTORY]
+    said = list(csv.DictReader((place / HISTORY).read_text().splitlines()))
+    assert [row["event"] for row in said] == ["failure"]
+    assert None not in said[0]
 
 
 # ---------------------------------------------------------------- two at once
