@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from capplan.book.reader import read_table
+from capplan.book.reader import read_together
 from capplan.contract_kinds import NO_DEARER
 from capplan.errors import Fault
 from capplan.records import records
@@ -36,13 +36,7 @@ EXCEPTIONS = frozenset[str]()
 
 def read_facts(folder: Path, name: str) -> tuple[pd.DataFrame, list[Fault]]:
     """Read one table of the reference facts, with its files by provider where it has such."""
-    table, faults = read_table(folder / f"{name}.csv", name)
-    parts = [table]
-    for file in sorted((folder / SHEETS[name]).glob("*.csv")) if name in SHEETS else []:
-        part, found = read_table(file, name)
-        parts.append(part)
-        faults += found
-    return (pd.concat(parts, ignore_index=True) if len(parts) > 1 else table), faults
+    return read_together([folder / f"{name}.csv", *(sorted((folder / SHEETS[name]).glob("*.csv")) if name in SHEETS else [])], name)
 
 
 def check_facts(tables: Mapping[str, pd.DataFrame], today: pd.Timestamp) -> tuple[list[str], list[str]]:

@@ -376,3 +376,22 @@ def read_table(
     if notes is not None:
         notes += reader.notes
     return frame, reader.faults
+
+
+def read_together(paths: Sequence[Path], table: str) -> tuple[pd.DataFrame, list[Fault]]:
+    """Read files that are parts of one table, and check them as one; each by itself where that finds a fault, to say in which it is.
+
+    Args:
+        paths, table: Files, and the name of their table.
+
+    Returns:
+        frame, faults: As of `read_table`, with rows counted over all files.
+    """
+    readers = [_TableReader(path, table) for path in paths]
+    cells = [part for reader in readers if (part := reader.cells()) is not None]
+    if len(cells) == len(readers) and not any(reader.faults for reader in readers):
+        frame = readers[0].checked(pd.concat(cells, ignore_index=True).fillna(""))
+        if not readers[0].faults:
+            return frame, []
+    parts = [read_table(path, table) for path in paths]
+    return pd.concat([frame for frame, _ in parts], ignore_index=True), [fault for _, found in parts for fault in found]
