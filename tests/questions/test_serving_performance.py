@@ -14,6 +14,7 @@ from capplan.book.book import reference_tables
 from capplan.book.reader import empty_table
 from capplan.errors import CapplanError
 from capplan.questions.serving import calibration, measured, performance
+from capplan.questions.serving.gate import floors
 from capplan.questions.serving.roofline import roofline
 from tests.cases.serving_cases import silicon_runs
 from tests.conftest import reference_file
@@ -173,6 +174,21 @@ def test_mlperf_throughput_within_its_latency_limits(accelerator, width):
     assert best["output_tokens_per_second_lower"] / width < min(rates)
     assert max(rates) < best["output_tokens_per_second_upper"] / width
     assert best["output_tokens_per_second"] / width == pytest.approx(np.median(rates), rel=0.4)
+
+
+def test_the_baseline_of_the_first_token_against_published_measurements():
+    """No published first token is faster than the gate's floor; of idle replicas, what is modelled without any run is theirs in its band."""
+    path = reference_file("data", "serving_throughput", "llm_serving_silicon_latency_aiconfigurator.csv.gz")
+    runs = measured.usable_runs(silicon_runs(path), False)
+    roof = roofline(runs, MODELS, MACHINES)
+    runs, roof = (table[roof["fits"].to_numpy()].reset_index(drop=True) for table in (runs, roof))
+    assert len(runs) > 3000
+    assert (floors(runs, roof, MODELS, MACHINES)["first_token_seconds"] <= runs["first_token_seconds"]).all()
+    idle = runs[(runs["concurrency"] <= 4) & ~runs["separate"].astype(bool)].reset_index(drop=True)
+    answer = performance.replica_performance(idle.drop(columns=[*measured.METRICS, "curve", "run"]), NO_RUNS, MODELS, MACHINES, A)
+    assert set(answer["basis"]) == {"modelled"}
+    assert 0.5 < (answer["first_token_seconds"] / idle["first_token_seconds"]).median() < 2
+    assert idle["first_token_seconds"].between(answer["first_token_seconds_lower"], answer["first_token_seconds_upper"]).mean() >= 0.9
 
 
 def test_public_curves_held_out():
