@@ -177,7 +177,7 @@ def test_mlperf_throughput_within_its_latency_limits(accelerator, width):
 
 
 def test_the_baseline_of_the_first_token_against_published_measurements():
-    """No published first token is faster than the gate's floor; of idle replicas, what is modelled without any run is theirs in its band."""
+    """No published first token is faster than the floor of the gate; what is modelled without runs holds idle replicas in its band."""
     path = reference_file("data", "serving_throughput", "llm_serving_silicon_latency_aiconfigurator.csv.gz")
     runs = measured.usable_runs(silicon_runs(path), False)
     roof = roofline(runs, MODELS, MACHINES)
