@@ -1,6 +1,6 @@
 """Declared columns of a table on a sheet: formulas name them, and nothing counts them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ class Columns:
         declared: Name (by which formulas know it), heading and style of each, in the order in which they stand.
     """
 
-    declared: tuple[tuple[str, str, str], ...]
+    declared: tuple[tuple[str, Any, str], ...]
 
     @property
     def styles(self) -> list[str]:
@@ -39,6 +39,10 @@ class Columns:
         """Return the reference of a column over some rows."""
         return f"{address(first, self.at(name), fixed)}:{address(last, self.at(name), fixed)}"
 
+    def line(self, sheet: Sheet, row: int, names: Sequence[str]) -> str:
+        """Return the reference, for other sheets, of neighbouring columns of a row."""
+        return sheet.span(row, row, self.at(names[0]), self.at(names[-1]))
+
     def write(self, sheet: Sheet, **values: Any) -> None:
         """Write one row: a value by name of its column; a column that none is given for stays empty.
 
@@ -56,3 +60,8 @@ class Columns:
         if wrong := sorted(set(values) - set(names)):
             raise ReportError(f"the sheet {sheet.name} has no column {', '.join(wrong)}; please report it")
         sheet.rows([[values.get(name) for name in names]], [f"{each}{style}" for each in self.styles])
+
+
+def by_quarter(labels: Sequence[tuple[str, str]], quarters: Sequence[str], style: str) -> Columns:
+    """Declare a table with a column for each quarter behind its labels (name, heading); a quarter's column has its name."""
+    return Columns((*((name, heading, "text") for name, heading in labels), *((quarter, quarter, style) for quarter in quarters)))

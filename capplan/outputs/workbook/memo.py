@@ -9,13 +9,16 @@ import pandas as pd
 from capplan.outputs.views.bridges import TOTAL, budget_bridge, cost_bridge, driver_bridge, plan_bridge
 from capplan.outputs.views.memo import memo_blocks
 from capplan.outputs.workbook.assumptions import Draft
-from capplan.outputs.workbook.sheet import Formula, address
+from capplan.outputs.workbook.columns import Columns
+from capplan.outputs.workbook.sheet import Formula
 from capplan.records import records
 
 AS_MADE = (
     "Values of the plan as it was made: they do not follow changes on the sheet Assumptions. Each figure has the name of its id on the"
     " page."
 )
+
+STEPS = Columns((("step", "Step", "text"), ("amount", "Amount", "money")))
 
 
 def write_memo(draft: Draft) -> None:
@@ -50,7 +53,7 @@ def write_bridges(draft: Draft) -> None:
         if bridge.empty:
             continue
         sheet.section(title)
-        sheet.head(["Step", "Amount"], ["text", "money"])
+        STEPS.head(sheet)
         _steps(sheet, bridge)
         sheet.row += 1
     sheet.finish(None, widths={0: 74})
@@ -62,5 +65,5 @@ def _steps(sheet: Any, bridge: pd.DataFrame) -> None:
         total = row["kind"] == TOTAL
         amount: Any = Formula(f"={'+'.join(above)}", float(row["amount"])) if total and above else float(row["amount"])
         if not total:
-            above.append(address(sheet.row, 1, ""))
-        sheet.rows([[row["step"], amount]], ["text+total", "money+total"] if total else ["text", "money"])
+            above.append(STEPS.here(sheet.row)["amount"])
+        (STEPS.write_total if total else STEPS.write)(sheet, step=row["step"], amount=amount)

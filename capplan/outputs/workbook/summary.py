@@ -8,8 +8,9 @@ from capplan.answers.sums import company_budgets, spend
 from capplan.outputs.export.budget import budget_table
 from capplan.outputs.views.scenario_columns import scenario_columns
 from capplan.outputs.workbook.assumptions import REVALUES, Draft
+from capplan.outputs.workbook.columns import Columns, by_quarter
 from capplan.outputs.workbook.money import CENT, FIRST_MONTH, VIEW_SHEETS, Lines, ViewBlock
-from capplan.outputs.workbook.sheet import Formula, Sheet, address, dressed, series_of, stacked_chart
+from capplan.outputs.workbook.sheet import Formula, Sheet, dressed, series_of, stacked_chart
 from capplan.questions.ledger.quantity_times_price import VIEWS
 from capplan.units import months_of
 
@@ -20,6 +21,9 @@ LARGEST = 6
 CHART_ROWS = 17
 #: Columns that sentences run across.
 NOTE_COLUMNS = 8
+CHECKS = Columns((("check", "Check", "text"), ("holds", "Holds", "flag")))
+LABEL = (("label", ""),)
+TOTALS = Columns((("sum", "", "text"), ("planned", "As planned", "money"), ("now", "Now", "money"), ("change", "Difference", "money")))
 
 
 def write_checks(draft: Draft) -> None:
@@ -28,17 +32,16 @@ def write_checks(draft: Draft) -> None:
     sheet.title(
         "Checks", "Every line is a formula. One that is FALSE means that this file does not add up: do not use it, and report it.", across=2
     )
-    sheet.put(sheet.row, 0, "All checks", "text+total")
-    first, last = sheet.row + 2, sheet.row + 1 + len(draft.checks)
+    first, last, at = sheet.row + 2, sheet.row + 1 + len(draft.checks), CHECKS.at("holds")
     every = all(bool(formula.value) for _, formula in draft.checks)
-    sheet.put(sheet.row, 1, Formula(f"=AND({address(first, 1)}:{address(last, 1)})", every), "flag+total")
-    sheet.named("all_checks", sheet.row, 1)
-    sheet.row += 1
+    sheet.named("all_checks", sheet.row, at)
+    CHECKS.write_total(sheet, check="All checks", holds=Formula(f"=AND({CHECKS.block('holds', first, last)})", every))
     head = sheet.row
-    sheet.head(["Check", "Holds"], ["text", "flag"])
-    sheet.rows([[text, formula] for text, formula in draft.checks], ["text", "flag"])
+    CHECKS.head(sheet)
+    for text, formula in draft.checks:
+        CHECKS.write(sheet, check=text, holds=formula)
     wrong = draft.workbook.add_format({"bg_color": "#f4cccc", "font_color": "#990000", "bold": True})
-    sheet.sheet.conditional_format(first - 2, 1, last, 1, {"type": "cell", "criteria": "==", "value": "FALSE", "format": wrong})
+    sheet.sheet.conditional_format(first - 2, at, last, at, {"type": "cell", "criteria": "==", "value": "FALSE", "format": wrong})
     sheet.finish(head, widths={0: 84, 1: 10})
 
 
@@ -78,7 +81,7 @@ def write_summary(draft: Draft, lines: Lines, blocks: Blocks) -> None:
 
 def _write_totals(draft: Draft, lines: Lines, sheet: Sheet, blocks: Blocks) -> None:
     """Write totals over the planned quarters and in all, as planned and at the assumptions of this file."""
-    sheet.head(["", "As planned", "Now", "Difference"], ["text", "money", "money", "money"])
+    TOTALS.head(sheet)
     quarters, months = draft.quarters, len(draft.months)
     first, last = draft.quarter_columns(quarters[0])[0], draft.quarter_columns(quarters[-1])[1]
     rows: list[tuple[str, Any, float]] = []
@@ -93,11 +96,11 @@ def _write_totals(draft: Draft, lines: Lines, sheet: Sheet, blocks: Blocks) -> N
         block, source = blocks[view]["component_key"], draft.sheets[VIEW_SHEETS[view]]
         cell = source.cell(block.total, FIRST_MONTH + months + 1)
         rows.append((f"{VIEW_SHEETS[view]}, contracts' whole lives", f"={cell}", float(block.values.to_numpy().sum())))
-    planned, value = sheet.cell(sheet.row, 1), rows[0][2]
+    planned, value = sheet.cell(sheet.row, TOTALS.at("planned")), rows[0][2]
     for label, formula, amount in rows:
-        at = sheet.row
-        cells = [label, amount, Formula(formula, amount), Formula(f"={address(at, 2, '')}-{address(at, 1, '')}", 0.0)]
-        sheet.rows([cells], ["text", "money", "money", "money"])
+        here = TOTALS.here(sheet.row)
+        change = Formula(f"={here['now']}-{here['planned']}", 0.0)
+        TOTALS.write(sheet, sum=label, planned=amount, now=Formula(formula, amount), change=change)
     budget = float(budget_table(draft.plan, draft.book.get("account_map"))["amount"].sum())
     draft.check(
         "Budget file: its total is the P&L of the planned quarters, as planned",
@@ -131,40 +134,39 @@ def _budgets(draft: Draft) -> dict[str, tuple[float, bool]]:
 
 def _write_quarters(draft: Draft, sheet: Sheet, blocks: Blocks) -> dict[str, int]:
     """Write money by quarter, with the band of P&L over the paths of demand and the budget."""
-    quarters = draft.quarters
+    quarters, columns = draft.quarters, by_quarter(LABEL, draft.quarters, "money")
     sheet.section(f"By quarter ({draft.currency})")
     places = {"head": sheet.row}
-    styles = ["text", *["money"] * len(quarters)]
-    sheet.head(["", *quarters], styles)
+    columns.head(sheet)
     for view in ("p_and_l", "billed", "cash"):
         block = blocks[view]["component_key"]
         places[view] = sheet.row
-        cells = [
-            Formula(f"={_quarter_sum(draft, view, block.total, quarter)}", _quarter_value(draft, block, quarter)) for quarter in quarters
-        ]
-        sheet.rows([[VIEW_SHEETS[view], *cells]], styles)
+        cells = {
+            quarter: Formula(f"={_quarter_sum(draft, view, block.total, quarter)}", _quarter_value(draft, block, quarter))
+            for quarter in quarters
+        }
+        columns.write(sheet, label=VIEW_SHEETS[view], **cells)
     band = spend(draft.plan).set_index("quarter")
     for level, label in (("p10", "P&L as planned, P10"), ("p90", "P&L as planned, P90")):
-        sheet.rows([[label, *band[level].reindex(quarters)]], styles)
+        columns.write(sheet, label=label, **band[level].reindex(quarters))
     budgets = _budgets(draft)
     if budgets:
         places["budget"] = sheet.row
-        limits: list[Formula | float | None] = []
-        over: list[Formula | None] = []
-        for place, quarter in enumerate(quarters, 1):
+        limits: dict[str, Formula | float] = {}
+        over: dict[str, Formula] = {}
+        for quarter in quarters:
             months = [pd.Timestamp(month) for month in months_of(quarter)]
             rate = float(sum(draft.priced.rates.get(month, 1.0) for month in months)) / len(months)
             rates = ",".join(draft.exchange[month] for month in months if month in draft.exchange)
             if quarter not in budgets:
-                limits.append(None)
-                over.append(None)
                 continue
             stated, own = budgets[quarter]
             budget = stated if own else stated / rate
-            limits.append(Formula(f"={stated!r}/AVERAGE({rates})", budget) if rates and not own else budget)
-            spent, limit = address(places["p_and_l"], place, ""), address(places["budget"], place, "")
-            over.append(Formula(f"={spent}-{limit}", _quarter_value(draft, blocks["p_and_l"]["component_key"], quarter) - budget))
-        sheet.rows([["P&L budget", *limits], ["P&L over (+) or under (-) budget", *over]], styles)
+            limits[quarter] = Formula(f"={stated!r}/AVERAGE({rates})", budget) if rates and not own else budget
+            spent, limit = (columns.here(places[row])[quarter] for row in ("p_and_l", "budget"))
+            over[quarter] = Formula(f"={spent}-{limit}", _quarter_value(draft, blocks["p_and_l"]["component_key"], quarter) - budget)
+        columns.write(sheet, label="P&L budget", **limits)
+        columns.write(sheet, label="P&L over (+) or under (-) budget", **over)
     sheet.row += 1
     return places
 
@@ -173,29 +175,30 @@ def _write_accounts(draft: Draft, sheet: Sheet, blocks: Blocks) -> tuple[int, li
     """Write P&L by account and quarter, the largest accounts first; return where they stand."""
     block, quarters = blocks["p_and_l"]["account_key"], draft.quarters
     sheet.section(f"P&L by account ({draft.currency})")
-    head = sheet.row
-    styles = ["text", *["money"] * len(quarters)]
-    sheet.head(["", *quarters], styles)
+    head, columns = sheet.row, by_quarter(LABEL, quarters, "money")
+    columns.head(sheet)
     first, last = draft.quarter_columns(quarters[0])[0], draft.quarter_columns(quarters[-1])[1]
     sums = block.values[list(range(first + 1, last + 2))].sum(axis=1).to_numpy()
     order = [int(place) for place in (-sums).argsort(kind="stable")]
     top, rest = order[:LARGEST], order[LARGEST:]
     for place in top:
-        cells = [
-            Formula(f"={_quarter_sum(draft, 'p_and_l', block.first + place, quarter)}", _quarter_value(draft, block, quarter, place))
+        cells = {
+            quarter: Formula(
+                f"={_quarter_sum(draft, 'p_and_l', block.first + place, quarter)}", _quarter_value(draft, block, quarter, place)
+            )
             for quarter in quarters
-        ]
-        sheet.rows([[block.labels[place], *cells]], styles)
+        }
+        columns.write(sheet, label=block.labels[place], **cells)
     shown = list(range(head + 1, sheet.row))
     if rest:
-        cells = []
-        for step, quarter in enumerate(quarters, 1):
-            above = f"SUM({address(head + 1, step, '')}:{address(head + len(top), step, '')})"
+        cells = {}
+        for quarter in quarters:
+            above = f"SUM({columns.block(quarter, head + 1, head + len(top), '')})"
             total = _quarter_sum(draft, "p_and_l", block.total, quarter)
             value = _quarter_value(draft, block, quarter) - sum(_quarter_value(draft, block, quarter, place) for place in top)
-            cells.append(Formula(f"={total}-{above}", value))
+            cells[quarter] = Formula(f"={total}-{above}", value)
         shown.append(sheet.row)
-        sheet.rows([["Other accounts", *cells]], styles)
+        columns.write(sheet, label="Other accounts", **cells)
     sheet.row += 1
     return head, shown
 
