@@ -14,6 +14,21 @@ from capplan.units import quarter_start
 
 DEPARTURE = "departure"
 LEAVE, SELL, EXCHANGE = "leave", "sell", "exchange"
+#: What a choice of machines that are there already has in common with offers.
+SAME: dict[Hashable, Any] = {
+    "minimum_lots": 0.0,
+    "lot_machines": 1.0,
+    "upfront_share": 0.0,
+    "capex_usd": 0.0,
+    "forced": False,
+    "renewal_assumed": False,
+    "follows": "",
+    "requoted": False,
+    "quoted": True,
+    "tiered": False,
+    "plan_id": None,
+    "guarantees_capacity": True,
+}
 
 
 def departures_of(holding: dict[Hashable, Any], quarters: list[str], a: ProcurementAssumptions) -> list[dict[Hashable, Any]]:
@@ -31,6 +46,7 @@ def departures_of(holding: dict[Hashable, Any], quarters: list[str], a: Procurem
     days = [day for day in map(quarter_start, quarters) if max(holding["start"], told) <= day < holding["end"]]
     return [
         holding
+        | SAME
         | {
             "name": f"{way} {holding['name']} {quarter}",
             "offer_id": f"{way} {holding['name']}",
@@ -43,18 +59,7 @@ def departures_of(holding: dict[Hashable, Any], quarters: list[str], a: Procurem
             "lot_accelerators": -holding["accelerators"] / count,
             "usd_per_hour": holding["usd_per_hour"] / holding["machines"],
             "lot_kw": 0.0,
-            "minimum_lots": 0.0,
             "maximum_lots": count,
-            "upfront_share": 0.0,
-            "capex_usd": 0.0,
-            "forced": False,
-            "renewal_assumed": False,
-            "follows": "",
-            "requoted": False,
-            "quoted": True,
-            "tiered": False,
-            "plan_id": None,
-            "guarantees_capacity": True,
         }
         | signing(day if pd.isna(notice) else min(day, notice), pd.Timestamp(a.as_of), a)
         for day in days

@@ -7,26 +7,11 @@ import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.questions.pricing import kilowatt_usd_per_hour, owned_running_usd_per_hour
-from capplan.questions.procurement.supply.departures import DEPARTURE, SELL
+from capplan.questions.procurement.supply.departures import DEPARTURE, SAME, SELL
 from capplan.questions.procurement.supply.starts import signing
 from capplan.units import quarter_of, quarter_start
 
 KEEP = "keep"
-#: What a choice of machines owned has in common with offers.
-_SAME: dict[Hashable, Any] = {
-    "minimum_lots": 0.0,
-    "lot_machines": 1.0,
-    "upfront_share": 0.0,
-    "capex_usd": 0.0,
-    "forced": False,
-    "renewal_assumed": False,
-    "follows": "",
-    "requoted": False,
-    "quoted": True,
-    "tiered": False,
-    "plan_id": None,
-    "guarantees_capacity": True,
-}
 
 
 def kept_machines(holding: dict[Hashable, Any], quarters: list[str], a: ProcurementAssumptions) -> list[dict[Hashable, Any]]:
@@ -42,7 +27,7 @@ def kept_machines(holding: dict[Hashable, Any], quarters: list[str], a: Procurem
         end, count, name = min(begin + pd.DateOffset(years=1), last), holding["machines"], f"{KEEP} {holding['name']}"
         found.append(
             holding
-            | _SAME
+            | SAME
             | {
                 "name": f"{name} again {quarter_of(begin)}" if found else name,
                 "offer_id": name,
@@ -79,7 +64,7 @@ def sold_machines(
     days = [day for day in map(quarter_start, quarters) if max(holding["start"], told) <= day < holding["end"]]
     return [
         holding
-        | _SAME
+        | SAME
         | {
             "name": f"{SELL} {holding['name']} {quarter_of(day)}",
             "offer_id": f"{SELL} {holding['name']}",
