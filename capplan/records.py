@@ -1,7 +1,5 @@
 """Rows of a table as plain values."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

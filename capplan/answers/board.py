@@ -1,7 +1,5 @@
 """What-ifs side by side: the numbers a meeting decides by, of a first and of a full answer, in one column each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Budgets as the decision is held to them: in dollars, by quarter, less what no purchase changes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pandas as pd

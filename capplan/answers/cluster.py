@@ -1,7 +1,5 @@
 """How long jobs wait, asked of a book."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pandas as pd

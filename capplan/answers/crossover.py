@@ -1,7 +1,5 @@
 """Host a model or call an API, asked of a book."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """How good past forecasts were, asked of a book."""
 
-from __future__ import annotations
-
 import hashlib
 
 from capplan.answers.plan import prices_of

@@ -1,7 +1,5 @@
 """A plan asked for its reasons: why not an offer, what binds, what would make us wait; every figure is a cell of the plan's own tables."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal

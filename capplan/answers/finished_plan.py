@@ -1,7 +1,5 @@
 """A finished plan: what its headline, its sums and every output read."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pandas as pd

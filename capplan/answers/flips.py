@@ -1,7 +1,5 @@
 """Flips: at which value of an assumption the decision to sign changes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf

@@ -1,7 +1,5 @@
 """Gaps: which table that the book does not have would change the plan most."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

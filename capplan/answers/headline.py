@@ -1,7 +1,5 @@
 """The sentence of a plan, in finance's words: P&L against budget, what to sign, by when, what waiting costs; and its verdicts."""
 
-from __future__ import annotations
-
 import math
 
 import pandas as pd

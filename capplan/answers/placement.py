@@ -1,7 +1,5 @@
 """Placement, asked of a book: which task where and when, what is misplaced today, and which hardware fits a stage."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """How to mix contracts, spot and on demand, asked of a book."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.answers.plan import PURCHASE_TABLES, prices_of, work_digest, work_of

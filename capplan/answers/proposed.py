@@ -1,7 +1,5 @@
 """A plan from anywhere, held against the one that is proven for a book."""
 
-from __future__ import annotations
-
 from capplan.answers.placement import asked_book, placement_of
 from capplan.answers.plan import problem_of
 from capplan.book.book import Book

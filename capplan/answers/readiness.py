@@ -1,7 +1,5 @@
 """Whether a plan of a book can start: what the purchase plan needs, tried without forecasting or solving."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.book.book import Book

@@ -1,7 +1,5 @@
 """A purchase plan stated and priced with stand-in demand, as far as the solver: what would stop the plan itself stops it here."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """The review of an accepted plan, asked of a book that has bills and usage since."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

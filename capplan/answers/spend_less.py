@@ -1,7 +1,5 @@
 """Ways to spend less on the workloads of a book: cheaper calls, a smaller model and other levers, hosting or calling."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.answers.crossover import crossover_of

@@ -1,7 +1,5 @@
 """One cluster or two, asked of a book."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from capplan.answers.store import remembered

@@ -1,7 +1,5 @@
 """Sums of a finished plan in the book's currency: quarters, P&L against the budget, what is owed, amounts at the ledger's rates."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.answers.finished_plan import Plan

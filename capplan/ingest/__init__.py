@@ -1,7 +1,5 @@
 """Foreign formats into tables: request logs, rate series, job tables, Slurm, price sheets and FOCUS billing exports."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import glob
@@ -74,10 +72,8 @@ def _part(format: str, name: str) -> Any:
 def options_of(format: str) -> type[ReadingOptions]:
     """Return the model of a format's options, for help texts.
 
-    Raises
-    ------
-    CapplanError
-        If there is no such format.
+    Raises:
+        CapplanError: If there is no such format.
     """
     found: type[ReadingOptions] = _part(format, FORMATS[format].options if format in FORMATS else "")
     return found
@@ -86,16 +82,12 @@ def options_of(format: str) -> type[ReadingOptions]:
 def expanded(files: Sequence[Path | str] | Path | str) -> list[Path]:
     """Return the files that names, folders and patterns stand for; a name that exists is itself, whatever signs are in it.
 
-    Parameters
-    ----------
-    files
-        Files; folders, of which every file is taken that is no hidden one; and patterns with *, ? and [ for files that do not exist by
-        that name.
+    Args:
+        files: Files; folders, of which every file is taken that is no hidden one; and patterns with *, ? and [ for files that do not exist
+            by that name.
 
-    Raises
-    ------
-    CapplanError
-        If a pattern or folder has no file.
+    Raises:
+        CapplanError: If a pattern or folder has no file.
     """
     found: list[Path] = []
     for name in [files] if isinstance(files, str | Path) else files:
@@ -119,10 +111,8 @@ def expanded(files: Sequence[Path | str] | Path | str) -> list[Path]:
 def checked_options(format: str, options: dict[str, Any]) -> ReadingOptions:
     """Check the options of a format by name and value.
 
-    Raises
-    ------
-    CapplanError
-        Naming every option that is unknown or does not fit.
+    Raises:
+        CapplanError: Naming every option that is unknown or does not fit.
     """
     model = options_of(format)
     unknown = [
@@ -192,33 +182,21 @@ def ingest(
 ) -> Ingested:
     """Say what foreign files hold, as tables of a book.
 
-    Parameters
-    ----------
-    format
-        requests, rates, vllm, jobs, slurm, telemetry, prices, contracts or focus; auto = recognised by the names of the columns.
-    file
-        CSV or JSON lines (also .gz or .zst) or Parquet, which may be larger than memory; or several files, folders and
-        patterns. What they hold is
-        added, a
-        job or row that is in two of them counts once, and a bill of a month that the book has already replaces it.
-    into
-        Folder of the book to write the tables into; None = only read.
-    replace
-        Replace the book's tables instead of adding to them (shared tables like workloads and skus are always added to).
-    **options
-        Options of the format, checked by name and value (see `options_of`).
+    Args:
+        format: requests, rates, vllm, jobs, slurm, telemetry, prices, contracts or focus; auto = recognised by the names of the columns.
+        file: CSV or JSON lines (also .gz or .zst) or Parquet, which may be larger than memory; or several files, folders and patterns. What
+            they hold is added, a job or row that is in two of them counts once, and a bill of a month that the book has already replaces
+            it.
+        into: Folder of the book to write the tables into; None = only read.
+        replace: Replace the book's tables instead of adding to them (shared tables like workloads and skus are always added to).
+        **options: Options of the format, checked by name and value (see `options_of`).
 
-    Returns
-    -------
-    Ingested
-        Tables, notes, headline; with a book, the tables that follow from all files it has.
+    Returns:
+        Ingested: Tables, notes, headline; with a book, the tables that follow from all files it has.
 
-    Raises
-    ------
-    BookError
-        With all faults of a file at once; nothing is written then.
-    CapplanError
-        If the format or an option is unknown.
+    Raises:
+        BookError: With all faults of a file at once; nothing is written then.
+        CapplanError: If the format or an option is unknown.
     """
     files, book = expanded(file), None if into is None else Path(into)
     if format == "auto":

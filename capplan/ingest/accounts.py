@@ -1,7 +1,5 @@
 """Row accounting of a bill: every billing row falls into exactly one bucket, with the accelerator-hours in it."""
 
-from __future__ import annotations
-
 import re
 
 import pandas as pd
@@ -94,20 +92,14 @@ def _bucket(row: dict[str, str], machine: Machine | None, hours: bool, words: st
 def judged(kinds: pd.DataFrame, recogniser: Recogniser, cheapest: pd.Series) -> pd.DataFrame:
     """Say of each kind of charge which bucket it is in, which machine it names and how many accelerator-hours a unit has.
 
-    Parameters
-    ----------
-    kinds
-        Columns KIND as texts (empty = not stated), consumed, priced (summed quantities) and usd (largest of the summed costs).
-    recogniser
-        Finds machines in words.
-    cheapest
-        Cheapest known price of an hour of an accelerator on demand, by accelerator.
+    Args:
+        kinds: Columns KIND as texts (empty = not stated), consumed, priced (summed quantities) and usd (largest of the summed costs).
+        recogniser: Finds machines in words.
+        cheapest: Cheapest known price of an hour of an accelerator on demand, by accelerator.
 
-    Returns
-    -------
-    DataFrame
-        bucket, machine, accelerator, per_consumed, per_priced (accelerator-hours a unit; missing where the unit is no time), by row of
-        `kinds`.
+    Returns:
+        DataFrame: bucket, machine, accelerator, per_consumed, per_priced (accelerator-hours a unit; missing where the unit is no time), by
+            row of `kinds`.
     """
     found = []
     for row in records(kinds):
@@ -141,12 +133,9 @@ def judged(kinds: pd.DataFrame, recogniser: Recogniser, cheapest: pd.Series) -> 
 def account(sheet: Sheet, recogniser: Recogniser, cheapest: pd.Series) -> None:
     """Create the view `charges`: the typed rows with bucket, machine, accelerator and signed accelerator_hours, if any.
 
-    Parameters
-    ----------
-    sheet
-        With the view `typed` of a bill.
-    recogniser, cheapest
-        As for `judged`.
+    Args:
+        sheet: With the view `typed` of a bill.
+        recogniser, cheapest: As for `judged`.
     """
     key = "concat_ws(chr(31), " + ", ".join(f"coalesce({name}, '')" for name in KIND) + ")"
     kinds = sheet.connection.execute(f"""
@@ -175,10 +164,8 @@ def account(sheet: Sheet, recogniser: Recogniser, cheapest: pd.Series) -> None:
 def summed(sheet: Sheet) -> pd.DataFrame:
     """Sum the table `grouped` of charges up by bucket and currency.
 
-    Returns
-    -------
-    DataFrame
-        bucket, currency, rows, billed_cost, effective_cost, accelerator_hours: rows and dollars sum to the file.
+    Returns:
+        DataFrame: bucket, currency, rows, billed_cost, effective_cost, accelerator_hours: rows and dollars sum to the file.
     """
     frame = sheet.connection.execute(
         """select bucket, currency, cast(sum("rows") as bigint) as rows,

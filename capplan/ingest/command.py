@@ -1,7 +1,5 @@
 """What `capplan ingest` does: read files, take one back, or list what came in."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,25 +18,16 @@ def ingest_command(
 ) -> Ingested:
     """Do one command of `capplan ingest`.
 
-    Parameters
-    ----------
-    format
-        Format of the files; None to list what came into the book.
-    files
-        Files, folders and patterns.
-    into
-        Folder of the book.
-    options
-        Options of the format.
-    replace
-        Put the files in the place of all earlier ones of their format.
-    undo
-        Name or number of a file to take back.
+    Args:
+        format: Format of the files; None to list what came into the book.
+        files: Files, folders and patterns.
+        into: Folder of the book.
+        options: Options of the format.
+        replace: Put the files in the place of all earlier ones of their format.
+        undo: Name or number of a file to take back.
 
-    Raises
-    ------
-    CapplanError
-        If the command lacks something.
+    Raises:
+        CapplanError: If the command lacks something.
     """
     if undo is not None:
         if into is None or format is not None:

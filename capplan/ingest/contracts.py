@@ -1,7 +1,5 @@
 """Lists of signed contracts, as clouds and finance export them, into the table commitments."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd
@@ -62,25 +60,17 @@ ONE_YEAR_DAYS = 550
 def read_contracts(file: Path, options: ContractOptions, book: Path | None = None) -> Ingested:
     """Say which contracts are signed.
 
-    Parameters
-    ----------
-    file
-        One row a contract: machine type, machines, price of one machine for one hour, first and last day; optionally its name, region and
-        term.
-    options
-        How to read it.
-    book
-        Folder of the book, whose machine types are known besides the reference facts.
+    Args:
+        file: One row a contract: machine type, machines, price of one machine for one hour, first and last day; optionally its name, region
+            and term.
+        options: How to read it.
+        book: Folder of the book, whose machine types are known besides the reference facts.
 
-    Returns
-    -------
-    Ingested
-        Table commitments. A term that is not stated follows from the length.
+    Returns:
+        Ingested: Table commitments. A term that is not stated follows from the length.
 
-    Raises
-    ------
-    BookError
-        Naming every row whose machine no table has, or that ends before it starts.
+    Raises:
+        BookError: Naming every row whose machine no table has, or that ends before it starts.
     """
     with Sheet(file, options, nulls=("NULL", "null", "N/A", "(null)")) as sheet:
         convert(sheet, CONTRACT_COLUMNS)

@@ -1,7 +1,5 @@
 """Files on their way into a book, and out of it again: read together where they have one layout, entered one by one, all or nothing."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Sequence
@@ -26,16 +24,11 @@ Times = tuple[pd.Timestamp, pd.Timestamp]
 class Delivery:
     """The files of one command on their way into a book: the same file once, each job and row once, all or nothing.
 
-    Parameters
-    ----------
-    ledger
-        Ledger of the book.
-    format, options
-        Format of the files, and how they are read (JSON).
-    restated
-        What a bill of a month that the book has already does: auto, replace or add.
-    scratch
-        Folder for what is not in the book yet.
+    Args:
+        ledger: Ledger of the book.
+        format, options: Format of the files, and how they are read (JSON).
+        restated: What a bill of a month that the book has already does: auto, replace or add.
+        scratch: Folder for what is not in the book yet.
     """
 
     def __init__(self, ledger: Ledger, format: str, options: str, restated: str, scratch: Path) -> None:
@@ -187,25 +180,16 @@ def into_book(
 ) -> tuple[dict[str, pd.DataFrame], list[Ingested], list[str]]:
     """Read files into a book: the same file once, each job and row once, restated bills in the place of older ones; all or nothing.
 
-    Parameters
-    ----------
-    book
-        Folder of the book.
-    format
-        Format of the files.
-    batches
-        Files; those of one batch have one layout and are read in one scan, unless they turn out to be unlike or to have faults.
-    read
-        Reads files of one layout, given which rows are known and where identities are kept.
-    options
-        How the files are read.
-    replace_all
-        Let no earlier file of the same tables count.
+    Args:
+        book: Folder of the book.
+        format: Format of the files.
+        batches: Files; those of one batch have one layout and are read in one scan, unless they turn out to be unlike or to have faults.
+        read: Reads files of one layout, given which rows are known and where identities are kept.
+        options: How the files are read.
+        replace_all: Let no earlier file of the same tables count.
 
-    Returns
-    -------
-    tables, found, notes
-        The tables that follow from all files, what each batch held, and what was assumed and written.
+    Returns:
+        tables, found, notes: The tables that follow from all files, what each batch held, and what was assumed and written.
     """
     if not book.is_dir():
         raise CapplanError(f"there is no book at {book}; make one with: capplan new {book}")
@@ -245,17 +229,12 @@ def _delivered(
 def undo(book: Path, name: str) -> tuple[str, list[str]]:
     """Take a file back: the tables are as if it had never come.
 
-    Parameters
-    ----------
-    book
-        Folder of the book.
-    name
-        Name of the file, or its number in the ledger.
+    Args:
+        book: Folder of the book.
+        name: Name of the file, or its number in the ledger.
 
-    Returns
-    -------
-    headline, notes
-        What was taken back, and what was written.
+    Returns:
+        headline, notes: What was taken back, and what was written.
     """
     from capplan.ingest.writing import write_tables
 

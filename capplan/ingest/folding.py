@@ -1,7 +1,5 @@
 """Join pieces of measured work, from one file or many, into the even series that the table usage holds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -35,15 +33,11 @@ def pieces(frame: pd.DataFrame, family: str) -> pd.DataFrame:
 def bounded(series: Iterable[tuple[pd.Timestamp, pd.Timestamp, float]]) -> None:
     """Refuse to fill more intervals than a plan can use.
 
-    Parameters
-    ----------
-    series
-        First and last instant and step in seconds of every series.
+    Args:
+        series: First and last instant and step in seconds of every series.
 
-    Raises
-    ------
-    CapplanError
-        With the span that asks for too many.
+    Raises:
+        CapplanError: With the span that asks for too many.
     """
     counts = [((last - first).total_seconds() / step + 1, first, last, step) for first, last, step in series]
     total = sum(count for count, *_ in counts)
@@ -58,19 +52,13 @@ def bounded(series: Iterable[tuple[pd.Timestamp, pd.Timestamp, float]]) -> None:
 def usage_of(parts: pd.DataFrame, spans: pd.DataFrame | None, notes: list[str]) -> pd.DataFrame:
     """Sum pieces up to one even series for each workload and region; intervals without a piece are zero.
 
-    Parameters
-    ----------
-    parts
-        Pieces (PIECE), in the order in which their files came.
-    spans
-        What files really cover: family, workload and region (of logs), earliest, latest (instants); None for sources that are whole.
-    notes
-        Receives what was assumed.
+    Args:
+        parts: Pieces (PIECE), in the order in which their files came.
+        spans: What files really cover: family, workload and region (of logs), earliest, latest (instants); None for sources that are whole.
+        notes: Receives what was assumed.
 
-    Returns
-    -------
-    DataFrame
-        Table usage, with covered_share in intervals that were only seen in part.
+    Returns:
+        DataFrame: Table usage, with covered_share in intervals that were only seen in part.
     """
     measured = [name for name in AMOUNTS if parts[name].notna().any()]
     parts = pd.concat([_one_family(part, notes) for _, part in parts.groupby("workload", sort=True)])
@@ -105,19 +93,14 @@ def usage_of(parts: pd.DataFrame, spans: pd.DataFrame | None, notes: list[str]) 
 def fold(parts: Mapping[str, pd.DataFrame]) -> tuple[dict[str, pd.DataFrame], list[str]]:
     """Make tables of what one file or several hold.
 
-    Parameters
-    ----------
-    parts
-        Parts by name: pieces and spans of work, sums of requests, jobs, charges (billing) and when these were (charged), and rows of tables
-        as they are. Where there are
-        several files, the column `file` counts them in the order in which they came, and rows are in that order.
+    Args:
+        parts: Parts by name: pieces and spans of work, sums of requests, jobs, charges (billing) and when these were (charged), and rows of
+            tables as they are. Where there are several files, the column `file` counts them in the order in which they came, and rows are
+            in that order.
 
-    Returns
-    -------
-    tables
-        By name of the table.
-    notes
-        What was assumed.
+    Returns:
+        tables: By name of the table.
+        notes: What was assumed.
     """
     from capplan.ingest.jobs import each_job_once, jobs_table, pieces_of_jobs
 

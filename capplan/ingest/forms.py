@@ -1,7 +1,5 @@
 """Recognise the form of a file by the names of its columns: which format reads it, whose export it is, and with which options."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,16 +25,11 @@ from capplan.ingest.vllm import is_vllm_log
 class Profile:
     """The export of a known system.
 
-    Parameters
-    ----------
-    name
-        Whose export it is.
-    format
-        Format that reads it.
-    signs
-        Columns that give it away (small letters and digits only); all must be there.
-    options
-        Options that the format needs for it.
+    Args:
+        name: Whose export it is.
+        format: Format that reads it.
+        signs: Columns that give it away (small letters and digits only); all must be there.
+        options: Options that the format needs for it.
     """
 
     name: str
@@ -93,10 +86,8 @@ FORMS: tuple[tuple[str, str, Sequence[Wanted]], ...] = (
 class Taken:
     """What a file was taken for.
 
-    Parameters
-    ----------
-    format, name, options
-        Format that reads it, whose export it is, and options for it.
+    Args:
+        format, name, options: Format that reads it, whose export it is, and options for it.
     """
 
     format: str
@@ -111,17 +102,12 @@ def _plain(name: str) -> str:
 def form_of(file: Path, options: dict[str, Any] | None = None) -> Taken:
     """Say what a file is, from the names of its columns.
 
-    Parameters
-    ----------
-    file
-        CSV or Parquet.
-    options
-        Options the reader was given; those about reading (delimiter, encoding, columns) are used here.
+    Args:
+        file: CSV or Parquet.
+        options: Options the reader was given; those about reading (delimiter, encoding, columns) are used here.
 
-    Raises
-    ------
-    CapplanError
-        If the columns are those of no format; it lists them.
+    Raises:
+        CapplanError: If the columns are those of no format; it lists them.
     """
     given = dict(options or {})
     reading = ReadingOptions(**{name: value for name, value in given.items() if name in ReadingOptions.model_fields})

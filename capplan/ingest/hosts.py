@@ -1,7 +1,5 @@
 """Lists of hosts as schedulers write them, and the racks that hosts stand in."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterable, Iterator
@@ -18,12 +16,11 @@ _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 def expanded(text: str) -> list[str]:
     """Return the hosts of a list; empty where it cannot be read.
 
-    Examples
-    --------
-    >>> expanded("gpu[001-003,7],login1"), expanded("r[1-2]n[3,4]")
-    (['gpu001', 'gpu002', 'gpu003', 'gpu7', 'login1'], ['r1n3', 'r1n4', 'r2n3', 'r2n4'])
-    >>> expanded("gpu[3-1]"), expanded("gpu[")
-    ([], [])
+    Examples:
+        >>> expanded("gpu[001-003,7],login1"), expanded("r[1-2]n[3,4]")
+        (['gpu001', 'gpu002', 'gpu003', 'gpu7', 'login1'], ['r1n3', 'r1n4', 'r2n3', 'r2n4'])
+        >>> expanded("gpu[3-1]"), expanded("gpu[")
+        ([], [])
     """
     found: list[str] = []
     for name in _LIST.findall(text):
@@ -53,18 +50,13 @@ def _numbers(text: str) -> Iterator[str]:
 def racks_of(lists: Iterable[str], nodes: pd.DataFrame) -> pd.DataFrame:
     """Say in how many racks the hosts of each list stand.
 
-    Parameters
-    ----------
-    lists
-        Lists of hosts.
-    nodes
-        Table nodes: a row names one node, or by such a list several; a row of several nodes without a list names them node-0, node-1 and
-        so on. Its domain is the rack; a node without one is a rack of its own.
+    Args:
+        lists: Lists of hosts.
+        nodes: Table nodes: a row names one node, or by such a list several; a row of several nodes without a list names them node-0, node-1
+            and so on. Its domain is the rack; a node without one is a rack of its own.
 
-    Returns
-    -------
-    DataFrame
-        [hosts, racks], racks missing where a host is in no row.
+    Returns:
+        DataFrame: [hosts, racks], racks missing where a host is in no row.
     """
     rack: dict[str, str] = {}
     for row in nodes.itertuples(index=False):

@@ -1,7 +1,5 @@
 """Rows of a log that another file has too: each counts once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,14 +24,10 @@ _IDENTITY = (
 class Identities:
     """Which rows are known, and where to keep new ones.
 
-    Parameters
-    ----------
-    keep
-        File to write the identities of all rows to: number of their file, identity, moment.
-    first
-        Number of the first of the files that are read; the others follow.
-    known
-        Number of each earlier file, where its identities are, its first and its last instant.
+    Args:
+        keep: File to write the identities of all rows to: number of their file, identity, moment.
+        first: Number of the first of the files that are read; the others follow.
+        known: Number of each earlier file, where its identities are, its first and its last instant.
     """
 
     keep: Path
@@ -44,17 +38,12 @@ class Identities:
 def leave_out_known(sheet: Sheet, identities: Identities) -> dict[int, tuple[int, ...]]:
     """Keep the identities of all rows of the view `requests`, and leave those out of it that earlier files have.
 
-    Parameters
-    ----------
-    sheet
-        With the view `requests` (file, timestamp, workload, region, input_tokens, output_tokens, status, request_id).
-    identities
-        What is known, and where to keep what is new.
+    Args:
+        sheet: With the view `requests` (file, timestamp, workload, region, input_tokens, output_tokens, status, request_id).
+        identities: What is known, and where to keep what is new.
 
-    Returns
-    -------
-    dict of tuple of int
-        By the number of a file, the numbers of the files whose rows were left out of it.
+    Returns:
+        dict of tuple of int: By the number of a file, the numbers of the files whose rows were left out of it.
     """
     connection, first = sheet.connection, identities.first
     with written_by_duckdb(identities.keep):

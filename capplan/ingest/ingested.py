@@ -1,7 +1,5 @@
 """What reading a foreign file gives, and small steps that several formats share."""
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 from dataclasses import dataclass, field

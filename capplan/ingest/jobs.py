@@ -1,7 +1,5 @@
 """Job tables of schedulers: which jobs ran, and how many accelerator-hours each team used in every hour."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -60,19 +58,13 @@ JOB_COLUMNS = (
 def read_jobs(files: Path | Sequence[Path], options: JobOptions) -> Ingested:
     """Say which jobs ran, and what each team used in every hour.
 
-    Parameters
-    ----------
-    files
-        One table, or several of one layout. One row a job:
-        submitted, accelerators, and either how long it ran or when it ended; optionally when it started.
-        A share of an accelerator in thousandths multiplies the count.
-    options
-        How to read it.
+    Args:
+        files: One table, or several of one layout. One row a job: submitted, accelerators, and either how long it ran or when it ended;
+            optionally when it started. A share of an accelerator in thousandths multiplies the count.
+        options: How to read it.
 
-    Returns
-    -------
-    Ingested
-        As `accelerator_hours` gives it.
+    Returns:
+        Ingested: As `accelerator_hours` gives it.
     """
     with Sheet(files, options, nulls=("NULL", "null", "None", "nan", "NaN", "Unknown")) as sheet:
         matched = convert(sheet, [replace(column, filled=column.filled and not options.whole) for column in JOB_COLUMNS])
@@ -171,17 +163,12 @@ def _hourly(connection: Any, pieces: str) -> pd.DataFrame:
 def work_of_jobs(connection: Any, *, starts_known: bool) -> pd.DataFrame:
     """Turn jobs into pieces of work, hour by hour.
 
-    Parameters
-    ----------
-    connection
-        DuckDB connection with a table or view jobs[team, begin, submit, start, "end", seconds, accelerators].
-    starts_known
-        Is it known when jobs started, so that waiting can be told?
+    Args:
+        connection: DuckDB connection with a table or view jobs[team, begin, submit, start, "end", seconds, accelerators].
+        starts_known: Is it known when jobs started, so that waiting can be told?
 
-    Returns
-    -------
-    DataFrame
-        team, time, quantity (accelerator-hours) and, where starts are known, queued_quantity; hours with neither are left out.
+    Returns:
+        DataFrame: team, time, quantity (accelerator-hours) and, where starts are known, queued_quantity; hours with neither are left out.
     """
     work = _hourly(connection, _pieces("begin", "seconds", "seconds > 0"))
     if starts_known:
@@ -194,10 +181,8 @@ def work_of_jobs(connection: Any, *, starts_known: bool) -> pd.DataFrame:
 def pieces_of_jobs(jobs: pd.DataFrame) -> pd.DataFrame:
     """Return the work of the jobs of several files, each job once: the one of the newest file counts.
 
-    Parameters
-    ----------
-    jobs
-        Jobs as `accelerator_hours` keeps them, in the order of their files.
+    Args:
+        jobs: Jobs as `accelerator_hours` keeps them, in the order of their files.
     """
     import duckdb
 
@@ -259,20 +244,15 @@ def _check_jobs(sheet: Sheet, starts_known: bool) -> int:
 def accelerator_hours(sheet: Sheet, options: JobOptions, *, starts_known: bool) -> Ingested:
     """Turn the view `jobs` of a sheet into tables.
 
-    Parameters
-    ----------
-    sheet
-        With a view jobs[job_id, named, submit, start, end, seconds, accelerators, team, state]; seconds is NULL for jobs that never ran.
-    options
-        Options of the job table.
-    starts_known
-        Does the file say when jobs started?
+    Args:
+        sheet: With a view jobs[job_id, named, submit, start, end, seconds, accelerators, team, state]; seconds is NULL for jobs that never
+            ran.
+        options: Options of the job table.
+        starts_known: Does the file say when jobs started?
 
-    Returns
-    -------
-    Ingested
-        Tables jobs, usage (accelerator_hours by team) and workloads. `queued_quantity` is what jobs held back that never ran:
-        accelerators x the time they waited for; work that ran late is in `quantity` already and is stated in a note.
+    Returns:
+        Ingested: Tables jobs, usage (accelerator_hours by team) and workloads. `queued_quantity` is what jobs held back that never ran:
+            accelerators x the time they waited for; work that ran late is in `quantity` already and is stated in a note.
     """
     connection, given = sheet.connection, options.team or options.workload
     team = text_literal(given) if given else f"coalesce(team, {sheet.by_file([work_of(file) for file in sheet.files])})"

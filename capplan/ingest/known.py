@@ -1,7 +1,5 @@
 """Names that price sheets and bills use, and what the tables call the same thing."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Set
 from functools import cache
@@ -69,10 +67,9 @@ def _plain(name: str) -> str:
 def provider_named(name: str) -> str:
     """Return the name the tables use for a provider.
 
-    Examples
-    --------
-    >>> provider_named("Google Cloud"), provider_named("Lambda")
-    ('gcp', 'lambda')
+    Examples:
+        >>> provider_named("Google Cloud"), provider_named("Lambda")
+        ('gcp', 'lambda')
     """
     return PROVIDERS.get(_plain(name), name.strip().lower())
 
@@ -80,10 +77,9 @@ def provider_named(name: str) -> str:
 def geography_of(region: str) -> str:
     """Return the part of the world a provider's region lies in; any where its name does not tell.
 
-    Examples
-    --------
-    >>> geography_of("us-east-1"), geography_of("europe-west4"), geography_of("europe-west2"), geography_of("moon-1")
-    ('us', 'eu', 'uk', 'any')
+    Examples:
+        >>> geography_of("us-east-1"), geography_of("europe-west4"), geography_of("europe-west2"), geography_of("moon-1")
+        ('us', 'eu', 'uk', 'any')
     """
     return next((geography for pattern, geography in GEOGRAPHIES if re.match(pattern, region.lower())), "any")
 
@@ -91,10 +87,9 @@ def geography_of(region: str) -> str:
 def accelerator_named(stated: object, machine: str, known: Set[str]) -> str | None:
     """Return the name the tables use for an accelerator, or None where they have none.
 
-    Examples
-    --------
-    >>> accelerator_named("NVIDIA H100", "p5.48xlarge", {"H100"}), accelerator_named("NVIDIA K80", "p2.xlarge", {"H100"})
-    ('H100', None)
+    Examples:
+        >>> accelerator_named("NVIDIA H100", "p5.48xlarge", {"H100"}), accelerator_named("NVIDIA K80", "p2.xlarge", {"H100"})
+        ('H100', None)
     """
     by_machine = next((names for pattern, names in MACHINES.items() if re.match(pattern, machine)), None)
     if by_machine is not None:

@@ -1,7 +1,5 @@
 """Which files have one layout, so that one scan reads them all."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 from collections.abc import Callable, Sequence
@@ -20,10 +18,8 @@ def batches_of(files: Sequence[Path]) -> list[list[Path]]:
 
     A file whose header cannot be told (compressed with Zstandard, missing, empty) stands alone.
 
-    Parameters
-    ----------
-    files
-        In the order in which they are to count.
+    Args:
+        files: In the order in which they are to count.
     """
     if len(files) == 1:
         return [list(files)]

@@ -1,7 +1,5 @@
 """The ingest ledger of a book: every file that came in, what it held, and the tables that follow from all of them."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json
@@ -37,20 +35,13 @@ _PART = re.compile(
 class Entry:
     """One file in the ledger.
 
-    Parameters
-    ----------
-    number
-        From 1 in the order in which files came; it names the file's parts.
-    format, file, sha256, options
-        What it is, its name, the digest of its content and how it was read (JSON).
-    rows, period_start, period_end, totals
-        What it holds.
-    state
-        counts, replaced (by another reading of the file, or by --replace) or undone.
-    replaces
-        Bills that it states again: number of the older file and scope (provider, billing account, month).
-    leaves_out
-        Numbers of the files whose rows it has too; they count there.
+    Args:
+        number: From 1 in the order in which files came; it names the file's parts.
+        format, file, sha256, options: What it is, its name, the digest of its content and how it was read (JSON).
+        rows, period_start, period_end, totals: What it holds.
+        state: counts, replaced (by another reading of the file, or by --replace) or undone.
+        replaces: Bills that it states again: number of the older file and scope (provider, billing account, month).
+        leaves_out: Numbers of the files whose rows it has too; they count there.
     """
 
     number: int
@@ -76,14 +67,13 @@ def digest_of(file: Path) -> str:
 def stem_without_part(name: str) -> str:
     """Return a file's name without what numbers the parts of one export.
 
-    Examples
-    --------
-    >>> stem_without_part("part_0_0001.csv") == stem_without_part("part_0_0002.csv")
-    True
-    >>> stem_without_part("2026-09-first.csv") == stem_without_part("2026-09-restated.csv")
-    False
-    >>> stem_without_part("bill-v1.csv") == stem_without_part("bill-v2.csv")
-    False
+    Examples:
+        >>> stem_without_part("part_0_0001.csv") == stem_without_part("part_0_0002.csv")
+        True
+        >>> stem_without_part("2026-09-first.csv") == stem_without_part("2026-09-restated.csv")
+        False
+        >>> stem_without_part("bill-v1.csv") == stem_without_part("bill-v2.csv")
+        False
     """
     day = re.sub(
         r"20\d{2}[-_]?\d{2}(?:[-_]?\d{2})?",
@@ -96,10 +86,8 @@ def stem_without_part(name: str) -> str:
 class Ledger:
     """The files of a book.
 
-    Parameters
-    ----------
-    book
-        Folder of the book.
+    Args:
+        book: Folder of the book.
     """
 
     def __init__(self, book: Path) -> None:

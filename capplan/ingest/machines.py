@@ -1,7 +1,5 @@
 """Recognise machines, accelerators, fractions and units of time in the words of bills, schedulers and price sheets."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -136,16 +134,11 @@ _HOURS = {"s": 1 / 3600, "m": 1 / 60, "h": 1.0, "d": 24.0}
 class Machine:
     """What words say of a machine: its name in the tables or in the words, its accelerator and how many it has.
 
-    Parameters
-    ----------
-    name
-        Name in the table skus where it is there, else as the words have it; empty where only an accelerator is named.
-    accelerator
-        Name in the table accelerators, or None where the tables have no such accelerator.
-    count
-        Accelerators in one machine; below one for a part of an accelerator.
-    stated
-        The accelerator in the words of the text.
+    Args:
+        name: Name in the table skus where it is there, else as the words have it; empty where only an accelerator is named.
+        accelerator: Name in the table accelerators, or None where the tables have no such accelerator.
+        count: Accelerators in one machine; below one for a part of an accelerator.
+        stated: The accelerator in the words of the text.
     """
 
     name: str
@@ -157,10 +150,9 @@ class Machine:
 def slice_share(text: str) -> float | None:
     """Return the share of an accelerator that a profile of Multi-Instance GPU names, or None where none is named.
 
-    Examples
-    --------
-    >>> slice_share("nvidia_h100_80gb_hbm3_1g.10gb") == 1 / 7, slice_share("2g.12gb"), slice_share("h100") is None
-    (True, 0.5, True)
+    Examples:
+        >>> slice_share("nvidia_h100_80gb_hbm3_1g.10gb") == 1 / 7, slice_share("2g.12gb"), slice_share("h100") is None
+        (True, 0.5, True)
     """
     found = _MIG.search(text)
     if found is None:
@@ -172,10 +164,9 @@ def slice_share(text: str) -> float | None:
 def hours_of_unit(unit: str | None) -> tuple[float, bool] | None:
     """Return how many hours a unit of a bill is, and whether they are hours of single accelerators; None for any other unit.
 
-    Examples
-    --------
-    >>> hours_of_unit("Hrs"), hours_of_unit("100 Hours"), hours_of_unit("GPU-Hours"), hours_of_unit("gibibyte hour") is None
-    ((1.0, False), (100.0, False), (1.0, True), True)
+    Examples:
+        >>> hours_of_unit("Hrs"), hours_of_unit("100 Hours"), hours_of_unit("GPU-Hours"), hours_of_unit("gibibyte hour") is None
+        ((1.0, False), (100.0, False), (1.0, True), True)
     """
     found = _UNIT.fullmatch((unit or "").strip())
     if found is None:
@@ -259,10 +250,8 @@ def _worded(text: str) -> tuple[str, str, float] | None:
 class Recogniser:
     """Find machines of the tables, and of the families that clouds sell, in any words.
 
-    Parameters
-    ----------
-    skus, accelerators
-        Tables of known machines and accelerators.
+    Args:
+        skus, accelerators: Tables of known machines and accelerators.
     """
 
     def __init__(self, skus: pd.DataFrame, accelerators: pd.DataFrame) -> None:
@@ -278,10 +267,8 @@ class Recogniser:
     def find(self, text: str) -> Machine | None:
         """Return the machine that a text names, or None where it names none.
 
-        Parameters
-        ----------
-        text
-            Any words: a meter, a description, a machine type.
+        Args:
+            text: Any words: a meter, a description, a machine type.
         """
         found = self._table.search(text) if self._table else None
         if found is not None:

@@ -1,7 +1,5 @@
 """Put foreign work into a book's time, and say what an accelerator does of it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pandas as pd
@@ -12,17 +10,12 @@ from capplan.ingest.ingested import Ingested, WorkOptions
 def placed(found: Ingested, options: WorkOptions) -> Ingested:
     """Shift all times by whole days, and state the speed of the work, where the options ask for it.
 
-    Parameters
-    ----------
-    found
-        What was read.
-    options
-        shift_days, accelerator and work_per_accelerator_hour are used.
+    Args:
+        found: What was read.
+        options: shift_days, accelerator and work_per_accelerator_hour are used.
 
-    Returns
-    -------
-    Ingested
-        With shifted times, and a speeds table with the basis "stated".
+    Returns:
+        Ingested: With shifted times, and a speeds table with the basis "stated".
     """
     tables, parts, period, each, notes = dict(found.tables), dict(found.parts), found.period, found.each, list(found.notes)
     if options.shift_days:

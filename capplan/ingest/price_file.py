@@ -1,7 +1,5 @@
 """A provider's public price sheet into the reference facts: one file a provider, so that an update is one file."""
 
-from __future__ import annotations
-
 import io
 import shutil
 import tempfile
@@ -30,21 +28,14 @@ def import_prices(files: Sequence[str | Path], into: Path, options: Mapping[str,
     An offer of the same machine, region and term takes the sheet's price, day and source, and keeps all else that is known of it; a sheet
     that is older than the price at hand changes nothing. What the sheet does not have stays as it is, with its own day.
 
-    Parameters
-    ----------
-    files
-        Price sheets, in any layout that `ingest prices` reads.
-    into
-        Folder of reference facts: offers.csv, skus.csv, sources.csv, and prices/PROVIDER.csv.
-    options
-        Options of price sheets.
-    add
-        Machines whose offers are added where the folder has none yet; "all" for every machine of the sheets.
+    Args:
+        files: Price sheets, in any layout that `ingest prices` reads.
+        into: Folder of reference facts: offers.csv, skus.csv, sources.csv, and prices/PROVIDER.csv.
+        options: Options of price sheets.
+        add: Machines whose offers are added where the folder has none yet; "all" for every machine of the sheets.
 
-    Raises
-    ------
-    CapplanError
-        If the folder holds no reference facts, or the facts would no longer hold together; nothing is written then.
+    Raises:
+        CapplanError: If the folder holds no reference facts, or the facts would no longer hold together; nothing is written then.
     """
     if not (into / "sources.csv").is_file():
         raise CapplanError(

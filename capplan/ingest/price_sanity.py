@@ -1,7 +1,5 @@
 """Whether prices of a sheet are near those of the same machine elsewhere, and whether their names mean one thing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -26,21 +24,14 @@ LEAST_SPOT_SHARE = 0.04
 def refuse_far_prices(file: str, offers: pd.DataFrame, confirmed: tuple[str, ...], book: Path | None) -> None:
     """Refuse prices that are far from those of the same machine and term elsewhere, unless they are confirmed by name.
 
-    Parameters
-    ----------
-    file
-        Name of the sheet.
-    offers
-        Offers of the sheet, with machine, accelerator, accelerator_count, sku, term and usd_per_hour.
-    confirmed
-        Machines (as the sheet or the tables name them) whose prices are right, or "all".
-    book
-        Folder of the book, whose machines are known besides the reference facts.
+    Args:
+        file: Name of the sheet.
+        offers: Offers of the sheet, with machine, accelerator, accelerator_count, sku, term and usd_per_hour.
+        confirmed: Machines (as the sheet or the tables name them) whose prices are right, or "all".
+        book: Folder of the book, whose machines are known besides the reference facts.
 
-    Raises
-    ------
-    BookError
-        With every such price, what it was compared with, and what it may be instead.
+    Raises:
+        BookError: With every such price, what it was compared with, and what it may be instead.
     """
     skus = known_table("skus", book)[["sku", "accelerator", "accelerator_count"]]
     known = known_table("offers", None).merge(skus, on="sku")

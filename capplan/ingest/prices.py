@@ -1,7 +1,5 @@
 """Price sheets of clouds: machine types by region, on demand, as spot and under commitments."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from dataclasses import dataclass
@@ -49,16 +47,11 @@ class PriceOptions(DatedOptions):
 class PriceColumn:
     """A price column: its term and how many hours its price pays for.
 
-    Parameters
-    ----------
-    name
-        Name in PRICE_COLUMNS.
-    term
-        Term of the offer.
-    hours
-        Hours that the price pays for: 1, 730 for a month, 8,760 for a year.
-    upfront_share
-        Share that is paid at signing.
+    Args:
+        name: Name in PRICE_COLUMNS.
+        term: Term of the offer.
+        hours: Hours that the price pays for: 1, 730 for a month, 8,760 for a year.
+        upfront_share: Share that is paid at signing.
     """
 
     name: str
@@ -134,19 +127,13 @@ def read_prices(file: Path, options: PriceOptions, book: Path | None = None) -> 
 
     An hour under a monthly price is that price / 730, under a yearly one / 8,760.
 
-    Parameters
-    ----------
-    file
-        One row a machine type and region, with a column for each kind of price.
-    options
-        How to read it, and who sells.
-    book
-        Folder of the book, whose accelerators and machine types are known besides the reference facts.
+    Args:
+        file: One row a machine type and region, with a column for each kind of price.
+        options: How to read it, and who sells.
+        book: Folder of the book, whose accelerators and machine types are known besides the reference facts.
 
-    Returns
-    -------
-    Ingested
-        Tables skus, offers and sources. Machines whose accelerator is not known are left out and named in a note.
+    Returns:
+        Ingested: Tables skus, offers and sources. Machines whose accelerator is not known are left out and named in a note.
     """
     with Sheet(file, options, nulls=("NULL", "null", "N/A", "n/a", "-", "nan", "unavailable", "Unavailable")) as sheet:
         matched = convert(sheet, PRICE_COLUMNS)

@@ -1,7 +1,5 @@
 """Series of request rates: how much was asked of a service, hour by hour."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 
@@ -46,22 +44,15 @@ def read_rates(file: Path, options: RateOptions) -> Ingested:
 
     The quantity of an hour is the sum of rate x length over its intervals.
 
-    Parameters
-    ----------
-    file
-        One row an interval: its start (an instant, or seconds from `start`) and the requests a second in it.
-    options
-        How to read it.
+    Args:
+        file: One row an interval: its start (an instant, or seconds from `start`) and the requests a second in it.
+        options: How to read it.
 
-    Returns
-    -------
-    Ingested
-        Tables usage and workloads; a series coarser than an hour keeps its own intervals.
+    Returns:
+        Ingested: Tables usage and workloads; a series coarser than an hour keeps its own intervals.
 
-    Raises
-    ------
-    BookError
-        If intervals are missing or occur twice, or if their length neither divides the hour nor is made of hours.
+    Raises:
+        BookError: If intervals are missing or occur twice, or if their length neither divides the hour nor is made of hours.
     """
     with Sheet(file, options, nulls=("NULL", "null", "None", "nan", "NaN", "(null)")) as sheet:
         matched = convert(sheet, RATE_COLUMNS)

@@ -1,7 +1,5 @@
 """How to read a foreign file: columns, units, delimiter, encoding and times; the same for every format."""
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Output of Slurm's `sacct --parsable2`: jobs, not their steps, and the accelerators they held."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -127,23 +125,17 @@ def _evidence(sheet: Sheet, matched: dict[str, str], book: Path | None) -> tuple
 def read_slurm(files: Path | Sequence[Path], options: SlurmOptions, book: Path | None = None) -> Ingested:
     """Say which Slurm jobs ran, and what each account used in every hour.
 
-    Parameters
-    ----------
-    files
-        One output, or several of one layout, of
-        `sacct --allusers --parsable2 --format=JobID,Account,State,Submit,Start,End,Elapsed,AllocTRES,ReqTRES`. Steps (123.batch)
-        are skipped, since their job counts; so are arrays that have not started (123_[0-9]), whose tasks have no rows yet. A job that never
-        started counts with what it requested, others with what they were given. With TRESUsageInTot (or TRESUsageInAve and NTasks) and
-        NodeList, jobs also say how busy their accelerators were, where their data lay, and in how many racks they stood.
-    options
-        How to read it; Slurm writes local times, so that `timezone` is usually needed.
-    book
-        Folder of the book, whose table nodes says which rack a host stands in.
+    Args:
+        files: One output, or several of one layout, of `sacct --allusers --parsable2
+            --format=JobID,Account,State,Submit,Start,End,Elapsed,AllocTRES,ReqTRES`. Steps (123.batch) are skipped, since their job counts;
+            so are arrays that have not started (123_[0-9]), whose tasks have no rows yet. A job that never started counts with what it
+            requested, others with what they were given. With TRESUsageInTot (or TRESUsageInAve and NTasks) and NodeList, jobs also say how
+            busy their accelerators were, where their data lay, and in how many racks they stood.
+        options: How to read it; Slurm writes local times, so that `timezone` is usually needed.
+        book: Folder of the book, whose table nodes says which rack a host stands in.
 
-    Returns
-    -------
-    Ingested
-        Tables jobs, usage (accelerator_hours by account) and workloads.
+    Returns:
+        Ingested: Tables jobs, usage (accelerator_hours by account) and workloads.
     """
     with Sheet(files, options, nulls=NOTHING, free=FREE) as sheet:
         matched = convert(sheet, SLURM_COLUMNS)

@@ -1,7 +1,5 @@
 """How busy the accelerators of jobs were: exports of DCGM through Prometheus or Grafana, long or wide."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Literal
@@ -55,20 +53,15 @@ LONG_COLUMNS = (
 def read_telemetry(file: Path, options: TelemetryOptions, book: Path | None = None) -> Ingested:
     """Say how busy the accelerators of jobs were.
 
-    Parameters
-    ----------
-    file
-        Long: a row for each time and accelerator or job, with the job, the time and the utilisation. Wide: a column of times, and a column
-        for each job, or for each accelerator with the job among the labels in its name (DCGM_FI_DEV_GPU_UTIL{gpu="0", hpc_job="17"}).
-    options
-        How to read it.
-    book
-        Folder of the book; only its jobs are kept.
+    Args:
+        file: Long: a row for each time and accelerator or job, with the job, the time and the utilisation. Wide: a column of times, and a
+            column for each job, or for each accelerator with the job among the labels in its name (DCGM_FI_DEV_GPU_UTIL{gpu="0",
+            hpc_job="17"}).
+        options: How to read it.
+        book: Folder of the book; only its jobs are kept.
 
-    Returns
-    -------
-    Ingested
-        Table telemetry: the mean over a job's accelerators and each interval.
+    Returns:
+        Ingested: Table telemetry: the mean over a job's accelerators and each interval.
     """
     with Sheet(file, options) as sheet:
         wide = not _named(sheet, options, LONG_COLUMNS[1]) and len(sheet.columns) > 1
@@ -112,10 +105,9 @@ def _named(sheet: Sheet, options: TelemetryOptions, wanted: Wanted) -> bool:
 def job_and_metric(series: str) -> tuple[str | None, str]:
     """Return job and metric that the name of a series states; a name without labels is the job.
 
-    Examples
-    --------
-    >>> job_and_metric('DCGM_FI_DEV_GPU_UTIL{gpu="0", hpc_job="17", job="dcgm"}'), job_and_metric("17_3"), job_and_metric('{gpu="0"}')
-    (('17', 'dcgm_fi_dev_gpu_util'), ('17_3', ''), (None, ''))
+    Examples:
+        >>> job_and_metric('DCGM_FI_DEV_GPU_UTIL{gpu="0", hpc_job="17", job="dcgm"}'), job_and_metric("17_3"), job_and_metric('{gpu="0"}')
+        (('17', 'dcgm_fi_dev_gpu_util'), ('17_3', ''), (None, ''))
     """
     metric, bracket, labels = series.partition("{")
     if not bracket:

@@ -1,7 +1,5 @@
 """Request logs: how much was asked of a service, hour by hour."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -229,22 +227,15 @@ def _without_silent(rows: pd.DataFrame, speaking: pd.Series) -> pd.DataFrame:
 def read_requests(files: Path | Sequence[Path], options: RequestOptions, identities: Identities | None = None) -> Ingested:
     """Say how many requests and tokens came in each interval.
 
-    Parameters
-    ----------
-    files
-        One log, or several of one layout. One row a request:
-        when, input tokens, output tokens. Where there is a status, 429, 503 and 529 count as refused; requests that
-        failed
-        or were answered from a cache are no work of the model and are named in a note.
-    options
-        How to read it, and what usage counts.
-    identities
-        Rows of earlier files, which do not count again, and where to keep those of this one.
+    Args:
+        files: One log, or several of one layout. One row a request: when, input tokens, output tokens. Where there is a status, 429, 503
+            and 529 count as refused; requests that failed or were answered from a cache are no work of the model and are named in a note.
+        options: How to read it, and what usage counts.
+        identities: Rows of earlier files, which do not count again, and where to keep those of this one.
 
-    Returns
-    -------
-    Ingested
-        Tables requests, usage and workloads. Intervals without a request between the first and the last are zero: a log is complete.
+    Returns:
+        Ingested: Tables requests, usage and workloads. Intervals without a request between the first and the last are zero: a log is
+            complete.
     """
     with Sheet(files, options, nulls=("NULL", "null", "None", "nan", "NaN", "(null)")) as sheet:
         matched = convert(sheet, REQUEST_COLUMNS)

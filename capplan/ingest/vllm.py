@@ -1,7 +1,5 @@
 """Logs of vLLM servers as they are printed: token rates of the engines every few seconds, and the requests that came."""
 
-from __future__ import annotations
-
 import datetime as dt
 import gzip
 import re
@@ -62,23 +60,16 @@ def read_vllm(file: Path, options: VllmOptions) -> Ingested:
 
     A line states mean rates since the line before; tokens are rate x the usual distance of lines, since idle engines print none.
 
-    Parameters
-    ----------
-    file
-        What the server printed, also .gz. vLLM writes months and days without a year: it comes from an instant that a container put in
-        front, or from `start`.
-    options
-        How to read it, and what usage counts.
+    Args:
+        file: What the server printed, also .gz. vLLM writes months and days without a year: it comes from an instant that a container put
+            in front, or from `start`.
+        options: How to read it, and what usage counts.
 
-    Returns
-    -------
-    Ingested
-        Tables usage and workloads, and requests where the log names each request.
+    Returns:
+        Ingested: Tables usage and workloads, and requests where the log names each request.
 
-    Raises
-    ------
-    BookError
-        If no line states rates, or nothing says which year it is.
+    Raises:
+        BookError: If no line states rates, or nothing says which year it is.
     """
     seen = _read(file, options)
     if not seen.rates:

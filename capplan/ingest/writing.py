@@ -1,7 +1,5 @@
 """Write tables into a book: checked first, merged by key, each file replaced at once."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from pathlib import Path
@@ -19,12 +17,9 @@ from capplan.ingest.ledger import LEDGER, OWN, Ledger, write_part
 def csv_text(frame: pd.DataFrame, table: str) -> str:
     """Write a table as the CSV text that a book holds: UTF-8, commas, ISO dates, no columns that are empty throughout.
 
-    Parameters
-    ----------
-    frame
-        Rows with the table's columns.
-    table
-        Name of the table.
+    Args:
+        frame: Rows with the table's columns.
+        table: Name of the table.
     """
     shown = {}
     for column in columns_of(table):
@@ -46,12 +41,9 @@ def csv_text(frame: pd.DataFrame, table: str) -> str:
 def merge(old: pd.DataFrame, new: pd.DataFrame, table: str) -> tuple[pd.DataFrame, int]:
     """Join the book's rows and new ones; rows with one key become one.
 
-    Returns
-    -------
-    frame
-        The book's rows in their order with new values where the table takes them, then the rows that are new.
-    int
-        How many keys were in both.
+    Returns:
+        frame: The book's rows in their order with new values where the table takes them, then the rows that are new.
+        int: How many keys were in both.
     """
     keys = key_of(table)
     known = pd.MultiIndex.from_frame(old[keys]) if len(old) else pd.MultiIndex.from_arrays([[]] * len(keys), names=keys)
@@ -119,32 +111,20 @@ def write_tables(
     Every table is merged and checked before the first file is touched, and each file is replaced in one step; tables that others refer to
     come first and the ledger last, so that a break in between is made good by doing the same again.
 
-    Parameters
-    ----------
-    tables
-        What all files together say now, by name of the table.
-    book
-        Folder of the book.
-    before
-        What they said before.
-    ledger
-        Ledger to write with them.
-    ready
-        Further files that were written aside: where they belong, and where they are.
-    replace
-        Put the new rows in the place of the table; tables that many files share are added to even so.
+    Args:
+        tables: What all files together say now, by name of the table.
+        book: Folder of the book.
+        before: What they said before.
+        ledger: Ledger to write with them.
+        ready: Further files that were written aside: where they belong, and where they are.
+        replace: Put the new rows in the place of the table; tables that many files share are added to even so.
 
-    Returns
-    -------
-    tuple of str
-        What was written, for the reader.
+    Returns:
+        tuple of str: What was written, for the reader.
 
-    Raises
-    ------
-    BookError
-        If a table of the book has faults, or the joined one would have.
-    CapplanError
-        If the folder does not exist.
+    Raises:
+        BookError: If a table of the book has faults, or the joined one would have.
+        CapplanError: If the folder does not exist.
     """
     if not book.is_dir():
         raise CapplanError(f"there is no book at {book}; make one with: capplan new {book}")
@@ -206,14 +186,10 @@ def _joined(
 ) -> tuple[pd.DataFrame | None, pd.DataFrame, str]:
     """Change in a table what its files say otherwise than before.
 
-    Returns
-    -------
-    frame
-        The table, or None where nothing changes: rows of its own as they stood, then those of files.
-    taken
-        Rows of its own that a file's row takes the place of.
-    str
-        What was done.
+    Returns:
+        frame: The table, or None where nothing changes: rows of its own as they stood, then those of files.
+        taken: Rows of its own that a file's row takes the place of.
+        str: What was done.
     """
     keys = key_of(table)
     new = new.assign(

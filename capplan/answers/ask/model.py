@@ -5,8 +5,6 @@ understood the same words otherwise, that stands and the difference is shown. Wh
 needs a person's approval.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What was understood of a question, for a person to approve."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.answers.ask.reader import Reading

@@ -5,8 +5,6 @@ a question of the board, a report, or a question about the plan's reasons. Whoev
 hands in these, and they are checked in the same way.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Altair without the seconds that its validator takes to build a grammar no chart needs."""
 
-from __future__ import annotations
-
 import sys
 
 #: jsonschema imports it for the format of international addresses, which no chart has; building its grammar takes longer than all of

@@ -1,7 +1,5 @@
 """Pictures that compare a few numbers: ranked bars, a bridge from one total to another, sensitivities."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """What was, what is expected, and where other kinds of growth would lead."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

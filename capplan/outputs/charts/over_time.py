@@ -1,7 +1,5 @@
 """Pictures over time and over a quantity: fans, stacked layers, curves and staircases."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import pandas as pd

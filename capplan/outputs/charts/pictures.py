@@ -1,7 +1,5 @@
 """How a picture becomes SVG, PNG, or an image within a page."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html

@@ -1,7 +1,5 @@
 """Pictures of points: alternatives by two measures with their names, and two measures of many things against each other."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Pictures made of rows: contracts over time, and one number in every cell of a grid."""
 
-from __future__ import annotations
-
 import datetime as dt
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Picture of a schedule: who holds which row from when to when, and what moves between them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

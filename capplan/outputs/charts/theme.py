@@ -4,8 +4,6 @@ The colours were searched so that lightness falls in even steps (readable in gre
 readers with protanopia and deuteranopia; a test holds both.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import textwrap

@@ -1,7 +1,5 @@
 """Work beside the kernel: a person can go on while an answer is computed."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The board as a table, a chart, a workbook and a scenario file; text of a book is inert in all of them."""
 
-from __future__ import annotations
-
 import html
 import io
 from collections.abc import Mapping, Sequence

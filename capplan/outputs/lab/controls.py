@@ -1,7 +1,5 @@
 """One control per assumption: its kind, bounds, step, unit and help all come from the assumption itself."""
 
-from __future__ import annotations
-
 import datetime as dt
 import types
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a notebook was given: parameters that papermill put into it, and whether a person is there to move anything."""
 
-from __future__ import annotations
-
 import ast
 import base64
 import html

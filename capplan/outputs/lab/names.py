@@ -1,7 +1,5 @@
 """What only the page itself can do: name controls for those who hear it, and say that the kernel behind it is gone."""
 
-from __future__ import annotations
-
 import anywidget
 
 

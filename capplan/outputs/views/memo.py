@@ -1,7 +1,5 @@
 """The memo that is signed: what is asked, what it costs against the budget, what waiting costs, and what could change the decision."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """The sheets Memo and Bridges: page one figure by figure under the names its ids have, and the bridges with their totals as sums."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

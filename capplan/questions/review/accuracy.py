@@ -1,7 +1,5 @@
 """How well the last plan's forecast held: what came against its own band, and against the error that FinOps practice allows."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.book.scenario import ReviewAssumptions

@@ -1,7 +1,5 @@
 """The bridge from what was planned to what was billed: each month's difference by what moved it, adding up to the cent."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Requests for capacity, judged: what to measure first, what holds the work back, and what removing that saves against the purchase."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What runs worse than it should: jobs that overrun, work that takes longer a unit than before, accelerators that do not compute."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.book.scenario import ReviewAssumptions

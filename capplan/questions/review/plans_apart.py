@@ -1,7 +1,5 @@
 """The bridge from one plan to another: what moved planned spend, in the months that both plan, and what the horizon adds and takes away."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.book.accepted import AcceptedPlan

@@ -1,7 +1,5 @@
 """Which workloads earn their compute, which should move or be retired, and when not to scale: each with saving, confidence and owner."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """The accepted plan against the bill: what moved spend, how well the forecast held, and what follows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """What a unit of each workload cost, who answers for it, whether it earns that; and who bears what no workload does."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.book.scenario import ReviewAssumptions

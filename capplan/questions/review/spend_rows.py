@@ -1,7 +1,5 @@
 """Spend as rows of one form, whether it was planned or billed: who charged what kind of use of which machine, in which month."""
 
-from __future__ import annotations
-
 import json
 import re
 

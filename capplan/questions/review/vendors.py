@@ -1,7 +1,5 @@
 """The register of vendor risks: who is depended on, until when, and what it would cost if that changed."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.book.scenario import ReviewAssumptions

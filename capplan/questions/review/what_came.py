@@ -1,7 +1,5 @@
 """What came, in the terms of the plan's own inputs: work by quarter, prices by the hour, and the days on which contracts began."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from capplan.records import records

@@ -1,7 +1,5 @@
 """Autoscaling: a fleet that follows its traffic with cold starts, warm pool, quota and admission control, replayed over a trace."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 

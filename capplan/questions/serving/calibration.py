@@ -1,7 +1,5 @@
 """Calibration of the roofline by measured curves, with bands that curves held out have confirmed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, wraps

@@ -1,7 +1,5 @@
 """Which accelerator serves a workload for least, and whether the book's stated speeds agree with what is known of the model."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

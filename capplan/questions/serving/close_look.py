@@ -1,7 +1,5 @@
 """One hosted service looked at closely: its busiest day replayed, its levers, and the latency budget of the surfaces."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

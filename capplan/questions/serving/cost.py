@@ -1,7 +1,5 @@
 """What serving costs, fully loaded: per million tokens, per thousand requests, per feature."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """What the learners see of a served model: its load and shape, what it is made of, and the parts of its roofline."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The gate every answer about a served model passes: no chip computes faster than its peak, nor reads faster than its memory."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

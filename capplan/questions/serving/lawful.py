@@ -3,8 +3,6 @@
 Nothing is faster under more load, on a machine that is worse in every regard, in a wider number format, or on fewer accelerators.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

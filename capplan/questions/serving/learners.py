@@ -1,7 +1,5 @@
 """Three learners that correct a roofline from measurements, and their average."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

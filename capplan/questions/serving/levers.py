@@ -1,7 +1,5 @@
 """Levers before hardware: what batching, caches, routing and their like save, each alone and all together."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

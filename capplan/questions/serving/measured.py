@@ -1,7 +1,5 @@
 """Measured points of a replica: which curve a question lies on, and the value between two of its points."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

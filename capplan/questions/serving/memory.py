@@ -1,7 +1,5 @@
 """Memory of a replica: weights, cache per token, and how many requests fit."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Operating points: how a service could run on each accelerator, how fast, and on what that rests."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """Latency and throughput of a replica at a load: measured, calibrated or modelled, and how sure that is."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

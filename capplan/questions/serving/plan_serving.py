@@ -1,7 +1,5 @@
 """The whole answer about serving: every hosted service's fleet, one of them replayed, levers, latency budget and loaded cost."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

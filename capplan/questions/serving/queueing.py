@@ -1,7 +1,5 @@
 """Waiting: how long requests wait for one of many servers, and how many servers keep the wait short."""
 
-from __future__ import annotations
-
 import math
 
 from capplan.errors import CapplanError

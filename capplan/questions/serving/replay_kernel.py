@@ -1,7 +1,5 @@
 """The compiled loop of the autoscaling replay: one step of time after another, with an exact first-come, first-served queue."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Roofline of a replica: the least time that memory, arithmetic and links allow for a prompt and for a token."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """Traffic of a served model: hours of requests, the busiest day, a burst, and the arrival of each request."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """Fleet sizing: an operating point within the latency target, and whole replicas for each hour of traffic."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

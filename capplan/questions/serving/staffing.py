@@ -1,7 +1,5 @@
 """Staffing: which operating points keep the latency targets, how many replicas each hour needs, and the point that costs least."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

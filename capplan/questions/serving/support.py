@@ -1,7 +1,5 @@
 """How near is a question to what was measured: curves that share something with it, and the distance to the nearest point."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """The architecture of a run: from the models table, or the usual one of its size; and the memory it takes, part by part."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Factors of the parts of a training step from measured runs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """The work of a training run: floating point operations, utilisation, accelerator-hours, days, energy, money."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import numpy as np

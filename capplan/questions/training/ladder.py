@@ -1,7 +1,5 @@
 """The ways a run could be laid out on the machines it takes, with a verdict on each."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

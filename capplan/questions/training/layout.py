@@ -1,7 +1,5 @@
 """How a run is laid out over accelerators: the lowest rung that fits their memory, its bubble, and the bandwidth it needs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Storage and transfer: what checkpoints and data ask of a file system and of a network."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

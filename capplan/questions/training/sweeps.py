@@ -1,7 +1,5 @@
 """Tuning sweeps: how much training each way to search takes, what stopping early saves, and how long it lasts on a limited pool."""
 
-from __future__ import annotations
-
 import math
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Ways to a model that does the job: train it, tune it whole, tune adapters, or call one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 
