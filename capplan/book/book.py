@@ -147,19 +147,21 @@ def reference_tables() -> Mapping[str, pd.DataFrame]:
 
 
 def _joined(own: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Join the book's tables with the reference facts; the book's rows win."""
-    tables = dict(own)
-    for name, facts in reference_tables().items():
-        if name not in own or own[name].empty:
-            tables[name] = facts
-            continue
-        key = key_of(name)
-        taken = pd.MultiIndex.from_frame(own[name][key])
-        rest = facts[~pd.MultiIndex.from_frame(facts[key]).isin(taken)]
-        if name == "offers":
-            rest = rest[~_restated(rest, own[name])]
-        tables[name] = pd.concat([own[name], rest.astype(own[name].dtypes.to_dict())], ignore_index=True)
-    return tables
+    """Join the book's tables with the reference facts."""
+    return {**own, **{name: _with_facts(own, name) for name in reference_tables()}}
+
+
+def _with_facts(own: dict[str, pd.DataFrame], name: str) -> pd.DataFrame:
+    """Join one of the book's tables with the reference facts of its name; the book's rows win."""
+    facts = reference_tables()[name]
+    if name not in own or own[name].empty:
+        return facts
+    key = key_of(name)
+    taken = pd.MultiIndex.from_frame(own[name][key])
+    rest = facts[~pd.MultiIndex.from_frame(facts[key]).isin(taken)]
+    if name == "offers":
+        rest = rest[~_restated(rest, own[name])]
+    return pd.concat([own[name], rest.astype(own[name].dtypes.to_dict())], ignore_index=True)
 
 
 def _restated(facts: pd.DataFrame, own: pd.DataFrame) -> pd.Series:
@@ -219,7 +221,7 @@ def load_book(path: str | Path) -> Book:
         raise BookError(
             [Fault(str(folder), 0, "", "", "the book has no tables", "Add usage.csv and commitments.csv, or start with `capplan new`.")]
         )
-    notes = fill_parameters(own, _joined(own)["models"], faults)
+    notes = fill_parameters(own, _with_facts(own, "models"), faults)
     known = _joined(own)
     faults += check_tables({name: frame for name, frame in own.items() if not any(fault.file == f"{name}.csv" for fault in faults)}, known)
     _raise_faults(faults)

@@ -5,6 +5,7 @@ import difflib
 import io
 import re
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,11 @@ _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, 
 
 def empty_table(table: str) -> pd.DataFrame:
     """Return the table without rows, with the right columns and types."""
+    return _empty(table).copy()
+
+
+@cache
+def _empty(table: str) -> pd.DataFrame:
     return pd.DataFrame({column.name: pd.Series(dtype=_storage(column)) for column in columns_of(table)})
 
 

@@ -28,22 +28,23 @@ def completed(frame: pd.DataFrame, table: str) -> pd.DataFrame:
             f"the table {table} lacks the column {missing[0]}; found {', '.join(map(str, frame.columns)) or 'none'}. Add the column."
         )
     result = frame.reset_index(drop=True)
-    columns = {name: result[name] for name in result.columns}
+    columns = {}
     for item in known:
-        if item.name not in columns:
+        found = values = result[item.name] if item.name in result.columns else None
+        if values is None:
             kind = "object" if item.kind == "str" else item.kind
             empty = pd.NaT if item.kind.startswith("datetime") else (None if item.kind == "str" else np.nan)
-            values = [empty if item.default is None else item.default] * len(result)
-            columns[item.name] = pd.Series(values, index=result.index, dtype=kind if item.default is not None else None)
-        elif item.default is not None and columns[item.name].isna().any():
-            filled = columns[item.name].astype(object).where(columns[item.name].notna(), item.default)
-            columns[item.name] = filled.infer_objects()
-        values_kind = str(columns[item.name].dtype)
-        if item.kind == "float64" and values_kind != "float64":
-            columns[item.name] = columns[item.name].astype(float)
-        elif item.kind.startswith("datetime") and values_kind != item.kind:
-            columns[item.name] = pd.to_datetime(columns[item.name])
-    return pd.DataFrame(columns, index=result.index)
+            filled = [empty if item.default is None else item.default] * len(result)
+            values = pd.Series(filled, index=result.index, dtype=kind if item.default is not None else None)
+        elif item.default is not None and values.isna().any():
+            values = values.astype(object).where(values.notna(), item.default).infer_objects()
+        if item.kind == "float64" and values.dtype != "float64":
+            values = values.astype(float)
+        elif item.kind.startswith("datetime") and values.dtype != item.kind:
+            values = pd.to_datetime(values)
+        if values is not found:
+            columns[item.name] = values
+    return result.assign(**columns) if columns else result
 
 
 def annuity_years(years: float | np.ndarray, rate_per_year: float) -> float | np.ndarray:

@@ -14,7 +14,7 @@ def to_svg(chart: Any) -> str:
     """
     import vl_convert
 
-    svg = vl_convert.vegalite_to_svg(chart.to_dict(), allowed_base_urls=[])
+    svg = vl_convert.vegalite_to_svg(chart.to_dict(validate=False), allowed_base_urls=[])
     mark = hashlib.sha256(svg.encode()).hexdigest()[:10]
     return re.sub(r'(\bid="|url\(#|xlink:href="#|\bhref="#)((?:clip|gradient)[\w-]*)', rf"\1c{mark}-\2", svg)
 
@@ -38,7 +38,7 @@ def to_image(chart: Any) -> str:
 
 def finding(chart: Any) -> str:
     """Return the titles of a picture, each with what it rests on, as one text."""
-    spec = chart.to_dict()
+    spec = chart.to_dict(validate=False)
     titles = [part["title"] for part in (spec, *spec.get("vconcat", ())) if isinstance(part.get("title"), dict)]
     texts = [title.get(name) or [] for title in titles for name in ("text", "subtitle")]
     return ". ".join(text if isinstance(text, str) else " ".join(text) for text in texts if text)
