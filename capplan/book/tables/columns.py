@@ -43,13 +43,14 @@ def column(
     Args:
         meaning: What the column says, for the dictionary and for error messages.
         unit: Unit of the values; a name with a unit suffix need not repeat it.
-        optional: May the column be absent or a cell be empty? An empty cell then takes `default`, or stays empty where that is None.
-        default: Value of an empty cell of an optional column.
+        optional: May the column be absent or a cell be empty? It then stays empty.
+        default: Value of an empty cell; a column that has one is optional.
         refers: "table.column" that every value must occur in.
         key: Is the column part of the table's key? Keys are unique together.
         instant: Is a time of day allowed (an instant in UTC), or only a date?
         **checks: pandera's own checks: ge, gt, le, lt, isin, str_matches.
     """
+    optional = optional or default is not None
     metadata = {"unit": unit, "optional": optional, "default": default, "refers": refers, "key": key, "instant": instant}
     return pa.Field(description=meaning, nullable=optional and default is None, metadata=metadata, **checks)
 

@@ -19,13 +19,11 @@ class Commitments(Table):
     start: pd.Timestamp = column("First day of service.")
     end: pd.Timestamp = column("Last day of service.")
     notice_date: pd.Timestamp = column("Last day to give notice; after it the contract renews or the exit right is gone.", optional=True)
-    renews: bool = column("Does it renew by itself unless notice is given?", optional=True, default=False)
+    renews: bool = column("Does it renew by itself unless notice is given?", default=False)
     renewal_usd_per_hour: float = column(
         "Price of one machine for one hour if it is renewed for the same term.", unit="USD/h", optional=True, ge=0
     )
-    exit_cost_share: float = column(
-        "Share of the remaining payments due if it is ended early; 1 = no exit right.", optional=True, default=1.0, ge=0, le=1
-    )
+    exit_cost_share: float = column("Share of the remaining payments due if it is ended early; 1 = no exit right.", default=1.0, ge=0, le=1)
     resale_share: float = column(
         "Share of the price of what is left of its term that another company pays for it; empty = it may not be sold. Later it moves with"
         " the machine's prices.",
@@ -34,15 +32,13 @@ class Commitments(Table):
         le=1,
     )
     exchangeable: bool = column(
-        "May what is left of it be exchanged for another contract of the same provider that is worth at least as much?",
-        optional=True,
-        default=False,
+        "May what is left of it be exchanged for another contract of the same provider that is worth at least as much?", default=False
     )
-    upfront_paid_usd: float = column("Already paid at signing.", unit="USD", optional=True, default=0.0, ge=0)
-    discounts: str = column("What the contract pays for: units, usd_per_hour or none.", optional=True, default="units", isin=DISCOUNTS)
-    guarantees_capacity: bool = column("Is the machine surely there?", optional=True, default=True)
-    team: str = column("Team that bears the cost; empty for shared.", optional=True, default="shared")
-    cost_center: str = column("Cost centre it is booked to.", optional=True, default="shared")
+    upfront_paid_usd: float = column("Already paid at signing.", unit="USD", default=0.0, ge=0)
+    discounts: str = column("What the contract pays for: units, usd_per_hour or none.", default="units", isin=DISCOUNTS)
+    guarantees_capacity: bool = column("Is the machine surely there?", default=True)
+    team: str = column("Team that bears the cost; empty for shared.", default="shared")
+    cost_center: str = column("Cost centre it is booked to.", default="shared")
 
     dates = order_rule("start", "end")
     notice = order_rule("notice_date", "end")
@@ -64,9 +60,9 @@ class SpendAgreements(Table):
     start: pd.Timestamp = column("First day of the contract year.", key=True)
     end: pd.Timestamp = column("Last day of the contract year.")
     committed_usd: float = column("Sum to be spent in the year.", unit="USD", ge=0)
-    discount_share: float = column("Discount on eligible charges.", optional=True, default=0.0, ge=0, lt=1)
-    drawn_usd: float = column("Already spent in the year.", unit="USD", optional=True, default=0.0, ge=0)
-    rolls_over: bool = column("Does an unspent rest move to the next year, or is it paid as shortfall?", optional=True, default=False)
+    discount_share: float = column("Discount on eligible charges.", default=0.0, ge=0, lt=1)
+    drawn_usd: float = column("Already spent in the year.", unit="USD", default=0.0, ge=0)
+    rolls_over: bool = column("Does an unspent rest move to the next year, or is it paid as shortfall?", default=False)
 
     dates = order_rule("start", "end")
 
@@ -77,11 +73,11 @@ class Sites(Table):
     site: str = column("Name of the site, as assets and owned offers name their region.", key=True)
     geography: str = column("Part of the world it lies in.")
     available_kw: float = column("Power that can be drawn for machines, before cooling.", unit="kW", ge=0)
-    committed_kw: float = column("Power that is paid for in any case.", unit="kW", optional=True, default=0.0, ge=0)
-    usd_per_kw_month: float = column("Price of a committed kilowatt with its space.", unit="USD/kW/month", optional=True, default=0.0, ge=0)
+    committed_kw: float = column("Power that is paid for in any case.", unit="kW", default=0.0, ge=0)
+    usd_per_kw_month: float = column("Price of a committed kilowatt with its space.", unit="USD/kW/month", default=0.0, ge=0)
     pue: float = column("Power usage effectiveness: power drawn by the room over power drawn by the machines.", ge=1, le=3)
     usd_per_kwh: float = column("Price of electricity.", unit="USD/kWh", ge=0)
-    escalator_share_per_year: float = column("Yearly rise of both prices.", optional=True, default=0.0, ge=-0.5, le=0.5)
+    escalator_share_per_year: float = column("Yearly rise of both prices.", default=0.0, ge=-0.5, le=0.5)
     end: pd.Timestamp = column("Last day of the site's contract.", optional=True)
     source_id: str = column("Source of the row.", optional=True, refers="sources.source_id")
 
@@ -98,8 +94,8 @@ class Assets(Table):
     useful_life_years: float = column(
         "Years of straight-line depreciation; empty = the scenario's.", unit="years", optional=True, gt=0, le=15
     )
-    residual_share: float = column("Share of the price that is left at the end of the useful life.", optional=True, default=0.0, ge=0, lt=1)
-    support_usd_per_year: float = column("Support and maintenance of the whole lot.", unit="USD/year", optional=True, default=0.0, ge=0)
+    residual_share: float = column("Share of the price that is left at the end of the useful life.", default=0.0, ge=0, lt=1)
+    support_usd_per_year: float = column("Support and maintenance of the whole lot.", unit="USD/year", default=0.0, ge=0)
     last_day: pd.Timestamp = column(
         "Last day on which it can run: after its useful life it is kept as long as its power, space and upkeep pay. Empty = it stops with"
         " its useful life.",
@@ -115,8 +111,8 @@ class Assets(Table):
         ge=0,
         le=1,
     )
-    team: str = column("Team that bears the cost.", optional=True, default="shared")
-    cost_center: str = column("Cost centre it is booked to.", optional=True, default="shared")
+    team: str = column("Team that bears the cost.", default="shared")
+    cost_center: str = column("Cost centre it is booked to.", default="shared")
 
 
 class Limits(Table):
@@ -143,5 +139,5 @@ class Limits(Table):
         isin=MEASURES,
     )
     currency: str = column("For budgets: currency of the amount, as three letters; empty = USD.", optional=True, str_matches=r"^[A-Z]{3}$")
-    hard: bool = column("Hard limits are never broken; soft ones at a price.", optional=True, default=True)
+    hard: bool = column("Hard limits are never broken; soft ones at a price.", default=True)
     team: str = column("For budgets: team it holds for; empty = the company.", optional=True)

@@ -12,7 +12,7 @@ class Sources(Table):
     title: str = column("Title of the paper, page, file or price list.")
     where_found: str = column("Publisher, repository and commit, or document number; enough to find it again.")
     retrieved_on: pd.Timestamp = column("Day on which the figure was read.")
-    licence: str = column("Licence the source states.", optional=True, default="not stated")
+    licence: str = column("Licence the source states.", default="not stated")
 
 
 class Accelerators(Table):

@@ -24,9 +24,9 @@ class OtherCosts(Table):
     currency: str = column(
         "Currency of amount, as three letters; the amount stays the same in it.", optional=True, str_matches=r"^[A-Z]{3}$"
     )
-    team: str = column("Team that bears it.", optional=True, default="shared")
-    cost_center: str = column("Cost centre it is booked to.", optional=True, default="shared")
-    account: str = column("Account in the ledger.", optional=True, default="other")
+    team: str = column("Team that bears it.", default="shared")
+    cost_center: str = column("Cost centre it is booked to.", default="shared")
+    account: str = column("Account in the ledger.", default="other")
     provider: str = column("Provider that bills it, where it counts towards a spend agreement.", optional=True)
 
 
@@ -35,7 +35,7 @@ class AccountMap(Table):
 
     component: str = column("Component of the ledger, such as on_demand, commitment, depreciation; or a kind of other costs.", key=True)
     account: str = column("Account in the company's books, such as 6300.")
-    account_name: str = column("What the account is called.", optional=True, default="")
+    account_name: str = column("What the account is called.", default="")
 
 
 class Billing(Table):
@@ -50,16 +50,11 @@ class Billing(Table):
     charge_category: str = column("Usage, Purchase, Tax, Credit or Adjustment.", key=True)
     pricing_category: str = column("Standard, Committed, Dynamic or Other; none where not stated.", key=True)
     commitment_status: str = column("Used, Unused or none.", key=True)
-    commitment: str = column(
-        "Provider's name of the commitment that pays for it; none where there is none.", optional=True, default="none", key=True
-    )
-    machine: str = column(
-        "Machine or accelerator that the charge is for; none where it is for none.", optional=True, default="none", key=True
-    )
+    commitment: str = column("Provider's name of the commitment that pays for it; none where there is none.", default="none", key=True)
+    machine: str = column("Machine or accelerator that the charge is for; none where it is for none.", default="none", key=True)
     bucket: str = column(
         "What the charge is: machine_hours, correction, unused_commitment, unused_reservation, fee_or_software, credit, tax,"
         " unknown_accelerator or not_a_machine; none where it was not judged.",
-        optional=True,
         default="none",
         key=True,
     )

@@ -16,8 +16,8 @@ class ServingRuns(Table):
     engine_version: str = column("Its version.", optional=True)
     precision: str = column("Number format of the weights.", isin=["fp32", "bf16", "fp16", "fp8", "int8", "fp4", "int4"])
     tensor_parallel: float = column("Accelerators that share each layer; empty = all of the replica.", optional=True, ge=1)
-    data_parallel: float = column("Groups among which the requests of the replica are divided.", optional=True, default=1.0, ge=1)
-    expert_parallel: float = column("Accelerators over which the experts are spread.", optional=True, default=1.0, ge=1)
+    data_parallel: float = column("Groups among which the requests of the replica are divided.", default=1.0, ge=1)
+    expert_parallel: float = column("Accelerators over which the experts are spread.", default=1.0, ge=1)
     decode_workers: float = column(
         "Where prompts are read on accelerators of their own: workers that write the output, each with the parallelism above.",
         optional=True,
@@ -40,7 +40,7 @@ class ServingRuns(Table):
         optional=True,
         gt=0,
     )
-    work_in_progress: bool = column("Does its source call the measurement unfinished?", optional=True, default=False)
+    work_in_progress: bool = column("Does its source call the measurement unfinished?", default=False)
     as_of: pd.Timestamp = column("Day of the measurement.", optional=True)
     source_id: str = column("Source of the row.", optional=True, refers="sources.source_id")
 
@@ -61,15 +61,15 @@ class ApiContracts(Table):
         "Price of a million input tokens read from the cache; empty = as input.", unit="USD", optional=True, ge=0
     )
     output_usd_per_million: float = column("Price of a million output tokens.", unit="USD", optional=True, ge=0)
-    discount_share: float = column("Discount on the prices, list or stated.", optional=True, default=0.0, ge=0, lt=1)
+    discount_share: float = column("Discount on the prices, list or stated.", default=0.0, ge=0, lt=1)
     unit_usd_per_hour: float = column(
         "For provisioned throughput: price of one unit for one hour, used or not.", unit="USD/h", optional=True, gt=0
     )
     unit_tokens_per_minute: float = column("Input tokens one unit takes in a minute.", unit="tokens/min", optional=True, gt=0)
-    output_token_weight: float = column("Input tokens that one output token counts for in a unit.", optional=True, default=1.0, gt=0)
-    minimum_units: float = column("Fewest units.", optional=True, default=1.0, ge=1)
-    unit_increment: float = column("Units are bought in steps of this many.", optional=True, default=1.0, ge=1)
-    term_months: float = column("Months for which units are bound.", unit="months", optional=True, default=1.0, gt=0)
+    output_token_weight: float = column("Input tokens that one output token counts for in a unit.", default=1.0, gt=0)
+    minimum_units: float = column("Fewest units.", default=1.0, ge=1)
+    unit_increment: float = column("Units are bought in steps of this many.", default=1.0, ge=1)
+    term_months: float = column("Months for which units are bound.", unit="months", default=1.0, gt=0)
     requests_per_minute: float = column("Rate limit; empty = none stated.", unit="requests/min", optional=True, gt=0)
     geography: str = column("Part of the world it answers in; empty = no statement.", optional=True)
     withdrawn_on: pd.Timestamp = column("Day from which the model is no longer offered.", optional=True)
@@ -84,7 +84,7 @@ class Surfaces(Table):
     workload: str = column("Workload that answers there.", refers="workloads.workload")
     measure: str = column("What the user waits for.", isin=["first_token", "whole_answer"])
     target_seconds: float = column("Time within which it must be there, as the user sees it.", unit="s", gt=0)
-    target_share: float = column("Share of requests that must meet the target.", optional=True, default=0.95, gt=0, lt=1)
+    target_share: float = column("Share of requests that must meet the target.", default=0.95, gt=0, lt=1)
 
 
 class LatencyParts(Table):

@@ -16,7 +16,7 @@ class Jobs(Table):
     start: pd.Timestamp = column("When it started, in UTC; empty if it never did or is not known.", optional=True, instant=True)
     duration_seconds: float = column("How long it ran.", unit="s", optional=True, ge=0)
     accelerators: float = column("Accelerators it held (a fraction where they are shared).", ge=0)
-    team: str = column("Team, account or virtual cluster.", optional=True, default="shared")
+    team: str = column("Team, account or virtual cluster.", default="shared")
     state: str = column("How it ended, in the scheduler's words.", optional=True)
     workload: str = column("Workload whose speeds it has on other accelerators.", optional=True)
     accelerator: str = column("Accelerator it must have; empty = any in the cluster.", optional=True)
@@ -27,7 +27,7 @@ class Jobs(Table):
         optional=True,
         ge=1,
     )
-    priority: float = column("Higher goes first.", optional=True, default=0.0)
+    priority: float = column("Higher goes first.", default=0.0)
     deadline: pd.Timestamp = column("When it should be done, in UTC.", optional=True, instant=True)
     utilisation_share: float = column("Mean utilisation of its accelerators while it ran.", optional=True, ge=0, le=1)
     data_wait_share: float = column("Share of its time in which it waited for data.", optional=True, ge=0, le=1)
@@ -42,7 +42,7 @@ class Nodes(Table):
     node: str = column("Name of the node or of the group of equal nodes.", key=True)
     accelerator: str = column("Accelerator in it.")
     accelerator_count: int = column("Accelerators in one node.", ge=0)
-    nodes: int = column("How many nodes are like this.", optional=True, default=1, ge=1)
+    nodes: int = column("How many nodes are like this.", default=1, ge=1)
     domain: str = column("Rack or network block it stands in; a gang inside one is not slowed down.", optional=True)
     kind: str = column("Kind of node, as durations of tasks name it; empty = its accelerator.", optional=True)
     cpus: float = column("CPUs (cores or vCPUs) of one node; empty = not counted.", optional=True, ge=0)
@@ -53,7 +53,7 @@ class Nodes(Table):
     geography: str = column("Part of the world the site lies in.", optional=True)
     usd_per_hour: float = column("Price of one node for one hour.", unit="USD/h", optional=True, ge=0)
     taken_until: pd.Timestamp = column("Until when other work takes it, in UTC.", optional=True, instant=True)
-    taken_share: float = column("Share of it that is taken until then.", optional=True, default=1.0, gt=0, le=1)
+    taken_share: float = column("Share of it that is taken until then.", default=1.0, gt=0, le=1)
     away_from: pd.Timestamp = column("When it goes away (maintenance), in UTC.", optional=True, instant=True)
     away_to: pd.Timestamp = column("When it is back, in UTC.", optional=True, instant=True)
 
