@@ -20,7 +20,8 @@ from capplan.answers.store import SHARED, forget
 from capplan.book.book import load_book
 from capplan.outputs.run.report import write_report
 from capplan.questions.procurement import decide
-from capplan.sweep import write_sweep
+from capplan.sweep import run, write_sweep
+from capplan.workers import workers
 
 SIDE, MOST_RATIO = 8, 0.25
 PRICES, RISKS = (0.8, 1.2), (0.0, 0.7)
@@ -41,6 +42,8 @@ def test_a_sweep_costs_a_quarter_of_as_many_plans(tmp_path: Path, monkeypatch: p
     loaded = load_book(book)
     alone = [taken(lambda at=at: decide(problem_of(loaded, loaded.scenario_with(**at)))) for at in corners]
     plans = [taken(lambda at=at: write_report(book, at, tmp_path / "plans", lambda _: None, "quick")) for at in corners]
+    # all in this process, whose processor seconds are counted
+    monkeypatch.setattr(run, "workers", lambda address: workers(address, 1))
     vary = [f"{name}={low}:{high}:{SIDE}" for name, (low, high) in (("price_factor", PRICES), ("risk_weight", RISKS))]
     found: dict[str, float] = {}
 

@@ -50,17 +50,20 @@ def test_what_was_hidden_is_found_again(weeks, share):
         answer = infer_plateau(usage, *slots_of(time[0], pd.Timedelta(hours=1), len(time)))
         found.append((answer.demand - usage).sum())
         truth.append((demand - usage).sum())
-    assert sum(found) == pytest.approx(sum(truth), rel=0.25)
+    assert sum(found) == pytest.approx(sum(truth), rel=0.12)
 
 
 def test_daily_plateaus_and_gaps():
-    generator = np.random.default_rng(4)
-    demand = 100 * np.exp(generator.normal(0, 0.3, 280))
-    usage = np.minimum(demand, np.quantile(demand, 0.8))
-    usage[50:60] = np.nan
-    answer = infer_plateau(usage, *slots_of(pd.Timestamp("2026-01-05"), pd.Timedelta(days=1), 280))
-    assert np.isnan(answer.demand[50:60]).all()
-    assert np.nansum(answer.demand - usage) == pytest.approx(np.nansum(np.where(np.isnan(usage), 0, demand - usage)), rel=0.4)
+    found, truth = [], []
+    for seed in range(12):
+        demand = 100 * np.exp(np.random.default_rng(seed).normal(0, 0.3, 280))
+        usage = np.minimum(demand, np.quantile(demand, 0.8))
+        usage[50:60] = np.nan
+        answer = infer_plateau(usage, *slots_of(pd.Timestamp("2026-01-05"), pd.Timedelta(days=1), 280))
+        assert np.isnan(answer.demand[50:60]).all()
+        found.append(np.nansum(answer.demand - usage))
+        truth.append(np.nansum(demand - usage))
+    assert sum(found) == pytest.approx(sum(truth), rel=0.1)
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,7 @@ def as_incurred(entry: Entry, payment_terms_days: int) -> list[Entry]:
     paid = paid_on(month_end(month), payment_terms_days)
     return [
         replace(entry, date=month, view="p_and_l"),
-        replace(entry, date=month_end(month), view="billed"),
+        replace(entry, date=month, view="billed"),
         replace(entry, date=paid, view="cash"),
     ]
 
