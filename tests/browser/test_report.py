@@ -59,13 +59,13 @@ def test_the_page_reads_like_a_paper_not_like_a_table_dump(report: Path, page: A
 
 def test_no_text_of_a_chart_is_cut_or_covers_another(report: Path, page: Any) -> None:
     open_whole(page, report)
-    cut = page.evaluate("""() => [...document.querySelectorAll('figure svg')].flatMap(svg => { const frame = svg.getBoundingClientRect();
+    cut_off = """() => [...document.querySelectorAll('figure svg')].flatMap(svg => { const frame = svg.getBoundingClientRect();
             return [...svg.querySelectorAll('text')].filter(part => part.textContent.trim() && part.getAttribute('opacity') !== '0')
                 .filter(part => { const box = part.getBoundingClientRect();
                     return box.left < frame.left - 1 || box.right > frame.right + 1
                         || box.top < frame.top - 1 || box.bottom > frame.bottom + 1; })
-                .map(part => part.textContent); })""")
-    assert cut == []
+                .map(part => part.textContent); })"""
+    assert page.evaluate(cut_off) == []
     covered = page.evaluate("""() => [...document.querySelectorAll('figure svg')].flatMap(svg => {
             const boxes = [...svg.querySelectorAll('.role-axis-label text, .role-legend-label text, .role-title-text text')]
                 .filter(part => part.textContent.trim() && part.getAttribute('opacity') !== '0')
@@ -75,6 +75,8 @@ def test_no_text_of_a_chart_is_cut_or_covers_another(report: Path, page: Any) ->
                     && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3)
                 .map(([other]) => one + ' / ' + other)); })""")
     assert covered == []
+    page.add_style_tag(content="figure svg text { font-family: 'DejaVu Sans', Verdana !important; }")
+    assert page.evaluate(cut_off) == [], "a browser with none of the charts' fonts takes a wider one"
 
 
 def test_the_page_fits_a_narrow_window(report: Path, page: Any, shot: Any) -> None:

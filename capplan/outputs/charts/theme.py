@@ -19,7 +19,11 @@ from capplan.text import TERM_NAMES, currency_of, sign_of
 
 # Liberation Sans is on Debian and inside vl-convert, and has the widths of Arial, so that labels measured offline fit in a browser too.
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
-WIDTH = 720
+WIDTH = 752
+# Room at the sides for a browser that has none of these fonts: others (DejaVu, Verdana) are up to a sixth wider.
+SIDE = 26
+# Letters in a line of a title and of what stands under it, in the widest of those fonts.
+TITLE, SUBTITLE = 70, 100
 MAX_ROWS = 5000
 MAX_SERIES = 16
 # Letters in a line of an axis title: along the width, along the height, along the height of a small panel.
@@ -212,7 +216,7 @@ def configuration() -> dict[str, Any]:
     return {
         "font": FONT,
         "background": "#ffffff",
-        "padding": 10,
+        "padding": {"left": SIDE, "right": SIDE, "top": 10, "bottom": 10},
         "view": {"stroke": None},
         "title": {
             "anchor": "start",
@@ -272,8 +276,9 @@ def finish(chart: Any, title: str, subtitle: str = "", *, height: int | None = 3
         title, subtitle: The finding; what it rests on.
         height: Outer height in pixels, title excluded.
     """
-    heading = alt.TitleParams(text=wrapped(title, 78), subtitle=wrapped(subtitle, 112) if subtitle else [])
-    extra = len(wrapped(title, 78)) * 20 + (len(wrapped(subtitle, 112)) * 15 if subtitle else 0)
+    lines, below = wrapped(title, TITLE), wrapped(subtitle, SUBTITLE) if subtitle else []
+    heading = alt.TitleParams(text=lines, subtitle=below)
+    extra = len(lines) * 20 + len(below) * 15
     chart = chart.properties(title=heading, description=title, config=configuration())
     if height is None:
         return chart
@@ -287,7 +292,7 @@ def stacked(*charts: Any) -> Any:
         part = chart.copy(deep=True)
         part.config = alt.Undefined
         if part.autosize is not alt.Undefined:
-            part.autosize, part.width = alt.Undefined, WIDTH - 120
+            part.autosize, part.width = alt.Undefined, WIDTH - 2 * SIDE - 100
         parts.append(part)
     return (
         alt.vconcat(*parts)
