@@ -28,8 +28,13 @@ EXACT_DIGITS = 15
 _DATE = re.compile(r"^\d{4}-\d{2}-\d{2}$")
 _INSTANT = re.compile(r"^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?(?:Z|[+-]\d{2}:?\d{2})?$")
 _ZONE = re.compile(r"(?:Z|[+-]\d{2}:?\d{2})$")
-_GROUPED = re.compile(r"^[-+]?\d{1,3}([,' \u00a0\u202f]\d{3})+(\.\d+)?$")
-_DECIMAL_COMMA = re.compile(r"^[-+]?\d+(\.\d{3})*,\d+$")
+#: Ways to write a number that are refused, and what to do instead; the first that fits counts.
+_ODD_NUMBERS = {
+    re.compile(r"^[-+]?\d{1,3}([,' \u00a0\u202f]\d{3})+(\.\d+)?$"): "Write the number without thousands separators.",
+    re.compile(r"^[-+]?\d+(\.\d{3})*,\d+$"): "Write a decimal point, not a comma.",
+    re.compile(r"%$"): "Write a share between 0 and 1 instead of percent.",
+    re.compile(r"^[$€£]"): "Write the number without a currency sign.",
+}
 _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -340,15 +345,7 @@ def check_rows(frame: pd.DataFrame, table: str, lines: np.ndarray) -> list[Fault
 def _remedy(column: Column, value: str) -> str:
     """Say what to do about a cell that does not fit its column."""
     if column.kind in ("float64", "int64"):
-        if _DECIMAL_COMMA.match(value) and not _GROUPED.match(value):
-            return "Write a decimal point, not a comma."
-        if _GROUPED.match(value):
-            return "Write the number without thousands separators."
-        if value.endswith("%"):
-            return "Write a share between 0 and 1 instead of percent."
-        if value[:1] in "$€£":
-            return "Write the number without a currency sign."
-        return f"Correct it: {column.meaning}"
+        return next((told for form, told in _ODD_NUMBERS.items() if form.search(value)), f"Correct it: {column.meaning}")
     if column.kind == "datetime64[ns]":
         return "Write dates as 2027-01-31" + (" and times as 2027-01-31T08:00:00, in UTC or with a zone." if column.instant else ".")
     if column.kind == "bool":
