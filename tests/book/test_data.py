@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from capplan.book.assumptions.procurement import ProcurementAssumptions
 from capplan.book.book import load_book, reference_tables
 from capplan.book.facts import check_facts
 from capplan.book.rules import contract_total_usd
@@ -303,6 +304,16 @@ def test_facts_are_as_many_as_promised(facts):
     assert (runs["precision"] == "fp4").sum() >= 20
     mixtures = facts["models"].loc[facts["models"]["experts"].notna(), "model"]
     assert runs["model"].isin(mixtures).sum() >= 50
+
+
+def test_work_is_done_by_default_at_the_listed_prices_it_says(facts):
+    """What missing work costs, where nothing is stated, lies above each accelerator-hour on demand but Azure's of a GB200."""
+    offers = facts["offers"].merge(facts["skus"][["sku", "provider", "accelerator", "accelerator_count"]], on="sku")
+    offers = offers[offers["term"] == "on_demand"].assign(each=offers["usd_per_hour"] / offers["accelerator_count"])
+    dear = (offers["provider"] == "azure") & (offers["accelerator"] == "GB200")
+    assert offers[dear]["each"].round().agg(["min", "max"]).tolist() == [27, 34]
+    a = ProcurementAssumptions()
+    assert offers[~dear]["each"].max() == 18 < a.batch_shortfall_usd_per_accelerator_hour <= a.serving_shortfall_usd_per_accelerator_hour
 
 
 def test_each_provider_has_its_own_file_of_prices(facts):

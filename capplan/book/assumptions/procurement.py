@@ -66,11 +66,11 @@ class ProcurementAssumptions(PricingAssumptions):
         "above 0 to 1000 by 1 USD/h",
     )
     batch_shortfall_usd_per_accelerator_hour: float = assumption(
-        18.0,
+        20.0,
         "Cost of missing, for training and other batch work, what the fastest accelerator that can be had for it does in an hour, where the"
         " workload states none.",
-        "A judgement: above every listed on-demand price of an accelerator-hour (14.28 USD for a B200 at AWS), so that such work is done"
-        " where it can be; delay costs less than loss.",
+        "A judgement: above the listed on-demand prices of an accelerator-hour (at most 18 USD, a GB300 at Oracle) but Azure's of a GB200"
+        " (27 to 34), so that such work is done where it can be; delay costs less than loss.",
         "above 0 to 1000 by 1 USD/h",
     )
     on_demand_accelerators: float = assumption(
