@@ -13,9 +13,9 @@ from capplan.book.scenario import ProcurementAssumptions
 from capplan.errors import CapplanError
 from capplan.questions.portfolio import Portfolio, Rehearsal, Stack, holdings_of, mix_portfolio
 from capplan.questions.portfolio.ladder import best_layers
-from capplan.questions.portfolio.periods import Periods
+from capplan.questions.portfolio.periods import Periods, measured
 from capplan.questions.portfolio.pools import build_pools
-from capplan.questions.portfolio.recommend import rules
+from capplan.questions.portfolio.recommend import hourly_load, rules
 from capplan.questions.pricing import price_hours
 from tests.cases.procurement_cases import BASE, blocks, demand, offer, sku, solve, work_class
 
@@ -165,6 +165,12 @@ def test_load_blocks_count_by_their_hours():
         assert mix(work, [ON_DEMAND, offer("c", "lease", usd, term_months=3)]).terms["accelerators"].iloc[0] == best
 
 
+def test_a_part_of_a_quarter_counts_by_its_part():
+    """Four months see a quarter of 10 and a third of a quarter of 40, which is used a quarter of the time: at 4 on demand worth 1."""
+    for usd, best in ((1.1, 10.0), (0.9, 40.0)):
+        assert mix(demand([[10.0, 40.0]]), [ON_DEMAND, offer("c", "lease", usd, term_months=4)]).terms["accelerators"].iloc[0] == best
+
+
 # --- terms, layers, ladder --------------------------------------------------------------------------------------------------------
 
 
@@ -208,6 +214,14 @@ def test_a_ladder_lets_no_more_end_at_once_than_allowed():
     assert costs["no_ladder"] == pytest.approx(costs["ladder"])
 
 
+def test_demand_that_ends_leaves_nothing_to_buy_and_what_ends_together_counts_together():
+    leases = [ON_DEMAND, offer("year", "reserved_1y", 2.0), offer("half", "lease", 2.2, term_months=6)]
+    found = mix(demand([[20.0] * 2 + [40.0] * 2 + [0.0] * 4]), leases, assumptions(horizon_quarters=8, largest_ending_share=1.0))
+    bought = found.ladder[["quarter", "offer_id", "accelerators", "end_quarter"]].to_numpy().tolist()
+    assert bought == [["2027Q1", "year", 20.0, "2027Q4"], ["2027Q3", "half", 20.0, "2027Q4"]]
+    assert found.ladder_cost.set_index("name").at["ladder", "largest_ending_share"] == 1.0
+
+
 def test_what_is_held_serves_first():
     held = holdings_of(
         pd.DataFrame(
@@ -234,6 +248,14 @@ def test_what_is_held_serves_first():
     assert found.pools["held_accelerators"].iloc[0] == 25
     served = found.sources.groupby("source")["accelerator_hours"].sum()
     assert served.sum() == pytest.approx(40 * 8760, rel=1e-9)
+
+
+def test_a_commitment_that_costs_more_than_it_displaces_is_stranded():
+    """Nothing in one hour, 30 in the next: 20 under contract displace 80 of 120, and cost 100 at 2.5 an hour."""
+    stack, path = one_source([0.0, 30.0], 4.0), np.array([0, 0])
+    for usd, stranded in ((2.5, 1.0), (1.9, 0.0)):
+        found = measured(stack, path, np.array([1.0]), 20.0, usd, 0.1)
+        assert (found["expected_usd"], found["stranded_probability"]) == (40 + 40 * usd, stranded)
 
 
 def test_measures_of_a_commitment():
@@ -279,6 +301,22 @@ def test_windows_see_only_their_days():
     past = history(np.arange(1.0, 91))["quantity"].to_numpy()[-60 * 24 :]
     assert np.minimum(past, level["target_coverage"]).sum() / past.sum() == pytest.approx(0.8)
     assert found.recommenders.set_index("name").at["nothing", "coverage_share"] == 0
+
+
+def test_rules_are_costed_over_the_life_of_the_contract():
+    lease = [ON_DEMAND, offer("c", "lease", 1.5, term_months=3)]
+    found = mix(demand([[10.0, 40.0]]), lease, usage=history(np.full(20, 5.0)), workloads=WORKLOADS)
+    assert found.recommenders.set_index("name").at["nothing", "expected_usd"] == pytest.approx(4 * 10 * 2190, rel=1e-9)
+
+
+def test_work_of_longer_intervals_is_spread_over_their_hours():
+    """Four units in two hours are two an hour; half of them run here, at two units an accelerator and hour."""
+    times = pd.date_range("2026-12-01", periods=3, freq="2h")
+    usage = pd.DataFrame({"workload": "w", "region": "r", "time": times, "quantity": [4.0, 8.0, 4.0]})
+    place = {"class": "c", "region": "r", "accelerator": "H100", "geography": "us", "share": 0.5, "work_per_accelerator_hour": 2.0}
+    found = hourly_load(usage, pd.DataFrame([place]), pd.DataFrame({"workload": ["w"], "class": ["c"]}))
+    assert found["accelerators"].tolist() == [0.5, 0.5, 1.0, 1.0, 0.5, 0.5]
+    assert found["time"].tolist() == list(pd.date_range("2026-12-01", periods=6, freq="h"))
 
 
 def test_a_short_history_has_no_long_window():

@@ -195,11 +195,7 @@ def as_incurred(entry: Entry, payment_terms_days: int) -> list[Entry]:
     """Book a cost of one month: expensed and invoiced in it, paid after the payment terms."""
     month = entry.date.replace(day=1).normalize()
     paid = paid_on(month_end(month), payment_terms_days)
-    return [
-        replace(entry, date=month, view="p_and_l"),
-        replace(entry, date=month, view="billed"),
-        replace(entry, date=paid, view="cash"),
-    ]
+    return [replace(entry, date=month, view="p_and_l"), replace(entry, date=month, view="billed"), replace(entry, date=paid, view="cash")]
 
 
 def machine_entries(

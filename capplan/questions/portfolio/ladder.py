@@ -1,5 +1,7 @@
 """The best layers of commitment, and a ladder of terms so that contracts do not all end together."""
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 
@@ -56,7 +58,7 @@ def best_layers(periods: Periods, step: int, bought: pd.DataFrame | None = None,
     keep = gain > 1e-12 * prices.max()
     rows = []
     edges = np.flatnonzero(np.diff(np.where(keep, best, -1), prepend=-2))
-    for first, last in zip(edges, [*edges[1:], len(width)], strict=True):
+    for first, last in pairwise([*edges, len(width)]):
         if keep[first]:
             offer = offers.iloc[best[first]]
             rows.append(
