@@ -14,7 +14,9 @@ from capplan.errors import CapplanError
 from capplan.questions.ledger.tokens import service_usd, withdrawal_notes
 from capplan.questions.serving import Serving, plan_serving
 from capplan.questions.serving.choice import cheapest_hours
+from capplan.questions.serving.close_look import busiest_region, levers_of
 from capplan.questions.serving.hosted import host_service
+from capplan.questions.serving.levers import Levers
 from capplan.records import records
 
 #: Tables the answer rests on.
@@ -42,7 +44,7 @@ def serving_of(book: Book, scenario: Scenario) -> tuple[Serving, tuple[str, ...]
     """Answer for a book: from memory where neither its tables nor the assumptions have changed; with notes on prices that are missing."""
     services = book.need("services", "The serving view")
     book.need("usage", "The serving view")
-    a, prices = scenario.section(ServingAssumptions), scenario.section(PricingAssumptions)
+    a = scenario.section(ServingAssumptions)
     called, notes = _api_prices(book, services, scenario)
 
     def compute() -> Serving:
@@ -67,8 +69,26 @@ def serving_of(book: Book, scenario: Scenario) -> tuple[Serving, tuple[str, ...]
             requests=book.get("requests"),
         )
 
-    key = f"serving-{prices.digest()}-{','.join((*scenario.geographies, *scenario.providers))}"
-    return remembered(key, book, TABLES, a, compute), tuple(notes)
+    return remembered(f"serving-{_prices_key(scenario)}", book, TABLES, a, compute), tuple(notes)
+
+
+def levers_of_each(book: Book, scenario: Scenario) -> dict[str, Levers]:
+    """Return the levers before hardware of every hosted service, in the region where it has most to serve."""
+    found, a = serving_of(book, scenario)[0], scenario.section(ServingAssumptions)
+
+    def compute() -> dict[str, Levers]:
+        tables = book.get("models"), book.get("accelerators")
+        return {
+            name: found.levers if name == found.workload else levers_of(one, busiest_region(one), *tables, a)
+            for name, one in found.hosted.items()
+        }
+
+    return remembered(f"levers-{_prices_key(scenario)}", book, TABLES, a, compute)
+
+
+def _prices_key(scenario: Scenario) -> str:
+    """Name what prices rest on."""
+    return f"{scenario.section(PricingAssumptions).digest()}-{','.join((*scenario.geographies, *scenario.providers))}"
 
 
 def speeds_under_targets(book: Book, scenario: Scenario, workload: str, factor: float | Mapping[str, float]) -> dict[str, float]:

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from capplan.answers.crossover import crossover_of
-from capplan.answers.serving import serving_of
+from capplan.answers.serving import levers_of_each
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.errors import CapplanError
@@ -66,15 +66,16 @@ def _host_or_call(book: Book, scenario: Scenario) -> list[Option]:
 
 
 def _levers(book: Book, scenario: Scenario) -> list[Option]:
-    """Take what a smaller model, and all other levers together, save of the hosted service that is looked at closely."""
-    serving = serving_of(book, scenario)[0]
-    levers, table = serving.levers, serving.levers.table
-    rows = [
-        Option(serving.workload, SMALLER[row["lever"]], float(row["saving_share"]), "medium", f"{row['setting']}, and users accept it")
-        for row in records(table[table["lever"].isin(SMALLER) & table["used"]])
-    ]
-    if levers.base_usd > 0:
-        share = float(1 - levers.together_usd / levers.base_usd)
-        names = ", ".join(f"{row['lever'].lower()} ({row['setting']})" for row in records(table[table["used"]]))
-        rows.append(Option(serving.workload, "pull all levers before hardware", share, "low", f"all of these hold: {names}"))
+    """Take what a smaller model, and all other levers together, save of each hosted service."""
+    rows = []
+    for name, levers in levers_of_each(book, scenario).items():
+        table = levers.table
+        rows += [
+            Option(name, SMALLER[row["lever"]], float(row["saving_share"]), "medium", f"{row['setting']}, and users accept it")
+            for row in records(table[table["lever"].isin(SMALLER) & table["used"]])
+        ]
+        if levers.base_usd > 0:
+            share = float(1 - levers.together_usd / levers.base_usd)
+            used = ", ".join(f"{row['lever'].lower()} ({row['setting']})" for row in records(table[table["used"]]))
+            rows.append(Option(name, "pull all levers before hardware", share, "low", f"all of these hold: {used}"))
     return rows

@@ -124,13 +124,10 @@ class Sheet:
     def alike_together(self, texts: Sequence[str], numbers: Mapping[str, Callable[[str], str]]) -> None:
         """Let each row of the view `cells` stand for all rows of a file with the same texts and signs, found in one pass over the files.
 
-        Parameters
-        ----------
-        texts
-            Columns that tell rows apart, as they are written.
-        numbers
-            SQL for the number in a text, by column; rows stand together where these are all below, at or above zero or missing, and the
-            column has their sum, as a text, or one that is no number where there is any.
+        Args:
+            texts: Columns that tell rows apart, as they are written.
+            numbers: SQL for the number in a text, by column; rows stand together where these are all below, at or above zero or missing,
+                and the column has their sum, as a text, or one that is no number where there is any.
         """
         named = ["filename_of_the_row"] if self.many else []
         keys = [*map(quoted, dict.fromkeys(texts)), *named]

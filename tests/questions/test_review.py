@@ -395,12 +395,19 @@ def test_the_register_names_who_is_depended_on_what_ends_together_and_what_is_wi
     )
     services = pd.DataFrame({"workload": ["drafts"], "model": ["m"], "provider": ["openai"]})
     terms = pd.DataFrame({"workload": ["drafts"], "model": ["m"], "provider": ["openai"], "withdrawn_on": pd.to_datetime(["2027-02-01"])})
+    terms["requests_per_minute"] = 10.0
+    times = pd.to_datetime(["2027-01-01 00:00", "2027-01-01 00:00", "2027-01-01 01:00", "2027-01-01 02:00"])
+    usage = pd.DataFrame({"time": times, "workload": "drafts", "region": ["us", "eu", "us", "us"], "quantity": [500.0, 250, 50, 0]})
     held["provider"] = ["aws", "aws", "nebius"]
-    table = vendor_register(spend_ahead, held, services, terms, MONTHS[0], "USD", A)
+    tables = {"commitments": held, "services": services, "api_contracts": terms, "usage": usage}
+    table = vendor_register(spend_ahead, tables, MONTHS[0], "USD", A)
     found = {(row["provider"], row["risk"]): row for row in table.to_dict("records")}
     assert found["aws", "single source"]["share"] == pytest.approx(0.6)
     assert found["aws", "price change"]["amount"] == pytest.approx(0.2 * 600.0)
     assert found["openai", "model withdrawn"]["amount"] == pytest.approx(400.0)
+    # 750 in the busiest hour, 600 granted: 150 of 800 requests go elsewhere, and as much of 400 planned
+    assert found["openai", "rate limit"]["share"] == pytest.approx(1.25)
+    assert found["openai", "rate limit"]["amount"] == pytest.approx(400.0 * 150 / 800)
     assert found["aws", "contracts end together"]["share"] == pytest.approx(0.75)
     assert found["aws", "contracts end together"]["remark"] == "2027Q2: a, b"
 

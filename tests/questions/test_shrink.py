@@ -106,3 +106,5 @@ def test_a_cheaper_call_is_found_with_its_saving_and_its_limit():
     assert cheap.confidence == "medium"
     assert "720,000 requests" in cheap.would_have_to_be_true
     assert 0 < found["chat", "send easy requests to a smaller model"].saving_share < 1
+    for service in ("chat", "drafts"):  # every hosted service, not only the largest
+        assert 0 < found[service, "pull all levers before hardware"].saving_share < 1

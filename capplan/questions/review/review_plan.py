@@ -109,6 +109,7 @@ def review_plan(plan: AcceptedPlan, came: Came, a: ReviewAssumptions) -> Review:
     after = months[-1] + pd.DateOffset(months=1)
     ahead = plan.spend[plan.spend["month"] >= after]
     held = came.commitments.assign(provider=came.commitments["sku"].map(came.skus.set_index("sku")["provider"]))
+    used = came.usage[came.usage["time"].between(months[0], after, inclusive="left")]
     accuracy = forecast_accuracy(compared, a)
     bridge = bridge_table(planned, actual, variance)
     return Review(
@@ -120,7 +121,7 @@ def review_plan(plan: AcceptedPlan, came: Came, a: ReviewAssumptions) -> Review:
         economics=economics,
         charged=charged,
         rates=rate_card(economics, charged),
-        vendors=vendor_register(ahead, held, came.services, came.api_contracts, after, plan.currency, a),
+        vendors=vendor_register(ahead, {**vars(came), "commitments": held, "usage": used}, after, plan.currency, a),
         requests=judge_requests(came.capacity_requests, _request_prices(came), a),
         flags=work_flags(came.jobs, came.usage, came.workloads, a),
         work_came=work_that_came(plan.work, compared),

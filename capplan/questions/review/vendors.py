@@ -1,5 +1,7 @@
 """The register of vendor risks: who is depended on, until when, and what it would cost if that changed."""
 
+from collections.abc import Mapping
+
 import pandas as pd
 
 from capplan.book.scenario import ReviewAssumptions
@@ -8,30 +10,25 @@ from capplan.text import money
 from capplan.units import quarter_of
 
 COLUMNS = ["provider", "risk", "share", "amount", "when", "remark"]
+MINUTES_PER_HOUR = 60
 NOBODY = ("own", "internal", "")
 
 
 def vendor_register(
-    spend: pd.DataFrame,
-    commitments: pd.DataFrame,
-    services: pd.DataFrame,
-    api_contracts: pd.DataFrame,
-    as_of: pd.Timestamp,
-    currency: str,
-    a: ReviewAssumptions,
+    spend: pd.DataFrame, tables: Mapping[str, pd.DataFrame], as_of: pd.Timestamp, currency: str, a: ReviewAssumptions
 ) -> pd.DataFrame:
     """List what the company depends on vendors for, with what each risk would cost.
 
     Args:
         spend: SPEND that lies ahead (see `spend_rows`).
-        commitments, services, api_contracts: The tables of these names; commitments with the provider of each.
+        tables: commitments (with the provider of each), services, api_contracts, and usage (of the months that are reviewed).
         as_of: Day of the review.
         currency: Of the amounts.
         a: price_change_share: the rise of prices that is costed.
 
     Returns:
-        DataFrame: provider, risk, share (of spend, of what is under contract, or of a rate limit), amount (what it would cost), when,
-            remark; the dearest first.
+        DataFrame: provider, risk, share (of spend, of what is under contract, or the busiest hour over a rate limit), amount (what it
+            would cost), when, remark; the dearest first.
     """
     ahead = spend[~spend["provider"].isin(NOBODY)]
     total = float(ahead["amount"].sum())
@@ -44,8 +41,9 @@ def vendor_register(
         if exposed > 0:
             rise = a.price_change_share * exposed
             rows.append((provider, "price change", exposed / total, rise, None, f"prices by use rise by {a.price_change_share:.0%}"))
-    rows += _expiries(commitments, as_of)
-    rows += _withdrawals(spend, services, api_contracts, as_of, currency)
+    rows += _expiries(tables["commitments"], as_of)
+    rows += _rate_limits(spend, tables["api_contracts"], tables["usage"])
+    rows += _withdrawals(spend, tables["services"], tables["api_contracts"], as_of, currency)
     table = pd.DataFrame(rows, columns=COLUMNS).astype({"share": "float64", "amount": "float64", "when": "datetime64[ns]"})
     return table.sort_values(["amount", "share"], ascending=False, na_position="last", ignore_index=True)
 
@@ -63,6 +61,26 @@ def _expiries(commitments: pd.DataFrame, as_of: pd.Timestamp) -> list[tuple]:
         names = ", ".join(chosen["commitment_id"])
         share = float(part.sum() / yearly.sum())
         found.append((provider, "contracts end together", share, None, chosen["end"].min(), f"{label}: {names}"))
+    return found
+
+
+def _rate_limits(spend: pd.DataFrame, api_contracts: pd.DataFrame, usage: pd.DataFrame) -> list[tuple]:
+    """Hold the busiest hour of each workload against the calls that a provider grants; what lies above would have to go elsewhere."""
+    found = []
+    for row in records(api_contracts[api_contracts["requests_per_minute"].notna()]):
+        mine = usage[usage["workload"] == row["workload"]]
+        hours = mine.groupby(mine["time"].dt.floor("h"))["quantity"].sum()
+        if hours.sum() <= 0:
+            continue
+        granted = float(row["requests_per_minute"]) * MINUTES_PER_HOUR
+        over = (hours - granted).clip(lower=0.0)
+        above = float(over.sum() / hours.sum())
+        amount = float(spend.loc[spend["workload"] == row["workload"], "amount"].sum()) * above
+        remark = (
+            f"{row['workload']}: {hours.max():,.0f} requests in the busiest hour, {granted:,.0f} are granted; above it were {above:.1%} of"
+            f" all, in {int((over > 0).sum()):,} hours"
+        )
+        found.append((row["provider"], "rate limit", float(hours.max() / granted), amount, None, remark))
     return found
 
 

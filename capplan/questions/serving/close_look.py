@@ -113,6 +113,11 @@ def _small_share(one: Hosted, models: pd.DataFrame, a: ServingAssumptions) -> fl
     return min(1.0, small / large)
 
 
+def busiest_region(one: Hosted) -> str:
+    """Return the region that takes most accelerator-hours of a service."""
+    return max(one.fleets, key=lambda name: one.fleets[name].elastic_accelerator_hours)
+
+
 def levers_of(one: Hosted, region: str, models: pd.DataFrame, accelerators: pd.DataFrame, a: ServingAssumptions) -> Levers:
     """Say what the levers save on the fleet of a region."""
     service, point, fleet = one.service, one.point, one.fleets[region]

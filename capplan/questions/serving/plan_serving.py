@@ -9,7 +9,7 @@ from capplan.book.assumptions.serving import ServingAssumptions
 from capplan.errors import CapplanError, nearest
 from capplan.questions.serving.autoscale import Replay
 from capplan.questions.serving.choice import length_notes, speed_check, speed_notes
-from capplan.questions.serving.close_look import budget_of, formulas_note, formulas_under_bursts, levers_of, policies_of
+from capplan.questions.serving.close_look import budget_of, busiest_region, formulas_note, formulas_under_bursts, levers_of, policies_of
 from capplan.questions.serving.cost import feature_costs, fleet_components, loaded_costs
 from capplan.questions.serving.hosted import DAYS, Hosted, host_service, recent_traffic
 from capplan.questions.serving.latency import Budget
@@ -98,7 +98,7 @@ def plan_serving(
     }
     chosen = _chosen(hosted, a)
     one = hosted[chosen]
-    region = max(one.fleets, key=lambda name: one.fleets[name].elastic_accelerator_hours)
+    region = busiest_region(one)
     policies, replay = policies_of(one, region, models, a)
     bursts = formulas_under_bursts(one, region, a)
     levers = levers_of(one, region, models, accelerators, a)
