@@ -9,7 +9,20 @@ from typing import Annotated
 import typer
 
 from capplan.book.plain_yaml import read_scenarios
-from capplan.cli.shared import AsJson, BookFolder, Out, Parameters, ScenarioFile, answer, app, brief, named_pairs, overrides, say
+from capplan.cli.shared import (
+    AsJson,
+    BookFolder,
+    Out,
+    Parameters,
+    ScenarioFile,
+    answer,
+    answer_view,
+    app,
+    brief,
+    named_pairs,
+    overrides,
+    say,
+)
 from capplan.errors import CapplanError
 
 prices = typer.Typer(no_args_is_help=True, help="List prices of providers among the reference facts.")
@@ -89,14 +102,7 @@ def run(
     from capplan.outputs.run.report import answer_question
 
     found = answer_question(question, book, overrides(parameter, scenario), out, say)
-    answer(
-        as_json,
-        found.view.headline,
-        found.scenario,
-        {"answer": found.view.table, **found.view.details},
-        list(found.view.notes),
-        f"{found.view.headline}\nNotebook: {found.path}",
-    )
+    answer_view(as_json, found.view, found.scenario, "answer", f"Notebook: {found.path}")
 
 
 @app.command()
@@ -328,14 +334,7 @@ def review(
     from capplan.outputs.run.review import write_review
 
     found = write_review(book, {**overrides(parameter, scenario), **({"reviewed_plan": plan_} if plan_ else {})}, bill or [], out, say)
-    answer(
-        as_json,
-        found.view.headline,
-        found.scenario,
-        {"bridge": found.view.table, **found.view.details},
-        list(found.view.notes),
-        f"{found.view.headline}\nReview: {found.path}",
-    )
+    answer_view(as_json, found.view, found.scenario, "bridge", f"Review: {found.path}")
 
 
 @app.command()

@@ -83,6 +83,11 @@ def answer(
     typer.echo(plain or headline)
 
 
+def answer_view(as_json: bool, view: Any, scenario: Mapping[str, Any], first: str, kept: str) -> None:
+    """Print what a view shows, its table under the name `first`, and where it is kept."""
+    answer(as_json, view.headline, scenario, {first: view.table, **view.details}, list(view.notes), f"{view.headline}\n{kept}")
+
+
 #: Notes that ask for something to be done and are printed; all stand on the page.
 MOST_NOTES = 7
 
