@@ -15,7 +15,7 @@ from capplan.book.book import load_book, reference_tables
 from capplan.errors import BookError, CapplanError
 from capplan.ingest import ingest
 from capplan.ingest.forms import form_of
-from capplan.outputs.run.start import _speeds, start
+from capplan.outputs.run.start import _most_at_once, _speeds, _write_settings, start
 from tests.conftest import reference_file
 from tests.ingest.test_ingest_bills import bill
 
@@ -143,6 +143,22 @@ def test_work_runs_on_what_its_bills_say_and_other_accelerators_count_by_their_p
         ("vision", "A100-40GB"): 1.0,
     }
     assert [text.split(" (")[0] for _, text, _ in assumed] == ["H100", "A100-40GB"]
+
+
+def test_on_demand_can_be_had_as_past_use_shows(tmp_path):
+    usage = "time,workload,region,quantity\n" + "".join(
+        f"2026-09-{day:02d},{name},us-east-1,{24 * used}\n" for day in (1, 2) for name, used in (("a", 40 * day), ("b", 30), ("c", 9))
+    )
+    write(tmp_path, "book.yaml", "name: t\n")
+    write(tmp_path, "usage.csv", usage)
+    write(tmp_path, "workloads.csv", "workload,stage,unit\n" + "".join(f"{name},serving,accelerator_hours\n" for name in "abc"))
+    speeds = "a,H100,1,stated\na,L40S,0.4,stated\nb,H100,0.5,stated\nc,L40S,1,stated\n"
+    write(tmp_path, "speeds.csv", "workload,accelerator,work_per_accelerator_hour,basis\n" + speeds)
+    assert _most_at_once(load_book(tmp_path)) == 80 + 60
+    assumed: list[tuple[str, str, str]] = []
+    _write_settings(tmp_path, "t", assumed)
+    assert load_book(tmp_path).scenario.on_demand_accelerators == 280
+    assert any(what == "can be had on demand" and "280 accelerators" in value for what, value, _ in assumed)
 
 
 def test_contracts_in_the_words_of_clouds_and_finance(tmp_path):

@@ -1,5 +1,6 @@
 """From the files a company has to a first book and a first quick plan, with all that was assumed."""
 
+import math
 import re
 import shutil
 import tempfile
@@ -28,11 +29,13 @@ from capplan.ingest.machines import Recogniser, hours_of_unit
 from capplan.ingest.writing import write_tables
 from capplan.text import money
 
-#: Assumptions of a first plan: few paths and a wide gap, so that it is there in seconds. `capplan plan` takes the book's own.
-QUICK: dict[str, Any] = {"plan_paths": 10, "paths": 60, "gap_share": 0.02, "flip_search": False}
+#: Assumptions of a first plan: few paths and a wider gap, so that it is there in seconds. `capplan plan` takes the book's own.
+QUICK: dict[str, Any] = {"plan_paths": 20, "paths": 60, "gap_share": 0.005, "flip_search": False}
 #: Accelerator of work in accelerator-hours where nothing says on which it runs.
 USUAL_ACCELERATOR = "H100"
 SECONDS_PER_HOUR = 3600
+#: On demand can be had at least as many times as much of one accelerator as work used at once so far; a judgement, and a line of book.yaml.
+TIMES_OF_PAST_USE = 2
 Ask = Callable[[str, Sequence[str]], str]
 
 
@@ -289,6 +292,9 @@ def _write_settings(draft: Path, name: str, assumed: list[tuple[str, str, str]])
     places = sorted({geography_of(str(region)) for part in regions for region in part.unique()} - {"any"})
     if places:
         entries["geographies"] = places
+    most = _most_at_once(first)
+    cap = max(first.scenario.on_demand_accelerators, 8.0 * math.ceil(TIMES_OF_PAST_USE * most / 8))
+    entries["on_demand_accelerators"] = cap
     (draft / "book.yaml").write_text(yaml.safe_dump(entries, sort_keys=False), encoding="utf-8")
     whence = (
         "those of contracts, offers and bills"
@@ -307,8 +313,27 @@ def _write_settings(draft: Path, name: str, assumed: list[tuple[str, str, str]])
             f"{', '.join(entries['providers'])} ({whence}); no machines of one's own",
             "book.yaml, providers; sites.csv for machines of one's own",
         ),
+        (
+            "can be had on demand",
+            f"{cap:,.0f} accelerators of a kind and place: {TIMES_OF_PAST_USE} times what was used at once at most ({most:,.0f}), or the"
+            f" usual {first.scenario.on_demand_accelerators:g}; savings plans draw on it too, and work beyond it is left undone",
+            "book.yaml, on_demand_accelerators; limits.csv for quotas by provider",
+        ),
         ("may be bought in", ", ".join(places) or "any geography, since no file names a region", "book.yaml, geographies"),
     ]
+
+
+def _most_at_once(book: Book) -> float:
+    """Return the accelerators of one kind that the workloads used at most, each in its busiest interval and on its first accelerator."""
+    speeds = book.get("speeds").drop_duplicates("workload").set_index("workload")
+    kinds: dict[str, float] = {}
+    for workload, part in book.get("usage").groupby("workload") if "usage" in book.own else []:
+        if workload in speeds.index:
+            step = part["time"].drop_duplicates().sort_values().diff().min()
+            hours = 1.0 if pd.isna(step) else step / pd.Timedelta(hours=1)
+            most = part.groupby("time")["quantity"].sum().max() / hours / speeds.at[workload, "work_per_accelerator_hour"]
+            kinds[speeds.at[workload, "accelerator"]] = kinds.get(speeds.at[workload, "accelerator"], 0.0) + most
+    return max(kinds.values(), default=0.0)
 
 
 def _assumed_by_book(book: Book, folder: Path) -> list[tuple[str, str, str]]:
