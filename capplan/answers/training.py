@@ -1,7 +1,5 @@
 """What a training run needs, asked of a book."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pandas as pd

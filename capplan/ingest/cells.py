@@ -1,7 +1,5 @@
 """Recognise the columns of a foreign file and convert their cells in SQL; what does not fit is named with row, column and value."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,22 +24,15 @@ FIRST_YEAR, LAST_YEAR = 1990, 2099
 class Wanted:
     """A column that a format needs or can use.
 
-    Parameters
-    ----------
-    name
-        Name that the format's SQL uses.
-    kind
-        text, number (a decimal with twelve places, so that sums are exact), money (a number that may have a currency sign and thousands
-        separators, and be negative in brackets), dollars (a price of an hour in US dollars, whose unit may stand with it), time (an
-        instant in UTC), or clock (a duration like 1-02:03:04, in seconds).
-    aliases
-        Names under which files have it, the first that is there counts; case, blanks and signs do not matter.
-    required
-        Must the column be there?
-    filled
-        Must every cell be filled?
-    minimum
-        Smallest value allowed.
+    Args:
+        name: Name that the format's SQL uses.
+        kind: text, number (a decimal with twelve places, so that sums are exact), money (a number that may have a currency sign and
+            thousands separators, and be negative in brackets), dollars (a price of an hour in US dollars, whose unit may stand with it),
+            time (an instant in UTC), or clock (a duration like 1-02:03:04, in seconds).
+        aliases: Names under which files have it, the first that is there counts; case, blanks and signs do not matter.
+        required: Must the column be there?
+        filled: Must every cell be filled?
+        minimum: Smallest value allowed.
     """
 
     name: str
@@ -59,15 +50,11 @@ def _plain(name: str) -> str:
 def recognise(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
     """Find out which column of the file is which.
 
-    Returns
-    -------
-    dict
-        Name of the file's column by wanted name; optional ones that are missing are left out.
+    Returns:
+        dict: Name of the file's column by wanted name; optional ones that are missing are left out.
 
-    Raises
-    ------
-    BookError
-        One fault for the layout as a whole, listing what is needed and what was found.
+    Raises:
+        BookError: One fault for the layout as a whole, listing what is needed and what was found.
     """
     given, known = sheet.options.columns, {column.name for column in wanted}
     faults = [
@@ -174,25 +161,17 @@ def convert(sheet: Sheet, wanted: Sequence[Wanted], *, alike: bool = False) -> d
 
     `file` is the place of the row's file, `alike` the number of its rows that the row stands for.
 
-    Parameters
-    ----------
-    sheet, wanted
-        What is read, and the columns wanted of it.
-    alike
-        Let rows that differ in their numbers alone stand together, with the sums of these (see `Sheet.alike_together`). A fault that is
-        found names its rows only where rows stand alone: read row by row then.
+    Args:
+        sheet, wanted: What is read, and the columns wanted of it.
+        alike: Let rows that differ in their numbers alone stand together, with the sums of these (see `Sheet.alike_together`). A fault that
+            is found names its rows only where rows stand alone: read row by row then.
 
-    Returns
-    -------
-    dict
-        Name of the file's column by wanted name.
+    Returns:
+        dict: Name of the file's column by wanted name.
 
-    Raises
-    ------
-    BookError
-        With every cell that cannot be converted, and every row with too few or too many cells.
-    UnlikeFilesError
-        If there are several files, and they differ in how they are read or have any fault.
+    Raises:
+        BookError: With every cell that cannot be converted, and every row with too few or too many cells.
+        UnlikeFilesError: If there are several files, and they differ in how they are read or have any fault.
     """
     matched = recognise(sheet, wanted)
     _leave_out_misnamed(sheet, wanted, matched)

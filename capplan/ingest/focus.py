@@ -1,7 +1,5 @@
 """FOCUS billing exports (FinOps Open Cost and Usage Specification, 1.0 to 1.3), CSV or Parquet."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -84,23 +82,15 @@ def read_focus(
 
     Costs are summed as decimals with twelve places, so that a month is right to the cent however many rows it has.
 
-    Parameters
-    ----------
-    files
-        FOCUS export, or several of one layout; texts NULL, null and (null) are empty cells.
-    options
-        How to read it; provider and currency for files without these columns.
-    book
-        Folder of the book, whose machine types are known besides the reference facts.
-    identities
-        Number of the first file in the book that the files come into.
+    Args:
+        files: FOCUS export, or several of one layout; texts NULL, null and (null) are empty cells.
+        options: How to read it; provider and currency for files without these columns.
+        book: Folder of the book, whose machine types are known besides the reference facts.
+        identities: Number of the first file in the book that the files come into.
 
-    Returns
-    -------
-    Ingested
-        Tables billing (absent where the export states no costs), and usage with workloads where rows name a machine with a known
-        accelerator.
-        Hours of machines and of corrections count, with their sign; `accounts` holds rows, dollars and hours by bucket.
+    Returns:
+        Ingested: Tables billing (absent where the export states no costs), and usage with workloads where rows name a machine with a known
+            accelerator. Hours of machines and of corrections count, with their sign; `accounts` holds rows, dollars and hours by bucket.
     """
     with Sheet(files, options, nulls=NOTHING) as sheet:
         notes = list(sheet.notes)

@@ -1,7 +1,5 @@
 """Turn the times of a foreign file into instants in UTC: written in any way, or counted in any unit."""
 
-from __future__ import annotations
-
 import re
 
 import pandas as pd

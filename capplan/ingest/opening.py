@@ -33,10 +33,9 @@ class UnlikeFilesError(Exception):
 def kind_of(file: Path) -> str:
     """Say whether a file is csv, parquet or json (objects, one a line or in a list), by its name.
 
-    Examples
-    --------
-    >>> kind_of(Path("a.csv.gz")), kind_of(Path("a.pq")), kind_of(Path("a.JSONL.gz"))
-    ('csv', 'parquet', 'json')
+    Examples:
+        >>> kind_of(Path("a.csv.gz")), kind_of(Path("a.pq")), kind_of(Path("a.JSONL.gz"))
+        ('csv', 'parquet', 'json')
     """
     name = re.sub(r"\.(gz|zst)$", "", file.name.lower())
     return "parquet" if name.endswith((".parquet", ".pq")) else "json" if name.endswith((".jsonl", ".ndjson", ".json")) else "csv"
@@ -55,30 +54,19 @@ def text_literal(text: str) -> str:
 class Sheet:
     """A foreign file, or several of one layout, opened: a DuckDB view `cells` whose columns are all texts, trimmed, empty ones NULL.
 
-    Parameters
-    ----------
-    files
-        CSV or JSON lines (also .gz or .zst) or Parquet; several must have one header and one kind, and are read in one scan.
-    options
-        How to read it.
-    nulls
-        Texts that mean "nothing" in this format, besides the empty one.
-    free
-        Columns of free text; where rows are separated by bars and unquoted, a bar in the one that the file has does not end its cell.
+    Args:
+        files: CSV or JSON lines (also .gz or .zst) or Parquet; several must have one header and one kind, and are read in one scan.
+        options: How to read it.
+        nulls: Texts that mean "nothing" in this format, besides the empty one.
+        free: Columns of free text; where rows are separated by bars and unquoted, a bar in the one that the file has does not end its cell.
 
-    Attributes
-    ----------
-    connection
-        DuckDB connection with bounded memory that owns the view.
-    columns
-        Names of the columns, in order.
-    notes
-        What was assumed while reading.
+    Attributes:
+        connection: DuckDB connection with bounded memory that owns the view.
+        columns: Names of the columns, in order.
+        notes: What was assumed while reading.
 
-    Raises
-    ------
-    BookError
-        If the file is missing, empty, or not in an encoding that can be read.
+    Raises:
+        BookError: If the file is missing, empty, or not in an encoding that can be read.
     """
 
     def __init__(

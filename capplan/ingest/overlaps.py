@@ -1,7 +1,5 @@
 """Bills of one account that are read together and whose charge periods meet: equal charges count once, what is unclear is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -53,24 +51,16 @@ def count_once(sheet: Sheet, twins: Sequence[Any], columns: tuple[Wanted, ...]) 
 
     Numbered parts of one export share their time and no row; bills that share no charge are of different things.
 
-    Parameters
-    ----------
-    sheet
-        With the view `typed`, row by row.
-    twins
-        Files whose charges meet, see `meeting`.
-    columns
-        All columns of the view.
+    Args:
+        sheet: With the view `typed`, row by row.
+        twins: Files whose charges meet, see `meeting`.
+        columns: All columns of the view.
 
-    Returns
-    -------
-    dict of tuple of int
-        By the place of a file, the places of the files whose charges were left out of it.
+    Returns:
+        dict of tuple of int: By the place of a file, the places of the files whose charges were left out of it.
 
-    Raises
-    ------
-    CapplanError
-        Where bills of the same account and days have some charges in common and others not: one restates the other.
+    Raises:
+        CapplanError: Where bills of the same account and days have some charges in common and others not: one restates the other.
     """
     cells = ", ".join(f"coalesce({wanted.name}::varchar, '')" for wanted in columns)
     sheet.connection.execute(f"""

@@ -1,7 +1,5 @@
 """The frontier of a run: accelerators, days and money for each kind of machine, and the cheapest choice that meets the deadline."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The answer about one run: its cheapest way in time, what would meet a missed deadline, memory, storage, sweeps, other ways."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How fast an accelerator trains: the seconds of each part of a step, with factors that public measurements have set."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
