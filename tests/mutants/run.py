@@ -39,7 +39,7 @@ class Mutant:
     Args:
         area: Part of the product.
         file, old, new: Where, what stands there once, and what is put in its place.
-        tests: Files, separated by spaces, that should notice.
+        tests: Files, or quick tests in them, separated by spaces, that should notice.
         reason: Why nothing needs to notice it; empty for all others.
     """
 
