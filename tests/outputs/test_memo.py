@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from capplan.answers import headline
+from capplan.outputs.views.memo import left_undone
 from capplan.questions.procurement.hindsight.verdicts import CLOSE, COLUMNS, SIGN, TOGETHER, WAIT
 
 FIRM = pd.DataFrame(
@@ -86,6 +87,15 @@ def test_the_headline_of_a_plan_without_budget_or_purchases(plan, monkeypatch):
     assert headline.plan_headline(plan) == (
         "P&L of 2027Q1 to 2027Q2 is $12.0M, without a budget to hold it against; nothing has to be signed before the next review."
     )
+
+
+def test_work_that_is_left_undone_stands_among_the_risks():
+    service = pd.DataFrame(
+        [(0, "a", "2027Q1", 100.0, 0.0), (1, "a", "2027Q1", 100.0, 18.0), (0, "b", "2027Q2", 10.0, 0.4), (0, "c", "2027Q2", 0.0, 0.0)],
+        columns=["path", "class", "quarter", "demanded", "shortfall"],
+    )
+    assert left_undone(service)[0].startswith("The plan leaves work undone, 9% of a in 2027Q1")
+    assert left_undone(service[service["path"] == 0]) == left_undone(service[:0]) == []
 
 
 def test_each_purchase_carries_its_own_verdict_and_what_waiting_costs(plan):

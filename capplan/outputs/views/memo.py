@@ -22,6 +22,8 @@ from capplan.text import counted, listed, money, whole_words, words
 KEPT_SHARE = 0.05
 #: Rows that page one has room for.
 ASKED, RENEWED, AGREED, RISKS = 8, 5, 4, 3
+#: Share of a workload's demand in a quarter that is left undone from which page one says so.
+UNDONE_SHARE = 0.05
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def asked(plan: Plan) -> pd.DataFrame:
 
 def risks(plan: Plan, flips: pd.DataFrame | None) -> list[str]:
     """Name what speaks against signing, and what would change the decision, the weightiest first."""
-    currency, found = plan.scenario.currency, []
+    currency, found = plan.scenario.currency, left_undone(plan.purchases.service)
     table = decisions(plan)
     bare = table[table["firm"] & ~table["price"].isin(["quote", "renewal"])]
     if len(bare):
@@ -102,6 +104,23 @@ def risks(plan: Plan, flips: pd.DataFrame | None) -> list[str]:
         names = [words(str(name)).lower() for name in flips["assumption"].head(3)]
         found.append(f"The decision would change with {listed(names)}: see the appendix for the values.")
     return found[: RISKS + 1]
+
+
+def left_undone(service: pd.DataFrame) -> list[str]:
+    """Say which work the plan leaves undone most, where that is a share that counts.
+
+    Args:
+        service: class, quarter, demanded and shortfall by path.
+    """
+    work = service.groupby(["class", "quarter"])[["demanded", "shortfall"]].sum()
+    share = (work["shortfall"] / work["demanded"].where(work["demanded"] > 0)).fillna(0.0)
+    if share.empty or share.max() < UNDONE_SHARE:
+        return []
+    name, quarter = share.idxmax()
+    return [
+        f"The plan leaves work undone, {share.max():.0%} of {name} in {quarter}: no more can be had, or more would cost above what the"
+        " work is worth. Check what can be had on demand."
+    ]
 
 
 def around(plan: Plan, last: LastPlan) -> list[str]:
