@@ -44,7 +44,7 @@ from capplan.questions.demand import (
 from capplan.questions.demand.capacity_requests import requested_runs
 from capplan.questions.demand.classes import work_growth
 from capplan.questions.demand.scaled import scaled_forecast
-from capplan.questions.ledger import Ledger, build_ledger, expected_work, withdrawal_notes
+from capplan.questions.ledger import Ledger, build_ledger, expected_work, rate_limit_notes, withdrawal_notes
 from capplan.questions.pricing import price_hours
 from capplan.questions.procurement import (
     FIRST_GAP,
@@ -328,7 +328,7 @@ def quarterly_plan(book: Book, scenario: Scenario | None = None, progress: Progr
     purchases = purchases_of(book, scenario)
     progress("booking costs")
     ledger, headroom = ledger_of(book, scenario), headroom_of(book, scenario)
-    ended = withdrawal_notes(book.get("services"), book.get("api_contracts"), book.get("workloads"), pd.Timestamp(scenario.as_of))
+    called = book.get("services"), book.get("api_contracts"), book.get("workloads")
     plan = Plan(
         book=book.name,
         scenario=scenario,
@@ -345,7 +345,8 @@ def quarterly_plan(book: Book, scenario: Scenario | None = None, progress: Progr
             *purchases.notes,
             *ledger.notes,
             *budget_notes(ledger, beside_compute(book, scenario), book.get("limits")),
-            *ended,
+            *withdrawal_notes(*called, pd.Timestamp(scenario.as_of)),
+            *rate_limit_notes(*called, book.get("usage"), expected_work(forecast.paths)),
             *deadline_notes(book, scenario),
         ),
     )

@@ -31,6 +31,7 @@ from capplan.questions.ledger import (
     macrs,
     modified_rate_of_return,
     net_present_value,
+    rate_limit_notes,
     request_usd,
     straight_line,
     tax_depreciation,
@@ -782,3 +783,18 @@ def test_the_price_of_calls_is_what_they_all_cost_by_their_number():
     )
     found = _token_prices(calls)
     assert {name: price[4] for name, price in found.items()} == {"tokens chat a": 0.2, "tokens chat b": 0.5}
+
+
+def test_calls_above_what_a_provider_grants_are_named_with_their_first_quarter():
+    services = pd.DataFrame({"workload": ["chat", "digests"], "provider": "openai", "model": "m", "batch_share": [0.0, 0.5]})
+    terms = services[["workload", "provider", "model"]].assign(kind="payg", requests_per_minute=[2.0, 2.0])
+    jobs = pd.DataFrame({"workload": ["chat", "digests"], "host": "api", "deferrable": [False, True]})
+    times = pd.to_datetime(["2026-12-31 22:00", "2026-12-31 23:00"])
+    usage = pd.concat([pd.DataFrame({"time": times, "workload": name, "quantity": [10.0, 30.0]}) for name in jobs["workload"]])
+    hours = {"2027Q1": 2160, "2027Q2": 2184}
+    mean = {("chat", "2027Q1"): 79.0, ("chat", "2027Q2"): 81.0, ("digests", "2027Q1"): 239.0, ("digests", "2027Q2"): 239.0}
+    expected = pd.DataFrame([(*key, value * hours[key[1]]) for key, value in mean.items()], columns=["workload", "quarter", "quantity"])
+    # 120 calls an hour are granted; the busiest hour has 1.5 times the mean one, and half of the digests come in batches, when they may
+    (note,) = rate_limit_notes(services, terms, jobs, usage, expected)
+    assert "chat is expected to have 122 requests in its busiest hour of 2027Q2, and openai grants 120" in note
+    assert not rate_limit_notes(services, terms.assign(requests_per_minute=np.nan), jobs, usage, expected)

@@ -10,10 +10,13 @@ import pandas as pd
 from capplan.errors import CapplanError, nearest
 from capplan.notes import ToDo
 from capplan.records import records
+from capplan.units import quarter_hours
 
 #: How the price list marks requests through a batch interface.
 BATCH = {"processing": "batch"}
-HOURS_PER_DAY = 24
+HOURS_PER_DAY, MINUTES_PER_HOUR = 24, 60
+#: Usage from which the busiest hour over the mean one is taken.
+LATELY = pd.Timedelta(weeks=4)
 #: Shares may add up to this much more than one.
 ROUNDING = 1e-9
 
@@ -171,6 +174,42 @@ def withdrawal_notes(services: pd.DataFrame, contracts: pd.DataFrame, workloads:
         )
         for row in table.itertuples()
     ]
+
+
+def rate_limit_notes(
+    services: pd.DataFrame, contracts: pd.DataFrame, workloads: pd.DataFrame, usage: pd.DataFrame, expected: pd.DataFrame
+) -> list[str]:
+    r"""Name API-only workloads whose expected busiest hour has more calls than their provider grants, with the first such quarter.
+
+    .. math:: \frac{E[Q_q] (1 - b)}{H_q} \cdot \frac{\max_h u_h}{\bar u} > 60\, r
+
+    with Q the work of quarter q, H its hours, b the share in batches, u the usage of the latest four weeks by the hour, and r the requests
+    a minute of the contracts. Work that can wait is held against them on average: its u is even.
+
+    Args:
+        services, contracts, workloads, usage: Tables services, api_contracts, workloads and usage.
+        expected: workload, quarter, quantity (see `expected_work`).
+    """
+    granted = contracts[contracts["kind"] == "payg"].groupby(["workload", "provider", "model"])["requests_per_minute"].sum(min_count=1)
+    only = workloads[workloads["host"] == "api"].set_index("workload")
+    notes: list[str] = []
+    for row in records(services[services["workload"].isin(only.index) & services["provider"].notna()]):
+        most = MINUTES_PER_HOUR * float(granted.get((row["workload"], row["provider"], row["model"]), float("nan")))
+        mine = usage[usage["workload"] == row["workload"]]
+        recent = mine[mine["time"] > mine["time"].max() - LATELY]
+        hours = recent.groupby(recent["time"].dt.floor("h"))["quantity"].sum()
+        peak = 1.0 if only.at[row["workload"], "deferrable"] or hours.sum() <= 0 else float(hours.max() / hours.mean())
+        work = expected[expected["workload"] == row["workload"]].sort_values("quarter")
+        busiest = work["quantity"] * (1 - row["batch_share"]) / work["quarter"].map(quarter_hours) * peak
+        above = work.assign(busiest=busiest)[busiest > most]
+        if len(above):
+            notes.append(
+                ToDo(
+                    f"{row['workload']} is expected to have {above['busiest'].iloc[0]:,.0f} requests in its busiest hour of"
+                    f" {above['quarter'].iloc[0]}, and {row['provider']} grants {most:,.0f}: ask for more, or name a second way."
+                )
+            )
+    return notes
 
 
 def api_spend(services: pd.DataFrame, requests: pd.DataFrame) -> pd.DataFrame:
