@@ -20,6 +20,7 @@ from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.errors import CapplanError
 from capplan.outputs.lab.controls import bounds_of, without_none
+from capplan.outputs.lab.differences import TECHNICAL
 from capplan.outputs.views.all_questions import VIEWS
 from capplan.outputs.views.tour import rough
 
@@ -76,7 +77,7 @@ def effects(question: str, book: Book) -> list[tuple[str, str, Any, float]]:
     scenario = rough(book.scenario)
     view = VIEWS[question](book, scenario)
     rows = []
-    for name in view.fields:
+    for name in (name for name in view.fields if name not in TECHNICAL):
         best: tuple[Any, float] = ("", 0.0)
         for setting in settings(name, getattr(scenario, name), view.choices.get(name, ())):
             tried, value = number_at(question, book, scenario, name, setting)

@@ -9,6 +9,8 @@ from typing import Any
 
 import pandas as pd
 
+from capplan.answers.placement import asked_book
+from capplan.answers.plan import fit_again, problem_of
 from capplan.answers.serving import speeds_under_targets
 from capplan.book.book import Book
 from capplan.book.changes import Change, quoted
@@ -263,10 +265,15 @@ def _served(book: Book) -> Sequence[str]:
 
 
 def get_ready(book: Book, scenario: Scenario) -> None:
-    """Compute beforehand what the first click on a card would wait for: how fast each service's accelerators are.
+    """Compute beforehand what the first click on a card would wait for, also where another kernel or a report made the plan.
 
-    What cannot be computed is left to the card, which says why.
+    That are fitted series, checked tables and how fast each service's accelerators are. What cannot be computed is left to the card, which
+    says why.
     """
+    with suppress(CapplanError):
+        asked = asked_book(book, scenario)
+        fit_again(asked, scenario)
+        problem_of(asked, scenario)
     for name in _served(book):
         with suppress(CapplanError):
             speeds_under_targets(book, scenario, name, 1.0)

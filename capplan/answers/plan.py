@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -38,7 +38,9 @@ from capplan.questions.demand import (
     class_demand,
     class_speeds,
     class_table,
+    fit_usage,
     forecast_demand,
+    last_days,
     stated_demand,
 )
 from capplan.questions.demand.capacity_requests import requested_runs
@@ -48,7 +50,6 @@ from capplan.questions.ledger import Ledger, build_ledger, expected_work, rate_l
 from capplan.questions.pricing import price_hours
 from capplan.questions.procurement import (
     FIRST_GAP,
-    QUICK,
     Decided,
     FirstAnswer,
     Frontier,
@@ -76,8 +77,8 @@ Progress = Callable[[str], None]
 FORECAST_TABLES = ("usage", "events", "training_runs", "workloads", "speeds")
 STATED_TABLES = ("growth_statements", "planner_forecasts")
 DEMAND_TABLES = (*FORECAST_TABLES, *STATED_TABLES, "capacity_requests")
-#: The problem that was last stated of a book: under another scenario only what differs is checked again.
-_stated: list[tuple[Book, Problem]] = []
+#: A problem that was stated, and the digests of the tables it was stated from: of the next one only what differs is checked.
+_stated: list[tuple[Mapping[str, str], Problem]] = []
 #: What the last decision about a book left for the next one, by digest of the book it was read as.
 _left: dict[str, Warm] = {}
 
@@ -96,6 +97,11 @@ def demand_of(book: Book, scenario: Scenario) -> Forecast:
     said = Stated(*(book.get(name) if name in book.tables else None for name in STATED_TABLES))
     forecast = remembered("demand", book, DEMAND_TABLES, a, lambda: forecast_demand(usage, events, runs, a, workloads, speeds, said))
     return scaled_forecast(forecast, scenario.demand_factor)
+
+
+def fit_again(book: Book, scenario: Scenario) -> None:
+    """Fit the book's series in this process, as a forecast that was read from the shared folder has not done."""
+    fit_usage(book.get("usage"), scenario.section(DemandAssumptions), last_days(book.get("workloads")))
 
 
 def prices_of(book: Book, scenario: Scenario) -> pd.DataFrame:
@@ -174,12 +180,13 @@ def problem_of(book: Book, scenario: Scenario) -> Problem:
         "other_costs": beside.billed,
         "limits": held_limits(book.get("limits"), book.get("fx"), beside, quarters),
     }
+    tables = (*BOOK_TABLES, "usage", "workloads")
     # Another thread may put another book's problem there meanwhile, so it is looked at once.
-    known = next((problem for which, problem in _stated if which is book), None)
-    if known is not None:
-        return known.replaced(**moves)
-    found = Problem(**{name: book.get(name) for name in (*BOOK_TABLES, "usage", "workloads")} | moves)
-    _stated[:] = [(book, found)]
+    for digests, known in _stated:
+        other = [name for name in tables if digests.get(name) != book.digests.get(name)]
+        return known.replaced(**{name: book.get(name) for name in other} | moves)
+    found = Problem(**{name: book.get(name) for name in tables} | moves)
+    _stated[:] = [(book.digests, found)]
     return found
 
 
@@ -233,9 +240,9 @@ def first_answer_of(book: Book, scenario: Scenario) -> FirstAnswer | None:
     if is_remembered(full):
         return None
     quick = scenario.replaced(gap_share=max(scenario.gap_share, FIRST_GAP))
-    found = decide(problem_of(book, quick), warm=_left.get(book.origin), proof=QUICK)
+    found = decide(problem_of(book, quick), warm=_left.get(book.origin), proof=None)
     _leave(book, found)
-    return first_answer(found)
+    return first_answer(found, alike=True)
 
 
 def kept_answer_of(book: Book, scenario: Scenario, base: tuple[Book, Scenario]) -> FirstAnswer | None:

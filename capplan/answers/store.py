@@ -96,9 +96,11 @@ def _thin(folder: Path) -> None:
 
 
 def is_remembered(key: str) -> bool:
-    """Tell whether an answer is in memory."""
-    with _guard:
-        return key in _answers
+    """Tell whether an answer is at hand: in memory, or in the shared folder, from where it is fetched."""
+    found, answer = _kept(key)
+    if found:
+        _keep(key, answer)
+    return found
 
 
 def forget() -> None:

@@ -13,6 +13,7 @@ import urllib.request
 from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from capplan import scratch
@@ -253,9 +254,12 @@ def test_the_lab_opens_with_arguments_of_its_own_and_ends_with_the_command(make_
             found = urllib.request.urlopen(f"http://127.0.0.1:{port}/plans/api/status?token=t", timeout=2)
         except OSError:
             time.sleep(0.2)
+    opened = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+    spent = sum(sum(each.cpu_times()[:2]) for each in opened)
     process.terminate()
     _, said = process.communicate(timeout=60)
     assert found.status == 200, said
+    assert spent < 5, "it opens within five seconds of a machine that does nothing else"
     assert (tmp_path / "capplan-notebooks" / "14_plan.ipynb").is_file()
     assert "stopped by SIGTERM" in said
     with pytest.raises(OSError):

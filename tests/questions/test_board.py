@@ -17,10 +17,11 @@ from capplan.answers.board import Column, compared, first_column, full_column
 from capplan.answers.cards import CARDS, EVERYTHING, _next_generation
 from capplan.answers.plan import problem_of, purchases_of
 from capplan.answers.serving import speeds_under_targets
+from capplan.answers.store import forget, shared_answers
+from capplan.cli.shared import overrides
 from capplan.errors import CapplanError, ScenarioError
-from capplan.outputs.lab.board_table import what_changed
-from capplan.questions.procurement.decide import decide
-from capplan.questions.procurement.first_answer import first_answer, kept_answer
+from capplan.outputs.lab.board_table import scenario_text, what_changed
+from capplan.questions.procurement.first_answer import kept_answer
 from tests.conftest import example_book
 
 BY_NAME = {card.name: card for card in CARDS}
@@ -226,8 +227,9 @@ def states_prices(book, workload):
     return contracts.loc[contracts["workload"] == workload, ["input_usd_per_million", "output_usd_per_million"]].notna().any(axis=None)
 
 
-def test_every_card_makes_a_scenario_of_the_example():
-    example = example_book()
+def test_every_card_makes_a_scenario_of_the_example_that_a_file_holds_to_the_last_digit(tmp_path):
+    """A run without a person reads the very scenario of the column, so that it shows the same numbers."""
+    example, file = example_book(), tmp_path / "scenario.yaml"
     titles = set()
     for card in CARDS:
         picks = card.picks(example) if card.picks else ("",)
@@ -240,6 +242,8 @@ def test_every_card_makes_a_scenario_of_the_example():
             assert scenario != example.scenario
             example.with_changes(scenario.changes)
             assert all(change.sentence for change in scenario.changes)
+            file.write_text(scenario_text(Column("asked", scenario, "", {}, pd.DataFrame(), True), example))
+            assert example.scenario_with(**overrides(None, file)) == scenario
         titles.add(card.title(card.start, picks[0]))
     assert len(titles) == len(CARDS)
     assert CARDS[0].title(30, EVERYTHING) == "Demand changes by all work +30 %"
@@ -290,10 +294,7 @@ def test_what_is_assumed_otherwise_is_said_of_names_and_of_changes_that_are_othe
     ]
 
 
-def test_a_first_answer_lies_near_the_full_one_and_columns_compare(book, monkeypatch):
-    # so small a problem leaves nothing to start from and is answered in full at once: the first answer is made from a decision by hand
-    assert first_column("dearer", book, asked(book, "Unsigned prices change by", 35)) is None
-    monkeypatch.setattr("capplan.answers.board.first_answer_of", lambda book, scenario: first_answer(decide(problem_of(book, scenario))))
+def test_a_first_answer_lies_near_the_full_one_and_columns_compare(book):
     base = full_column("today", book, book.scenario)
     scenario = asked(book, "Unsigned prices change by", 35)
     quick = first_column("dearer", book, scenario)
@@ -327,6 +328,34 @@ def test_today_s_purchases_kept_cost_no_less_than_the_best_plan(book, name, numb
     blend = [(1 - neutral) * each.measures["expected_usd"] + neutral * each.measures["bad_cases_usd"] for each in (quick, full)]
     assert blend[0] >= blend[1] * (1 - 2e-4)
     assert first_column(name, book, scenario, book.scenario) is None, "the full answer is known"
+
+
+def test_what_another_kernel_planned_is_answered_from_at_once(book, cold):
+    """A lab's kernel takes the plan that a report made from the folder they share; a second person's question is not answered twice."""
+    scenario = asked(book, "Demand changes by", 33, EVERYTHING)
+    with shared_answers():
+        purchases_of(book, book.scenario)
+        forget()
+        quick = first_column("more", book, scenario, book.scenario)
+        assert quick is not None
+        assert "today's purchases" in quick.headline
+        full_column("more", book, scenario)
+        forget()
+        assert first_column("more", book, scenario, book.scenario) is None, "the full answer is at hand"
+
+
+def test_a_what_if_is_checked_once_and_another_one_anew(book, monkeypatch):
+    lines = asked(book, "Spot is gone", 0).changes
+    with_it = book.with_changes(lines)
+    assert book.with_changes(lines) is with_it
+    assert book.with_changes(asked(book, "A contract lapses:", 0, "held").changes) is not with_it
+    stated = []
+    monkeypatch.setattr("capplan.questions.procurement.problem.check_frames", lambda frames: stated.append(set(frames)))
+    problem_of(book, book.scenario)
+    problem_of(with_it, book.scenario)
+    assert "offers" in stated[-1], "a table that a what-if changes is checked"
+    assert "skus" not in stated[-1], "one that was checked before is not"
+    assert list(problem_of(with_it, book.scenario).offers["offer_id"]) == list(with_it.offers["offer_id"])
 
 
 def test_today_s_purchases_cost_under_today_what_the_plan_says(book):

@@ -110,6 +110,18 @@ def test_sliders_do_not_refit(usage, forecast, monkeypatch):
     )
 
 
+def test_a_series_is_fitted_anew_only_where_it_changes(usage, monkeypatch):
+    forecast_demand(usage, None, None, A)
+    fitted, fit = [], fitting.fit_level
+    monkeypatch.setattr(fitting, "fit_level", lambda history, season: fitted.append(history.workload) or fit(history, season))
+    more = usage.assign(quantity=usage["quantity"].where(usage["workload"] != "chat", 1.3 * usage["quantity"]))
+    partly = forecast_demand(more, None, None, A)
+    assert fitted == ["chat"]
+    fitting._fits.clear()
+    pd.testing.assert_frame_equal(partly.paths, forecast_demand(more, None, None, A).paths, check_exact=True)
+    assert fitted == ["chat", "chat", "search"]
+
+
 def test_workloads_that_move_together_stay_together(usage):
     """Shocks are 0.008 common and 0.003 own, a correlation of 0.88, shrunk for half a year of weeks."""
     forecast = forecast_demand(usage, None, None, A.model_copy(update={"paths": 4000, "load_blocks": 1}))

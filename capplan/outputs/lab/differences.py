@@ -12,7 +12,10 @@ from capplan.text import duration_words, number_text, value_text
 
 #: Assumptions about how an answer is computed, not about the world.
 TECHNICAL = frozenset(
-    ("paths", "plan_paths", "gap_share", "time_limit_seconds", "seed", "load_blocks", "backtest_origins", "curve_sizes", "curve_resamples")
+    (
+        *("paths", "plan_paths", "gap_share", "time_limit_seconds", "seed", "load_blocks", "backtest_origins", "curve_sizes"),
+        *("curve_resamples", "placement_method", "placement_tries", "proof_gap_share", "proof_deterministic_seconds", "proof_size"),
+    )
 )
 
 

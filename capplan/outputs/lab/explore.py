@@ -27,14 +27,12 @@ from capplan.outputs.lab.controls import Control, control_for, label_of
 from capplan.outputs.lab.differences import TECHNICAL, computed_alike, difference_text
 from capplan.outputs.lab.given import hand_over, somebody_is_there
 from capplan.outputs.lab.names import Names
-from capplan.outputs.views.view import NO_MATHEMATICS, View, folded
+from capplan.outputs.views.view import MOST_CONTROLS, NO_MATHEMATICS, View, folded
 from capplan.text import counted, words
 
 WAIT_SECONDS = 0.35
 #: Rest after a first answer before the full one is computed, so that one can go on moving.
 REST_SECONDS = 2.0
-#: Controls in view; a meeting reads no more.
-MOST_CONTROLS = 8
 SPINNER = (
     "<style>@keyframes capplan-turn{to{transform:rotate(360deg)}}"
     " .capplan-turning{display:inline-block;width:12px;height:12px;margin-right:6px;border:2px solid"
@@ -162,7 +160,8 @@ class Explorer(ipywidgets.VBox):
 
     def _groups(self) -> list[ipywidgets.Widget]:
         """Put the few controls that move the answer most in view, and the rest, with all technical ones, under More."""
-        telling = [name for name in self.controls if name not in TECHNICAL][:MOST_CONTROLS]
+        most = self.view.telling if self.view else MOST_CONTROLS
+        telling = [name for name in self.controls if name not in TECHNICAL][:most]
         rest = [control.widget for name, control in self.controls.items() if name not in telling]
         more = ipywidgets.Accordion(children=[ipywidgets.VBox(rest)], selected_index=None)
         more.set_title(0, f"More ({len(rest)})")

@@ -75,7 +75,7 @@ def show_book(book: Book, scenario: Scenario) -> View:
             )
         }
     )
-    return View(headline, pictures, table, float(ending), "contracts ending", ("horizon_quarters", "first_quarter"), book.notes)
+    return View(headline, pictures, table, float(ending), "contracts ending", ("horizon_quarters", "first_quarter"), book.notes, telling=1)
 
 
 def show_pricing(book: Book, scenario: Scenario) -> View:
@@ -114,6 +114,7 @@ def show_pricing(book: Book, scenario: Scenario) -> View:
         f" at {price(cheapest['effective_usd_per_accelerator_hour'])}; {stale} of {len(part)} prices are older than"
         f" {scenario.stale_after_days} days."
     )
+    # The first five move the number on the example, the others under other settings or contracts only.
     fields = (
         "price_factor",
         "discount_rate_per_year",
@@ -134,6 +135,7 @@ def show_pricing(book: Book, scenario: Scenario) -> View:
         float(best["effective_usd_per_accelerator_hour"].mean()),
         "USD per accelerator-hour, on average over the cheapest offers of each provider and term",
         fields,
+        telling=5,
     )
 
 

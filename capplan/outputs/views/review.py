@@ -72,6 +72,7 @@ def show_review(book: Book, scenario: Scenario) -> View:
         ),
         details,
         {"reviewed_team": teams, "reviewed_driver": tuple(answer.bridge["driver"].iloc[1:-1])},
+        telling=2,
     )
 
 

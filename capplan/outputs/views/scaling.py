@@ -46,7 +46,7 @@ def show_scaling(book: Book, scenario: Scenario) -> View:
         f" the smallest run, and one more adds {max(float(here['marginal_share']), 0.0):.0%}."
     )
     value, curves = float(limits["worthwhile_accelerators"]), {"scaling_curve": tuple(sorted(fit.limits["curve"]))}
-    return View(headline, pictures, table, value, "accelerators", fields, (*book.notes, *fit.notes), details, curves)
+    return View(headline, pictures, table, value, "accelerators", fields, (*book.notes, *fit.notes), details, curves, telling=3)
 
 
 def _unit(runs: pd.DataFrame, curve: str) -> str:

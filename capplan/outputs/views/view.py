@@ -68,6 +68,10 @@ def _shown(table: pd.DataFrame) -> Shown:
     return Shown(readable(table, rows=40), tuple(not pd.api.types.is_numeric_dtype(kind) for kind in table.dtypes))
 
 
+#: Controls in view at most; a meeting reads no more.
+MOST_CONTROLS = 8
+
+
 @dataclass(frozen=True)
 class View:
     """What a person sees of an answer.
@@ -84,6 +88,7 @@ class View:
         choices: What may be picked for those fields that hold names.
         charts_in_view: Charts that a notebook shows at once; a reader unfolds the others.
         unsure: By how much the search may have missed the deciding number: less is no difference between two answers.
+        telling: How many of the fields are in view: the first ones, each of which moves the deciding number.
     """
 
     headline: str
@@ -97,6 +102,7 @@ class View:
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     charts_in_view: int = 2
     unsure: float = 0.0
+    telling: int = MOST_CONTROLS
 
     @property
     def chart(self) -> Any:

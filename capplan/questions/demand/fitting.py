@@ -1,6 +1,7 @@
-"""Fit every series of a usage table once, and remember it: no slider of events, growth or paths fits again."""
+"""Fit every series of a usage table once, and remember it: no slider of events, growth or paths, and no other series, fits it again."""
 
 import hashlib
+import pickle
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +14,8 @@ from capplan.questions.demand.history import History, read_histories
 from capplan.questions.demand.models import LevelFit, fit_level
 from capplan.workers import spread, workers
 
-KEPT_FITS = 32
+#: Series whose fit is kept.
+KEPT_FITS = 512
 #: 90 % quantile of the standard normal: half of an 80 % band.
 NORMAL_90 = 1.2815515655446004
 #: From this many series on, starting processes on this machine costs less than it saves.
@@ -28,13 +30,11 @@ class Fit:
     notes: tuple[str, ...]
 
 
-_fits: OrderedDict[str, Fit] = OrderedDict()
+_fits: OrderedDict[str, LevelFit] = OrderedDict()
 
 
 def fit_usage(usage: pd.DataFrame | None, a: DemandAssumptions, ends: dict[str, pd.Timestamp] | None = None) -> Fit:
-    """Repair and fit all series of a usage table, or take them from memory.
-
-    The key is a digest of the rows (in any order) and of the assumptions that repair them, as_of, unmet_share and season_band_share.
+    """Repair all series of a usage table and fit them; what was fitted to the same history before is taken from memory.
 
     Args:
         usage: The usage table, or None.
@@ -46,16 +46,18 @@ def fit_usage(usage: pd.DataFrame | None, a: DemandAssumptions, ends: dict[str, 
     """
     if usage is None or usage.empty:
         return Fit((), ())
-    key = _digest(usage, a, ends or {})
-    if key in _fits:
-        _fits.move_to_end(key)
-        return _fits[key]
     histories, notes = read_histories(usage, a, ends)
-    fit = Fit(tuple(_fit_all(histories, season_spread(a), a.workers)), tuple(notes))
-    _fits[key] = fit
-    while len(_fits) > KEPT_FITS:
+    spread_of_season = season_spread(a)
+    keys = [hashlib.sha256(pickle.dumps((history, spread_of_season))).hexdigest() for history in histories]
+    known = {key: fit for key in keys if (fit := _fits.get(key)) is not None}
+    new = {key: history for key, history in zip(keys, histories, strict=True) if key not in known}
+    known |= dict(zip(new, _fit_all(list(new.values()), spread_of_season, a.workers), strict=True))
+    for key, fit in known.items():
+        _fits.pop(key, None)
+        _fits[key] = fit
+    while len(_fits) > max(KEPT_FITS, len(keys)):
         _fits.popitem(last=False)
-    return fit
+    return Fit(tuple(known[key] for key in keys), tuple(notes))
 
 
 def season_spread(a: DemandAssumptions) -> float:
@@ -69,11 +71,3 @@ def _fit_all(histories: list[History], spread_of_season: float, address: str | N
         return [fit_level(history, spread_of_season) for history in histories]
     with workers(address):
         return spread(partial(fit_level, season_spread=spread_of_season), histories)
-
-
-def _digest(usage: pd.DataFrame, a: DemandAssumptions, ends: dict[str, pd.Timestamp]) -> str:
-    """Digest the usage and the assumptions that matter to a fit."""
-    columns = sorted(usage.columns)
-    rows = np.sort(pd.util.hash_pandas_object(usage[columns], index=False).to_numpy())
-    head = f"{columns}|{a.as_of}|{a.unmet_share!r}|{a.season_band_share!r}|{sorted(ends.items())}|".encode()
-    return hashlib.sha256(head + rows.tobytes()).hexdigest()

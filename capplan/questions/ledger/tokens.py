@@ -3,6 +3,7 @@
 import datetime as dt
 from collections.abc import Hashable, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 import pandas as pd
@@ -21,6 +22,7 @@ LATELY = pd.Timedelta(weeks=4)
 ROUNDING = 1e-9
 
 
+@lru_cache(maxsize=4096)
 def request_usd(
     model: str,
     provider: str,

@@ -8,7 +8,7 @@ import pandas as pd
 from scipy import sparse
 
 from capplan.optimize.evaluation import Evaluator, recourse_of
-from capplan.optimize.program import blended_cost
+from capplan.optimize.program import blended_cost, point_costs
 from capplan.questions.procurement.answer_tables import capacity_table, cost_table, dispatch_table, purchase_table
 from capplan.questions.procurement.decide import Decided, Stated, state_problem
 from capplan.questions.procurement.explain.alternatives import broken_limits, stretched
@@ -40,8 +40,11 @@ class FirstAnswer:
     unsure_usd: float = 0.0
 
 
-def first_answer(found: Decided) -> FirstAnswer:
-    """Tabulate a decision, and say that it is a first answer, how good it is proven to be, and that it may differ from the full one."""
+def first_answer(found: Decided, *, alike: bool = False) -> FirstAnswer:
+    """Tabulate a decision, and say that it is a first answer, how good it is proven to be, and that it may differ from the full one.
+
+    `alike` says that the bound was not looked for, see `decide`: with spend agreements it holds among plans that rent as much by the hour.
+    """
     solution = found.solution
     notes = (
         "A first answer starts from the last one and stops early: the full one, which a report would show, may choose another plan"
@@ -55,7 +58,8 @@ def first_answer(found: Decided) -> FirstAnswer:
         if len(firm)
         else "nothing to sign before the next review"
     )
-    proven = f"proven within {100 * solution.gap_share:.2g} % of the best plan"
+    among = " that rents as much by the hour" if alike and found.model.years else ""
+    proven = f"proven within {100 * solution.gap_share:.2g} % of the best plan{among}"
     said = f"First answer: {what}; {_costs(answer, found)}, {proven}."
     return replace(answer, headline=said, unsure_usd=solution.upper - solution.lower)
 
@@ -76,10 +80,12 @@ def kept_answer(problem: Problem, bought: Mapping[tuple[str, str], float]) -> Fi
     lots = np.clip(lots, program.lower[model.position], program.upper[model.position])
     court = Evaluator(program, a.tail_share, recourse_of(program))
     x = model.first_stage(lots)
-    if model.years:
-        x = paid(model, x, court.decisions(model.settled(x, np.zeros(len(model.years)))))
-    x, excesses = stretched(x, court.decisions(x), model)
-    cost, decisions = court.evaluate(x).cost_by_scenario, court.decisions(x)
+    x = model.settled(x, np.zeros(len(model.years))) if model.years else x
+    # What is paid for agreements and broken budgets moves no work.
+    decisions = court.decisions(x)
+    x = paid(model, x, decisions) if model.years else x
+    x, excesses = stretched(x, decisions, model)
+    cost = np.bincount(program.scenario, weights=program.weight * point_costs(program, decisions), minlength=len(program.probability))
     notes = ("Today's purchases are kept: the best plan costs no more, and the full answer finds it.",)
     answer = _tabulated(found, purchase_table(found.choices, lots), lots, x, (cost, decisions), notes)
     broken = broken_limits(excesses)

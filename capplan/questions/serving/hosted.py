@@ -63,6 +63,7 @@ def host_service(
     *,
     surfaces: pd.DataFrame,
     latency_parts: pd.DataFrame,
+    points: pd.DataFrame | None = None,
 ) -> Hosted:
     """Choose the accelerator that serves a service for least, and size a fleet in every region.
 
@@ -75,6 +76,7 @@ def host_service(
         usage, serving_runs, models, accelerators, speeds, surfaces, latency_parts: Tables of these names.
         prices: From `cheapest_hours`.
         a: Assumptions.
+        points: How it could run (`Hosted.points`), where that is known already: no latency target changes it.
 
     Raises:
         CapplanError: If there is no traffic, no machine holds the model, or none meets the target.
@@ -88,8 +90,9 @@ def host_service(
     stated = speeds.loc[speeds["workload"] == row["workload"], "accelerator"]
     offered = sorted(set(prices["accelerator"]) & set(accelerators["accelerator"]))
     names = [name for name in stated if name in offered] or offered
-    with named(f"{row['workload']} (services.csv)"):
-        points = operating_points(service, serving_runs, a, models=models, accelerators=accelerators, names=names)
+    if points is None:
+        with named(f"{row['workload']} (services.csv)"):
+            points = operating_points(service, serving_runs, a, models=models, accelerators=accelerators, names=names)
     target, notes = _first_token_target(service, points, surfaces, latency_parts, a)
     traffic = recent_traffic(usage, str(row["workload"]))
     asked = [part["requests"].to_numpy(dtype=float) for _, part in traffic.groupby("region", sort=True)]
