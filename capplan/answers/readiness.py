@@ -20,6 +20,7 @@ PLAIN_SETTINGS = {
     "providers",
     "geographies",
     "excluded_offers",
+    "on_demand_accelerators",
     "plan_paths",
     "paths",
     "seed",

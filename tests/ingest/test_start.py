@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from capplan.answers.readiness import _is_plain
 from capplan.book.book import load_book, reference_tables
 from capplan.errors import BookError, CapplanError
 from capplan.ingest import ingest
@@ -157,7 +158,9 @@ def test_on_demand_can_be_had_as_past_use_shows(tmp_path):
     assert _most_at_once(load_book(tmp_path)) == 80 + 60
     assumed: list[tuple[str, str, str]] = []
     _write_settings(tmp_path, "t", assumed)
-    assert load_book(tmp_path).scenario.on_demand_accelerators == 280
+    book = load_book(tmp_path)
+    assert book.scenario.on_demand_accelerators == 280
+    assert _is_plain(book, book.scenario), "a first book is checked without rehearsing its plan"
     assert any(what == "can be had on demand" and "280 accelerators" in value for what, value, _ in assumed)
 
 
