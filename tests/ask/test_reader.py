@@ -80,7 +80,6 @@ def test_every_word_of_a_sentence_is_in_a_what_if_or_asked_back_or_says_nothing(
         ("all runs slip a quarter and base-8b slips two quarters", "all rows and for one"),
         ("spot doubles if demand falls 10%", "'if'"),
         ("spot doubles or demand rises 30%", "ask one at a time: [Spot prices are multiplied by] 2, [Demand changes by] all work 30"),
-        ("AWS raises spot and on demand prices by 10%", "each price by itself"),
         ("chat gets 10% cheaper", "no offer or contract"),
         ("everything must be done by next Friday", "2026-12-04 or 2026-12-11"),
         ("demand rises 1000%", "give -90 to 900"),
@@ -189,6 +188,10 @@ def test_names_of_a_book_are_data(make_book):
         ),
         ("base-8b must be ready by the end of Q2 2027", ["training_runs.base-8b set deadline 2027-06-30"]),
         ("base-8b must be ready by 18-Jun-2027", ["training_runs.base-8b set deadline 2027-06-18"]),
+        (
+            "AWS raises spot and on demand prices by 10%",
+            [f"offers where term={term} and provider=aws multiply usd_per_hour 1.1" for term in ("spot", "on_demand")],
+        ),
         ("what do we buy if spot doubles", ["report plan", "[Spot prices are multiplied by] 2"]),
     ],
 )

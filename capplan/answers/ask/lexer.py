@@ -25,6 +25,8 @@ def _either(kind: str) -> str:
 
 #: What may stand between the parts of a name.
 _JOINTS = ("-", "_", ".", "/")
+#: What may stand within a phrase without a meaning.
+_ARTICLES = ("the", "a", "an", "our", "its", "their", "all", "just", "is", "are", "be", "any", "really", "still")
 _MONTH = "|".join(
     [*(name.casefold() for name in calendar.month_name if name), "sept", *(name.casefold() for name in calendar.month_abbr if name)]
 )
@@ -218,15 +220,15 @@ class Lexer:
         return [ref for ref in self.names.exact(one) if ref.kind == "accelerator"] if one != parts else []
 
     def _phrase(self, at: int) -> Word | None:
-        start = self._atoms[at][1]
-        most = min(self._longest, len(self._atoms) - at)
-        for length in range(most, 0, -1):
-            parts = tuple(atom for atom, _, _ in self._atoms[at : at + length])
-            tight = tuple(part for part in parts if part not in ("-", "_"))
-            found = self._phrases.get(parts) or (self._phrases.get(tight) if parts[-1] not in ("-", "_") else None)
-            if found:
-                return Word(found[0], start, self._atoms[at + length - 1][2], found[1])
-        return None
+        """Return the longest phrase at an atom, whatever articles and hyphens stand in it."""
+        found, parts, plain = None, list[str](), list[str]()
+        for atom, _, end in self._atoms[at : at + 2 * self._longest]:
+            parts.append(atom)
+            plain += [atom] if atom not in _ARTICLES or not plain else []
+            kept = tuple(part for part in plain if part not in ("-", "_")) if atom not in ("-", "_") else ()
+            meant = self._phrases.get(tuple(parts)) or (self._phrases.get(kept) if atom not in _ARTICLES else None)
+            found = Word(meant[0], self._atoms[at][1], end, meant[1]) if meant else found
+        return found
 
     def _time(self, start: int) -> Word | None:
         """Read a quarter, a day or an instant."""
@@ -296,6 +298,8 @@ class Lexer:
         if half:
             unit, _, size = counting("UNIT")[half[1].casefold()].partition(" ")
             return Word("SPAN", start, half.end(), Amount(6, "month") if unit == "year" else Amount(float(size) / 2, unit))
+        if times := re.match(r"x\s?(\d+(?:\.\d+)?)(?![A-Za-z0-9])", self._text[start:], re.I):
+            return Word("TIMES", start, start + times.end(), float(times[1]))
         found = _NUMBER.match(self._text, start)
         sign, sold, number = "", "", 0.0
         if found:

@@ -70,6 +70,7 @@ class Names:
             here = [ref for ref in self.known.get((place,), []) if ref.kind == "geography"]
             if here:
                 self.known.setdefault(parts_of(phrase), here)
+        self.features = _features(book)
         self.longest = max((len(parts) for parts in self.known), default=1)
 
     def exact(self, parts: tuple[str, ...]) -> list[Ref]:
@@ -96,6 +97,24 @@ class Names:
     def of_kind(self, kind: str) -> list[Ref]:
         """Return all names of a kind, as they stand in the book."""
         return [ref for refs in self.known.values() for ref in refs if ref.kind == kind]
+
+
+def _features(book: Book) -> dict[Ref, frozenset[tuple[str, str]]]:
+    """Return by what offers and contracts are described beside their names: provider, place and accelerator."""
+    machines, found = book.get("skus").drop_duplicates("sku").set_index("sku")[["provider", "accelerator"]], {}
+    for kind, table, column in (
+        ("offer", "offers", "offer_id"),
+        ("contract", "commitments", "commitment_id"),
+        ("api", "api_contracts", "api_contract_id"),
+    ):
+        rows = book.get(table) if table in book.tables else None
+        if rows is None:
+            continue
+        rows = rows.join(machines, on="sku") if "sku" in rows.columns else rows
+        columns = [name for name in ("provider", "accelerator", "region", "geography") if name in rows.columns]
+        for key, *cells in rows[[column, *columns]].astype(str).itertuples(index=False):
+            found[Ref(kind, key)] = frozenset(zip(columns, cells, strict=True))
+    return found
 
 
 def parts_of(name: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ covers, what two rules read differently, and what the book does not know is aske
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -17,6 +18,7 @@ from lark.exceptions import UnexpectedInput, VisitError
 from lark.lexer import Lexer as LarkLexer
 from lark.visitors import CollapseAmbiguities
 
+from capplan.answers.ask.folded import folded, ordered
 from capplan.answers.ask.lexer import Lexer, Word
 from capplan.answers.ask.meaning import Meaning, UnclearError
 from capplan.answers.ask.names import Names
@@ -87,9 +89,32 @@ class _Places(LarkLexer):
 
 
 @lru_cache(maxsize=1)
-def _parser() -> Lark:
+def _parser() -> tuple[Lark, dict[str, set[str]]]:
+    """Return the parser, and the tokens that each kind of clause may have, so that only those are tried that have all of a clause's."""
     grammar = files("capplan.answers.ask").joinpath("sentences.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="earley", lexer=_Places, ambiguity="explicit", start="clause")
+    kinds = re.findall(r"[a-z_]+", grammar[grammar.index("?clause:") + 8 : grammar.index("\n\n", grammar.index("?clause:"))])
+    parser = Lark(grammar, parser="earley", lexer=_Places, ambiguity="explicit", start=kinds)
+    within: dict[str, set[str]] = {}
+    for rule in parser.rules:
+        within.setdefault(str(rule.origin.name), set()).update(str(symbol.name) for symbol in rule.expansion)
+    reached = {kind: {kind} for kind in kinds}
+    for names in reached.values():
+        while more := {name for each in names for name in within.get(each, ())} - names:
+            names.update(more)
+    return parser, reached
+
+
+def _trees(kinds: Sequence[str]) -> list[Tree[Token]]:
+    """Return every way to read a clause of these tokens; a leaf is a token's place."""
+    parser, reached = _parser()
+    found: list[Tree[Token]] = []
+    for kind in (kind for kind, names in reached.items() if set(kinds) <= names):
+        try:
+            tree = parser.parse([(name, place) for place, name in enumerate(kinds)], start=kind)
+        except UnexpectedInput:
+            continue
+        found += CollapseAmbiguities().transform(tree)
+    return found
 
 
 class Reader:
@@ -134,7 +159,7 @@ class Reader:
         if foreign:
             return Reading(said, (), (Doubt(said, f"this looks like {foreign}; questions are read in English"),))
         lexer = Lexer(self.names, self.scenario.as_of, self._fields)
-        words = _trimmed(lexer.read(said))
+        words = _trimmed(folded(lexer.read(said), said))
         if not words:
             return Reading(said, (), (Doubt(said, _NOTHING),))
         words = _trimmed(self._without_if(words, said))
@@ -220,16 +245,17 @@ class Reader:
         """Return the what-ifs of a clause, a doubt about it, or None where no rule has it."""
         if not words or len(words) > MOST_TOKENS:
             return None
-        try:
-            tree = _parser().parse([(word.kind, place) for place, word in enumerate(words)])
-        except UnexpectedInput:
-            return None
         said = text[words[0].start : words[-1].end]
-        trees = CollapseAmbiguities().transform(tree)
+        for order in (words, ordered(words)):
+            trees = _trees([word.kind for word in order])
+            if trees:
+                break
+        else:
+            return None
         found: list[list[Any]] = []
         unclear: list[UnclearError] = []
         for each in trees[:MOST_READINGS]:
-            meant = self._meaning(each, words, text)
+            meant = self._meaning(each, order, text)
             (unclear if isinstance(meant, UnclearError) else found).append(meant)
         distinct = {tuple(str(item) for item in items): items for items in found}
         if len(distinct) > 1 or len(trees) > MOST_READINGS:
@@ -256,7 +282,8 @@ class Reader:
         for item in sorted(items, key=lambda item: str(item).startswith("add task_edges")):
             try:
                 after = item.on(self.book, scenario)
-                self.book.with_changes(after.changes)
+                if after.changes != scenario.changes:
+                    self.book.with_changes(after.changes)
             except CapplanError as error:
                 doubts.append(Doubt(item.words, str(error)))
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from importlib.resources import files
 
@@ -23,8 +24,25 @@ def phrases() -> tuple[tuple[str, str, str], ...]:
         head, colon, listed = line.partition(": ")
         if colon and not line.startswith("#"):
             kind, _, value = head.partition(" ")
-            found += [(kind, value, phrase.strip()) for phrase in listed.split(" | ")]
-    return tuple(found)
+            found += [(kind, value, form) for phrase in listed.split(" | ") for form in inflected(phrase.strip())]
+    return tuple(dict.fromkeys(found))
+
+
+def inflected(phrase: str) -> list[str]:
+    """Return the forms of a phrase that begins with ~ and a regular verb; any other phrase as it stands.
+
+    Examples
+    --------
+    >>> inflected("~slip"), inflected("~move up")[1:], inflected("~carry")[1:3], inflected("off")
+    (['slip', 'slips', 'slipped', 'slipping'], ['moves up', 'moved up', 'moving up'], ['carries', 'carried'], ['off'])
+    """
+    if not phrase.startswith("~"):
+        return [phrase]
+    verb, gap, rest = phrase[1:].partition(" ")
+    stem = verb[:-1] if verb.endswith("e") else verb + verb[-1] if re.fullmatch("[^aeiou]*[aeiou][^aeiouwxy]", verb) else verb
+    third = re.sub("([^aeiou])y$", r"\1ie", verb) + ("es" if re.search("(s|x|sh|ch|o)$", verb) else "s")
+    past = re.sub("([^aeiou])y$", r"\1i", stem) + "ed"
+    return [form + gap + rest for form in (verb, third, past, f"{stem}ing")]
 
 
 @lru_cache(maxsize=8)

@@ -185,13 +185,8 @@ class Base(Transformer[Token, Any]):
         return [ref for ref in known if all(self._described(ref, names) for names in wanted.names)]
 
     def _described(self, ref: Ref, names: tuple[Ref, ...]) -> bool:
-        """Tell whether an offer or a contract is one from this provider, in this place, with this accelerator."""
-        if ref.kind not in ("offer", "contract"):
-            return False
-        row = self._row(ref)
-        machine = self.book.get("skus").set_index("sku").loc[row["sku"]]
-        known = {("region", row["region"]), ("geography", row.get("geography")), ("provider", machine["provider"])}
-        return bool(({(each.kind, each.key) for each in names}) & (known | {("accelerator", machine["accelerator"])}))
+        """Tell whether this is the thing itself, or an offer or a contract from this provider, in this place, with this accelerator."""
+        return ref in names or not self.names.features.get(ref, frozenset()).isdisjoint((each.kind, each.key) for each in names)
 
     def _row(self, ref: Ref) -> Any:
         frame = self.book.get(TABLES[ref.kind])
@@ -215,13 +210,16 @@ class Base(Transformer[Token, Any]):
         return 1 - first(children, float)
 
     def times(self, children: Found) -> float:
-        return float(children[0].value)
+        return float(words_of(children, "TIMES", "FRACTION", "SCALE", "PERCENT")[0].value)
+
+    def share_of(self, children: Found) -> float:
+        return 1 / self.times(children)
 
     def level(self, children: Found) -> float:
         return float(words_of(children, "PERCENT", "FRACTION")[0].value)
 
     def signed(self, children: Found) -> float:
-        return 1 + float(children[0].value)
+        return 1 + float(words_of(children, "SIGNED")[0].value)
 
     def _lifted(self, children: Found) -> float:
         size = first(children, float)

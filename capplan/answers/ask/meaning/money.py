@@ -11,6 +11,9 @@ from capplan.answers.ask.what_ifs import Asked, Assumed
 from capplan.book.changes import Change, quoted
 from capplan.text import counted, listed
 
+#: Least amount of money that is a budget of a quarter where nothing else says so.
+LEAST_BUDGET = 10_000
+
 
 class Money(Base):
     """Rules about money, and what it buys."""
@@ -25,8 +28,6 @@ class Money(Base):
     def sold_refs(self, children: Found) -> Sold:
         return Sold("refs", first(children, tuple))
 
-    sold_things = sold_refs
-
     def sold_hours(self, children: Found) -> Sold:
         return Sold("refs", first(children, tuple), tuple(word.kind.casefold() for word in words_of(children, "SPOT", "ON_DEMAND")))
 
@@ -39,41 +40,11 @@ class Money(Base):
     def price_moves(self, children: Found) -> Found:
         return self._priced(first(children, Sold), first(children, float))
 
-    price_moved = price_moves
-
-    def price_lifted(self, children: Found) -> Found:
-        return self._priced(first(children, Sold), self._lifted(children))
-
-    def price_lifted_by(self, children: Found) -> Found:
-        return self._priced(self._sold_by(children), self._lifted(children))
-
-    def price_moved_by(self, children: Found) -> Found:
+    def price_of(self, children: Found) -> Found:
         return self._priced(self.sold_refs(children), first(children, float))
 
-    def _sold_by(self, children: Found) -> Sold:
-        """Return what is sold, by whom: each maker with each thing, or everything of the makers."""
-        makers, sold = first(children, tuple), first(children, Sold)
-        if sold.what == "all":
-            return Sold("refs", makers)
-        if sold.what == "terms":
-            return Sold("refs", makers, sold.terms[:1]) if len(sold.terms) == 1 else self._unsold()
-        if sold.what != "refs":
-            return self._unsold()
-        pairs = [
-            Wanted((*maker.names, *each.names), (*maker.kinds, *each.kinds), f"{maker.said} {each.said}")
-            for maker in makers
-            for each in sold.refs
-        ]
-        return Sold("refs", tuple(pairs), sold.terms)
-
-    @staticmethod
-    def _unsold() -> Sold:
-        raise UnclearError("say each price by itself, without the one who changes it")
-
-    def price_times(self, children: Found) -> Found:
-        factor = float(words_of(children, "TIMES", "FRACTION")[0].value)
-        refs, terms = first(children, tuple), words_of(children, "SPOT", "ON_DEMAND")
-        return self._priced(self.sold_refs(children) if refs else self.sold(terms), factor)
+    def price_api(self, children: Found) -> Found:
+        return self._priced(self.sold_api(children), first(children, float))
 
     def price_set(self, children: Found) -> Found:
         """Set the hourly price of offers of a kind, said for an accelerator or for a machine."""
@@ -82,8 +53,8 @@ class Money(Base):
             raise UnclearError("a price in money is that of an offer, or of an accelerator; say which")
         usd, found = self._usd(amount), list[Any]()
         for wanted in sold.refs:
-            where = self._about(wanted, sold.terms)
-            if where is None:
+            where = self._about(wanted, sold.terms[:1])
+            if where is None or len(sold.terms) > 1:
                 raise UnclearError("say the quote with its price an hour", [self._one(wanted, ("offer",)).key])
             rows = self._offers_about(where)
             counts = sorted(set(rows["accelerator_count"]))
@@ -137,8 +108,9 @@ class Money(Base):
             columns = ("usd_per_hour", "negotiated_usd_per_hour")
             lines = [changed(f"offers where term={term} multiply {column} {as_number(factor)}") for column in columns]
             found += [Asked(card="Spot prices are multiplied by", number=factor)] if term == "spot" else lines
-        for wanted in sold.refs:
-            if (where := self._about(wanted, sold.terms)) is not None:
+        each: list[tuple[str, ...]] = [(term,) for term in sold.terms] or [()]
+        for wanted, terms in ((wanted, terms) for wanted in sold.refs for terms in each):
+            if (where := self._about(wanted, terms)) is not None:
                 rows = self._offers_about(where)
                 stated = [name for name in ("usd_per_hour", "negotiated_usd_per_hour", "capex_usd") if (rows[name] > 0).any()]
                 found += [
@@ -186,17 +158,6 @@ class Money(Base):
         given = first(children, dict) or {}
         return [Asked(card="This quote instead", pick=ref.key, number=round(usd * per[ref], 9), given=given) for ref in refs]
 
-    quote_moved = quote
-
-    def quote_from(self, children: Found) -> Found:
-        maker = [ref.key for ref in children[0].value if ref.kind == "provider"]
-        providers = self.book.get("skus").set_index("sku")["provider"]
-        for wanted in first(children, tuple):
-            ref = self._one(wanted, ("offer",))
-            if providers[self._row(ref)["sku"]] not in maker:
-                raise UnclearError(f"{ref.key} is an offer of {providers[self._row(ref)['sku']]}")
-        return self.quote(children)
-
     def wait(self, children: Found) -> Found:
         return [Asked(card="Nothing new is signed for", number=self._quarters(first(children, Amount)))]
 
@@ -211,22 +172,17 @@ class Money(Base):
     def contract(self, children: Found) -> Found:
         return [Asked(card="A contract renews", pick=ref.key) for ref in self._contracts(children)]
 
-    renewed = contract
-
     def lapse(self, children: Found) -> Found:
         return [Asked(card="A contract lapses", pick=ref.key) for ref in self._contracts(children)]
-
-    lapsed = lapse
 
     def extend(self, children: Found) -> Found:
         quarters = self._quarters(first(children, Amount))
         return [Asked(card="A contract is extended by", pick=ref.key, number=quarters) for ref in self._contracts(children)]
 
-    extended = extend
-
     def renewal_price(self, children: Found) -> Found:
         usd = as_number(self._usd(words_of(children, "MONEY")[0].value))
-        return [changed(f"commitments.{quoted(ref.key)} set renewal_usd_per_hour {usd}") for ref in self._contracts(children)]
+        renewed = [] if has(children, "PRICE") else self.contract(children)
+        return renewed + [changed(f"commitments.{quoted(ref.key)} set renewal_usd_per_hour {usd}") for ref in self._contracts(children)]
 
     def only(self, children: Found) -> Found:
         found = [self._one(wanted, ("provider", "geography")) for wanted in first(children, tuple)]
@@ -236,8 +192,6 @@ class Money(Base):
             for kind in dict.fromkeys(ref.kind for ref in found)
         ]
 
-    bought_only = only
-
     def buy(self, children: Found) -> Found:
         lots, quarter = int(words_of(children, "NUMBER")[0].value), words_of(children, "QUARTER")[0].value
         refs = [self._one(wanted, ("offer",)) for wanted in first(children, tuple)]
@@ -246,43 +200,38 @@ class Money(Base):
 
     def pot(self, children: Found) -> list[str]:
         """Return the limits that are spoken of; none where all budgets are."""
-        limits = self.book.get("limits")
-        budgets = limits[limits["kind"] == "budget_usd"]
-        refs = first(children, tuple)
-        if refs:
+        if refs := first(children, tuple):
             return [self._one(wanted, ("limit",)).key for wanted in refs]
-        if has(children, "CAPEX"):
-            named, said = budgets[budgets["measure"] == "capex"], "capex"
-        elif has(children, "QUARTER"):
-            said = words_of(children, "QUARTER")[0].value
-            named = budgets[budgets["quarter"] == said]
-        else:
-            return []
-        if len(named) != 1:
-            raise UnclearError(
-                f"{counted(len(named), 'budget')} for {said} in this book", list(named["limit_id"] if len(named) else budgets["limit_id"])
-            )
-        return list(named["limit_id"])
+        return self._pots("measure", "capex") if has(children, "CAPEX") else []
 
-    def _budgeted(self, pot: list[str], factor: float) -> Found:
+    def _pots(self, column: str, value: str) -> list[str]:
+        """Return the one budget that has a value."""
+        budgets = self.book.get("limits").query("kind == 'budget_usd'")
+        named = list(budgets.loc[budgets[column] == value, "limit_id"])
+        if len(named) != 1:
+            raise UnclearError(f"{counted(len(named), 'budget')} for {value} in this book", named or list(budgets["limit_id"]))
+        return named
+
+    def _budgets(self, children: Found) -> list[str]:
+        """Return the limits of a rule: those of its pot, or the budget of its quarter."""
+        pot, quarters = first(children, list) or [], words_of(children, "QUARTER")
+        if pot and quarters:
+            raise UnclearError(f"{listed(pot)} is for all quarters, or is a quarter's own; leave the quarter out")
+        return self._pots("quarter", quarters[0].value) if quarters else pot
+
+    def budget_moves(self, children: Found) -> Found:
+        pot, factor = self._budgets(children), first(children, float)
         if not pot:
             return [Asked(card="Budgets change by", number=percent_of(factor))]
         return [changed(f"limits.{quoted(name)} multiply amount {as_number(factor)}") for name in pot]
 
-    def budget_moves(self, children: Found) -> Found:
-        return self._budgeted(first(children, list), first(children, float))
-
-    budget_moved = budget_moves
-
-    def budget_lifted(self, children: Found) -> Found:
-        return self._budgeted(first(children, list), self._lifted(children))
-
     def budget_set(self, children: Found) -> Found:
-        if has(children, "UP", "DOWN", "DROP") and not has(children, "TO"):
-            return self.budget_by(children)
-        return self._budget_of(first(children, list), self._usd(first(children, Amount)))
+        return self._budget_of(self._budgets(children), self._usd(first(children, Amount)))
 
-    budget_lifted_to = budget_set
+    def budget_of_quarter(self, children: Found) -> Found:
+        if first(children, Amount).number < LEAST_BUDGET:
+            raise UnclearError("an amount and a quarter: of what?")
+        return self.budget_set(children)
 
     def _budget_of(self, pot: list[str], usd: float) -> Found:
         if not pot:
@@ -293,38 +242,34 @@ class Money(Base):
 
     def budget_by(self, children: Found) -> Found:
         step = self._usd(first(children, Amount)) * (1 if has(children, "UP") else -1)
-        pot = first(children, list)
         now = self.book.get("limits").set_index("limit_id")["amount"]
+        pot = self._budgets(children)
         return [item for name in pot for item in self._budget_of([name], float(now[name]) + step)] or self._budget_of([], step)
-
-    budget_taken = budget_by
 
     def no_capex(self, _: Found) -> Found:
         return [Asked(card="No capital is spent")]
 
     def delivery(self, children: Found) -> Found:
-        if next(word.value for word in words_of(children, "MOVE")) < 0:
+        if any(word.value < 0 for word in words_of(children, "MOVE")):
             raise UnclearError("deliveries can come later than planned, not earlier; give an offer's own lead time")
         return [Asked(card="Deliveries slip by", number=self._days(first(children, Amount)))]
 
-    def _leads(self, rows: str, factor: float) -> Found:
+    def _leads(self, children: Found, factor: float) -> Found:
         columns = ("lead_time_days_p90", "lead_time_days_p50")
-        return [changed(f"{rows} multiply {column} {as_number(factor)}") for column in (columns if factor > 1 else columns[::-1])]
+        refs = [self._one(wanted, ("offer",)) for wanted in first(children, tuple) or ()]
+        rows = [f"offers.{quoted(ref.key)}" for ref in refs] or ["offers"]
+        return [
+            changed(f"{row} multiply {column} {as_number(factor)}") for row in rows for column in (columns if factor > 1 else columns[::-1])
+        ]
 
     def lead_moves(self, children: Found) -> Found:
-        return self._leads("offers", first(children, float))
-
-    lead_moved = lead_moves
+        return self._leads(children, first(children, float))
 
     def lead_lifted(self, children: Found) -> Found:
-        return self._leads("offers", self._lifted(children))
+        return self._leads(children, self._lifted(children))
 
     def lead_times(self, children: Found) -> Found:
-        return self._leads("offers", float(words_of(children, "TIMES", "FRACTION")[0].value))
-
-    def lead_of_moves(self, children: Found) -> Found:
-        refs = [self._one(wanted, ("offer",)) for wanted in first(children, tuple)]
-        return [item for ref in refs for item in self._leads(f"offers.{quoted(ref.key)}", first(children, float))]
+        return self._leads(children, float(words_of(children, "TIMES", "FRACTION")[0].value))
 
     def lead_takes(self, children: Found) -> Found:
         days, found = self._days(first(children, Amount)), []
@@ -335,18 +280,11 @@ class Money(Base):
             found += [changed(f"offers.{quoted(ref.key)} set {name} {days}") for name in (columns if longer else columns[::-1])]
         return found
 
-    lead_of = lead_has = lead_takes
-
     def quota(self, children: Found) -> Found:
         return [Assumed(name="quota_factor", value=round(first(children, float) * self.scenario.quota_factor, 9))]
 
-    quota_moved = quota
-
     def quota_share(self, children: Found) -> Found:
         return self.quota([float(words_of(children, "FRACTION")[0].value)])
-
-    def quota_lifted(self, children: Found) -> Found:
-        return self.quota([self._lifted(children)])
 
     def room(self, children: Found) -> Found:
         limits, found = self.book.get("limits"), []

@@ -22,12 +22,8 @@ class Operations(Base):
     def latency_moves(self, children: Found) -> Found:
         return self._latency(first(children, tuple), first(children, float))
 
-    latency_moved = latency_moves
-
     def latency_lifted(self, children: Found) -> Found:
         return self._latency(first(children, tuple), self._lifted(children))
-
-    latency_turned = latency_last = latency_by = latency_lifted
 
     def latency_speed(self, children: Found) -> Found:
         return self._latency(first(children, tuple), 1 / float(words_of(children, "TIMES", "FRACTION")[0].value))
@@ -82,39 +78,23 @@ class Operations(Base):
     def api(self, children: Found) -> Found:
         return self._hosted(children, "self")
 
-    self_hosted = api
-
     def api_only(self, children: Found) -> Found:
         return self._hosted(children, "api")
 
     def _apis(self, children: Found) -> list[Ref]:
         return [self._one(wanted, ("api",)) for wanted in first(children, tuple)]
 
-    def rate_moves(self, children: Found, factor: float = 0.0) -> Found:
-        times = as_number(factor or first(children, float))
+    def rate_moves(self, children: Found) -> Found:
+        times = as_number(first(children, float))
         return [changed(f"api_contracts.{quoted(ref.key)} multiply requests_per_minute {times}") for ref in self._apis(children)]
-
-    rate_moved = rate_moves
-
-    def rate_lifted(self, children: Found) -> Found:
-        return self.rate_moves(children, self._lifted(children))
 
     def rate_set(self, children: Found) -> Found:
         value = as_number(words_of(children, "NUMBER")[0].value)
         return [changed(f"api_contracts.{quoted(ref.key)} set requests_per_minute {value}") for ref in self._apis(children)]
 
-    rate_has = rate_set
-
     def withdraw(self, children: Found) -> Found:
-        day, found = f"{self._day(words_of(children, 'DATE')[0]):%Y-%m-%d}", []
-        providers = [ref.key for word in words_of(children, "NAME") for ref in word.value if ref.kind == "provider"]
-        for ref in self._apis(children):
-            if providers and self._row(ref)["provider"] not in providers:
-                raise UnclearError(f"{ref.key} is a contract with {self._row(ref)['provider']}, not with {providers[0]}")
-            found.append(changed(f"api_contracts.{quoted(ref.key)} set withdrawn_on {day}"))
-        return found
-
-    withdrawn = withdraw
+        day = f"{self._day(words_of(children, 'DATE')[0]):%Y-%m-%d}"
+        return [changed(f"api_contracts.{quoted(ref.key)} set withdrawn_on {day}") for ref in self._apis(children)]
 
     def _network(self, factor: float) -> Found:
         self._need_tasks()
@@ -122,8 +102,6 @@ class Operations(Base):
 
     def network_moves(self, children: Found) -> Found:
         return self._network(first(children, float))
-
-    network_moved = network_moves
 
     def network_times(self, children: Found) -> Found:
         return self._network(float(words_of(children, "TIMES", "FRACTION")[0].value))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from capplan.answers.ask.meaning.base import Base, Found, UnclearError, first, has, words_of
 from capplan.answers.ask.what_ifs import Asked, Assumed, Explained, Shown
 from capplan.book.scenario import Scenario
@@ -10,14 +12,10 @@ from capplan.book.scenario import Scenario
 class Reasons(Base):
     """Rules about what is explained or shown, and about assumptions."""
 
-    def explain(self, children: Found) -> Found:
-        return self.why_not(children)
-
-    def why_not(self, children: Found) -> Found:
-        return [Explained(about="why_not", subjects=self._subjects(children))]
-
     def why(self, children: Found) -> Found:
-        return [Explained(about="why", subjects=self._subjects(children))]
+        """Ask why, or why not: each word that denies turns the question round."""
+        denied = len(words_of(children, "WHY_NOT", "NOT", "NO", "LAPSE", "NOT_TAKEN", "REMOVE", "WITHOUT")) % 2
+        return [Explained(about="why_not" if denied else "why", subjects=self._subjects(children))]
 
     def _subjects(self, children: Found) -> tuple[str, ...]:
         """Return the offers or contracts that a reason is asked for; a machine stands for all that are about it."""
@@ -39,7 +37,9 @@ class Reasons(Base):
     def what_binds(self, _: Found) -> Found:
         return [Explained(about="what_binds")]
 
-    def what_wait(self, _: Found) -> Found:
+    def what_wait(self, children: Found) -> Found:
+        if not has(children, "PAYS") and not re.search(r"\b(when|should|why|would)\b", self.text, re.I):
+            raise UnclearError("for how long? Say for how many quarters nothing new is signed")
         return [Explained(about="what_would_make_us_wait")]
 
     def report(self, children: Found) -> Found:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
-from capplan.answers.ask.lexer import Amount, Word
+from capplan.answers.ask.lexer import Amount, Moment, Word
 from capplan.answers.ask.meaning.base import TABLES, Base, Found, UnclearError, Wanted, as_number, changed, first, has, percent_of, words_of
 from capplan.answers.ask.names import Ref
 from capplan.answers.ask.what_ifs import Asked, Assumed, Changed, Shown
@@ -120,12 +121,8 @@ class Work(Base):
     def demand_moves(self, children: Found) -> Found:
         return self._demand(children, first(children, float))
 
-    demand_moved = demand_then = demand_moves
-
-    def demand_lifted(self, children: Found) -> Found:
-        return self._demand(children, self._lifted(children))
-
-    demand_then_lifted = demand_lifted
+    def demand_shared(self, children: Found) -> Found:
+        return self._demand(children, float(words_of(children, "FRACTION")[0].value))
 
     def growth(self, children: Found) -> Found:
         return [Assumed(name="growth_share_per_year", value=round(first(children, float) - 1, 9))]
@@ -137,15 +134,17 @@ class Work(Base):
     def _moved(self, children: Found, amount: Amount) -> tuple[int, str]:
         """Return a span with its sign: above zero where it is later."""
         number, unit = self._whole(amount)
-        signs = {int(word.value) for word in words_of(children, "MOVE")} | ({1} if has(children, "BACK") else set())
+        signs = (
+            {int(word.value) for word in words_of(children, "MOVE")}
+            | ({1} if has(children, "BACK") else set())
+            | ({-1} if has(children, "UP") else set())
+        )
         if number < 0 or len(signs) > 1:
             raise UnclearError("later or earlier, and by how much? Give a span above zero")
         return next(iter(signs), 1) * number, unit
 
     def slip(self, children: Found) -> Found:
         return self._shift(children, first(children, Amount))
-
-    slip_first = slip_start = slip
 
     def _to_quarter(self, refs: tuple[Wanted, ...], quarter: str, before: str = "") -> Found:
         lines = []
@@ -165,8 +164,6 @@ class Work(Base):
 
     def slip_to(self, children: Found) -> Found:
         return self._to_quarter(first(children, tuple), words_of(children, "QUARTER")[0].value)
-
-    slip_first_to = slip_to
 
     def slip_from(self, children: Found) -> Found:
         before, after = (word.value for word in words_of(children, "QUARTER"))
@@ -193,14 +190,12 @@ class Work(Base):
             lines.append(changed(f"shift {TABLES[ref.kind]}.{quoted(ref.key)} {steps:+d} days"))
         return lines
 
-    begin_first = begin
-
     def _at_start(self, word: Word) -> str:
         return f"{self._day(word):%Y-%m-%dT%H:%M}"
 
     def finish(self, children: Found) -> Found:
         lines: Found = []
-        due = words_of(children, "DATE")[0]
+        due = self._until(children)
         for wanted in first(children, tuple):
             ref = self._due(wanted)
             if ref.kind == "api":
@@ -212,7 +207,19 @@ class Work(Base):
                 lines += [changed(f"{rows} set deadline {self._instant(due)}"), Shown(report="placement")]
         return lines
 
-    finish_first = finish
+    def due(self, children: Found) -> Found:
+        word = words_of(children, "DATE")[0]
+        if self.text[: word.start].casefold().split()[-1:] not in (["by"], ["until"], ["till"], ["before"]):
+            raise UnclearError(f"does it start or end on {self._said_time(word)}?")
+        return self.finish(children)
+
+    @staticmethod
+    def _until(children: Found) -> Word:
+        """Return the day that something must end on: the one before, where it must end before a day."""
+        word = words_of(children, "DATE")[0]
+        if not has(children, "BEFORE") or word.value.part == "time":
+            return word
+        return replace(word, value=Moment(word.value.when - dt.timedelta(days=1), "day"))
 
     def _due(self, wanted: Wanted) -> Ref:
         """Return what is due: a run, a task, a pipeline or a stage; a workload stands for its only run."""
@@ -233,15 +240,13 @@ class Work(Base):
 
     def finish_all(self, children: Found) -> Found:
         self._need_tasks()
-        return [Assumed(name="deadline", value=self._instant(words_of(children, "DATE")[0])), Shown(report="placement")]
+        return [Assumed(name="deadline", value=self._instant(self._until(children))), Shown(report="placement")]
 
     def finish_cheaply(self, children: Found) -> Found:
         return [Assumed(name="placement_objective", value="cost_under_deadline"), *self.finish_all(children)]
 
     def remove(self, children: Found) -> Found:
         return [item for wanted in first(children, tuple) for item in self._gone(wanted)]
-
-    removed = remove
 
     def _gone(self, wanted: Wanted) -> Found:
         if wanted.every:
@@ -259,12 +264,10 @@ class Work(Base):
         return [Asked(card="Spot is gone")] if has(children, "SPOT") else [changed("remove offers where term=on_demand")]
 
     def size(self, children: Found) -> Found:
-        factor = first(children, float)
+        factor = first(children, float) or words_of(children, "FRACTION")[0].value
         column = "tokens" if has(children, "TOKENS") else "parameters"
         rows = self._rows(first(children, tuple), ("run",))
         return [changed(f"{row} multiply {column} {as_number(factor)}") for row in rows]
-
-    size_last = size
 
     def size_set(self, children: Found) -> Found:
         column = "tokens" if has(children, "TOKENS") else "parameters"
@@ -272,7 +275,7 @@ class Work(Base):
         return [changed(f"{row} set {column} {value}") for row in self._rows(first(children, tuple), ("run",))]
 
     def chance(self, children: Found) -> Found:
-        share = next((word.value for word in words_of(children, "PERCENT")), 1.0)
+        share = next((word.value for word in words_of(children, "PERCENT", "FRACTION")), 0.5 if has(children, "EVEN") else 1.0)
         return [changed(f"{row} set probability {as_number(share)}") for row in self._rows(first(children, tuple), ("run", "event"))]
 
-    certain = chance_first = chance_last = chance
+    certain = even = chance

@@ -1,0 +1,99 @@
+"""Tokens of a sentence in fewer forms: what one word says together with its neighbour, and one order of a clause for all.
+
+The grammar knows a clause in the order in which it is mostly said, and in one order of its own, whom, what, which way, by how much, when,
+in which every clause is tried that it does not know as it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from capplan.answers.ask.lexer import Amount, Word
+
+#: Tokens that say by how much.
+AMOUNTS = ("PERCENT", "FRACTION", "NUMBER", "MONEY", "SPAN", "KW", "TIMES", "GB", "A_QUARTER", "SIGNED")
+_WAYS = ("UP", "DOWN", "DROP", "DEARER", "CHEAPER", "TIGHTER", "SLOWER", "MOVE", "BACK", "LONGER")
+#: The one order: each token's place is that of its list; what is in none of them keeps a clause as it is.
+_ORDER = (
+    "SHOW REPORT WHY WHY_NOT PAYS NOTHING_NEW PLACE EVERYTHING LIMITS BOTTLENECK BINDS",
+    "NAME W_RUN W_EVENT W_OFFER W_CONTRACT W_TEAM W_WORKLOAD W_TASK W_PIPELINE ALL",
+    "SPOT ON_DEMAND HYPERSCALER SPECIALIST",
+    "SIGNING API DEMAND BUDGET CAPEX ELECTRICITY POWER LATENCY NETWORK RATE_LIMIT QUOTA LEAD_TIME DELIVERY ALL_PRICES PRICE NODES"
+    " TOKENS PARAMETERS",
+    "FIRST_TOKEN EACH_TOKEN",
+    "NOT NO WITHOUT REMOVE NOT_TAKEN RENEW LAPSE EXTEND ONLY BUY ADD SHIFTS SELF_HOSTED API_ONLY WITHDRAW DELIVER TAKE CHANCE START FINISH",
+    " ".join(_WAYS),
+    "TO AT_MOST",
+    " ".join((*AMOUNTS, "SCALE")),
+    "AS_MUCH AS_FAST AS_DEAR AS_LONG OF_TODAY PER_HOUR PER_KWH PER_YEAR A_YEAR AN_HOUR PER_GPU PER_MACHINE LOTS CERTAIN EVEN",
+    "BEFORE FROM QUARTER DATE ONWARDS",
+    "CHEAPLY QUICKLY",
+)
+_PLACES = {kind: place for place, kinds in enumerate(_ORDER) for kind in kinds.split()}
+_NAMED = frozenset((_ORDER[1] + " " + _ORDER[2]).split())
+#: What a word means by the one after it: a token, the kinds that may follow, and what it is then and otherwise.
+_BEFORE = {
+    "BELOW": ((*AMOUNTS,), "AT_MOST", "DOWN"),
+    "ABOVE": (("QUARTER", "DATE"), "FROM", "UP"),
+    "PLUS": (AMOUNTS, "UP", "AND"),
+    "ONLY": ((*AMOUNTS, *_WAYS, "TO", "TAKE", "DATE", "QUARTER"), "", "ONLY"),
+    "TO": ((*AMOUNTS, "SCALE", "QUARTER", "DATE", "AT_MOST"), "TO", ""),
+    "THAN": ((*AMOUNTS, "NAME"), "THAN", ""),
+}
+#: What "not" makes of the word it stands before.
+_NOT = {"RENEW": "LAPSE", "EXTEND": "LAPSE", "API_ONLY": "SELF_HOSTED", "BUY": "WITHOUT"}
+
+
+def folded(words: Sequence[Word], text: str) -> list[Word]:
+    """Return the tokens of a sentence with each word as its neighbours make it mean.
+
+    Parameters
+    ----------
+    words
+        Tokens of a sentence without its fillers.
+    text
+        The sentence.
+    """
+    found: list[Word] = []
+    why = any(word.kind.startswith("WHY") for word in words)
+    for place, word in enumerate(words):
+        after = words[place + 1].kind if place + 1 < len(words) else ""
+        if word.kind in _BEFORE:
+            kinds, then, otherwise = _BEFORE[word.kind]
+            word = replace(word, kind=then if after in kinds else otherwise)  # noqa: PLW2901
+        before = found[-1] if found else None
+        if word.kind == "COMMA" and text[word.start] == ":" and after in AMOUNTS:
+            continue
+        if not word.kind:
+            continue
+        if before and word.kind == before.kind and word.kind in ("UP", "DOWN", "TAKE", "TO", "FINISH", "START", "WHY"):
+            found[-1] = replace(before, end=word.end)
+            continue
+        if before and before.kind == "NOT" and word.kind in _NOT and not why:
+            found[-1] = replace(before, kind=_NOT[word.kind], end=word.end)
+        elif word.kind == "SPAN" and text[word.start] in "+-" and not (before and before.kind == "MOVE"):
+            sign = -1 if text[word.start] == "-" else 1
+            found += [replace(word, kind="MOVE", value=sign), replace(word, value=Amount(abs(word.value.number), word.value.unit))]
+        elif word.kind == "NUMBER" and text[word.start] == "+":
+            found += [replace(word, kind="UP"), word]
+        else:
+            found.append(word)
+    return found
+
+
+def ordered(words: Sequence[Word]) -> list[Word]:
+    """Return the tokens of a clause in the one order; as they are where one of them has no place there, or what it takes is left out.
+
+    An "and" between two names stays between them; any other keeps the clause as it is.
+    """
+    keyed: list[tuple[int, int, Word]] = []
+    for number, word in enumerate(words):
+        around = [words[place].kind for place in (number - 1, number + 1) if 0 <= place < len(words)]
+        joins = word.kind in ("AND", "COMMA") and len(around) == 2 and set(around) <= _NAMED
+        place = _PLACES[around[0]] if joins else _PLACES.get(word.kind)
+        if place is None:
+            return list(words)
+        if word.kind != "TAKE":
+            keyed.append((place, number, word))
+    return [word for _, _, word in sorted(keyed, key=lambda each: each[:2])]
