@@ -39,6 +39,7 @@ _BEFORE = {
     "PLUS": (AMOUNTS, "UP", "AND"),
     "ONLY": ((*AMOUNTS, *_WAYS, "TO", "TAKE", "DATE", "QUARTER"), "", "ONLY"),
     "TO": ((*AMOUNTS, "SCALE", "QUARTER", "DATE", "AT_MOST"), "TO", ""),
+    "ADD": (("SPAN", "PERCENT", "MONEY"), "", "ADD"),
     "THAN": ((*AMOUNTS, "NAME"), "THAN", ""),
 }
 #: What "not" makes of the word it stands before.
@@ -65,7 +66,8 @@ def folded(words: Sequence[Word], text: str) -> list[Word]:
         before = found[-1] if found else None
         if word.kind == "COMMA" and text[word.start] == ":" and after in AMOUNTS:
             continue
-        if not word.kind:
+        verb = word.kind == "W_RUN" and before and before.kind == "NAME" and not {ref.kind for ref in before.value} & {"run", "event"}
+        if not word.kind or (verb and text[word.start : word.end].casefold() == "runs"):
             continue
         if before and word.kind == before.kind and word.kind in ("UP", "DOWN", "TAKE", "TO", "FINISH", "START", "WHY"):
             found[-1] = replace(before, end=word.end)
@@ -91,6 +93,8 @@ def ordered(words: Sequence[Word]) -> list[Word]:
     for number, word in enumerate(words):
         around = [words[place].kind for place in (number - 1, number + 1) if 0 <= place < len(words)]
         joins = word.kind in ("AND", "COMMA") and len(around) == 2 and set(around) <= _NAMED
+        if word.kind == "COMMA" and around[0] in ("QUARTER", "DATE", "ONWARDS"):
+            continue
         place = _PLACES[around[0]] if joins else _PLACES.get(word.kind)
         if place is None:
             return list(words)

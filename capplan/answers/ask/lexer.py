@@ -9,7 +9,7 @@ import calendar
 import datetime as dt
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from capplan.answers.ask.names import Names, Ref, slip_of
@@ -63,7 +63,8 @@ _MAGNITUDE = re.compile(rf"\s*({'|'.join(sorted(counting('MAGNITUDE'), key=len, 
 _PERCENT = re.compile(r"\s*(?:%|percent\b|per cent\b|pct\b)(?!\s*points?)", re.I)
 _CENTS = re.compile(r"\s*(?:us\s+)?(?:cents?|ct|¢)(?![a-z])", re.I)
 _CURRENCY = re.compile(rf"\s*({'|'.join(re.escape(name) for name in sorted(counting('CURRENCY'), key=len, reverse=True))})(?![a-z])", re.I)
-_UNIT = re.compile(rf"[\s-]*({'|'.join(sorted(counting('UNIT'), key=len, reverse=True))})s?(?![A-Za-z0-9])", re.I)
+_MORE = r"(?:(?:more|additional|extra|further|full|whole)\s+)?"
+_UNIT = re.compile(rf"[\s-]*{_MORE}({'|'.join(sorted(counting('UNIT'), key=len, reverse=True))})s?(?![A-Za-z0-9])", re.I)
 _TIMES = re.compile(r"\s*(?:x|times)(?![A-Za-z0-9])", re.I)
 _SIZES = (("KW", re.compile(r"\s*(?:kw|kilowatts?)(?![A-Za-z0-9])", re.I)), ("GB", re.compile(r"\s*(?:gb|gib)(?![A-Za-z0-9])", re.I)))
 
@@ -125,6 +126,8 @@ class Lexer:
                 self._phrases[_atoms_of(phrase)] = (kind, float(value) if value[:1] in "-0123456789" and value else value)
         for parts, name in self.fields.items():
             self._phrases.setdefault(parts, ("FIELD", name))
+        for parts, meant in [each for each in self._phrases.items() if each[1][0] != "FILLER"]:
+            self._phrases.setdefault((parts[0], *(part for part in parts[1:] if part not in _ARTICLES)), meant)
         self._longest = max(map(len, self._phrases))
         self._single = [parts[0] for parts in self._phrases if len(parts) == 1 and parts[0].isalpha()]
 
@@ -236,6 +239,12 @@ class Lexer:
             found = pattern.match(self._text, start)
             if found:
                 return Word("UNSURE", start, found.end(), why=f"{found.group()!r}: {why}{self._weekdays(found.group())}")
+        if weekday := re.match(rf"({_DAYS}),?\s+(?=[\dA-Za-z])", self._text[start:], re.I):
+            day = self._time(start + weekday.end())
+            if day and day.kind == "DATE":
+                said = self._text[start : day.end]
+                right = f"{day.value.when:%A}".casefold() == weekday[1].casefold()
+                return replace(day, start=start) if right else Word("UNSURE", start, day.end, why=f"{said!r} is no {weekday[1]}")
         found = _END.match(self._text, start)
         if found:
             last = _QUARTER.match(self._text, found.end())
@@ -334,6 +343,8 @@ class Lexer:
             unit, _, size = counting("UNIT")[found[1].casefold()].partition(" ")
             if text[start:end].casefold() == "a" and unit == "quarter":
                 return None
+            if unit == "quarter" and value == 3 and re.match(r"\s+of\b(?!\s+(?:\d|a\s+year))", text[found.end() :], re.I):
+                return Word("FRACTION", start, found.end(), 0.75)
             return Word("SPAN", start, found.end(), Amount(value * float(size), unit))
         if not written and self._atoms[at][0] in ("a", "an"):
             return None

@@ -151,7 +151,7 @@ class Money(Base):
         return found
 
     def quote(self, children: Found) -> Found:
-        usd = self._usd(words_of(children, "MONEY")[0].value)
+        usd = self._usd(self.money(words_of(children, "MONEY", "NUMBER")))
         refs = [self._one(wanted, ("offer",)) for wanted in first(children, tuple)]
         counts = self.book.get("skus").set_index("sku")["accelerator_count"]
         per = {ref: float(counts[self._row(ref)["sku"]]) if has(children, "PER_GPU") else 1.0 for ref in refs}
@@ -284,7 +284,7 @@ class Money(Base):
         return [Assumed(name="quota_factor", value=round(first(children, float) * self.scenario.quota_factor, 9))]
 
     def quota_share(self, children: Found) -> Found:
-        return self.quota([float(words_of(children, "FRACTION")[0].value)])
+        return self.quota([float(words_of(children, "PERCENT", "FRACTION")[0].value)])
 
     def room(self, children: Found) -> Found:
         limits, found = self.book.get("limits"), []
