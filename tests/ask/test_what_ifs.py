@@ -11,6 +11,7 @@ from tests.ask.conftest import lines, questions
 QUESTIONS = questions()
 
 
+@pytest.mark.slow
 def test_every_right_answer_is_read_back_and_fits_the_book(book):
     for row in {row["what_ifs"]: row for row in QUESTIONS}.values():
         scenario = book.scenario
