@@ -182,10 +182,9 @@ def problem_of(book: Book, scenario: Scenario) -> Problem:
     }
     tables = (*BOOK_TABLES, "usage", "workloads")
     # Another thread may put another book's problem there meanwhile, so it is looked at once.
-    for digests, known in _stated:
-        other = [name for name in tables if digests.get(name) != book.digests.get(name)]
-        return known.replaced(**{name: book.get(name) for name in other} | moves)
-    found = Problem(**{name: book.get(name) for name in tables} | moves)
+    digests, known = next(iter(_stated), ({}, None))
+    given = {name: book.get(name) for name in tables if known is None or digests.get(name) != book.digests.get(name)} | moves
+    found = Problem(**given) if known is None else known.replaced(**given)
     _stated[:] = [(book.digests, found)]
     return found
 

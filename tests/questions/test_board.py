@@ -344,7 +344,9 @@ def test_what_another_kernel_planned_is_answered_from_at_once(book, cold):
         assert first_column("more", book, scenario, book.scenario) is None, "the full answer is at hand"
 
 
-def test_a_what_if_is_checked_once_and_another_one_anew(book, monkeypatch):
+def test_a_what_if_is_checked_once_and_another_one_anew(book, make_book, monkeypatch):
+    other = load_book(make_book("other", **{**TABLES, "skus": TABLES["skus"].replace("8", "4")}))
+    problem_of(other, other.scenario)
     lines = asked(book, "Spot is gone", 0).changes
     with_it = book.with_changes(lines)
     assert book.with_changes(lines) is with_it
