@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -45,6 +46,8 @@ def stoppable(say: Callable[[str], None]) -> Iterator[None]:
     def stop(number: int, _: Any) -> None:
         for each in SIGNALS:
             signal.signal(each, signal.SIG_IGN)
+        # What a kernel was still to answer is not waited for any more, and Python would say so after the last word.
+        warnings.simplefilter("ignore", RuntimeWarning)
         asked.append(Stopped(number))
         _end_children()
         raise asked[0]
