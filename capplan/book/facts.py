@@ -105,7 +105,7 @@ def _machines(skus: pd.DataFrame) -> list[str]:
 def _cpus(skus: pd.DataFrame) -> list[str]:
     """Check virtual CPUs against those that the name of a size states, or that its family has for each accelerator."""
     faults = []
-    for row in skus[skus["vcpus"].notna()].to_dict("records"):
+    for row in records(skus[skus["vcpus"].notna()]):
         pattern, each = NAMED_CPUS.get(row["provider"], ("$^", 1))
         named, family = re.search(pattern, row["sku"]), row["sku"].rpartition("-")[0]
         said = each * int(named[1] or 1) if named else CPUS_OF_ONE.get(family, 0) * row["accelerator_count"]
