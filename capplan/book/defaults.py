@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from capplan.book.reader import empty_table
+from capplan.book.empty import empty_table
 from capplan.book.tables.registry import columns_of
 from capplan.errors import BookError, Fault
 from capplan.units import quarter_end, quarter_of

@@ -5,13 +5,13 @@ import difflib
 import io
 import re
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from capplan.book.empty import empty_table, left_out
 from capplan.book.gate import MOST_MEGABYTES, UNSEEN, composed, read_text
 from capplan.book.odd import other_forms
 from capplan.book.tables.registry import TABLES, Column, columns_of, key_of
@@ -35,21 +35,9 @@ _ODD_NUMBERS = {
     re.compile(r"%$"): "Write a share between 0 and 1 instead of percent.",
     re.compile(r"^[$€£]"): "Write the number without a currency sign.",
 }
+#: Where a text of CSV has none of these, no cell begins or ends with a blank.
+_BLANKS_AT_ENDS = re.compile(r"[\"]|[^\S\n](?:[,\n]|\Z)|(?:[,\n]|\A)[^\S\n]")
 _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-
-
-def empty_table(table: str) -> pd.DataFrame:
-    """Return the table without rows, with the right columns and types."""
-    return _empty(table).copy()
-
-
-@cache
-def _empty(table: str) -> pd.DataFrame:
-    return pd.DataFrame({column.name: pd.Series(dtype=_storage(column)) for column in columns_of(table)})
-
-
-def _storage(column: Column) -> str:
-    return "object" if column.kind == "str" else column.kind
 
 
 def _limited(faults: list[Fault]) -> list[Fault]:
@@ -72,6 +60,7 @@ class _TableReader:
         self.columns = columns_of(table) if columns is None else tuple(columns)
         self.faults: list[Fault] = []
         self.notes: list[str] = []
+        self.plain = False  # no letter of the file has other forms, and none is unseen
 
     def fault(self, row: int, column: str, value: str, rule: str, remedy: str) -> None:
         self.faults.append(Fault(self.file, row, column, value, rule, remedy))
@@ -124,7 +113,9 @@ class _TableReader:
             self.ragged(text, len(names))
             return None
         # a short row ends in empty cells: harmless where they are optional, a fault of their columns where not
-        return frame[(frame != "").any(axis=1)].apply(lambda text: text.str.strip())
+        self.plain = text.isascii() and not UNSEEN.search(text)
+        filled = frame[(frame != "").any(axis=1)]
+        return filled.apply(lambda cells: cells.str.strip()) if _BLANKS_AT_ENDS.search(text) else filled
 
     def ragged(self, text: str, width: int) -> None:
         """Name the rows that are wider than the header."""
@@ -192,7 +183,9 @@ class _TableReader:
         empty = text == ""
         if not column.optional:
             self.refuse(column, text, empty, "the cell must not be empty", f"Fill it in: {column.meaning}")
-        if column.kind == "str":
+        if column.kind == "str" and self.plain:
+            value: pd.Series = text.where(~empty, None)
+        elif column.kind == "str":
             unseen = text.str.contains(UNSEEN)
             self.refuse(
                 column,
@@ -201,7 +194,7 @@ class _TableReader:
                 "a character that nobody sees stands in the cell",
                 "Type the name again; copied text often carries one.",
             )
-            value: pd.Series = text.map(composed).where(~empty, None)
+            value = text.map(composed).where(~empty, None)
             self.notes += other_forms(f"{self.file}, column {column.name}", text[~empty & (value != text)])
         elif column.kind == "bool":
             value = self.boolean(column, text)
@@ -218,8 +211,8 @@ class _TableReader:
         cells = self.cells()
         return empty_table(self.table) if cells is None else self.checked(cells)
 
-    def checked(self, cells: pd.DataFrame) -> pd.DataFrame:
-        """Turn cells of text into the table."""
+    def checked(self, cells: pd.DataFrame, *, sound: bool = False) -> pd.DataFrame:
+        """Turn cells of text into the table; what is known to be sound is not held against the model of the table."""
         lines = cells.index.to_numpy() + 2
         frame = self.converted(cells).reset_index(drop=True)
         broken = bool(self.faults)
@@ -228,14 +221,18 @@ class _TableReader:
             if column.kind == "str" or (holes and column.kind in ("int64", "bool")):
                 continue
             frame[column.name] = frame[column.name].astype(column.kind)
-        self.check(frame, lines, tolerant=broken)
+        if not sound or broken:
+            self.check(frame, lines, tolerant=broken)
         frame.index = pd.Index(lines, name="row")
         return frame
 
     def converted(self, cells: pd.DataFrame) -> pd.DataFrame:
         """Turn cells of text into columns in their types."""
         none = pd.Series("", index=cells.index, dtype=str)
-        return pd.DataFrame({column.name: self.column(column, cells.get(column.name, none)) for column in self.columns})
+        absent = {column.name: left_out(column, cells.index) for column in self.columns if column.optional and column.name not in cells}
+        rest = [column for column in self.columns if column.name not in absent]
+        read = {column.name: self.column(column, cells.get(column.name, none)) for column in rest}
+        return pd.DataFrame({column.name: {**absent, **read}[column.name] for column in self.columns})
 
     def check(self, frame: pd.DataFrame, lines: np.ndarray, *, tolerant: bool) -> None:
         """Hold the frame against the pandera model; cells that are faults already are left out."""
@@ -381,11 +378,12 @@ def read_table(
     return frame, reader.faults
 
 
-def read_together(paths: Sequence[Path], table: str) -> tuple[pd.DataFrame, list[Fault]]:
+def read_together(paths: Sequence[Path], table: str, *, sound: bool = False) -> tuple[pd.DataFrame, list[Fault]]:
     """Read files that are parts of one table, and check them as one; each by itself where that finds a fault, to say in which it is.
 
     Args:
         paths, table: Files, and the name of their table.
+        sound: The cells are known to be in their bounds and the keys to be unique, and only read.
 
     Returns:
         frame, faults: As of `read_table`, with rows counted over all files.
@@ -393,7 +391,8 @@ def read_together(paths: Sequence[Path], table: str) -> tuple[pd.DataFrame, list
     readers = [_TableReader(path, table) for path in paths]
     cells = [part for reader in readers if (part := reader.cells()) is not None]
     if len(cells) == len(readers) and not any(reader.faults for reader in readers):
-        frame = readers[0].checked(pd.concat(cells, ignore_index=True).fillna(""))
+        readers[0].plain = all(reader.plain for reader in readers)
+        frame = readers[0].checked(pd.concat(cells, ignore_index=True).fillna(""), sound=sound)
         if not readers[0].faults:
             return frame, []
     parts = [read_table(path, table) for path in paths]

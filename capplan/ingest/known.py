@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from capplan.book.empty import empty_table
 from capplan.book.facts import read_facts
 from capplan.book.places import shipped
-from capplan.book.reader import empty_table, read_table
+from capplan.book.reader import read_table
 from capplan.book.tables.registry import key_of
 
 PROVIDERS = {
@@ -115,4 +116,4 @@ def known_table(table: str, book: Path | None) -> pd.DataFrame:
 @cache
 def _shipped_table(table: str) -> pd.DataFrame:
     """Read the reference facts of a table once."""
-    return read_facts(shipped("data") / "reference", table)[0]
+    return read_facts(shipped("data") / "reference", table, sound=True)[0]

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from capplan.book.reader import empty_table, read_table
+from capplan.book.empty import empty_table
+from capplan.book.reader import read_table
 from capplan.book.tables.registry import TABLES, columns_of, key_of
 from capplan.errors import BookError, CapplanError, Fault
 from capplan.ingest.ingested import KEPT

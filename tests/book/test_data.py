@@ -13,7 +13,7 @@ import pytest
 
 from capplan.book.assumptions.procurement import ProcurementAssumptions
 from capplan.book.book import load_book, reference_tables
-from capplan.book.facts import check_facts
+from capplan.book.facts import check_facts, read_facts
 from capplan.book.rules import contract_total_usd
 from capplan.book.tables.registry import REFERENCE_TABLES
 from capplan.book.terms import STAGES
@@ -34,6 +34,13 @@ def facts():
 
 
 # ---------------------------------------------------------------- reference
+
+
+def test_facts_are_sound_which_is_why_a_book_only_reads_them(facts):
+    for name, frame in facts.items():
+        read, faults = read_facts(REFERENCE, name)
+        assert not faults
+        pd.testing.assert_frame_equal(read.reset_index(drop=True), frame)
 
 
 def test_accelerators_that_are_promised(facts):

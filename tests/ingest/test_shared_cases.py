@@ -132,3 +132,9 @@ def test_c29_a_block_that_has_ended_is_named_before_a_plan_starts(book):
     ingest("jobs", folder / "jobs.csv", book, region="us", accelerator="H100")
     loaded = load_book(book)
     assert "offers.csv, row 2, column available_from: the capacity block past-block" in readiness(loaded, loaded.scenario)[0]
+
+
+def test_scripts_find_the_reader_by_the_name_they_used_before():
+    from capplan.inputs.ingest import ingest as before
+
+    assert before is ingest

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from capplan.book.book import reference_tables
-from capplan.book.reader import empty_table
+from capplan.book.empty import empty_table
 from capplan.book.scenario import ClusterAssumptions, LedgerAssumptions, PricingAssumptions, ScalingAssumptions, ServingAssumptions
 from capplan.questions.cluster import simulate_cluster
 from capplan.questions.demand import forecast_demand

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from capplan.answers.plan import demand_of
 from capplan.book.accepted import AcceptedPlan, find_accepted, read_accepted
 from capplan.book.book import load_book
-from capplan.book.reader import empty_table
+from capplan.book.empty import empty_table
 from capplan.book.scenario import ReviewAssumptions, Scenario
 from capplan.errors import CapplanError, ScenarioError
 from capplan.outputs.views.review import show_review

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capplan.book.assumptions.serving import ServingAssumptions
-from capplan.book.reader import empty_table
+from capplan.book.empty import empty_table
 from capplan.errors import CapplanError
 from capplan.questions.serving import operating_points as points
 from capplan.questions.serving import service_traffic as traffic

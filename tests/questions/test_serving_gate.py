@@ -11,7 +11,7 @@ import pytest
 from capplan.book.assumptions.performance import PerformanceAssumptions
 from capplan.book.assumptions.serving import ServingAssumptions
 from capplan.book.book import reference_tables
-from capplan.book.reader import empty_table
+from capplan.book.empty import empty_table
 from capplan.questions.serving.gate import CORRECTED
 from capplan.questions.serving.measured import interpolate, usable_runs
 from capplan.questions.serving.memory import cache_bytes_per_token, model_of, replica_memory

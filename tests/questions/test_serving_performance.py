@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from capplan.book.assumptions.performance import PerformanceAssumptions
 from capplan.book.book import reference_tables
-from capplan.book.reader import empty_table
+from capplan.book.empty import empty_table
 from capplan.errors import CapplanError
 from capplan.questions.serving import calibration, measured, performance
 from capplan.questions.serving.gate import floors

@@ -1,27 +1,31 @@
 """How a table is declared: one pandera field a column, with its meaning, unit, default and reference."""
 
 import sys
+from importlib import import_module
 from typing import Any
 
 import pandera.pandas as pa
 
+#: What pandera would load to tell dask's tables from pandas', and to draw examples for tests; neither is done here.
+_NOT_NEEDED = ("dask.dataframe", "hypothesis")
 
-def _without_dask() -> None:
-    """Let pandera find its types of tables without loading dask, which it would only want to tell dask's tables from pandas'."""
-    absent = "dask.dataframe" not in sys.modules
-    if absent:
-        sys.modules["dask.dataframe"] = None  # type: ignore[assignment]
+
+def _without_what_only_others_need() -> None:
+    """Let pandera load its types of tables and its checks, and nothing more."""
+    absent = [name for name in _NOT_NEEDED if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(absent))  # type: ignore[arg-type]
     try:
+        import_module("pandera.backends.pandas.builtin_checks")
         from pandera.typing import get_index_types, get_series_types
 
         get_index_types()
         get_series_types()
     finally:
-        if absent:
-            del sys.modules["dask.dataframe"]
+        for name in absent:
+            del sys.modules[name]
 
 
-_without_dask()
+_without_what_only_others_need()
 
 #: Types a column may have, as the annotation of a table class and as words for a reader.
 KINDS = {"str": "text", "float64": "a number", "int64": "a whole number", "bool": "true or false", "datetime64[ns]": "a date"}

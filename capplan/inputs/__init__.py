@@ -1,0 +1,1 @@
+"""Where scripts found the reading of foreign files before it had a folder of its own; the same names lead there."""
