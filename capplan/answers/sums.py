@@ -16,22 +16,25 @@ def spend(plan: Plan) -> pd.DataFrame:
     """Return P&L spend by quarter with its band, against the budget.
 
     Returns:
-        DataFrame: quarter, expected, p10, p50, p90, budget (the tightest P&L budget of the company; missing where there is none), over_p50
-            (in the book's currency).
+        DataFrame: quarter, expected, p10, p50, p90, budget (the tightest P&L budget of the company; missing where there is none), over
+            (expected less budget, which is what the decision is held to; in the book's currency).
     """
     quarters = quarters_of(plan)
     rows = plan.ledger.entries[plan.ledger.entries["view"] == "p_and_l"]
     expected = rows.groupby("quarter")[["usd", "amount"]].sum().reindex(quarters, fill_value=0.0)
     rate = (expected["amount"] / expected["usd"].where(expected["usd"] != 0)).fillna(1.0)
-    band = plan.ledger.band[plan.ledger.band["quarter"].isin(quarters)]
-    wide = band.assign(quantile=[f"p{100 * level:.0f}" for level in band["quantile"]]).pivot_table(
-        index="quarter", columns="quantile", values="usd"
-    )
-    table = wide.reindex(quarters)[["p10", "p50", "p90"]].mul(rate, axis=0).rename_axis(columns=None)
+    table = spend_bands(plan).reindex(quarters).mul(rate, axis=0).rename_axis("quarter")
     table.insert(0, "expected", expected["amount"])
     table["budget"] = company_budgets(plan)["budget_amount"].reindex(quarters)
-    table["over_p50"] = table["p50"] - table["budget"]
+    table["over"] = table["expected"] - table["budget"]
     return table.reset_index()
+
+
+def spend_bands(plan: Plan) -> pd.DataFrame:
+    """Return p10, p50 and p90 of P&L spend in dollars; the index is the period: a quarter, a fiscal year, or all."""
+    band = plan.ledger.band
+    wide = band.assign(level=[f"p{100 * level:.0f}" for level in band["quantile"]]).pivot(index="period", columns="level", values="usd")
+    return wide.reindex(columns=["p10", "p50", "p90"]).rename_axis(columns=None)
 
 
 def company_budgets(plan: Plan) -> pd.DataFrame:

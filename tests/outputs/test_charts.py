@@ -216,7 +216,7 @@ def test_hostile_names_of_a_waterfall_stand_under_their_columns() -> None:
 
 def test_the_name_of_the_history_is_inert() -> None:
     past = pd.DataFrame({"workload": "chat", "quarter": ["2026Q4"], "quantity": [90.0]})
-    written = texts(charts.to_svg(fan(history=past, history_name="Board's <b> \\u0027 budget")))
+    written = texts(charts.to_svg(fan(history=past, names=("Median", "Board's <b> \\u0027 budget"))))
     assert "Board's <b> \\u0027 budget" in written
     assert {"80% of cases", "Median"} <= set(written)
 

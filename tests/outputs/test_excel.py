@@ -438,6 +438,7 @@ def test_every_sum_shown_is_the_ledgers(made, currency):
     assert years.loc["total", "p_and_l_amount"] == pytest.approx(inside["amount"].sum(), abs=CENT)
     assert years.drop(index="total")["p_and_l_amount"].sum() == pytest.approx(inside["amount"].sum(), abs=CENT)
     assert years.drop(index="total")["budget_amount"].sum() == pytest.approx(spend(plan)["budget"].sum(), abs=CENT)
+    assert years.loc["total", "over_amount"] == pytest.approx(spend(plan)["over"].sum(), abs=CENT), "one measure: expected less budget"
     owed = plan.ledger.payments[plan.ledger.payments["date"] >= pd.Timestamp(plan.scenario.as_of)]
     rate = usd_rates(plan)
     month = owed["date"].dt.to_period("M").dt.to_timestamp()

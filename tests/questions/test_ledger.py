@@ -479,9 +479,16 @@ def test_band_of_spend_and_expected_work():
         columns=["path", "probability", "quarter", "component", "usd"],
     )
     other = pd.DataFrame({"cost_id": ["s3"], "month": [day("2027-01-01")], "kind": ["storage"], "usd": [10.0]})
-    band = build_ledger(A, costs=costs, other_costs=other).band.set_index(["quarter", "quantile"]).usd
+    band = build_ledger(A, costs=costs, other_costs=other).band.set_index(["period", "quantile"]).usd
     assert band["2027Q1"].tolist() == [130, 530, 930]  # storage goes on for three months
     assert band["all"].tolist() == [100 + 120, 500 + 120, 900 + 120]
+    assert band["FY2027"].tolist() == band["all"].tolist()
+    split = build_ledger(A.model_copy(update={"fiscal_year_first_month": 2}), costs=costs, other_costs=other).band
+    split = split.set_index(["period", "quantile"]).usd
+    assert split["FY2027"].tolist() == pytest.approx([100 / 3 + 10, 500 / 3 + 10, 900 / 3 + 10]), (
+        "January alone, a third of the quarter's use"
+    )
+    assert split["FY2028"].tolist() == pytest.approx([200 / 3 + 110, 1000 / 3 + 110, 1800 / 3 + 110])
     paths = pd.DataFrame(
         {"path": [0, 1], "probability": [0.25, 0.75], "workload": "a", "quarter": "2027Q1", "block": 0, "quantity": [8.0, 4.0]}
     )

@@ -74,7 +74,7 @@ def test_the_ledger_does_not_pay_for_machines_that_are_late() -> None:
     late = ledger.entries.query("component == 'late_delivery' and view == 'p_and_l'")
     assert late["usd"].sum() == pytest.approx(-0.25 * 5 * HOURS / 2 * 1.0, rel=1e-6)
     assert ledger.total("p_and_l") == pytest.approx(expected, rel=5e-3), "the ledger has the quarter's own days, the plan average ones"
-    band = ledger.band.query("quarter == 'all'").set_index("quantile")["usd"]
+    band = ledger.band.query("period == 'all'").set_index("quantile")["usd"]
     assert band[0.9] - band[0.1] == pytest.approx(5 * HOURS / 2 * (4.0 - 1.0), rel=1e-6)
 
 

@@ -52,15 +52,16 @@ def fan(
     value: str = "quantity",
     series: str | None = None,
     history: pd.DataFrame | None = None,
-    history_name: str = "Measured",
+    names: tuple[str, str] = ("Median", "Measured"),
 ) -> Any:
-    """Show what may come: the median as a line, pairs of quantiles as bands, what was measured before it as dots.
+    """Show what may come: the middle as a line, pairs of quantiles as bands, what was measured before it as dots.
 
     Args:
         quantiles: x (quarter label or date), quantile (0 to 1), value, and series if named; quantiles come in pairs (0.1 with 0.9).
         title, subtitle, axis: Finding, assumption, what the axis shows.
         x, value, series: Names of the columns; each series gets a panel with its own scale.
-        history, history_name: x, value and series of what is known (the past, a budget), and its name in the legend.
+        history: x, value and series of what is known (the past, a budget).
+        names: What the rows of quantile 0.5 are, and what the history is, as the legend says it.
 
     Raises:
         ChartError: If columns, pairs of quantiles or rows do not fit.
@@ -80,20 +81,21 @@ def fan(
         table["middle"] = wide[0.5].to_numpy()
     if history is not None and not history.empty:
         past = theme.checked(history, [*keys, value], "fan, history", [value])
-        names = ["\n".join(theme.wrapped(name, 44)) for name in past[series]] if series else ""
-        table = pd.concat([pd.DataFrame({"x": past[x], "series": names, "past": past[value]}), table], ignore_index=True)
+        panels = ["\n".join(theme.wrapped(name, 44)) for name in past[series]] if series else ""
+        table = pd.concat([pd.DataFrame({"x": past[x], "series": panels, "past": past[value]}), table], ignore_index=True)
     table = theme.checked(table, table.columns, "fan")
     across = _time_channel(table["x"], chart="fan", width=268 if series else 620)
-    names = [f"{(high - low):.0%} of cases" for low, high in pairs]
-    kinds = [*names, *(["Median"] if "middle" in table else []), *([theme.display_name(history_name)] if "past" in table else [])]
+    middle, known = (theme.display_name(name) for name in names)
+    bands = [f"{(high - low):.0%} of cases" for low, high in pairs]
+    kinds = [*bands, *([middle] if "middle" in table else []), *([known] if "past" in table else [])]
     table = table.assign(**{f"kind{place}": kind for place, kind in enumerate(kinds)})
     palette = [
-        *["#c4d6f2", "#8fb3e6", "#5f8fd6", "#3d72c2"][: len(names)],
+        *["#c4d6f2", "#8fb3e6", "#5f8fd6", "#3d72c2"][: len(bands)],
         *(["#0045a5"] if "middle" in table else []),
         *([theme.INK] if "past" in table else []),
     ]
-    if len(names) > 4:
-        raise ChartError(f"fan: {len(names)} bands; at most 4 can be told apart")
+    if len(bands) > 4:
+        raise ChartError(f"fan: {len(bands)} bands; at most 4 can be told apart")
     scale = alt.Scale(domain=kinds, range=palette)
     legend = alt.Legend(title=None, orient="top", symbolType="square", values=kinds)
 
@@ -106,13 +108,13 @@ def fan(
 
     marks: list[Any] = []
     dots = table["x"].nunique() <= 40
-    for place, name in enumerate(names):
+    for place, name in enumerate(bands):
         start = drawn(name, f"low{place}", f"high{place}")
         # A band over a single time has no area; a bar shows it.
         shape = start.mark_area(opacity=1) if len(wide) > table["series"].nunique() else start.mark_bar(size=26)
         marks.append(shape.encode(y=alt.Y(f"low{place}:Q", **upright), y2=f"high{place}:Q"))
     if "middle" in table:
-        marks.append(drawn("Median", "middle").mark_line(point={"size": 36} if dots else False).encode(y="middle:Q"))
+        marks.append(drawn(middle, "middle").mark_line(point={"size": 36} if dots else False).encode(y="middle:Q"))
     if "past" in table:
         marks.append(
             drawn(kinds[-1], "past").mark_line(point={"size": 30, "shape": "square"} if dots else False, strokeWidth=1.5).encode(y="past:Q")

@@ -124,15 +124,9 @@ def left_undone(service: pd.DataFrame) -> list[str]:
 
 
 def around(plan: Plan, last: LastPlan) -> list[str]:
-    """Say between which sums the P&L lies, what the last plan said, and what moved it."""
-    currency, found = plan.scenario.currency, []
-    band = plan.ledger.band[plan.ledger.band["quarter"] == "all"].set_index("quantile")["usd"]
-    if len(band):
-        low, high = in_currency(plan, band.loc[[0.1, 0.9]], pd.Timestamp(plan.scenario.as_of))
-        found.append(
-            f"Of ten futures of demand one leads to a P&L above {money(float(high), currency)}, one to less than"
-            f" {money(float(low), currency)}."
-        )
+    """Say what the band of the P&L is, what the last plan said, and what moved it."""
+    currency = plan.scenario.currency
+    found = ["Of ten futures of demand one leads to a P&L under P10, one to more than P90."]
     moved = plan_bridge(plan, last.spend)
     if last.moved_by is not None:
         found.append(told(last.moved_by, currency))
@@ -159,7 +153,7 @@ def memo_blocks(plan: Plan, book: Book, flips: pd.DataFrame | None, last: LastPl
         flips: Values at which the decision flips; None where they were not searched.
         last: The plan before this one.
     """
-    ask, years = asked(plan), fiscal_years(plan)
+    ask, years = asked(plan), fiscal_years(plan, last.spend)
     due, used = renewals(plan, book).head(RENEWED), agreements(plan)
     used = used[used["end"] >= pd.Timestamp(plan.scenario.as_of)].head(AGREED)
     used = used.assign(to=used["end"])[
@@ -169,7 +163,10 @@ def memo_blocks(plan: Plan, book: Book, flips: pd.DataFrame | None, last: LastPl
     blocks = [
         MemoBlock("ask", "The ask", _about_the_ask(plan) if len(ask) else ("Nothing has to be signed before the next review.",), ask),
         MemoBlock(
-            "years", "P&L against budget, and cash, by fiscal year", tuple(around(plan, last)), years.drop(columns="months"), half=True
+            "years",
+            "P&L against budget, and cash, by fiscal year",
+            tuple(around(plan, last)),
+            years.drop(columns="months").dropna(axis="columns", how="all"),
         ),
         MemoBlock("waiting", "If nothing is signed", (), waiting(plan), half=True),
     ]

@@ -168,14 +168,14 @@ def show_plan(book: Book, scenario: Scenario) -> View:
 def _spend_chart(plan: Plan) -> Any:
     """Draw P&L spend with its band against the budget."""
     table = spend(plan)
-    levels = {"p10": 0.1, "p50": 0.5, "p90": 0.9}
+    levels = {"p10": 0.1, "expected": 0.5, "p90": 0.9}
     rows = table.melt("quarter", list(levels), "quantile", "amount").assign(quantile=lambda frame: frame["quantile"].map(levels))
     budget = table.dropna(subset="budget")[["quarter", "budget"]].rename(columns={"budget": "amount"})
     return charts.fan(
         rows,
         value="amount",
         history=budget if len(budget) else None,
-        history_name="Budget",
+        names=("Expected", "Budget"),
         title=_spend_title(table, plan.scenario.currency),
         axis=charts.Axis("P&L in the quarter", plan.scenario.currency),
         subtitle="Whole ledger; bands over the paths of demand",
@@ -183,18 +183,18 @@ def _spend_chart(plan: Plan) -> Any:
 
 
 def _spend_title(table: pd.DataFrame, currency: str) -> str:
-    """Say how the median spend stands to the budget."""
+    """Say how the expected spend stands to the budget."""
     known = table.dropna(subset="budget")
     if known.empty:
         return (
-            f"Median spend goes from {money(float(table['p50'].iloc[0]), currency)} to {money(float(table['p50'].iloc[-1]), currency)} a"
-            " quarter"
+            f"Expected spend goes from {money(float(table['expected'].iloc[0]), currency)} to"
+            f" {money(float(table['expected'].iloc[-1]), currency)} a quarter"
         )
-    over = known[known["over_p50"] > 0]
+    over = known[known["over"] > 0]
     if over.empty:
-        return "Median spend stays within budget in every quarter"
-    worst = over.loc[over["over_p50"].idxmax()]
+        return "Expected spend stays within budget in every quarter"
+    worst = over.loc[over["over"].idxmax()]
     return (
-        f"Median spend is above budget in {len(over)} of {len(known)} quarters, most in {worst['quarter']}"
-        f" ({money(float(worst['over_p50']), currency)})"
+        f"Expected spend is above budget in {len(over)} of {len(known)} quarters, most in {worst['quarter']}"
+        f" ({money(float(worst['over']), currency)})"
     )

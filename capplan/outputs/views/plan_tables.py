@@ -6,14 +6,24 @@ import numpy as np
 import pandas as pd
 
 from capplan.answers.finished_plan import Plan
-from capplan.answers.sums import in_currency, quarters_of, spend
+from capplan.answers.sums import in_currency, quarters_of, spend, spend_bands
 from capplan.questions.ledger.schedules import month_shares
 from capplan.text import words
 from capplan.units import fiscal_year, quarter_end, quarter_of, quarter_start
 
-#: What is paid after the planned quarters.
-LATER = "later"
-
+#: What is paid after the planned quarters, and the sum of all rows.
+LATER, TOTAL = "later", "total"
+FISCAL_YEARS = (
+    "p_and_l_amount",
+    "p10_amount",
+    "p90_amount",
+    "last_plan_amount",
+    "budget_amount",
+    "over_amount",
+    "cash_amount",
+    "capex_amount",
+    "months",
+)
 
 CASH_KINDS = {
     **dict.fromkeys(("capex", "residual"), "capex_amount"),
@@ -48,40 +58,46 @@ def cash(plan: Plan, by: str = "quarter") -> pd.DataFrame:
     return table.assign(total_amount=table.sum(axis=1)).rename_axis(index=by, columns=None).reset_index()
 
 
-def fiscal_years(plan: Plan) -> pd.DataFrame:
-    """Return the P&L of the planned quarters by fiscal year against the budget, and the cash and capex of each year.
+def fiscal_years(plan: Plan, last: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Return the P&L of the planned quarters by fiscal year against the last plan and the budget, and the cash and capex of each year.
 
-    A budget of a quarter that two fiscal years share is divided by its months.
+    A budget, or a last plan, of a quarter that two fiscal years share is divided by its months.
+
+    Args:
+        plan: A finished plan.
+        last: quarter, expected of the plan before this one (book's currency).
 
     Returns:
-        DataFrame: fiscal_year (and `total`), p_and_l_amount, budget_amount (missing where a month has none), over_amount, cash_amount,
-            capex_amount (from the day of the plan to the end of the planned quarters), months.
+        DataFrame: fiscal_year (and `later`: what is paid after the planned quarters; and `total`), p_and_l_amount, p10_amount, p90_amount,
+            last_plan_amount, budget_amount (each missing where a month has none), over_amount (over the budget), cash_amount and
+            capex_amount (from the day of the plan on), months.
     """
     a, quarters = plan.scenario, quarters_of(plan)
     months = pd.date_range(quarter_start(quarters[0]), quarter_end(quarters[-1]), freq="MS", inclusive="left")
     table = pd.DataFrame({"month": months, "fiscal_year": [fiscal_year(month, a.fiscal_year_first_month) for month in months]})
     rows = plan.ledger.entries[plan.ledger.entries["view"] == "p_and_l"]
     table["p_and_l_amount"] = table["month"].map(rows.groupby("month")["amount"].sum()).fillna(0.0)
-    budgets = spend(plan).set_index("quarter")["budget"]
-    table["budget_amount"] = [budgets[quarter_of(month)] / 3 for month in months]
-    sums = table.groupby("fiscal_year").agg(
-        p_and_l_amount=("p_and_l_amount", "sum"),
-        budget_amount=("budget_amount", lambda part: part.sum(skipna=False)),
-        months=("month", "size"),
-    )
-    paid = cash(plan, "fiscal_year").set_index("fiscal_year")
-    paid = paid[paid.index != LATER]
-    result = sums.reindex(sorted(set(sums.index) | set(paid.index)))
-    result["p_and_l_amount"], result["months"] = result["p_and_l_amount"].fillna(0.0), result["months"].fillna(0).astype(int)
+    quarterly = {"budget_amount": spend(plan).set_index("quarter")["budget"]}
+    quarterly["last_plan_amount"] = pd.Series(dtype=float) if last is None else last.set_index("quarter")["expected"]
+    for name, amounts in quarterly.items():
+        table[name] = table["month"].map(quarter_of).map(amounts.astype(float)) / 3
+    result = _with_total(table.assign(months=1).drop(columns="month"), "fiscal_year")
+    band = spend_bands(plan).rename(index={"all": TOTAL}).reindex(result.index)
+    rate = in_currency(plan, pd.Series(1.0, index=result.index), pd.Timestamp(a.as_of))
+    result = result.assign(p10_amount=band["p10"] * rate, p90_amount=band["p90"] * rate)
+    paid = _with_total(cash(plan, "fiscal_year")[["fiscal_year", "total_amount", "capex_amount"]], "fiscal_year")
+    years = sorted((set(result.index) | set(paid.index)) - {LATER, TOTAL})
+    result = result.reindex([*years, *({LATER} & set(paid.index)), TOTAL])
     result["cash_amount"], result["capex_amount"] = paid["total_amount"], paid["capex_amount"]
-    result = result.fillna({"cash_amount": 0.0, "capex_amount": 0.0}).rename_axis("fiscal_year").reset_index()
-    known = budgets.notna().all()
-    whole = {"fiscal_year": "total", **result[["p_and_l_amount", "cash_amount", "capex_amount", "months"]].sum().to_dict()}
-    whole["budget_amount"] = float(budgets.sum()) if known else np.nan
-    result = pd.concat([result, pd.DataFrame([whole])], ignore_index=True)
+    result = result.fillna(dict.fromkeys(("cash_amount", "capex_amount", "months"), 0.0))
     result["over_amount"] = result["p_and_l_amount"] - result["budget_amount"]
-    order = ["fiscal_year", "p_and_l_amount", "budget_amount", "over_amount", "cash_amount", "capex_amount", "months"]
-    return result[order].astype({"months": int})
+    return result[list(FISCAL_YEARS)].astype({"months": int}).reset_index()
+
+
+def _with_total(table: pd.DataFrame, by: str) -> pd.DataFrame:
+    """Return sums by a key and, last, of all rows; a sum with a missing part is missing."""
+    sums = table.groupby(by).agg(lambda part: part.sum(skipna=False))
+    return pd.concat([sums, sums.agg(lambda part: part.sum(skipna=False)).to_frame(TOTAL).T]).rename_axis(by)
 
 
 def in_plain_words(frame: pd.DataFrame) -> pd.DataFrame:

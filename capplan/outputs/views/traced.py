@@ -7,6 +7,7 @@ from capplan.answers.sums import in_currency, quarters_of
 from capplan.book.book import Book
 from capplan.outputs.views.decision_tables import agreements, decisions
 from capplan.outputs.views.memo import MemoBlock, memo_blocks
+from capplan.outputs.views.plan_tables import LATER, TOTAL
 from capplan.records import records
 from capplan.text import day, words
 from capplan.units import fiscal_year, quarter_end, quarter_start
@@ -54,21 +55,21 @@ def _place(block: MemoBlock, row: int, column: str) -> str:
 
 def _years(plan: Plan, block: MemoBlock) -> list[Row]:
     """Return P&L, cash and capex of fiscal years; capex is less what machines are sold for."""
-    first_month, quarters, as_of = plan.scenario.fiscal_year_first_month, quarters_of(plan), pd.Timestamp(plan.scenario.as_of)
-    planned = pd.date_range(quarter_start(quarters[0]), quarter_end(quarters[-1]), freq="MS", inclusive="left")
-    paid = pd.date_range(as_of.replace(day=1), quarter_end(quarters[-1]), freq="MS", inclusive="left")
-    rows: list[Row] = []
-    for row, year in enumerate(block.table["fiscal_year"]):
-        for column, view, months, parts in (
-            ("p_and_l_amount", "p_and_l", planned, ("",)),
-            ("cash_amount", "cash", paid, ("",)),
-            ("capex_amount", "cash", paid, ("capex", "residual")),
-        ):
-            inside = [month for month in months if year in ("total", fiscal_year(month, first_month))]
-            if inside:
-                span = (day(max(inside[0], as_of) if view == "cash" else inside[0]), day(inside[-1] + pd.DateOffset(months=1)))
-                rows += [(_place(block, row, column), view, "component" if part else "", part, "", *span, 1.0) for part in parts]
-    return rows
+    first, quarters, as_of = plan.scenario.fiscal_year_first_month, quarters_of(plan), pd.Timestamp(plan.scenario.as_of)
+    begin, end = quarter_start(quarters[0]), quarter_end(quarters[-1])
+    spans = {("p_and_l", TOTAL): (day(begin), day(end)), ("cash", TOTAL): (day(as_of), EVER[1]), ("cash", LATER): (day(end), EVER[1])}
+    for view, since in (("p_and_l", begin), ("cash", as_of)):
+        months = pd.Series(pd.date_range(since.replace(day=1), end, freq="MS", inclusive="left"))
+        for year, own in months.groupby([fiscal_year(month, first) for month in months]):
+            spans[view, str(year)] = (day(max(own.min(), since)), day(own.max() + pd.DateOffset(months=1)))
+    columns = (("p_and_l_amount", "p_and_l", ("",)), ("cash_amount", "cash", ("",)), ("capex_amount", "cash", ("capex", "residual")))
+    return [
+        (_place(block, row, column), view, "component" if part else "", part, "", *spans[view, year], 1.0)
+        for row, year in enumerate(block.table["fiscal_year"])
+        for column, view, parts in columns
+        if (view, year) in spans
+        for part in parts
+    ]
 
 
 def _asked(plan: Plan, block: MemoBlock) -> list[Row]:

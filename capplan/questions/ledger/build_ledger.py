@@ -216,7 +216,7 @@ def build_ledger(
         idle=idle_table(frame, pools, _frame(capacity, CAPACITY), runs, a),
         pools=pools,
         work_costs=work_costs(frame, pools, runs, quarters),
-        band=spend_band(frame, _frame(costs, COSTS), quarters),
+        band=spend_band(frame, _frame(costs, COSTS), quarters, a.fiscal_year_first_month),
         reconciliation=reconciliation,
         budgets=against_budgets(frame, _table(limits, "limits"), quarters, a.currency, rates),
         api=spend,

@@ -8,7 +8,7 @@ from capplan.book.scenario import LedgerAssumptions
 from capplan.quantiles import weighted_quantiles
 from capplan.questions.ledger.schedules import Entry
 from capplan.questions.ledger.work_costs import HELD
-from capplan.units import fiscal_year, quarter_hours
+from capplan.units import fiscal_year, quarter_hours, quarter_of, quarter_start
 
 #: Components that differ from path to path, as the cost table of a purchase plan names them.
 BY_PATH = ("on_demand", "spot", "api", "late_delivery")
@@ -125,31 +125,37 @@ def idle_table(
     return table.reset_index()
 
 
-def spend_band(frame: pd.DataFrame, costs: pd.DataFrame, quarters: list[str]) -> pd.DataFrame:
-    r"""Say between which sums P&L spend lies, quarter by quarter and in all.
+def spend_band(frame: pd.DataFrame, costs: pd.DataFrame, quarters: list[str], first_month: int) -> pd.DataFrame:
+    r"""Say between which sums P&L spend lies, by quarter, by fiscal year and in all.
 
     .. math:: E_{pq} = F_q + \sum_{k} c_{pqk}
 
     F is everything in the ledger that is the same on all paths; c is what is paid by use on a path. Imputed shortfall is in neither.
+    A quarter that two fiscal years share is divided by its months, as a budget is.
 
     Args:
         frame: Ledger entries, with quarters.
         costs: path, probability, quarter, component, usd: the cost table of a purchase plan.
         quarters: Quarters that are planned.
+        first_month: Month of the year in which a fiscal year begins.
 
     Returns:
-        DataFrame: quarter (all = their sum), quantile (0.1, 0.5, 0.9), usd.
+        DataFrame: period (a quarter, a fiscal year, or all), quantile (0.1, 0.5, 0.9), usd.
     """
     if costs.empty:
-        return pd.DataFrame(columns=["quarter", "quantile", "usd"])
+        return pd.DataFrame(columns=["period", "quantile", "usd"])
     expense = frame[(frame["view"] == "p_and_l") & ~frame["component"].isin(BY_PATH)]
-    fixed = expense.groupby("quarter")["usd"].sum().reindex(quarters).fillna(0.0)
+    expense = expense[expense["quarter"].isin(quarters)]
+    fixed = pd.concat([expense.groupby(period)["usd"].sum() for period in ("quarter", "fiscal_year")])
     used = costs[costs["component"].isin(BY_PATH)].pivot_table(index="path", columns="quarter", values="usd", aggfunc="sum")
-    used = used.reindex(columns=quarters).fillna(0.0) + fixed
-    used["all"] = used.sum(axis=1)
+    used = used.reindex(columns=quarters).fillna(0.0)
+    months = [month for quarter in quarters for month in pd.date_range(quarter_start(quarter), periods=3, freq="MS")]
+    years = pd.crosstab([quarter_of(month) for month in months], [fiscal_year(month, first_month) for month in months]) / 3
+    used = used.join(used @ years.loc[quarters])
+    used = (used + fixed.reindex(used.columns).fillna(0.0)).assign(all=lambda table: table[quarters].sum(axis=1))
     probability = costs.drop_duplicates("path").set_index("path")["probability"].reindex(used.index).to_numpy(float)
     rows = []
-    for quarter in used.columns:
-        values = weighted_quantiles(used[quarter].to_numpy(float), probability, QUANTILES)
-        rows += [(quarter, quantile, float(value)) for quantile, value in zip(QUANTILES, values, strict=True)]
-    return pd.DataFrame(rows, columns=["quarter", "quantile", "usd"])
+    for period in used.columns:
+        values = weighted_quantiles(used[period].to_numpy(float), probability, QUANTILES)
+        rows += [(period, quantile, float(value)) for quantile, value in zip(QUANTILES, values, strict=True)]
+    return pd.DataFrame(rows, columns=["period", "quantile", "usd"])
