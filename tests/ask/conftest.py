@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 def questions():
     """half, category, question, what_ifs (between ;;), asked_back (words).
 
-    half: 1 was written before the grammar, 2 after it, 3 tried on it later; 4 to 14 each before its words were learnt.
+    half: 1 was written before the grammar, 2 after it, 3 tried on it later; 4 and above each before its words were learnt.
     """
     return list(csv.DictReader((ROOT / "tests" / "questions.csv").open(encoding="utf-8", newline="")))
 

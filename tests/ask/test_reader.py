@@ -207,3 +207,77 @@ def test_a_clause_has_these_what_ifs_among_its_own(reader, text, lines):
 def test_the_question_around_a_what_if_says_nothing(reader, asked):
     assert [str(item) for item in reader.read(asked.format("spot doubles")).what_ifs] == ["[Spot prices are multiplied by] 2"]
     assert reader.read(asked.format("spot doubles")).doubts == ()
+
+
+DENIED = [
+    "it is not the case that {}",
+    "nobody thinks that {}",
+    "except for drafts, {}",
+    "{} except for chat",
+    "{} unless drafts grows",
+    "{}, but not for chat",
+]
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in questions() if row["what_ifs"] and not row["asked_back"]][7::61], ids=lambda row: row["question"]
+)
+def test_a_negation_or_an_exception_never_gives_the_same_what_ifs_in_silence(reader, row):
+    """Said of the whole, and with `not` and `never` before each third word."""
+    plain_words = row["question"].rstrip("?.! ")
+    words = plain_words.split()
+    before = sorted(map(str, reader.read(plain_words).what_ifs))
+    denied = [form.format(plain_words) for form in DENIED]
+    denied += [" ".join([*words[:place], word, *words[place:]]) for place in range(0, len(words), 3) for word in ("not", "never")]
+    for text in denied:
+        found = reader.read(text)
+        assert found.doubts or sorted(map(str, found.what_ifs)) != before, text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "chat grows at least 20%",
+        "chat grows by more than 20%",
+        "chat grows up to 20%",
+        "chat temporarily doubles",
+        "spot doubles for the time being",
+        "spot doubles before 2028Q1",
+        "spot partly doubles",
+        "most of chat doubles",
+        "chat fails to double",
+        "chat and drafts grow 10% and 20% respectively",
+        "spot doubles only if chat grows",
+        "spot doubles provided demand falls",
+        "spot doubles because chat doubles",
+        "we underspend 300k in Q2 2027",
+        "chat grows up to 20% as long as spot halves",
+    ],
+)
+def test_words_that_change_what_is_meant_are_asked_about(reader, text):
+    assert reader.read(text).doubts
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "note"),
+    [
+        ("maybe spot doubles", "[Spot prices are multiplied by] 2", "'maybe' is taken for certain"),
+        ("chat grows by roughly 20%", "[Demand changes by] chat 20", "'roughly' is taken for exact"),
+        ("the landlord says that spot doubles", "[Spot prices are multiplied by] 2", "who thinks so"),
+        ("due to the chip shortage, deliveries slip 30 days", "[Deliveries slip by] 30", "'due to the chip shortage' is a reason"),
+    ],
+)
+def test_what_is_left_aside_is_said(reader, text, line, note):
+    found = reader.read(text)
+    assert [str(item) for item in found.what_ifs] == [line]
+    assert note in " ".join(found.notes)
+
+
+def test_a_clause_that_leaves_out_what_was_said_before_is_read_like_it(reader):
+    found = reader.read("10 % growth in drafts, 20 % in chat, and summaries 5%; we cannot do vision-12b, so drop it")
+    assert [str(item) for item in found.what_ifs] == [
+        "[Demand changes by] drafts 10",
+        "[Demand changes by] chat 20",
+        "[Demand changes by] summaries 5",
+        "training_runs.vision-12b remove",
+    ]

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from capplan.answers.ask.lexer import Amount, Word
+from capplan.answers.ask.tokens import Amount, Word
 
 #: Tokens that say by how much.
 AMOUNTS = ("PERCENT", "FRACTION", "NUMBER", "MONEY", "SPAN", "KW", "TIMES", "GB", "A_QUARTER", "SIGNED")
-_WAYS = ("UP", "DOWN", "DROP", "DEARER", "CHEAPER", "TIGHTER", "SLOWER", "MOVE", "BACK", "LONGER")
+_WAYS = ("UP", "DOWN", "DROP", "DEARER", "CHEAPER", "TIGHTER", "SLOWER", "MOVE", "BACK", "OUT", "LONGER")
 #: The one order: each token's place is that of its list; what is in none of them keeps a clause as it is.
 _ORDER = (
     "SHOW REPORT WHY WHY_NOT PAYS NOTHING_NEW PLACE EVERYTHING LIMITS BOTTLENECK BINDS",
     "NAME W_RUN W_EVENT W_OFFER W_CONTRACT W_TEAM W_WORKLOAD W_TASK W_PIPELINE ALL",
     "SPOT ON_DEMAND HYPERSCALER SPECIALIST",
-    "SIGNING API DEMAND BUDGET CAPEX ELECTRICITY POWER LATENCY NETWORK RATE_LIMIT QUOTA LEAD_TIME DELIVERY ALL_PRICES PRICE NODES"
+    "SIGNING API DEMAND GPU BUDGET CAPEX ELECTRICITY POWER LATENCY NETWORK RATE_LIMIT QUOTA LEAD_TIME DELIVERY ALL_PRICES PRICE NODES"
     " TOKENS PARAMETERS",
     "FIRST_TOKEN EACH_TOKEN",
     "NOT NO WITHOUT REMOVE NOT_TAKEN RENEW LAPSE EXTEND ONLY BUY ADD SHIFTS SELF_HOSTED API_ONLY WITHDRAW DELIVER TAKE CHANCE START FINISH",
@@ -31,19 +31,30 @@ _ORDER = (
     "CHEAPLY QUICKLY",
 )
 _PLACES = {kind: place for place, kinds in enumerate(_ORDER) for kind in kinds.split()}
-_NAMED = frozenset((_ORDER[1] + " " + _ORDER[2]).split())
+NAMED = frozenset((_ORDER[1] + " " + _ORDER[2]).split())
 #: What a word means by the one after it: a token, the kinds that may follow, and what it is then and otherwise.
 _BEFORE = {
     "BELOW": ((*AMOUNTS,), "AT_MOST", "DOWN"),
     "ABOVE": (("QUARTER", "DATE"), "FROM", "UP"),
     "PLUS": (AMOUNTS, "UP", "AND"),
-    "ONLY": ((*AMOUNTS, *_WAYS, "TO", "TAKE", "DATE", "QUARTER"), "", "ONLY"),
+    "ONLY": ((*AMOUNTS, *_WAYS, "SCALE", "TO", "TAKE", "DATE", "QUARTER", "DELIVER", "FINISH", "CHANCE"), "", "ONLY"),
     "TO": ((*AMOUNTS, "SCALE", "QUARTER", "DATE", "AT_MOST"), "TO", ""),
     "ADD": (("SPAN", "PERCENT", "MONEY"), "", "ADD"),
-    "THAN": ((*AMOUNTS, "NAME"), "THAN", ""),
+    "THAN": ((*AMOUNTS, "NAME", "REPORT", "PRICE", "DEMAND", "BUDGET"), "THAN", ""),
+    "SHOW": (("NAME", *AMOUNTS, "SPOT", "ON_DEMAND"), "", "SHOW"),
+    "BUY": (("PERCENT", "FRACTION", "TIMES"), "", "BUY"),
+    "BINDS": (AMOUNTS, "TO", "BINDS"),
+    "REMOVE": (("PERCENT", "FRACTION", "MONEY"), "DOWN", "REMOVE"),
+    "SSD": (("NAME",), "REMOVE", "SSD"),
 }
+#: What something is compared with, beside an amount.
+_MEASURES = ("REPORT", "PRICE", "DEMAND", "BUDGET")
+#: Tokens that say no more where they come twice.
+_TWICE = frozenset(
+    ("UP", "DOWN", "TO", "FINISH", "START", "REMOVE", "MOVE", "DEARER", "CHEAPER", "TIGHTER", "SLOWER", "ONLY", "BUY", "WHY", "NETWORK")
+)
 #: What "not" makes of the word it stands before.
-_NOT = {"RENEW": "LAPSE", "EXTEND": "LAPSE", "API_ONLY": "SELF_HOSTED", "BUY": "WITHOUT"}
+_NOT = {"HAPPENS": "REMOVE", "W_RUN": "REMOVE", "RENEW": "LAPSE", "EXTEND": "LAPSE", "API_ONLY": "SELF_HOSTED", "BUY": "WITHOUT"}
 
 
 def folded(words: Sequence[Word], text: str) -> list[Word]:
@@ -64,13 +75,32 @@ def folded(words: Sequence[Word], text: str) -> list[Word]:
             kinds, then, otherwise = _BEFORE[word.kind]
             word = replace(word, kind=then if after in kinds else otherwise)  # noqa: PLW2901
         before = found[-1] if found else None
-        if word.kind == "COMMA" and text[word.start] == ":" and after in AMOUNTS:
+        if word.kind == "COMMA" and text[word.start] == ":" and found and found[-1].kind == "NAME" and after not in NAMED:
             continue
+        if word.kind == "COMMA" and text[word.start] == ":" and after in (*AMOUNTS, "DATE", "QUARTER", "TO"):
+            continue
+        if word.kind == "ONLY" and found and found[-1].kind in AMOUNTS:
+            continue
+        if word.kind == "MOVE" and text[word.start :].casefold().startswith("sp") and any(each.kind == "PERCENT" for each in words):
+            word = replace(word, kind="TIGHTER", value=None)  # noqa: PLW2901
+        if word.kind in _MEASURES and _is_compared(words, place):
+            continue
+        if word.kind == "THAN" and after in _MEASURES and _is_compared(words, place + 1):
+            continue
+        if word.kind == "DOWN" and after == "SPAN" and text[word.start :].casefold().startswith("los"):
+            word = replace(word, kind="MOVE", value=1)  # noqa: PLW2901
+        off = word.kind == "DOWN" and text[word.start : word.end].casefold() == "off" and after in ("", "AND", "COMMA")
+        if off and before and before.kind == "NAME":
+            word = replace(word, kind="REMOVE")  # noqa: PLW2901
+        if word.kind == "REMOVE" and before and before.kind in ("PERCENT", "FRACTION"):
+            word = replace(word, kind="DOWN")  # noqa: PLW2901
         verb = word.kind == "W_RUN" and before and before.kind == "NAME" and not {ref.kind for ref in before.value} & {"run", "event"}
         if not word.kind or (verb and text[word.start : word.end].casefold() == "runs"):
             continue
-        if before and word.kind == before.kind and word.kind in ("UP", "DOWN", "TAKE", "TO", "FINISH", "START", "WHY"):
+        if before and (_same(before, word) or word.kind == before.kind == "TAKE"):
             found[-1] = replace(before, end=word.end)
+            continue
+        if word.kind == "HAPPENS" and not (before and before.kind == "NOT" and not why):
             continue
         if before and before.kind == "NOT" and word.kind in _NOT and not why:
             found[-1] = replace(before, kind=_NOT[word.kind], end=word.end)
@@ -84,6 +114,27 @@ def folded(words: Sequence[Word], text: str) -> list[Word]:
     return found
 
 
+def _is_compared(words: Sequence[Word], place: int) -> bool:
+    """Tell whether the rest of a clause, from a place on, only says what something is compared with: than we forecast."""
+    end = next((at for at in range(place, len(words)) if words[at].kind in ("AND", "COMMA")), len(words))
+    begin = place
+    while begin and words[begin - 1].kind in _MEASURES:
+        begin -= 1
+    return begin > 0 and words[begin - 1].kind in ("THAN", "OF_TODAY") and all(word.kind in _MEASURES for word in words[place:end])
+
+
+#: Tokens that a clause may do without, where no rule has it with them: what somebody does with what changes anyway.
+_WEAK = frozenset(("BUY", "TAKE", "SHIFTS", "TO", "SHOW", "FROM"))
+
+
+def ways(words: Sequence[Word]) -> list[Sequence[Word]]:
+    """Return the tokens of a clause in the orders in which it is tried: as said, in the one order, and without what it can do without."""
+    kinds = {word.kind for word in words}
+    weak = _WEAK | ({"DEMAND"} if kinds & {"PRICE", "DEARER", "CHEAPER"} else set())
+    strong = [word for word in words if word.kind not in weak]
+    return [words, ordered(words), *([strong, ordered(strong)] if 0 < len(strong) < len(words) else [])]
+
+
 def ordered(words: Sequence[Word]) -> list[Word]:
     """Return the tokens of a clause in the one order; as they are where one of them has no place there, or what it takes is left out.
 
@@ -92,7 +143,7 @@ def ordered(words: Sequence[Word]) -> list[Word]:
     keyed: list[tuple[int, int, Word]] = []
     for number, word in enumerate(words):
         around = [words[place].kind for place in (number - 1, number + 1) if 0 <= place < len(words)]
-        joins = word.kind in ("AND", "COMMA") and len(around) == 2 and set(around) <= _NAMED
+        joins = word.kind in ("AND", "COMMA") and len(around) == 2 and set(around) <= NAMED
         if word.kind == "COMMA" and around[0] in ("QUARTER", "DATE", "ONWARDS"):
             continue
         place = _PLACES[around[0]] if joins else _PLACES.get(word.kind)
@@ -100,4 +151,10 @@ def ordered(words: Sequence[Word]) -> list[Word]:
             return list(words)
         if word.kind != "TAKE":
             keyed.append((place, number, word))
-    return [word for _, _, word in sorted(keyed, key=lambda each: each[:2])]
+    found = [word for _, _, word in sorted(keyed, key=lambda each: each[:2])]
+    # one verb and its particle may say the same thing twice: knock 20 % off
+    return [word for before, word in zip([None, *found], found, strict=False) if before is None or not _same(before, word)]
+
+
+def _same(before: Word, word: Word) -> bool:
+    return word.kind in _TWICE and before.kind == word.kind and before.value == word.value

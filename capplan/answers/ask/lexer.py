@@ -5,14 +5,19 @@ What is none of these becomes a token that no sentence of the grammar has, so th
 
 from __future__ import annotations
 
-import calendar
 import datetime as dt
 import re
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rapidfuzz.distance import DamerauLevenshtein
+
+from capplan.answers.ask.days import Days
+from capplan.answers.ask.framing import PARTICLES, particle_of, without_asking, without_reasons, without_sayers
 from capplan.answers.ask.names import Names, Ref, slip_of
+from capplan.answers.ask.tokens import Amount, Word
 from capplan.answers.ask.vocabulary import COUNTING, counting, phrases
 
 _ATOM = re.compile(r"[A-Za-z]+n't\b|(?:let|what|today|that|it|there)'s\b|[A-Za-z]+'(?:re|ll|ve|m|d|t)\b|[A-Za-z0-9]+|[^\sA-Za-z0-9]", re.I)
@@ -27,37 +32,34 @@ def _either(kind: str) -> str:
 _JOINTS = ("-", "_", ".", "/")
 #: What may stand within a phrase without a meaning.
 _ARTICLES = ("the", "a", "an", "our", "its", "their", "all", "just", "is", "are", "be", "any", "really", "still")
-_MONTH = "|".join(
-    [*(name.casefold() for name in calendar.month_name if name), "sept", *(name.casefold() for name in calendar.month_abbr if name)]
-)
-_TIME = r"(?:(?:\s*,)?\s*(?:at\s+)?(?:\d{1,2}:\d{2}(?:\s*(?:am|pm))?|\d{1,2}\s*(?:am|pm)|noon|midnight)(?:\s*utc\b)?)?"
-_DAYS = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
-_DATES = tuple(
-    re.compile(pattern + r"(?![A-Za-z0-9-])", re.I)
-    for pattern in (
-        rf"\d{{4}}[-/]\d{{1,2}}[-/]\d{{1,2}}(?:T\d{{2}}:\d{{2}}(?::\d{{2}})?Z?\b|{_TIME})",
-        rf"(?:the\s+)?\d{{1,2}}(?:st|nd|rd|th)?(?:\s+(?:of\s+)?|-)(?:{_MONTH})\.?(?:(?:,?\s+|-)\d{{4}})?{_TIME}",
-        rf"(?:{_MONTH})\.?\s+(?:the\s+)?\d{{1,2}}(?:st|nd|rd|th)?(?:,?\s+\d{{4}})?{_TIME}",
-        rf"(?:this\s+|coming\s+)?(?:{_DAYS}|tomorrow|today){_TIME}",
-    )
-)
-_MONTHLY = re.compile(rf"(end of\s+|the end of\s+)?({_MONTH})\b(?:,?\s+(\d{{4}}))?(?![A-Za-z0-9])", re.I)
-_QUARTER = re.compile(
-    r"(?:(\d{4})\s*-?\s*q([1-4])|(?:the\s+)?(?:q([1-4])|([1-4])q|(first|second|third|fourth|last)\s+quarter)"
-    r"(?:(?:\s*[/'-]?\s*|\s+(?:of|in)\s+)((?:20)?\d{2}))?)(?![A-Za-z0-9%-])",
-    re.I,
-)
-_END = re.compile(
-    r"(?:the\s+)?(?:very\s+)?end\s+of\s+(?:the\s+year|year|(20\d{2})(?![\w-])|(?=\d{4}\s*-?q|q[1-4]|[1-4]q|the\s+(?:first|second|third|fourth|last)\s+quarter))",
-    re.I,
-)
-_ORDINALS = ("first", "second", "third", "fourth")
-_UNSURE = (
-    (re.compile(r"\d{1,2}[/.]\d{1,2}[/.]\d{2,4}(?!\d)"), "day and month can be taken for each other; write the day like 2027-02-05"),
-    (re.compile(rf"next\s+(?:{_DAYS}|week|month|quarter|year)\b", re.I), "this day or the one after; write the day like 2027-02-05"),
-)
 _HALF = re.compile(rf"half\s+an?\s+({'|'.join(name for name in counting('UNIT') if len(name) > 3)})(?![A-Za-z0-9])", re.I)
-_IF = re.compile(r"\b(?:if|when|should|supposing|assuming|given that|with|in case|were)\b", re.I)
+#: Tokens that a reason, or who says something, may have.
+_PLAIN = frozenset(
+    [
+        "UNKNOWN",
+        "FILLER",
+        "HEDGE",
+        "DEMAND",
+        "PRICE",
+        "DELIVERY",
+        "W_OFFER",
+        "W_CONTRACT",
+        "W_TEAM",
+        "W_RUN",
+        "LATENCY",
+        "POWER",
+        "CAPEX",
+        "BUDGET",
+        "UP",
+        "DOWN",
+        "MOVE",
+        "CHEAPER",
+        "DEARER",
+        "LIMITS",
+        "HAPPENS",
+    ]
+)
+_HALF_OF = re.compile(rf"half\s+an?\s+([$€£¥])?({'|'.join(name for name in counting('MAGNITUDE') if len(name) > 3)})(?![A-Za-z0-9])", re.I)
 _NUMBER = re.compile(r"([+-])?\s*([$€£¥]|usd\b|eur\b|gbp\b|chf\b)?\s*(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?![\d-]*q[1-4])", re.I)
 _MAGNITUDE = re.compile(rf"\s*({'|'.join(sorted(counting('MAGNITUDE'), key=len, reverse=True))})\b", re.I)
 _PERCENT = re.compile(r"\s*(?:%|percent\b|per cent\b|pct\b)(?!\s*points?)", re.I)
@@ -65,42 +67,12 @@ _CENTS = re.compile(r"\s*(?:us\s+)?(?:cents?|ct|¢)(?![a-z])", re.I)
 _CURRENCY = re.compile(rf"\s*({'|'.join(re.escape(name) for name in sorted(counting('CURRENCY'), key=len, reverse=True))})(?![a-z])", re.I)
 _MORE = r"(?:(?:more|additional|extra|further|full|whole)\s+)?"
 _UNIT = re.compile(rf"[\s-]*{_MORE}({'|'.join(sorted(counting('UNIT'), key=len, reverse=True))})s?(?![A-Za-z0-9])", re.I)
+_MULTIPLIED = re.compile(
+    rf"(?:x\s?|×\s?|(?:multipl(?:y|ies|ied|ying)\s+by|(?:by\s+)?(?:a\s+)?factor(?:\s+of)?)\s+)(\d+(?:\.\d+)?|{_either('NUMBER_WORD')})(?![A-Za-z0-9%])",
+    re.I,
+)
 _TIMES = re.compile(r"\s*(?:x|times)(?![A-Za-z0-9])", re.I)
 _SIZES = (("KW", re.compile(r"\s*(?:kw|kilowatts?)(?![A-Za-z0-9])", re.I)), ("GB", re.compile(r"\s*(?:gb|gib)(?![A-Za-z0-9])", re.I)))
-
-
-@dataclass(frozen=True)
-class Word:
-    """A token.
-
-    Args:
-        kind: Terminal of the grammar; UNKNOWN where there is none, UNSURE where it can be taken in two ways.
-        start, end: Where it stands in the sentence.
-        value: What it means: a number, a day, names.
-        why: For UNSURE: in which two ways.
-    """
-
-    kind: str
-    start: int
-    end: int
-    value: Any = None
-    why: str = ""
-
-
-@dataclass(frozen=True)
-class Amount:
-    """A number with its unit: a currency, or a unit of time."""
-
-    number: float
-    unit: str = ""
-
-
-@dataclass(frozen=True)
-class Moment:
-    """A day or an instant; `part` says how precisely it was given: time, day, or month (its first day)."""
-
-    when: dt.datetime
-    part: str
 
 
 @dataclass
@@ -130,42 +102,50 @@ class Lexer:
             self._phrases.setdefault((parts[0], *(part for part in parts[1:] if part not in _ARTICLES)), meant)
         self._longest = max(map(len, self._phrases))
         self._single = [parts[0] for parts in self._phrases if len(parts) == 1 and parts[0].isalpha()]
+        self._right = {part for parts in self._phrases for part in parts} | counting("RIGHT").keys()
+        self._verbs: dict[str, dict[str, tuple[str, Any]]] = {}
+        for parts, meant in self._phrases.items():
+            if len(parts) == 2 and parts[1] in PARTICLES and meant[0] not in ("FILLER", "IF") and parts[0] not in _ARTICLES:
+                self._verbs.setdefault(parts[0], {})[parts[1]] = meant
 
     def read(self, text: str) -> list[Word]:
-        """Return the tokens of a sentence without its fillers, and without the question around its what-ifs."""
-        self._text = text = self._without_asking(text)
+        """Return the tokens of a sentence without its fillers, and without what stands around its what-ifs."""
+        text = without_asking(text, self._is_meant)
+        text = without_reasons(text, self._is_plain, self.notes)
+        return self.tokens(without_sayers(text, self._is_plain, self.notes))
+
+    def tokens(self, text: str) -> list[Word]:
+        """Return the tokens of a text without its fillers."""
+        self._text, self._parted = text, set[int]()
         self._atoms = [(found.group().casefold(), found.start(), found.end()) for found in _ATOM.finditer(text)]
         found: list[Word] = []
         at = 0
         while at < len(self._atoms):
-            word = self._word(at, found)
-            if word.kind != "FILLER":
+            word = Word("FILLER", *self._atoms[at][1:]) if at in self._parted else self._word(at, found)
+            if word.kind == "HEDGE":
+                self.notes.append(f"{text[word.start : word.end]!r} is taken for {word.value}.")
+            elif word.kind != "FILLER":
                 found.append(word)
             at = next((place for place in range(at + 1, len(self._atoms)) if self._atoms[place][1] >= word.end), len(self._atoms))
         return found
 
-    def _without_asking(self, text: str) -> str:
-        """Blank the words that only ask what comes of a what-if: before an 'if', and after the last mark of a sentence."""
-        words = counting("ASKING")
-        heads = [found for found in _IF.finditer(text) if text[: found.start()].strip(" ,.:;-")]
-        tails = [found.end() for found in re.finditer(r"[,.;:?!]\s+|\s[-–—]+\s|\s(?:and|then|so)\s", text, re.I)]
-        spans = [(0, found.start()) for found in heads] + [(place, len(text)) for place in tails]
-        for begin, end in sorted(spans, key=lambda span: span[0] - span[1]):
-            said = re.findall(r"[a-z]+(?:['’][a-z]+)?|[^\sa-z]", text[begin:end].casefold().replace("’", "'"))
-            plain = [word for word in said if word not in ",.;:?!-–—"]
-            phrase = self._phrases.get(tuple(plain)) or self._phrases.get(
-                tuple(word for word in plain if word not in ("the", "so", "then"))
-            )
-            meant = phrase is not None and phrase[0] not in ("FILLER", "IF")
-            if len(plain) > 1 and all(word in words for word in plain) and any(words[word] == "1" for word in plain) and not meant:
-                text = text[:begin] + " " * (end - begin) + text[end:]
-        return text
+    def _is_meant(self, words: tuple[str, ...]) -> bool:
+        """Tell whether words are a phrase of planning."""
+        return self._phrases.get(words, ("FILLER",))[0] not in ("FILLER", "IF", "HEDGE")
+
+    def _is_plain(self, text: str) -> bool:
+        """Tell whether words name nothing of the book, no amount, and nothing that holds or denies."""
+        other = copy(self)
+        other.notes = []
+        return all(word.kind in _PLAIN for word in other.tokens(text))
 
     def _word(self, at: int, before: list[Word]) -> Word:
         """Return the longest token at an atom."""
         start = self._atoms[at][1]
         name, phrase = self._name(at), self._phrase(at)
-        others = [word for word in (self._time(start), self._number(at)) if word]
+        if (phrase is None or phrase.end == self._atoms[at][2]) and (parting := self._parting(at)):
+            return parting
+        others = [word for word in (Days(self._text, self.as_of).at(start), self._number(at)) if word]
         if name and phrase and name.end == phrase.end:
             plain = all(ref.kind == "limit" for ref in name.value)
             if phrase.kind == "FILLER" or (before and before[-1].kind.startswith("W_")):
@@ -230,75 +210,20 @@ class Lexer:
             plain += [atom] if atom not in _ARTICLES or not plain else []
             kept = tuple(part for part in plain if part not in ("-", "_")) if atom not in ("-", "_") else ()
             meant = self._phrases.get(tuple(parts)) or (self._phrases.get(kept) if atom not in _ARTICLES else None)
-            found = Word(meant[0], self._atoms[at][1], end, meant[1]) if meant else found
-        return found
+            if meant:
+                found = Word(meant[0], self._atoms[at][1], end, meant[1])
+        return replace(found, why=str(found.value)) if found and found.kind == "UNSURE" else found
 
-    def _time(self, start: int) -> Word | None:
-        """Read a quarter, a day or an instant."""
-        for pattern, why in _UNSURE:
-            found = pattern.match(self._text, start)
-            if found:
-                return Word("UNSURE", start, found.end(), why=f"{found.group()!r}: {why}{self._weekdays(found.group())}")
-        if weekday := re.match(rf"({_DAYS}),?\s+(?=[\dA-Za-z])", self._text[start:], re.I):
-            day = self._time(start + weekday.end())
-            if day and day.kind == "DATE":
-                said = self._text[start : day.end]
-                right = f"{day.value.when:%A}".casefold() == weekday[1].casefold()
-                return replace(day, start=start) if right else Word("UNSURE", start, day.end, why=f"{said!r} is no {weekday[1]}")
-        found = _END.match(self._text, start)
-        if found:
-            last = _QUARTER.match(self._text, found.end())
-            quarter = self._quarter(last) if last else f"{found[1] or self.as_of.year}Q4"
-            month = 3 * int(quarter[-1])
-            when = dt.datetime(int(quarter[:4]), month, calendar.monthrange(int(quarter[:4]), month)[1])
-            return Word("DATE", start, last.end() if last else found.end(), Moment(when, "day"))
-        found = _QUARTER.match(self._text, start)
-        if found:
-            return Word("QUARTER", start, found.end(), self._quarter(found))
-        for pattern in _DATES:
-            found = pattern.match(self._text, start)
-            if found:
-                return self._moment(found, start)
-        found = _MONTHLY.match(self._text, start)
-        if found and (found[3] or found[1] or found[2].casefold() not in ("may", "mar", "sep", "dec", "march")):
-            return self._month(found, start)
-        return None
-
-    def _weekdays(self, said: str) -> str:
-        """Say which two days a day of next week may be."""
-        days = [name.casefold() for name in calendar.day_name]
-        named = said.casefold().split()[-1]
-        if named not in days:
-            return ""
-        first = self.as_of + dt.timedelta(days=(days.index(named) - self.as_of.weekday() - 1) % 7 + 1)
-        return f" ({first} or {first + dt.timedelta(days=7)})"
-
-    def _quarter(self, found: re.Match[str]) -> str:
-        """Return a quarter; without a year, the next one of its number."""
-        said = found[2] or found[3] or found[4]
-        number = int(said) if said else 4 if found[5].casefold() == "last" else _ORDINALS.index(found[5].casefold()) + 1
-        year = found[1] or found[6] or str(self.as_of.year + (number < (self.as_of.month + 2) // 3))
-        return f"{year if len(year) == 4 else '20' + year}Q{number}"
-
-    def _moment(self, found: re.Match[str], start: int) -> Word:
-        import dateparser
-
-        base = dt.datetime.combine(self.as_of, dt.time())
-        text = re.sub(r"\b(utc|coming|this|the|of)\b", " ", found.group(), flags=re.I).replace("noon", "12:00").replace("midnight", "00:00")
-        when = dateparser.parse(
-            text, languages=["en"], settings={"RELATIVE_BASE": base, "PREFER_DATES_FROM": "future", "DATE_ORDER": "YMD", "TIMEZONE": "UTC"}
-        )
-        if when is None:
-            return Word("UNSURE", start, found.end(), why=f"{found.group()!r} is no day of the calendar")
-        timed = re.search(r"\d:\d{2}|\d\s*[ap]m\b|noon|midnight", found.group(), re.I) is not None
-        return Word("DATE", start, found.end(), Moment(when.replace(tzinfo=None), "time" if timed else "day"))
-
-    def _month(self, found: re.Match[str], start: int) -> Word:
-        number = next(place for place, name in enumerate(calendar.month_abbr) if place and found[2][:3].casefold() == name.casefold())
-        year = int(found[3]) if found[3] else self.as_of.year + (number < self.as_of.month)
-        last = calendar.monthrange(year, number)[1]
-        when = dt.datetime(year, number, last if found[1] else 1)
-        return Word("DATE", start, found.end(), Moment(when, "day" if found[1] else "month"))
+    def _parting(self, at: int) -> Word | None:
+        """Return a verb whose particle stands further on: knock 20 % off."""
+        verbs, atoms = self._verbs.get(self._atoms[at][0], {}), [atom for atom, _, _ in self._atoms]
+        place = particle_of(atoms, at, list(verbs))
+        alone = self._phrase(place) if place else None
+        if not place or (alone is not None and alone.end != self._atoms[place][2]):
+            return None
+        self._parted.add(place)
+        kind, value = verbs[atoms[place]]
+        return Word(kind, *self._atoms[at][1:], value)
 
     def _number(self, at: int) -> Word | None:
         """Read a number with what it counts."""
@@ -307,12 +232,18 @@ class Lexer:
         if half:
             unit, _, size = counting("UNIT")[half[1].casefold()].partition(" ")
             return Word("SPAN", start, half.end(), Amount(6, "month") if unit == "year" else Amount(float(size) / 2, unit))
-        if times := re.match(r"x\s?(\d+(?:\.\d+)?)(?![A-Za-z0-9])", self._text[start:], re.I):
-            return Word("TIMES", start, start + times.end(), float(times[1]))
+        if times := _MULTIPLIED.match(self._text, start):
+            said = times[1].casefold()
+            return Word("TIMES", start, times.end(), float(counting("NUMBER_WORD").get(said, said)))
+        if half := _HALF_OF.match(self._text, start):
+            number, end = 0.5 * float(counting("MAGNITUDE")[half[2].casefold()]), half.end()
+            return self._counted(at, start, end, number, "", counting("CURRENCY").get((half[1] or "").casefold(), ""), True)
         found = _NUMBER.match(self._text, start)
         sign, sold, number = "", "", 0.0
         if found:
             sign, sold, number, end = found[1] or "", (found[2] or "").casefold(), float(found[3].replace(",", "")), found.end()
+        elif len(atom) > 3 and atom in counting("MAGNITUDE"):
+            number = float(counting("MAGNITUDE")[atom])
         elif atom in counting("NUMBER_WORD"):
             number = float(counting("NUMBER_WORD")[atom])
         else:
@@ -357,7 +288,10 @@ class Lexer:
         if atom in ("'", '"', "“", "”", "’"):
             return Word("FILLER", start, end)
         if atom.isalpha():
-            close = [word for word in self._single if slip_of(word, atom)]
+            if atom.endswith("ly") and len(atom) > 5 and atom not in counting("RIGHT"):
+                # how something happens: words in -ly that change what happens are in the vocabulary
+                return Word("FILLER", start, end)
+            close = [] if atom in self._right else [word for word in self._single if slip_of(word, atom)]
             kinds = {self._phrases[(word,)] for word in close}
             whole = re.match(r"[A-Za-z0-9]+(?:[-_.][A-Za-z0-9]+)*", self._text[start:])
             stop = start + whole.end() if whole else end
@@ -367,7 +301,8 @@ class Lexer:
             if like and not kinds:
                 self.notes.append(f"{self._text[start:stop]!r} was read as {like[1][0]}.")
                 return Word("NAME", start, stop, tuple(like[1]))
-            if len(kinds) == 1 and not like:
+            dropped = kinds <= {("FILLER", ""), ("HEDGE", "exact"), ("HEDGE", "certain")}
+            if len(kinds) == 1 and not like and not (dropped and DamerauLevenshtein.distance(close[0], atom) > 1):
                 self.notes.append(f"{atom!r} was read as {close[0]!r}.")
                 kind, value = kinds.pop()
                 return Word(kind, start, end, value)

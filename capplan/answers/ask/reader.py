@@ -6,6 +6,7 @@ covers, what two rules read differently, and what the book does not know is aske
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,11 +14,12 @@ from typing import Any
 from lark import Token, Tree
 from lark.exceptions import VisitError
 
-from capplan.answers.ask.folded import folded, ordered
-from capplan.answers.ask.lexer import Lexer, Word
+from capplan.answers.ask.folded import AMOUNTS, NAMED, folded, ways
+from capplan.answers.ask.lexer import Lexer
 from capplan.answers.ask.meaning import Meaning, UnclearError
 from capplan.answers.ask.names import Names
 from capplan.answers.ask.parsing import trees_of
+from capplan.answers.ask.tokens import Word
 from capplan.answers.ask.vocabulary import phrases
 from capplan.answers.ask.what_ifs import MOST_WORDS, Asked, Assumed, Changed, Explained, Shown, what_if_from
 from capplan.book.book import Book
@@ -63,7 +65,7 @@ class Reading:
         text: The sentence.
         what_ifs: Typed what-ifs, each with its words.
         doubts: What is asked back.
-        notes: Spelling that was mended.
+        notes: Spelling that was mended, and what was left aside: doubt, reasons, and who says so.
     """
 
     text: str
@@ -88,7 +90,7 @@ class Reader:
             for name, each in Scenario.model_fields.items()
             if "_" in name and any(part in str(each.annotation) for part in ("int", "float"))
         ]
-        self._fields = {tuple(name.split("_")): name for name in numeric}
+        self._lexer = Lexer(self.names, scenario.as_of, {tuple(name.split("_")): name for name in numeric})
 
     def read(self, text: str) -> Reading:
         """Read a sentence.
@@ -113,15 +115,15 @@ class Reader:
         foreign = _language(said)
         if foreign:
             return Reading(said, (), (Doubt(said, f"this looks like {foreign}; questions are read in English"),))
-        lexer = Lexer(self.names, self.scenario.as_of, self._fields)
-        words = _trimmed(folded(lexer.read(said), said))
+        self._lexer.notes.clear()
+        words = _trimmed(folded(self._lexer.read(said), said))
         if not words:
             return Reading(said, (), (Doubt(said, _NOTHING),))
         words = _trimmed(self._without_if(words, said))
         items, doubts = self._clauses(words, said)
         items, more = agreed(items)
         items, unfit = self._fitting(items)
-        return Reading(said, tuple(items), (*doubts, *more, *unfit), tuple(lexer.notes))
+        return Reading(said, tuple(items), (*doubts, *more, *unfit), tuple(dict.fromkeys(self._lexer.notes)))
 
     def _without_if(self, words: list[Word], text: str) -> list[Word]:
         """Drop an 'if' that begins a clause; one after a report or a reason parts it from its what-if; others stay, and are asked about."""
@@ -182,8 +184,15 @@ class Reader:
         items: list[tuple[int, Any]] = []
         doubts: list[Doubt] = []
         taken: set[int] = set()
+        model: tuple[int, int, Any] = (0, 0, None)
         for number, (begin, end, found) in enumerate(parts):
-            if found is None and end > begin:
+            if begin >= end:
+                continue
+            unread = not isinstance(found, list)
+            if unread and isinstance(said := self._like_before(words, model, (begin, end), text), list):
+                found = said  # noqa: PLW2901
+            model = model if unread and isinstance(found, list) else (begin, end, found)
+            if found is None:
                 piece = words[begin:end]
                 loose = not any(word.kind in _SUBJECTS for word in piece)
                 around = [n for n in (number - 1, number + 1) if loose and 0 <= n < len(parts) and parts[n][1] > parts[n][0]]
@@ -196,12 +205,28 @@ class Reader:
                 items += [(number, item) for item in found]
         return [item for number, item in items if number not in taken], doubts
 
-    def _clause(self, words: Sequence[Word], text: str) -> Any:
+    def _like_before(self, words: list[Word], before: tuple[int, int, Any], place: tuple[int, int], text: str) -> Any:
+        """Read what leaves out what was said before it: chat grows 10 %, and drafts 20 %; vision-12b is not needed, so drop it."""
+        first, piece = words[before[0] : before[1]], words[slice(*place)]
+        kinds = {word.kind for word in piece}
+        if isinstance(before[2], list) and not kinds & {*NAMED} and _IT.search(text[piece[0].start : piece[-1].end + 6]):
+            named = [word for word in first if word.kind in NAMED]
+            return self._clause([*named, *piece], text, text[piece[0].start : piece[-1].end]) if named else None
+        amounts = {word.kind for word in first} & set(AMOUNTS)
+        alike = next((each for each in _ALIKE if amounts and amounts <= each), set[str]())
+        if not (
+            isinstance(before[2], list) and kinds & NAMED and kinds & alike and kinds <= {*NAMED, *alike, *(word.kind for word in first)}
+        ):
+            return None
+        kept = [word for word in first if word.kind not in {*NAMED, *amounts, *BREAKS, *kinds}]
+        return self._clause([*kept, *piece], text, text[piece[0].start : piece[-1].end])
+
+    def _clause(self, words: Sequence[Word], text: str, said: str = "") -> Any:
         """Return the what-ifs of a clause, a doubt about it, or None where no rule has it."""
         if not words or len(words) > MOST_TOKENS:
             return None
-        said = text[words[0].start : words[-1].end]
-        for order in (words, ordered(words)):
+        said = said or text[words[0].start : words[-1].end]
+        for order in ways(words):
             trees = trees_of([word.kind for word in order])
             if trees:
                 break
@@ -267,6 +292,10 @@ class Reader:
 
 
 _NOTHING = "nothing in it can be planned; say what changes, for example: demand rises 30 %, spot doubles, base-8b slips two quarters"
+#: What stands for what was named before.
+_IT = re.compile(r"\b(?:it|them|both)\b", re.I)
+#: Amounts that can stand for each other where a clause goes on like the one before.
+_ALIKE = ({"PERCENT", "FRACTION", "A_QUARTER"}, {"SPAN", "A_QUARTER"}, {"MONEY", "NUMBER"}, {"KW"}, {"TIMES", "SCALE"})
 #: Tokens that say what a clause is about.
 _SUBJECTS = frozenset(
     (

@@ -33,7 +33,7 @@ def asked_back(reading: Reading) -> pd.DataFrame:
 def reading_text(reading: Reading, book: Book, scenario: Scenario) -> str:
     """Write what was understood, and what is asked back, for a person to approve."""
     lines = [f"Understood: {row.meaning} (from {row.words!r})" for row in understood(reading, book, scenario).itertuples()]
-    lines += [f"Spelling: {note}" for note in reading.notes]
+    lines += [f"Note: {note}" for note in reading.notes]
     lines += [f"Not understood: {doubt}" for doubt in reading.doubts]
     return "\n".join(lines)
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from lark import Token, Transformer
 
-from capplan.answers.ask.lexer import Amount, Moment, Word
 from capplan.answers.ask.names import Names, Ref
+from capplan.answers.ask.tokens import Amount, Moment, Word
 from capplan.answers.ask.what_ifs import Changed
 from capplan.book.book import Book
 from capplan.book.changes import Change, quoted
@@ -216,7 +216,10 @@ class Base(Transformer[Token, Any]):
         return 1 / self.times(children)
 
     def level(self, children: Found) -> float:
-        return float(words_of(children, "PERCENT", "FRACTION")[0].value)
+        found = float(words_of(children, "PERCENT", "FRACTION")[0].value)
+        if (has(children, "UP") and found < 1) or (has(children, "DOWN", "DROP") and found > 1):
+            raise UnclearError(f"up or down, and to {100 * found:g} % of what it is? Say by how much it changes")
+        return found
 
     def signed(self, children: Found) -> float:
         return 1 + float(words_of(children, "SIGNED")[0].value)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from capplan.answers.ask.lexer import Amount, Word
 from capplan.answers.ask.meaning.base import Base, Found, Sold, UnclearError, Wanted, as_number, changed, first, has, percent_of, words_of
 from capplan.answers.ask.names import Ref
+from capplan.answers.ask.tokens import Amount, Word
 from capplan.answers.ask.what_ifs import Asked, Assumed
 from capplan.book.changes import Change, quoted
+from capplan.book.factors import QUOTA_KINDS
 from capplan.text import counted, listed
 
 #: Least amount of money that is a budget of a quarter where nothing else says so.
@@ -42,6 +43,9 @@ class Money(Base):
 
     def price_of(self, children: Found) -> Found:
         return self._priced(self.sold_refs(children), first(children, float))
+
+    def price_power(self, children: Found) -> Found:
+        return self._priced(self.sold_power(children), first(children, float))
 
     def price_api(self, children: Found) -> Found:
         return self._priced(self.sold_api(children), first(children, float))
@@ -161,6 +165,14 @@ class Money(Base):
     def wait(self, children: Found) -> Found:
         return [Asked(card="Nothing new is signed for", number=self._quarters(first(children, Amount)))]
 
+    def wait_until(self, children: Found) -> Found:
+        """Sign nothing new before a quarter."""
+        first_quarter, until = self.scenario.first_quarter or "", words_of(children, "QUARTER")[0].value
+        steps = 4 * (int(until[:4]) - int(first_quarter[:4])) + int(until[-1]) - int(first_quarter[-1]) if first_quarter else 0
+        if steps < 1:
+            raise UnclearError("say for how many quarters nothing new is signed")
+        return [Asked(card="Nothing new is signed for", number=steps)]
+
     def wait_moved(self, children: Found) -> Found:
         if {int(word.value) for word in words_of(children, "MOVE")} != {1}:
             raise UnclearError("nothing is signed earlier than today; say for how long nothing new is signed")
@@ -225,6 +237,9 @@ class Money(Base):
             return [Asked(card="Budgets change by", number=percent_of(factor))]
         return [changed(f"limits.{quoted(name)} multiply amount {as_number(factor)}") for name in pot]
 
+    def budget_share(self, children: Found) -> Found:
+        return self.budget_moves([*children, float(words_of(children, "FRACTION")[0].value)])
+
     def budget_set(self, children: Found) -> Found:
         return self._budget_of(self._budgets(children), self._usd(first(children, Amount)))
 
@@ -281,10 +296,31 @@ class Money(Base):
         return found
 
     def quota(self, children: Found) -> Found:
-        return [Assumed(name="quota_factor", value=round(first(children, float) * self.scenario.quota_factor, 9))]
+        return self._quotas(first(children, tuple) or (), first(children, float))
+
+    def _quotas(self, refs: tuple[Wanted, ...], factor: float) -> Found:
+        """Multiply all quotas, or those of providers, places and accelerators."""
+        if not refs:
+            return [Assumed(name="quota_factor", value=round(factor * self.scenario.quota_factor, 9))]
+        limits, found = self.book.get("limits"), list[Any]()
+        limits = limits[limits["kind"].isin(QUOTA_KINDS)]
+        for wanted in refs:
+            where = {"machine" if column == "sku" else column: value for column, value in (self._about(wanted) or {}).items()}
+            if not where or not where.keys() <= {"provider", "region", "accelerator"}:
+                raise UnclearError("whose quota? Say all quotas, or a provider, region or accelerator", sorted(limits["limit_id"])[:12])
+            for kind in QUOTA_KINDS:
+                rows = limits[limits["kind"] == kind]
+                for column, value in where.items():
+                    rows = rows[rows[column] == value]
+                if len(rows):
+                    cells = {"kind": kind} | where
+                    found.append(changed(Change(table="limits", where=cells, column="amount", multiply=float(as_number(factor))).line))
+            if not found:
+                raise UnclearError(f"no quota is stated for {wanted.said!r}", sorted(limits["limit_id"])[:12])
+        return found
 
     def quota_share(self, children: Found) -> Found:
-        return self.quota([float(words_of(children, "PERCENT", "FRACTION")[0].value)])
+        return self._quotas(first(children, tuple) or (), float(words_of(children, "PERCENT", "FRACTION")[0].value))
 
     def room(self, children: Found) -> Found:
         limits, found = self.book.get("limits"), []

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from capplan.answers.ask.lexer import Amount, Word
 from capplan.answers.ask.meaning.base import Base, Found, UnclearError, Wanted, as_number, changed, first, has, percent_of, words_of
 from capplan.answers.ask.names import Ref
+from capplan.answers.ask.tokens import Amount, Word
 from capplan.answers.ask.what_ifs import Asked, Assumed, Shown
 from capplan.book.changes import Change, quoted
 from capplan.text import listed
@@ -38,18 +39,22 @@ class Operations(Base):
 
     def takes_longer(self, children: Found) -> Found:
         """Stretch a task, or loosen the latency targets of a service."""
-        refs = [self._one(wanted, ("task", "workload")) for wanted in first(children, tuple)]
-        tasks = [ref for ref in refs if ref.kind == "task"]
-        found: Found = self._stretched(tasks, self._lifted(children)) if tasks else []
-        return found + [
-            Asked(card="Latency targets change by", pick=ref.key, number=percent_of(self._lifted(children)))
-            for ref in refs
-            if ref not in tasks
-        ]
+        return self._longer(first(children, tuple), self._lifted(children))
 
     def duration_times(self, children: Found) -> Found:
+        return self._longer(first(children, tuple), float(words_of(children, "TIMES", "FRACTION")[0].value))
+
+    def duration_moves(self, children: Found) -> Found:
         refs = [self._one(wanted, ("task",)) for wanted in first(children, tuple)]
-        return self._stretched(refs, float(words_of(children, "TIMES", "FRACTION")[0].value))
+        return self._stretched(refs, first(children, float))
+
+    def _longer(self, refs: tuple[Wanted, ...], times: float) -> Found:
+        named = [self._one(wanted, ("task", "workload")) for wanted in refs]
+        tasks = [ref for ref in named if ref.kind == "task"]
+        found: Found = self._stretched(tasks, times) if tasks else []
+        return found + [
+            Asked(card="Latency targets change by", pick=ref.key, number=percent_of(times)) for ref in named if ref.kind != "task"
+        ]
 
     @staticmethod
     def _stretched(refs: list[Ref], times: float) -> Found:
@@ -112,6 +117,11 @@ class Operations(Base):
     def objective(self, children: Found) -> Found:
         self._need_tasks()
         return [Assumed(name="placement_objective", value="cost" if has(children, "CHEAPLY") else "makespan"), Shown(report="placement")]
+
+    def objective_alone(self, children: Found) -> Found:
+        if not re.search("makespan|schedule|tasks", self.text, re.I):
+            raise UnclearError("what is to be done as fast as possible? Say all tasks, or a task with its deadline")
+        return self.objective(children)
 
     def nodes(self, children: Found) -> Found:
         self._need_tasks()

@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from capplan.answers.ask.lexer import Amount, Moment, Word
 from capplan.answers.ask.meaning.base import TABLES, Base, Found, UnclearError, Wanted, as_number, changed, first, has, percent_of, words_of
 from capplan.answers.ask.names import Ref
+from capplan.answers.ask.tokens import Amount, Moment, Word
 from capplan.answers.ask.what_ifs import Asked, Assumed, Changed, Shown
 from capplan.answers.cards import EVERYTHING, work_multiplied
 from capplan.book.changes import Change, quoted
@@ -172,6 +172,8 @@ class Work(Base):
     def begin(self, children: Found) -> Found:
         quarters, days = [word.value for word in words_of(children, "QUARTER")], words_of(children, "DATE")
         refs = first(children, tuple)
+        if any(word.value > 0 for word in words_of(children, "MOVE")) and has(children, "NOT"):
+            raise UnclearError("the latest day leaves open when it starts; say one day or quarter")
         if quarters and not days:
             return self._to_quarter(refs, *quarters)
         if len(days) != 1 or quarters:
@@ -215,8 +217,12 @@ class Work(Base):
 
     @staticmethod
     def _until(children: Found) -> Word:
-        """Return the day that something must end on: the one before, where it must end before a day."""
-        word = words_of(children, "DATE")[0]
+        """Return the day that something must end on: the one before, where it must end before a day; the last of a quarter."""
+        word = words_of(children, "DATE", "QUARTER")[0]
+        if word.kind == "QUARTER":
+            quarter = pd.Period(word.value, freq="Q")
+            last = quarter.start_time if has(children, "BEFORE") else quarter.end_time.normalize()
+            word = replace(word, kind="DATE", value=Moment(last.to_pydatetime(), "day"))
         if not has(children, "BEFORE") or word.value.part == "time":
             return word
         return replace(word, value=Moment(word.value.when - dt.timedelta(days=1), "day"))
@@ -248,6 +254,19 @@ class Work(Base):
     def remove(self, children: Found) -> Found:
         return [item for wanted in first(children, tuple) for item in self._gone(wanted)]
 
+    def given_up(self, children: Found) -> Found:
+        """Remove what somebody gives up: a team is who does it."""
+        actors, refs = (child for child in children if isinstance(child, tuple))
+        for wanted in actors:
+            self._one(wanted, ("team",))
+        return self.remove([refs])
+
+    def no_capacity(self, children: Found) -> Found:
+        """Buy nothing in a place or from a provider."""
+        for wanted in first(children, tuple):
+            self._one(wanted, ("provider", "geography"))
+        return self.remove(children)
+
     def _gone(self, wanted: Wanted) -> Found:
         if wanted.every:
             return [changed(f"remove {quoted(row)}") for row in self._rows([wanted], ("run", "event", "contract"))]
@@ -275,7 +294,9 @@ class Work(Base):
         return [changed(f"{row} set {column} {value}") for row in self._rows(first(children, tuple), ("run",))]
 
     def chance(self, children: Found) -> Found:
-        share = next((word.value for word in words_of(children, "PERCENT", "FRACTION")), 0.5 if has(children, "EVEN") else 1.0)
+        share = next((word.value for word in words_of(children, "PERCENT", "FRACTION", "NUMBER")), 0.5 if has(children, "EVEN") else 1.0)
+        if share > 1:
+            raise UnclearError("a probability is between 0 and 1, or 0 % and 100 %")
         return [changed(f"{row} set probability {as_number(share)}") for row in self._rows(first(children, tuple), ("run", "event"))]
 
     certain = even = chance

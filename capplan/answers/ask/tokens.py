@@ -1,0 +1,41 @@
+"""What a sentence is cut into: tokens, amounts with their units, and moments."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Word:
+    """A token.
+
+    Args:
+        kind: Terminal of the grammar; UNKNOWN where there is none, UNSURE where it can be taken in two ways.
+        start, end: Where it stands in the sentence.
+        value: What it means: a number, a day, names.
+        why: For UNSURE: in which two ways.
+    """
+
+    kind: str
+    start: int
+    end: int
+    value: Any = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A number with its unit: a currency, or a unit of time."""
+
+    number: float
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A day or an instant; `part` says how precisely it was given: time, day, or month (its first day)."""
+
+    when: dt.datetime
+    part: str
