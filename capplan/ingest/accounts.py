@@ -41,6 +41,14 @@ KIND = (
     "ChargeDescription",
 )
 WORDS = ("InstanceType", "SkuMeter", "MeterName", "SkuPriceDetails", "ResourceType", "SkuId", "ChargeDescription")
+#: What names one resource, run, number or moment in a description: no charge is judged by it.
+_ONE_OF_MANY = (
+    (r"(\b|_)[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(\b|_)", r"\1ffffffff\2"),
+    (r"(\b|_)[0-9A-Fa-f]{8,}(\b|_)", r"\1ffffffff\2"),
+    (r"[0-9]{5,}", "99999"),
+    (r"[0-9]{4}-[0-9]{2}-[0-9]{2}", "9999-99-99"),
+    (r"[0-9]{2}:[0-9]{2}(?::[0-9]{2})?", "99:99"),
+)
 _FEE = re.compile(
     r"marketplace|software|licen[cs]e|\bEMR\b|elastic"
     r" ?mapreduce|surcharge|uplift|\bsupport\b|EBS-?optimi[sz]ed|(?:management|service|platform|orchestration)[ -]fee|"
@@ -137,7 +145,10 @@ def account(sheet: Sheet, recogniser: Recogniser, cheapest: pd.Series) -> None:
         sheet: With the view `typed` of a bill.
         recogniser, cheapest: As for `judged`.
     """
-    key = "concat_ws(chr(31), " + ", ".join(f"coalesce({name}, '')" for name in KIND) + ")"
+    said, names = "ChargeDescription", "\n".join(recogniser.names)
+    for one, any_ in _ONE_OF_MANY if not any(re.search(one, names) for one, _ in _ONE_OF_MANY) else ():
+        said = f"regexp_replace({said}, '{one}', '{any_}', 'g')"
+    key = "concat_ws(chr(31), " + ", ".join(f"coalesce({said if name == 'ChargeDescription' else name}, '')" for name in KIND) + ")"
     kinds = sheet.connection.execute(f"""
         select {key} as kind, cast(coalesce(sum(ConsumedQuantity) filter (ConsumedQuantity > 0), 0) as double) as consumed,
             cast(coalesce(sum(PricingQuantity) filter (PricingQuantity > 0), 0) as double) as priced,

@@ -33,6 +33,7 @@ class Wanted:
         required: Must the column be there?
         filled: Must every cell be filled?
         minimum: Smallest value allowed.
+        apart: Do rows that differ in this text stand apart (see `convert`)?
     """
 
     name: str
@@ -41,6 +42,7 @@ class Wanted:
     required: bool = True
     filled: bool = True
     minimum: float | None = None
+    apart: bool = True
 
 
 def _plain(name: str) -> str:
@@ -163,8 +165,9 @@ def convert(sheet: Sheet, wanted: Sequence[Wanted], *, alike: bool = False) -> d
 
     Args:
         sheet, wanted: What is read, and the columns wanted of it.
-        alike: Let rows that differ in their numbers alone stand together, with the sums of these (see `Sheet.alike_together`). A fault that
-            is found names its rows only where rows stand alone: read row by row then.
+        alike: Let rows that differ in their numbers alone stand together, with the sums of these and the last text of columns that do not
+            tell rows apart (see `Sheet.alike_together`). A fault that is found names its rows only where rows stand alone: read row by row
+            then.
 
     Returns:
         dict: Name of the file's column by wanted name.
@@ -177,9 +180,11 @@ def convert(sheet: Sheet, wanted: Sequence[Wanted], *, alike: bool = False) -> d
     _leave_out_misnamed(sheet, wanted, matched)
     numbers = {column: matched[column.name] for column in wanted if column.kind in _NUMBERS and column.name in matched}
     comma = _decimal_comma(sheet, list(numbers.values()))
-    texts = [matched[column.name] for column in wanted if column.name in matched and column not in numbers]
-    if alike and len({*numbers.values(), *texts}) == len(numbers) + len(set(texts)):
-        sheet.alike_together(texts, {source: partial(_number, kind=column.kind, comma=comma) for column, source in numbers.items()})
+    stated = [column for column in wanted if column.name in matched and column not in numbers]
+    texts, latest = ({matched[column.name] for column in stated if column.apart is apart} for apart in (True, False))
+    if alike and len({*numbers.values(), *texts, *latest}) == len(numbers) + len(texts) + len(latest):
+        number_of = {source: partial(_number, kind=column.kind, comma=comma) for column, source in numbers.items()}
+        sheet.alike_together(sorted(texts), number_of, sorted(latest))
     cells = [_cell(sheet, column, matched[column.name], comma=comma) for column in wanted if column.name in matched]
     faults = _faults(sheet, cells)
     if faults:

@@ -1,6 +1,7 @@
 """FOCUS billing exports (FinOps Open Cost and Usage Specification, 1.0 to 1.3), CSV or Parquet."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -18,7 +19,7 @@ from capplan.ingest.ingested import FileTotals, Ingested, Stage, WorkOptions, wo
 from capplan.ingest.known import known_table, provider_named
 from capplan.ingest.machines import Recogniser
 from capplan.ingest.opening import Sheet, text_literal
-from capplan.ingest.overlaps import charged_times, count_once, meeting
+from capplan.ingest.overlaps import charged_times, count_once, meeting, unlike
 
 SECONDS_PER_HOUR, SECONDS_PER_DAY = 3600, 86400
 CATEGORIES = ("Usage", "Purchase", "Tax", "Credit", "Adjustment")
@@ -93,21 +94,22 @@ def read_focus(
             accelerator. Hours of machines and of corrections count, with their sign; `accounts` holds rows, dollars and hours by bucket.
     """
     with Sheet(files, options, nulls=NOTHING) as sheet:
-        notes = list(sheet.notes)
+        notes, timed = list(sheet.notes), options.usage or book is not None or bool(unlike(sheet.files))
         try:
-            priced, times = _checked(sheet, options, alike=True)
+            priced, times = _checked(sheet, options, alike=True, timed=timed)
             twins = meeting(sheet, times) if len(sheet.files) > 1 and options.restated != "add" else []
         except BookError:
             twins = None
         if twins is None or twins:  # faults are named, and charges compared, row by row
             sheet.notes = notes
             sheet.row_by_row()
-            priced, times = _checked(sheet, options, alike=False)
+            priced, times = _checked(sheet, options, alike=False, timed=True)
         dated = times is not None
         left_out = count_once(sheet, twins, FOCUS_COLUMNS) if twins else {}
         known = {table: known_table(table, book) for table in ("skus", "accelerators", "offers")}
         account(sheet, Recogniser(known["skus"], known["accelerators"]), _cheapest(known["offers"], known["skus"]))
         sheet.connection.execute(f"create temp table grouped as {_grouping(options)}")
+        _refuse_double_amortisation(sheet)
         accounts = summed(sheet)
         billing = _billing(sheet) if priced else pd.DataFrame()
         hours = _hours(sheet) if options.usage and dated else pd.DataFrame()
@@ -135,17 +137,21 @@ def read_focus(
     return Ingested(tables, (*notes, *more), headline, parts=parts, rows=int(rows), period=period, accounts=accounts, each=each)
 
 
-def _checked(sheet: Sheet, options: FocusOptions, *, alike: bool) -> tuple[bool, pd.DataFrame | None]:
-    """Create the view `typed` of a bill that has no fault; say whether it states costs, and what its charges are of, where it has times."""
+def _checked(sheet: Sheet, options: FocusOptions, *, alike: bool, timed: bool) -> tuple[bool, pd.DataFrame | None]:
+    """Create the view `typed` of a bill that has no fault; say whether it states costs, and what its charges are of, where it has times.
+
+    Where no one asks for times (not `timed`), rows alike are those of all times, with the last of them.
+    """
     sheet.connection.execute("; ".join(f"drop view if exists {name}" for name in ("typed", "stated", "billed")))
-    matched = convert(sheet, FOCUS_COLUMNS, alike=alike)
+    wanted = FOCUS_COLUMNS if timed else [replace(each, apart=not each.name.startswith("ChargePeriod")) for each in FOCUS_COLUMNS]
+    matched = convert(sheet, wanted, alike=alike)
     _check_categories(sheet)
     priced = _costs(sheet)
     for column, given, name in (("ProviderName", options.provider, "provider"), ("BillingCurrency", options.currency, "currency")):
         if column not in matched and given is None:
             sheet.refuse(f"the file has no column {column}", f"Give {name}= instead.", column=column)
     _check_currencies(sheet, options)
-    return priced, charged_times(sheet) if "ChargePeriodStart" in matched else None
+    return priced, charged_times(sheet) if timed and "ChargePeriodStart" in matched else None
 
 
 def _totals_of_files(sheet: Sheet, left_out: dict[int, tuple[int, ...]], number: int, *, priced: bool) -> tuple[FileTotals, ...]:
@@ -246,7 +252,7 @@ def _grouping(options: FocusOptions) -> str:
     """Return SQL that sums charges up by all that billing and usage tell apart."""
     workload = text_literal(options.workload) if options.workload else "coalesce(SubAccountName, SubAccountId, 'cloud')"
     lasting = "coalesce(epoch(timezone('UTC', try_cast(ChargePeriodEnd as timestamptz))) - epoch(ChargePeriodStart), 3600)"
-    at = f"accelerator_hours is not null and {lasting} > 0"
+    at = f"accelerator_hours is not null and {lasting} > 0" if options.usage else "false"
     return f"""
         select file, date_trunc('month', BillingPeriodStart)::timestamp as month, ProviderName as provider,
             coalesce(BillingAccountId, 'none') as billing_account,
@@ -260,6 +266,7 @@ def _grouping(options: FocusOptions) -> str:
             case when {at} then {workload} end as workload, coalesce(RegionId, {text_literal(options.region)}) as place,
             sum(BilledCost) as billed_cost, sum(EffectiveCost) as effective_cost, sum(ListCost) as list_cost, sum(alike) as "rows",
             sum(PricingQuantity) as quantity, PricingUnit as quantity_unit,
+            date_trunc('day', max(ChargePeriodStart))::timestamp as charged_until,
             cast(sum(accelerator_hours) as double) as accelerator_hours
         from charges group by all
         """
@@ -272,7 +279,8 @@ def _billing(sheet: Sheet) -> pd.DataFrame:
     frame = sheet.connection.execute(f"""
         select file, {names}, billing_account,
             sum(billed_cost) as billed_cost, sum(effective_cost) as effective_cost, sum(list_cost) as list_cost,
-            case when {unit} then sum(quantity) end as quantity, case when {unit} then min(quantity_unit) end as quantity_unit
+            case when {unit} then sum(quantity) end as quantity, case when {unit} then min(quantity_unit) end as quantity_unit,
+            max(charged_until) as charged_until
         from grouped group by all
         """).df()
     costs = dict.fromkeys(("billed_cost", "effective_cost", "list_cost", "quantity"), "float64")
@@ -286,6 +294,24 @@ def _scoped(frame: pd.DataFrame) -> pd.DataFrame:
     named = frame.assign(provider=frame["provider"].map(names))
     scope = named["provider"] + "|" + named["billing_account"] + "|" + named["month"].dt.strftime("%Y-%m")
     return named.assign(scope=scope).drop(columns="billing_account")
+
+
+def _refuse_double_amortisation(sheet: Sheet) -> None:
+    """Refuse commitments whose cost stands both with what was paid for them and with what used them."""
+    found = sheet.rows("""
+        select commitment, sum(effective_cost) filter (charge_category = 'Purchase')::double as paid,
+            sum(effective_cost) filter (charge_category = 'Usage' and billed_cost = 0)::double as used
+        from grouped where commitment <> 'none' and effective_cost > 0 group by all having paid > 0 and used > 0 order by paid desc
+        """)
+    if found:
+        name, paid, used = found[0]
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        sheet.refuse(
+            f"commitment {name}{more} costs {paid:,.2f} where it is bought and {used:,.2f} where it is used: billed and amortised costs are"
+            " mixed, and would count twice",
+            "EffectiveCost of a purchase whose cost is spread over its use is 0: export amortised costs, or set it to 0.",
+            column="EffectiveCost",
+        )
 
 
 def _hours(sheet: Sheet) -> pd.DataFrame:

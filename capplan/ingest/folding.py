@@ -144,6 +144,7 @@ def billing_table(parts: pd.DataFrame) -> pd.DataFrame:
         parts = sums.assign(
             **{name: groups[name].sum(min_count=1)[name] for name in ("list_cost", "quantity")},
             quantity_unit=groups["quantity_unit"].first()["quantity_unit"],
+            **{name: groups[name].max()[name] for name in ("charged_until",) if name in parts},
         )
     return shaped(parts.sort_values(keys, ignore_index=True), "billing")
 

@@ -264,6 +264,11 @@ class Recogniser:
         names = "|".join(re.escape(name) for name in sorted(self._known, key=len, reverse=True))
         self._table = re.compile(rf"(?<![a-z0-9-])(?:ml\.)?({names})(?![a-z0-9-]|\.[a-z0-9])", re.IGNORECASE) if names else None
 
+    @property
+    def names(self) -> list[str]:
+        """All names of machines in the tables, in small letters."""
+        return list(self._known)
+
     def find(self, text: str) -> Machine | None:
         """Return the machine that a text names, or None where it names none.
 

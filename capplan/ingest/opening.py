@@ -109,29 +109,35 @@ class Sheet:
             f"create or replace view cells as select {chosen}, {self._place} as {FILE}, 1 as {ALIKE} from {self._scan()}"
         )
 
-    def alike_together(self, texts: Sequence[str], numbers: Mapping[str, Callable[[str], str]]) -> None:
+    def alike_together(self, texts: Sequence[str], numbers: Mapping[str, Callable[[str], str]], latest: Sequence[str] = ()) -> None:
         """Let each row of the view `cells` stand for all rows of a file with the same texts and signs, found in one pass over the files.
 
         Args:
             texts: Columns that tell rows apart, as they are written.
             numbers: SQL for the number in a text, by column; rows stand together where these are all below, at or above zero or missing,
                 and the column has their sum, as a text, or one that is no number where there is any.
+            latest: Columns that do not tell rows apart; of rows that stand together they have the last text.
         """
         named = ["filename_of_the_row"] if self.many else []
         keys = [*map(quoted, dict.fromkeys(texts)), *named]
-        read, summed = [*keys], []
-        for name, number in numbers.items():
-            column, text = quoted(name), self._null_if(quoted(name))
-            value = f"coalesce(try_cast({column}::varchar as decimal(38, 12)), {number(text)})"
-            read += [f"{value} as {column}", f"case when {value} is null then {text} end as {quoted(f'odd {name}')}"]
-            summed.append(f"coalesce(max({quoted(f'odd {name}')}), sum({column})::varchar) as {column}")
-        signs = [f"sign({quoted(name)})" for name in numbers]
         place = text_literal(os.path.join(self._scratch.name, "alike.parquet"))
-        self._execute(
-            f"copy (select {', '.join([*keys, *summed])}, count(*) as {ALIKE} from (select {', '.join(read)} from {self._scan()})"
-            f" group by {', '.join([*keys, *signs])}) to {place} (format parquet)"
-        )
-        chosen = [f"{self._null_if(quoted(name))} as {quoted(name)}" for name in dict.fromkeys(texts)]
+        ends = [f"max({quoted(name)}) as {quoted(name)}" for name in latest]
+        signs = [f"sign({quoted(name)})" for name in numbers]
+        plain = {name: f"try_cast({quoted(name)}::varchar as decimal(38, 12))" for name in numbers}
+        general = {name: f"coalesce({plain[name]}, {number(self._null_if(quoted(name)))})" for name, number in numbers.items()}
+        for value in (plain, general):  # what has a sign of money or the like is rare, and slow to read
+            read = [*keys, *map(quoted, latest)]
+            read += [f"{value[name]} as {quoted(name)}, {quoted(name)} as {quoted(f'text {name}')}" for name in numbers]
+            odd = {name: f"case when {quoted(name)} is null then {self._null_if(quoted(f'text {name}'))} end" for name in numbers}
+            summed = [f"coalesce(max({odd[name]}), sum({quoted(name)})::varchar) as {quoted(name)}" for name in numbers]
+            self._execute(
+                f"copy (select {', '.join([*keys, *ends, *summed])}, count(*) as {ALIKE}"
+                f" from (select {', '.join(read)} from {self._scan()}) group by {', '.join([*keys, *signs])}) to {place} (format parquet)"
+            )
+            unread = " or ".join(f"{quoted(name)} is not null and {plain[name]} is null" for name in numbers)
+            if not numbers or not self._execute(f"select count(*) from read_parquet({place}) where {unread}")[0][0]:
+                break
+        chosen = [f"{self._null_if(quoted(name))} as {quoted(name)}" for name in dict.fromkeys([*texts, *latest])]
         chosen += [*map(quoted, numbers), f"{self._place} as {FILE}", ALIKE]
         self.connection.execute(f"create or replace view cells as select {', '.join(chosen)} from read_parquet({place})")
 

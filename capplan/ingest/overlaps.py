@@ -1,6 +1,7 @@
 """Bills of one account that are read together and whose charge periods meet: equal charges count once, what is unclear is refused."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -12,6 +13,9 @@ from capplan.ingest.opening import Sheet
 
 #: Two bills of which a smaller share of the charges in their common time is equal are of different things.
 CHANCE_SHARE = 0.1
+#: Two bills of which at least this share of the charges in their common time differs in costs alone are of the same things.
+SAME_SHARE = 0.9
+COSTS = ("BilledCost", "EffectiveCost", "ListCost")
 _DAILY = "try_cast(ChargePeriodEnd as timestamp) - ChargePeriodStart <= interval 1 day"
 _TOTALS = "sum(copies)::bigint, coalesce(sum(billed), 0)::double"
 
@@ -30,19 +34,29 @@ def charged_times(sheet: Sheet) -> pd.DataFrame:
         """).df()
 
 
+def unlike(files: Sequence[Path]) -> set[tuple[int, int]]:
+    """Return the places of files of which each is no part of the same export as an earlier one: by their names, or one file twice."""
+    stems = [stem_without_part(file.name) for file in files]
+    return {
+        (place, before)
+        for place, file in enumerate(files)
+        for before in range(place)
+        if stems[place] != stems[before] or file.name == files[before].name
+    }
+
+
 def meeting(sheet: Sheet, times: pd.DataFrame | None) -> list[Any]:
     """Return the pairs of files, not parts of one export, whose charges (see `charged_times`) are of one account and meet in time."""
     if times is None:
         return []
-    stems = [stem_without_part(file.name) for file in sheet.files]
-    scope = ["provider", "billing_account", "month"]
+    apart, scope = unlike(sheet.files), ["provider", "billing_account", "month"]
     pairs = times.merge(times, on=scope, suffixes=("", "_before")).query("file > file_before")
     pairs["begin"] = pairs[["earliest", "earliest_before"]].max(axis=1)
     pairs["end"] = pairs[["latest", "latest_before"]].min(axis=1)
     return [
         row
         for row in pairs[pairs["begin"] <= pairs["end"]].sort_values(["file", "file_before", *scope]).itertuples()
-        if stems[row.file] != stems[row.file_before] or sheet.files[row.file].name == sheet.files[row.file_before].name
+        if (row.file, row.file_before) in apart
     ]
 
 
@@ -62,9 +76,11 @@ def count_once(sheet: Sheet, twins: Sequence[Any], columns: tuple[Wanted, ...]) 
     Raises:
         CapplanError: Where bills of the same account and days have some charges in common and others not: one restates the other.
     """
-    cells = ", ".join(f"coalesce({wanted.name}::varchar, '')" for wanted in columns)
+    what = ", ".join(f"coalesce({wanted.name}::varchar, '')" for wanted in columns if wanted.name not in COSTS)
+    costs = ", ".join(f"coalesce({name}::varchar, '')" for name in COSTS)
     sheet.connection.execute(f"""
-        create temp view told_apart as select *, md5_number_lower(concat_ws(chr(31), {cells})) as identity from typed;
+        create temp view told_apart as select *, md5_number_lower(concat_ws(chr(31), {what})) as charge,
+            md5_number_lower(concat_ws(chr(31), {what}, {costs})) as identity from typed;
         create temp table known_charges (file bigint, identity ubigint, copies bigint)
         """)
     left: dict[int, tuple[int, ...]] = {}
@@ -73,7 +89,7 @@ def count_once(sheet: Sheet, twins: Sequence[Any], columns: tuple[Wanted, ...]) 
             left[twin.file] = (*left.get(twin.file, ()), twin.file_before)
     if left:
         sheet.connection.execute("""
-            create temp table fresh_charges as select * exclude (identity, turn, known) from (
+            create temp table fresh_charges as select * exclude (identity, charge, turn, known) from (
                 select told_apart.*, row_number() over (partition by told_apart.file, told_apart.identity) as turn,
                     coalesce(k.copies, 0) as known
                 from told_apart left join (select file, identity, max(copies) as copies from known_charges group by all) k
@@ -89,7 +105,7 @@ def _compared(sheet: Sheet, twin: Any) -> bool:
     mine, theirs = twin.file, twin.file_before
     sheet.connection.execute(
         f"""
-        create or replace temp table met as select file, identity, count(*) as copies, sum(BilledCost) as billed from told_apart
+        create or replace temp table met as select file, identity, charge, count(*) as copies, sum(BilledCost) as billed from told_apart
         where file in (?, ?) and ProviderName = ? and coalesce(BillingAccountId, 'none') = ? and date_trunc('month', BillingPeriodStart) = ?
             and (ChargePeriodStart between ? and ? or not coalesce({_DAILY}, false)) group by all
         """,
@@ -104,10 +120,11 @@ def _compared(sheet: Sheet, twin: Any) -> bool:
     (equal, billed), rows = sheet.rows(f"select {_TOTALS} from both_have")[0], {}
     for file, count, usd in sheet.rows(f"select file, {_TOTALS} from met group by file"):
         rows[file] = (count, usd)
-    if not equal or equal < CHANCE_SHARE * min(count for count, _ in rows.values()):
-        return False
     names = {file: sheet.files[file].name for file in rows}
     whose = f"{twin.month:%Y-%m} of {twin.provider}" + (f", account {twin.billing_account}" if twin.billing_account != "none" else "")
+    if not equal or equal < CHANCE_SHARE * min(count for count, _ in rows.values()):
+        _refuse_other_costs(sheet, min((count for count, _ in rows.values()), default=0), names, whose)
+        return False
     if all(count > equal for count, _ in rows.values()):
         raise CapplanError(
             f"{whose}: {names[theirs]} and {names[mine]} both bill {twin.begin:%Y-%m-%d} to {twin.end:%Y-%m-%d}; {equal:,} charges are"
@@ -120,3 +137,17 @@ def _compared(sheet: Sheet, twin: Any) -> bool:
         f"{whose}: {equal:,} charges of {names[mine]} ({billed:,.2f} billed) are in {names[theirs]} already; they count once."
     )
     return True
+
+
+def _refuse_other_costs(sheet: Sheet, least: int, names: dict[int, str], whose: str) -> None:
+    """Refuse two bills that have the same charges at other costs: one is of invoices, say, and one is amortised."""
+    same = sheet.rows("""
+        select coalesce(sum(least), 0)::bigint from (select min(copies) as least from
+            (select file, charge, sum(copies) as copies from met group by all) group by charge having count(*) > 1)
+        """)[0][0]
+    if least and same >= SAME_SHARE * least:
+        raise CapplanError(
+            f"{whose}: {' and '.join(names[file] for file in sorted(names))} have the same {same:,} charges at different costs, as an"
+            " export of amortised costs has beside one of billed costs. A FOCUS export has both in one row: give that one (or one of the"
+            " two), or say restated=add where all charges count"
+        )

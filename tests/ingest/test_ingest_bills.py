@@ -194,6 +194,55 @@ def test_rows_that_stand_together_count_as_they_do_alone(tmp_path, monkeypatch):
     pd.testing.assert_frame_equal(together.accounts, alone.accounts, rtol=1e-12)
 
 
+def test_what_was_billed_is_the_same_where_nobody_asks_for_hours(tmp_path):
+    rows = [
+        {
+            **KINDS[place % len(KINDS)][0],
+            "ChargePeriodStart": f"2026-05-{1 + place % 9:02d}T{place % 24:02d}:00:00Z",
+            "ChargePeriodEnd": f"2026-05-{2 + place % 9:02d}T00:00:00Z",
+            "BilledCost": f"${place}.25",
+        }
+        for place in range(200)
+    ]
+    path = bill(tmp_path, *rows)
+    timed, untimed = ingest("focus", path), ingest("focus", path, usage=False)
+    pd.testing.assert_frame_equal(timed.tables["billing"], untimed.tables["billing"])
+    pd.testing.assert_frame_equal(timed.accounts, untimed.accounts)
+    assert list(untimed.tables) == ["billing"]
+    assert untimed.tables["billing"]["charged_until"].max() == pd.Timestamp("2026-05-09")
+
+
+def test_charges_that_differ_in_an_identity_alone_are_judged_once(tmp_path, monkeypatch):
+    asked: list[str] = []
+    plain = Recogniser.find
+    monkeypatch.setattr(Recogniser, "find", lambda self, text: asked.append(text) or plain(self, text))
+    said = "p5.48xlarge of run {0:032x}, i-{1:017x}, job 7{1:06d} at 2026-05-{2:02d} 13:0{3}:00"
+    rows = [
+        {"SkuMeter": "", "ChargeDescription": said.format(place * 2**100, place, 1 + place % 30, place % 10), "SkuId": f"X{place % 2}"}
+        for place in range(100)
+    ]
+    found = ingest("focus", bill(tmp_path, *rows))
+    assert found.accounts[["bucket", "rows", "accelerator_hours"]].values.tolist() == [["machine_hours", 100, 800.0]]
+    assert len(asked) == 2
+
+
+def test_costs_that_are_both_paid_and_spread_are_refused(tmp_path):
+    use = {"CommitmentDiscountStatus": "Used", "BilledCost": 0, "EffectiveCost": 40}
+    bought = {"ChargeCategory": "Purchase", "BilledCost": 1000, "EffectiveCost": 1000}
+
+    def made(*rows: dict[str, object]) -> Path:
+        path = bill(tmp_path, *rows)
+        pd.read_csv(path).assign(CommitmentDiscountId="ri-1").to_csv(path, index=False)
+        return path
+
+    with pytest.raises(
+        BookError, match=r"commitment ri-1 costs 1,000\.00 where it is bought and 80\.00 where it is used: billed and amortised"
+    ):
+        ingest("focus", made(use, use, bought))
+    for sound in ([use, {**bought, "EffectiveCost": 0}], [{**use, "BilledCost": 40}, bought], [bought]):
+        assert ingest("focus", made(*sound)).rows == len(sound)
+
+
 def test_a_fault_names_its_own_row_however_many_stand_together(tmp_path):
     rows = [{} for _ in range(5)]
     with pytest.raises(BookError, match=r"row 4, column BilledCost.*'a lot'") as refused:

@@ -94,6 +94,15 @@ def test_bills_that_agree_in_part_are_refused_with_days_and_amounts(tmp_path, bo
     assert list(book.iterdir()) == []
 
 
+def test_amortised_and_billed_costs_of_the_same_charges_are_refused(tmp_path, book):
+    files = [days(tmp_path, "invoiced.csv", 1, 10), days(tmp_path, "amortised.csv", 1, 10, EffectiveCost=4)]
+    with pytest.raises(CapplanError, match=r"amortised\.csv have the same 20 charges at different costs"):
+        ingest("focus", files, book)
+    assert list(book.iterdir()) == []
+    ingest("focus", files, book, restated="add")
+    assert billed(book) == pytest.approx(400)
+
+
 def test_bills_that_come_one_after_the_other(tmp_path, book):
     ingest("focus", days(tmp_path, "1st week.csv", 1, 7), book)
     found = ingest("focus", days(tmp_path, "2nd week.csv", 8, 14), book)

@@ -142,6 +142,16 @@ def test_it_keeps_the_rules_of_the_specification(made):
     priced = rows[rows["PricingQuantity"].notna()]
     for unit, cost in (("ListUnitPrice", "ListCost"), ("ContractedUnitPrice", "ContractedCost")):
         np.testing.assert_allclose(priced[unit] * priced["PricingQuantity"], priced[cost], rtol=1e-9)
+    assert rows.loc[usage | purchase, "SkuId"].notna().all()
+    assert (rows.loc[rows["CommitmentDiscountStatus"].eq("Used"), "ConsumedQuantity"].dropna() > 0).all()
+    assert rows["ConsumedUnit"].notna().equals(rows["ConsumedQuantity"].notna())
+    assert rows["PricingUnit"].notna().equals(rows["PricingQuantity"].notna())
+    assert rows["CommitmentDiscountUnit"].notna().equals(rows["CommitmentDiscountQuantity"].notna())
+    assert (rows[["ListUnitPrice", "ContractedUnitPrice"]].dropna() >= 0).all(axis=None)
+    assert rows["ChargeClass"].isna().all()
+    assert rows["BillingCurrency"].str.fullmatch("[A-Z]{3}").all()
+    for end in ("Start", "End"):
+        assert rows[f"ChargePeriod{end}"].equals(rows[f"BillingPeriod{end}"])
     assert (rows["BillingPeriodStart"] < rows["BillingPeriodEnd"]).all()
     assert rows["BillingPeriodStart"].str.match(r"^\d{4}-\d{2}-01T00:00:00Z$").all()
     assert all(isinstance(json.loads(text), dict) for text in rows["Tags"])

@@ -798,6 +798,7 @@ def test_the_price_of_calls_is_what_they_all_cost_by_their_number():
 
 def test_calls_above_what_a_provider_grants_are_named_with_their_first_quarter():
     services = pd.DataFrame({"workload": ["chat", "digests"], "provider": "openai", "model": "m", "batch_share": [0.0, 0.5]})
+    services = services.assign(input_tokens=300.0, output_tokens=100.0)
     terms = services[["workload", "provider", "model"]].assign(kind="payg", requests_per_minute=[2.0, 2.0])
     jobs = pd.DataFrame({"workload": ["chat", "digests"], "host": "api", "deferrable": [False, True]})
     times = pd.to_datetime(["2026-12-31 22:00", "2026-12-31 23:00"])
@@ -808,4 +809,6 @@ def test_calls_above_what_a_provider_grants_are_named_with_their_first_quarter()
     # 120 calls an hour are granted; the busiest hour has 1.5 times the mean one, and half of the digests come in batches, when they may
     (note,) = rate_limit_notes(services, terms, jobs, usage, expected)
     assert "chat is expected to have 122 requests in its busiest hour of 2027Q2, and openai grants 120" in note
-    assert not rate_limit_notes(services, terms.assign(requests_per_minute=np.nan), jobs, usage, expected)
+    none = terms.assign(requests_per_minute=np.nan)
+    assert not rate_limit_notes(services, none, jobs, usage, expected)
+    assert rate_limit_notes(services, none.assign(tokens_per_minute=800.0), jobs, usage, expected) == [note]

@@ -285,6 +285,18 @@ def test_what_cannot_be_reviewed_is_said():
     assert any("2027-02 has not ended in the measured usage" in note for note in answer.notes)
 
 
+def test_a_bill_that_ends_in_the_middle_of_a_month_is_held_against_the_months_before():
+    whole, half = ({**HOURS, "charged_until": pd.Timestamp(day)} for day in ("2027-01-31", "2027-02-14"))
+    answer = review_plan(accepted(), came([whole, {**half, "month": MONTHS[1], "effective_cost": 1500.0}]), A)
+    assert answer.months == (MONTHS[0],)
+    assert any("2027-02 has not ended in the bill (its last charge starts on 2027-02-14)" in note for note in answer.notes)
+    with pytest.raises(CapplanError, match=r"nothing to review.*2027-02 has not ended in the bill"):
+        review_plan(accepted(), came([{**half, "month": MONTHS[1]}]), A)
+    for monthly in ("2027-02-01", "2027-02-28"):
+        last = {**HOURS, "month": MONTHS[1], "charged_until": pd.Timestamp(monthly)}
+        assert review_plan(accepted(), came([whole, last]), A).months == tuple(MONTHS)
+
+
 def test_credits_and_unknown_accelerators_keep_their_names():
     rows = [
         {**HOURS},
@@ -393,7 +405,7 @@ def test_the_register_names_who_is_depended_on_what_ends_together_and_what_is_wi
             "end": pd.to_datetime(["2027-05-31", "2027-06-30", "2028-01-31"]),
         }
     )
-    services = pd.DataFrame({"workload": ["drafts"], "model": ["m"], "provider": ["openai"]})
+    services = pd.DataFrame({"workload": ["drafts"], "model": ["m"], "provider": ["openai"], "input_tokens": 900.0, "output_tokens": 100.0})
     terms = pd.DataFrame({"workload": ["drafts"], "model": ["m"], "provider": ["openai"], "withdrawn_on": pd.to_datetime(["2027-02-01"])})
     terms["requests_per_minute"] = 10.0
     times = pd.to_datetime(["2027-01-01 00:00", "2027-01-01 00:00", "2027-01-01 01:00", "2027-01-01 02:00"])
@@ -408,6 +420,13 @@ def test_the_register_names_who_is_depended_on_what_ends_together_and_what_is_wi
     # 750 in the busiest hour, 600 granted: 150 of 800 requests go elsewhere, and as much of 400 planned
     assert found["openai", "rate limit"]["share"] == pytest.approx(1.25)
     assert found["openai", "rate limit"]["amount"] == pytest.approx(400.0 * 150 / 800)
+    # the same in tokens: ten requests of a thousand tokens a minute; where both are stated, the tighter holds
+    for limits in (
+        {"requests_per_minute": np.nan, "tokens_per_minute": 10_000.0},
+        {"tokens_per_minute": 10_000.0, "requests_per_minute": 99.0},
+    ):
+        again = vendor_register(spend_ahead, {**tables, "api_contracts": terms.assign(**limits)}, MONTHS[0], "USD", A)
+        pd.testing.assert_frame_equal(again, table)
     assert found["aws", "contracts end together"]["share"] == pytest.approx(0.75)
     assert found["aws", "contracts end together"]["remark"] == "2027Q2: a, b"
 

@@ -64,3 +64,4 @@ class Billing(Table):
     list_cost: float = column("Cost at list prices.", unit="billing currency", optional=True)
     quantity: float = column("Pricing quantity, where the rows share a unit.", optional=True)
     quantity_unit: str = column("Unit of the pricing quantity.", optional=True)
+    charged_until: pd.Timestamp = column("Day on which the last charge starts (UTC); empty = not stated.", optional=True)

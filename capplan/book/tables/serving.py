@@ -71,6 +71,12 @@ class ApiContracts(Table):
     unit_increment: float = column("Units are bought in steps of this many.", default=1.0, ge=1)
     term_months: float = column("Months for which units are bound.", unit="months", default=1.0, gt=0)
     requests_per_minute: float = column("Rate limit; empty = none stated.", unit="requests/min", optional=True, gt=0)
+    tokens_per_minute: float = column(
+        "Rate limit in tokens, input and output together; empty = none stated. The tighter of the two limits holds.",
+        unit="tokens/min",
+        optional=True,
+        gt=0,
+    )
     geography: str = column("Part of the world it answers in; empty = no statement.", optional=True)
     withdrawn_on: pd.Timestamp = column("Day from which the model is no longer offered.", optional=True)
     as_of: pd.Timestamp = column("Day the terms held.")

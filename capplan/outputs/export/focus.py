@@ -98,7 +98,8 @@ def planned_focus(plan: Plan) -> pd.DataFrame:
 
     Returns:
         DataFrame: The columns of FOCUS 1.2 that apply. Quantities are accelerator-hours; Tags name the class of work and the team that bear
-            a row, and say what stood idle (owned machines are no commitment, and have no status). Prices at list are those on demand; where
+            a row, and say what stood idle (owned machines are no commitment, and have no status). SkuId is the accelerator, or the service
+            where there is none. Prices at list are those on demand; where
             a pool has none, ContractedCost stands for it.
     """
     rows = _ledger_rows(plan)
@@ -293,7 +294,7 @@ def _as_focus(charges: pd.DataFrame, plan: Plan) -> pd.DataFrame:
             "InvoiceIssuerName": provider,
             "ServiceCategory": [category for category, _ in services],
             "ServiceName": [name for _, name in services],
-            "SkuId": charges["accelerator"].where(charges["accelerator"].ne("")),
+            "SkuId": charges["accelerator"].where(charges["accelerator"].ne(""), [name for _, name in services]).where(~credit),
             "PricingCategory": component.map(BY_USE).where(~committed | purchase, "Committed").fillna("Standard").where(~credit),
             "BilledCost": charges["billed"],
             "EffectiveCost": charges["effective"],

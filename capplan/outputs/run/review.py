@@ -60,7 +60,7 @@ def with_bills(book: Book, bills: Sequence[str]) -> Book:
     """Return the book with further bills, which stand for their months alone."""
     if not bills:
         return book
-    found = ingest("focus", list(bills), None)
+    found = ingest("focus", list(bills), None, usage=False)
     new = found.tables.get("billing")
     if new is None or new.empty:
         raise CapplanError(f"{', '.join(bills)}: no row of a bill was found")

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.errors import CapplanError
-from capplan.questions.ledger.tokens import has_batch_price, listed_model, service_usd
+from capplan.questions.ledger.tokens import granted_per_minute, has_batch_price, listed_model, service_usd
 from capplan.records import records
 
 MILLION = 1e6
@@ -79,8 +79,7 @@ def _contract(service: pd.Series, row: dict[str, Any], when: pd.Timestamp) -> di
         )
     way = _way(name, str(row["kind"]), str(row["provider"]), str(row["model"]), np.nan)
     way |= {"withdrawn_on": row["withdrawn_on"], "term_months": row["term_months"], "source": str(row["source_id"])}
-    if not pd.isna(row["requests_per_minute"]):
-        way["requests_per_hour_limit"] = row["requests_per_minute"] * MINUTES_PER_HOUR
+    way["requests_per_hour_limit"] = granted_per_minute(row, service) * MINUTES_PER_HOUR
     if row["kind"] == "provisioned":
         if pd.isna(row["unit_usd_per_hour"]) or pd.isna(row["unit_tokens_per_minute"]):
             raise CapplanError(f"api_contracts: {name} is provisioned throughput; state unit_usd_per_hour and unit_tokens_per_minute")

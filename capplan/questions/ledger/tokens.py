@@ -178,6 +178,19 @@ def withdrawal_notes(services: pd.DataFrame, contracts: pd.DataFrame, workloads:
     ]
 
 
+def granted_per_minute(terms: Mapping[str, Any], service: Mapping[Hashable, Any] | None) -> float:
+    """Return the requests of a service that a provider grants a minute; infinite where neither limit is stated.
+
+    Args:
+        terms: Row of api_contracts.
+        service: Row of services, whose mean request a limit in tokens is divided by; None = only requests are limited.
+    """
+    limits = [terms.get("requests_per_minute")]
+    if service is not None:
+        limits.append(terms.get("tokens_per_minute", float("nan")) / float(service["input_tokens"] + service["output_tokens"]))
+    return min((float(limit) for limit in limits if limit is not None and not pd.isna(limit)), default=float("inf"))
+
+
 def rate_limit_notes(
     services: pd.DataFrame, contracts: pd.DataFrame, workloads: pd.DataFrame, usage: pd.DataFrame, expected: pd.DataFrame
 ) -> list[str]:
@@ -186,13 +199,16 @@ def rate_limit_notes(
     .. math:: \frac{E[Q_q] (1 - b)}{H_q} \cdot \frac{\max_h u_h}{\bar u} > 60\, r
 
     with Q the work of quarter q, H its hours, b the share in batches, u the usage of the latest four weeks by the hour, and r the requests
-    a minute of the contracts. Work that can wait is held against them on average: its u is even.
+    a minute of the contracts (see `granted_per_minute`). Work that can wait is held against them on average: its u is even.
 
     Args:
         services, contracts, workloads, usage: Tables services, api_contracts, workloads and usage.
         expected: workload, quarter, quantity (see `expected_work`).
     """
-    granted = contracts[contracts["kind"] == "payg"].groupby(["workload", "provider", "model"])["requests_per_minute"].sum(min_count=1)
+    served = {str(row["workload"]): row for row in records(services)}
+    limits = pd.Series([granted_per_minute(row, served.get(row["workload"])) for row in records(contracts)], contracts.index, dtype=float)
+    called = contracts.assign(limit=limits.where(limits < float("inf")))
+    granted = called[called["kind"] == "payg"].groupby(["workload", "provider", "model"])["limit"].sum(min_count=1)
     only = workloads[workloads["host"] == "api"].set_index("workload")
     notes: list[str] = []
     for row in records(services[services["workload"].isin(only.index) & services["provider"].notna()]):

@@ -135,14 +135,19 @@ def review_plan(plan: AcceptedPlan, came: Came, a: ReviewAssumptions) -> Review:
 def _months(planned: pd.DataFrame, billing: pd.DataFrame, until: pd.Timestamp | None) -> tuple[list[pd.Timestamp], list[str]]:
     """Return the months that can be reviewed, and say which cannot."""
     mine, theirs = set(planned["month"]), set(billing["month"])
+    open_month, last_day = _unfinished(billing)
+    notes = []
+    if open_month in mine & theirs:
+        theirs.remove(open_month)
+        notes.append(f"{open_month:%Y-%m} has not ended in the bill (its last charge starts on {last_day:%Y-%m-%d}): it is left out.")
     if not mine & theirs:
         first, last = (f"{min(months):%Y-%m} to {max(months):%Y-%m}" if months else "no month" for months in (mine, theirs))
         raise CapplanError(
-            f"nothing to review: the plan holds {first}, the bill {last}. Ingest the bills since the plan was accepted (capplan ingest"
+            " ".join([f"nothing to review: the plan holds {first}, the bill {last}.", *notes])
+            + " Ingest the bills since the plan was accepted (capplan ingest"
             " focus FILE --into BOOK), or name another plan with --plan"
         )
     months = sorted(mine & theirs)
-    notes = []
     if until is not None and months[-1] + pd.DateOffset(months=1) > until:
         if months[:-1]:
             notes.append(f"{months[-1]:%Y-%m} has not ended in the measured usage (which ends on {until:%Y-%m-%d}): it is left out.")
@@ -155,6 +160,17 @@ def _months(planned: pd.DataFrame, billing: pd.DataFrame, until: pd.Timestamp | 
     if gap:
         notes.append(f"The bill has nothing for {', '.join(f'{month:%Y-%m}' for month in gap)}: left out.")
     return months, notes
+
+
+def _unfinished(billing: pd.DataFrame) -> tuple[pd.Timestamp, pd.Timestamp]:
+    """Return the last month of a bill whose charges end before it does, and the day of the last one; NaT where it has ended.
+
+    A month of which all charges start on its first day is billed by the month.
+    """
+    month = billing["month"].max()
+    last = billing.loc[billing["month"] == month, "charged_until"].max()
+    ends = month + pd.offsets.MonthEnd(0) if pd.notna(month) else month
+    return (month, last) if pd.notna(last) and month < last.normalize() < ends else (pd.NaT, pd.NaT)
 
 
 def _in_currency(bill: pd.DataFrame, fx: pd.DataFrame, plan: AcceptedPlan) -> pd.DataFrame:

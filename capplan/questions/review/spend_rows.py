@@ -38,7 +38,7 @@ def spend_of_focus(frame: pd.DataFrame) -> pd.DataFrame:
     """Read spend from FOCUS rows that capplan planned.
 
     Args:
-        frame: Rows as a plan writes them: BillingPeriodStart, ProviderName, SkuId, PricingCategory, CommitmentDiscountId,
+        frame: Rows as a plan writes them: BillingPeriodStart, ProviderName, ServiceName, SkuId, PricingCategory, CommitmentDiscountId,
             CommitmentDiscountStatus, ConsumedQuantity and PricingQuantity (accelerator-hours), EffectiveCost, ChargeDescription, Tags.
 
     Returns:
@@ -50,7 +50,8 @@ def spend_of_focus(frame: pd.DataFrame) -> pd.DataFrame:
     unused = pd.Series(["idle" in tag for tag in tags], spent.index, dtype=bool)
     counted = spent["ConsumedQuantity"].notna()
     dynamic, committed = spent["PricingCategory"].eq("Dynamic"), spent["CommitmentDiscountStatus"].eq("Used")
-    owned = spent["ProviderName"].eq("own") & spent["SkuId"].notna()
+    accelerator = spent["SkuId"].where(spent["SkuId"] != spent["ServiceName"])
+    owned = spent["ProviderName"].eq("own") & accelerator.notna()
     agreed = spent["ChargeDescription"].fillna("").astype(str).str.startswith("agreement ")
     kind = np.select(
         [agreed, unused, committed | owned, counted & dynamic, counted], ["agreement", "unused", "committed", "spot", "on_demand"], "other"
@@ -60,7 +61,7 @@ def spend_of_focus(frame: pd.DataFrame) -> pd.DataFrame:
             {
                 "month": pd.to_datetime(spent["BillingPeriodStart"].str[:10]),
                 "provider": spent["ProviderName"],
-                "accelerator": spent["SkuId"],
+                "accelerator": accelerator,
                 "contract_id": spent["CommitmentDiscountId"],
                 "workload": [tag.get("workload", "") for tag in tags],
                 "kind": kind,

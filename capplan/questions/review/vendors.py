@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from capplan.book.scenario import ReviewAssumptions
+from capplan.questions.ledger.tokens import granted_per_minute
 from capplan.records import records
 from capplan.text import money
 from capplan.units import quarter_of
@@ -42,7 +43,7 @@ def vendor_register(
             rise = a.price_change_share * exposed
             rows.append((provider, "price change", exposed / total, rise, None, f"prices by use rise by {a.price_change_share:.0%}"))
     rows += _expiries(tables["commitments"], as_of)
-    rows += _rate_limits(spend, tables["api_contracts"], tables["usage"])
+    rows += _rate_limits(spend, tables["api_contracts"], tables["services"], tables["usage"])
     rows += _withdrawals(spend, tables["services"], tables["api_contracts"], as_of, currency)
     table = pd.DataFrame(rows, columns=COLUMNS).astype({"share": "float64", "amount": "float64", "when": "datetime64[ns]"})
     return table.sort_values(["amount", "share"], ascending=False, na_position="last", ignore_index=True)
@@ -64,15 +65,16 @@ def _expiries(commitments: pd.DataFrame, as_of: pd.Timestamp) -> list[tuple]:
     return found
 
 
-def _rate_limits(spend: pd.DataFrame, api_contracts: pd.DataFrame, usage: pd.DataFrame) -> list[tuple]:
+def _rate_limits(spend: pd.DataFrame, api_contracts: pd.DataFrame, services: pd.DataFrame, usage: pd.DataFrame) -> list[tuple]:
     """Hold the busiest hour of each workload against the calls that a provider grants; what lies above would have to go elsewhere."""
     found = []
-    for row in records(api_contracts[api_contracts["requests_per_minute"].notna()]):
+    served = {str(row["workload"]): row for row in records(services)}
+    for row in records(api_contracts):
+        granted = granted_per_minute(row, served.get(row["workload"])) * MINUTES_PER_HOUR
         mine = usage[usage["workload"] == row["workload"]]
         hours = mine.groupby(mine["time"].dt.floor("h"))["quantity"].sum()
-        if hours.sum() <= 0:
+        if hours.sum() <= 0 or granted == float("inf"):
             continue
-        granted = float(row["requests_per_minute"]) * MINUTES_PER_HOUR
         over = (hours - granted).clip(lower=0.0)
         above = float(over.sum() / hours.sum())
         amount = float(spend.loc[spend["workload"] == row["workload"], "amount"].sum()) * above
