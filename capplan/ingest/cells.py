@@ -7,7 +7,7 @@ from functools import partial
 from typing import Literal
 
 from capplan.errors import BookError, Fault, nearest, sentence
-from capplan.ingest.instants import instant
+from capplan.ingest.instants import instant, written_days
 from capplan.ingest.opening import ALIKE, FILE, Sheet, UnlikeFilesError, quoted
 
 #: Cells of one kind of fault that are looked up; a message shows at most forty in all.
@@ -34,6 +34,7 @@ class Wanted:
         filled: Must every cell be filled?
         minimum: Smallest value allowed.
         apart: Do rows that differ in this text stand apart (see `convert`)?
+        lenient: Is a cell that cannot be read as good as an empty one?
     """
 
     name: str
@@ -43,6 +44,7 @@ class Wanted:
     filled: bool = True
     minimum: float | None = None
     apart: bool = True
+    lenient: bool = False
 
 
 def _plain(name: str) -> str:
@@ -185,7 +187,8 @@ def convert(sheet: Sheet, wanted: Sequence[Wanted], *, alike: bool = False) -> d
     if alike and len({*numbers.values(), *texts, *latest}) == len(numbers) + len(texts) + len(latest):
         number_of = {source: partial(_number, kind=column.kind, comma=comma) for column, source in numbers.items()}
         sheet.alike_together(sorted(texts), number_of, sorted(latest))
-    cells = [_cell(sheet, column, matched[column.name], comma=comma) for column in wanted if column.name in matched]
+    days = written_days(sheet, [matched[column.name] for column in wanted if column.kind == "time" and column.name in matched])
+    cells = [_cell(sheet, column, matched[column.name], days, comma=comma) for column in wanted if column.name in matched]
     faults = _faults(sheet, cells)
     if faults:
         raise BookError(sorted(faults, key=lambda fault: fault.row), shown=SHOWN, where=sheet.file.name)
@@ -203,7 +206,7 @@ def convert(sheet: Sheet, wanted: Sequence[Wanted], *, alike: bool = False) -> d
     return matched
 
 
-def _cell(sheet: Sheet, column: Wanted, source: str, *, comma: bool) -> _Cell:
+def _cell(sheet: Sheet, column: Wanted, source: str, days: dict[str, str], *, comma: bool) -> _Cell:
     """Return SQL for the value of a column of the file, and for what would be wrong with it."""
     text = quoted(source)
     if column.kind == "text":
@@ -220,7 +223,7 @@ def _cell(sheet: Sheet, column: Wanted, source: str, *, comma: bool) -> _Cell:
             (f"{text} is not null and {value} is null", "a duration is needed", "Write it like 1-02:03:04 (days-hours:minutes:seconds).")
         ]
     else:
-        value, problems = instant(sheet, source)
+        value, problems = instant(sheet, source, days.get(source))
         years = f"{FIRST_YEAR} to {LAST_YEAR}"
         outside = f"not ({value} between timestamp '{FIRST_YEAR}-01-01' and timestamp '{LAST_YEAR}-12-31 23:59:59.999999')"
         problems.append(
@@ -233,7 +236,7 @@ def _cell(sheet: Sheet, column: Wanted, source: str, *, comma: bool) -> _Cell:
             (f"{value} < {column.minimum:g}", f"the value must be at least {column.minimum:g}", "Correct it or delete the row.")
         )
     problems.append((f"contains({text}, chr(0))", "a cell must not hold a NUL character", "Export the file again: it is damaged here."))
-    return _Cell(column, source, text, value, tuple(problems))
+    return _Cell(column, source, text, value, () if column.lenient else tuple(problems))
 
 
 def _number(text: str, kind: str, *, comma: bool) -> str:

@@ -46,7 +46,7 @@ FOCUS_COLUMNS = (
     Wanted("BillingPeriodStart", "time"),
     Wanted("BillingAccountId", "text", ("BillingAccountName",), required=False),
     Wanted("ChargePeriodStart", "time", required=False, filled=False),
-    Wanted("ChargePeriodEnd", "text", required=False),
+    Wanted("ChargePeriodEnd", "time", required=False, lenient=True),
     Wanted("ChargeCategory", "text"),
     Wanted("ChargeClass", "text", required=False),
     Wanted("BilledCost", "money", filled=False),
@@ -204,24 +204,31 @@ def _check_categories(sheet: Sheet) -> None:
 
 
 def _costs(sheet: Sheet) -> bool:
-    """Say whether the file states costs; refuse one that states them in some rows only."""
-    total, billed, effective = sheet.rows("select count(*), count(BilledCost), count(EffectiveCost) from typed")[0]
+    """Say whether the file states costs; rows without one take it from the other, or count as nothing, and are counted in notes."""
+    total, billed, effective, neither = sheet.rows("""
+        select sum(alike), sum(alike) filter (BilledCost is not null), sum(alike) filter (EffectiveCost is not null),
+            sum(alike) filter (BilledCost is null and EffectiveCost is null) from typed
+        """)[0]
     if not billed and not effective:
         sheet.notes.append("The export states no costs, only quantities; no billing was taken.")
         return False
-    for column, filled in (("BilledCost", billed), ("EffectiveCost", effective)):
-        if 0 < filled < total:
-            sheet.refuse(
-                f"the cell must not be empty, and {total - filled} of {total} rows have none",
-                "Fill it in (0 where nothing was charged), or export it again.",
-                column=column,
-            )
-    if not effective or not billed:
-        missing, other = ("EffectiveCost", "BilledCost") if billed else ("BilledCost", "EffectiveCost")
-        sheet.connection.execute(
-            f"alter view typed rename to stated; create view typed as select * replace ({other} as {missing}) from stated"
-        )
-        sheet.notes.append(f"{missing} is empty throughout; it is taken as {other}.")
+    if billed == effective == total:
+        return True
+    # what a commitment covers is billed with its purchase, and a purchase is spread over what it covers
+    replaced = {
+        "BilledCost": "case when CommitmentDiscountStatus is null then EffectiveCost end" if billed else "EffectiveCost",
+        "EffectiveCost": "case when ChargeCategory <> 'Purchase' then BilledCost end" if effective else "BilledCost",
+    }
+    chosen = ", ".join(f"coalesce({column}, {other}, 0) as {column}" for column, other in replaced.items())
+    sheet.connection.execute(f"alter view typed rename to stated; create view typed as select * replace ({chosen}) from stated")
+    for column, other, filled in (("BilledCost", "EffectiveCost", billed), ("EffectiveCost", "BilledCost", effective)):
+        if not filled:
+            sheet.notes.append(f"{column} is empty throughout; it is taken as {other}.")
+        elif filled < total:
+            rule = "0 where a commitment covers it" if column == "BilledCost" else "0 for purchases, which are spread over what they cover"
+            sheet.notes.append(f"{int(total - filled):,} of {int(total):,} rows state no {column}; it is taken as {other} ({rule}).")
+    if neither:
+        sheet.notes.append(f"{int(neither):,} rows state neither cost; they count as 0, so the bill may be more.")
     return True
 
 
@@ -251,7 +258,7 @@ def _cheapest(offers: pd.DataFrame, skus: pd.DataFrame) -> pd.Series:
 def _grouping(options: FocusOptions) -> str:
     """Return SQL that sums charges up by all that billing and usage tell apart."""
     workload = text_literal(options.workload) if options.workload else "coalesce(SubAccountName, SubAccountId, 'cloud')"
-    lasting = "coalesce(epoch(timezone('UTC', try_cast(ChargePeriodEnd as timestamptz))) - epoch(ChargePeriodStart), 3600)"
+    lasting = "coalesce(epoch(ChargePeriodEnd) - epoch(ChargePeriodStart), 3600)"
     at = f"accelerator_hours is not null and {lasting} > 0" if options.usage else "false"
     return f"""
         select file, date_trunc('month', BillingPeriodStart)::timestamp as month, ProviderName as provider,

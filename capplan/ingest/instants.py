@@ -1,6 +1,7 @@
 """Turn the times of a foreign file into instants in UTC: written in any way, or counted in any unit."""
 
 import re
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -11,10 +12,80 @@ _ZONE_AT_THE_END = "(Z|z|UTC|GMT|[+-]\\d{2}(:?\\d{2})?)$"
 _FIRST_UNIX_SECOND = 9.05e8
 #: Unit of times that are numbers: the least that is taken for it, and how many are in a second.
 _UNITS = {"nanoseconds": (1e17, 1e9), "microseconds": (1e14, 1e6), "milliseconds": (1e11, 1e3), "seconds": (0.0, 1.0)}
+#: Ways to write a day that are not ISO 8601, with what it is called; years have two or four digits, and any clock may follow.
+_DAYS = {
+    "%m/%d/": "month/day/year",
+    "%d/%m/": "day/month/year",
+    "%d.%m.": "day.month.year",
+    "%m-%d-": "month-day-year",
+    "%d-%m-": "day-month-year",
+    "%b %d ": "name of month, day, year",
+    "%d-%b-": "day-name of month-year",
+}
+_TAILS = [
+    year + clock for year in ("%y", "%Y") for clock in ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%g", " %I:%M %p", " %I:%M:%S %p", " %I:%M%p")
+]
 
 
-def instant(sheet: Sheet, source: str) -> tuple[str, list[tuple[str, str, str]]]:
-    """Return SQL for an instant in UTC, and what would be wrong with it."""
+def written_days(sheet: Sheet, sources: Sequence[str]) -> dict[str, str]:
+    """Find out how columns write times that are not ISO 8601; what one column leaves open, another of the file may decide.
+
+    Args:
+        sheet: With the view `cells`.
+        sources: Columns of times.
+
+    Returns:
+        dict of str: Key of `_DAYS` by column; columns of other times, and those with cells that fit no way as a whole, are left out.
+
+    Raises:
+        BookError: If days and months of all columns can be taken for each other.
+    """
+    if sheet.options.time_format is not None:
+        return {}
+    fitting: dict[str, set[str]] = {}
+    for source in dict.fromkeys(sources):
+        text = quoted(source)
+        odd = f"try_cast({text} as timestamp) is null and try_cast({text} as timestamptz) is null and try_cast({text} as double) is null"
+        if not any(count for (count,) in sheet.per_file(f"count({text}) filter ({odd})")):
+            continue
+        tallies = sheet.per_file(f"count({text}), " + ", ".join(f"count({_written(text, day)})" for day in _DAYS))
+        each = [{day for day, count in zip(_DAYS, counts, strict=True) if count == filled} for filled, *counts in tallies if filled]
+        fitting[source] = set.intersection(*each)
+        if not fitting[source] and all(each):
+            raise UnlikeFilesError
+    decided = {next(iter(days)) for days in fitting.values() if len(days) == 1}
+    found = {}
+    for source, days in fitting.items():
+        chosen = days if len(days) < 2 else (days & decided)
+        if len(chosen) == 1:
+            found[source] = next(iter(chosen))
+        elif days:
+            if sheet.many:
+                raise UnlikeFilesError
+            first = min(days)
+            sample, *clocks = sheet.rows(
+                f"select min({quoted(source)}), "
+                + ", ".join(f"count({_written(quoted(source), first, [tail])})" for tail in _TAILS)
+                + " from cells"
+            )[0]
+            tail = max(zip(clocks, _TAILS, strict=True))[1]
+            ways = " or ".join(f"time_format={day}{tail}" for day in sorted(days))
+            rule = "no cell says which number is the day and which the month"
+            sheet.refuse(rule, f"Say it: {ways}.", value=str(sample), column=source)
+    for day in dict.fromkeys(found.values()):
+        sheet.notes.append(f"Times are written {_DAYS[day]}; give time_format= where that is wrong.")
+    return found
+
+
+def _written(text: str, day: str, tails: Sequence[str] = _TAILS) -> str:
+    """Return SQL for a time of which the day is written in this way, missing where it is not."""
+    patterns = ", ".join(text_literal(day + tail) for tail in tails)
+    plain = f"trim(regexp_replace(replace(replace({text}, ',', ''), chr(8239), ' '), '\\s*(UTC|GMT|Z)$', ''))"
+    return f"try_strptime({plain}, [{patterns}])::timestamp"
+
+
+def instant(sheet: Sheet, source: str, day: str | None = None) -> tuple[str, list[tuple[str, str, str]]]:
+    """Return SQL for an instant in UTC, and what would be wrong with it; `day` is how the column writes days (see `written_days`)."""
     text, options = quoted(source), sheet.options
     is_zoned = f"(contains({text}, ':') and regexp_matches(right({text}, 6), '{_ZONE_AT_THE_END}'))"
     number = f"try_cast({text} as double)"
@@ -34,6 +105,8 @@ def instant(sheet: Sheet, source: str) -> tuple[str, list[tuple[str, str, str]]]
         naive = f"try_strptime({text}, {text_literal(options.time_format)})::timestamp"
         zoned = filled if "%z" in options.time_format else 0
         aware = f"timezone('UTC', try_strptime({text}, {text_literal(options.time_format)})::timestamptz)"
+    elif day is not None:
+        naive = aware = _written(text, day)
     else:
         naive, aware = (
             f"try_cast({text} as timestamp)",

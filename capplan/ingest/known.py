@@ -51,14 +51,16 @@ MACHINES = {r"^p4de\.": ("A100-80GB",), r"^\d+x_A100-80GB_(SECURE|COMMUNITY)$": 
 #: First matching beginning of a region's name, and the geography it lies in.
 GEOGRAPHIES = (
     (r"eu-west-2|europe-west2\b|uk", "uk"),
-    (r"us|northamerica-south", "us"),
+    (r"us|northamerica-south|mexico|mx-", "us"),
     (r"ca-|canada|northamerica-northeast", "ca"),
-    (r"eu|europe|germany|france|norway|sweden|switzerland|poland|italy|spain", "eu"),
-    (r"ap-|asia|australia|japan|korea|india|southeastasia|eastasia", "apac"),
-    (r"sa-|southamerica|brazil", "sa"),
+    (r"eu|germany|france|norway|sweden|switzerland|poland|italy|spain|austria|belgium|denmark", "eu"),
+    (r"ap-|asia|australia|japan|korea|india|jioindia|southeastasia|eastasia|indonesia|malaysia|newzealand|taiwan", "apac"),
+    (r"sa-|southamerica|brazil|chile", "sa"),
     (r"me-|il-|uae|qatar|israel", "me"),
     (r"af-|africa|southafrica", "af"),
 )
+#: Parts of a country in front of its name, as Azure names regions: eastus, northcentralus, westeurope.
+_COMPASS = r"^(?:north|south|east|west|central)+(?=[a-z])"
 
 
 def _plain(name: str) -> str:
@@ -81,8 +83,12 @@ def geography_of(region: str) -> str:
     Examples:
         >>> geography_of("us-east-1"), geography_of("europe-west4"), geography_of("europe-west2"), geography_of("moon-1")
         ('us', 'eu', 'uk', 'any')
+        >>> geography_of("northcentralus"), geography_of("West Europe"), geography_of("southafricanorth"), geography_of("centralindia")
+        ('us', 'eu', 'af', 'apac')
     """
-    return next((geography for pattern, geography in GEOGRAPHIES if re.match(pattern, region.lower())), "any")
+    name = re.sub(r"\s", "", region.lower())
+    names = (name, re.sub(_COMPASS, "", name))
+    return next((place for each in names for pattern, place in GEOGRAPHIES if re.match(pattern, each)), "any")
 
 
 def accelerator_named(stated: object, machine: str, known: Set[str]) -> str | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from capplan.errors import BookError, Fault
+from capplan.ingest.nested import flatten, shape_of
 from capplan.ingest.reading_options import ReadingOptions
 
 #: Delimiters that are tried, in this order where two occur equally often in the header.
@@ -19,6 +20,8 @@ DELIMITERS = (",", ";", "\t", "|")
 #: A line without an end for this many bytes is damage: the reader would drop what it cannot hold without a word.
 LONGEST_LINE = 1 << 20
 csv.field_size_limit(LONGEST_LINE)
+#: Bytes that tell JSON from other text, and the largest object of JSON that is read where a file is not one as a whole.
+SHORT_HEAD, LARGEST_OBJECT = 256, 1 << 24
 MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 #: Column of the view `cells` with the place of the row's file among the files of a sheet; no export has a column of this name.
 FILE = '"place of the file"'
@@ -31,14 +34,24 @@ class UnlikeFilesError(Exception):
 
 
 def kind_of(file: Path) -> str:
-    """Say whether a file is csv, parquet or json (objects, one a line or in a list), by its name.
+    """Say whether a file is csv, parquet or json (objects, one a line or in a list), by its name, or where it begins as JSON does.
 
     Examples:
         >>> kind_of(Path("a.csv.gz")), kind_of(Path("a.pq")), kind_of(Path("a.JSONL.gz"))
         ('csv', 'parquet', 'json')
     """
     name = re.sub(r"\.(gz|zst)$", "", file.name.lower())
-    return "parquet" if name.endswith((".parquet", ".pq")) else "json" if name.endswith((".jsonl", ".ndjson", ".json")) else "csv"
+    if name.endswith((".parquet", ".pq")):
+        return "parquet"
+    return "json" if name.endswith((".jsonl", ".ndjson", ".json")) or _begins_as_json(file) else "csv"
+
+
+def _begins_as_json(file: Path) -> bool:
+    """Say whether a file without compression begins with an object of JSON, or a list of them."""
+    if not file.is_file() or file.name.lower().endswith((".gz", ".zst")):
+        return False
+    with file.open("rb") as raw:
+        return re.match(rb"\s*(?:\[\s*)?\{\s*[\"}]", raw.read(SHORT_HEAD)) is not None
 
 
 def quoted(name: str) -> str:
@@ -77,6 +90,7 @@ class Sheet:
         self.notes: list[str] = []
         self.delimiter, self.encoding = ",", "utf-8"
         self.repeated: set[str] = set()
+        self._flat = False
         self._scratch = tempfile.TemporaryDirectory(prefix="capplan-ingest-")
         import duckdb
 
@@ -97,6 +111,12 @@ class Sheet:
             self.typed = kind_of(self.file) != "csv"
             self._places = [self._without_patterns(place, file) for place, file in enumerate(self.files)]
             self.columns = [name for name, *_ in self._execute(f"describe from {self._scan()}")] if self.typed else self._recognise()
+            shape = shape_of(self.columns) if kind_of(self.file) == "json" else None
+            if shape is not None:
+                types = ", ".join(f"{text_literal(name)}: '{kind}'" for name, kind in shape.columns.items())
+                objects = self._scan(f", columns={{{types}}}")
+                self.columns = flatten(shape, objects, self._execute, self.refuse)
+                self._flat = True
             self.row_by_row()
         except BaseException:
             self.close()
@@ -268,13 +288,18 @@ class Sheet:
         rows = self._execute(query)
         return str(rows[0][0]) if rows else ""
 
-    def _scan(self) -> str:
+    def _scan(self, types: str = "") -> str:
+        if self._flat:
+            return "flat"
         path, named = self._literal, ", filename='filename_of_the_row'" if self.many else ""
         if kind_of(self.file) == "parquet":
             return f"read_parquet({path}, hive_partitioning=false{named})"
         if kind_of(self.file) == "json":
             layout = "newline_delimited" if re.search(r"\.(?:jsonl|ndjson)", self.file.name.lower()) else "auto"
-            return f"read_json({path}, format='{layout}', sample_size=-1, hive_partitioning=false{named})"
+            return (
+                f"read_json({path}, format='{layout}', sample_size=-1, maximum_object_size={self._largest_object()},"
+                f" hive_partitioning=false{types}{named})"
+            )
         if self._free_column() is not None:
             also = ", filename_of_the_row" if self.many else ""
             return f"(select {self._split_lines()}{also} from {self._lines()} where len(parts) >= {len(self.columns)})"
@@ -285,6 +310,14 @@ class Sheet:
             f"escape={escape}, encoding='{self.encoding}', null_padding=false, strict_mode=true, "
             f"store_rejects=true, rejects_limit=1000{named})"
         )
+
+    def _largest_object(self) -> int:
+        """Return the bytes that an object of JSON may take: more than usual where the first one does not end in its line."""
+        opener = gzip.open if self.file.name.lower().endswith(".gz") else open
+        with opener(self.file, "rb") as raw:
+            head = raw.read(LARGEST_OBJECT).strip() if not self.file.name.lower().endswith(".zst") else b""
+        whole = head.startswith(b"{") and b"}\n{" not in head.replace(b"\r", b"")
+        return max(LARGEST_OBJECT, os.path.getsize(self.file)) if whole else LARGEST_OBJECT
 
     def _free_column(self) -> int | None:
         """Return the place of the one column of free text in a file that separates by bars without quotes."""

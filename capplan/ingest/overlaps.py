@@ -16,7 +16,7 @@ CHANCE_SHARE = 0.1
 #: Two bills of which at least this share of the charges in their common time differs in costs alone are of the same things.
 SAME_SHARE = 0.9
 COSTS = ("BilledCost", "EffectiveCost", "ListCost")
-_DAILY = "try_cast(ChargePeriodEnd as timestamp) - ChargePeriodStart <= interval 1 day"
+_DAILY = "ChargePeriodEnd - ChargePeriodStart <= interval 1 day"
 _TOTALS = "sum(copies)::bigint, coalesce(sum(billed), 0)::double"
 
 

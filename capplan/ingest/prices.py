@@ -64,7 +64,7 @@ PRICE_COLUMNS = (
     Wanted(
         "sku",
         "text",
-        ("instance_type", "instance_name", "machine_type", "instance", "machine", "vm_size", "sku_name", "api_name"),
+        ("instance_type", "instance_name", "machine_type", "instance", "machine", "vm_size", "sku_name", "api_name", "arm_sku_name"),
         filled=False,
     ),
     Wanted("provider", "text", ("cloud", "vendor"), required=False),
@@ -105,6 +105,8 @@ PRICE_COLUMNS = (
     Wanted(
         "reserved_3y", "dollars", ("reserved_3y_usd_per_hour", "reserved_3y_standard_no_upfront_usd_per_hour"), required=False, minimum=0
     ),
+    Wanted("savings_plan_1y", "dollars", ("savings_plan_1y_usd_per_hour",), required=False, minimum=0),
+    Wanted("savings_plan_3y", "dollars", ("savings_plan_3y_usd_per_hour",), required=False, minimum=0),
     Wanted("cud_1y_month", "dollars", ("cud_1y_usd_per_month", "reserved_1y_usd_per_month"), required=False, minimum=0),
     Wanted("cud_3y_month", "dollars", ("cud_3y_usd_per_month", "reserved_3y_usd_per_month"), required=False, minimum=0),
     Wanted(
@@ -116,6 +118,8 @@ TERM_OF = (
     PriceColumn("spot", "spot"),
     PriceColumn("reserved_1y", "reserved_1y"),
     PriceColumn("reserved_3y", "reserved_3y"),
+    PriceColumn("savings_plan_1y", "savings_plan_1y"),
+    PriceColumn("savings_plan_3y", "savings_plan_3y"),
     PriceColumn("cud_1y_month", "reserved_1y", HOURS_PER_AVERAGE_MONTH),
     PriceColumn("cud_3y_month", "reserved_3y", HOURS_PER_AVERAGE_MONTH),
     PriceColumn("upfront_3y_year", "reserved_3y", HOURS_PER_YEAR, 1.0),

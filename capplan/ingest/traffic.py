@@ -79,6 +79,7 @@ REQUEST_COLUMNS = (
             "num_prompt_tokens",
             "prompt_len",
             "attributes.gen_ai.usage.input_tokens",
+            "llm.token_count.prompt",
         ),
         filled=False,
         minimum=0,
@@ -99,6 +100,7 @@ REQUEST_COLUMNS = (
             "num_generation_tokens",
             "output_len",
             "attributes.gen_ai.usage.output_tokens",
+            "llm.token_count.completion",
         ),
         filled=False,
         minimum=0,
@@ -144,6 +146,8 @@ REQUEST_COLUMNS = (
         ("call_type", "gen_ai.operation.name", "attributes.gen_ai.operation.name", "request_type", "endpoint_type"),
         required=False,
     ),
+    Wanted("successes", "number", ("successful_requests", "api_requests"), required=False, minimum=0),
+    Wanted("failures", "number", ("failed_requests",), required=False, minimum=0),
     Wanted("request_id", "text", ("requestid", "span_id", "id", "request", "litellm_call_id"), required=False),
 )
 
@@ -159,7 +163,7 @@ def _outcomes(matched: dict[str, str]) -> str:
     """Return SQL for what became of a request: served by the model, refused, failed, cached, or no call of a model at all."""
     state = "lower(trim(status))"
     other = f"regexp_full_match(lower(trim(call)), '{NO_CALLS}')"
-    if "gen_ai" in matched["input_tokens"].lower():
+    if matched["input_tokens"].lower().startswith(("gen_ai", "attributes.gen_ai", "llm.")):
         other = f"coalesce({other}, false) or (input_tokens is null and output_tokens is null)"
     refused = f"regexp_replace({state}, '\\.0+$', '') in {REFUSED}"
     failed = (
@@ -183,26 +187,35 @@ def _judge_requests(sheet: Sheet, options: RequestOptions, matched: dict[str, st
     """Create the view `requests`: the rows of a log with workload, region, outcome, and whether they are silent."""
     workload, region = labels_of(sheet, options)
     sheet.connection.execute(f"create or replace view labelled as select * replace ({workload} as workload, {region} as region) from typed")
-    sheet.connection.execute(
-        f"create or replace view requests as select *, {_outcomes(matched)} as outcome, {_silent(matched)} as silent from labelled"
-    )
+    judged = f"select *, {_outcomes(matched)} as outcome, {_silent(matched)} as silent, 1 as weight from labelled"
+    if "successes" in matched:  # a row stands for many requests
+        nothing = "* replace (0 as input_tokens, 0 as output_tokens)"
+        judged = (
+            "select *, 'served' as outcome, false as silent, successes::bigint as weight from labelled where successes > 0 union all"
+            f" select {nothing}, 'failed' as outcome, false as silent, failures::bigint as weight from labelled where failures > 0"
+        )
+    sheet.connection.execute(f"create or replace view requests as {judged}")
 
 
 def _grouped_requests(sheet: Sheet, options: RequestOptions, *, whole: bool) -> pd.DataFrame:
     """Sum a log up by file, workload, region and interval; `whole` = no row of it was left out."""
     kept = "outcome = 'served'"
+
+    def many(condition: str) -> str:
+        return f"coalesce(sum(weight) filter ({condition}), 0)::bigint"
+
     rows = sheet.connection.execute(f"""
         select file, time_bucket(interval '{options.interval_minutes} minutes', "timestamp") as time, workload, region,
-            count(*) filter ({kept}) as requests, count(*) filter (outcome = 'refused') as refused,
-            count(*) filter (outcome = 'failed') as failed,
-            count(*) filter (outcome = 'cached') as cached, count(*) filter (outcome = 'other') as other,
+            {many(kept)} as requests, {many("outcome = 'refused'")} as refused,
+            {many("outcome = 'failed'")} as failed,
+            {many("outcome = 'cached'")} as cached, {many("outcome = 'other'")} as other,
             coalesce(sum(input_tokens) filter ({kept}), 0) as input_tokens,
             coalesce(sum(output_tokens) filter ({kept}), 0) as output_tokens,
-            count(*) filter ({kept} and (input_tokens is null or output_tokens is null)) as unknown,
+            {many(f"{kept} and (input_tokens is null or output_tokens is null)")} as unknown,
             min("timestamp") as earliest, max("timestamp") as latest, coalesce(max(output_tokens), 0) as longest,
-            count(*) filter (silent and {kept}) as silent_served, count(*) filter (silent and outcome = 'cached') as silent_cached,
+            {many(f"silent and {kept}")} as silent_served, {many("silent and outcome = 'cached'")} as silent_cached,
             coalesce(sum(input_tokens) filter (silent and {kept}), 0) as silent_input,
-            count(*) filter (silent and {kept} and input_tokens is null) as silent_unknown
+            {many(f"silent and {kept} and input_tokens is null")} as silent_unknown
         from requests group by all order by file, workload, region, time
         """).df()
     speaking = rows.groupby("workload")["longest"].max()
@@ -243,6 +256,8 @@ def read_requests(files: Path | Sequence[Path], options: RequestOptions, identit
         left_out = leave_out_known(sheet, identities) if identities else {}
         rows = _grouped_requests(sheet, options, whole=not left_out)
         notes = list(sheet.notes)
+    if left_out and "successes" in matched:
+        notes.append("A row that came in before counts as it was then; --replace takes it as it is now.")
     known = {number - identities.first: numbers for number, numbers in left_out.items()} if identities else {}
     each = _totals_of_files(rows, len(sheet.files), known)
     if rows.empty:
@@ -253,7 +268,7 @@ def read_requests(files: Path | Sequence[Path], options: RequestOptions, identit
         )
     counts = rows[list(OUTCOMES)].sum()
     step = pd.Timedelta(minutes=options.interval_minutes)
-    ends = _spans(rows)
+    ends = _spans(rows, step if "successes" in matched else None)
     first, last = ends["earliest"].min(), ends["latest"].max()
     head, tail = ((rows.time.min() + step - first) / step, (last - rows.time.max()) / step)
     notes.append(
@@ -317,8 +332,10 @@ def _request_parts(rows: pd.DataFrame, options: RequestOptions, ends: pd.DataFra
     return {"workloads": names, "pieces": pieces(work, "requests"), "requests": requests.astype({"requests": "float64"}), "spans": spans}
 
 
-def _spans(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return what each log covers: from about one gap between requests before its first to one after its last."""
+def _spans(rows: pd.DataFrame, step: pd.Timedelta | None) -> pd.DataFrame:
+    """Return what each log covers: from about one gap between requests before its first to one after its last; or whole steps."""
+    if step is not None:
+        return rows.groupby("file").agg(earliest=("time", "min"), latest=("time", lambda times: times.max() + step)).reset_index()
     counts = rows[list(OUTCOMES)].sum(axis=1).groupby(rows["file"]).sum()
     ends = rows.groupby("file").agg(earliest=("earliest", "min"), latest=("latest", "max"))
     gap = (ends["latest"] - ends["earliest"]) / (counts - 1).clip(lower=1)

@@ -295,8 +295,34 @@ def test_costs_that_are_blank_or_carry_signs(tmp_path):
     assert one.tables["billing"].effective_cost.tolist() == [55.04]
     signs = ingest("focus", bill(tmp_path, {"BilledCost": "$1,255.04", "EffectiveCost": "($5.04)", "ListCost": "-$3"}))
     assert signs.tables["billing"][["billed_cost", "effective_cost", "list_cost"]].to_numpy().tolist() == [[1255.04, -5.04, -3.0]]
-    with pytest.raises(BookError, match="1 of 2 rows have none"):
-        ingest("focus", bill(tmp_path, {"BilledCost": None}, {}))
+
+
+def test_costs_that_are_blank_in_some_rows(tmp_path):
+    purchase = {"ChargeCategory": "Purchase", "SkuMeter": "upfront fee", "BilledCost": 100, "EffectiveCost": None, "ConsumedQuantity": None}
+    used = {"CommitmentDiscountStatus": "Used", "BilledCost": "", "EffectiveCost": 30}
+    found = ingest(
+        "focus", bill(tmp_path, {}, {"EffectiveCost": "", "BilledCost": 7}, purchase, used, {"BilledCost": "", "EffectiveCost": ""})
+    )
+    assert found.accounts.billed_cost.sum() == pytest.approx(55.04 + 7 + 100)
+    assert found.accounts.effective_cost.sum() == pytest.approx(55.04 + 7 + 30)
+    assert hours(found) == 32
+    assert any(
+        "2 of 5 rows state no BilledCost; it is taken as EffectiveCost (0 where a commitment covers it)" in note for note in found.notes
+    )
+    assert any("3 of 5 rows state no EffectiveCost" in note for note in found.notes)
+    assert any("1 rows state neither cost; they count as 0" in note for note in found.notes)
+
+
+def test_days_as_americans_write_them_are_decided_by_the_whole_file(tmp_path):
+    plain = {"BillingPeriodStart": "5/1/2026 12:00 AM", "ChargePeriodEnd": "5/5/2026 12:00 AM", "ConsumedQuantity": 24}
+    rows = [{**plain, "ChargePeriodStart": f"5/{day}/2026 12:00 AM", "ChargePeriodEnd": f"5/{day + 1}/2026 12:00 AM"} for day in (4, 28)]
+    found = ingest("focus", bill(tmp_path, *rows))
+    usage = found.tables["usage"]
+    assert set(usage[usage.quantity > 0].time.dt.strftime("%Y-%m-%d")) == {"2026-05-04", "2026-05-28"}
+    assert usage.quantity.sum() == 2 * 24 * 8
+    assert "Times are written month/day/year; give time_format= where that is wrong." in found.notes
+    with pytest.raises(BookError, match=r"which number is the day.*time_format=%d/%m/%Y %I:%M %p or time_format=%m/%d/%Y %I:%M %p"):
+        ingest("focus", bill(tmp_path, rows[0]))
 
 
 def test_words_of_clouds_name_machines():
