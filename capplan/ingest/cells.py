@@ -7,7 +7,7 @@ from functools import partial
 from typing import Literal
 
 from capplan.errors import BookError, Fault, nearest, sentence
-from capplan.ingest.instants import instant, written_days
+from capplan.ingest.instants import instant, years_first
 from capplan.ingest.opening import ALIKE, FILE, Sheet, UnlikeFilesError, quoted
 
 #: Cells of one kind of fault that are looked up; a message shows at most forty in all.
@@ -184,11 +184,13 @@ def convert(sheet: Sheet, wanted: Sequence[Wanted], *, alike: bool = False) -> d
     comma = _decimal_comma(sheet, list(numbers.values()))
     stated = [column for column in wanted if column.name in matched and column not in numbers]
     texts, latest = ({matched[column.name] for column in stated if column.apart is apart} for apart in (True, False))
+    if latest and not years_first(sheet, sorted(latest)):  # the last text is not the latest time
+        texts, latest = texts | latest, set()
     if alike and len({*numbers.values(), *texts, *latest}) == len(numbers) + len(texts) + len(latest):
         number_of = {source: partial(_number, kind=column.kind, comma=comma) for column, source in numbers.items()}
         sheet.alike_together(sorted(texts), number_of, sorted(latest))
-    days = written_days(sheet, [matched[column.name] for column in wanted if column.kind == "time" and column.name in matched])
-    cells = [_cell(sheet, column, matched[column.name], days, comma=comma) for column in wanted if column.name in matched]
+    times = [matched[column.name] for column in wanted if column.kind == "time" and column.name in matched]
+    cells = [_cell(sheet, column, matched[column.name], times, comma=comma) for column in wanted if column.name in matched]
     faults = _faults(sheet, cells)
     if faults:
         raise BookError(sorted(faults, key=lambda fault: fault.row), shown=SHOWN, where=sheet.file.name)
@@ -206,7 +208,7 @@ def convert(sheet: Sheet, wanted: Sequence[Wanted], *, alike: bool = False) -> d
     return matched
 
 
-def _cell(sheet: Sheet, column: Wanted, source: str, days: dict[str, str], *, comma: bool) -> _Cell:
+def _cell(sheet: Sheet, column: Wanted, source: str, times: list[str], *, comma: bool) -> _Cell:
     """Return SQL for the value of a column of the file, and for what would be wrong with it."""
     text = quoted(source)
     if column.kind == "text":
@@ -223,7 +225,7 @@ def _cell(sheet: Sheet, column: Wanted, source: str, days: dict[str, str], *, co
             (f"{text} is not null and {value} is null", "a duration is needed", "Write it like 1-02:03:04 (days-hours:minutes:seconds).")
         ]
     else:
-        value, problems = instant(sheet, source, days.get(source))
+        value, problems = instant(sheet, source, times)
         years = f"{FIRST_YEAR} to {LAST_YEAR}"
         outside = f"not ({value} between timestamp '{FIRST_YEAR}-01-01' and timestamp '{LAST_YEAR}-12-31 23:59:59.999999')"
         problems.append(

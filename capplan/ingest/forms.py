@@ -88,6 +88,13 @@ FORMS: tuple[tuple[str, str, Sequence[Wanted]], ...] = (
     ("rates", "a series of request rates", RATE_COLUMNS),
     ("prices", "a price sheet", PRICE_COLUMNS),
 )
+#: Bills in forms of their clouds, which state costs in ways of their own: signs, whose they are, and how to get them as FOCUS.
+OTHER_BILLS = (
+    (("lineitemlineitemtype",), "AWS's Cost and Usage Report", "in Data Exports, export 'FOCUS with AWS columns'"),
+    (("skudescription", "usagestarttime", "cost"), "Google's billing export", "query the FOCUS view of the detailed export in BigQuery"),
+    (("costinbillingcurrency", "metername"), "Azure's cost details", "in Cost Management, export 'Cost and usage (FOCUS)'"),
+    (("lineitemintervalusagestart",), "OCI's usage or cost report", "take the reports under 'FOCUS Reports' of the same bucket"),
+)
 
 
 @dataclass(frozen=True)
@@ -149,6 +156,9 @@ def form_of(file: Path, options: dict[str, Any] | None = None) -> Taken:
             return Taken(format, name, _seller(format, file, plain, given))
     if len(columns) == 1 and re.match(r"JobID(?:Raw)? {2,}|JobID(?:Raw)? \w", columns[0]):
         raise CapplanError(f"{file.name} is sacct's table for the eye, whose columns are cut off. Export it again with sacct --parsable2")
+    for signs, whose, remedy in OTHER_BILLS:
+        if set(signs) <= plain:
+            raise CapplanError(f"{file.name} is {whose}, in its own form. capplan reads bills as FOCUS: {remedy}")
     shown = ", ".join(columns[:30]) + (", ..." if len(columns) > 30 else "")
     raise CapplanError(
         f"{file.name}: these columns are those of no form that capplan knows: {shown}. Say the format (requests, rates, vllm, jobs, slurm,"

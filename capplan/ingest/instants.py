@@ -22,8 +22,13 @@ _DAYS = {
     "%b %d ": "name of month, day, year",
     "%d-%b-": "day-name of month-year",
 }
+#: SQL for whether a time does not begin with a year: a letter, or a sign after one or two digits.
+_NO_YEAR_FIRST = "{0} > ':' or substr({0}, 2, 1) in ('/', '.', '-') or substr({0}, 3, 1) in ('/', '.', '-')"
+_FIRST_ROWS = 1_000
 _TAILS = [
-    year + clock for year in ("%y", "%Y") for clock in ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%g", " %I:%M %p", " %I:%M:%S %p", " %I:%M%p")
+    year + clock
+    for year in ("%y", "%Y")
+    for clock in ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%g", " %I:%M %p", " %I:%M:%S %p", " %I:%M:%S.%g %p", " %I:%M%p")
 ]
 
 
@@ -40,8 +45,6 @@ def written_days(sheet: Sheet, sources: Sequence[str]) -> dict[str, str]:
     Raises:
         BookError: If days and months of all columns can be taken for each other.
     """
-    if sheet.options.time_format is not None:
-        return {}
     fitting: dict[str, set[str]] = {}
     for source in dict.fromkeys(sources):
         text = quoted(source)
@@ -72,9 +75,15 @@ def written_days(sheet: Sheet, sources: Sequence[str]) -> dict[str, str]:
             ways = " or ".join(f"time_format={day}{tail}" for day in sorted(days))
             rule = "no cell says which number is the day and which the month"
             sheet.refuse(rule, f"Say it: {ways}.", value=str(sample), column=source)
-    for day in dict.fromkeys(found.values()):
-        sheet.notes.append(f"Times are written {_DAYS[day]}; give time_format= where that is wrong.")
+    said = [f"Times are written {_DAYS[day]}; give time_format= where that is wrong." for day in dict.fromkeys(found.values())]
+    sheet.notes += [note for note in said if note not in sheet.notes]
     return found
+
+
+def years_first(sheet: Sheet, sources: Sequence[str]) -> bool:
+    """Say whether times begin with their years, as far as the first rows show, so that the last text is the latest time."""
+    odd = " or ".join(f"bool_or({_NO_YEAR_FIRST.format(quoted(source))})" for source in sources)
+    return not sheet.rows(f"select coalesce({odd}, false) from (from cells limit {_FIRST_ROWS})")[0][0]
 
 
 def _written(text: str, day: str, tails: Sequence[str] = _TAILS) -> str:
@@ -84,14 +93,14 @@ def _written(text: str, day: str, tails: Sequence[str] = _TAILS) -> str:
     return f"try_strptime({plain}, [{patterns}])::timestamp"
 
 
-def instant(sheet: Sheet, source: str, day: str | None = None) -> tuple[str, list[tuple[str, str, str]]]:
-    """Return SQL for an instant in UTC, and what would be wrong with it; `day` is how the column writes days (see `written_days`)."""
+def instant(sheet: Sheet, source: str, times: Sequence[str] = ()) -> tuple[str, list[tuple[str, str, str]]]:
+    """Return SQL for an instant in UTC, and what would be wrong with it; `times` are all columns of times (see `written_days`)."""
     text, options = quoted(source), sheet.options
     is_zoned = f"(contains({text}, ':') and regexp_matches(right({text}, 6), '{_ZONE_AT_THE_END}'))"
     number = f"try_cast({text} as double)"
     tallies = sheet.per_file(
         f"count({text}), count({number}), count(*) filter ({is_zoned}), min({number}) filter (isfinite({number})), "
-        f"max({number}) filter (isfinite({number}))"
+        f"max({number}) filter (isfinite({number})), count(*) filter ({_NO_YEAR_FIRST.format(text)})"
     )
     filled, zoned = sum(tally[0] for tally in tallies), sum(tally[2] for tally in tallies)
     remedy = "Write instants like 2023-11-16T18:17:03 in UTC or with a zone, or give their pattern: time_format=%d.%m.%Y %H:%M."
@@ -101,6 +110,7 @@ def instant(sheet: Sheet, source: str, day: str | None = None) -> tuple[str, lis
     counted = kinds.pop() if kinds else ""
     if counted:
         return counted, [(f"{text} is not null and {counted} is null", "a time is needed", remedy)]
+    day = written_days(sheet, times).get(source) if options.time_format is None and any(tally[5] for tally in tallies) else None
     if options.time_format is not None:
         naive = f"try_strptime({text}, {text_literal(options.time_format)})::timestamp"
         zoned = filled if "%z" in options.time_format else 0
@@ -144,9 +154,9 @@ def instant(sheet: Sheet, source: str, day: str | None = None) -> tuple[str, lis
     return universal, [broken, missing]
 
 
-def _kind_of_times(sheet: Sheet, source: str, tally: tuple[int, int, int, float, float]) -> str:
+def _kind_of_times(sheet: Sheet, source: str, tally: tuple[int, int, int, float, float, int]) -> str:
     """Return SQL for instants that are counted, or an empty text for those that are written; files whose zones differ are unlike."""
-    filled, numeric, zoned, low, high = tally
+    filled, numeric, zoned, low, high, _ = tally
     if numeric == filled and sheet.options.time_format is None:
         return _counted(sheet, source, low, high)
     if sheet.many and zoned not in (0, filled):

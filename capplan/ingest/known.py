@@ -45,9 +45,15 @@ ACCELERATORS = {
     "b300blackwell": ("B300",),
     "l40s48gb": ("L40S",),
     "mi300x192gb": ("MI300X",),
+    "rtxpro6000bse": ("RTX-PRO-6000",),
+    "rtxpro6000blackwell": ("RTX-PRO-6000",),
 }
 #: Machine types whose accelerator differs from what its short name says.
-MACHINES = {r"^p4de\.": ("A100-80GB",), r"^\d+x_A100-80GB_(SECURE|COMMUNITY)$": ("A100-80GB-PCIe",)}
+MACHINES = {
+    r"^g4-standard-\d+$": ("RTX-PRO-6000",),
+    r"^p4de\.": ("A100-80GB",),
+    r"^\d+x_A100-80GB_(SECURE|COMMUNITY)$": ("A100-80GB-PCIe",),
+}
 #: First matching beginning of a region's name, and the geography it lies in.
 GEOGRAPHIES = (
     (r"eu-west-2|europe-west2\b|uk", "uk"),

@@ -21,6 +21,9 @@ from capplan.units import HOURS_PER_AVERAGE_MONTH, HOURS_PER_YEAR
 LOWEST_SPOT_SHARE = {"gcp": 0.2}
 #: AWS machine families for which no Standard Reserved Instance is sold, so that a three-year price is that of a savings plan.
 SAVINGS_PLAN_FAMILIES = r"^(p5|p5e|p5en|p6|p6e|g6f|gr6f|g7e)[.-]"
+#: Machines that Google sells as spot or for a flexible start only (its documentation of accelerator-optimised machines); catalogues that
+#: add up the prices of parts list them on demand and under commitments too.
+SPOT_ONLY = {"gcp": r"a3-highgpu-[124]g"}
 
 
 class PriceOptions(DatedOptions):
@@ -317,6 +320,11 @@ def _offers(rows: pd.DataFrame, priced: list[PriceColumn], options: PriceOptions
         if free.any():
             notes.append(f"{int(free.sum())} prices of zero ({price.term}) were left out: a machine is not free.")
         part = part[~free]
+        bound_to_spot = part.machine.str.fullmatch("|".join(SPOT_ONLY.values())) & part.provider.isin(SPOT_ONLY) & (price.term != "spot")
+        if bound_to_spot.any():
+            names = _some(sorted(part.machine[bound_to_spot].unique()))
+            notes.append(f"{int(bound_to_spot.sum())} prices ({price.term}) were left out: {names} can be had as spot only.")
+        part = part[~bound_to_spot]
         if price.name == "spot" and "on_demand" in rows:
             floor = part.provider.map(LOWEST_SPOT_SHARE).fillna(0.0) if options.minimum_spot_share is None else options.minimum_spot_share
             low = part.usd_per_hour < floor * part.on_demand

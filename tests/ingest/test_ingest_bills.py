@@ -125,6 +125,17 @@ KINDS = [
     ({"SkuPriceDetails": '{"InstanceType": "p5.48xlarge", "LicenseModel": "No License required"}'}, "machine_hours", 8),
     ({"SkuMeter": "", "ChargeDescription": "Commitment - dollar based v1: GCE for 3 years"}, "fee_or_software", 0),
     ({"SkuMeter": "H100 1g.10gb", "BilledCost": 1, "EffectiveCost": 1, "ListCost": 1}, "machine_hours", 1 / 7),
+    ({"SkuMeter": "ND96amsr A100 v4/ND96asr v4", "ProviderName": "Microsoft", "RegionId": "eastus"}, "machine_hours", 8),
+    (
+        {"SkuMeter": "", "ChargeDescription": "Compute - GPU - H100", "ConsumedUnit": "GPU Per Hour", "ConsumedQuantity": 8},
+        "machine_hours",
+        8,
+    ),
+    ({"SkuMeter": "", "SkuId": "gd-8xh100ib-i128", "ChargeDescription": "gd-8xh100ib-i128 instance"}, "machine_hours", 8),
+    ({"SkuMeter": "", "ChargeDescription": "DWS Flex Start Nvidia H100 80GB GPU in Americas", "ConsumedUnit": "hour"}, "machine_hours", 1),
+    ({"SkuMeter": "BoxUsage:u-p6e-gb200x72", "BilledCost": 700, "EffectiveCost": 700, "ListCost": 700}, "machine_hours", 72),
+    ({"SkuMeter": "BoxUsage:p5.4xlarge", "BilledCost": 6.88, "EffectiveCost": 6.88, "ListCost": 6.88}, "machine_hours", 1),
+    ({"SkuMeter": "USE1-Host:ml.g5.12xlarge", "ServiceName": "Amazon SageMaker"}, "machine_hours", 4),
 ]
 
 

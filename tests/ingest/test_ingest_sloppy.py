@@ -192,3 +192,31 @@ def test_what_cannot_be_read_is_one_short_fault(tmp_path, name, content):
         ingest("requests", path)
     assert name in str(caught.value)
     assert len(str(caught.value)) < 4000
+
+
+@pytest.mark.parametrize(
+    ("times", "right"),
+    [
+        (("11/28/2026 3:00 PM", "11/28/2026 4:10 PM"), "2026-11-28T15"),
+        (("28/11/2026 15:00", "29/11/2026 16:00"), "2026-11-28T15"),
+        (("28.11.2026 15:00:01", "29.11.2026 16:00:59"), "2026-11-28T15"),
+        (("11/28/26 15:00", "11/29/26 15:00"), "2026-11-28T15"),
+        (("11/28/2026, 3:00:00\u202fPM", "12/1/2026, 3:00:00\u202fPM"), "2026-11-28T15"),
+        (("11/28/2026, 3:00:00.000 PM", "11/29/2026, 3:00:00.250 PM"), "2026-11-28T15"),
+        (("Nov 28, 2026 3:00 PM", "Nov 29, 2026 3:00 PM"), "2026-11-28T15"),
+        (("11/28/2026 3:00 PM UTC", "11/29/2026 3:00 PM UTC"), "2026-11-28T15"),
+        (("11/9/2026 3:00 PM", "11/8/2026 4:00 PM"), "which number is the day"),
+        (("13/28/2026 3:00 PM", "11/29/2026 3:00 PM"), "13/28/2026 3:00 PM'; a time is needed"),
+        (("2026-11-28 15:00", "11/29/2026 3:00 PM"), "11/29/2026 3:00 PM'; a time is needed"),
+    ],
+)
+def test_days_in_any_order_where_the_column_decides_it(tmp_path, times, right):
+    path = tmp_path / "log.csv"
+    path.write_text("timestamp,input_tokens,output_tokens,service\n" + "".join(f'"{time}",10,5,chat\n' for time in times), encoding="utf-8")
+    if " " in right:
+        with pytest.raises(BookError, match=right):
+            ingest("requests", path)
+        return
+    usage = ingest("requests", path).tables["usage"]
+    assert f"{usage.time.min():%Y-%m-%dT%H}" == right
+    assert usage.quantity.sum() == 2

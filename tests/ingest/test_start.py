@@ -16,7 +16,8 @@ from capplan.book.book import load_book, reference_tables
 from capplan.errors import BookError, CapplanError
 from capplan.ingest import ingest
 from capplan.ingest.forms import form_of
-from capplan.outputs.run.start import _most_at_once, _speeds, _write_settings, start
+from capplan.outputs.run.start import _most_at_once, _write_settings, start
+from capplan.outputs.run.starter_speeds import starter_speeds
 from tests.conftest import reference_file
 from tests.ingest.test_ingest_bills import bill
 
@@ -102,6 +103,8 @@ def test_start_makes_a_book_or_nothing(tmp_path):
     with pytest.raises(CapplanError, match="give --model chat=MODEL"):
         start(files, tmp_path / "book")
     assert not (tmp_path / "book").exists()
+    with pytest.raises(CapplanError, match="none of these files is read with an option worklod; did you mean workload"):
+        start(files, tmp_path / "book", options={"worklod": "chat"})
     asked = []
 
     def ask(question, answers):
@@ -135,7 +138,7 @@ def test_work_runs_on_what_its_bills_say_and_other_accelerators_count_by_their_p
     ingest("focus", bill(tmp_path, *rows), book)
     ingest("contracts", write(tmp_path, "contracts.csv", CONTRACTS), book)
     assumed: list[tuple[str, str, str]] = []
-    _speeds(book, {}, None, assumed)
+    starter_speeds(book, {}, None, assumed)
     found = pd.read_csv(book / "speeds.csv").set_index(["workload", "accelerator"]).work_per_accelerator_hour.to_dict()
     peak = reference_tables()["accelerators"].set_index("accelerator").bf16_tflops
     assert found == {
@@ -204,6 +207,20 @@ def test_exports_are_recognised_by_their_columns(tmp_path, header, format, name)
     taken = form_of(write(tmp_path, "aws-file.csv", header + "\n"))
     assert taken.format == format
     assert name in taken.name
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        ("bill_billing_period_start_date,line_item_line_item_type,line_item_unblended_cost", "AWS's Cost and Usage Report.*FOCUS with AWS"),
+        ("service.description,sku.description,usage_start_time,cost,currency", "Google's billing export.*FOCUS view"),
+        ("Date,MeterName,Quantity,CostInBillingCurrency,BillingCurrency", "Azure's cost details.*Cost Management"),
+        ("lineItem/intervalUsageStart,product/service,cost/myCost", "OCI's usage or cost report.*FOCUS Reports"),
+    ],
+)
+def test_bills_in_the_form_of_their_cloud_are_told_how_to_come_as_focus(tmp_path, header, said):
+    with pytest.raises(CapplanError, match=said):
+        form_of(write(tmp_path, "bill.csv", header + "\n"))
 
 
 def test_auto_says_what_it_took_a_file_for_and_refuses_what_it_does_not_know(tmp_path):

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from capplan.answers import headline
-from capplan.outputs.views.memo import left_undone
+from capplan.outputs.views.memo import left_undone, seen_too_short
 from capplan.questions.procurement.hindsight.verdicts import CLOSE, COLUMNS, SIGN, TOGETHER, WAIT
 
 FIRM = pd.DataFrame(
@@ -87,6 +87,20 @@ def test_the_headline_of_a_plan_without_budget_or_purchases(plan, monkeypatch):
     assert headline.plan_headline(plan) == (
         "P&L of 2027Q1 to 2027Q2 is $12.0M, without a budget to hold it against; nothing has to be signed before the next review."
     )
+
+
+def test_contracts_that_last_much_longer_than_the_work_was_seen_are_named():
+    def seen(days, months):
+        starts = pd.Timestamp("2027-01-01")
+        firm = pd.DataFrame({"starts": [starts], "ends": [starts + pd.DateOffset(months=months)]})
+        times = pd.date_range("2026-01-01", periods=days, freq="D")
+        return seen_too_short(pd.DataFrame({"time": times}), firm)
+
+    assert "seen for 14 days, and what is to be signed lasts up to 3 years" in seen(14, 36)[0]
+    assert seen(14, 12)
+    assert not seen(200, 12)
+    assert not seen(400, 60)
+    assert not seen_too_short(pd.DataFrame(), pd.DataFrame({"starts": [], "ends": []}))
 
 
 def test_work_that_is_left_undone_stands_among_the_risks():

@@ -193,7 +193,7 @@ def _desk(plan: Plan, book: Book, pictures: dict[str, str]) -> PageSection:
 
 def _capacity(plan: Plan, pictures: dict[str, str]) -> PageSection:
     drawn = [pictures["capacity"]] if "capacity" in pictures else []
-    text = "" if drawn else "No contract is held and none is planned: all work runs on demand or as spot."
+    text = "" if drawn else "No contract that is held or planned guarantees capacity: all work runs on what can be had by the hour."
     caption = (
         "How much of the work commitments cover, how well what is held is used, and what an hour of work costs: compute P&L of the ledger"
         " over the hours."

@@ -1,7 +1,6 @@
 """From the files a company has to a first book and a first quick plan, with all that was assumed."""
 
 import math
-import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -17,26 +16,20 @@ from capplan.answers.gaps import rank_gaps
 from capplan.answers.placement import asked_book
 from capplan.answers.plan import quarterly_plan
 from capplan.answers.readiness import readiness
-from capplan.book.book import Book, load_book, reference_tables
-from capplan.book.places import shipped
+from capplan.book.book import Book, load_book
 from capplan.book.reader import read_table
 from capplan.book.tables.registry import TABLES
 from capplan.errors import CapplanError, nearest, refused
-from capplan.ingest import expanded, ingest
+from capplan.ingest import expanded, ingest, options_of
 from capplan.ingest.forms import form_of
 from capplan.ingest.known import geography_of
-from capplan.ingest.machines import Recogniser, hours_of_unit
-from capplan.ingest.writing import write_tables
+from capplan.outputs.run.starter_speeds import Ask, starter_speeds
 from capplan.text import money
 
 #: Assumptions of a first plan: few paths and a wider gap, so that it is there in seconds. `capplan plan` takes the book's own.
 QUICK: dict[str, Any] = {"plan_paths": 20, "paths": 60, "gap_share": 0.005, "flip_search": False}
-#: Accelerator of work in accelerator-hours where nothing says on which it runs.
-USUAL_ACCELERATOR = "H100"
-SECONDS_PER_HOUR = 3600
 #: On demand can be had at least as many times as much of one accelerator as work used at once so far; a judgement, and a line of book.yaml.
 TIMES_OF_PAST_USE = 2
-Ask = Callable[[str, Sequence[str]], str]
 
 
 @dataclass(frozen=True)
@@ -108,7 +101,7 @@ def start(
         draft.mkdir()
         (draft / "book.yaml").write_text(yaml.safe_dump({"name": folder.resolve().name}), encoding="utf-8")
         _read_all(expanded(list(files)), draft, dict(options or {}), notes, say)
-        _speeds(draft, dict(models or {}), ask, assumed)
+        starter_speeds(draft, dict(models or {}), ask, assumed)
         _write_settings(draft, folder.resolve().name, assumed)
         book = load_book(draft)
         missing = readiness(book, book.scenario)
@@ -137,143 +130,18 @@ def _read_all(files: list[Path], draft: Path, options: dict[str, Any], notes: li
     for path in others:
         taken = form_of(path, options)
         groups.setdefault((taken.format, repr(taken.options)), []).append(path)
-    for paths in groups.values():
+    known = {name for format, _ in groups for name in options_of(format).model_fields}
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        raise CapplanError(f"none of these files is read with an option {unknown[0]}; {nearest(unknown[0], known)}")
+    for (format, _), paths in groups.items():
         say("reading " + ", ".join(path.name for path in paths[:4]) + (" ..." if len(paths) > 4 else ""))
-        found = ingest("auto", paths, draft, **options)
+        found = ingest("auto", paths, draft, **{name: value for name, value in options.items() if name in options_of(format).model_fields})
         notes += [*found.notes, found.headline]
 
 
 def _is_table(path: Path) -> bool:
     return path.suffix == ".csv" and path.stem in TABLES and not read_table(path, path.stem)[1]
-
-
-def _accelerators_at_hand(draft: Path) -> tuple[dict[str, pd.Series], pd.Series]:
-    """Return the accelerator-hours each account was billed for by accelerator, and the accelerators one has under contract or owns."""
-    known = reference_tables()
-    recogniser = Recogniser(known["skus"], known["accelerators"])
-    found = {}
-    for table, name in (("billing", "machine"), ("commitments", "sku"), ("assets", "sku")):
-        frame = read_table(draft / f"{table}.csv", table)[0] if (draft / f"{table}.csv").is_file() else pd.DataFrame({name: []})
-        if table == "billing" and len(frame):
-            frame = frame[(frame["bucket"] == "machine_hours") & (frame["quantity"] > 0)]
-        machines = {text: recogniser.find(str(text)) for text in frame[name].unique()}
-        of = frame[name].map(lambda text, machines=machines: getattr(machines[text], "accelerator", None))
-        count = frame[name].map(lambda text, machines=machines: getattr(machines[text], "count", 0.0)).astype(float)
-        found[table] = frame.assign(accelerator=of, count=count).dropna(subset=["accelerator"])
-    bill = found.pop("billing")
-    if len(bill):
-        units = {unit: hours_of_unit(unit) or (0.0, False) for unit in bill["quantity_unit"].unique()}
-        each = bill["count"].where(~bill["quantity_unit"].map(lambda unit: units[unit][1]), 1.0)
-        bill = bill.assign(hours=bill["quantity"] * bill["quantity_unit"].map(lambda unit: units[unit][0]) * each)
-    hours = {account: _largest(part, part["hours"]) for account, part in bill.groupby("account")} if len(bill) else {}
-    held = pd.concat([part for part in found.values() if len(part)] or [pd.DataFrame({"accelerator": [], "machines": [], "count": []})])
-    return hours, _largest(held, held["machines"] * held["count"])
-
-
-def _largest(rows: pd.DataFrame, amount: pd.Series) -> pd.Series:
-    return amount.groupby(rows["accelerator"]).sum().sort_values(ascending=False, kind="stable")
-
-
-def _speeds(draft: Path, models: dict[str, str], ask: Ask | None, assumed: list[tuple[str, str, str]]) -> None:
-    """State how fast workloads run that have no speed yet: accelerator-hours as they are, other work by a model's public measurements."""
-    if not (draft / "workloads.csv").is_file():
-        return
-    workloads, _ = read_table(draft / "workloads.csv", "workloads")
-    stated = set(read_table(draft / "speeds.csv", "speeds")[0]["workload"]) if (draft / "speeds.csv").is_file() else set()
-    unknown = [name for name in models if name not in set(workloads["workload"])]
-    if unknown:
-        raise CapplanError(f"--model names the workload {unknown[0]!r}, which no file has; {nearest(unknown[0], workloads['workload'])}")
-    billed, held = _accelerators_at_hand(draft)
-    peak = reference_tables()["accelerators"].set_index("accelerator")["bf16_tflops"].astype(float)
-    rows: list[dict[str, Any]] = []
-    for row in workloads[~workloads["workload"].isin(stated) & (workloads["host"] != "api")].itertuples():
-        if row.unit == "accelerator_hours":
-            mine = billed.get(row.workload, held)
-            chosen = list(mine.index) or [USUAL_ACCELERATOR]
-            speed = {name: float(round(peak.get(name) / peak.get(chosen[0]), 2)) if len(chosen) > 1 else 1.0 for name in chosen}
-            rows += [
-                {"workload": row.workload, "accelerator": name, "work_per_accelerator_hour": speed[name], "basis": basis}
-                for name, basis in zip(chosen, ("stated", *["modelled"] * len(chosen)), strict=False)
-            ]
-            where = (
-                "as its bills say"
-                if row.workload in billed
-                else "the accelerators of contracts and machines"
-                if len(mine)
-                else "no file says which, so the most usual"
-            )
-            others = "".join(f"; an hour on one {name} counts {speed[name]:g} of that, the ratio of their peaks" for name in chosen[1:])
-            assumed.append((f"{row.workload} runs on", f"{chosen[0]} ({where}){others}", f"speeds.csv, rows of {row.workload}"))
-        else:
-            rows += _measured_speeds(draft, str(row.workload), str(row.unit), models, ask, assumed)
-    if rows:
-        write_tables({"speeds": pd.DataFrame(rows)}, draft)
-
-
-def _measured_speeds(
-    draft: Path, workload: str, unit: str, models: dict[str, str], ask: Ask | None, assumed: list[tuple[str, str, str]]
-) -> list[dict[str, Any]]:
-    """Take the speed of a workload from public measurements of the model that is served."""
-    runs, _ = read_table(shipped("data") / "reference" / "serving_runs.csv", "serving_runs")
-    known = sorted(runs["model"].unique())
-    model = models.get(workload) or next((name for name in known if _plain(name) == _plain(workload)), "")
-    if not model and ask is not None:
-        model = ask(f"Which model is most like the one that serves {workload}?", known)
-    if not model:
-        raise CapplanError(
-            f"{workload} is counted in {unit}, and nothing says which model serves it: give --model {workload}=MODEL, one of"
-            f" {', '.join(known)}"
-        )
-    if model not in known:
-        raise CapplanError(f"--model {workload}={model}: no public measurement of it comes with capplan; {nearest(model, known)}")
-    runs = runs[runs["model"] == model]
-    per_request, said = _tokens_per_request(draft, workload, unit, runs)
-    # where a run states no throughput, it is what its requests in progress write
-    written = runs["output_tokens_per_second"].fillna(runs["concurrency"] / runs["token_seconds"])
-    best = (written / runs["accelerators"]).groupby(runs["accelerator"]).median()
-    assumed.append(
-        (
-            f"{workload} is served like {model}",
-            (
-                f"{', '.join(f'{rate * SECONDS_PER_HOUR / per_request:,.0f} {unit} an hour on one {name}' for name, rate in best.items())}"
-                f" (median of public runs; {said})"
-            ),
-            f"speeds.csv, rows of {workload}; or --model {workload}=...",
-        )
-    )
-    return [
-        {
-            "workload": workload,
-            "accelerator": name,
-            "work_per_accelerator_hour": float(rate) * SECONDS_PER_HOUR / per_request,
-            "basis": "modelled",
-        }
-        for name, rate in best.items()
-    ]
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
-
-
-def _tokens_per_request(draft: Path, workload: str, unit: str, runs: pd.DataFrame) -> tuple[float, str]:
-    """Return how many output tokens one unit of the workload needs, and whence that is known."""
-    if unit == "output_tokens":
-        return 1.0, "the unit is output tokens"
-    per_request, inputs = float(runs["output_tokens"].median()), float(runs["input_tokens"].median())
-    said = f"{per_request:,.0f} output tokens a request, as in those runs"
-    if (draft / "requests.csv").is_file():
-        frame, _ = read_table(draft / "requests.csv", "requests")
-        sums = frame[frame["workload"] == workload][["requests", "input_tokens", "output_tokens"]].sum()
-        if sums["requests"] and sums["output_tokens"]:
-            per_request, inputs = sums["output_tokens"] / sums["requests"], sums["input_tokens"] / sums["requests"]
-            said = f"{per_request:,.0f} output tokens a request, as in the log"
-    shares = {"requests": per_request, "input_tokens": per_request / inputs, "tokens": per_request / (inputs + per_request)}
-    if unit not in shares:
-        raise CapplanError(
-            f"{workload} is counted in {unit}; its speed cannot follow from tokens. Write speeds.csv and give it with the other files"
-        )
-    return shares[unit], said
 
 
 def _write_settings(draft: Path, name: str, assumed: list[tuple[str, str, str]]) -> None:

@@ -20,6 +20,8 @@ from capplan.text import counted, listed, money, whole_words, words
 
 #: Under another end of the horizon a purchase is as asked up to this share of its lots.
 KEPT_SHARE = 0.05
+#: Work that was seen for fewer days, and for less than the contract's length by this factor, does not show how it grows.
+SEEN_DAYS, SEEN_TIMES = 365, 4
 #: Rows that page one has room for.
 ASKED, RENEWED, AGREED, RISKS = 8, 5, 4, 3
 #: Share of a workload's demand in a quarter that is left undone from which page one says so.
@@ -87,7 +89,7 @@ def asked(plan: Plan) -> pd.DataFrame:
     return pd.concat([shown.head(ASKED - 1), pd.DataFrame([last])], ignore_index=True)
 
 
-def risks(plan: Plan, flips: pd.DataFrame | None) -> list[str]:
+def risks(plan: Plan, book: Book, flips: pd.DataFrame | None) -> list[str]:
     """Name what speaks against signing, and what would change the decision, the weightiest first."""
     currency, found = plan.scenario.currency, left_undone(plan.purchases.service)
     table = decisions(plan)
@@ -98,12 +100,33 @@ def risks(plan: Plan, flips: pd.DataFrame | None) -> list[str]:
             f"{counted(len(bare), 'contract')} to sign now worth {worth} {'rests' if len(bare) == 1 else 'rest'} on no fresh quote: get one"
             " before signing."
         )
+    found += seen_too_short(book.get("usage") if "usage" in book.own else pd.DataFrame(), table[table["firm"]])
     found += [note for note in plan.purchases.notes if "horizon's end matters" in note][:1]
     found += [note for note in plan.purchases.notes if "the contract of the site ends" in note][:1]
     if flips is not None and len(flips):
         names = [words(str(name)).lower() for name in flips["assumption"].head(3)]
         found.append(f"The decision would change with {listed(names)}: see the appendix for the values.")
     return found[: RISKS + 1]
+
+
+def seen_too_short(usage: pd.DataFrame, firm: pd.DataFrame) -> list[str]:
+    """Say where contracts that are asked for last much longer than the work has been seen.
+
+    Args:
+        usage: Measured work, with its times.
+        firm: Purchases to be signed now: starts and ends.
+    """
+    if usage.empty or firm.empty:
+        return []
+    days = (usage["time"].max() - usage["time"].min()).days + 1
+    years = (firm["ends"] - firm["starts"]).max() / pd.Timedelta(days=365)
+    if days >= SEEN_DAYS or years < SEEN_TIMES * days / 365:
+        return []
+    seen, asked_for = counted(days, "day"), counted(round(years, 1), "year")
+    return [
+        f"The work was seen for {seen}, and what is to be signed lasts up to {asked_for}: its growth is assumed, not seen. A shorter term,"
+        " or a later signature of a part, keeps that open."
+    ]
 
 
 def left_undone(service: pd.DataFrame) -> list[str]:
@@ -174,7 +197,7 @@ def memo_blocks(plan: Plan, book: Book, flips: pd.DataFrame | None, last: LastPl
         blocks.append(MemoBlock("agreements", "Spend agreements", (), used, half=True))
     if len(due):
         blocks.append(MemoBlock("renewals", "Contracts that end, and notices", (), due.drop(columns=["ends", "exit_amount"]), half=True))
-    blocks.append(MemoBlock("risks", "Risks, and what would change the decision", tuple(risks(plan, flips))))
+    blocks.append(MemoBlock("risks", "Risks, and what would change the decision", tuple(risks(plan, book, flips))))
     blocks.append(
         MemoBlock(
             "signatures",
