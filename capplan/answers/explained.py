@@ -1,4 +1,4 @@
-"""A plan asked for its reasons: why not an offer, what binds, what would make us wait; every figure is a cell of the plan's own tables."""
+"""A plan asked for its reasons: why, why not, what binds, what would make us wait; every figure is a cell of the plan's own tables."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from capplan.errors import CapplanError, nearest
 from capplan.records import records
 from capplan.text import money, price
 
-Question = Literal["why-not", "what-binds", "wait"]
+Question = Literal["why", "why-not", "what-binds", "wait"]
 #: Columns by which a row of each table is named; the names are those of a report's files.
 KEYS: dict[str, tuple[str, ...]] = {
     "purchases": ("offer_id", "quarter"),
@@ -47,6 +47,12 @@ class Explained:
     headline: str
     sentences: pd.DataFrame
     figures: pd.DataFrame
+
+    @property
+    def traces(self) -> list[str]:
+        """Return for each sentence the ids of its figures, with commas."""
+        ids = self.figures[self.figures["figure"] != ""].groupby("sentence")["figure"].agg(", ".join)
+        return [str(each) for each in ids.reindex(range(len(self.sentences)), fill_value="")]
 
 
 def tables_to_explain(plan: Plan, flips: pd.DataFrame | None = None) -> dict[str, pd.DataFrame]:
@@ -134,7 +140,8 @@ def explain_plan(tables: Mapping[str, pd.DataFrame], question: Question, name: s
 
     Args:
         tables: As `tables_to_explain` returns them, or as a report has them.
-        question: "why-not" (an offer, a contract, an accelerator or an alternative), "what-binds" or "wait" (what would make us wait).
+        question: "why" or "why-not" (an offer, a contract, an accelerator or an alternative), "what-binds" or "wait" (what would make us
+            wait). Why of what is not taken is answered as why not.
         name: What is asked about: an offer, a contract (renewals are called `renew CONTRACT`), an accelerator, or an alternative.
 
     Returns:
@@ -148,9 +155,39 @@ def explain_plan(tables: Mapping[str, pd.DataFrame], question: Question, name: s
         _what_binds(said)
     elif question == "wait":
         _wait(said)
-    else:
+    elif question == "why-not" or not _why(said, name.strip()):
         _why_not(said, name)
     return said.done()
+
+
+# --- why ------------------------------------------------------------------------------------------------------------------------------
+
+
+def _why(said: Words, asked: str) -> bool:
+    """Say what speaks for what the plan takes: what signing saves against waiting, its price, and the offers it was chosen over."""
+    bought, rejected, verdicts = (said.table(name) for name in ("purchases", "rejected_offers", "verdicts"))
+    wanted, _ = _named(asked, bought.reindex(columns=["offer_id", "accelerator"]))
+    taken = records(bought[bought["offer_id"].isin(wanted)].head(SHOWN))
+    for row in taken:
+        _taken(said, row)
+        judged = (
+            verdicts[(verdicts["offer_id"] == row["offer_id"]) & (verdicts["quarter"] == row["quarter"])] if len(verdicts) else verdicts
+        )
+        for verdict in records(judged):
+            _verdict(said, verdict)
+        of = _cells(said, "purchases", row)
+        if not len(judged):
+            due = "is due before the next review; what waiting for it would cost was not compared"
+            later = "is decided at a later review: nothing is signed for it before then"
+            said.say(str(row["offer_id"]), f"{of('offer_id')} {due if row.get('firm') else later}.")
+    for row in {row["offer_id"]: row for row in reversed(taken) if row.get("usd_per_hour", 0) > 0}.values():
+        of = _cells(said, "purchases", row)
+        others = rejected[rejected["accelerator"] == row["accelerator"]] if len(rejected) else rejected
+        text = f"{of('offer_id')} costs {of('usd_per_hour')} an hour a machine"
+        said.say(str(row["offer_id"]), f"{text}; of {of('accelerator')} the plan does not take:" if len(others) else f"{text}.")
+        for other in records(others.head(SHOWN // 2)):
+            _not_taken(said, other)
+    return bool(taken)
 
 
 # --- why not --------------------------------------------------------------------------------------------------------------------------
@@ -270,20 +307,25 @@ def _what_binds(said: Words) -> None:
         said.say("limits", "The others that bind stand in the table of limits.")
 
 
+def _verdict(said: Words, row: dict[str, Any]) -> None:
+    """Say what signing a purchase now saves against waiting for it."""
+    of = _cells(said, "verdicts", row)
+    text = f"{of('offer_id')} from {of('quarter')}: {of('verdict')}"
+    if abs(row["saves_usd"]) == float("inf"):
+        said.say(str(row["offer_id"]), f"{text}, since without it no plan keeps all limits.")
+        return
+    verb = _less(row["saves_usd"], "saves", "costs")
+    low, high = (f"{_less(row[side], '', '-')}{of(side)}" for side in ("saves_low_usd", "saves_high_usd"))
+    said.say(str(row["offer_id"]), f"{text}; signing now {verb} {of('saves_usd')} against waiting ({low} to {high}).")
+
+
 def _wait(said: Words) -> None:
     """Say what signing now saves, which verdicts say wait, and at which values of an assumption the decision becomes another one."""
     for row in records(said.table("information").query("name == 'waiting'")):
         of = _cells(said, "information", row)
         said.say("waiting", f"Waiting ({of('meaning')}): {_less(row['usd'], '', '-')}{of('usd')}.")
     for row in records(said.table("verdicts")):
-        of = _cells(said, "verdicts", row)
-        text = f"{of('offer_id')} from {of('quarter')}: {of('verdict')}"
-        if abs(row["saves_usd"]) == float("inf"):
-            said.say(str(row["offer_id"]), f"{text}, since without it no plan keeps all limits.")
-            continue
-        verb = _less(row["saves_usd"], "saves", "costs")
-        low, high = (f"{_less(row[side], '', '-')}{of(side)}" for side in ("saves_low_usd", "saves_high_usd"))
-        said.say(str(row["offer_id"]), f"{text}; signing now {verb} {of('saves_usd')} against waiting ({low} to {high}).")
+        _verdict(said, row)
     flips = said.table("flips")
     for row in records(flips):
         of = _cells(said, "flips", row)

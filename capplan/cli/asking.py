@@ -27,7 +27,8 @@ def ask(
     from capplan.answers.ask.reader import Reader
     from capplan.answers.ask.shown import asked_back, reading_text, understood
     from capplan.book.book import load_book
-    from capplan.outputs.run import ask as asking
+    from capplan.outputs.lab.answering import answer_reading
+    from capplan.outputs.run.ask import keep_record
 
     loaded = load_book(book)
     chosen = loaded.scenario_with(**overrides(parameter, scenario))
@@ -49,22 +50,22 @@ def ask(
         bool(reading.what_ifs) and there and not yes and typer.confirm(_prompt(unclear), err=True)
     )
     if not approved:
-        asking.keep_record(out, book, reading, loaded, None, readers)
+        keep_record(out, book, reading, loaded, None, readers)
         alone = "a model alone read some of it, which a person approves"
         why = (
             "not all of it was understood: say it differently" if unclear else alone if proposed else "it was not approved (or give --yes)"
         )
         answer(as_json, f"Nothing was run: {why}.", {}, tables, [])
         raise typer.Exit(2 if unclear or proposed else 0)
-    found = asking.answer_reading(reading, loaded, chosen, say)
-    asking.keep_record(out, book, reading, loaded, found, readers)
+    found = answer_reading(reading, loaded, chosen, say)
+    keep_record(out, book, reading, loaded, found, readers)
     answer(
         as_json,
         found.sentences[0],
         found.scenario.model_dump(mode="json"),
         {**tables, **found.tables},
         list(found.notes) if as_json else [],
-        "\n".join(found.sentences),
+        "\n".join(found.lines),
     )
 
 

@@ -13,6 +13,7 @@ from capplan.errors import CapplanError
 class Asked(Enum):
     """What can be asked about a plan."""
 
+    why = "why"
     why_not = "why-not"
     what_binds = "what-binds"
     wait = "wait"
@@ -57,20 +58,24 @@ def check_plan(
 def explain(
     place: Annotated[Path, typer.Argument(metavar="BOOK|REPORT", help="Folder of a book, which is planned for it, or of a report.")],
     question: Annotated[
-        Asked, typer.Argument(metavar="QUESTION", help="why-not (an offer, contract, accelerator or alternative), what-binds or wait.")
+        Asked,
+        typer.Argument(metavar="QUESTION", help="why or why-not (an offer, contract, accelerator or alternative), what-binds or wait."),
     ],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What `why-not` asks about, such as an offer or 'renew CONTRACT'.")] = "",
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="What `why` and `why-not` ask about, such as an offer or 'renew CONTRACT'.")
+    ] = "",
     parameter: Parameters = None,
     scenario: ScenarioFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Answer from the plan's own tables: why not an offer or a renewal, what binds, what would make us wait."""
+    """Answer from the plan's own tables: why or why not an offer or a renewal, what binds, what would make us wait."""
     from capplan.outputs.run.explain import explain_place
 
-    if (question is Asked.why_not) != bool(name.strip()):
-        told = "needs a name: capplan explain PLACE why-not OFFER" if question is Asked.why_not else "takes no name"
+    named = question in (Asked.why, Asked.why_not)
+    if named != bool(name.strip()):
+        told = f"needs a name: capplan explain PLACE {question.value} OFFER" if named else "takes no name"
         raise CapplanError(f"{question.value} {told}")
     found = explain_place(place, question.value, name, overrides(parameter, scenario), say)
-    ids = found.figures[found.figures["figure"] != ""].groupby("sentence")["figure"].agg(", ".join)
-    lines = [line for n, words in enumerate(found.sentences["words"]) for line in (words, *([f"  trace: {ids[n]}"] if n in ids else []))]
+    pairs = zip(found.sentences["words"], found.traces, strict=True)
+    lines = [line for words, ids in pairs for line in (words, *([f"  trace: {ids}"] if ids else []))]
     answer(as_json, found.headline, {}, {"sentences": found.sentences, "figures": found.figures}, [], "\n".join(lines))

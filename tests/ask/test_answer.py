@@ -14,7 +14,7 @@ from capplan.answers.ask.shown import reading_text
 from capplan.answers.board import full_column
 from capplan.book.book import load_book
 from capplan.cli import app
-from capplan.outputs.run.ask import answer_reading
+from capplan.outputs.lab.answering import answer_reading
 from tests.questions.test_board import TABLES
 
 

@@ -159,7 +159,9 @@ def test_nobody_there_and_a_refusing_server_are_said_and_hold_no_key(reader, mon
     assert ask_model(Model("http://127.0.0.1:9/v1", "none"), reading, reader.book, reader.scenario).outcome == "unreachable"
 
 
-@pytest.mark.parametrize("address", ["localhost", "file:///etc/passwd", "http://me:pass@localhost/v1"])
+@pytest.mark.parametrize(
+    "address", ["localhost", "file:///etc/passwd", "http://me:pass@localhost/v1", "http://localhost/v1?api_key=secret"]
+)
 def test_an_address_is_one_and_holds_no_password(address):
     with pytest.raises(CapplanError, match="CAPPLAN_LLM"):
         Model(address, "x")

@@ -98,6 +98,32 @@ def test_an_offer_that_is_taken_says_so_and_one_that_cannot_be_had_why(held) -> 
         assert said in found.headline
 
 
+def test_why_is_answered_by_what_speaks_for_a_purchase_and_of_what_is_not_taken_as_why_not(held) -> None:
+    found = explain_plan(held, "why", "year")
+    check(found, held)
+    words = found.sentences["words"].tolist()
+    assert words[0].startswith("The plan takes year from 2027Q1: 4 accelerators")
+    assert words[1] == "year is due before the next review; what waiting for it would cost was not compared."
+    place = words.index("year costs $2.00 an hour a machine; of H100 the plan does not take:")
+    assert any(each.startswith("three is not taken") for each in words)
+    assert "purchases:year 2027Q1:usd_per_hour" in found.traces[place]
+    row = {
+        "offer_id": "year",
+        "quarter": "2027Q1",
+        "lots": 4.0,
+        "verdict": "sign",
+        "saves_usd": 5000.0,
+        "saves_low_usd": 1.0,
+        "saves_high_usd": 9e3,
+    }
+    judged = held | {"verdicts": pd.DataFrame([row])}
+    found = explain_plan(judged, "why", "year")
+    check(found, judged)
+    assert "sign; signing now saves $5.0k against waiting" in found.sentences["words"][1]
+    assert "verdicts:year 2027Q1:saves_usd" in found.traces[1]
+    assert explain_plan(held, "why", "three").headline == explain_plan(held, "why-not", "three").headline
+
+
 def test_an_accelerator_stands_for_its_offers_and_an_alternative_for_itself(held) -> None:
     found = explain_plan(held, "why-not", "h100s")
     check(found, held)
@@ -154,7 +180,7 @@ def test_a_report_answers_from_its_tables_and_trace_follows_its_ids(make_book, t
     )
     report = write_report(place, {}, tmp_path / "out", lambda _: None, "quick").folder
     known, traced = report_tables(report), 0
-    for question, name in (("why-not", "one"), ("why-not", "c1"), ("why-not", "=gone"), ("what-binds", ""), ("wait", "")):
+    for question, name in (("why", "one"), ("why-not", "one"), ("why-not", "c1"), ("why-not", "=gone"), ("what-binds", ""), ("wait", "")):
         found = explain_place(report, question, name, {}, lambda _: None)
         check(found, known)
         live = explain_place(place, question, name, {"flip_search": False}, lambda _: None)

@@ -268,7 +268,47 @@ def test_a_question_in_words_is_shown_first_and_answered_when_it_is_approved(mad
     assert shown.asked[1].title == "demand rises by 30%"
     assert shown.asked[1].scenario.demand_factor == 1.3
     assert "$1.3M" in shown.table.value
-    shown.words.value = "what binds?"
-    shown.read_words.click()
-    assert "not on the board: explain what_binds" in shown.notice.value
-    assert shown.answer_words.disabled
+
+
+def test_reasons_and_reports_in_words_are_answered_beside_the_board(made):
+    shown, runs = made
+    for text, said in (
+        ("what binds?", "No limit holds the plan back"),
+        ("why not year?", "trace: "),
+        ("show me the forecast", "Demand in 2027Q2"),
+    ):
+        shown.words.value = text
+        shown.read_words.click()
+        assert not shown.answer_words.disabled
+        shown.answer_words.click()
+        assert "Computing" in shown.told.value
+        runs.finish("told")
+        assert said in shown.told.value, shown.told.value
+    assert len(shown.asked) == 1
+    assert HOSTILE not in shown.told.value
+
+
+def test_a_model_by_address_reads_along_on_the_board_and_runs_nothing_before_approval(made, monkeypatch):
+    from capplan.answers.ask.model import ADDRESS, KEY, NAME
+    from tests.ask.test_model import Script
+
+    shown, runs = made
+    order = {"kind": "card", "card": "Demand changes by", "pick": "chat", "number": -40, "words": "my big customer leaves chat"}
+    with Script({"what_ifs": [order]}) as script:
+        for name, value in ((ADDRESS, script.address), (NAME, f"scripted {HOSTILE}"), (KEY, "secret-key-of-mine")):
+            monkeypatch.setenv(name, value)
+        shown.words.value = "my big customer leaves chat"
+        shown.read_words.click()
+        assert shown.answer_words.disabled
+        runs.finish("model")
+    assert "Read by the model alone: [Demand changes by] chat -40" in shown.notice.value
+    assert len(shown.asked) == 1
+    shown.answer_words.click()
+    runs.finish("full")
+    assert "temperature 0, prompt 1: proposes" in shown.asked[1].readers
+    shown.second.value = shown.asked[1].title
+    shown.save()
+    saved = "".join(path.read_text() for path in shown._folder.glob("scenario_*.yaml"))
+    assert "temperature 0, prompt 1" in saved
+    assert "secret" not in saved + shown.notice.value + shown.table.value
+    assert HOSTILE not in shown.notice.value

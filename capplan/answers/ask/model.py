@@ -77,12 +77,12 @@ class Model:
     tries: int = 2
 
     def __post_init__(self) -> None:
-        """Refuse an address that is none, or that holds a password."""
+        """Refuse an address that is none, or that may hold a password or a key."""
         parts = urlsplit(self.address)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise CapplanError(f"{ADDRESS}: give an address such as http://localhost:8000/v1")
-        if parts.username or parts.password:
-            raise CapplanError(f"{ADDRESS}: an address holds no user and password; put a key into the environment variable {KEY}")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise CapplanError(f"{ADDRESS}: an address holds no user, password or key; put a key into the environment variable {KEY}")
         if not self.name:
             raise CapplanError(f"{ADDRESS} needs {NAME}: the name of the model to ask for")
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import html
+import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import ipywidgets
 
+from capplan.answers.ask.model import Model, Second, ask_model, model_of, record_of, with_model
 from capplan.answers.ask.reader import Reader, Reading
 from capplan.answers.ask.shown import reading_text, scenario_asked
 from capplan.answers.board import Column, first_column, full_column
@@ -20,6 +22,7 @@ from capplan.book.gate import stamp
 from capplan.book.scenario import Scenario
 from capplan.errors import CapplanError
 from capplan.outputs import charts
+from capplan.outputs.lab.answering import Answer, answer_reading
 from capplan.outputs.lab.background import Background, Runs
 from capplan.outputs.lab.board_table import board_chart, board_html, comparison_html, scenario_text, workbook_bytes
 from capplan.outputs.lab.explore import error_text, file_name
@@ -38,6 +41,7 @@ class Asked:
     scenario: Scenario
     column: Column | None = None
     state: str = "computing"
+    readers: str = ""
 
 
 def meeting(book: Book, scenario: Scenario) -> Board | None:
@@ -63,11 +67,11 @@ class Board(ipywidgets.VBox):
         self._book, self._today, self._folder, self._runs = book, scenario, folder or Path.cwd(), runs or Background()
         self._stamp = stamp(book.path)
         self.asked: list[Asked] = []
-        self._understood: tuple[Reading, Asked] | None = None
-        self.headline, self.status, self.notice, self.picture, self.table, self.comparison = (
-            ipywidgets.HTML(layout=ipywidgets.Layout(width="auto")) for _ in range(6)
+        self._understood: tuple[Reading, Asked, str] | None = None
+        self.headline, self.status, self.notice, self.picture, self.table, self.comparison, self.told = (
+            ipywidgets.HTML(layout=ipywidgets.Layout(width="auto")) for _ in range(7)
         )
-        for name in ("headline", "status", "notice", "picture", "table"):
+        for name in ("headline", "status", "notice", "picture", "table", "told"):
             getattr(self, name).add_class(f"capplan-{name}")
         self.cards = {card.name: self._card(card) for card in CARDS}
         self.onto = ipywidgets.Dropdown(options=[TODAY], description="On top of", layout=ipywidgets.Layout(width="330px"))
@@ -101,7 +105,7 @@ class Board(ipywidgets.VBox):
         top = ipywidgets.HBox([self.picture, cards])
         choose = ipywidgets.HBox([self.first, self.second, *self.buttons.values()], layout=ipywidgets.Layout(flex_flow="row wrap"))
         super().__init__(
-            children=[self.headline, self.status, self.notice, words, top, self.table, choose, self.comparison, Names()],
+            children=[self.headline, self.status, self.notice, words, self.told, top, self.table, choose, self.comparison, Names()],
             layout=ipywidgets.Layout(width="auto", min_width="0"),
         )
         for name in ("capplan-meeting", *NO_MATHEMATICS):
@@ -116,23 +120,57 @@ class Board(ipywidgets.VBox):
 
     def read(self) -> str:
         """Read the question in words, and show what was understood; nothing is computed before it is approved."""
-        ground = self._ground()
+        ground, model = self._ground(), model_of(os.environ)
         reading = Reader(self._book, ground.scenario).read(self.words.value)
-        lines = reading_text(reading, self._book, ground.scenario).splitlines()
-        elsewhere = [str(item) for item in reading.what_ifs if item.kind in ("report", "explain")]
-        lines += [f"Answered by `capplan ask`, not on the board: {line}" for line in elsewhere]
-        if len(reading.what_ifs) > len(elsewhere):
-            self._understood = reading, ground
+        self._unread()
+        if model is None:
+            return self._shown(reading, ground, "")
+        self._runs(
+            "model", partial(ask_model, model, reading, self._book, ground.scenario), partial(self._read_twice, reading, ground, model)
+        )
+        return html.escape(f"{model.name} at {model.address} reads it, too ...")
+
+    def _read_twice(self, reading: Reading, ground: Asked, model: Model, second: Second | None, error: BaseException | None) -> None:
+        """Show what a model made of the question beside the grammar's reading, unless something else is asked by now."""
+        if " ".join(self.words.value.split()) != reading.text:
+            return
+        if second is None:
+            self.notice.value = f"{error_text(str(error))}<br>{self._shown(reading, ground, '')}"
+            return
+        record = record_of(model, second)
+        name = " ".join(model.name.split())
+        readers = f"{name} at {model.address}, temperature {model.temperature:g}, prompt {record['prompt_version']}: {second.outcome}"
+        lines = [f"Model {readers}.", *second.remarks, *(f"Read by the model alone: {item}" for item in second.proposed)]
+        said = self._shown(with_model(reading, second), ground, readers)
+        self.notice.value = "<br>".join([*(html.escape(line) for line in lines), said])
+
+    def _shown(self, reading: Reading, ground: Asked, readers: str) -> str:
+        """Show a reading, to be approved where there is something to answer."""
+        if reading.what_ifs:
+            self._understood = reading, ground, readers
             self.answer_words.disabled = False
-        return "<br>".join(html.escape(line) for line in lines)
+        return "<br>".join(html.escape(line) for line in reading_text(reading, self._book, ground.scenario).splitlines())
 
     def answer(self) -> None:
-        """Put the question in words, as it was read and shown, on the board."""
+        """Answer the question in words as it was read and shown: a plan on the board, reports and reasons beside it."""
         if self._understood is None:
             raise CapplanError("Read the question first, so that you see what is answered.")
-        reading, ground = self._understood
+        reading, ground, readers = self._understood
         self._unread()
-        self._ask(reading.text, ground, scenario_asked(reading, self._book, ground.scenario))
+        beside = [item for item in reading.what_ifs if item.kind == "explain" or (item.kind == "report" and item.report != "plan")]
+        if len(beside) < len(reading.what_ifs) and not any(item.kind == "report" for item in beside):
+            self._ask(reading.text, ground, scenario_asked(reading, self._book, ground.scenario), readers)
+        if beside:
+            self.told.value = html.escape(f"Computing: {reading.text}")
+            asked = replace(reading, what_ifs=tuple(item for item in reading.what_ifs if item.kind != "report" or item.report != "plan"))
+            self._runs("told", partial(answer_reading, asked, self._book, ground.scenario), partial(self._tell, reading.text))
+
+    def _tell(self, text: str, answer: Answer | None, error: BaseException | None) -> None:
+        """Show the sentences that answer a question about reports or reasons, each with the ids that `capplan trace` follows."""
+        if answer is None:
+            self.told.value = error_text(str(error))
+            return
+        self.told.value = "<br>".join([f"<b>{html.escape(text)}</b>", *(html.escape(line) for line in answer.lines)])
 
     def _unread(self) -> None:
         """Forget what was read: other words need another approval."""
@@ -147,7 +185,7 @@ class Board(ipywidgets.VBox):
             )
         return next((asked for asked in self.asked if asked.title == self.onto.value), self.asked[0])
 
-    def _ask(self, asked_as: str, ground: Asked, scenario: Scenario) -> None:
+    def _ask(self, asked_as: str, ground: Asked, scenario: Scenario, readers: str = "") -> None:
         """Put a question on the board, once."""
         title = asked_as + (f", on top of: {ground.title}" if ground.title != TODAY else "")
         self._book.with_changes(scenario.changes)
@@ -156,7 +194,7 @@ class Board(ipywidgets.VBox):
             raise CapplanError(f"{title} is being computed already.")
         if before is not None:
             self.asked.remove(before)
-        self._put(Asked(title, scenario))
+        self._put(Asked(title, scenario, readers=readers))
 
     def _begin(self) -> None:
         """Plan today, and get the cards ready meanwhile."""
@@ -262,7 +300,9 @@ class Board(ipywidgets.VBox):
         """Write the assumptions of the second chosen column as a file that `capplan plan --scenario` takes."""
         column = self._chosen(self.second.value)
         name = f"scenario_{file_name(column.name)}.yaml"
-        said = hand_over(self._folder, name, scenario_text(column, self._book).encode())
+        readers = next((asked.readers for asked in self.asked if asked.title == column.name), "")
+        text = scenario_text(column, self._book) + (f"# Read from words by the embedded grammar and {readers}\n" if readers else "")
+        said = hand_over(self._folder, name, text.encode())
         return f"{said} {html.escape(f'capplan plan {self._book.path} --scenario {name}')} gives the same numbers."
 
     def export_workbook(self) -> str:
